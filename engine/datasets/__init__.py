@@ -1,0 +1,59 @@
+"""Data sets: one file each, registered in ``engine.registry.DATASETS``.
+
+A data set is a frozen dataclass with ``options`` and two methods:
+
+    load(data_dir, rng, progress) -> Pool     ``rng`` is keyed (seed, "data"); only generated sets draw from it
+    present(data_dir) -> bool                 whether ``load`` would succeed without a download
+
+A partitioner (``engine.partitioners``) then splits the pool among the clients.
+"""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+Progress = Callable[[str, float], None]  # what is being done, and how much of it (0..1)
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """All samples of a data set before they are split among clients.
+
+    Images are ``[M, channels, height, width]``. Pixels stay uint8; ``scale`` turns them into features.
+    """
+
+    x: np.ndarray  # [M, ...] uint8, float32 or float64; features = x * scale
+    y: np.ndarray  # [M] int64 in 0..num_classes-1
+    num_classes: int
+    scale: float = 1.0
+    client: np.ndarray | None = None  # [M] natural client of each sample, 0..N-1
+    split: np.ndarray | None = None  # [M] 0 train, 1 test: a split that comes with the data stays
+    contexts: np.ndarray | None = None  # [N] true context of each natural client
+    class_names: tuple[str, ...] = ()
+    common_test: tuple[np.ndarray, np.ndarray] | None = None  # official test set (x, y), x in the units of ``x``
+    truth: dict[str, np.ndarray] | None = None  # generated sets: what the data were drawn from
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """sha256 over values, shapes and dtypes of samples, labels, clients and split."""
+        digest = hashlib.sha256()
+        for name in ("x", "y", "client", "split"):
+            array = getattr(self, name)
+            if array is not None:
+                digest.update(f"{name}:{array.dtype.str}:{array.shape};".encode())
+                digest.update(np.ascontiguousarray(array).data)
+        return digest.hexdigest()
+
+
+def standardize(x: np.ndarray, reference: np.ndarray) -> np.ndarray:
+    """(x - mean) / std with the moments of ``reference``: per feature for tables, one for all values of images."""
+    axis = 0 if x.ndim == 2 else None
+    mean = reference.mean(axis=axis, dtype=np.float64)
+    std = reference.std(axis=axis, dtype=np.float64)
+    std = np.where(std > 0, std, 1.0)  # a constant feature becomes 0, not NaN
+    dtype = np.float64 if x.dtype == np.float64 else np.float32
+    return ((x - mean.astype(dtype)) / std.astype(dtype)).astype(dtype, copy=False)

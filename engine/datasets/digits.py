@@ -1,0 +1,37 @@
+"""Digits: 1,797 real handwritten digits, 8 x 8 pixels, bundled with scikit-learn. Needs no download."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+from pydantic import Field
+from sklearn.datasets import load_digits
+
+from engine.datasets import Pool, Progress, standardize
+from engine.registry import DATASETS, Options
+
+
+class DigitsOptions(Options):
+    standardize: bool = Field(False, title="Standardize",
+                              description="Subtract the mean of all pixels and divide by their standard deviation.")
+
+
+@DATASETS.register("digits", title="Digits (8 x 8)",
+                   paper="Alpaydin, Kaynak. Optical Recognition of Handwritten Digits. UCI Repository, 1998.")
+@dataclass(frozen=True)
+class Digits:
+    options: DigitsOptions
+    needs_download: ClassVar[bool] = False
+
+    def present(self, data_dir: Path) -> bool:
+        return True
+
+    def load(self, data_dir: Path, rng: np.random.Generator, progress: Progress | None = None) -> Pool:
+        bundle = load_digits()
+        x = bundle.images.astype(np.uint8)[:, None]  # 0..16
+        y = bundle.target.astype(np.int64)
+        names = tuple(str(digit) for digit in range(10))
+        if self.options.standardize:
+            return Pool(standardize(x, x), y, num_classes=10, class_names=names)
+        return Pool(x, y, num_classes=10, scale=1 / 16, class_names=names)

@@ -1,0 +1,111 @@
+"""Partitioners: how a pool of samples lies among the clients. One file each, registered in ``PARTITIONERS``.
+
+A partitioner is a frozen dataclass with ``options`` and ``split(pool, rng) -> Partition``. It decides which samples a
+client owns and leaves the split into train, validation and test inside each client to ``split_clients``. Promised for
+all of them: a sample is used at most once, every client has ``min_samples`` training samples, and the same generator
+gives the same partition.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from engine.datasets import Pool
+from engine.errors import ImpossiblePartition
+from engine.registry import Options
+from engine.results import PartitionSummary
+
+
+class SplitOptions(Options):
+    """What every partitioner takes: the split inside each client."""
+
+    test_fraction: float = Field(0.25, ge=0, lt=1, title="Test share",
+                                 description="Share of each client's samples kept for testing.")
+    val_fraction: float = Field(0.0, ge=0, lt=1, title="Validation share",
+                                description="Share of each client's samples kept to choose best rounds and settings.")
+    min_samples: int = Field(2, ge=1, title="Minimum", description="Fewest training samples a client may have.")
+
+    @model_validator(mode="after")
+    def _leaves_training_samples(self) -> Self:
+        if self.test_fraction + self.val_fraction >= 1:
+            raise ValueError(f"test_fraction={self.test_fraction} and val_fraction={self.val_fraction} leave nothing "
+                             "to train on; their sum must be below 1")
+        return self
+
+
+class PartitionOptions(SplitOptions):
+    """Base for partitioners that choose the number of clients themselves."""
+
+    num_clients: int = Field(20, ge=1, title="N", description="Number of clients.")
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """Which samples of the pool each client trains, validates and tests on: ascending indices, one array a client."""
+
+    train: tuple[np.ndarray, ...]
+    val: tuple[np.ndarray, ...]
+    test: tuple[np.ndarray, ...]
+    contexts: np.ndarray | None = None  # [N] true context, where it is known
+    notes: tuple[str, ...] = ()  # what is not as requested, for the screen
+
+
+def split_clients(assigned: Sequence[np.ndarray], pool: Pool, options: SplitOptions, rng: np.random.Generator, *,
+                  contexts: np.ndarray | None = None, notes: tuple[str, ...] = ()) -> Partition:
+    """Split each client's samples into train, validation and test. A split that comes with the data stays."""
+    if pool.split is not None:
+        notes += ("the data set comes with its own test samples; test_fraction is not used",)
+    parts = [_split_one(client, owned, pool, options, rng) for client, owned in enumerate(assigned)]
+    train, val, test = zip(*parts, strict=True)
+    return Partition(train, val, test, contexts, notes)
+
+
+def _split_one(client: int, owned: np.ndarray, pool: Pool, options: SplitOptions,
+               rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    owned = rng.permutation(np.asarray(owned, dtype=np.int64))
+    if pool.split is None:
+        num_test = round(options.test_fraction * owned.size)
+        num_val = round(options.val_fraction * owned.size)
+        # Tiny clients keep min_samples for training first, then validation and test samples.
+        num_val = min(num_val, max(owned.size - options.min_samples, 0))
+        num_test = min(num_test, max(owned.size - options.min_samples - num_val, 0))
+        test, rest = owned[:num_test], owned[num_test:]
+    else:
+        test, rest = owned[pool.split[owned] == 1], owned[pool.split[owned] == 0]
+        num_val = min(round(options.val_fraction * rest.size), max(rest.size - options.min_samples, 0))
+    val, train = rest[:num_val], rest[num_val:]
+    if train.size < options.min_samples:
+        raise ImpossiblePartition(
+            f"client {client} has {train.size} training of {owned.size} samples, min_samples={options.min_samples}; "
+            "lower num_clients or min_samples, or let the clients differ less")
+    return np.sort(train), np.sort(val), np.sort(test)
+
+
+def check_enough(pool: Pool, options: PartitionOptions) -> None:
+    """Refuse more clients than the pool can give ``min_samples`` each."""
+    if options.num_clients * options.min_samples > pool.y.size:
+        raise ImpossiblePartition(
+            f"num_clients={options.num_clients} with min_samples={options.min_samples} each is more than the "
+            f"{pool.y.size} samples there are; lower num_clients to {pool.y.size // options.min_samples} or less")
+
+
+def shuffled_classes(pool: Pool, rng: np.random.Generator) -> list[np.ndarray]:
+    """The indices of each class, in random order."""
+    return [rng.permutation(np.flatnonzero(pool.y == c)) for c in range(pool.num_classes)]
+
+
+def summarize(pool: Pool, partition: Partition) -> PartitionSummary:
+    """Sizes and class counts of every client, as stored, shown and exported."""
+    owned = [np.concatenate(parts) for parts in zip(partition.train, partition.val, partition.test, strict=True)]
+    counts = [np.bincount(pool.y[indices], minlength=pool.num_classes) for indices in owned]
+    return PartitionSummary(
+        train_sizes=tuple(part.size for part in partition.train),
+        val_sizes=tuple(part.size for part in partition.val),
+        test_sizes=tuple(part.size for part in partition.test),
+        class_counts=tuple(tuple(row.tolist()) for row in counts),
+        contexts=None if partition.contexts is None else tuple(partition.contexts.tolist()),
+        class_names=pool.class_names, notes=pool.notes + partition.notes,
+    )

@@ -1,0 +1,122 @@
+"""Classes per client: every client holds samples of a fixed number of classes ("pathological" heterogeneity).
+
+McMahan et al. Communication-Efficient Learning of Deep Networks from Decentralized Data. AISTATS 2017.
+https://arxiv.org/abs/1602.05629. Setting of CGPFL (documents 000, 003), PLGU (002) and One-stage FedProx (004).
+
+Clients with the same classes form a true context. Assigned cyclically (client i has i, i+1, ... mod C) there are C of
+them, drawn at random hardly any. The data of different clients are disjoint, so what is requested beyond the samples of
+a class is scaled down in proportion.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from engine.datasets import Pool
+from engine.errors import ImpossiblePartition
+from engine.partitioners import Partition, PartitionOptions, check_enough, shuffled_classes, split_clients
+from engine.registry import PARTITIONERS
+
+
+class ClassesPerClientOptions(PartitionOptions):
+    classes_per_client: int = Field(3, ge=1, title="Classes per client", description="Classes that a client holds.")
+    assignment: Literal["random", "cyclic"] = Field(
+        "random", title="Assignment",
+        description="random: drawn per client, all classes equally often; cyclic: client i has i, i+1, ... mod C.")
+    sizes: Literal["equal"] | tuple[int, int] = Field(
+        "equal", title="Sizes",
+        description="Samples per client: equal (as many as the pool allows), or [lo, hi], drawn uniformly.")
+
+    @model_validator(mode="after")
+    def _sizes_hold_every_class(self) -> Self:
+        if self.sizes != "equal" and not self.classes_per_client <= self.sizes[0] <= self.sizes[1]:
+            raise ValueError(f"sizes={list(self.sizes)} must be equal, or [lo, hi] with classes_per_client="
+                             f"{self.classes_per_client} <= lo <= hi")
+        return self
+
+
+@PARTITIONERS.register("classes_per_client", title="Classes per client",
+                       paper="McMahan et al., AISTATS 2017; CGPFL (documents 000, 003); PLGU (document 002)")
+@dataclass(frozen=True)
+class ClassesPerClient:
+    options: ClassesPerClientOptions
+
+    def split(self, pool: Pool, rng: np.random.Generator) -> Partition:
+        o = self.options
+        if o.classes_per_client > pool.num_classes:
+            raise ImpossiblePartition(
+                f"classes_per_client={o.classes_per_client} is more than the {pool.num_classes} classes of the data "
+                f"set; lower classes_per_client to {pool.num_classes} or less")
+        check_enough(pool, o)
+        holds = class_sets(o, pool.num_classes, rng)
+        wanted = requested_counts(o, holds, pool, rng)
+        given = fit(wanted, np.bincount(pool.y, minlength=pool.num_classes))
+        assigned = deal(given, shuffled_classes(pool, rng))
+        return split_clients(assigned, pool, o, rng, contexts=self._contexts(holds), notes=_notes(wanted, given))
+
+    def _contexts(self, holds: np.ndarray) -> np.ndarray | None:
+        contexts = same_rows(holds)
+        are_meant = self.options.assignment == "cyclic" or contexts.max() + 1 < len(contexts)
+        return contexts if are_meant else None
+
+
+def class_sets(options: ClassesPerClientOptions, num_classes: int, rng: np.random.Generator) -> np.ndarray:
+    """[N, C] bool: which classes each client holds."""
+    holds = np.zeros((options.num_clients, num_classes), dtype=bool)
+    for client, row in enumerate(holds):
+        if options.assignment == "cyclic":
+            chosen = (client + np.arange(options.classes_per_client)) % num_classes
+        else:  # the classes held least so far, in random order: no class is left out or in short supply
+            order = rng.permutation(num_classes)
+            held = holds[:client].sum(axis=0)
+            chosen = order[np.argsort(held[order], kind="stable")][: options.classes_per_client]
+        row[chosen] = True
+    return holds
+
+
+def requested_counts(options: ClassesPerClientOptions, holds: np.ndarray, pool: Pool,
+                     rng: np.random.Generator) -> np.ndarray:
+    """[N, C] samples asked for: a client's size in even shares over its classes."""
+    if options.sizes == "equal":
+        available = np.bincount(pool.y, minlength=pool.num_classes)
+        holders = holds.sum(axis=0)
+        return holds * np.max([1, np.min(available[holders > 0] // holders[holders > 0])])
+    lo, hi = options.sizes
+    sizes = rng.integers(lo, hi, size=options.num_clients, endpoint=True)
+    share, rest = np.divmod(sizes, options.classes_per_client)
+    is_first = (np.cumsum(holds, axis=1) <= rest[:, None]) & holds  # the remainder goes to the first classes
+    return holds * share[:, None] + is_first
+
+
+def fit(wanted: np.ndarray, available: np.ndarray) -> np.ndarray:
+    """Scale classes of which more is wanted than available, [N, C] and [C]; every holder keeps at least one sample."""
+    holders, total = (wanted > 0).sum(axis=0), wanted.sum(axis=0)
+    if (holders > available).any():
+        c = int(np.argmax(holders - available))
+        raise ImpossiblePartition(f"class {c} has {available[c]} samples for the {holders[c]} clients that hold it; "
+                                  "lower num_clients or classes_per_client")
+    spare = np.maximum(total - holders, 1)
+    scaled = np.where(wanted > 0, 1 + (wanted - 1) * (available - holders) // spare, 0)
+    return np.where(total > available, scaled, wanted)
+
+
+def deal(given: np.ndarray, by_class: list[np.ndarray]) -> list[np.ndarray]:
+    """The first samples of each class to the first client, the next to the second: indices of each client."""
+    ends = np.cumsum(given, axis=0)
+    return [np.concatenate([samples[end - count:end] for samples, end, count in zip(by_class, *row, strict=True)])
+            for row in zip(ends, given, strict=True)]
+
+
+def same_rows(holds: np.ndarray) -> np.ndarray:
+    """[N] a number for each distinct row, in order of first appearance."""
+    _, first, inverse = np.unique(holds, axis=0, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[inverse.reshape(-1)]
+
+
+def _notes(wanted: np.ndarray, given: np.ndarray) -> tuple[str, ...]:
+    if given.sum() == wanted.sum():
+        return ()
+    return (f"{wanted.sum():,} samples were requested, more than the classes have: sizes are scaled down to "
+            f"{given.sum():,} in all, {given.sum(axis=1).min():,} to {given.sum(axis=1).max():,} a client",)

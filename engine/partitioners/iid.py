@@ -1,0 +1,27 @@
+"""IID: every client draws from the same distribution and gets the same number of samples."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.datasets import Pool
+from engine.partitioners import Partition, PartitionOptions, check_enough, split_clients
+from engine.registry import PARTITIONERS
+
+
+class IidOptions(PartitionOptions):
+    pass
+
+
+@PARTITIONERS.register("iid", title="IID",
+                       paper="McMahan et al. Communication-Efficient Learning of Deep Networks from Decentralized "
+                             "Data. AISTATS 2017. https://arxiv.org/abs/1602.05629")
+@dataclass(frozen=True)
+class Iid:
+    options: IidOptions
+
+    def split(self, pool: Pool, rng: np.random.Generator) -> Partition:
+        check_enough(pool, self.options)
+        assigned = np.array_split(rng.permutation(pool.y.size), self.options.num_clients)
+        contexts = np.zeros(self.options.num_clients, dtype=np.int64)
+        return split_clients(assigned, pool, self.options, rng, contexts=contexts)

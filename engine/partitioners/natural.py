@@ -1,0 +1,31 @@
+"""Natural: the clients that come with the data (subjects, domains, a client column, generated clients)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.datasets import Pool
+from engine.errors import ImpossiblePartition
+from engine.partitioners import Partition, SplitOptions, split_clients
+from engine.registry import PARTITIONERS
+
+
+class NaturalOptions(SplitOptions):
+    pass
+
+
+@PARTITIONERS.register("natural", title="Natural clients",
+                       paper='GPFL (document 001), the "real world" and "feature shift" settings')
+@dataclass(frozen=True)
+class Natural:
+    options: NaturalOptions
+
+    def split(self, pool: Pool, rng: np.random.Generator) -> Partition:
+        if pool.client is None:
+            raise ImpossiblePartition(
+                "partition natural needs a data set with its own clients, and this one has none; use iid, dirichlet or "
+                "classes_per_client, or give a custom data set a client column")
+        order = np.argsort(pool.client, kind="stable")
+        sizes = np.bincount(pool.client)
+        assigned = np.split(order, np.cumsum(sizes)[:-1])
+        return split_clients(assigned, pool, self.options, rng, contexts=pool.contexts)
