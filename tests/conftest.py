@@ -18,6 +18,24 @@ hypothesis.settings.register_profile("local", deadline=None, max_examples=25)
 hypothesis.settings.register_profile("ci", deadline=None, max_examples=25, derandomize=True, database=None)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 
+WITHOUT_BROWSER = os.environ.get("BROWSER") == "0"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """A test that asks for the browser is a browser test. They share a worker, so that there is one browser."""
+    drives_browser = [item for item in items if "browser" in getattr(item, "fixturenames", ())]
+    for item in drives_browser:
+        item.add_marker(pytest.mark.browser)
+        item.add_marker(pytest.mark.xdist_group("browser"))
+    if WITHOUT_BROWSER and drives_browser:
+        config.hook.pytest_deselected(items=drives_browser)
+        items[:] = [item for item in items if item not in drives_browser]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if WITHOUT_BROWSER:
+        terminalreporter.section("BROWSER=0: THE BROWSER TESTS WERE LEFT OUT", red=True, bold=True)
+
 
 @pytest.fixture
 def database_url(tmp_path: Path) -> str:

@@ -1,0 +1,32 @@
+# `make run` starts Fedscape, `make test` tests it. Both build .venv first, where it is not there or does not fit.
+#
+#   make run  [PORT=8501] [HOST=127.0.0.1] [DATABASE_URL=...] [DATA_DIR=...]
+#   make test [ARGS="-k name"] [BROWSER=0] [CHROMIUM=/path/to/chrome]
+#   PYTHON=/path/to/python3.11 chooses the interpreter of .venv.
+
+.PHONY: run test check docs clean
+.DEFAULT_GOAL := run
+
+run:
+	@.ci/venv run
+	@exec .venv/bin/python -m app
+
+test:
+	@.ci/venv dev
+	@.ci/test $(ARGS)
+
+check:
+	@.ci/venv dev
+	.venv/bin/python -m ruff check
+	.venv/bin/python -m mypy
+	.venv/bin/lint-imports --no-logo
+
+# Tables in README.md and docs/ that come from the code.
+docs:
+	@.ci/venv dev
+	.venv/bin/python docs/generate.py
+
+# Leaves var/ (your runs) and data/ (your data sets) alone.
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find app engine storage tests docs -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,144 @@
+"""One Chromium and one running app for all browser tests; a fresh context, and a witness, for each."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, sync_playwright
+
+ROOT = Path(__file__).resolve().parents[2]
+FLAGS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+)
+START_S = 60
+STOP_S = 20
+
+
+@dataclass
+class Witness:
+    """What a page did that nobody asked for."""
+
+    console_errors: list[str] = field(default_factory=list)
+    foreign_requests: list[str] = field(default_factory=list)
+
+    def watch(self, context: BrowserContext) -> None:
+        context.on("console", self._console)
+        context.on("weberror", lambda error: self.console_errors.append(str(error.error)))
+        context.on("request", self._request)
+
+    def _console(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            self.console_errors.append(message.text)
+
+    def _request(self, request: Request) -> None:
+        address = urlsplit(request.url)
+        if address.scheme in ("http", "https", "ws", "wss") and address.hostname != "127.0.0.1":
+            self.foreign_requests.append(request.url)
+
+
+@dataclass(frozen=True)
+class Server:
+    """The app as a user starts it, on a port and a database of its own."""
+
+    url: str
+    database_url: str
+    data_dir: Path
+    log: Path
+    process: subprocess.Popen[bytes]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=_chromium(), args=list(FLAGS))
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    fresh = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
+    yield fresh
+    fresh.close()
+
+
+@pytest.fixture
+def witness(context: BrowserContext) -> Witness:
+    """Watches ``context`` from before its first page on."""
+    seen = Witness()
+    seen.watch(context)
+    return seen
+
+
+@pytest.fixture
+def page(context: BrowserContext, witness: Witness) -> Page:
+    return context.new_page()
+
+
+@pytest.fixture(scope="session")
+def server(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """``python -m app``, started once and stopped by Ctrl-C at the end. It asks for the browser: whoever uses it does."""
+    home = tmp_path_factory.mktemp("server")
+    running = start_server(home)
+    yield running
+    stop_server(running)
+
+
+def start_server(home: Path) -> Server:
+    port, database_url, log = _free_port(), f"sqlite:///{home / 'fedscape.db'}", home / "server.log"
+    environment = os.environ | {
+        "HOST": "127.0.0.1", "PORT": str(port), "DATABASE_URL": database_url, "DATA_DIR": str(home / "data"),
+    }
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "app"], cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT
+        )
+    server = Server(f"http://127.0.0.1:{port}", database_url, home / "data", log, process)
+    _wait_until_healthy(server)
+    return server
+
+
+def stop_server(server: Server) -> None:
+    server.process.send_signal(signal.SIGINT)
+    try:
+        server.process.wait(STOP_S)
+    except subprocess.TimeoutExpired:
+        server.process.kill()
+        pytest.fail(f"the app was still running {STOP_S} s after Ctrl-C; its log:\n{server.log.read_text()[-4000:]}")
+
+
+def _wait_until_healthy(server: Server) -> None:
+    until = time.monotonic() + START_S
+    while time.monotonic() < until and server.process.poll() is None:
+        try:
+            with urllib.request.urlopen(f"{server.url}/_stcore/health", timeout=1):
+                return
+        except (urllib.error.URLError, TimeoutError, ConnectionError):
+            time.sleep(0.2)
+    server.process.kill()
+    pytest.fail(f"the app did not come up; its log:\n{server.log.read_text()[-4000:]}")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _chromium() -> str:
+    """The one ``make test`` finds."""
+    found = subprocess.run([ROOT / ".ci" / "chromium"], capture_output=True, text=True)
+    if found.returncode != 0:
+        pytest.fail(found.stderr)
+    return found.stdout.strip()
