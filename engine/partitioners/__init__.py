@@ -97,6 +97,20 @@ def shuffled_classes(pool: Pool, rng: np.random.Generator) -> list[np.ndarray]:
     return [rng.permutation(np.flatnonzero(pool.y == c)) for c in range(pool.num_classes)]
 
 
+def share_out(by_class: Sequence[np.ndarray], shares: np.ndarray) -> list[np.ndarray]:
+    """Cut the samples of each class by ``shares`` [C, owners]: the indices of each owner. What is over stays unused."""
+    ends = np.rint(np.cumsum(shares, axis=1) * [[samples.size] for samples in by_class]).astype(np.int64)
+    cut_up = [np.split(samples, row)[:-1] for samples, row in zip(by_class, ends, strict=True)]
+    return [np.concatenate(parts) for parts in zip(*cut_up, strict=True)]
+
+
+def smallest_client(assigned: Sequence[np.ndarray], pool: Pool) -> tuple[int, int]:
+    """The client with the fewest samples it could train on, and how many they are."""
+    trainable = [owned.size if pool.split is None else int((pool.split[owned] == 0).sum()) for owned in assigned]
+    client = int(np.argmin(trainable))
+    return client, trainable[client]
+
+
 def summarize(pool: Pool, partition: Partition) -> PartitionSummary:
     """Sizes and class counts of every client, as stored, shown and exported."""
     owned = [np.concatenate(parts) for parts in zip(partition.train, partition.val, partition.test, strict=True)]

@@ -23,5 +23,4 @@ class Iid:
     def split(self, pool: Pool, rng: np.random.Generator) -> Partition:
         check_enough(pool, self.options)
         assigned = np.array_split(rng.permutation(pool.y.size), self.options.num_clients)
-        contexts = np.zeros(self.options.num_clients, dtype=np.int64)
-        return split_clients(assigned, pool, self.options, rng, contexts=contexts)
+        return split_clients(assigned, pool, self.options, rng)

@@ -1,0 +1,100 @@
+"""Contexts: G groups of clients; clients of a group share one class distribution, groups differ.
+
+Ours, for the clustered methods (CGPFL, documents 000 and 003): the groups are the true contexts. Client i belongs to
+context i mod G. A context holds ``classes_per_context`` classes, evenly spaced around the class circle so that no two
+contexts hold the same, or, with ``alpha``, the share of each class that a draw from Dir(alpha) gives it.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from engine.datasets import Pool
+from engine.errors import ImpossiblePartition
+from engine.partitioners import (
+    Partition,
+    PartitionOptions,
+    check_enough,
+    share_out,
+    shuffled_classes,
+    smallest_client,
+    split_clients,
+)
+from engine.registry import PARTITIONERS
+
+MAX_DRAWS = 100
+
+
+class ContextsOptions(PartitionOptions):
+    num_contexts: int = Field(4, ge=1, title="G", description="Number of true contexts.")
+    classes_per_context: int | None = Field(
+        3, ge=1, title="Classes per context", description="Classes that the clients of a context hold; or set alpha.")
+    alpha: float | None = Field(
+        None, gt=0, title="α", description="Draws the classes of the contexts from Dir(alpha) instead.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _alpha_replaces_the_default(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("alpha") is not None and "classes_per_context" not in given:
+            return {**given, "classes_per_context": None}
+        return given
+
+    @model_validator(mode="after")
+    def _is_complete(self) -> Self:
+        if (self.classes_per_context is None) == (self.alpha is None):
+            raise ValueError(f"classes_per_context={self.classes_per_context} and alpha={self.alpha}: exactly one of "
+                             "them must be set, the other null")
+        if self.num_contexts > self.num_clients:
+            raise ValueError(f"num_contexts={self.num_contexts} is more than num_clients={self.num_clients}; "
+                             "lower num_contexts")
+        return self
+
+
+@PARTITIONERS.register("contexts", title="True contexts",
+                       paper="Generated; tells whether CGPFL (documents 000, 003) recovers the contexts")
+@dataclass(frozen=True)
+class Contexts:
+    options: ContextsOptions
+
+    def split(self, pool: Pool, rng: np.random.Generator) -> Partition:
+        """With ``alpha``, draws again while a client has too few samples, up to MAX_DRAWS times."""
+        o = self.options
+        check_enough(pool, o)
+        contexts = np.arange(o.num_clients) % o.num_contexts
+        for _ in range(1 if o.alpha is None else MAX_DRAWS):
+            by_context = share_out(shuffled_classes(pool, rng), self._shares(pool.num_classes, rng))
+            assigned = self._within_contexts(by_context, rng)
+            client, size = smallest_client(assigned, pool)
+            if size >= o.min_samples:
+                return split_clients(assigned, pool, o, rng, contexts=contexts)
+        raise ImpossiblePartition(
+            f"client {client} in context {contexts[client]} has {size} training samples, min_samples={o.min_samples}; "
+            f"raise {'classes_per_context' if o.alpha is None else 'alpha'}, or lower num_clients or num_contexts")
+
+    def _shares(self, num_classes: int, rng: np.random.Generator) -> np.ndarray:
+        """[C, G] the share of each class that goes to each context; a class that no context holds stays unused."""
+        o = self.options
+        if o.alpha is not None:
+            return rng.dirichlet(np.full(o.num_contexts, o.alpha), size=num_classes)
+        assert o.classes_per_context is not None  # exactly one of the two is set
+        if o.num_contexts > 1 and (o.classes_per_context >= num_classes or o.num_contexts > num_classes):
+            raise ImpossiblePartition(
+                f"classes_per_context={o.classes_per_context} and num_contexts={o.num_contexts} cannot give contexts "
+                f"that differ with {num_classes} classes; keep classes_per_context below {num_classes} and "
+                f"num_contexts at {num_classes} or less, or use alpha")
+        holds = np.zeros((num_classes, o.num_contexts))
+        for context in range(o.num_contexts):
+            first = context * num_classes // o.num_contexts
+            holds[(first + np.arange(min(o.classes_per_context, num_classes))) % num_classes, context] = 1
+        return holds / np.maximum(holds.sum(axis=1, keepdims=True), 1)
+
+    def _within_contexts(self, by_context: list[np.ndarray], rng: np.random.Generator) -> list[np.ndarray]:
+        """Client i gets its even, random part of what context i mod G has."""
+        assigned: list[np.ndarray] = [np.empty(0, dtype=np.int64)] * self.options.num_clients
+        for context, owned in enumerate(by_context):
+            members = range(context, self.options.num_clients, self.options.num_contexts)
+            for client, part in zip(members, np.array_split(rng.permutation(owned), len(members)), strict=True):
+                assigned[client] = part
+        return assigned

@@ -1,0 +1,50 @@
+"""Quantity skew: clients draw from the same distribution, but some have much more data than others.
+
+Li, Diao, Chen, He. Federated Learning on Non-IID Data Silos: An Experimental Study. ICDE 2022.
+https://arxiv.org/abs/2102.02079, section III-D. Client n gets a share proportional to
+
+    lognormal   exp(strength z_n), z_n ~ N(0, 1)
+    power       rank_n^-strength, ranks 1..N in random order
+
+of what is left after every client has its ``min_samples``. strength 0 gives equal sizes.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from engine.datasets import Pool
+from engine.partitioners import Partition, PartitionOptions, check_enough, split_clients
+from engine.registry import PARTITIONERS
+
+
+class QuantitySkewOptions(PartitionOptions):
+    law: Literal["lognormal", "power"] = Field("lognormal", title="Law", description="How the sizes are distributed.")
+    strength: float = Field(1.0, ge=0, le=10, title="Strength",
+                            description="Standard deviation of the log sizes, or exponent of the power law; 0: equal.")
+
+
+@PARTITIONERS.register("quantity_skew", title="Quantity skew",
+                       paper="Li et al. Federated Learning on Non-IID Data Silos. ICDE 2022. "
+                             "https://arxiv.org/abs/2102.02079")
+@dataclass(frozen=True)
+class QuantitySkew:
+    options: QuantitySkewOptions
+
+    def split(self, pool: Pool, rng: np.random.Generator) -> Partition:
+        o = self.options
+        check_enough(pool, o)
+        weights = self._weights(rng)
+        spare = pool.y.size - o.num_clients * o.min_samples
+        ends = np.floor(np.cumsum(weights / weights.sum()) * spare).astype(np.int64)
+        ends[-1] = spare  # the cumulative sum may end below 1
+        ends += o.min_samples * np.arange(1, o.num_clients + 1)
+        return split_clients(np.split(rng.permutation(pool.y.size), ends[:-1]), pool, o, rng)
+
+    def _weights(self, rng: np.random.Generator) -> np.ndarray:
+        if self.options.law == "lognormal":
+            return np.exp(self.options.strength * rng.standard_normal(self.options.num_clients))
+        ranks = rng.permutation(self.options.num_clients) + 1.0
+        return ranks ** -self.options.strength
