@@ -24,7 +24,7 @@ check:
 # Tables in README.md and docs/ that come from the code.
 docs:
 	@.ci/venv dev
-	.venv/bin/python docs/generate.py
+	.venv/bin/python -m docs.generate
 
 # Leaves var/ (your runs) and data/ (your data sets) alone.
 clean:

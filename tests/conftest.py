@@ -5,8 +5,10 @@ from pathlib import Path
 
 import jaxtyping
 
+import tests.shapes  # noqa: F401  named in the string below
+
 # Before anything of the engine is imported: from here on shapes and types in its signatures are checked at each call.
-jaxtyping.install_import_hook("engine", "beartype.beartype")
+jaxtyping.install_import_hook("engine", "tests.shapes.checked")
 
 import hypothesis
 import pytest

@@ -18,8 +18,8 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, R
 
 ROOT = Path(__file__).resolve().parents[2]
 FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
 )
 START_S = 60
 STOP_S = 20
@@ -88,7 +88,7 @@ def page(context: BrowserContext, witness: Witness) -> Page:
 
 @pytest.fixture(scope="session")
 def server(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """``python -m app``, started once and stopped by Ctrl-C at the end. It asks for the browser: whoever uses it does."""
+    """``python -m app``, started once and stopped by Ctrl-C. It asks for the browser because its users do."""
     home = tmp_path_factory.mktemp("server")
     running = start_server(home)
     yield running
