@@ -1,0 +1,38 @@
+"""What Fedscape remembers: experiments, runs, rounds, artifacts. Speaks in frozen records; ``Store`` is the door."""
+
+from storage.database import DispatcherLock
+from storage.errors import (
+    ArtifactDamaged,
+    DatabaseLocked,
+    ExperimentNotFound,
+    Fenced,
+    NetworkFileSystem,
+    NotADatabase,
+    RunNotFound,
+    RunsActive,
+    SchemaOutdated,
+    SchemaTooNew,
+    StorageError,
+)
+from storage.records import (
+    AnalysisRecord,
+    ArtifactRecord,
+    Control,
+    EngineRecord,
+    EventRecord,
+    ExperimentRecord,
+    FinishedRun,
+    NewArtifact,
+    NewRun,
+    RoundRecord,
+    RunRecord,
+    Status,
+)
+from storage.store import Store, store_from_env
+
+__all__ = [
+    "AnalysisRecord", "ArtifactDamaged", "ArtifactRecord", "Control", "DatabaseLocked", "DispatcherLock",
+    "EngineRecord", "EventRecord", "ExperimentNotFound", "ExperimentRecord", "Fenced", "FinishedRun",
+    "NetworkFileSystem", "NewArtifact", "NewRun", "NotADatabase", "RoundRecord", "RunNotFound", "RunRecord",
+    "RunsActive", "SchemaOutdated", "SchemaTooNew", "Status", "StorageError", "Store", "store_from_env",
+]

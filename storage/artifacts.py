@@ -1,0 +1,140 @@
+"""Files that belong to runs (checkpoints, models, landscapes) and the rows that vouch for them.
+
+A file is written under another name, flushed, renamed and only then registered, so that a row never points to half a
+file. A file without a row is rubbish that ``sweep`` removes.
+"""
+
+import hashlib
+import os
+import uuid
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from storage.database import Database
+from storage.errors import ArtifactDamaged, StorageError
+from storage.fence import update_owned
+from storage.models import Artifact, now
+from storage.records import ArtifactRecord, NewArtifact
+
+UNFINISHED = ".tmp"
+COLUMNS = tuple(Artifact.__table__.columns)
+
+
+class ArtifactStore:
+    def __init__(self, database: Database, folder: Path) -> None:
+        self._database, self.folder = database, folder
+
+    def write_file(self, run_id: int, kind: str, round: int, data: bytes) -> NewArtifact:
+        """Puts the bytes safely on disk. They count once they are registered, here or in ``metrics.append``."""
+        path = f"{run_id}/{kind}-{round:06d}-{uuid.uuid4().hex[:12]}.bin"
+        try:
+            _write_durably(self.folder / path, data)
+        except OSError as error:
+            raise StorageError(
+                f"cannot write {self.folder / path} ({error.strerror}); free some space or check the folder's owner"
+            ) from error
+        return NewArtifact(kind, round, path, hashlib.sha256(data).hexdigest(), len(data))
+
+    def register(self, run_id: int, epoch: int | None, new: NewArtifact) -> ArtifactRecord:
+        """Fenced where an epoch is given; without one for what is added to a finished run."""
+        with self._database.write() as connection:
+            if epoch is not None:
+                update_owned(connection, run_id, epoch, heartbeat_at=now())
+            return insert_artifact(connection, run_id, new)
+
+    def latest(self, run_id: int, kind: str) -> ArtifactRecord | None:
+        return next(iter(self.list(run_id, kind)), None)
+
+    def list(self, run_id: int, kind: str | None = None) -> list[ArtifactRecord]:
+        """Newest round first."""
+        query = sa.select(*COLUMNS).where(Artifact.run_id == run_id)
+        if kind is not None:
+            query = query.where(Artifact.kind == kind)
+        with self._database.read() as connection:
+            rows = connection.execute(query.order_by(Artifact.round.desc(), Artifact.id.desc()))
+            return [ArtifactRecord(**row._mapping) for row in rows]
+
+    def get(self, artifact_id: int) -> ArtifactRecord | None:
+        with self._database.read() as connection:
+            row = connection.execute(sa.select(*COLUMNS).where(Artifact.id == artifact_id)).one_or_none()
+        return None if row is None else ArtifactRecord(**row._mapping)
+
+    def read(self, record: ArtifactRecord) -> bytes:
+        """The bytes that were written, or ArtifactDamaged."""
+        path = self.folder / record.path
+        what = f"the {record.kind} of run {record.run_id}, round {record.round},"
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise ArtifactDamaged(
+                f"{what} cannot be read from {path} ({error.strerror}); put the file back, or rerun the run"
+            ) from error
+        if hashlib.sha256(data).hexdigest() != record.sha256:
+            raise ArtifactDamaged(f"{what} in {path} is not what was written (sha256 differs); rerun the run")
+        return data
+
+    def keep_last(self, run_id: int, kind: str, n: int = 2) -> None:
+        """Deletes all but the ``n`` newest of a kind."""
+        self.delete(record.id for record in self.list(run_id, kind)[n:])
+
+    def delete(self, ids: Iterable[int]) -> None:
+        doomed = sa.delete(Artifact).where(Artifact.id.in_(tuple(ids))).returning(Artifact.path)
+        with self._database.write() as connection:
+            paths = connection.scalars(doomed).all()
+        self.remove_files(paths)
+
+    def total_bytes(self, run_id: int | None = None) -> int:
+        query = sa.select(sa.func.coalesce(sa.func.sum(Artifact.size_bytes), 0))
+        if run_id is not None:
+            query = query.where(Artifact.run_id == run_id)
+        with self._database.read() as connection:
+            return int(connection.scalar(query) or 0)
+
+    def sweep(self) -> int:
+        """Removes files that no row points to; answers how many. For the dispatcher, before its workers start."""
+        found = [str(path.relative_to(self.folder)) for path in self.folder.glob("*/*")]
+        with self._database.read() as connection:  # after looking: what was registered meanwhile is spared
+            known = set(connection.scalars(sa.select(Artifact.path)))
+        rubbish = [path for path in found if path not in known]
+        self.remove_files(rubbish)
+        return len(rubbish)
+
+    def remove_files(self, paths: Iterable[str]) -> None:
+        """After their rows are gone: a kill in between leaves rubbish, not a row without a file."""
+        folders = set()
+        for path in paths:
+            (self.folder / path).unlink(missing_ok=True)
+            folders.add((self.folder / path).parent)
+        for folder in folders:
+            with suppress(OSError):  # a folder that is not empty stays
+                folder.rmdir()
+
+
+def insert_artifact(connection: sa.Connection, run_id: int, new: NewArtifact) -> ArtifactRecord:
+    """The row of a file that is on disk, inside the caller's transaction."""
+    values = {"run_id": run_id, "created_at": now()} | new._asdict()
+    row = connection.execute(sa.insert(Artifact).values(values).returning(*COLUMNS)).one()
+    return ArtifactRecord(**row._mapping)
+
+
+def _write_durably(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_suffix(UNFINISHED)
+    try:
+        with open(unfinished, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(unfinished, path)
+    except OSError:
+        unfinished.unlink(missing_ok=True)
+        raise
+    for folder in (path.parent, path.parent.parent):  # the name of the file, and of its folder
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,65 @@
+"""What can go wrong in storage, each with a message that says what to do next."""
+
+from collections.abc import Iterable
+
+
+class StorageError(Exception):
+    """Base of every error of this package. Its text is meant for the person who asked."""
+
+
+class DatabaseLocked(StorageError):
+    """Another process held the database for longer than we wait."""
+
+
+class NotADatabase(StorageError):
+    """The file is damaged or was never a database."""
+
+
+class NetworkFileSystem(StorageError):
+    """SQLite's locks do not hold on a network file system."""
+
+
+class SchemaOutdated(StorageError):
+    """The tables are older than this program, or not there yet."""
+
+
+class SchemaTooNew(StorageError):
+    """The tables were written by a newer version of this program."""
+
+
+class Fenced(StorageError):
+    """A write by somebody who no longer owns the run: it was claimed again, finished or deleted. Stop working on it."""
+
+    def __init__(self, run_id: int, epoch: int) -> None:
+        self.run_id, self.epoch = run_id, epoch
+        super().__init__(f"run {run_id} is no longer running under claim {epoch}; stop, and leave it to its new owner")
+
+
+class RunNotFound(StorageError):
+    """No run has this id."""
+
+    def __init__(self, run_ids: Iterable[int]) -> None:
+        self.run_ids = tuple(sorted(run_ids))
+        ids = ", ".join(map(str, self.run_ids))
+        super().__init__(f"no run with id {ids}; it may have been deleted: look in the library for those there are")
+
+
+class ExperimentNotFound(StorageError):
+    """No experiment has this id."""
+
+    def __init__(self, experiment_id: int) -> None:
+        self.experiment_id = experiment_id
+        super().__init__(f"no experiment with id {experiment_id}; it may have been deleted: look in the library")
+
+
+class RunsActive(StorageError):
+    """A deletion that would pull running runs away from their worker."""
+
+    def __init__(self, run_ids: Iterable[int]) -> None:
+        self.run_ids = tuple(sorted(run_ids))
+        ids = ", ".join(map(str, self.run_ids))
+        super().__init__(f"run {ids} is still running; cancel it, wait until it has stopped, then delete it")
+
+
+class ArtifactDamaged(StorageError):
+    """An artifact whose file is missing or does not have the bytes that were written."""

@@ -1,0 +1,25 @@
+"""The log: what happened to a run, or to the whole installation, in words for a person."""
+
+import sqlalchemy as sa
+
+from storage.database import Database
+from storage.models import Event, now
+from storage.records import EventRecord
+
+
+class Events:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, run_id: int | None, level: str, kind: str, message: str) -> None:
+        values = {"run_id": run_id, "at": now(), "level": level, "kind": kind, "message": message}
+        with self._database.write() as connection:
+            connection.execute(sa.insert(Event).values(values))
+
+    def list(self, run_id: int | None = None, after: int = 0, limit: int = 200) -> list[EventRecord]:
+        """The newest ``limit`` events with an id beyond ``after`` (of one run, or all), oldest first."""
+        query = sa.select(*Event.__table__.columns).where(Event.id > after).order_by(Event.id.desc()).limit(limit)
+        if run_id is not None:
+            query = query.where(Event.run_id == run_id)
+        with self._database.read() as connection:
+            return [EventRecord(**row._mapping) for row in connection.execute(query)][::-1]

@@ -1,0 +1,108 @@
+"""Experiments: runs that were asked for together, or imported together."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from storage.artifacts import ArtifactStore
+from storage.database import Database
+from storage.errors import ExperimentNotFound
+from storage.metrics import insert_rounds
+from storage.models import Experiment, Run, now
+from storage.records import ExperimentRecord, FinishedRun, NewRun
+from storage.run_queue import delete_runs, insert_run, put_partition
+
+COLUMNS = tuple(Experiment.__table__.columns)
+
+
+class Experiments:
+    def __init__(self, database: Database, artifacts: ArtifactStore) -> None:
+        self._database, self._artifacts = database, artifacts
+
+    def create(
+        self, name: str, config: dict[str, Any], runs: Sequence[NewRun], example: bool = False
+    ) -> ExperimentRecord:
+        """All runs queued, in one transaction."""
+        with self._database.write() as connection:
+            experiment_id = _insert(connection, name, config, example)
+            for position, run in enumerate(runs):
+                insert_run(connection, experiment_id, position, run)
+            return _records(connection, _select().where(Experiment.id == experiment_id))[0]
+
+    def import_finished(
+        self, name: str, config: dict[str, Any], runs: Sequence[FinishedRun], example: bool = False
+    ) -> ExperimentRecord:
+        """Runs that were computed elsewhere, with all their rounds, in one transaction; nothing is queued."""
+        with self._database.write() as connection:
+            experiment_id = _insert(connection, name, config, example)
+            for position, run in enumerate(runs):
+                _insert_finished(connection, experiment_id, position, run)
+            return _records(connection, _select().where(Experiment.id == experiment_id))[0]
+
+    def list(self, include_archived: bool = False) -> list[ExperimentRecord]:
+        """Newest first."""
+        query = _select().order_by(Experiment.id.desc())
+        if not include_archived:
+            query = query.where(Experiment.archived.is_(False))
+        with self._database.read() as connection:
+            return _records(connection, query)
+
+    def get(self, experiment_id: int) -> ExperimentRecord:
+        with self._database.read() as connection:
+            found = _records(connection, _select().where(Experiment.id == experiment_id))
+        if not found:
+            raise ExperimentNotFound(experiment_id)
+        return found[0]
+
+    def rename(self, experiment_id: int, name: str) -> None:
+        with self._database.write() as connection:
+            renamed = sa.update(Experiment).where(Experiment.id == experiment_id).values(name=name)
+            if connection.execute(renamed).rowcount == 0:
+                raise ExperimentNotFound(experiment_id)
+
+    def archive(self, ids: Sequence[int], archived: bool = True) -> None:
+        """Out of sight with all their runs, or back in it."""
+        with self._database.write() as connection:
+            connection.execute(sa.update(Experiment).where(Experiment.id.in_(ids)).values(archived=archived))
+
+    def delete(self, ids: Sequence[int]) -> None:
+        """With all their runs and files. Raises RunsActive, and deletes none, if a run of them is running."""
+        with self._database.write() as connection:
+            run_ids = connection.scalars(sa.select(Run.id).where(Run.experiment_id.in_(ids))).all()
+            paths = delete_runs(connection, run_ids)
+            connection.execute(sa.delete(Experiment).where(Experiment.id.in_(ids)))
+        self._artifacts.remove_files(paths)
+
+
+def _insert(connection: sa.Connection, name: str, config: dict[str, Any], example: bool) -> int:
+    values = {"name": name, "config": config, "created_at": now(), "archived": False, "example": example}
+    return connection.execute(sa.insert(Experiment).values(values).returning(Experiment.id)).scalar_one()
+
+
+def _insert_finished(connection: sa.Connection, experiment_id: int, position: int, finished: FinishedRun) -> None:
+    last = finished.rounds[-1].round if finished.rounds else -1
+    run_id = insert_run(
+        connection, experiment_id, position, finished.run, status=finished.status, round=last, finished_at=now(),
+        provenance=finished.provenance, summary=finished.summary, error=finished.error,
+    )
+    if finished.partition is not None:
+        put_partition(connection, run_id, finished.partition)
+    insert_rounds(connection, run_id, finished.rounds)
+
+
+def _select() -> sa.Select:
+    return sa.select(*COLUMNS)
+
+
+def _records(connection: sa.Connection, query: sa.Select) -> list[ExperimentRecord]:
+    rows = connection.execute(query).all()
+    counted = sa.select(Run.experiment_id, Run.status, sa.func.count()).group_by(Run.experiment_id, Run.status)
+    counts: dict[int, dict[str, int]] = defaultdict(dict)
+    for experiment_id, status, count in connection.execute(counted.where(Run.experiment_id.in_([r.id for r in rows]))):
+        counts[experiment_id][status] = count
+    return [
+        ExperimentRecord(**row._mapping, num_runs=sum(counts[row.id].values()), status_counts=counts[row.id])
+        for row in rows
+    ]

@@ -1,0 +1,190 @@
+"""Rounds and what was measured in them: written by the owner of a run in one transaction, read as arrays."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby, pairwise
+
+import numpy as np
+import sqlalchemy as sa
+
+from storage.artifacts import ArtifactStore, insert_artifact
+from storage.database import Database
+from storage.fence import update_owned
+from storage.models import Artifact, ClientMetric, ClusterAssignment, Round, RoundMetric, now
+from storage.packing import pack, unpack, unpack_stack
+from storage.records import Control, NewArtifact, RoundRecord
+
+Curve = tuple[np.ndarray, np.ndarray]  # rounds [R], values [R, ...]
+
+
+class Metrics:
+    def __init__(self, database: Database, artifacts: ArtifactStore) -> None:
+        self._database, self._artifacts = database, artifacts
+
+    def append(
+        self, run_id: int, epoch: int, rounds: Sequence[RoundRecord], *, summary: dict | None = None,
+        checkpoint: NewArtifact | tuple[str, int, str, str, int] | None = None,
+    ) -> Control:
+        """Stores rounds, and the checkpoint that covers them, as one. Raises Fenced; answers what the run is asked."""
+        values: dict = {"heartbeat_at": now()}
+        if rounds:
+            values["round"] = rounds[-1].round
+        if summary is not None:
+            values["summary"] = summary
+        with self._database.write() as connection:
+            control = update_owned(connection, run_id, epoch, **values)
+            insert_rounds(connection, run_id, rounds)
+            if checkpoint is not None:
+                insert_artifact(connection, run_id, NewArtifact(*checkpoint))
+        return control
+
+    def rewind(self, run_id: int, epoch: int, after_round: int) -> None:
+        """Forgets every round after ``after_round`` (-1: all), to be computed again from a checkpoint."""
+        with self._database.write() as connection:
+            update_owned(connection, run_id, epoch, round=after_round, heartbeat_at=now())
+            for table in (Round, RoundMetric, ClientMetric, ClusterAssignment):
+                connection.execute(sa.delete(table).where(table.run_id == run_id, table.round > after_round))
+            later = sa.delete(Artifact).where(Artifact.run_id == run_id, Artifact.round > after_round)
+            paths = connection.scalars(later.returning(Artifact.path)).all()
+        self._artifacts.remove_files(paths)
+
+    def rounds(
+        self, run_id: int, after: int = -1, limit: int | None = None, arrays: bool = True
+    ) -> list[RoundRecord]:
+        """Rounds after ``after``, in order. Without ``arrays`` only cohorts, scalars and clusters are read."""
+        heads = sa.select(Round.round, Round.cohort, Round.evaluated).where(Round.run_id == run_id, Round.round > after)
+        with self._database.read() as connection:
+            rows = connection.execute(heads.order_by(Round.round).limit(limit)).all()
+            if not rows:
+                return []
+            first, last = rows[0].round, rows[-1].round
+            scalars = _scalars_by_round(connection, run_id, first, last)
+            values = _arrays_by_round(connection, run_id, first, last) if arrays else {}
+            labels = _labels_by_round(connection, run_id, [row.round for row in rows])
+        return [
+            RoundRecord(
+                row.round, np.frombuffer(row.cohort, "<i4"), scalars.get(row.round, {}), values.get(row.round, {}),
+                labels.get(row.round), row.evaluated,
+            )
+            for row in rows
+        ]
+
+    def scalars(
+        self, run_ids: Sequence[int], names: Sequence[str], after: Mapping[int, int] | None = None
+    ) -> dict[int, dict[str, Curve]]:
+        """Curves of many runs in one query: run -> name -> (rounds, values); only rounds beyond ``after[run]``."""
+        groups: dict[int, list[int]] = defaultdict(list)
+        for run_id in run_ids:
+            groups[(after or {}).get(run_id, -1)].append(run_id)
+        wanted = [sa.and_(RoundMetric.run_id.in_(ids), RoundMetric.round > start) for start, ids in groups.items()]
+        query = (
+            sa.select(RoundMetric.run_id, RoundMetric.name, RoundMetric.round, RoundMetric.value)
+            .where(RoundMetric.name.in_(names), sa.or_(sa.false(), *wanted))
+            .order_by(RoundMetric.run_id, RoundMetric.name, RoundMetric.round)
+        )
+        with self._database.read() as connection:
+            rows = connection.execute(query).all()
+        curves: dict[int, dict[str, Curve]] = {run_id: {} for run_id in run_ids}
+        for (run_id, name), points in groupby(rows, key=lambda row: (row[0], row[1])):
+            rounds, values = zip(*((row[2], row[3]) for row in points), strict=True)
+            curves[run_id][name] = np.array(rounds), np.array(values, dtype=np.float64)  # NULL becomes NaN
+        return curves
+
+    def array(self, run_id: int, name: str) -> Curve:
+        """One array over all rounds that have it: (rounds [R], values [R, ...])."""
+        query = (
+            sa.select(ClientMetric.round, ClientMetric.dtype, ClientMetric.shape, ClientMetric.data)
+            .where(ClientMetric.run_id == run_id, ClientMetric.name == name)
+            .order_by(ClientMetric.round)
+        )
+        with self._database.read() as connection:
+            rows = connection.execute(query).all()
+        if not rows:
+            return np.zeros(0, dtype=np.int64), np.zeros((0, 0), dtype=np.float32)
+        return np.array([row[0] for row in rows]), unpack_stack(name, [(row[1], row[2], row[3]) for row in rows])
+
+    def array_at(self, run_id: int, name: str, round: int | None = None) -> np.ndarray | None:
+        """One array of one round (None: the last that has it), or None where there is none."""
+        query = sa.select(ClientMetric.dtype, ClientMetric.shape, ClientMetric.data)
+        query = query.where(ClientMetric.run_id == run_id, ClientMetric.name == name)
+        if round is not None:
+            query = query.where(ClientMetric.round == round)
+        with self._database.read() as connection:
+            row = connection.execute(query.order_by(ClientMetric.round.desc()).limit(1)).one_or_none()
+        return None if row is None else unpack(*row)
+
+    def array_names(self, run_id: int) -> list[str]:
+        query = sa.select(ClientMetric.name).where(ClientMetric.run_id == run_id).distinct().order_by(ClientMetric.name)
+        with self._database.read() as connection:
+            return list(connection.scalars(query))
+
+    def clusters(self, run_id: int) -> Curve:
+        """Every client's cluster in every stored round that has any: (rounds [R], labels [R, N])."""
+        query = sa.select(Round.round).where(Round.run_id == run_id).order_by(Round.round)
+        with self._database.read() as connection:
+            labels = _labels_by_round(connection, run_id, connection.scalars(query).all())
+        if not labels:
+            return np.zeros(0, dtype=np.int64), np.zeros((0, 0), dtype=np.int16)
+        return np.array(list(labels)), np.stack(list(labels.values()))
+
+
+def insert_rounds(connection: sa.Connection, run_id: int, rounds: Sequence[RoundRecord]) -> None:
+    """Rows of consecutive rounds, inside the caller's transaction."""
+    heads, scalars, arrays = [], [], []
+    for r in rounds:
+        key = {"run_id": run_id, "round": r.round}
+        heads.append(key | {"evaluated": bool(r.evaluated), "cohort": np.asarray(r.cohort).astype("<i4").tobytes()})
+        scalars += [key | {"name": name, "value": _number_or_null(value)} for name, value in r.scalars.items()]
+        arrays += [key | {"name": name} | pack(np.asarray(a))._asdict() for name, a in r.arrays.items()]
+    labels = [{"run_id": run_id, "round": r, "labels": x} for r, x in _changes(connection, run_id, rounds)]
+    for table, rows in ((Round, heads), (RoundMetric, scalars), (ClientMetric, arrays), (ClusterAssignment, labels)):
+        if rows:
+            connection.execute(sa.insert(table), rows)
+
+
+def _number_or_null(value: float) -> float | None:
+    number = float(value)
+    return None if math.isnan(number) else number
+
+
+def _changes(connection: sa.Connection, run_id: int, rounds: Iterable[RoundRecord]) -> list[tuple[int, bytes]]:
+    """The rounds whose cluster labels differ from those before; no labels are no bytes."""
+    last = sa.select(ClusterAssignment.labels).where(ClusterAssignment.run_id == run_id)
+    before = connection.scalar(last.order_by(ClusterAssignment.round.desc()).limit(1)) or b""
+    packed = [(r.round, b"" if r.clusters is None else np.asarray(r.clusters).astype("<i2").tobytes()) for r in rounds]
+    return [now for earlier, now in pairwise([(-1, bytes(before)), *packed]) if earlier[1] != now[1]]
+
+
+def _scalars_by_round(connection: sa.Connection, run_id: int, first: int, last: int) -> dict[int, dict[str, float]]:
+    query = sa.select(RoundMetric.round, RoundMetric.name, RoundMetric.value)
+    query = query.where(RoundMetric.run_id == run_id, RoundMetric.round.between(first, last))
+    found: dict[int, dict[str, float]] = defaultdict(dict)
+    for round, name, value in connection.execute(query):
+        found[round][name] = math.nan if value is None else value
+    return found
+
+
+def _arrays_by_round(connection: sa.Connection, run_id: int, first: int, last: int) -> dict[int, dict[str, np.ndarray]]:
+    query = sa.select(
+        ClientMetric.round, ClientMetric.name, ClientMetric.dtype, ClientMetric.shape, ClientMetric.data
+    ).where(ClientMetric.run_id == run_id, ClientMetric.round.between(first, last))
+    found: dict[int, dict[str, np.ndarray]] = defaultdict(dict)
+    for round, name, dtype, shape, data in connection.execute(query):
+        found[round][name] = unpack(dtype, shape, data)
+    return found
+
+
+def _labels_by_round(connection: sa.Connection, run_id: int, rounds: Sequence[int]) -> dict[int, np.ndarray]:
+    """Carries each stored assignment on to the rounds after it."""
+    query = sa.select(ClusterAssignment.round, ClusterAssignment.labels)
+    query = query.where(ClusterAssignment.run_id == run_id).order_by(ClusterAssignment.round)
+    changes = [(round, np.frombuffer(labels, "<i2")) for round, labels in connection.execute(query)]
+    found: dict[int, np.ndarray] = {}
+    at = -1
+    for round in rounds:
+        while at + 1 < len(changes) and changes[at + 1][0] <= round:
+            at += 1
+        if at >= 0 and changes[at][1].size:
+            found[round] = changes[at][1]
+    return found

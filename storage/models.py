@@ -1,0 +1,217 @@
+"""The tables. One a noun; a change here needs a new revision in ``migrations/versions``.
+
+Per-client values are packed, one blob per (run, metric, round): a heat map of 200 rounds is one read of 200 blobs, not
+of 200 x N rows. Ids are never given out twice, so that a write meant for a deleted run cannot hit a newer one.
+"""
+
+import json
+import math
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+NEVER_REUSE_IDS = {"sqlite_autoincrement": True}  # elsewhere ids come from sequences, which never go back
+
+
+class UtcDateTime(sa.types.TypeDecorator[datetime]):
+    """Stored as naive UTC, which every database agrees on; aware on both sides of it."""
+
+    impl = sa.DateTime
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: sa.Dialect) -> datetime | None:
+        return None if value is None else value.astimezone(UTC).replace(tzinfo=None)
+
+    def process_result_value(self, value: datetime | None, dialect: sa.Dialect) -> datetime | None:
+        return None if value is None else value.replace(tzinfo=UTC)
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def to_json(value: Any) -> str:
+    """JSON that any reader accepts: numbers that are not finite become null, numpy values plain ones."""
+    return json.dumps(_plain(value), allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return _plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+class Base(DeclarativeBase):
+    metadata = sa.MetaData(
+        naming_convention={
+            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+    type_annotation_map = {datetime: UtcDateTime, dict[str, Any]: sa.JSON(none_as_null=True)}
+
+
+def _of_run(primary_key: bool = False, **options: Any) -> Mapped[int]:
+    return mapped_column(sa.ForeignKey("runs.id", ondelete="CASCADE"), primary_key=primary_key, **options)
+
+
+class Experiment(Base):
+    __tablename__ = "experiments"
+    __table_args__ = NEVER_REUSE_IDS
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str]
+    config: Mapped[dict[str, Any]]
+    created_at: Mapped[datetime]
+    archived: Mapped[bool]
+    example: Mapped[bool]
+
+
+class Run(Base):
+    __tablename__ = "runs"
+    __table_args__ = NEVER_REUSE_IDS
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    experiment_id: Mapped[int] = mapped_column(sa.ForeignKey("experiments.id", ondelete="CASCADE"), index=True)
+    position: Mapped[int]
+    algorithm: Mapped[str]
+    label: Mapped[str]
+    seed: Mapped[int] = mapped_column(sa.BigInteger)
+    hparams: Mapped[dict[str, Any]]
+    config: Mapped[dict[str, Any]]
+    digest: Mapped[str] = mapped_column(index=True)
+    cost: Mapped[dict[str, Any] | None]
+    status: Mapped[str] = mapped_column(index=True)
+    rounds: Mapped[int]
+    round: Mapped[int]
+    epoch: Mapped[int]
+    control: Mapped[str]
+    created_at: Mapped[datetime]
+    started_at: Mapped[datetime | None]
+    finished_at: Mapped[datetime | None]
+    heartbeat_at: Mapped[datetime | None]
+    seconds_per_round: Mapped[float | None]
+    error: Mapped[str | None]
+    worker: Mapped[str | None]
+    provenance: Mapped[dict[str, Any] | None]
+    summary: Mapped[dict[str, Any] | None]
+    archived: Mapped[bool]
+
+
+class Partition(Base):
+    """How a run's data lies among its clients: apart, for it is large and ``runs`` is rewritten at every heartbeat."""
+
+    __tablename__ = "partitions"
+
+    run_id: Mapped[int] = _of_run(primary_key=True)
+    partition: Mapped[dict[str, Any]]
+
+
+class Round(Base):
+    """That a round is stored, and who took part in it."""
+
+    __tablename__ = "rounds"
+
+    run_id: Mapped[int] = _of_run(primary_key=True)
+    round: Mapped[int] = mapped_column(primary_key=True)
+    evaluated: Mapped[bool]
+    cohort: Mapped[bytes]  # int32, little-endian
+
+
+class RoundMetric(Base):
+    """One number a round. The key is ordered as curves are read; NULL is NaN."""
+
+    __tablename__ = "round_metrics"
+    __table_args__ = {"sqlite_with_rowid": False}  # the row is the key and one number: store it once
+
+    run_id: Mapped[int] = _of_run(primary_key=True)
+    name: Mapped[str] = mapped_column(primary_key=True)
+    round: Mapped[int] = mapped_column(primary_key=True)
+    value: Mapped[float | None]
+
+
+class ClientMetric(Base):
+    """One packed array a round, mostly a value per client."""
+
+    __tablename__ = "client_metrics"
+
+    run_id: Mapped[int] = _of_run(primary_key=True)
+    name: Mapped[str] = mapped_column(primary_key=True)
+    round: Mapped[int] = mapped_column(primary_key=True)
+    dtype: Mapped[str]
+    shape: Mapped[str]
+    data: Mapped[bytes]
+
+
+class ClusterAssignment(Base):
+    """The cluster of every client from this round on; no labels: none from here on."""
+
+    __tablename__ = "cluster_assignments"
+
+    run_id: Mapped[int] = _of_run(primary_key=True)
+    round: Mapped[int] = mapped_column(primary_key=True)
+    labels: Mapped[bytes]  # int16, little-endian
+
+
+class Artifact(Base):
+    __tablename__ = "artifacts"
+    __table_args__ = NEVER_REUSE_IDS
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    run_id: Mapped[int] = _of_run(index=True)
+    kind: Mapped[str]
+    round: Mapped[int]
+    path: Mapped[str] = mapped_column(unique=True)
+    sha256: Mapped[str]
+    size_bytes: Mapped[int] = mapped_column(sa.BigInteger)
+    created_at: Mapped[datetime]
+
+
+class Analysis(Base):
+    __tablename__ = "analyses"
+    __table_args__ = NEVER_REUSE_IDS
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    run_id: Mapped[int] = _of_run(index=True)
+    kind: Mapped[str]
+    params: Mapped[dict[str, Any]]
+    status: Mapped[str] = mapped_column(index=True)
+    artifact_id: Mapped[int | None] = mapped_column(sa.ForeignKey("artifacts.id", ondelete="SET NULL"), index=True)
+    error: Mapped[str | None]
+    created_at: Mapped[datetime]
+
+
+class Event(Base):
+    __tablename__ = "events"
+    __table_args__ = NEVER_REUSE_IDS
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    run_id: Mapped[int | None] = _of_run(index=True)
+    at: Mapped[datetime]
+    level: Mapped[str]
+    kind: Mapped[str]
+    message: Mapped[str]
+
+
+class Engine(Base):
+    __tablename__ = "engines"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    host: Mapped[str]
+    pid: Mapped[int]
+    device: Mapped[str]
+    slots: Mapped[int]
+    running: Mapped[int]
+    started_at: Mapped[datetime]
+    heartbeat_at: Mapped[datetime]

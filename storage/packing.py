@@ -1,0 +1,46 @@
+"""Arrays as bytes: little-endian and C-ordered, with dtype and shape beside them."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from storage.errors import StorageError
+
+
+class Packed(NamedTuple):
+    """What a row holds of an array."""
+
+    dtype: str
+    shape: str
+    data: bytes
+
+
+def pack(array: np.ndarray) -> Packed:
+    """Any shape; booleans, integers and floats keep their dtype, NaN and infinities their bits."""
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"cannot store an array of {array.dtype}; give numbers (bool, int, float32 or float64)")
+    little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+    return Packed(little.dtype.str, ",".join(map(str, array.shape)), little.tobytes())
+
+
+def unpack(dtype: str, shape: str, data: bytes) -> np.ndarray:
+    """A read-only view of the bytes."""
+    return np.frombuffer(data, dtype).reshape(_sizes(shape))
+
+
+def unpack_stack(name: str, rows: Sequence[tuple[str, str, bytes]]) -> np.ndarray:
+    """Rows of one dtype and shape as one array [R, ...]."""
+    layouts = {(dtype, shape) for dtype, shape, _ in rows}
+    if len(layouts) > 1:
+        raise StorageError(f"{name!r} changes its shape between rounds ({_listed(layouts)}); read it round by round")
+    ((dtype, shape),) = layouts
+    return np.frombuffer(b"".join(data for _, _, data in rows), dtype).reshape(len(rows), *_sizes(shape))
+
+
+def _sizes(shape: str) -> tuple[int, ...]:
+    return tuple(int(size) for size in shape.split(",") if size)
+
+
+def _listed(layouts: set[tuple[str, str]]) -> str:
+    return ", ".join(f"{dtype}[{shape}]" for dtype, shape in sorted(layouts)[:4])

@@ -1,0 +1,177 @@
+"""What leaves storage: frozen records of plain values and numpy arrays, never database rows.
+
+Every time is an aware UTC datetime. Not-a-number lives in arrays and scalars only; inside a dict it has become None.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+Status = Literal["queued", "running", "paused", "done", "failed", "cancelled", "diverged"]
+Control = Literal["", "cancel", "pause"]
+
+ACTIVE: tuple[Status, ...] = ("queued", "running")
+FINISHED: tuple[Status, ...] = ("done", "failed", "cancelled", "diverged")
+
+
+@dataclass(frozen=True)
+class NewRun:
+    """A run as it is asked for: one algorithm, one seed, everything resolved."""
+
+    algorithm: str
+    label: str
+    seed: int
+    hparams: dict[str, Any]
+    config: dict[str, Any]  # the whole resolved configuration of this single run
+    rounds: int
+    digest: str  # equal digests: equal results
+    cost: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class RoundRecord:
+    """One stored round. Arrays keep their dtype and shape; NaN means not measured."""
+
+    round: int
+    cohort: np.ndarray  # [S] int32
+    scalars: Mapping[str, float] = field(default_factory=dict)
+    arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
+    clusters: np.ndarray | None = None  # [N] int16
+    evaluated: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class FinishedRun:
+    """A run that was computed elsewhere and is imported with its rounds."""
+
+    run: NewRun
+    status: Status
+    rounds: Sequence[RoundRecord]
+    provenance: dict[str, Any] | None = None
+    partition: dict[str, Any] | None = None
+    summary: dict[str, Any] | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class ExperimentRecord:
+    """A set of runs that were asked for together."""
+
+    id: int
+    name: str
+    config: dict[str, Any]
+    created_at: datetime
+    archived: bool
+    example: bool
+    num_runs: int
+    status_counts: dict[str, int]
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """A run and where it stands. ``round`` is the last committed one, -1 before the first."""
+
+    id: int
+    experiment_id: int
+    experiment_name: str
+    position: int
+    algorithm: str
+    label: str
+    seed: int
+    hparams: dict[str, Any]
+    config: dict[str, Any]
+    digest: str
+    status: Status
+    rounds: int
+    round: int
+    epoch: int
+    control: Control
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    heartbeat_at: datetime | None
+    seconds_per_round: float | None
+    error: str | None
+    worker: str | None
+    provenance: dict[str, Any] | None
+    partition: dict[str, Any] | None
+    summary: dict[str, Any] | None
+    archived: bool
+    example: bool
+    cost: dict[str, Any] | None = None
+
+    @property
+    def is_active(self) -> bool:
+        """Queued or running: it will go on without anybody doing anything."""
+        return self.status in ACTIVE
+
+    @property
+    def is_finished(self) -> bool:
+        return self.status in FINISHED
+
+
+class NewArtifact(NamedTuple):
+    """A file that is on disk, and that no row points to yet."""
+
+    kind: str
+    round: int
+    path: str
+    sha256: str
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class ArtifactRecord:
+    """A registered file; ``path`` is relative to the artifacts' folder."""
+
+    id: int
+    run_id: int
+    kind: str
+    round: int
+    path: str
+    sha256: str
+    size_bytes: int
+    created_at: datetime
+
+
+@dataclass(frozen=True)
+class EventRecord:
+    """One line of the log, of a run or of the whole installation."""
+
+    id: int
+    run_id: int | None
+    at: datetime
+    level: str
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True)
+class AnalysisRecord:
+    """A computation on a finished run's models (landscape, features, ...) and its result's artifact."""
+
+    id: int
+    run_id: int
+    kind: str
+    params: dict[str, Any]
+    status: Status
+    artifact_id: int | None
+    error: str | None
+    created_at: datetime
+
+
+@dataclass(frozen=True)
+class EngineRecord:
+    """A live engine, for the screen only."""
+
+    id: str
+    host: str
+    pid: int
+    device: str
+    slots: int
+    running: int
+    started_at: datetime
+    heartbeat_at: datetime

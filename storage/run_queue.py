@@ -1,0 +1,246 @@
+"""Runs: asked for, claimed by the dispatcher, owned by one worker at a time, finished.
+
+    queued -> running -> done | failed | diverged | cancelled
+       ^         |
+       +- paused-+            a claim raises ``epoch``; only the holder of the current epoch may write to the run
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from typing import Any, Literal, cast
+
+import sqlalchemy as sa
+
+from storage.artifacts import ArtifactStore
+from storage.database import Database
+from storage.errors import RunNotFound, RunsActive
+from storage.fence import update_owned
+from storage.metrics import insert_rounds
+from storage.models import Artifact, Experiment, Partition, Run, UtcDateTime, now
+from storage.records import FINISHED, Control, NewRun, RoundRecord, RunRecord, Status
+
+ELSEWHERE = {"experiment_name", "example", "partition"}  # of a record, not in the table runs
+COLUMNS = tuple(getattr(Run, f.name) for f in fields(RunRecord) if f.name not in ELSEWHERE)
+
+
+class RunQueue:
+    def __init__(self, database: Database, artifacts: ArtifactStore) -> None:
+        self._database, self._artifacts = database, artifacts
+
+    def runs(
+        self, *, experiment_ids: Sequence[int] | None = None, run_ids: Sequence[int] | None = None,
+        statuses: Sequence[Status] | None = None, include_archived: bool = False, limit: int | None = None,
+        newest_first: bool = True, with_partition: bool = True,
+    ) -> list[RunRecord]:
+        """Runs that meet all conditions. Long lists are quicker ``with_partition=False``."""
+        query = _select(with_partition)
+        for column, allowed in ((Run.experiment_id, experiment_ids), (Run.id, run_ids), (Run.status, statuses)):
+            if allowed is not None:
+                query = query.where(column.in_(allowed))
+        if not include_archived:
+            query = query.where(Run.archived.is_(False), Experiment.archived.is_(False))
+        query = query.order_by(Run.id.desc() if newest_first else Run.id).limit(limit)
+        with self._database.read() as connection:
+            return _records(connection, query)
+
+    def get(self, run_id: int) -> RunRecord:
+        with self._database.read() as connection:
+            return _get(connection, run_id)
+
+    def find_by_digest(self, digests: Iterable[str]) -> list[RunRecord]:
+        """Runs of the same resolved configuration and seed, whatever their status; newest first."""
+        with self._database.read() as connection:
+            return _records(connection, _select().where(Run.digest.in_(tuple(digests))).order_by(Run.id.desc()))
+
+    def counts(self) -> dict[str, int]:
+        """How many runs there are of each status that occurs."""
+        with self._database.read() as connection:
+            rows = connection.execute(sa.select(Run.status, sa.func.count()).group_by(Run.status))
+            return {row[0]: row[1] for row in rows}
+
+    # What the dispatcher does.
+
+    def claim(self, run_ids: Sequence[int] | None = None) -> RunRecord | None:
+        """Takes the oldest queued run (of ``run_ids``), or None. From now on only its new epoch may write to it."""
+        oldest = sa.select(Run.id).where(Run.status == "queued").order_by(Run.id).limit(1)
+        if run_ids is not None:
+            oldest = oldest.where(Run.id.in_(run_ids))
+        at = now()
+        with self._database.write() as connection:
+            run_id = connection.scalar(oldest.with_for_update(skip_locked=True))
+            if run_id is None:
+                return None
+            connection.execute(sa.update(Run).where(Run.id == run_id).values(
+                status="running", epoch=Run.epoch + 1, control="", heartbeat_at=at, finished_at=None, error=None,
+                worker=None, started_at=sa.func.coalesce(Run.started_at, sa.literal(at, UtcDateTime())),
+            ))
+            return _get(connection, run_id)
+
+    def requeue_running(self) -> list[int]:
+        """At the dispatcher's start: nobody owns these runs. Answers those that will run again.
+
+        A run that was asked to cancel or pause before its worker died is cancelled or paused.
+        """
+        with self._database.write() as connection:
+            rows = connection.execute(_let_go().returning(Run.id, Run.status)).all()
+        return sorted(row.id for row in rows if row.status == "queued")
+
+    def requeue(self, run_id: int, epoch: int) -> Status:
+        """After its worker died: queued again, or what it was asked to become. Fenced; answers the new status."""
+        with self._database.write() as connection:
+            update_owned(connection, run_id, epoch, heartbeat_at=now())
+            return cast(Status, connection.scalars(_let_go().where(Run.id == run_id).returning(Run.status)).one())
+
+    # What the owner of a run does; all of it is fenced.
+
+    def heartbeat(self, run_id: int, epoch: int, seconds_per_round: float | None = None) -> Control:
+        """For the screen only. Answers what the run is asked to do."""
+        values: dict[str, Any] = {"heartbeat_at": now()}
+        if seconds_per_round is not None:
+            values["seconds_per_round"] = seconds_per_round
+        with self._database.write() as connection:
+            return update_owned(connection, run_id, epoch, **values)
+
+    def describe(
+        self, run_id: int, epoch: int, provenance: dict | None = None, partition: dict | None = None,
+        worker: str | None = None,
+    ) -> None:
+        """Where the run is computed, and on what; what is None stays as it was."""
+        values: dict[str, Any] = {"heartbeat_at": now(), "provenance": provenance, "worker": worker}
+        with self._database.write() as connection:
+            update_owned(connection, run_id, epoch, **{k: v for k, v in values.items() if v is not None})
+            if partition is not None:
+                put_partition(connection, run_id, partition)
+
+    def finish(
+        self, run_id: int, epoch: int, status: Status, error: str | None = None, summary: dict | None = None,
+        rounds: Sequence[RoundRecord] = (),
+    ) -> None:
+        """The last write of an owner, with the rounds not stored yet."""
+        values: dict[str, Any] = {"status": status, "error": error, "control": "", "heartbeat_at": now()}
+        if status in FINISHED:
+            values["finished_at"] = now()
+        if summary is not None:
+            values["summary"] = summary
+        if rounds:
+            values["round"] = rounds[-1].round
+        with self._database.write() as connection:
+            update_owned(connection, run_id, epoch, **values)
+            insert_rounds(connection, run_id, rounds)
+
+    def pause(self, run_id: int, epoch: int) -> None:
+        self.finish(run_id, epoch, "paused")
+
+    # What a person asks for.
+
+    def request(self, run_ids: Sequence[int], control: Literal["cancel", "pause"]) -> None:
+        """At once where nobody is computing; a running run reads it with its next write. Finished runs stay."""
+        chosen = sa.update(Run).where(Run.id.in_(run_ids))
+        running = chosen.where(Run.status == "running")
+        if control == "cancel":
+            idle = chosen.where(Run.status.in_(("queued", "paused"))).values(status="cancelled", finished_at=now())
+        else:
+            idle = chosen.where(Run.status == "queued").values(status="paused")
+            running = running.where(Run.control != "cancel")
+        with self._database.write() as connection:
+            connection.execute(running.values(control=control))
+            connection.execute(idle)
+
+    def resume(self, run_ids: Sequence[int]) -> None:
+        """Paused runs are queued again; a pause that was asked for and not obeyed yet is taken back."""
+        chosen = sa.update(Run).where(Run.id.in_(run_ids))
+        with self._database.write() as connection:
+            connection.execute(chosen.where(Run.status == "running", Run.control == "pause").values(control=""))
+            connection.execute(chosen.where(Run.status == "paused").values(status="queued"))
+
+    def rerun(self, run_ids: Sequence[int]) -> list[RunRecord]:
+        """New queued runs beside the old ones, from the same configurations."""
+        with self._database.write() as connection:
+            old = _records(connection, _select().where(Run.id.in_(run_ids)).order_by(Run.id))
+            if missing := set(run_ids) - {run.id for run in old}:
+                raise RunNotFound(missing)
+            ids = [
+                insert_run(connection, run.experiment_id, _next_position(connection, run.experiment_id), _again(run))
+                for run in old
+            ]
+            return _records(connection, _select().where(Run.id.in_(ids)).order_by(Run.id))
+
+    def retry(self, run_ids: Sequence[int]) -> list[RunRecord]:
+        """Reruns those that failed or diverged."""
+        return self.rerun([run.id for run in self.runs(
+            run_ids=run_ids, statuses=("failed", "diverged"), include_archived=True, with_partition=False
+        )])
+
+    def archive(self, run_ids: Sequence[int], archived: bool = True) -> None:
+        """Out of sight, or back in it; nothing else changes."""
+        with self._database.write() as connection:
+            connection.execute(sa.update(Run).where(Run.id.in_(run_ids)).values(archived=archived))
+
+    def delete(self, run_ids: Sequence[int]) -> None:
+        """Rows and files, and experiments left without runs. Raises RunsActive, and deletes none, if one is running."""
+        with self._database.write() as connection:
+            paths = delete_runs(connection, run_ids)
+        self._artifacts.remove_files(paths)
+
+
+def insert_run(connection: sa.Connection, experiment_id: int, position: int, run: NewRun, **values: Any) -> int:
+    """A queued run, inside the caller's transaction; ``values`` replace what a new run starts with."""
+    row = vars(run) | {
+        "experiment_id": experiment_id, "position": position, "status": "queued", "round": -1, "epoch": 0,
+        "control": "", "created_at": now(), "archived": False,
+    } | values
+    return connection.execute(sa.insert(Run).values(row).returning(Run.id)).scalar_one()
+
+
+def put_partition(connection: sa.Connection, run_id: int, partition: dict) -> None:
+    connection.execute(sa.delete(Partition).where(Partition.run_id == run_id))
+    connection.execute(sa.insert(Partition).values(run_id=run_id, partition=partition))
+
+
+def delete_runs(connection: sa.Connection, run_ids: Sequence[int]) -> list[str]:
+    """Inside the caller's transaction; answers the files to remove after it."""
+    doomed = connection.execute(
+        sa.select(Run.id, Run.status, Run.experiment_id).where(Run.id.in_(run_ids)).with_for_update()
+    ).all()
+    if running := [row.id for row in doomed if row.status == "running"]:
+        raise RunsActive(running)
+    paths = connection.scalars(sa.select(Artifact.path).where(Artifact.run_id.in_(run_ids))).all()
+    connection.execute(sa.delete(Run).where(Run.id.in_(run_ids)))
+    touched = {row.experiment_id for row in doomed}
+    empty = ~sa.exists().where(Run.experiment_id == Experiment.id)
+    connection.execute(sa.delete(Experiment).where(Experiment.id.in_(touched), empty))
+    return list(paths)
+
+
+def _select(with_partition: bool = True) -> sa.Select:
+    query = sa.select(*COLUMNS, Experiment.name.label("experiment_name"), Experiment.example).join(Experiment)
+    if with_partition:
+        return query.add_columns(Partition.partition).outerjoin(Partition, Partition.run_id == Run.id)
+    return query.add_columns(sa.null().label("partition"))
+
+
+def _records(connection: sa.Connection, query: sa.Select) -> list[RunRecord]:
+    return [RunRecord(**row._mapping) for row in connection.execute(query)]
+
+
+def _get(connection: sa.Connection, run_id: int) -> RunRecord:
+    found = _records(connection, _select().where(Run.id == run_id))
+    if not found:
+        raise RunNotFound([run_id])
+    return found[0]
+
+
+def _let_go() -> sa.Update:
+    """Running rows become what they were asked to become, else queued."""
+    status = sa.case((Run.control == "cancel", "cancelled"), (Run.control == "pause", "paused"), else_="queued")
+    finished = sa.case((Run.control == "cancel", sa.literal(now(), UtcDateTime())))
+    return sa.update(Run).where(Run.status == "running").values(status=status, finished_at=finished, control="")
+
+
+def _next_position(connection: sa.Connection, experiment_id: int) -> int:
+    last = connection.scalar(sa.select(sa.func.max(Run.position)).where(Run.experiment_id == experiment_id))
+    return 0 if last is None else last + 1
+
+
+def _again(run: RunRecord) -> NewRun:
+    return NewRun(**{f.name: getattr(run, f.name) for f in fields(NewRun)})

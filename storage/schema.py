@@ -1,0 +1,67 @@
+"""Bringing the tables up to date. Revisions are numbered files in ``migrations/versions``; the last is the newest."""
+
+from functools import cache
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from storage.database import Database
+from storage.errors import SchemaOutdated, SchemaTooNew
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+
+
+@cache
+def revisions() -> tuple[str, ...]:
+    """Oldest first."""
+    return tuple(sorted(path.name.partition("_")[0] for path in (MIGRATIONS / "versions").glob("[0-9]*_*.py")))
+
+
+def stored_revision(connection: sa.Connection) -> str | None:
+    """None where no table of ours has been made yet."""
+    if not sa.inspect(connection).has_table("alembic_version"):
+        return None
+    return connection.scalar(sa.text("SELECT version_num FROM alembic_version"))
+
+
+def needs_migration(database: Database) -> bool:
+    """Raises SchemaTooNew for a revision that this program does not know."""
+    with database.read() as connection:
+        revision = stored_revision(connection)
+    if revision is not None and revision not in revisions():
+        raise SchemaTooNew(
+            f"{database.name} was written by a newer version (schema {revision}, this program knows up to "
+            f"{revisions()[-1]}); update the program, or set DATABASE_URL to another database"
+        )
+    return revision != revisions()[-1]
+
+
+def check(database: Database) -> None:
+    """Raises SchemaTooNew or SchemaOutdated where the tables are not those that this program reads."""
+    if needs_migration(database):
+        raise SchemaOutdated(
+            f"the tables of {database.name} have to be brought up to date, which the dispatcher does when it starts: "
+            "wait a moment if it is just starting, else start the app again"
+        )
+
+
+def migrate(database: Database) -> None:
+    """One transaction from whatever is there to the newest schema: a process killed in it has changed nothing."""
+    if not needs_migration(database):
+        return
+    with database.read() as connection:
+        revision = stored_revision(connection)
+    if revision is not None:
+        database.back_up(revision)
+    with database.migration() as connection:
+        _upgrade(connection)
+
+
+def _upgrade(connection: sa.Connection) -> None:
+    from alembic import command  # half a second that nobody else pays
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")

@@ -1,0 +1,189 @@
+"""SQLite: everything that holds for it alone.
+
+Writers take the write lock when they begin (``BEGIN IMMEDIATE``): a transaction that reads first and upgrades later
+fails at once when another writer was faster, however long the timeout.
+"""
+
+import fcntl
+import importlib
+import logging
+import os
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError
+
+from storage.database import Database, DispatcherLock
+from storage.errors import DatabaseLocked, NetworkFileSystem, NotADatabase, SchemaOutdated, StorageError
+from storage.models import to_json
+
+SAFE_VERSION = (3, 51, 3)
+NETWORK_FILE_SYSTEMS = frozenset({
+    "afs", "beegfs", "ceph", "cifs", "fuse.ceph", "fuse.glusterfs", "fuse.s3fs", "fuse.sshfs", "glusterfs", "gpfs",
+    "lustre", "ncpfs", "nfs", "nfs4", "orangefs", "smb3", "smbfs",
+})
+LOCK_TRIES, LOCK_PAUSE_S = 10, 0.02
+READONLY, BUSY, LOCKED, IOERR, CORRUPT, FULL, CANTOPEN, NOTADB = 8, 5, 6, 10, 11, 13, 14, 26
+
+log = logging.getLogger(__name__)
+
+
+class SQLite(Database):
+    """A file, its dispatcher lock and its artifacts side by side."""
+
+    def __init__(self, url: sa.URL, timeout_s: float) -> None:
+        if not url.database or url.database == ":memory:":
+            raise StorageError("several processes share the database, so it must be a file: sqlite:///path/to/file.db")
+        self.path = Path(url.database).absolute()
+        super().__init__(url.set(database=str(self.path)), timeout_s)
+
+    def open(self) -> sa.Engine:
+        self._make_folder()
+        refuse_network_file_system(self.path)
+        engine = sa.create_engine(self.url, module=driver(), json_serializer=to_json)
+        sa.event.listen(engine, "connect", self._prepare_connection)
+        sa.event.listen(engine, "begin", _begin)
+        return engine
+
+    def _make_folder(self) -> None:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StorageError(f"cannot create {self.path.parent} ({error.strerror}); set DATABASE_URL") from error
+
+    def _prepare_connection(self, connection: Any, _: Any) -> None:
+        connection.isolation_level = None  # the driver begins nothing by itself: _begin does
+        for pragma in (
+            f"busy_timeout={round(1000 * self.timeout_s)}", "journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON",
+        ):
+            connection.execute(f"PRAGMA {pragma}").close()
+
+    @contextmanager
+    def migration(self) -> Iterator[sa.Connection]:
+        """Rebuilding a table drops the old one, which would delete the rows that point to it: foreign keys are off."""
+        with self._explained(), self.engine.execution_options(writes=True).connect() as connection:
+            driver_connection = connection.connection.driver_connection
+            assert driver_connection is not None  # only a detached connection has none
+            driver_connection.execute("PRAGMA foreign_keys=OFF")
+            try:
+                with connection.begin():
+                    yield connection
+            finally:
+                driver_connection.execute("PRAGMA foreign_keys=ON")
+
+    def back_up(self, label: str) -> Path | None:
+        """Copied under another name first: a backup that is there is whole."""
+        target = self.path.with_name(f"{self.path.stem}.backup-{label}.db")
+        unfinished = target.with_suffix(".tmp")
+        unfinished.unlink(missing_ok=True)
+        with self.read() as connection, closing(driver().connect(str(unfinished))) as copy:
+            source = connection.connection.driver_connection
+            assert source is not None
+            source.backup(copy)
+        os.replace(unfinished, target)
+        return target
+
+    @property
+    def artifacts_folder(self) -> Path:
+        return self.path.with_name(f"{self.path.stem}-artifacts")
+
+    @property
+    def lock_path(self) -> Path:
+        return self.path.with_name(f"{self.path.name}.dispatcher.lock")
+
+    def try_lock(self) -> DispatcherLock | None:
+        """A few tries: somebody who only looks (``is_locked``) is in the way for an instant."""
+        self._make_folder()
+        refuse_network_file_system(self.path)
+        for attempt in range(LOCK_TRIES):
+            if attempt:
+                time.sleep(LOCK_PAUSE_S)
+            if (handle := self._flock(fcntl.LOCK_EX)) is not None:
+                return DispatcherLock(lambda: os.close(handle))
+        return None
+
+    def is_locked(self) -> bool:
+        if not self.lock_path.exists():
+            return False
+        handle = self._flock(fcntl.LOCK_SH)
+        if handle is not None:
+            os.close(handle)
+        return handle is None
+
+    def _flock(self, kind: int) -> int | None:
+        """The file stays when the lock goes: deleting it would let two processes lock two files of one name."""
+        handle = os.open(self.lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(handle, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            return None
+        return handle
+
+    def explain(self, error: DBAPIError) -> StorageError:
+        code = (getattr(error.orig, "sqlite_errorcode", None) or 0) & 0xFF
+        text = str(error.orig)
+        if code in (BUSY, LOCKED):
+            return DatabaseLocked(
+                f"{self.path} was locked by another process for {self.timeout_s:g} s; close other programs that have "
+                "it open (a database browser, a copy or backup in progress) and try again"
+            )
+        if code in (NOTADB, CORRUPT):
+            return NotADatabase(
+                f"{self.path} is not a usable database ({text}); move it away to start afresh, or put a backup "
+                f"({self.path.stem}.backup-*.db) in its place"
+            )
+        if "no such table" in text or "no such column" in text:
+            return SchemaOutdated(f"{self.path} has no or old tables ({text}); start the app, which updates them")
+        advice = {
+            FULL: "the disk is full: free some space",
+            IOERR: "the disk answered with an error: check it and its free space",
+            READONLY: "the file cannot be written: check its owner and permissions",
+            CANTOPEN: "the file cannot be opened: check the path and its permissions",
+        }.get(code, "see the log for the statement")
+        return StorageError(f"{self.path}: {text}; {advice}")
+
+
+def _begin(connection: sa.Connection) -> None:
+    writes = connection.get_execution_options().get("writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def driver() -> ModuleType:
+    """SQLite before 3.51.3 can, rarely, corrupt a WAL database; ``pysqlite3`` brings a newer one than most systems."""
+    try:
+        return importlib.import_module("pysqlite3.dbapi2")
+    except ImportError:
+        module = importlib.import_module("sqlite3.dbapi2")
+    if module.sqlite_version_info < SAFE_VERSION:
+        log.warning(
+            "SQLite %s can corrupt a database that several processes write (fixed in 3.51.3): pip install pysqlite3",
+            module.sqlite_version,
+        )
+    return module
+
+
+def refuse_network_file_system(path: Path) -> None:
+    mounts = Path("/proc/self/mounts")
+    kind = file_system(path.parent.resolve(), mounts.read_text()) if mounts.exists() else ""
+    if kind in NETWORK_FILE_SYSTEMS:
+        raise NetworkFileSystem(
+            f"{path} lies on a network file system ({kind}), where SQLite's locks do not hold; set DATABASE_URL to a "
+            "file on a local disk (sqlite:////local/path/fedscape.db) or to a PostgreSQL server (postgresql://...)"
+        )
+
+
+def file_system(folder: Path, mounts: str) -> str:
+    """The kind of file system ``folder`` lies on; ``mounts`` is the text of ``/proc/self/mounts``."""
+    kind, longest = "", -1
+    for line in mounts.splitlines():
+        point, its_kind = line.split()[1:3]
+        point = point.encode().decode("unicode_escape")  # a space is written \040
+        if folder.is_relative_to(point) and len(point) >= longest:  # the last of equals is the one on top
+            kind, longest = its_kind, len(point)
+    return kind

@@ -1,0 +1,94 @@
+"""The one door to everything that is stored: ``Store(url)``, passed in, opened nowhere else."""
+
+import os
+from pathlib import Path
+
+import sqlalchemy as sa
+from sqlalchemy.exc import ArgumentError
+
+from storage import schema
+from storage.analyses import Analyses
+from storage.artifacts import ArtifactStore
+from storage.database import Database, DispatcherLock
+from storage.engines import Engines
+from storage.errors import StorageError
+from storage.events import Events
+from storage.experiments import Experiments
+from storage.metrics import Metrics
+from storage.postgres import PostgreSQL
+from storage.run_queue import RunQueue
+from storage.sqlite import SQLite
+
+
+class Store:
+    """Cheap to make: the database is opened at the first call. Threads may share one; each process makes its own.
+
+    ``artifacts`` is the folder of checkpoints and models; unless given it lies beside an SQLite file, and is
+    ``ARTIFACTS_DIR`` (default ``var/artifacts``) for PostgreSQL. ``timeout_s`` is how long to wait for other writers.
+    """
+
+    def __init__(self, url: str, artifacts: Path | None = None, timeout_s: float = 10.0) -> None:
+        self._database = _database(url, timeout_s)
+        self.artifacts = ArtifactStore(self._database, artifacts or self._database.artifacts_folder)
+        self.experiments = Experiments(self._database, self.artifacts)
+        self.queue = RunQueue(self._database, self.artifacts)
+        self.metrics = Metrics(self._database, self.artifacts)
+        self.analyses = Analyses(self._database)
+        self.events = Events(self._database)
+        self.engines = Engines(self._database)
+
+    @staticmethod
+    def default_url(root: Path) -> str:
+        return f"sqlite:///{root / 'var' / 'fedscape.db'}"
+
+    @property
+    def url(self) -> str:
+        """With an absolute path, so that a process started elsewhere opens the same database."""
+        return self._database.url.render_as_string(hide_password=False)
+
+    def close(self) -> None:
+        """Gives connections back; the next call opens the database again."""
+        self._database.close()
+
+    def needs_migration(self) -> bool:
+        """Raises SchemaTooNew where the database was written by a newer version."""
+        return schema.needs_migration(self._database)
+
+    def check_schema(self) -> None:
+        """Raises SchemaTooNew or SchemaOutdated."""
+        schema.check(self._database)
+
+    def migrate(self) -> None:
+        """Brings the tables up to date, after a backup beside the file. Only while holding the dispatcher's lock."""
+        schema.migrate(self._database)
+
+    def ensure_schema(self) -> None:
+        """Migrates if that is needed and no dispatcher is there to do it; then checks."""
+        if self.needs_migration() and (lock := self.try_dispatcher_lock()) is not None:
+            with lock:
+                self.migrate()
+        self.check_schema()
+
+    def try_dispatcher_lock(self) -> DispatcherLock | None:
+        """The right to claim runs and to migrate, or None while another process has it. Ends with the process."""
+        return self._database.try_lock()
+
+    def dispatcher_is_running(self) -> bool:
+        return self._database.is_locked()
+
+
+def store_from_env(root: Path) -> Store:
+    """``DATABASE_URL``, or a file under ``var/`` of the project's root."""
+    return Store(os.environ.get("DATABASE_URL") or Store.default_url(root))
+
+
+def _database(url: str, timeout_s: float) -> Database:
+    try:
+        parsed = sa.make_url(url)
+    except ArgumentError as error:
+        raise StorageError(f"{url!r} is no database URL; write sqlite:///path/file.db or postgresql://...") from error
+    kinds: dict[str, type[Database]] = {"sqlite": SQLite, "postgresql": PostgreSQL}
+    kind = parsed.get_backend_name()
+    if kind not in kinds:
+        raise StorageError(f"no support for {kind!r} databases; DATABASE_URL may be sqlite:///... or postgresql://...")
+    return kinds[kind](parsed, timeout_s)
