@@ -28,7 +28,8 @@ EXPECTED = {
     ".parquet": "a label column, numeric columns, optionally a client column",
 }
 # What zipfile and numpy raise on files that are cut short, encrypted, pickled, or lie about their sizes.
-BROKEN_ARCHIVE = (OSError, ValueError, EOFError, MemoryError, OverflowError, RuntimeError, zipfile.BadZipFile, zlib.error)
+BROKEN_ARCHIVE = (OSError, ValueError, EOFError, MemoryError, OverflowError, RuntimeError, zipfile.BadZipFile,
+                  zlib.error)
 
 
 class CustomOptions(Options):
@@ -81,6 +82,8 @@ class Custom:
             table = pd.read_csv(path, low_memory=False) if is_csv else pd.read_parquet(path)
         except (OSError, ValueError, NotImplementedError) as error:  # parsing errors are ValueErrors
             raise _unusable(path, str(error)) from error
+        if table.empty:
+            raise _unusable(path, "it has no rows")
         table.columns = table.columns.map(str)
         label, client = self.options.label, self.options.client or "client"
         for option, column in (("label", label), ("client", self.options.client)):

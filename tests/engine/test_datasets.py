@@ -1,0 +1,144 @@
+"""The data sets that are always there: digits and the generated ones; and what holds for every registered data set."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from engine.datasets import Pool, standardize
+from engine.datasets.contexts import Contexts, ContextsOptions, rotate
+from engine.datasets.digits import Digits, DigitsOptions
+from engine.datasets.synthetic import Synthetic, SyntheticOptions
+from engine.registry import DATASETS
+
+NOWHERE = Path("does-not-exist")
+
+
+def generator(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def synthetic(seed: int = 0, **options) -> Pool:
+    return Synthetic(SyntheticOptions(**options)).load(NOWHERE, generator(seed))
+
+
+def contexts(seed: int = 0, **options) -> Pool:
+    return Contexts(ContextsOptions(**options)).load(NOWHERE, generator(seed))
+
+
+@pytest.mark.parametrize("name", DATASETS.names())
+def test_every_data_set_explains_each_of_its_options(name):
+    assert all(parameter.description for parameter in DATASETS.get(name).parameters)
+
+
+@pytest.mark.parametrize("pool", [synthetic(), contexts(), Digits(DigitsOptions()).load(NOWHERE, generator())])
+def test_a_pool_has_one_label_and_client_a_sample(pool):
+    assert pool.y.shape == (len(pool.x),)
+    assert pool.y.dtype == np.int64
+    assert set(np.unique(pool.y)) == set(range(pool.num_classes))
+    assert len(pool.class_names) == pool.num_classes
+    assert pool.client is None or pool.client.shape == pool.y.shape
+
+
+def test_digits_are_the_1797_images_scaled_to_one():
+    pool = Digits(DigitsOptions()).load(NOWHERE, generator())
+    assert pool.x.shape == (1797, 1, 8, 8)
+    assert pool.x.max() * pool.scale == 1.0
+    assert np.bincount(pool.y).tolist() == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
+
+
+def test_standardized_digits_have_mean_zero_and_deviation_one():
+    pool = Digits(DigitsOptions(standardize=True)).load(NOWHERE, generator())
+    assert pool.scale == 1.0
+    assert abs(pool.x.mean()) < 1e-4
+    assert pool.x.std() == pytest.approx(1, abs=1e-4)
+
+
+def test_standardizing_a_table_treats_each_feature_and_keeps_a_constant_one_finite():
+    table = np.array([[1.0, 5.0], [3.0, 5.0]])
+    assert standardize(table, table).tolist() == [[-1, 0], [1, 0]]
+
+
+def test_fingerprint_changes_with_values_shapes_and_clients():
+    x, y = np.zeros((4, 2)), np.array([0, 1, 0, 1])
+    pools = [Pool(x, y, 2), Pool(x + 1, y, 2), Pool(x.reshape(4, 1, 2), y, 2), Pool(x, y, 2, client=y)]
+    assert len({pool.fingerprint for pool in pools}) == 4
+    assert Pool(x.copy(), y.copy(), 2).fingerprint == pools[0].fingerprint
+
+
+def test_the_same_seed_generates_the_same_data():
+    assert synthetic(3).fingerprint == synthetic(3).fingerprint != synthetic(4).fingerprint
+    assert contexts(3).fingerprint == contexts(3).fingerprint != contexts(4).fingerprint
+
+
+def test_synthetic_clients_share_one_model_at_r_zero():
+    truth = synthetic(R=0.0).truth
+    assert (truth["weights"] == truth["center"]).all()
+
+
+def test_r_is_the_expected_distance_of_a_client_from_the_centre():
+    truth = synthetic(R=2.0, num_clients=500, samples_per_client=2, dim=50).truth
+    distances = np.linalg.norm(truth["weights"] - truth["center"], axis=1)
+    assert np.sqrt((distances**2).mean()) == pytest.approx(2, rel=0.05)
+
+
+def test_r_alone_changes_the_models_and_nothing_else():
+    near, far = synthetic(R=1.0), synthetic(R=3.0)
+    assert (near.x == far.x).all()
+    assert (near.truth["center"] == far.truth["center"]).all()
+    shift = far.truth["weights"] - far.truth["center"]
+    assert np.allclose(shift, 3 * (near.truth["weights"] - near.truth["center"]))
+
+
+def test_synthetic_features_have_the_documented_variances():
+    pool = synthetic(num_clients=1, samples_per_client=20_000, dim=4)
+    assert np.allclose(pool.x.var(axis=0), np.arange(1, 5) ** -1.2, rtol=0.05)
+    assert np.ptp(pool.x.mean(axis=0)) < 0.05  # v_k is the same for all features
+
+
+def test_argmax_labels_follow_the_sign_of_the_model_and_warn():
+    pool = synthetic(labels="argmax")
+    logits = (pool.x * pool.truth["weights"][pool.client]).sum(axis=1)
+    assert (pool.y == (logits > 0)).all()
+    assert "argmax" in pool.notes[0]
+
+
+def test_sampled_labels_are_as_likely_as_the_model_says():
+    pool = synthetic(num_clients=2, samples_per_client=20_000)
+    probability = 1 / (1 + np.exp(-(pool.x * pool.truth["weights"][pool.client]).sum(axis=1)))
+    assert pool.notes == ()
+    assert pool.y.mean() == pytest.approx(probability.mean(), abs=0.01)
+    assert (pool.y != (probability > 0.5)).any()
+
+
+def test_clients_take_turns_in_the_true_contexts():
+    assert contexts(num_clients=5, num_contexts=2).contexts.tolist() == [0, 1, 0, 1, 0]
+
+
+def test_without_noise_a_shifted_context_gives_the_same_point_the_next_label():
+    pool = contexts(num_clients=2, num_contexts=2, noise=0.0)
+    label_of = [{tuple(x): y for x, y in zip(pool.x[pool.client == k], pool.y[pool.client == k], strict=True)}
+                for k in (0, 1)]
+    assert set(label_of[0]) == set(label_of[1])
+    assert all(label_of[1][x] == (y + 1) % 10 for x, y in label_of[0].items())
+
+
+def test_rotated_contexts_keep_lengths_and_labels_of_the_means():
+    pool = contexts(num_clients=2, num_contexts=2, noise=0.0, shift="rotation")
+    point = [pool.x[(pool.client == k) & (pool.y == 0)][0] for k in (0, 1)]
+    assert np.allclose(point[0], -point[1])  # half a turn
+
+
+def test_a_quarter_turn_swaps_each_pair_and_leaves_an_odd_feature():
+    turned = rotate(np.array([[1.0, 0.0, 0.0, 2.0, 7.0]]), np.array([np.pi / 2]))
+    assert np.allclose(turned, [[0, 1, -2, 0, 7]])
+
+
+@pytest.mark.parametrize(("options", "word"), [
+    ({"num_contexts": 3, "num_clients": 2}, "num_clients"),
+    ({"num_contexts": 3, "num_classes": 2}, "num_classes"),
+])
+def test_contexts_that_cannot_differ_are_refused(options, word):
+    with pytest.raises(ValidationError, match=word):
+        ContextsOptions(**options)

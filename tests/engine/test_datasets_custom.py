@@ -1,0 +1,157 @@
+"""The user's own file: what is read, and that every mistake in it is answered with what is expected."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from engine.datasets import Pool
+from engine.datasets.custom import Custom, CustomOptions
+from engine.errors import DataUnavailable
+
+X = np.arange(12.0).reshape(6, 2)
+Y = np.array([0, 1, 2, 0, 1, 2])
+
+
+def load(path: Path, data_dir: Path = Path("nowhere"), **options) -> Pool:
+    return Custom(CustomOptions(path=str(path), **options)).load(data_dir, np.random.default_rng(0))
+
+
+def npz(folder: Path, **arrays) -> Path:
+    np.savez(folder / "own.npz", **{"x": X, "y": Y, **arrays})
+    return folder / "own.npz"
+
+
+def csv(folder: Path, text: str) -> Path:
+    (folder / "own.csv").write_text(text)
+    return folder / "own.csv"
+
+
+def test_arrays_are_taken_as_they_are(tmp_path):
+    pool = load(npz(tmp_path, client=[0, 0, 0, 1, 1, 1], split=[0, 0, 1, 0, 0, 1]))
+    assert pool.x.dtype == np.float64
+    assert (pool.x == X).all()
+    assert pool.scale == 1.0
+    assert pool.y.tolist() == Y.tolist()
+    assert pool.client.tolist() == [0, 0, 0, 1, 1, 1]
+    assert pool.split.tolist() == [0, 0, 1, 0, 0, 1]
+
+
+@pytest.mark.parametrize(("given", "kept"), [("uint8", "uint8"), ("float32", "float32"), ("float16", "float32"),
+                                             ("bool", "float32"), ("int64", "float64"), (">f8", "float64")])
+def test_numbers_become_the_smallest_kept_type_that_holds_them(tmp_path, given, kept):
+    assert load(npz(tmp_path, x=X.astype(given))).x.dtype == np.dtype(kept)
+
+
+def test_labels_and_clients_are_numbered_in_sorted_order(tmp_path):
+    pool = load(npz(tmp_path, y=["cat", "ant", "cat", "bee", "ant", "bee"], client=[9, 9, 5, 5, 7, 7]))
+    assert pool.y.tolist() == [2, 0, 2, 1, 0, 1]
+    assert pool.class_names == ("ant", "bee", "cat")
+    assert pool.client.tolist() == [2, 2, 0, 0, 1, 1]
+
+
+def test_features_are_standardized_by_the_training_samples(tmp_path):
+    pool = load(npz(tmp_path, split=[0, 0, 0, 0, 1, 1]), standardize=True)
+    assert np.allclose(pool.x[:4].mean(axis=0), 0)
+    assert np.allclose(pool.x[:4].std(axis=0), 1)
+    assert pool.x[4:].min() > 1
+
+
+def test_a_table_has_a_label_column_and_maybe_a_client_column(tmp_path):
+    pool = load(csv(tmp_path, "a,kind,b,who\n1,x,2,ann\n3,y,4,bob\n5,x,6,ann\n"), label="kind", client="who")
+    assert pool.x.tolist() == [[1, 2], [3, 4], [5, 6]]
+    assert pool.y.tolist() == pool.client.tolist() == [0, 1, 0]
+    assert pool.class_names == ("x", "y")
+
+
+def test_a_column_named_client_is_used_unasked(tmp_path):
+    assert load(csv(tmp_path, "a,label,client\n1,0,8\n2,1,9\n")).client.tolist() == [0, 1]
+
+
+def test_parquet_is_read_as_csv_is(tmp_path):
+    pd.DataFrame({"a": [1.0, 2.0], "label": ["n", "y"]}).to_parquet(tmp_path / "own.parquet")
+    pool = load(tmp_path / "own.parquet")
+    assert pool.x.tolist() == [[1], [2]]
+    assert pool.class_names == ("n", "y")
+
+
+def test_a_relative_path_is_looked_up_in_the_data_folder_then_here(tmp_path, monkeypatch):
+    npz(tmp_path)
+    assert len(load(Path("own.npz"), data_dir=tmp_path).x) == 6
+    monkeypatch.chdir(tmp_path)
+    assert Custom(CustomOptions(path="own.npz")).present(Path("elsewhere"))
+    assert len(load(Path("own.npz")).x) == 6
+
+
+@pytest.mark.parametrize(("arrays", "words"), [
+    ({"x": X[:, 0]}, r"x has shape \[6\]"),
+    ({"x": np.empty((6, 0))}, r"x has shape \[6, 0\]"),
+    ({"x": X.astype(complex)}, "dtype complex128"),
+    ({"x": X.astype(str)}, "x has dtype"),
+    ({"x": np.where(X == 3, np.nan, X)}, "1 values of x are NaN"),
+    ({"y": Y[:5]}, r"y has shape \[5\] and x has 6 samples"),
+    ({"y": np.eye(6)}, r"y has shape \[6, 6\]"),
+    ({"y": Y + 0.5}, "y holds values that are missing or not whole"),
+    ({"y": np.zeros(6)}, "single class"),
+    ({"client": [0, 1]}, r"client has shape \[2\]"),
+    ({"split": [0, 1, 2, 0, 1, 2]}, "split holds values other than"),
+    ({"y": np.array(["a", None] * 3, dtype=object)}, "allow_pickle=False"),
+])
+def test_an_unfit_array_is_refused_with_what_is_expected(tmp_path, arrays, words):
+    with pytest.raises(DataUnavailable, match=f"(?s)own.npz: .*{words}.*Expected: arrays x"):
+        load(npz(tmp_path, **arrays))
+
+
+def test_an_archive_without_labels_is_refused(tmp_path):
+    np.savez(tmp_path / "own.npz", x=X)
+    with pytest.raises(DataUnavailable, match="no array y"):
+        load(tmp_path / "own.npz")
+
+
+@pytest.mark.parametrize("content", [b"", b"not an archive", b"PK\x03\x04 cut"])
+def test_a_file_that_is_no_archive_is_refused(tmp_path, content):
+    (tmp_path / "own.npz").write_bytes(content)
+    with pytest.raises(DataUnavailable, match=r"own\.npz"):
+        load(tmp_path / "own.npz")
+
+
+def test_an_archive_cut_short_is_refused(tmp_path):
+    path = npz(tmp_path)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(DataUnavailable, match=r"own\.npz"):
+        load(path)
+
+
+def test_a_file_larger_than_the_limit_is_refused_before_it_is_read(tmp_path, monkeypatch):
+    path = npz(tmp_path, x=np.zeros((6, 1000)))
+    monkeypatch.setattr("engine.datasets.custom.MAX_BYTES", 30_000)
+    with pytest.raises(DataUnavailable, match="at most 30,000"):
+        load(path)
+
+
+@pytest.mark.parametrize(("text", "options", "words"), [
+    ("", {}, "No columns"),
+    ("a,labels\n1,0\n2,1\n", {}, "did you mean 'labels'"),
+    ("a,label\n1,0\n2,1\n", {"client": "who"}, "client=who"),
+    ("a,label\nred,0\n2,1\n", {}, "columns a are not numeric"),
+    ("a,label\n,0\n2,1\n", {}, "1 values of x are NaN"),
+    ("a,label\n1,\n2,1\n", {}, "y holds values that are missing"),
+    ("a,label\n1,x\n2,\n", {}, "y holds values that are missing"),
+    ("label\n0\n1\n", {}, r"x has shape \[2, 0\]"),
+    ("a,label\n", {}, "no rows"),
+])
+def test_an_unfit_table_is_refused_with_what_is_expected(tmp_path, text, options, words):
+    with pytest.raises(DataUnavailable, match=f"(?s)own.csv: .*{words}.*Expected: a header"):
+        load(csv(tmp_path, text), **options)
+
+
+def test_an_absent_file_is_named(tmp_path):
+    with pytest.raises(DataUnavailable, match=r"nowhere\.npz"):
+        load(tmp_path / "nowhere.npz")
+
+
+def test_an_unknown_kind_of_file_is_refused(tmp_path):
+    (tmp_path / "own.pkl").write_bytes(b"")
+    with pytest.raises(DataUnavailable, match=r"'\.pkl'; known: \.npz"):
+        load(tmp_path / "own.pkl")
