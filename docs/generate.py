@@ -23,9 +23,9 @@ def updated(text: str) -> str:
 
 
 def table(registry: Registry) -> str:
-    """A Markdown table: name, title, options with their defaults, paper or source."""
+    """A Markdown table of what ships: name, title, options with their defaults, paper or source."""
     head = [f"| {registry.kind} | | options | source |", "|---|---|---|---|"]
-    return "\n".join(head + [_row(entry) for entry in registry])
+    return "\n".join(head + [_row(entry) for entry in registry if entry.make.__module__.startswith("engine.")])
 
 
 def _row(entry: Entry) -> str:
