@@ -1,12 +1,15 @@
-"""Custom: the user's own samples, from an NPZ file without pickles or from a table (CSV, Parquet).
+"""Custom: the user's own samples, from an NPZ file without pickles, a table (CSV, Parquet) or a folder of images.
 
     NPZ      arrays x [n, ...], y [n], optional client [n], optional split [n] (0 train, 1 test)
     table    one row a sample: a label column, optionally a client column, all other columns numeric features
+    folder   one folder a class with images of one size
 
-Values are taken as they are unless ``standardize``. Labels and clients may be any numbers or strings: they are numbered
-in sorted order. A file is data from outside: nothing in it is trusted or executed.
+Pixels of images are scaled to [0, 1], other values taken as they are, unless ``standardize``. Labels and clients may be
+any numbers or strings: they are numbered in sorted order. A file is data from outside: nothing in it is trusted or
+executed.
 """
 
+import os
 import zipfile
 import zlib
 from dataclasses import dataclass
@@ -18,14 +21,17 @@ import pandas as pd
 from pydantic import Field
 
 from engine.datasets import Pool, Progress, standardize
+from engine.datasets.image_folder import read_image_folder
 from engine.errors import DataUnavailable, suggestion
 from engine.registry import DATASETS, Options
 
 MAX_BYTES = 4 << 30  # unpacked; more would not fit beside the models
+FOLDER = "folder"
 EXPECTED = {
     ".npz": "arrays x [n, ...], y [n], optional client [n] and split [n], saved with numpy.savez",
     ".csv": "a header line, a label column, numeric columns, optionally a client column",
     ".parquet": "a label column, numeric columns, optionally a client column",
+    FOLDER: "one folder a class, with images of one size",
 }
 # What zipfile and numpy raise on files that are cut short, encrypted, pickled, or lie about their sizes.
 BROKEN_ARCHIVE = (OSError, ValueError, EOFError, MemoryError, OverflowError, RuntimeError, zipfile.BadZipFile,
@@ -34,7 +40,8 @@ BROKEN_ARCHIVE = (OSError, ValueError, EOFError, MemoryError, OverflowError, Run
 
 class CustomOptions(Options):
     path: str = Field(title="File", min_length=1,
-                      description="NPZ, CSV or Parquet file: absolute, below DATA_DIR or below the current folder.")
+                      description="NPZ, CSV or Parquet file, or a folder of images with one folder a class: absolute, "
+                                  "below DATA_DIR or below the current folder.")
     label: str = Field("label", title="Label column", description="Column of a table that holds the class.")
     client: str | None = Field(
         None, title="Client column",
@@ -51,35 +58,36 @@ class Custom:
     needs_download: ClassVar[bool] = False
 
     def present(self, data_dir: Path) -> bool:
-        return any(path.is_file() for path in self._candidates(data_dir))
+        return any(os.path.exists(path) for path in self._candidates(data_dir))
 
     def load(self, data_dir: Path, rng: np.random.Generator, progress: Progress | None = None) -> Pool:
         """Raises DataUnavailable with what the file should contain."""
         path = self._find(data_dir)
-        arrays = _read_npz(path) if path.suffix.lower() == ".npz" else self._read_table(path)
+        if _kind(path) == FOLDER:
+            return checked_pool(_read_folder(path, progress), path, self.options.standardize, scale=1 / 255)
+        arrays = _read_npz(path) if _kind(path) == ".npz" else self._read_table(path)
         return checked_pool(arrays, path, self.options.standardize)
 
     def _candidates(self, data_dir: Path) -> tuple[Path, ...]:
-        given = Path(self.options.path).expanduser()
+        given = Path(os.path.expanduser(self.options.path))  # os.path: unreadable and absurd paths are just not there
         return (given,) if given.is_absolute() else (data_dir / given, given)
 
     def _find(self, data_dir: Path) -> Path:
         candidates = self._candidates(data_dir)
-        path = next((path for path in candidates if path.is_file()), None)
+        path = next((path for path in candidates if os.path.exists(path)), None)
         if path is None:
-            raise DataUnavailable(f"no file {' or '.join(str(path) for path in candidates)}; give an absolute path, or "
-                                  f"put the file into DATA_DIR ({data_dir})")
-        if path.suffix.lower() not in EXPECTED:
+            raise DataUnavailable(f"there is no {' or '.join(str(path) for path in candidates)}; give an absolute "
+                                  f"path, or put the file into DATA_DIR ({data_dir})")
+        if _kind(path) not in EXPECTED:
             raise DataUnavailable(f"{path}: cannot read files that end in {path.suffix!r}; "
                                   f"known: {', '.join(EXPECTED)}")
-        if path.stat().st_size > MAX_BYTES:
+        if path.is_file() and path.stat().st_size > MAX_BYTES:
             raise _unusable(path, f"it has {path.stat().st_size:,} bytes, at most {MAX_BYTES:,} are read")
         return path
 
     def _read_table(self, path: Path) -> dict[str, np.ndarray]:
         try:
-            is_csv = path.suffix.lower() == ".csv"
-            table = pd.read_csv(path, low_memory=False) if is_csv else pd.read_parquet(path)
+            table = pd.read_csv(path, low_memory=False) if _kind(path) == ".csv" else pd.read_parquet(path)
         except (OSError, ValueError, NotImplementedError) as error:  # parsing errors are ValueErrors
             raise _unusable(path, str(error)) from error
         if table.empty:
@@ -98,7 +106,7 @@ class Custom:
         return {"x": features.to_numpy(np.float64), **{name: _values(column) for name, column in columns.items()}}
 
 
-def checked_pool(arrays: dict[str, np.ndarray], path: Path, is_standardized: bool) -> Pool:
+def checked_pool(arrays: dict[str, np.ndarray], path: Path, is_standardized: bool, scale: float = 1.0) -> Pool:
     """The pool of ``arrays``, after every check that keeps a bad file from becoming a strange result."""
     for name in ("x", "y"):
         if name not in arrays:
@@ -114,8 +122,20 @@ def checked_pool(arrays: dict[str, np.ndarray], path: Path, is_standardized: boo
     client = _numbered("client", arrays["client"], path)[1] if "client" in arrays else None
     split = _split(arrays["split"], path) if "split" in arrays else None
     if is_standardized:
-        x = standardize(x, x if split is None else x[split == 0])
-    return Pool(x, y, num_classes=len(names), client=client, split=split, class_names=names)
+        x, scale = standardize(x, x if split is None else x[split == 0]), 1.0
+    return Pool(x, y, num_classes=len(names), scale=scale, client=client, split=split, class_names=names)
+
+
+def _kind(path: Path) -> str:
+    return FOLDER if path.is_dir() else path.suffix.lower()
+
+
+def _read_folder(path: Path, progress: Progress | None) -> dict[str, np.ndarray]:
+    try:
+        x, y = read_image_folder(path, MAX_BYTES, progress)
+    except ValueError as error:
+        raise _unusable(path, str(error)) from error
+    return {"x": x, "y": y}
 
 
 def _read_npz(path: Path) -> dict[str, np.ndarray]:
@@ -173,4 +193,4 @@ def _values(column: pd.Series) -> np.ndarray:
 
 
 def _unusable(path: Path, reason: str) -> DataUnavailable:
-    return DataUnavailable(f"{path}: {reason}. Expected: {EXPECTED[path.suffix.lower()]}")
+    return DataUnavailable(f"{path}: {reason}. Expected: {EXPECTED[_kind(path)]}")

@@ -119,7 +119,7 @@ def labels(content: bytes) -> np.ndarray:
 
 def _existing(path: Path) -> Path | None:
     packed = path.with_name(f"{path.name}.gz")
-    return path if path.is_file() else packed if packed.is_file() else None
+    return next((file for file in (path, packed) if os.path.isfile(file)), None)
 
 
 def _mirrors(torchvision_class: str) -> list[str]:

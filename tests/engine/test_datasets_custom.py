@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 
 from engine.datasets import Pool
 from engine.datasets.custom import Custom, CustomOptions
@@ -146,9 +147,62 @@ def test_an_unfit_table_is_refused_with_what_is_expected(tmp_path, text, options
         load(csv(tmp_path, text), **options)
 
 
-def test_an_absent_file_is_named(tmp_path):
-    with pytest.raises(DataUnavailable, match=r"nowhere\.npz"):
-        load(tmp_path / "nowhere.npz")
+def image_folder(folder: Path, **images: Image.Image) -> Path:
+    """``cat_1=image`` is written to cat/1.png."""
+    for name, image in images.items():
+        label, number = name.split("_")
+        (folder / "own" / label).mkdir(parents=True, exist_ok=True)
+        image.save(folder / "own" / label / f"{number}.png")
+    return folder / "own"
+
+
+def grey(value: int, size: tuple[int, int] = (3, 2)) -> Image.Image:
+    return Image.new("L", size, value)
+
+
+def test_a_folder_of_grey_images_has_one_channel_and_a_class_a_folder(tmp_path):
+    pool = load(image_folder(tmp_path, cat_1=grey(10), ant_1=grey(255), ant_2=grey(20)))
+    assert pool.x.shape == (3, 1, 2, 3)
+    assert pool.x[:, 0, 0, 0].tolist() == [255, 20, 10]
+    assert pool.scale == 1 / 255
+    assert pool.class_names == ("ant", "cat")
+    assert pool.y.tolist() == [0, 0, 1]
+
+
+def test_one_colour_image_makes_all_of_them_colour_images(tmp_path):
+    pool = load(image_folder(tmp_path, a_1=grey(10), b_1=Image.new("RGB", (3, 2), (1, 2, 3))))
+    assert pool.x[:, :, 0, 0].tolist() == [[10, 10, 10], [1, 2, 3]]
+
+
+def test_images_of_two_sizes_are_refused(tmp_path):
+    with pytest.raises(DataUnavailable, match=r"b/1\.png has 4 x 4 pixels, others 3 x 2"):
+        load(image_folder(tmp_path, a_1=grey(10), b_1=grey(10, size=(4, 4))))
+
+
+@pytest.mark.parametrize("keep", [20, 45])
+def test_a_broken_image_is_named(tmp_path, keep):
+    folder = image_folder(tmp_path, a_1=grey(10), b_1=grey(10))
+    path = folder / "b" / "1.png"
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(DataUnavailable, match=r"b/1\.png is no image"):
+        load(folder)
+
+
+def test_a_folder_without_images_is_refused(tmp_path):
+    with pytest.raises(DataUnavailable, match=r"no images in class folders.*Expected: one folder a class"):
+        load(tmp_path)
+
+
+def test_images_beyond_the_limit_are_refused_before_they_are_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("engine.datasets.custom.MAX_BYTES", 11)
+    with pytest.raises(DataUnavailable, match="unpack to 12 bytes"):
+        load(image_folder(tmp_path, a_1=grey(10), b_1=grey(10)))
+
+
+@pytest.mark.parametrize("path", ["/nowhere/own.npz", "~nobody-of-that-name/own.npz", "a" * 300 + "own.npz"])
+def test_an_absent_file_is_named(path):
+    with pytest.raises(DataUnavailable, match=r"there is no .*own\.npz"):
+        load(Path(path))
 
 
 def test_an_unknown_kind_of_file_is_refused(tmp_path):

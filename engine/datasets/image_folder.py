@@ -1,0 +1,62 @@
+"""Reads a folder of images with one folder a class: ``folder/<class>/<any name>.png``."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from engine.datasets import Progress
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
+GREY_MODES = ("1", "L", "LA")
+BROKEN_IMAGE = (OSError, ValueError, SyntaxError, Image.DecompressionBombError)  # what Pillow raises
+
+
+def read_image_folder(folder: Path, max_bytes: int, progress: Progress | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """x [n, channels, height, width] uint8, one channel if all images are grey, and the class folder of each [n].
+
+    Raises ValueError with the reason where the images cannot form one array.
+    """
+    paths = [path for path in sorted(folder.glob("*/*")) if path.suffix.lower() in SUFFIXES]
+    if not paths:
+        raise ValueError("it holds no images in class folders")
+    mode, size = _common_format(paths)
+    channels = 1 if mode == "L" else 3
+    needed = len(paths) * channels * size[0] * size[1]
+    if needed > max_bytes:
+        raise ValueError(f"its images unpack to {needed:,} bytes, at most {max_bytes:,} are read")
+    x = np.empty((len(paths), channels, size[1], size[0]), np.uint8)
+    for i, path in enumerate(paths):
+        x[i] = _pixels(path, mode)
+        if progress is not None and i % 100 == 0:
+            progress("Reading images", i / len(paths))
+    return x, np.array([path.parent.name for path in paths])
+
+
+def _common_format(paths: Sequence[Path]) -> tuple[str, tuple[int, int]]:
+    """Mode and (width, height) that all images share."""
+    mode, first = "L", None
+    for path in paths:
+        try:
+            with Image.open(path) as image:  # reads the header only
+                size, is_grey = image.size, image.mode in GREY_MODES
+        except BROKEN_IMAGE as error:
+            raise ValueError(f"{path.parent.name}/{path.name} is no image that can be read: {error}") from error
+        first = first or size
+        if size != first:
+            raise ValueError(f"{path.parent.name}/{path.name} has {size[0]} x {size[1]} pixels, others "
+                             f"{first[0]} x {first[1]}; bring all images to one size")
+        mode = mode if is_grey else "RGB"
+    assert first is not None  # there is at least one path
+    return mode, first
+
+
+def _pixels(path: Path, mode: str) -> np.ndarray:
+    """[channels, height, width]"""
+    try:
+        with Image.open(path) as image:
+            pixels = np.asarray(image.convert(mode))
+    except BROKEN_IMAGE as error:
+        raise ValueError(f"{path.parent.name}/{path.name} is no image that can be read: {error}") from error
+    return pixels[None] if mode == "L" else pixels.transpose(2, 0, 1)
