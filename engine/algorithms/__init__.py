@@ -1,0 +1,25 @@
+"""Algorithms: one file each, with Hparams, State and a class of init, round, personalized, global_model, shared."""
+
+from typing import Any, Protocol
+
+from engine.batches import Cohort
+from engine.task import Diagnostics, Predictor, Shared, Task
+
+
+class Algorithm(Protocol):
+    """What every method implements. State goes in, new state comes out; nothing hides in ``self``."""
+
+    def init(self, task: Task) -> Any:
+        """The untrained state. Raises Unsupported for a model or setting that cannot work."""
+
+    def round(self, state: Any, cohort: Cohort, task: Task) -> tuple[Any, Diagnostics]:
+        """Server sends, the cohort trains, server aggregates."""
+
+    def personalized(self, state: Any, task: Task) -> Predictor:
+        """The model each client would use now."""
+
+    def global_model(self, state: Any, task: Task) -> Predictor | None:
+        """The server's model that a client would be given; None where the method has none."""
+
+    def shared(self, state: Any) -> Shared:
+        """What travels to and from one participant in a round."""

@@ -1,0 +1,89 @@
+"""CGPFL: personalized models pulled towards the generalized model of their context; contexts found by k-means.
+
+Tang, Guo, Guo. Personalized Federated Learning with Contextualized Generalization (documents 000 and 003), Algorithm 1.
+
+    omega~_i <- omega_k, theta_i <- omega_k                     client i in context k
+    E times, for a batch B:
+        inner_steps times  theta_i <- theta_i - personal_lr [grad f_i(theta_i; B) + lam (theta_i - omega~_i)]
+        omega~_i <- omega~_i - beta (2/N) (omega~_i - theta_i)
+    contexts <- k-means on the participants' omega~_i           unweighted, scikit-learn
+    omega_k  <- omega_k - alpha (omega_k - mean of omega~_i over context k's participants)
+
+The documents give neither beta nor theta's start: beta="auto" takes beta 2/N = lr lam, pFedMe's step, and theta starts
+at omega_k. All contexts start at the common model with every client in context 0. Labels keep their identity between
+rounds; empty contexts keep their model, non-participants their context.
+
+Diagnostics: clusters, Q (transitions), inertia, kmeans_iterations, kmeans_seconds (figure 5b of 003), model_distance
+(figure 5a), ari (where the true contexts are known).
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from jaxtyping import Int
+from pydantic import Field
+from torch import Tensor
+
+from engine.batches import Cohort
+from engine.contexts import Contexts, recluster
+from engine.local import moreau_sgd
+from engine.ops import ClientParams, broadcast, clone, gather, row, scatter
+from engine.registry import ALGORITHMS, Options
+from engine.smoothness import note_if_unstable
+from engine.streams import key
+from engine.task import Diagnostics, Predictor, Shared, Task
+
+
+class Hparams(Options):
+    K: int = Field(4, ge=1, description="Number of contexts; 1 is pFedMe, more = more personal.")
+    lam: float = Field(12.0, ge=0, title="λ", description="Pull of each personalized model towards its context's; larger = more global.")
+    inner_steps: int = Field(5, ge=1, title="S", description="Gradient steps towards the proximal point on each batch.")
+    personal_lr: float = Field(0.005, gt=0, title="η", description="Learning rate of the inner steps.")
+    alpha: float = Field(1.0, gt=0, le=1, title="α", description="Server's step towards the mean of a context; 1 takes the mean.")
+    beta: float | Literal["auto"] = Field("auto", gt=0, title="β", description="Step of the local context model; auto: beta 2/N = lr lam, pFedMe's.")
+
+
+@dataclass(frozen=True)
+class State:
+    contexts: ClientParams  # omega_k, [K, ...]
+    assigned: Int[Tensor, "N"]  # context of every client
+    personal_params: ClientParams  # theta_i
+
+
+@ALGORITHMS.register("cgpfl", title="CGPFL", paper="Tang, Guo, Guo: Contextualized Generalization (documents 000, 003)")
+@dataclass(frozen=True)
+class Cgpfl:
+    hparams: Hparams
+
+    def init(self, task: Task) -> State:
+        h = self.hparams
+        if h.K > task.num_clients:
+            task.note(f"cgpfl with K={h.K}: there are {task.num_clients} clients, so at most that many contexts are used")
+        note_if_unstable(task, h.personal_lr, h.lam)
+        omega = clone(broadcast(task.initial_model(), h.K))
+        assigned = task.data.train.sizes.new_zeros(task.num_clients)
+        return State(omega, assigned, task.initial_clients())
+
+    def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
+        h = self.hparams
+        share = task.training.lr * h.lam if h.beta == "auto" else float(h.beta) * 2 / task.num_clients
+        start = gather(state.contexts, state.assigned[cohort.clients])
+        theta, omega = moreau_sgd(
+            task, start, cohort, lam=h.lam, inner_steps=h.inner_steps, personal_lr=h.personal_lr, outer_share=share
+        )
+        old = Contexts(state.contexts, state.assigned)
+        new, found = recluster(old, omega, cohort, h.K, h.alpha, key(task.seed, "kmeans", cohort.round))
+        values = found.diagnostics(state.assigned, new.assigned, task.data.contexts)
+        personal = scatter(state.personal_params, theta.params, cohort.clients)
+        diagnostics = Diagnostics(theta.loss, theta.gradient_evaluations, values, new.assigned)
+        return State(new.models, new.assigned, personal), diagnostics
+
+    def personalized(self, state: State, task: Task) -> Predictor:
+        return Predictor(state.personal_params, is_per_client=True)
+
+    def global_model(self, state: State, task: Task) -> Predictor | None:
+        return Predictor(gather(state.contexts, state.assigned), is_per_client=True)
+
+    def shared(self, state: State) -> Shared:
+        omega = row(state.contexts, 0)
+        return Shared(down=(omega,), up=(omega,))

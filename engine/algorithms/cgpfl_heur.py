@@ -1,0 +1,125 @@
+"""CGPFL-Heur: CGPFL that chooses the number of contexts itself, from the first round's models.
+
+Tang, Guo, Guo. Personalized Federated Learning with Contextualized Generalization (documents 000 and 003), section 4.4.
+
+    K^ = argmin over K = 1..min(floor(N/2), participants) of
+         e(K) = sqrt(d K/m log(e m/d)) + mu cost(K)
+    cost(K) = sum_i m_i/m ||omega~_i - nearest centroid||^2
+
+on the omega~_i of the first ``solve_rounds`` rounds; the document takes theta_i, which stay private here. d = min(number of
+parameters, m), because the logarithm turns negative beyond. mu="auto" = (first term at max_K - at 1) / (cost(1) -
+cost(max_K)): both terms span the same range (ours; the document says mu is tuned, and with mu=1 the answer is K=1).
+Otherwise as CGPFL.
+
+Diagnostics: as cgpfl; K_hat, mu, d_eff, and in rounds that solve the two terms for every K (capacity, cost), so that mu can
+be varied afterwards without training.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from pydantic import Field
+from torch import Tensor
+
+from engine.batches import Cohort
+from engine.contexts import Contexts, cluster, coordinates, num_distinct, recluster
+from engine.local import moreau_sgd
+from engine.ops import ClientParams, broadcast, clone, concat, gather, row, scatter
+from engine.registry import ALGORITHMS, Options
+from engine.smoothness import note_if_unstable
+from engine.streams import key
+from engine.task import Diagnostics, Predictor, Shared, Task
+
+
+class Hparams(Options):
+    mu: float | Literal["auto"] = Field("auto", ge=0, title="μ", description="Weight of the spread inside contexts; larger = more contexts. auto: both terms span the same range.")
+    max_K: int | Literal["N/2"] = Field("N/2", ge=1, description="Most contexts to consider.")
+    solve_rounds: int = Field(1, ge=1, description="Rounds, from the first, in which the number of contexts is solved for.")
+    lam: float = Field(12.0, ge=0, title="λ", description="Pull of each personalized model towards its context's; larger = more global.")
+    inner_steps: int = Field(5, ge=1, title="S", description="Gradient steps towards the proximal point on each batch.")
+    personal_lr: float = Field(0.005, gt=0, title="η", description="Learning rate of the inner steps.")
+    alpha: float = Field(1.0, gt=0, le=1, title="α", description="Server's step towards the mean of a context; 1 takes the mean.")
+    beta: float | Literal["auto"] = Field("auto", gt=0, title="β", description="Step of the local context model; auto: beta 2/N = lr lam, pFedMe's.")
+
+
+@dataclass(frozen=True)
+class State:
+    contexts: ClientParams  # omega_k, [K, ...]
+    assigned: Int[Tensor, "N"]  # context of every client
+    personal_params: ClientParams  # theta_i
+    K_hat: int  # 1 before it is solved
+
+
+@ALGORITHMS.register("cgpfl_heur", title="CGPFL-Heur", paper="Tang, Guo, Guo: Contextualized Generalization (documents 000, 003), section 4.4")
+@dataclass(frozen=True)
+class CgpflHeur:
+    hparams: Hparams
+
+    def init(self, task: Task) -> State:
+        note_if_unstable(task, self.hparams.personal_lr, self.hparams.lam)
+        omega = clone(broadcast(task.initial_model(), 1))
+        return State(omega, task.data.train.sizes.new_zeros(task.num_clients), task.initial_clients(), 1)
+
+    def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
+        h = self.hparams
+        share = task.training.lr * h.lam if h.beta == "auto" else float(h.beta) * 2 / task.num_clients
+        start = gather(state.contexts, state.assigned[cohort.clients])
+        theta, omega = moreau_sgd(
+            task, start, cohort, lam=h.lam, inner_steps=h.inner_steps, personal_lr=h.personal_lr, outer_share=share
+        )
+        stream = key(task.seed, "kmeans", cohort.round)
+        K_hat, solved = state.K_hat, {}
+        if cohort.round <= h.solve_rounds:
+            K_hat, solved = self._solve(omega, cohort, task, stream)
+        old = Contexts(_grown(state.contexts, K_hat), state.assigned)
+        new, found = recluster(old, omega, cohort, K_hat, h.alpha, stream)
+        values = found.diagnostics(state.assigned, new.assigned, task.data.contexts) | {"K_hat": float(K_hat)} | solved
+        personal = scatter(state.personal_params, theta.params, cohort.clients)
+        diagnostics = Diagnostics(theta.loss, theta.gradient_evaluations, values, new.assigned)
+        return State(new.models, new.assigned, personal, K_hat), diagnostics
+
+    def _solve(
+        self, omega: ClientParams, cohort: Cohort, task: Task, stream: int
+    ) -> tuple[int, dict[str, float | Tensor]]:
+        """K^ and both terms of e(K) for K = 1, 2, ..."""
+        h = self.hparams
+        limit = task.num_clients // 2 if h.max_K == "N/2" else int(h.max_K)
+        most = max(1, min(limit, task.num_clients // 2, cohort.size, num_distinct(omega)))
+        samples, points = task.num_pooled_samples, coordinates(omega)
+        d = min(task.model.num_parameters, samples)
+        candidates = np.arange(1, most + 1)
+        capacity = np.sqrt(d * candidates / samples * np.log(np.e * samples / d))
+        weights = cohort.weights.cpu().numpy()
+        cost = np.array([cluster(points, int(k), stream).cost(weights) for k in candidates])
+        mu = self._mu(capacity, cost)
+        K_hat = int(candidates[np.argmin(capacity + mu * cost)])
+        terms = {"capacity": torch.from_numpy(capacity), "cost": torch.from_numpy(cost)}
+        return K_hat, {"mu": mu, "d_eff": float(d), **terms}
+
+    def _mu(self, capacity: np.ndarray, cost: np.ndarray) -> float:
+        if self.hparams.mu != "auto":
+            return float(self.hparams.mu)
+        saved = cost[0] - cost[-1]
+        return float((capacity[-1] - capacity[0]) / saved) if saved > 0 else 0.0
+
+    def personalized(self, state: State, task: Task) -> Predictor:
+        return Predictor(state.personal_params, is_per_client=True)
+
+    def global_model(self, state: State, task: Task) -> Predictor | None:
+        return Predictor(gather(state.contexts, state.assigned), is_per_client=True)
+
+    def shared(self, state: State) -> Shared:
+        omega = row(state.contexts, 0)
+        return Shared(down=(omega,), up=(omega,))
+
+
+def _grown(contexts: ClientParams, K: int) -> ClientParams:
+    """At least K contexts: new ones start at the mean of those that are there."""
+    have = len(next(iter(contexts.values())))
+    if have >= K:
+        return contexts
+    mean = {n: p.mean(0) for n, p in contexts.items()}
+    return concat([contexts, broadcast(mean, K - have)])

@@ -1,0 +1,55 @@
+"""FedAvg: one model for all, averaged from locally trained copies ("GlobalTrain" of document 004).
+
+McMahan, Moore, Ramage, Hampson, Aguera y Arcas. Communication-Efficient Learning of Deep Networks from Decentralized
+Data. AISTATS 2017. https://arxiv.org/abs/1602.05629, Algorithm 1.
+
+    w_i <- w; E steps of SGD on f_i
+    w   <- sum_i m_i / m w_i                                    over the cohort
+
+With ``finetune_steps`` each client personalizes a copy of w on its training data, from a stream of its own.
+"""
+
+from dataclasses import dataclass
+
+from pydantic import Field
+
+from engine.batches import Cohort
+from engine.local import local_sgd
+from engine.ops import SharedParams, broadcast, weighted_mean
+from engine.registry import ALGORITHMS, Options
+from engine.task import Diagnostics, Predictor, Shared, Task
+
+
+class Hparams(Options):
+    finetune_steps: int = Field(0, ge=0, description="SGD steps of each client on its copy of w before use; 0 uses w itself.")
+
+
+@dataclass(frozen=True)
+class State:
+    global_params: SharedParams  # w
+
+
+@ALGORITHMS.register("fedavg", title="FedAvg", paper="McMahan et al., AISTATS 2017")
+@dataclass(frozen=True)
+class FedAvg:
+    hparams: Hparams
+
+    def init(self, task: Task) -> State:
+        return State(task.initial_model())
+
+    def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
+        w = local_sgd(task, broadcast(state.global_params, cohort.size), cohort)
+        return State(weighted_mean(w.params, cohort.weights)), Diagnostics(w.loss, w.gradient_evaluations)
+
+    def personalized(self, state: State, task: Task) -> Predictor:
+        if not self.hparams.finetune_steps:
+            return Predictor(state.global_params, is_per_client=False)
+        everyone = task.everyone(stream="finetune", steps=self.hparams.finetune_steps)
+        tuned = local_sgd(task, broadcast(state.global_params, task.num_clients), everyone)
+        return Predictor(tuned.params, is_per_client=True)
+
+    def global_model(self, state: State, task: Task) -> Predictor | None:
+        return Predictor(state.global_params, is_per_client=False)
+
+    def shared(self, state: State) -> Shared:
+        return Shared(down=(state.global_params,), up=(state.global_params,))

@@ -1,0 +1,52 @@
+"""FedProx: FedAvg whose local training is held near the received model.
+
+Li, Sahu, Zaheer, Sanjabi, Talwalkar, Smith. Federated Optimization in Heterogeneous Networks. MLSys 2020.
+https://arxiv.org/abs/1812.06127, Algorithm 2.
+
+    w_i <- w_i - lr [grad f_i(w_i) + mu (w_i - w)]              w as received
+    w   <- sum_i m_i / m w_i                                    over the cohort
+"""
+
+from dataclasses import dataclass
+
+from pydantic import Field
+
+from engine.batches import Cohort
+from engine.local import local_sgd
+from engine.ops import SharedParams, broadcast, weighted_mean
+from engine.registry import ALGORITHMS, Options
+from engine.smoothness import note_if_unstable
+from engine.task import Diagnostics, Predictor, Shared, Task
+
+
+class Hparams(Options):
+    mu: float = Field(0.1, ge=0, title="μ", description="Pull of local training towards the received model; larger = more global, 0 is FedAvg.")
+
+
+@dataclass(frozen=True)
+class State:
+    global_params: SharedParams  # w
+
+
+@ALGORITHMS.register("fedprox", title="FedProx", paper="Li et al., MLSys 2020")
+@dataclass(frozen=True)
+class FedProx:
+    hparams: Hparams
+
+    def init(self, task: Task) -> State:
+        note_if_unstable(task, task.training.lr, self.hparams.mu)
+        return State(task.initial_model())
+
+    def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
+        received = broadcast(state.global_params, cohort.size)
+        w = local_sgd(task, received, cohort, prox=(self.hparams.mu, received))
+        return State(weighted_mean(w.params, cohort.weights)), Diagnostics(w.loss, w.gradient_evaluations)
+
+    def personalized(self, state: State, task: Task) -> Predictor:
+        return Predictor(state.global_params, is_per_client=False)
+
+    def global_model(self, state: State, task: Task) -> Predictor | None:
+        return Predictor(state.global_params, is_per_client=False)
+
+    def shared(self, state: State) -> Shared:
+        return Shared(down=(state.global_params,), up=(state.global_params,))

@@ -1,0 +1,96 @@
+"""Backends: interchangeable ways to compute the gradients of a whole cohort.
+
+One primitive, ``accumulate``: out <- beta * out + alpha * grad(params, batch), for the ``A`` clients of a batch at once.
+``out`` may be ``params`` itself (an SGD step) or hold some of its names (a body step). The loss that comes back is
+the data term alone, taken at ``params`` before anything is written.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional as F
+
+from engine.batches import Batch
+from engine.models import Model
+from engine.ops import ClientParams, SharedParams
+
+Extras = Mapping[str, Tensor]
+Objective = Callable[[Model, SharedParams, Tensor, Tensor, Tensor, Extras], Tensor]
+"""(model, one client's params, x [B, ...], y [B], weight [B] summing to 1, one client's extras) -> scalar loss."""
+
+
+class Backend(Protocol):
+    """How gradients of many clients are computed."""
+
+    name: str
+
+    def chunk_size(self, model: Model, batch_bytes: int, device: torch.device) -> int:
+        """Clients to train together so that their live state stays in the cache (CPU) or memory (GPU)."""
+
+    def accumulate(
+        self, out: ClientParams, params: ClientParams, batch: Batch, alpha: float, beta: float,
+        objective: Objective | None = None, extras: Extras | None = None,
+    ) -> Float[Tensor, "A"]:  # fmt: skip
+        """out <- beta * out + alpha * (gradient of the loss and its L2 term at params); returns the data losses [A]."""
+
+    def hessian_vector(
+        self, params: ClientParams, vector: ClientParams, batch: Batch, objective: Objective | None = None,
+        extras: Extras | None = None,
+    ) -> ClientParams:  # fmt: skip
+        """Hessian of each client's training loss at ``params`` times its ``vector``, exact."""
+
+    def logits(self, model: Model, params: ClientParams, x: Tensor) -> Float[Tensor, "A B C"]:
+        """Each client's model on its own samples [A, B, ...]."""
+
+
+def cross_entropy(model: Model, params: SharedParams, x: Tensor, y: Tensor, weight: Tensor, extras: Extras) -> Tensor:
+    """The default objective: mean cross-entropy of one client's batch."""
+    return (F.cross_entropy(model.logits(params, x), y, reduction="none") * weight).sum()
+
+
+def batch_weight(batch: Batch) -> Float[Tensor, "A B"]:
+    """The batch's weights, written out where every batch is full."""
+    if batch.weight is not None:
+        return batch.weight
+    return torch.full(batch.y.shape, 1 / batch.y.shape[1], dtype=batch.x.dtype, device=batch.x.device)
+
+
+def scale_out(out: ClientParams, params: ClientParams, alpha: float, beta: float, l2_of: Mapping[str, float]) -> None:
+    """out <- beta * out + alpha * l2 * params, in place; right also where ``out`` is ``params``."""
+    for name, target in out.items():
+        l2 = l2_of[name]
+        if target is params[name] or target.data_ptr() == params[name].data_ptr():
+            if beta + alpha * l2 != 1.0:
+                target.mul_(beta + alpha * l2)
+            continue
+        if beta == 0.0:
+            target.zero_()
+        elif beta != 1.0:
+            target.mul_(beta)
+        if l2:
+            target.add_(params[name], alpha=alpha * l2)
+
+
+def choose_backend(name: str, model: Model, device: torch.device) -> Backend:
+    """``auto``: fused where the model is a chain of linear layers, else batched on a GPU, else by architecture.
+
+    Convolutions on a CPU run one client at a time: one client's convolution already fills the cores.
+    Raises Unsupported where ``fused`` is asked of another model.
+    """
+    from engine.backends.batched import Batched
+    from engine.backends.fused import Fused, linear_chain
+    from engine.backends.loop import Loop
+    from engine.errors import Unsupported
+
+    chain = linear_chain(model.module)
+    if name == "auto":
+        has_convolution = any(isinstance(m, torch.nn.modules.conv._ConvNd) for m in model.module.modules())
+        name = "fused" if chain else "loop" if has_convolution and device.type == "cpu" else "batched"
+    if name == "fused":
+        if chain is None:
+            raise Unsupported("backend fused knows linear layers with ReLU between them only; use backend: auto")
+        return Fused(model, chain)
+    return Batched(model) if name == "batched" else Loop(model)

@@ -1,0 +1,70 @@
+"""Over clients, one after the other, with plain autograd: the reference, and the way for convolutions on a CPU."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from engine.backends import Extras, Objective, batch_weight, cross_entropy, scale_out
+from engine.batches import Batch
+from engine.models import Model
+from engine.ops import ClientParams, SharedParams, row
+
+
+@dataclass(frozen=True)
+class Loop:
+    model: Model
+    name: str = "loop"
+
+    def chunk_size(self, model: Model, batch_bytes: int, device: torch.device) -> int:
+        return 1
+
+    def accumulate(
+        self, out: ClientParams, params: ClientParams, batch: Batch, alpha: float, beta: float,
+        objective: Objective | None = None, extras: Extras | None = None,
+    ) -> Float[Tensor, "A"]:  # fmt: skip
+        losses = []
+        for client in range(batch.size):
+            variables = _variables(row(params, client), tuple(out))
+            loss = self._loss(variables, batch, client, objective, extras)
+            gradients = torch.autograd.grad(loss, [variables[n] for n in out], materialize_grads=True)
+            one_out, one = {n: p[client] for n, p in out.items()}, {n: params[n][client] for n in out}
+            scale_out(one_out, one, alpha, beta, self.model.l2_of)
+            for target, gradient in zip(one_out.values(), gradients, strict=True):
+                target.add_(gradient, alpha=alpha)
+            losses.append(loss.detach())
+        return torch.stack(losses)
+
+    def hessian_vector(
+        self, params: ClientParams, vector: ClientParams, batch: Batch, objective: Objective | None = None,
+        extras: Extras | None = None,
+    ) -> ClientParams:  # fmt: skip
+        products = []
+        for client in range(batch.size):
+            variables = _variables(row(params, client), tuple(params))
+            inputs = list(variables.values())
+            loss = self._loss(variables, batch, client, objective, extras)
+            first = torch.autograd.grad(loss, inputs, create_graph=True, materialize_grads=True)
+            slope = sum((g * vector[n][client]).sum() for n, g in zip(variables, first, strict=True))
+            second = torch.autograd.grad(slope, inputs, materialize_grads=True)
+            products.append(dict(zip(variables, second, strict=True)))
+        l2_of = self.model.l2_of
+        return {n: torch.stack([p[n] for p in products]) + l2_of[n] * vector[n] for n in params}
+
+    def logits(self, model: Model, params: ClientParams, x: Tensor) -> Float[Tensor, "A B C"]:
+        return torch.stack([model.logits(row(params, i), x[i]) for i in range(len(x))])
+
+    def _loss(
+        self, variables: SharedParams, batch: Batch, client: int, objective: Objective | None, extras: Extras | None
+    ) -> Tensor:
+        """The samples alone, without padding: what an implementation of one client would compute."""
+        count = batch.counts[client]
+        weight = batch_weight(batch)[client, :count]
+        own = {n: e[client] for n, e in (extras or {}).items()}
+        x, y = batch.x[client, :count], batch.y[client, :count]
+        return (objective or cross_entropy)(self.model, variables, x, y, weight, own)
+
+
+def _variables(params: SharedParams, trained: tuple[str, ...]) -> SharedParams:
+    return {n: p.detach().requires_grad_(n in trained) for n, p in params.items()}

@@ -1,0 +1,153 @@
+"""The clients' data as tensors: one flat tensor sorted by client with offsets, so that ragged clients need no padding."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from engine.config import RunConfig
+from engine.datasets import Pool
+from engine.partitioners import Partition, summarize
+from engine.registry import DATASETS, PARTITIONERS
+from engine.results import PartitionSummary
+from engine.streams import numpy_stream
+
+Progress = Callable[[str, float], None]
+
+
+@dataclass(frozen=True)
+class ClientData:
+    """Samples of all clients, sorted by client: client i owns rows ``offsets[i]`` to ``offsets[i + 1]``."""
+
+    x: Tensor  # [M, ...] as stored (uint8 or floating point)
+    y: Tensor  # [M] int64
+    offsets: Int[Tensor, "bounds"]
+    scale: float
+    dtype: torch.dtype
+
+    @cached_property
+    def sizes(self) -> Int[Tensor, "clients"]:
+        return self.offsets.diff()
+
+    @property
+    def num_clients(self) -> int:
+        return len(self.offsets) - 1
+
+    def features(self, rows: Tensor) -> Tensor:
+        """Samples at ``rows`` (any shape) as the model sees them: ``[*rows, ...]`` floats."""
+        taken = self.x.index_select(0, rows.reshape(-1)).view(*rows.shape, *self.x.shape[1:])
+        return self.as_floats(taken)
+
+    def as_floats(self, stored: Tensor) -> Tensor:
+        floats = stored.to(self.dtype)
+        return floats if self.scale == 1.0 else floats.mul_(self.scale) if floats is not stored else floats * self.scale
+
+    def of_client(self, client: int) -> tuple[Tensor, Tensor]:
+        """(features [M_i, ...], labels [M_i]) of one client."""
+        rows = slice(int(self.offsets[client]), int(self.offsets[client + 1]))
+        return self.as_floats(self.x[rows]), self.y[rows]
+
+
+@dataclass(frozen=True)
+class Federation:
+    """Everything about the data that a run needs."""
+
+    train: ClientData
+    val: ClientData
+    test: ClientData
+    common_test: ClientData | None  # one "client": the common test set
+    num_classes: int
+    input_shape: tuple[int, ...]
+    contexts: np.ndarray | None  # [N] true context of each client where it is known
+    truth: dict[str, np.ndarray] | None
+    summary: PartitionSummary
+    fingerprint: str
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def num_clients(self) -> int:
+        return self.train.num_clients
+
+
+def load_pool(config: RunConfig, data_dir: Path, progress: Progress | None = None) -> Pool:
+    """The pool of a run's dataset. Raises DataUnavailable."""
+    entry = DATASETS.get(config.dataset.name)
+    return entry.make(config.dataset.options).load(data_dir, numpy_stream(config.seed, "data"), progress)
+
+
+def partition_pool(config: RunConfig, pool: Pool) -> Partition:
+    """Raises ImpossiblePartition."""
+    entry = PARTITIONERS.get(config.partition.name)
+    return entry.make(config.partition.options).split(pool, numpy_stream(config.seed, "partition"))
+
+
+def build(config: RunConfig, data_dir: Path, device: torch.device, progress: Progress | None = None) -> Federation:
+    """Load, partition and lay out a run's data. Raises DataUnavailable, ImpossiblePartition."""
+    pool = _pool_of_process(_PoolKey(config, data_dir, progress)) if _is_shared(config) else None
+    if pool is None:
+        pool = load_pool(config, data_dir, progress)
+    return lay_out(pool, partition_pool(config, pool), getattr(torch, config.training.dtype), device)
+
+
+def lay_out(pool: Pool, partition: Partition, dtype: torch.dtype, device: torch.device) -> Federation:
+    """Tensors on ``device``, sorted by client."""
+
+    def tensors(parts: tuple[np.ndarray, ...]) -> ClientData:
+        rows = np.concatenate(parts) if parts else np.zeros(0, np.int64)
+        return _client_data(pool.x[rows], pool.y[rows], [len(p) for p in parts], pool.scale, dtype, device)
+
+    common = None
+    if pool.common_test is not None:
+        x, y = pool.common_test
+        common = _client_data(x, y, [len(y)], pool.scale, dtype, device)
+    return Federation(
+        tensors(partition.train), tensors(partition.val), tensors(partition.test), common,
+        pool.num_classes, tuple(pool.x.shape[1:]), partition.contexts, pool.truth,
+        summarize(pool, partition), pool.fingerprint, (*pool.notes, *partition.notes),
+    )  # fmt: skip
+
+
+def _client_data(
+    x: np.ndarray, y: np.ndarray, sizes: list[int], scale: float, dtype: torch.dtype, device: torch.device
+) -> ClientData:
+    offsets = torch.from_numpy(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
+    stored = torch.from_numpy(np.ascontiguousarray(x))
+    if stored.is_floating_point():
+        stored = stored.to(dtype)
+    labels = torch.from_numpy(np.ascontiguousarray(y, dtype=np.int64))
+    return ClientData(stored.to(device), labels.to(device), offsets.to(device), scale, dtype)
+
+
+@dataclass(frozen=True)
+class _PoolKey:
+    """What a pool that does not depend on the seed depends on."""
+
+    config: RunConfig
+    data_dir: Path
+    progress: Progress | None
+
+    def _identity(self) -> tuple[Any, ...]:
+        return (self.config.dataset.name, self.config.dataset.options.model_dump_json(), str(self.data_dir))
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _PoolKey) and self._identity() == other._identity()
+
+
+def _is_shared(config: RunConfig) -> bool:
+    """Whether every seed reads the same pool, from files that don't change while the process lives."""
+    return bool(getattr(DATASETS.get(config.dataset.name).make, "is_fixed", False))
+
+
+@lru_cache(maxsize=2)
+def _pool_of_process(key: _PoolKey) -> Pool:
+    """A warm worker reads a data set once."""
+    return load_pool(key.config, key.data_dir, key.progress)

@@ -1,0 +1,25 @@
+"""Summaries over clients: one number from the values of all clients with test data. One summary a file.
+
+Every summary is ``(values, weights) -> float``; ``weights`` are the clients' test sizes. NaN values (clients without test
+samples) are left out before; no client left gives NaN.
+"""
+
+import numpy as np
+
+from engine.registry import METRICS
+
+TAIL_SHARE = 0.05
+
+
+def tail_size(num_clients: int, share: float = TAIL_SHARE) -> int:
+    """Clients in the lowest or highest ``share``: max(1, round(share n))."""
+    return max(1, round(share * num_clients))
+
+
+def summarize_clients(values: np.ndarray, weights: np.ndarray) -> dict[str, float]:
+    """[N] values and test sizes -> every registered summary by name."""
+    known = ~np.isnan(values)
+    values, weights = values[known].astype(np.float64), weights[known].astype(np.float64)
+    if not len(values):
+        return {entry.name: float("nan") for entry in METRICS}
+    return {entry.name: float(entry.make()(values, weights)) for entry in METRICS}

@@ -1,0 +1,102 @@
+"""Models: a body and a head, used functionally over stacked parameters. One model a file."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from engine.registry import Options
+from engine.streams import key
+
+Params = dict[str, Tensor]
+
+
+class ModelOptions(Options):
+    """Base of every model's options."""
+
+    init: Literal["default", "zeros"] = Field("default", description="default: torch's own; zeros: start at zero.")
+
+
+class SplitModel(nn.Module):
+    """logits = head(body(x)). Parameter names start with ``body.`` or ``head.``."""
+
+    def __init__(self, body: nn.Module, head: nn.Module) -> None:
+        super().__init__()
+        self.body, self.head = body, head
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.body(x))
+
+
+@dataclass(frozen=True)
+class Model:
+    """A network's architecture and its loss options; parameters are passed in, never read from the module."""
+
+    module: SplitModel
+    make: Callable[[], SplitModel]
+    init: str = "default"
+    l2: float = 0.0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(n for n, _ in self.module.named_parameters())
+
+    @property
+    def body(self) -> tuple[str, ...]:
+        return tuple(n for n in self.names if n.startswith("body."))
+
+    @property
+    def head(self) -> tuple[str, ...]:
+        return tuple(n for n in self.names if n.startswith("head."))
+
+    @property
+    def layers(self) -> tuple[tuple[str, ...], ...]:
+        """Parameter names by parameterised module, from input to output."""
+        grouped: dict[str, list[str]] = {}
+        for name in self.names:
+            grouped.setdefault(name.rpartition(".")[0], []).append(name)
+        return tuple(map(tuple, grouped.values()))
+
+    @property
+    def num_parameters(self) -> int:
+        return sum(p.numel() for p in self.module.parameters())
+
+    @property
+    def l2_of(self) -> dict[str, float]:
+        """L2 strength of each parameter in the training loss: weights only, not biases."""
+        return {n: self.l2 if self.l2 and n.endswith("weight") else 0.0 for n in self.names}
+
+    def initial(self, seed: int, which: int = 0) -> Params:
+        """Start number ``which``, from the stream (seed, "initial model", which): the same on every device."""
+        if self.init == "zeros":
+            return {n: torch.zeros_like(p) for n, p in self.module.named_parameters()}
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(key(seed, "initial model", which))
+            drawn = self.make()
+        return {n: p.detach() for n, p in drawn.named_parameters()}
+
+    def logits(self, params: Params, x: Tensor) -> Tensor:
+        return functional_call(self.module, params, (x,))
+
+    def features(self, params: Params, x: Tensor) -> Tensor:
+        """Output of the body; ``params`` may hold the head too."""
+        inner = {n.removeprefix("body."): p for n, p in params.items() if n.startswith("body.")}
+        return functional_call(self.module.body, inner, (x,))
+
+    def head_logits(self, params: Params, features: Tensor) -> Tensor:
+        """The head on given features; ``params`` may hold the body too."""
+        inner = {n.removeprefix("head."): p for n, p in params.items() if n.startswith("head.")}
+        return functional_call(self.module.head, inner, (features,))
+
+
+def build_model(choice: Any, input_shape: tuple[int, ...], num_classes: int) -> Model:
+    """From a ``Choice`` of the model registry. Raises Unsupported where the model cannot take the input."""
+    from engine.registry import MODELS
+
+    recipe = MODELS.get(choice.name).make(choice.options)
+    make = lambda: recipe.build(input_shape, num_classes)  # noqa: E731
+    return Model(make(), make, choice.options.init, getattr(choice.options, "l2", 0.0))

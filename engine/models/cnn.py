@@ -1,0 +1,46 @@
+"""Two convolutions and two fully connected layers, the network of the personalized-FL literature.
+
+Convolutions 5x5 with 32 and 64 channels, each with ReLU and 2x2 max-pooling, then a hidden layer of 512: the network of
+McMahan et al. 2017 without padding, as pFedMe, Per-FedAvg and CGPFL's comparisons use it. Head: the output layer.
+"""
+
+from dataclasses import dataclass
+
+from pydantic import Field
+from torch import nn
+
+from engine.errors import Unsupported
+from engine.models import ModelOptions, SplitModel
+from engine.registry import MODELS
+
+
+class CnnOptions(ModelOptions):
+    hidden: int = Field(512, ge=1, le=16384, description="Units of the fully connected hidden layer.")
+
+
+@MODELS.register("cnn", title="Two convolutions (CNN)", paper="McMahan et al. 2017, section 3; the CIFAR-10 model of CGPFL")
+@dataclass(frozen=True)
+class Cnn:
+    options: CnnOptions
+
+    def build(self, input_shape: tuple[int, ...], num_classes: int) -> SplitModel:
+        channels, height, width = _image(input_shape)
+        rows, columns = (((side - 4) // 2 - 4) // 2 for side in (height, width))
+        if rows < 1 or columns < 1:
+            raise Unsupported(f"model cnn needs images of at least 16 x 16 pixels, not {height} x {width}; use mlr or dnn")
+        body = nn.Sequential(
+            *([nn.Unflatten(1, (1, height))] if len(input_shape) == 2 else []),
+            nn.Conv2d(channels, 32, 5), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Conv2d(32, 64, 5), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Flatten(), nn.Linear(64 * rows * columns, self.options.hidden), nn.ReLU(),
+        )  # fmt: skip
+        return SplitModel(body, nn.Linear(self.options.hidden, num_classes))
+
+
+def _image(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """(channels, height, width) of [H, W] or [C, H, W] samples."""
+    if len(shape) == 2:
+        return 1, shape[0], shape[1]
+    if len(shape) == 3:
+        return shape[0], shape[1], shape[2]
+    raise Unsupported(f"model cnn needs images [H, W] or [C, H, W], not samples of shape {list(shape)}; use mlr or dnn")

@@ -1,0 +1,38 @@
+"""Logistic regression with one column for two classes: logits (0, w x + b). Document 004's synthetic experiments."""
+
+from dataclasses import dataclass
+from math import prod
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from engine.errors import Unsupported
+from engine.models import ModelOptions, SplitModel
+from engine.registry import MODELS
+
+
+class LogisticOptions(ModelOptions):
+    l2: float = Field(0.0, ge=0, title="ℓ₂", description="l2/2 ||w||² in the training loss, never in a reported one.")
+
+
+class OneColumn(nn.Linear):
+    """A linear layer with one output z, given as the two logits (0, z)."""
+
+    def __init__(self, in_features: int) -> None:
+        super().__init__(in_features, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        z = super().forward(x)
+        return torch.cat([torch.zeros_like(z), z], dim=-1)
+
+
+@MODELS.register("logistic", title="Logistic regression", paper="One-stage FedProx (document 004), section 6.1")
+@dataclass(frozen=True)
+class Logistic:
+    options: LogisticOptions
+
+    def build(self, input_shape: tuple[int, ...], num_classes: int) -> SplitModel:
+        if num_classes != 2:
+            raise Unsupported(f"model logistic knows two classes, the data has {num_classes}; use model: mlr")
+        return SplitModel(nn.Flatten(), OneColumn(prod(input_shape)))

@@ -1,0 +1,23 @@
+"""Multinomial logistic regression: one linear layer on the flattened input. The body has no parameters."""
+
+from dataclasses import dataclass
+from math import prod
+
+from pydantic import Field
+from torch import nn
+
+from engine.models import ModelOptions, SplitModel
+from engine.registry import MODELS
+
+
+class MlrOptions(ModelOptions):
+    l2: float = Field(0.0, ge=0, title="ℓ₂", description="l2/2 ||W||² in the training loss, never in a reported one.")
+
+
+@MODELS.register("mlr", title="Softmax regression (MLR)", paper="The convex model of CGPFL and one-stage FedProx")
+@dataclass(frozen=True)
+class Mlr:
+    options: MlrOptions
+
+    def build(self, input_shape: tuple[int, ...], num_classes: int) -> SplitModel:
+        return SplitModel(nn.Flatten(), nn.Linear(prod(input_shape), num_classes))

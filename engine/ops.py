@@ -1,0 +1,81 @@
+"""Arithmetic on parameters: dicts of tensors by name.
+
+``SharedParams`` has the tensors of one model; ``ClientParams`` has a client axis in front: ``[S, ...]`` or ``[N, ...]``.
+Nothing here changes its arguments.
+"""
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+SharedParams = dict[str, Tensor]
+ClientParams = dict[str, Tensor]
+
+
+def map_params(function: Callable[..., Tensor], *params: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Apply ``function`` to the tensors of each name."""
+    return {name: function(*(p[name] for p in params)) for name in params[0]}
+
+
+def clone(params: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {n: p.clone() for n, p in params.items()}
+
+
+def broadcast(params: SharedParams, size: int) -> ClientParams:
+    """A view with the same model for each of ``size`` clients; local training copies before it writes."""
+    return {n: p.expand(size, *p.shape) for n, p in params.items()}
+
+
+def gather(params: ClientParams, clients: Int[Tensor, "S"]) -> ClientParams:
+    """Rows of the given clients, as a copy."""
+    return {n: p.index_select(0, clients) for n, p in params.items()}
+
+
+def scatter(params: ClientParams, rows: ClientParams, clients: Int[Tensor, "S"]) -> ClientParams:
+    """A copy of ``params`` in which the given clients have new rows."""
+    return {n: p.index_copy(0, clients, rows[n]) for n, p in params.items()}
+
+
+def take(params: ClientParams, rows: slice) -> ClientParams:
+    """Views of consecutive rows."""
+    return {n: p[rows] for n, p in params.items()}
+
+
+def row(params: ClientParams, index: int) -> SharedParams:
+    return {n: p[index] for n, p in params.items()}
+
+
+def concat(parts: list[ClientParams]) -> ClientParams:
+    return parts[0] if len(parts) == 1 else {n: torch.cat([p[n] for p in parts]) for n in parts[0]}
+
+
+def weighted_mean(stacked: ClientParams, weights: Float[Tensor, "S"]) -> SharedParams:
+    """sum_s weights_s * stacked_s. ``weights`` sum to 1. One client of weight 1 is returned exactly."""
+    return {n: torch.tensordot(weights.to(p.dtype), p, dims=1) for n, p in stacked.items()}
+
+
+def lerp(start: dict[str, Tensor], end: dict[str, Tensor], share: float) -> dict[str, Tensor]:
+    """(1 - share) * start + share * end; share 0 and 1 give an end exactly."""
+    return {n: torch.lerp(p, end[n], share) for n, p in start.items()}
+
+
+def flatten(stacked: ClientParams) -> Float[Tensor, "S P"]:
+    """One row a client, in the order of the names."""
+    return torch.cat([p.flatten(1) for p in stacked.values()], dim=1)
+
+
+def unflatten(matrix: Float[Tensor, "S P"], like: SharedParams) -> ClientParams:
+    """Inverse of flatten; ``like`` gives names and shapes."""
+    pieces = matrix.split([p.numel() for p in like.values()], dim=1)
+    return {n: piece.view(-1, *p.shape) for (n, p), piece in zip(like.items(), pieces, strict=True)}
+
+
+def squared_distance(a: ClientParams, b: ClientParams) -> Float[Tensor, "S"]:
+    """||a_s - b_s||^2 over all parameters of each client."""
+    return torch.stack([(a[n] - b[n]).flatten(1).square().sum(1) for n in a]).sum(0)
+
+
+def all_finite(params: dict[str, Tensor]) -> bool:
+    return all(bool(p.isfinite().all()) for p in params.values())

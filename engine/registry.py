@@ -1,0 +1,182 @@
+"""Registries: every algorithm, dataset, partitioner, model and metric is one file that registers itself.
+
+A folder is scanned the first time its registry is asked. Folders named in ``FEDSCAPE_PLUGINS`` (separated like
+``PATH``) are scanned too: ``<folder>/algorithms/my_method.py`` and so on, or loose files directly in the folder.
+"""
+
+import hashlib
+import importlib
+import importlib.util
+import os
+import pkgutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import NoneType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from pydantic import BaseModel, ConfigDict
+
+from engine.errors import UnknownName
+
+T = TypeVar("T")
+
+
+class Options(BaseModel):
+    """Base of every option class: frozen, unknown keys refused. ``Field(title="λ", description=...)`` says it once."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class NoOptions(Options):
+    """For things that take none."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One option as forms, the handbook and ``list --json`` show it."""
+
+    name: str
+    type: str
+    default: Any
+    minimum: float | None
+    maximum: float | None
+    choices: tuple[Any, ...] | None
+    description: str
+    symbol: str
+    required: bool
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One registered thing: its name, how it is shown, where it comes from, how to make it."""
+
+    name: str
+    title: str
+    paper: str
+    make: Callable[..., Any]
+    options: type[Options]
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        return tuple(_parameter(n, f) for n, f in self.options.model_fields.items())
+
+    def describe(self) -> dict[str, Any]:
+        """The shape that ``list --json`` promises."""
+        keys = ("name", "type", "default", "minimum", "maximum", "choices", "description")
+        rows = [{k: getattr(p, k) for k in keys} for p in self.parameters]
+        for row in rows:
+            row["choices"] = list(row["choices"]) if row["choices"] is not None else None
+        return {"name": self.name, "title": self.title, "paper": self.paper, "parameters": rows}
+
+
+class Registry:
+    """Names to entries of one kind, filled by scanning a package and the user's plugin folders."""
+
+    def __init__(self, kind: str, package: str) -> None:
+        self.kind, self.package = kind, package
+        self._entries: dict[str, Entry] = {}
+        self._scanned: set[str] = set()
+
+    def register(self, name: str, *, title: str, paper: str) -> Callable[[type[T]], type[T]]:
+        """Class decorator. The class takes one argument, annotated ``hparams`` or ``options``, or none."""
+
+        def add(made: type[T]) -> type[T]:
+            if not paper:
+                raise ValueError(f"{self.kind} {name!r} must name its paper or source")
+            hints = get_type_hints(made)
+            options = hints.get("hparams") or hints.get("options") or NoOptions
+            self._entries[name] = Entry(name, title, paper, made, options)
+            return made
+
+        return add
+
+    def get(self, name: str) -> Entry:
+        """Raises UnknownName with the nearest known name."""
+        self._scan()
+        if name not in self._entries:
+            raise UnknownName(self.kind, name, self._entries)
+        return self._entries[name]
+
+    def names(self) -> tuple[str, ...]:
+        self._scan()
+        return tuple(sorted(self._entries))
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter([self.get(n) for n in self.names()])
+
+    def __contains__(self, name: str) -> bool:
+        self._scan()
+        return name in self._entries
+
+    def _scan(self) -> None:
+        if self.package not in self._scanned:
+            self._scanned.add(self.package)
+            package = importlib.import_module(self.package)
+            for module in pkgutil.iter_modules(package.__path__):
+                importlib.import_module(f"{self.package}.{module.name}")
+        folder = self.package.rpartition(".")[2]
+        for root in filter(None, os.environ.get("FEDSCAPE_PLUGINS", "").split(os.pathsep)):
+            for path in [*sorted(Path(root).glob("*.py")), *sorted((Path(root) / folder).glob("*.py"))]:
+                _load_plugin(path)
+
+
+def _load_plugin(path: Path) -> None:
+    name = f"fedscape_plugin_{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
+    if name in sys.modules:
+        return
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None  # a .py path always has both
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+
+
+def _parameter(name: str, field: Any) -> Parameter:
+    bounds: dict[str, float] = {}
+    for constraint in field.metadata:
+        for attribute, side in (("ge", "minimum"), ("gt", "minimum"), ("le", "maximum"), ("lt", "maximum")):
+            value = getattr(constraint, attribute, None)
+            if value is not None:
+                bounds[side] = value
+    kinds, choices = _kinds(field.annotation)
+    default = None if field.is_required() else field.get_default(call_default_factory=True)
+    return Parameter(
+        name=name, type="|".join(kinds), default=list(default) if isinstance(default, tuple) else default,
+        minimum=bounds.get("minimum"), maximum=bounds.get("maximum"), choices=choices or None,
+        description=field.description or "", symbol=field.title or name, required=field.is_required(),
+    )
+
+
+def _kinds(annotation: Any) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    """``float | Literal["auto"]`` -> (("float", "choice"), ("auto",))."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return _kinds(get_args(annotation)[0])
+    if origin is Literal:
+        return ("choice",), get_args(annotation)
+    if origin is Union or type(annotation).__name__ == "UnionType":
+        kinds: dict[str, None] = {}
+        choices: tuple[Any, ...] = ()
+        for part in get_args(annotation):
+            more, some = _kinds(part)
+            kinds.update(dict.fromkeys(more))
+            choices += some
+        return tuple(kinds), choices
+    if annotation is NoneType:
+        return ("null",), ()
+    if origin in (tuple, list):
+        return ("list",), ()
+    return (getattr(annotation, "__name__", str(annotation)),), ()
+
+
+ALGORITHMS = Registry("algorithm", "engine.algorithms")
+DATASETS = Registry("dataset", "engine.datasets")
+PARTITIONERS = Registry("partitioner", "engine.partitioners")
+MODELS = Registry("model", "engine.models")
+METRICS = Registry("metric", "engine.metrics")

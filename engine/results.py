@@ -1,0 +1,60 @@
+"""What a run yields, round by round: plain numbers and arrays, no tensors, so that any process may read them.
+
+Array names are dotted paths, the same in storage, in the export and on screen:
+
+    personalized.accuracy, personalized.loss      [N]  each client's own test set (NaN: no test samples)
+    global.accuracy, global.loss                  [N]  absent where the method has no global model
+    personalized.val_accuracy, global.val_accuracy  [N]  with ``partition.val_fraction`` > 0
+    train_loss                                    [N]  NaN for clients outside the cohort
+    diagnostics.<name>                            any shape
+
+Scalar names: ``bytes_up``, ``bytes_down``, ``gradient_evaluations``, ``seconds``, ``diagnostics.<name>`` and, in evaluated
+rounds, the client summaries ``personalized.mean`` ... ``global.cv`` (``engine/metrics``).
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+Status = Literal["queued", "starting", "running", "paused", "done", "failed", "cancelled", "diverged"]
+
+
+@dataclass(frozen=True)
+class RoundResult:
+    """One round after aggregation. Round 0 is the untrained state."""
+
+    round: int
+    cohort: np.ndarray  # [S] int32, participating clients in ascending order; empty in round 0
+    scalars: dict[str, float]
+    arrays: dict[str, np.ndarray]
+    clusters: np.ndarray | None = None  # [N] int16
+    evaluated: bool = True
+    diverged: str | None = None  # why this is the last round, e.g. "training loss of client 3 is not finite"
+
+
+@dataclass(frozen=True)
+class PartitionSummary:
+    """How the data lies among the clients; the ``partition`` of the export."""
+
+    train_sizes: tuple[int, ...]
+    val_sizes: tuple[int, ...]
+    test_sizes: tuple[int, ...]
+    class_counts: tuple[tuple[int, ...], ...]  # [N][C] train + val + test
+    contexts: tuple[int, ...] | None = None
+    class_names: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Enough to say where a number comes from."""
+
+    versions: dict[str, str]
+    device: str
+    backend: str
+    threads: int
+    dataset_fingerprint: str
+    code: str
+    warnings: tuple[str, ...] = ()
+    extra: dict[str, Any] = field(default_factory=dict)

@@ -1,0 +1,271 @@
+"""The round loop: a RunConfig in, a RoundResult for every round out. No files, no database, no screen."""
+
+import dataclasses
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from engine import state as states
+from engine.algorithms import Algorithm
+from engine.backends import choose_backend
+from engine.batches import Cohort
+from engine.config import RunConfig, resolve_hparams
+from engine.errors import Unsupported
+from engine.evaluate import evaluate, evaluate_common
+from engine.federation import Federation, build
+from engine.metrics import summarize_clients
+from engine.models import build_model
+from engine.ops import SharedParams
+from engine.registry import ALGORITHMS
+from engine.results import Provenance, RoundResult
+from engine.task import Diagnostics, Predictor, Task
+
+CODE_VERSION = "0.1.0"
+_PACKAGES = ("torch", "numpy", "scikit-learn", "torchvision")
+
+
+@dataclass
+class Best:
+    """The evaluated round with the largest weighted mean so far, first of equals."""
+
+    round: int = -1
+    score: float = -np.inf
+    summary: dict[str, float] = field(default_factory=dict)
+    state: Any = None
+
+
+@dataclass(frozen=True)
+class Models:
+    """Ordinary state dicts of the model."""
+
+    initial: SharedParams
+    global_model: SharedParams | None
+    personalized: list[SharedParams]
+
+
+def default_data_dir() -> Path:
+    """``DATA_DIR``, by default data/ in the project's root."""
+    return Path(os.environ.get("DATA_DIR") or Path(__file__).resolve().parent.parent / "data")
+
+
+def choose_device(name: str) -> torch.device:
+    """Raises Unsupported where ``cuda`` is asked for and absent."""
+    if name == "cuda" and not torch.cuda.is_available():
+        raise Unsupported("device: 'cuda', but this machine has no usable GPU; use device: cpu or auto")
+    return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
+
+
+class Simulation:
+    """One run, round by round. ``rounds()`` may be left at any time and taken up again from a ``checkpoint()``.
+
+    Building it loads and partitions the data and sets up the method; raises DataUnavailable, ImpossiblePartition or
+    Unsupported. ``tick`` is called in every local step and may raise to stop the run.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        *,
+        data_dir: Path | None = None,
+        tick: Callable[[], None] = lambda: None,
+        progress: Callable[[str, float], None] | None = None,
+        data: Federation | None = None,
+    ) -> None:
+        self.config = config
+        device = choose_device(config.machine.device)
+        dtype = getattr(torch, config.training.dtype)
+        data = data or build(config, data_dir or default_data_dir(), device, progress)
+        model = build_model(config.model, data.input_shape, data.num_classes)
+        backend = choose_backend(config.machine.backend, model, device)
+        self.task = Task(data, model, config.training, backend, config.seed, device, dtype, tick, [*data.notes])
+        hparams = resolve_hparams(config.algorithm.options, config.training)
+        self.algorithm: Algorithm = ALGORITHMS.get(config.algorithm.name).make(hparams)
+        self.state: Any = self.algorithm.init(self.task)
+        self.round = -1  # the last round that was yielded
+        self.last: dict[str, dict[str, float]] = {}
+        self.best = {"personalized": Best(), "global": Best()}
+
+    def rounds(self) -> Iterator[RoundResult]:
+        """Rounds after the last one yielded: 0 (untrained) first, up to ``training.rounds`` or divergence."""
+        if self.round < 0:
+            yield self._finish(0, None, None, 0.0)
+        while self.round < self.config.training.rounds:
+            cohort = self.task.cohort(self.round + 1)
+            started = time.perf_counter()
+            state, diagnostics = self.algorithm.round(self.state, cohort, self.task)
+            if self.task.device.type == "cuda":
+                torch.cuda.synchronize(self.task.device)
+            seconds = time.perf_counter() - started
+            self.state = state
+            result = self._finish(cohort.round, cohort, diagnostics, seconds)
+            yield result
+            if result.diverged:
+                return
+
+    def summary(self) -> dict[str, Any]:
+        """The ``summary`` of the export: of the last round, and of the best ones."""
+        best = {k: {"round": b.round, **b.summary} if b.round >= 0 else None for k, b in self.best.items()}
+        return {"personalized": self.last.get("personalized"), "global": self.last.get("global"), "best": best}
+
+    @property
+    def provenance(self) -> Provenance:
+        task = self.task
+        return Provenance(
+            versions={"python": platform.python_version(), **{p: _version(p) for p in _PACKAGES}},
+            device=torch.cuda.get_device_name(task.device) if task.device.type == "cuda" else "cpu",
+            backend=task.backend.name, threads=torch.get_num_threads(),
+            dataset_fingerprint=task.data.fingerprint, code=CODE_VERSION, warnings=tuple(task.notes),
+        )  # fmt: skip
+
+    def checkpoint(self) -> bytes:
+        """Everything needed to go on after the last yielded round."""
+        best = {k: {**dataclasses.asdict(dataclasses.replace(b, state=None)), "state": b.state}
+                for k, b in self.best.items()}  # fmt: skip
+        best_of = {k: {n: v for n, v in b.items() if n != "score" or np.isfinite(v)} for k, b in best.items()}
+        whole = {"digest": self.config.digest, "round": self.round, "state": self.state, "last": self.last,
+                 "best": best_of, "notes": list(self.task.notes)}  # fmt: skip
+        return states.to_bytes(whole)
+
+    def restore(self, data: bytes) -> None:
+        """Go back to a checkpoint of the same configuration. Raises CheckpointInvalid."""
+        whole = states.from_bytes(data, type(self.algorithm).__module__, self.task.device)
+        if whole["digest"] != self.config.digest:
+            raise states.CheckpointInvalid("the checkpoint belongs to another configuration; start the run again")
+        self.round, self.state, self.last = whole["round"], whole["state"], whole["last"]
+        self.best = {k: Best(**b) for k, b in whole["best"].items()}
+        for note in whole["notes"]:
+            self.task.note(note)
+
+    def models(self, which: str = "last") -> Models:
+        """The models of the ``last`` or the ``best`` round (best by personalized accuracy)."""
+        state = self.state if which == "last" else self.best["personalized"].state
+        personalized, shared = self.algorithm.personalized(state, self.task), self.algorithm.global_model(state, self.task)
+        clients = [personalized.of_client(i) for i in range(self.task.num_clients)]
+        return Models(self.task.initial_model(), shared.params if shared else None, clients)
+
+    def _finish(
+        self, round: int, cohort: Cohort | None, diagnostics: Diagnostics | None, seconds: float
+    ) -> RoundResult:
+        """Evaluate and record what the state of this round is worth."""
+        self.round = round
+        scalars, arrays = self._recorded(cohort, diagnostics, seconds)
+        diverged = None if diagnostics is None else _not_finite(diagnostics.train_loss, cohort)
+        last = round == self.config.training.rounds or diverged is not None
+        evaluated = last or round % self.config.evaluation.every == 0
+        if evaluated:
+            values = self._evaluate()
+            arrays |= values
+            scalars |= self._summarize(values)
+            diverged = diverged or self._evaluation_failed(values)
+        clusters = diagnostics.clusters if diagnostics else None
+        participants = np.zeros(0, np.int32) if cohort is None else np.sort(cohort.clients.cpu().numpy()).astype(np.int32)
+        return RoundResult(
+            round, participants, scalars, arrays,
+            None if clusters is None else clusters.cpu().numpy().astype(np.int16), evaluated, diverged,
+        )  # fmt: skip
+
+    def _recorded(
+        self, cohort: Cohort | None, diagnostics: Diagnostics | None, seconds: float
+    ) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+        """Costs, training losses and diagnostics of a round; round 0 costs nothing."""
+        scalars = {"bytes_up": 0.0, "bytes_down": 0.0, "gradient_evaluations": 0.0, "seconds": seconds}
+        if cohort is None or diagnostics is None:
+            return scalars, {}
+        shared = self.algorithm.shared(self.state)
+        up, down = diagnostics.bytes_up, diagnostics.bytes_down
+        scalars["bytes_up"] = float(cohort.size * shared.bytes_up if up is None else up)
+        scalars["bytes_down"] = float(cohort.size * shared.bytes_down if down is None else down)
+        scalars["gradient_evaluations"] = float(diagnostics.gradient_evaluations)
+        loss = np.full(self.task.num_clients, np.nan, _numpy_dtype(self.task.dtype))
+        loss[cohort.clients.cpu().numpy()] = diagnostics.train_loss.cpu().numpy()
+        arrays = {"train_loss": loss}
+        for name, value in diagnostics.values.items():
+            if isinstance(value, Tensor) and value.dim():
+                arrays[f"diagnostics.{name}"] = value.cpu().numpy()
+            else:
+                scalars[f"diagnostics.{name}"] = float(value)
+        return scalars, arrays
+
+    def _evaluate(self) -> dict[str, np.ndarray]:
+        """Arrays of the personalized and the global model; one evaluation where both are the same model."""
+        personalized = self.algorithm.personalized(self.state, self.task)
+        shared = self.algorithm.global_model(self.state, self.task)
+        arrays = self._scores("personalized", personalized)
+        if shared is personalized:
+            arrays |= {n.replace("personalized", "global"): v for n, v in arrays.items()}
+        elif shared is not None:
+            arrays |= self._scores("global", shared)
+        return arrays
+
+    def _scores(self, path: str, predictor: Predictor) -> dict[str, np.ndarray]:
+        task, dtype = self.task, _numpy_dtype(self.task.dtype)
+        accuracy, loss = evaluate(task, predictor, task.data.test)
+        arrays = {f"{path}.accuracy": accuracy, f"{path}.loss": loss}
+        if sum(task.data.summary.val_sizes):
+            arrays[f"{path}.val_accuracy"], arrays[f"{path}.val_loss"] = evaluate(task, predictor, task.data.val)
+        if task.data.common_test is not None:
+            common = evaluate_common(task, predictor)
+            arrays[f"{path}.common_accuracy"], arrays[f"{path}.common_loss"] = common
+        return {n: v.astype(dtype) for n, v in arrays.items()}
+
+    def _summarize(self, values: dict[str, np.ndarray]) -> dict[str, float]:
+        """Client summaries as scalars; keeps the last and the best ones."""
+        scalars: dict[str, float] = {}
+        for path, best in self.best.items():
+            if f"{path}.accuracy" not in values:
+                continue
+            summary = summarize_clients(values[f"{path}.accuracy"], np.array(self.task.data.summary.test_sizes))
+            self.last[path] = summary
+            scalars |= {f"{path}.{n}": v for n, v in summary.items()}
+            score = summary["weighted_mean"]
+            if f"{path}.val_accuracy" in values:
+                sizes = np.array(self.task.data.summary.val_sizes)
+                score = summarize_clients(values[f"{path}.val_accuracy"], sizes)["weighted_mean"]
+            if np.isfinite(score) and score > best.score:
+                self.best[path] = Best(self.round, score, summary, self.state if path == "personalized" else None)
+        return scalars
+
+    def _evaluation_failed(self, values: dict[str, np.ndarray]) -> str | None:
+        has_samples = np.array(self.task.data.summary.test_sizes) > 0
+        for path in self.best:
+            bad = np.flatnonzero(~np.isfinite(values.get(f"{path}.loss", np.zeros(len(has_samples)))) & has_samples)
+            if len(bad):
+                return f"the test loss of client {bad[0]}'s {path} model is not finite"
+        return None
+
+
+def simulate(config: RunConfig, data_dir: Path | None = None) -> Iterator[RoundResult]:
+    """All rounds of one run."""
+    yield from Simulation(config, data_dir=data_dir).rounds()
+
+
+def check(config: RunConfig, data_dir: Path | None = None) -> Simulation:
+    """Everything that can be refused before training: raises what ``Simulation`` raises."""
+    return Simulation(config, data_dir=data_dir)
+
+
+def _not_finite(train_loss: Tensor, cohort: Cohort | None) -> str | None:
+    bad = torch.nonzero(~train_loss.isfinite())
+    if not len(bad) or cohort is None:
+        return None
+    return f"the training loss of client {int(cohort.clients[bad[0, 0]])} is not finite"
+
+
+def _numpy_dtype(dtype: torch.dtype) -> type[np.floating[Any]]:
+    return np.float64 if dtype == torch.float64 else np.float32
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "absent"

@@ -1,0 +1,62 @@
+"""Keyed random streams: every random choice has a name, so nothing depends on call order, chunking or other clients.
+
+A stream is ``(seed, purpose, ...)``: "data", "partition", "initial model", "cohort", "batches". Streams of single clients
+come from a counter-based hash (the finaliser of SplitMix64; Steele, Lea, Flood, OOPSLA 2014), computed for all
+clients at once in integer arithmetic, hence the same on every device.
+"""
+
+import hashlib
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+_GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15 as a signed 64-bit integer
+_MIX_1 = -4658895280553007687  # 0xBF58476D1CE4E5B9
+_MIX_2 = -7723592293110705685  # 0x94D049BB133111EB
+
+
+def key(seed: int, *purpose: object) -> int:
+    """A 63-bit integer that names a stream."""
+    text = "/".join(map(str, (seed, *purpose)))
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
+
+
+def numpy_stream(seed: int, *purpose: object) -> np.random.Generator:
+    return np.random.default_rng(key(seed, *purpose))
+
+
+def torch_stream(seed: int, *purpose: object) -> torch.Generator:
+    """On the CPU, so that a GPU run draws the same numbers."""
+    return torch.Generator().manual_seed(key(seed, *purpose))
+
+
+def cohort_of_round(seed: int, round: int, num_clients: int, participation: float) -> np.ndarray:
+    """max(1, round(participation * N)) different clients, ascending."""
+    size = max(1, _round(participation * num_clients))
+    if size >= num_clients:
+        return np.arange(num_clients)
+    return np.sort(numpy_stream(seed, "cohort", round).choice(num_clients, size, replace=False))
+
+
+def first_of_permutation(stream: int, clients: Int[Tensor, "S"], sizes: Int[Tensor, "S"], count: int) -> Int[Tensor, "S J"]:
+    """The first ``count`` places of a random permutation of 0..size-1 for each client.
+
+    ``stream`` is a key of everything but the client. Places beyond a client's size are arbitrary.
+    """
+    places = torch.arange(int(sizes.max()), device=sizes.device)
+    of_client = _mix(stream + clients * _GOLDEN)
+    keys = _mix(of_client[:, None] + places * _GOLDEN) & 0x7FFFFFFFFFFFFFFF
+    keys = keys.masked_fill(places >= sizes[:, None], 0x7FFFFFFFFFFFFFFF)
+    return keys.topk(min(count, keys.shape[1]), dim=1, largest=False, sorted=True).indices
+
+
+def _mix(z: Tensor) -> Tensor:
+    """SplitMix64's finaliser; arithmetic shifts are made logical by masking."""
+    z = (z ^ (z >> 30 & 0x3FFFFFFFF)) * _MIX_1
+    z = (z ^ (z >> 27 & 0x1FFFFFFFFF)) * _MIX_2
+    return z ^ (z >> 31 & 0x1FFFFFFFF)
+
+
+_round = round  # the built-in, which the parameter `round` hides above

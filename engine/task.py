@@ -1,0 +1,148 @@
+"""What a method is given: the data, the model, how to train, and named streams. Read-only but for its notes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from engine.backends import Backend
+from engine.batches import Cohort, Plan, make_plan, num_local_steps
+from engine.config import Training
+from engine.federation import Federation
+from engine.models import Model
+from engine.ops import ClientParams, SharedParams, broadcast, clone
+from engine.streams import cohort_of_round
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """A model, or one for each client, and how to get logits from it.
+
+    ``forward(params of one client, x [B, ...]) -> logits [B, C]`` replaces the task's own model where a method predicts
+    otherwise (summed heads, prototypes).
+    """
+
+    params: ClientParams | SharedParams
+    is_per_client: bool
+    forward: Callable[[SharedParams, Tensor], Tensor] | None = None
+
+    def of_client(self, client: int) -> SharedParams:
+        return {n: p[client] for n, p in self.params.items()} if self.is_per_client else self.params
+
+
+@dataclass(frozen=True)
+class Diagnostics:
+    """What a round tells besides the new state."""
+
+    train_loss: Tensor  # [S] of the participants, in cohort order
+    gradient_evaluations: int  # samples x passes, over the cohort
+    values: dict[str, float | Tensor] = field(default_factory=dict)  # the diagnostics that the method's row names
+    clusters: Int[Tensor, "N"] | None = None
+    bytes_up: int | None = None  # where what travels depends on the round; else computed from ``shared``
+    bytes_down: int | None = None
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What travels between the server and one participant in a round: models whose sizes are counted."""
+
+    down: tuple[SharedParams, ...] = ()
+    up: tuple[SharedParams, ...] = ()
+
+    @property
+    def bytes_down(self) -> int:
+        return sum(p.nbytes for params in self.down for p in params.values())
+
+    @property
+    def bytes_up(self) -> int:
+        return sum(p.nbytes for params in self.up for p in params.values())
+
+
+@dataclass(frozen=True)
+class Task:
+    """One run's federation, model and training settings."""
+
+    data: Federation
+    model: Model
+    training: Training
+    backend: Backend
+    seed: int
+    device: torch.device
+    dtype: torch.dtype
+    tick: Callable[[], None] = lambda: None  # called in every local step: cancellation and pause
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def num_clients(self) -> int:
+        return self.data.num_clients
+
+    @cached_property
+    def train_sizes(self) -> tuple[int, ...]:
+        return tuple(self.data.train.sizes.tolist())
+
+    @cached_property
+    def weights(self) -> Tensor:
+        """m_i / m of all clients."""
+        sizes = self.data.train.sizes.to(self.dtype)
+        return sizes / sizes.sum()
+
+    def initial_model(self, which: int = 0) -> SharedParams:
+        """The common start (0), or an independent draw."""
+        drawn = self.model.initial(self.seed, which)
+        return {n: p.to(self.device, self.dtype) for n, p in drawn.items()}
+
+    def initial_clients(self) -> ClientParams:
+        """Every client at the common start."""
+        return clone(broadcast(self.initial_model(), self.num_clients))
+
+    def note(self, message: str) -> None:
+        """Something the reader of the results should know; shown with the run, once."""
+        if message not in self.notes:
+            self.notes.append(message)
+
+    def cohort(self, round: int) -> Cohort:
+        """The participants of a round and their batches: the same for every method of the experiment."""
+        chosen = cohort_of_round(self.seed, round, self.num_clients, self.training.participation)
+        return self.cohort_of(chosen.tolist(), round)
+
+    def everyone(self, round: int = 0, stream: str = "batches", steps: int | None = None) -> Cohort:
+        """All clients, for adaptation outside the rounds."""
+        return self.cohort_of(list(range(self.num_clients)), round, stream, steps)
+
+    def cohort_of(self, clients: list[int], round: int, stream: str = "batches", steps: int | None = None) -> Cohort:
+        """Given clients, ordered by their number of local steps, with ``steps`` or the training's own."""
+        training = self.training
+        local = {
+            c: steps if steps is not None
+            else num_local_steps(self.train_sizes[c], training.batch_size, training.local_steps, training.local_epochs)
+            for c in clients
+        }  # fmt: skip
+        ordered = sorted(clients, key=lambda c: (-local[c], c))
+        ids = torch.tensor(ordered, device=self.device)
+        sizes = self.data.train.sizes[ids].to(self.dtype)
+        plan = self._plan(ids, [local[c] for c in ordered], stream, round)
+        return Cohort(round, ids, sizes / sizes.sum(), plan)
+
+    def plan(self, cohort: Cohort, stream: str, steps: int) -> Plan:
+        """Extra batches for the same participants from a stream of their own, ``steps`` for each."""
+        return self._plan(cohort.clients, [steps] * cohort.size, stream, cohort.round)
+
+    def same_batches(self, cohort: Cohort, steps: int | str) -> Plan:
+        """The first ``steps`` batches of the common stream; ``"training"`` takes the round's own plan."""
+        if isinstance(steps, str) or steps == self.training.local_steps:
+            return cohort.plan
+        return self.plan(cohort, "batches", steps)
+
+    def _plan(self, ids: Tensor, steps: list[int], stream: str, round: int) -> Plan:
+        data = self.data.train
+        return make_plan(
+            data.sizes[ids], data.offsets[ids], ids, steps, self.training.batch_size, self.seed, stream, round
+        )
+
+    @property
+    def num_pooled_samples(self) -> int:
+        """m, training samples over all clients."""
+        return sum(self.train_sizes)
