@@ -1,0 +1,63 @@
+"""Experiments that the engine computes in a moment, as storage takes them in."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from engine.config import RunConfig, parse_experiment
+from engine.results import RoundResult
+from engine.simulate import Simulation
+from storage import ExperimentRecord, FinishedRun, NewRun, RoundRecord, Store
+
+DIGITS: dict[str, Any] = {
+    "name": "four methods on digits",
+    "dataset": {"name": "digits"},
+    "partition": {
+        "name": "classes_per_client", "num_clients": 10, "classes_per_client": 3, "assignment": "cyclic",
+        "test_fraction": 0.25,
+    },
+    "model": {"name": "mlr"},
+    "training": {"rounds": 5, "local_steps": 5, "batch_size": 20, "lr": 0.05},
+    "algorithms": [
+        {"name": "fedavg"},
+        {"name": "local_train"},
+        {"name": "ditto"},
+        {"name": "cgpfl", "K": 3, "lam": 12, "label": "CGPFL K=3"},
+    ],
+    "seeds": [0, 1],
+}  # fmt: skip
+
+
+def store_experiment(store: Store, raw: Mapping[str, Any]) -> ExperimentRecord:
+    """Computes every run of ``raw`` here and now, and stores it as done."""
+    config = parse_experiment(raw)
+    return store.experiments.import_finished(config.name, dict(raw), [_finished(run) for run in config.runs()])
+
+
+def new_run(config: RunConfig) -> NewRun:
+    return NewRun(
+        config.algorithm.name, config.label, config.seed, config.hparams, config.to_dict(), config.training.rounds,
+        config.digest,
+    )
+
+
+def _finished(config: RunConfig) -> FinishedRun:
+    simulation = Simulation(config)
+    rounds = [_record(result) for result in simulation.rounds()]
+    return FinishedRun(
+        new_run(config), "done", rounds, dataclasses.asdict(simulation.provenance),
+        dataclasses.asdict(simulation.task.data.summary), _without_nan(simulation.summary()),
+    )
+
+
+def _record(result: RoundResult) -> RoundRecord:
+    return RoundRecord(
+        result.round, result.cohort, result.scalars, result.arrays, result.clusters, result.evaluated
+    )
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nan(inner) for key, inner in value.items()}
+    return None if isinstance(value, float) and math.isnan(value) else value
