@@ -43,3 +43,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def database_url(tmp_path: Path) -> str:
     """A database that does not exist yet."""
     return f"sqlite:///{tmp_path / 'fedscape.db'}"
+
+
+@pytest.fixture(autouse=True)
+def _own_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, database_url: str) -> None:
+    """No test reads or writes the runs, data sets and plugins of whoever runs it."""
+    monkeypatch.setenv("DATABASE_URL", database_url)
+    monkeypatch.setenv("DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.delenv("FEDSCAPE_PLUGINS", raising=False)
