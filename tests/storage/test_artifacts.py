@@ -1,0 +1,85 @@
+"""A row vouches for whole files only."""
+
+from pathlib import Path
+
+import pytest
+
+from storage import ArtifactDamaged, ArtifactRecord, RunRecord, StorageError, Store
+
+
+def put(store: Store, run_id: int, kind: str, round: int, data: bytes = b"state") -> ArtifactRecord:
+    return store.artifacts.register(run_id, None, store.artifacts.write_file(run_id, kind, round, data))
+
+
+def files(store: Store) -> list[Path]:
+    return [path for path in store.artifacts.folder.rglob("*") if path.is_file()]
+
+
+def test_the_bytes_come_back(store: Store, run: RunRecord) -> None:
+    file = store.artifacts.write_file(run.id, "model-best", 3, b"\0weights")
+    record = store.artifacts.register(run.id, run.epoch, file)
+    assert (record.kind, record.round, record.size_bytes) == ("model-best", 3, 8)
+    assert store.artifacts.read(record) == b"\0weights"
+    assert store.artifacts.get(record.id) == record
+    assert store.artifacts.get(record.id + 1) is None
+
+
+def test_a_file_counts_only_once_it_is_registered(store: Store, run: RunRecord) -> None:
+    store.artifacts.write_file(run.id, "checkpoint", 3, b"newer")
+    assert store.artifacts.latest(run.id, "checkpoint") is None
+
+
+def test_the_latest_is_of_the_highest_round_and_of_its_kind(store: Store, run: RunRecord) -> None:
+    for kind, round in (("checkpoint", 2), ("checkpoint", 9), ("checkpoint", 5), ("model-last", 99)):
+        put(store, run.id, kind, round)
+    latest = store.artifacts.latest(run.id, "checkpoint")
+    assert latest is not None
+    assert latest.round == 9
+    assert [a.round for a in store.artifacts.list(run.id)] == [99, 9, 5, 2]
+
+
+def test_only_the_last_ones_are_kept(store: Store, run: RunRecord) -> None:
+    for round in range(5):
+        put(store, run.id, "checkpoint", round)
+    put(store, run.id, "model-last", 0)
+    store.artifacts.keep_last(run.id, "checkpoint", n=2)
+    assert [a.round for a in store.artifacts.list(run.id, "checkpoint")] == [4, 3]
+    assert len(files(store)) == 3
+
+
+def test_damage_is_noticed(store: Store, run: RunRecord) -> None:
+    record = put(store, run.id, "checkpoint", 0)
+    (store.artifacts.folder / record.path).write_bytes(b"other")
+    with pytest.raises(ArtifactDamaged, match="sha256"):
+        store.artifacts.read(record)
+    (store.artifacts.folder / record.path).unlink()
+    with pytest.raises(ArtifactDamaged, match="cannot be read"):
+        store.artifacts.read(record)
+
+
+def test_sizes_are_added_up(store: Store, run: RunRecord) -> None:
+    assert store.artifacts.total_bytes() == 0
+    put(store, run.id, "a", 0, b"123")
+    put(store, run.id, "b", 0, b"4567")
+    assert [store.artifacts.total_bytes(run_id) for run_id in (None, run.id, 99)] == [7, 7, 0]
+
+
+def test_sweeping_removes_what_no_row_points_to(store: Store, run: RunRecord) -> None:
+    kept = put(store, run.id, "checkpoint", 0)
+    store.artifacts.write_file(run.id, "checkpoint", 1, b"renamed, not registered")
+    (store.artifacts.folder / str(run.id) / "checkpoint.tmp").write_bytes(b"not renamed")
+    store.artifacts.write_file(99, "checkpoint", 1, b"run is gone")
+    assert store.artifacts.sweep() == 3
+    assert files(store) == [store.artifacts.folder / kept.path]
+    assert not (store.artifacts.folder / "99").exists()
+    assert store.artifacts.sweep() == 0
+
+
+def test_sweeping_where_nothing_was_written_is_fine(store: Store) -> None:
+    assert store.artifacts.sweep() == 0
+
+
+def test_a_folder_that_cannot_be_written_is_named(store: Store) -> None:
+    store.artifacts.folder.write_text("a file is in the way")
+    with pytest.raises(StorageError, match="cannot write"):
+        store.artifacts.write_file(1, "checkpoint", 0, b"x")

@@ -1,0 +1,96 @@
+"""Experiments are created whole, listed newest first, and vanish with their last run."""
+
+import numpy as np
+import pytest
+
+from storage import ExperimentNotFound, FinishedRun, RunsActive, StorageError, Store
+from tests.storage.samples import a_round, new_run
+
+
+def test_an_experiment_is_created_with_its_runs_queued_in_order(store: Store) -> None:
+    made = store.experiments.create("three seeds", {"name": "x"}, [new_run(seed) for seed in (7, 8, 9)])
+    assert (made.num_runs, made.status_counts) == (3, {"queued": 3})
+    runs = store.queue.runs(experiment_ids=[made.id], newest_first=False)
+    assert [(r.position, r.seed, r.experiment_name) for r in runs] == [
+        (0, 7, "three seeds"), (1, 8, "three seeds"), (2, 9, "three seeds"),
+    ]
+
+
+def test_a_run_that_cannot_be_stored_leaves_no_experiment(store: Store) -> None:
+    with pytest.raises(StorageError):
+        store.experiments.create("half", {}, [new_run(), new_run(label=None)])
+    assert store.experiments.list() == []
+
+
+def test_numbers_that_are_not_finite_become_null_in_a_configuration(store: Store) -> None:
+    config = {"lr": np.float32(0.5), "K": np.int64(3), "bad": float("nan"), "list": (1, float("inf"))}
+    assert store.experiments.create("x", config, []).config == {"lr": 0.5, "K": 3, "bad": None, "list": [1, None]}
+
+
+def test_times_are_aware_utc(store: Store) -> None:
+    assert str(store.experiments.create("x", {}, []).created_at.tzinfo) == "UTC"
+
+
+def test_experiments_are_listed_newest_first_and_counted(store: Store) -> None:
+    store.experiments.create("old", {}, [new_run(0), new_run(1)])
+    store.experiments.create("new", {}, [])
+    store.queue.claim()
+    listed = store.experiments.list()
+    assert [e.name for e in listed] == ["new", "old"]
+    assert listed[1].status_counts == {"running": 1, "queued": 1}
+    assert listed[0].status_counts == {}
+
+
+def test_an_archived_experiment_hides_with_its_runs_and_comes_back(store: Store) -> None:
+    made = store.experiments.create("x", {}, [new_run()])
+    store.experiments.archive([made.id])
+    assert store.experiments.list() == []
+    assert store.queue.runs() == []
+    assert store.experiments.list(include_archived=True)[0].archived
+    store.experiments.archive([made.id], archived=False)
+    assert len(store.queue.runs()) == 1
+
+
+def test_renaming_shows_in_the_runs(store: Store) -> None:
+    made = store.experiments.create("x", {}, [new_run()])
+    store.experiments.rename(made.id, "y")
+    assert store.queue.runs()[0].experiment_name == "y"
+
+
+def test_an_unknown_experiment_is_named(store: Store) -> None:
+    with pytest.raises(ExperimentNotFound, match="no experiment with id 99"):
+        store.experiments.get(99)
+    with pytest.raises(ExperimentNotFound):
+        store.experiments.rename(99, "x")
+
+
+def test_deleting_an_experiment_deletes_its_runs_and_files(store: Store) -> None:
+    made = store.experiments.create("x", {}, [new_run()])
+    run = store.queue.runs()[0]
+    file = store.artifacts.write_file(run.id, "model-last", 5, b"bytes")
+    store.artifacts.register(run.id, None, file)
+    store.experiments.delete([made.id])
+    assert store.experiments.list() == []
+    assert store.queue.runs() == []
+    assert not (store.artifacts.folder / file.path).exists()
+
+
+def test_an_experiment_with_a_running_run_is_not_deleted(store: Store) -> None:
+    made = store.experiments.create("x", {}, [new_run(0), new_run(1)])
+    store.queue.claim()
+    with pytest.raises(RunsActive, match="cancel it"):
+        store.experiments.delete([made.id])
+    assert store.experiments.get(made.id).num_runs == 2
+
+
+def test_an_imported_run_is_finished_and_never_claimed(store: Store) -> None:
+    run = FinishedRun(
+        new_run(), "done", [a_round(0), a_round(1)], provenance={"device": "cpu"}, partition={"train_sizes": [3]},
+        summary={"mean": 0.5},
+    )
+    store.experiments.import_finished("shipped", {}, [run], example=True)
+    (stored,) = store.queue.runs()
+    assert (stored.status, stored.round, stored.example, stored.is_finished) == ("done", 1, True, True)
+    assert (stored.provenance, stored.partition, stored.summary) == (run.provenance, run.partition, run.summary)
+    assert [r.round for r in store.metrics.rounds(stored.id)] == [0, 1]
+    assert store.queue.claim() is None

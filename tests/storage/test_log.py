@@ -1,0 +1,55 @@
+"""Events, engines and analyses."""
+
+import pytest
+
+from storage import RunRecord, StorageError, Store
+
+
+def test_the_newest_events_come_oldest_first(store: Store, run: RunRecord) -> None:
+    for i in range(5):
+        store.events.add(run.id if i % 2 else None, "info", "test", f"event {i}")
+    events = store.events.list(limit=3)
+    assert [e.message for e in events] == ["event 2", "event 3", "event 4"]
+    assert [e.message for e in store.events.list(run_id=run.id)] == ["event 1", "event 3"]
+    assert [e.message for e in store.events.list(after=events[0].id)] == ["event 3", "event 4"]
+
+
+def test_a_deleted_run_takes_its_events_with_it(store: Store, run: RunRecord) -> None:
+    store.events.add(run.id, "error", "worker", "gone")
+    store.queue.finish(run.id, run.epoch, "failed")
+    store.queue.delete([run.id])
+    assert store.events.list() == []
+    with pytest.raises(StorageError, match="deleted"):
+        store.events.add(run.id, "info", "test", "too late")
+
+
+def test_an_engine_is_listed_while_it_beats(store: Store) -> None:
+    engine_id = store.engines.beat(host="here", pid=7, device="cpu", slots=2, running=0)
+    assert store.engines.beat(host="here", pid=7, device="cpu", slots=2, running=1) == engine_id
+    (engine,) = store.engines.list()
+    assert (engine.pid, engine.slots, engine.running) == (7, 2, 1)
+    assert engine.heartbeat_at >= engine.started_at
+    assert store.engines.list(fresh_s=-60) == []
+    store.engines.remove(engine_id)
+    assert store.engines.list() == []
+
+
+def test_an_analysis_is_claimed_once_and_finished(store: Store, run: RunRecord) -> None:
+    asked = store.analyses.request(run.id, "landscape", {"steps": 25})
+    claimed = store.analyses.claim()
+    assert claimed is not None
+    assert (claimed.id, claimed.status, claimed.params) == (asked.id, "running", {"steps": 25})
+    assert store.analyses.claim() is None
+    result = store.artifacts.register(run.id, None, store.artifacts.write_file(run.id, "landscape", 5, b"grid"))
+    store.analyses.finish(asked.id, "done", artifact_id=result.id)
+    (done,) = store.analyses.list(run.id, kind="landscape")
+    assert (done.status, done.artifact_id) == ("done", result.id)
+    store.artifacts.delete([result.id])
+    assert store.analyses.list(run.id)[0].artifact_id is None
+
+
+def test_an_analysis_nobody_computes_is_queued_again(store: Store, run: RunRecord) -> None:
+    store.analyses.request(run.id, "features", {})
+    store.analyses.claim()
+    store.analyses.requeue_running()
+    assert store.analyses.claim() is not None

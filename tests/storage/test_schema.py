@@ -1,0 +1,122 @@
+"""Tables equal the models, migrations are all or nothing, and versions are told apart."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+from storage import SchemaOutdated, SchemaTooNew, Store, schema
+from storage.models import Base
+from tests.storage.samples import a_round, new_run
+
+REBUILD_RUNS = '''
+import sqlalchemy as sa
+from alembic import op
+
+revision, down_revision = "9998", "{before}"
+
+def upgrade():
+    with op.batch_alter_table("runs", recreate="always") as runs:
+        runs.add_column(sa.Column("note", sa.String(), nullable=True))
+    {then}
+'''
+
+
+@pytest.fixture
+def newer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The migrations with one more that rebuilds the table of runs."""
+    folder = tmp_path / "migrations"
+    shutil.copytree(schema.MIGRATIONS, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    before = schema.revisions()[-1]
+    (folder / "versions" / "9998_note.py").write_text(REBUILD_RUNS.format(before=before, then=""))
+    monkeypatch.setattr(schema, "MIGRATIONS", folder)
+    monkeypatch.setattr(schema, "revisions", schema.revisions.__wrapped__)
+    return folder
+
+
+def stored_columns(store: Store) -> set[str]:
+    with store._database.read() as connection:
+        return {column["name"] for column in sa.inspect(connection).get_columns("runs")}
+
+
+def test_the_migrations_make_the_tables_of_the_models(store: Store) -> None:
+    with store._database.read() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, Base.metadata) == []
+
+
+def test_the_numbers_of_the_revisions_are_in_their_order() -> None:
+    script = ScriptDirectory(str(schema.MIGRATIONS))
+    assert [r.revision for r in script.walk_revisions()][::-1] == list(schema.revisions())
+
+
+def test_an_empty_database_is_migrated_and_then_left_alone(database_url: str, tmp_path: Path) -> None:
+    store = Store(database_url)
+    assert store.needs_migration()
+    with pytest.raises(SchemaOutdated, match="start"):
+        store.check_schema()
+    with store.try_dispatcher_lock():
+        store.migrate()
+        store.migrate()
+    store.check_schema()
+    assert not store.needs_migration()
+    assert list(tmp_path.glob("*.backup-*")) == []
+    store.close()
+
+
+def test_reading_before_the_first_migration_says_what_to_do(database_url: str) -> None:
+    store = Store(database_url)
+    with pytest.raises(SchemaOutdated, match="start the app"):
+        store.queue.runs()
+    store.close()
+
+
+def test_a_newer_database_is_refused(store: Store) -> None:
+    with store._database.write() as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+    for refuse in (store.check_schema, store.needs_migration, store.migrate, store.ensure_schema):
+        with pytest.raises(SchemaTooNew, match="update the program"):
+            refuse()
+    with store._database.write() as connection:
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = :v"), {"v": schema.revisions()[-1]})
+
+
+def test_the_schema_waits_for_a_dispatcher_that_is_there(database_url: str) -> None:
+    store = Store(database_url)
+    with store.try_dispatcher_lock(), pytest.raises(SchemaOutdated):
+        store.ensure_schema()
+    store.ensure_schema()
+    store.close()
+
+
+def test_rebuilding_a_table_keeps_the_rows_that_point_to_it(sqlite_store: Store, newer: Path, tmp_path: Path) -> None:
+    sqlite_store.experiments.create("x", {}, [new_run()])
+    run = sqlite_store.queue.claim()
+    sqlite_store.metrics.append(run.id, run.epoch, [a_round(0)])
+    sqlite_store.migrate()
+    assert "note" in stored_columns(sqlite_store)
+    assert len(sqlite_store.metrics.rounds(run.id)) == 1
+    assert not sqlite_store.needs_migration()
+    backup = Store(f"sqlite:///{tmp_path / 'fedscape.backup-0001.db'}")
+    assert "note" not in stored_columns(backup)
+    assert len(backup.metrics.rounds(run.id)) == 1
+    backup.close()
+
+
+def test_foreign_keys_hold_again_after_a_migration(sqlite_store: Store, newer: Path) -> None:
+    sqlite_store.migrate()
+    with sqlite_store._database.read() as connection:
+        assert connection.exec_driver_sql("PRAGMA foreign_keys").scalar() == 1
+
+
+def test_a_migration_that_fails_changes_nothing(sqlite_store: Store, newer: Path) -> None:
+    broken = REBUILD_RUNS.format(before=schema.revisions()[0], then='raise RuntimeError("in the middle")')
+    (newer / "versions" / "9998_note.py").write_text(broken)
+    with pytest.raises(RuntimeError, match="in the middle"):
+        sqlite_store.migrate()
+    assert "note" not in stored_columns(sqlite_store)
+    assert sqlite_store.needs_migration()

@@ -1,0 +1,174 @@
+"""URLs, locks, and files that are not what they should be."""
+
+import sqlite3
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from storage import DatabaseLocked, NetworkFileSystem, NotADatabase, StorageError, Store, sqlite, store_from_env
+from tests.storage.samples import new_run
+
+MOUNTS = """\
+/dev/sda1 / ext4 rw 0 0
+server:/home /home nfs4 rw 0 0
+/dev/sdb1 /home/me/local\\040disk ext4 rw 0 0
+tmpfs /home tmpfs rw 0 0
+server:/home /home nfs4 rw 0 0
+"""
+
+
+def test_making_a_store_touches_nothing(tmp_path: Path) -> None:
+    Store(f"sqlite:///{tmp_path / 'var' / 'x.db'}").close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_opening_creates_the_folder(tmp_path: Path) -> None:
+    store = Store(Store.default_url(tmp_path))
+    store.ensure_schema()
+    assert (tmp_path / "var" / "fedscape.db").exists()
+    assert store.artifacts.folder == tmp_path / "var" / "fedscape-artifacts"
+    store.close()
+
+
+def test_the_environment_names_the_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    assert store_from_env(tmp_path).url == f"sqlite:///{tmp_path}/var/fedscape.db"
+    monkeypatch.setenv("DATABASE_URL", f"sqlite:///{tmp_path}/other.db")
+    assert store_from_env(tmp_path).url == f"sqlite:///{tmp_path}/other.db"
+
+
+def test_the_url_is_absolute_so_that_other_processes_find_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert Store("sqlite:///here.db").url == f"sqlite:///{tmp_path}/here.db"
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [("nonsense", "no database URL"), ("mysql://h/d", "no support for 'mysql'"), ("sqlite://", "must be a file")],
+)
+def test_a_url_that_cannot_work_is_refused(url: str, message: str) -> None:
+    with pytest.raises(StorageError, match=message):
+        Store(url)
+
+
+def test_a_password_is_not_shown_in_messages() -> None:
+    store = Store("postgresql://me:secret@nowhere.invalid/db")
+    assert "secret" not in store._database.name
+    assert "secret" in store.url
+
+
+def test_connections_have_the_settings_that_keep_data_safe(sqlite_store: Store) -> None:
+    with sqlite_store._database.read() as connection:
+        settings = {
+            name: connection.exec_driver_sql(f"PRAGMA {name}").scalar()
+            for name in ("journal_mode", "synchronous", "busy_timeout", "foreign_keys")
+        }
+    assert settings == {"journal_mode": "wal", "synchronous": 1, "busy_timeout": 10_000, "foreign_keys": 1}
+
+
+def test_a_locked_database_says_so(sqlite_store: Store) -> None:
+    impatient = Store(sqlite_store.url, timeout_s=0.05)
+    with sqlite_store._database.write(), pytest.raises(DatabaseLocked, match=r"locked by another process for 0\.05 s"):
+        impatient.experiments.create("x", {}, [])
+    impatient.experiments.create("x", {}, [])
+    impatient.close()
+
+
+def test_readers_do_not_wait_for_a_writer(sqlite_store: Store) -> None:
+    impatient = Store(sqlite_store.url, timeout_s=0.05)
+    with sqlite_store._database.write() as connection:
+        connection.execute(sa.text("DELETE FROM experiments"))
+        assert impatient.experiments.list() == []
+    impatient.close()
+
+
+def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
+    (tmp_path / "x.db").write_text("This is a text, and long enough to be taken for a header of a database file. " * 20)
+    store = Store(f"sqlite:///{tmp_path / 'x.db'}")
+    with pytest.raises(NotADatabase, match="move it away"):
+        store.check_schema()
+    store.close()
+
+
+def test_a_damaged_database_is_named(sqlite_store: Store) -> None:
+    sqlite_store.experiments.create("x", {}, [new_run(seed) for seed in range(50)])
+    sqlite_store.close()
+    path = Path(sa.make_url(sqlite_store.url).database or "")
+    path.write_bytes(path.read_bytes()[:4096] + b"\xff" * (path.stat().st_size - 4096))
+    with pytest.raises(NotADatabase, match="backup"):
+        sqlite_store.queue.runs()
+
+
+def test_one_dispatcher_at_a_time(store: Store) -> None:
+    assert not store.dispatcher_is_running()
+    lock = store.try_dispatcher_lock()
+    assert lock is not None
+    assert store.dispatcher_is_running()
+    assert store.try_dispatcher_lock() is None
+    lock.release()
+    lock.release()
+    assert not store.dispatcher_is_running()
+    with store.try_dispatcher_lock():
+        assert store.dispatcher_is_running()
+    assert not store.dispatcher_is_running()
+
+
+def test_looking_at_the_lock_does_not_keep_a_dispatcher_from_it(sqlite_store: Store) -> None:
+    stop = threading.Event()
+
+    def look() -> None:
+        while not stop.is_set():
+            sqlite_store.dispatcher_is_running()
+
+    watcher = threading.Thread(target=look)
+    watcher.start()
+    for _ in range(50):
+        lock = sqlite_store.try_dispatcher_lock()
+        assert lock is not None
+        lock.release()
+    stop.set()
+    watcher.join()
+
+
+def test_threads_share_a_store(sqlite_store: Store) -> None:
+    threads = [
+        threading.Thread(target=lambda: [sqlite_store.events.add(None, "info", "test", "x") for _ in range(20)])
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(sqlite_store.events.list()) == 80
+
+
+def test_the_file_system_is_that_of_the_longest_mount_on_top() -> None:
+    kinds = [sqlite.file_system(Path(p), MOUNTS) for p in ("/var", "/homework", "/home/me", "/home/me/local disk/x")]
+    assert kinds == ["ext4", "ext4", "nfs4", "ext4"]
+
+
+def test_a_network_file_system_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite, "file_system", lambda folder, mounts: "nfs4")
+    store = Store(f"sqlite:///{tmp_path / 'x.db'}")
+    with pytest.raises(NetworkFileSystem, match="PostgreSQL"):
+        store.check_schema()
+    with pytest.raises(NetworkFileSystem):
+        store.try_dispatcher_lock()
+
+
+def test_without_the_newer_sqlite_the_standard_one_serves_with_a_warning(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, database_url: str
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "pysqlite3.dbapi2", None)
+    monkeypatch.setattr(sqlite, "SAFE_VERSION", (99, 0, 0))
+    store = Store(database_url)
+    store.ensure_schema()
+    store.experiments.create("x", {}, [new_run()])
+    assert store.queue.claim() is not None
+    store.close()
+    assert "pip install pysqlite3" in caplog.text
+    with closing(sqlite3.connect(sa.make_url(database_url).database or "")) as connection:
+        assert connection.execute("SELECT count(*) FROM runs").fetchone() == (1,)
