@@ -1,0 +1,31 @@
+"""Fedscape's engine and its Python API.
+
+    from engine import run, ALGORITHMS
+    result = run({"dataset": "digits", "partition": {"name": "iid", "num_clients": 5}, "model": "mlr",
+                  "algorithms": ["fedavg", "ditto"]})
+    result.summary()
+
+A name is loaded when it is first asked for: a process that only wants ``engine.errors`` does not wait for torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from engine.api import Result, run
+    from engine.config import ExperimentConfig, RunConfig, load_config, parse_experiment
+    from engine.errors import FedscapeError, InvalidConfig
+    from engine.registry import ALGORITHMS, DATASETS, METRICS, MODELS, PARTITIONERS
+
+__all__ = [
+    "ALGORITHMS", "DATASETS", "METRICS", "MODELS", "PARTITIONERS", "ExperimentConfig", "FedscapeError", "InvalidConfig",
+    "Result", "RunConfig", "load_config", "parse_experiment", "run",
+]  # fmt: skip
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        for home in ("errors", "registry", "config", "api"):  # quickest to load first
+            found = getattr(import_module(f"engine.{home}"), name, None)
+            if found is not None:
+                return found
+    raise AttributeError(f"module 'engine' has no attribute {name!r}")

@@ -1,0 +1,98 @@
+"""The Python API: ``run(config)`` computes an experiment in this process, without a database.
+
+    from engine import run
+    result = run("experiment.yaml")
+    result.summary()
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+
+from engine import tables
+from engine.check import check_runs
+from engine.config import ExperimentConfig, RunConfig, load_config, parse_experiment
+from engine.export import RunOutcome, export_text, write_export
+from engine.results import RoundResult
+from engine.simulate import Models, Simulation
+
+Progress = Callable[[RunConfig, RoundResult], None]
+
+
+@dataclass(frozen=True)
+class Result:
+    """The runs of an experiment. ``models`` has the last round's models of each, in the same order."""
+
+    config: dict[str, Any] = field(repr=False)
+    runs: tuple[RunOutcome, ...]
+    models: tuple[Models, ...] = field(repr=False)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row per run and round: summaries over clients, costs, diagnostics."""
+        return tables.rounds_table(self.runs)
+
+    def clients_dataframe(self) -> pd.DataFrame:
+        """One row per run, evaluated round and client."""
+        return tables.clients_table(self.runs)
+
+    def summary(self) -> pd.DataFrame:
+        """One row per label: the last round's summaries, mean and standard deviation over seeds."""
+        return tables.summary_table(self.runs)
+
+    def to_json(self, path: Path | str | None = None) -> str:
+        """The export, as ``python -m engine run --export`` writes it; also into ``path`` where one is given."""
+        if path is not None:
+            write_export(Path(path), self.config, self.runs)
+        return export_text(self.config, self.runs)
+
+
+def run(
+    config: Mapping[str, Any] | Path | str | ExperimentConfig | RunConfig, *, progress: Progress | None = None
+) -> Result:
+    """Compute all runs of a configuration: a mapping, a YAML or JSON file, or one that is validated already.
+
+    ``progress(run, round)`` is called after every round. Raises InvalidConfig before anything is trained; a run that
+    diverges keeps its rounds and says so in its ``status``.
+    """
+    experiment = _experiment(config)
+    runs = experiment.runs()
+    check_runs(runs)
+    finished = [_run(one, progress) for one in runs]
+    return Result(experiment.raw, tuple(o for o, _ in finished), tuple(m for _, m in finished))
+
+
+def _experiment(config: Mapping[str, Any] | Path | str | ExperimentConfig | RunConfig) -> ExperimentConfig:
+    if isinstance(config, ExperimentConfig):
+        return config
+    if isinstance(config, RunConfig):
+        raw = {k: v for k, v in config.to_dict().items() if k not in ("version", "algorithm", "label", "seed")}
+        config = {**raw, "algorithms": [{**config.algorithm.to_dict(), "label": config.label}], "seeds": [config.seed]}
+    return parse_experiment(config if isinstance(config, Mapping) else load_config(config))
+
+
+def _run(config: RunConfig, progress: Progress | None) -> tuple[RunOutcome, Models]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(config.machine.threads or threads)
+    try:
+        simulation = Simulation(config)
+        rounds = []
+        for result in simulation.rounds():
+            rounds.append(result)
+            if progress is not None:
+                progress(config, result)
+        return _outcome(simulation, rounds), simulation.models()
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _outcome(simulation: Simulation, rounds: list[RoundResult]) -> RunOutcome:
+    config, diverged = simulation.config, rounds[-1].diverged
+    return RunOutcome(
+        config.name, config.algorithm.name, config.label, config.hparams, config.seed,
+        "diverged" if diverged else "done", tuple(rounds), asdict(simulation.provenance),
+        asdict(simulation.task.data.summary), simulation.summary(), diverged,
+    )  # fmt: skip

@@ -1,0 +1,58 @@
+"""What can be refused before anything runs: absent data, impossible partitions, methods that don't fit a model."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from engine.config import RunConfig
+from engine.datasets import Progress
+from engine.errors import DataUnavailable, FedscapeError, ImpossiblePartition, InvalidConfig
+from engine.federation import Federation, build
+from engine.simulate import Simulation, choose_device, default_data_dir
+
+SECTIONS = {DataUnavailable: "dataset", ImpossiblePartition: "partition"}
+
+
+class _TrainingBegins(Exception):
+    """A method that already trains while it sets up has passed every check."""
+
+
+def check_runs(runs: Iterable[RunConfig], data_dir: Path | None = None, progress: Progress | None = None) -> None:
+    """Build the data of every seed, and every method with its model, once each. Raises InvalidConfig.
+
+    Downloads what is absent, so that workers that start at the same time find it.
+    """
+    by_data: dict[str, list[RunConfig]] = {}
+    for run in runs:
+        by_data.setdefault(f"{run.dataset} {run.partition} {run.training.dtype} {run.seed}", []).append(run)
+    problems, checked = dict[str, None](), set[str]()
+    for group in by_data.values():
+        try:
+            choose_device(group[0].machine.device)
+            data = build(group[0], data_dir or default_data_dir(), torch.device("cpu"), progress)
+        except FedscapeError as error:
+            problems[f"{SECTIONS.get(type(error), 'machine')}: {error}"] = None
+        else:
+            problems.update(dict.fromkeys(_method_problems(group, data, checked)))
+    if problems:
+        raise InvalidConfig(problems)
+
+
+def _method_problems(runs: list[RunConfig], data: Federation, checked: set[str]) -> Iterator[str]:
+    """Sets up each method as it would start, on the CPU; one seed stands for all."""
+    for run in runs:
+        what = f"{run.algorithm} {run.model} {run.training} {run.dataset} {run.partition}"
+        if what not in checked:
+            checked.add(what)
+            try:
+                Simulation(replace(run, machine=run.machine.model_copy(update={"device": "cpu"})), data=data, tick=_stop)
+            except _TrainingBegins:
+                continue
+            except FedscapeError as error:
+                yield f"{run.label}: {error}"
+
+
+def _stop() -> None:
+    raise _TrainingBegins

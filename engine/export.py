@@ -1,0 +1,169 @@
+"""The export: one JSON document of an experiment's runs, the same from the command line, the app and the Python API.
+
+Not a number, infinite and not there are all ``null``: the document is JSON in the strict sense. It is written run by run,
+so that an export of many runs needs the memory of one.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from io import StringIO
+from pathlib import Path
+from typing import Any, Protocol, TextIO
+
+import numpy as np
+
+MODELS = ("personalized", "global")
+
+
+class Round(Protocol):
+    """A round as the engine yields it and as storage keeps it."""
+
+    @property
+    def round(self) -> int: ...
+    @property
+    def cohort(self) -> np.ndarray: ...
+    @property
+    def scalars(self) -> Mapping[str, float]: ...
+    @property
+    def arrays(self) -> Mapping[str, np.ndarray]: ...
+    @property
+    def clusters(self) -> np.ndarray | None: ...
+    @property
+    def evaluated(self) -> bool: ...
+
+
+@dataclass(frozen=True, eq=False)
+class RunOutcome:
+    """One run as far as it came: what exports and tables are made from."""
+
+    experiment: str
+    algorithm: str
+    label: str
+    hparams: Mapping[str, Any]
+    seed: int
+    status: str
+    rounds: Sequence[Any] = field(repr=False)  # of Round
+    provenance: Mapping[str, Any] | None = field(default=None, repr=False)
+    partition: Mapping[str, Any] | None = field(default=None, repr=False)
+    summary: Mapping[str, Any] | None = field(default=None, repr=False)
+    error: str | None = None
+
+
+def write_export(path: Path, config: Mapping[str, Any], runs: Iterable[RunOutcome]) -> None:
+    """The document as a file, which appears whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(unfinished, "w", encoding="utf-8") as file:
+            _write(file, config, runs)
+        os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def export_text(config: Mapping[str, Any], runs: Iterable[RunOutcome]) -> str:
+    text = StringIO()
+    _write(text, config, runs)
+    return text.getvalue()
+
+
+def joint_config(configs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The ``config`` of an export: the experiment's own, or ``{"experiments": [...]}`` where there are several."""
+    return dict(configs[0]) if len(configs) == 1 else {"experiments": [dict(c) for c in configs]}
+
+
+def run_document(run: RunOutcome) -> dict[str, Any]:
+    """One entry of ``runs``."""
+    provenance = dict(run.provenance or {})
+    if run.error:
+        provenance["error"] = run.error
+    return {
+        "experiment": run.experiment, "algorithm": run.algorithm, "label": run.label, "hparams": finite(run.hparams),
+        "seed": run.seed, "status": run.status, "provenance": finite(provenance), "partition": finite(run.partition),
+        "rounds": [round_document(r) for r in run.rounds],
+        "summary": finite(run.summary or summary_of(run.rounds, run.partition)),
+    }  # fmt: skip
+
+
+def round_document(r: Round) -> dict[str, Any]:
+    """One entry of ``rounds``. Dotted names become nested objects, costs whole numbers."""
+    named: Mapping[str, Any] = {**r.scalars, **r.arrays}
+    costs = {name: _whole(r.scalars.get(name, 0.0)) for name in ("bytes_up", "bytes_down", "gradient_evaluations")}
+    return {
+        "round": int(r.round), "cohort": r.cohort.tolist(),
+        **{model: finite(_below(r.arrays, model)) or None for model in MODELS},
+        "train_loss": finite(r.arrays.get("train_loss")), "clusters": finite(r.clusters), **costs,
+        "seconds": finite(r.scalars.get("seconds")), "diagnostics": finite(_below(named, "diagnostics")),
+    }  # fmt: skip
+
+
+def summary_of(rounds: Sequence[Round], partition: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The summary of a run that was stopped before it could write its own: of its last and its best evaluated rounds."""
+    summary: dict[str, Any] = dict.fromkeys(MODELS)
+    best: dict[str, Any] = dict.fromkeys(MODELS)
+    for model in MODELS:
+        found = [(r, _summaries(r, model)) for r in rounds if f"{model}.accuracy" in r.arrays]
+        if found:
+            summary[model] = found[-1][1]
+            scores = [_score(r, model, partition) for r, _ in found]
+            if np.isfinite(scores).any():
+                chosen, values = found[int(np.nanargmax(scores))]
+                best[model] = {"round": int(chosen.round), **values}
+    return {**summary, "best": best}
+
+
+def finite(value: Any) -> Any:
+    """Plain JSON of mappings, sequences, arrays and numbers; what is not finite becomes None."""
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind != "f" or np.isfinite(value).all():
+            return value.tolist()
+        return np.where(np.isfinite(value), value.astype(object), None).tolist()
+    if isinstance(value, Mapping):
+        return {str(k): finite(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(v) for v in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def _write(file: TextIO, config: Mapping[str, Any], runs: Iterable[RunOutcome]) -> None:
+    file.write(f'{{"config": {_json(finite(config))},\n"runs": [')
+    for text in _separated(_json(run_document(run)) for run in runs):
+        file.write(text)
+    file.write("\n]}\n")
+
+
+def _separated(texts: Iterable[str]) -> Iterator[str]:
+    for i, text in enumerate(texts):
+        yield f"{',' if i else ''}\n{text}"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, allow_nan=False, ensure_ascii=False, default=str)  # str: a date in a YAML config
+
+
+def _below(named: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """``personalized.accuracy`` -> ``accuracy``, of what starts with ``prefix``."""
+    return {n.removeprefix(f"{prefix}."): v for n, v in named.items() if n.startswith(f"{prefix}.")}
+
+
+def _summaries(r: Round, model: str) -> dict[str, float]:
+    """The client summaries of a round, by name."""
+    return _below(r.scalars, model)
+
+
+def _score(r: Round, model: str, partition: Mapping[str, Any] | None) -> float:
+    """What the best round is chosen by: the weighted mean, on validation data where there is any."""
+    values = r.arrays.get(f"{model}.val_accuracy")
+    sizes = np.array(partition["val_sizes"] if partition and values is not None else (), dtype=float)
+    if values is None or not sizes.sum():
+        return r.scalars.get(f"{model}.weighted_mean", np.nan)
+    known = ~np.isnan(values)
+    return float(np.average(values[known], weights=sizes[known]))
+
+
+def _whole(value: float) -> int | float | None:
+    return int(value) if np.isfinite(value) and value == int(value) else finite(value)

@@ -1,0 +1,66 @@
+"""Runs as tidy tables, for notebooks, CSV and Parquet."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from engine.export import MODELS, RunOutcome
+
+Format = Literal["csv", "parquet"]
+
+
+def rounds_table(runs: Iterable[RunOutcome]) -> pd.DataFrame:
+    """One row per run and round: every scalar (``personalized.mean``, ``seconds``, ...), NaN where not evaluated."""
+    return pd.DataFrame([
+        {**_identity(run), "round": int(r.round), "participants": len(r.cohort), **r.scalars}
+        for run in runs for r in run.rounds
+    ])  # fmt: skip
+
+
+def clients_table(runs: Iterable[RunOutcome]) -> pd.DataFrame:
+    """One row per run, round and client: accuracies, losses, training loss, cluster; rounds that measured any of them."""
+    frames = [frame for run in runs for frame in _client_frames(run)]
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+
+
+def summary_table(runs: Iterable[RunOutcome]) -> pd.DataFrame:
+    """One row per experiment and label: last round's summaries, mean and standard deviation over the seeds."""
+    rows = [
+        {**_identity(run), **{f"{model}.{name}": value for name, value in ((run.summary or {}).get(model) or {}).items()}}
+        for run in runs for model in MODELS
+    ]  # fmt: skip
+    table = pd.DataFrame(rows)
+    by = table.groupby(["experiment", "label"], sort=False)
+    values = by[[c for c in table if str(c).startswith(MODELS)]].agg(["mean", "std"])
+    values.columns = [name if what == "mean" else f"{name}.std" for name, what in values.columns]
+    return values.assign(seeds=by["seed"].nunique()).reset_index()
+
+
+def write_tables(path: Path, runs: Iterable[RunOutcome], format: Format) -> tuple[Path, Path]:
+    """The rounds into ``path``, the clients beside it as ``<name>-clients``."""
+    runs, clients = tuple(runs), path.with_stem(f"{path.stem}-clients")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for table, target in ((rounds_table(runs), path), (clients_table(runs), clients)):
+        if format == "csv":
+            table.to_csv(target, index=False)
+        else:
+            table.to_parquet(target, index=False)
+    return path, clients
+
+
+def _identity(run: RunOutcome) -> dict[str, Any]:
+    return {"experiment": run.experiment, "algorithm": run.algorithm, "label": run.label, "seed": run.seed}
+
+
+def _client_frames(run: RunOutcome) -> Iterator[pd.DataFrame]:
+    for r in run.rounds:
+        columns = {n: a for n, a in r.arrays.items() if n == "train_loss" or n.startswith(MODELS)}
+        if r.clusters is not None:
+            columns["cluster"] = r.clusters
+        columns = {n: a for n, a in columns.items() if a.ndim == 1}
+        if columns:
+            N = max(len(a) for a in columns.values())
+            yield pd.DataFrame({**_identity(run), "round": int(r.round), "client": np.arange(N), **columns})
