@@ -1,0 +1,1 @@
+"""One chart a file: ``data()`` turns records into a table, ``figure()`` the table into a picture."""

@@ -1,0 +1,63 @@
+"""The frame of a page and of a chart: kicker, question, lead; picture, table, download."""
+
+import html
+from typing import Any
+
+import pandas as pd
+import plotly.graph_objects as go
+import streamlit as st
+
+from app import palette, queries
+
+
+def header(kicker: str, question: str, lead: str | None = None) -> None:
+    """A mono line with the set-up, the question this page answers, and one sentence."""
+    st.html(f'<p class="kicker">{html.escape(kicker)}</p>')
+    st.title(question, anchor=False)
+    if lead:
+        st.html(f'<p class="lead">{html.escape(lead)}</p>')
+
+
+def require_store() -> None:
+    """Stops the page with the reason where the database cannot be read."""
+    reason = queries.problem()
+    if reason:
+        st.warning(reason)
+        st.button("Try again", key="try_store_again")
+        st.stop()
+
+
+def chart(
+    fig: go.Figure, table: pd.DataFrame, *, key: str, alt: str, title: str | None = None, name: str,
+    on_select: Any = "ignore",
+) -> Any:
+    """A figure with its table behind a button. ``alt`` says the finding, ``name`` is the name of the files.
+
+    Returns what ``st.plotly_chart`` returns.
+    """
+    with st.container(key=f"figure_{key}", gap="small"):
+        if title:
+            st.subheader(title, anchor=False)
+        result = st.plotly_chart(fig, theme=None, key=key, alt=alt, config=modebar(name), on_select=on_select)
+        if not palette.is_presenting():
+            table_button(table, key=key, name=name)
+    return result
+
+
+def table_button(table: pd.DataFrame, *, key: str, name: str) -> None:
+    """"Table · Download": the numbers of a figure, and their CSV."""
+    with st.popover("Table · Download", type="tertiary", key=f"{key}_table"):
+        st.dataframe(table, hide_index=True, key=f"{key}_rows", alt=f"The numbers of {name}")
+        st.download_button(
+            "Download CSV", table.to_csv(index=False), f"{name}.csv", "text/csv", key=f"{key}_csv", on_click="ignore"
+        )
+        st.caption("The camera above the figure saves it as SVG.")
+
+
+def modebar(name: str) -> dict[str, Any]:
+    """Zoom, reset and an SVG of the figure, made in the browser."""
+    return {
+        "displaylogo": False, "responsive": True,
+        "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"],
+        "toImageButtonOptions": {"format": "svg", "filename": name},
+    }  # fmt: skip

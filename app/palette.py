@@ -1,0 +1,185 @@
+"""The look of every figure: the colour, dash and symbol of each method, and the frame around the data.
+
+A method keeps its style on every page and in every export, whatever else is shown. Colours are the Okabe-Ito hues,
+moved until each has a contrast of at least 3:1 on its ground; dash and symbol say the same to those who see no hue.
+"""
+
+import colorsys
+import hashlib
+from dataclasses import dataclass
+
+import plotly.graph_objects as go
+import streamlit as st
+
+SANS = '"Source Sans", "Source Sans Pro", "Segoe UI", Helvetica, Arial, sans-serif'
+SERIF = '"Source Serif", "Source Serif Pro", Georgia, "Times New Roman", serif'
+MONO = '"Source Code Pro", "SFMono-Regular", Menlo, Consolas, monospace'
+
+
+@dataclass(frozen=True)
+class Ground:
+    """The colours that are not a method's."""
+
+    paper: str
+    second: str
+    ink: str
+    muted: str
+    line: str
+    accent: str
+
+
+LIGHT = Ground("#FBFAF7", "#F1EFE8", "#1B2428", "#5C676C", "#DAD6CA", "#0F4C5C")
+DARK = Ground("#10171A", "#182226", "#E6ECEC", "#93A1A5", "#2C3A3F", "#4FB3BF")
+
+
+@dataclass(frozen=True)
+class MethodStyle:
+    """How a method is drawn, wherever it is drawn."""
+
+    light: str
+    dark: str
+    dash: str
+    symbol: str
+
+
+HUES = {
+    "blue": ("#0072B2", "#4BA3DC"),
+    "vermilion": ("#C8500A", "#F0803C"),
+    "green": ("#00805D", "#2DBE93"),
+    "purple": ("#A8487F", "#DD8FBB"),
+    "sky": ("#2A84BE", "#7CC8F2"),
+    "amber": ("#9A6700", "#E8B23A"),
+    "teal": ("#0B7A84", "#4FC7D1"),
+    "violet": ("#6A51A3", "#A998E0"),
+    "rust": ("#8C3B2E", "#D97F6F"),
+    "olive": ("#66711B", "#B5C255"),
+}
+GREYS = {"mid": ("#666D70", "#9AA4A7"), "pale": ("#82898C", "#79858A"), "dark": ("#454C50", "#C2CACC")}
+
+# Greys are the references that a personalized method has to beat; families share a hue.
+_KNOWN = {
+    "fedavg": (GREYS["mid"], "dot", "circle"),
+    "local_train": (GREYS["pale"], "dashdot", "square"),
+    "fedprox": (GREYS["dark"], "dash", "diamond"),
+    "scaffold": (GREYS["dark"], "longdash", "triangle-up"),
+    "cgpfl": (HUES["green"], "solid", "circle"),
+    "cgpfl_heur": (HUES["green"], "dash", "star"),
+    "pfedme": (HUES["amber"], "dash", "diamond"),
+    "ditto": (HUES["sky"], "solid", "square"),
+    "fedprox_onestage": (HUES["violet"], "solid", "circle"),
+    "gpfl": (HUES["vermilion"], "solid", "diamond"),
+    "plgu_lf": (HUES["blue"], "dash", "square"),
+    "plgu_grep": (HUES["blue"], "solid", "circle"),
+    "plgu_ghn": (HUES["blue"], "dashdot", "diamond"),
+    "fedrep": (HUES["purple"], "solid", "triangle-up"),
+    "fedper": (HUES["purple"], "dash", "triangle-down"),
+    "fedbabu": (HUES["purple"], "dot", "pentagon"),
+    "fedrod": (HUES["rust"], "solid", "cross"),
+    "per_fedavg": (HUES["olive"], "solid", "x"),
+    "apfl": (HUES["teal"], "solid", "triangle-right"),
+    "l2gd": (HUES["teal"], "dash", "triangle-left"),
+    "ifca": (HUES["rust"], "dash", "hexagon"),
+    "cfl": (HUES["rust"], "dot", "star-triangle-up"),
+    "fl_hc": (HUES["olive"], "dash", "hourglass"),
+    "fedproto": (HUES["violet"], "dash", "bowtie"),
+    "fedphp": (HUES["vermilion"], "dash", "cross"),
+    "fedsam": (HUES["sky"], "dash", "triangle-down"),
+    "pfedhn": (HUES["amber"], "solid", "hexagram"),
+}  # fmt: skip
+_DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
+_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "pentagon", "hexagon")
+CLUSTER_HUES = ("blue", "amber", "green", "purple", "vermilion", "sky", "violet", "olive", "teal", "rust")
+
+
+def style_of(algorithm: str) -> MethodStyle:
+    """The style of a registered name; a method of the user's own gets one from its name, always the same."""
+    if algorithm in _KNOWN:
+        (light, dark), dash, symbol = _KNOWN[algorithm]
+        return MethodStyle(light, dark, dash, symbol)
+    number = int.from_bytes(hashlib.sha256(algorithm.encode()).digest()[:4], "big")
+    light, dark = list(HUES.values())[number % len(HUES)]
+    rest = number // len(HUES)
+    return MethodStyle(light, dark, _DASHES[rest % len(_DASHES)], _SYMBOLS[rest // len(_DASHES) % len(_SYMBOLS)])
+
+
+def is_dark() -> bool:
+    """Whether the reader has the dark theme now."""
+    return st.context.theme.type == "dark"
+
+
+def ground() -> Ground:
+    return DARK if is_dark() else LIGHT
+
+
+def color(style: MethodStyle) -> str:
+    return style.dark if is_dark() else style.light
+
+
+def shades(algorithm: str, n: int) -> list[str]:
+    """``n`` colours of one method, for its settings: from its own towards the ink, all readable on the ground."""
+    base = color(style_of(algorithm))
+    if n <= 1:
+        return [base] * n
+    hue, lightness, saturation = colorsys.rgb_to_hls(*(v / 255 for v in rgb(base)))
+    end = min(0.92, lightness + 0.28) if is_dark() else max(0.12, lightness - 0.24)
+    steps = [lightness + (end - lightness) * i / (n - 1) for i in range(n)]
+    return ["#" + "".join(f"{round(v * 255):02X}" for v in colorsys.hls_to_rgb(hue, s, saturation)) for s in steps]
+
+
+def cluster_colors(n: int) -> list[str]:
+    """Colours of contexts; beyond ten they repeat, and letters tell them apart."""
+    which = 1 if is_dark() else 0
+    return [HUES[CLUSTER_HUES[i % len(CLUSTER_HUES)]][which] for i in range(n)]
+
+
+def rgb(hex_color: str) -> tuple[int, int, int]:
+    value = hex_color.lstrip("#")
+    return int(value[0:2], 16), int(value[2:4], 16), int(value[4:6], 16)
+
+
+def translucent(hex_color: str, opacity: float) -> str:
+    """For bands and areas: ``rgba(...)``."""
+    red, green, blue = rgb(hex_color)
+    return f"rgba({red},{green},{blue},{opacity:g})"
+
+
+def contrast(one: str, other: str) -> float:
+    """The WCAG contrast of two colours, from 1 to 21."""
+    first, second = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (first + 0.05) / (second + 0.05)
+
+
+def base_layout(fig: go.Figure, *, height: int | None = None) -> go.Figure:
+    """The look of a figure in a journal: no ground, hairlines across, a serif title. Large type while presenting."""
+    shade, scale = ground(), 1.3 if is_presenting() else 1.0
+    axis = {
+        "gridcolor": shade.line, "linecolor": shade.line, "zeroline": False, "ticks": "outside", "ticklen": 4,
+        "tickcolor": shade.line, "tickfont": {"size": 12 * scale, "color": shade.muted}, "automargin": True,
+        "title_font": {"size": 13 * scale, "color": shade.muted}, "title_standoff": 8,
+    }  # fmt: skip
+    fig.update_layout(
+        template="none", height=round(height * min(scale, 1.15)) if height else None, autosize=True,
+        paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)",
+        font={"family": SANS, "size": 13 * scale, "color": shade.ink},
+        title={"font": {"family": SERIF, "size": 17 * scale, "color": shade.ink}, "x": 0, "xref": "container"},
+        margin={"l": 8, "r": 16, "t": 40 if fig.layout.title.text else 16, "b": 8}, hovermode="closest",
+        hoverlabel={"bgcolor": shade.second, "bordercolor": shade.line,
+                    "font": {"family": SANS, "size": 13 * scale, "color": shade.ink}},
+        legend={"bgcolor": "rgba(0,0,0,0)", "font": {"size": 12 * scale, "color": shade.ink}},
+        modebar={"bgcolor": "rgba(0,0,0,0)", "color": shade.muted, "activecolor": shade.accent},
+        transition_duration=0,
+    )  # fmt: skip
+    fig.update_xaxes(showgrid=False, showline=True, **axis)
+    fig.update_yaxes(showgrid=True, showline=False, **axis)
+    return fig
+
+
+def is_presenting() -> bool:
+    """Larger type and fewer controls, for a lecture room."""
+    return bool(st.session_state.get("presenting", False))
+
+
+def _luminance(hex_color: str) -> float:
+    parts = [v / 255 for v in rgb(hex_color)]
+    red, green, blue = (p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue

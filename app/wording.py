@@ -1,0 +1,181 @@
+"""Numbers and states in the words of the screen: the same number reads the same on every page."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeGuard
+
+from storage import RunRecord
+
+MISSING = "–"
+
+STATUS = {
+    "queued": "queued",
+    "running": "running",
+    "paused": "paused",
+    "done": "done",
+    "failed": "failed",
+    "cancelled": "cancelled",
+    "diverged": "diverged",
+    "lost": "lost",
+}
+STATUS_MEANING = {
+    "queued": "waits for a free slot",
+    "running": "is training",
+    "paused": "keeps its place; resume it to go on",
+    "done": "has trained all its rounds",
+    "failed": "stopped with an error",
+    "cancelled": "was stopped on request; its rounds are kept",
+    "diverged": "stopped because a loss was no longer finite; its rounds are kept",
+    "lost": "has not been heard of for a while; it is taken up again when the engine is back",
+}
+METRIC_TITLES = {
+    "mean": "Mean accuracy",
+    "weighted_mean": "Mean accuracy, weighted by test samples",
+    "lowest5": "Lowest 5 %",
+    "top5": "Top 5 %",
+    "std": "Standard deviation over clients",
+    "cv": "Coefficient of variation over clients",
+    "loss": "Test loss",
+    "train_loss": "Training loss",
+    "megabytes": "Megabytes sent, both ways",
+    "gradient_evaluations": "Gradient evaluations",
+    "seconds": "Seconds of training",
+}
+WHEN = {"last": "last round", "best": "best round, chosen on test", "best_val": "best round, chosen on validation"}
+MODELS = {"personalized": "Personalized", "global": "Global"}
+TITLES = {
+    "digits": "Digits", "mnist": "MNIST", "fashion_mnist": "Fashion-MNIST", "cifar10": "CIFAR-10",
+    "cifar100": "CIFAR-100", "tiny_imagenet": "Tiny ImageNet", "har": "HAR", "amazon_review": "Amazon reviews",
+    "synthetic": "Synthetic", "contexts": "Contexts", "custom": "Own data",
+}  # fmt: skip
+
+
+def percent(x: float | None, digits: int = 2) -> str:
+    """A fraction as ``97.41 %``."""
+    return f"{x * 100:.{digits}f} %" if _is_number(x) else MISSING
+
+
+def percent_pm(mean: float | None, std: float | None) -> str:
+    """``97.41 ± 0.12 %``: a mean over seeds and its standard deviation, both fractions."""
+    if not _is_number(mean):
+        return MISSING
+    return f"{mean * 100:.2f} ± {std * 100:.2f} %" if _is_number(std) else percent(mean)
+
+
+def signed_points(x: float | None) -> str:
+    """A difference of fractions in percentage points: ``+2.10``, ``−0.35``."""
+    return f"{x * 100:+.2f}".replace("-", "−") if _is_number(x) else MISSING
+
+
+def number(x: float | None, digits: int = 3) -> str:
+    return f"{x:.{digits}g}".replace("-", "−") if _is_number(x) else MISSING
+
+
+def seconds(s: float | None) -> str:
+    """A short time, to the precision that means something: ``12 ms``, ``1.4 s``, ``38 s``."""
+    if not _is_number(s):
+        return MISSING
+    if s < 0.0995:
+        return f"{s * 1000:.0f} ms"
+    return f"{s:.1f} s" if s < 9.95 else f"{s:.0f} s"
+
+
+def duration(s: float | None) -> str:
+    """A long time as one reads a clock: ``8 s``, ``3 min 20 s``, ``2 h 05 min``, ``3 d 4 h``."""
+    if not _is_number(s):
+        return MISSING
+    whole = max(0, math.ceil(s))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s" if whole < 600 else f"{round(whole / 60)} min"
+    if whole < 86400:
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    return f"{whole // 86400} d {whole % 86400 // 3600} h"
+
+
+def size_bytes(n: float | None) -> str:
+    """``940 B``, ``12.3 kB``, ``4.56 MB``; decimal units, as in the papers' communication costs."""
+    if not _is_number(n):
+        return MISSING
+    for unit in ("B", "kB", "MB", "GB"):
+        if abs(n) < 999.5:
+            return f"{n:.0f} {unit}" if unit == "B" else f"{n:.3g} {unit}"
+        n /= 1000
+    return f"{n:,.3g} TB"
+
+
+def count(n: float | None) -> str:
+    """Thousands apart by a thin space: ``12 345``."""
+    return f"{n:,.0f}".replace(",", "\u2009") if _is_number(n) else MISSING
+
+
+def plural(n: int, one: str, many: str | None = None) -> str:
+    """``1 run``, ``3 runs``, ``2 losses``."""
+    return f"{count(n)} {one if n == 1 else many or one + 's'}"
+
+
+def tail_note(num_clients: int, share: float = 0.05) -> str:
+    """How many clients the lowest 5 % are: ``2 of 40``."""
+    return f"{max(1, round(share * num_clients))} of {num_clients}"
+
+
+def kicker(what: RunRecord | Mapping[str, Any] | Sequence[RunRecord]) -> str:
+    """``MNIST · 40 CLIENTS · 3 CLASSES EACH · 3 SEEDS`` of a configuration, a run, or runs of one experiment."""
+    if isinstance(what, Mapping):
+        config, seeds = what, what.get("seeds") or [what.get("seed", 0)]
+    elif isinstance(what, RunRecord):
+        config, seeds = what.config, [what.seed]
+    else:
+        config, seeds = (what[0].config if what else {}), {run.seed for run in what}
+    seeds = seeds if isinstance(seeds, list | tuple | set) else [seeds]
+    parts = [*_data_words(config), plural(len(seeds), "seed")]
+    return " · ".join(parts).upper()
+
+
+def names(items: Iterable[str], limit: int = 4) -> str:
+    """``a, b and c``; ``a, b, c, d and 3 more``."""
+    items = list(dict.fromkeys(items))
+    if len(items) > limit:
+        items = [*items[:limit], f"{len(items) - limit} more"]
+    return items[0] if len(items) == 1 else " and ".join(filter(None, [", ".join(items[:-1]), *items[-1:]]))
+
+
+def _data_words(config: Mapping[str, Any]) -> list[str]:
+    dataset, split = _choice(config.get("dataset")), _choice(config.get("partition"))
+    words = [TITLES.get(dataset["name"], str(dataset["name"]).replace("_", " "))]
+    clients = split.get("num_clients") or dataset.get("num_clients")
+    if clients:
+        words.append(plural(int(clients), "client"))
+    words.append(_split_words(split))
+    participation = (config.get("training") or {}).get("participation", 1.0)
+    if isinstance(participation, int | float) and participation < 1:
+        words.append(f"C = {participation * 100:g} %")
+    return [word for word in words if word]
+
+
+def _split_words(split: Mapping[str, Any]) -> str:
+    match split["name"]:
+        case "classes_per_client":
+            return f"{plural(int(split.get('classes_per_client', 3)), 'class', 'classes')} each"
+        case "dirichlet":
+            return f"Dirichlet α = {split.get('alpha', 0.5):g}"
+        case "iid":
+            return "IID"
+        case "natural":
+            return "natural clients"
+        case "contexts":
+            return plural(int(split.get("num_contexts", 4)), "context")
+        case name:
+            return str(name).replace("_", " ")
+
+
+def _choice(raw: Any) -> Mapping[str, Any]:
+    """A part of a configuration, written as a name or as a mapping with one."""
+    if isinstance(raw, Mapping):
+        return {"name": "", **raw}
+    return {"name": raw or ""}
+
+
+def _is_number(x: float | None) -> TypeGuard[float]:
+    return x is not None and math.isfinite(x)
