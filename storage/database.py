@@ -5,10 +5,11 @@ Everything that differs between databases is in the two subclasses, ``storage/sq
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, IntegrityError
@@ -38,6 +39,8 @@ class DispatcherLock:
 class Database(ABC):
     """Opened at the first transaction; threads may share it, processes open their own."""
 
+    read_options: Mapping[str, Any] = {}
+
     def __init__(self, url: sa.URL, timeout_s: float) -> None:
         self.url, self.timeout_s = url, timeout_s
         self._lock = threading.Lock()
@@ -53,7 +56,7 @@ class Database(ABC):
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
         """A transaction that changes nothing; it sees one state of the database throughout."""
-        with self._explained(), self.engine.connect() as connection:
+        with self._explained(), self.engine.execution_options(**self.read_options).connect() as connection:
             yield connection
 
     @contextmanager

@@ -1,7 +1,7 @@
 """Experiments: runs that were asked for together, or imported together."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -32,14 +32,22 @@ class Experiments:
             return _records(connection, _select().where(Experiment.id == experiment_id))[0]
 
     def import_finished(
-        self, name: str, config: dict[str, Any], runs: Sequence[FinishedRun], example: bool = False
+        self, name: str, config: dict[str, Any], runs: Iterable[FinishedRun], example: bool = False
     ) -> ExperimentRecord:
-        """Runs that were computed elsewhere, with all their rounds, in one transaction; nothing is queued."""
+        """Runs that were computed elsewhere, with all their rounds; nothing is queued.
+
+        A transaction a run, so that hundreds of them don't keep workers waiting; an error takes all of it back.
+        """
         with self._database.write() as connection:
             experiment_id = _insert(connection, name, config, example)
+        try:
             for position, run in enumerate(runs):
-                _insert_finished(connection, experiment_id, position, run)
-            return _records(connection, _select().where(Experiment.id == experiment_id))[0]
+                with self._database.write() as connection:
+                    _insert_finished(connection, experiment_id, position, run)
+        except BaseException:
+            self.delete([experiment_id])
+            raise
+        return self.get(experiment_id)
 
     def list(self, include_archived: bool = False) -> list[ExperimentRecord]:
         """Newest first."""

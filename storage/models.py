@@ -35,7 +35,10 @@ def now() -> datetime:
 
 def to_json(value: Any) -> str:
     """JSON that any reader accepts: numbers that are not finite become null, numpy values plain ones."""
-    return json.dumps(_plain(value), allow_nan=False)
+    try:
+        return json.dumps(value, allow_nan=False)  # nearly always, and much faster
+    except (TypeError, ValueError):
+        return json.dumps(_plain(value), allow_nan=False)
 
 
 def _plain(value: Any) -> Any:

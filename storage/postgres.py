@@ -17,6 +17,8 @@ NO_TABLE, NO_COLUMN, LOCK_TIMEOUT, DEADLOCK = "42P01", "42703", "55P03", "40P01"
 class PostgreSQL(Database):
     """A database on a server, with artifacts in a folder that all machines see."""
 
+    read_options = {"isolation_level": "REPEATABLE READ"}  # its default shows what others commit in between
+
     def open(self) -> sa.Engine:
         options = f"-c lock_timeout={round(1000 * self.timeout_s)}"
         try:

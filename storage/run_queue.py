@@ -135,23 +135,24 @@ class RunQueue:
 
     def request(self, run_ids: Sequence[int], control: Literal["cancel", "pause"]) -> None:
         """At once where nobody is computing; a running run reads it with its next write. Finished runs stay."""
-        chosen = sa.update(Run).where(Run.id.in_(run_ids))
-        running = chosen.where(Run.status == "running")
+        running = Run.status == "running"
         if control == "cancel":
-            idle = chosen.where(Run.status.in_(("queued", "paused"))).values(status="cancelled", finished_at=now())
+            asked = sa.update(Run).where(Run.status.in_(("queued", "paused", "running")))
+            end = {"status": "cancelled", "finished_at": sa.literal(now(), UtcDateTime())}
         else:
-            idle = chosen.where(Run.status == "queued").values(status="paused")
-            running = running.where(Run.control != "cancel")
-        with self._database.write() as connection:
-            connection.execute(running.values(control=control))
-            connection.execute(idle)
+            asked = sa.update(Run).where(Run.status.in_(("queued", "running")), Run.control != "cancel")
+            end = {"status": "paused"}
+        values = {name: sa.case((running, getattr(Run, name)), else_=value) for name, value in end.items()}
+        with self._database.write() as connection:  # one statement: a claim comes before or after it, not in between
+            values["control"] = sa.case((running, control), else_="")
+            connection.execute(asked.where(Run.id.in_(run_ids)).values(values))
 
     def resume(self, run_ids: Sequence[int]) -> None:
         """Paused runs are queued again; a pause that was asked for and not obeyed yet is taken back."""
-        chosen = sa.update(Run).where(Run.id.in_(run_ids))
+        status = sa.case((Run.status == "paused", "queued"), else_=Run.status)
+        asked = sa.update(Run).where(Run.id.in_(run_ids), (Run.status == "paused") | (Run.control == "pause"))
         with self._database.write() as connection:
-            connection.execute(chosen.where(Run.status == "running", Run.control == "pause").values(control=""))
-            connection.execute(chosen.where(Run.status == "paused").values(status="queued"))
+            connection.execute(asked.values(status=status, control=""))
 
     def rerun(self, run_ids: Sequence[int]) -> list[RunRecord]:
         """New queued runs beside the old ones, from the same configurations."""

@@ -94,3 +94,11 @@ def test_an_imported_run_is_finished_and_never_claimed(store: Store) -> None:
     assert (stored.provenance, stored.partition, stored.summary) == (run.provenance, run.partition, run.summary)
     assert [r.round for r in store.metrics.rounds(stored.id)] == [0, 1]
     assert store.queue.claim() is None
+
+
+def test_an_import_that_fails_is_taken_back(store: Store) -> None:
+    twice = FinishedRun(new_run(), "done", [a_round(0), a_round(0)])
+    with pytest.raises(StorageError, match="stored already"):
+        store.experiments.import_finished("broken", {}, [FinishedRun(new_run(), "done", [a_round(0)]), twice])
+    assert store.experiments.list() == []
+    assert store.queue.runs() == []

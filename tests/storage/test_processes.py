@@ -38,6 +38,16 @@ with store._database.write() as connection:
     print("inside", flush=True)
     sys.stdin.read()
 """
+MIGRATE_HALF = """
+from storage import schema
+upgrade = schema._upgrade
+def and_wait(connection):
+    upgrade(connection)
+    print("inside", flush=True)
+    sys.stdin.read()
+schema._upgrade = and_wait
+store.ensure_schema()
+"""
 HOLD = """
 lock = store.try_dispatcher_lock()
 print("locked" if lock else "refused", flush=True)
@@ -95,6 +105,18 @@ def test_a_process_killed_inside_a_transaction_leaves_the_state_before_it(one_ro
     one_round.metrics.append(1, 1, [a_round(1)])
     with one_round._database.read() as connection:
         assert connection.exec_driver_sql("PRAGMA integrity_check").scalar() == "ok"
+
+
+def test_a_process_killed_inside_a_migration_has_changed_nothing(database_url: str) -> None:
+    store = Store(database_url)
+    process = start(MIGRATE_HALF, store)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "inside\n"
+    kill(process)
+    assert store.needs_migration()
+    store.ensure_schema()
+    assert store.queue.runs() == []
+    store.close()
 
 
 def test_the_dispatchers_lock_ends_with_its_process(sqlite_store: Store) -> None:
