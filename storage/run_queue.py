@@ -143,8 +143,8 @@ class RunQueue:
             asked = sa.update(Run).where(Run.status.in_(("queued", "running")), Run.control != "cancel")
             end = {"status": "paused"}
         values = {name: sa.case((running, getattr(Run, name)), else_=value) for name, value in end.items()}
+        values["control"] = sa.case((running, control), else_="")
         with self._database.write() as connection:  # one statement: a claim comes before or after it, not in between
-            values["control"] = sa.case((running, control), else_="")
             connection.execute(asked.where(Run.id.in_(run_ids)).values(values))
 
     def resume(self, run_ids: Sequence[int]) -> None:
@@ -157,7 +157,7 @@ class RunQueue:
     def rerun(self, run_ids: Sequence[int]) -> list[RunRecord]:
         """New queued runs beside the old ones, from the same configurations."""
         with self._database.write() as connection:
-            old = _records(connection, _select().where(Run.id.in_(run_ids)).order_by(Run.id))
+            old = _records(connection, _select(with_partition=False).where(Run.id.in_(run_ids)).order_by(Run.id))
             if missing := set(run_ids) - {run.id for run in old}:
                 raise RunNotFound(missing)
             ids = [
