@@ -1,7 +1,7 @@
 """The schema of an experiment and of a run: the one place that says what a configuration may contain.
 
-An experiment is algorithms x sweep x seeds over one dataset, partition and model; ``ExperimentConfig.runs()`` gives one
-``RunConfig`` for each. Every mistake in a configuration is reported at once, as lines ``field: value, what is allowed``.
+An experiment is algorithms x sweep x seeds over one dataset, partition and model; ``ExperimentConfig.runs()`` gives a
+``RunConfig`` for each. Every mistake in a configuration is reported at once, as ``field: value, what is allowed``.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ import yaml
 from pydantic import Field, ValidationError, model_validator
 
 from engine.errors import InvalidConfig, UnknownName, suggestion
-from engine.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Options, Registry
+from engine.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Count, Options, Registry
 
 VERSION = 1
 OptionsT = TypeVar("OptionsT", bound=Options)
@@ -28,9 +28,13 @@ class Training(Options):
 
     rounds: int = Field(50, ge=1, le=100_000, title="T", description="Communication rounds.")
     participation: float = Field(1.0, gt=0, le=1, description="Share of the clients that take part in a round.")
-    local_steps: int | None = Field(None, ge=1, title="E", description="Local SGD steps a round (10 if neither is set).")
-    local_epochs: int | None = Field(None, ge=1, description="Passes over the local data a round, instead of local_steps.")
-    batch_size: int | Literal["full"] = Field(20, gt=0, title="B", description="Mini-batch size; full uses all local data.")
+    local_steps: int | None = Field(
+        None, ge=1, title="E", description="Local SGD steps a round (10 if neither is set)."
+    )
+    local_epochs: int | None = Field(
+        None, ge=1, description="Passes over the local data a round, instead of local_steps."
+    )
+    batch_size: Count | Literal["full"] = Field(20, title="B", description="Mini-batch size; full uses all local data.")
     lr: float = Field(0.05, gt=0, title="η", description="Local learning rate.")
     momentum: float = Field(0.0, ge=0, lt=1, description="Momentum of the local SGD, restarted each round.")
     weight_decay: float = Field(0.0, ge=0, description="L2 decay of every parameter in the local SGD.")
@@ -99,10 +103,16 @@ class RunConfig:
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "version": VERSION, "name": self.name, "label": self.label, "seed": self.seed,
-            "algorithm": self.algorithm.to_dict(), "dataset": self.dataset.to_dict(),
-            "partition": self.partition.to_dict(), "model": self.model.to_dict(),
-            "training": self.training.model_dump(mode="json"), "evaluation": self.evaluation.model_dump(mode="json"),
+            "version": VERSION,
+            "name": self.name,
+            "label": self.label,
+            "seed": self.seed,
+            "algorithm": self.algorithm.to_dict(),
+            "dataset": self.dataset.to_dict(),
+            "partition": self.partition.to_dict(),
+            "model": self.model.to_dict(),
+            "training": self.training.model_dump(mode="json"),
+            "evaluation": self.evaluation.model_dump(mode="json"),
             **self.machine.model_dump(mode="json"),
         }
 
@@ -200,7 +210,9 @@ def parse_experiment(raw: Mapping[str, Any]) -> ExperimentConfig:
     model = _choice(MODELS, raw.get("model"), "model", problems)
     base = _mapping(raw.get("training", {}), "training", problems)
     _options(Training, base, "training", problems)
-    evaluation = _options(Evaluation, _mapping(raw.get("evaluation", {}), "evaluation", problems), "evaluation", problems)
+    evaluation = _options(
+        Evaluation, _mapping(raw.get("evaluation", {}), "evaluation", problems), "evaluation", problems
+    )
     machine = _options(Machine, {k: raw[k] for k in Machine.model_fields if k in raw}, "", problems)
     algorithms = _algorithms(raw.get("algorithms"), base, problems)
     seeds = _seeds(raw.get("seeds", [0]), problems)
@@ -251,7 +263,9 @@ def _algorithms(raw: Any, base: Mapping[str, Any], problems: list[str]) -> tuple
     seen: set[str] = set()
     for entry in entries:
         if file_label(entry.label) in seen:
-            problems.append(f"algorithms: the label {entry.label!r} is used twice; give each entry a `label` of its own")
+            problems.append(
+                f"algorithms: the label {entry.label!r} is used twice; give each entry a `label` of its own"
+            )
         seen.add(file_label(entry.label))
     return tuple(entries)
 

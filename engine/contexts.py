@@ -58,7 +58,7 @@ class Clustering:
 def coordinates(models: ClientParams) -> Float[np.ndarray, "S R"]:
     """Points in at most S dimensions with the pairwise distances of the flattened models, so k-means sees the same.
 
-    S models span at most S dimensions: the eigenvectors of their centred Gram matrix are an isometry, computed in double.
+    S models span at most S dimensions: the eigenvectors of their centred Gram matrix are an isometry.
     """
     matrix = flatten(models).double()
     centred = matrix - matrix.mean(0)
@@ -110,7 +110,9 @@ def move_contexts(old: Contexts, models: ClientParams, cohort: Cohort, labels: n
 
 def match(means: list[dict[str, Tensor]], old: ClientParams) -> list[int]:
     """The old context that each new mean continues: least total squared distance, one to one."""
-    cost = np.array([[sum(float((old[n][j] - m[n]).double().square().sum()) for n in m) for j in _contexts(old)] for m in means])
+    cost = np.array(
+        [[sum(float((old[n][j] - m[n]).double().square().sum()) for n in m) for j in _contexts(old)] for m in means]
+    )
     _, columns = linear_sum_assignment(cost)
     return [int(c) for c in columns]
 

@@ -17,7 +17,7 @@ _SLAB_BYTES_GPU = 512 * 2**20
 
 
 def evaluate(task: Task, predictor: Predictor, data: ClientData) -> tuple[np.ndarray, np.ndarray]:
-    """(accuracy [N], loss [N]) as float64; NaN for clients without samples and accuracies of models that are not finite.
+    """(accuracy [N], loss [N]) as float64; NaN for clients without samples, and accuracies of models not finite.
 
     A shared model, and one "client" with many models (the common test set), are handled by the same two paths.
     """

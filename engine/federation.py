@@ -1,4 +1,4 @@
-"""The clients' data as tensors: one flat tensor sorted by client with offsets, so that ragged clients need no padding."""
+"""The clients' data as tensors: one flat tensor sorted by client, with offsets; ragged clients need no padding."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

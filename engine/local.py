@@ -1,7 +1,7 @@
 """Every local loop of the papers, for a whole cohort at once.
 
-Each loop takes the cohort's stacked start ``[S, ...]`` and gives back new tensors. The cohort runs in chunks that fit the
-cache; inside a chunk, step t touches only the clients that still train (views of the first rows).
+Each loop takes the cohort's stacked start ``[S, ...]`` and gives back new tensors. The cohort runs in chunks that fit
+the cache; inside a chunk, step t touches only the clients that still train (views of the first rows).
 """
 
 from collections.abc import Callable, Sequence
@@ -41,9 +41,10 @@ def local_sgd(
 ) -> Trained:
     """SGD on each client's loss over its batches.
 
-    p <- p - lr [grad f(p; B) + lam (p - anchor) + drift], with ``prox=(lam, anchor)`` and a constant ``drift`` [S, ...].
-    ``trained`` names the parameters that move (a body, a head); the others stay. ``extras`` are per-client tensors [S, ...]
-    for ``objective``. Momentum and weight decay come from the training settings; momentum starts at rest.
+    p <- p - lr [grad f(p; B) + lam (p - anchor) + drift], with ``prox=(lam, anchor)`` and a constant ``drift``
+    [S, ...]. ``trained`` names the parameters that move (a body, a head); the others stay. ``extras`` are per-client
+    tensors [S, ...] for ``objective``. Momentum, which starts at rest, and weight decay come from
+    the training settings.
     """
     rate = task.training.lr if lr is None else lr
     plan = plan or cohort.plan
@@ -66,7 +67,14 @@ def local_sgd(
 
 
 def moreau_sgd(
-    task: Task, start: ClientParams, cohort: Cohort, *, lam: float, inner_steps: int, personal_lr: float, outer_share: float
+    task: Task,
+    start: ClientParams,
+    cohort: Cohort,
+    *,
+    lam: float,
+    inner_steps: int,
+    personal_lr: float,
+    outer_share: float,
 ) -> tuple[Trained, ClientParams]:
     """The nested loop of pFedMe (Algorithm 1) and CGPFL (Algorithm 1, lines 6-11), both models from ``start``.
 

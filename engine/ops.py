@@ -1,6 +1,6 @@
 """Arithmetic on parameters: dicts of tensors by name.
 
-``SharedParams`` has the tensors of one model; ``ClientParams`` has a client axis in front: ``[S, ...]`` or ``[N, ...]``.
+``SharedParams`` has the tensors of one model; ``ClientParams`` has a client axis in front: [S, ...] or [N, ...].
 Nothing here changes its arguments.
 """
 

@@ -10,13 +10,13 @@ import importlib.util
 import os
 import pkgutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from engine.errors import UnknownName
 
@@ -27,6 +27,12 @@ class Options(BaseModel):
     """Base of every option class: frozen, unknown keys refused. ``Field(title="λ", description=...)`` says it once."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+Positive = Annotated[float, Field(gt=0)]
+NonNegative = Annotated[float, Field(ge=0)]
+Count = Annotated[int, Field(ge=1)]
+"""Numbers of an option that also takes words: ``Positive | Literal["auto"]``."""
 
 
 class NoOptions(Options):
@@ -138,41 +144,45 @@ def _load_plugin(path: Path) -> None:
 
 
 def _parameter(name: str, field: Any) -> Parameter:
-    bounds: dict[str, float] = {}
-    for constraint in field.metadata:
-        for attribute, side in (("ge", "minimum"), ("gt", "minimum"), ("le", "maximum"), ("lt", "maximum")):
-            value = getattr(constraint, attribute, None)
-            if value is not None:
-                bounds[side] = value
-    kinds, choices = _kinds(field.annotation)
+    kinds, choices, bounds = _kinds(field.annotation)
+    bounds |= _bounds(field.metadata)
     default = None if field.is_required() else field.get_default(call_default_factory=True)
     return Parameter(
         name=name, type="|".join(kinds), default=list(default) if isinstance(default, tuple) else default,
         minimum=bounds.get("minimum"), maximum=bounds.get("maximum"), choices=choices or None,
         description=field.description or "", symbol=field.title or name, required=field.is_required(),
-    )
+    )  # fmt: skip
 
 
-def _kinds(annotation: Any) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-    """``float | Literal["auto"]`` -> (("float", "choice"), ("auto",))."""
+def _kinds(annotation: Any) -> tuple[tuple[str, ...], tuple[Any, ...], dict[str, float]]:
+    """``Positive | Literal["auto"]`` -> (("float", "choice"), ("auto",), {"minimum": 0})."""
     origin = get_origin(annotation)
     if origin is Annotated:
-        return _kinds(get_args(annotation)[0])
+        inner, *extra = get_args(annotation)
+        kinds, choices, bounds = _kinds(inner)
+        return kinds, choices, bounds | _bounds([c for e in extra for c in getattr(e, "metadata", [e])])
     if origin is Literal:
-        return ("choice",), get_args(annotation)
+        return ("choice",), get_args(annotation), {}
     if origin is Union or type(annotation).__name__ == "UnionType":
-        kinds: dict[str, None] = {}
-        choices: tuple[Any, ...] = ()
-        for part in get_args(annotation):
-            more, some = _kinds(part)
-            kinds.update(dict.fromkeys(more))
-            choices += some
-        return tuple(kinds), choices
+        parts = [_kinds(part) for part in get_args(annotation)]
+        names = dict.fromkeys(kind for kinds, _, _ in parts for kind in kinds)
+        merged = {side: value for _, _, bounds in parts for side, value in bounds.items()}
+        return tuple(names), tuple(choice for _, choices, _ in parts for choice in choices), merged
     if annotation is NoneType:
-        return ("null",), ()
+        return ("null",), (), {}
     if origin in (tuple, list):
-        return ("list",), ()
-    return (getattr(annotation, "__name__", str(annotation)),), ()
+        return ("list",), (), {}
+    return (getattr(annotation, "__name__", str(annotation)),), (), {}
+
+
+def _bounds(constraints: Iterable[Any]) -> dict[str, float]:
+    found = {}
+    for constraint in constraints:
+        for attribute, side in (("ge", "minimum"), ("gt", "minimum"), ("le", "maximum"), ("lt", "maximum")):
+            value = getattr(constraint, attribute, None)
+            if value is not None:
+                found[side] = value
+    return found
 
 
 ALGORITHMS = Registry("algorithm", "engine.algorithms")

@@ -5,11 +5,13 @@ Array names are dotted paths, the same in storage, in the export and on screen:
     personalized.accuracy, personalized.loss      [N]  each client's own test set (NaN: no test samples)
     global.accuracy, global.loss                  [N]  absent where the method has no global model
     personalized.val_accuracy, global.val_accuracy  [N]  with ``partition.val_fraction`` > 0
+    personalized.common_accuracy, ..._loss          [N]  on the common test set (dataset option ``common_test``)
+    personalized.total_error, global.total_error    [N]  squared distance to the truth, on generated data
     train_loss                                    [N]  NaN for clients outside the cohort
     diagnostics.<name>                            any shape
 
-Scalar names: ``bytes_up``, ``bytes_down``, ``gradient_evaluations``, ``seconds``, ``diagnostics.<name>`` and, in evaluated
-rounds, the client summaries ``personalized.mean`` ... ``global.cv`` (``engine/metrics``).
+Scalar names: ``bytes_up``, ``bytes_down``, ``gradient_evaluations``, ``seconds``, ``diagnostics.<name>`` and, in
+evaluated rounds, the client summaries ``personalized.mean`` ... ``global.cv`` (``engine/metrics``).
 """
 
 from dataclasses import dataclass, field

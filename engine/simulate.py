@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from engine import state as states
+from engine import truth
 from engine.algorithms import Algorithm
 from engine.backends import choose_backend
 from engine.batches import Cohort
@@ -148,7 +149,10 @@ class Simulation:
     def models(self, which: str = "last") -> Models:
         """The models of the ``last`` or the ``best`` round (best by personalized accuracy)."""
         state = self.state if which == "last" else self.best["personalized"].state
-        personalized, shared = self.algorithm.personalized(state, self.task), self.algorithm.global_model(state, self.task)
+        personalized, shared = (
+            self.algorithm.personalized(state, self.task),
+            self.algorithm.global_model(state, self.task),
+        )
         clients = [personalized.of_client(i) for i in range(self.task.num_clients)]
         return Models(self.task.initial_model(), shared.params if shared else None, clients)
 
@@ -167,7 +171,9 @@ class Simulation:
             scalars |= self._summarize(values)
             diverged = diverged or self._evaluation_failed(values)
         clusters = diagnostics.clusters if diagnostics else None
-        participants = np.zeros(0, np.int32) if cohort is None else np.sort(cohort.clients.cpu().numpy()).astype(np.int32)
+        participants = (
+            np.zeros(0, np.int32) if cohort is None else np.sort(cohort.clients.cpu().numpy()).astype(np.int32)
+        )
         return RoundResult(
             round, participants, scalars, arrays,
             None if clusters is None else clusters.cpu().numpy().astype(np.int16), evaluated, diverged,
@@ -215,6 +221,8 @@ class Simulation:
         if task.data.common_test is not None:
             common = evaluate_common(task, predictor)
             arrays[f"{path}.common_accuracy"], arrays[f"{path}.common_loss"] = common
+        if truth.is_known(task):
+            arrays[f"{path}.total_error"] = truth.total_error(task, predictor)
         return {n: v.astype(dtype) for n, v in arrays.items()}
 
     def _summarize(self, values: dict[str, np.ndarray]) -> dict[str, float]:

@@ -1,7 +1,8 @@
 """L, the smoothness of the clients' losses on linear models, and what it says about a learning rate.
 
-L = c * largest eigenvalue over clients of X~^T X~ / n + l2, X~ with a column of ones for the bias; c = 1/4 for one-column
-logistic regression, 1/2 for softmax (the largest eigenvalue of diag(p) - p p^T). Document 004 writes X^T X and 1/4.
+L = c * largest eigenvalue over clients of X~^T X~ / n + l2, X~ with a column of ones for the bias; c = 1/4 for
+one-column logistic regression, 1/2 for softmax (the largest eigenvalue of diag(p) - p p^T). Document 004 writes X^T X
+and 1/4.
 """
 
 import torch
@@ -37,8 +38,8 @@ def note_if_unstable(task: Task, lr: float, lam: float) -> None:
     steepness = smoothness(task) + lam
     if lr * steepness > 2:
         task.note(
-            f"lr {lr:g} times (smoothness + lambda) {steepness:.3g} is {lr * steepness:.3g}, above 2: steps may grow without "
-            f"bound; take a learning rate below {2 / steepness:.2g}, or a smaller lambda"
+            f"lr {lr:g} times (smoothness + lambda) {steepness:.3g} is {lr * steepness:.3g}, above 2: steps may grow "
+            f"without bound; take a learning rate below {2 / steepness:.2g}, or a smaller lambda"
         )
 
 

@@ -1,7 +1,7 @@
 """Keyed random streams: every random choice has a name, so nothing depends on call order, chunking or other clients.
 
-A stream is ``(seed, purpose, ...)``: "data", "partition", "initial model", "cohort", "batches". Streams of single clients
-come from a counter-based hash (the finaliser of SplitMix64; Steele, Lea, Flood, OOPSLA 2014), computed for all
+A stream is ``(seed, purpose, ...)``: "data", "partition", "initial model", "cohort", "batches". Streams of single
+clients come from a counter-based hash (the finaliser of SplitMix64; Steele, Lea, Flood, OOPSLA 2014), computed for all
 clients at once in integer arithmetic, hence the same on every device.
 """
 
@@ -40,7 +40,9 @@ def cohort_of_round(seed: int, round: int, num_clients: int, participation: floa
     return np.sort(numpy_stream(seed, "cohort", round).choice(num_clients, size, replace=False))
 
 
-def first_of_permutation(stream: int, clients: Int[Tensor, "S"], sizes: Int[Tensor, "S"], count: int) -> Int[Tensor, "S J"]:
+def first_of_permutation(
+    stream: int, clients: Int[Tensor, "S"], sizes: Int[Tensor, "S"], count: int
+) -> Int[Tensor, "S J"]:
     """The first ``count`` places of a random permutation of 0..size-1 for each client.
 
     ``stream`` is a key of everything but the client. Places beyond a client's size are arbitrary.

@@ -28,7 +28,7 @@ from engine.batches import Cohort
 from engine.contexts import Contexts, recluster
 from engine.local import moreau_sgd
 from engine.ops import ClientParams, broadcast, clone, gather, row, scatter
-from engine.registry import ALGORITHMS, Options
+from engine.registry import ALGORITHMS, Options, Positive
 from engine.smoothness import note_if_unstable
 from engine.streams import key
 from engine.task import Diagnostics, Predictor, Shared, Task
@@ -36,11 +36,20 @@ from engine.task import Diagnostics, Predictor, Shared, Task
 
 class Hparams(Options):
     K: int = Field(4, ge=1, description="Number of contexts; 1 is pFedMe, more = more personal.")
-    lam: float = Field(12.0, ge=0, title="λ", description="Pull of each personalized model towards its context's; larger = more global.")
+    lam: float = Field(
+        12.0,
+        ge=0,
+        title="λ",
+        description="Pull of each personalized model towards its context's; larger = more global.",
+    )
     inner_steps: int = Field(5, ge=1, title="S", description="Gradient steps towards the proximal point on each batch.")
     personal_lr: float = Field(0.005, gt=0, title="η", description="Learning rate of the inner steps.")
-    alpha: float = Field(1.0, gt=0, le=1, title="α", description="Server's step towards the mean of a context; 1 takes the mean.")
-    beta: float | Literal["auto"] = Field("auto", gt=0, title="β", description="Step of the local context model; auto: beta 2/N = lr lam, pFedMe's.")
+    alpha: float = Field(
+        1.0, gt=0, le=1, title="α", description="Server's step towards the mean of a context; 1 takes the mean."
+    )
+    beta: Positive | Literal["auto"] = Field(
+        "auto", title="β", description="Step of the local context model; auto: beta 2/N = lr lam, pFedMe's."
+    )
 
 
 @dataclass(frozen=True)
@@ -57,8 +66,10 @@ class Cgpfl:
 
     def init(self, task: Task) -> State:
         h = self.hparams
-        if h.K > task.num_clients:
-            task.note(f"cgpfl with K={h.K}: there are {task.num_clients} clients, so at most that many contexts are used")
+        if task.num_clients < h.K:
+            task.note(
+                f"cgpfl with K={h.K}: there are {task.num_clients} clients, so at most that many contexts are used"
+            )
         note_if_unstable(task, h.personal_lr, h.lam)
         omega = clone(broadcast(task.initial_model(), h.K))
         assigned = task.data.train.sizes.new_zeros(task.num_clients)

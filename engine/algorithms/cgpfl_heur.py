@@ -6,13 +6,13 @@ Tang, Guo, Guo. Personalized Federated Learning with Contextualized Generalizati
          e(K) = sqrt(d K/m log(e m/d)) + mu cost(K)
     cost(K) = sum_i m_i/m ||omega~_i - nearest centroid||^2
 
-on the omega~_i of the first ``solve_rounds`` rounds; the document takes theta_i, which stay private here. d = min(number of
-parameters, m), because the logarithm turns negative beyond. mu="auto" = (first term at max_K - at 1) / (cost(1) -
+on the omega~_i of the first ``solve_rounds`` rounds; the document takes theta_i, which stay private here. d =
+min(number of parameters, m), because the logarithm turns negative beyond. mu="auto" = (first term at max_K - at 1) / (cost(1) -
 cost(max_K)): both terms span the same range (ours; the document says mu is tuned, and with mu=1 the answer is K=1).
 Otherwise as CGPFL.
 
-Diagnostics: as cgpfl; K_hat, mu, d_eff, and in rounds that solve the two terms for every K (capacity, cost), so that mu can
-be varied afterwards without training.
+Diagnostics: as cgpfl; K_hat, mu, d_eff, and in rounds that solve the two terms for every K (capacity, cost), so that mu
+can be varied afterwards without training.
 """
 
 from dataclasses import dataclass
@@ -28,21 +28,36 @@ from engine.batches import Cohort
 from engine.contexts import Contexts, cluster, coordinates, num_distinct, recluster
 from engine.local import moreau_sgd
 from engine.ops import ClientParams, broadcast, clone, concat, gather, row, scatter
-from engine.registry import ALGORITHMS, Options
+from engine.registry import ALGORITHMS, Count, NonNegative, Options, Positive
 from engine.smoothness import note_if_unstable
 from engine.streams import key
 from engine.task import Diagnostics, Predictor, Shared, Task
 
 
 class Hparams(Options):
-    mu: float | Literal["auto"] = Field("auto", ge=0, title="μ", description="Weight of the spread inside contexts; larger = more contexts. auto: both terms span the same range.")
-    max_K: int | Literal["N/2"] = Field("N/2", ge=1, description="Most contexts to consider.")
-    solve_rounds: int = Field(1, ge=1, description="Rounds, from the first, in which the number of contexts is solved for.")
-    lam: float = Field(12.0, ge=0, title="λ", description="Pull of each personalized model towards its context's; larger = more global.")
+    mu: NonNegative | Literal["auto"] = Field(
+        "auto",
+        title="μ",
+        description="Weight of the spread inside contexts; larger = more contexts. auto: both terms span one range.",
+    )
+    max_K: Count | Literal["N/2"] = Field("N/2", description="Most contexts to consider.")
+    solve_rounds: int = Field(
+        1, ge=1, description="Rounds, from the first, in which the number of contexts is solved for."
+    )
+    lam: float = Field(
+        12.0,
+        ge=0,
+        title="λ",
+        description="Pull of each personalized model towards its context's; larger = more global.",
+    )
     inner_steps: int = Field(5, ge=1, title="S", description="Gradient steps towards the proximal point on each batch.")
     personal_lr: float = Field(0.005, gt=0, title="η", description="Learning rate of the inner steps.")
-    alpha: float = Field(1.0, gt=0, le=1, title="α", description="Server's step towards the mean of a context; 1 takes the mean.")
-    beta: float | Literal["auto"] = Field("auto", gt=0, title="β", description="Step of the local context model; auto: beta 2/N = lr lam, pFedMe's.")
+    alpha: float = Field(
+        1.0, gt=0, le=1, title="α", description="Server's step towards the mean of a context; 1 takes the mean."
+    )
+    beta: Positive | Literal["auto"] = Field(
+        "auto", title="β", description="Step of the local context model; auto: beta 2/N = lr lam, pFedMe's."
+    )
 
 
 @dataclass(frozen=True)
@@ -53,7 +68,11 @@ class State:
     K_hat: int  # 1 before it is solved
 
 
-@ALGORITHMS.register("cgpfl_heur", title="CGPFL-Heur", paper="Tang, Guo, Guo: Contextualized Generalization (documents 000, 003), section 4.4")
+@ALGORITHMS.register(
+    "cgpfl_heur",
+    title="CGPFL-Heur",
+    paper="Tang, Guo, Guo: Contextualized Generalization (documents 000, 003), section 4.4",
+)
 @dataclass(frozen=True)
 class CgpflHeur:
     hparams: Hparams
@@ -71,7 +90,7 @@ class CgpflHeur:
             task, start, cohort, lam=h.lam, inner_steps=h.inner_steps, personal_lr=h.personal_lr, outer_share=share
         )
         stream = key(task.seed, "kmeans", cohort.round)
-        K_hat, solved = state.K_hat, {}
+        K_hat, solved = state.K_hat, dict[str, float | Tensor]()
         if cohort.round <= h.solve_rounds:
             K_hat, solved = self._solve(omega, cohort, task, stream)
         old = Contexts(_grown(state.contexts, K_hat), state.assigned)

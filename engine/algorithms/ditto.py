@@ -17,18 +17,25 @@ from pydantic import Field
 from engine.batches import Cohort
 from engine.local import local_sgd
 from engine.ops import ClientParams, SharedParams, broadcast, gather, scatter, weighted_mean
-from engine.registry import ALGORITHMS, Options
+from engine.registry import ALGORITHMS, Count, Options, Positive
 from engine.smoothness import note_if_unstable
 from engine.task import Diagnostics, Predictor, Shared, Task
 
 
 class Hparams(Options):
-    lam: float = Field(1.0, ge=0, title="λ", description="Pull of each personalized model towards the global one; larger = more global, 0 trains locally.")
-    personal_steps: int | Literal["training"] = Field(
-        "training", gt=0, description="Steps of the personalized model a round.", json_schema_extra={"training": "local_steps"}
+    lam: float = Field(
+        1.0,
+        ge=0,
+        title="λ",
+        description="Pull of each personalized model towards the global one; larger = more global, 0 trains locally.",
     )
-    personal_lr: float | Literal["training"] = Field(
-        "training", gt=0, description="Learning rate of the personalized model.", json_schema_extra={"training": "lr"}
+    personal_steps: Count | Literal["training"] = Field(
+        "training",
+        description="Steps of the personalized model a round.",
+        json_schema_extra={"training": "local_steps"},
+    )
+    personal_lr: Positive | Literal["training"] = Field(
+        "training", description="Learning rate of the personalized model.", json_schema_extra={"training": "lr"}
     )
 
 

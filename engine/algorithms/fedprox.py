@@ -20,7 +20,12 @@ from engine.task import Diagnostics, Predictor, Shared, Task
 
 
 class Hparams(Options):
-    mu: float = Field(0.1, ge=0, title="μ", description="Pull of local training towards the received model; larger = more global, 0 is FedAvg.")
+    mu: float = Field(
+        0.1,
+        ge=0,
+        title="μ",
+        description="Pull of local training towards the received model; larger = more global, 0 is FedAvg.",
+    )
 
 
 @dataclass(frozen=True)

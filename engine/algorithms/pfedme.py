@@ -26,10 +26,17 @@ from engine.task import Diagnostics, Predictor, Shared, Task
 
 
 class Hparams(Options):
-    lam: float = Field(15.0, ge=0, title="λ", description="Pull of each personalized model towards the local copy of the global one; larger = more global.")
+    lam: float = Field(
+        15.0,
+        ge=0,
+        title="λ",
+        description="Pull of each personalized model towards the local copy of the global one; larger = more global.",
+    )
     inner_steps: int = Field(5, ge=1, description="Gradient steps towards the proximal point on each batch.")
     personal_lr: float = Field(0.05, gt=0, description="Learning rate of the inner steps.")
-    beta: float = Field(1.0, gt=0, title="β", description="Server's step from w towards the clients' mean; 1 takes the mean.")
+    beta: float = Field(
+        1.0, gt=0, title="β", description="Server's step from w towards the clients' mean; 1 takes the mean."
+    )
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Backends: interchangeable ways to compute the gradients of a whole cohort.
 
-One primitive, ``accumulate``: out <- beta * out + alpha * grad(params, batch), for the ``A`` clients of a batch at once.
+One primitive, ``accumulate``: out <- beta * out + alpha * grad(params, batch), for the ``A`` clients of a batch.
 ``out`` may be ``params`` itself (an SGD step) or hold some of its names (a body step). The loss that comes back is
 the data term alone, taken at ``params`` before anything is written.
 """
@@ -25,7 +25,9 @@ Objective = Callable[[Model, SharedParams, Tensor, Tensor, Tensor, Extras], Tens
 class Backend(Protocol):
     """How gradients of many clients are computed."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """As the configuration writes it."""
 
     def chunk_size(self, model: Model, batch_bytes: int, device: torch.device) -> int:
         """Clients to train together so that their live state stays in the cache (CPU) or memory (GPU)."""

@@ -1,8 +1,8 @@
-"""Hand-derived gradients for chains of linear layers with ReLU between them (``mlr``, ``dnn``), all clients in one bmm.
+"""Hand-derived gradients for chains of linear layers with ReLU between (``mlr``, ``logistic``, ``dnn``), in one bmm.
 
-For cross-entropy the error at the logits is (softmax - onehot) * weight; it goes back through W and the ReLU masks, and
-each weight's gradient error^T x is added by ``baddbmm_`` straight into ``out``, so that an SGD step reads and writes the
-parameters once. Other objectives and second derivatives are left to the batched backend.
+For cross-entropy the error at the logits is (softmax - onehot) * weight; it goes back through W and the ReLU masks,
+and each weight's gradient error^T x is added by ``baddbmm_`` straight into ``out``, so that an SGD step reads and
+writes the parameters once. Other objectives and second derivatives are left to the batched backend.
 """
 
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from engine.backends import Extras, Objective, scale_out
 from engine.backends.batched import Batched, live_chunk
 from engine.batches import Batch
-from engine.models import Model
+from engine.models import Model, OneColumn
 from engine.ops import ClientParams
 
 
@@ -23,8 +23,12 @@ def linear_chain(module: nn.Module) -> tuple[str, ...] | None:
     leaves = [(n, m) for n, m in module.named_modules() if not list(m.children())]
     if not leaves or not isinstance(leaves[0][1], nn.Flatten):
         return None
-    kinds = [nn.Linear if i % 2 == 0 else nn.ReLU for i in range(len(leaves) - 1)]
-    fits = len(kinds) % 2 == 1 and all(type(m) is kind for (_, m), kind in zip(leaves[1:], kinds, strict=True))
+    kinds: list[tuple[type[nn.Module], ...]] = [
+        (nn.Linear,) if i % 2 == 0 else (nn.ReLU,) for i in range(len(leaves) - 1)
+    ]
+    if kinds:
+        kinds[-1] = (nn.Linear, OneColumn)
+    fits = len(kinds) % 2 == 1 and all(type(m) in kind for (_, m), kind in zip(leaves[1:], kinds, strict=True))
     return tuple(n for n, m in leaves if isinstance(m, nn.Linear)) if fits else None
 
 
@@ -49,6 +53,8 @@ class Fused:
             return self._batched.accumulate(out, params, batch, alpha, beta, objective, extras)
         inputs, logits = self._forward(params, batch.x.flatten(2))
         losses, error = _cross_entropy_error(logits, batch)
+        if self._is_one_column:
+            error = error[..., 1:]
         errors = self._backward(out, params, inputs, error)
         if any(self.model.l2_of[n] for n in out):
             scale_out(out, params, alpha, beta, self.model.l2_of)
@@ -73,14 +79,20 @@ class Fused:
 
     def _forward(self, params: ClientParams, x: Tensor) -> tuple[list[Tensor], Tensor]:
         """The input of every layer, and the logits."""
-        inputs = []
+        inputs: list[Tensor] = []
         for layer in self.chain:
             if inputs:
                 x = x.relu_()
             inputs.append(x)
             bias, weight = params.get(f"{layer}.bias"), params[f"{layer}.weight"].transpose(1, 2)
             x = x.bmm(weight) if bias is None else torch.baddbmm(bias[:, None], x, weight)
+        if self._is_one_column:
+            x = torch.cat([torch.zeros_like(x), x], dim=-1)
         return inputs, x
+
+    @property
+    def _is_one_column(self) -> bool:
+        return isinstance(self.model.module.get_submodule(self.chain[-1]), OneColumn)
 
     def _backward(
         self, out: ClientParams, params: ClientParams, inputs: list[Tensor], error: Tensor

@@ -46,7 +46,7 @@ class Loop:
             inputs = list(variables.values())
             loss = self._loss(variables, batch, client, objective, extras)
             first = torch.autograd.grad(loss, inputs, create_graph=True, materialize_grads=True)
-            slope = sum((g * vector[n][client]).sum() for n, g in zip(variables, first, strict=True))
+            slope = torch.stack([(g * vector[n][client]).sum() for n, g in zip(variables, first, strict=True)]).sum()
             second = torch.autograd.grad(slope, inputs, materialize_grads=True)
             products.append(dict(zip(variables, second, strict=True)))
         l2_of = self.model.l2_of

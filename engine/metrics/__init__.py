@@ -1,7 +1,7 @@
 """Summaries over clients: one number from the values of all clients with test data. One summary a file.
 
-Every summary is ``(values, weights) -> float``; ``weights`` are the clients' test sizes. NaN values (clients without test
-samples) are left out before; no client left gives NaN.
+Every summary is ``(values, weights) -> float``; ``weights`` are the clients' test sizes. NaN values (clients without
+test samples) are left out before; no client left gives NaN.
 """
 
 import numpy as np

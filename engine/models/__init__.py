@@ -32,6 +32,17 @@ class SplitModel(nn.Module):
         return self.head(self.body(x))
 
 
+class OneColumn(nn.Linear):
+    """A linear layer with one output z, given as the two logits (0, z)."""
+
+    def __init__(self, in_features: int) -> None:
+        super().__init__(in_features, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        z = super().forward(x)
+        return torch.cat([torch.zeros_like(z), z], dim=-1)
+
+
 @dataclass(frozen=True)
 class Model:
     """A network's architecture and its loss options; parameters are passed in, never read from the module."""

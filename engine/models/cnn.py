@@ -18,7 +18,9 @@ class CnnOptions(ModelOptions):
     hidden: int = Field(512, ge=1, le=16384, description="Units of the fully connected hidden layer.")
 
 
-@MODELS.register("cnn", title="Two convolutions (CNN)", paper="McMahan et al. 2017, section 3; the CIFAR-10 model of CGPFL")
+@MODELS.register(
+    "cnn", title="Two convolutions (CNN)", paper="McMahan et al. 2017, section 3; the CIFAR-10 model of CGPFL"
+)
 @dataclass(frozen=True)
 class Cnn:
     options: CnnOptions
@@ -27,7 +29,9 @@ class Cnn:
         channels, height, width = _image(input_shape)
         rows, columns = (((side - 4) // 2 - 4) // 2 for side in (height, width))
         if rows < 1 or columns < 1:
-            raise Unsupported(f"model cnn needs images of at least 16 x 16 pixels, not {height} x {width}; use mlr or dnn")
+            raise Unsupported(
+                f"model cnn needs images of at least 16 x 16 pixels, not {height} x {width}; use mlr or dnn"
+            )
         body = nn.Sequential(
             *([nn.Unflatten(1, (1, height))] if len(input_shape) == 2 else []),
             nn.Conv2d(channels, 32, 5), nn.ReLU(), nn.MaxPool2d(2),

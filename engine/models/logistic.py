@@ -3,28 +3,16 @@
 from dataclasses import dataclass
 from math import prod
 
-import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import nn
 
 from engine.errors import Unsupported
-from engine.models import ModelOptions, SplitModel
+from engine.models import ModelOptions, OneColumn, SplitModel
 from engine.registry import MODELS
 
 
 class LogisticOptions(ModelOptions):
     l2: float = Field(0.0, ge=0, title="ℓ₂", description="l2/2 ||w||² in the training loss, never in a reported one.")
-
-
-class OneColumn(nn.Linear):
-    """A linear layer with one output z, given as the two logits (0, z)."""
-
-    def __init__(self, in_features: int) -> None:
-        super().__init__(in_features, 1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        z = super().forward(x)
-        return torch.cat([torch.zeros_like(z), z], dim=-1)
 
 
 @MODELS.register("logistic", title="Logistic regression", paper="One-stage FedProx (document 004), section 6.1")

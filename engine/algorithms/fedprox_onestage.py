@@ -1,0 +1,183 @@
+"""One-stage FedProx: local and global models fitted jointly, one dial between alone and together.
+
+Document 004 (One-stage FedProx, statistical analysis), Algorithm 1.
+
+    min over w_g and all w_i   mean_i f_i(w_i) + lam/2 ||w_g - w_i||^2
+
+    w_i <- w_i - local_lr [grad f_i(w_i) + lam (w_i - w_g)]     from the client's own last model, inner_steps times
+    w_g <- w_g - gamma mean_i lam (w_g - w_i)                   uniform, over the cohort's uploads
+
+gamma="auto" sets w_g to the mean of the participants' w_i: gamma = 1/lam, the document's MNIST setting, and its limit
+at lam = 0. gamma="theory" = (lam+L)/(2 lam L) (Corollary 1; the experiments use twice that). lam="adaptive" is
+rho/(sqrt(n) R_h) where R_h <= n^(-1/2), else rho^2/(n R_h^2), capped at 1/local_lr; n mean training samples a client,
+R_h the largest distance of a client's model to their mean: of the drawn truth on synthetic data, else estimated before
+round 1 from clients that train alone for estimate_steps (counted in the gradients).
+
+Diagnostics: lam, R_h, and on synthetic data statistical_error_local and _global (of the converged solution).
+"""
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import Literal
+
+from pydantic import Field
+
+from engine import truth
+from engine.batches import Cohort, Plan
+from engine.errors import Unsupported
+from engine.local import local_sgd
+from engine.ops import ClientParams, SharedParams, broadcast, flatten, gather, lerp, scatter, weighted_mean
+from engine.registry import ALGORITHMS, Count, NonNegative, Options, Positive
+from engine.smoothness import note_if_unstable, smoothness
+from engine.task import Diagnostics, Predictor, Shared, Task
+
+_MAX_INNER_STEPS = 100_000
+
+
+class Hparams(Options):
+    lam: NonNegative | Literal["adaptive"] = Field(
+        "adaptive",
+        title="λ",
+        description="Pull between each client's model and the global one; larger = more global, 0 trains locally.",
+    )
+    rho: float = Field(2.0, gt=0, title="ρ", description="Scale of the adaptive lambda; larger = more global.")
+    gamma: Positive | Literal["auto", "theory"] = Field(
+        "auto", title="γ", description="Server's step; auto takes the mean of the participants."
+    )
+    local_lr: Positive | Literal["training", "theory"] = Field(
+        "training",
+        title="η",
+        description="Local learning rate; theory: 1/(L + lam).",
+        json_schema_extra={"training": "lr"},
+    )
+    inner_steps: Count | Literal["training", "theory"] = Field(
+        "training",
+        description="Local steps a round; theory: the least number that Theorem 3 asks for.",
+        json_schema_extra={"training": "local_steps"},
+    )
+    estimate_steps: int = Field(200, ge=1, description="Steps of each client alone, to estimate how much they differ.")
+
+
+@dataclass(frozen=True)
+class State:
+    global_params: SharedParams  # w_g
+    personal_params: ClientParams  # w_i
+    lam: float | None  # None before it is known
+    facts: dict[str, float]  # diagnostics that stay the same
+
+
+@ALGORITHMS.register(
+    "fedprox_onestage", title="One-stage FedProx", paper="One-stage FedProx, statistical analysis (document 004)"
+)
+@dataclass(frozen=True)
+class FedProxOneStage:
+    hparams: Hparams
+
+    def init(self, task: Task) -> State:
+        h = self.hparams
+        if "theory" in (h.gamma, h.local_lr, h.inner_steps):
+            _require_theory(task)
+        lam = None if h.lam == "adaptive" else float(h.lam)
+        if lam == 0 and h.gamma == "theory":
+            raise Unsupported("gamma: 'theory' divides by lam, which is 0; use gamma: auto")
+        if lam is not None:
+            note_if_unstable(task, self._lr(task, lam), lam)
+        return State(task.initial_model(), task.initial_clients(), lam, {})
+
+    def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
+        cost = 0
+        if not state.facts:
+            state, cost = self._settle(state, task)
+        assert state.lam is not None
+        lam = state.lam
+        w = local_sgd(
+            task, gather(state.personal_params, cohort.clients), cohort, lr=self._lr(task, lam),
+            plan=self._plan(task, cohort, lam), prox=(lam, broadcast(state.global_params, cohort.size)),
+        )  # fmt: skip
+        mean = weighted_mean(w.params, cohort.uniform)
+        step = 1.0 if self.hparams.gamma == "auto" else self._gamma(task, lam) * lam
+        personal = scatter(state.personal_params, w.params, cohort.clients)
+        new = State(lerp(state.global_params, mean, step), personal, lam, state.facts)
+        return new, Diagnostics(w.loss, w.gradient_evaluations + cost, dict(state.facts))
+
+    def _settle(self, state: State, task: Task) -> tuple[State, int]:
+        """Choose lambda and record what does not change; returns the gradient evaluations that this took."""
+        lam, cost, facts = state.lam, 0, {}
+        if lam is None:
+            facts["R_h"], cost = self._heterogeneity(task)
+            lam = self._adaptive(task, facts["R_h"])
+            note_if_unstable(task, self._lr(task, lam), lam)
+        errors = truth.statistical_error(task, lam) if truth.is_known(task) else None
+        if errors:
+            facts["statistical_error_local"], facts["statistical_error_global"] = errors
+        return State(state.global_params, state.personal_params, lam, facts | {"lam": lam}), cost
+
+    def _heterogeneity(self, task: Task) -> tuple[float, int]:
+        """R_h and its cost in gradient evaluations."""
+        if truth.is_known(task):
+            return truth.true_heterogeneity(task), 0
+        task.note("R_h is an estimate: from clients that trained alone before round 1")
+        alone = task.everyone(stream="estimate", steps=self.hparams.estimate_steps)
+        lr = task.training.lr if self.hparams.local_lr == "theory" else float(self.hparams.local_lr)
+        trained = local_sgd(task, task.initial_clients(), alone, lr=lr)
+        return truth.heterogeneity(flatten(trained.params)), trained.gradient_evaluations
+
+    def _adaptive(self, task: Task, R_h: float) -> float:
+        n, rho = task.num_pooled_samples / task.num_clients, self.hparams.rho
+        cap = float("inf") if self.hparams.local_lr == "theory" else 1 / float(self.hparams.local_lr)
+        if R_h == 0:
+            lam = cap
+        else:
+            lam = rho / (sqrt(n) * R_h) if R_h <= n**-0.5 else rho**2 / (n * R_h**2)
+        if lam < cap:
+            return lam
+        if cap == float("inf"):
+            raise Unsupported("local_lr: 'theory' needs a finite lam, but R_h is 0; give lam as a number")
+        task.note(f"the adaptive lambda is capped at 1/local_lr = {cap:g}")
+        return cap
+
+    def _lr(self, task: Task, lam: float) -> float:
+        return 1 / (smoothness(task) + lam) if self.hparams.local_lr == "theory" else float(self.hparams.local_lr)
+
+    def _gamma(self, task: Task, lam: float) -> float:
+        if self.hparams.gamma != "theory":
+            return float(self.hparams.gamma)
+        if lam == 0:
+            raise Unsupported("gamma: 'theory' divides by lam, which is 0; use gamma: auto")
+        L = smoothness(task)
+        return (lam + L) / (2 * lam * L)
+
+    def _plan(self, task: Task, cohort: Cohort, lam: float) -> Plan:
+        steps = self.hparams.inner_steps
+        return task.same_batches(cohort, self._theory_steps(task, lam) if steps == "theory" else steps)
+
+    def _theory_steps(self, task: Task, lam: float) -> int:
+        """Least n with (2 + 64 L_w^2 lam^2/mu_g^2)(1 - eta mu_l)^n <= (1 - gamma L_g)^4."""
+        mu, L = task.model.l2, smoothness(task)
+        mu_g, L_g, mu_l, L_w = lam * mu / (lam + mu), lam * L / (lam + L), mu + lam, lam / (lam + mu)
+        gamma = 1 / lam if self.hparams.gamma == "auto" and lam else self._gamma(task, lam)
+        if gamma * L_g >= 1:
+            raise Unsupported(f"inner_steps: 'theory' needs gamma L_g < 1, but it is {gamma * L_g:.3g}; lower gamma")
+        factor, shrink = 2 + 64 * L_w**2 * lam**2 / mu_g**2, 1 - self._lr(task, lam) * mu_l
+        for n in range(1, _MAX_INNER_STEPS):
+            if factor * shrink**n <= (1 - gamma * L_g) ** 4:
+                return n
+        raise Unsupported(
+            f"inner_steps: 'theory' asks for more than {_MAX_INNER_STEPS} steps; raise l2, or give a number"
+        )
+
+    def personalized(self, state: State, task: Task) -> Predictor:
+        return Predictor(state.personal_params, is_per_client=True)
+
+    def global_model(self, state: State, task: Task) -> Predictor | None:
+        return Predictor(state.global_params, is_per_client=False)
+
+    def shared(self, state: State) -> Shared:
+        return Shared(down=(state.global_params,), up=(state.global_params,))
+
+
+def _require_theory(task: Task) -> None:
+    """The theory's constants exist for strongly convex linear models only."""
+    smoothness(task)
+    if not task.model.l2:
+        raise Unsupported("'theory' settings need a strongly convex loss: set model.l2 above 0, for instance 0.001")

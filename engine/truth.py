@@ -1,0 +1,121 @@
+"""Distance to the truth on generated data, where the true models are known: document 004's errors, as squared norms.
+
+total error        ||w - w*||^2 of the models as they stand: recorded of every method in every evaluated round
+statistical error  the same of the converged solution of one-stage FedProx, found by Newton's method
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.func import grad, hessian
+
+from engine.ops import SharedParams
+from engine.smoothness import is_linear
+from engine.task import Predictor, Task
+
+_NEWTON_STEPS = 50
+_MAX_UNKNOWNS = 2000
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The joint minimiser of mean_i f_i(w_i) + lam/2 ||w_g - w_i||^2, flattened parameters in double."""
+
+    local: Float[Tensor, "N P"]  # w_i
+    shared: Float[Tensor, "P"]  # w_g, their mean
+
+
+def is_known(task: Task) -> bool:
+    """Whether errors against a truth can be told: generated data and a linear model for two classes."""
+    return task.data.truth is not None and is_linear(task) and task.data.num_classes == 2
+
+
+def total_error(task: Task, predictor: Predictor) -> np.ndarray:
+    """[N] squared distances: of each client's model to its own truth, or of a shared model to the truths' mean."""
+    truth = _truth(task)
+    if predictor.is_per_client:
+        difference = _direction(predictor.params["head.weight"]).double() - truth
+    else:
+        difference = (_direction(predictor.params["head.weight"][None]).double() - truth.mean(0)).expand_as(truth)
+    return difference.square().sum(1).cpu().numpy()
+
+
+def heterogeneity(models: Float[Tensor, "N P"]) -> float:
+    """R_h = max_i ||w_i - mean w||."""
+    return float((models - models.mean(0)).norm(dim=1).max())
+
+
+def true_heterogeneity(task: Task) -> float:
+    """R_h of the drawn truth."""
+    return heterogeneity(_truth(task))
+
+
+def statistical_error(task: Task, lam: float) -> tuple[float, float] | None:
+    """(mean local, global) squared error of the converged solution; None if too large to solve, or without a limit."""
+    if task.num_clients * task.model.num_parameters > _MAX_UNKNOWNS:
+        return None
+    solved = solve(task, lam)
+    if solved is None:
+        return None
+    truth = _truth(task)
+    width = task.model.initial(task.seed)["head.weight"].numel()
+    rows = solved.local[:, :width].unflatten(1, (-1, truth.shape[1]))
+    shared = solved.shared[:width].view(-1, truth.shape[1])
+    local = (_direction(rows) - truth).square().sum(1).mean()
+    return float(local), float((_direction(shared[None])[0] - truth.mean(0)).square().sum())
+
+
+def solve(task: Task, lam: float) -> Solution | None:
+    """Block coordinate Newton: exact w_i given w_g, then w_g, eliminated through the Schur complement."""
+    size = task.model.num_parameters
+    local = torch.zeros(task.num_clients, size, dtype=torch.float64, device=task.device)
+    shared = torch.zeros(size, dtype=torch.float64, device=task.device)
+    identity = torch.eye(size, dtype=torch.float64, device=task.device)
+    data = [task.data.train.of_client(i) for i in range(task.num_clients)]
+    for _ in range(_NEWTON_STEPS):
+        parts = [_derivatives(task, w, *d) for w, d in zip(local, data, strict=True)]
+        slopes = torch.stack([g for g, _ in parts]) + lam * (local - shared)
+        inverses = torch.linalg.pinv(torch.stack([h for _, h in parts]) + lam * identity, hermitian=True)
+        step_shared = torch.zeros_like(shared)
+        if lam:
+            # minimise over w_g: sum_i lam (w_g - w_i) = 0, with each w_i's own Newton response to w_g
+            response = lam * inverses
+            schur = (lam * (identity - response)).sum(0)
+            slope = (lam * (shared - local) + lam * torch.einsum("nij,nj->ni", inverses, slopes)).sum(0)
+            step_shared = -torch.linalg.pinv(schur, hermitian=True) @ slope
+        step = -torch.einsum("nij,nj->ni", inverses, slopes - lam * step_shared)
+        length = float(torch.cat([step.flatten(), step_shared]).abs().max())
+        damping = min(1.0, 2.0 / max(length, 1e-12))
+        local, shared = local + damping * step, shared + damping * step_shared
+        if not lam:
+            shared = local.mean(0)
+        if length < 1e-9:
+            return Solution(local, shared)
+    return None
+
+
+def _derivatives(task: Task, w: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Gradient and Hessian of one client's mean loss with its L2 term, in double."""
+    like = task.model.initial(task.seed)
+    x = x.double()
+
+    def loss(flat: Tensor) -> Tensor:
+        pieces = flat.split([p.numel() for p in like.values()])
+        params: SharedParams = {n: piece.view(p.shape) for (n, p), piece in zip(like.items(), pieces, strict=True)}
+        penalty = sum(0.5 * l2 * params[n].square().sum() for n, l2 in task.model.l2_of.items())
+        return torch.nn.functional.cross_entropy(task.model.logits(params, x), y) + penalty
+
+    return grad(loss)(w), hessian(loss)(w)
+
+
+def _truth(task: Task) -> Float[Tensor, "N F"]:
+    assert task.data.truth is not None
+    return torch.from_numpy(task.data.truth["weights"]).to(task.device)
+
+
+def _direction(weight: Float[Tensor, "N C F"]) -> Float[Tensor, "N F"]:
+    """The logistic weight vector: the one column, or the difference of the two softmax rows."""
+    return weight[:, 0] if weight.shape[1] == 1 else weight[:, 1] - weight[:, 0]
