@@ -1,0 +1,103 @@
+"""The embedded executor: warm processes of this machine."""
+
+import multiprocessing
+from contextlib import suppress
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnContext, SpawnProcess
+
+from engine.worker import process
+from engine.worker.executor import Ended, Ticket
+from engine.worker.slots import Slot, device_name, plan_slots
+
+WARM = 2  # processes started ahead of need; further slots start theirs with their first run
+
+
+class LocalExecutor:
+    """Warm processes of this machine, one for each slot, each with a pipe of its own.
+
+    They share nothing, so that one that is killed takes no other with it; in a pool with common queues it does.
+    """
+
+    def __init__(self, slots: int | None = None, threads: int | None = None) -> None:
+        plan = plan_slots(slots, threads)
+        self.slots, self.device = len(plan), device_name()
+        self._workers = [_Worker(slot) for slot in plan]
+        for worker in self._workers[:WARM]:
+            worker.start()
+
+    @property
+    def free(self) -> int:
+        return sum(worker.ticket is None for worker in self._workers)
+
+    def submit(self, ticket: Ticket) -> None:
+        idle = [worker for worker in self._workers if worker.ticket is None]
+        worker = next((w for w in idle if w.is_alive), idle[0])
+        if not worker.is_alive:
+            worker.start()
+        worker.give(ticket)
+
+    def poll(self, wait_s: float = 0.0) -> list[Ended]:
+        busy = {worker.connection: worker for worker in self._workers if worker.ticket and worker.connection}
+        ready = wait(list(busy), wait_s)
+        return [worker.take_back() for connection, worker in busy.items() if connection in ready]
+
+    def kill(self, ticket: Ticket) -> None:
+        for worker in self._workers:
+            if worker.ticket == ticket:
+                worker.kill()
+                worker.start()
+
+    def close(self) -> None:
+        for worker in self._workers:
+            worker.kill()
+
+
+class _Worker:
+    """One slot's process, seen from the dispatcher."""
+
+    context: SpawnContext = multiprocessing.get_context("spawn")  # a forked torch hangs in its thread pools
+
+    def __init__(self, slot: Slot) -> None:
+        self.slot = slot
+        self.ticket: Ticket | None = None
+        self.connection: Connection | None = None
+        self._process: SpawnProcess | None = None
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process is not None and self._process.is_alive()
+
+    def start(self) -> None:
+        self.kill()
+        self.connection, theirs = self.context.Pipe()
+        self._process = self.context.Process(target=process.main, args=(theirs, self.slot), daemon=True)
+        self._process.start()
+        theirs.close()  # so that its death closes the pipe
+
+    def give(self, ticket: Ticket) -> None:
+        assert self.connection is not None
+        self.ticket = ticket
+        with suppress(BrokenPipeError):  # it has just died, which take_back will see
+            self.connection.send(ticket)
+
+    def take_back(self) -> Ended:
+        """After the pipe has become readable: an answer, or the end of the process."""
+        assert self.connection is not None and self.ticket is not None
+        ticket, self.ticket = self.ticket, None
+        try:
+            return Ended(ticket, self.connection.recv())
+        except (EOFError, OSError):
+            return Ended(ticket, f"the worker process {self.kill()}")
+
+    def kill(self) -> str:
+        """Answers how the process ended, by itself or now."""
+        if self._process is None or self.connection is None:
+            return "had not started"
+        self._process.join(0.1)  # a process whose pipe has just closed may be about to report its exit code
+        self._process.kill()
+        self._process.join()
+        code = self._process.exitcode or 0
+        self._process.close()
+        self.connection.close()
+        self._process = self.connection = self.ticket = None
+        return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"

@@ -1,0 +1,64 @@
+"""A worker process: waits for tickets, works on them one after another, leaves when its dispatcher does."""
+
+import logging
+import multiprocessing
+import os
+import signal
+import threading
+from functools import cache
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+
+import torch
+
+from engine.registry import ALGORITHMS, DATASETS, METRICS, MODELS, PARTITIONERS
+from engine.worker.executor import Ticket
+from engine.worker.session import run_ticket
+from engine.worker.slots import Slot
+from storage import StorageError, Store
+
+log = logging.getLogger(__name__)
+
+
+def main(connection: Connection, slot: Slot) -> None:
+    """Answers each ticket with None, or with the reason why its run could not be brought to an end."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the dispatcher decides what it means
+    threading.Thread(target=_leave_with_dispatcher, daemon=True).start()
+    _warm_up(slot)
+    while True:
+        try:
+            ticket = connection.recv()
+        except (EOFError, OSError):
+            return
+        connection.send(_work(ticket, slot))
+
+
+def _work(ticket: Ticket, slot: Slot) -> str | None:
+    try:
+        run_ticket(_store(ticket.database_url, ticket.artifacts), ticket, slot.threads)
+    except StorageError as error:
+        log.warning("run %d: %s", ticket.run_id, error)
+        return str(error)
+    return None
+
+
+@cache
+def _store(url: str, artifacts: Path) -> Store:
+    return Store(url, artifacts)
+
+
+def _warm_up(slot: Slot) -> None:
+    """What the first run would wait for."""
+    torch.set_num_threads(slot.threads)
+    if slot.gpu is not None:
+        torch.cuda.set_device(slot.gpu)
+    for registry in (ALGORITHMS, DATASETS, METRICS, MODELS, PARTITIONERS):
+        registry.names()
+
+
+def _leave_with_dispatcher() -> None:
+    """A dispatcher that was killed cannot say goodbye: the system closes its end of this pipe."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)

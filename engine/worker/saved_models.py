@@ -1,0 +1,68 @@
+"""The models of a round as bytes: one safetensors file.
+
+    initial/<parameter>         the common start
+    global/<parameter>          absent where the method has no global model
+    personalized/<parameter>    [N, ...], client i's in row i; absent where every client uses the global model
+
+Without their prefix ``initial/``, ``global/`` and row i of ``personalized/`` are ordinary state dicts of the model.
+"""
+
+import json
+
+import safetensors.torch
+import torch
+
+from engine.errors import CheckpointInvalid
+from engine.ops import SharedParams
+from engine.simulate import Models
+
+MAX_BYTES = 256 * 2**20
+
+
+def num_bytes(models: Models) -> int:
+    """How large the file will be, nearly."""
+    parts = [models.initial, models.global_model or {}, *([] if _is_common(models) else models.personalized)]
+    return sum(p.nbytes for params in parts for p in params.values())
+
+
+def pack(models: Models) -> bytes:
+    tensors = _named("initial", models.initial)
+    if models.global_model is not None:
+        tensors |= _named("global", models.global_model)
+    if not _is_common(models):
+        names = models.personalized[0]
+        tensors |= _named("personalized", {n: torch.stack([p[n] for p in models.personalized]) for n in names})
+    return safetensors.torch.save(tensors, metadata={"num_clients": str(len(models.personalized))})
+
+
+def unpack(data: bytes) -> Models:
+    """Inverse of pack, on the CPU. Raises CheckpointInvalid."""
+    try:
+        tensors = safetensors.torch.load(data)
+        num_clients = int(_metadata(data)["num_clients"])
+    except (safetensors.SafetensorError, KeyError, ValueError) as error:
+        raise CheckpointInvalid(f"these are not the models of a run ({error}); run it again") from error
+    common = _under("global", tensors) or None
+    stacked = _under("personalized", tensors)
+    personalized = [{n: p[i] for n, p in stacked.items()} if stacked else common or {} for i in range(num_clients)]
+    return Models(_under("initial", tensors), common, personalized)
+
+
+def _is_common(models: Models) -> bool:
+    """Whether every client's model is the global one, which ``of_client`` then answers for each of them."""
+    return models.global_model is not None and all(
+        p[n] is models.global_model[n] for p in models.personalized for n in models.global_model
+    )
+
+
+def _named(prefix: str, params: SharedParams) -> SharedParams:
+    return {f"{prefix}/{name}": p.detach().cpu().contiguous().clone() for name, p in params.items()}
+
+
+def _under(prefix: str, tensors: SharedParams) -> SharedParams:
+    return {n.removeprefix(f"{prefix}/"): p for n, p in tensors.items() if n.startswith(f"{prefix}/")}
+
+
+def _metadata(data: bytes) -> dict[str, str]:
+    size = int.from_bytes(data[:8], "little")
+    return json.loads(data[8 : 8 + size])["__metadata__"]

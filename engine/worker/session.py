@@ -1,0 +1,142 @@
+"""One ticket, worked on: from the stored configuration to the run's last status."""
+
+import dataclasses
+import logging
+import traceback
+from typing import Any
+
+import torch
+
+from engine.config import RunConfig
+from engine.errors import CheckpointInvalid, FedscapeError
+from engine.simulate import Simulation
+from engine.worker import saved_models
+from engine.worker.executor import Ticket
+from engine.worker.recorder import CHECKPOINT, Recorder, Stop, without_nan
+from storage import ArtifactDamaged, Fenced, NewArtifact, Status, StorageError, Store
+
+LAST, BEST = "model-last", "model-best"
+Outcome = tuple[Status, str | None]
+
+log = logging.getLogger(__name__)
+
+
+def run_ticket(store: Store, ticket: Ticket, threads: int = 1) -> None:
+    """Work on a claimed run until it is finished, paused, cancelled, or somebody else's.
+
+    Raises StorageError where that cannot be written down.
+    """
+    try:
+        Session(store, ticket, threads).run()
+    except Fenced as fenced:
+        log.info("%s", fenced)
+
+
+class Session:
+    """The owner of one claim. Everything it writes goes through its recorder, or is fenced otherwise."""
+
+    def __init__(self, store: Store, ticket: Ticket, threads: int) -> None:
+        self.store, self.ticket, self.threads = store, ticket, threads
+        self.recorder = Recorder(store, ticket.run_id, ticket.epoch)
+        self.simulation: Simulation | None = None
+        self._provenance: dict[str, Any] | None = None
+
+    def run(self) -> None:
+        status, error = self._outcome()
+        if self.simulation is not None:
+            self._describe(self.simulation)  # warnings that came up on the way
+        self.recorder.finish(status, error)
+        if status != "paused":  # nobody resumes a finished run
+            self.store.artifacts.keep_last(self.ticket.run_id, CHECKPOINT, 0)
+
+    def _outcome(self) -> Outcome:
+        try:
+            return self._compute()
+        except Stop as stop:
+            return self._stopped(stop)
+        except StorageError:
+            raise
+        except FedscapeError as error:
+            return "failed", str(error)
+        except torch.OutOfMemoryError:
+            return "failed", (
+                "the GPU has no memory left for this run; set FEDSCAPE_SLOTS=1 so that it has the GPU to itself, or "
+                "choose fewer clients, smaller batches or a smaller model"
+            )
+        except Exception as error:
+            log.exception("run %d failed", self.ticket.run_id)
+            self.store.events.add(self.ticket.run_id, "error", "traceback", traceback.format_exc())
+            return "failed", f"unexpected error: {type(error).__name__}: {error}; the log has the details"
+
+    def _compute(self) -> Outcome:
+        run = self.store.queue.get(self.ticket.run_id)
+        config = RunConfig.from_dict(run.config)
+        torch.set_num_threads(config.machine.threads or self.threads)
+        tick = self.recorder.tick
+        simulation = Simulation(config, data_dir=self.ticket.data_dir, tick=tick, progress=lambda *_: tick())
+        self.simulation = simulation
+        self._describe(simulation)
+        self._resume(simulation, run.round)
+        return self._train(simulation, config.machine.checkpoint_s)
+
+    def _resume(self, simulation: Simulation, stored_round: int) -> None:
+        """Back to the newest checkpoint that can be used, and forget the rounds after it: they are computed again."""
+        for record in self.store.artifacts.list(self.ticket.run_id, CHECKPOINT):
+            try:
+                simulation.restore(self.store.artifacts.read(record))
+                break
+            except (CheckpointInvalid, ArtifactDamaged) as error:
+                message = f"the checkpoint of round {record.round} is left out: {error}"
+                self.store.events.add(self.ticket.run_id, "warning", "checkpoint", message)
+        self.recorder.round = simulation.round
+        if stored_round > simulation.round:
+            self.store.metrics.rewind(self.ticket.run_id, self.ticket.epoch, simulation.round)
+        for kind in (LAST, BEST) if stored_round >= 0 else ():
+            self.store.artifacts.keep_last(self.ticket.run_id, kind, 0)
+
+    def _train(self, simulation: Simulation, checkpoint_s: float) -> Outcome:
+        for result in simulation.rounds():
+            self.recorder.add(result, simulation.summary())
+            if result.diverged:
+                self._keep_models(simulation)
+                return "diverged", f"{result.diverged} in round {result.round}; try a smaller learning rate"
+            if self.recorder.checkpoint_is_due(checkpoint_s):
+                self.recorder.checkpoint(simulation.checkpoint())
+        self._keep_models(simulation)
+        return "done", None
+
+    def _stopped(self, stop: Stop) -> Outcome:
+        if stop.control == "cancel":
+            return "cancelled", None
+        simulation = self.simulation
+        # Stopped while evaluating: the state is a round ahead of what is stored, so the last checkpoint has to serve.
+        if simulation is not None and 0 <= simulation.round == self.recorder.round:
+            self.recorder.checkpoint(simulation.checkpoint())
+        return "paused", None
+
+    def _keep_models(self, simulation: Simulation) -> None:
+        """The models of the last and of the best round, in one transaction each, the first with the last rounds."""
+        best = simulation.best["personalized"].round
+        rounds = {LAST: simulation.round} | ({BEST: best} if best >= 0 else {})
+        files = [file for kind, round in rounds.items() if (file := self._model_file(simulation, kind, round))]
+        self.recorder.append(files[0] if files else None)
+        for file in files[1:]:
+            self.store.artifacts.register(self.ticket.run_id, self.ticket.epoch, file)
+
+    def _model_file(self, simulation: Simulation, kind: str, round: int) -> NewArtifact | None:
+        models = simulation.models(kind.removeprefix("model-"))
+        size = saved_models.num_bytes(models)
+        if size <= saved_models.MAX_BYTES:
+            return self.store.artifacts.write_file(self.ticket.run_id, kind, round, saved_models.pack(models))
+        limit = saved_models.MAX_BYTES // 2**20
+        message = f"the models of round {round} are not kept: {size // 2**20} MiB, more than {limit} MiB"
+        self.store.events.add(self.ticket.run_id, "warning", "models", message)
+        return None
+
+    def _describe(self, simulation: Simulation) -> None:
+        """Where the numbers come from: written at the start, and again when it has changed."""
+        provenance = dataclasses.asdict(simulation.provenance)
+        if provenance != self._provenance:
+            partition = dataclasses.asdict(simulation.task.data.summary) if self._provenance is None else None
+            self._provenance = provenance
+            self.store.queue.describe(self.ticket.run_id, self.ticket.epoch, without_nan(provenance), partition)
