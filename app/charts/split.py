@@ -1,0 +1,129 @@
+"""The split: how many samples of each class every client holds, and how large the clients are."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from app.palette import base_layout, cluster_colors, ground, translucent
+
+BUBBLES = 60  # clients; more are drawn as a heat map
+DIAMETER = 17
+
+
+def data(partition: Mapping[str, Any]) -> pd.DataFrame:
+    """``partition`` of a run -> a row for each client: sizes, true context (a letter or None), a column for each class.
+
+    Class columns are named ``class <name>``.
+    """
+    counts = np.asarray(partition["class_counts"], dtype=np.int64)
+    contexts = partition.get("contexts")
+    named = partition.get("class_names") or [str(c) for c in range(counts.shape[1])]
+    table = pd.DataFrame({
+        "client": np.arange(len(counts)),
+        "train": partition["train_sizes"], "val": partition["val_sizes"], "test": partition["test_sizes"],
+        "context": [None] * len(counts) if contexts is None else [letter(g) for g in contexts],
+    })  # fmt: skip
+    classes = pd.DataFrame(counts, columns=[f"class {name}" for name in named])
+    return pd.concat([table, classes], axis=1)
+
+
+def figure(df: pd.DataFrame, *, height: int = 460) -> go.Figure:
+    """Sizes above (training solid, the rest paler), client x class below."""
+    fig = make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.27, 0.73], vertical_spacing=0.06)
+    _sizes(fig, df)
+    classes = [c for c in df.columns if c.startswith("class ")]
+    counts = df[classes].to_numpy(np.float32).T  # [C, N]
+    if len(df) <= BUBBLES:
+        _bubbles(fig, df, counts)
+    else:
+        _heat_map(fig, counts)
+    base_layout(fig, height=height)
+    names = [c.removeprefix("class ") for c in classes]
+    shown = np.arange(0, len(names), -(-len(names) // 25))
+    fig.update_yaxes(title_text="class", tickvals=shown, ticktext=[names[i] for i in shown], autorange="reversed",
+                     showgrid=len(df) <= BUBBLES, row=2, col=1)  # fmt: skip
+    fig.update_yaxes(title_text="samples", nticks=4, rangemode="tozero", row=1, col=1)
+    fig.update_xaxes(title_text=_axis_title(df), range=[-0.8, len(df) - 0.2], row=2, col=1)
+    fig.update_xaxes(showline=False, ticks="", row=1, col=1)
+    fig.update_layout(barmode="stack", bargap=0.25, showlegend=True, margin_t=30,
+                      legend={"orientation": "h", "x": 1, "xanchor": "right", "y": 1.02, "yanchor": "bottom"})  # fmt: skip
+    return fig
+
+
+def sentence(df: pd.DataFrame) -> str:
+    """The finding, for those who cannot see the figure."""
+    classes = [c for c in df.columns if c.startswith("class ")]
+    held = (df[classes] > 0).sum(axis=1)
+    sizes = df[["train", "val", "test"]].sum(axis=1)
+    known = df["context"].dropna().nunique()
+    contexts = f", in {known} true contexts" if known else ""
+    return (f"{len(df)} clients with {_span(sizes)} samples and {_span(held)} of {len(classes)} classes each{contexts}.")
+
+
+def letter(context: int) -> str:
+    """0 -> A, 25 -> Z, 26 -> AA, as contexts are lettered on every page."""
+    letters = ""
+    number = int(context) + 1
+    while number:
+        number, rest = divmod(number - 1, 26)
+        letters = chr(ord("A") + rest) + letters
+    return letters
+
+
+def _sizes(fig: go.Figure, df: pd.DataFrame) -> None:
+    accent = ground().accent
+    for part, opacity, pattern in (("train", 1.0, ""), ("val", 0.6, "/"), ("test", 0.3, "")):
+        if df[part].any():
+            bar = go.Bar(
+                x=df["client"], y=df[part], name={"train": "training", "val": "validation", "test": "test"}[part],
+                marker={"color": translucent(accent, opacity), "line_width": 0, "pattern_shape": pattern},
+                hovertemplate="client %{x}: %{y:,} samples<extra>%{fullData.name}</extra>",
+            )  # fmt: skip
+            fig.add_trace(bar, row=1, col=1)
+
+
+def _bubbles(fig: go.Figure, df: pd.DataFrame, counts: np.ndarray) -> None:
+    """The area of a bubble is the number of samples; colours and letters are true contexts, where they are known."""
+    y, x = np.nonzero(counts)
+    values = counts[y, x]
+    largest = values.max() if len(values) else 1.0
+    context = df["context"].to_numpy()[x]
+    color = _context_colors(df)
+    fig.add_trace(go.Scatter(
+        x=x, y=y, mode="markers", showlegend=False,
+        marker={"size": values, "sizemode": "area", "sizeref": 2 * largest / DIAMETER**2, "sizemin": 1.5,
+                "color": [color[c] for c in context], "line_width": 0, "opacity": 0.9},
+        customdata=np.stack([values, np.where(pd.isna(context), "", " · context " + context.astype(str))], axis=1),
+        hovertemplate="client %{x}, class %{y}: %{customdata[0]:,} samples%{customdata[1]}<extra></extra>",
+    ), row=2, col=1)  # fmt: skip
+
+
+def _heat_map(fig: go.Figure, counts: np.ndarray) -> None:
+    shade = ground()
+    fig.add_trace(go.Heatmap(
+        z=counts, colorscale=[[0, "rgba(0,0,0,0)"], [1e-6, translucent(shade.accent, 0.15)], [1, shade.accent]],
+        zmin=0, colorbar={"title": {"text": "samples", "font_size": 12}, "thickness": 8, "len": 0.6, "y": 0.3, "outlinewidth": 0},
+        hovertemplate="client %{x}, class %{y}: %{z:,} samples<extra></extra>",
+    ), row=2, col=1)  # fmt: skip
+
+
+def _context_colors(df: pd.DataFrame) -> dict[str | None, str]:
+    known = sorted(df["context"].dropna().unique(), key=lambda name: (len(name), name))
+    return {None: ground().accent, **dict(zip(known, cluster_colors(len(known)), strict=True))}
+
+
+def _axis_title(df: pd.DataFrame) -> str:
+    known = df["context"].dropna()
+    if known.empty:
+        return "client"
+    groups = [f"{name}: {len(rows)}" for name, rows in df.groupby("context")] if known.nunique() <= 6 else []
+    return "client (colour: true context" + (f", clients in {', '.join(groups)})" if groups else ")")
+
+
+def _span(values: pd.Series) -> str:
+    low, high = int(values.min()), int(values.max())
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"

@@ -1,0 +1,224 @@
+"""Forms: the fields of any ``Options`` class as widgets, with everything they say taken from the schema.
+
+A form hands back plain values and judges nothing: the engine validates the whole configuration, and ``Form.show`` puts
+each of its messages under the field that it is about.
+"""
+
+import math
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import streamlit as st
+import yaml
+from streamlit.delta_generator import DeltaGenerator
+
+from engine.config import parse_value
+from engine.registry import Entry, Options, Parameter
+
+WORDS = {"training": "as in training", "auto": "auto", "equal": "equal", "full": "all", "N/2": "N/2", None: "not set"}
+LARGEST = 2**53  # what a browser counts exactly
+MANY_CHOICES = 4
+
+
+class Form:
+    """The fields that one run of a page draws. Their state lives under ``prefix`` in the session."""
+
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix
+        self._spots: dict[str, DeltaGenerator] = {}
+
+    def forget(self) -> None:
+        """Let the next drawing take its values from what it is given, not from what was typed."""
+        for key in [k for k in st.session_state if str(k).startswith(f"{self.prefix}.")]:
+            del st.session_state[key]
+
+    def options(
+        self, options: type[Options], values: Mapping[str, Any], path: str, *, key: str = "",
+        only: Collection[str] | None = None, scales: Mapping[str, Sequence[Any]] | None = None,
+        stand_ins: Mapping[str, Any] | None = None, columns: int = 2,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Draw an options class. ``path`` is where it stands in the configuration, ``key`` tells forms of it apart.
+
+        ``scales`` draws a field as a slider over these values; ``stand_ins`` are the numbers that a word like
+        "training" gives way to when it is switched off.
+        """
+        chosen = [p for p in parameters_of(options) if only is None or p.name in only]
+        cells = st.columns(columns, gap="medium")
+        result = {}
+        for place, parameter in enumerate(chosen):
+            with cells[place % columns]:
+                value = values.get(parameter.name, parameter.default)
+                result[parameter.name] = self.field(
+                    parameter, value, f"{path}.{parameter.name}".lstrip("."), key=f"{key or path}.{parameter.name}",
+                    scale=(scales or {}).get(parameter.name), stand_in=(stand_ins or {}).get(parameter.name),
+                )  # fmt: skip
+        return {name: value for name, value in result.items() if value is not None}
+
+    def field(
+        self, parameter: Parameter, value: Any, path: str, *, key: str = "", scale: Sequence[Any] | None = None,
+        stand_in: Any = None,
+    ) -> Any:  # fmt: skip
+        """One widget and the spot for its message; answers what the reader chose."""
+        key = f"{self.prefix}.{key or path}"
+        kinds = set(parameter.type.split("|"))
+        if not _can_show(kinds, value, parameter):
+            chosen = self._text(parameter, value, key)
+        elif scale is not None:
+            chosen = self._scale(parameter, value, scale, key)
+        elif kinds <= {"int", "float"}:
+            chosen = self._number(parameter, value, key)
+        elif kinds == {"bool"}:
+            chosen = st.checkbox(**_said(parameter), key=_seeded(key, bool(value)))
+        elif kinds == {"choice"}:
+            chosen = self._choice(parameter, value, key)
+        elif kinds <= {"int", "float", "choice", "null"}:
+            chosen = self._number_or_word(parameter, value, key, stand_in)
+        else:
+            chosen = self._text(parameter, value, key)
+        self.spot(path)
+        return chosen
+
+    def spot(self, path: str) -> None:
+        """Messages about ``path``, and about what is inside it, will stand here."""
+        self._spots[path] = st.empty()
+
+    def text(self, label: str, value: str, path: str, *, key: str = "", **arguments: Any) -> str:
+        """A line of text with a spot for messages."""
+        typed = st.text_input(label, key=_seeded(f"{self.prefix}.{key or path}", value), **arguments)
+        self.spot(path)
+        return typed or ""
+
+    def show(self, problems: Sequence[str]) -> list[str]:
+        """Each problem ``path: message`` under its field; answers those that have no field on the page."""
+        homeless, told = [], {}
+        for problem in problems:
+            path, _, message = problem.partition(": ")
+            home = next((p for p in _outwards(path) if p in self._spots), None)
+            if home is None:
+                homeless.append(problem)
+            else:
+                told.setdefault(home, []).append(message)
+        for path, messages in told.items():
+            self._spots[path].error("  \n".join(plain(m) for m in messages))
+        return homeless
+
+    def _number(self, parameter: Parameter, value: Any, key: str) -> float | int | None:
+        """No bounds here: the engine's message says more than a widget that silently clips."""
+        number: type[float] | type[int] = int if parameter.type.partition("|")[0] == "int" else float
+        return st.number_input(
+            **_said(parameter), key=_seeded(key, number(value)), step=1 if number is int else _step(float(value)),
+            format=None if number is int else "%g",
+        )  # fmt: skip
+
+    def _scale(self, parameter: Parameter, value: Any, scale: Sequence[Any], key: str) -> Any:
+        stops = sorted({*scale, value})
+        if st.session_state.get(key, value) not in stops:
+            del st.session_state[key]
+        if len(stops) == 1:
+            return self._number(parameter, value, f"{key}.number")
+        return st.select_slider(**_said(parameter), options=stops, key=_seeded(key, value), format_func=_plain)
+
+    def _choice(self, parameter: Parameter, value: Any, key: str) -> Any:
+        choices = list(parameter.choices or ())
+        if len(choices) >= MANY_CHOICES:
+            return st.selectbox(**_said(parameter), options=choices, key=_seeded(key, value))
+        return st.segmented_control(**_said(parameter), options=choices, required=True, key=_seeded(key, value))
+
+    def _number_or_word(self, parameter: Parameter, value: Any, key: str, stand_in: Any) -> Any:
+        """A switch for the word (auto, training, full, not set), and the number that is used without it."""
+        word = parameter.choices[0] if parameter.choices else None
+        left, right = st.columns([3, 2], vertical_alignment="bottom", gap="small")
+        with right:
+            is_word = st.checkbox(WORDS.get(word, str(word)), key=_seeded(f"{key}.word", value == word))
+        is_number = _is_number(value)
+        number = value if is_number else stand_in if stand_in is not None else max(parameter.minimum or 1, 1)
+        with left:
+            if is_word:
+                st.text_input(**_said(parameter), value=WORDS.get(word, str(word)), disabled=True, key=f"{key}.shown")
+                return word
+            return self._number(parameter, number, key)
+
+    def _text(self, parameter: Parameter, value: Any, key: str) -> Any:
+        """Anything else is typed as in YAML; a text stays as it is."""
+        shown = "" if value is None else value if isinstance(value, str) else _listed(value)
+        typed = st.text_input(**_said(parameter), key=_seeded(f"{key}.text", shown))
+        return typed or None if "str" in parameter.type.split("|") else read_value(typed or "")
+
+
+def parameters_of(options: type[Options]) -> tuple[Parameter, ...]:
+    return Entry(options.__name__, "", "", options, options).parameters
+
+
+def read_value(text: str) -> Any:
+    """A number, a word, or several values with commas between them: a list."""
+    try:
+        return parse_value(f"[{text}]" if "," in text and not text.strip().startswith("[") else text)
+    except yaml.YAMLError:
+        return text
+
+
+def read_list(text: str) -> Any:
+    """``"1, 5, 15"`` -> [1, 5, 15]; what cannot be read stays a text, for the engine to refuse."""
+    try:
+        return parse_value(text if text.strip().startswith("[") else f"[{text}]")
+    except yaml.YAMLError:
+        return text
+
+
+def label_of(parameter: Parameter) -> str:
+    """``λ · lam (larger = more global)``: symbol, name and the direction that the description gives."""
+    words = parameter.name.replace("_", " ")
+    is_symbol = len(parameter.symbol) <= 2 and parameter.symbol != parameter.name
+    label = f"{parameter.symbol} · {words}" if is_symbol else words if parameter.symbol == parameter.name else parameter.symbol
+    direction = re.search(r"(larger = [^;,.]+)", parameter.description)
+    return f"{label} ({direction[1]})" if direction else label
+
+
+def plain(text: str) -> str:
+    """Text that Markdown shows as it is."""
+    return re.sub(r"([\\`*_{}\[\]<>$~:#])", r"\\\1", text)
+
+
+def _said(parameter: Parameter) -> dict[str, str | None]:
+    return {"label": label_of(parameter), "help": plain(parameter.description) or None}
+
+
+def _seeded(key: str, value: Any) -> str:
+    """The key of a widget that starts at ``value``, unless the reader has already chosen."""
+    if key not in st.session_state:
+        st.session_state[key] = value
+    return key
+
+
+def _can_show(kinds: set[str], value: Any, parameter: Parameter) -> bool:
+    """Whether the field's own widget can hold the value; a link may bring anything."""
+    if isinstance(value, bool):
+        return "bool" in kinds
+    if _is_number(value):
+        return "float" in kinds or ("int" in kinds and float(value).is_integer())
+    if value is None:
+        return "null" in kinds or not kinds & {"choice", "bool"}
+    return value in (parameter.choices or ()) or bool(kinds & {"str", "list"})
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and abs(value) < LARGEST
+
+
+def _step(value: float) -> float:
+    """One step changes the first digit: 0.005 by 0.001, 12 by 1."""
+    return 10.0 ** min(0, math.floor(math.log10(abs(value)))) if value else 0.1
+
+
+def _outwards(path: str) -> list[str]:
+    parts = path.split(".")
+    return [".".join(parts[:n]) for n in range(len(parts), 0, -1)]
+
+
+def _listed(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _plain(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,56 @@
+"""From a configuration to queued runs, and to the page that shows them."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import streamlit as st
+from streamlit.errors import StreamlitAPIException
+
+from app import links, queries
+from engine.check import check_runs
+from engine.config import ExperimentConfig, RunConfig, parse_experiment
+from engine.presets import Preset
+from storage import ExperimentRecord, NewRun, RunRecord
+
+
+def queue_experiment(
+    experiment: ExperimentConfig, progress: Callable[[str, float], None] | None = None
+) -> ExperimentRecord:
+    """Check every run, download what is absent, then queue them all. Raises InvalidConfig; then nothing is queued."""
+    check_runs(experiment.runs(), progress=progress)
+    new = [new_run(run) for run in experiment.runs()]
+    return queries.store().experiments.create(experiment.name, experiment.raw, new)
+
+
+def queue_preset(preset: Preset, scale: str | None = None) -> list[ExperimentRecord]:
+    """All experiments of a preset. Raises InvalidConfig."""
+    return [queue_experiment(parse_experiment(config)) for config in preset.configs(scale)]
+
+
+def new_run(config: RunConfig) -> NewRun:
+    """A run as storage takes it in."""
+    return NewRun(
+        algorithm=config.algorithm.name, label=config.label, seed=config.seed, hparams=config.hparams,
+        config=config.to_dict(), rounds=config.training.rounds, digest=config.digest,
+    )  # fmt: skip
+
+
+def same_runs(runs: Iterable[RunConfig]) -> dict[str, RunRecord]:
+    """By digest, the newest run of the same numbers that is done or under way."""
+    if queries.problem():
+        return {}
+    found = queries.store().queue.find_by_digest([run.digest for run in runs])
+    alive = [run for run in found if run.status in ("done", "diverged") or run.is_active]
+    return {run.digest: run for run in reversed(alive)}
+
+
+def watch(experiments: Sequence[ExperimentRecord]) -> None:
+    """Turn to Live with what was just queued, or offer the link where this page runs alone."""
+    open_page("live", "See them train", experiment=experiments[0].id)
+
+
+def open_page(page: str, label: str, **params: object) -> None:
+    """Turn to another page of the app. Where the page runs alone there is only a link to it."""
+    try:
+        st.switch_page(f"views/{page}.py", query_params={k: str(v) for k, v in params.items()})
+    except StreamlitAPIException:
+        st.markdown(f"[{label}]({links.link(page, **params)})")

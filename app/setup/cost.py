@@ -1,0 +1,164 @@
+"""What runs will cost: a moment of each method is measured on the data itself, the rest is arithmetic.
+
+    seconds a round = seconds a gradient evaluation, measured x gradient evaluations of a round + evaluation of the models
+
+Nothing is trained that anybody sees: a few clients take two local steps, at most ``BUDGET_S`` seconds long.
+"""
+
+import json
+import math
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import streamlit as st
+
+from app.setup.pools import sample_bytes, split_of
+from engine.config import Choice, RunConfig, Training
+from engine.federation import Federation
+from engine.models import build_model
+from engine.registry import ALGORITHMS
+from engine.simulate import Simulation
+
+BUDGET_S = 1.5  # for the moment that is measured
+SHORT_S = 0.15  # a whole round that is expected to take less is measured as it is
+FEW_CLIENTS, FEW_STEPS = 8, 2
+START_S = 0.3  # reading the data and setting up, in a warm worker
+PROCESS_BYTES = 350e6  # an engine before it has any data
+LARGEST_STATE = 3e8  # bytes of all clients' models that the web process is ready to build
+EVALUATED_ARRAYS, SCALARS, SCALAR_BYTES = 6, 25, 60
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What was measured of one method."""
+
+    gradient_s: float  # seconds a gradient evaluation
+    gradients: float  # gradient evaluations of a round
+    parameters: int
+    state_bytes: float
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one run, or of several together. ``seconds`` is None where it could not be measured."""
+
+    seconds: float | None
+    memory_bytes: float
+    disk_bytes: float
+
+
+class _Enough(Exception):
+    """The moment is over."""
+
+
+def cost_of(run: RunConfig) -> Cost:
+    """Estimate one run. Raises what would keep the run from starting: Unsupported, DataUnavailable, ..."""
+    split = split_of(run)
+    clients = len(split["train_sizes"])
+    moment = measure(run)
+    samples = sum(map(sum, (split["train_sizes"], split["val_sizes"], split["test_sizes"])))
+    model_bytes = moment.parameters * _itemsize(run.training)
+    state = moment.state_bytes or 2 * clients * model_bytes
+    evaluated = run.training.rounds // run.evaluation.every + 1
+    rows = evaluated * EVALUATED_ARRAYS * clients * 4 + run.training.rounds * SCALARS * SCALAR_BYTES
+    return Cost(
+        seconds=None if math.isnan(moment.gradient_s) else START_S + _seconds(moment, run, split, evaluated),
+        memory_bytes=PROCESS_BYTES + samples * sample_bytes(run) + 3 * state,
+        disk_bytes=rows + 2 * state + 2 * (clients + 1) * model_bytes,
+    )
+
+
+def together(costs: Iterable[Cost], slots: int) -> Cost:
+    """All runs one after the other on each slot; the ``slots`` largest share the memory."""
+    costs = list(costs)
+    times = [cost.seconds for cost in costs]
+    longest = sorted((cost.memory_bytes for cost in costs), reverse=True)[:slots]
+    known = [t for t in times if t is not None]
+    total = None if len(known) < len(times) else max(sum(known) / slots, max(known, default=0.0))
+    return Cost(total, sum(longest), sum(cost.disk_bytes for cost in costs))
+
+
+def measure(run: RunConfig) -> Moment:
+    """A moment of the method, once for each configuration, whatever its seed, length or name."""
+    what = run.to_dict()
+    what["training"] = {k: v for k, v in what["training"].items() if k != "rounds"}
+    for name in ("seed", "name", "label", "evaluation"):
+        del what[name]
+    return _measure(json.dumps(what, sort_keys=True), run)
+
+
+@st.cache_data(max_entries=500, show_spinner=False)
+def _measure(what: str, _run: RunConfig) -> Moment:
+    data, split = _federation_of(_run), split_of(_run)
+    clients = len(split["train_sizes"])
+    parameters = build_model(_run.model, data.input_shape, data.num_classes).num_parameters
+    if parameters * clients * _itemsize(_run.training) > LARGEST_STATE:
+        return Moment(math.nan, math.nan, parameters, 0.0)
+    steps = local_steps(_run.training, split["train_sizes"])
+    cohort = max(1, round(_run.training.participation * clients))
+    few_clients, few_steps = min(FEW_CLIENTS, cohort), max(1, min(FEW_STEPS, round(steps)))
+    try:
+        seconds, gradients, state = _one_round(_shortened(_run, few_clients / clients, few_steps), data)
+        whole = gradients * cohort / few_clients * steps / few_steps
+        if seconds / gradients * whole < SHORT_S:
+            seconds, gradients, state = _one_round(_run, data)
+            whole = gradients
+    except _Enough:
+        return Moment(math.nan, math.nan, parameters, 0.0)
+    return Moment(seconds / gradients, whole, parameters, state)
+
+
+def _one_round(run: RunConfig, data: Federation) -> tuple[float, float, float]:
+    """(seconds, gradient evaluations, bytes of the state) of one round, after one that warms up."""
+    until = time.perf_counter() + BUDGET_S
+
+    def tick() -> None:
+        if time.perf_counter() > until:
+            raise _Enough
+
+    simulation = Simulation(run, data=data, tick=tick)
+    task, cohort = simulation.task, simulation.task.cohort(1)
+    simulation.algorithm.round(simulation.state, cohort, task)
+    started = time.perf_counter()
+    _, diagnostics = simulation.algorithm.round(simulation.state, cohort, task)
+    diagnostics.train_loss.tolist()  # waits for a GPU
+    seconds = time.perf_counter() - started
+    return seconds, max(diagnostics.gradient_evaluations, 1), float(len(simulation.checkpoint()))
+
+
+def _shortened(run: RunConfig, participation: float, steps: int) -> RunConfig:
+    less = {"participation": participation, "local_steps": steps, "local_epochs": None}
+    return replace(run, training=run.training.model_copy(update=less))
+
+
+def _federation_of(run: RunConfig) -> Federation:
+    what = [run.dataset.to_dict(), run.partition.to_dict(), run.seed, run.training.dtype, run.machine.device]
+    return _federation(json.dumps(what, sort_keys=True), run)
+
+
+@st.cache_resource(max_entries=1, ttl=600, show_spinner=False)
+def _federation(what: str, _run: RunConfig) -> Federation:
+    """The data as tensors, set up with the plainest method there is."""
+    fedavg = Choice("fedavg", ALGORITHMS.get("fedavg").options())
+    return Simulation(replace(_run, algorithm=fedavg)).task.data
+
+
+def _seconds(moment: Moment, run: RunConfig, split: Mapping[str, Any], evaluated: int) -> float:
+    """Training and evaluation; evaluating a sample costs a third of its gradient, for two models."""
+    forward = moment.gradient_s / 3 * 2 * (sum(split["test_sizes"]) + sum(split["val_sizes"]))
+    return run.training.rounds * moment.gradient_s * moment.gradients + evaluated * forward
+
+
+def _itemsize(training: Training) -> int:
+    return 8 if training.dtype == "float64" else 4
+
+
+def local_steps(training: Training, train_sizes: Iterable[int]) -> float:
+    """Steps of a client in a round; under ``local_epochs`` the mean over the clients."""
+    if training.local_epochs is None:
+        return float(training.local_steps or 1)
+    sizes = list(train_sizes)
+    batches = [1 if training.batch_size == "full" else math.ceil(size / training.batch_size) for size in sizes]
+    return training.local_epochs * sum(batches) / max(len(batches), 1)

@@ -1,0 +1,119 @@
+"""The draft: the configuration that the reader is writing, in the session and in the address."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import streamlit as st
+
+from app.forms import Form
+from app.links import pack_config, unpack_config
+from engine.config import Machine, parse_experiment
+from engine.errors import InvalidConfig
+from engine.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Registry
+
+DRAFT, LINK, IDS, COUNTER = "setup.draft", "setup.link", "setup.ids", "setup.counter"
+DEFAULT: dict[str, Any] = {
+    "dataset": {"name": "digits"},
+    "partition": {"name": "classes_per_client", "num_clients": 20, "classes_per_client": 3, "test_fraction": 0.25},
+    "model": {"name": "mlr"},
+    "training": {"rounds": 50, "participation": 1.0, "local_steps": 10, "batch_size": 20, "lr": 0.05},
+    "algorithms": [{"name": "fedavg"}, {"name": "local_train"}, {"name": "ditto"}],
+    "seeds": [0, 1],
+    "evaluation": {"every": 1},
+}
+SECTIONS: dict[str, tuple[Registry, str]] = {
+    "dataset": (DATASETS, "digits"), "partition": (PARTITIONERS, "classes_per_client"), "model": (MODELS, "mlr"),
+}  # fmt: skip
+
+
+def current(form: Form) -> dict[str, Any]:
+    """The draft, taken from the link where the address brings a new one."""
+    packed = st.query_params.get("config")
+    if packed and packed != st.session_state.get(LINK):
+        try:
+            load(form, unpack_config(packed))
+        except InvalidConfig as error:
+            st.warning(str(error))
+        st.session_state[LINK] = packed
+    if DRAFT not in st.session_state:
+        load(form, DEFAULT)
+    return st.session_state[DRAFT]
+
+
+def load(form: Form, config: Mapping[str, Any]) -> None:
+    """Fill the whole form with a configuration; what no field can show is dropped and said."""
+    form.forget()
+    draft, dropped = drawable(config)
+    st.session_state[DRAFT] = draft
+    st.session_state[IDS] = [_next_id() for _ in draft["algorithms"]]
+    for line in dropped:
+        st.warning(line)
+
+
+def keep(raw: dict[str, Any]) -> None:
+    """Remember the draft, and put it into the address unless it is what everybody starts with."""
+    is_fresh = LINK not in st.session_state
+    st.session_state[DRAFT] = raw
+    packed = pack_config(raw)
+    if is_fresh or st.session_state[LINK] == packed:
+        st.session_state[LINK] = packed
+        return
+    st.session_state[LINK] = packed
+    st.query_params["config"] = packed
+
+
+def add_algorithm(name: str) -> None:
+    st.session_state[DRAFT]["algorithms"].append({"name": name})
+    st.session_state[IDS].append(_next_id())
+
+
+def remove_algorithm(place: int) -> None:
+    del st.session_state[DRAFT]["algorithms"][place]
+    del st.session_state[IDS][place]
+
+
+def ids() -> list[str]:
+    """A lasting name for each algorithm of the draft, so that its widgets stay its own."""
+    return st.session_state[IDS]
+
+
+def drawable(config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """A configuration in the shape that the sections draw, and what had to be left out of it."""
+    dropped = [f"{key} is unknown and was left out" for key in config if key not in {*DEFAULT, "name", *Machine.model_fields}]
+    draft: dict[str, Any] = {k: config[k] for k in ("name", *Machine.model_fields) if k in config}
+    for section, (registry, fallback) in SECTIONS.items():
+        draft[section] = _named(config.get(section, fallback))
+        if draft[section]["name"] not in registry:
+            dropped.append(f"no {registry.kind} named {draft[section]['name']!r}; {fallback} stands in for it")
+            draft[section] = {"name": fallback}
+    entries = config.get("algorithms", [])
+    draft["algorithms"] = [_named(entry) for entry in entries] if isinstance(entries, list) else []
+    unknown = [entry["name"] for entry in draft["algorithms"] if entry["name"] not in ALGORITHMS]
+    dropped += [f"no algorithm named {name!r}; it was left out" for name in unknown]
+    draft["algorithms"] = [entry for entry in draft["algorithms"] if entry["name"] in ALGORITHMS]
+    draft["training"] = _mapping(config.get("training", {}))
+    draft["evaluation"] = _mapping(config.get("evaluation", {}))
+    draft["seeds"] = config.get("seeds", [0])
+    return draft, dropped
+
+
+def problems_of(raw: Mapping[str, Any]) -> list[str]:
+    """Every mistake of a configuration, as the engine words it."""
+    try:
+        parse_experiment(raw)
+    except InvalidConfig as error:
+        return list(error.problems)
+    return []
+
+
+def _named(raw: Any) -> dict[str, Any]:
+    return {"name": "", **raw} if isinstance(raw, Mapping) else {"name": str(raw)}
+
+
+def _mapping(raw: Any) -> dict[str, Any]:
+    return dict(raw) if isinstance(raw, Mapping) else {}
+
+
+def _next_id() -> str:
+    st.session_state[COUNTER] = st.session_state.get(COUNTER, 0) + 1
+    return f"m{st.session_state[COUNTER]}"

@@ -1,0 +1,49 @@
+"""Experiments to start from: the papers' figures and tables, at a quick and at the published scale."""
+
+import streamlit as st
+
+from app import launch, wording
+from app.forms import Form, plain
+from app.setup import draft as drafts
+from engine.config import parse_experiment
+from engine.errors import InvalidConfig
+from engine.presets import Preset, presets
+
+SCALES = {"quick": "quick, minutes", "paper": "as published"}
+
+
+def presets_panel(form: Form) -> None:
+    """Choose a preset; fill the form with one of its experiments, or queue them all."""
+    try:
+        known = {preset.name: preset for preset in presets()}
+    except InvalidConfig as error:
+        st.error(plain(str(error)))
+        return
+    if not known:
+        return
+    with st.popover("Start from a preset", key="presets"):
+        name = st.selectbox("Preset", list(known), key="preset", format_func=lambda n: known[n].title)
+        preset = known[name]
+        st.caption(plain(preset.source))
+        scale = st.segmented_control("Scale", list(preset.scales), key=f"preset_scale.{name}", required=True,
+                                     default=next(iter(preset.scales)), format_func=SCALES.get)  # fmt: skip
+        for config in preset.configs(scale):
+            st.button(f"Fill in “{plain(config['name'])}”", key=f"fill.{name}.{scale}.{config['name']}",
+                      on_click=drafts.load, args=(form, config), width="stretch")  # fmt: skip
+        _queue_all(preset, scale)
+
+
+def num_runs(preset: Preset, scale: str | None) -> int:
+    return sum(len(parse_experiment(config).runs()) for config in preset.configs(scale))
+
+
+def _queue_all(preset: Preset, scale: str) -> None:
+    try:
+        number = num_runs(preset, scale)
+        if st.button(f"Queue all {wording.plural(number, 'run')} as they are", key=f"queue.{preset.name}.{scale}",
+                     type="primary", width="stretch"):  # fmt: skip
+            with st.spinner("Checking the data"):
+                records = launch.queue_preset(preset, scale)
+            launch.watch(records)
+    except InvalidConfig as error:
+        st.error("  \n".join(plain(problem) for problem in error.problems))

@@ -1,0 +1,169 @@
+"""At the right of Set up: the split as it will be, what the runs cost, and the button that queues them."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import streamlit as st
+import yaml
+
+from app import launch, links, queries, wording
+from app.charts import split as split_chart
+from app.components.page import chart
+from app.forms import plain
+from app.setup import cost as costs
+from app.setup import pools
+from engine.config import ExperimentConfig, RunConfig, parse_experiment
+from engine.errors import DataUnavailable, FedscapeError, ImpossiblePartition, InvalidConfig
+from engine.partitioners.measures import label_entropy, mean_js_distance
+from engine.registry import DATASETS
+from engine.simulate import default_data_dir
+
+
+def first_run(raw: Mapping[str, Any]) -> RunConfig | None:
+    """The data and the split of the draft as one run, even while a method or its training has a mistake."""
+    seeds = raw.get("seeds")
+    seed = seeds[0] if isinstance(seeds, list) and seeds and isinstance(seeds[0], int) else 0
+    data = {"dataset": raw["dataset"], "partition": raw["partition"], "model": "mlr"}
+    try:
+        return parse_experiment({**data, "algorithms": ["fedavg"], "seeds": [max(seed, 0)]}).runs()[0]
+    except InvalidConfig:
+        return None
+
+
+def split_panel(run: RunConfig | None) -> list[str]:
+    """Draw the split; answers what is wrong with the data, as problems of the configuration."""
+    st.subheader("Who holds what", anchor=False)
+    if run is None:
+        st.caption("The split appears here as soon as data set and partition are valid.")
+        return []
+    if not pools.is_present(run.dataset) and getattr(DATASETS.get(run.dataset.name).make, "needs_download", False):
+        return _absent(run)
+    try:
+        partition = pools.split_of(run)
+    except (DataUnavailable, ImpossiblePartition) as error:
+        st.caption("This split cannot be made.")
+        return [_located(error, run)]
+    table = split_chart.data(partition)
+    chart(split_chart.figure(table), table, key="split", alt=split_chart.sentence(table), name="split")
+    st.caption(plain(f"{split_chart.sentence(table)} {_heterogeneity(partition)} Seed {run.seed}."))
+    for note in partition["notes"]:
+        st.caption(plain(f"Note: {note}."))
+    return []
+
+
+def cost_panel(experiment: ExperimentConfig) -> list[str]:
+    """Number of runs, time, memory and disk; answers what would keep a method from starting."""
+    runs, problems = experiment.runs(), []
+    try:
+        with st.spinner("Measuring a moment of each method"):
+            each = [costs.cost_of(run) for run in _one_seed(runs)]
+    except FedscapeError as error:
+        each, problems = [], [f"algorithms: {error}"]
+    repeated = [cost for cost in each for _ in experiment.seeds]
+    slots = sum(engine.slots for engine in queries.engines()) or 1
+    total = costs.together(repeated, min(slots, max(len(runs), 1))) if each else None
+    st.html(_facts(runs, total, slots))
+    return problems
+
+
+def queue_panel(experiment: ExperimentConfig | None, problems: Sequence[str], homeless: Sequence[str]) -> None:
+    """The button, or the reason why there is nothing to press."""
+    number = len(experiment.runs()) if experiment else 0
+    label = f"Queue {wording.plural(number, 'run')}" if experiment else "Queue runs"
+    reason = queries.problem() or (_reason(problems, homeless) if problems else None)
+    if experiment and not problems:
+        _known_runs(experiment)
+    pressed = st.button(label, type="primary", key="queue", width="stretch", disabled=reason is not None)
+    if reason:
+        st.error(reason)
+    elif pressed and experiment:
+        _queue(experiment)
+
+
+def yaml_panel(raw: Mapping[str, Any]) -> None:
+    with st.popover("Show as YAML", type="tertiary", key="yaml"):
+        st.code(yaml.safe_dump(dict(raw), sort_keys=False, allow_unicode=True, width=100), language="yaml")
+        st.caption("For `python -m engine run`. The address of this page holds the same set-up: copy it to share it.")
+
+
+def _queue(experiment: ExperimentConfig) -> None:
+    bar = st.empty()
+    try:
+        record = launch.queue_experiment(experiment, lambda what, share: bar.progress(min(max(share, 0.0), 1.0), what))
+    except InvalidConfig as error:
+        st.error("  \n".join(plain(problem) for problem in error.problems))
+        return
+    st.success(f"Queued {wording.plural(record.num_runs, 'run')}.")
+    launch.watch([record])
+
+
+def _known_runs(experiment: ExperimentConfig) -> None:
+    """Numbers that are there already need not be computed again."""
+    runs = experiment.runs()
+    known = launch.same_runs(runs)
+    if not known:
+        return
+    found = list(known.values())
+    how_many = "These runs are" if len(known) == len({run.digest for run in runs}) else f"{len(known)} of {len(runs)} runs are"
+    page = "live" if any(run.is_active for run in found) else "compare"
+    ids = ",".join(str(run.id) for run in found)
+    names = wording.names(dict.fromkeys(f"“{run.experiment_name}”" for run in found))
+    st.info(f"{how_many} there already, in {plain(names)}. [Open them]({links.link(page, runs=ids)})")
+
+
+def _absent(run: RunConfig) -> list[str]:
+    title = DATASETS.get(run.dataset.name).title
+    st.caption(f"{title} is not on this machine yet. It is downloaded when the runs are queued, or now.")
+    if st.button(f"Download {title}", key="download"):
+        bar = st.empty()
+        try:
+            pools.download(run, lambda what, share: bar.progress(min(max(share, 0.0), 1.0), what))
+        except DataUnavailable as error:
+            bar.empty()
+            st.error(plain(str(error)))
+        else:
+            st.rerun()
+    return []
+
+
+def _located(error: FedscapeError, run: RunConfig) -> str:
+    """``partition.alpha: message`` where the message begins with an option of its own."""
+    section = "partition" if isinstance(error, ImpossiblePartition) else "dataset"
+    named = re.match(r"(\w+)=", str(error))
+    fields = type(getattr(run, section).options).model_fields
+    return f"{section}.{named[1]}: {error}" if named and named[1] in fields else f"{section}: {error}"
+
+
+def _heterogeneity(partition: Mapping[str, Any]) -> str:
+    counts = np.asarray(partition["class_counts"])
+    return (f"Label entropy of a client {label_entropy(counts).mean():.2f} of {np.log2(counts.shape[1]):.2f} bits, "
+            f"mean Jensen–Shannon distance {mean_js_distance(counts):.2f} (0 alike, 1 disjoint).")
+
+
+def _facts(runs: Sequence[RunConfig], total: costs.Cost | None, slots: int) -> str:
+    where = f" on {wording.plural(slots, 'slot')}" if slots > 1 else ""
+    time = "not measured" if total is None or total.seconds is None else f"about {wording.duration(total.seconds)}{where}"
+    facts = {
+        "Runs": wording.count(len(runs)),
+        "Rounds": wording.count(sum(run.training.rounds for run in runs)),
+        "Time": time,
+        "Memory": "–" if total is None else f"about {wording.size_bytes(total.memory_bytes)}",
+        "Disk": "–" if total is None else f"about {wording.size_bytes(total.disk_bytes)}",
+    }
+    cells = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts.items())
+    return f'<dl class="facts">{cells}</dl>'
+
+
+def _one_seed(runs: Sequence[RunConfig]) -> list[RunConfig]:
+    """Seeds cost the same: one run of each method stands for all."""
+    return [run for run in runs if run.seed == runs[0].seed]
+
+
+def _reason(problems: Sequence[str], homeless: Sequence[str]) -> str:
+    """What keeps the button from working: how many mistakes there are, and those that no field shows."""
+    if homeless:
+        return "  \n".join(plain(problem) for problem in homeless)
+    where = wording.names(dict.fromkeys(problem.partition(": ")[0].replace("_", " ") for problem in problems))
+    return f"Nothing can be queued yet; see the message at {plain(where)}."

@@ -1,0 +1,33 @@
+"""Files that readers bring: checked by the engine, kept under DATA_DIR/uploads, never executed or unpickled."""
+
+import hashlib
+import re
+from pathlib import Path
+
+from engine.errors import DataUnavailable
+from engine.simulate import default_data_dir
+
+MAX_MEGABYTES = 200
+KINDS = ("npz", "csv", "parquet")
+FOLDER = "uploads"
+
+
+def save_upload(name: str, data: bytes) -> str:
+    """Keep the file; answers its path below DATA_DIR. The same bytes are kept once. Raises DataUnavailable."""
+    kind = Path(name).suffix.lower().lstrip(".")
+    if kind not in KINDS:
+        raise DataUnavailable(f"{name}: cannot read files that end in .{kind}; known: {', '.join(KINDS)}")
+    if len(data) > MAX_MEGABYTES << 20:
+        raise DataUnavailable(f"{name}: has more than {MAX_MEGABYTES} MiB; put it into DATA_DIR and give its path")
+    stem = re.sub(r"[^A-Za-z0-9_-]+", "-", Path(name).stem).strip("-")[:60] or "data"
+    relative = f"{FOLDER}/{stem}-{hashlib.sha256(data).hexdigest()[:12]}.{kind}"
+    path = default_data_dir() / relative
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            unfinished = path.with_suffix(".tmp")
+            unfinished.write_bytes(data)
+            unfinished.replace(path)
+    except OSError as error:
+        raise DataUnavailable(f"{path}: cannot be written ({error.strerror}); check DATA_DIR and its free space") from error
+    return relative

@@ -1,0 +1,74 @@
+"""Set up: an experiment from its data to its seeds, with the split and the cost beside it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import streamlit as st
+
+from app import wording
+from app.components.page import header
+from app.forms import Form
+from app.setup import draft as drafts
+from app.setup import pools, preview, sections
+from app.setup.presets import presets_panel
+from engine.config import parse_experiment
+from engine.registry import ALGORITHMS
+
+
+def render() -> None:
+    form = Form("setup_form")
+    draft = drafts.current(form)
+    top = st.container()
+    written, shown = st.columns([7, 5], gap="large")
+    with written:
+        presets_panel(form)
+        raw = configuration(form, draft)
+    drafts.keep(raw)
+    complete = {"name": _automatic_name(raw), **raw}
+    problems = drafts.problems_of(complete)
+    with top:
+        _title(complete, problems)
+    with shown, st.container(key="setup_preview"):
+        outcome(form, complete, problems)
+
+
+def configuration(form: Form, draft: Mapping[str, Any]) -> dict[str, Any]:
+    """The whole form; answers what it says now."""
+    name = form.text("Name", str(draft.get("name", "")), "name", placeholder=_automatic_name(draft))
+    dataset = sections.data_section(form, draft)
+    classes = pools.num_classes(preview.first_run({"dataset": dataset, "partition": "iid"}))
+    partition = sections.heterogeneity_section(form, draft, classes)
+    entries = sections.algorithms_section(form, draft, draft["training"])
+    model, training, evaluation = sections.training_section(form, draft)
+    algorithms, seeds = sections.sweep_section(form, draft, entries)
+    machine = sections.machine_section(form, draft)
+    return {
+        **({"name": name} if name.strip() else {}), "dataset": dataset, "partition": partition, "model": model,
+        "training": training, "algorithms": algorithms, "seeds": seeds, "evaluation": evaluation, **machine,
+    }  # fmt: skip
+
+
+def outcome(form: Form, raw: Mapping[str, Any], problems: list[str]) -> None:
+    """Split, cost and the button; every mistake under its field."""
+    problems = problems + preview.split_panel(preview.first_run(raw))
+    experiment = None if problems else parse_experiment(raw)
+    if experiment:
+        problems = preview.cost_panel(experiment)
+    preview.queue_panel(experiment, problems, form.show(problems))
+    preview.yaml_panel(raw)
+
+
+def _title(raw: Mapping[str, Any], problems: list[str]) -> None:
+    kicker = "Set up" if problems else wording.kicker(raw)
+    header(kicker, "Which methods, for what kind of clients?",
+           "Everything that is compared here shares the split, the first model, the cohorts and the batches.")  # fmt: skip
+
+
+def _automatic_name(raw: Mapping[str, Any]) -> str:
+    """``FedAvg and Ditto on Digits``, for an experiment that nobody named."""
+    titles = [ALGORITHMS.get(entry["name"]).title for entry in raw["algorithms"]]
+    dataset = raw["dataset"]["name"]
+    return f"{wording.names(titles, 3) if titles else 'nothing'} on {wording.TITLES.get(dataset, dataset)}"
+
+
+render()
