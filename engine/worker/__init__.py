@@ -3,9 +3,9 @@
     queued row -> Dispatcher -> Ticket -> Executor -> Session (Simulation -> Recorder) -> rows, checkpoints, models
 """
 
-from engine.worker.dispatcher import Dispatcher, DispatcherRunning
+from engine.worker.dispatcher import Dispatcher
 from engine.worker.executor import Ended, Executor, Ticket
 from engine.worker.local_executor import LocalExecutor
 from engine.worker.service import serve
 
-__all__ = ["Dispatcher", "DispatcherRunning", "Ended", "Executor", "LocalExecutor", "Ticket", "serve"]
+__all__ = ["Dispatcher", "Ended", "Executor", "LocalExecutor", "Ticket", "serve"]

@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 
-from engine.errors import FedscapeError
 from engine.simulate import default_data_dir
 from engine.worker.executor import Ended, Executor, Ticket
 from storage import DatabaseLocked, DispatcherLock, Fenced, RunRecord, StorageError, Store
@@ -28,26 +27,14 @@ DIED = "worker-died"
 log = logging.getLogger(__name__)
 
 
-class DispatcherRunning(FedscapeError):
-    """Another process already dispatches the runs of this database."""
-
-
 class Dispatcher:
-    """Holds the dispatcher's lock from its making until ``close``, and owns the executor it is given.
-
-    ``lock``: where the caller has taken it already. ``run_ids``: claim none but these.
-    """
+    """Owns the lock and the executor it is given until ``close``. ``run_ids``: claim none but these."""
 
     def __init__(
-        self, store: Store, executor: Executor, *, lock: DispatcherLock | None = None,
-        run_ids: Collection[int] | None = None, data_dir: Path | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        self, store: Store, executor: Executor, lock: DispatcherLock, *, run_ids: Collection[int] | None = None,
+        data_dir: Path | None = None, clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
-        lock = lock or store.try_dispatcher_lock()
-        if lock is None:
-            raise DispatcherRunning(
-                "another process already computes the runs of this database; queue runs for it, or stop it first"
-            )
+        """Migrates the database, queues again what a dispatcher before it left running, and clears up after it."""
         self.store, self.executor, self._lock, self._clock = store, executor, lock, clock
         self._run_ids = None if run_ids is None else list(run_ids)
         self._data_dir = data_dir or default_data_dir()
@@ -59,6 +46,17 @@ class Dispatcher:
         store.migrate()
         store.queue.requeue_running()
         store.artifacts.sweep()
+
+    @classmethod
+    def acquire(
+        cls, store: Store, executor: Executor, *, run_ids: Collection[int] | None = None, data_dir: Path | None = None
+    ) -> "Dispatcher | None":
+        """None, and the executor closed, where another process is the dispatcher of this database."""
+        lock = store.try_dispatcher_lock()
+        if lock is None:
+            executor.close()
+            return None
+        return cls(store, executor, lock, run_ids=run_ids, data_dir=data_dir)
 
     def __enter__(self) -> "Dispatcher":
         return self
@@ -75,23 +73,21 @@ class Dispatcher:
         """Turn after turn until ``stop`` is set, or until there is nothing to do."""
         while not stop.is_set():
             try:
-                self.step(WAIT_S)
+                self.step()
             except DatabaseLocked as error:  # a turn may be left anywhere: the next one goes on with it
                 log.warning("%s", error)
-            if self.is_idle:
-                if until_idle:
-                    return
-                stop.wait(WAIT_S)
+            if until_idle and self.is_idle:
+                return
 
-    def step(self, wait_s: float = 0.0) -> None:
-        """One turn; waits up to ``wait_s`` for a run to end."""
+    def step(self, wait_s: float = WAIT_S) -> None:
+        """One turn; waits up to ``wait_s`` for a run to end, and refills its slot."""
         self._settle()
         self._beat()
         self._stop_unwanted()
         self._fill_slots()
-        if self._tickets:
-            self._ended += self.executor.poll(wait_s)
-            self._settle()
+        self._ended += self.executor.poll(wait_s)
+        self._settle()
+        self._fill_slots()
 
     def close(self) -> None:
         """Stops the workers; their runs are queued again, for the next dispatcher."""

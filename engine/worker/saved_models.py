@@ -16,6 +16,7 @@ from engine.errors import CheckpointInvalid
 from engine.ops import SharedParams
 from engine.simulate import Models
 
+MODELS_LAST, MODELS_BEST = "model-last", "model-best"  # the kinds of artifacts
 MAX_BYTES = 256 * 2**20
 
 

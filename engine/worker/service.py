@@ -25,7 +25,7 @@ def serve(database_url: str, data_dir: Path | None = None, slots: int | None = N
     store = Store(database_url)
     lock = _wait_for_lock(store, stop)
     if lock is not None:
-        with Dispatcher(store, LocalExecutor(slots), lock=lock, data_dir=data_dir) as dispatcher:
+        with Dispatcher(store, LocalExecutor(slots), lock, data_dir=data_dir) as dispatcher:
             log.info("%d slots on %s", dispatcher.executor.slots, dispatcher.executor.device)
             dispatcher.run(stop)
 

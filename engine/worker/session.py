@@ -13,9 +13,9 @@ from engine.simulate import Simulation
 from engine.worker import saved_models
 from engine.worker.executor import Ticket
 from engine.worker.recorder import CHECKPOINT, Recorder, Stop, without_nan
+from engine.worker.saved_models import MODELS_BEST, MODELS_LAST
 from storage import ArtifactDamaged, Fenced, NewArtifact, Status, StorageError, Store
 
-LAST, BEST = "model-last", "model-best"
 Outcome = tuple[Status, str | None]
 
 log = logging.getLogger(__name__)
@@ -91,7 +91,7 @@ class Session:
         self.recorder.round = simulation.round
         if stored_round > simulation.round:
             self.store.metrics.rewind(self.ticket.run_id, self.ticket.epoch, simulation.round)
-        for kind in (LAST, BEST) if stored_round >= 0 else ():
+        for kind in (MODELS_LAST, MODELS_BEST) if stored_round >= 0 else ():
             self.store.artifacts.keep_last(self.ticket.run_id, kind, 0)
 
     def _train(self, simulation: Simulation, checkpoint_s: float) -> Outcome:
@@ -117,7 +117,7 @@ class Session:
     def _keep_models(self, simulation: Simulation) -> None:
         """The models of the last and of the best round, in one transaction each, the first with the last rounds."""
         best = simulation.best["personalized"].round
-        rounds = {LAST: simulation.round} | ({BEST: best} if best >= 0 else {})
+        rounds = {MODELS_LAST: simulation.round} | ({MODELS_BEST: best} if best >= 0 else {})
         files = [file for kind, round in rounds.items() if (file := self._model_file(simulation, kind, round))]
         self.recorder.append(files[0] if files else None)
         for file in files[1:]:
