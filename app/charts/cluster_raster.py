@@ -1,0 +1,137 @@
+"""The cluster of each client, round by round, and how many clients moved.
+
+Clusters are a partition of the clients; their numbers mean nothing. So each round's numbers are matched to those of the
+round before, by shared clients: a letter and its colour stay with the group, and a renumbering is no move.
+"""
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+from scipy.optimize import linear_sum_assignment
+from sklearn.metrics import adjusted_rand_score
+
+from app.palette import base_layout, cluster_colors, ground
+from app.wording import plural
+
+MOST_ROUNDS, MOST_CLIENTS, MOST_LETTERS = 300, 200, 60
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def data(rounds: np.ndarray, labels: np.ndarray, contexts: np.ndarray | None = None) -> pd.DataFrame:
+    """Rounds [R], labels [R, N], true contexts [N] -> [round, client, row, cluster, letter, moved, context, ari].
+
+    ``row`` orders clients by where they end, then by true context; ``moved`` is against the stored round before; ``ari``
+    is the adjusted Rand index of the round's clusters against the contexts, NaN where those are not known.
+    """
+    stable = match_rounds(labels)
+    num_clients = labels.shape[1]
+    truth = np.full(num_clients, -1) if contexts is None else np.asarray(contexts)
+    row = np.empty(num_clients, int)
+    row[np.lexsort((np.arange(num_clients), truth, stable[-1]))] = np.arange(num_clients)
+    moved = np.vstack([np.zeros((1, num_clients), bool), stable[1:] != stable[:-1]])
+    ari = [np.nan if contexts is None else adjusted_rand_score(truth, now) for now in stable]
+    return pd.DataFrame({
+        "round": np.repeat(rounds, num_clients), "client": np.tile(np.arange(num_clients), len(rounds)),
+        "row": np.tile(row, len(rounds)), "cluster": stable.ravel(), "letter": [letter(k) for k in stable.ravel()],
+        "moved": moved.ravel(), "context": np.tile(truth, len(rounds)), "ari": np.repeat(ari, num_clients),
+    })  # fmt: skip
+
+
+def match_rounds(labels: np.ndarray) -> np.ndarray:
+    """[R, N] -> the same partitions, numbered 0, 1, ... so that as few clients as possible change their number."""
+    numbers = np.unique(labels)
+    labels = np.searchsorted(numbers, labels)
+    matched = [labels[0]]
+    for now in labels[1:]:
+        shared = np.zeros((len(numbers), len(numbers)))
+        np.add.at(shared, (now, matched[-1]), 1)
+        _, new = linear_sum_assignment(-shared - 1e-3 * np.eye(len(numbers)))  # of equals the number it has
+        matched.append(new[now])
+    return _by_size(np.stack(matched))
+
+
+def letter(cluster: int) -> str:
+    """A, B, ... Z, A1, B1, ..."""
+    return LETTERS[cluster % 26] + (str(cluster // 26) if cluster >= 26 else "")
+
+
+def finding(df: pd.DataFrame) -> str:
+    """``4 clusters of 12, 10, 9 and 9 clients; no client has moved since round 14; adjusted Rand index 0.83.``"""
+    last = df[df["round"] == df["round"].max()]
+    sizes = sorted(last.groupby("letter").size(), reverse=True)
+    moves = df.groupby("round")["moved"].sum()
+    moving = moves[moves > 0].index
+    if not len(moving):
+        settled = "no client ever moved"
+    elif moving[-1] == moves.index[-1]:
+        settled = f"{plural(int(moves.iloc[-1]), 'client')} still moved in the last round"
+    else:
+        settled = f"no client has moved since round {moving[-1]}"
+    ari = last["ari"].iloc[0]
+    truth = f"; adjusted Rand index against the true contexts {ari:.2f}" if pd.notna(ari) else ""
+    return f"{plural(len(sizes), 'cluster')} of {', '.join(map(str, sizes))} clients; {settled}{truth}."
+
+
+def figure(df: pd.DataFrame) -> go.Figure:
+    """The raster with a letter where a client's cluster begins, its final groups named at the right, moves below."""
+    num_clusters, num_clients = int(df["cluster"].max()) + 1, df["client"].nunique()
+    grid = df.pivot(index="row", columns="round", values="cluster")
+    grid = grid.iloc[:MOST_CLIENTS, _spread(grid.shape[1])]
+    client_of = df.drop_duplicates("row").set_index("row")["client"]
+    letters = grid.map(letter).to_numpy()
+    fig = make_subplots(2, 1, shared_xaxes=True, row_heights=[0.82, 0.18], vertical_spacing=0.04)
+    fig.add_heatmap(
+        z=grid.to_numpy(np.float32), x=grid.columns, y=grid.index, colorscale=_scale(num_clusters), zmin=-0.5,
+        zmax=num_clusters - 0.5, showscale=False, xgap=1 if grid.shape[1] <= 80 else 0, ygap=1 if len(grid) <= 60 else 0,
+        text=_starts(grid.to_numpy(), letters), texttemplate="%{text}" if len(grid) <= MOST_LETTERS else None,
+        textfont={"size": 9, "color": ground().paper}, customdata=letters,
+        hovertext=[[f"client {client_of[row]}, round {at}: cluster {letters[i, j]}" for j, at in enumerate(grid.columns)]
+                   for i, row in enumerate(grid.index)],
+        hoverinfo="text", row=1, col=1,
+    )  # fmt: skip
+    moves = df.groupby("round")["moved"].sum().loc[list(grid.columns)]
+    fig.add_bar(x=moves.index, y=moves, marker={"color": ground().accent}, row=2, col=1,
+                hovertemplate="round %{x}: %{y} moved<extra></extra>")  # fmt: skip
+    base_layout(fig, height=int(np.clip(170 + 9 * min(num_clients, MOST_CLIENTS), 360, 760)))
+    _name_groups(fig, grid, num_clusters)
+    fig.update_yaxes(title="clients, by final cluster", showticklabels=False, ticks="", autorange="reversed", showgrid=False, row=1, col=1)
+    fig.update_yaxes(title="moved", nticks=3, rangemode="tozero", row=2, col=1)
+    fig.update_xaxes(title="round", row=2, col=1)
+    return fig.update_layout(showlegend=False, bargap=0.1, margin_r=72)
+
+
+def _name_groups(fig: go.Figure, grid: pd.DataFrame, num_clusters: int) -> None:
+    """``A · 12`` beside the rows that end in A."""
+    final, colors = grid.iloc[:, -1], cluster_colors(num_clusters)
+    for cluster, rows in final.groupby(final):
+        fig.add_annotation(
+            xref="paper", x=1, y=float(np.mean(rows.index)), text=f"<b>{letter(int(cluster))}</b> · {len(rows)}",
+            showarrow=False, xanchor="left", xshift=6, font={"color": colors[int(cluster)], "size": 13}, row=1, col=1,
+        )  # fmt: skip
+
+
+def _scale(num_clusters: int) -> list[tuple[float, str]]:
+    """A step a cluster."""
+    colors = cluster_colors(num_clusters)
+    return [((i + side) / num_clusters, color) for i, color in enumerate(colors) for side in (0, 1)]
+
+
+def _starts(clusters: np.ndarray, letters: np.ndarray) -> np.ndarray:
+    """Letters where a row begins or changes, nothing where it goes on."""
+    begins = np.ones(clusters.shape, bool)
+    begins[:, 1:] = clusters[:, 1:] != clusters[:, :-1]
+    return np.where(begins, letters, "")
+
+
+def _spread(count: int) -> np.ndarray:
+    return np.unique(np.linspace(0, count - 1, min(count, MOST_ROUNDS)).round().astype(int))
+
+
+def _by_size(labels: np.ndarray) -> np.ndarray:
+    """Renumbered: the group that ends largest is 0."""
+    final = np.bincount(labels[-1], minlength=labels.max() + 1)
+    ever = np.bincount(labels.ravel(), minlength=len(final))
+    rank = np.empty(len(final), int)
+    rank[np.lexsort((-ever, -final))] = np.arange(len(final))
+    return rank[labels]

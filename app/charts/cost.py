@@ -1,0 +1,83 @@
+"""What accuracy costs: megabytes, gradient evaluations or seconds against the mean over clients."""
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from app.charts.curves_over_seeds import AXIS_TITLES, Axis
+from app.comparison import per_method
+from app.method_looks import looks
+from app.palette import base_layout, ground
+
+COST_NAMES = ("megabytes", "gradient_evaluations", "seconds")
+
+
+def spent(series: pd.DataFrame, until: dict[int, int]) -> pd.DataFrame:
+    """[run, round, name, value] -> [run, megabytes, gradient_evaluations, seconds], up to the round ``until[run]``."""
+    within = series[series["round"] <= series["run"].map(until)]
+    total = within.pivot_table(index="run", columns="name", values="value", aggfunc="sum")
+    total = total.reindex(columns=["bytes_up", "bytes_down", "gradient_evaluations", "seconds"]).fillna(0.0)
+    total["megabytes"] = (total["bytes_up"] + total["bytes_down"]) / 1e6
+    return total[list(COST_NAMES)].reset_index()
+
+
+def data(runs: pd.DataFrame, cost: Axis) -> pd.DataFrame:
+    """[run, method, algorithm, seed, mean, lowest, <costs>] -> a row a method: what it cost, and whether it is on the front.
+
+    A method is on the Pareto front if none is both at least as cheap and at least as accurate, and better in one.
+    """
+    rows = per_method(runs, ("mean", "lowest", *COST_NAMES)).rename(columns={cost: "cost"})
+    rows["front"] = [
+        not ((rows["cost"] <= r.cost) & (rows["mean"] >= r.mean) & ((rows["cost"] < r.cost) | (rows["mean"] > r.mean))).any()
+        for r in rows.itertuples()
+    ]
+    columns = ["method", "algorithm", "cost", "mean", "mean_pm", "lowest", "seeds", "front"]
+    return rows[columns].sort_values("cost", kind="stable").reset_index(drop=True)
+
+
+def figure(df: pd.DataFrame, cost: Axis) -> go.Figure:
+    """A point a method with its whisker over seeds; the stairs of the Pareto front behind them."""
+    look, fig, front = looks(df), go.Figure(), df[df["front"]]
+    fig.add_scatter(
+        x=front["cost"], y=100 * front["mean"], mode="lines", hoverinfo="skip",
+        line={"shape": "hv", "color": ground().muted, "width": 1, "dash": "dot"},
+    )  # fmt: skip
+    for row in df.itertuples():
+        style = look[row.method]
+        spread = {"type": "data", "array": [100 * row.mean_pm], "color": style.color, "thickness": 1.2, "width": 5}
+        fig.add_scatter(
+            x=[row.cost], y=[100 * row.mean], mode="markers", cliponaxis=False,
+            marker={"color": style.color, "symbol": style.symbol, "size": 12}, error_y=spread if row.seeds > 1 else None,
+            hovertemplate=f"{row.method}<br>%{{y:.2f}} % for %{{x:,.4g}} {AXIS_TITLES[cost]}<extra></extra>",
+        )  # fmt: skip
+    base_layout(fig, height=430)
+    _name_points(fig, df)
+    fig.update_xaxes(title=AXIS_TITLES[cost], rangemode="tozero")
+    fig.update_yaxes(title="mean test accuracy, %")
+    return fig.update_layout(showlegend=False)
+
+
+def _name_points(fig: go.Figure, df: pd.DataFrame) -> None:
+    """Names beside the points: on the left where the right end is near, a line lower where two would meet."""
+    look = looks(df)
+    width, height = df["cost"].max() or 1.0, (100 * (df["mean"].max() - df["mean"].min())) or 1.0
+    placed: list[tuple[float, float]] = []
+    for row in df.sort_values("mean", ascending=False).itertuples():
+        x, y = row.cost / width, 100 * row.mean / height
+        while any(abs(x - px) < 0.3 and abs(y - py) < 0.055 for px, py in placed):
+            y -= 0.056
+        placed.append((x, y))
+        on_left = x > 0.7
+        fig.add_annotation(
+            x=row.cost, y=y * height, text=row.method, showarrow=False, xanchor="right" if on_left else "left",
+            xshift=-12 if on_left else 12, font={"color": look[row.method].color, "size": 12},
+        )  # fmt: skip
+
+
+def finding(df: pd.DataFrame, cost: Axis) -> str:
+    """Who is on the front: the methods that no other beats at no greater cost."""
+    front = df[df["front"]]
+    names = ", ".join(front["method"])
+    rest = len(df) - len(front)
+    beaten = f"; the other {rest} cost as much or more and reach less" if rest else ""
+    return f"On the Pareto front of accuracy against {AXIS_TITLES[cost]}: {names}{beaten}."
+

@@ -1,0 +1,45 @@
+"""The difference that each client sees between two methods, sorted: how many gain, how much, and who pays for it."""
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from app.charts import paired
+from app.method_looks import looks
+from app.palette import base_layout, ground
+
+
+def data(clients: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
+    """The pairs of ``paired.data`` with their ``rank``, from the greatest gain of A to its greatest loss."""
+    pairs = paired.data(clients, a, b)
+    return pairs.assign(rank=np.arange(1, len(pairs) + 1))
+
+
+def figure(df: pd.DataFrame, a: str, b: str, methods: pd.DataFrame) -> go.Figure:
+    """Bars above zero in A's colour, below in B's; the dotted line is the median."""
+    look = looks(methods)
+    points = 100 * df["difference"].to_numpy(float)
+    fig = go.Figure(go.Bar(
+        x=df["rank"], y=points, marker={"color": np.where(points > 0, look[a].color, look[b].color), "line": {"width": 0}},
+        text=[f"client {r.client}, seed {r.seed}" for r in df.itertuples()], textposition="none",
+        hovertemplate="%{text}: %{y:+.2f} points<extra></extra>",
+    ))  # fmt: skip
+    base_layout(fig, height=400)
+    fig.add_hline(y=0, line={"color": ground().ink, "width": 1})
+    if len(points):
+        _notes(fig, points, a, b)
+    fig.update_xaxes(title="clients, by difference", showticklabels=False, ticks="")
+    fig.update_yaxes(title="difference, points")
+    return fig.update_layout(showlegend=False, bargap=0.15)
+
+
+def _notes(fig: go.Figure, points: np.ndarray, a: str, b: str) -> None:
+    median, muted = float(np.median(points)), ground().muted
+    fig.add_hline(y=median, line={"color": muted, "width": 1, "dash": "dot"})
+    label = {"showarrow": False, "font": {"size": 12, "color": muted}, "xref": "paper"}
+    fig.add_annotation(x=1, y=median, text=f"median {median:+.2f}", xanchor="right", yanchor="bottom", **label)
+    above, below = int((points > 0).sum()), int((points < 0).sum())
+    if above:
+        fig.add_annotation(x=0, y=points.max(), text=f"▲ {above} better with {a}", xanchor="left", yanchor="bottom", **label)
+    if below:
+        fig.add_annotation(x=1, y=points.min(), text=f"▼ {below} better with {b}", xanchor="right", yanchor="top", **label)

@@ -1,0 +1,75 @@
+"""Low, mean and top: what a method gives its worst clients, its average one and its best, over seeds."""
+
+from typing import Any, Literal
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from app.comparison import per_method, per_run
+from app.method_looks import looks
+from app.palette import base_layout, ground, translucent
+from app.wording import percent_pm, plural
+
+SortKey = Literal["mean", "lowest", "top", "spread"]
+
+
+def data(clients: pd.DataFrame, share: float, by: SortKey = "mean", other: pd.DataFrame | None = None) -> pd.DataFrame:
+    """[run, method, algorithm, seed, client, accuracy, test_size] -> a row a method, the best by ``by`` first.
+
+    ``other`` holds the same clients under the methods' other model; its mean becomes the column ``other``. ``spread`` is
+    the distance of the two tails, least first.
+    """
+    rows = per_method(per_run(clients, share))
+    rows["spread"] = rows["top"] - rows["lowest"]
+    rows["other"] = float("nan")
+    if other is not None and len(other):
+        means = per_method(per_run(other, share)).set_index("method")["mean"]
+        rows["other"] = rows["method"].map(means)
+    columns = ["method", "algorithm", "lowest", "mean", "top", "spread", "lowest_pm", "mean_pm", "top_pm", "other",
+               "seeds", "clients", "tail"]  # fmt: skip
+    return rows.sort_values(by, ascending=by == "spread", kind="stable")[columns].reset_index(drop=True)
+
+
+def figure(df: pd.DataFrame, share: float = 0.05, other_name: str = "") -> go.Figure:
+    """One line a method: a triangle at each tail, the mean between with a whisker over seeds, a ring for the other model."""
+    look, fig = looks(df), go.Figure()
+    for row in df.itertuples():
+        style = look[row.method]
+        low, mean, top = 100 * row.lowest, 100 * row.mean, 100 * row.top
+        fig.add_scatter(
+            x=[low, mean, top], y=[row.method] * 3, mode="lines+markers+text", line={"width": 3, "color": style.color},
+            marker={"symbol": ["triangle-left", style.symbol, "triangle-right"], "size": [11, 13, 11], "opacity": 1,
+                    "color": style.color},
+            text=[f"{low:.1f}", f"<b>{mean:.1f}</b>", f"{top:.1f}"],
+            textposition=["middle left", "top center", "middle right"],
+            error_x=_whisker(row, style.color), hovertext=_hover(row, share), hoverinfo="text", cliponaxis=False,
+        )  # fmt: skip
+        if pd.notna(row.other):
+            fig.add_scatter(
+                x=[100 * row.other], y=[row.method], mode="markers", hoverinfo="text",
+                hovertext=f"{row.method}: {other_name} model {100 * row.other:.2f} %",
+                marker={"symbol": "circle-open", "size": 11, "color": ground().ink, "line": {"width": 1.5}},
+            )  # fmt: skip
+    base_layout(fig, height=120 + 44 * max(len(df), 2))
+    margin = 0.12 * (df["top"].max() - df["lowest"].min()) * 100 if len(df) else 1
+    fig.update_xaxes(
+        title="test accuracy, %", range=[100 * df["lowest"].min() - margin, 100 * df["top"].max() + margin]
+    )
+    fig.update_yaxes(autorange="reversed", showgrid=True, ticks="", gridcolor=translucent(ground().line, 0.6))
+    return fig.update_layout(showlegend=False, uniformtext={"mode": "show", "minsize": 9})
+
+
+def _whisker(row: Any, color: str) -> dict[str, Any] | None:
+    if pd.isna(row.mean_pm):
+        return None
+    return {"type": "data", "array": [0, 100 * row.mean_pm, 0], "color": color, "thickness": 1.5, "width": 7}
+
+
+def _hover(row: Any, share: float) -> list[str]:
+    texts = []
+    for title, name, count in (
+        (f"lowest {100 * share:g} %", "lowest", row.tail), ("mean", "mean", row.clients), (f"top {100 * share:g} %", "top", row.tail)
+    ):  # fmt: skip
+        value = percent_pm(getattr(row, name), getattr(row, f"{name}_pm"))
+        texts.append(f"{row.method}: {title} {value}<br>{count} of {row.clients} clients, {plural(row.seeds, 'seed')}")
+    return texts

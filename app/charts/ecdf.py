@@ -1,0 +1,47 @@
+"""Which share of the clients is at or below an accuracy: the whole distribution, not two of its numbers."""
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from app.method_looks import looks
+from app.palette import base_layout, ground
+
+MOST_LINES = 12
+
+
+def data(clients: pd.DataFrame) -> pd.DataFrame:
+    """[run, method, algorithm, seed, client, accuracy, ...] -> the same clients by accuracy, with the ``share`` at or below.
+
+    Seeds are pooled: every client of every seed is one step.
+    """
+    known = clients.dropna(subset=["accuracy"])
+    ordered = [
+        own.sort_values(["accuracy", "seed", "client"]).assign(share=np.arange(1, len(own) + 1) / len(own))
+        for _, own in known.groupby("method", sort=False)
+    ]
+    columns = ["method", "algorithm", "seed", "client", "accuracy", "share"]
+    return pd.concat(ordered)[columns].reset_index(drop=True) if ordered else pd.DataFrame(columns=columns)
+
+
+def figure(df: pd.DataFrame, share: float = 0.05) -> go.Figure:
+    """A staircase a method; the hairline marks the lowest ``share`` of the clients."""
+    look, fig = looks(df), go.Figure()
+    for method, own in list(df.groupby("method", sort=False))[:MOST_LINES]:
+        style = look[method]
+        x, y = 100 * own["accuracy"].to_numpy(np.float32), 100 * own["share"].to_numpy(np.float32)
+        names = [f"{method}: client {c}, seed {s}" for c, s in zip(own["client"], own["seed"], strict=True)]
+        fig.add_scatter(
+            x=np.insert(x, 0, x[0]), y=np.insert(y, 0, 0), name=method, mode="lines",
+            line={"shape": "hv", "color": style.color, "dash": style.dash, "width": 2}, text=[names[0], *names],
+            hovertemplate="%{text}<br>%{x:.2f} %, at or below it %{y:.0f} % of the clients<extra></extra>",
+        )  # fmt: skip
+    base_layout(fig, height=430)
+    fig.add_hline(y=100 * share, line={"color": ground().muted, "width": 1, "dash": "dot"})
+    fig.add_annotation(
+        xref="paper", x=0, y=100 * share, text=f"lowest {100 * share:g} %", showarrow=False, xanchor="left",
+        yanchor="bottom", font={"size": 11, "color": ground().muted},
+    )  # fmt: skip
+    fig.update_xaxes(title="test accuracy, %")
+    fig.update_yaxes(title="% of clients at or below", range=[0, 102])
+    return fig.update_layout(legend={"orientation": "h", "y": -0.2, "yanchor": "top", "x": 0, "itemwidth": 40})

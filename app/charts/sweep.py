@@ -1,0 +1,120 @@
+"""One hyper-parameter as an axis: accuracy against λ, K, ..., the best starred, methods without it dotted across."""
+
+from collections.abc import Mapping
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from app.comparison import method_name, per_method
+from app.line_ends import label_ends
+from app.method_looks import looks
+from app.palette import base_layout, ground
+from app.wording import number, percent_pm
+
+FEWEST_VALUES = 3
+
+
+def options(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What a sweep may vary in a run: the method's own options, and ``training.<name>``."""
+    own = {k: v for k, v in config["algorithm"].items() if k != "name"}
+    return own | {f"training.{k}": v for k, v in config["training"].items()}
+
+
+def parameters(runs: pd.DataFrame) -> list[str]:
+    """The numbers of which some algorithm has at least three values among ``runs`` [algorithm, options, ...]."""
+    found: dict[str, None] = {}
+    for _, own in runs.groupby("algorithm", sort=False):
+        values: dict[str, set[float]] = {}
+        for given in own["options"]:
+            for name, value in given.items():
+                if _is_number(value):
+                    values.setdefault(name, set()).add(float(value))
+        found.update(dict.fromkeys(name for name, seen in values.items() if len(seen) >= FEWEST_VALUES))
+    return list(found)
+
+
+def data(runs: pd.DataFrame, parameter: str) -> pd.DataFrame:
+    """[method, algorithm, seed, mean, lowest, options, ...] -> a row a method, and whether it is the best of its series.
+
+    ``series`` names the algorithm and whatever else is varied in it; ``value`` is NaN for a method that does not have the
+    parameter as a number: it is a reference.
+    """
+    rows = per_method(runs, ("mean", "lowest"))
+    given = runs.drop_duplicates("method").set_index("method")["options"]
+    rows["value"] = [float(v) if _is_number(v := given[m].get(parameter)) else np.nan for m in rows["method"]]
+    swept = rows.groupby("algorithm")["value"].transform("nunique") >= FEWEST_VALUES
+    rows.loc[~swept, "value"] = np.nan
+    rows["series"] = [_series(row, runs, parameter) for row in rows.itertuples()]
+    best = rows.groupby("series")["mean"].transform("max")
+    rows["best"] = (rows["mean"] == best) & rows["value"].notna()
+    columns = ["series", "method", "algorithm", "value", "mean", "mean_pm", "lowest", "seeds", "best"]
+    return rows[columns].sort_values(["series", "value"], kind="stable").reset_index(drop=True)
+
+
+def figure(df: pd.DataFrame, symbol: str) -> go.Figure:
+    """Mean solid and lowest tail dashed; a star at the best of each series; the references named at the right."""
+    swept, references = df[df["value"].notna()], df[df["value"].isna()]
+    look = looks(df.assign(method=df["series"]))
+    fig = go.Figure()
+    for series, own in swept.groupby("series", sort=False):
+        _series_lines(fig, str(series), own, look[series].color, symbol)
+    ends = [(str(r.method), float(100 * r.mean), look[r.series].color) for r in references.itertuples()]
+    for _, y, color in ends:
+        fig.add_hline(y=y, line={"color": color, "width": 1.2, "dash": "dot"})
+    base_layout(fig, height=430)
+    shown = 100 * pd.concat([swept["mean"], swept["lowest"], references["mean"]])
+    is_log = _is_log(swept["value"])
+    right = swept["value"].max()
+    at = float(np.log10(right) if is_log else right)
+    label_ends(fig, [(text, at, y, color) for text, y, color in ends], float(shown.max() - shown.min()) * 1.1 or 1.0)
+    fig.update_xaxes(title=symbol, type="log" if is_log else "linear")
+    if swept["value"].nunique() <= 12:
+        fig.update_xaxes(tickvals=sorted(swept["value"].unique()), ticktext=[f"{v:g}" for v in sorted(swept["value"].unique())])
+    fig.update_yaxes(title="test accuracy, %")
+    several = swept["series"].nunique() > 1
+    fig.update_layout(showlegend=several, legend={"orientation": "h", "y": -0.2, "yanchor": "top", "x": 0})
+    return fig.update_layout(margin_r=max((8 + 7 * len(text) for text, *_ in ends), default=16))
+
+
+def finding(df: pd.DataFrame, symbol: str) -> str:
+    """``Ditto is best at λ = 0.1 with 97.41 ± 0.12 %.`` for every series."""
+    best = df[df["best"]].drop_duplicates("series")
+    return " ".join(
+        f"{r.series} is best at {symbol} = {number(r.value)} with {percent_pm(r.mean, r.mean_pm)}." for r in best.itertuples()
+    )
+
+
+def _series_lines(fig: go.Figure, series: str, own: pd.DataFrame, color: str, symbol: str) -> None:
+    x, texts = own["value"].to_numpy(float), [percent_pm(r.mean, r.mean_pm) for r in own.itertuples()]
+    spread = {"type": "data", "array": (100 * own["mean_pm"]).fillna(0), "color": color, "thickness": 1.2, "width": 4}
+    fig.add_scatter(
+        x=x, y=100 * own["mean"], mode="lines+markers", name=series, text=texts, error_y=spread, cliponaxis=False,
+        line={"color": color, "width": 2.2}, marker={"size": np.where(own["best"], 16, 7),
+                                                     "symbol": np.where(own["best"], "star", "circle")},
+        hovertemplate=f"{series}, {symbol} = %{{x:g}}<br>mean %{{text}}<extra></extra>",
+    )  # fmt: skip
+    fig.add_scatter(
+        x=x, y=100 * own["lowest"], mode="lines", name=f"{series}, lowest clients", line={"color": color, "width": 1.2, "dash": "dash"},
+        hovertemplate=f"{series}, {symbol} = %{{x:g}}<br>lowest %{{y:.2f}} %<extra></extra>", showlegend=False,
+    )  # fmt: skip
+
+
+def _series(row: Any, runs: pd.DataFrame, parameter: str) -> str:
+    """``CGPFL`` or ``CGPFL K=4``: what else is varied in this algorithm, beside the parameter."""
+    if np.isnan(row.value):
+        return str(row.method)
+    own = list(runs.loc[runs["algorithm"] == row.algorithm, "options"])
+    mine = next(o for o, m in zip(runs["options"], runs["method"], strict=True) if m == row.method)
+    varied = [k for k in mine if k != parameter and len({str(o.get(k)) for o in own}) > 1]
+    return " ".join([method_name(row.algorithm, row.algorithm), *(f"{k.removeprefix('training.')}={mine[k]}" for k in varied)])
+
+
+def _is_log(values: pd.Series) -> bool:
+    return bool(len(values) and values.min() > 0 and values.max() / values.min() >= 20)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)

@@ -1,0 +1,93 @@
+"""Whether methods may be compared at all: what must be equal, what should be, and what is not, in words."""
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+from app.comparison import Method
+from app.wording import names, plural
+from storage import RunRecord
+
+
+def conflicts(methods: Sequence[Method]) -> list[str]:
+    """Differences that make numbers incomparable: other data, or other clients. ``RunRecord.partition`` is needed."""
+    found = []
+    if (data := _apart(methods, lambda run: _json(run.config["dataset"]))) is not None:
+        found.append(f"The data sets differ: {data}. Their accuracies answer different questions.")
+    elif seeds := _seeds_apart(methods, lambda run: (run.provenance or {}).get("dataset_fingerprint")):
+        found.append(f"The same data set held other samples for {_seed_words(seeds)} (its fingerprint differs).")
+    if (splits := _apart(methods, lambda run: _json(run.config["partition"]))) is not None:
+        found.append(f"The partitions differ: {splits}. A client of one is not the client of the same number of the other.")
+    elif seeds := _seeds_apart(methods, _clients):
+        found.append(f"The same partition gave other clients for {_seed_words(seeds)}; run these methods again.")
+    return found
+
+
+def notes(methods: Sequence[Method]) -> list[str]:
+    """What the reader should know of runs that may be compared."""
+    found = []
+    if (models := _apart(methods, lambda run: _json(run.config["model"]))) is not None:
+        found.append(f"The models differ: {models}.")
+    if (rounds := _apart(methods, lambda run: plural(run.rounds, "round"))) is not None:
+        found.append(f"The numbers of rounds differ: {rounds}.")
+    if len({method.seeds for method in methods}) > 1:
+        found.append("The seeds differ: " + "; ".join(f"{m.name} {', '.join(map(str, m.seeds))}" for m in methods) + ".")
+    for method in methods:
+        found += [f"{method.name}, seed {run.seed}: {_state(run)}." for run in method.runs if run.status != "done"]
+    return found
+
+
+def same_clients(a: Method, b: Method) -> bool:
+    """Whether client i of a seed is the same in both, so that differences per client mean something."""
+    return not conflicts([a, b])
+
+
+def _apart(methods: Sequence[Method], what: Callable[[RunRecord], str]) -> str | None:
+    """``FedAvg and Ditto (this); CGPFL (that)``, or None where all are alike."""
+    groups: dict[str, list[str]] = defaultdict(list)
+    for method in methods:
+        for value in dict.fromkeys(what(run) for run in method.runs):
+            groups[value].append(method.name)
+    if len(groups) < 2:
+        return None
+    shown = _differences(list(groups))
+    return "; ".join(f"{names(own)} ({shown[value]})" for value, own in groups.items())
+
+
+def _differences(values: Sequence[str]) -> dict[str, str]:
+    """Of JSON objects the name and what is not the same in all; other text as it is."""
+    if not all(value.startswith("{") for value in values):
+        return dict(zip(values, values, strict=True))
+    parsed = [json.loads(value) for value in values]
+    varied = [k for k in dict.fromkeys(k for p in parsed for k in p) if len({_json(p.get(k)) for p in parsed}) > 1]
+    return {
+        value: ", ".join([own["name"], *(f"{k} = {own[k]}" for k in varied if k in own and k != "name")])
+        for value, own in zip(values, parsed, strict=True)
+    }
+
+
+def _seeds_apart(methods: Sequence[Method], what: Callable[[RunRecord], Hashable]) -> list[int]:
+    """Seeds of which the methods' runs differ in ``what``; runs that do not know it yet don't count."""
+    seen: dict[int, set[Hashable]] = defaultdict(set)
+    for run in (run for method in methods for run in method.runs):
+        seen[run.seed].add(what(run))
+    return sorted(seed for seed, kinds in seen.items() if len(kinds - {None}) > 1)
+
+
+def _clients(run: RunRecord) -> str | None:
+    return _json([run.partition.get(k) for k in ("test_sizes", "class_counts")]) if run.partition else None
+
+
+def _seed_words(seeds: Sequence[int]) -> str:
+    return f"seed {names(map(str, seeds))}" if len(seeds) == 1 else f"seeds {names(map(str, seeds))}"
+
+
+def _state(run: RunRecord) -> str:
+    if run.status == "diverged":
+        return f"diverged at round {run.round}" + (f" ({run.error})" if run.error else "")
+    return f"{run.status} at round {run.round} of {run.rounds}; its last stored round counts"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)

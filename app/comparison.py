@@ -1,0 +1,114 @@
+"""What is compared: methods, each with its runs, and their numbers over clients and then over seeds."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from engine.metrics import tail_size
+from engine.registry import ALGORITHMS
+from storage import RunRecord
+
+SUMMARIES = ("mean", "weighted_mean", "lowest", "top", "std", "cv")
+_NOT_THE_METHOD = {"seed", "name", "label", "device", "backend", "threads", "checkpoint_s", "version"}
+
+
+@dataclass(frozen=True)
+class Method:
+    """Runs that differ in nothing but their seed. ``name`` is unique among the methods compared."""
+
+    name: str
+    algorithm: str
+    runs: tuple[RunRecord, ...]
+
+    @property
+    def run_ids(self) -> tuple[int, ...]:
+        return tuple(run.id for run in self.runs)
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        return tuple(run.seed for run in self.runs)
+
+
+def methods_of(runs: Iterable[RunRecord]) -> list[Method]:
+    """Runs grouped into methods, in the order they were asked for; of equal runs the newest counts."""
+    groups: dict[str, dict[int, RunRecord]] = {}
+    for run in sorted(runs, key=lambda run: (run.experiment_id, run.position)):
+        what = {k: v for k, v in run.config.items() if k not in _NOT_THE_METHOD}
+        groups.setdefault(json.dumps([run.label, what], sort_keys=True), {})[run.seed] = run
+    found = [tuple(by_seed[seed] for seed in sorted(by_seed)) for by_seed in groups.values()]
+    return [Method(name, own[0].algorithm, own) for name, own in zip(_names(found), found, strict=True)]
+
+
+def method_name(label: str, algorithm: str) -> str:
+    """``fedavg`` -> ``FedAvg``, ``ditto lam=0.1`` -> ``Ditto λ=0.1``; a label of the reader's own stays as it is."""
+    head, *settings = label.split(" ")
+    if head != algorithm or algorithm not in ALGORITHMS:
+        return label
+    entry = ALGORITHMS.get(algorithm)
+    symbols = {p.name: p.symbol for p in entry.parameters}
+    parts = [part.partition("=") for part in settings]
+    return " ".join([entry.title, *(symbols.get(key, key) + sign + value for key, sign, value in parts)])
+
+
+def with_methods(frame: pd.DataFrame, methods: Sequence[Method]) -> pd.DataFrame:
+    """Adds the column ``method`` to rows that have a ``run``, in the order of ``methods``."""
+    name_of = {run_id: method.name for method in methods for run_id in method.run_ids}
+    named = frame.assign(method=frame["run"].map(name_of))
+    rank = {method.name: i for i, method in enumerate(methods)}
+    return named.sort_values("method", key=lambda column: column.map(rank), kind="stable").reset_index(drop=True)
+
+
+def per_run(clients: pd.DataFrame, share: float) -> pd.DataFrame:
+    """[run, method, algorithm, seed, client, accuracy, test_size] -> a row a run: its summaries over clients.
+
+    ``lowest`` and ``top`` are means over the ``tail`` worst and best clients, std is that of the population.
+    """
+    known = clients.dropna(subset=["accuracy"])
+    rows = [
+        {"run": run, "method": method, "algorithm": algorithm, "seed": seed}
+        | _summary(own["accuracy"].to_numpy(float), own["test_size"].to_numpy(float), share)
+        for (run, method, algorithm, seed), own in known.groupby(["run", "method", "algorithm", "seed"], sort=False)
+    ]
+    return pd.DataFrame(rows, columns=["run", "method", "algorithm", "seed", *SUMMARIES, "clients", "tail"])
+
+
+def per_method(runs: pd.DataFrame, columns: Sequence[str] = SUMMARIES) -> pd.DataFrame:
+    """A row a run -> a row a method: each column's mean over seeds, and its sample deviation as ``<column>_pm``.
+
+    One seed has no deviation: NaN.
+    """
+    rows = []
+    for (method, algorithm), own in runs.groupby(["method", "algorithm"], sort=False):
+        row: dict[str, Any] = {"method": method, "algorithm": algorithm, "seeds": len(own)}
+        for column in columns:
+            values = own[column].to_numpy(float)
+            row |= {column: values.mean(), f"{column}_pm": values.std(ddof=1) if len(values) > 1 else np.nan}
+        rows.append(row | {k: int(own[k].max()) for k in ("clients", "tail") if k in own})
+    names = [name for column in columns for name in (column, f"{column}_pm")]
+    return pd.DataFrame(rows, columns=["method", "algorithm", "seeds", *names, "clients", "tail"])
+
+
+def _summary(values: np.ndarray, sizes: np.ndarray, share: float) -> dict[str, float]:
+    ordered, tail = np.sort(values), tail_size(len(values), share)
+    mean, std = values.mean(), values.std()
+    return {
+        "mean": mean, "weighted_mean": float((values * sizes).sum() / sizes.sum()) if sizes.sum() else np.nan,
+        "lowest": ordered[:tail].mean(), "top": ordered[-tail:].mean(), "std": std,
+        "cv": std / mean if mean else np.nan, "clients": len(values), "tail": tail,
+    }  # fmt: skip
+
+
+def _names(groups: Sequence[tuple[RunRecord, ...]]) -> list[str]:
+    """Names of methods; two of the same name also say which experiment they are from, or their first run."""
+    names = [method_name(own[0].label, own[0].algorithm) for own in groups]
+    for suffix in (lambda own: own[0].experiment_name, lambda own: f"run {own[0].id}"):
+        often = Counter(names)
+        names = [
+            f"{name} · {suffix(own)}" if often[name] > 1 else name for name, own in zip(names, groups, strict=True)
+        ]
+    return names

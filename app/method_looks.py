@@ -1,0 +1,31 @@
+"""How each of the compared methods is drawn: its own style, and shades of it for several settings of one method."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import pandas as pd
+
+from app.palette import shades, style_of
+
+_DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+
+
+@dataclass(frozen=True)
+class Look:
+    color: str
+    dash: str
+    symbol: str
+
+
+def looks(methods: pd.DataFrame) -> dict[str, Look]:
+    """[method, algorithm] -> the look of every method. Settings of one algorithm differ in shade and in dash."""
+    settings: dict[str, list[str]] = defaultdict(list)
+    for method, algorithm in methods[["method", "algorithm"]].drop_duplicates().itertuples(index=False):
+        settings[algorithm].append(method)
+    found = {}
+    for algorithm, own in settings.items():
+        style = style_of(algorithm)
+        dashes = (style.dash,) if len(own) == 1 else _DASHES
+        for i, (method, color) in enumerate(zip(own, shades(algorithm, len(own)), strict=True)):
+            found[method] = Look(color, dashes[i % len(dashes)], style.symbol)
+    return found

@@ -1,0 +1,76 @@
+"""Which runs a page compares. The address is the only truth: ``?experiment=5`` or ``?runs=1,2,3``."""
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from app.comparison import Method, methods_of
+from app.wording import plural
+from storage import ExperimentRecord, RunRecord
+
+_METHODS, _EXPERIMENT = "chosen_methods", "chosen_experiment"
+
+
+def with_rounds(runs: Sequence[RunRecord]) -> list[RunRecord]:
+    """Runs that have something to show."""
+    return [run for run in runs if run.round >= 0]
+
+
+def from_address(runs: Sequence[RunRecord]) -> list[RunRecord]:
+    """The runs the address names; without any, those of the newest experiment that has two methods."""
+    named = parse_ids(st.query_params.get("runs", ""))
+    experiments = parse_ids(st.query_params.get("experiment", ""))
+    if named:
+        return [run for run in runs if run.id in named]
+    if experiments:
+        return [run for run in runs if run.experiment_id in experiments]
+    for experiment in sorted({run.experiment_id for run in runs}, reverse=True):
+        own = [run for run in runs if run.experiment_id == experiment]
+        if len({run.label for run in own}) > 1:
+            return own
+    return list(runs)
+
+
+def parse_ids(text: str) -> set[int]:
+    """``1,2,3``; whatever is no number is passed over."""
+    return {int(part) for part in text.split(",") if part.strip().isdecimal()}
+
+
+def chooser(runs: Sequence[RunRecord], chosen: Sequence[RunRecord], experiments: Sequence[ExperimentRecord]) -> None:
+    """By experiment, or method by method out of all experiments."""
+    methods = {method.run_ids: method for own in _by_experiment(runs).values() for method in methods_of(own)}
+    names = {e.id: f"{e.name} · {plural(e.num_runs, 'run')}" for e in experiments}
+    ids = {run.id for run in chosen}
+    within = {run.experiment_id for run in chosen}
+    st.session_state[_EXPERIMENT] = next(iter(within)) if len(within) == 1 and within <= names.keys() else None
+    st.session_state[_METHODS] = [key for key in methods if ids & set(key)]
+    st.selectbox(
+        "Experiment", list(names), format_func=names.__getitem__, key=_EXPERIMENT, on_change=_go_to_experiment,
+        placeholder="from several experiments",
+    )  # fmt: skip
+    st.multiselect(
+        "Methods, each with all its seeds", list(methods), key=_METHODS, on_change=_go_to_methods,
+        format_func=lambda key: _title(methods[key]), placeholder="two at least",
+    )  # fmt: skip
+
+
+def _go_to_experiment() -> None:
+    st.query_params.pop("runs", None)
+    if st.session_state[_EXPERIMENT] is not None:
+        st.query_params["experiment"] = str(st.session_state[_EXPERIMENT])
+
+
+def _go_to_methods() -> None:
+    st.query_params.pop("experiment", None)
+    st.query_params["runs"] = ",".join(str(run_id) for key in st.session_state[_METHODS] for run_id in key)
+
+
+def _title(method: Method) -> str:
+    return f"{method.name} · {method.runs[0].experiment_name} · {plural(len(method.runs), 'seed')}"
+
+
+def _by_experiment(runs: Sequence[RunRecord]) -> dict[int, list[RunRecord]]:
+    groups: dict[int, list[RunRecord]] = {}
+    for run in sorted(runs, key=lambda run: -run.experiment_id):
+        groups.setdefault(run.experiment_id, []).append(run)
+    return groups
