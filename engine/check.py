@@ -47,11 +47,15 @@ def _method_problems(runs: list[RunConfig], data: Federation, checked: set[str])
         if what not in checked:
             checked.add(what)
             try:
-                Simulation(replace(run, machine=run.machine.model_copy(update={"device": "cpu"})), data=data, tick=_stop)
+                Simulation(_on_cpu(run), data=data, tick=_stop)
             except _TrainingBegins:
                 continue
             except FedscapeError as error:
                 yield f"{run.label}: {error}"
+
+
+def _on_cpu(run: RunConfig) -> RunConfig:
+    return replace(run, machine=run.machine.model_copy(update={"device": "cpu"}))
 
 
 def _stop() -> None:

@@ -1,7 +1,7 @@
 """The export: one JSON document of an experiment's runs, the same from the command line, the app and the Python API.
 
-Not a number, infinite and not there are all ``null``: the document is JSON in the strict sense. It is written run by run,
-so that an export of many runs needs the memory of one.
+Not a number, infinite and not there are all ``null``: the document is JSON in the strict sense. It is written run by
+run, so that an export of many runs needs the memory of one.
 """
 
 import json
@@ -100,7 +100,7 @@ def round_document(r: Round) -> dict[str, Any]:
 
 
 def summary_of(rounds: Sequence[Round], partition: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The summary of a run that was stopped before it could write its own: of its last and its best evaluated rounds."""
+    """The summary of a run that was stopped before it wrote its own: of its last and best evaluated rounds."""
     summary: dict[str, Any] = dict.fromkeys(MODELS)
     best: dict[str, Any] = dict.fromkeys(MODELS)
     for model in MODELS:

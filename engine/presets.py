@@ -48,7 +48,7 @@ def load_preset(name: str, folder: Path = FOLDER) -> Preset:
     path = folder / f"{name}.yaml"
     raw = load_config(path)
     problems = [f"{path.name}: {key} is missing" for key in ("name", "title", "source", "scales") if not raw.get(key)]
-    scales = raw.get("scales")
+    scales: Any = raw.get("scales")
     if not isinstance(scales, dict) or not scales or not set(scales) <= {"quick", "paper"}:
         problems.append(f"{path.name}: scales has quick, paper or both, each a list of experiments")
     elif raw.get("name") != name:
@@ -57,7 +57,7 @@ def load_preset(name: str, folder: Path = FOLDER) -> Preset:
         problems += [p for scale, configs in scales.items() for p in _scale_problems(path, scale, configs)]
     if problems:
         raise InvalidConfig(problems)
-    return Preset(name, raw["title"], raw["source"], {scale: tuple(configs) for scale, configs in raw["scales"].items()})
+    return Preset(name, raw["title"], raw["source"], {scale: tuple(configs) for scale, configs in scales.items()})
 
 
 def presets(folder: Path = FOLDER) -> list[Preset]:

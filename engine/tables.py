@@ -21,18 +21,14 @@ def rounds_table(runs: Iterable[RunOutcome]) -> pd.DataFrame:
 
 
 def clients_table(runs: Iterable[RunOutcome]) -> pd.DataFrame:
-    """One row per run, round and client: accuracies, losses, training loss, cluster; rounds that measured any of them."""
+    """One row per run, round and client: accuracies, losses, training loss, cluster; NaN where not measured."""
     frames = [frame for run in runs for frame in _client_frames(run)]
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 
 def summary_table(runs: Iterable[RunOutcome]) -> pd.DataFrame:
     """One row per experiment and label: last round's summaries, mean and standard deviation over the seeds."""
-    rows = [
-        {**_identity(run), **{f"{model}.{name}": value for name, value in ((run.summary or {}).get(model) or {}).items()}}
-        for run in runs for model in MODELS
-    ]  # fmt: skip
-    table = pd.DataFrame(rows)
+    table = pd.DataFrame([{**_identity(run), **_last_summaries(run)} for run in runs])
     by = table.groupby(["experiment", "label"], sort=False)
     values = by[[c for c in table if str(c).startswith(MODELS)]].agg(["mean", "std"])
     values.columns = [name if what == "mean" else f"{name}.std" for name, what in values.columns]
@@ -53,6 +49,12 @@ def write_tables(path: Path, runs: Iterable[RunOutcome], format: Format) -> tupl
 
 def _identity(run: RunOutcome) -> dict[str, Any]:
     return {"experiment": run.experiment, "algorithm": run.algorithm, "label": run.label, "seed": run.seed}
+
+
+def _last_summaries(run: RunOutcome) -> dict[str, float]:
+    """``personalized.mean`` and so on."""
+    summary = run.summary or {}
+    return {f"{model}.{name}": value for model in MODELS for name, value in (summary.get(model) or {}).items()}
 
 
 def _client_frames(run: RunOutcome) -> Iterator[pd.DataFrame]:

@@ -1,0 +1,108 @@
+"""The command line's arguments, apart from what they do: ``--help`` and a mistyped option don't wait for torch."""
+
+import argparse
+from pathlib import Path
+
+KINDS = ("algorithms", "datasets", "partitioners", "models", "metrics", "presets")
+FORMATS = ("json", "csv", "parquet", "models")
+
+RUN_EXIT_CODES = """\
+exit code: 0 done; 2 bad configuration, absent or unreadable data, impossible partition (a line a mistake); 3 a run
+failed; 4 a run diverged; 130 cancelled, here with Ctrl-C or elsewhere. Whatever the code, --export has all runs as far
+as they came."""
+
+
+def parser() -> argparse.ArgumentParser:
+    whole = argparse.ArgumentParser(
+        prog="python -m engine", description="Personalized federated learning experiments without the browser.",
+        epilog="DATABASE_URL (default: SQLite under var/) and DATA_DIR (default: data/) say where runs and data lie.",
+    )  # fmt: skip
+    commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_run(commands)
+    _add_list(commands)
+    _add_worker(commands)
+    _add_export(commands)
+    _add_import(commands)
+    return whole
+
+
+def _add_run(commands: argparse._SubParsersAction) -> None:
+    run = commands.add_parser(
+        "run", help="compute an experiment", epilog=RUN_EXIT_CODES,
+        description="Compute all runs of an experiment and keep them in the database.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    what = run.add_mutually_exclusive_group(required=True)
+    what.add_argument("config", nargs="?", type=Path, metavar="CONFIG", help="YAML or JSON file with the experiment")
+    what.add_argument("--preset", metavar="NAME", help="a shipped experiment; see `list presets`")
+    run.add_argument("--scale", choices=("quick", "paper"), help="of the preset: minutes on two cores, or as published")
+    run.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="a.b=VALUE",
+        dest="changes",
+        help="change a value of the configuration (YAML; list items by number); may be repeated",
+    )
+    run.add_argument("--export", type=Path, metavar="FILE.json", help="write all runs into one JSON document")
+    run.add_argument(
+        "--models",
+        type=Path,
+        metavar="DIR",
+        help="write the last round's models as safetensors, DIR/<label>-seed<seed>/",
+    )
+    _add_database(run)
+    run.add_argument("--quiet", action="store_true", help="no progress and no summary, only mistakes")
+
+
+def _add_list(commands: argparse._SubParsersAction) -> None:
+    listing = commands.add_parser(
+        "list",
+        help="what there is to choose from",
+        description="What there is to choose from, with options, defaults and sources.",
+    )
+    listing.add_argument("kind", choices=KINDS, metavar="KIND", help=", ".join(KINDS))
+    listing.add_argument("--json", action="store_true", help="names, titles, sources and parameters as JSON")
+
+
+def _add_worker(commands: argparse._SubParsersAction) -> None:
+    worker = commands.add_parser(
+        "worker",
+        help="compute queued runs until stopped",
+        description="Dispatcher and worker processes without the app, until Ctrl-C.",
+    )
+    _add_database(worker)
+
+
+def _add_export(commands: argparse._SubParsersAction) -> None:
+    export = commands.add_parser(
+        "export", help="write stored runs into files", description="Write runs of the database into files."
+    )
+    export.add_argument("run_ids", nargs="+", type=int, metavar="RUN_ID", help="as the app and `run` show it")
+    export.add_argument(
+        "--format",
+        choices=FORMATS,
+        default="json",
+        help="json: everything; csv, parquet: rounds, and clients beside them; models: safetensors",
+    )
+    export.add_argument(
+        "--output",
+        type=Path,
+        metavar="PATH",
+        help="file, for models folder; by default named after the experiment, in this folder",
+    )
+    _add_database(export)
+
+
+def _add_import(commands: argparse._SubParsersAction) -> None:
+    importing = commands.add_parser(
+        "import",
+        help="read an exported JSON file into the database",
+        description="Read runs from an exported JSON file into the database.",
+    )
+    importing.add_argument("file", type=Path, metavar="FILE", help="written by --export or `export --format json`")
+    _add_database(importing)
+
+
+def _add_database(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--db", metavar="URL", help="sqlite:///FILE or postgresql://...; instead of DATABASE_URL")

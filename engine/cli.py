@@ -1,0 +1,306 @@
+"""``python -m engine``: experiments without the browser, on the same database as the app."""
+
+import argparse
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from engine.check import check_runs
+from engine.config import ExperimentConfig, RunConfig, file_label
+from engine.errors import FedscapeError, InvalidConfig
+from engine.export import RunOutcome, finite, joint_config, write_export
+from engine.inputs import check_writable, experiments_of
+from engine.mistakes import complain, note_unexpected
+from engine.model_files import write_models
+from engine.presets import presets
+from engine.progress import Reporter, line, reporter
+from engine.reading import read_export
+from engine.registry import ALGORITHMS, DATASETS, METRICS, MODELS, PARTITIONERS
+from engine.simulate import default_data_dir
+from engine.tables import write_tables
+from engine.worker.dispatcher import Dispatcher
+from engine.worker.local_executor import LocalExecutor
+from engine.worker.saved_models import MODELS_LAST, unpack
+from engine.worker.service import serve
+from engine.worker.slots import plan_slots
+from storage import DatabaseLocked, FinishedRun, NewRun, RoundRecord, RunRecord, StorageError, Store, store_from_env
+
+ROOT = Path(__file__).resolve().parent.parent
+REGISTRIES = {
+    "algorithms": ALGORITHMS, "datasets": DATASETS, "partitioners": PARTITIONERS, "models": MODELS, "metrics": METRICS,
+}  # fmt: skip
+DONE, INVALID, FAILED, DIVERGED, CANCELLED = 0, 2, 3, 4, 130
+POLL_S = 0.2
+ACCURACY = "personalized.mean"
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Runs the command and answers its exit code. Mistakes are lines on stderr, never a traceback."""
+    try:
+        return COMMANDS[arguments.command](arguments)
+    except InvalidConfig as error:
+        complain(error.problems)
+        return INVALID
+    except (FedscapeError, StorageError) as error:
+        complain([str(error)])
+        return INVALID
+    except KeyboardInterrupt:
+        return CANCELLED
+    except BrokenPipeError:  # the reader of our output has seen enough
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  what the interpreter flushes at its end
+        return DONE
+    except Exception:  # noqa: BLE001  the last resort
+        note_unexpected(ROOT / "var")
+        return FAILED
+
+
+def run_command(arguments: argparse.Namespace) -> int:
+    experiments = experiments_of(arguments)
+    show = reporter(arguments.quiet)
+    try:
+        check_runs((run for e in experiments for run in e.runs()), progress=_download_line(arguments.quiet))
+        check_writable(arguments.export, arguments.models)
+        with _open(arguments.db) as store:
+            store.ensure_schema()
+            run_ids = [run_id for e in experiments for run_id in _queue(store, e)]
+            _compute(store, run_ids, show)
+            runs = _runs(store, run_ids)
+            show.close()
+            _keep(store, runs, experiments, arguments)
+            return _exit_code(runs, len(run_ids))
+    finally:
+        show.close()
+
+
+def list_command(arguments: argparse.Namespace) -> int:
+    if arguments.kind == "presets":
+        rows = [preset.describe() for preset in presets()]
+    else:
+        rows = [finite(entry.describe()) for entry in REGISTRIES[arguments.kind]]
+    if arguments.json:
+        print(json.dumps(rows, indent=1, ensure_ascii=False, allow_nan=False))
+        return DONE
+    width = max(len(row["name"]) for row in rows)
+    for row in rows:
+        print(f"{row['name']:{width}}  {row['title']}")
+        print(f"{'':{width}}    {', '.join(_option(p) for p in row['parameters']) or row['paper']}")
+    return DONE
+
+
+def worker_command(arguments: argparse.Namespace) -> int:
+    with _open(arguments.db) as store:
+        serve(store.url, default_data_dir())
+    return DONE
+
+
+def export_command(arguments: argparse.Namespace) -> int:
+    with _open(arguments.db) as store:
+        store.check_schema()
+        runs = [store.queue.get(run_id) for run_id in dict.fromkeys(arguments.run_ids)]
+        suffix = "" if arguments.format == "models" else f".{arguments.format}"
+        path = arguments.output or Path(f"{file_label(runs[0].experiment_name)}{suffix}")
+        check_writable(path)
+        written: Sequence[Path] = (path,)
+        if arguments.format == "models":
+            _write_all_models(store, path, runs)
+        elif arguments.format == "json":
+            write_export(path, _config_of(store, runs), (outcome(store, run) for run in runs))
+        else:
+            written = write_tables(path, (outcome(store, run) for run in runs), arguments.format)
+        print("wrote", " and ".join(map(str, written)))
+    return DONE
+
+
+def import_command(arguments: argparse.Namespace) -> int:
+    imported = read_export(arguments.file)
+    with _open(arguments.db) as store:
+        store.ensure_schema()
+        for experiment in imported:
+            runs = [_finished_run(config, result) for config, result in experiment.runs]
+            kept = store.experiments.import_finished(experiment.config.name, experiment.config.raw, runs)
+            ids = [str(run.id) for run in store.queue.runs(experiment_ids=[kept.id], newest_first=False)]
+            print(f"{kept.name}: {len(runs)} runs imported, ids {' '.join(ids)}")
+    return DONE
+
+
+COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "run": run_command, "list": list_command, "worker": worker_command, "export": export_command,
+    "import": import_command,
+}  # fmt: skip
+
+
+def new_run(config: RunConfig) -> NewRun:
+    """A run as it is queued."""
+    return NewRun(
+        config.algorithm.name, config.label, config.seed, config.hparams, config.to_dict(), config.training.rounds,
+        config.digest,
+    )  # fmt: skip
+
+
+def outcome(store: Store, run: RunRecord) -> RunOutcome:
+    """A stored run with all its rounds, ready for the export."""
+    return RunOutcome(
+        run.experiment_name, run.algorithm, run.label, run.hparams, run.seed, run.status, store.metrics.rounds(run.id),
+        run.provenance, run.partition, run.summary, run.error,
+    )  # fmt: skip
+
+
+# Computing and following.
+
+
+def _queue(store: Store, experiment: ExperimentConfig) -> list[int]:
+    created = store.experiments.create(experiment.name, experiment.raw, [new_run(run) for run in experiment.runs()])
+    return [run.id for run in store.queue.runs(experiment_ids=[created.id], newest_first=False, with_partition=False)]
+
+
+def _compute(store: Store, run_ids: Sequence[int], show: Reporter) -> None:
+    """Until all runs have ended: compute them, or follow the dispatcher that does. Ctrl-C cancels them."""
+    accuracies: dict[int, float] = {}
+    with _interruptible() as interrupts, _Driver(store, run_ids) as driver:
+        asked = False
+        while True:
+            driver.turn()
+            runs = _runs(store, run_ids, with_partition=False)
+            accuracies |= _accuracies(store, runs)
+            show.show(runs, accuracies)
+            if all(run.is_finished for run in runs):
+                return
+            if interrupts and not asked:
+                asked = True
+                store.queue.request(run_ids, "cancel")
+
+
+class _Driver:
+    """The dispatcher of our own runs where its lock is free, else patience."""
+
+    def __init__(self, store: Store, run_ids: Sequence[int]) -> None:
+        self._store, self._run_ids = store, run_ids
+        self._dispatcher: Dispatcher | None = None
+
+    def turn(self) -> None:
+        """Some progress, or some time."""
+        if self._dispatcher is None and (lock := self._store.try_dispatcher_lock()) is not None:
+            self._dispatcher = Dispatcher(self._store, self._make_executor(), lock, run_ids=self._run_ids)
+        if self._dispatcher is None:
+            time.sleep(POLL_S)
+        else:
+            with suppress(DatabaseLocked):  # the next turn goes on with it
+                self._dispatcher.step()
+
+    def _make_executor(self) -> LocalExecutor:
+        """No more slots than runs, each with the threads it would have among many."""
+        plan = plan_slots()
+        return LocalExecutor(min(len(plan), len(self._run_ids)), plan[0].threads)
+
+    def __enter__(self) -> "_Driver":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._dispatcher is not None:
+            self._dispatcher.close()
+
+
+@contextmanager
+def _interruptible() -> Iterator[list[int]]:
+    """Signals that ask us to end, as they come: the first is noted, the second ends the command at once."""
+    received: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        received.append(number)
+        if len(received) > 1:
+            raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _runs(store: Store, run_ids: Sequence[int], with_partition: bool = True) -> list[RunRecord]:
+    return store.queue.runs(
+        run_ids=run_ids, include_archived=True, newest_first=False, with_partition=with_partition
+    )
+
+
+def _accuracies(store: Store, runs: Sequence[RunRecord]) -> dict[int, float]:
+    """Accuracy of the last evaluated round of each run that has any."""
+    after = {run.id: max(run.round - 1, -1) for run in runs}
+    curves = store.metrics.scalars(list(after), [ACCURACY], after)
+    return {run_id: float(curve[ACCURACY][1][-1]) for run_id, curve in curves.items() if ACCURACY in curve}
+
+
+def _exit_code(runs: Collection[RunRecord], asked_for: int) -> int:
+    statuses = {run.status for run in runs}
+    if "failed" in statuses:
+        return FAILED
+    if "cancelled" in statuses or len(runs) < asked_for:  # a deleted run was cancelled first
+        return CANCELLED
+    return DIVERGED if "diverged" in statuses else DONE
+
+
+# What is left behind.
+
+
+def _keep(
+    store: Store, runs: Sequence[RunRecord], experiments: Sequence[ExperimentConfig], arguments: argparse.Namespace
+) -> None:
+    if arguments.export:
+        config = joint_config([experiment.raw for experiment in experiments])
+        write_export(arguments.export, config, (outcome(store, run) for run in runs))
+    if arguments.models:
+        _write_all_models(store, arguments.models, runs)
+    for run in runs:
+        if run.status in ("failed", "diverged"):
+            print(line(run, None), file=sys.stderr)
+
+
+def _write_all_models(store: Store, folder: Path, runs: Sequence[RunRecord]) -> None:
+    """``<label>-seed<seed>`` a run, below the experiment's name where runs of several experiments meet."""
+    several = len({run.experiment_id for run in runs}) > 1
+    for run in runs:
+        saved = store.artifacts.latest(run.id, MODELS_LAST)
+        if saved is None:
+            print(f"run {run.id} ({run.label} seed {run.seed}) has no models: it is {run.status}", file=sys.stderr)
+            continue
+        parent = folder / file_label(run.experiment_name) if several else folder
+        write_models(parent / file_label(f"{run.label}-seed{run.seed}"), unpack(store.artifacts.read(saved)))
+
+
+def _config_of(store: Store, runs: Sequence[RunRecord]) -> dict[str, Any]:
+    ids = dict.fromkeys(run.experiment_id for run in runs)
+    return joint_config([store.experiments.get(i).config for i in ids])
+
+
+def _finished_run(config: RunConfig, result: RunOutcome) -> FinishedRun:
+    rounds = [RoundRecord(r.round, r.cohort, r.scalars, r.arrays, r.clusters, r.evaluated) for r in result.rounds]
+    return FinishedRun(new_run(config), result.status, rounds, result.provenance, result.partition, result.summary,
+                       result.error)  # fmt: skip
+
+
+@contextmanager
+def _open(url: str | None) -> Iterator[Store]:
+    store = Store(url) if url else store_from_env(ROOT)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def _download_line(is_quiet: bool) -> Callable[[str, float], None] | None:
+    """Downloads are shown on a terminal only."""
+    if is_quiet or not sys.stderr.isatty():
+        return None
+    return lambda what, share: print(f"\r{what}: {share:.0%} ", end="\n" if share >= 1 else "", file=sys.stderr)
+
+
+def _option(parameter: dict[str, Any]) -> str:
+    return f"{parameter['name']}={parameter['default']}"

@@ -1,0 +1,32 @@
+"""How the command line tells what went wrong: lines on stderr, details in a log, never a traceback."""
+
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+LOG = "fedscape-errors.log"
+
+
+def complain(problems: Iterable[str]) -> None:
+    """A line a mistake."""
+    for problem in problems:
+        print(" ".join(problem.split()), file=sys.stderr)
+
+
+def note_unexpected(folder: Path) -> None:
+    """The exception being handled goes into a log in ``folder``, or where temporary files go; one line on stderr."""
+    what = traceback.format_exc()
+    short = what.strip().splitlines()[-1]
+    entry = f"{time.strftime('%Y-%m-%d %H:%M:%S')} {' '.join(sys.argv)}\n{what}\n"
+    for place in (folder, Path(tempfile.gettempdir())):
+        with suppress(OSError):
+            place.mkdir(parents=True, exist_ok=True)
+            with open(place / LOG, "a", encoding="utf-8") as log:
+                log.write(entry)
+            complain([f"unexpected error: {short}; details in {place / LOG}"])
+            return
+    complain([f"unexpected error: {short}"])

@@ -1,0 +1,135 @@
+"""How far runs are: bars on a terminal, short lines elsewhere, nothing when quiet."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Protocol, TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+
+FINISHED = ("done", "failed", "cancelled", "diverged")
+LINES_PER_RUN = 4  # where there is no terminal
+
+
+class Run(Protocol):
+    """What is shown of a run."""
+
+    @property
+    def id(self) -> int: ...
+    @property
+    def label(self) -> str: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def status(self) -> str: ...
+    @property
+    def round(self) -> int: ...
+    @property
+    def rounds(self) -> int: ...
+    @property
+    def seconds_per_round(self) -> float | None: ...
+    @property
+    def error(self) -> str | None: ...
+
+
+Accuracies = Mapping[int, float]  # mean accuracy of the personalized models, by run
+
+
+class Reporter(Protocol):
+    def show(self, runs: Sequence[Run], accuracies: Accuracies) -> None:
+        """Where every run stands now."""
+
+    def close(self) -> None:
+        """Leaves the terminal as it was."""
+
+
+def reporter(is_quiet: bool, stream: TextIO = sys.stderr) -> Reporter:
+    if is_quiet:
+        return Silent()
+    return Bars(stream) if stream.isatty() else Lines(stream)
+
+
+class Silent:
+    def show(self, runs: Sequence[Run], accuracies: Accuracies) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Lines:
+    """A line when a run has gone another quarter of its way, and when it ends."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._said: dict[int, tuple[str, int]] = {}
+
+    def show(self, runs: Sequence[Run], accuracies: Accuracies) -> None:
+        for run in runs:
+            stage = (run.status if run.status in FINISHED else "", LINES_PER_RUN * max(run.round, 0) // run.rounds)
+            if stage != self._said.get(run.id, ("", 0)):
+                self._said[run.id] = stage
+                print(line(run, accuracies.get(run.id)), file=self._stream, flush=True)
+
+    def close(self) -> None: ...
+
+
+class Bars:
+    """A bar over all runs and one for each run that is computed now; finished runs scroll away as lines."""
+
+    def __init__(self, stream: TextIO) -> None:
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(24), TextColumn("{task.fields[detail]}"))
+        self._progress = Progress(*columns, console=Console(file=stream))
+        self._all: TaskID | None = None
+        self._bars: dict[int, TaskID] = {}
+        self._ended: set[int] = set()
+        self._progress.start()
+
+    def show(self, runs: Sequence[Run], accuracies: Accuracies) -> None:
+        for run in runs:
+            if run.status in FINISHED and run.id not in self._ended:
+                self._ended.add(run.id)
+                if run.id in self._bars:
+                    self._progress.remove_task(self._bars.pop(run.id))
+                self._progress.console.print(line(run, accuracies.get(run.id)), markup=False, highlight=False)
+            elif run.status == "running":
+                self._advance(run, accuracies.get(run.id))
+        self._advance_all(runs)
+
+    def close(self) -> None:
+        self._progress.stop()
+
+    def _advance(self, run: Run, accuracy: float | None) -> None:
+        if run.id not in self._bars:
+            self._bars[run.id] = self._progress.add_task(_name(run), total=run.rounds, detail="")
+        parts = [f"round {max(run.round, 0)} of {run.rounds}", _pace(run), _accuracy(accuracy)]
+        bar, detail = self._bars[run.id], ", ".join(filter(None, parts))
+        self._progress.update(bar, completed=max(run.round, 0), detail=detail)
+
+    def _advance_all(self, runs: Sequence[Run]) -> None:
+        if self._all is None:
+            self._all = self._progress.add_task("all runs", total=None, detail="")
+        rounds = sum(run.rounds for run in runs)
+        done = sum(run.rounds if run.status in FINISHED else max(run.round, 0) for run in runs)
+        ended = sum(run.status in FINISHED for run in runs)
+        self._progress.update(self._all, total=rounds, completed=done, detail=f"{ended} of {len(runs)} runs")
+
+
+def line(run: Run, accuracy: float | None) -> str:
+    """``Ditto seed 0: done, round 50 of 50, accuracy 93.1 %``, or why it ended."""
+    parts = [run.status, f"round {max(run.round, 0)} of {run.rounds}", _accuracy(accuracy), run.error]
+    return f"{_name(run)}: {', '.join(filter(None, parts))}"
+
+
+def _name(run: Run) -> str:
+    return f"{run.label} seed {run.seed}"
+
+
+def _accuracy(accuracy: float | None) -> str | None:
+    return None if accuracy is None else f"accuracy {accuracy:.1%}".replace("%", " %")
+
+
+def _pace(run: Run) -> str | None:
+    if not run.seconds_per_round:
+        return None
+    left = int(run.seconds_per_round * (run.rounds - max(run.round, 0)))
+    minutes, seconds = divmod(left, 60)
+    return f"{run.seconds_per_round:.2g} s a round, {minutes}:{seconds:02d} left"
