@@ -10,6 +10,7 @@ MISSING = "–"
 
 STATUS = {
     "queued": "queued",
+    "starting": "starting",
     "running": "running",
     "paused": "paused",
     "done": "done",
@@ -20,6 +21,7 @@ STATUS = {
 }
 STATUS_MEANING = {
     "queued": "waits for a free slot",
+    "starting": "is reading its data",
     "running": "is training",
     "paused": "keeps its place; resume it to go on",
     "done": "has trained all its rounds",

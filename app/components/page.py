@@ -7,7 +7,26 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from app import palette, queries
+from app import live_feed, palette, queries, routes
+from app.components import live_plot
+
+PRESENTING_CSS = "<style>html { font-size: 20px; } [data-testid=stMainBlockContainer] { max-width: none; }</style>"
+
+
+def look() -> None:
+    """The style of all pages, once, from the shell."""
+    st.html(queries.ROOT / "assets" / "look.css")
+
+
+def strip() -> None:
+    """The thin line of every page: running, queued, device; and the switch for the lecture room."""
+    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", key="strip_row"):
+        reason = queries.problem()
+        overview = {"text": reason, "wait_ms": 2000} if reason else live_feed.overview(queries.store())
+        live_plot.strip(overview, is_served=routes.are_served)
+        st.toggle("Presentation", key="presenting", bind="query-params", help="Larger type, fewer controls")
+    if palette.is_presenting():
+        st.html(PRESENTING_CSS)
 
 
 def header(kicker: str, question: str, lead: str | None = None) -> None:
@@ -44,14 +63,16 @@ def chart(
     return result
 
 
+@st.fragment
 def table_button(table: pd.DataFrame, *, key: str, name: str) -> None:
-    """"Table · Download": the numbers of a figure, and their CSV."""
-    with st.popover("Table · Download", type="tertiary", key=f"{key}_table"):
-        st.dataframe(table, hide_index=True, key=f"{key}_rows", alt=f"The numbers of {name}")
-        st.download_button(
-            "Download CSV", table.to_csv(index=False), f"{name}.csv", "text/csv", key=f"{key}_csv", on_click="ignore"
-        )
-        st.caption("The camera above the figure saves it as SVG.")
+    """"Table · Download": the numbers of a figure, and their CSV; nothing is sent before it is opened."""
+    opened = st.popover("Table · Download", type="tertiary", key=f"{key}_table", on_change="rerun")
+    if opened.open:
+        with opened:
+            st.dataframe(table, hide_index=True, key=f"{key}_rows", alt=f"The numbers of {name}")
+            csv = table.to_csv(index=False)
+            st.download_button("Download CSV", csv, f"{name}.csv", "text/csv", key=f"{key}_csv", on_click="ignore")
+            st.caption("The camera above the figure saves the picture as SVG.")
 
 
 def modebar(name: str) -> dict[str, Any]:
@@ -61,3 +82,8 @@ def modebar(name: str) -> dict[str, Any]:
         "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"],
         "toImageButtonOptions": {"format": "svg", "filename": name},
     }  # fmt: skip
+
+
+def ids_in_address(name: str) -> list[int]:
+    """``?runs=3,5`` as numbers; whatever is no number is left out."""
+    return [int(part) for part in st.query_params.get(name, "").split(",") if part.strip().isdecimal()]

@@ -1,0 +1,150 @@
+"""``python -m app``: the dispatcher and the web server as children of a supervisor that does nothing else.
+
+The dispatcher is started again when it dies, at growing intervals while it keeps dying; without the web server there is
+nothing to look at, so its end is the end. Ctrl-C or SIGTERM stops both.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from app import settings
+
+RESTART_AFTER_S = (1.0, 2.0, 5.0, 10.0, 30.0)
+STEADY_AFTER_S = 60.0  # a dispatcher that lived this long starts with the shortest wait again
+STOP_S = 8.0
+LOOK_EVERY_S = 0.2
+
+
+@dataclass
+class Child:
+    """A program that runs for as long as the app does."""
+
+    name: str
+    command: list[str]
+    environment: Mapping[str, str]
+    process: subprocess.Popen[bytes] | None = None
+    started_at: float = 0.0
+    failures: int = 0
+    start_at: float = 0.0
+
+    def start(self) -> None:
+        # A session of its own: Ctrl-C reaches the supervisor only, which then stops its children in order.
+        self.process = subprocess.Popen(
+            self.command, cwd=settings.ROOT, env=dict(self.environment), start_new_session=True
+        )
+        self.started_at = time.monotonic()
+
+    @property
+    def is_running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def ask_to_stop(self) -> None:
+        if self.process is not None and self.is_running:
+            self.process.send_signal(signal.SIGTERM)
+
+    def wait_or_kill(self, until: float) -> None:
+        if self.process is None:
+            return
+        try:
+            self.process.wait(max(0.1, until - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+@dataclass
+class Supervisor:
+    """Keeps ``dispatcher`` alive while ``web`` runs."""
+
+    dispatcher: Child
+    web: Child
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def run(self, ready: str) -> int:
+        """Until it is told to stop (0) or the web server ends (1). Prints ``ready`` once pages are served."""
+        self.dispatcher.start()
+        self.web.start()
+        announced = False
+        try:
+            while not self.stop.wait(LOOK_EVERY_S):
+                if not self.web.is_running:
+                    print("The web server has stopped; the reason is above.", file=sys.stderr, flush=True)
+                    return 1
+                if not announced and _answers(ready):
+                    announced = True
+                    print(f"Fedscape is at {ready}  (Ctrl-C stops it)", flush=True)
+                self.keep_dispatcher(time.monotonic())
+            return 0
+        finally:
+            self.stop_children()
+
+    def keep_dispatcher(self, at: float) -> None:
+        """Notices that the dispatcher died, and starts it when its wait is over."""
+        child = self.dispatcher
+        if child.is_running:
+            return
+        if child.start_at == 0.0:
+            child.failures = 0 if at - child.started_at > STEADY_AFTER_S else child.failures
+            wait = RESTART_AFTER_S[min(child.failures, len(RESTART_AFTER_S) - 1)]
+            child.failures, child.start_at = child.failures + 1, at + wait
+            print(f"The engine has stopped; it is started again in {wait:g} s.", file=sys.stderr, flush=True)
+        elif at >= child.start_at:
+            child.start_at = 0.0
+            child.start()
+
+    def stop_children(self) -> None:
+        children = (self.web, self.dispatcher)
+        for child in children:
+            child.ask_to_stop()
+        until = time.monotonic() + STOP_S
+        for child in children:
+            child.wait_or_kill(until)
+
+
+def children(environment: Mapping[str, str]) -> Supervisor:
+    """The two programs, as the environment says. Raises InvalidSetting."""
+    paths = [str(settings.ROOT), environment.get("PYTHONPATH")]
+    given = {**environment, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    host = settings.host(environment)
+    server = {
+        "server.address": host,
+        "server.port": str(settings.port(environment)),
+        "server.headless": "true",
+        "browser.serverAddress": settings.DEFAULT_HOST if settings.listens_everywhere(environment) else host,
+    }
+    options = [f"--{name}={value}" for name, value in server.items()]
+    options += [f"--server.allowedHosts={name}" for name in settings.allowed_hosts(environment)]
+    web = [sys.executable, "-m", "streamlit", "run", "app/asgi.py", *options]
+    engine = [sys.executable, "-m", "engine", "worker"]
+    return Supervisor(Child("engine", engine, given), Child("web", web, given))
+
+
+def main() -> int:
+    try:
+        supervisor = children(os.environ)
+    except settings.InvalidSetting as error:
+        print(error, file=sys.stderr)
+        return 2
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: supervisor.stop.set())
+    return supervisor.run(settings.address(os.environ))
+
+
+def _answers(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{address}/_stcore/health", timeout=1):
+            return True
+    except (urllib.error.URLError, TimeoutError, ConnectionError):
+        return False
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,40 @@
+"""How the latest accuracies are spread over the clients: one step curve (ECDF) a run."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from app import palette
+from storage import RunRecord
+
+
+def data(runs: Sequence[RunRecord], clients: Mapping[int, Sequence[float] | None]) -> pd.DataFrame:
+    """Ascending accuracies of each run -> [run, label, algorithm, seed, accuracy, share], both in percent."""
+    rows: list[dict[str, Any]] = []
+    for run in runs:
+        values = clients.get(run.id) or ()
+        head = {"run": run.id, "label": run.label, "algorithm": run.algorithm, "seed": run.seed}
+        rows += [head | {"accuracy": v, "share": 100 * (i + 1) / len(values)} for i, v in enumerate(values)]
+    return pd.DataFrame(rows, columns=["run", "label", "algorithm", "seed", "accuracy", "share"])
+
+
+def figure(df: pd.DataFrame, runs: Sequence[RunRecord], height: int = 400) -> go.Figure:
+    fig = go.Figure()
+    for run in runs:
+        mine, style = df[df["run"] == run.id], palette.style_of(run.algorithm)
+        said = f"{run.label}, seed {run.seed}"
+        fig.add_scatter(
+            x=mine["accuracy"].to_numpy(np.float32), y=mine["share"].to_numpy(np.float32), mode="lines",
+            line={"color": palette.color(style), "dash": style.dash, "width": 1.8, "shape": "hv"},
+            name=said, meta={"run": run.id, "y": "clients"},
+            hovertemplate=f"{said}<br>%{{y:.0f}} % of clients at or below %{{x:.2f}} %<extra></extra>",
+        )  # fmt: skip
+    palette.base_layout(fig, height=height)
+    fig.update_layout(title_text="Share of clients at or below an accuracy", showlegend=False, margin_t=44,
+                      uirevision=f"ecdf {[run.id for run in runs]}")  # fmt: skip
+    fig.update_xaxes(title_text="accuracy, % (latest round)", rangemode="normal")
+    fig.update_yaxes(title_text="% of clients", range=[0, 102])
+    return fig

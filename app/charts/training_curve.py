@@ -1,0 +1,82 @@
+"""Training curves: accuracy, loss, spread and megabytes of a few runs, over rounds, megabytes or seconds.
+
+The mean over clients is a solid line, the lowest 5 % a dashed one; the colour is the method's. Seeds share a colour.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from app import palette
+from storage import RunRecord
+
+COLUMNS = ("mean", "lowest5", "std", "loss", "train_loss", "megabytes", "seconds")
+X_TITLES = {"round": "round", "megabytes": "megabytes sent, both ways", "seconds": "seconds of training"}
+PANELS = {
+    "accuracy": ("Accuracy of the clients, %", {"mean": "solid", "lowest5": "dash"}),
+    "loss": ("Loss, mean over clients", {"loss": "solid", "train_loss": "dot"}),
+    "spread": ("Standard deviation over clients, points", {"std": "solid"}),
+    "cost": ("Megabytes sent, both ways", {"megabytes": "solid"}),
+}
+_SAID = {
+    "mean": "mean", "lowest5": "lowest 5 %", "loss": "test loss", "train_loss": "training loss", "std": "std",
+    "megabytes": "MB",
+}  # fmt: skip
+_UNITS = {"mean": ":.2f} %", "lowest5": ":.2f} %", "std": ":.2f}", "loss": ":.4f}", "train_loss": ":.4f}",
+          "megabytes": ":.3~f} MB"}  # fmt: skip
+
+
+def data(runs: Sequence[RunRecord], points: Mapping[int, Mapping[str, Sequence[float | None]]]) -> pd.DataFrame:
+    """Runs and their points -> [run, label, algorithm, seed, round, mean, ...]; megabytes and seconds add up."""
+    parts = [_points(run, points[run.id]) for run in runs if points.get(run.id, {}).get("round")]
+    columns = ["run", "label", "algorithm", "seed", "round", *COLUMNS]
+    return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
+
+
+def figure(
+    df: pd.DataFrame, runs: Sequence[RunRecord], panel: str = "accuracy", x: str = "round", height: int = 400
+) -> go.Figure:
+    """One panel. Every line says in ``meta`` what it draws, so that points can be added to it where it is shown."""
+    title, lines = PANELS[panel]
+    fig = go.Figure()
+    for run in runs:
+        mine = df[df["run"] == run.id]
+        for name, dash in lines.items():
+            fig.add_scatter(**_line(run, name, dash, mine, x))
+    palette.base_layout(fig, height=height)
+    fig.update_layout(title_text=title, showlegend=False, margin={"t": 44, "r": _label_room(runs, panel)},
+                      uirevision=f"{panel} {x} {[run.id for run in runs]}")  # fmt: skip
+    fig.update_xaxes(title_text=X_TITLES[x], rangemode="tozero")
+    if x == "round" and runs:
+        fig.update_xaxes(range=[0, max(run.rounds for run in runs)])
+    fig.update_yaxes(rangemode="normal" if panel == "accuracy" else "tozero")
+    return fig
+
+
+def _points(run: RunRecord, points: Mapping[str, Sequence[float | None]]) -> pd.DataFrame:
+    table = pd.DataFrame({name: np.array(points[name], dtype=float) for name in COLUMNS})
+    table[["megabytes", "seconds"]] = table[["megabytes", "seconds"]].cumsum()
+    head = {"run": run.id, "label": run.label, "algorithm": run.algorithm, "seed": run.seed}
+    return table.assign(**head, round=list(points["round"]))
+
+
+def _line(run: RunRecord, name: str, dash: str, mine: pd.DataFrame, x: str) -> dict[str, Any]:
+    """``meta``: the run, the column, and the label at the line's end, which the main lines have."""
+    main = dash == "solid"
+    said = f"{run.label}, seed {run.seed}: {_SAID[name]}"
+    return {
+        "x": mine[x].to_numpy(np.float32), "y": mine[name].to_numpy(np.float32), "mode": "lines", "name": said,
+        "line": {"color": palette.color(palette.style_of(run.algorithm)), "dash": dash, "width": 2 if main else 1.2},
+        "connectgaps": True, "meta": {"run": run.id, "y": name, "label": run.label if main else None},
+        "hovertemplate": f"{said}<br>%{{y{_UNITS[name]}<br>{x} %{{x:.4~g}}<extra></extra>",
+    }  # fmt: skip
+
+
+def _label_room(runs: Sequence[RunRecord], panel: str) -> int:
+    """Pixels right of the main panel for the names at the ends of its lines."""
+    if panel != "accuracy":
+        return 16
+    return min(170, 24 + 7 * max((len(run.label) for run in runs), default=0))

@@ -1,0 +1,331 @@
+// Asks for new points and adds them to the figures. One timer for the life of the element; reruns only bring new data.
+
+const FETCH_TIMEOUT_MS = 8000;
+const BACK_OFF_MS = [1000, 2000, 4000, 8000, 15000, 30000];
+const LABEL_GAP_PX = 16;
+const NARROW_PX = 560;
+const LINES = { accuracy: "wide", clients: "side", loss: "small", spread: "small", cost: "small" };
+
+export default function ({ data, parentElement, setTriggerValue }) {
+  const view = (parentElement.fedscapeLive ??= new LiveView(parentElement.querySelector(".live")));
+  view.show(data, setTriggerValue);
+  return () => {
+    view.close();
+    delete parentElement.fedscapeLive;
+  };
+}
+
+class LiveView {
+  constructor(root) {
+    this.state = root.querySelector(".live-state");
+    this.list = root.querySelector(".live-runs");
+    this.board = root.querySelector(".live-figures");
+    this.points = new Map();
+    this.clients = new Map();
+    this.failures = 0;
+    this.onVisible = () => !document.hidden && this.ask();
+    document.addEventListener("visibilitychange", this.onVisible);
+    this.resizer = new ResizeObserver(() => this.resize());
+    this.resizer.observe(root);
+  }
+
+  show(data, setTriggerValue) {
+    const shown = JSON.stringify([data.runs.map((run) => run.id), data.model]);
+    const looks = JSON.stringify([data.figures, data.x]);
+    this.data = data;
+    this.send = setTriggerValue;
+    if (shown !== this.shown) {
+      this.points.clear();
+      this.clients.clear();
+    }
+    if (shown !== this.shown || looks !== this.looks) this.drawn = this.draw();
+    this.shown = shown;
+    this.looks = looks;
+    this.listRuns(data.runs);
+    this.ask();
+  }
+
+  close() {
+    clearTimeout(this.timer);
+    this.asking?.abort();
+    this.closed = true;
+    document.removeEventListener("visibilitychange", this.onVisible);
+    this.resizer.disconnect();
+    for (const figure of this.figures()) window.Plotly?.purge(figure);
+  }
+
+  // Asking for points
+
+  async ask() {
+    clearTimeout(this.timer);
+    this.asking?.abort();
+    if (this.closed || document.hidden) return;
+    const asking = (this.asking = new AbortController());
+    const timeout = setTimeout(() => asking.abort("timeout"), FETCH_TIMEOUT_MS);
+    try {
+      await this.drawn;
+      const answer = await fetch(this.address(), { signal: asking.signal, cache: "no-store" });
+      const isJson = answer.headers.get("content-type")?.includes("json");
+      const feed = isJson ? await answer.json() : null;
+      if (!isJson) throw new Error("this server has no live figures; start it with python -m app");
+      if (!answer.ok) throw new Error(feed.problem);
+      if (this.asking !== asking) return;
+      this.failures = 0;
+      this.say("");
+      await this.take(feed);
+      this.timer = setTimeout(() => this.ask(), feed.wait_ms);
+    } catch (error) {
+      if (this.asking !== asking || this.closed) return;
+      this.retry(error);
+    } finally {
+      clearTimeout(timeout);
+    }
+  }
+
+  address() {
+    const ids = this.data.runs.map((run) => run.id);
+    const after = ids.map((id) => this.points.get(id)?.round.at(-1) ?? -1);
+    return `${this.data.feed}?runs=${ids}&after=${after}&model=${this.data.model}`;
+  }
+
+  retry(error) {
+    const wait = BACK_OFF_MS[Math.min(this.failures++, BACK_OFF_MS.length - 1)];
+    const lost = error instanceof TypeError || error === "timeout" || error?.name === "AbortError";
+    const why = lost ? "The connection is lost" : error.message;
+    this.say(`${why}. Trying again in ${wait / 1000} s; what you see is what was last known.`);
+    this.timer = setTimeout(() => this.ask(), wait);
+  }
+
+  say(text) {
+    this.state.textContent = text;
+    this.state.hidden = !text;
+  }
+
+  async take(feed) {
+    const fresh = new Map();
+    for (const [id, points] of Object.entries(feed.points)) fresh.set(Number(id), this.add(Number(id), points));
+    for (const [id, values] of Object.entries(feed.clients)) this.clients.set(Number(id), values);
+    if (fresh.size) this.extend(fresh);
+    if (Object.keys(feed.clients).length) this.redrawClients();
+    const before = this.standing?.map((run) => run.status).join();
+    this.listRuns(feed.runs);
+    const now = feed.runs.map((run) => run.status).join();
+    if (before !== undefined && before !== now) this.send("changed", now);
+  }
+
+  // Points of a run as they add up; answers the new ones.
+  add(id, points) {
+    const known = this.points.get(id) ?? {};
+    const last = known.round?.at(-1) ?? -1;
+    const from = points.round.findIndex((round) => round > last);
+    const fresh = {};
+    for (const [name, values] of Object.entries(points)) {
+      fresh[name] = from < 0 ? [] : values.slice(from);
+      if (name === "megabytes" || name === "seconds") {
+        let sum = known[name]?.at(-1) ?? 0;
+        fresh[name] = fresh[name].map((value) => (sum += value ?? 0));
+      }
+      known[name] = (known[name] ?? []).concat(fresh[name]);
+    }
+    this.points.set(id, known);
+    return fresh;
+  }
+
+  // Drawing
+
+  async draw() {
+    const Plotly = await loadPlotly(this.data.plotly);
+    for (const [name, spec] of Object.entries(this.data.figures)) {
+      const traces = spec.data.map((trace) => ({ ...trace, ...this.valuesOf(trace.meta) }));
+      await Plotly.react(this.figure(name), traces, { ...spec.layout }, config(name));
+    }
+    this.label();
+  }
+
+  valuesOf(meta) {
+    if (meta.y === "clients") return ecdf(this.clients.get(meta.run) ?? []);
+    const points = this.points.get(meta.run);
+    return { x: [...(points?.[this.data.x] ?? [])], y: [...(points?.[meta.y] ?? [])] };
+  }
+
+  extend(fresh) {
+    for (const [name, spec] of Object.entries(this.data.figures)) {
+      const [x, y, which] = [[], [], []];
+      spec.data.forEach(({ meta }, i) => {
+        const points = meta.y !== "clients" && fresh.get(meta.run);
+        if (!points || !points.round.length) return;
+        x.push(points[this.data.x]);
+        y.push(points[meta.y]);
+        which.push(i);
+      });
+      if (which.length) window.Plotly.extendTraces(this.figure(name), { x, y }, which);
+    }
+    this.label();
+  }
+
+  redrawClients() {
+    const spec = this.data.figures.clients;
+    if (!spec) return;
+    const values = spec.data.map((trace) => this.valuesOf(trace.meta));
+    window.Plotly.restyle(this.figure("clients"), { x: values.map((v) => v.x), y: values.map((v) => v.y) });
+  }
+
+  // The names of methods at the ends of their lines, one for all seeds, moved apart where they would meet.
+  label() {
+    const figure = this.figure("accuracy");
+    const axis = figure._fullLayout?.yaxis;
+    if (!axis) return;
+    const ends = new Map();
+    for (const { meta, line } of this.data.figures.accuracy.data) {
+      const points = this.points.get(meta.run);
+      const value = points?.[meta.y].findLast((y) => y !== null);
+      if (!meta.label || value === undefined) continue;
+      const end = ends.get(meta.label) ?? { color: line.color, x: 0, values: [] };
+      end.x = Math.max(end.x, points[this.data.x].at(-1));
+      end.values.push(value);
+      ends.set(meta.label, end);
+    }
+    const narrow = figure.clientWidth < NARROW_PX;
+    const labels = [...ends].map(([text, end]) => ({ text, ...end, y: mean(end.values) }));
+    const heights = spread(labels.map((label) => axis.l2p(label.y)), LABEL_GAP_PX);
+    const annotations = labels.map(({ text, x, color, y }, i) => ({
+      text, x, y, yshift: axis.l2p(y) - heights[i], xshift: 8, showarrow: false, xanchor: "left",
+      font: { color },
+    }));
+    const room = narrow ? 16 : this.data.figures.accuracy.layout.margin.r;
+    window.Plotly.relayout(figure, { annotations: narrow ? [] : annotations, "margin.r": room });
+  }
+
+  figures() {
+    return [...this.board.querySelectorAll(".live-figure")];
+  }
+
+  figure(name) {
+    let figure = this.board.querySelector(`[data-figure=${name}]`);
+    if (!figure) {
+      figure = document.createElement("div");
+      figure.className = `live-figure ${LINES[name]}`;
+      figure.dataset.figure = name;
+      figure.setAttribute("role", "img");
+      figure.setAttribute("aria-label", this.data.titles[name]);
+      this.board.append(figure);
+    }
+    return figure;
+  }
+
+  resize() {
+    cancelAnimationFrame(this.resizing);
+    this.resizing = requestAnimationFrame(() => {
+      for (const figure of this.figures()) if (figure._fullLayout) window.Plotly.Plots.resize(figure);
+      if (this.figures().length) this.label();
+    });
+  }
+
+  // Runs
+
+  listRuns(runs) {
+    this.standing = runs;
+    for (const run of runs) {
+      const row = this.row(run);
+      row.dataset.status = run.status;
+      row.querySelector(".live-status").textContent = run.status;
+      row.querySelector(".live-bar span").style.width = `${100 * run.share}%`;
+      row.querySelector(".live-bar").setAttribute("aria-valuenow", Math.round(100 * run.share));
+      row.querySelector(".live-progress").textContent = run.error ? `${run.progress} · ${run.error}` : run.progress;
+      this.offer(row.querySelector(".live-actions"), run);
+    }
+    const ids = new Set(runs.map((run) => String(run.id)));
+    for (const row of [...this.list.children]) if (!ids.has(row.dataset.run)) row.remove();
+  }
+
+  row(run) {
+    let row = this.list.querySelector(`[data-run="${run.id}"]`);
+    if (row) return row;
+    row = document.createElement("li");
+    row.className = "live-run";
+    row.dataset.run = run.id;
+    row.innerHTML = `<span class="live-name"><i></i><b></b> <small></small></span><span class="live-status"></span>
+      <span class="live-bar" role="progressbar" aria-valuemin="0" aria-valuemax="100"><span></span></span>
+      <span class="live-progress"></span><span class="live-actions"></span>`;
+    row.querySelector("i").style.background = this.data.swatches[run.id];
+    row.querySelector("b").textContent = run.label;
+    row.querySelector("small").textContent = `seed ${run.seed}`;
+    row.querySelector(".live-bar").setAttribute("aria-label", `${run.label}, seed ${run.seed}`);
+    this.list.append(row);
+    return row;
+  }
+
+  offer(place, run) {
+    const wanted = JSON.stringify([run.actions, this.data.links[run.id], this.data.presenting]);
+    if (place.dataset.offered === wanted) return;
+    place.dataset.offered = wanted;
+    place.replaceChildren();
+    if (this.data.presenting) return;
+    for (const action of run.actions) {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = action;
+      button.setAttribute("aria-label", `${action} ${run.label}, seed ${run.seed}`);
+      button.onclick = () => this.send("action", { run: run.id, action });
+      place.append(button);
+    }
+    const link = this.data.links[run.id];
+    if (run.status === "diverged" && link) {
+      const anchor = document.createElement("a");
+      anchor.href = link;
+      anchor.textContent = "try lr / 3";
+      place.append(anchor);
+    }
+  }
+}
+
+function loadPlotly(address) {
+  window.fedscapePlotly ??= new Promise((resolve, reject) => {
+    const script = document.createElement("script");
+    script.src = address;
+    script.onload = () => resolve(window.Plotly);
+    script.onerror = () => {
+      window.fedscapePlotly = undefined;
+      reject(new TypeError("the drawing library did not load"));
+    };
+    document.head.append(script);
+  });
+  return window.fedscapePlotly;
+}
+
+function config(name) {
+  return {
+    displaylogo: false, responsive: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "zoomIn2d", "zoomOut2d"],
+    toImageButtonOptions: { format: "svg", filename: `fedscape-${name}` },
+  };
+}
+
+function ecdf(values) {
+  return { x: values, y: values.map((_, i) => (100 * (i + 1)) / values.length) };
+}
+
+function mean(values) {
+  return values.reduce((sum, value) => sum + value, 0) / values.length;
+}
+
+// The nearest positions in the same order with at least `gap` between neighbours.
+function spread(values, gap) {
+  const order = values.map((_, i) => i).sort((a, b) => values[a] - values[b]);
+  const groups = [];
+  for (const i of order) {
+    let group = { members: [i], centre: values[i] };
+    while (groups.length) {
+      const before = groups.at(-1);
+      if (group.centre - before.centre >= (gap * (group.members.length + before.members.length)) / 2) break;
+      const members = [...before.members, ...group.members];
+      group = { members, centre: mean(members.map((k) => values[k])) };
+      groups.pop();
+    }
+    groups.push(group);
+  }
+  const placed = [];
+  for (const { members, centre } of groups) {
+    members.forEach((k, i) => (placed[k] = centre + gap * (i - (members.length - 1) / 2)));
+  }
+  return placed;
+}

@@ -1,0 +1,70 @@
+"""Curves that grow while one looks, and keep zoom and hover: the browser asks for new points and adds them."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import plotly
+import plotly.graph_objects as go
+import streamlit as st
+
+from app import palette, routes
+
+_HERE = Path(__file__).parent
+HTML = """
+<div class="live">
+  <p class="live-state" role="status" aria-live="polite" hidden></p>
+  <ul class="live-runs" aria-label="Runs"></ul>
+  <div class="live-figures"></div>
+</div>
+"""
+
+
+def live_plot(
+    figures: Mapping[str, go.Figure], *, standings: Sequence[Mapping[str, Any]], model: str, x: str, key: str,
+    links: Mapping[int, str], on_action: Callable[[], None], on_change: Callable[[], None],
+) -> None:
+    """Runs and their ``figures``, kept up to date by the browser.
+
+    ``on_action`` is called when a button of a run was pressed: ``st.session_state[key].action`` is
+    ``{"run": 3, "action": "cancel"}``. ``on_change`` is called when the status of a run has changed. ``links`` are
+    what a diverged run offers to try.
+    """
+    swatches = {trace.meta["run"]: trace.line.color for trace in figures["accuracy"].data}
+    _component()(
+        key=key,
+        data={
+            "figures": {name: _without_points(fig) for name, fig in figures.items()},
+            "titles": {name: fig.layout.title.text for name, fig in figures.items()},
+            "runs": [dict(standing) for standing in standings], "model": model, "x": x, "feed": routes.FEED,
+            "plotly": f"{routes.PLOTLY}?v={plotly.__version__}", "swatches": swatches, "links": dict(links),
+            "presenting": palette.is_presenting(),
+        },
+        on_action_change=on_action,
+        on_changed_change=on_change,
+    )  # fmt: skip
+
+
+def strip(initial: Mapping[str, Any], *, is_served: bool) -> None:
+    """Running, queued, device; the browser keeps it up to date where there is a route to ask."""
+    _strip()(key="strip", data={**initial, "route": routes.OVERVIEW if is_served else None})
+
+
+def _without_points(fig: go.Figure) -> dict[str, Any]:
+    """The browser fetches the points, so that the same data is not sent twice."""
+    spec: dict[str, Any] = json.loads(go.Figure(fig).update_traces(x=[], y=[]).to_json())
+    return spec
+
+
+@st.cache_resource(show_spinner=False)
+def _component() -> Any:
+    css, js = ((_HERE / f"live_plot.{kind}").read_text(encoding="utf-8") for kind in ("css", "js"))
+    return st.components.v2.component("fedscape_live_plot", html=HTML, css=css, js=js, isolate_styles=False)
+
+
+@st.cache_resource(show_spinner=False)
+def _strip() -> Any:
+    js = (_HERE / "strip.js").read_text(encoding="utf-8")
+    html = '<p class="strip" role="status"></p>'
+    return st.components.v2.component("fedscape_strip", html=html, js=js, isolate_styles=False)

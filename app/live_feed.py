@@ -1,0 +1,195 @@
+"""What the live page is sent: where runs stand, and the points of their curves since the reader last asked.
+
+A curve gets at most MAX_POINTS points: rounds in between are left out, evenly and from the start, so that what was sent
+stays. A request reads a bounded number of rounds; ``more`` says that there are others to fetch at once.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+from app import wording
+from storage import RoundRecord, RunRecord, Store
+
+MAX_POINTS = 300
+MAX_RUNS = 12  # lines that can be told apart
+ROUNDS_A_REQUEST = 400
+LOST_AFTER_S = 20.0
+POLL_MS, IDLE_MS = 1000, 10_000
+FIELDS = ("round", "mean", "lowest5", "std", "loss", "train_loss", "megabytes", "seconds")
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Points of one run after a round: percent for accuracies; megabytes and seconds since the point before."""
+
+    points: dict[str, list[float | None]]
+    clients: list[float] | None  # accuracies of the last evaluated round in percent, ascending
+    more: bool
+
+
+def feed(store: Store, cursors: Mapping[int, int], model: str = "personalized") -> dict[str, Any]:
+    """The JSON of one request: ``cursors`` has the runs and the last round of each that the reader has."""
+    runs = store.queue.runs(run_ids=list(cursors), include_archived=True, newest_first=False, with_partition=False)
+    curves = {run.id: curve(store, run, model, cursors[run.id]) for run in runs if run.round > cursors[run.id]}
+    active = any(run.is_active for run in runs)
+    wait = 0 if any(c.more for c in curves.values()) else POLL_MS if active else IDLE_MS
+    return {
+        "runs": [standing(run) for run in runs],
+        "points": {run_id: c.points for run_id, c in curves.items() if c.points["round"]},
+        "clients": {run_id: c.clients for run_id, c in curves.items() if c.clients is not None},
+        "active": active,
+        "wait_ms": wait,
+    }
+
+
+def curve(store: Store, run: RunRecord, model: str = "personalized", after: int = -1) -> Curve:
+    """The points beyond round ``after``."""
+    rounds = store.metrics.rounds(run.id, after, ROUNDS_A_REQUEST)
+    points: dict[str, list[float | None]] = {name: [] for name in FIELDS}
+    megabytes = seconds = 0.0
+    for record in rounds:
+        megabytes += (record.scalars.get("bytes_up", 0.0) + record.scalars.get("bytes_down", 0.0)) / 1e6
+        seconds += record.scalars.get("seconds", 0.0)
+        if _is_shown(record.round, run):
+            for name, value in _values(record, model, megabytes, seconds).items():
+                points[name].append(value)
+            megabytes = seconds = 0.0
+    return Curve(points, _latest_clients(rounds, model), len(rounds) == ROUNDS_A_REQUEST)
+
+
+def whole_curve(store: Store, run: RunRecord, model: str = "personalized") -> Curve:
+    """All points up to now."""
+    points: dict[str, list[float | None]] = {name: [] for name in FIELDS}
+    clients, after = None, -1
+    while True:
+        part = curve(store, run, model, after)
+        for name, values in part.points.items():
+            points[name] += values
+        clients = part.clients or clients
+        if not part.more or not part.points["round"]:
+            return Curve(points, clients, False)
+        after = int(points["round"][-1] or 0)
+
+
+def standing(run: RunRecord) -> dict[str, Any]:
+    """Where a run stands, in numbers and in words."""
+    status = status_of(run)
+    return {
+        "id": run.id, "label": run.label, "seed": run.seed, "status": status, "round": run.round, "rounds": run.rounds,
+        "share": max(0, run.round) / run.rounds, "progress": progress(run), "control": run.control,
+        "error": first_line(run.error), "actions": actions(run),
+    }  # fmt: skip
+
+
+def status_of(run: RunRecord, at: datetime | None = None) -> str:
+    """The stored status, or ``lost`` for a running one that has not been heard of, or ``starting`` before its data."""
+    if run.status != "running":
+        return run.status
+    silent = ((at or datetime.now(UTC)) - run.heartbeat_at).total_seconds() if run.heartbeat_at else 0.0
+    if silent > LOST_AFTER_S:
+        return "lost"
+    return "starting" if run.round < 0 else "running"
+
+
+def progress(run: RunRecord) -> str:
+    """``round 12 of 50 · 0.3 s a round · 12 s left``."""
+    if run.round < 0:
+        return wording.STATUS_MEANING["starting" if run.status == "running" else run.status]
+    words = [f"round {run.round} of {run.rounds}"]
+    if run.seconds_per_round is not None:
+        words.append(f"{wording.seconds(run.seconds_per_round)} a round")
+        if run.status == "running" and run.round < run.rounds:
+            words.append(f"{wording.duration(run.seconds_per_round * (run.rounds - run.round))} left")
+    if run.control:
+        words.append("cancelling" if run.control == "cancel" else "pausing")
+    return " · ".join(words)
+
+
+def actions(run: RunRecord) -> list[str]:
+    """What a person may ask of the run now."""
+    if run.control == "cancel":
+        return []
+    if run.status == "paused" or run.control == "pause":
+        return ["resume", "cancel"]
+    if run.is_active:
+        return ["pause", "cancel"]
+    return ["retry"] if run.status in ("failed", "diverged") else []
+
+
+def overview(store: Store) -> dict[str, Any]:
+    """The strip at the top of every page: runs, queue, device."""
+    counts, engines = store.queue.counts(), store.engines.list()
+    words = [f"{counts.get(status, 0)} {wording.STATUS[status]}" for status in ("running", "queued")]
+    if counts.get("paused"):
+        words.append(f"{counts['paused']} paused")
+    if engines:
+        devices = wording.names(engine.device for engine in engines)
+        words.append(f"{devices}, {wording.plural(sum(engine.slots for engine in engines), 'slot')}")
+    else:
+        words.append("no engine: start the app with python -m app")
+    busy = bool(counts.get("running") or counts.get("queued"))
+    return {"text": " · ".join(words), "busy": busy, "engine": bool(engines), "wait_ms": 2000 if busy else IDLE_MS}
+
+
+def parse_cursors(runs: str, after: str) -> dict[int, int]:
+    """``runs=3,5&after=10,-1`` of the address. Raises ValueError, which says what is expected."""
+    try:
+        ids = [int(part) for part in runs.split(",") if part]
+        seen = [int(part) for part in after.split(",") if part] if after else [-1] * len(ids)
+    except ValueError as error:
+        raise ValueError("runs and after are whole numbers with commas between them, like runs=3,5") from error
+    if not ids or len(ids) != len(seen) or len(ids) > MAX_RUNS:
+        raise ValueError(f"give 1 to {MAX_RUNS} runs, and for each the last round that is known")
+    return dict(zip(ids, seen, strict=True))
+
+
+def first_line(text: str | None) -> str | None:
+    return text.strip().splitlines()[0] if text and text.strip() else None
+
+
+def _is_shown(round: int, run: RunRecord) -> bool:
+    """Rounds that are evaluated, thinned out to MAX_POINTS; the last of a run in any case."""
+    every = max(1, int((run.config.get("evaluation") or {}).get("every", 1)))
+    stride = every * ceil(run.rounds / every / MAX_POINTS)
+    return round % stride == 0 or round == run.rounds or (run.is_finished and round == run.round)
+
+
+def _values(record: RoundRecord, model: str, megabytes: float, seconds: float) -> dict[str, float | None]:
+    scalars, arrays = record.scalars, record.arrays
+    accuracies = {name: scalars.get(f"{model}.{name}", np.nan) * 100 for name in ("mean", "lowest5", "std")}
+    losses = {"loss": _mean(arrays.get(f"{model}.loss")), "train_loss": _mean(arrays.get("train_loss"))}
+    costs = {"megabytes": megabytes, "seconds": seconds}
+    return {"round": record.round} | {name: _rounded(v) for name, v in (accuracies | losses | costs).items()}
+
+
+def _mean(values: np.ndarray | None) -> float:
+    """Over the clients that have a value."""
+    known = values[np.isfinite(values)] if values is not None else ()
+    return float(np.mean(known)) if len(known) else np.nan
+
+
+def _rounded(value: float) -> float | None:
+    """Six digits: more than any screen shows, and less to send."""
+    return float(f"{value:.6g}") if np.isfinite(value) else None
+
+
+def _latest_clients(rounds: Sequence[RoundRecord], model: str) -> list[float] | None:
+    name = f"{model}.accuracy"
+    for record in reversed(rounds):
+        if name in record.arrays:
+            values = record.arrays[name]
+            return _thinned(sorted(round(float(v) * 100, 2) for v in values[np.isfinite(values)]))
+    return None
+
+
+def _thinned(values: Iterable[float]) -> list[float]:
+    """At most MAX_POINTS of sorted values, ends included."""
+    kept = list(values)
+    if len(kept) <= MAX_POINTS:
+        return kept
+    return [kept[i] for i in np.linspace(0, len(kept) - 1, MAX_POINTS).round().astype(int)]

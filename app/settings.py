@@ -1,0 +1,52 @@
+"""What the environment says about where the app listens."""
+
+import ipaddress
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8501
+
+
+class InvalidSetting(ValueError):
+    """A variable of the environment with a value that cannot be used; says which values can."""
+
+
+def host(environment: Mapping[str, str]) -> str:
+    return environment.get("HOST") or DEFAULT_HOST
+
+
+def port(environment: Mapping[str, str]) -> int:
+    text = environment.get("PORT") or str(DEFAULT_PORT)
+    if not text.isdigit() or not 1 <= int(text) <= 65535:
+        raise InvalidSetting(f"PORT is {text!r}, but a port is a whole number from 1 to 65535")
+    return int(text)
+
+
+def allowed_hosts(environment: Mapping[str, str]) -> list[str]:
+    """Names under which a browser may ask for the app: this machine's, HOST, and those in ALLOWED_HOSTS.
+
+    Anything else is refused, so that a foreign page cannot reach the app through a name that it made point here.
+    """
+    names = ["127.0.0.1", "localhost"]
+    if listens_everywhere(environment):
+        names += [socket.gethostname()]
+    else:
+        names += [host(environment)]
+    names += [name.strip() for name in environment.get("ALLOWED_HOSTS", "").split(",")]
+    return list(dict.fromkeys(filter(None, names)))
+
+
+def listens_everywhere(environment: Mapping[str, str]) -> bool:
+    """HOST=0.0.0.0 or ::"""
+    try:
+        return ipaddress.ip_address(host(environment)).is_unspecified
+    except ValueError:
+        return False
+
+
+def address(environment: Mapping[str, str]) -> str:
+    """Where the reader finds the app."""
+    name = DEFAULT_HOST if listens_everywhere(environment) else host(environment)
+    return f"http://{f'[{name}]' if ':' in name else name}:{port(environment)}"
