@@ -1,29 +1,33 @@
 """The embedded executor: warm processes of this machine."""
 
 import multiprocessing
+import pkgutil
+import sys
 from contextlib import suppress
+from importlib import import_module
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnContext, SpawnProcess
+from multiprocessing.context import ForkServerContext, SpawnContext
+from multiprocessing.forkserver import ensure_running
+from multiprocessing.process import BaseProcess
 
 from engine.worker import process
 from engine.worker.executor import Ended, Ticket
 from engine.worker.slots import Slot, device_name, plan_slots
 
-WARM = 2  # processes started ahead of need; further slots start theirs with their first run
+Context = ForkServerContext | SpawnContext
 
 
 class LocalExecutor:
-    """Warm processes of this machine, one for each slot, each with a pipe of its own.
+    """Warm processes of this machine, one for each slot, each with a pipe of its own. They start with their first run.
 
     They share nothing, so that one that is killed takes no other with it; in a pool with common queues it does.
     """
 
     def __init__(self, slots: int | None = None, threads: int | None = None) -> None:
         plan = plan_slots(slots, threads)
+        context = _context()
         self.slots, self.device = len(plan), device_name()
-        self._workers = [_Worker(slot) for slot in plan]
-        for worker in self._workers[:WARM]:
-            worker.start()
+        self._workers = [_Worker(slot, context) for slot in plan]
 
     @property
     def free(self) -> int:
@@ -45,7 +49,6 @@ class LocalExecutor:
         for worker in self._workers:
             if worker.ticket == ticket:
                 worker.kill()
-                worker.start()
 
     def close(self) -> None:
         for worker in self._workers:
@@ -55,13 +58,11 @@ class LocalExecutor:
 class _Worker:
     """One slot's process, seen from the dispatcher."""
 
-    context: SpawnContext = multiprocessing.get_context("spawn")  # a forked torch hangs in its thread pools
-
-    def __init__(self, slot: Slot) -> None:
-        self.slot = slot
+    def __init__(self, slot: Slot, context: Context) -> None:
+        self.slot, self._context = slot, context
         self.ticket: Ticket | None = None
         self.connection: Connection | None = None
-        self._process: SpawnProcess | None = None
+        self._process: BaseProcess | None = None
 
     @property
     def is_alive(self) -> bool:
@@ -69,8 +70,8 @@ class _Worker:
 
     def start(self) -> None:
         self.kill()
-        self.connection, theirs = self.context.Pipe()
-        self._process = self.context.Process(target=process.main, args=(theirs, self.slot), daemon=True)
+        self.connection, theirs = self._context.Pipe()
+        self._process = self._context.Process(target=process.main, args=(theirs, self.slot), daemon=True)
         self._process.start()
         theirs.close()  # so that its death closes the pipe
 
@@ -101,3 +102,22 @@ class _Worker:
         self.connection.close()
         self._process = self.connection = self.ticket = None
         return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+
+
+def _context() -> Context:
+    """On Linux workers are forked from a server that has imported everything once, and computed nothing.
+
+    A worker is then there in no time, also in place of one that was killed, and shares the libraries' memory. A fork of
+    a process that has computed would hang in torch's thread pools.
+    """
+    if sys.platform != "linux":
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([process.__name__, *_registered_modules()])
+    ensure_running()  # begins to import while we go on
+    return context
+
+
+def _registered_modules() -> list[str]:
+    packages = [import_module(registry.package) for registry in process.REGISTRIES]
+    return [f"{p.__name__}.{module.name}" for p in packages for module in pkgutil.iter_modules(p.__path__)]

@@ -17,6 +17,8 @@ from engine.worker.session import run_ticket
 from engine.worker.slots import Slot
 from storage import StorageError, Store
 
+REGISTRIES = (ALGORITHMS, DATASETS, METRICS, MODELS, PARTITIONERS)
+
 log = logging.getLogger(__name__)
 
 
@@ -52,7 +54,7 @@ def _warm_up(slot: Slot) -> None:
     torch.set_num_threads(slot.threads)
     if slot.gpu is not None:
         torch.cuda.set_device(slot.gpu)
-    for registry in (ALGORITHMS, DATASETS, METRICS, MODELS, PARTITIONERS):
+    for registry in REGISTRIES:
         registry.names()
 
 

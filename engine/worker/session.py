@@ -2,8 +2,9 @@
 
 import dataclasses
 import logging
+import os
+import socket
 import traceback
-from typing import Any
 
 import torch
 
@@ -39,7 +40,7 @@ class Session:
         self.store, self.ticket, self.threads = store, ticket, threads
         self.recorder = Recorder(store, ticket.run_id, ticket.epoch)
         self.simulation: Simulation | None = None
-        self._provenance: dict[str, Any] | None = None
+        self._described: list[str] | None = None  # the warnings in the stored provenance
 
     def run(self) -> None:
         status, error = self._outcome()
@@ -134,9 +135,16 @@ class Session:
         return None
 
     def _describe(self, simulation: Simulation) -> None:
-        """Where the numbers come from: written at the start, and again when it has changed."""
-        provenance = dataclasses.asdict(simulation.provenance)
-        if provenance != self._provenance:
-            partition = dataclasses.asdict(simulation.task.data.summary) if self._provenance is None else None
-            self._provenance = provenance
-            self.store.queue.describe(self.ticket.run_id, self.ticket.epoch, without_nan(provenance), partition)
+        """Where the numbers come from: at the start, and at the end if there are new warnings."""
+        partition = None
+        if self._described is None:
+            partition = dataclasses.asdict(simulation.task.data.summary)
+        elif self._described == simulation.task.notes:
+            return
+        self._described = [*simulation.task.notes]
+        provenance = without_nan(dataclasses.asdict(simulation.provenance))
+        self.store.queue.describe(self.ticket.run_id, self.ticket.epoch, provenance, partition, _worker_name())
+
+
+def _worker_name() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}"
