@@ -10,11 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from typing import Any, Literal, Protocol, TextIO
 
 import numpy as np
 
 MODELS = ("personalized", "global")
+Status = Literal["queued", "running", "paused", "done", "failed", "cancelled", "diverged"]
 
 
 class Round(Protocol):
@@ -41,13 +42,13 @@ class RunOutcome:
     experiment: str
     algorithm: str
     label: str
-    hparams: Mapping[str, Any]
+    hparams: dict[str, Any]
     seed: int
-    status: str
+    status: Status
     rounds: Sequence[Any] = field(repr=False)  # of Round
-    provenance: Mapping[str, Any] | None = field(default=None, repr=False)
-    partition: Mapping[str, Any] | None = field(default=None, repr=False)
-    summary: Mapping[str, Any] | None = field(default=None, repr=False)
+    provenance: dict[str, Any] | None = field(default=None, repr=False)
+    partition: dict[str, Any] | None = field(default=None, repr=False)
+    summary: dict[str, Any] | None = field(default=None, repr=False)
     error: str | None = None
 
 
@@ -119,7 +120,9 @@ def finite(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         if value.dtype.kind != "f" or np.isfinite(value).all():
             return value.tolist()
-        return np.where(np.isfinite(value), value.astype(object), None).tolist()
+        plain = value.astype(object)
+        plain[~np.isfinite(value)] = None
+        return plain.tolist()
     if isinstance(value, Mapping):
         return {str(k): finite(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
