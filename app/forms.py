@@ -16,7 +16,7 @@ from streamlit.delta_generator import DeltaGenerator
 from engine.config import parse_value
 from engine.registry import Entry, Options, Parameter
 
-WORDS = {"training": "as in training", "auto": "auto", "equal": "equal", "full": "all", "N/2": "N/2", None: "not set"}
+WORDS = {"training": "as in training", "full": "all samples", None: "not set"}  # what an empty field stands for
 LARGEST = 2**53  # what a browser counts exactly
 MANY_CHOICES = 4
 
@@ -40,18 +40,19 @@ class Form:
     ) -> dict[str, Any]:  # fmt: skip
         """Draw an options class. ``path`` is where it stands in the configuration, ``key`` tells forms of it apart.
 
-        ``scales`` draws a field as a slider over these values; ``stand_ins`` are the numbers that a word like
-        "training" gives way to when it is switched off.
+        ``scales`` draws a field as a slider over these values; ``stand_ins`` are the numbers that words like "training"
+        stand for now.
         """
         chosen = [p for p in parameters_of(options) if only is None or p.name in only]
-        cells = st.columns(columns, gap="medium")
         result = {}
         for place, parameter in enumerate(chosen):
+            if place % columns == 0:
+                cells = st.columns(columns, gap="medium")  # row by row: on a narrow screen the order stays
             with cells[place % columns]:
-                value = values.get(parameter.name, parameter.default)
                 result[parameter.name] = self.field(
-                    parameter, value, f"{path}.{parameter.name}".lstrip("."), key=f"{key or path}.{parameter.name}",
-                    scale=(scales or {}).get(parameter.name), stand_in=(stand_ins or {}).get(parameter.name),
+                    parameter, values.get(parameter.name, parameter.default), f"{path}.{parameter.name}".lstrip("."),
+                    key=f"{key or path}.{parameter.name}", scale=(scales or {}).get(parameter.name),
+                    stand_in=(stand_ins or {}).get(parameter.name),
                 )  # fmt: skip
         return {name: value for name, value in result.items() if value is not None}
 
@@ -126,18 +127,17 @@ class Form:
         return st.segmented_control(**_said(parameter), options=choices, required=True, key=_seeded(key, value))
 
     def _number_or_word(self, parameter: Parameter, value: Any, key: str, stand_in: Any) -> Any:
-        """A switch for the word (auto, training, full, not set), and the number that is used without it."""
+        """A number, or the word (auto, training, full, not set) that an empty field stands for."""
         word = parameter.choices[0] if parameter.choices else None
-        left, right = st.columns([3, 2], vertical_alignment="bottom", gap="small")
-        with right:
-            is_word = st.checkbox(WORDS.get(word, str(word)), key=_seeded(f"{key}.word", value == word))
-        is_number = _is_number(value)
-        number = value if is_number else stand_in if stand_in is not None else max(parameter.minimum or 1, 1)
-        with left:
-            if is_word:
-                st.text_input(**_said(parameter), value=WORDS.get(word, str(word)), disabled=True, key=f"{key}.shown")
-                return word
-            return self._number(parameter, number, key)
+        meaning = WORDS.get(word, str(word)) + ("" if stand_in is None else f" ({_plain(stand_in)})")
+        number: type[float] | type[int] = int if parameter.type.partition("|")[0] == "int" else float
+        shown = number(value) if _is_number(value) else None
+        chosen = st.number_input(
+            **(_said(parameter) | {"help": f"{plain(parameter.description)} Empty: {meaning}."}), value=None,
+            key=_seeded(key, shown), placeholder=meaning, format=None if number is int else "%g",
+            step=1 if number is int else _step(float(stand_in or shown or 1.0)),
+        )  # fmt: skip
+        return word if chosen is None else chosen
 
     def _text(self, parameter: Parameter, value: Any, key: str) -> Any:
         """Anything else is typed as in YAML; a text stays as it is."""
@@ -170,7 +170,14 @@ def label_of(parameter: Parameter) -> str:
     """``λ · lam (larger = more global)``: symbol, name and the direction that the description gives."""
     words = parameter.name.replace("_", " ")
     is_symbol = len(parameter.symbol) <= 2 and parameter.symbol != parameter.name
-    label = f"{parameter.symbol} · {words}" if is_symbol else words if parameter.symbol == parameter.name else parameter.symbol
+    is_titled = parameter.symbol != parameter.name
+    label = (
+        f"{parameter.symbol} · {words}"
+        if is_symbol
+        else parameter.symbol
+        if is_titled
+        else words[:1].upper() + words[1:]
+    )
     direction = re.search(r"(larger = [^;,.]+)", parameter.description)
     return f"{label} ({direction[1]})" if direction else label
 
@@ -203,7 +210,9 @@ def _can_show(kinds: set[str], value: Any, parameter: Parameter) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and abs(value) < LARGEST
+    return (
+        isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and abs(value) < LARGEST
+    )
 
 
 def _step(value: float) -> float:

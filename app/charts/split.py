@@ -11,6 +11,7 @@ from plotly.subplots import make_subplots
 from app.palette import base_layout, cluster_colors, ground, translucent
 
 BUBBLES = 60  # clients; more are drawn as a heat map
+COLORS = 10  # true contexts; more are not told apart
 DIAMETER = 17
 
 
@@ -60,8 +61,8 @@ def sentence(df: pd.DataFrame) -> str:
     held = (df[classes] > 0).sum(axis=1)
     sizes = df[["train", "val", "test"]].sum(axis=1)
     known = df["context"].dropna().nunique()
-    contexts = f", in {known} true contexts" if known else ""
-    return (f"{len(df)} clients with {_span(sizes)} samples and {_span(held)} of {len(classes)} classes each{contexts}.")
+    contexts = f", in {known} true contexts" if 0 < known < len(df) / 2 else ""
+    return f"{len(df)} clients with {_span(sizes)} samples and {_span(held)} of {len(classes)} classes each{contexts}."
 
 
 def letter(context: int) -> str:
@@ -96,7 +97,7 @@ def _bubbles(fig: go.Figure, df: pd.DataFrame, counts: np.ndarray) -> None:
     fig.add_trace(go.Scatter(
         x=x, y=y, mode="markers", showlegend=False,
         marker={"size": values, "sizemode": "area", "sizeref": 2 * largest / DIAMETER**2, "sizemin": 1.5,
-                "color": [color[c] for c in context], "line_width": 0, "opacity": 0.9},
+                "color": [color.get(c, ground().accent) for c in context], "line_width": 0, "opacity": 0.9},
         customdata=np.stack([values, np.where(pd.isna(context), "", " · context " + context.astype(str))], axis=1),
         hovertemplate="client %{x}, class %{y}: %{customdata[0]:,} samples%{customdata[1]}<extra></extra>",
     ), row=2, col=1)  # fmt: skip
@@ -112,16 +113,21 @@ def _heat_map(fig: go.Figure, counts: np.ndarray) -> None:
 
 
 def _context_colors(df: pd.DataFrame) -> dict[str | None, str]:
+    known = _shown_contexts(df)
+    return dict(zip(known, cluster_colors(len(known)), strict=True))
+
+
+def _shown_contexts(df: pd.DataFrame) -> list[str]:
     known = sorted(df["context"].dropna().unique(), key=lambda name: (len(name), name))
-    return {None: ground().accent, **dict(zip(known, cluster_colors(len(known)), strict=True))}
+    return known if len(known) <= min(COLORS, len(df) - 1) else []
 
 
 def _axis_title(df: pd.DataFrame) -> str:
-    known = df["context"].dropna()
-    if known.empty:
+    """Letters as well as colours: which clients a context has."""
+    shown = _shown_contexts(df)
+    if not shown:
         return "client"
-    groups = [f"{name}: {len(rows)}" for name, rows in df.groupby("context")] if known.nunique() <= 6 else []
-    return "client (colour: true context" + (f", clients in {', '.join(groups)})" if groups else ")")
+    return f"client, coloured by true context ({shown[0]} to {shown[-1]}; hover names it)"
 
 
 def _span(values: pd.Series) -> str:

@@ -1,8 +1,8 @@
 """What runs will cost: a moment of each method is measured on the data itself, the rest is arithmetic.
 
-    seconds a round = seconds a gradient evaluation, measured x gradient evaluations of a round + evaluation of the models
+    seconds a round = what a round costs by itself + seconds a gradient x gradients of a round + evaluation of the models
 
-Nothing is trained that anybody sees: a few clients take two local steps, at most ``BUDGET_S`` seconds long.
+The first two come from two short rounds of a few clients and local steps, which nobody sees, of ``BUDGET_S`` at most.
 """
 
 import json
@@ -22,9 +22,9 @@ from engine.registry import ALGORITHMS
 from engine.simulate import Simulation
 
 BUDGET_S = 1.5  # for the moment that is measured
-SHORT_S = 0.15  # a whole round that is expected to take less is measured as it is
-FEW_CLIENTS, FEW_STEPS = 8, 2
-START_S = 0.3  # reading the data and setting up, in a warm worker
+POINTS = ((8, 2), (20, 6))  # clients and local steps of two short rounds
+SHORT_S = 0.15  # where the first took longer, a second is left out
+START_S, RECORD_S = 0.3, 0.008  # in a warm worker: setting up a run; evaluating and recording a round of tiny models
 PROCESS_BYTES = 350e6  # an engine before it has any data
 LARGEST_STATE = 3e8  # bytes of all clients' models that the web process is ready to build
 EVALUATED_ARRAYS, SCALARS, SCALAR_BYTES = 6, 25, 60
@@ -34,9 +34,18 @@ EVALUATED_ARRAYS, SCALARS, SCALAR_BYTES = 6, 25, 60
 class Moment:
     """What was measured of one method."""
 
-    gradient_s: float  # seconds a gradient evaluation
-    gradients: float  # gradient evaluations of a round
+    round_s: float  # seconds of a whole round; NaN where a moment was not enough
     parameters: int
+    state_bytes: float
+    gradient_s: float  # seconds a gradient evaluation
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A short round."""
+
+    seconds: float
+    gradients: float
     state_bytes: float
 
 
@@ -64,7 +73,7 @@ def cost_of(run: RunConfig) -> Cost:
     evaluated = run.training.rounds // run.evaluation.every + 1
     rows = evaluated * EVALUATED_ARRAYS * clients * 4 + run.training.rounds * SCALARS * SCALAR_BYTES
     return Cost(
-        seconds=None if math.isnan(moment.gradient_s) else START_S + _seconds(moment, run, split, evaluated),
+        seconds=None if math.isnan(moment.round_s) else START_S + _seconds(moment, run, split, evaluated),
         memory_bytes=PROCESS_BYTES + samples * sample_bytes(run) + 3 * state,
         disk_bytes=rows + 2 * state + 2 * (clients + 1) * model_bytes,
     )
@@ -95,23 +104,33 @@ def _measure(what: str, _run: RunConfig) -> Moment:
     clients = len(split["train_sizes"])
     parameters = build_model(_run.model, data.input_shape, data.num_classes).num_parameters
     if parameters * clients * _itemsize(_run.training) > LARGEST_STATE:
-        return Moment(math.nan, math.nan, parameters, 0.0)
+        return Moment(math.nan, parameters, 0.0, math.nan)
     steps = local_steps(_run.training, split["train_sizes"])
     cohort = max(1, round(_run.training.participation * clients))
-    few_clients, few_steps = min(FEW_CLIENTS, cohort), max(1, min(FEW_STEPS, round(steps)))
+    few, more = ((min(n, cohort), max(1, min(e, round(steps)))) for n, e in POINTS)
     try:
-        seconds, gradients, state = _one_round(_shortened(_run, few_clients / clients, few_steps), data)
-        whole = gradients * cohort / few_clients * steps / few_steps
-        if seconds / gradients * whole < SHORT_S:
-            seconds, gradients, state = _one_round(_run, data)
-            whole = gradients
+        first = _one_round(_shortened(_run, few[0] / clients, few[1]), data)
+        whole = first.gradients * cohort / few[0] * steps / few[1]
+        second = _one_round(_shortened(_run, more[0] / clients, more[1]), data) if first.seconds < SHORT_S else first
     except _Enough:
-        return Moment(math.nan, math.nan, parameters, 0.0)
-    return Moment(seconds / gradients, whole, parameters, state)
+        return Moment(math.nan, parameters, 0.0, math.nan)
+    return Moment(
+        _round_seconds(first, second, whole), parameters, first.state_bytes, second.seconds / second.gradients
+    )
 
 
-def _one_round(run: RunConfig, data: Federation) -> tuple[float, float, float]:
-    """(seconds, gradient evaluations, bytes of the state) of one round, after one that warms up."""
+def _round_seconds(first: Timed, second: Timed, gradients: float) -> float:
+    """The line through two points, and beyond: what a round costs by itself, and what each gradient adds."""
+    steepest = second.seconds / second.gradients  # as if a round by itself cost nothing
+    if second.gradients <= first.gradients:
+        return steepest * gradients
+    slope = (second.seconds - first.seconds) / (second.gradients - first.gradients)
+    slope = min(max(slope, steepest / 5), steepest)
+    return second.seconds + slope * (gradients - second.gradients)
+
+
+def _one_round(run: RunConfig, data: Federation) -> Timed:
+    """One round, after one that warms up."""
     until = time.perf_counter() + BUDGET_S
 
     def tick() -> None:
@@ -125,7 +144,7 @@ def _one_round(run: RunConfig, data: Federation) -> tuple[float, float, float]:
     _, diagnostics = simulation.algorithm.round(simulation.state, cohort, task)
     diagnostics.train_loss.tolist()  # waits for a GPU
     seconds = time.perf_counter() - started
-    return seconds, max(diagnostics.gradient_evaluations, 1), float(len(simulation.checkpoint()))
+    return Timed(seconds, max(diagnostics.gradient_evaluations, 1), float(len(simulation.checkpoint())))
 
 
 def _shortened(run: RunConfig, participation: float, steps: int) -> RunConfig:
@@ -148,7 +167,7 @@ def _federation(what: str, _run: RunConfig) -> Federation:
 def _seconds(moment: Moment, run: RunConfig, split: Mapping[str, Any], evaluated: int) -> float:
     """Training and evaluation; evaluating a sample costs a third of its gradient, for two models."""
     forward = moment.gradient_s / 3 * 2 * (sum(split["test_sizes"]) + sum(split["val_sizes"]))
-    return run.training.rounds * moment.gradient_s * moment.gradients + evaluated * forward
+    return run.training.rounds * moment.round_s + evaluated * (RECORD_S + forward)
 
 
 def _itemsize(training: Training) -> int:

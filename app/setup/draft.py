@@ -14,7 +14,13 @@ from engine.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Registry
 DRAFT, LINK, IDS, COUNTER = "setup.draft", "setup.link", "setup.ids", "setup.counter"
 DEFAULT: dict[str, Any] = {
     "dataset": {"name": "digits"},
-    "partition": {"name": "classes_per_client", "num_clients": 20, "classes_per_client": 3, "test_fraction": 0.25},
+    "partition": {
+        "name": "classes_per_client",
+        "num_clients": 20,
+        "classes_per_client": 3,
+        "assignment": "cyclic",
+        "test_fraction": 0.25,
+    },
     "model": {"name": "mlr"},
     "training": {"rounds": 50, "participation": 1.0, "local_steps": 10, "batch_size": 20, "lr": 0.05},
     "algorithms": [{"name": "fedavg"}, {"name": "local_train"}, {"name": "ditto"}],
@@ -79,7 +85,9 @@ def ids() -> list[str]:
 
 def drawable(config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """A configuration in the shape that the sections draw, and what had to be left out of it."""
-    dropped = [f"{key} is unknown and was left out" for key in config if key not in {*DEFAULT, "name", *Machine.model_fields}]
+    dropped = [
+        f"{key} is unknown and was left out" for key in config if key not in {*DEFAULT, "name", *Machine.model_fields}
+    ]
     draft: dict[str, Any] = {k: config[k] for k in ("name", *Machine.model_fields) if k in config}
     for section, (registry, fallback) in SECTIONS.items():
         draft[section] = _named(config.get(section, fallback))

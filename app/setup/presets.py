@@ -21,7 +21,7 @@ def presets_panel(form: Form) -> None:
         return
     if not known:
         return
-    with st.popover("Start from a preset", key="presets"):
+    with st.popover("Presets", key="presets", width="stretch"):
         name = st.selectbox("Preset", list(known), key="preset", format_func=lambda n: known[n].title)
         preset = known[name]
         st.caption(plain(preset.source))

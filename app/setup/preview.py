@@ -18,7 +18,6 @@ from engine.config import ExperimentConfig, RunConfig, parse_experiment
 from engine.errors import DataUnavailable, FedscapeError, ImpossiblePartition, InvalidConfig
 from engine.partitioners.measures import label_entropy, mean_js_distance
 from engine.registry import DATASETS
-from engine.simulate import default_data_dir
 
 
 def first_run(raw: Mapping[str, Any]) -> RunConfig | None:
@@ -106,7 +105,9 @@ def _known_runs(experiment: ExperimentConfig) -> None:
     if not known:
         return
     found = list(known.values())
-    how_many = "These runs are" if len(known) == len({run.digest for run in runs}) else f"{len(known)} of {len(runs)} runs are"
+    how_many = (
+        "These runs are" if len(known) == len({run.digest for run in runs}) else f"{len(known)} of {len(runs)} runs are"
+    )
     page = "live" if any(run.is_active for run in found) else "compare"
     ids = ",".join(str(run.id) for run in found)
     names = wording.names(dict.fromkeys(f"“{run.experiment_name}”" for run in found))
@@ -138,13 +139,17 @@ def _located(error: FedscapeError, run: RunConfig) -> str:
 
 def _heterogeneity(partition: Mapping[str, Any]) -> str:
     counts = np.asarray(partition["class_counts"])
-    return (f"Label entropy of a client {label_entropy(counts).mean():.2f} of {np.log2(counts.shape[1]):.2f} bits, "
-            f"mean Jensen–Shannon distance {mean_js_distance(counts):.2f} (0 alike, 1 disjoint).")
+    return (
+        f"Label entropy of a client {label_entropy(counts).mean():.2f} of {np.log2(counts.shape[1]):.2f} bits, "
+        f"mean Jensen–Shannon distance {mean_js_distance(counts):.2f} (0 alike, 1 disjoint)."
+    )
 
 
 def _facts(runs: Sequence[RunConfig], total: costs.Cost | None, slots: int) -> str:
     where = f" on {wording.plural(slots, 'slot')}" if slots > 1 else ""
-    time = "not measured" if total is None or total.seconds is None else f"about {wording.duration(total.seconds)}{where}"
+    time = (
+        "not measured" if total is None or total.seconds is None else f"about {wording.duration(total.seconds)}{where}"
+    )
     facts = {
         "Runs": wording.count(len(runs)),
         "Rounds": wording.count(sum(run.training.rounds for run in runs)),

@@ -1,11 +1,12 @@
 """The sections of Set up, from top to bottom: each draws its part of the draft and answers what it now says."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import streamlit as st
 
-from app.forms import Form, label_of, parameters_of, read_list
+from app.forms import Form, parameters_of, plain, read_list
 from app.setup import draft as drafts
 from app.setup.uploads import KINDS, MAX_MEGABYTES, save_upload
 from engine.config import Evaluation, Machine, Training
@@ -71,72 +72,91 @@ def training_section(form: Form, draft: Mapping[str, Any]) -> tuple[dict[str, An
     values = draft["model"] if draft["model"]["name"] == name else {}
     model = {"name": name, **form.options(MODELS.get(name).options, values, "model", key=f"model.{name}")}
     training = training_fields(form, draft["training"], "training", list(Training.model_fields))
-    evaluation = form.options(Evaluation, draft["evaluation"], "evaluation", columns=2)
+    evaluation = form.options(Evaluation, draft["evaluation"], "evaluation", columns=3)
     return model, training, evaluation
 
 
-def training_fields(form: Form, values: Mapping[str, Any], path: str, fields: list[str], key: str = "") -> dict[str, Any]:
+def training_fields(
+    form: Form, values: Mapping[str, Any], path: str, fields: list[str], key: str = ""
+) -> dict[str, Any]:
     """Local work is counted in steps or in passes over the data, never in both."""
     key = key or path
-    chosen = {}
-    work = [field for field in ("local_steps", "local_epochs") if field in fields]
-    if work:
-        unit = work[0] if len(work) == 1 else _local_work(form, values, key)
-        parameter = next(p for p in parameters_of(Training) if p.name == unit)
-        start = values.get(unit) or (10 if unit == "local_steps" else 1)
-        as_number = parameter.__class__(**{**vars(parameter), "type": "int", "symbol": "E"})
-        chosen[unit] = form.field(as_number, start, f"{path}.{unit}", key=f"{key}.{unit}")
+    chosen = _local_work(form, values, path, key, [f for f in ("local_steps", "local_epochs") if f in fields])
     rest = [field for field in fields if field not in ("local_steps", "local_epochs")]
-    columns = 3 if len(rest) > 2 else 2
     return chosen | form.options(
-        Training, values, path, key=key, only=rest, scales={"participation": DIALS["participation"]}, columns=columns,
-        stand_ins={"batch_size": 20},
-    )  # fmt: skip
+        Training, values, path, key=key, only=rest, scales=DIALS, columns=3 if len(rest) > 2 else 2
+    )
 
 
-def sweep_section(form: Form, draft: Mapping[str, Any], entries: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], Any]:
-    """Answers (algorithms with their sweeps, seeds)."""
+def sweep_section(
+    form: Form, draft: Mapping[str, Any], entries: list[dict[str, Any]]
+) -> tuple[list[dict[str, Any]], Any]:
+    """Answers (algorithms with their sweeps, seeds). A run for each combination of a method's values and each seed."""
     st.subheader("Sweep and seeds", anchor=False)
-    seeds = form.text("Seeds", ", ".join(map(str, _as_list(draft["seeds"]))), "seeds",
-                      help="Whole numbers with commas between them; every run is repeated with each of them.")  # fmt: skip
-    swept = [
-        _sweep(form, place, uid, entry) for place, (uid, entry) in enumerate(zip(drafts.ids(), entries, strict=True))
-    ]
+    ids = drafts.ids()
+    offered = {
+        f"{uid}.{name}": (uid, name) for uid, entry in zip(ids, entries, strict=True) for name in _variable(entry)
+    }
+    titles = {
+        uid: entry.get("label", ALGORITHMS.get(entry["name"]).title) for uid, entry in zip(ids, entries, strict=True)
+    }
+    state = f"{form.prefix}.vary"
+    if state not in st.session_state:
+        st.session_state[state] = [
+            f"{uid}.{name}" for uid, e in zip(ids, entries, strict=True) for name in e.get("sweep", {})
+        ]
+    st.session_state[state] = [choice for choice in st.session_state[state] if choice in offered]
+    left, right = st.columns([3, 2], gap="medium")
+    with left:
+        varied = st.multiselect(
+            "Vary", list(offered), key=state, placeholder="nothing: one setting of each method",
+            format_func=lambda choice: f"{titles[offered[choice][0]]}: {_words(offered[choice][1])}",
+        )  # fmt: skip
+    with right:
+        seeds = form.text("Seeds", _listed(draft["seeds"]), "seeds", help="Whole numbers with commas between them; every "
+                          "run is repeated with each of them.")  # fmt: skip
+    swept = []
+    for place, (uid, entry) in enumerate(zip(ids, entries, strict=True)):
+        names = [offered[choice][1] for choice in varied if offered[choice][0] == uid]
+        swept.append(_sweep(form, place, uid, entry, names, titles[uid]))
     return swept, read_list(seeds)
 
 
 def machine_section(form: Form, draft: Mapping[str, Any]) -> dict[str, Any]:
     """Where and how it is computed; only what differs from the default is written down."""
     with st.expander("Machine", key=f"{form.prefix}.machine"):
-        chosen = form.options(Machine, draft, "", key="machine", stand_ins={"threads": 1})
+        chosen = form.options(Machine, draft, "", key="machine", columns=4)
     defaults = Machine().model_dump()
     return {name: value for name, value in chosen.items() if value != defaults[name]}
 
 
-def _algorithm(form: Form, place: int, uid: str, entry: Mapping[str, Any], training: Mapping[str, Any]) -> dict[str, Any]:
-    """One method: its name, its hyper-parameters, where it trains differently from the others."""
+def _algorithm(
+    form: Form, place: int, uid: str, entry: Mapping[str, Any], training: Mapping[str, Any]
+) -> dict[str, Any]:
+    """One method: its name, its hyper-parameters; behind More its label and where it trains differently."""
     path = f"algorithms.{place}"
-    with st.container(border=True, key=f"{form.prefix}.{uid}.card"):
-        left, middle, right = st.columns([5, 4, 2], vertical_alignment="bottom", gap="medium")
+    with st.container(key=f"{form.prefix}.{uid}.card", gap="small"):
+        left, *buttons = st.columns([6, 1.4, 1.6], vertical_alignment="bottom", gap="small")
         with left:
             name = _pick(form, ALGORITHMS, entry["name"], f"Method {place + 1}", path, key=f"{uid}.name")
-        values = entry if entry["name"] == name else {"sweep": {}}
-        with middle:
-            label = form.text("Label", str(values.get("label", "")), f"{path}.label", key=f"{uid}.{name}.label",
-                              placeholder=name)  # fmt: skip
-        right.button("Remove", key=f"{form.prefix}.{uid}.remove", type="tertiary", on_click=drafts.remove_algorithm,
-                     args=(place,), help=f"Leave {name} out")  # fmt: skip
+        values = entry if entry["name"] == name else {}
+        with buttons[0], st.popover("More", type="tertiary", key=f"{form.prefix}.{uid}.more"):
+            extra = _more(form, path, f"{uid}.{name}", name, values, training)
+        buttons[1].button("Remove", key=f"{form.prefix}.{uid}.remove", type="tertiary", args=(place,),
+                          on_click=drafts.remove_algorithm)  # fmt: skip
         options = ALGORITHMS.get(name).options
-        chosen = form.options(options, values, path, key=f"{uid}.{name}", stand_ins=_stand_ins(options, training), columns=2)
-        override = _override(form, path, f"{uid}.{name}", values, training)
-    extra = {"label": label} if label.strip() else {}
-    extra |= {"training": override} if override else {}
+        stand_ins = _stand_ins(options, training)
+        chosen = form.options(options, values, path, key=f"{uid}.{name}", stand_ins=stand_ins, columns=3)
+        if extra.get("training"):
+            st.caption(plain("Trains with " + ", ".join(f"{_words(k)} {v}" for k, v in extra["training"].items())))
     return {"name": name, **extra, **chosen, **({"sweep": values["sweep"]} if values.get("sweep") else {})}
 
 
-def _override(
-    form: Form, path: str, key: str, values: Mapping[str, Any], training: Mapping[str, Any]
+def _more(
+    form: Form, path: str, key: str, name: str, values: Mapping[str, Any], training: Mapping[str, Any]
 ) -> dict[str, Any]:
+    """Label and training of one method, where they are not the common ones."""
+    label = form.text("Label", str(values.get("label", "")), f"{path}.label", key=f"{key}.label", placeholder=name)
     own = {k: v for k, v in dict(values.get("training") or {}).items() if k in Training.model_fields}
     state = f"{form.prefix}.{key}.differs"
     if state not in st.session_state:
@@ -145,36 +165,33 @@ def _override(
                             placeholder="nothing: as set under Training", format_func=_words)  # fmt: skip
     if {"local_steps", "local_epochs"} <= set(fields):
         fields.remove("local_epochs")
-    return training_fields(form, {**training, **own}, f"{path}.training", fields, key=f"{key}.training") if fields else {}
+    override = training_fields(form, {**training, **own}, f"{path}.training", fields, key=f"{key}.training")
+    return ({"label": label} if label.strip() else {}) | ({"training": override} if override else {})
 
 
-def _sweep(form: Form, place: int, uid: str, entry: dict[str, Any]) -> dict[str, Any]:
-    """Vary parameters of one method: a run for each combination of their values."""
-    path, sweep = f"algorithms.{place}", dict(entry.get("sweep") or {})
-    known = [p.name for p in ALGORITHMS.get(entry["name"]).parameters]
-    known += [f"training.{field}" for field in Training.model_fields]
-    names = {p.name: label_of(p) for p in ALGORITHMS.get(entry["name"]).parameters}
-    key = f"{form.prefix}.{uid}.{entry['name']}.vary"
-    if key not in st.session_state:
-        st.session_state[key] = list(sweep)
-    left, right = st.columns(2, gap="medium")
-    with left:
-        varied = st.multiselect(
-            f"Vary in {entry.get('label', entry['name'])}", [*known, *(k for k in sweep if k not in known)], key=key,
-            placeholder="nothing", format_func=lambda n: names.get(n, _words(n)),
-        )  # fmt: skip
-        form.spot(path)
+def _sweep(form: Form, place: int, uid: str, entry: dict[str, Any], names: list[str], title: str) -> dict[str, Any]:
+    """The values of what one method varies."""
+    path, given = f"algorithms.{place}", dict(entry.get("sweep") or {})
     values = {}
-    with right:
-        for name in varied:
-            start = ", ".join(map(str, _as_list(sweep.get(name, _first_values(entry, name)))))
-            typed = form.text(f"Values of {name}", start, f"{path}.sweep.{name}", key=f"{uid}.{entry['name']}.sweep.{name}")
-            values[name] = read_list(typed)
+    for name in names:
+        start = _listed(given.get(name, _first_values(entry, name)))
+        typed = form.text(f"{title}: values of {_words(name)}", start, f"{path}.sweep.{name}", key=f"{uid}.sweep.{name}",
+                          help="Values with commas between them.")  # fmt: skip
+        values[name] = read_list(typed)
     rest = {k: v for k, v in entry.items() if k != "sweep"}
     return {**rest, "sweep": values} if values else rest
 
 
-def _pick(form: Form, registry: Registry, value: str, label: str, path: str, *, key: str = "", on_change: Any = None) -> str:
+def _variable(entry: Mapping[str, Any]) -> list[str]:
+    """What a sweep may vary, and what the draft already does."""
+    own = [p.name for p in ALGORITHMS.get(entry["name"]).parameters]
+    known = [*own, *(f"training.{field}" for field in Training.model_fields)]
+    return [*known, *(name for name in entry.get("sweep") or {} if name not in known)]
+
+
+def _pick(
+    form: Form, registry: Registry, value: str, label: str, path: str, *, key: str = "", on_change: Any = None
+) -> str:
     state = f"{form.prefix}.{key or path + '.name'}"
     if state not in st.session_state:
         st.session_state[state] = value
@@ -220,14 +237,21 @@ def _add(key: str) -> None:
         st.session_state[key] = None
 
 
-def _local_work(form: Form, values: Mapping[str, Any], key: str) -> str:
+def _local_work(form: Form, values: Mapping[str, Any], path: str, key: str, units: list[str]) -> dict[str, Any]:
+    if not units:
+        return {}
+    left, right = st.columns(2, gap="medium")
     state = f"{form.prefix}.{key}.work"
     if state not in st.session_state:
         st.session_state[state] = "local_epochs" if values.get("local_epochs") else "local_steps"
-    return st.segmented_control(
-        "Local work of a round", ["local_steps", "local_epochs"], key=state, required=True,
-        format_func={"local_steps": "steps", "local_epochs": "passes over the data"}.get,
-    )  # fmt: skip
+    unit = units[0]
+    if len(units) > 1:
+        unit = left.segmented_control("Local work of a round", units, key=state, required=True,
+                                      format_func={"local_steps": "steps", "local_epochs": "passes"}.get)  # fmt: skip
+    parameter = replace(next(p for p in parameters_of(Training) if p.name == unit), type="int")
+    with right if len(units) > 1 else left:
+        start = values.get(unit) or (10 if unit == "local_steps" else 1)
+        return {unit: form.field(parameter, start, f"{path}.{unit}", key=f"{key}.{unit}")}
 
 
 def _stand_ins(options: Any, training: Mapping[str, Any]) -> dict[str, Any]:
@@ -240,9 +264,10 @@ def _stand_ins(options: Any, training: Mapping[str, Any]) -> dict[str, Any]:
 def _first_values(entry: Mapping[str, Any], name: str) -> list[Any]:
     """A start for a sweep: half, same, double."""
     value = entry.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value:
+    if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
         return [] if value is None else [value]
-    return [max(value // 2, 1), value, value * 2] if isinstance(value, int) and value > 1 else [value / 2, value, value * 2] if isinstance(value, float) else [1, 2, 4]
+    half = value / 2 if isinstance(value, float) else value // 2
+    return sorted({half, value, value * 2} - {0})
 
 
 def _titled(registry: Registry) -> Any:
@@ -253,5 +278,5 @@ def _words(name: str) -> str:
     return name.replace("training.", "").replace("_", " ")
 
 
-def _as_list(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, list | tuple) else [value]
+def _listed(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

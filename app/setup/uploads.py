@@ -29,5 +29,7 @@ def save_upload(name: str, data: bytes) -> str:
             unfinished.write_bytes(data)
             unfinished.replace(path)
     except OSError as error:
-        raise DataUnavailable(f"{path}: cannot be written ({error.strerror}); check DATA_DIR and its free space") from error
+        raise DataUnavailable(
+            f"{path}: cannot be written ({error.strerror}); check DATA_DIR and its free space"
+        ) from error
     return relative

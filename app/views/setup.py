@@ -1,6 +1,7 @@
 """Set up: an experiment from its data to its seeds, with the split and the cost beside it."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import streamlit as st
@@ -15,13 +16,16 @@ from engine.config import parse_experiment
 from engine.registry import ALGORITHMS
 
 
+STYLE = Path(sections.__file__).with_name("setup.css")
+
+
 def render() -> None:
     form = Form("setup_form")
     draft = drafts.current(form)
+    st.html(STYLE)
     top = st.container()
     written, shown = st.columns([7, 5], gap="large")
     with written:
-        presets_panel(form)
         raw = configuration(form, draft)
     drafts.keep(raw)
     complete = {"name": _automatic_name(raw), **raw}
@@ -34,7 +38,11 @@ def render() -> None:
 
 def configuration(form: Form, draft: Mapping[str, Any]) -> dict[str, Any]:
     """The whole form; answers what it says now."""
-    name = form.text("Name", str(draft.get("name", "")), "name", placeholder=_automatic_name(draft))
+    left, right = st.columns([3, 1], vertical_alignment="bottom", gap="medium")
+    with left:
+        name = form.text("Name", str(draft.get("name", "")), "name", placeholder=_automatic_name(draft))
+    with right:
+        presets_panel(form)
     dataset = sections.data_section(form, draft)
     classes = pools.num_classes(preview.first_run({"dataset": dataset, "partition": "iid"}))
     partition = sections.heterogeneity_section(form, draft, classes)

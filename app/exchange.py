@@ -1,0 +1,95 @@
+"""Runs out of the database and into it: exported documents, tables, imported files and the shipped examples."""
+
+import os
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from app import queries
+from app.launch import new_run
+from engine.config import RunConfig, file_label
+from engine.errors import InvalidConfig
+from engine.export import RunOutcome, export_text, joint_config
+from engine.reading import read_export
+from engine.tables import rounds_table
+from storage import ExperimentRecord, FinishedRun, RoundRecord, RunRecord
+
+EXAMPLES = queries.ROOT / "assets" / "examples"
+
+
+def file_name(runs: Sequence[RunRecord]) -> str:
+    """After the experiment where there is one, else after their number."""
+    names = {run.experiment_name for run in runs}
+    return file_label(names.pop()) if len(names) == 1 else f"{len(runs)} runs"
+
+
+def json_of(run_ids: Sequence[int]) -> bytes:
+    """The export document of these runs, the same as the command line writes."""
+    store, runs = queries.store(), _with_partition(run_ids)
+    configs = [store.experiments.get(i).config for i in dict.fromkeys(run.experiment_id for run in runs)]
+    return export_text(joint_config(configs), _outcomes(runs)).encode()
+
+
+def csv_of(run_ids: Sequence[int]) -> bytes:
+    """A row a run and round, with every scalar."""
+    return rounds_table(_outcomes(_with_partition(run_ids))).to_csv(index=False).encode()
+
+
+def import_bytes(name: str, data: bytes) -> list[ExperimentRecord]:
+    """Runs of an exported document that somebody brings. Raises InvalidConfig, and then keeps nothing."""
+    handle, path = tempfile.mkstemp(suffix=".json")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        return import_file(Path(path))
+    except InvalidConfig as error:
+        raise InvalidConfig(problem.replace(path, name) for problem in error.problems) from None
+    finally:
+        Path(path).unlink(missing_ok=True)
+
+
+def import_file(path: Path, *, example: bool = False) -> list[ExperimentRecord]:
+    """Raises InvalidConfig."""
+    store = queries.store()
+    return [
+        store.experiments.import_finished(
+            found.config.name, found.config.raw, [_finished(config, run) for config, run in found.runs], example
+        )
+        for found in read_export(path)
+    ]
+
+
+def example_files() -> list[Path]:
+    """Results that ship with the product."""
+    return sorted(EXAMPLES.glob("*.json"))
+
+
+def load_examples() -> list[ExperimentRecord]:
+    """All of them, labelled as examples; those that are there already are not loaded again."""
+    known = {experiment.name for experiment in queries.experiments(include_archived=True) if experiment.example}
+    loaded = []
+    for path in example_files():
+        if not {found.config.name for found in read_export(path)} <= known:
+            loaded += import_file(path, example=True)
+    return loaded
+
+
+def _with_partition(run_ids: Sequence[int]) -> list[RunRecord]:
+    return queries.runs(run_ids=run_ids, include_archived=True, with_partition=True)
+
+
+def _outcomes(runs: Iterable[RunRecord]) -> Iterable[RunOutcome]:
+    """Read one after the other: an export of many runs needs the memory of one."""
+    metrics = queries.store().metrics
+    return (
+        RunOutcome(
+            run.experiment_name, run.algorithm, run.label, run.hparams, run.seed, run.status, metrics.rounds(run.id),
+            run.provenance, run.partition, run.summary, run.error,
+        )
+        for run in runs
+    )  # fmt: skip
+
+
+def _finished(config: RunConfig, run: RunOutcome) -> FinishedRun:
+    rounds = [RoundRecord(r.round, r.cohort, r.scalars, r.arrays, r.clusters, r.evaluated) for r in run.rounds]
+    return FinishedRun(new_run(config), run.status, rounds, run.provenance, run.partition, run.summary, run.error)
