@@ -32,7 +32,15 @@ def _control(
     key = f"address_{name}"
     said = value(name, titles, default)
     st.session_state[key] = said
-    control(label, list(titles), format_func=titles.__getitem__, key=key, on_change=_write, args=(name, key, default), **options)
+    control(
+        label,
+        list(titles),
+        format_func=titles.__getitem__,
+        key=key,
+        on_change=_write,
+        args=(name, key, default),
+        **options,
+    )
     return said
 
 

@@ -18,7 +18,9 @@ def conflicts(methods: Sequence[Method]) -> list[str]:
     elif seeds := _seeds_apart(methods, lambda run: (run.provenance or {}).get("dataset_fingerprint")):
         found.append(f"The same data set held other samples for {_seed_words(seeds)} (its fingerprint differs).")
     if (splits := _apart(methods, lambda run: _json(run.config["partition"]))) is not None:
-        found.append(f"The partitions differ: {splits}. A client of one is not the client of the same number of the other.")
+        found.append(
+            f"The partitions differ: {splits}. A client of one is not the client of the same number of the other."
+        )
     elif seeds := _seeds_apart(methods, _clients):
         found.append(f"The same partition gave other clients for {_seed_words(seeds)}; run these methods again.")
     return found
@@ -32,7 +34,9 @@ def notes(methods: Sequence[Method]) -> list[str]:
     if (rounds := _apart(methods, lambda run: plural(run.rounds, "round"))) is not None:
         found.append(f"The numbers of rounds differ: {rounds}.")
     if len({method.seeds for method in methods}) > 1:
-        found.append("The seeds differ: " + "; ".join(f"{m.name} {', '.join(map(str, m.seeds))}" for m in methods) + ".")
+        found.append(
+            "The seeds differ: " + "; ".join(f"{m.name} {', '.join(map(str, m.seeds))}" for m in methods) + "."
+        )
     for method in methods:
         found += [f"{method.name}, seed {run.seed}: {_state(run)}." for run in method.runs if run.status != "done"]
     return found

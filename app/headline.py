@@ -10,7 +10,7 @@ from app.wording import names
 
 @dataclass(frozen=True)
 class Lead:
-    """The first of a ranking: how far ahead (fraction), and the deviation over seeds of that distance (NaN: one seed)."""
+    """The first of a ranking: how far ahead, as a fraction, and that distance's deviation over seeds (NaN: one)."""
 
     first: str
     second: str

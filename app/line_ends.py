@@ -4,16 +4,17 @@ import numpy as np
 import plotly.graph_objects as go
 
 
-def label_ends(fig: go.Figure, ends: list[tuple[str, float, float, str]], span: float, lines: int = 16) -> None:
-    """Writes each (text, x, y, colour) beside its point, moved apart where two would meet.
+def label_ends(fig: go.Figure, ends: list[tuple[str, float, float, str]], span: float, lines: int = 18) -> list[float]:
+    """Writes each (text, x, y, colour) beside its point, moved apart where two would meet; answers their heights.
 
     ``span`` is the height of the y axis, ``lines`` how many labels fit above one another on it.
     """
     heights = spread_apart([y for _, _, y, _ in ends], span / lines)
     for (text, x, _, color), y in zip(ends, heights, strict=True):
         fig.add_annotation(
-            x=x, y=y, text=text, showarrow=False, xanchor="left", xshift=6, font={"color": color, "size": 12}
+            x=x, y=y, text=text, showarrow=False, xanchor="left", xshift=9, font={"color": color, "size": 12}
         )
+    return heights
 
 
 def spread_apart(values: list[float], gap: float) -> list[float]:

@@ -80,9 +80,10 @@ def _cell(value: float, spread: float, is_best: bool) -> str:
 def column_titles(tail: int) -> dict[str, str]:
     """What the columns of ``for_screen`` are called."""
     return {
-        "method": "Method", "model": "Model", "round": "Round", "mean": "Mean %", "mean_pm": "±", "weighted_mean": "Weighted %",
-        "lowest": f"Lowest {tail} %", "lowest_pm": "± lowest", "top": f"Top {tail} %", "std": "Std", "cv": "CV", "bars": "Clients, worst first",
-        "megabytes": "MB", "gradient_evaluations": "Gradients", "seconds": "Seconds", "clients": "n", "seeds": "Seeds",
+        "method": "Method", "model": "Model", "round": "Round", "mean": "Mean %", "mean_pm": "±",
+        "weighted_mean": "Weighted %", "lowest": f"Lowest {tail} %", "lowest_pm": "± lowest", "top": f"Top {tail} %",
+        "std": "Std", "cv": "CV", "bars": "Clients, worst first", "megabytes": "MB",
+        "gradient_evaluations": "Gradients", "seconds": "Seconds", "clients": "n", "seeds": "Seeds",
     }  # fmt: skip
 
 

@@ -21,8 +21,8 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 def data(rounds: np.ndarray, labels: np.ndarray, contexts: np.ndarray | None = None) -> pd.DataFrame:
     """Rounds [R], labels [R, N], true contexts [N] -> [round, client, row, cluster, letter, moved, context, ari].
 
-    ``row`` orders clients by where they end, then by true context; ``moved`` is against the stored round before; ``ari``
-    is the adjusted Rand index of the round's clusters against the contexts, NaN where those are not known.
+    ``row`` orders clients by where they end, then by true context; ``moved`` is against the stored round before;
+    ``ari`` is the adjusted Rand index of the round's clusters against the contexts, NaN where those are not known.
     """
     stable = match_rounds(labels)
     num_clients = labels.shape[1]
@@ -81,23 +81,33 @@ def figure(df: pd.DataFrame) -> go.Figure:
     client_of = df.drop_duplicates("row").set_index("row")["client"]
     letters = grid.map(letter).to_numpy()
     fig = make_subplots(2, 1, shared_xaxes=True, row_heights=[0.82, 0.18], vertical_spacing=0.04)
+    hover = [
+        [f"client {client_of[row]}, round {at}: cluster {letters[i, j]}" for j, at in enumerate(grid.columns)]
+        for i, row in enumerate(grid.index)
+    ]
     fig.add_heatmap(
-        z=grid.to_numpy(np.float32), x=grid.columns, y=grid.index, colorscale=_scale(num_clusters), zmin=-0.5,
-        zmax=num_clusters - 0.5, showscale=False, xgap=1 if grid.shape[1] <= 80 else 0, ygap=1 if len(grid) <= 60 else 0,
+        z=grid.to_numpy(np.float32), x=grid.columns, y=grid.index, colorscale=_scale(num_clusters), showscale=False,
+        zmin=-0.5, zmax=num_clusters - 0.5, xgap=int(grid.shape[1] <= 80), ygap=int(len(grid) <= 60),
         text=_starts(grid.to_numpy(), letters), texttemplate="%{text}" if len(grid) <= MOST_LETTERS else None,
-        textfont={"size": 9, "color": ground().paper}, customdata=letters,
-        hovertext=[[f"client {client_of[row]}, round {at}: cluster {letters[i, j]}" for j, at in enumerate(grid.columns)]
-                   for i, row in enumerate(grid.index)],
-        hoverinfo="text", row=1, col=1,
+        textfont={"size": 9, "color": ground().paper},
+        hovertext=hover, hoverinfo="text", row=1, col=1,
     )  # fmt: skip
     moves = df.groupby("round")["moved"].sum().loc[list(grid.columns)]
     fig.add_bar(x=moves.index, y=moves, marker={"color": ground().accent}, row=2, col=1,
                 hovertemplate="round %{x}: %{y} moved<extra></extra>")  # fmt: skip
     base_layout(fig, height=int(np.clip(170 + 9 * min(num_clients, MOST_CLIENTS), 360, 760)))
     _name_groups(fig, grid, num_clusters)
-    fig.update_yaxes(title="clients, by final cluster", showticklabels=False, ticks="", autorange="reversed", showgrid=False, row=1, col=1)
-    fig.update_yaxes(title="moved", nticks=3, rangemode="tozero", row=2, col=1)
-    fig.update_xaxes(title="round", row=2, col=1)
+    fig.update_yaxes(
+        title_text="clients, by final cluster",
+        showticklabels=False,
+        ticks="",
+        autorange="reversed",
+        showgrid=False,
+        row=1,
+        col=1,
+    )
+    fig.update_yaxes(title_text="moved", nticks=3, rangemode="tozero", row=2, col=1)
+    fig.update_xaxes(title_text="round", row=2, col=1)
     return fig.update_layout(showlegend=False, bargap=0.1, margin_r=72)
 
 

@@ -21,13 +21,15 @@ def spent(series: pd.DataFrame, until: dict[int, int]) -> pd.DataFrame:
 
 
 def data(runs: pd.DataFrame, cost: Axis) -> pd.DataFrame:
-    """[run, method, algorithm, seed, mean, lowest, <costs>] -> a row a method: what it cost, and whether it is on the front.
+    """[run, method, algorithm, seed, mean, lowest, <costs>] -> a row a method: its cost, and if it is on the front.
 
     A method is on the Pareto front if none is both at least as cheap and at least as accurate, and better in one.
     """
     rows = per_method(runs, ("mean", "lowest", *COST_NAMES)).rename(columns={cost: "cost"})
     rows["front"] = [
-        not ((rows["cost"] <= r.cost) & (rows["mean"] >= r.mean) & ((rows["cost"] < r.cost) | (rows["mean"] > r.mean))).any()
+        not (
+            (rows["cost"] <= r.cost) & (rows["mean"] >= r.mean) & ((rows["cost"] < r.cost) | (rows["mean"] > r.mean))
+        ).any()
         for r in rows.itertuples()
     ]
     columns = ["method", "algorithm", "cost", "mean", "mean_pm", "lowest", "seeds", "front"]
@@ -45,14 +47,14 @@ def figure(df: pd.DataFrame, cost: Axis) -> go.Figure:
         style = look[row.method]
         spread = {"type": "data", "array": [100 * row.mean_pm], "color": style.color, "thickness": 1.2, "width": 5}
         fig.add_scatter(
-            x=[row.cost], y=[100 * row.mean], mode="markers", cliponaxis=False,
-            marker={"color": style.color, "symbol": style.symbol, "size": 12}, error_y=spread if row.seeds > 1 else None,
+            x=[row.cost], y=[100 * row.mean], mode="markers", error_y=spread if row.seeds > 1 else None,
+            marker={"color": style.color, "symbol": style.symbol, "size": 12}, cliponaxis=False,
             hovertemplate=f"{row.method}<br>%{{y:.2f}} % for %{{x:,.4g}} {AXIS_TITLES[cost]}<extra></extra>",
         )  # fmt: skip
     base_layout(fig, height=430)
     _name_points(fig, df)
-    fig.update_xaxes(title=AXIS_TITLES[cost], rangemode="tozero")
-    fig.update_yaxes(title="mean test accuracy, %")
+    fig.update_xaxes(title_text=AXIS_TITLES[cost], rangemode="tozero")
+    fig.update_yaxes(title_text="mean test accuracy, %")
     return fig.update_layout(showlegend=False)
 
 
@@ -80,4 +82,3 @@ def finding(df: pd.DataFrame, cost: Axis) -> str:
     rest = len(df) - len(front)
     beaten = f"; the other {rest} cost as much or more and reach less" if rest else ""
     return f"On the Pareto front of accuracy against {AXIS_TITLES[cost]}: {names}{beaten}."
-

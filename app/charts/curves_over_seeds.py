@@ -20,19 +20,22 @@ MOST_POINTS, MOST_LINES, MOST_BANDS = 300, 12, 3
 
 
 def data(series: pd.DataFrame, model: str = "personalized", x: Axis = "round") -> pd.DataFrame:
-    """[run, method, algorithm, seed, round, name, value] -> [method, algorithm, round, x, mean, mean_pm, lowest, seeds].
+    """[method, algorithm, seed, round, name, value] -> [method, algorithm, round, x, mean, mean_pm, lowest, seeds].
 
     Only rounds that every seed of a method has; x is what was spent up to that round, its mean over seeds.
     """
     keys = ["method", "algorithm", "seed", "round"]
     wide = series.pivot_table(index=keys, columns="name", values="value", sort=False).reset_index()
-    wide = wide.reindex(columns=[*keys, f"{model}.mean", f"{model}.lowest5", *COSTS]).sort_values(keys[2:], kind="stable")
+    wide = wide.reindex(columns=[*keys, f"{model}.mean", f"{model}.lowest5", *COSTS]).sort_values(
+        keys[2:], kind="stable"
+    )
     spent = wide.groupby(["method", "seed"], sort=False)[list(COSTS)].cumsum()
     spent["megabytes"] = (spent["bytes_up"] + spent["bytes_down"]) / 1e6
     wide["x"] = wide["round"] if x == "round" else spent[x]
     known = wide.rename(columns={f"{model}.mean": "mean", f"{model}.lowest5": "lowest"}).dropna(subset=["mean"])
     rows = known.groupby(["method", "algorithm", "round"], sort=False).agg(
-        x=("x", "mean"), mean_pm=("mean", "std"), mean=("mean", "mean"), lowest=("lowest", "mean"), seeds=("seed", "nunique")
+        x=("x", "mean"), mean_pm=("mean", "std"), mean=("mean", "mean"), lowest=("lowest", "mean"),
+        seeds=("seed", "nunique"),
     ).reset_index()  # fmt: skip
     complete = rows[rows["seeds"] == rows.groupby("method")["seeds"].transform("max")]
     thinned = [_thin(complete[complete["method"] == m]) for m in series["method"].unique()]
@@ -45,13 +48,14 @@ def figure(df: pd.DataFrame, x: Axis = "round", band: bool = False) -> go.Figure
     look, fig, ends = looks(df), go.Figure(), []
     shown = list(df.groupby("method", sort=False))[:MOST_LINES]
     for method, own in shown:
-        color, at = look[method].color, own["x"].to_numpy(np.float32)
+        style, at = look[method], own["x"].to_numpy(np.float32)
+        color = style.color
         mean, lowest = (100 * own[c].to_numpy(np.float32) for c in ("mean", "lowest"))
         if own["mean_pm"].notna().any() and (band or len(shown) <= MOST_BANDS):
             spread = 100 * own["mean_pm"].fillna(0).to_numpy(np.float32)
             fig.add_scatter(
-                x=np.concatenate([at, at[::-1]]), y=np.concatenate([mean + spread, (mean - spread)[::-1]]), fill="toself",
-                fillcolor=translucent(color, 0.18), line={"width": 0}, hoverinfo="skip", showlegend=False,
+                x=np.concatenate([at, at[::-1]]), y=np.concatenate([mean + spread, (mean - spread)[::-1]]),
+                fill="toself", fillcolor=translucent(color, 0.18), line={"width": 0}, hoverinfo="skip",
             )  # fmt: skip
         hover = [f"{method}, round {r}" for r in own["round"]]
         for values, what, dash, width in ((mean, "mean", "solid", 2.2), (lowest, "lowest 5 %", "dash", 1.2)):
@@ -60,6 +64,10 @@ def figure(df: pd.DataFrame, x: Axis = "round", band: bool = False) -> go.Figure
                 line={"color": color, "dash": dash, "width": width},
                 hovertemplate=f"%{{text}}<br>{what} %{{y:.2f}} %<extra></extra>",
             )  # fmt: skip
+        fig.add_scatter(
+            x=at[-1:], y=mean[-1:], mode="markers", hoverinfo="skip", cliponaxis=False,
+            marker={"symbol": style.symbol, "size": 9, "color": color},
+        )  # fmt: skip
         ends.append((str(method), float(at[-1]), float(mean[-1]), color))
     base_layout(fig, height=430)
     _axes(fig, df, x, ends)
@@ -69,9 +77,10 @@ def figure(df: pd.DataFrame, x: Axis = "round", band: bool = False) -> go.Figure
 def _axes(fig: go.Figure, df: pd.DataFrame, x: Axis, ends: list[tuple[str, float, float, str]]) -> None:
     low, high = 100 * df["lowest"].min(), 100 * df["mean"].max()
     pad = max(1.0, 0.06 * (high - low))
-    label_ends(fig, ends, high - low + 2 * pad)
-    fig.update_yaxes(title="test accuracy, %", range=[low - pad, high + pad])
-    fig.update_xaxes(title=AXIS_TITLES[x], rangemode="tozero")
+    heights = label_ends(fig, ends, high - low + 2 * pad)
+    low, high = min([low, *heights]), max([high, *heights])
+    fig.update_yaxes(title_text="test accuracy, %", range=[low - pad, high + pad])
+    fig.update_xaxes(title_text=AXIS_TITLES[x], rangemode="tozero")
     fig.update_layout(margin_r=max((8 + 7 * len(text) for text, *_ in ends), default=16))
 
 

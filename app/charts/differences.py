@@ -20,7 +20,7 @@ def figure(df: pd.DataFrame, a: str, b: str, methods: pd.DataFrame) -> go.Figure
     look = looks(methods)
     points = 100 * df["difference"].to_numpy(float)
     fig = go.Figure(go.Bar(
-        x=df["rank"], y=points, marker={"color": np.where(points > 0, look[a].color, look[b].color), "line": {"width": 0}},
+        x=df["rank"], y=points, marker_line_width=0, marker_color=np.where(points > 0, look[a].color, look[b].color),
         text=[f"client {r.client}, seed {r.seed}" for r in df.itertuples()], textposition="none",
         hovertemplate="%{text}: %{y:+.2f} points<extra></extra>",
     ))  # fmt: skip
@@ -28,9 +28,9 @@ def figure(df: pd.DataFrame, a: str, b: str, methods: pd.DataFrame) -> go.Figure
     fig.add_hline(y=0, line={"color": ground().ink, "width": 1})
     if len(points):
         _notes(fig, points, a, b)
-    fig.update_xaxes(title="clients, by difference", showticklabels=False, ticks="")
-    fig.update_yaxes(title="difference, points")
-    return fig.update_layout(showlegend=False, bargap=0.15)
+    fig.update_xaxes(title_text="clients, by difference", showticklabels=False, ticks="")
+    fig.update_yaxes(title_text="difference, points")
+    return fig.update_layout(showlegend=False, bargap=0.15 if len(points) <= 80 else 0)
 
 
 def _notes(fig: go.Figure, points: np.ndarray, a: str, b: str) -> None:
@@ -40,6 +40,10 @@ def _notes(fig: go.Figure, points: np.ndarray, a: str, b: str) -> None:
     fig.add_annotation(x=1, y=median, text=f"median {median:+.2f}", xanchor="right", yanchor="bottom", **label)
     above, below = int((points > 0).sum()), int((points < 0).sum())
     if above:
-        fig.add_annotation(x=0, y=points.max(), text=f"▲ {above} better with {a}", xanchor="left", yanchor="bottom", **label)
+        fig.add_annotation(
+            x=0, y=points.max(), text=f"▲ {above} better with {a}", xanchor="left", yanchor="bottom", **label
+        )
     if below:
-        fig.add_annotation(x=1, y=points.min(), text=f"▼ {below} better with {b}", xanchor="right", yanchor="top", **label)
+        fig.add_annotation(
+            x=1, y=points.min(), text=f"▼ {below} better with {b}", xanchor="right", yanchor="top", **label
+        )

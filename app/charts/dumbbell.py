@@ -16,8 +16,8 @@ SortKey = Literal["mean", "lowest", "top", "spread"]
 def data(clients: pd.DataFrame, share: float, by: SortKey = "mean", other: pd.DataFrame | None = None) -> pd.DataFrame:
     """[run, method, algorithm, seed, client, accuracy, test_size] -> a row a method, the best by ``by`` first.
 
-    ``other`` holds the same clients under the methods' other model; its mean becomes the column ``other``. ``spread`` is
-    the distance of the two tails, least first.
+    ``other`` holds the same clients under the methods' other model; its mean becomes the column ``other``.
+    ``spread`` is the distance of the two tails, least first.
     """
     rows = per_method(per_run(clients, share))
     rows["spread"] = rows["top"] - rows["lowest"]
@@ -31,18 +31,22 @@ def data(clients: pd.DataFrame, share: float, by: SortKey = "mean", other: pd.Da
 
 
 def figure(df: pd.DataFrame, share: float = 0.05, other_name: str = "") -> go.Figure:
-    """One line a method: a triangle at each tail, the mean between with a whisker over seeds, a ring for the other model."""
-    look, fig = looks(df), go.Figure()
+    """One line a method: a triangle at each tail, the mean with its whisker over seeds, a ring for the other model."""
+    look, fig, paper = looks(df), go.Figure(), ground().paper
     for row in df.itertuples():
         style = look[row.method]
         low, mean, top = 100 * row.lowest, 100 * row.mean, 100 * row.top
+        texts = _hover(row, share)
         fig.add_scatter(
-            x=[low, mean, top], y=[row.method] * 3, mode="lines+markers+text", line={"width": 3, "color": style.color},
-            marker={"symbol": ["triangle-left", style.symbol, "triangle-right"], "size": [11, 13, 11], "opacity": 1,
-                    "color": style.color},
-            text=[f"{low:.1f}", f"<b>{mean:.1f}</b>", f"{top:.1f}"],
-            textposition=["middle left", "top center", "middle right"],
-            error_x=_whisker(row, style.color), hovertext=_hover(row, share), hoverinfo="text", cliponaxis=False,
+            x=[low, top], y=[row.method] * 2, mode="lines+markers+text", line={"width": 3, "color": style.color},
+            marker={"symbol": ["triangle-left", "triangle-right"], "size": 12, "opacity": 1, "color": style.color},
+            text=[f"{low:.1f}", f"{top:.1f}"], textposition=["middle left", "middle right"],
+            hovertext=[texts[0], texts[2]], hoverinfo="text", cliponaxis=False,
+        )  # fmt: skip
+        fig.add_scatter(
+            x=[mean], y=[row.method], mode="markers+text", text=f"<b>{mean:.1f}</b>", textposition="top center",
+            marker={"symbol": style.symbol, "size": 13, "color": style.color}, marker_line={"width": 1, "color": paper},
+            error_x=_whisker(row, style.color), hovertext=texts[1], hoverinfo="text", cliponaxis=False,
         )  # fmt: skip
         if pd.notna(row.other):
             fig.add_scatter(
@@ -53,7 +57,7 @@ def figure(df: pd.DataFrame, share: float = 0.05, other_name: str = "") -> go.Fi
     base_layout(fig, height=120 + 44 * max(len(df), 2))
     margin = 0.12 * (df["top"].max() - df["lowest"].min()) * 100 if len(df) else 1
     fig.update_xaxes(
-        title="test accuracy, %", range=[100 * df["lowest"].min() - margin, 100 * df["top"].max() + margin]
+        title_text="test accuracy, %", range=[100 * df["lowest"].min() - margin, 100 * df["top"].max() + margin]
     )
     fig.update_yaxes(autorange="reversed", showgrid=True, ticks="", gridcolor=translucent(ground().line, 0.6))
     return fig.update_layout(showlegend=False, uniformtext={"mode": "show", "minsize": 9})
@@ -62,14 +66,14 @@ def figure(df: pd.DataFrame, share: float = 0.05, other_name: str = "") -> go.Fi
 def _whisker(row: Any, color: str) -> dict[str, Any] | None:
     if pd.isna(row.mean_pm):
         return None
-    return {"type": "data", "array": [0, 100 * row.mean_pm, 0], "color": color, "thickness": 1.5, "width": 7}
+    return {"type": "data", "array": [100 * row.mean_pm], "color": color, "thickness": 1.5, "width": 7}
 
 
 def _hover(row: Any, share: float) -> list[str]:
+    tail = f"{100 * share:g} %"
+    parts = ((f"lowest {tail}", "lowest", row.tail), ("mean", "mean", row.clients), (f"top {tail}", "top", row.tail))
     texts = []
-    for title, name, count in (
-        (f"lowest {100 * share:g} %", "lowest", row.tail), ("mean", "mean", row.clients), (f"top {100 * share:g} %", "top", row.tail)
-    ):  # fmt: skip
+    for title, name, count in parts:
         value = percent_pm(getattr(row, name), getattr(row, f"{name}_pm"))
         texts.append(f"{row.method}: {title} {value}<br>{count} of {row.clients} clients, {plural(row.seeds, 'seed')}")
     return texts

@@ -11,7 +11,7 @@ MOST_LINES = 12
 
 
 def data(clients: pd.DataFrame) -> pd.DataFrame:
-    """[run, method, algorithm, seed, client, accuracy, ...] -> the same clients by accuracy, with the ``share`` at or below.
+    """[method, algorithm, seed, client, accuracy, ...] -> the same clients by accuracy, with the ``share`` at or below.
 
     Seeds are pooled: every client of every seed is one step.
     """
@@ -42,6 +42,6 @@ def figure(df: pd.DataFrame, share: float = 0.05) -> go.Figure:
         xref="paper", x=0, y=100 * share, text=f"lowest {100 * share:g} %", showarrow=False, xanchor="left",
         yanchor="bottom", font={"size": 11, "color": ground().muted},
     )  # fmt: skip
-    fig.update_xaxes(title="test accuracy, %")
-    fig.update_yaxes(title="% of clients at or below", range=[0, 102])
+    fig.update_xaxes(title_text="test accuracy, %")
+    fig.update_yaxes(title_text="% of clients at or below", range=[0, 102])
     return fig.update_layout(legend={"orientation": "h", "y": -0.2, "yanchor": "top", "x": 0, "itemwidth": 40})

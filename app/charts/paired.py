@@ -48,7 +48,9 @@ def verdict(df: pd.DataFrame) -> Verdict:
     better, worse = int((difference > 0).sum()), int((difference < 0).sum())
     enough = better + worse >= 6
     p = float(wilcoxon(difference[difference != 0], method="auto").pvalue) if enough else float("nan")
-    return Verdict(better, worse, len(difference) - better - worse, float(np.median(difference)) if len(df) else float("nan"), p)
+    return Verdict(
+        better, worse, len(difference) - better - worse, float(np.median(difference)) if len(df) else float("nan"), p
+    )
 
 
 def figure(df: pd.DataFrame, a: str, b: str, methods: pd.DataFrame) -> go.Figure:
@@ -57,17 +59,37 @@ def figure(df: pd.DataFrame, a: str, b: str, methods: pd.DataFrame) -> go.Figure
     low, high = 100 * df[["a", "b"]].min().min(), 100 * df[["a", "b"]].max().max()
     pad = max(1.0, 0.05 * (high - low))
     ends = [low - pad, min(high + pad, 101)]
-    fig.add_scatter(x=ends, y=ends, mode="lines", line={"color": ground().muted, "width": 1, "dash": "dot"}, hoverinfo="skip")
-    marks = ((df["difference"] > 0, look[a].color, "triangle-up"), (df["difference"] < 0, look[b].color, "triangle-down"),
-             (df["difference"] == 0, ground().muted, "circle-open"))  # fmt: skip
-    for chosen, color, symbol in marks:
-        own = df[chosen]
+    fig.add_scatter(
+        x=ends, y=ends, mode="lines", line={"color": ground().muted, "width": 1, "dash": "dot"}, hoverinfo="skip"
+    )
+    marks = (
+        (1, look[a].color, "triangle-up"),
+        (-1, look[b].color, "triangle-down"),
+        (0, ground().muted, "circle-open"),
+    )
+    for sign, color, symbol in marks:
+        points = _stacked(df[np.sign(df["difference"]) == sign])
         fig.add_scatter(
-            x=100 * own["b"], y=100 * own["a"], mode="markers", text=[f"client {r.client}, seed {r.seed}" for r in own.itertuples()],
-            marker={"color": color, "symbol": symbol, "size": 8, "opacity": 0.8}, customdata=100 * own["difference"],
-            hovertemplate=f"%{{text}}<br>{a} %{{y:.2f}} %, {b} %{{x:.2f}} %<br>difference %{{customdata:+.2f}} points<extra></extra>",
+            x=100 * points["b"], y=100 * points["a"], mode="markers", text=points["who"],
+            customdata=100 * points["difference"],
+            marker={"color": color, "symbol": symbol, "size": 6 + 3 * np.sqrt(points["count"]), "line": {"width": 1.2}},
+            hovertemplate=f"%{{text}}<br>{a} %{{y:.2f}} %, {b} %{{x:.2f}} %: %{{customdata:+.2f}}<extra></extra>",
         )  # fmt: skip
     base_layout(fig, height=400)
-    fig.update_xaxes(title=f"{b}, accuracy of the client, %", range=ends, constrain="domain")
-    fig.update_yaxes(title=f"{a}, %", range=ends, scaleanchor="x", constrain="domain")
+    fig.update_xaxes(title_text=f"{b}, accuracy of the client, %", range=ends, constrain="domain")
+    fig.update_yaxes(title_text=f"{a}, %", range=ends, scaleanchor="x", constrain="domain")
     return fig.update_layout(showlegend=False)
+
+
+def _stacked(df: pd.DataFrame) -> pd.DataFrame:
+    """Clients at the same point become one mark, larger: small test sets give few different accuracies."""
+    who = [f"client {c}, seed {s}" for c, s in zip(df["client"], df["seed"], strict=True)]
+    points = (
+        df.assign(who=who)
+        .groupby(["a", "b", "difference"], as_index=False)
+        .agg(who=("who", list), count=("who", "size"))
+    )
+    points["who"] = [
+        "<br>".join([*own[:4], *([f"and {len(own) - 4} more here"] if len(own) > 4 else [])]) for own in points["who"]
+    ]
+    return points

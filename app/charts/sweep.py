@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from app.comparison import method_name, per_method
 from app.line_ends import label_ends
 from app.method_looks import looks
-from app.palette import base_layout, ground
+from app.palette import base_layout
 from app.wording import number, percent_pm
 
 FEWEST_VALUES = 3
@@ -37,10 +37,10 @@ def parameters(runs: pd.DataFrame) -> list[str]:
 
 
 def data(runs: pd.DataFrame, parameter: str) -> pd.DataFrame:
-    """[method, algorithm, seed, mean, lowest, options, ...] -> a row a method, and whether it is the best of its series.
+    """[method, algorithm, seed, mean, lowest, options] -> a row a method, and whether it is the best of its series.
 
-    ``series`` names the algorithm and whatever else is varied in it; ``value`` is NaN for a method that does not have the
-    parameter as a number: it is a reference.
+    ``series`` names the algorithm and whatever else is varied in it; ``value`` is NaN for a method that does not have
+    the parameter as a number: it is a reference.
     """
     rows = per_method(runs, ("mean", "lowest"))
     given = runs.drop_duplicates("method").set_index("method")["options"]
@@ -70,10 +70,12 @@ def figure(df: pd.DataFrame, symbol: str) -> go.Figure:
     right = swept["value"].max()
     at = float(np.log10(right) if is_log else right)
     label_ends(fig, [(text, at, y, color) for text, y, color in ends], float(shown.max() - shown.min()) * 1.1 or 1.0)
-    fig.update_xaxes(title=symbol, type="log" if is_log else "linear")
+    fig.update_xaxes(title_text=symbol, type="log" if is_log else "linear")
     if swept["value"].nunique() <= 12:
-        fig.update_xaxes(tickvals=sorted(swept["value"].unique()), ticktext=[f"{v:g}" for v in sorted(swept["value"].unique())])
-    fig.update_yaxes(title="test accuracy, %")
+        fig.update_xaxes(
+            tickvals=sorted(swept["value"].unique()), ticktext=[f"{v:g}" for v in sorted(swept["value"].unique())]
+        )
+    fig.update_yaxes(title_text="test accuracy, %")
     several = swept["series"].nunique() > 1
     fig.update_layout(showlegend=several, legend={"orientation": "h", "y": -0.2, "yanchor": "top", "x": 0})
     return fig.update_layout(margin_r=max((8 + 7 * len(text) for text, *_ in ends), default=16))
@@ -83,7 +85,8 @@ def finding(df: pd.DataFrame, symbol: str) -> str:
     """``Ditto is best at λ = 0.1 with 97.41 ± 0.12 %.`` for every series."""
     best = df[df["best"]].drop_duplicates("series")
     return " ".join(
-        f"{r.series} is best at {symbol} = {number(r.value)} with {percent_pm(r.mean, r.mean_pm)}." for r in best.itertuples()
+        f"{r.series} is best at {symbol} = {number(r.value)} with {percent_pm(r.mean, r.mean_pm)}."
+        for r in best.itertuples()
     )
 
 
@@ -97,7 +100,7 @@ def _series_lines(fig: go.Figure, series: str, own: pd.DataFrame, color: str, sy
         hovertemplate=f"{series}, {symbol} = %{{x:g}}<br>mean %{{text}}<extra></extra>",
     )  # fmt: skip
     fig.add_scatter(
-        x=x, y=100 * own["lowest"], mode="lines", name=f"{series}, lowest clients", line={"color": color, "width": 1.2, "dash": "dash"},
+        x=x, y=100 * own["lowest"], mode="lines", line={"color": color, "width": 1.2, "dash": "dash"},
         hovertemplate=f"{series}, {symbol} = %{{x:g}}<br>lowest %{{y:.2f}} %<extra></extra>", showlegend=False,
     )  # fmt: skip
 
@@ -109,7 +112,9 @@ def _series(row: Any, runs: pd.DataFrame, parameter: str) -> str:
     own = list(runs.loc[runs["algorithm"] == row.algorithm, "options"])
     mine = next(o for o, m in zip(runs["options"], runs["method"], strict=True) if m == row.method)
     varied = [k for k in mine if k != parameter and len({str(o.get(k)) for o in own}) > 1]
-    return " ".join([method_name(row.algorithm, row.algorithm), *(f"{k.removeprefix('training.')}={mine[k]}" for k in varied)])
+    return " ".join(
+        [method_name(row.algorithm, row.algorithm), *(f"{k.removeprefix('training.')}={mine[k]}" for k in varied)]
+    )
 
 
 def _is_log(values: pd.Series) -> bool:

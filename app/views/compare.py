@@ -1,7 +1,8 @@
 """Compare: who gains, who is left behind, how fast, at what price? Every choice on this page is in its address."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast, get_args
+from typing import Any, cast, get_args
 
 import pandas as pd
 import streamlit as st
@@ -85,7 +86,7 @@ def render() -> None:
     distribution(view, clients)
     over_time(view, clients)
     who_loses(view, clients)
-    clustered(view)
+    clustered(view, clients)
     swept(view, clients)
     numbers(view, clients)
 
@@ -99,8 +100,10 @@ def too_few(runs: list[RunRecord], chosen: list[RunRecord]) -> None:
         return
     waiting = [run for run in queries.runs(statuses=["queued", "running"]) if run.round < 0]
     if waiting:
-        st.write(f"{plural(len(waiting), 'run')} on the way; their results appear here after the first round. See [Live](/live).")
-    st.markdown("Queue an experiment with several methods in [Set up](/setup), or load examples in the [Library](/library).")
+        st.write(f"{plural(len(waiting), 'run')} on the way, to appear here after the first round. See [Live](/live).")
+    st.markdown(
+        "Queue an experiment with several methods in [Set up](/setup), or load examples in the [Library](/library)."
+    )
 
 
 def controls(runs: list[RunRecord], chosen: list[RunRecord]) -> None:
@@ -109,6 +112,7 @@ def controls(runs: list[RunRecord], chosen: list[RunRecord]) -> None:
         address.switch("Tail", TAILS, "tail", "5")
         address.switch("Round", ROUNDS, "when", "last")
         if not is_presenting():
+            address.switch("Sorted by", SORTS, "sort", "mean")
             with st.popover("Choose runs", width="content"):
                 selection.chooser(runs, chosen, queries.experiments())
 
@@ -137,18 +141,18 @@ def distribution(view: View, clients: pd.DataFrame) -> None:
             alt=f"{rows.iloc[0]['method']} comes first by {SORTS[by]}, with a mean of {percent(rows.iloc[0]['mean'])}",
         )  # fmt: skip
         ring = f"; ring: mean of the {view.other_model} model" if rows["other"].notna().any() else ""
-        st.caption(f"{_tail_words(rows, view)}; {view.rule}; whisker: ± over seeds{ring}.")
-        if not is_presenting():
-            address.switch("Sorted by", SORTS, "sort", "mean")
+        st.caption(f"{_tail_words(rows, view).capitalize()}; {view.rule}; whisker: ± over seeds{ring}.")
     with right:
         steps = ecdf.data(clients)
         page.chart(
-            ecdf.figure(steps, view.share), steps, key="ecdf", name="ecdf", title="Share of clients at or below an accuracy",
+            ecdf.figure(steps, view.share), steps, key="ecdf", name="ecdf",
+            title="Share of clients at or below an accuracy",
             alt=f"Distribution of the accuracy of {plural(len(steps), 'client')} under {names(steps['method'], 12)}",
         )  # fmt: skip
         st.caption(f"{view.rule.capitalize()}; further right is better. Every client of every seed is one step.")
 
 
+@st.fragment
 def over_time(view: View, clients: pd.DataFrame) -> None:
     st.header("How fast, and at what price?", anchor=False)
     series = view.series()
@@ -172,6 +176,7 @@ def over_time(view: View, clients: pd.DataFrame) -> None:
         st.caption(f"{cost.finding(points, price)} {view.rule.capitalize()}, everything spent until then.")
 
 
+@st.fragment
 def who_loses(view: View, clients: pd.DataFrame) -> None:
     ranked = per_run(clients, view.share).groupby("method")["mean"].mean().sort_values(ascending=False)
     if len(ranked) < 2:
@@ -202,10 +207,11 @@ def who_loses(view: View, clients: pd.DataFrame) -> None:
         )  # fmt: skip
 
 
-def clustered(view: View) -> None:
+@st.fragment
+def clustered(view: View, clients: pd.DataFrame) -> None:
     labelled = {
         str(run.id): f"{method.name}, seed {run.seed}"
-        for method in view.methods for run in method.runs if len(queries.clusters(run.id)[0])
+        for method in _best_first(view.methods, clients) for run in method.runs if len(queries.clusters(run.id)[0])
     }  # fmt: skip
     if not labelled:
         return
@@ -221,6 +227,7 @@ def clustered(view: View) -> None:
     st.caption(finding)
 
 
+@st.fragment
 def swept(view: View, clients: pd.DataFrame) -> None:
     runs = per_run(clients, view.share)
     given = {run.id: sweep.options(run.config) for method in view.methods for run in method.runs}
@@ -240,6 +247,7 @@ def swept(view: View, clients: pd.DataFrame) -> None:
     st.caption(f"{finding} {meaning} {view.rule.capitalize()}, whisker: ± over seeds.")
 
 
+@st.fragment
 def numbers(view: View, clients: pd.DataFrame) -> None:
     st.header("What exactly are the numbers?", anchor=False)
     series = view.series()
@@ -255,7 +263,9 @@ def numbers(view: View, clients: pd.DataFrame) -> None:
         shown, hide_index=True, key="numbers", column_config=_columns(list(shown.columns), view.tail),
         alt=f"Accuracy and cost of {names(here['method'], 12)}",
     )  # fmt: skip
-    st.caption(f"Percent, ± sample deviation over seeds; {_tail_words(here, view)}; std and CV over clients (population).")
+    st.caption(
+        f"Percent, ± sample deviation over seeds; {_tail_words(here, view)}; std and CV over clients (population)."
+    )
     latex = tables.to_latex(here, view.tail, f"{kicker(view.methods[0].runs[0])}; {view.rule}.")
     with st.container(horizontal=True):
         st.download_button("CSV, all rows", tables.to_csv(table), "comparison.csv", "text/csv", on_click="ignore")
@@ -263,15 +273,23 @@ def numbers(view: View, clients: pd.DataFrame) -> None:
 
 
 def _with_costs(
-    view: View, clients: pd.DataFrame, series: pd.DataFrame, model: queries.Model | None = None,
+    view: View,
+    clients: pd.DataFrame,
+    series: pd.DataFrame,
+    model: queries.Model | None = None,
     when: queries.When | None = None,
 ) -> pd.DataFrame:
     """A row a run with its summaries, and what it spent up to the round they are of."""
     best = (when or view.when) == "best"
     runs = {run.id: run for method in view.methods for run in method.runs}
-    until = {i: queries.best_round(run, model or view.model) if best else run.round for i, run in runs.items()}
-    spent = cost.spent(series, {i: run.round if until[i] is None else until[i] for i, run in runs.items()})
+    at_best = {i: queries.best_round(run, model or view.model) if best else None for i, run in runs.items()}
+    spent = cost.spent(series, {i: run.round if (at := at_best[i]) is None else at for i, run in runs.items()})
     return per_run(clients, view.share).merge(spent, on="run", how="left")
+
+
+def _best_first(methods: Sequence[Method], clients: pd.DataFrame) -> list[Method]:
+    means = clients.groupby("method")["accuracy"].mean()
+    return sorted(methods, key=lambda method: -means.get(method.name, -1.0))
 
 
 def _tail_words(rows: pd.DataFrame, view: View) -> str:
@@ -295,11 +313,13 @@ def _parameter(rows: pd.DataFrame, parameter: str) -> tuple[str, str]:
     return parameter.removeprefix("training."), ""
 
 
-def _columns(names_: list[str], tail: int) -> dict[str, object]:
+def _columns(names_: list[str], tail: int) -> dict[str, Any]:
     config = st.column_config
     titles, printed = tables.column_titles(tail), tables.formats(names_)
-    columns: dict[str, object] = {
-        name: config.NumberColumn(titles[name], format=printed[name]) if name in printed else config.TextColumn(titles[name])
+    columns: dict[str, Any] = {
+        name: config.NumberColumn(titles[name], format=printed[name])
+        if name in printed
+        else config.TextColumn(titles[name])
         for name in names_
     }
     return columns | {"bars": config.BarChartColumn(titles["bars"], y_min=0, y_max=100)}

@@ -1,0 +1,88 @@
+"""Each chart of Compare is drawn once: what is on it is what is in its table."""
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+import pytest
+
+from app.charts import cluster_raster, cost, curves_over_seeds, differences, dumbbell, ecdf, paired, sweep
+from app.comparison import per_run
+from app.line_ends import spread_apart
+from app.method_looks import looks
+from tests.app.frames import clients, series
+
+TWO = clients(a=[[0.5, 0.9, 0.7], [0.6, 0.8, 0.7]], b=[[0.6, 0.7, 0.7], [0.6, 0.9, 0.4]])
+
+
+def test_dumbbell_prints_its_numbers_and_rings_the_other_model() -> None:
+    fig = dumbbell.figure(dumbbell.data(TWO, 0.05, other=TWO), 0.05, "global")
+    assert fig.data[0].text == ("55.0", "85.0")
+    assert sum("global model" in str(trace.hovertext) for trace in fig.data) == 2
+
+
+def test_ecdf_names_the_client_under_the_pointer() -> None:
+    fig = ecdf.figure(ecdf.data(TWO))
+    assert [trace.name for trace in fig.data] == ["a", "b"]
+    assert fig.data[0].text[1] == "a: client 0, seed 0"
+    assert all(isinstance(trace, go.Scatter) for trace in fig.data)
+
+
+def test_ecdf_draws_twelve_methods_at_most() -> None:
+    many = clients(**{f"m{i}": [[0.5]] for i in range(20)})
+    assert len(ecdf.figure(ecdf.data(many)).data) == ecdf.MOST_LINES
+
+
+def test_curves_have_bands_for_few_methods_only() -> None:
+    def bands(count: int) -> int:
+        parts = [series(f"m{i}", s, mean=[0.1, 0.5 + s / 10], lowest5=[0, 0.1]) for i in range(count) for s in (0, 1)]
+        return sum(
+            trace.fill == "toself" for trace in curves_over_seeds.figure(curves_over_seeds.data(pd.concat(parts))).data
+        )
+
+    assert (bands(3), bands(4)) == (3, 0)
+
+
+def test_clients_at_the_same_point_are_one_larger_mark() -> None:
+    pairs = paired.data(clients(a=[[0.9, 0.9, 0.9, 0.8]], b=[[0.5, 0.5, 0.5, 0.5]]), "a", "b")
+    above = next(t for t in paired.figure(pairs, "a", "b", TWO).data if t.marker.symbol == "triangle-up")
+    assert len(above.x) == 2 and max(above.marker.size) > min(above.marker.size)
+
+
+def test_differences_say_how_many_gain_and_lose() -> None:
+    fig = differences.figure(differences.data(TWO, "a", "b"), "a", "b", TWO)
+    assert {"▲ 2 better with a", "▼ 2 better with b"} <= {note.text for note in fig.layout.annotations}
+
+
+def test_the_raster_has_letters_where_a_cluster_begins_and_the_final_groups_beside_it() -> None:
+    fig = cluster_raster.figure(cluster_raster.data(np.arange(3), np.array([[0, 0, 0], [0, 0, 1], [0, 0, 1]])))
+    assert np.asarray(fig.data[0].text).tolist() == [["A", "", ""], ["A", "", ""], ["A", "B", ""]]
+    assert {"<b>A</b> · 2", "<b>B</b> · 1"} <= {note.text for note in fig.layout.annotations}
+    assert list(fig.data[1].y) == [0, 1, 0]
+
+
+def test_a_wide_sweep_has_a_logarithmic_axis_and_a_star() -> None:
+    runs = per_run(clients(x=[[0.5]], y=[[0.8]], z=[[0.6]]), 0.05).assign(
+        algorithm="ditto", options=[{"lam": lam} for lam in (0.01, 0.1, 1)]
+    )
+    fig = sweep.figure(sweep.data(runs, "lam"), "λ")
+    assert fig.layout.xaxis.type == "log"
+    assert list(fig.data[0].marker.symbol) == ["circle", "star", "circle"]
+
+
+def test_the_cost_chart_names_every_point() -> None:
+    runs = per_run(TWO, 0.05).assign(megabytes=1.0, gradient_evaluations=1.0, seconds=1.0)
+    fig = cost.figure(cost.data(runs, "megabytes"), "megabytes")
+    assert {note.text for note in fig.layout.annotations} == {"a", "b"}
+
+
+def test_labels_are_moved_apart_and_keep_their_order() -> None:
+    assert spread_apart([1.0, 1.0, 5.0], gap=1.0) == pytest.approx([0.5, 1.5, 5.0])
+    assert spread_apart([3.0, 1.0], gap=1.0) == [3.0, 1.0]
+
+
+def test_settings_of_one_method_differ_in_shade_and_dash() -> None:
+    found = looks(
+        pd.DataFrame({"method": ["Ditto λ=1", "Ditto λ=2", "FedAvg"], "algorithm": ["ditto", "ditto", "fedavg"]})
+    )
+    one, two = found["Ditto λ=1"], found["Ditto λ=2"]
+    assert one.color != two.color and one.dash != two.dash

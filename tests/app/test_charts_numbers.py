@@ -1,0 +1,177 @@
+"""The numbers behind each chart of Compare."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from app.charts import cluster_raster, cost, curves_over_seeds, differences, dumbbell, ecdf, paired, sweep
+from app.comparison import per_run
+from tests.app.frames import clients, series
+
+
+def test_dumbbell_takes_the_mean_of_the_worst_and_best_clients_and_then_over_seeds() -> None:
+    twenty = [0.5] * 18 + [0.1, 0.9]
+    row = dumbbell.data(clients(a=[twenty, [x + 0.02 for x in twenty]]), share=0.05).iloc[0]
+    assert (row["lowest"], row["mean"], row["top"]) == pytest.approx((0.11, 0.51, 0.91))
+    assert row["mean_pm"] == pytest.approx(np.std([0.5, 0.52], ddof=1))
+    assert (row["clients"], row["tail"], row["seeds"]) == (20, 1, 2)
+
+
+def test_dumbbell_widens_the_tail_with_its_share() -> None:
+    values = [0.0, 0.2, *[0.5] * 16, 0.8, 1.0]
+    row = dumbbell.data(clients(a=[values]), share=0.10).iloc[0]
+    assert (row["lowest"], row["top"], row["tail"]) == pytest.approx((0.1, 0.9, 2))
+    assert np.isnan(row["mean_pm"])
+
+
+@pytest.mark.parametrize(
+    ("by", "first"), [("mean", "steady"), ("lowest", "steady"), ("top", "uneven"), ("spread", "steady")]
+)
+def test_dumbbell_puts_the_best_by_the_chosen_key_first(by: dumbbell.SortKey, first: str) -> None:
+    rows = dumbbell.data(clients(uneven=[[0.1, 1.0]], steady=[[0.6, 0.7]]), 0.05, by)
+    assert rows.iloc[0]["method"] == first
+
+
+def test_dumbbell_shows_the_mean_of_the_other_model_where_there_is_one() -> None:
+    rows = dumbbell.data(clients(a=[[0.5, 0.7]], b=[[0.4, 0.6]]), 0.05, other=clients(a=[[0.1, 0.3]]))
+    assert rows["other"].tolist() == pytest.approx([0.2, np.nan], nan_ok=True)
+
+
+def test_ecdf_counts_the_clients_at_or_below() -> None:
+    steps = ecdf.data(clients(a=[[0.9, 0.1], [0.5, 0.3]]))
+    assert steps["accuracy"].tolist() == [0.1, 0.3, 0.5, 0.9]
+    assert steps["share"].tolist() == [0.25, 0.5, 0.75, 1.0]
+    assert steps[["seed", "client"]].to_numpy().tolist() == [[0, 1], [1, 1], [1, 0], [0, 0]]
+
+
+def test_curves_average_over_seeds_round_by_round() -> None:
+    both = pd.concat(
+        [series("a", 0, mean=[0.1, 0.5], lowest5=[0.0, 0.2]), series("a", 1, mean=[0.3, 0.7], lowest5=[0.0, 0.4])]
+    )
+    lines = curves_over_seeds.data(both)
+    assert lines["mean"].tolist() == pytest.approx([0.2, 0.6])
+    assert lines["lowest"].tolist() == pytest.approx([0.0, 0.3])
+    assert lines["mean_pm"].tolist() == pytest.approx([np.sqrt(0.02)] * 2)
+
+
+def test_curves_stop_where_the_first_seed_stopped() -> None:
+    both = pd.concat([series("a", 0, mean=[0.1, 0.5, 0.6]), series("a", 1, mean=[0.3, 0.7])])
+    assert curves_over_seeds.data(both)["round"].tolist() == [0, 1]
+
+
+def test_curves_over_megabytes_add_up_what_was_sent_also_in_rounds_that_were_not_evaluated() -> None:
+    spent = series("a", 0, mean=[0.1, np.nan, 0.6], bytes_up=[0, 1e6, 1e6], bytes_down=[0, 2e6, 2e6])
+    lines = curves_over_seeds.data(spent, x="megabytes")
+    assert lines["x"].tolist() == [0.0, 6.0]
+
+
+def test_long_curves_are_thinned_and_keep_their_ends() -> None:
+    lines = curves_over_seeds.data(series("a", 0, mean=np.linspace(0, 1, 5000).tolist()))
+    assert len(lines) <= curves_over_seeds.MOST_POINTS
+    assert (lines["round"].iloc[0], lines["round"].iloc[-1]) == (0, 4999)
+
+
+def test_pairs_are_of_the_same_client_and_seed() -> None:
+    pairs = paired.data(clients(a=[[0.5, 0.9], [0.4]], b=[[0.6, 0.2]]), "a", "b")
+    assert pairs[["seed", "client"]].to_numpy().tolist() == [[0, 1], [0, 0]]
+    assert pairs["difference"].tolist() == pytest.approx([0.7, -0.1])
+
+
+def test_the_verdict_counts_who_gains_and_loses() -> None:
+    pairs = paired.data(clients(a=[[0.5, 0.6, 0.7]], b=[[0.4, 0.6, 0.9]]), "a", "b")
+    found = paired.verdict(pairs)
+    assert (found.better, found.worse, found.equal, found.median) == (1, 1, 1, 0.0)
+    assert found.sentence("A", "B").startswith("1 better, 1 worse, 1 equal with A than with B, median +0.00 points")
+
+
+def test_the_test_is_wilcoxons() -> None:
+    a = [0.51, 0.52, 0.53, 0.54, 0.55, 0.56]
+    found = paired.verdict(paired.data(clients(a=[a], b=[[0.5] * 6]), "a", "b"))
+    assert found.p == pytest.approx(2 / 2**6)  # all six of one sign
+    assert "p = 0.031" in found.sentence("A", "B")
+
+
+def test_too_few_differences_are_not_tested() -> None:
+    found = paired.verdict(paired.data(clients(a=[[0.5] * 5]), "a", "a"))
+    assert np.isnan(found.p) and found.equal == 5
+    assert "no test" in found.sentence("A", "B")
+
+
+def test_differences_are_ranked_from_the_greatest_gain() -> None:
+    rows = differences.data(clients(a=[[0.1, 0.9]], b=[[0.5, 0.5]]), "a", "b")
+    assert rows[["rank", "client"]].to_numpy().tolist() == [[1, 1], [2, 0]]
+
+
+def test_a_renumbering_of_clusters_is_no_move() -> None:
+    cells = cluster_raster.data(np.array([1, 2]), np.array([[0, 0, 1], [1, 1, 0]]))
+    assert not cells["moved"].any()
+    assert cells[cells["round"] == 2]["letter"].tolist() == ["A", "A", "B"]
+
+
+def test_clients_that_change_their_group_have_moved() -> None:
+    cells = cluster_raster.data(np.array([1, 2]), np.array([[0, 0, 0, 1], [0, 0, 1, 1]]))
+    assert cells.loc[cells["moved"], ["round", "client"]].to_numpy().tolist() == [[2, 2]]
+
+
+def test_clients_are_ordered_by_where_they_end() -> None:
+    cells = cluster_raster.data(np.array([1]), np.array([[5, 2, 5]]))
+    assert cells.sort_values("row")["client"].tolist() == [0, 2, 1]
+
+
+def test_clusters_equal_to_the_contexts_have_a_rand_index_of_one() -> None:
+    cells = cluster_raster.data(np.array([1, 2]), np.array([[0, 0, 0, 0], [0, 0, 1, 1]]), np.array([7, 7, 3, 3]))
+    assert cells.groupby("round")["ari"].first().tolist() == [0.0, 1.0]
+
+
+def test_the_cluster_finding_says_when_they_settled() -> None:
+    cells = cluster_raster.data(np.arange(1, 4), np.array([[0, 0, 0, 1], [0, 0, 1, 1], [0, 0, 1, 1]]))
+    assert cluster_raster.finding(cells) == "2 clusters of 2, 2 clients; no client has moved since round 2."
+
+
+def test_cluster_letters_go_on_after_z() -> None:
+    assert [cluster_raster.letter(k) for k in (0, 25, 26)] == ["A", "Z", "A1"]
+
+
+def _sweep_runs(options: dict[str, dict[str, object]], **accuracies: list[list[float]]) -> pd.DataFrame:
+    runs = per_run(clients(**accuracies), 0.05)
+    runs["options"] = runs["method"].map(options)
+    return runs.assign(algorithm=runs["method"].str.rstrip("0123456789"))
+
+
+def test_a_sweep_stars_the_best_value_and_keeps_the_others_as_references() -> None:
+    options = {f"ditto{i}": {"lam": lam} for i, lam in enumerate([0.1, 1, 10])} | {"fedavg": {}}
+    runs = _sweep_runs(options, ditto0=[[0.5]], ditto1=[[0.8]], ditto2=[[0.6]], fedavg=[[0.7]])
+    assert sweep.parameters(runs) == ["lam"]
+    rows = sweep.data(runs, "lam")
+    assert rows.loc[rows["best"], "value"].tolist() == [1.0]
+    assert rows.loc[rows["value"].isna(), "series"].tolist() == ["fedavg"]
+
+
+def test_what_else_is_varied_makes_series_of_a_sweep() -> None:
+    options = {
+        f"ditto{i}": {"lam": lam, "p": p} for i, (lam, p) in enumerate((x, y) for x in (1, 2, 3) for y in (5, 6))
+    }
+    rows = sweep.data(_sweep_runs(options, **{name: [[0.5]] for name in options}), "lam")
+    assert sorted(rows["series"].unique()) == ["Ditto p=5", "Ditto p=6"]
+
+
+def test_two_values_are_no_sweep() -> None:
+    runs = _sweep_runs({"ditto0": {"lam": 1}, "ditto1": {"lam": 2}}, ditto0=[[0.5]], ditto1=[[0.6]])
+    assert sweep.parameters(runs) == []
+
+
+def test_costs_are_summed_up_to_the_round_that_is_shown() -> None:
+    rounds = series(
+        "a", 0, bytes_up=[0, 1e6, 1e6], bytes_down=[0, 1e6, 1e6], seconds=[0, 2, 3], gradient_evaluations=[0, 5, 5]
+    )
+    assert cost.spent(rounds, {0: 1})[["megabytes", "gradient_evaluations", "seconds"]].to_numpy().tolist() == [
+        [2, 5, 2]
+    ]
+
+
+def test_the_front_holds_who_is_not_beaten_at_no_greater_cost() -> None:
+    runs = per_run(clients(free=[[0.6]], dear=[[0.9]], wasteful=[[0.7]]), 0.05)
+    runs = runs.assign(megabytes=[0.0, 5.0, 9.0], gradient_evaluations=1.0, seconds=1.0)
+    rows = cost.data(runs, "megabytes")
+    assert rows.loc[rows["front"], "method"].tolist() == ["free", "dear"]
+    assert "free, dear; the other 1" in cost.finding(rows, "megabytes")

@@ -1,0 +1,113 @@
+"""Which runs make a method, which methods may be compared, and what the headline says of them."""
+
+import pytest
+
+from app.comparability import conflicts, notes, same_clients
+from app.comparison import method_name, methods_of, per_method, per_run
+from app.headline import headline, lead
+from app.selection import parse_ids
+from tests.app.frames import clients, run_record
+
+
+def test_runs_that_differ_in_their_seed_are_one_method() -> None:
+    found = methods_of([run_record(2, seed=1), run_record(1, seed=0), run_record(3, "fedavg")])
+    assert [(m.name, m.run_ids, m.seeds) for m in found] == [("Ditto", (1, 2), (0, 1)), ("FedAvg", (3,), (0,))]
+
+
+def test_of_equal_runs_the_newest_counts() -> None:
+    assert methods_of([run_record(1), run_record(2)])[0].run_ids == (2,)
+
+
+def test_methods_of_the_same_name_say_their_experiment() -> None:
+    other = run_record(2, experiment_id=2, experiment_name="second", dataset={"name": "mnist"})
+    assert [m.name for m in methods_of([run_record(1), other])] == ["Ditto · first", "Ditto · second"]
+
+
+@pytest.mark.parametrize(
+    ("label", "algorithm", "shown"),
+    [("fedavg", "fedavg", "FedAvg"), ("ditto lam=0.1", "ditto", "Ditto λ=0.1"), ("mine", "ditto", "mine"),
+     ("gone", "gone", "gone")],
+)  # fmt: skip
+def test_a_method_is_called_as_in_its_paper_unless_the_reader_named_it(label: str, algorithm: str, shown: str) -> None:
+    assert method_name(label, algorithm) == shown
+
+
+def test_summaries_are_over_clients_first_and_seeds_then() -> None:
+    rows = per_method(per_run(clients(a=[[0.0, 1.0], [0.4, 0.6]]), 0.05))
+    assert rows.loc[0, ["mean", "std", "cv"]].tolist() == pytest.approx([0.5, 0.3, 0.6])
+
+
+def test_other_data_is_a_conflict_that_is_named() -> None:
+    methods = methods_of([run_record(1), run_record(2, "fedavg", dataset={"name": "mnist"})])
+    assert conflicts(methods) == [
+        "The data sets differ: Ditto (digits); FedAvg (mnist). Their accuracies answer different questions."
+    ]
+    assert not same_clients(*methods)
+
+
+def test_another_fingerprint_of_the_same_data_set_is_a_conflict() -> None:
+    prints = [{"dataset_fingerprint": name} for name in ("one", "two")]
+    methods = methods_of([run_record(1, provenance=prints[0]), run_record(2, "fedavg", provenance=prints[1])])
+    assert "fingerprint differs" in conflicts(methods)[0] and "seed 0" in conflicts(methods)[0]
+
+
+def test_partitions_that_differ_name_what_differs() -> None:
+    other = {"name": "iid", "num_clients": 8}
+    methods = methods_of([run_record(1), run_record(2, "fedavg", partition_config=other)])
+    assert "Ditto (iid, num_clients = 4); FedAvg (iid, num_clients = 8)" in conflicts(methods)[0]
+
+
+def test_other_clients_from_the_same_partition_are_a_conflict() -> None:
+    sizes = [{"test_sizes": [n], "class_counts": [[n]]} for n in (3, 4)]
+    methods = methods_of([run_record(1, partition=sizes[0]), run_record(2, "fedavg", partition=sizes[1])])
+    assert "other clients for seed 0" in conflicts(methods)[0]
+
+
+def test_data_drawn_anew_for_each_seed_is_no_conflict() -> None:
+    def runs(label: str, first: int) -> list:
+        return [run_record(first + s, label, s, provenance={"dataset_fingerprint": f"of seed {s}"}) for s in (0, 1)]
+
+    assert conflicts(methods_of([*runs("ditto", 1), *runs("fedavg", 3)])) == []
+
+
+def test_the_reader_is_told_of_seeds_rounds_and_states_that_differ() -> None:
+    said = notes(methods_of([
+        run_record(1), run_record(2, "fedavg", seed=1, rounds=9, round=3, status="diverged", error="the loss is not finite"),
+    ]))  # fmt: skip
+    assert said == [
+        "The numbers of rounds differ: Ditto (5 rounds); FedAvg (9 rounds).",
+        "The seeds differ: Ditto 0; FedAvg 1.",
+        "FedAvg, seed 1: diverged at round 3 (the loss is not finite).",
+    ]
+
+
+def _headline(**accuracies: list[list[float]]) -> str:
+    return headline(per_run(clients(**accuracies), 0.05), 0.05)
+
+
+def test_the_headline_names_who_leads_on_the_mean_and_who_on_the_lowest() -> None:
+    said = _headline(CGPFL=[[0.60, 0.996]], LocalTrain=[[0.70, 0.832]])
+    assert said == "CGPFL leads by 3.2 points on the mean; LocalTrain's lowest 5 % are best, by 10.0 points."
+
+
+def test_the_headline_says_so_where_one_method_leads_both() -> None:
+    assert _headline(A=[[0.8, 0.9]], B=[[0.5, 0.6]]) == (
+        "A leads by 30.0 points on the mean, and its lowest 5 % are best too, by 30.0 points."
+    )
+
+
+def test_a_lead_within_the_deviation_over_seeds_is_none() -> None:
+    assert _headline(A=[[0.8], [0.6]], B=[[0.5], [0.85]]).startswith("A and B are level on the mean (2.5 points apart)")
+
+
+def test_seeds_are_compared_one_by_one() -> None:
+    runs = per_run(clients(A=[[0.51], [0.91]], B=[[0.50], [0.90]]), 0.05)
+    assert lead(runs, "mean").is_clear  # though seeds differ by 40 points
+
+
+def test_one_method_has_no_headline_but_a_hint() -> None:
+    assert _headline(A=[[0.8]]) == "A alone has numbers here; add a second method to compare."
+
+
+def test_ids_in_an_address_may_be_anything() -> None:
+    assert parse_ids("1, 2,x,,-3") == {1, 2}

@@ -1,0 +1,99 @@
+"""The page Compare as its reader meets it; every choice is in the address."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from storage import Store
+
+PAGE = Path(__file__).resolve().parents[2] / "app" / "views" / "compare.py"
+
+
+def opened(**address: str) -> AppTest:
+    page = AppTest.from_file(str(PAGE), default_timeout=60)
+    for name, value in address.items():
+        page.query_params[name] = value
+    page.run()
+    assert not page.exception
+    return page
+
+
+def words(page: AppTest) -> str:
+    elements = [*page.markdown, *page.caption, *page.warning, *page.info, *page.get("html"), *page.title, *page.header]
+    return "\n".join(element.value for element in elements)
+
+
+def test_without_runs_the_page_says_where_they_come_from(empty_store: Store) -> None:
+    said = words(opened())
+    assert "needs two methods" in said and "(/setup)" in said and "(/library)" in said
+
+
+def test_one_method_is_too_few_and_another_can_be_chosen(filled_store: Store) -> None:
+    page = opened(runs="1,2")
+    assert "1 method chosen" in words(page)
+    methods = next(widget for widget in page.multiselect if widget.label.startswith("Methods"))
+    methods.select(methods.options[1]).run()
+    assert page.query_params["runs"] in ("1,2,3,4", ["1,2,3,4"])
+    assert "The same differences" in "".join(header.value for header in page.subheader)
+
+
+def test_without_an_address_the_newest_experiment_is_compared(filled_store: Store) -> None:
+    page = opened()
+    said = words(page)
+    assert "DIGITS · 10 CLIENTS · 3 CLASSES EACH · 2 SEEDS" in said
+    assert "on the mean" in said
+    assert "Lowest 5 % = 1 of 10 clients; personalized model, last round" in said
+    assert len(page.get("plotly_chart")) == 7
+
+
+@pytest.mark.parametrize("runs", ["1,2,3,4", "1,3"])
+def test_the_address_chooses_runs(filled_store: Store, runs: str) -> None:
+    table = opened(runs=runs).dataframe[-1].value
+    assert table["method"].tolist() == ["FedAvg", "LocalTrain"]
+    assert table["seeds"].tolist() == [len(runs.split(",")) // 2] * 2
+
+
+def test_the_address_chooses_model_tail_and_round(filled_store: Store) -> None:
+    page = opened(experiment="1", model="global", tail="10", when="best")
+    said = words(page)
+    assert "Lowest 10 % = 1 of 10 clients; global model, best round, chosen on test" in said
+    assert "LocalTrain has no global model." in said
+    assert [button.value for button in page.segmented_control][:3] == ["global", "10", "best"]
+
+
+def test_switches_write_the_address_and_the_default_leaves_no_trace(filled_store: Store) -> None:
+    page = opened(experiment="1")
+    page.segmented_control[0].set_value("global").run()
+    assert page.query_params["model"] in ("global", ["global"])
+    page.segmented_control[0].set_value("personalized").run()
+    assert "model" not in page.query_params
+
+
+def test_the_table_agrees_with_the_summaries_of_the_runs(filled_store: Store) -> None:
+    table = opened(experiment="1").dataframe[-1].value.set_index("method")
+    runs = [run for run in filled_store.queue.runs() if run.label == "ditto"]
+    for name, key in (("mean", "mean"), ("weighted_mean", "weighted_mean"), ("lowest", "lowest5"), ("top", "top5")):
+        expected = sum((run.summary or {})["personalized"][key] for run in runs) / len(runs)
+        assert table.loc["Ditto", name] == pytest.approx(100 * expected)
+
+
+def test_all_rules_can_be_seen_at_once(filled_store: Store) -> None:
+    table: pd.DataFrame = opened(experiment="1", rows="all").dataframe[-1].value
+    assert len(table) == 2 * 4 + 2 * 3  # LocalTrain has no global model
+    assert set(table["round"]) == {"last", "best"}
+
+
+def test_clusters_are_held_against_the_true_contexts(filled_store: Store) -> None:
+    assert "adjusted Rand index against the true contexts" in words(opened(experiment="1"))
+
+
+def test_two_methods_are_paired_client_by_client(filled_store: Store) -> None:
+    said = words(opened(experiment="1", a="Ditto", b="FedAvg"))
+    assert "with Ditto than with FedAvg" in said and "20 pairs over 2 seeds" in said
+
+
+def test_an_address_with_unknown_values_falls_back_to_the_defaults(filled_store: Store) -> None:
+    page = opened(runs="1,3,x", model="neither", tail="7", a="Nobody")
+    assert "personalized model, last round" in words(page)
