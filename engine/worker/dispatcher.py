@@ -121,13 +121,14 @@ class Dispatcher:
     def _take_back(self, ticket: Ticket, problem: str) -> None:
         """Its worker could not bring it to an end: queued again, but not for ever."""
         died = [event for event in self.store.events.list(ticket.run_id) if event.kind == DIED]
-        self.store.events.add(ticket.run_id, "error", DIED, problem)
         with suppress(Fenced):  # it had been finished just before
             if len(died) + 1 < MAX_DEATHS:
                 self.store.queue.requeue(ticket.run_id, ticket.epoch)
             else:
-                error = f"given up after {MAX_DEATHS} attempts: {problem}; if memory is short, run fewer at once"
-                self.store.queue.finish(ticket.run_id, ticket.epoch, "failed", f"{error} (FEDSCAPE_SLOTS)")
+                error = f"given up after {MAX_DEATHS} attempts: {problem}"
+                advice = "if memory is short, let fewer runs compute at once (FEDSCAPE_SLOTS=1), then retry"
+                self.store.queue.finish(ticket.run_id, ticket.epoch, "failed", f"{error}; {advice}")
+        self.store.events.add(ticket.run_id, "error", DIED, problem)
 
     def _stop_unwanted(self) -> None:
         """A worker has time to obey by itself; then it is killed, and its run becomes what it was asked to become."""

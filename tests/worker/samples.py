@@ -1,0 +1,66 @@
+"""Tiny experiments on digits, and what is compared of their runs."""
+
+from typing import Any
+
+import numpy as np
+
+from engine.config import parse_experiment, set_value
+from engine.worker import Ticket
+from engine.worker.session import run_ticket
+from storage import NewRun, RunRecord, Store
+
+TINY = {
+    "name": "tiny", "dataset": "digits", "partition": {"name": "classes_per_client", "num_clients": 4}, "model": "mlr",
+    "training": {"rounds": 6, "local_steps": 2, "participation": 0.5}, "algorithms": ["ditto"], "checkpoint_s": 1e-6,
+}  # fmt: skip
+
+
+def queue(store: Store, **changes: Any) -> list[int]:
+    """The runs of the tiny experiment; ``training__rounds=9`` changes an option."""
+    raw: dict[str, Any] = TINY
+    for path, value in changes.items():
+        raw = set_value(raw, path.replace("__", "."), value)
+    runs = [
+        NewRun(r.algorithm.name, r.label, r.seed, r.hparams, r.to_dict(), r.training.rounds, r.digest)
+        for r in parse_experiment(raw).runs()
+    ]
+    experiment = store.experiments.create(raw["name"], raw, runs)
+    return sorted(run.id for run in store.queue.runs(experiment_ids=[experiment.id]))
+
+
+def ticket_of(store: Store, run: RunRecord) -> Ticket:
+    return Ticket(run.id, run.epoch, store.url, store.artifacts.folder, store.artifacts.folder)
+
+
+def claim(store: Store) -> Ticket:
+    run = store.queue.claim()
+    assert run is not None
+    return ticket_of(store, run)
+
+
+def compute(store: Store, **changes: Any) -> RunRecord:
+    """Queued, claimed and worked on, in this process."""
+    queue(store, **changes)
+    ticket = claim(store)
+    run_ticket(store, ticket)
+    return store.queue.get(ticket.run_id)
+
+
+def rows(store: Store, run_id: int) -> list[tuple]:
+    """Everything stored of every round but the seconds it took, ready for ==."""
+    return [
+        (
+            r.round, r.evaluated, r.cohort.tolist(), None if r.clusters is None else r.clusters.tolist(),
+            {n: repr(v) for n, v in r.scalars.items() if "seconds" not in n},
+            {n: (a.dtype.str, a.shape, a.tobytes()) for n, a in r.arrays.items()},
+        )
+        for r in store.metrics.rounds(run_id)
+    ]  # fmt: skip
+
+
+def kinds(store: Store, run_id: int) -> list[str]:
+    return sorted(artifact.kind for artifact in store.artifacts.list(run_id))
+
+
+def stored_rounds(store: Store, run_id: int) -> np.ndarray:
+    return np.array([r.round for r in store.metrics.rounds(run_id, arrays=False)])

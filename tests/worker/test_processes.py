@@ -1,0 +1,139 @@
+"""With real processes: workers and dispatchers that are killed, and runs that end as if nothing had happened."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.worker import Dispatcher, LocalExecutor
+from storage import RunRecord, Store
+from tests.worker.samples import compute, queue, rows
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_S = 90.0
+LONG = {"training__rounds": 150, "training__participation": 1.0, "checkpoint_s": 0.05}
+ENDLESS = LONG | {"training__rounds": 100_000}
+SERVE = "import sys; from engine.worker import serve; serve(sys.argv[1], slots=int(sys.argv[2]))"
+
+
+def eventually(holds: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def worker_pid(run: RunRecord) -> int:
+    return int((run.worker or "").rpartition(":")[2])
+
+
+@pytest.fixture
+def background(store: Store) -> Iterator[Callable[[], subprocess.Popen]]:
+    """Dispatchers of the test's database, as programs of their own."""
+    started: list[subprocess.Popen] = []
+
+    def start(slots: int = 1) -> subprocess.Popen:
+        environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+        command = [sys.executable, "-c", SERVE, store.url, str(slots)]
+        started.append(subprocess.Popen(command, env=environment, cwd=ROOT))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def has_checkpoint(store: Store, run_id: int) -> bool:
+    run = store.queue.get(run_id)
+    return bool(run.status == "running" and run.worker and store.artifacts.latest(run_id, "checkpoint"))
+
+
+def test_a_killed_worker_takes_no_other_with_it_and_its_run_ends_as_if_in_peace(store, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    whole = compute(store, **LONG)
+    first, second = queue(store, **LONG, algorithms=[{"name": "ditto"}, {"name": "ditto", "label": "again"}])
+    with Dispatcher(store, LocalExecutor(slots=2), store.try_dispatcher_lock()) as dispatcher:
+        eventually(lambda: dispatcher.step(0.02) or has_checkpoint(store, first))
+        os.kill(worker_pid(store.queue.get(first)), signal.SIGKILL)
+        dispatcher.run(threading.Event(), until_idle=True)
+    assert [event.kind for event in store.events.list(first)] == ["worker-died"]
+    assert store.events.list(second) == []
+    for run_id in (first, second):
+        assert store.queue.get(run_id).status == "done"
+        assert rows(store, run_id) == rows(store, whole.id)
+    assert store.queue.get(first).summary == whole.summary
+
+
+def test_a_killed_dispatcher_takes_its_workers_with_it_and_the_next_goes_on(store, background):
+    (run_id,) = queue(store, **LONG | {"training__rounds": 400})
+    first = background()
+    eventually(lambda: has_checkpoint(store, run_id))
+    worker = worker_pid(store.queue.get(run_id))
+    first.kill()
+    eventually(lambda: not is_alive(worker))
+    assert store.queue.get(run_id).status == "running"
+    background()
+    eventually(lambda: store.queue.get(run_id).is_finished)
+    whole = compute(store, **LONG | {"training__rounds": 400})
+    assert rows(store, run_id) == rows(store, whole.id)
+
+
+def test_a_terminated_dispatcher_queues_its_runs_again(store, background):
+    (run_id,) = queue(store, **ENDLESS)
+    dispatcher = background()
+    eventually(lambda: has_checkpoint(store, run_id))
+    worker = worker_pid(store.queue.get(run_id))
+    dispatcher.terminate()
+    assert dispatcher.wait(PATIENCE_S) == 0
+    assert not is_alive(worker)
+    assert store.queue.get(run_id).status == "queued"
+    assert store.engines.list() == []
+
+
+def test_a_second_dispatcher_waits_for_the_first_to_end(store, background):
+    first = background()
+    eventually(store.dispatcher_is_running)
+    eventually(store.engines.list)
+    second = background()
+    first.terminate()
+    first.wait(PATIENCE_S)
+    eventually(lambda: [engine.pid for engine in store.engines.list()] == [second.pid])
+
+
+@pytest.mark.parametrize(("control", "becomes"), [("cancel", "cancelled"), ("pause", "paused")])
+def test_a_stopped_worker_is_killed_and_the_slot_goes_on(store, control, becomes):
+    (stuck,) = queue(store, **ENDLESS)
+    (next_one,) = queue(store)
+    with Dispatcher(store, LocalExecutor(slots=1), store.try_dispatcher_lock()) as dispatcher:
+        eventually(lambda: dispatcher.step(0.02) or has_checkpoint(store, stuck))
+        os.kill(worker_pid(store.queue.get(stuck)), signal.SIGSTOP)
+        store.queue.request([stuck], control)
+        dispatcher.run(threading.Event(), until_idle=True)
+    assert store.queue.get(stuck).status == becomes
+    assert store.queue.get(next_one).status == "done"
+
+
+def test_a_running_run_obeys_a_request_by_itself(store):
+    (run_id,) = queue(store, **ENDLESS)
+    with Dispatcher(store, LocalExecutor(slots=1), store.try_dispatcher_lock()) as dispatcher:
+        eventually(lambda: dispatcher.step(0.02) or store.queue.get(run_id).round > 0)
+        store.queue.request([run_id], "pause")
+        dispatcher.run(threading.Event(), until_idle=True)
+    assert store.queue.get(run_id).status == "paused"
+    assert store.artifacts.latest(run_id, "checkpoint").round == store.queue.get(run_id).round
+    assert store.events.list(run_id) == []

@@ -1,0 +1,116 @@
+"""What reaches the database and when, by a clock that the test moves."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from engine.results import RoundResult
+from engine.worker.recorder import Recorder, Stop, without_nan
+from storage import DatabaseLocked, Fenced, Store
+from tests.worker.samples import claim, kinds, queue, stored_rounds
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def recorder(store: Store, clock: Callable[[], float]) -> Recorder:
+    queue(store)
+    ticket = claim(store)
+    return Recorder(store, ticket.run_id, ticket.epoch, clock)
+
+
+def a_round(round: int) -> RoundResult:
+    return RoundResult(round, np.array([1], np.int32), {"seconds": 0.1}, {"train_loss": np.ones(4, np.float32)})
+
+
+def test_rounds_of_half_a_second_are_written_together(recorder, store, clock):
+    recorder.add(a_round(0), {})
+    recorder.add(a_round(1), {})
+    assert stored_rounds(store, recorder.run_id).tolist() == []
+    clock.now = 0.6
+    recorder.tick()
+    assert stored_rounds(store, recorder.run_id).tolist() == [0, 1]
+
+
+def test_a_request_is_heard_within_a_long_round(recorder, store, clock):
+    store.queue.request([recorder.run_id], "pause")
+    recorder.tick()
+    clock.now = 0.6
+    with pytest.raises(Stop) as stop:
+        recorder.tick()
+    assert stop.value.control == "pause"
+
+
+def test_a_request_is_heard_with_a_write_of_rounds(recorder, store, clock):
+    store.queue.request([recorder.run_id], "cancel")
+    clock.now = 0.6
+    with pytest.raises(Stop):
+        recorder.add(a_round(0), {})
+    assert stored_rounds(store, recorder.run_id).tolist() == [0]
+
+
+def test_whoever_lost_the_run_cannot_write(recorder, store, clock):
+    store.queue.requeue_running()
+    store.queue.claim()
+    clock.now = 0.6
+    with pytest.raises(Fenced):
+        recorder.add(a_round(0), {})
+    assert stored_rounds(store, recorder.run_id).tolist() == []
+
+
+def test_a_checkpoint_comes_with_the_rounds_up_to_it_and_two_are_kept(recorder, store):
+    for round in range(4):
+        recorder.add(a_round(round), {})
+        recorder.checkpoint(b"state %d" % round)
+    assert stored_rounds(store, recorder.run_id).tolist() == [0, 1, 2, 3]
+    assert [a.round for a in store.artifacts.list(recorder.run_id, "checkpoint")] == [3, 2]
+
+
+def test_checkpoints_are_due_by_the_clock(recorder, clock):
+    clock.now = 9.0
+    assert not recorder.checkpoint_is_due(10)
+    clock.now = 10.0
+    assert recorder.checkpoint_is_due(10)
+
+
+def test_a_locked_database_keeps_the_rounds_waiting(recorder, store, clock, monkeypatch):
+    def locked(*_: object, **__: object) -> str:
+        raise DatabaseLocked("locked")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store.metrics, "append", locked)
+        clock.now = 0.6
+        recorder.add(a_round(0), {})
+    clock.now = 1.2
+    recorder.add(a_round(1), {})
+    assert stored_rounds(store, recorder.run_id).tolist() == [0, 1]
+
+
+def test_the_screen_learns_the_seconds_per_round(recorder, store, clock):
+    for round in range(3):
+        clock.now = 3.0 * round
+        recorder.add(a_round(round), {})
+    assert store.queue.get(recorder.run_id).seconds_per_round == pytest.approx(3.0)
+
+
+def test_finishing_writes_what_is_pending_and_the_summary(recorder, store):
+    recorder.add(a_round(0), {"personalized": {"mean": float("nan")}})
+    recorder.finish("done")
+    run = store.queue.get(recorder.run_id)
+    assert (run.status, run.round, run.summary) == ("done", 0, {"personalized": {"mean": None}})
+    assert kinds(store, run.id) == []
+
+
+def test_json_holds_none_for_what_is_not_finite():
+    assert without_nan({"a": [1.0, float("inf")], "b": (float("nan"), "x")}) == {"a": [1.0, None], "b": [None, "x"]}

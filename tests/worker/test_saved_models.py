@@ -1,0 +1,44 @@
+"""The file that keeps a round's models."""
+
+import pytest
+import torch
+
+from engine.errors import CheckpointInvalid
+from engine.simulate import Models
+from engine.worker.saved_models import num_bytes, pack, unpack
+
+
+def model(value: float) -> dict[str, torch.Tensor]:
+    return {"head.weight": torch.full((2, 3), float(value)), "head.bias": torch.full((2,), -float(value))}
+
+
+def test_models_come_back_as_they_were():
+    back = unpack(pack(Models(model(0), model(1), [model(2), model(3)])))
+    assert torch.equal(back.initial["head.weight"], model(0)["head.weight"])
+    assert torch.equal(back.global_model["head.bias"], model(1)["head.bias"])
+    assert [p["head.weight"][0, 0].item() for p in back.personalized] == [2, 3]
+
+
+def test_a_method_without_a_global_model_keeps_none():
+    assert unpack(pack(Models(model(0), None, [model(2)]))).global_model is None
+
+
+def test_one_model_for_all_clients_is_stored_once():
+    common = model(1)
+    models = Models(model(0), common, [common] * 100)
+    assert num_bytes(models) == 2 * 8 * 4
+    assert len(pack(models)) < 1000
+    back = unpack(pack(models))
+    assert len(back.personalized) == 100
+    assert torch.equal(back.personalized[99]["head.weight"], common["head.weight"])
+
+
+def test_the_size_is_known_before_packing():
+    models = Models(model(0), model(1), [model(2), model(3)])
+    assert num_bytes(models) == 4 * 8 * 4
+
+
+@pytest.mark.parametrize("data", [b"", b"rubbish that is long enough", pack(Models(model(0), None, [model(1)]))[:-4]])
+def test_what_are_no_models_is_refused(data):
+    with pytest.raises(CheckpointInvalid):
+        unpack(data)

@@ -1,0 +1,166 @@
+"""One claimed run worked on in this process: how it can end, and what is stored then."""
+
+import math
+
+import pytest
+import torch
+
+from engine.errors import DataUnavailable
+from engine.simulate import Simulation
+from engine.worker import saved_models, session
+from engine.worker.recorder import Recorder, Stop
+from engine.worker.saved_models import MODELS_BEST, MODELS_LAST, unpack
+from engine.worker.session import run_ticket
+from storage import Store
+from tests.worker.samples import claim, compute, kinds, queue, rows, stored_rounds
+
+
+def ask_in_round(monkeypatch: pytest.MonkeyPatch, round: int, control: str) -> None:
+    """The request is heard in mid-round, in the first local step after ``round`` was recorded."""
+
+    def tick(recorder: Recorder) -> None:
+        if recorder.round == round:
+            raise Stop(control)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Recorder, "tick", tick)
+
+
+def test_a_finished_run_has_every_round_its_summary_and_its_origin(store: Store):
+    run = compute(store)
+    assert (run.status, run.error, run.round) == ("done", None, 6)
+    assert stored_rounds(store, run.id).tolist() == list(range(7))
+    assert run.summary["personalized"]["mean"] == store.metrics.rounds(run.id)[-1].scalars["personalized.mean"]
+    assert run.provenance["threads"] == 1
+    assert len(run.partition["train_sizes"]) == 4
+
+
+def test_a_finished_run_keeps_models_but_no_checkpoints(store: Store):
+    run = compute(store)
+    assert kinds(store, run.id) == [MODELS_BEST, MODELS_LAST]
+    last, best = (store.artifacts.latest(run.id, kind) for kind in (MODELS_LAST, MODELS_BEST))
+    assert last.round == 6
+    assert best.round == run.summary["best"]["personalized"]["round"]
+    models = unpack(store.artifacts.read(last))
+    assert len(models.personalized) == 4
+    assert models.initial.keys() == models.global_model.keys() == models.personalized[3].keys()
+
+
+def test_models_that_are_too_large_are_left_out_and_that_is_said(store: Store, monkeypatch):
+    monkeypatch.setattr(saved_models, "MAX_BYTES", 100)
+    run = compute(store)
+    assert kinds(store, run.id) == []
+    assert [event.kind for event in store.events.list(run.id)] == ["models", "models"]
+    assert run.status == "done"
+
+
+def test_a_run_that_diverges_says_where_and_keeps_its_rounds(store: Store):
+    run = compute(store, training__lr=1e30)
+    assert run.status == "diverged"
+    assert "is not finite in round" in run.error
+    assert run.round == stored_rounds(store, run.id)[-1] < 6
+
+
+def test_a_run_that_cannot_start_fails_with_the_reason(store: Store, monkeypatch):
+    def absent(*_: object, **__: object) -> None:
+        raise DataUnavailable("put the file there")
+
+    monkeypatch.setattr(session, "Simulation", absent)
+    run = compute(store)
+    assert (run.status, run.error) == ("failed", "put the file there")
+
+
+def test_an_unexpected_error_shows_its_traceback_in_the_log_only(store: Store, monkeypatch):
+    monkeypatch.setattr(Simulation, "summary", lambda self: 1 / 0)
+    run = compute(store)
+    assert run.status == "failed"
+    assert run.error.startswith("unexpected error: ZeroDivisionError")
+    assert "Traceback" not in run.error
+    assert ["Traceback" in event.message for event in store.events.list(run.id)] == [True]
+
+
+def test_a_gpu_without_memory_says_what_to_do(store: Store, monkeypatch):
+    def full(*_: object) -> None:
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(Simulation, "rounds", full)
+    assert "FEDSCAPE_SLOTS=1" in compute(store).error
+
+
+def test_a_cancelled_run_keeps_its_rounds(store: Store, monkeypatch):
+    ask_in_round(monkeypatch, 2, "cancel")
+    run = compute(store)
+    assert (run.status, run.round) == ("cancelled", 2)
+    assert run.summary["best"]["personalized"]["round"] <= 2
+    assert kinds(store, run.id) == []
+
+
+@pytest.mark.parametrize(("control", "status"), [("cancel", "cancelled"), ("pause", "paused")])
+def test_a_run_can_be_stopped_while_it_is_set_up(store: Store, monkeypatch, control, status):
+    def setting_up(*_: object, **__: object) -> None:
+        raise Stop(control)
+
+    monkeypatch.setattr(session, "Simulation", setting_up)
+    assert compute(store).status == status
+
+
+def test_a_paused_run_goes_on_from_where_it_stopped(store: Store, monkeypatch):
+    whole = compute(store)
+    with monkeypatch.context() as patch:
+        ask_in_round(patch, 3, "pause")
+        paused = compute(store, checkpoint_s=1000)
+    assert (paused.status, paused.round) == ("paused", 3)
+    store.queue.resume([paused.id])
+    run_ticket(store, claim(store))
+    assert store.queue.get(paused.id).status == "done"
+    assert rows(store, paused.id) == rows(store, whole.id)
+    assert store.queue.get(paused.id).summary == whole.summary
+
+
+def test_a_run_paused_while_evaluating_repeats_that_round(store: Store, monkeypatch):
+    whole = compute(store)
+
+    def stop(simulation: Simulation) -> dict:
+        if simulation.round == 3:
+            raise Stop("pause")
+        return evaluate(simulation)
+
+    evaluate = Simulation._evaluate
+    with monkeypatch.context() as patch:
+        patch.setattr(Simulation, "_evaluate", stop)
+        paused = compute(store, checkpoint_s=1000)
+    assert (paused.status, paused.round) == ("paused", 2)
+    store.queue.resume([paused.id])
+    run_ticket(store, claim(store))
+    assert rows(store, paused.id) == rows(store, whole.id)
+
+
+def test_a_damaged_checkpoint_is_left_out(store: Store, monkeypatch):
+    whole = compute(store)
+    with monkeypatch.context() as patch:
+        ask_in_round(patch, 3, "pause")
+        paused = compute(store)
+    for record in store.artifacts.list(paused.id, "checkpoint"):
+        (store.artifacts.folder / record.path).write_bytes(b"rubbish")
+    store.queue.resume([paused.id])
+    run_ticket(store, claim(store))
+    assert rows(store, paused.id) == rows(store, whole.id)
+    assert {event.kind for event in store.events.list(paused.id)} == {"checkpoint"}
+
+
+def test_a_run_that_was_claimed_again_is_left_alone(store: Store):
+    queue(store)
+    old = claim(store)
+    store.queue.requeue_running()
+    store.queue.claim()
+    run_ticket(store, old)
+    assert store.queue.get(old.run_id).status == "running"
+    assert stored_rounds(store, old.run_id).tolist() == []
+
+
+def test_warnings_that_come_up_during_a_run_are_in_its_provenance(store: Store, monkeypatch):
+    def summary(simulation: Simulation) -> dict:
+        simulation.task.note("the clients went home")
+        return {"personalized": {"mean": math.nan}}
+
+    monkeypatch.setattr(Simulation, "summary", summary)
+    assert "the clients went home" in compute(store).provenance["warnings"]
