@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from app import wording
+from app.comparison import method_name
 from storage import RoundRecord, RunRecord, Store
 
 MAX_POINTS = 300
@@ -49,7 +50,8 @@ def feed(store: Store, cursors: Mapping[int, int], model: str = "personalized") 
 
 def curve(store: Store, run: RunRecord, model: str = "personalized", after: int = -1) -> Curve:
     """The points beyond round ``after``."""
-    rounds = store.metrics.rounds(run.id, after, ROUNDS_A_REQUEST)
+    limit = max(ROUNDS_A_REQUEST, _stride(run))  # at least one point, so that the reader gets on
+    rounds = store.metrics.rounds(run.id, after, limit)
     points: dict[str, list[float | None]] = {name: [] for name in FIELDS}
     megabytes = seconds = 0.0
     for record in rounds:
@@ -59,7 +61,7 @@ def curve(store: Store, run: RunRecord, model: str = "personalized", after: int 
             for name, value in _values(record, model, megabytes, seconds).items():
                 points[name].append(value)
             megabytes = seconds = 0.0
-    return Curve(points, _latest_clients(rounds, model), len(rounds) == ROUNDS_A_REQUEST)
+    return Curve(points, _latest_clients(rounds, model), len(rounds) == limit)
 
 
 def whole_curve(store: Store, run: RunRecord, model: str = "personalized") -> Curve:
@@ -71,7 +73,7 @@ def whole_curve(store: Store, run: RunRecord, model: str = "personalized") -> Cu
         for name, values in part.points.items():
             points[name] += values
         clients = part.clients or clients
-        if not part.more or not part.points["round"]:
+        if not part.more:
             return Curve(points, clients, False)
         after = int(points["round"][-1] or 0)
 
@@ -80,9 +82,9 @@ def standing(run: RunRecord) -> dict[str, Any]:
     """Where a run stands, in numbers and in words."""
     status = status_of(run)
     return {
-        "id": run.id, "label": run.label, "seed": run.seed, "status": status, "round": run.round, "rounds": run.rounds,
-        "share": max(0, run.round) / run.rounds, "progress": progress(run), "control": run.control,
-        "error": first_line(run.error), "actions": actions(run),
+        "id": run.id, "label": method_name(run.label, run.algorithm), "seed": run.seed, "status": status,
+        "round": run.round, "rounds": run.rounds, "share": max(0, run.round) / run.rounds, "progress": progress(run),
+        "control": run.control, "error": first_line(run.error), "actions": actions(run),
     }  # fmt: skip
 
 
@@ -118,7 +120,7 @@ def actions(run: RunRecord) -> list[str]:
         return ["resume", "cancel"]
     if run.is_active:
         return ["pause", "cancel"]
-    return ["retry"] if run.status in ("failed", "diverged") else []
+    return ["retry"] if run.status in ("failed", "diverged", "cancelled") else []
 
 
 def overview(store: Store) -> dict[str, Any]:
@@ -152,11 +154,14 @@ def first_line(text: str | None) -> str | None:
     return text.strip().splitlines()[0] if text and text.strip() else None
 
 
+def _stride(run: RunRecord) -> int:
+    every = max(1, int((run.config.get("evaluation") or {}).get("every", 1)))
+    return every * ceil(run.rounds / every / MAX_POINTS)
+
+
 def _is_shown(round: int, run: RunRecord) -> bool:
     """Rounds that are evaluated, thinned out to MAX_POINTS; the last of a run in any case."""
-    every = max(1, int((run.config.get("evaluation") or {}).get("every", 1)))
-    stride = every * ceil(run.rounds / every / MAX_POINTS)
-    return round % stride == 0 or round == run.rounds or (run.is_finished and round == run.round)
+    return round % _stride(run) == 0 or round == run.rounds or (run.is_finished and round == run.round)
 
 
 def _values(record: RoundRecord, model: str, megabytes: float, seconds: float) -> dict[str, float | None]:

@@ -8,6 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app import palette
+from app.comparison import method_name
 from storage import RunRecord
 
 
@@ -25,16 +26,22 @@ def figure(df: pd.DataFrame, runs: Sequence[RunRecord], height: int = 400) -> go
     fig = go.Figure()
     for run in runs:
         mine, style = df[df["run"] == run.id], palette.style_of(run.algorithm)
-        said = f"{run.label}, seed {run.seed}"
+        said = f"{method_name(run.label, run.algorithm)}, seed {run.seed}"
         fig.add_scatter(
-            x=mine["accuracy"].to_numpy(np.float32), y=mine["share"].to_numpy(np.float32), mode="lines",
+            **_steps(mine), mode="lines",
             line={"color": palette.color(style), "dash": style.dash, "width": 1.8, "shape": "hv"},
             name=said, meta={"run": run.id, "y": "clients"},
             hovertemplate=f"{said}<br>%{{y:.0f}} % of clients at or below %{{x:.2f}} %<extra></extra>",
         )  # fmt: skip
     palette.base_layout(fig, height=height)
-    fig.update_layout(title_text="Share of clients at or below an accuracy", showlegend=False, margin_t=44,
+    fig.update_layout(title_text="Clients at or below an accuracy, %", showlegend=False, margin_t=44,
                       uirevision=f"ecdf {[run.id for run in runs]}")  # fmt: skip
     fig.update_xaxes(title_text="accuracy, % (latest round)", rangemode="normal")
-    fig.update_yaxes(title_text="% of clients", range=[0, 102])
+    fig.update_yaxes(range=[0, 102])
     return fig
+
+
+def _steps(mine: pd.DataFrame) -> dict[str, np.ndarray]:
+    """From no client up to all of them."""
+    x, y = mine["accuracy"].to_numpy(np.float32), mine["share"].to_numpy(np.float32)
+    return {"x": np.concatenate([x[:1], x]), "y": np.concatenate([[0.0][: len(x)], y])}

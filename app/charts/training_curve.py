@@ -11,6 +11,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app import palette
+from app.comparison import method_name
 from storage import RunRecord
 
 COLUMNS = ("mean", "lowest5", "std", "loss", "train_loss", "megabytes", "seconds")
@@ -65,12 +66,12 @@ def _points(run: RunRecord, points: Mapping[str, Sequence[float | None]]) -> pd.
 
 def _line(run: RunRecord, name: str, dash: str, mine: pd.DataFrame, x: str) -> dict[str, Any]:
     """``meta``: the run, the column, and the label at the line's end, which the main lines have."""
-    main = dash == "solid"
-    said = f"{run.label}, seed {run.seed}: {_SAID[name]}"
+    main, label = dash == "solid", method_name(run.label, run.algorithm)
+    said = f"{label}, seed {run.seed}: {_SAID[name]}"
     return {
         "x": mine[x].to_numpy(np.float32), "y": mine[name].to_numpy(np.float32), "mode": "lines", "name": said,
         "line": {"color": palette.color(palette.style_of(run.algorithm)), "dash": dash, "width": 2 if main else 1.2},
-        "connectgaps": True, "meta": {"run": run.id, "y": name, "label": run.label if main else None},
+        "connectgaps": True, "meta": {"run": run.id, "x": x, "y": name, "label": label if main else None},
         "hovertemplate": f"{said}<br>%{{y{_UNITS[name]}<br>{x} %{{x:.4~g}}<extra></extra>",
     }  # fmt: skip
 
@@ -79,4 +80,4 @@ def _label_room(runs: Sequence[RunRecord], panel: str) -> int:
     """Pixels right of the main panel for the names at the ends of its lines."""
     if panel != "accuracy":
         return 16
-    return min(170, 24 + 7 * max((len(run.label) for run in runs), default=0))
+    return min(170, 24 + 7 * max((len(method_name(run.label, run.algorithm)) for run in runs), default=0))

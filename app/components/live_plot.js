@@ -31,7 +31,7 @@ class LiveView {
 
   show(data, setTriggerValue) {
     const shown = JSON.stringify([data.runs.map((run) => run.id), data.model]);
-    const looks = JSON.stringify([data.figures, data.x]);
+    const looks = JSON.stringify(data.figures);
     this.data = data;
     this.send = setTriggerValue;
     if (shown !== this.shown) {
@@ -63,16 +63,17 @@ class LiveView {
     const asking = (this.asking = new AbortController());
     const timeout = setTimeout(() => asking.abort("timeout"), FETCH_TIMEOUT_MS);
     try {
-      await this.drawn;
       const answer = await fetch(this.address(), { signal: asking.signal, cache: "no-store" });
       const isJson = answer.headers.get("content-type")?.includes("json");
       const feed = isJson ? await answer.json() : null;
       if (!isJson) throw new Error("this server has no live figures; start it with python -m app");
       if (!answer.ok) throw new Error(feed.problem);
-      if (this.asking !== asking) return;
       this.failures = 0;
       this.say("");
-      await this.take(feed);
+      this.listRuns(feed.runs);
+      await this.drawn;
+      if (this.asking !== asking || this.closed) return;
+      this.take(feed);
       this.timer = setTimeout(() => this.ask(), feed.wait_ms);
     } catch (error) {
       if (this.asking !== asking || this.closed) return;
@@ -101,16 +102,16 @@ class LiveView {
     this.state.hidden = !text;
   }
 
-  async take(feed) {
+  take(feed) {
     const fresh = new Map();
     for (const [id, points] of Object.entries(feed.points)) fresh.set(Number(id), this.add(Number(id), points));
     for (const [id, values] of Object.entries(feed.clients)) this.clients.set(Number(id), values);
     if (fresh.size) this.extend(fresh);
     if (Object.keys(feed.clients).length) this.redrawClients();
-    const before = this.standing?.map((run) => run.status).join();
-    this.listRuns(feed.runs);
+    const known = this.data.runs.map((run) => run.status).join();
     const now = feed.runs.map((run) => run.status).join();
-    if (before !== undefined && before !== now) this.send("changed", now);
+    if (known !== now && this.told !== now) this.send("changed", now);
+    this.told = now;
   }
 
   // Points of a run as they add up; answers the new ones.
@@ -145,7 +146,7 @@ class LiveView {
   valuesOf(meta) {
     if (meta.y === "clients") return ecdf(this.clients.get(meta.run) ?? []);
     const points = this.points.get(meta.run);
-    return { x: [...(points?.[this.data.x] ?? [])], y: [...(points?.[meta.y] ?? [])] };
+    return { x: [...(points?.[meta.x] ?? [])], y: [...(points?.[meta.y] ?? [])] };
   }
 
   extend(fresh) {
@@ -154,7 +155,7 @@ class LiveView {
       spec.data.forEach(({ meta }, i) => {
         const points = meta.y !== "clients" && fresh.get(meta.run);
         if (!points || !points.round.length) return;
-        x.push(points[this.data.x]);
+        x.push(points[meta.x]);
         y.push(points[meta.y]);
         which.push(i);
       });
@@ -181,7 +182,7 @@ class LiveView {
       const value = points?.[meta.y].findLast((y) => y !== null);
       if (!meta.label || value === undefined) continue;
       const end = ends.get(meta.label) ?? { color: line.color, x: 0, values: [] };
-      end.x = Math.max(end.x, points[this.data.x].at(-1));
+      end.x = Math.max(end.x, points[meta.x].at(-1));
       end.values.push(value);
       ends.set(meta.label, end);
     }
@@ -190,7 +191,7 @@ class LiveView {
     const heights = spread(labels.map((label) => axis.l2p(label.y)), LABEL_GAP_PX);
     const annotations = labels.map(({ text, x, color, y }, i) => ({
       text, x, y, yshift: axis.l2p(y) - heights[i], xshift: 8, showarrow: false, xanchor: "left",
-      font: { color },
+      font: { color }, bgcolor: this.data.paper,
     }));
     const room = narrow ? 16 : this.data.figures.accuracy.layout.margin.r;
     window.Plotly.relayout(figure, { annotations: narrow ? [] : annotations, "margin.r": room });
@@ -224,7 +225,6 @@ class LiveView {
   // Runs
 
   listRuns(runs) {
-    this.standing = runs;
     for (const run of runs) {
       const row = this.row(run);
       row.dataset.status = run.status;
@@ -301,7 +301,7 @@ function config(name) {
 }
 
 function ecdf(values) {
-  return { x: values, y: values.map((_, i) => (100 * (i + 1)) / values.length) };
+  return { x: [...values.slice(0, 1), ...values], y: [0, ...values.map((_, i) => (100 * (i + 1)) / values.length)] };
 }
 
 function mean(values) {

@@ -22,7 +22,7 @@ HTML = """
 
 
 def live_plot(
-    figures: Mapping[str, go.Figure], *, standings: Sequence[Mapping[str, Any]], model: str, x: str, key: str,
+    figures: Mapping[str, go.Figure], *, standings: Sequence[Mapping[str, Any]], model: str, key: str,
     links: Mapping[int, str], on_action: Callable[[], None], on_change: Callable[[], None],
 ) -> None:
     """Runs and their ``figures``, kept up to date by the browser.
@@ -37,9 +37,9 @@ def live_plot(
         data={
             "figures": {name: _without_points(fig) for name, fig in figures.items()},
             "titles": {name: fig.layout.title.text for name, fig in figures.items()},
-            "runs": [dict(standing) for standing in standings], "model": model, "x": x, "feed": routes.FEED,
+            "runs": [dict(standing) for standing in standings], "model": model, "feed": routes.FEED,
             "plotly": f"{routes.PLOTLY}?v={plotly.__version__}", "swatches": swatches, "links": dict(links),
-            "presenting": palette.is_presenting(),
+            "presenting": palette.is_presenting(), "paper": palette.translucent(palette.ground().paper, 0.8),
         },
         on_action_change=on_action,
         on_changed_change=on_change,

@@ -6,15 +6,18 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
+from streamlit.errors import StreamlitAPIException
 
-from app import live_feed, palette, queries, routes
+from app import links, live_feed, palette, queries, routes
 from app.components import live_plot
 
 PRESENTING_CSS = "<style>html { font-size: 20px; } [data-testid=stMainBlockContainer] { max-width: none; }</style>"
 
 
 def look() -> None:
-    """The style of all pages, once, from the shell."""
+    """The style of all pages, from the shell: the sheet, and the colours it names."""
+    colors = "".join(f"--{name}: {value};" for name, value in vars(palette.ground()).items())
+    st.html(f"<style>:root {{ {colors} }}</style>")
     st.html(queries.ROOT / "assets" / "look.css")
 
 
@@ -35,6 +38,15 @@ def header(kicker: str, question: str, lead: str | None = None) -> None:
     st.title(question, anchor=False)
     if lead:
         st.html(f'<p class="lead">{html.escape(lead)}</p>')
+
+
+def link(name: str, label: str, **params: object) -> None:
+    """To another page, without loading the app again. A page that runs alone has no others to turn to: a plain link."""
+    given = {key: str(value) for key, value in params.items()}
+    try:
+        st.page_link(f"views/{name}.py", label=label, query_params=given)
+    except StreamlitAPIException:
+        st.markdown(f"[{label}]({links.link(name, **given)})")
 
 
 def require_store() -> None:

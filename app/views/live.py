@@ -3,18 +3,20 @@
 from collections.abc import Sequence
 from typing import Any, cast
 
+import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from app import links, live_feed, palette, queries, routes, wording
+from app import address, links, live_feed, palette, queries, routes, wording
 from app.charts import latest_clients, training_curve
+from app.comparison import method_name
 from app.components import live_plot, page
 from storage import ExperimentRecord, RunRecord
 
 KEY = "live"
 REDRAW_S = 2.0
 AXES = {"round": "Rounds", "megabytes": "Megabytes", "seconds": "Seconds"}
-PANEL_HEIGHTS = {"accuracy": 400, "loss": 250, "spread": 250, "cost": 250}
+SMALL = ("loss", "spread", "cost")
 
 
 def render() -> None:
@@ -50,7 +52,7 @@ def chosen_runs(experiments: Sequence[ExperimentRecord]) -> list[RunRecord]:
 
 def nothing_yet() -> None:
     page.header("Live", "What is training now?", "Nothing: no experiment has been started yet.")
-    st.html(f'<p><a href="{links.link("setup")}" target="_self">Set up an experiment</a></p>')
+    page.link("setup", "Set up an experiment")
 
 
 def headline(runs: Sequence[RunRecord]) -> None:
@@ -61,11 +63,9 @@ def headline(runs: Sequence[RunRecord]) -> None:
         page.header(wording.kicker(runs), "What is training now?", f"{name}: {said}.")
     else:
         page.header(wording.kicker(runs), "How did it go?", f"Nothing of {name} is training: {said}.")
-        compare = links.link("compare", runs=",".join(str(run.id) for run in runs))
-        st.html(
-            f'<p><a href="{compare}" target="_self">Compare these runs</a> &ensp; '
-            f'<a href="{links.link("setup")}" target="_self">Set up another experiment</a></p>'
-        )
+        with st.container(horizontal=True, key="live_next"):
+            page.link("compare", "Compare these runs", runs=",".join(str(run.id) for run in runs))
+            page.link("setup", "Set up another experiment")
 
 
 def controls(experiments: Sequence[ExperimentRecord], listed: Sequence[RunRecord]) -> list[RunRecord]:
@@ -102,7 +102,7 @@ def experiment_control(experiments: Sequence[ExperimentRecord], current: int) ->
 def run_control(listed: Sequence[RunRecord], shown: Sequence[RunRecord]) -> None:
     """Up to twelve runs at a time; the rest is named, not drawn."""
     siblings = queries.runs(experiment_ids=sorted({run.experiment_id for run in listed}), include_archived=True)
-    names = {run.id: f"{run.label}, seed {run.seed}" for run in [*siblings, *listed]}
+    names = {run.id: f"{named(run)}" for run in [*siblings, *listed]}
 
     def show_runs() -> None:
         st.query_params["runs"] = ",".join(map(str, sorted(st.session_state["live_runs"])))
@@ -126,19 +126,15 @@ def everything_control(runs: Sequence[RunRecord]) -> None:
 
 
 def axis_controls(runs: Sequence[RunRecord]) -> tuple[str, str]:
+    """Which of the two models, and over what."""
+    if palette.is_presenting():
+        return address.value("model", wording.MODELS, "personalized"), address.value("x", AXES, "round")
     with st.container(horizontal=True, key="live_axes"):
-        model = st.segmented_control(
-            "Model", list(wording.MODELS), format_func=wording.MODELS.__getitem__, default="personalized", key="model",
-            bind="query-params", required=True, label_visibility="collapsed",
-        )  # fmt: skip
-        x = st.segmented_control(
-            "Horizontal axis", list(AXES), format_func=AXES.__getitem__, default="round", key="x",
-            bind="query-params", required=True, label_visibility="collapsed",
-        )  # fmt: skip
-    model, x = model or "personalized", x or "round"
-    without = [run.label for run in runs if model == "global" and run.summary and not run.summary.get("global")]
+        model = address.switch("Model", wording.MODELS, "model", "personalized")
+        x = address.switch("Horizontal axis", AXES, "x", "round")
+    without = [run for run in runs if model == "global" and run.summary and not run.summary.get("global")]
     if without:
-        st.caption(f"{wording.names(without)} has no global model.")
+        st.caption(f"No global model to show: {wording.names(method_name(r.label, r.algorithm) for r in without)}.")
     return model, x
 
 
@@ -146,8 +142,8 @@ def grow(runs: Sequence[RunRecord], model: str, x: str) -> None:
     """The browser asks for new points and adds them."""
     empty = training_curve.data(runs, {})
     live_plot.live_plot(
-        panels(runs, empty, x) | {"clients": latest_clients.figure(latest_clients.data(runs, {}), runs)},
-        standings=[live_feed.standing(run) for run in runs], model=model, x=x, key=KEY, links=retry_links(runs),
+        panels(runs, empty, x, latest_clients.figure(latest_clients.data(runs, {}), runs)),
+        standings=[live_feed.standing(run) for run in runs], model=model, key=KEY, links=retry_links(runs),
         on_action=act, on_change=lambda: None,
     )  # fmt: skip
     if not palette.is_presenting() and not any(run.is_active for run in runs):
@@ -172,12 +168,12 @@ def redraw(runs: Sequence[RunRecord], model: str, x: str) -> None:
         table = training_curve.data(now, {run_id: curve.points for run_id, curve in found.items()})
         spread = latest_clients.data(now, {run_id: curve.clients for run_id, curve in found.items()})
         wide, side = st.columns([2, 1])
-        figures = panels(now, table, x)
+        figures = panels(now, table, x, latest_clients.figure(spread, now))
         with wide:
-            page.chart(figures.pop("accuracy"), table, key="live_accuracy", alt=said(now), name="training-curves")
+            page.chart(figures.pop("accuracy"), table, key="live_accuracy", alt=in_words(now), name="training-curves")
         with side:
-            fig = latest_clients.figure(spread, now)
-            page.chart(fig, spread, key="live_clients", alt="Accuracies of the latest round", name="latest-clients")
+            alt = "Accuracies of the clients in the latest round"
+            page.chart(figures.pop("clients"), spread, key="live_clients", alt=alt, name="latest-clients")
         for column, (name, fig) in zip(st.columns(3), figures.items(), strict=True):
             with column:
                 title = training_curve.PANELS[name][0]
@@ -186,22 +182,24 @@ def redraw(runs: Sequence[RunRecord], model: str, x: str) -> None:
     board()
 
 
-def panels(runs: Sequence[RunRecord], table: Any, x: str) -> dict[str, go.Figure]:
-    """Accuracy large, then loss, spread and cost; the last over rounds in any case."""
-    return {
-        name: training_curve.figure(table, runs, name, "round" if name == "cost" else x, height)
-        for name, height in PANEL_HEIGHTS.items()
-    }
+def panels(runs: Sequence[RunRecord], table: pd.DataFrame, x: str, clients: go.Figure) -> dict[str, go.Figure]:
+    """Accuracy large and the clients beside it, then loss, spread and cost; the last over rounds in any case."""
+    small = {name: training_curve.figure(table, runs, name, "round" if name == "cost" else x, 250) for name in SMALL}
+    return {"accuracy": training_curve.figure(table, runs, "accuracy", x), "clients": clients} | small
 
 
-def curves(runs: Sequence[RunRecord], model: str) -> Any:
+def curves(runs: Sequence[RunRecord], model: str) -> pd.DataFrame:
     points = {run.id: live_feed.whole_curve(queries.store(), run, model).points for run in runs}
     return training_curve.data(runs, points)
 
 
-def said(runs: Sequence[RunRecord]) -> str:
+def named(run: RunRecord) -> str:
+    return f"{method_name(run.label, run.algorithm)}, seed {run.seed}"
+
+
+def in_words(runs: Sequence[RunRecord]) -> str:
     """The figure in a sentence, for those who cannot see it."""
-    return "Training curves. " + "; ".join(f"{run.label}, seed {run.seed}: {live_feed.progress(run)}" for run in runs)
+    return "Training curves. " + "; ".join(f"{named(run)}: {live_feed.progress(run)}" for run in runs)
 
 
 def run_row(run: RunRecord) -> None:
@@ -209,7 +207,7 @@ def run_row(run: RunRecord) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key=f"run_{run.id}"):
         error = f" · {live_feed.first_line(run.error)}" if run.error else ""
         status = wording.STATUS[live_feed.status_of(run)]
-        st.text(f"{run.label}, seed {run.seed} · {status} · {live_feed.progress(run)}{error}")
+        st.text(f"{named(run)} · {status} · {live_feed.progress(run)}{error}")
         if not palette.is_presenting():
             for action in live_feed.actions(run):
                 st.button(action, key=f"{action}_{run.id}", on_click=perform, args=(action, [run.id]), type="tertiary")
@@ -217,7 +215,7 @@ def run_row(run: RunRecord) -> None:
 
 def what_happened(run: RunRecord) -> None:
     """The log of a run that went wrong, and the way out."""
-    with st.expander(f"What happened to {run.label}, seed {run.seed}?"):
+    with st.expander(f"What happened to {named(run)}?"):
         st.text(run.error or "no reason was stored")
         events = queries.store().events.list(run.id, limit=20)
         if events:
@@ -235,7 +233,7 @@ def gentler(run: RunRecord) -> dict[str, Any]:
     """The experiment of one run, with lr / 3."""
     parts = ("dataset", "partition", "model", "evaluation")
     training = {name: value for name, value in run.config["training"].items() if value is not None}
-    training["lr"] = float(f"{training['lr'] / 3:.2g}")
+    training["lr"] = float(f"{training['lr'] / 3:.3g}")
     method = run.config["algorithm"] | {"label": run.label}
     return {
         "name": f"{run.experiment_name}, gentler", **{part: run.config[part] for part in parts}, "training": training,
@@ -258,7 +256,7 @@ def perform(action: str, run_ids: Sequence[int]) -> None:
         case "resume":
             queue.resume(run_ids)
         case "retry":
-            again = queue.retry(run_ids)
+            again = queue.rerun(run_ids)
             shown = page.ids_in_address("runs")
             if shown:
                 kept = [run_id for run_id in shown if run_id not in run_ids]

@@ -1,0 +1,55 @@
+// Draws a figure in place. Points keep their identity by their order, so that new positions are reached by gliding.
+
+export default function ({ data, parentElement }) {
+  const view = (parentElement.fedscapeMoving ??= new MovingFigure(parentElement.querySelector(".moving")));
+  view.show(data);
+  return () => {
+    view.close();
+    delete parentElement.fedscapeMoving;
+  };
+}
+
+class MovingFigure {
+  constructor(place) {
+    this.place = place;
+    this.resizer = new ResizeObserver(() => this.drawn && window.Plotly.Plots.resize(place));
+    this.resizer.observe(place);
+  }
+
+  async show({ figure, alt, config, plotly, glide_ms }) {
+    this.place.setAttribute("aria-label", alt);
+    this.place.style.minHeight = `${figure.layout.height}px`;
+    this.wanted = figure;
+    try {
+      const Plotly = await loadPlotly(plotly);
+      if (this.closed || this.wanted !== figure) return;
+      const still = !this.drawn || matchMedia("(prefers-reduced-motion: reduce)").matches || document.hidden;
+      const transition = { duration: still ? 0 : glide_ms, easing: "linear" };
+      const layout = { ...figure.layout, uirevision: this.place.id || "kept", transition };
+      await Plotly.react(this.place, figure.data, layout, { ...config, responsive: false });
+      this.drawn = true;
+    } catch (error) {
+      this.place.textContent = `The figure cannot be drawn (${error.message}). Reload the page.`;
+    }
+  }
+
+  close() {
+    this.closed = true;
+    this.resizer.disconnect();
+    window.Plotly?.purge(this.place);
+  }
+}
+
+function loadPlotly(address) {
+  window.fedscapePlotly ??= new Promise((resolve, reject) => {
+    const script = document.createElement("script");
+    script.src = address;
+    script.onload = () => resolve(window.Plotly);
+    script.onerror = () => {
+      window.fedscapePlotly = undefined;
+      reject(new TypeError("the drawing library did not load"));
+    };
+    document.head.append(script);
+  });
+  return window.fedscapePlotly;
+}

@@ -1,0 +1,17 @@
+"""The pages there are: files in ``views/``, in the order in which one meets them."""
+
+from pathlib import Path
+
+FOLDER = Path(__file__).parent / "views"
+ORDER = ("learn", "setup", "live", "compare", "library")
+TITLES = {"setup": "Set up"}
+
+
+def names() -> list[str]:
+    """The first is at the root; a page that ORDER does not know comes last."""
+    found = {path.stem for path in FOLDER.glob("[a-z]*.py")}
+    return [name for name in ORDER if name in found] + sorted(found - set(ORDER))
+
+
+def title(name: str) -> str:
+    return TITLES.get(name, name.replace("_", " ").capitalize())

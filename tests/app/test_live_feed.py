@@ -1,0 +1,132 @@
+"""What the live page is sent: new points only, bounded, and where every run stands."""
+
+import dataclasses
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+
+from app import live_feed
+from engine.config import parse_experiment
+from storage import RoundRecord, RunRecord, Store
+from tests.app.samples import DIGITS, new_run
+
+
+@pytest.fixture
+def queued(empty_store: Store) -> RunRecord:
+    """One run of 5 rounds that nobody has claimed."""
+    empty_store.experiments.create("queued", DIGITS, [new_run(parse_experiment(DIGITS).runs()[0])])
+    return empty_store.queue.runs()[0]
+
+
+def trained(store: Store, rounds: int, last: int) -> RunRecord:
+    """A running run of ``rounds`` rounds with ``last`` of them stored: two clients, one megabyte and second a round."""
+    raw = {**DIGITS, "training": {**DIGITS["training"], "rounds": rounds}}
+    store.experiments.create("running", raw, [new_run(parse_experiment(raw).runs()[0])])
+    run = store.queue.claim()
+    assert run is not None
+    records = [
+        RoundRecord(
+            r, np.array([0]),
+            {"personalized.mean": 0.5, "bytes_up": 4e5, "bytes_down": 6e5, "seconds": 1.0},
+            {"personalized.accuracy": np.array([0.75, 0.25]), "train_loss": np.array([np.nan, 2.0])},
+        )
+        for r in range(last + 1)
+    ]  # fmt: skip
+    store.metrics.append(run.id, run.epoch, records)
+    return store.queue.get(run.id)
+
+
+def test_the_first_request_gets_every_round(filled_store: Store) -> None:
+    feed = live_feed.feed(filled_store, {1: -1})
+    assert feed["points"][1]["round"] == [0, 1, 2, 3, 4, 5]
+    assert feed["wait_ms"] == live_feed.IDLE_MS
+
+
+def test_a_reader_that_has_all_gets_nothing(filled_store: Store) -> None:
+    feed = live_feed.feed(filled_store, {1: 5, 2: 5})
+    assert feed["points"] == {}
+    assert feed["clients"] == {}
+    assert [run["status"] for run in feed["runs"]] == ["done", "done"]
+
+
+def test_a_cursor_gets_only_what_is_newer(filled_store: Store) -> None:
+    assert live_feed.feed(filled_store, {1: 3})["points"][1]["round"] == [4, 5]
+
+
+def test_accuracies_are_percent_and_losses_are_of_those_who_trained(empty_store: Store) -> None:
+    points = live_feed.curve(empty_store, trained(empty_store, 5, 0)).points
+    assert points["mean"] == [50.0]
+    assert points["train_loss"] == [2.0]
+    assert points["lowest5"] == [None]
+
+
+def test_clients_come_sorted(empty_store: Store) -> None:
+    assert live_feed.curve(empty_store, trained(empty_store, 5, 2)).clients == [25.0, 75.0]
+
+
+def test_a_method_without_global_model_has_no_global_curve(filled_store: Store) -> None:
+    run = next(run for run in filled_store.queue.runs() if run.algorithm == "local_train")
+    curve = live_feed.curve(filled_store, run, "global")
+    assert set(curve.points["mean"]) == {None}
+    assert curve.clients is None
+
+
+def test_long_runs_are_thinned_and_costs_are_not_lost(empty_store: Store) -> None:
+    run = trained(empty_store, 999, 350)
+    points = live_feed.whole_curve(empty_store, run).points
+    assert points["round"][:3] == [0, 4, 8]
+    assert points["megabytes"][1] == 4.0
+    assert sum(x or 0 for x in points["seconds"]) == 349  # rounds 0 to 348; 349 and 350 come with 352
+
+
+def test_requests_read_a_bounded_number_of_rounds(empty_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_feed, "ROUNDS_A_REQUEST", 3)  # of 6
+    run = trained(empty_store, 5, 5)
+    feed = live_feed.feed(empty_store, {run.id: -1})
+    assert feed["points"][run.id]["round"] == [0, 1, 2]
+    assert feed["wait_ms"] == 0
+    assert live_feed.whole_curve(empty_store, run).points["round"] == [0, 1, 2, 3, 4, 5]
+
+
+def test_progress_says_round_pace_and_what_is_left(queued: RunRecord) -> None:
+    run = dataclasses.replace(queued, status="running", round=12, rounds=50, seconds_per_round=0.5)
+    assert live_feed.progress(run) == "round 12 of 50 · 0.5 s a round · 19 s left"
+    assert live_feed.progress(queued) == "waits for a free slot"
+
+
+def test_a_running_run_that_is_silent_is_lost(queued: RunRecord) -> None:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    run = dataclasses.replace(queued, status="running", round=3, heartbeat_at=at)
+    assert live_feed.status_of(run, at + timedelta(seconds=5)) == "running"
+    assert live_feed.status_of(run, at + timedelta(seconds=25)) == "lost"
+    assert live_feed.status_of(dataclasses.replace(run, round=-1), at) == "starting"
+
+
+@pytest.mark.parametrize(
+    ("status", "control", "offered"),
+    [
+        ("queued", "", ["pause", "cancel"]), ("running", "", ["pause", "cancel"]), ("running", "cancel", []),
+        ("running", "pause", ["resume", "cancel"]), ("paused", "", ["resume", "cancel"]), ("done", "", []),
+        ("failed", "", ["retry"]), ("diverged", "", ["retry"]), ("cancelled", "", ["retry"]),
+    ],
+)  # fmt: skip
+def test_only_what_can_be_done_is_offered(queued: RunRecord, status: str, control: str, offered: list[str]) -> None:
+    run = dataclasses.replace(queued, status=status, control=control)  # type: ignore[arg-type]
+    assert live_feed.actions(run) == offered
+
+
+def test_the_strip_counts_runs_and_names_the_device(empty_store: Store, queued: RunRecord) -> None:
+    assert "no engine" in live_feed.overview(empty_store)["text"]
+    empty_store.engines.beat(host="here", pid=1, device="cpu", slots=2, running=0)
+    overview = live_feed.overview(empty_store)
+    assert overview["text"] == "0 running · 1 queued · cpu, 2 slots"
+    assert overview["busy"]
+
+
+def test_an_address_names_runs_and_what_is_known_of_them() -> None:
+    assert live_feed.parse_cursors("3,5", "10,-1") == {3: 10, 5: -1}
+    assert live_feed.parse_cursors("3", "") == {3: -1}
+    for runs, after in (("", ""), ("x", ""), ("3,5", "1"), (",".join(map(str, range(13))), "")):
+        with pytest.raises(ValueError, match="runs"):
+            live_feed.parse_cursors(runs, after)

@@ -1,0 +1,132 @@
+"""The Live page as it runs without the routes: states, choices, buttons. What the browser draws is tested there."""
+
+import re
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app import links
+from engine.config import parse_experiment
+from storage import Status, Store
+from tests.app.samples import DIGITS, new_run
+
+PAGE = Path(__file__).resolve().parents[2] / "app" / "views" / "live.py"
+
+
+def opened(**address: str) -> AppTest:
+    page = AppTest.from_file(str(PAGE), default_timeout=60)
+    for name, value in address.items():
+        page.query_params[name] = value
+    page.run()
+    assert not page.exception
+    return page
+
+
+def words(page: AppTest) -> str:
+    """Everything that is written on it."""
+    elements = [*page.title, *page.markdown, *page.text, *page.caption, *page.info, *page.code, *page.get("html")]
+    return "\n".join(element.value for element in elements)
+
+
+def queue_two(store: Store) -> None:
+    """FedAvg on two seeds: runs 1 and 2 of an empty database, 9 and 10 of the filled one."""
+    raw = {**DIGITS, "name": "waiting", "algorithms": [{"name": "fedavg"}]}
+    store.experiments.create("waiting", raw, [new_run(run) for run in parse_experiment(raw).runs()])
+
+
+def finish(store: Store, status: Status, error: str) -> None:
+    run = store.queue.claim()
+    assert run is not None
+    store.events.add(run.id, "error", "run", "client 3 has no finite loss")
+    store.queue.finish(run.id, run.epoch, status, error)
+
+
+def test_without_experiments_the_page_says_where_to_start(empty_store: Store) -> None:
+    page = opened()
+    assert page.title[0].value == "What is training now?"
+    assert "(/setup)" in words(page)
+
+
+def test_with_nothing_training_the_last_experiment_is_shown(filled_store: Store) -> None:
+    page = opened()
+    said = words(page)
+    assert page.title[0].value == "How did it go?"
+    assert "DIGITS · 10 CLIENTS · 3 CLASSES EACH · 2 SEEDS" in said
+    assert "Nothing of four methods on digits is training: 8 done." in said
+    assert "FedAvg, seed 0 · done · round 5 of 5" in said
+
+
+def test_a_mean_and_a_lowest_line_for_every_run(filled_store: Store) -> None:
+    charts = opened().get("plotly_chart")
+    assert len(charts) == 5
+    assert '"dash":"dash"' in charts[0].spec
+    assert len(re.findall(r'"meta":', charts[0].spec)) == 16
+
+
+def test_what_trains_is_shown_before_what_is_done(filled_store: Store) -> None:
+    queue_two(filled_store)
+    assert "waiting: 2 queued." in words(opened())
+
+
+def test_the_address_chooses_experiment_and_runs(filled_store: Store) -> None:
+    queue_two(filled_store)
+    assert "8 done" in words(opened(experiment="1"))
+    assert "2 done" in words(opened(runs="3,4"))
+
+
+def test_runs_that_are_not_there_leave_the_page_standing(filled_store: Store) -> None:
+    assert "no experiment has been started" in words(opened(runs="99"))
+
+
+def test_another_experiment_goes_into_the_address(filled_store: Store) -> None:
+    queue_two(filled_store)
+    page = opened()
+    page.selectbox[0].select(1).run()
+    assert page.query_params["experiment"] in ("1", ["1"])
+    assert "8 done" in words(page)
+
+
+def test_a_queued_run_is_paused_resumed_and_cancelled(empty_store: Store) -> None:
+    queue_two(empty_store)
+    page = opened()
+    for action, status in (("pause", "paused"), ("resume", "queued"), ("cancel", "cancelled")):
+        page.button(key=f"{action}_1").click().run()
+        assert empty_store.queue.get(1).status == status
+    assert empty_store.queue.get(2).status == "queued"
+
+
+def test_all_runs_are_cancelled_at_once(empty_store: Store) -> None:
+    queue_two(empty_store)
+    opened().button(key="all_cancel").click().run()
+    assert empty_store.queue.counts() == {"cancelled": 2}
+
+
+def test_a_failed_run_says_why_and_is_tried_again(empty_store: Store) -> None:
+    queue_two(empty_store)
+    finish(empty_store, "failed", "the data set is gone; put it back\nsecond line")
+    page = opened()
+    assert "failed · waits" not in words(page)
+    assert "the data set is gone; put it back" in words(page)
+    assert "client 3 has no finite loss" in words(page)
+    page.button(key="retry_1").click().run()
+    assert [run.status for run in empty_store.queue.runs(newest_first=False)] == ["failed", "queued", "queued"]
+
+
+def test_a_diverged_run_offers_a_third_of_its_learning_rate(empty_store: Store) -> None:
+    queue_two(empty_store)
+    finish(empty_store, "diverged", "the training loss of client 3 is not finite at round 2")
+    packed = re.search(r"/setup\?config=([\w-]+)", words(opened()))
+    assert packed is not None
+    config = links.unpack_config(packed[1])
+    assert config["training"]["lr"] == pytest.approx(0.05 / 3, rel=0.02)
+    assert [run.seed for run in parse_experiment(config).runs()] == [0]
+
+
+def test_at_most_twelve_runs_are_drawn_and_the_rest_is_named(empty_store: Store) -> None:
+    raw = {**DIGITS, "seeds": [0, 1, 2, 3]}
+    empty_store.experiments.create("many", raw, [new_run(run) for run in parse_experiment(raw).runs()])
+    page = opened()
+    assert len(page.multiselect[0].value) == 12
+    assert len(page.multiselect[0].options) == 16
+    assert {run.seed for run in empty_store.queue.runs(run_ids=page.multiselect[0].value)} == {0, 1, 2}
