@@ -18,7 +18,6 @@ GROUPS = {
     "status": "status",
 }
 NUMBERS = ("mean", "lowest5", "best mean")
-STATUS_COLUMNS = {"done": "done", "active": "under way", "other": "not finished"}
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ def grouped(table: pd.DataFrame, by: str) -> pd.DataFrame:
             by: name, "runs": part["run"].tolist(), "number": len(part), "done": len(finished),
             "methods": wording.names(part["method"]), "seeds": part["seed"].nunique(),
             "mean": means.mean(), "std": means.std(ddof=1) if len(means) > 1 else np.nan,
-            "lowest5": finished["lowest5"].mean(), "started": part["queued"].max(),
+            "lowest5": finished["lowest5"].mean(), "queued": part["queued"].max(),
         })  # fmt: skip
     return pd.DataFrame(rows)
 

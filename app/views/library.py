@@ -54,7 +54,7 @@ def first_start() -> None:
 def listing(runs: Sequence[RunRecord]) -> None:
     """Filters, and the table of what passes them. Rows that are chosen join the chosen runs."""
     passing = filters(runs)
-    with st.container(horizontal=True, vertical_alignment="bottom", key="library_order"):
+    with st.container(horizontal=True, vertical_alignment="bottom", key="library_order", width=560):
         group = address.pick("Rows are", run_table.GROUPS, "group", "none")
         sort = address.pick("Order", run_table.SORTS, "sort", "newest")
     table = run_table.ordered(run_table.data(passing), sort)

@@ -1,0 +1,144 @@
+"""The page Library, alone on its own database, and what it takes in and gives away."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app import exchange, run_table
+from engine.errors import InvalidConfig
+from storage import Store
+from tests.app.samples import DIGITS, new_run
+
+VIEW = Path(__file__).resolve().parents[2] / "app" / "views" / "library.py"
+
+
+def opened(**address: str) -> AppTest:
+    page = AppTest.from_file(VIEW, default_timeout=60)
+    for name, value in address.items():
+        page.query_params[name] = value
+    page.run()
+    assert not page.exception
+    return page
+
+
+def listed(page: AppTest) -> list[Any]:
+    table = page.dataframe[0].value
+    return table[table.columns[0]].tolist()
+
+
+def test_the_first_start_offers_the_demo_and_an_import(empty_store: Store):
+    page = opened()
+    assert "60-second demo" in page.button(key="demo").label
+    assert not page.dataframe
+
+
+def test_the_demo_queues_its_preset(empty_store: Store):
+    page = opened()
+    page.button(key="demo").click().run()
+    assert not page.exception
+    assert empty_store.queue.counts() == {"queued": 10}
+
+
+def test_every_run_is_listed_newest_first(filled_store: Store):
+    page = opened()
+    assert listed(page) == [8, 7, 6, 5, 4, 3, 2, 1]
+    assert 0 < page.dataframe[0].value["mean"].min() <= 100
+
+
+def test_words_find_runs(filled_store: Store):
+    assert listed(opened(q="k=3 digits")) == [8, 7]
+    assert not opened(q="nothing like it").dataframe
+
+
+def test_filters_are_in_the_address(filled_store: Store):
+    page = opened(method="ditto,fedavg", status="done")
+    assert listed(page) == [6, 5, 2, 1]
+    page.multiselect(key="library_method").set_value(["fedavg"]).run()
+    assert listed(page) == [2, 1] and str(page.query_params["method"]) == "fedavg"
+
+
+def test_runs_sort_by_accuracy(filled_store: Store):
+    means = opened(sort="mean").dataframe[0].value["mean"].tolist()
+    assert means == sorted(means, reverse=True)
+
+
+def test_groups_bring_seeds_together(filled_store: Store):
+    table = opened(group="method").dataframe[0].value
+    assert table["method"].tolist() == ["CGPFL K=3", "ditto", "local_train", "fedavg"]
+    assert table["number"].tolist() == [2, 2, 2, 2] and table["std"].notna().all()
+
+
+def test_chosen_runs_come_from_the_address_and_go_into_it(filled_store: Store):
+    page = opened(runs="3,4,999")
+    assert page.multiselect(key="library_runs").value == [3, 4]
+    page.multiselect(key="library_runs").set_value([1]).run()
+    assert str(page.query_params["runs"]) == "1"
+
+
+def test_deleting_asks_first_and_then_deletes(filled_store: Store):
+    page = opened(runs="1,2")
+    assert any("cannot be undone" in text.value for text in page.markdown)
+    assert len(filled_store.queue.runs()) == 8
+    page.button(key="delete_now").click().run()
+    assert page.success[0].value == "Deleted 2 runs."
+    assert {run.id for run in filled_store.queue.runs()} == {3, 4, 5, 6, 7, 8}
+
+
+def test_a_running_run_is_not_deleted_and_the_page_says_why(filled_store: Store):
+    (run,) = filled_store.queue.rerun([1])
+    filled_store.queue.claim()
+    page = opened(runs=str(run.id))
+    page.button(key="delete_now").click().run()
+    assert "still running" in page.error[0].value
+
+
+def test_archived_runs_are_out_of_sight_until_asked_for(filled_store: Store):
+    page = opened(runs="1,2")
+    page.button(key="archive").click().run()
+    assert 1 not in listed(page)
+    assert 1 in listed(opened(archived="true"))
+
+
+def test_running_again_queues_copies_and_chooses_them(filled_store: Store):
+    page = opened(runs="1,2")
+    page.button(key="rerun").click().run()
+    assert str(page.query_params["runs"]) == "9,10"
+    assert [run.status for run in filled_store.queue.runs(run_ids=[9, 10])] == ["queued", "queued"]
+
+
+def test_an_export_comes_back_as_the_same_runs(filled_store: Store):
+    document = exchange.json_of([1, 3])
+    (experiment,) = exchange.import_bytes("runs.json", document)
+    assert experiment.num_runs == 2
+    new = filled_store.queue.runs(experiment_ids=[experiment.id], newest_first=False)
+    again = json.loads(exchange.json_of([run.id for run in new]))
+    assert [run["rounds"] for run in again["runs"]] == [run["rounds"] for run in json.loads(document)["runs"]]
+
+
+def test_a_table_has_a_row_for_each_round(filled_store: Store):
+    assert exchange.csv_of([1]).decode().count("\n") == 1 + 6
+
+
+def test_a_file_that_is_no_export_is_refused_by_its_own_name(empty_store: Store):
+    with pytest.raises(InvalidConfig, match=r"^notes\.json: "):
+        exchange.import_bytes("notes.json", b"[1, 2]")
+    assert empty_store.experiments.list() == []
+
+
+def test_examples_are_loaded_once_and_say_what_they_are(filled_store: Store, tmp_path, monkeypatch):
+    (tmp_path / "first.json").write_bytes(exchange.json_of([1, 2]))
+    monkeypatch.setattr(exchange, "EXAMPLES", tmp_path)
+    assert [e.example for e in exchange.load_examples()] == [True]
+    assert exchange.load_examples() == []
+
+
+def test_a_queued_run_has_no_accuracy_yet(empty_store: Store):
+    from engine.config import parse_experiment
+
+    runs = [new_run(run) for run in parse_experiment(DIGITS).runs()]
+    empty_store.experiments.create("waiting", dict(DIGITS), runs)
+    table = run_table.data(empty_store.queue.runs())
+    assert table["mean"].isna().all() and set(table["status"]) == {"queued"}

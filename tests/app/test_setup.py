@@ -1,0 +1,184 @@
+"""The page Set up, alone on its own database."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from streamlit.testing.v1 import AppTest
+
+from app.links import pack_config, unpack_config
+from app.setup.uploads import save_upload
+from engine.config import parse_experiment
+from engine.errors import DataUnavailable
+from storage import Store
+from tests.app.samples import DIGITS
+
+VIEW = Path(__file__).resolve().parents[2] / "app" / "views" / "setup.py"
+
+
+def opened(config: dict[str, Any] | None = None) -> AppTest:
+    page = AppTest.from_file(VIEW, default_timeout=60)
+    if config is not None:
+        page.query_params["config"] = pack_config(config)
+    page.run()
+    assert not page.exception
+    return page
+
+
+def written(page: AppTest) -> dict[str, Any]:
+    return yaml.safe_load(page.code[0].value)
+
+
+def messages(page: AppTest) -> list[str]:
+    return [error.value for error in page.error]
+
+
+def queue_button(page: AppTest) -> Any:
+    return page.button(key="queue")
+
+
+def test_the_page_starts_with_something_that_can_be_queued(empty_store: Store):
+    page = opened()
+    assert queue_button(page).label == "Queue 6 runs" and not queue_button(page).disabled
+    parse_experiment(written(page))
+    assert "config" not in page.query_params
+
+
+def test_a_link_fills_the_form_with_the_same_runs(empty_store: Store):
+    config = DIGITS | {
+        "algorithms": [
+            {"name": "ditto", "label": "D", "sweep": {"lam": [0.5, 2], "training.lr": [0.1]}},
+            {"name": "fedavg", "training": {"local_epochs": 2}},
+        ],
+        "seeds": [3, 5], "evaluation": {"every": 2}, "backend": "loop",
+    }  # fmt: skip
+    page = opened(config)
+    same = parse_experiment(written(page)).runs()
+    assert [run.digest for run in same] == [run.digest for run in parse_experiment(config).runs()]
+    assert [run.label for run in same] == [run.label for run in parse_experiment(config).runs()]
+
+
+def test_every_change_is_in_the_address(empty_store: Store):
+    page = opened()
+    page.number_input(key="setup_form.partition.classes_per_client.num_clients").set_value(12).run()
+    page.select_slider(key="setup_form.partition.classes_per_client.classes_per_client").set_value(2).run()
+    config = unpack_config(str(page.query_params["config"]))
+    assert config["partition"]["num_clients"] == 12 and config["partition"]["classes_per_client"] == 2
+
+
+def test_the_preview_moves_with_the_slider(empty_store: Store):
+    page = opened()
+    assert any("87 samples and 3 of 10 classes each" in caption.value for caption in page.caption)
+    page.select_slider(key="setup_form.partition.classes_per_client.classes_per_client").set_value(1).run()
+    assert any("1 of 10 classes each" in caption.value for caption in page.caption)
+
+
+def test_a_mistake_stands_at_its_field_and_takes_the_button_away(empty_store: Store):
+    page = opened()
+    page.number_input(key="setup_form.training.lr").set_value(-1.0).run()
+    assert any("greater than 0" in message for message in messages(page))
+    assert queue_button(page).disabled
+    assert "training.lr" in messages(page)[-1].replace("\\", "")
+
+
+def test_an_impossible_split_is_told_at_the_option_that_makes_it_so(empty_store: Store):
+    page = opened(DIGITS | {"partition": {"name": "classes_per_client", "num_clients": 5, "classes_per_client": 11}})
+    assert any("classes" in message and "11" in message for message in messages(page))
+    assert queue_button(page).disabled
+
+
+def test_no_method_is_a_mistake(empty_store: Store):
+    page = opened(DIGITS | {"algorithms": []})
+    assert queue_button(page).disabled
+
+
+def test_a_link_with_unknown_names_says_what_was_left_out(empty_store: Store):
+    page = opened(DIGITS | {"algorithms": [{"name": "fedavgg"}, {"name": "fedavg"}], "colour": "red"})
+    assert len(page.warning) == 2
+    assert [entry["name"] for entry in written(page)["algorithms"]] == ["fedavg"]
+
+
+def test_a_broken_link_leaves_a_form_to_work_with(empty_store: Store):
+    page = AppTest.from_file(VIEW, default_timeout=60)
+    page.query_params["config"] = "broken"
+    page.run()
+    assert not page.exception and "copy the whole link" in page.warning[0].value
+    assert not queue_button(page).disabled
+
+
+def test_methods_are_added_and_removed(empty_store: Store):
+    page = opened()
+    page.selectbox(key="setup_form.add").set_value("cgpfl").run()
+    page.button(key="setup_form.m1.remove").click().run()
+    assert [entry["name"] for entry in written(page)["algorithms"]] == ["local_train", "ditto", "cgpfl"]
+    assert not page.exception
+
+
+def test_a_changed_method_takes_its_own_defaults(empty_store: Store):
+    page = opened(DIGITS | {"algorithms": [{"name": "ditto", "lam": 7}]})
+    page.selectbox(key="setup_form.m1.name").set_value("pfedme").run()
+    assert written(page)["algorithms"][0]["lam"] == 15
+
+
+def test_generated_data_bring_their_clients(empty_store: Store):
+    page = opened()
+    page.selectbox(key="setup_form.dataset.name").set_value("synthetic").run()
+    assert written(page)["partition"]["name"] == "natural"
+    assert not page.exception and not queue_button(page).disabled
+
+
+def test_passes_replace_steps(empty_store: Store):
+    page = opened()
+    page.segmented_control(key="setup_form.training.work").set_value("local_epochs").run()
+    training = written(page)["training"]
+    assert training["local_epochs"] == 1 and "local_steps" not in training
+
+
+def test_a_sweep_multiplies_the_runs(empty_store: Store):
+    page = opened()
+    page.multiselect(key="setup_form.vary").set_value(["m3.lam"]).run()
+    page.text_input(key="setup_form.m3.sweep.lam").set_value("0.1, 1, 10").run()
+    assert queue_button(page).label == "Queue 10 runs"
+
+
+def test_queueing_stores_the_experiment_and_offers_to_watch(empty_store: Store):
+    page = opened(DIGITS)
+    queue_button(page).click().run()
+    (kept,) = empty_store.experiments.list()
+    assert kept.name == DIGITS["name"] and kept.status_counts == {"queued": 8}
+    assert any(f"/live?experiment={kept.id}" in m.value for m in page.markdown)
+
+
+def test_runs_that_are_there_already_are_offered(filled_store: Store):
+    page = opened(DIGITS)
+    assert "These runs are there already" in page.info[0].value
+    assert "/compare?runs=" in page.info[0].value
+
+
+def test_a_method_that_does_not_fit_the_model_is_told_before_anything_runs(empty_store: Store):
+    page = opened(DIGITS | {"model": {"name": "cnn"}})
+    assert queue_button(page).disabled
+    assert any("16 x 16" in message for message in messages(page))
+
+
+def test_an_upload_is_kept_once_under_a_harmless_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("DATA_DIR", str(tmp_path))
+    first = save_upload("../../my data.csv", b"a,label\n1,0\n")
+    assert first == save_upload("../../my data.csv", b"a,label\n1,0\n")
+    assert (tmp_path / first).read_bytes() == b"a,label\n1,0\n" and (tmp_path / first).parent == tmp_path / "uploads"
+
+
+def test_an_upload_of_another_kind_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("DATA_DIR", str(tmp_path))
+    with pytest.raises(DataUnavailable, match=r"known: npz, csv, parquet"):
+        save_upload("model.pkl", b"cos")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_uploaded_file_with_pickles_is_refused_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_store):
+    monkeypatch.setenv("DATA_DIR", str(tmp_path))
+    np.savez(tmp_path / "evil.npz", x=np.array([object()], dtype=object), y=np.zeros(1))
+    page = opened(DIGITS | {"dataset": {"name": "custom", "path": "evil.npz"}})
+    assert queue_button(page).disabled and any("evil.npz" in message for message in messages(page))

@@ -1,0 +1,105 @@
+"""Forms drawn from a schema, outside any page."""
+
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app.forms import label_of, parameters_of, plain, read_list, read_value
+from tests.app.options import Everything, every_options_class
+
+
+def draw(values: dict, problems: list) -> None:
+    import streamlit as st
+
+    from app.forms import Form
+    from tests.app.options import Everything
+
+    form = Form("form")
+    chosen = form.options(Everything, values, "a.b", stand_ins={"personal_lr": 0.05})
+    st.session_state["chosen"], st.session_state["rest"] = chosen, form.show(problems)
+
+
+def drawn(values: dict[str, Any] | None = None, problems: list[str] | None = None) -> AppTest:
+    page = AppTest.from_function(draw, kwargs={"values": values or {}, "problems": problems or []}).run()
+    assert not page.exception
+    return page
+
+
+def test_a_form_starts_at_the_defaults_and_says_nothing_of_what_is_not_set():
+    assert drawn().session_state["chosen"] == {
+        "lam": "auto", "steps": 3, "personal_lr": "training", "law": "a", "sizes": "equal", "is_fair": False,
+        "path": "here",
+    }  # fmt: skip
+
+
+def test_given_values_fill_the_form():
+    given = {"lam": 2.5, "steps": 7, "personal_lr": 0.1, "law": "b", "sizes": [400, 5000], "limit": 4, "is_fair": True,
+             "path": "there"}  # fmt: skip
+    assert drawn(given).session_state["chosen"] == given
+
+
+def test_an_empty_number_is_the_word_that_it_stands_for():
+    page = drawn({"lam": 2.5})
+    page.number_input(key="form.a.b.lam").set_value(None).run()
+    assert page.session_state["chosen"]["lam"] == "auto"
+    assert page.number_input(key="form.a.b.personal_lr").placeholder == "as in training (0.05)"
+
+
+def test_a_number_replaces_the_word():
+    page = drawn()
+    page.number_input(key="form.a.b.lam").set_value(12.0).run()
+    assert page.session_state["chosen"]["lam"] == 12.0
+
+
+def test_two_numbers_are_typed_with_a_comma():
+    page = drawn()
+    page.text_input(key="form.a.b.sizes.text").set_value("400, 5000").run()
+    assert page.session_state["chosen"]["sizes"] == [400, 5000]
+
+
+@pytest.mark.parametrize("value", ["many", float("inf"), 2.5, [1], 10**30])
+def test_what_a_field_cannot_hold_is_shown_as_text_for_the_engine_to_refuse(value):
+    page = drawn({"steps": value})
+    assert page.text_input(key="form.a.b.steps.text").value
+
+
+def test_a_message_stands_at_its_field_and_the_rest_comes_back():
+    page = drawn(problems=["a.b.steps: 0, should be at least 1", "elsewhere: no"])
+    assert [error.value for error in page.error] == ["0, should be at least 1"]
+    assert page.session_state["rest"] == ["elsewhere: no"]
+
+
+def test_a_label_has_symbol_name_and_direction():
+    labels = {p.name: label_of(p) for p in parameters_of(Everything)}
+    assert labels["lam"] == "λ · lam (larger = more global)"
+    assert labels["personal_lr"] == "Personal lr"
+
+
+def draw_one(kind: str, values: dict) -> None:
+    import streamlit as st
+
+    from app.forms import Form
+    from tests.app.options import every_options_class
+
+    st.session_state["chosen"] = Form("form").options(dict(every_options_class())[kind], values, "at")
+
+
+@pytest.mark.parametrize(("kind", "options"), every_options_class())
+def test_every_registered_thing_can_be_drawn_and_its_form_is_valid(kind, options):
+    needed = {p.name: "file.npz" for p in parameters_of(options) if p.required}
+    page = AppTest.from_function(draw_one, kwargs={"kind": kind, "values": needed}).run()
+    assert not page.exception
+    assert options.model_validate(page.session_state["chosen"]) == options.model_validate(needed)
+
+
+def test_lists_are_read_as_they_are_written():
+    assert read_list("1, 0.5, auto") == [1, 0.5, "auto"]
+    assert read_list("[1, 2]") == [1, 2]
+    assert read_list("") == []
+    assert read_list("{") == "{"
+    assert read_value("1e-3") == 0.001
+
+
+def test_plain_text_is_no_markdown():
+    assert plain("a*b_[c]") == r"a\*b\_\[c\]"

@@ -1,0 +1,38 @@
+"""A set-up in an address."""
+
+import zlib
+from base64 import urlsafe_b64encode
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from app.links import MAX_BYTES, link, pack_config, setup_link, unpack_config
+from engine.errors import InvalidConfig
+from tests.app.samples import DIGITS
+
+
+def test_a_set_up_survives_its_link():
+    address = urlsplit(setup_link(DIGITS | {"name": "λ & μ?"}))
+    assert address.path == "/setup"
+    assert unpack_config(parse_qs(address.query)["config"][0]) == DIGITS | {"name": "λ & μ?"}
+
+
+def test_a_link_is_short():
+    assert len(setup_link(DIGITS)) < 600
+
+
+@pytest.mark.parametrize("packed", ["", "x", "!!!!", pack_config(DIGITS)[:-9], urlsafe_b64encode(zlib.compress(b"[1]")).decode()])
+def test_a_link_that_was_cut_off_is_refused(packed):
+    with pytest.raises(InvalidConfig, match="copy the whole link"):
+        unpack_config(packed)
+
+
+def test_a_link_that_would_fill_the_memory_is_refused():
+    bomb = urlsafe_b64encode(zlib.compress(b" " * (MAX_BYTES * 2))).decode()
+    with pytest.raises(InvalidConfig):
+        unpack_config(bomb)
+
+
+def test_links_leave_out_what_is_not_given():
+    assert link("live") == "/live"
+    assert link("live", experiment=3, runs=None) == "/live?experiment=3"

@@ -1,0 +1,47 @@
+"""The figure of the split."""
+
+import numpy as np
+
+from app.charts import split
+
+PARTITION = {
+    "train_sizes": (6, 4), "val_sizes": (0, 0), "test_sizes": (2, 1), "class_counts": ((8, 0, 0), (1, 2, 2)),
+    "contexts": None, "class_names": ("cat", "dog", "owl"), "notes": (),
+}  # fmt: skip
+
+
+def test_a_row_holds_a_client_s_sizes_and_classes():
+    table = split.data(PARTITION)
+    assert table.iloc[1].to_dict() == {
+        "client": 1, "train": 4, "val": 0, "test": 1, "context": None, "class cat": 1, "class dog": 2, "class owl": 2,
+    }  # fmt: skip
+
+
+def test_the_sentence_tells_sizes_and_classes():
+    assert split.sentence(split.data(PARTITION)) == "2 clients with 5 to 8 samples and 1 to 3 of 3 classes each."
+
+
+def test_the_area_of_a_bubble_is_the_number_of_samples():
+    bubbles = split.figure(split.data(PARTITION)).data[-1]
+    assert bubbles.type == "scatter" and bubbles.marker.sizemode == "area"
+    assert list(bubbles.marker.size) == [8, 1, 2, 2]
+    assert list(bubbles.x) == [0, 1, 1, 1]
+
+
+def test_true_contexts_have_letters_and_colours():
+    table = split.data(PARTITION | {"contexts": (1, 0)} )
+    assert list(table["context"]) == ["B", "A"]
+    four = split.data({name: value * 2 if isinstance(value, tuple) and len(value) == 2 else value
+                       for name, value in PARTITION.items()} | {"contexts": (0, 1, 0, 1)})  # fmt: skip
+    bubbles = split.figure(four).data[-1]
+    assert len(set(bubbles.marker.color)) == 2
+
+
+def test_many_clients_are_a_heat_map():
+    n = split.BUBBLES + 1
+    many = {"train_sizes": [1] * n, "val_sizes": [0] * n, "test_sizes": [0] * n, "class_counts": np.eye(n, 3, dtype=int)}
+    assert split.figure(split.data(many)).data[-1].type == "heatmap"
+
+
+def test_letters_go_on_after_z():
+    assert [split.letter(i) for i in (0, 25, 26, 51, 52)] == ["A", "Z", "AA", "AZ", "BA"]
