@@ -1,6 +1,7 @@
 """Contexts of CGPFL: k-means over the clients' models, labels that keep their identity, transitions between rounds."""
 
 import time
+import warnings
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -8,11 +9,14 @@ import torch
 from jaxtyping import Float, Int
 from scipy.optimize import linear_sum_assignment
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from torch import Tensor
 
 from engine.batches import Cohort
 from engine.ops import ClientParams, flatten, gather, lerp, row, scatter, weighted_mean
+
+_FAR = 1e200  # in place of distances of models that are not finite
 
 
 @dataclass(frozen=True)
@@ -62,22 +66,31 @@ def coordinates(models: ClientParams) -> Float[np.ndarray, "S R"]:
     """
     matrix = flatten(models).double()
     centred = matrix - matrix.mean(0)
-    values, vectors = torch.linalg.eigh(centred @ centred.T)
+    gram = centred @ centred.T
+    if not bool(gram.isfinite().all()):  # a run that is diverging: one point, hence one cluster, and the run ends here
+        return np.zeros((len(matrix), 1))
+    values, vectors = torch.linalg.eigh(gram)
     return (vectors * values.clamp(min=0).sqrt()).cpu().numpy()
 
 
-def num_distinct(models: ClientParams) -> int:
-    """Models that differ in at least one number."""
-    return len({r.tobytes() for r in flatten(models).cpu().numpy()})
+def num_distinct(points: Float[np.ndarray, "S R"]) -> int:
+    """Points that differ beyond rounding."""
+    scale = float(np.abs(points).max(initial=0.0))
+    return len(np.unique(np.round(points / scale, 12), axis=0)) if scale else 1
 
 
-def cluster(points: np.ndarray, k: int, stream: int) -> Clustering:
-    """k-means (k-means++, 10 starts) on the points; ``k`` is at most the number of distinct ones."""
+def cluster(points: Float[np.ndarray, "S R"], k: int, stream: int) -> Clustering:
+    """k-means (k-means++, 10 starts) on the points, into at most as many clusters as there are distinct ones."""
     started = time.perf_counter()
+    k = min(k, num_distinct(points))
     if k == 1:
         inertia = float(np.square(points - points.mean(0)).sum())
         return Clustering(np.zeros(len(points), int), inertia, 0, time.perf_counter() - started, points)
-    fitted = KMeans(k, init="k-means++", n_init=10, random_state=stream % 2**32).fit(points)
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", ConvergenceWarning
+        )  # points that differ by rounding: fewer clusters, as it should
+        fitted = KMeans(k, init="k-means++", n_init=10, random_state=stream % 2**32).fit(points)
     _, labels = np.unique(fitted.labels_, return_inverse=True)
     return Clustering(labels, float(fitted.inertia_), int(fitted.n_iter_), time.perf_counter() - started, points)
 
@@ -89,7 +102,7 @@ def recluster(
 
     As many clusters as there are distinct models where ``k`` is more; the other contexts keep their model.
     """
-    found = cluster(coordinates(models), min(k, num_distinct(models)), stream)
+    found = cluster(coordinates(models), k, stream)
     return move_contexts(old, models, cohort, found.labels, alpha), found
 
 
@@ -113,7 +126,7 @@ def match(means: list[dict[str, Tensor]], old: ClientParams) -> list[int]:
     cost = np.array(
         [[sum(float((old[n][j] - m[n]).double().square().sum()) for n in m) for j in _contexts(old)] for m in means]
     )
-    _, columns = linear_sum_assignment(cost)
+    _, columns = linear_sum_assignment(np.nan_to_num(cost, nan=_FAR, posinf=_FAR))
     return [int(c) for c in columns]
 
 

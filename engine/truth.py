@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.func import grad, hessian
+from torch.func import grad, jacrev
 
 from engine.ops import SharedParams
 from engine.smoothness import is_linear
@@ -108,7 +108,7 @@ def _derivatives(task: Task, w: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, T
         penalty = sum(0.5 * l2 * params[n].square().sum() for n, l2 in task.model.l2_of.items())
         return torch.nn.functional.cross_entropy(task.model.logits(params, x), y) + penalty
 
-    return grad(loss)(w), hessian(loss)(w)
+    return grad(loss)(w), jacrev(grad(loss))(w)
 
 
 def _truth(task: Task) -> Float[Tensor, "N F"]:

@@ -6,10 +6,10 @@ Tang, Guo, Guo. Personalized Federated Learning with Contextualized Generalizati
          e(K) = sqrt(d K/m log(e m/d)) + mu cost(K)
     cost(K) = sum_i m_i/m ||omega~_i - nearest centroid||^2
 
-on the omega~_i of the first ``solve_rounds`` rounds; the document takes theta_i, which stay private here. d =
-min(number of parameters, m), because the logarithm turns negative beyond. mu="auto" = (first term at max_K - at 1) / (cost(1) -
-cost(max_K)): both terms span the same range (ours; the document says mu is tuned, and with mu=1 the answer is K=1).
-Otherwise as CGPFL.
+on the omega~_i of the first ``solve_rounds`` rounds; the document takes theta_i, which stay private here. d is the
+number of parameters, at most m, because the logarithm turns negative beyond. mu="auto" = (first term at max_K - at 1)
+/ (cost(1) - cost(max_K)): both terms span the same range (ours; the document says mu is tuned, and with mu=1 the answer
+is K=1). Otherwise as CGPFL.
 
 Diagnostics: as cgpfl; K_hat, mu, d_eff, and in rounds that solve the two terms for every K (capacity, cost), so that mu
 can be varied afterwards without training.
@@ -32,6 +32,8 @@ from engine.registry import ALGORITHMS, Count, NonNegative, Options, Positive
 from engine.smoothness import note_if_unstable
 from engine.streams import key
 from engine.task import Diagnostics, Predictor, Shared, Task
+
+_TIE = 1e-9  # values of e(K) this close are equal, and the smallest K wins: mu="auto" makes both ends tie
 
 
 class Hparams(Options):
@@ -106,15 +108,16 @@ class CgpflHeur:
         """K^ and both terms of e(K) for K = 1, 2, ..."""
         h = self.hparams
         limit = task.num_clients // 2 if h.max_K == "N/2" else int(h.max_K)
-        most = max(1, min(limit, task.num_clients // 2, cohort.size, num_distinct(omega)))
         samples, points = task.num_pooled_samples, coordinates(omega)
+        most = max(1, min(limit, task.num_clients // 2, cohort.size, num_distinct(points)))
         d = min(task.model.num_parameters, samples)
         candidates = np.arange(1, most + 1)
         capacity = np.sqrt(d * candidates / samples * np.log(np.e * samples / d))
         weights = cohort.weights.cpu().numpy()
         cost = np.array([cluster(points, int(k), stream).cost(weights) for k in candidates])
         mu = self._mu(capacity, cost)
-        K_hat = int(candidates[np.argmin(capacity + mu * cost)])
+        bound = capacity + mu * cost
+        K_hat = int(candidates[bound <= bound.min() * (1 + _TIE)][0])
         terms = {"capacity": torch.from_numpy(capacity), "cost": torch.from_numpy(cost)}
         return K_hat, {"mu": mu, "d_eff": float(d), **terms}
 

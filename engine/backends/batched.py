@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.func import grad, grad_and_value, jvp, vmap
+from torch.func import grad, grad_and_value, vmap
 
 from engine.backends import Extras, Objective, batch_weight, cross_entropy, scale_out
 from engine.batches import Batch
@@ -42,11 +42,15 @@ class Batched:
         self, params: ClientParams, vector: ClientParams, batch: Batch, objective: Objective | None = None,
         extras: Extras | None = None,
     ) -> ClientParams:  # fmt: skip
-        """Forward over reverse: the directional derivative of the gradient."""
+        """Reverse over reverse: the gradient of the slope along ``vector``; works for every operation that has one."""
         loss = self._loss(objective)
 
         def one(p: SharedParams, v: SharedParams, x: Tensor, y: Tensor, weight: Tensor, own: Extras) -> SharedParams:
-            return jvp(lambda q: grad(loss)(q, {}, x, y, weight, own), (p,), (v,))[1]
+            def slope(q: SharedParams) -> Tensor:
+                gradient = grad(loss)(q, {}, x, y, weight, own)
+                return torch.stack([(g * v[n]).sum() for n, g in gradient.items()]).sum()
+
+            return grad(slope)(p)
 
         product = vmap(one)(params, vector, batch.x, batch.y, batch_weight(batch), dict(extras or {}))
         return {n: p + self.model.l2_of[n] * vector[n] for n, p in product.items()}

@@ -1,0 +1,162 @@
+"""Gradients of all backends against autograd written out, and second derivatives against finite differences."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from engine.backends import choose_backend
+from engine.backends.batched import Batched
+from engine.backends.fused import Fused, linear_chain
+from engine.backends.loop import Loop
+from engine.batches import Batch
+from engine.config import Choice
+from engine.errors import Unsupported
+from engine.models import Model, build_model
+from engine.ops import broadcast, clone
+from engine.registry import MODELS
+
+CPU = torch.device("cpu")
+
+
+def model_of(name: str, shape: tuple[int, ...] = (6,), classes: int = 3, **options) -> Model:
+    return build_model(Choice(name, MODELS.get(name).options.model_validate(options)), shape, classes)
+
+
+def stacked(model: Model, clients: int) -> dict[str, torch.Tensor]:
+    start = {n: p.double() for n, p in model.initial(0).items()}
+    generator = torch.Generator().manual_seed(1)
+    return {
+        n: p + 0.1 * torch.randn(p.shape, generator=generator, dtype=p.dtype)
+        for n, p in clone(broadcast(start, clients)).items()
+    }
+
+
+def batch_of(counts: tuple[int, ...], shape: tuple[int, ...] = (6,), classes: int = 3) -> Batch:
+    generator = torch.Generator().manual_seed(2)
+    x = torch.randn(len(counts), max(counts), *shape, generator=generator, dtype=torch.float64)
+    y = torch.randint(classes, (len(counts), max(counts)), generator=generator)
+    if len(set(counts)) == 1:
+        return Batch(x, y, None, counts)
+    count = torch.tensor(counts, dtype=torch.float64)[:, None]
+    return Batch(x, y, (torch.arange(max(counts)) < count) / count, counts)
+
+
+def gradient_by_hand(model: Model, params: dict, batch: Batch, client: int) -> tuple[torch.Tensor, dict]:
+    own = {n: p[client].clone().requires_grad_() for n, p in params.items()}
+    count = batch.counts[client]
+    loss = F.cross_entropy(model.logits(own, batch.x[client, :count]), batch.y[client, :count])
+    penalty = sum(l2 / 2 * own[n].square().sum() for n, l2 in model.l2_of.items())
+    gradients = torch.autograd.grad(loss + penalty, list(own.values()))
+    return loss.detach(), dict(zip(own, gradients, strict=True))
+
+
+CASES = [("mlr", {}, 3), ("mlr", {"l2": 0.3}, 3), ("dnn", {"hidden": 4}, 3), ("logistic", {"l2": 0.1}, 2)]
+
+
+@pytest.mark.parametrize("backend", [Loop, Batched, Fused])
+@pytest.mark.parametrize(("name", "options", "classes"), CASES)
+@pytest.mark.parametrize("counts", [(4, 4, 4), (5, 3, 1)])
+def test_accumulate_adds_the_gradient(backend, name, options, classes, counts):
+    model = model_of(name, classes=classes, **options)
+    maker = backend(model, linear_chain(model.module)) if backend is Fused else backend(model)
+    params, batch = stacked(model, len(counts)), batch_of(counts, classes=classes)
+    out = {n: torch.full_like(p, 2.0) for n, p in params.items()}
+    losses = maker.accumulate(out, params, batch, -0.5, 0.25)
+    for client in range(len(counts)):
+        loss, gradient = gradient_by_hand(model, params, batch, client)
+        torch.testing.assert_close(losses[client], loss)
+        for n, g in gradient.items():
+            torch.testing.assert_close(out[n][client], 0.5 - 0.5 * g)
+
+
+@pytest.mark.parametrize("backend", [Loop, Batched, Fused])
+@pytest.mark.parametrize(("name", "options", "classes"), CASES)
+def test_accumulate_into_the_parameters_is_a_step_of_sgd(backend, name, options, classes):
+    model = model_of(name, classes=classes, **options)
+    maker = backend(model, linear_chain(model.module)) if backend is Fused else backend(model)
+    params, batch = stacked(model, 2), batch_of((3, 2), classes=classes)
+    expected = [gradient_by_hand(model, params, batch, i)[1] for i in range(2)]
+    stepped = clone(params)
+    maker.accumulate(stepped, stepped, batch, -0.1, 0.9)
+    for n, p in params.items():
+        torch.testing.assert_close(stepped[n], 0.9 * p - 0.1 * torch.stack([e[n] for e in expected]))
+
+
+@pytest.mark.parametrize("backend", [Loop, Batched, Fused])
+@pytest.mark.parametrize("part", ["body", "head"])
+def test_only_the_parts_that_train_are_written(backend, part):
+    model = model_of("dnn", hidden=4)
+    maker = backend(model, linear_chain(model.module)) if backend is Fused else backend(model)
+    params, batch = stacked(model, 2), batch_of((3, 3))
+    out = {n: torch.zeros_like(params[n]) for n in getattr(model, part)}
+    maker.accumulate(out, params, batch, 1.0, 0.0)
+    for client in range(2):
+        _, gradient = gradient_by_hand(model, params, batch, client)
+        for n, values in out.items():
+            torch.testing.assert_close(values[client], gradient[n])
+
+
+@pytest.mark.parametrize("backend", [Loop, Batched])
+@pytest.mark.parametrize(("name", "options"), [("mlr", {"l2": 0.2}), ("dnn", {"hidden": 4})])
+def test_hessian_vector_products_are_differences_of_gradients(backend, name, options):
+    model = model_of(name, **options)
+    maker, params, batch = backend(model), stacked(model, 2), batch_of((4, 3))
+    vector = {n: torch.randn_like(p) for n, p in params.items()}
+    product, step = maker.hessian_vector(params, vector, batch), 1e-5
+    gradients = []
+    for sign in (1, -1):
+        out = {n: torch.zeros_like(p) for n, p in params.items()}
+        maker.accumulate(out, {n: p + sign * step * vector[n] for n, p in params.items()}, batch, 1.0, 0.0)
+        gradients.append(out)
+    for n, value in product.items():
+        torch.testing.assert_close(value, (gradients[0][n] - gradients[1][n]) / (2 * step), atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("backend", [Loop, Batched, Fused])
+def test_an_objective_of_ones_own_sees_one_client_at_a_time(backend):
+    model = model_of("dnn", hidden=4)
+    maker = backend(model, linear_chain(model.module)) if backend is Fused else backend(model)
+    params, batch = stacked(model, 3), batch_of((4, 4, 4))
+
+    def squared_features(model, own, x, y, weight, extras):
+        return (model.features(own, x).square().sum(1) * weight).sum() * extras["scale"]
+
+    out = {n: torch.zeros_like(p) for n, p in params.items()}
+    losses = maker.accumulate(out, params, batch, 1.0, 0.0, squared_features, {"scale": torch.tensor([1.0, 0.0, 2.0])})
+    assert losses[1] == 0 and float(out["body.1.weight"][1].abs().max()) == 0
+    assert float(out["head.weight"].abs().max()) == 0
+    assert float(out["body.1.weight"][2].abs().max()) > 0
+
+
+def test_convolutions_agree_between_backends_in_double():
+    model = model_of("cnn", shape=(1, 16, 16), hidden=8)
+    params, batch = stacked(model, 2), batch_of((3, 2), shape=(1, 16, 16))
+    outs = []
+    for maker in (Loop(model), Batched(model)):
+        out = {n: torch.zeros_like(p) for n, p in params.items()}
+        maker.accumulate(out, params, batch, 1.0, 0.0)
+        outs.append(out)
+    for n in params:
+        torch.testing.assert_close(outs[0][n], outs[1][n])
+
+
+@pytest.mark.parametrize("name", ["mlr", "dnn", "logistic"])
+def test_stacked_logits_are_each_clients_own(name):
+    classes = 2 if name == "logistic" else 3
+    model = model_of(name, classes=classes)
+    params, x = stacked(model, 3), batch_of((4, 4, 4), classes=classes).x
+    for maker in (Loop(model), Batched(model), Fused(model, linear_chain(model.module))):
+        logits = maker.logits(model, params, x)
+        for i in range(3):
+            torch.testing.assert_close(logits[i], model.logits({n: p[i] for n, p in params.items()}, x[i]))
+
+
+def test_auto_takes_the_fused_backend_for_linear_chains_and_the_loop_for_convolutions():
+    assert choose_backend("auto", model_of("dnn"), CPU).name == "fused"
+    assert choose_backend("auto", model_of("cnn", shape=(1, 16, 16)), CPU).name == "loop"
+    assert linear_chain(model_of("cnn", shape=(1, 16, 16)).module) is None
+
+
+def test_fused_refuses_a_model_it_does_not_know():
+    with pytest.raises(Unsupported, match="backend: auto"):
+        choose_backend("fused", model_of("cnn", shape=(1, 16, 16)), CPU)

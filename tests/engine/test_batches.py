@@ -1,0 +1,130 @@
+"""Streams, cohorts and batches: the same for every method, independent of order, chunks and other clients."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.batches import make_plan, num_local_steps
+from engine.streams import cohort_of_round, first_of_permutation, key, numpy_stream, torch_stream
+from tests.support.builders import SIZES, simulation
+
+
+def plan_of(sizes: list[int], steps: list[int], batch_size=4, seed=0, clients=None, round=1, stream="batches"):
+    ids = torch.tensor(clients if clients is not None else list(range(len(sizes))))
+    starts = torch.tensor(np.concatenate([[0], np.cumsum(sizes)[:-1]]))
+    return make_plan(torch.tensor(sizes), starts, ids, steps, batch_size, seed, stream, round)
+
+
+def rows_of(plan, client: int, step: int) -> list[int]:
+    return plan.rows[client, step, : plan.counts[step][client]].tolist()
+
+
+def test_streams_are_named_and_differ():
+    assert key(0, "batches", 1) == key(0, "batches", 1) != key(0, "batches", 2)
+    assert numpy_stream(1, "data").random() != numpy_stream(2, "data").random()
+    assert torch_stream(1, "x").initial_seed() == key(1, "x")
+
+
+def test_known_values_stay_the_same_on_every_machine():
+    drawn = first_of_permutation(12345, torch.tensor([0, 7]), torch.tensor([5, 3]), 5)
+    assert drawn[0].tolist() == [3, 2, 0, 4, 1] and drawn[1, :3].tolist() == [1, 0, 2]
+    assert cohort_of_round(0, 1, 10, 0.5).tolist() == [0, 2, 4, 5, 7]
+    assert key(0, "batches", 1) == 5609146539946556245
+
+
+@given(st.integers(1, 60), st.integers(0, 2**62), st.integers(0, 1000))
+def test_a_permutation_has_every_place_once(size, stream, client):
+    drawn = first_of_permutation(stream, torch.tensor([client]), torch.tensor([size]), size)
+    assert sorted(drawn[0].tolist()) == list(range(size))
+
+
+def test_permutations_are_uniform():
+    firsts = torch.cat(
+        [first_of_permutation(key(0, r), torch.arange(400), torch.full((400,), 8), 1) for r in range(10)]
+    )
+    counts = torch.bincount(firsts.flatten(), minlength=8)
+    assert float(((counts - 500) ** 2 / 500).sum()) < 24.3  # chi-squared, 7 degrees of freedom, p = 0.001
+
+
+@given(st.lists(st.integers(1, 12), min_size=1, max_size=5), st.integers(1, 5), st.integers(1, 3))
+def test_an_epoch_uses_every_sample_once_and_keeps_the_short_last_batch(sizes, batch, epochs):
+    steps = [num_local_steps(s, batch, None, epochs) for s in sizes]
+    order = sorted(range(len(sizes)), key=lambda i: -steps[i])
+    sizes, steps = [sizes[i] for i in order], [steps[i] for i in order]
+    plan = plan_of(sizes, steps, batch)
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    for i, size in enumerate(sizes):
+        per_epoch = steps[i] // epochs
+        for e in range(epochs):
+            used = [r for t in range(e * per_epoch, (e + 1) * per_epoch) for r in rows_of(plan, i, t)]
+            assert sorted(used) == list(range(starts[i], starts[i] + size))
+        assert [plan.counts[t][i] for t in range(per_epoch)] == [min(batch, size - t * batch) for t in range(per_epoch)]
+
+
+def test_batches_of_a_client_do_not_depend_on_the_others():
+    together, alone = plan_of([9, 7, 5], [4, 4, 4]), plan_of([7], [4], clients=[1])
+    for t in range(4):
+        assert [r - 9 for r in rows_of(together, 1, t)] == rows_of(alone, 0, t)
+
+
+def test_fewer_steps_walk_the_same_batches():
+    long, short = plan_of([9, 7], [6, 6]), plan_of([9, 7], [2, 2])
+    assert all(rows_of(long, i, t) == rows_of(short, i, t) for i in range(2) for t in range(2))
+
+
+def test_rounds_seeds_and_streams_have_batches_of_their_own():
+    plans = [plan_of([50], [3], **k) for k in ({}, {"round": 2}, {"seed": 1}, {"stream": "finetune"})]
+    assert len({str(p.rows.tolist()) for p in plans}) == 4
+
+
+def test_full_batches_use_all_samples_in_every_step():
+    plan = plan_of([3, 5], [4, 2], "full")
+    assert plan.rows.shape[1] == 1 and rows_of(plan, 0, 0) == [0, 1, 2] and rows_of(plan, 1, 0) == [3, 4, 5, 6, 7]
+    assert plan.gradient_evaluations == 4 * 3 + 2 * 5
+
+
+def test_gradient_evaluations_count_samples():
+    assert plan_of([9, 7, 2], [3, 3, 3], 4).gradient_evaluations == (4 + 4 + 1) + (4 + 3 + 4) + (2 + 2 + 2)
+
+
+def test_a_part_of_a_plan_has_the_same_batches():
+    plan = plan_of([12, 9, 5, 2], [3, 3, 2, 1], 4)
+    part = plan.part(2, 4)
+    assert part.num_steps == 2 and part.steps == (2, 1)
+    assert all(rows_of(part, i, t) == rows_of(plan, i + 2, t) for i, t in ((0, 0), (0, 1), (1, 0)))
+
+
+def test_only_clients_with_steps_left_are_in_a_batch():
+    run = simulation("fedavg", local_epochs=1, batch_size=4)
+    cohort = run.task.cohort(1)
+    assert cohort.clients.tolist() == [1, 0, 3, 2]  # 3, 2, 2 and 1 steps
+    sizes = [batch.size for batch in cohort.plan.batches(run.task.data.train)]
+    assert sizes == [4, 3, 1]
+
+
+def test_weights_average_real_samples_alone():
+    run = simulation("fedavg", batch_size=5, local_steps=1)
+    batch = next(iter(run.task.cohort(1).plan.batches(run.task.data.train)))
+    assert batch.counts == (5, 5, 4, 5) and batch.weight.sum(1).tolist() == pytest.approx([1, 1, 1, 1])
+    assert float(batch.weight[2, 4]) == 0
+
+
+def test_a_cohort_is_a_share_of_the_clients_and_changes_from_round_to_round():
+    cohorts = [tuple(cohort_of_round(3, r, 20, 0.25)) for r in range(1, 30)]
+    assert all(len(set(c)) == 5 for c in cohorts) and len(set(cohorts)) > 20
+    assert len(cohort_of_round(3, 1, 20, 0.001)) == 1 and len(cohort_of_round(3, 1, 20, 1.0)) == 20
+
+
+def test_methods_of_an_experiment_share_start_cohorts_and_batches():
+    a, b = simulation("fedavg", participation=0.5), simulation("ditto", participation=0.5)
+    assert torch.equal(a.task.initial_model()["head.weight"], b.task.initial_model()["head.weight"])
+    for round in (1, 2):
+        assert a.task.cohort(round).clients.tolist() == b.task.cohort(round).clients.tolist()
+        assert torch.equal(a.task.cohort(round).plan.rows, b.task.cohort(round).plan.rows)
+
+
+def test_aggregation_weights_are_the_training_sizes():
+    cohort = simulation("fedavg").task.cohort(1)
+    assert cohort.weights.tolist() == pytest.approx([SIZES[i] / sum(SIZES) for i in cohort.clients.tolist()])

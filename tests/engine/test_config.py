@@ -1,0 +1,128 @@
+"""A configuration says every mistake at once, and unfolds into runs."""
+
+import pytest
+
+from engine.config import RunConfig, load_config, parse_experiment, parse_value, set_value
+from engine.errors import InvalidConfig
+
+
+def experiment(**changed):
+    raw = {
+        "name": "trade-off",
+        "dataset": {"name": "digits"},
+        "partition": {"name": "iid", "num_clients": 4},
+        "model": {"name": "mlr"},
+        "training": {"rounds": 3, "local_steps": 2, "lr": 0.05},
+        "algorithms": [{"name": "fedavg"}],
+        "seeds": [0, 1],
+    }
+    return {**raw, **changed}
+
+
+def problems(**changed) -> tuple[str, ...]:
+    with pytest.raises(InvalidConfig) as caught:
+        parse_experiment(experiment(**changed))
+    return caught.value.problems
+
+
+def test_an_experiment_is_a_run_for_each_algorithm_and_seed():
+    runs = parse_experiment(experiment(algorithms=["fedavg", {"name": "ditto", "lam": 2}])).runs()
+    assert [(r.label, r.seed) for r in runs] == [("fedavg", 0), ("fedavg", 1), ("ditto", 0), ("ditto", 1)]
+
+
+def test_a_sweep_is_a_run_for_each_combination_and_names_its_values():
+    entry = {"name": "fedprox", "sweep": {"mu": [0.0, 0.1], "training.lr": [0.01, 0.1]}}
+    runs = parse_experiment(experiment(algorithms=[entry], seeds=[0])).runs()
+    assert [r.label for r in runs] == [
+        "fedprox mu=0 lr=0.01", "fedprox mu=0 lr=0.1", "fedprox mu=0.1 lr=0.01", "fedprox mu=0.1 lr=0.1",
+    ]  # fmt: skip
+    assert [(r.hparams["mu"], r.training.lr) for r in runs] == [(0, 0.01), (0, 0.1), (0.1, 0.01), (0.1, 0.1)]
+
+
+def test_an_entry_may_train_otherwise():
+    entries = ["fedavg", {"name": "fedavg", "label": "by epochs", "training": {"local_epochs": 2}}]
+    first, second = (r.training for r in parse_experiment(experiment(algorithms=entries, seeds=[0])).runs())
+    assert (first.local_steps, first.local_epochs) == (2, None)
+    assert (second.local_steps, second.local_epochs) == (None, 2)
+
+
+def test_hyper_parameters_are_resolved_from_training():
+    run = parse_experiment(experiment(algorithms=["ditto"])).runs()[0]
+    assert run.hparams == {"lam": 1.0, "personal_steps": 2, "personal_lr": 0.05}
+
+
+def test_a_run_survives_a_round_trip():
+    for run in parse_experiment(experiment(algorithms=["cgpfl_heur", {"name": "ditto", "label": "D 1"}])).runs():
+        again = RunConfig.from_dict(run.to_dict())
+        assert again == run and again.digest == run.digest
+
+
+def test_the_digest_is_of_what_decides_the_numbers():
+    digests = {
+        parse_experiment(experiment(**c)).runs()[0].digest
+        for c in ({}, {"name": "other"}, {"threads": 1}, {"algorithms": [{"name": "fedavg", "label": "x"}]})
+    }
+    assert len(digests) == 1
+    assert parse_experiment(experiment(seeds=[5])).runs()[0].digest not in digests
+
+
+def test_ten_local_steps_where_nothing_is_said():
+    assert parse_experiment(experiment(training={"rounds": 1})).runs()[0].training.local_steps == 10
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"colour": 1}, ["colour", "unknown key", "known: name"]),
+        ({"training": {"batchsize": 8}}, ["training.batchsize", "did you mean 'batch_size'"]),
+        ({"training": {"lr": -1}}, ["training.lr", "-1", "greater than 0"]),
+        ({"training": {"batch_size": "half"}}, ["training.batch_size", "'half'", "full"]),
+        ({"training": {"local_steps": 1, "local_epochs": 1}}, ["exclude one another"]),
+        ({"training": {"participation": 0}}, ["training.participation", "greater than 0"]),
+        ({"training": {"dtype": "float16"}}, ["training.dtype", "float32"]),
+        ({"algorithms": [{"name": "fedawg"}]}, ["fedawg", "did you mean 'fedavg'"]),
+        ({"algorithms": []}, ["algorithms", "at least one"]),
+        ({"algorithms": [{"name": "ditto", "lambda": 1}]}, ["algorithms.0.lambda", "lam"]),
+        ({"algorithms": ["fedavg", "fedavg"]}, ["'fedavg' is used twice", "label"]),
+        ({"algorithms": [{"name": "ditto", "sweep": {"lam": 3}}]}, ["sweep.lam", "list"]),
+        ({"dataset": {"name": "digit"}}, ["did you mean 'digits'"]),
+        ({"dataset": None}, ["dataset", "name"]),
+        ({"partition": {"name": "iid", "num_clients": 0}}, ["partition.num_clients", "0"]),
+        ({"model": {"name": "dnn", "hidden": 0}}, ["model.hidden"]),
+        ({"seeds": [1, 1]}, ["seeds", "different"]),
+        ({"seeds": [-1]}, ["seeds"]),
+        ({"evaluation": {"every": 0}}, ["evaluation.every"]),
+        ({"device": "tpu"}, ["device", "cuda"]),
+        ({"name": ""}, ["name"]),
+    ],
+)
+def test_a_mistake_is_named_with_its_field_and_the_way_out(changed, words):
+    text = "\n".join(problems(**changed))
+    assert all(word in text for word in words), text
+
+
+def test_every_mistake_is_reported_at_once():
+    assert len(problems(training={"lr": -1}, dataset={"name": "nothing"}, seeds=[], colour=3)) == 4
+
+
+def test_values_are_set_by_path():
+    raw = set_value(experiment(), "training.rounds", 7)
+    assert raw["training"]["rounds"] == 7 and experiment()["training"]["rounds"] == 3
+    raw = set_value(raw, "algorithms.0.finetune_steps", 3)
+    assert raw["algorithms"] == [{"name": "fedavg", "finetune_steps": 3}]
+    with pytest.raises(InvalidConfig, match="items 0 to 0"):
+        set_value(raw, "algorithms.4.lam", 1)
+
+
+def test_values_are_yaml_and_numbers_may_have_exponents():
+    assert [parse_value(t) for t in ("1e-3", "[1, 2]", "full", "true", "0.5")] == [0.001, [1, 2], "full", True, 0.5]
+
+
+def test_a_file_that_is_no_mapping_is_refused(tmp_path):
+    for text in ("- 1\n", "{", "just words"):
+        path = tmp_path / "c.yaml"
+        path.write_text(text)
+        with pytest.raises(InvalidConfig, match="c.yaml"):
+            load_config(path)
+    with pytest.raises(InvalidConfig, match="cannot be read"):
+        load_config(tmp_path / "absent.yaml")

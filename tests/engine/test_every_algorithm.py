@@ -1,0 +1,130 @@
+"""The exam that every registered method takes, also a user's own: nothing here names a method."""
+
+import pytest
+import torch
+
+from engine import state as states
+from engine.errors import CheckpointInvalid
+from engine.registry import ALGORITHMS
+from engine.simulate import Simulation
+from tests.support.builders import assert_close, config, federation, personalized, simulation, trained
+
+SPLIT = "dnn"
+NAMES = ALGORITHMS.names()
+
+
+@pytest.fixture(params=NAMES)
+def name(request) -> str:
+    return request.param
+
+
+def all_tensors(state) -> dict[str, torch.Tensor]:
+    found: dict[str, torch.Tensor] = {}
+    states._describe(state, "", found)
+    return found
+
+
+@pytest.mark.parametrize("backend", ["batched", "fused"])
+@pytest.mark.parametrize("model", ["mlr", SPLIT])
+def test_backends_give_the_state_of_the_loop_over_clients(name, backend, model):
+    expected = all_tensors(trained(name, model=model, backend="loop", participation=0.75).state)
+    found = all_tensors(trained(name, model=model, backend=backend, participation=0.75).state)
+    assert_close(found, expected, 1e-8)
+
+
+def test_the_result_does_not_depend_on_the_chunk_size(name, monkeypatch):
+    whole = all_tensors(trained(name, backend="fused").state)
+    monkeypatch.setattr("engine.backends.fused.Fused.chunk_size", lambda *_: 3)
+    assert_close(all_tensors(trained(name, backend="fused").state), whole, 1e-10)
+
+
+def test_a_round_leaves_the_state_that_went_in(name):
+    run = simulation(name)
+    before = {n: t.clone() for n, t in all_tensors(run.state).items()}
+    went_in = run.state
+    run.algorithm.round(went_in, run.task.cohort(1), run.task)
+    assert all(torch.equal(t, before[n]) for n, t in all_tensors(went_in).items())
+
+
+def test_a_round_can_be_replayed(name):
+    run = simulation(name)
+    cohort = run.task.cohort(1)
+    once, again = (run.algorithm.round(run.state, cohort, run.task)[0] for _ in range(2))
+    assert all(torch.equal(t, all_tensors(again)[n]) for n, t in all_tensors(once).items())
+
+
+def test_a_client_outside_the_cohort_keeps_what_is_its_own(name):
+    """Client-side tensors have N rows in the state; those of non-participants must not move."""
+    run = simulation(name, participation=0.5)
+    cohort = run.task.cohort(1)
+    outside = [i for i in range(run.task.num_clients) if i not in cohort.clients.tolist()]
+    after, _ = run.algorithm.round(run.state, cohort, run.task)
+    before = getattr(run.state, "personal_params", {})
+    for n, p in before.items():
+        assert torch.equal(after.personal_params[n][outside], p[outside])
+
+
+def test_a_run_continues_from_a_checkpoint_as_if_nothing_had_happened(name):
+    whole = list(simulation(name, rounds=4, participation=0.5).rounds())
+    first = simulation(name, rounds=4, participation=0.5)
+    for result in first.rounds():
+        if result.round == 2:
+            break
+    second = simulation(name, rounds=4, participation=0.5)
+    second.restore(first.checkpoint())
+    for expected, found in zip(whole[3:], second.rounds(), strict=True):
+        assert expected.round == found.round and expected.cohort.tolist() == found.cohort.tolist()
+        for n, values in expected.arrays.items():
+            assert values.tobytes() == found.arrays[n].tobytes(), n
+    assert repr(second.summary()) == repr(_finished(simulation(name, rounds=4, participation=0.5)).summary())
+
+
+def test_a_checkpoint_of_another_configuration_is_refused(name):
+    data = _finished(simulation(name)).checkpoint()
+    with pytest.raises(CheckpointInvalid, match="another configuration"):
+        simulation(name, lr=0.2).restore(data)
+    with pytest.raises(CheckpointInvalid):
+        simulation(name).restore(data[:100])
+
+
+def test_every_client_has_a_model_with_the_models_own_names_and_shapes(name):
+    run = trained(name)
+    like = run.task.initial_model()
+    models = run.models("last")
+    assert len(models.personalized) == run.task.num_clients
+    for model in [*models.personalized, *([models.global_model] if models.global_model else [])]:
+        shapes = {n: tuple(p.shape)[-like[n].dim() :] for n, p in model.items() if n in like}
+        assert shapes == {n: tuple(p.shape) for n, p in like.items()}
+
+
+def test_costs_are_recorded(name):
+    results = list(simulation(name, participation=0.5).rounds())
+    assert [results[0].scalars[n] for n in ("bytes_up", "bytes_down", "gradient_evaluations")] == [0, 0, 0]
+    for result in results[1:]:
+        assert result.scalars["gradient_evaluations"] > 0 and result.scalars["seconds"] > 0
+        assert result.scalars["bytes_up"] >= 0 and result.scalars["bytes_down"] >= 0
+
+
+def test_training_loss_is_there_for_participants_alone(name):
+    for result in list(simulation(name, participation=0.5).rounds())[1:]:
+        known = (~torch.from_numpy(result.arrays["train_loss"]).isnan()).nonzero()[:, 0].tolist()
+        assert known == result.cohort.tolist()
+
+
+def test_a_run_in_single_precision_stays_near_the_double(name):
+    double, single = trained(name), Simulation(config(name, dtype="float32"), data=federation(dtype=torch.float32))
+    for _ in single.rounds():
+        pass
+    assert_close({n: p.double() for n, p in personalized(single).items()}, personalized(double), 1e-3)
+
+
+def test_a_learning_rate_beyond_all_bounds_diverges_and_keeps_its_rounds(name):
+    results = list(simulation(name, lr=1e308, rounds=50, local_steps=5).rounds())
+    assert results[-1].diverged and "not finite" in results[-1].diverged
+    assert len(results) < 51 and results[0].diverged is None
+
+
+def _finished(run: Simulation) -> Simulation:
+    for _ in run.rounds():
+        pass
+    return run

@@ -1,0 +1,86 @@
+"""Tiny federations and runs for tests of the engine."""
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from engine.config import RunConfig, parse_experiment
+from engine.datasets import Pool
+from engine.federation import Federation, lay_out
+from engine.partitioners import Partition
+from engine.simulate import Simulation
+
+SIZES = (6, 9, 4, 7)
+
+
+def federation(
+    sizes: tuple[int, ...] = SIZES,
+    classes: int = 3,
+    features: int = 5,
+    dtype: torch.dtype = torch.float64,
+    seed: int = 1,
+) -> Federation:
+    """Gaussian features, labels from a linear rule of each client's own; 3 test samples a client."""
+    rng = np.random.default_rng(seed)
+    x, y, train, test, start = [], [], [], [], 0
+    for size in sizes:
+        own = rng.normal(size=(size + 3, features))
+        x.append(own)
+        y.append((own @ rng.normal(size=(features, classes))).argmax(1))
+        train.append(np.arange(start, start + size))
+        test.append(np.arange(start + size, start + size + 3))
+        start += size + 3
+    pool = Pool(np.concatenate(x), np.concatenate(y).astype(np.int64), classes)
+    empty = tuple(np.zeros(0, np.int64) for _ in sizes)
+    return lay_out(pool, Partition(tuple(train), empty, tuple(test), None), dtype, torch.device("cpu"))
+
+
+def config(algorithm: dict[str, Any] | str, *, model: dict[str, Any] | str = "mlr", **changed: Any) -> RunConfig:
+    """A run on data that is given to the simulation, in double precision. ``backend`` and training keys by name."""
+    training = {"rounds": 2, "local_steps": 3, "batch_size": 4, "lr": 0.1, "dtype": "float64"}
+    training |= {k: v for k, v in changed.items() if k not in ("backend", "seed")}
+    if training.get("local_epochs"):
+        training.pop("local_steps")
+    raw = {"dataset": "digits", "partition": "iid", "model": model, "training": training, "algorithms": [algorithm],
+           "backend": changed.get("backend", "auto"), "seeds": [changed.get("seed", 0)]}  # fmt: skip
+    return parse_experiment(raw).runs()[0]
+
+
+def simulation(algorithm: dict[str, Any] | str, data: Federation | None = None, **changed: Any) -> Simulation:
+    return Simulation(config(algorithm, **changed), data=data or federation())
+
+
+def trained(algorithm: dict[str, Any] | str, data: Federation | None = None, **changed: Any) -> Simulation:
+    """A simulation after its last round."""
+    run = simulation(algorithm, data, **changed)
+    for _ in run.rounds():
+        pass
+    return run
+
+
+def personalized(run: Simulation) -> dict[str, torch.Tensor]:
+    """Stacked personalized models [N, ...] as they stand."""
+    predictor = run.algorithm.personalized(run.state, run.task)
+    if predictor.is_per_client:
+        return dict(predictor.params)
+    return {n: p.expand(run.task.num_clients, *p.shape) for n, p in predictor.params.items()}
+
+
+def shared_model(run: Simulation) -> dict[str, torch.Tensor]:
+    predictor = run.algorithm.global_model(run.state, run.task)
+    assert predictor is not None
+    return dict(predictor.params)
+
+
+def assert_equal(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> None:
+    """The same, bit for bit."""
+    assert a.keys() == b.keys()
+    for name in a:
+        assert torch.equal(a[name], b[name]), name
+
+
+def assert_close(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor], tolerance: float = 1e-9) -> None:
+    assert a.keys() == b.keys()
+    for name in a:
+        torch.testing.assert_close(a[name], b[name], rtol=tolerance, atol=tolerance, msg=lambda m, n=name: f"{n}: {m}")
