@@ -1,7 +1,82 @@
-"""Addresses of the routes beside the pages, and whether this process serves them."""
+"""What the web server answers beside Streamlit: reading only, GET only, for this origin only.
+
+    /live/feed?runs=3,5&after=10,-1&model=personalized     where these runs stand, and their new points
+    /live/overview                                         the strip: running, queued, device
+    /live/plotly.js                                        the drawing library, from this host as everything else
+    /, /live, /compare, ...                                the empty page that Streamlit fills
+
+Under ``streamlit run app/main.py`` there are none of these, and pages fall back to reruns.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import plotly
+import streamlit as st
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+
+from app import live_feed, pages
+from storage import StorageError, Store
 
 FEED = "/live/feed"
 OVERVIEW = "/live/overview"
 PLOTLY = "/live/plotly.js"
 
-are_served = False  # set by the web server when it starts; pages run without it, too
+are_served = False  # set by the web server when it starts
+
+_LIBRARY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
+_INDEX = Path(st.__file__).parent / "static" / "index.html"
+_A_YEAR_S = 365 * 24 * 3600
+
+
+def build(store: Store) -> list[Route]:
+    """All of them, reading from ``store``."""
+
+    def feed(request: Request) -> Response:
+        return _feed(store, request)
+
+    def overview(request: Request) -> Response:
+        return _answer(lambda: live_feed.overview(store))
+
+    handlers: dict[str, Callable[[Request], Response]] = {FEED: feed, OVERVIEW: overview, PLOTLY: _drawing_library}
+    handlers |= dict.fromkeys(("/", *(f"/{name}" for name in pages.names())), _page)
+    return [Route(address, handler, methods=["GET"]) for address, handler in handlers.items()]
+
+
+def _feed(store: Store, request: Request) -> Response:
+    query = request.query_params
+    model = query.get("model", "personalized")
+    try:
+        if model not in ("personalized", "global"):
+            raise ValueError(f"model is personalized or global, not {model!r}")
+        cursors = live_feed.parse_cursors(query.get("runs", ""), query.get("after", ""))
+    except ValueError as error:
+        return JSONResponse({"problem": str(error)}, 400)
+    return _answer(lambda: live_feed.feed(store, cursors, model))
+
+
+def _answer(read: Callable[[], dict[str, object]]) -> Response:
+    """What was read, never kept by the browser; or why it cannot be read."""
+    try:
+        return JSONResponse(read(), headers={"Cache-Control": "no-store"})
+    except StorageError as error:
+        return JSONResponse({"problem": str(error)}, 503)
+
+
+def _drawing_library(request: Request) -> Response:
+    headers = {"Cache-Control": f"public, max-age={_A_YEAR_S}, immutable"}  # its address has the version
+    return FileResponse(_LIBRARY, media_type="text/javascript", headers=headers)
+
+
+def _page(request: Request) -> Response:
+    return HTMLResponse(_index(), headers={"Cache-Control": "no-cache"})
+
+
+@cache
+def _index() -> str:
+    """Streamlit's own, told where its server is: for a link to /live it would ask at /live/_stcore first, and wait."""
+    told = "<title>Fedscape</title><script>window.__streamlit = {BACKEND_BASE_URL: location.origin + '/'};</script>"
+    return _INDEX.read_text(encoding="utf-8").replace("<title>Streamlit</title>", told)

@@ -1,0 +1,162 @@
+"""The shell around the pages: settings, navigation, routes, and a supervisor that keeps the engine alive."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.testclient import TestClient
+from streamlit.testing.v1 import AppTest
+
+from app import pages, routes, settings
+from app.__main__ import RESTART_AFTER_S, STEADY_AFTER_S, Child, Supervisor, children
+from storage import Store
+
+ROOT = Path(__file__).resolve().parents[2]
+SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
+NOWHERE = "http://127.0.0.1:9"
+DIE = [sys.executable, "-c", "raise SystemExit(3)"]
+
+
+def test_loopback_is_the_default() -> None:
+    assert settings.address({}) == "http://127.0.0.1:8501"
+    assert settings.allowed_hosts({}) == ["127.0.0.1", "localhost"]
+
+
+def test_another_host_is_allowed_when_the_app_listens_there() -> None:
+    environment = {"HOST": "10.0.0.7", "PORT": "9000", "ALLOWED_HOSTS": "lab.example, fed.example"}
+    assert settings.address(environment) == "http://10.0.0.7:9000"
+    assert settings.allowed_hosts(environment) == ["127.0.0.1", "localhost", "10.0.0.7", "lab.example", "fed.example"]
+
+
+def test_listening_everywhere_does_not_allow_every_name() -> None:
+    names = settings.allowed_hosts({"HOST": "0.0.0.0"})
+    assert "*" not in names and "0.0.0.0" not in names
+    assert settings.address({"HOST": "0.0.0.0"}) == "http://127.0.0.1:8501"
+
+
+@pytest.mark.parametrize("port", ["0", "65536", "http", "-1"])
+def test_a_port_that_is_none_is_refused(port: str) -> None:
+    with pytest.raises(settings.InvalidSetting, match="PORT"):
+        settings.port({"PORT": port})
+
+
+def test_the_web_server_is_told_where_to_listen() -> None:
+    command = children({"HOST": "127.0.0.1", "PORT": "9001"}).web.command
+    assert "--server.port=9001" in command
+    assert "--server.allowedHosts=127.0.0.1" in command
+
+
+def test_pages_stand_in_reading_order() -> None:
+    names = pages.names()
+    assert names == sorted(names, key=pages.ORDER.index)
+    assert "live" in names
+    assert pages.title("setup") == "Set up"
+
+
+def test_the_shell_opens_its_first_page(empty_store: Store) -> None:
+    app = AppTest.from_file(str(ROOT / "app" / "main.py"), default_timeout=60).run()
+    assert not app.exception
+    assert app.title
+    assert app.toggle(key="presenting").value is False
+
+
+@pytest.fixture
+def supervisor() -> Iterator[Supervisor]:
+    pair = Supervisor(Child("engine", SLEEP, os.environ), Child("web", SLEEP, os.environ))
+    yield pair
+    pair.stop_children()
+
+
+def died(child: Child) -> Child:
+    """After its process has ended."""
+    assert child.process is not None
+    child.process.wait()
+    return child
+
+
+def test_an_engine_that_dies_is_started_again_after_waits_that_grow(supervisor: Supervisor) -> None:
+    engine = supervisor.dispatcher
+    engine.command = DIE
+    engine.start()
+    for wait in RESTART_AFTER_S[:3]:
+        noticed_at = died(engine).started_at + 1
+        supervisor.keep_dispatcher(noticed_at)
+        assert engine.start_at == noticed_at + wait
+        supervisor.keep_dispatcher(engine.start_at)
+
+
+def test_an_engine_that_lived_long_is_started_again_soon(supervisor: Supervisor) -> None:
+    engine = supervisor.dispatcher
+    engine.command, engine.failures = DIE, 4
+    engine.start()
+    noticed_at = died(engine).started_at + STEADY_AFTER_S + 1
+    supervisor.keep_dispatcher(noticed_at)
+    assert engine.start_at == noticed_at + RESTART_AFTER_S[0]
+
+
+def test_stopping_ends_both_children(supervisor: Supervisor) -> None:
+    supervisor.stop.set()
+    assert supervisor.run(NOWHERE) == 0
+    assert not supervisor.dispatcher.is_running and not supervisor.web.is_running
+
+
+def test_without_the_web_server_the_app_ends(supervisor: Supervisor) -> None:
+    supervisor.web.command = DIE
+    assert supervisor.run(NOWHERE) == 1
+    assert not supervisor.dispatcher.is_running
+
+
+@pytest.fixture
+def client(filled_store: Store) -> Iterator[TestClient]:
+    hosts = Middleware(TrustedHostMiddleware, allowed_hosts=settings.allowed_hosts({}), www_redirect=False)
+    with TestClient(Starlette(routes=routes.build(filled_store), middleware=[hosts]), "http://127.0.0.1") as client:
+        yield client
+
+
+def test_the_feed_answers_with_points_that_nobody_keeps(client: TestClient) -> None:
+    answer = client.get(routes.FEED, params={"runs": "1,2", "after": "4,5"})
+    assert answer.json()["points"]["1"]["round"] == [5]
+    assert answer.headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize("query", ["", "runs=x", "runs=1&after=1,2", "runs=1&model=both"])
+def test_a_question_the_feed_cannot_read_is_refused_with_words(client: TestClient, query: str) -> None:
+    answer = client.get(f"{routes.FEED}?{query}")
+    assert answer.status_code == 400
+    assert answer.json()["problem"]
+
+
+def test_a_database_that_cannot_be_read_is_said(tmp_path: Path) -> None:
+    client = TestClient(Starlette(routes=routes.build(Store(f"sqlite:///{tmp_path / 'new.db'}"))))
+    answer = client.get(routes.OVERVIEW)
+    assert answer.status_code == 503
+    assert answer.json()["problem"]
+
+
+def test_routes_only_read(client: TestClient) -> None:
+    assert {client.post(address).status_code for address in (routes.FEED, routes.OVERVIEW, routes.PLOTLY)} == {405}
+
+
+def test_a_foreign_name_for_this_machine_is_refused(client: TestClient) -> None:
+    assert client.get(routes.OVERVIEW, headers={"Host": "evil.example"}).status_code == 400
+    assert client.get(routes.OVERVIEW, headers={"Host": "localhost:8501"}).status_code == 200
+
+
+def test_no_other_origin_may_read(client: TestClient) -> None:
+    answer = client.get(routes.OVERVIEW, headers={"Origin": "http://evil.example"})
+    assert "access-control-allow-origin" not in answer.headers
+
+
+def test_the_drawing_library_comes_from_here(client: TestClient) -> None:
+    answer = client.get(routes.PLOTLY)
+    assert answer.headers["content-type"].startswith("text/javascript")
+    assert "plotly" in answer.text[:200]
+
+
+def test_a_link_to_a_page_is_told_where_the_server_is(client: TestClient) -> None:
+    assert "BACKEND_BASE_URL" in client.get("/live").text

@@ -1,0 +1,44 @@
+"""Numbers and set-ups as they are printed everywhere."""
+
+import math
+
+import pytest
+
+from app import wording
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (wording.percent(0.97406), "97.41 %"), (wording.percent(math.nan), "–"), (wording.percent(None), "–"),
+        (wording.percent_pm(0.9741, 0.0012), "97.41 ± 0.12 %"), (wording.percent_pm(0.9741, math.nan), "97.41 %"),
+        (wording.signed_points(0.021), "+2.10"), (wording.signed_points(-0.0035), "−0.35"),
+        (wording.seconds(0.0123), "12 ms"), (wording.seconds(1.44), "1.4 s"), (wording.seconds(38.2), "38 s"),
+        (wording.duration(7.2), "8 s"), (wording.duration(200), "3 min 20 s"), (wording.duration(7500), "2 h 05 min"),
+        (wording.duration(273600), "3 d 4 h"), (wording.duration(3599), "60 min"),
+        (wording.size_bytes(940), "940 B"), (wording.size_bytes(12_300), "12.3 kB"),
+        (wording.size_bytes(4.56e6), "4.56 MB"),
+        (wording.count(12345), "12\u2009345"), (wording.plural(1, "run"), "1 run"),
+        (wording.plural(2, "loss", "losses"), "2 losses"),
+        (wording.tail_note(40), "2 of 40"), (wording.tail_note(5), "1 of 5"),
+        (wording.names(["a"]), "a"), (wording.names(["a", "b", "c"]), "a, b and c"),
+        (wording.names("abcdef"), "a, b, c, d and 2 more"),
+    ],
+)  # fmt: skip
+def test_numbers_read_the_same_everywhere(said: str, expected: str) -> None:
+    assert said == expected
+
+
+def test_a_kicker_is_the_set_up_in_a_line() -> None:
+    config = {
+        "dataset": "mnist",
+        "partition": {"name": "classes_per_client", "num_clients": 40, "classes_per_client": 3},
+        "training": {"participation": 0.1},
+        "seeds": [0, 1, 2],
+    }
+    assert wording.kicker(config) == "MNIST · 40 CLIENTS · 3 CLASSES EACH · C = 10 % · 3 SEEDS"
+
+
+def test_clients_of_the_data_set_count_when_the_split_is_natural() -> None:
+    config = {"dataset": {"name": "synthetic", "num_clients": 10}, "partition": {"name": "natural"}, "seed": 3}
+    assert wording.kicker(config) == "SYNTHETIC · 10 CLIENTS · NATURAL CLIENTS · 1 SEED"
