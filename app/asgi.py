@@ -12,6 +12,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from app import routes, settings
+from engine.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS
 from storage import store_from_env
 
 store = store_from_env(settings.ROOT)
@@ -20,6 +21,8 @@ hosts = Middleware(TrustedHostMiddleware, allowed_hosts=settings.allowed_hosts(o
 
 @asynccontextmanager
 async def lifespan(_: st.App) -> AsyncIterator[None]:
+    for registry in (ALGORITHMS, DATASETS, MODELS, PARTITIONERS):  # before the first visitor, not during the visit
+        registry.names()
     routes.are_served = True
     yield
     store.close()

@@ -16,7 +16,7 @@ class MovingFigure {
     this.resizer.observe(place);
   }
 
-  async show({ figure, alt, config, plotly, glide_ms }) {
+  async show({ figure, moves, alt, config, plotly, glide_ms }) {
     this.place.setAttribute("aria-label", alt);
     this.place.style.minHeight = `${figure.layout.height}px`;
     this.wanted = figure;
@@ -26,7 +26,8 @@ class MovingFigure {
       const still = !this.drawn || matchMedia("(prefers-reduced-motion: reduce)").matches || document.hidden;
       const transition = { duration: still ? 0 : glide_ms, easing: "linear" };
       const layout = { ...figure.layout, uirevision: this.place.id || "kept", transition };
-      await Plotly.react(this.place, figure.data, layout, { ...config, responsive: false });
+      const traces = figure.data.map((trace) => ({ ...trace, ...moves[trace.name] }));
+      await Plotly.react(this.place, traces, layout, { ...config, responsive: false });
       this.drawn = true;
     } catch (error) {
       this.place.textContent = `The figure cannot be drawn (${error.message}). Reload the page.`;

@@ -1,6 +1,7 @@
 """A figure that is redrawn in place: its dots move from where they were to where they are, and zoom and hover stay."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +14,31 @@ from app.components import page
 
 _HERE = Path(__file__).parent
 
+Moves = Mapping[str, Mapping[str, Any]]
+"""New values of a figure's traces, by their names."""
 
-def moving_figure(fig: go.Figure, *, key: str, alt: str, name: str, glide_ms: int = 0) -> None:
-    """Draws ``fig``; when it is drawn again under the same key, its points glide there in ``glide_ms``.
+
+def moving_figure(figure: Mapping[str, Any], moves: Moves, *, key: str, alt: str, name: str, glide_ms: int = 0) -> None:
+    """Draws a ``figure`` (see ``still``) with ``moves`` put into its traces; points glide to their next place.
 
     Where this process serves no drawing library, it is an ordinary figure, which jumps.
     """
     with st.container(key=f"figure_{key}"):
         if not routes.are_served:
-            st.plotly_chart(fig, theme=None, key=key, alt=alt, config=page.modebar(name))
+            whole = go.Figure(figure).for_each_trace(lambda trace: trace.update(moves.get(trace.name, {})))
+            st.plotly_chart(whole, theme=None, key=key, alt=alt, config=page.modebar(name))
             return
-        library = f"{routes.PLOTLY}?v={plotly.__version__}"
         _component()(
             key=key,
-            data={"figure": json.loads(fig.to_json()), "alt": alt, "config": page.modebar(name), "plotly": library,
-                  "glide_ms": glide_ms},
+            data={"figure": figure, "moves": moves, "alt": alt, "config": page.modebar(name), "glide_ms": glide_ms,
+                  "plotly": f"{routes.PLOTLY}?v={plotly.__version__}"},
         )  # fmt: skip
+
+
+def still(fig: go.Figure) -> dict[str, Any]:
+    """What stays while a figure moves, plain, to be kept between its moves."""
+    spec: dict[str, Any] = json.loads(fig.to_json())
+    return spec
 
 
 @st.cache_resource(show_spinner=False)
