@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 
-from engine.simulate import default_data_dir
 from engine.worker.executor import Ended, Executor, Ticket
 from storage import DatabaseLocked, DispatcherLock, Fenced, RunRecord, StorageError, Store
 
@@ -37,7 +36,7 @@ class Dispatcher:
         """Migrates the database, queues again what a dispatcher before it left running, and clears up after it."""
         self.store, self.executor, self._lock, self._clock = store, executor, lock, clock
         self._run_ids = None if run_ids is None else list(run_ids)
-        self._data_dir = data_dir or default_data_dir()
+        self._data_dir = data_dir
         self._tickets: dict[int, Ticket] = {}
         self._ended: list[Ended] = []  # heard of, not settled yet
         self._unwanted_since: dict[int, float] = {}

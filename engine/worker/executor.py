@@ -13,7 +13,7 @@ class Ticket:
     epoch: int
     database_url: str
     artifacts: Path
-    data_dir: Path
+    data_dir: Path | None = None  # of the data sets, by default DATA_DIR
 
 
 @dataclass(frozen=True)

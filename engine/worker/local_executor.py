@@ -4,12 +4,13 @@ import multiprocessing
 import pkgutil
 import sys
 from contextlib import suppress
-from importlib import import_module
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext, SpawnContext
 from multiprocessing.forkserver import ensure_running
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 
+import engine
 from engine.worker import process
 from engine.worker.executor import Ended, Ticket
 from engine.worker.slots import Slot, device_name, plan_slots
@@ -113,11 +114,13 @@ def _context() -> Context:
     if sys.platform != "linux":
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([process.__name__, *_registered_modules()])
+    context.set_forkserver_preload([process.SESSION, *_registered_modules()])
     ensure_running()  # begins to import while we go on
     return context
 
 
 def _registered_modules() -> list[str]:
-    packages = [import_module(registry.package) for registry in process.REGISTRIES]
-    return [f"{p.__name__}.{module.name}" for p in packages for module in pkgutil.iter_modules(p.__path__)]
+    """Found by their files: importing them is for the server to do."""
+    names = [registry.package for registry in process.REGISTRIES]
+    folders = {name: Path(engine.__path__[0]) / name.rpartition(".")[2] for name in names}
+    return [f"{name}.{module.name}" for name in names for module in pkgutil.iter_modules([str(folders[name])])]

@@ -6,18 +6,18 @@ import os
 import signal
 import threading
 from functools import cache
+from importlib import import_module
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
-import torch
-
 from engine.registry import ALGORITHMS, DATASETS, METRICS, MODELS, PARTITIONERS
 from engine.worker.executor import Ticket
-from engine.worker.session import run_ticket
 from engine.worker.slots import Slot
 from storage import StorageError, Store
 
+# The dispatcher, which knows this module too, shall not wait for torch: what needs it is imported where it is used.
 REGISTRIES = (ALGORITHMS, DATASETS, METRICS, MODELS, PARTITIONERS)
+SESSION = "engine.worker.session"
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +36,8 @@ def main(connection: Connection, slot: Slot) -> None:
 
 
 def _work(ticket: Ticket, slot: Slot) -> str | None:
+    from engine.worker.session import run_ticket
+
     try:
         run_ticket(_store(ticket.database_url, ticket.artifacts), ticket, slot.threads)
     except StorageError as error:
@@ -51,6 +53,9 @@ def _store(url: str, artifacts: Path) -> Store:
 
 def _warm_up(slot: Slot) -> None:
     """What the first run would wait for."""
+    import torch
+
+    import_module(SESSION)
     torch.set_num_threads(slot.threads)
     if slot.gpu is not None:
         torch.cuda.set_device(slot.gpu)

@@ -1,12 +1,13 @@
 """How many runs this machine computes at once, and what each of them gets."""
 
 import os
+import sys
 from dataclasses import dataclass
-
-import torch
+from pathlib import Path
 
 from engine.errors import InvalidConfig
 
+DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # NVIDIA, AMD, Windows' subsystem
 RUNS_PER_GPU = 2  # one run's evaluation and bookkeeping fill the gaps of the other's kernels
 
 
@@ -25,7 +26,7 @@ def plan_slots(slots: int | None = None, threads: int | None = None) -> list[Slo
     and threads that wait for one another on a contended machine are slower than one alone.
     """
     slots, threads = slots or _from_environment("FEDSCAPE_SLOTS"), threads or _from_environment("FEDSCAPE_THREADS")
-    cores, gpus = num_cores(), torch.cuda.device_count()
+    cores, gpus = num_cores(), num_gpus()
     if slots is None:
         slots = RUNS_PER_GPU * gpus or max(1, cores // (threads or 1))
     if threads is None:
@@ -38,9 +39,22 @@ def num_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def num_gpus() -> int:
+    """Where there is no driver, nobody has to wait for torch to say 0."""
+    if sys.platform == "linux" and not any(Path(driver).exists() for driver in DRIVERS):
+        return 0
+    import torch
+
+    return torch.cuda.device_count()
+
+
 def device_name() -> str:
     """How the screen calls what the slots compute on."""
-    return torch.cuda.get_device_name() if torch.cuda.device_count() else "cpu"
+    if not num_gpus():
+        return "cpu"
+    import torch
+
+    return torch.cuda.get_device_name()
 
 
 def _from_environment(name: str) -> int | None:

@@ -17,7 +17,7 @@ from tests.worker.samples import compute, queue, rows
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 90.0
-LONG = {"training__rounds": 150, "training__participation": 1.0, "checkpoint_s": 0.05}
+LONG = {"training__rounds": 80, "training__participation": 1.0, "checkpoint_s": 0.2}
 ENDLESS = LONG | {"training__rounds": 100_000}
 SERVE = "import sys; from engine.worker import serve; serve(sys.argv[1], slots=int(sys.argv[2]))"
 
@@ -80,7 +80,7 @@ def test_a_killed_worker_takes_no_other_with_it_and_its_run_ends_as_if_in_peace(
 
 
 def test_a_killed_dispatcher_takes_its_workers_with_it_and_the_next_goes_on(store, background):
-    (run_id,) = queue(store, **LONG | {"training__rounds": 400})
+    (run_id,) = queue(store, **LONG)
     first = background()
     eventually(lambda: has_checkpoint(store, run_id))
     worker = worker_pid(store.queue.get(run_id))
@@ -89,7 +89,7 @@ def test_a_killed_dispatcher_takes_its_workers_with_it_and_the_next_goes_on(stor
     assert store.queue.get(run_id).status == "running"
     background()
     eventually(lambda: store.queue.get(run_id).is_finished)
-    whole = compute(store, **LONG | {"training__rounds": 400})
+    whole = compute(store, **LONG)
     assert rows(store, run_id) == rows(store, whole.id)
 
 
