@@ -38,9 +38,12 @@ class Fused:
     chain: tuple[str, ...]
     name: str = "fused"
     _batched: Batched = field(init=False)
+    _is_one_column: bool = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_batched", Batched(self.model))
+        last = self.model.module.get_submodule(self.chain[-1])
+        object.__setattr__(self, "_is_one_column", isinstance(last, OneColumn))
 
     def chunk_size(self, model: Model, batch_bytes: int, device: torch.device) -> int:
         return live_chunk(model, batch_bytes, device)
@@ -89,10 +92,6 @@ class Fused:
         if self._is_one_column:
             x = torch.cat([torch.zeros_like(x), x], dim=-1)
         return inputs, x
-
-    @property
-    def _is_one_column(self) -> bool:
-        return isinstance(self.model.module.get_submodule(self.chain[-1]), OneColumn)
 
     def _backward(
         self, out: ClientParams, params: ClientParams, inputs: list[Tensor], error: Tensor

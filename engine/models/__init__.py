@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import torch
@@ -76,7 +77,7 @@ class Model:
     def num_parameters(self) -> int:
         return sum(p.numel() for p in self.module.parameters())
 
-    @property
+    @cached_property
     def l2_of(self) -> dict[str, float]:
         """L2 strength of each parameter in the training loss: weights only, not biases."""
         return {n: self.l2 if self.l2 and n.endswith("weight") else 0.0 for n in self.names}
