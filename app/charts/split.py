@@ -32,7 +32,7 @@ def data(partition: Mapping[str, Any]) -> pd.DataFrame:
     return pd.concat([table, classes], axis=1)
 
 
-def figure(df: pd.DataFrame, *, height: int = 460) -> go.Figure:
+def figure(df: pd.DataFrame, *, height: int = 400) -> go.Figure:
     """Sizes above (training solid, the rest paler), client x class below."""
     fig = make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.27, 0.73], vertical_spacing=0.06)
     _sizes(fig, df)

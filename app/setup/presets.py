@@ -9,6 +9,7 @@ from engine.config import parse_experiment
 from engine.errors import InvalidConfig
 from engine.presets import Preset, presets
 
+FIRST = "digits-first"  # needs no download and a minute
 SCALES = {"quick": "quick, minutes", "paper": "as published"}
 
 
@@ -22,7 +23,8 @@ def presets_panel(form: Form) -> None:
     if not known:
         return
     with st.popover("Presets", key="presets", width="stretch"):
-        name = st.selectbox("Preset", list(known), key="preset", format_func=lambda n: known[n].title)
+        names = sorted(known, key=lambda n: n != FIRST)
+        name = st.selectbox("Preset", names, key="preset", format_func=lambda n: known[n].title)
         preset = known[name]
         st.caption(plain(preset.source))
         scale = st.segmented_control("Scale", list(preset.scales), key=f"preset_scale.{name}", required=True,

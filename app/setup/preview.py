@@ -37,7 +37,7 @@ def split_panel(run: RunConfig | None) -> list[str]:
     if run is None:
         st.caption("The split appears here as soon as data set and partition are valid.")
         return []
-    if not pools.is_present(run.dataset) and getattr(DATASETS.get(run.dataset.name).make, "needs_download", False):
+    if must_download(run):
         return _absent(run)
     try:
         partition = pools.split_of(run)
@@ -52,16 +52,25 @@ def split_panel(run: RunConfig | None) -> list[str]:
     return []
 
 
+def must_download(run: RunConfig) -> bool:
+    """Nothing is fetched just because somebody looks at a form."""
+    can_be_fetched = getattr(DATASETS.get(run.dataset.name).make, "needs_download", False)
+    return bool(can_be_fetched) and not pools.is_present(run.dataset)
+
+
 def cost_panel(experiment: ExperimentConfig) -> list[str]:
     """Number of runs, time, memory and disk; answers what would keep a method from starting."""
     runs, problems = experiment.runs(), []
+    slots = sum(engine.slots for engine in queries.engines()) or 1
+    if must_download(runs[0]):
+        st.html(_facts(runs, None, slots))
+        return []
     try:
         with st.spinner("Measuring a moment of each method"):
             each = [costs.cost_of(run) for run in _one_seed(runs)]
     except FedscapeError as error:
         each, problems = [], [f"algorithms: {error}"]
     repeated = [cost for cost in each for _ in experiment.seeds]
-    slots = sum(engine.slots for engine in queries.engines()) or 1
     total = costs.together(repeated, min(slots, max(len(runs), 1))) if each else None
     st.html(_facts(runs, total, slots))
     return problems
@@ -148,7 +157,7 @@ def _heterogeneity(partition: Mapping[str, Any]) -> str:
 def _facts(runs: Sequence[RunConfig], total: costs.Cost | None, slots: int) -> str:
     where = f" on {wording.plural(slots, 'slot')}" if slots > 1 else ""
     time = (
-        "not measured" if total is None or total.seconds is None else f"about {wording.duration(total.seconds)}{where}"
+        "not known yet" if total is None or total.seconds is None else f"about {wording.duration(total.seconds)}{where}"
     )
     facts = {
         "Runs": wording.count(len(runs)),
