@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from engine.backends import Extras, Objective
+from engine.backends import Extras, Objective, gram
 from engine.batches import Batch, Cohort, Plan
 from engine.ops import ClientParams, clone, concat, take
 from engine.task import Task
@@ -81,6 +81,7 @@ def moreau_sgd(
     For each batch: ``inner_steps`` times theta <- theta - personal_lr [grad f(theta; B) + lam (theta - w)], warm across
     batches, then w <- w - outer_share (w - theta). Returns theta (with its losses) and w.
     """
+    on_logits = gram.applies(task.backend, task.training)
 
     def chunk(rows: slice, part: Plan) -> tuple[list[ClientParams], Tensor]:
         theta, w = clone(take(start, rows)), clone(take(start, rows))
@@ -88,10 +89,14 @@ def moreau_sgd(
 
         def on_batch(live: slice, batch: Batch) -> Tensor:
             personal, local = take(theta, live), take(w, live)
-            losses = [step(personal, personal, batch, live, w) for _ in range(inner_steps)]
+            if on_logits:
+                layer = next(iter(personal)).rpartition(".")[0]
+                loss = gram.proximal_steps(layer, personal, local, batch, personal_lr, lam, inner_steps)
+            else:
+                loss = torch.stack([step(personal, personal, batch, live, w) for _ in range(inner_steps)]).mean(0)
             for name, p in local.items():
                 p.lerp_(personal[name], outer_share)
-            return torch.stack(losses).mean(0)
+            return loss
 
         return [theta, w], _mean_loss(task, part, on_batch)
 

@@ -38,12 +38,12 @@ class Fused:
     chain: tuple[str, ...]
     name: str = "fused"
     _batched: Batched = field(init=False)
-    _is_one_column: bool = field(init=False)
+    is_one_column: bool = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_batched", Batched(self.model))
         last = self.model.module.get_submodule(self.chain[-1])
-        object.__setattr__(self, "_is_one_column", isinstance(last, OneColumn))
+        object.__setattr__(self, "is_one_column", isinstance(last, OneColumn))
 
     def chunk_size(self, model: Model, batch_bytes: int, device: torch.device) -> int:
         return live_chunk(model, batch_bytes, device)
@@ -55,8 +55,8 @@ class Fused:
         if objective is not None:
             return self._batched.accumulate(out, params, batch, alpha, beta, objective, extras)
         inputs, logits = self._forward(params, batch.x.flatten(2))
-        losses, error = _cross_entropy_error(logits, batch)
-        if self._is_one_column:
+        losses, error = cross_entropy_error(logits, batch)
+        if self.is_one_column:
             error = error[..., 1:]
         errors = self._backward(out, params, inputs, error)
         if any(self.model.l2_of[n] for n in out):
@@ -89,7 +89,7 @@ class Fused:
             inputs.append(x)
             bias, weight = params.get(f"{layer}.bias"), params[f"{layer}.weight"].transpose(1, 2)
             x = x.bmm(weight) if bias is None else torch.baddbmm(bias[:, None], x, weight)
-        if self._is_one_column:
+        if self.is_one_column:
             x = torch.cat([torch.zeros_like(x), x], dim=-1)
         return inputs, x
 
@@ -108,7 +108,7 @@ class Fused:
         return errors
 
 
-def _cross_entropy_error(logits: Tensor, batch: Batch) -> tuple[Float[Tensor, "A"], Float[Tensor, "A B C"]]:
+def cross_entropy_error(logits: Tensor, batch: Batch) -> tuple[Float[Tensor, "A"], Float[Tensor, "A B C"]]:
     """Mean cross-entropy of each client and its derivative at the logits."""
     log_p = logits.log_softmax(-1)
     target = batch.y[..., None]
