@@ -26,6 +26,7 @@ from engine.registry import ALGORITHMS, DATASETS, METRICS, MODELS, PARTITIONERS
 from engine.simulate import default_data_dir
 from engine.tables import write_tables
 from engine.worker.dispatcher import Dispatcher
+from engine.worker.executor import Executor
 from engine.worker.local_executor import LocalExecutor
 from engine.worker.saved_models import MODELS_LAST, unpack
 from engine.worker.service import serve
@@ -56,8 +57,8 @@ def main(arguments: argparse.Namespace) -> int:
     except BrokenPipeError:  # the reader of our output has seen enough
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115  what the interpreter flushes at its end
         return DONE
-    except Exception:  # noqa: BLE001  the last resort
-        note_unexpected(ROOT / "var")
+    except Exception as error:  # noqa: BLE001  the last resort
+        note_unexpected(error, ROOT / "var")
         return FAILED
 
 
@@ -194,7 +195,7 @@ class _Driver:
             with suppress(DatabaseLocked):  # the next turn goes on with it
                 self._dispatcher.step()
 
-    def _make_executor(self) -> LocalExecutor:
+    def _make_executor(self) -> Executor:
         """No more slots than runs, each with the threads it would have among many."""
         plan = plan_slots()
         return LocalExecutor(min(len(plan), len(self._run_ids)), plan[0].threads)

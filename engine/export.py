@@ -8,9 +8,9 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from io import StringIO
+from io import StringIO, TextIOBase
 from pathlib import Path
-from typing import Any, Literal, Protocol, TextIO
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -132,7 +132,7 @@ def finite(value: Any) -> Any:
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
-def _write(file: TextIO, config: Mapping[str, Any], runs: Iterable[RunOutcome]) -> None:
+def _write(file: TextIOBase, config: Mapping[str, Any], runs: Iterable[RunOutcome]) -> None:
     file.write(f'{{"config": {_json(finite(config))},\n"runs": [')
     for text in _separated(_json(run_document(run)) for run in runs):
         file.write(text)

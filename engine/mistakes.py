@@ -17,11 +17,11 @@ def complain(problems: Iterable[str]) -> None:
         print(" ".join(problem.split()), file=sys.stderr)
 
 
-def note_unexpected(folder: Path) -> None:
-    """The exception being handled goes into a log in ``folder``, or where temporary files go; one line on stderr."""
-    what = traceback.format_exc()
-    short = what.strip().splitlines()[-1]
-    entry = f"{time.strftime('%Y-%m-%d %H:%M:%S')} {' '.join(sys.argv)}\n{what}\n"
+def note_unexpected(error: Exception, folder: Path) -> None:
+    """Its traceback goes into a log in ``folder``, or where temporary files go; one line goes to stderr."""
+    short = f"{type(error).__name__}: {str(error)[:200]}"
+    details = "".join(traceback.format_exception(error))
+    entry = f"{time.strftime('%Y-%m-%d %H:%M:%S')} {' '.join(sys.argv)}\n{details}\n"
     for place in (folder, Path(tempfile.gettempdir())):
         with suppress(OSError):
             place.mkdir(parents=True, exist_ok=True)

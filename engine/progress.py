@@ -1,8 +1,7 @@
 """How far runs are: bars on a terminal, short lines elsewhere, nothing when quiet."""
 
-import sys
 from collections.abc import Mapping, Sequence
-from typing import Protocol, TextIO
+from typing import Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
@@ -43,10 +42,11 @@ class Reporter(Protocol):
         """Leaves the terminal as it was."""
 
 
-def reporter(is_quiet: bool, stream: TextIO = sys.stderr) -> Reporter:
+def reporter(is_quiet: bool) -> Reporter:
     if is_quiet:
         return Silent()
-    return Bars(stream) if stream.isatty() else Lines(stream)
+    console = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
+    return Bars(console) if console.is_terminal else Lines(console)
 
 
 class Silent:
@@ -58,8 +58,8 @@ class Silent:
 class Lines:
     """A line when a run has gone another quarter of its way, and when it ends."""
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
+    def __init__(self, console: Console) -> None:
+        self._console = console
         self._said: dict[int, tuple[str, int]] = {}
 
     def show(self, runs: Sequence[Run], accuracies: Accuracies) -> None:
@@ -67,7 +67,7 @@ class Lines:
             stage = (run.status if run.status in FINISHED else "", LINES_PER_RUN * max(run.round, 0) // run.rounds)
             if stage != self._said.get(run.id, ("", 0)):
                 self._said[run.id] = stage
-                print(line(run, accuracies.get(run.id)), file=self._stream, flush=True)
+                self._console.print(line(run, accuracies.get(run.id)))
 
     def close(self) -> None: ...
 
@@ -75,9 +75,9 @@ class Lines:
 class Bars:
     """A bar over all runs and one for each run that is computed now; finished runs scroll away as lines."""
 
-    def __init__(self, stream: TextIO) -> None:
-        columns = (TextColumn("{task.description}", markup=False), BarColumn(24), TextColumn("{task.fields[detail]}"))
-        self._progress = Progress(*columns, console=Console(file=stream))
+    def __init__(self, console: Console) -> None:
+        name, detail = (TextColumn(text, markup=False) for text in ("{task.description}", "{task.fields[detail]}"))
+        self._progress = Progress(name, BarColumn(24), detail, console=console)
         self._all: TaskID | None = None
         self._bars: dict[int, TaskID] = {}
         self._ended: set[int] = set()
@@ -89,7 +89,7 @@ class Bars:
                 self._ended.add(run.id)
                 if run.id in self._bars:
                     self._progress.remove_task(self._bars.pop(run.id))
-                self._progress.console.print(line(run, accuracies.get(run.id)), markup=False, highlight=False)
+                self._progress.console.print(line(run, accuracies.get(run.id)))
             elif run.status == "running":
                 self._advance(run, accuracies.get(run.id))
         self._advance_all(runs)

@@ -1,0 +1,97 @@
+"""The Python API: an experiment in this process, as tables and as the export."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+import yaml
+
+import engine
+from engine import ALGORITHMS, InvalidConfig, parse_experiment, run
+
+CONFIG: dict[str, Any] = {
+    "name": "tiny", "dataset": "digits", "partition": {"name": "iid", "num_clients": 3}, "model": "mlr",
+    "training": {"rounds": 2, "local_steps": 1}, "algorithms": ["fedavg", "local_train"], "seeds": [0, 1],
+}  # fmt: skip
+
+
+def without_seconds(text: str) -> list[Any]:
+    """The runs of an export, but for what a clock measured and what a thread count or a config's spelling changes."""
+    runs = json.loads(text)["runs"]
+    return [{**r, "rounds": [{**x, "seconds": 0} for x in r["rounds"]]} for r in runs]
+
+
+def test_a_mapping_a_file_and_a_parsed_experiment_give_the_same(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(yaml.safe_dump(CONFIG))
+    texts = [run(config).to_json() for config in (CONFIG, tmp_path / "c.yaml", parse_experiment(CONFIG))]
+    first, *others = [without_seconds(text) for text in texts]
+    assert all(other == first for other in others)
+
+
+def test_one_run_of_an_experiment_can_be_computed_alone() -> None:
+    last = parse_experiment(CONFIG).runs()[-1]
+    alone = run(last)
+    assert [(r.algorithm, r.seed) for r in alone.runs] == [("local_train", 1)]
+    assert without_seconds(alone.to_json()) == without_seconds(run(CONFIG).to_json())[-1:]
+
+
+def test_progress_hears_of_every_round() -> None:
+    heard: list[tuple[str, int, int]] = []
+    run(CONFIG, progress=lambda config, result: heard.append((config.label, config.seed, result.round)))
+    assert heard == [(label, seed, r) for label in ("fedavg", "local_train") for seed in (0, 1) for r in (0, 1, 2)]
+
+
+def test_the_table_of_rounds_has_a_row_for_each() -> None:
+    table = run(CONFIG).to_dataframe()
+    assert len(table) == 4 * 3 and set(table["label"]) == {"fedavg", "local_train"}
+    assert table["participants"].tolist()[:3] == [0, 3, 3]
+    assert table.loc[table["label"] == "local_train", "bytes_up"].sum() == 0
+
+
+def test_the_table_of_clients_averages_to_the_table_of_rounds() -> None:
+    result = run(CONFIG)
+    keys = ["label", "seed", "round"]
+    means = result.clients_dataframe().groupby(keys, sort=False)["personalized.accuracy"].mean()
+    expected = result.to_dataframe().set_index(keys)["personalized.mean"]
+    pd.testing.assert_series_equal(means.astype(float), expected, check_names=False, rtol=1e-6)
+
+
+def test_the_summary_is_over_seeds() -> None:
+    result = run(CONFIG)
+    row = result.summary().set_index("label").loc["fedavg"]
+    ends = [r.summary["personalized"]["mean"] for r in result.runs if r.summary and r.label == "fedavg"]
+    assert row["seeds"] == 2 and row["personalized.mean"] == pytest.approx(sum(ends) / 2)
+    assert row["personalized.mean.std"] == pytest.approx(abs(ends[0] - ends[1]) / 2**0.5)
+
+
+def test_a_diverged_run_keeps_its_rounds() -> None:
+    changes = {"algorithms": [{"name": "ditto", "lam": 1e9}], "training": {"rounds": 9, "lr": 1e9}}
+    diverged = run({**CONFIG, **changes}).runs[0]
+    assert diverged.status == "diverged" and "not finite" in str(diverged.error) and len(diverged.rounds) < 10
+
+
+def test_a_mistake_is_raised_before_anything_is_trained() -> None:
+    with pytest.raises(InvalidConfig, match="classes_per_client=11"):
+        run({**CONFIG, "partition": {"name": "classes_per_client", "classes_per_client": 11}}, progress=pytest.fail)
+
+
+def test_threads_are_as_before_afterwards() -> None:
+    before = torch.get_num_threads()
+    assert run({**CONFIG, "threads": 2, "seeds": [0]}).runs[0].provenance["threads"] == 2
+    assert torch.get_num_threads() == before
+
+
+def test_models_come_in_the_order_of_the_runs() -> None:
+    result = run(CONFIG)
+    has_global = [models.global_model is not None for models in result.models]
+    assert has_global == [r.algorithm == "fedavg" for r in result.runs]
+
+
+def test_every_public_name_is_there() -> None:
+    assert all(hasattr(engine, name) for name in engine.__all__)
+    assert "fedavg" in ALGORITHMS
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        engine.Nothing  # noqa: B018

@@ -1,0 +1,204 @@
+"""Mistakes are told as lines on stderr that name field, value and way out; exit code 2, never a traceback."""
+
+import json
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from subprocess import PIPE
+from typing import Any
+
+import pytest
+
+from storage import Store
+from tests.engine.command_line import DIGITS, Call, make_call, write_config
+
+HOLD = """
+import sqlite3, sys
+sqlite3.connect(sys.argv[1], isolation_level=None).execute("BEGIN EXCLUSIVE")
+print("held", flush=True)
+input()
+"""  # in a process of its own: SQLite's locks are a process's
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Call:
+    return make_call(monkeypatch, capsys, tmp_path)
+
+
+def refused(call: Call, *words: object) -> str:
+    """What is said; nothing is run or stored."""
+    code, out, err = call(*words)
+    assert code == 2 and out == "" and "Traceback" not in err
+    return err
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"colour": 1}, ["colour", "unknown key"]),
+        ({"training": {"batchsize": 8}}, ["training.batchsize", "did you mean 'batch_size'"]),
+        ({"algorithms": [{"name": "fedawg"}]}, ["fedawg", "did you mean 'fedavg'"]),
+        ({"algorithms": []}, ["algorithms", "at least one entry"]),
+        ({"training": {"lr": -1}}, ["training.lr", "-1", "greater than 0"]),
+        ({"training": {"participation": 1.5}}, ["training.participation", "1.5", "less than or equal to 1"]),
+        ({"seeds": [0, 0]}, ["seeds", "different"]),
+        ({"partition": {"name": "classes_per_client", "classes_per_client": 11}}, ["partition: classes_per_client=11"]),
+        ({"partition": {"name": "natural"}}, ["partition", "natural"]),
+        ({"dataset": {"name": "custom", "path": "/nowhere.npz"}, "partition": {"name": "natural"}}, ["/nowhere.npz"]),
+        ({"device": "tpu"}, ["device", "tpu", "cpu"]),
+    ],
+    ids=lambda value: "" if isinstance(value, list) else next(iter(value)),
+)
+def test_a_bad_configuration_is_refused(call: Call, tmp_path: Path, changes: dict[str, Any], words: list[str]) -> None:
+    err = refused(call, "run", write_config(tmp_path, **changes))
+    assert all(word in err for word in words), err
+    assert not (tmp_path / "var").exists()
+
+
+def test_every_mistake_is_told_at_once_a_line_each(call: Call, tmp_path: Path) -> None:
+    err = refused(call, "run", write_config(tmp_path, model={"name": "mlp"}, training={"rounds": 0, "lr": "fast"}))
+    fields = [line.split(":")[0] for line in err.splitlines()]
+    assert fields == ["model.name", "training.rounds", "training.lr"]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("- a list\n", "holds list, but a configuration is a mapping"),
+        ("a: [1\n", "neither YAML nor JSON"),
+        ("", "holds NoneType"),
+        (b"\x00\xff\xfe", "neither YAML nor JSON"),
+    ],
+    ids=["list", "broken", "empty", "binary"],
+)
+def test_a_file_that_holds_no_configuration_is_refused(
+    call: Call, tmp_path: Path, content: str | bytes, words: str
+) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    assert words in refused(call, "run", path)
+
+
+def test_a_configuration_that_is_not_there_is_named(call: Call) -> None:
+    assert refused(call, "run", "absent.yaml").startswith("absent.yaml: cannot be read")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("training.rounds", "write a.b=VALUE"),
+        ("=3", "write a.b=VALUE"),
+        ("training..lr=3", "write a.b=VALUE"),
+        ("trainin.rounds=3", "did you mean 'training'"),
+        ("algorithms.7.mu=3", "7"),
+        ("name.first=x", "has no keys to set"),
+        ("training.lr=[1", "no YAML value"),
+    ],
+)
+def test_a_change_of_what_is_not_there_is_refused(call: Call, tmp_path: Path, change: str, words: str) -> None:
+    assert words in refused(call, "run", write_config(tmp_path), "--set", change)
+
+
+def test_damaged_data_are_refused(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "x.npz").write_bytes(b"PK\x03\x04 not quite a zip")
+    changes = {"dataset": {"name": "custom", "path": str(tmp_path / "x.npz")}, "partition": {"name": "natural"}}
+    assert "dataset: " in refused(call, "run", write_config(tmp_path, **changes))
+
+
+def test_a_method_that_does_not_fit_its_model_is_refused(call: Call, tmp_path: Path) -> None:
+    algorithms = [{"name": "fedprox_onestage", "local_lr": "theory"}]
+    assert "fedprox_onestage: " in refused(call, "run", write_config(tmp_path, algorithms=algorithms, model="dnn"))
+
+
+def test_a_scale_needs_a_preset(call: Call, tmp_path: Path) -> None:
+    assert "only a --preset has scales" in refused(call, "run", write_config(tmp_path), "--scale", "quick")
+    assert "did you mean 'digits-first'" in refused(call, "run", "--preset", "digit-first")
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_anything_runs(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.access", lambda *_: False)
+    assert "cannot be written" in refused(call, "run", write_config(tmp_path), "--export", "out/of/reach.json")
+
+
+def test_a_database_from_a_newer_version_is_refused(call: Call, tmp_path: Path) -> None:
+    store = Store(f"sqlite:///{tmp_path}/new.db")
+    store.ensure_schema()
+    store.close()
+    with sqlite3.connect(tmp_path / "new.db") as database:
+        database.execute("UPDATE alembic_version SET version_num = '9999'")
+    database.close()
+    assert "newer" in refused(call, "run", write_config(tmp_path), "--db", f"sqlite:///{tmp_path}/new.db")
+
+
+def test_a_database_that_somebody_holds_is_refused(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Store(url := f"sqlite:///{tmp_path}/busy.db").ensure_schema()
+    monkeypatch.setattr("engine.cli.Store", lambda url: Store(url, timeout_s=0.1))
+    with subprocess.Popen([sys.executable, "-c", HOLD, tmp_path / "busy.db"], stdin=PIPE, stdout=PIPE) as holder:
+        assert holder.stdout is not None and holder.stdout.readline() == b"held\n"
+        err = refused(call, "run", write_config(tmp_path), "--db", url)
+        holder.communicate(b"\n")
+    assert "another" in err.lower()
+
+
+@pytest.mark.parametrize("url", ["nonsense", "mysql://somewhere/db", "sqlite:////proc/nowhere/x.db"])
+def test_a_database_that_cannot_be_one_is_refused(call: Call, tmp_path: Path, url: str) -> None:
+    assert refused(call, "run", write_config(tmp_path), "--db", url).count("\n") == 1
+
+
+def test_a_file_that_is_no_database_is_refused(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "text.db").write_text("nothing but text, and enough of it to be read as a header" * 20)
+    assert "text.db" in refused(call, "export", 1, "--db", f"sqlite:///{tmp_path}/text.db")
+
+
+def test_a_run_that_is_not_there_cannot_be_exported(call: Call, tmp_path: Path) -> None:
+    call("run", write_config(tmp_path), "--quiet")
+    assert "no run with id 7" in refused(call, "export", 7)
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda d: d["runs"][0].pop("seed"), "runs.0.seed"),
+        (lambda d: d["runs"][0].update(label="other"), "is no run of the file's config"),
+        (lambda d: d["config"].update(colour=1), "config.colour"),
+        (lambda d: d["runs"][0]["rounds"].pop(1), "its rounds are not 0, 1, 2"),
+        (lambda d: d["runs"][0]["rounds"][1]["personalized"]["accuracy"].pop(), "2 values for 3 clients"),
+        (lambda d: d["runs"][0]["rounds"][1]["diagnostics"].update(Q=[[1], [1, 2]]), "diagnostics.Q"),
+        (lambda d: d["runs"][0].update(partition=None), "partition is null"),
+        (lambda d: d["runs"][0]["partition"].pop("test_sizes"), "test_sizes"),
+        (lambda d: d["runs"][0].update(status="running"), "status"),
+    ],
+)
+def test_a_damaged_export_is_not_imported(call: Call, tmp_path: Path, damage: Any, words: str) -> None:
+    call("run", write_config(tmp_path), "--quiet", "--export", "a.json")
+    document = json.loads((tmp_path / "a.json").read_text())
+    damage(document)
+    (tmp_path / "a.json").write_text(json.dumps(document))
+    err = refused(call, "import", "a.json", "--db", f"sqlite:///{tmp_path}/other.db")
+    assert err.startswith("a.json: ") and words in err
+    assert not (tmp_path / "other.db").exists()
+
+
+@pytest.mark.parametrize("content", ["no json", "[1, 2]", '{"runs": []}', "[" * 100_000])
+def test_a_file_that_is_no_export_is_not_imported(call: Call, tmp_path: Path, content: str) -> None:
+    (tmp_path / "a.json").write_text(content)
+    assert refused(call, "import", "a.json").startswith("a.json: ")
+
+
+def test_what_nobody_foresaw_is_one_line_and_a_log(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("nobody saw it coming")
+
+    monkeypatch.setattr(sys.modules["engine.cli"], "experiments_of", fail)
+    code, _, err = call("run", "c.yaml")
+    assert code == 3 and err.startswith("unexpected error: ZeroDivisionError: nobody") and err.count("\n") == 1
+    assert "Traceback" in (tmp_path / "var" / "fedscape-errors.log").read_text()
+
+
+def test_the_configuration_of_these_tests_is_good(call: Call, tmp_path: Path) -> None:
+    assert call("run", write_config(tmp_path, **DIGITS), "--quiet").code == 0

@@ -1,0 +1,112 @@
+"""The export of runs whose numbers are known."""
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.export import RunOutcome, export_text, finite, joint_config, round_document, run_document, write_export
+from engine.results import RoundResult
+
+COSTS = {"bytes_up": 8.0, "bytes_down": 16.0, "gradient_evaluations": 40.0, "seconds": 0.25}
+
+
+def a_round(number: int, accuracy: list[float], **arrays: list) -> RoundResult:
+    values = {"personalized.accuracy": np.float32(accuracy), **{n: np.float64(a) for n, a in arrays.items()}}
+    scalars = {**COSTS, "personalized.mean": float(np.nanmean(accuracy)), "diagnostics.K_hat": 2.0,
+               "personalized.weighted_mean": float(np.nanmean(accuracy))}  # fmt: skip
+    return RoundResult(number, np.array([0, 2], np.int32), scalars, values, np.array([0, 1, 1], np.int16))
+
+
+def an_outcome(**changes: object) -> RunOutcome:
+    values = {
+        "experiment": "e", "algorithm": "ditto", "label": "Ditto", "hparams": {"lam": 1.0}, "seed": 3, "status": "done",
+        "rounds": [a_round(0, [0.25, 0.5, 0.75]), a_round(1, [1.0, 0.5, 0.75]), a_round(2, [0.5, 0.5, 0.5])],
+        "provenance": {"code": "1"}, "partition": {"test_sizes": [4, 4, 4], "val_sizes": [0, 0, 0]},
+    }  # fmt: skip
+    return RunOutcome(**(values | changes))
+
+
+def half_of_the_runs() -> Iterator[RunOutcome]:
+    yield an_outcome()
+    raise ValueError("half")
+
+
+def test_what_is_not_finite_is_null() -> None:
+    assert finite({"a": math.nan, "b": [math.inf, 1.5], "c": np.float32([np.nan, 0.5])}) == {
+        "a": None, "b": [None, 1.5], "c": [None, 0.5],
+    }  # fmt: skip
+
+
+def test_numpy_numbers_become_plain_ones() -> None:
+    assert json.dumps(finite({"a": np.int16(3), "b": np.array([[1, 2]], np.int16)})) == '{"a": 3, "b": [[1, 2]]}'
+
+
+def test_a_round_nests_its_dotted_names() -> None:
+    document = round_document(a_round(1, [0.5, np.nan, 1.0], **{"global.loss": [1, 2, 3], "diagnostics.Q": [[1, 0]]}))
+    assert document["personalized"] == {"accuracy": [0.5, None, 1.0]}
+    assert document["global"] == {"loss": [1.0, 2.0, 3.0]}
+    assert document["diagnostics"] == {"K_hat": 2.0, "Q": [[1.0, 0.0]]}
+
+
+def test_costs_are_whole_numbers() -> None:
+    text = json.dumps(round_document(a_round(1, [1.0])))
+    assert '"bytes_up": 8, "bytes_down": 16, "gradient_evaluations": 40' in text
+
+
+def test_a_round_that_is_not_evaluated_has_null_models() -> None:
+    document = round_document(RoundResult(1, np.array([0], np.int32), COSTS, {"train_loss": np.float32([1, np.nan])}))
+    assert document["personalized"] is None and document["global"] is None and document["clusters"] is None
+    assert document["train_loss"] == [1.0, None]
+
+
+def test_a_stored_summary_is_taken_as_it_is() -> None:
+    assert run_document(an_outcome(summary={"personalized": {"mean": math.nan}}))["summary"] == {
+        "personalized": {"mean": None}
+    }
+
+
+def test_a_run_without_summary_gets_one_from_its_rounds() -> None:
+    summary = run_document(an_outcome())["summary"]
+    assert summary["personalized"]["mean"] == 0.5 and summary["global"] is None
+    assert summary["best"]["personalized"]["round"] == 1 and summary["best"]["global"] is None
+
+
+def test_the_best_round_is_chosen_on_validation_data_where_there_is_any() -> None:
+    rounds = [a_round(r, [a] * 3, **{"personalized.val_accuracy": [v, v, np.nan]})
+              for r, (a, v) in enumerate([(0.1, 0.2), (0.9, 0.3), (0.4, 0.8)])]  # fmt: skip
+    outcome = an_outcome(rounds=rounds, partition={"val_sizes": [1, 1, 0]})
+    assert run_document(outcome)["summary"]["best"]["personalized"]["round"] == 2
+
+
+def test_the_first_of_equally_good_rounds_is_the_best() -> None:
+    rounds = [a_round(0, [0.5]), a_round(1, [0.75]), a_round(2, [0.75])]
+    assert run_document(an_outcome(rounds=rounds))["summary"]["best"]["personalized"]["round"] == 1
+
+
+def test_a_run_that_failed_before_its_first_round_is_exported_with_its_reason() -> None:
+    failed = run_document(an_outcome(rounds=(), status="failed", partition=None, provenance=None, error="no memory"))
+    assert failed["rounds"] == [] and failed["partition"] is None and failed["provenance"] == {"error": "no memory"}
+    assert failed["summary"] == {"personalized": None, "global": None, "best": {"personalized": None, "global": None}}
+
+
+def test_several_experiments_stand_in_one_config() -> None:
+    assert joint_config([{"name": "a"}]) == {"name": "a"}
+    assert joint_config([{"name": "a"}, {"name": "b"}]) == {"experiments": [{"name": "a"}, {"name": "b"}]}
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_the_text_is_one_json_document(number: int) -> None:
+    document = json.loads(export_text({"name": "e"}, [an_outcome(seed=seed) for seed in range(number)]))
+    assert [run["seed"] for run in document["runs"]] == list(range(number))
+
+
+def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="half"):
+        write_export(tmp_path / "new" / "out.json", {}, half_of_the_runs())
+    assert list((tmp_path / "new").iterdir()) == []
+    write_export(tmp_path / "new" / "out.json", {}, [an_outcome()])
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["out.json"]

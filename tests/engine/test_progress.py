@@ -1,0 +1,64 @@
+"""What is said of runs on their way."""
+
+import re
+from dataclasses import dataclass
+from io import StringIO
+
+from rich.console import Console
+
+from engine.progress import Bars, Lines, line
+
+
+@dataclass(frozen=True)
+class Run:
+    id: int
+    status: str
+    round: int
+    label: str = "Ditto"
+    seed: int = 0
+    rounds: int = 8
+    seconds_per_round: float | None = 0.5
+    error: str | None = None
+
+
+def console(is_terminal: bool) -> Console:
+    return Console(file=StringIO(), force_terminal=is_terminal, width=120, markup=False, highlight=False)
+
+
+def shown(console: Console) -> str:
+    return re.sub(r"\x1b[^a-zA-Z]*[a-zA-Z]", "", console.file.getvalue())  # without colours and cursor movements
+
+
+def test_a_line_says_run_status_round_and_accuracy() -> None:
+    assert line(Run(1, "done", 8), 0.915) == "Ditto seed 0: done, round 8 of 8, accuracy 91.5 %"
+
+
+def test_a_line_says_why_a_run_ended() -> None:
+    assert line(Run(1, "failed", -1, error="no memory"), None) == "Ditto seed 0: failed, round 0 of 8, no memory"
+
+
+def test_without_a_terminal_a_run_is_mentioned_each_quarter_and_at_its_end() -> None:
+    output = console(is_terminal=False)
+    lines = Lines(output)
+    for round in range(9):
+        lines.show([Run(1, "running", round), Run(2, "queued", -1)], {})
+    lines.show([Run(1, "done", 8), Run(2, "queued", -1)], {})
+    rounds = [text.split(", ")[1] for text in shown(output).splitlines()]
+    assert rounds == [f"round {r} of 8" for r in (2, 4, 6, 8, 8)]
+
+
+def test_a_terminal_shows_pace_and_time_left() -> None:
+    output = console(is_terminal=True)
+    bars = Bars(output)
+    bars.show([Run(1, "running", 4)], {1: 0.5})
+    bars.close()
+    assert "round 4 of 8, 0.5 s a round, 0:02 left, accuracy 50.0 %" in shown(output)
+
+
+def test_a_finished_run_scrolls_away_from_the_bars_once() -> None:
+    output = console(is_terminal=True)
+    bars = Bars(output)
+    for _ in range(3):
+        bars.show([Run(1, "done", 8), Run(2, "running", 1)], {})
+    bars.close()
+    assert shown(output).count("Ditto seed 0: done") == 1
