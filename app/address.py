@@ -26,6 +26,11 @@ def pick(label: str, titles: Mapping[str, str], name: str, default: str) -> str:
     return _control(st.selectbox, label, titles, name, default)
 
 
+def slide(label: str, titles: Mapping[str, str], name: str, default: str) -> str:
+    """One of an ordered row."""
+    return _control(st.select_slider, label, titles, name, default)
+
+
 def _control(
     control: Control, label: str, titles: Mapping[str, str], name: str, default: str, **options: object
 ) -> str:

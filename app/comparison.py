@@ -93,6 +93,11 @@ def per_method(runs: pd.DataFrame, columns: Sequence[str] = SUMMARIES) -> pd.Dat
     return pd.DataFrame(rows, columns=["method", "algorithm", "seeds", *names, "clients", "tail"])
 
 
+def pareto_front(cost: pd.Series, gain: pd.Series) -> list[bool]:
+    """Whether no other row costs at most as much and gains at least as much, and is better in one of them."""
+    return [not ((cost <= c) & (gain >= g) & ((cost < c) | (gain > g))).any() for c, g in zip(cost, gain, strict=True)]
+
+
 def _summary(values: np.ndarray, sizes: np.ndarray, share: float) -> dict[str, float]:
     ordered, tail = np.sort(values), tail_size(len(values), share)
     mean, std = values.mean(), values.std()

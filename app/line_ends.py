@@ -1,24 +1,37 @@
 """Labels at the ends of lines, in place of a legend that has to be looked up."""
 
+from typing import NamedTuple
+
 import numpy as np
 import plotly.graph_objects as go
 
 
-def label_ends(fig: go.Figure, ends: list[tuple[str, float, float, str]], span: float, lines: int = 18) -> list[float]:
-    """Writes each (text, x, y, colour) beside its point, moved apart where two would meet; answers their heights.
+class End(NamedTuple):
+    """Where a line ends; x None: at the right edge of the plot."""
 
-    ``span`` is the height of the y axis, ``lines`` how many labels fit above one another on it.
+    text: str
+    x: float | None
+    y: float
+    color: str
+
+
+def label_ends(fig: go.Figure, ends: list[End], low: float, high: float, lines: int = 20) -> None:
+    """Writes each text beside its point, moved apart where two would meet, and makes room for them at the right.
+
+    ``low`` and ``high`` are the ends of the y axis, ``lines`` how many labels fit above one another on it.
     """
-    heights = spread_apart([y for _, _, y, _ in ends], span / lines)
-    for (text, x, _, color), y in zip(ends, heights, strict=True):
+    heights = spread_apart([end.y for end in ends], (high - low) / lines, high)
+    for end, y in zip(ends, heights, strict=True):
+        place = {"xref": "paper", "x": 1} if end.x is None else {"x": end.x}
         fig.add_annotation(
-            x=x, y=y, text=text, showarrow=False, xanchor="left", xshift=9, font={"color": color, "size": 12}
-        )
-    return heights
+            **place, y=y, text=end.text, showarrow=False, xanchor="left", xshift=9,
+            font={"color": end.color, "size": 12},
+        )  # fmt: skip
+    fig.update_layout(margin_r=max((16 + 7 * len(end.text) for end in ends), default=16))
 
 
-def spread_apart(values: list[float], gap: float) -> list[float]:
-    """The nearest positions in the same order that keep ``gap`` between neighbours."""
+def spread_apart(values: list[float], gap: float, ceiling: float = np.inf) -> list[float]:
+    """Near positions in the same order, none above ``ceiling``, that keep ``gap`` between neighbours."""
     order = np.argsort(values, kind="stable")
     groups: list[tuple[float, int]] = []  # centre and members of labels that touch
     for index in order:
@@ -28,6 +41,9 @@ def spread_apart(values: list[float], gap: float) -> list[float]:
             centre, size = (before * members + centre * size) / (members + size), members + size
         groups.append((centre, size))
     placed = [centre + gap * (i - (size - 1) / 2) for centre, size in groups for i in range(size)]
+    for i in reversed(range(len(placed))):
+        placed[i] = min(placed[i], ceiling)
+        ceiling = placed[i] - gap
     result = np.empty(len(values))
     result[order] = placed
     return result.tolist()

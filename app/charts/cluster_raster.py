@@ -106,7 +106,8 @@ def figure(df: pd.DataFrame) -> go.Figure:
         row=1,
         col=1,
     )
-    fig.update_yaxes(title_text="moved", nticks=3, rangemode="tozero", row=2, col=1)
+    top = max(1, int(moves.max()))
+    fig.update_yaxes(title_text="moved", tickvals=[0, top], range=[0, 1.15 * top], row=2, col=1)
     fig.update_xaxes(title_text="round", row=2, col=1)
     return fig.update_layout(showlegend=False, bargap=0.1, margin_r=72)
 
@@ -117,7 +118,7 @@ def _name_groups(fig: go.Figure, grid: pd.DataFrame, num_clusters: int) -> None:
     for cluster, rows in final.groupby(final):
         fig.add_annotation(
             xref="paper", x=1, y=float(np.mean(rows.index)), text=f"<b>{letter(int(cluster))}</b> · {len(rows)}",
-            showarrow=False, xanchor="left", xshift=6, font={"color": colors[int(cluster)], "size": 13}, row=1, col=1,
+            showarrow=False, xanchor="left", xshift=6, font={"color": colors[int(cluster)], "size": 13}, yref="y",
         )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app.charts.curves_over_seeds import AXIS_TITLES, Axis
-from app.comparison import per_method
+from app.comparison import pareto_front, per_method
 from app.method_looks import looks
 from app.palette import base_layout, ground
 
@@ -26,12 +26,7 @@ def data(runs: pd.DataFrame, cost: Axis) -> pd.DataFrame:
     A method is on the Pareto front if none is both at least as cheap and at least as accurate, and better in one.
     """
     rows = per_method(runs, ("mean", "lowest", *COST_NAMES)).rename(columns={cost: "cost"})
-    rows["front"] = [
-        not (
-            (rows["cost"] <= r.cost) & (rows["mean"] >= r.mean) & ((rows["cost"] < r.cost) | (rows["mean"] > r.mean))
-        ).any()
-        for r in rows.itertuples()
-    ]
+    rows["front"] = pareto_front(rows["cost"], rows["mean"])
     columns = ["method", "algorithm", "cost", "mean", "mean_pm", "lowest", "seeds", "front"]
     return rows[columns].sort_values("cost", kind="stable").reset_index(drop=True)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.line_ends import label_ends
+from app.line_ends import End, label_ends
 from app.method_looks import looks
 from app.palette import base_layout, translucent
 
@@ -17,6 +17,7 @@ AXIS_TITLES: dict[Axis, str] = {
 }  # fmt: skip
 COSTS = ("bytes_up", "bytes_down", "gradient_evaluations", "seconds")
 MOST_POINTS, MOST_LINES, MOST_BANDS = 300, 12, 3
+MOST_DASHED = MOST_LINES // 2  # methods that have room for a second line
 
 
 def data(series: pd.DataFrame, model: str = "personalized", x: Axis = "round") -> pd.DataFrame:
@@ -43,22 +44,23 @@ def data(series: pd.DataFrame, model: str = "personalized", x: Axis = "round") -
     return pd.concat(thinned)[columns].reset_index(drop=True) if thinned else rows[columns]
 
 
-def figure(df: pd.DataFrame, x: Axis = "round", band: bool = False) -> go.Figure:
-    """Mean solid, lowest 5 % dashed, names at the ends; a band over seeds for three methods at most, or where asked."""
+def figure(df: pd.DataFrame, x: Axis = "round") -> go.Figure:
+    """Mean solid, names at the ends; for few methods also the lowest 5 % dashed, and for fewer a band over seeds."""
     look, fig, ends = looks(df), go.Figure(), []
     shown = list(df.groupby("method", sort=False))[:MOST_LINES]
     for method, own in shown:
         style, at = look[method], own["x"].to_numpy(np.float32)
         color = style.color
         mean, lowest = (100 * own[c].to_numpy(np.float32) for c in ("mean", "lowest"))
-        if own["mean_pm"].notna().any() and (band or len(shown) <= MOST_BANDS):
+        if own["mean_pm"].notna().any() and len(shown) <= MOST_BANDS:
             spread = 100 * own["mean_pm"].fillna(0).to_numpy(np.float32)
             fig.add_scatter(
                 x=np.concatenate([at, at[::-1]]), y=np.concatenate([mean + spread, (mean - spread)[::-1]]),
                 fill="toself", fillcolor=translucent(color, 0.18), line={"width": 0}, hoverinfo="skip",
             )  # fmt: skip
         hover = [f"{method}, round {r}" for r in own["round"]]
-        for values, what, dash, width in ((mean, "mean", "solid", 2.2), (lowest, "lowest 5 %", "dash", 1.2)):
+        lines = ((mean, "mean", "solid", 2.2), (lowest, "lowest 5 %", "dash", 1.2))
+        for values, what, dash, width in lines if len(shown) <= MOST_DASHED else lines[:1]:
             fig.add_scatter(
                 x=at, y=values, mode="lines", name=f"{method} {what}", text=hover,
                 line={"color": color, "dash": dash, "width": width},
@@ -68,20 +70,14 @@ def figure(df: pd.DataFrame, x: Axis = "round", band: bool = False) -> go.Figure
             x=at[-1:], y=mean[-1:], mode="markers", hoverinfo="skip", cliponaxis=False,
             marker={"symbol": style.symbol, "size": 9, "color": color},
         )  # fmt: skip
-        ends.append((str(method), float(at[-1]), float(mean[-1]), color))
+        ends.append(End(str(method), float(at[-1]), float(mean[-1]), color))
     base_layout(fig, height=430)
-    _axes(fig, df, x, ends)
-    return fig.update_layout(showlegend=False)
-
-
-def _axes(fig: go.Figure, df: pd.DataFrame, x: Axis, ends: list[tuple[str, float, float, str]]) -> None:
-    low, high = 100 * df["lowest"].min(), 100 * df["mean"].max()
+    low, high = 100 * df["lowest" if len(shown) <= MOST_DASHED else "mean"].min(), 100 * df["mean"].max()
     pad = max(1.0, 0.06 * (high - low))
-    heights = label_ends(fig, ends, high - low + 2 * pad)
-    low, high = min([low, *heights]), max([high, *heights])
+    label_ends(fig, ends, low - pad, high + pad)
     fig.update_yaxes(title_text="test accuracy, %", range=[low - pad, high + pad])
     fig.update_xaxes(title_text=AXIS_TITLES[x], rangemode="tozero")
-    fig.update_layout(margin_r=max((8 + 7 * len(text) for text, *_ in ends), default=16))
+    return fig.update_layout(showlegend=False)
 
 
 def _thin(own: pd.DataFrame) -> pd.DataFrame:

@@ -38,10 +38,10 @@ def figure(df: pd.DataFrame, share: float = 0.05, other_name: str = "") -> go.Fi
         low, mean, top = 100 * row.lowest, 100 * row.mean, 100 * row.top
         texts = _hover(row, share)
         fig.add_scatter(
-            x=[low, top], y=[row.method] * 2, mode="lines+markers+text", line={"width": 3, "color": style.color},
-            marker={"symbol": ["triangle-left", "triangle-right"], "size": 12, "opacity": 1, "color": style.color},
+            x=[low, top], y=[row.method] * 2, mode="lines+markers+text", hoverinfo="text", hovertext=texts[::2],
+            line={"width": 3, "color": style.color}, cliponaxis=False, marker_line_width=0,
+            marker={"symbol": ["triangle-left", "triangle-right"], "size": 12, "color": style.color},
             text=[f"{low:.1f}", f"{top:.1f}"], textposition=["middle left", "middle right"],
-            hovertext=[texts[0], texts[2]], hoverinfo="text", cliponaxis=False,
         )  # fmt: skip
         fig.add_scatter(
             x=[mean], y=[row.method], mode="markers+text", text=f"<b>{mean:.1f}</b>", textposition="top center",
@@ -55,7 +55,7 @@ def figure(df: pd.DataFrame, share: float = 0.05, other_name: str = "") -> go.Fi
                 marker={"symbol": "circle-open", "size": 11, "color": ground().ink, "line": {"width": 1.5}},
             )  # fmt: skip
     base_layout(fig, height=120 + 44 * max(len(df), 2))
-    margin = 0.12 * (df["top"].max() - df["lowest"].min()) * 100 if len(df) else 1
+    margin = 0.17 * (df["top"].max() - df["lowest"].min()) * 100 if len(df) else 1
     fig.update_xaxes(
         title_text="test accuracy, %", range=[100 * df["lowest"].min() - margin, 100 * df["top"].max() + margin]
     )

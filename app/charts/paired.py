@@ -72,7 +72,8 @@ def figure(df: pd.DataFrame, a: str, b: str, methods: pd.DataFrame) -> go.Figure
         fig.add_scatter(
             x=100 * points["b"], y=100 * points["a"], mode="markers", text=points["who"],
             customdata=100 * points["difference"],
-            marker={"color": color, "symbol": symbol, "size": 6 + 3 * np.sqrt(points["count"]), "line": {"width": 1.2}},
+            marker={"color": color, "symbol": symbol, "size": 6 + 3 * np.sqrt(points["count"])},
+            marker_line={"width": 1.2, "color": color},
             hovertemplate=f"%{{text}}<br>{a} %{{y:.2f}} %, {b} %{{x:.2f}} %: %{{customdata:+.2f}}<extra></extra>",
         )  # fmt: skip
     base_layout(fig, height=400)

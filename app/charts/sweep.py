@@ -9,7 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app.comparison import method_name, per_method
-from app.line_ends import label_ends
+from app.line_ends import End, label_ends
 from app.method_looks import looks
 from app.palette import base_layout
 from app.wording import number, percent_pm
@@ -40,17 +40,21 @@ def data(runs: pd.DataFrame, parameter: str) -> pd.DataFrame:
     """[method, algorithm, seed, mean, lowest, options] -> a row a method, and whether it is the best of its series.
 
     ``series`` names the algorithm and whatever else is varied in it; ``value`` is NaN for a method that does not have
-    the parameter as a number: it is a reference.
+    the parameter as a number: it is a reference, unless another parameter of it is swept. A column ``itself`` of
+    ``runs`` has the values that methods found for the parameter themselves.
     """
-    rows = per_method(runs, ("mean", "lowest"))
+    runs = runs if "itself" in runs else runs.assign(itself=np.nan)
+    rows = per_method(runs, ("mean", "lowest", "itself"))
     given = runs.drop_duplicates("method").set_index("method")["options"]
     rows["value"] = [float(v) if _is_number(v := given[m].get(parameter)) else np.nan for m in rows["method"]]
     swept = rows.groupby("algorithm")["value"].transform("nunique") >= FEWEST_VALUES
     rows.loc[~swept, "value"] = np.nan
+    alone = rows.groupby("algorithm")["method"].transform("size") == 1
+    rows = rows[swept | alone].reset_index(drop=True)
     rows["series"] = [_series(row, runs, parameter) for row in rows.itertuples()]
     best = rows.groupby("series")["mean"].transform("max")
     rows["best"] = (rows["mean"] == best) & rows["value"].notna()
-    columns = ["series", "method", "algorithm", "value", "mean", "mean_pm", "lowest", "seeds", "best"]
+    columns = ["series", "method", "algorithm", "value", "itself", "mean", "mean_pm", "lowest", "seeds", "best"]
     return rows[columns].sort_values(["series", "value"], kind="stable").reset_index(drop=True)
 
 
@@ -61,33 +65,37 @@ def figure(df: pd.DataFrame, symbol: str) -> go.Figure:
     fig = go.Figure()
     for series, own in swept.groupby("series", sort=False):
         _series_lines(fig, str(series), own, look[series].color, symbol)
-    ends = [(str(r.method), float(100 * r.mean), look[r.series].color) for r in references.itertuples()]
-    for _, y, color in ends:
-        fig.add_hline(y=y, line={"color": color, "width": 1.2, "dash": "dot"})
+    for row in references[references["itself"].notna()].itertuples():
+        fig.add_scatter(
+            x=[row.itself], y=[100 * row.mean], mode="markers", cliponaxis=False, showlegend=False,
+            marker={"symbol": "star", "size": 17, "color": look[row.series].color},
+            hovertemplate=f"{row.method} found {symbol} = %{{x:g}}<br>mean %{{y:.2f}} %<extra></extra>",
+        )  # fmt: skip
+    ends = [End(str(r.method), None, 100 * r.mean, look[r.series].color) for r in references.itertuples()]
+    for end in ends:
+        fig.add_hline(y=end.y, line={"color": end.color, "width": 1.2, "dash": "dot"})
     base_layout(fig, height=430)
     shown = 100 * pd.concat([swept["mean"], swept["lowest"], references["mean"]])
-    is_log = _is_log(swept["value"])
-    right = swept["value"].max()
-    at = float(np.log10(right) if is_log else right)
-    label_ends(fig, [(text, at, y, color) for text, y, color in ends], float(shown.max() - shown.min()) * 1.1 or 1.0)
-    fig.update_xaxes(title_text=symbol, type="log" if is_log else "linear")
-    if swept["value"].nunique() <= 12:
-        fig.update_xaxes(
-            tickvals=sorted(swept["value"].unique()), ticktext=[f"{v:g}" for v in sorted(swept["value"].unique())]
-        )
-    fig.update_yaxes(title_text="test accuracy, %")
+    pad = max(1.0, 0.06 * (shown.max() - shown.min()))
+    label_ends(fig, ends, shown.min() - pad, shown.max() + pad)
+    values = sorted(swept["value"].unique())
+    fig.update_xaxes(title_text=symbol, type="log" if _is_log(swept["value"]) else "linear")
+    if len(values) <= 12:
+        fig.update_xaxes(tickvals=values, ticktext=[f"{v:g}" for v in values])
+    fig.update_yaxes(title_text="test accuracy, %", range=[shown.min() - pad, shown.max() + pad])
     several = swept["series"].nunique() > 1
-    fig.update_layout(showlegend=several, legend={"orientation": "h", "y": -0.2, "yanchor": "top", "x": 0})
-    return fig.update_layout(margin_r=max((8 + 7 * len(text) for text, *_ in ends), default=16))
+    return fig.update_layout(showlegend=several, legend={"orientation": "h", "y": -0.2, "yanchor": "top", "x": 0})
 
 
 def finding(df: pd.DataFrame, symbol: str) -> str:
     """``Ditto is best at λ = 0.1 with 97.41 ± 0.12 %.`` for every series."""
-    best = df[df["best"]].drop_duplicates("series")
-    return " ".join(
-        f"{r.series} is best at {symbol} = {number(r.value)} with {percent_pm(r.mean, r.mean_pm)}."
-        for r in best.itertuples()
-    )
+    best, itself = df[df["best"]].drop_duplicates("series"), df[df["itself"].notna()]
+    return " ".join([
+        *(f"{r.series} is best at {symbol} = {number(r.value)} with {percent_pm(r.mean, r.mean_pm)}."
+          for r in best.itertuples()),
+        *(f"{r.method} found {symbol} = {number(r.itself)} itself and reaches {percent_pm(r.mean, r.mean_pm)}."
+          for r in itself.itertuples()),
+    ])  # fmt: skip
 
 
 def _series_lines(fig: go.Figure, series: str, own: pd.DataFrame, color: str, symbol: str) -> None:

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-import numpy as np
 import pandas as pd
 
 from app.wording import names
@@ -10,18 +9,20 @@ from app.wording import names
 
 @dataclass(frozen=True)
 class Lead:
-    """The first of a ranking: how far ahead, as a fraction, and that distance's deviation over seeds (NaN: one)."""
+    """The first of a ranking, how far ahead of the second it is (a fraction), and whom it cannot be told from.
+
+    Two methods are level if their distance is no more than its deviation over seeds. ``within`` is the distance to the
+    farthest of those.
+    """
 
     first: str
-    second: str
     gap: float
-    deviation: float
-    level_with: tuple[str, ...] = ()
+    level_with: tuple[str, ...]
+    within: float
 
     @property
     def is_clear(self) -> bool:
-        """The distance is more than its deviation over seeds."""
-        return not self.gap <= (0.0 if np.isnan(self.deviation) else self.deviation)
+        return not self.level_with
 
 
 def lead(runs: pd.DataFrame, column: str) -> Lead:
@@ -30,11 +31,11 @@ def lead(runs: pd.DataFrame, column: str) -> Lead:
     Methods of the same seeds are compared seed by seed, because they share data, start and batches.
     """
     ranked = runs.groupby("method", sort=False)[column].mean().sort_values(ascending=False, kind="stable")
-    first, second = ranked.index[:2]
+    first, *others = ranked.index
     table = runs.pivot_table(index="seed", columns="method", values=column)
-    level = tuple(m for m in ranked.index[1:] if not _lead(table, first, m).is_clear)
-    found = _lead(table, first, second)
-    return Lead(first, second, float(ranked.iloc[0] - ranked.iloc[1]), found.deviation, level)
+    level = tuple(other for other in others if _are_level(table, first, other))
+    within = float(ranked[first] - ranked[list(level)].min()) if level else 0.0
+    return Lead(first, float(ranked.iloc[0] - ranked.iloc[1]), level, within)
 
 
 def headline(runs: pd.DataFrame, share: float) -> str:
@@ -45,7 +46,7 @@ def headline(runs: pd.DataFrame, share: float) -> str:
     mean, tail = lead(runs, "mean"), lead(runs, "lowest")
     worst = f"lowest {100 * share:g} %"
     if not mean.is_clear:
-        start = f"{names([mean.first, *mean.level_with], 3)} are level on the mean ({_points(mean.gap)} apart)"
+        start = f"{names([mean.first, *mean.level_with], 3)} are level on the mean (within {_points(mean.within)})"
     else:
         start = f"{mean.first} leads by {_points(mean.gap)} on the mean"
     if not tail.is_clear:
@@ -55,11 +56,11 @@ def headline(runs: pd.DataFrame, share: float) -> str:
     return f"{start}; {_possessive(tail.first)} {worst} are best, by {_points(tail.gap)}."
 
 
-def _lead(table: pd.DataFrame, first: str, second: str) -> Lead:
-    """[seed, method] -> the distance of two methods over the seeds that both have."""
-    gaps = (table[first] - table[second]).dropna()
-    deviation = float(gaps.std(ddof=1)) if len(gaps) > 1 else float("nan")
-    return Lead(first, second, float(table[first].mean() - table[second].mean()), deviation)
+def _are_level(table: pd.DataFrame, first: str, other: str) -> bool:
+    """[seed, method]; over the seeds that both have, or by their means where they share no two."""
+    gaps = (table[first] - table[other]).dropna()
+    gap = float(gaps.mean()) if len(gaps) else float(table[first].mean() - table[other].mean())
+    return gap <= (float(gaps.std(ddof=1)) if len(gaps) > 1 else 0.0)
 
 
 def _points(gap: float) -> str:

@@ -5,7 +5,18 @@ import pandas as pd
 import plotly.graph_objects as go
 import pytest
 
-from app.charts import cluster_raster, cost, curves_over_seeds, differences, dumbbell, ecdf, paired, sweep
+from app.charts import (
+    cluster_count,
+    cluster_raster,
+    cost,
+    curves_over_seeds,
+    differences,
+    dumbbell,
+    ecdf,
+    paired,
+    sweep,
+    tradeoff,
+)  # fmt: skip
 from app.comparison import per_run
 from app.line_ends import spread_apart
 from app.method_looks import looks
@@ -75,9 +86,27 @@ def test_the_cost_chart_names_every_point() -> None:
     assert {note.text for note in fig.layout.annotations} == {"a", "b"}
 
 
+def test_the_plane_joins_the_settings_of_a_method_and_sizes_them_by_cost() -> None:
+    runs = per_run(clients(x=[[0.5]], y=[[0.8]]), 0.05).assign(
+        everywhere=[0.7, 0.3], megabytes=[1.0, 4.0], algorithm="ditto", options=[{"lam": 2}, {"lam": 1}]
+    )
+    fig = tradeoff.figure(tradeoff.data(runs, "megabytes", "lam"), "megabytes")
+    assert list(fig.data[1].text) == ["y", "x"]
+    assert list(fig.data[1].marker.size) == [
+        tradeoff.LARGEST,
+        pytest.approx((tradeoff.SMALLEST + tradeoff.LARGEST) / 2),
+    ]
+
+
+def test_the_number_of_clusters_is_starred() -> None:
+    fig = cluster_count.figure(cluster_count.data(np.array([1.0, 2.0]), np.array([3.0, 0.0]), 1.0))
+    assert list(fig.data[2].marker.symbol) == ["circle", "star"]
+
+
 def test_labels_are_moved_apart_and_keep_their_order() -> None:
     assert spread_apart([1.0, 1.0, 5.0], gap=1.0) == pytest.approx([0.5, 1.5, 5.0])
     assert spread_apart([3.0, 1.0], gap=1.0) == [3.0, 1.0]
+    assert spread_apart([9.0, 8.5], gap=1.0, ceiling=9.0) == [9.0, 8.0]
 
 
 def test_settings_of_one_method_differ_in_shade_and_dash() -> None:

@@ -4,7 +4,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from app.charts import cluster_raster, cost, curves_over_seeds, differences, dumbbell, ecdf, paired, sweep
+from app.charts import (
+    cluster_count,
+    cluster_raster,
+    cost,
+    curves_over_seeds,
+    differences,
+    dumbbell,
+    ecdf,
+    paired,
+    sweep,
+    tradeoff,
+)  # fmt: skip
 from app.comparison import per_run
 from tests.app.frames import clients, series
 
@@ -175,3 +186,39 @@ def test_the_front_holds_who_is_not_beaten_at_no_greater_cost() -> None:
     rows = cost.data(runs, "megabytes")
     assert rows.loc[rows["front"], "method"].tolist() == ["free", "dear"]
     assert "free, dear; the other 1" in cost.finding(rows, "megabytes")
+
+
+def test_a_method_that_finds_the_parameter_itself_is_placed_there() -> None:
+    options = {f"cgpfl{i}": {"K": k} for i, k in enumerate((1, 2, 4))} | {"heur": {}}
+    runs = _sweep_runs(options, cgpfl0=[[0.5]], cgpfl1=[[0.8]], cgpfl2=[[0.6]], heur=[[0.7], [0.9]])
+    runs["itself"] = runs["method"].map({"heur": 3.0})
+    rows = sweep.data(runs, "K")
+    assert rows.loc[rows["itself"].notna(), ["method", "itself"]].to_numpy().tolist() == [["heur", 3.0]]
+    assert sweep.finding(rows, "K").endswith("heur found K = 3 itself and reaches 80.00 ± 14.14 %.")
+
+
+def test_the_weight_of_the_spread_decides_the_number_of_clusters() -> None:
+    capacity, spread = np.array([1.0, 2.0, 3.0]), np.array([9.0, 4.0, 0.0])
+    chosen = {mu: cluster_count.data(capacity, spread, mu).query("chosen")["K"].tolist() for mu in (0.1, 0.22, 1.0)}
+    assert chosen == {0.1: [1], 0.22: [2], 1.0: [3]}
+
+
+def test_of_equal_bounds_the_least_number_of_clusters_is_taken() -> None:
+    terms = cluster_count.data(np.array([0.1, 0.3]), np.array([0.2, 0.0]), 1.0)
+    assert terms["chosen"].tolist() == [True, False]
+
+
+def test_the_weights_to_try_include_the_one_that_was_used() -> None:
+    weights = cluster_count.weights_around(2.0)
+    assert (weights[0], weights[len(weights) // 2], weights[-1]) == pytest.approx((0.02, 2.0, 200.0))
+
+
+def test_the_plane_orders_a_method_by_its_parameter_and_marks_the_front() -> None:
+    runs = per_run(clients(d3=[[0.7]], d1=[[0.9]], d2=[[0.8]], worse=[[0.6]]), 0.05).assign(
+        everywhere=[0.7, 0.3, 0.5, 0.6], megabytes=1.0, algorithm=["d", "d", "d", "worse"],
+        options=[{"lam": 3}, {"lam": 1}, {"lam": 2}, {}],
+    )  # fmt: skip
+    rows = tradeoff.data(runs, "megabytes", "lam")
+    assert rows["method"].tolist() == ["d1", "d2", "d3", "worse"]
+    assert rows["front"].tolist() == [True, True, True, False]
+    assert tradeoff.finding(rows) == "On the Pareto front of personalization and generalization: d1, d2 and d3."

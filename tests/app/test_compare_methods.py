@@ -2,10 +2,10 @@
 
 import pytest
 
-from app.comparability import conflicts, notes, same_clients
+from app.compare.comparability import conflicts, notes, same_clients
+from app.compare.headline import headline, lead
+from app.compare.selection import parse_ids
 from app.comparison import method_name, methods_of, per_method, per_run
-from app.headline import headline, lead
-from app.selection import parse_ids
 from tests.app.frames import clients, run_record
 
 
@@ -65,19 +65,19 @@ def test_other_clients_from_the_same_partition_are_a_conflict() -> None:
 
 def test_data_drawn_anew_for_each_seed_is_no_conflict() -> None:
     def runs(label: str, first: int) -> list:
-        return [run_record(first + s, label, s, provenance={"dataset_fingerprint": f"of seed {s}"}) for s in (0, 1)]
+        return [run_record(first + s, label, s, provenance={"dataset_fingerprint": f"seed {s}"}) for s in (0, 1)]
 
     assert conflicts(methods_of([*runs("ditto", 1), *runs("fedavg", 3)])) == []
 
 
 def test_the_reader_is_told_of_seeds_rounds_and_states_that_differ() -> None:
     said = notes(methods_of([
-        run_record(1), run_record(2, "fedavg", seed=1, rounds=9, round=3, status="diverged", error="the loss is not finite"),
+        run_record(1), run_record(2, "fedavg", seed=1, rounds=9, round=3, status="diverged", error="not finite"),
     ]))  # fmt: skip
     assert said == [
         "The numbers of rounds differ: Ditto (5 rounds); FedAvg (9 rounds).",
         "The seeds differ: Ditto 0; FedAvg 1.",
-        "FedAvg, seed 1: diverged at round 3 (the loss is not finite).",
+        "FedAvg, seed 1: diverged at round 3 (not finite).",
     ]
 
 
@@ -97,7 +97,9 @@ def test_the_headline_says_so_where_one_method_leads_both() -> None:
 
 
 def test_a_lead_within_the_deviation_over_seeds_is_none() -> None:
-    assert _headline(A=[[0.8], [0.6]], B=[[0.5], [0.85]]).startswith("A and B are level on the mean (2.5 points apart)")
+    assert _headline(A=[[0.8], [0.6]], B=[[0.5], [0.85]]).startswith(
+        "A and B are level on the mean (within 2.5 points)"
+    )
 
 
 def test_seeds_are_compared_one_by_one() -> None:

@@ -1,0 +1,72 @@
+"""The trade-off plane: one personalized model, on its own client's data and on everybody's.
+
+To the right it fits its client better, further up it has kept what others know. A method is a path as its λ, K, ... is
+varied; no setting of any method beats those on the front in both.
+"""
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from app.comparison import pareto_front, per_method
+from app.method_looks import looks
+from app.palette import base_layout, color, ground, style_of
+from app.wording import names
+
+SMALLEST, LARGEST = 9, 24
+
+
+def data(runs: pd.DataFrame, cost: str, parameter: str | None = None) -> pd.DataFrame:
+    """[method, algorithm, seed, mean, everywhere, options, <cost>] -> a row a method, in the order of its path.
+
+    ``own`` and ``everywhere`` are its two accuracies, ``value`` is its ``parameter``, ``front`` says that no other
+    method has both at least as high.
+    """
+    rows = per_method(runs, ("mean", "everywhere", cost)).rename(
+        columns={"mean": "own", "mean_pm": "own_pm", cost: "cost"}
+    )
+    given = runs.drop_duplicates("method").set_index("method")["options"]
+    rows["value"] = pd.to_numeric([given[m].get(parameter) for m in rows["method"]], errors="coerce")
+    rows["front"] = pareto_front(-rows["own"], rows["everywhere"])
+    rows = rows.sort_values(["algorithm", "value"], kind="stable")
+    columns = ["method", "algorithm", "value", "own", "own_pm", "everywhere", "everywhere_pm", "cost", "seeds", "front"]
+    return rows[columns].reset_index(drop=True)
+
+
+def figure(df: pd.DataFrame, cost_title: str) -> go.Figure:
+    """A mark a setting, as large as its cost, joined into a path for each method; the stairs are the Pareto front."""
+    fig, look, size = go.Figure(), looks(df), _sizes(df["cost"])
+    front = df[df["front"]].sort_values("own")
+    fig.add_scatter(
+        x=100 * front["own"], y=100 * front["everywhere"], mode="lines", hoverinfo="skip",
+        line={"shape": "vh", "color": ground().muted, "width": 1, "dash": "dot"},
+    )  # fmt: skip
+    for algorithm, own in df.groupby("algorithm", sort=False):
+        fig.add_scatter(
+            x=100 * own["own"], y=100 * own["everywhere"], mode="lines+markers", cliponaxis=False, text=own["method"],
+            line={"color": color(style_of(str(algorithm))), "width": 1.4}, customdata=own["cost"],
+            marker={"size": size[own.index], "symbol": look[own["method"].iloc[0]].symbol, "opacity": 0.9,
+                    "color": [look[m].color for m in own["method"]], "line": {"width": 1, "color": ground().paper}},
+            hovertemplate="%{text}<br>own data %{x:.2f} %, everybody's %{y:.2f} %<br>%{customdata:,.4g} "
+            f"{cost_title}<extra></extra>",
+        )  # fmt: skip
+    for row in df.itertuples():
+        fig.add_annotation(
+            x=100 * row.own, y=100 * row.everywhere, text=row.method, showarrow=False, yshift=15,
+            font={"color": look[row.method].color, "size": 11},
+        )  # fmt: skip
+    base_layout(fig, height=480)
+    fig.update_xaxes(title_text="accuracy on the client's own test data, %  (personalization)")
+    fig.update_yaxes(title_text="on everybody's, %  (generalization)")
+    return fig.update_layout(showlegend=False)
+
+
+def finding(df: pd.DataFrame) -> str:
+    front = df.loc[df["front"], "method"]
+    return f"On the Pareto front of personalization and generalization: {names(front, 8)}."
+
+
+def _sizes(cost: pd.Series) -> np.ndarray:
+    """Diameters; areas grow with the cost."""
+    share = np.sqrt(cost.to_numpy(float) / (cost.max() or 1.0))
+    return SMALLEST + (LARGEST - SMALLEST) * share

@@ -1,0 +1,47 @@
+"""The panel with the table: every rule, every summary, and the files to take away."""
+
+from typing import Any, get_args
+
+import pandas as pd
+import streamlit as st
+
+from app import address, queries, tables
+from app.compare.view import View
+from app.wording import kicker, names
+
+
+@st.fragment
+def numbers(view: View, clients: pd.DataFrame) -> None:
+    st.header("What exactly are the numbers?", anchor=False)
+    series = view.series()
+    parts = [
+        view.with_costs(view.clients(model, when), series, model, when).assign(model=model, when=when)
+        for model in get_args(queries.Model) for when in get_args(queries.When)
+    ]  # fmt: skip
+    table = tables.data(pd.concat(parts, ignore_index=True))
+    here = table[(table["model"] == view.model) & (table["when"] == view.when)]
+    scope = address.switch("Rows", {"view": "As chosen above", "all": "Both models, last and best"}, "rows", "view")
+    shown = tables.for_screen(here if scope == "view" else table, clients)
+    st.dataframe(
+        shown, hide_index=True, key="numbers", column_config=_columns(list(shown.columns), view.tail),
+        alt=f"Accuracy and cost of {names(here['method'], 12)}",
+    )  # fmt: skip
+    st.caption(
+        f"Percent, ± sample deviation over seeds; {view.tail_words(here)}; std and CV over clients (population)."
+    )
+    latex = tables.to_latex(here, view.tail, f"{kicker(view.methods[0].runs[0])}; {view.rule}.")
+    with st.container(horizontal=True):
+        st.download_button("CSV, all rows", tables.to_csv(table), "comparison.csv", "text/csv", on_click="ignore")
+        st.download_button("LaTeX", latex, "comparison.tex", "text/x-tex", on_click="ignore")
+
+
+def _columns(names_: list[str], tail: int) -> dict[str, Any]:
+    config = st.column_config
+    titles, printed = tables.column_titles(tail), tables.formats(names_)
+    columns: dict[str, Any] = {
+        name: config.NumberColumn(titles[name], format=printed[name])
+        if name in printed
+        else config.TextColumn(titles[name])
+        for name in names_
+    }
+    return columns | {"bars": config.BarChartColumn(titles["bars"], y_min=0, y_max=100)}

@@ -1,0 +1,108 @@
+"""The panels on what a method does inside: its clusters, its hyper-parameters, and both ends of personalization."""
+
+from typing import cast
+
+import pandas as pd
+import streamlit as st
+
+from app import address, queries
+from app.charts import cluster_count, cluster_raster, curves_over_seeds, sweep, tradeoff
+from app.compare.view import COSTS, View
+from app.components import page
+from engine.registry import ALGORITHMS
+
+
+@st.fragment
+def clustered(view: View, clients: pd.DataFrame) -> None:
+    labelled = {
+        str(run.id): f"{method.name}, seed {run.seed}"
+        for method in view.best_first(clients) for run in method.runs if len(queries.clusters(run.id)[0])
+    }  # fmt: skip
+    if not labelled:
+        return
+    st.header("Do the clusters settle?", anchor=False)
+    run_id = int(address.pick("Clusters of", labelled, "clusters", next(iter(labelled))))
+    contexts = (queries.partition(run_id) or {}).get("contexts")
+    cells = cluster_raster.data(*queries.clusters(run_id), contexts)
+    finding = cluster_raster.finding(cells)
+    page.chart(
+        cluster_raster.figure(cells), cells, key="raster", name="clusters", alt=finding,
+        title="Cluster of each client, round by round",
+    )  # fmt: skip
+    st.caption(finding)
+    how_many_clusters(run_id)
+
+
+def how_many_clusters(run_id: int) -> None:
+    """For a method that solves for their number: both terms, and a slider for their weight."""
+    (at, capacity), (_, spread) = (queries.client_series(run_id, f"diagnostics.{n}") for n in ("capacity", "cost"))
+    if not len(at):
+        return
+    used = queries.scalar_series([run_id], ["diagnostics.mu"])["value"].iloc[-1]
+    weights = {f"{mu:.4g}": f"μ = {mu:.3g}" for mu in cluster_count.weights_around(used)}
+    mu = float(address.slide("Weight of the spread", weights, "mu", f"{used:.4g}"))
+    terms = cluster_count.data(capacity[-1], spread[-1], mu)
+    finding = cluster_count.finding(terms, mu)
+    page.chart(
+        cluster_count.figure(terms), terms, key="cluster_count", name="number-of-clusters", alt=finding,
+        title="How many clusters the heuristic wants",
+    )  # fmt: skip
+    st.caption(f"{finding} The run used μ = {used:.4g}. Nothing is trained again.")
+
+
+@st.fragment
+def swept(view: View, clients: pd.DataFrame) -> None:
+    runs = view.with_options(clients)
+    found = {name: name.removeprefix("training.") for name in sweep.parameters(runs)}
+    if not found:
+        return
+    parameter = address.value("parameter", found, next(iter(found)))
+    rows = sweep.data(_with_own_choice(runs, parameter), parameter)
+    symbol, meaning = _parameter(rows, parameter)
+    st.header(f"Which {symbol} is best?", anchor=False)
+    if len(found) > 1:
+        address.pick("Parameter", found, "parameter", next(iter(found)))
+    finding = sweep.finding(rows, symbol)
+    page.chart(
+        sweep.figure(rows, symbol), rows, key="sweep", name=f"sweep-{parameter}", alt=finding,
+        title=f"Accuracy against {symbol}; ★ best, dashed: lowest {view.tail} %",
+    )  # fmt: skip
+    st.caption(f"{finding} {meaning} {view.rule.capitalize()}, whisker: ± over seeds.")
+
+
+@st.fragment
+def both_ends(view: View, clients: pd.DataFrame) -> None:
+    """The trade-off plane, where every model was also measured on a common test set."""
+    everywhere = {run.id: view.on_common_test(run) for method in view.methods for run in method.runs}
+    runs = view.with_options(clients).assign(everywhere=lambda runs: runs["run"].map(everywhere))
+    known = runs.dropna(subset=["everywhere"])
+    if known["method"].nunique() < 2:
+        return
+    st.header("Fit your own data, or know everybody's?", anchor=False)
+    price = address.switch("Size of a mark", COSTS, "size", "megabytes")
+    with_costs = known.merge(view.with_costs(clients, view.series())[["run", *COSTS]], on="run")
+    swept_one = address.value("parameter", found := sweep.parameters(runs), next(iter(found), ""))
+    points = tradeoff.data(with_costs, price, swept_one or None)
+    finding = tradeoff.finding(points)
+    page.chart(
+        tradeoff.figure(points, curves_over_seeds.AXIS_TITLES[cast(curves_over_seeds.Axis, price)]), points,
+        key="tradeoff", name="trade-off", alt=finding, title="The trade-off plane",
+    )  # fmt: skip
+    st.caption(f"{finding} Both accuracies are of the {view.rule}; marks are as large as their cost.")
+
+
+def _with_own_choice(runs: pd.DataFrame, parameter: str) -> pd.DataFrame:
+    """CGPFL-Heur records ``diagnostics.K_hat``: the K that it found itself."""
+    found = queries.scalar_series(list(runs["run"]), [f"diagnostics.{parameter}_hat"])
+    last = found.groupby("run")["value"].last() if len(found) else pd.Series(dtype=float)
+    return runs.assign(itself=runs["run"].map(last).astype(float))
+
+
+def _parameter(rows: pd.DataFrame, parameter: str) -> tuple[str, str]:
+    """Its symbol, and what the method says of it."""
+    for algorithm in rows.loc[rows["value"].notna(), "algorithm"].unique():
+        if algorithm in ALGORITHMS:
+            for p in ALGORITHMS.get(algorithm).parameters:
+                if p.name == parameter:
+                    return p.symbol, p.description
+    return parameter.removeprefix("training."), ""
