@@ -1,5 +1,6 @@
 """How each of the compared methods is drawn: its own style, and shades of it for several settings of one method."""
 
+import re
 from collections import defaultdict
 from dataclasses import dataclass
 
@@ -18,7 +19,10 @@ class Look:
 
 
 def looks(methods: pd.DataFrame) -> dict[str, Look]:
-    """[method, algorithm] -> the look of every method. Settings of one algorithm differ in shade and in dash."""
+    """[method, algorithm] -> the look of every method, whatever the order of the rows.
+
+    Settings of one algorithm differ in shade and in dash, in the order of the numbers in their names.
+    """
     settings: dict[str, list[str]] = defaultdict(list)
     for method, algorithm in methods[["method", "algorithm"]].drop_duplicates().itertuples(index=False):
         settings[algorithm].append(method)
@@ -26,6 +30,14 @@ def looks(methods: pd.DataFrame) -> dict[str, Look]:
     for algorithm, own in settings.items():
         style = style_of(algorithm)
         dashes = (style.dash,) if len(own) == 1 else _DASHES
-        for i, (method, color) in enumerate(zip(own, shades(algorithm, len(own)), strict=True)):
+        for i, (method, color) in enumerate(
+            zip(sorted(own, key=_by_numbers), shades(algorithm, len(own)), strict=True)
+        ):
             found[method] = Look(color, dashes[i % len(dashes)], style.symbol)
     return found
+
+
+def _by_numbers(name: str) -> list[tuple[bool, float, str]]:
+    """λ=0.3 comes before λ=10."""
+    parts = re.split(r"(\d+(?:\.\d+)?)", name)
+    return [(True, float(part), "") if i % 2 else (False, 0.0, part) for i, part in enumerate(parts)]

@@ -7,6 +7,7 @@ from app.charts.curves_over_seeds import AXIS_TITLES, Axis
 from app.comparison import pareto_front, per_method
 from app.method_looks import looks
 from app.palette import base_layout, ground
+from app.point_names import Point, name_points
 
 COST_NAMES = ("megabytes", "gradient_evaluations", "seconds")
 
@@ -47,27 +48,10 @@ def figure(df: pd.DataFrame, cost: Axis) -> go.Figure:
             hovertemplate=f"{row.method}<br>%{{y:.2f}} % for %{{x:,.4g}} {AXIS_TITLES[cost]}<extra></extra>",
         )  # fmt: skip
     base_layout(fig, height=430)
-    _name_points(fig, df)
+    name_points(fig, [Point(r.method, r.cost, 100 * r.mean, look[r.method].color) for r in df.itertuples()])
     fig.update_xaxes(title_text=AXIS_TITLES[cost], rangemode="tozero")
     fig.update_yaxes(title_text="mean test accuracy, %")
     return fig.update_layout(showlegend=False)
-
-
-def _name_points(fig: go.Figure, df: pd.DataFrame) -> None:
-    """Names beside the points: on the left where the right end is near, a line lower where two would meet."""
-    look = looks(df)
-    width, height = df["cost"].max() or 1.0, (100 * (df["mean"].max() - df["mean"].min())) or 1.0
-    placed: list[tuple[float, float]] = []
-    for row in df.sort_values("mean", ascending=False).itertuples():
-        x, y = row.cost / width, 100 * row.mean / height
-        while any(abs(x - px) < 0.3 and abs(y - py) < 0.055 for px, py in placed):
-            y -= 0.056
-        placed.append((x, y))
-        on_left = x > 0.7
-        fig.add_annotation(
-            x=row.cost, y=y * height, text=row.method, showarrow=False, xanchor="right" if on_left else "left",
-            xshift=-12 if on_left else 12, font={"color": look[row.method].color, "size": 12},
-        )  # fmt: skip
 
 
 def finding(df: pd.DataFrame, cost: Axis) -> str:

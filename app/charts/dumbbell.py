@@ -10,6 +10,7 @@ from app.method_looks import looks
 from app.palette import base_layout, ground, translucent
 from app.wording import percent_pm, plural
 
+BELOW = 0.3  # where the ring of the other model hangs, in rows
 SortKey = Literal["mean", "lowest", "top", "spread"]
 
 
@@ -33,33 +34,36 @@ def data(clients: pd.DataFrame, share: float, by: SortKey = "mean", other: pd.Da
 def figure(df: pd.DataFrame, share: float = 0.05, other_name: str = "") -> go.Figure:
     """One line a method: a triangle at each tail, the mean with its whisker over seeds, a ring for the other model."""
     look, fig, paper = looks(df), go.Figure(), ground().paper
-    for row in df.itertuples():
+    for at, row in enumerate(df.itertuples()):
         style = look[row.method]
         low, mean, top = 100 * row.lowest, 100 * row.mean, 100 * row.top
         texts = _hover(row, share)
         fig.add_scatter(
-            x=[low, top], y=[row.method] * 2, mode="lines+markers+text", hoverinfo="text", hovertext=texts[::2],
+            x=[low, top], y=[at] * 2, mode="lines+markers+text", hoverinfo="text", hovertext=texts[::2],
             line={"width": 3, "color": style.color}, cliponaxis=False, marker_line_width=0,
             marker={"symbol": ["triangle-left", "triangle-right"], "size": 12, "color": style.color},
             text=[f"{low:.1f}", f"{top:.1f}"], textposition=["middle left", "middle right"],
         )  # fmt: skip
         fig.add_scatter(
-            x=[mean], y=[row.method], mode="markers+text", text=f"<b>{mean:.1f}</b>", textposition="top center",
+            x=[mean], y=[at], mode="markers+text", text=f"<b>{mean:.1f}</b>", textposition="top center",
             marker={"symbol": style.symbol, "size": 13, "color": style.color}, marker_line={"width": 1, "color": paper},
             error_x=_whisker(row, style.color), hovertext=texts[1], hoverinfo="text", cliponaxis=False,
         )  # fmt: skip
         if pd.notna(row.other):
             fig.add_scatter(
-                x=[100 * row.other], y=[row.method], mode="markers", hoverinfo="text",
+                x=[100 * row.other], y=[at + BELOW], mode="markers", hoverinfo="text",
                 hovertext=f"{row.method}: {other_name} model {100 * row.other:.2f} %",
-                marker={"symbol": "circle-open", "size": 11, "color": ground().ink, "line": {"width": 1.5}},
+                marker={"symbol": "circle-open", "size": 9, "color": ground().ink, "line": {"width": 1.5}},
             )  # fmt: skip
     base_layout(fig, height=120 + 44 * max(len(df), 2))
     margin = 0.17 * (df["top"].max() - df["lowest"].min()) * 100 if len(df) else 1
     fig.update_xaxes(
         title_text="test accuracy, %", range=[100 * df["lowest"].min() - margin, 100 * df["top"].max() + margin]
     )
-    fig.update_yaxes(autorange="reversed", showgrid=True, ticks="", gridcolor=translucent(ground().line, 0.6))
+    fig.update_yaxes(
+        tickvals=list(range(len(df))), ticktext=list(df["method"]), range=[len(df) - 0.4, -0.7], ticks="",
+        gridcolor=translucent(ground().line, 0.6),
+    )  # fmt: skip
     return fig.update_layout(showlegend=False, uniformtext={"mode": "show", "minsize": 9})
 
 

@@ -75,7 +75,8 @@ def figure(df: pd.DataFrame, symbol: str) -> go.Figure:
     for end in ends:
         fig.add_hline(y=end.y, line={"color": end.color, "width": 1.2, "dash": "dot"})
     base_layout(fig, height=430)
-    shown = 100 * pd.concat([swept["mean"], swept["lowest"], references["mean"]])
+    reach = swept["mean"] + swept["mean_pm"].fillna(0)
+    shown = 100 * pd.concat([reach, swept["lowest"], references["mean"]])
     pad = max(1.0, 0.06 * (shown.max() - shown.min()))
     label_ends(fig, ends, shown.min() - pad, shown.max() + pad)
     values = sorted(swept["value"].unique())

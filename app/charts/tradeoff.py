@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 from app.comparison import pareto_front, per_method
 from app.method_looks import looks
 from app.palette import base_layout, color, ground, style_of
+from app.point_names import Point, name_points
 from app.wording import names
 
 SMALLEST, LARGEST = 9, 24
@@ -50,12 +51,9 @@ def figure(df: pd.DataFrame, cost_title: str) -> go.Figure:
             hovertemplate="%{text}<br>own data %{x:.2f} %, everybody's %{y:.2f} %<br>%{customdata:,.4g} "
             f"{cost_title}<extra></extra>",
         )  # fmt: skip
-    for row in df.itertuples():
-        fig.add_annotation(
-            x=100 * row.own, y=100 * row.everywhere, text=row.method, showarrow=False, yshift=15,
-            font={"color": look[row.method].color, "size": 11},
-        )  # fmt: skip
     base_layout(fig, height=480)
+    points = [Point(r.method, 100 * r.own, 100 * r.everywhere, look[r.method].color) for r in df.itertuples()]
+    name_points(fig, points)
     fig.update_xaxes(title_text="accuracy on the client's own test data, %  (personalization)")
     fig.update_yaxes(title_text="on everybody's, %  (generalization)")
     return fig.update_layout(showlegend=False)

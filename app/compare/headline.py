@@ -46,11 +46,11 @@ def headline(runs: pd.DataFrame, share: float) -> str:
     mean, tail = lead(runs, "mean"), lead(runs, "lowest")
     worst = f"lowest {100 * share:g} %"
     if not mean.is_clear:
-        start = f"{names([mean.first, *mean.level_with], 3)} are level on the mean (within {_points(mean.within)})"
+        start = f"{names([mean.first, *mean.level_with], 2)} are level on the mean (within {_points(mean.within)})"
     else:
         start = f"{mean.first} leads by {_points(mean.gap)} on the mean"
     if not tail.is_clear:
-        return f"{start}; on the {worst} {names([tail.first, *tail.level_with], 3)} are level."
+        return f"{start}; on the {worst} {names([tail.first, *tail.level_with], 2)} are level."
     if tail.first == mean.first and mean.is_clear:
         return f"{start}, and its {worst} are best too, by {_points(tail.gap)}."
     return f"{start}; {_possessive(tail.first)} {worst} are best, by {_points(tail.gap)}."

@@ -21,7 +21,8 @@ def clustered(view: View, clients: pd.DataFrame) -> None:
     if not labelled:
         return
     st.header("Do the clusters settle?", anchor=False)
-    run_id = int(address.pick("Clusters of", labelled, "clusters", next(iter(labelled))))
+    several = (run_id for run_id in labelled if queries.clusters(int(run_id))[1][-1].any())
+    run_id = int(address.pick("Clusters of", labelled, "clusters", next(several, next(iter(labelled)))))
     contexts = (queries.partition(run_id) or {}).get("contexts")
     cells = cluster_raster.data(*queries.clusters(run_id), contexts)
     finding = cluster_raster.finding(cells)

@@ -113,5 +113,7 @@ def test_settings_of_one_method_differ_in_shade_and_dash() -> None:
     found = looks(
         pd.DataFrame({"method": ["Ditto λ=1", "Ditto λ=2", "FedAvg"], "algorithm": ["ditto", "ditto", "fedavg"]})
     )
+    backwards = looks(pd.DataFrame({"method": ["Ditto λ=2", "Ditto λ=1"], "algorithm": "ditto"}))
     one, two = found["Ditto λ=1"], found["Ditto λ=2"]
     assert one.color != two.color and one.dash != two.dash
+    assert backwards == {"Ditto λ=1": one, "Ditto λ=2": two}
