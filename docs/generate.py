@@ -1,4 +1,4 @@
-"""Write the tables in README.md that come from the code.  ``make docs``
+"""Write what comes from the code: the tables in README.md, and docs/cli.md.  ``make docs``
 
 A table stands between ``<!-- algorithms: ... -->`` and ``<!-- end of algorithms -->``; its name is a registry's.
 """
@@ -6,6 +6,7 @@ A table stands between ``<!-- algorithms: ... -->`` and ``<!-- end of algorithms
 import re
 from pathlib import Path
 
+from docs import command_line
 from engine.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Entry, Parameter, Registry
 
 README = Path(__file__).resolve().parents[1] / "README.md"
@@ -39,3 +40,4 @@ def _option(parameter: Parameter) -> str:
 
 if __name__ == "__main__":
     README.write_text(updated(README.read_text()))
+    command_line.PAGE.write_text(command_line.reference(), encoding="utf-8")

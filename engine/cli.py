@@ -1,28 +1,25 @@
 """``python -m engine``: experiments without the browser, on the same database as the app."""
 
 import argparse
-import json
 import os
-import signal
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from engine.check import check_runs
 from engine.config import ExperimentConfig, RunConfig, file_label
 from engine.errors import FedscapeError, InvalidConfig
-from engine.export import RunOutcome, finite, joint_config, write_export
+from engine.export import RunOutcome, joint_config, write_export
 from engine.inputs import check_writable, experiments_of
+from engine.listing import as_json, as_text
 from engine.mistakes import complain, note_unexpected
 from engine.model_files import write_models
-from engine.presets import presets
-from engine.progress import Reporter, line, reporter
+from engine.progress import Reporter, line, reporter, table
 from engine.reading import read_export
-from engine.registry import ALGORITHMS, DATASETS, METRICS, MODELS, PARTITIONERS
+from engine.signals import interruptible
 from engine.simulate import default_data_dir
 from engine.tables import write_tables
 from engine.worker.dispatcher import Dispatcher
@@ -34,9 +31,6 @@ from engine.worker.slots import plan_slots
 from storage import DatabaseLocked, FinishedRun, NewRun, RoundRecord, RunRecord, StorageError, Store, store_from_env
 
 ROOT = Path(__file__).resolve().parent.parent
-REGISTRIES = {
-    "algorithms": ALGORITHMS, "datasets": DATASETS, "partitioners": PARTITIONERS, "models": MODELS, "metrics": METRICS,
-}  # fmt: skip
 DONE, INVALID, FAILED, DIVERGED, CANCELLED = 0, 2, 3, 4, 130
 POLL_S = 0.2
 ACCURACY = "personalized.mean"
@@ -64,34 +58,21 @@ def main(arguments: argparse.Namespace) -> int:
 
 def run_command(arguments: argparse.Namespace) -> int:
     experiments = experiments_of(arguments)
-    show = reporter(arguments.quiet)
-    try:
-        check_runs((run for e in experiments for run in e.runs()), progress=_download_line(arguments.quiet))
-        check_writable(arguments.export, arguments.models)
-        with _open(arguments.db) as store:
-            store.ensure_schema()
-            run_ids = [run_id for e in experiments for run_id in _queue(store, e)]
+    check_writable(arguments.export, arguments.models)
+    check_runs((run for e in experiments for run in e.runs()), progress=_download_line(arguments.quiet))
+    with _open(arguments.db) as store:
+        store.ensure_schema()
+        run_ids = [run_id for e in experiments for run_id in _queue(store, e)]
+        with closing(reporter(arguments.quiet)) as show:
             _compute(store, run_ids, show)
-            runs = _runs(store, run_ids)
-            show.close()
-            _keep(store, runs, experiments, arguments)
-            return _exit_code(runs, len(run_ids))
-    finally:
-        show.close()
+        runs = _runs(store, run_ids)
+        _tell(runs, arguments.quiet)
+        _keep(store, runs, experiments, arguments)
+        return _exit_code(runs, len(run_ids))
 
 
 def list_command(arguments: argparse.Namespace) -> int:
-    if arguments.kind == "presets":
-        rows = [preset.describe() for preset in presets()]
-    else:
-        rows = [finite(entry.describe()) for entry in REGISTRIES[arguments.kind]]
-    if arguments.json:
-        print(json.dumps(rows, indent=1, ensure_ascii=False, allow_nan=False))
-        return DONE
-    width = max(len(row["name"]) for row in rows)
-    for row in rows:
-        print(f"{row['name']:{width}}  {row['title']}")
-        print(f"{'':{width}}    {', '.join(_option(p) for p in row['parameters']) or row['paper']}")
+    print(as_json(arguments.kind) if arguments.json else as_text(arguments.kind))
     return DONE
 
 
@@ -164,7 +145,7 @@ def _queue(store: Store, experiment: ExperimentConfig) -> list[int]:
 def _compute(store: Store, run_ids: Sequence[int], show: Reporter) -> None:
     """Until all runs have ended: compute them, or follow the dispatcher that does. Ctrl-C cancels them."""
     accuracies: dict[int, float] = {}
-    with _interruptible() as interrupts, _Driver(store, run_ids) as driver:
+    with interruptible() as interrupts, _Driver(store, run_ids) as driver:
         asked = False
         while True:
             driver.turn()
@@ -208,24 +189,6 @@ class _Driver:
             self._dispatcher.close()
 
 
-@contextmanager
-def _interruptible() -> Iterator[list[int]]:
-    """Signals that ask us to end, as they come: the first is noted, the second ends the command at once."""
-    received: list[int] = []
-
-    def note(number: int, frame: FrameType | None) -> None:
-        received.append(number)
-        if len(received) > 1:
-            raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield received
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 def _runs(store: Store, run_ids: Sequence[int], with_partition: bool = True) -> list[RunRecord]:
     return store.queue.runs(
         run_ids=run_ids, include_archived=True, newest_first=False, with_partition=with_partition
@@ -251,6 +214,14 @@ def _exit_code(runs: Collection[RunRecord], asked_for: int) -> int:
 # What is left behind.
 
 
+def _tell(runs: Sequence[RunRecord], is_quiet: bool) -> None:
+    """All runs in a table, or only what went wrong."""
+    if not is_quiet:
+        print(table(runs))
+    else:
+        complain(line(run, None) for run in runs if run.status in ("failed", "diverged"))
+
+
 def _keep(
     store: Store, runs: Sequence[RunRecord], experiments: Sequence[ExperimentConfig], arguments: argparse.Namespace
 ) -> None:
@@ -259,9 +230,6 @@ def _keep(
         write_export(arguments.export, config, (outcome(store, run) for run in runs))
     if arguments.models:
         _write_all_models(store, arguments.models, runs)
-    for run in runs:
-        if run.status in ("failed", "diverged"):
-            print(line(run, None), file=sys.stderr)
 
 
 def _write_all_models(store: Store, folder: Path, runs: Sequence[RunRecord]) -> None:
@@ -301,7 +269,3 @@ def _download_line(is_quiet: bool) -> Callable[[str, float], None] | None:
     if is_quiet or not sys.stderr.isatty():
         return None
     return lambda what, share: print(f"\r{what}: {share:.0%} ", end="\n" if share >= 1 else "", file=sys.stderr)
-
-
-def _option(parameter: dict[str, Any]) -> str:
-    return f"{parameter['name']}={parameter['default']}"

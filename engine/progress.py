@@ -1,7 +1,7 @@
 """How far runs are: bars on a terminal, short lines elsewhere, nothing when quiet."""
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
@@ -29,6 +29,8 @@ class Run(Protocol):
     def seconds_per_round(self) -> float | None: ...
     @property
     def error(self) -> str | None: ...
+    @property
+    def summary(self) -> Mapping[str, Any] | None: ...
 
 
 Accuracies = Mapping[int, float]  # mean accuracy of the personalized models, by run
@@ -113,6 +115,17 @@ class Bars:
         self._progress.update(self._all, total=rounds, completed=done, detail=f"{ended} of {len(runs)} runs")
 
 
+def table(runs: Sequence[Run]) -> str:
+    """The last round's personalized models, a line a run, with the ids that ``export`` takes."""
+    rows = [("id", "run", "status", "mean", "lowest 5 %")]
+    for run in runs:
+        last = (run.summary or {}).get("personalized") or {}
+        rows.append((str(run.id), _name(run), run.status, _percent(last.get("mean")), _percent(last.get("lowest5"))))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    aligned = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join(text.rstrip() for text in aligned)
+
+
 def line(run: Run, accuracy: float | None) -> str:
     """``Ditto seed 0: done, round 50 of 50, accuracy 93.1 %``, or why it ended."""
     parts = [run.status, f"round {max(run.round, 0)} of {run.rounds}", _accuracy(accuracy), run.error]
@@ -124,7 +137,11 @@ def _name(run: Run) -> str:
 
 
 def _accuracy(accuracy: float | None) -> str | None:
-    return None if accuracy is None else f"accuracy {accuracy:.1%}".replace("%", " %")
+    return None if accuracy is None else f"accuracy {_percent(accuracy)}"
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{share:.1%}".replace("%", " %")
 
 
 def _pace(run: Run) -> str | None:

@@ -6,7 +6,7 @@ from io import StringIO
 
 from rich.console import Console
 
-from engine.progress import Bars, Lines, line
+from engine.progress import Bars, Lines, line, table
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,7 @@ class Run:
     rounds: int = 8
     seconds_per_round: float | None = 0.5
     error: str | None = None
+    summary: dict[str, dict[str, float | None]] | None = None
 
 
 def console(is_terminal: bool) -> Console:
@@ -35,6 +36,15 @@ def test_a_line_says_run_status_round_and_accuracy() -> None:
 
 def test_a_line_says_why_a_run_ended() -> None:
     assert line(Run(1, "failed", -1, error="no memory"), None) == "Ditto seed 0: failed, round 0 of 8, no memory"
+
+
+def test_the_table_has_ids_and_last_accuracies() -> None:
+    runs = [Run(7, "done", 8, summary={"personalized": {"mean": 0.915, "lowest5": 0.5}}), Run(12, "failed", -1)]
+    assert table(runs).splitlines() == [
+        "id  run           status  mean    lowest 5 %",
+        "7   Ditto seed 0  done    91.5 %  50.0 %",
+        "12  Ditto seed 0  failed",
+    ]
 
 
 def test_without_a_terminal_a_run_is_mentioned_each_quarter_and_at_its_end() -> None:

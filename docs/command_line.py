@@ -1,0 +1,41 @@
+"""docs/cli.md: the command line's reference, from its arguments.  ``make docs``"""
+
+import argparse
+from pathlib import Path
+
+from engine.arguments import parser
+
+PAGE = Path(__file__).with_name("cli.md")
+
+
+def reference() -> str:
+    """The whole page. Not argparse's own help: its layout changes with the terminal and with Python's version."""
+    whole = parser()
+    (commands,) = (a for a in whole._actions if isinstance(a, argparse._SubParsersAction))
+    head = ["# The command line", f"{whole.description} {whole.epilog}", "Written by `make docs`; don't edit."]
+    return "\n\n".join([*head, *(_command(name, command) for name, command in commands.choices.items())]) + "\n"
+
+
+def _command(name: str, command: argparse.ArgumentParser) -> str:
+    actions = [action for action in command._actions if not isinstance(action, argparse._HelpAction)]
+    usage = " ".join([f"python -m engine {name}", *(_usage(action) for action in actions)])
+    rows = ["| argument | meaning |", "|---|---|", *(f"| `{_form(a)}` | {_text(a)} |" for a in actions)]
+    parts = [f"## {name}", str(command.description), f"```console\n{usage}\n```", "\n".join(rows)]
+    if command.epilog:
+        parts.append(command.epilog[0].upper() + command.epilog[1:])
+    return "\n\n".join(parts)
+
+
+def _text(action: argparse.Action) -> str:
+    return str(action.help).replace("<", "&lt;").replace("|", "\\|")
+
+
+def _usage(action: argparse.Action) -> str:
+    return _form(action) if action.required else f"[{_form(action)}]"
+
+
+def _form(action: argparse.Action) -> str:
+    """``--db URL``, ``--scale {quick,paper}``, ``RUN_ID...``"""
+    value = action.metavar or (f"{{{','.join(action.choices)}}}" if action.choices else "")
+    value = f"{value}..." if action.nargs == "+" else value
+    return " ".join(filter(None, [*action.option_strings[:1], "" if action.nargs == 0 else str(value)]))
