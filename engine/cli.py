@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -144,19 +144,33 @@ def _queue(store: Store, experiment: ExperimentConfig) -> list[int]:
 
 def _compute(store: Store, run_ids: Sequence[int], show: Reporter) -> None:
     """Until all runs have ended: compute them, or follow the dispatcher that does. Ctrl-C cancels them."""
-    accuracies: dict[int, float] = {}
     with interruptible() as interrupts, _Driver(store, run_ids) as driver:
-        asked = False
-        while True:
-            driver.turn()
-            runs = _runs(store, run_ids, with_partition=False)
-            accuracies |= _accuracies(store, runs)
-            show.show(runs, accuracies)
-            if all(run.is_finished for run in runs):
-                return
-            if interrupts and not asked:
-                asked = True
+        try:
+            _follow(store, run_ids, show, driver, interrupts)
+        except BaseException:  # nobody waits for them any more
+            with suppress(StorageError):
                 store.queue.request(run_ids, "cancel")
+            raise
+
+
+def _follow(
+    store: Store, run_ids: Sequence[int], show: Reporter, driver: "_Driver", interrupts: Sequence[int]
+) -> None:
+    accuracies: dict[int, float] = {}
+    seen: dict[int, int] = {}  # the last round that was looked at, by run
+    is_cancelled = False
+    while True:
+        driver.turn()
+        runs = _runs(store, run_ids, with_partition=False)
+        accuracies |= _new_accuracies(store, runs, seen)
+        seen |= {run.id: run.round for run in runs}
+        show.show(runs, accuracies)
+        if all(run.is_finished for run in runs):
+            return
+        if interrupts and not is_cancelled:
+            with suppress(DatabaseLocked):  # asked again at the next turn
+                store.queue.request(run_ids, "cancel")
+                is_cancelled = True
 
 
 class _Driver:
@@ -195,10 +209,10 @@ def _runs(store: Store, run_ids: Sequence[int], with_partition: bool = True) -> 
     )
 
 
-def _accuracies(store: Store, runs: Sequence[RunRecord]) -> dict[int, float]:
-    """Accuracy of the last evaluated round of each run that has any."""
-    after = {run.id: max(run.round - 1, -1) for run in runs}
-    curves = store.metrics.scalars(list(after), [ACCURACY], after)
+def _new_accuracies(store: Store, runs: Sequence[RunRecord], seen: Mapping[int, int]) -> dict[int, float]:
+    """Accuracy of the last evaluated round of each run that has gone on and was evaluated since."""
+    after = {run.id: seen.get(run.id, -1) for run in runs if run.round > seen.get(run.id, -1)}
+    curves = store.metrics.scalars(list(after), [ACCURACY], after) if after else {}
     return {run_id: float(curve[ACCURACY][1][-1]) for run_id, curve in curves.items() if ACCURACY in curve}
 
 

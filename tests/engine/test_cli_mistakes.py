@@ -200,5 +200,14 @@ def test_what_nobody_foresaw_is_one_line_and_a_log(
     assert "Traceback" in (tmp_path / "var" / "fedscape-errors.log").read_text()
 
 
+def test_runs_that_nobody_waits_for_any_more_are_cancelled(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FEDSCAPE_SLOTS", "many")
+    err = call("run", write_config(tmp_path)).err
+    assert err.startswith("FEDSCAPE_SLOTS: 'many'") and err.count("\n") == 1
+    assert [run.status for run in Store(f"sqlite:///{tmp_path}/var/fedscape.db").queue.runs()] == ["cancelled"]
+
+
 def test_the_configuration_of_these_tests_is_good(call: Call, tmp_path: Path) -> None:
     assert call("run", write_config(tmp_path, **DIGITS), "--quiet").code == 0
