@@ -92,7 +92,8 @@ class Form:
 
     def show(self, problems: Sequence[str]) -> list[str]:
         """Each problem ``path: message`` under its field; answers those that have no field on the page."""
-        homeless, told = [], {}
+        homeless: list[str] = []
+        told: dict[str, list[str]] = {}
         for problem in problems:
             path, _, message = problem.partition(": ")
             home = next((p for p in _outwards(path) if p in self._spots), None)
@@ -187,7 +188,7 @@ def plain(text: str) -> str:
     return re.sub(r"([\\`*_{}\[\]<>$~:#])", r"\\\1", text)
 
 
-def _said(parameter: Parameter) -> dict[str, str | None]:
+def _said(parameter: Parameter) -> dict[str, Any]:
     return {"label": label_of(parameter), "help": plain(parameter.description) or None}
 
 

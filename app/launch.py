@@ -16,14 +16,12 @@ def queue_experiment(
     experiment: ExperimentConfig, progress: Callable[[str, float], None] | None = None
 ) -> ExperimentRecord:
     """Check every run, download what is absent, then queue them all. Raises InvalidConfig; then nothing is queued."""
-    check_runs(experiment.runs(), progress=progress)
-    new = [new_run(run) for run in experiment.runs()]
-    return queries.store().experiments.create(experiment.name, experiment.raw, new)
+    return _queue([experiment], progress)[0]
 
 
 def queue_preset(preset: Preset, scale: str | None = None) -> list[ExperimentRecord]:
-    """All experiments of a preset. Raises InvalidConfig."""
-    return [queue_experiment(parse_experiment(config)) for config in preset.configs(scale)]
+    """All experiments of a preset, or none. Raises InvalidConfig."""
+    return _queue([parse_experiment(config) for config in preset.configs(scale)])
 
 
 def new_run(config: RunConfig) -> NewRun:
@@ -54,3 +52,10 @@ def open_page(page: str, label: str, **params: object) -> None:
         st.switch_page(f"views/{page}.py", query_params={k: str(v) for k, v in params.items()})
     except StreamlitAPIException:
         st.markdown(f"[{label}]({links.link(page, **params)})")
+
+
+def _queue(
+    experiments: Sequence[ExperimentConfig], progress: Callable[[str, float], None] | None = None
+) -> list[ExperimentRecord]:
+    check_runs([run for experiment in experiments for run in experiment.runs()], progress=progress)
+    return [queries.store().experiments.create(e.name, e.raw, [new_run(run) for run in e.runs()]) for e in experiments]

@@ -43,10 +43,8 @@ class Filter:
 
 
 def data(runs: Sequence[RunRecord]) -> pd.DataFrame:
-    """A row a run; accuracies in percent, of the personalized models in the last round (best: chosen on the run's own rule)."""
-    return pd.DataFrame([_row(run) for run in runs], columns=list(_COLUMNS)).astype(
-        {name: "float64" for name in NUMBERS}
-    )
+    """A row a run; accuracies in percent, of the personalized models, in the last round and in the best one."""
+    return pd.DataFrame([_row(run) for run in runs], columns=list(_COLUMNS)).astype(dict.fromkeys(NUMBERS, "float64"))
 
 
 def ordered(table: pd.DataFrame, by: str) -> pd.DataFrame:
@@ -91,7 +89,8 @@ def _row(run: RunRecord) -> dict[str, object]:
     return {
         "run": run.id, "experiment": run.experiment_name, "method": run.label, "seed": run.seed,
         "status": wording.STATUS.get(run.status, run.status), "progress": max(run.round, 0) / max(run.rounds, 1) * 100,
-        "mean": _points(last.get("mean")), "lowest5": _points(last.get("lowest5")), "best mean": _points(best.get("mean")),
+        "mean": _points(last.get("mean")), "lowest5": _points(last.get("lowest5")),
+        "best mean": _points(best.get("mean")),
         "dataset": wording.TITLES.get(dataset, dataset), "split": _split(run), "queued": run.created_at,
         "is_archived": run.archived, "is_example": run.example,
     }  # fmt: skip

@@ -50,8 +50,8 @@ def figure(df: pd.DataFrame, *, height: int = 400) -> go.Figure:
     fig.update_yaxes(title_text="samples", nticks=4, rangemode="tozero", row=1, col=1)
     fig.update_xaxes(title_text=_axis_title(df), range=[-0.8, len(df) - 0.2], row=2, col=1)
     fig.update_xaxes(showline=False, ticks="", row=1, col=1)
-    fig.update_layout(barmode="stack", bargap=0.25, showlegend=True, margin_t=30,
-                      legend={"orientation": "h", "x": 1, "xanchor": "right", "y": 1.02, "yanchor": "bottom"})  # fmt: skip
+    legend = {"orientation": "h", "x": 1, "xanchor": "right", "y": 1.02, "yanchor": "bottom"}
+    fig.update_layout(barmode="stack", bargap=0.25, showlegend=True, margin_t=30, legend=legend)
     return fig
 
 
@@ -105,9 +105,10 @@ def _bubbles(fig: go.Figure, df: pd.DataFrame, counts: np.ndarray) -> None:
 
 def _heat_map(fig: go.Figure, counts: np.ndarray) -> None:
     shade = ground()
+    bar = {"title": {"text": "samples", "font_size": 12}, "thickness": 8, "len": 0.6, "y": 0.3, "outlinewidth": 0}
     fig.add_trace(go.Heatmap(
         z=counts, colorscale=[[0, "rgba(0,0,0,0)"], [1e-6, translucent(shade.accent, 0.15)], [1, shade.accent]],
-        zmin=0, colorbar={"title": {"text": "samples", "font_size": 12}, "thickness": 8, "len": 0.6, "y": 0.3, "outlinewidth": 0},
+        zmin=0, colorbar=bar,
         hovertemplate="client %{x}, class %{y}: %{z:,} samples<extra></extra>",
     ), row=2, col=1)  # fmt: skip
 

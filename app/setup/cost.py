@@ -1,6 +1,6 @@
 """What runs will cost: a moment of each method is measured on the data itself, the rest is arithmetic.
 
-    seconds a round = what a round costs by itself + seconds a gradient x gradients of a round + evaluation of the models
+    seconds a round = what a round costs by itself + seconds a gradient x gradients of a round + evaluation
 
 The first two come from two short rounds of a few clients and local steps, which nobody sees, of ``BUDGET_S`` at most.
 """
@@ -80,13 +80,12 @@ def cost_of(run: RunConfig) -> Cost:
 
 
 def together(costs: Iterable[Cost], slots: int) -> Cost:
-    """All runs one after the other on each slot; the ``slots`` largest share the memory."""
+    """All runs one after the other on each slot, as far as their times are known; the ``slots`` largest in memory."""
     costs = list(costs)
-    times = [cost.seconds for cost in costs]
-    longest = sorted((cost.memory_bytes for cost in costs), reverse=True)[:slots]
-    known = [t for t in times if t is not None]
-    total = None if len(known) < len(times) else max(sum(known) / slots, max(known, default=0.0))
-    return Cost(total, sum(longest), sum(cost.disk_bytes for cost in costs))
+    largest = sorted((cost.memory_bytes for cost in costs), reverse=True)[:slots]
+    known = [cost.seconds for cost in costs if cost.seconds is not None]
+    seconds = max(sum(known) / slots, max(known)) if known else None
+    return Cost(seconds, sum(largest), sum(cost.disk_bytes for cost in costs))
 
 
 def measure(run: RunConfig) -> Moment:
@@ -130,21 +129,22 @@ def _round_seconds(first: Timed, second: Timed, gradients: float) -> float:
 
 
 def _one_round(run: RunConfig, data: Federation) -> Timed:
-    """One round, after one that warms up."""
-    until = time.perf_counter() + BUDGET_S
+    """The second round: the first warms up, and is where some methods choose their settings."""
+    begun = time.perf_counter()
 
     def tick() -> None:
-        if time.perf_counter() > until:
+        if time.perf_counter() > begun + BUDGET_S:
             raise _Enough
 
     simulation = Simulation(run, data=data, tick=tick)
-    task, cohort = simulation.task, simulation.task.cohort(1)
-    simulation.algorithm.round(simulation.state, cohort, task)
-    started = time.perf_counter()
-    _, diagnostics = simulation.algorithm.round(simulation.state, cohort, task)
+    task, method = simulation.task, simulation.algorithm
+    state, _ = method.round(simulation.state, task.cohort(1), task)
+    started = begun = time.perf_counter()  # the budget begins anew
+    _, diagnostics = method.round(state, task.cohort(2), task)
     diagnostics.train_loss.tolist()  # waits for a GPU
     seconds = time.perf_counter() - started
-    return Timed(seconds, max(diagnostics.gradient_evaluations, 1), float(len(simulation.checkpoint())))
+    state_bytes = float(len(simulation.checkpoint()))
+    return Timed(seconds, max(diagnostics.gradient_evaluations, 1), state_bytes)
 
 
 def _shortened(run: RunConfig, participation: float, steps: int) -> RunConfig:

@@ -11,7 +11,7 @@ from engine.config import Machine, parse_experiment
 from engine.errors import InvalidConfig
 from engine.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Registry
 
-DRAFT, LINK, IDS, COUNTER = "setup.draft", "setup.link", "setup.ids", "setup.counter"
+DRAFT, LINK, UNTOUCHED, IDS, COUNTER = (f"setup.{name}" for name in ("draft", "link", "untouched", "ids", "counter"))
 DEFAULT: dict[str, Any] = {
     "dataset": {"name": "digits"},
     "partition": {
@@ -57,15 +57,14 @@ def load(form: Form, config: Mapping[str, Any]) -> None:
 
 
 def keep(raw: dict[str, Any]) -> None:
-    """Remember the draft, and put it into the address unless it is what everybody starts with."""
-    is_fresh = LINK not in st.session_state
-    st.session_state[DRAFT] = raw
+    """Remember the draft, and put it into the address unless it is what the page started with."""
     packed = pack_config(raw)
-    if is_fresh or st.session_state[LINK] == packed:
-        st.session_state[LINK] = packed
-        return
-    st.session_state[LINK] = packed
-    st.query_params["config"] = packed
+    st.session_state[DRAFT], st.session_state[LINK] = raw, packed
+    untouched = st.session_state.setdefault(UNTOUCHED, "" if "config" in st.query_params else packed)
+    if packed == untouched:
+        st.query_params.pop("config", None)
+    elif st.query_params.get("config") != packed:
+        st.query_params["config"] = packed
 
 
 def add_algorithm(name: str) -> None:

@@ -28,14 +28,14 @@ def presets_panel(form: Form) -> None:
         preset = known[name]
         st.caption(plain(preset.source))
         scale = st.segmented_control("Scale", list(preset.scales), key=f"preset_scale.{name}", required=True,
-                                     default=next(iter(preset.scales)), format_func=SCALES.get)  # fmt: skip
+                                     default=next(iter(preset.scales)), format_func=SCALES.__getitem__)  # fmt: skip
         for config in preset.configs(scale):
             st.button(f"Fill in “{plain(config['name'])}”", key=f"fill.{name}.{scale}.{config['name']}",
                       on_click=drafts.load, args=(form, config), width="stretch")  # fmt: skip
         _queue_all(preset, scale)
 
 
-def num_runs(preset: Preset, scale: str | None) -> int:
+def num_runs(preset: Preset, scale: str) -> int:
     return sum(len(parse_experiment(config).runs()) for config in preset.configs(scale))
 
 

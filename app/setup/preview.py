@@ -1,7 +1,7 @@
 """At the right of Set up: the split as it will be, what the runs cost, and the button that queues them."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -63,7 +63,7 @@ def cost_panel(experiment: ExperimentConfig) -> list[str]:
     runs, problems = experiment.runs(), []
     slots = sum(engine.slots for engine in queries.engines()) or 1
     if must_download(runs[0]):
-        st.html(_facts(runs, None, slots))
+        st.html(_facts(runs, None, slots, 0))
         return []
     try:
         with st.spinner("Measuring a moment of each method"):
@@ -72,7 +72,7 @@ def cost_panel(experiment: ExperimentConfig) -> list[str]:
         each, problems = [], [f"algorithms: {error}"]
     repeated = [cost for cost in each for _ in experiment.seeds]
     total = costs.together(repeated, min(slots, max(len(runs), 1))) if each else None
-    st.html(_facts(runs, total, slots))
+    st.html(_facts(runs, total, slots, sum(cost.seconds is None for cost in each)))
     return problems
 
 
@@ -97,9 +97,8 @@ def yaml_panel(raw: Mapping[str, Any]) -> None:
 
 
 def _queue(experiment: ExperimentConfig) -> None:
-    bar = st.empty()
     try:
-        record = launch.queue_experiment(experiment, lambda what, share: bar.progress(min(max(share, 0.0), 1.0), what))
+        record = launch.queue_experiment(experiment, progress_bar())
     except InvalidConfig as error:
         st.error("  \n".join(plain(problem) for problem in error.problems))
         return
@@ -127,15 +126,23 @@ def _absent(run: RunConfig) -> list[str]:
     title = DATASETS.get(run.dataset.name).title
     st.caption(f"{title} is not on this machine yet. It is downloaded when the runs are queued, or now.")
     if st.button(f"Download {title}", key="download"):
-        bar = st.empty()
         try:
-            pools.download(run, lambda what, share: bar.progress(min(max(share, 0.0), 1.0), what))
+            pools.download(run, progress_bar())
         except DataUnavailable as error:
-            bar.empty()
             st.error(plain(str(error)))
         else:
             st.rerun()
     return []
+
+
+def progress_bar() -> Callable[[str, float], None]:
+    """What a download says, as a bar."""
+    place = st.empty()
+
+    def show(what: str, share: float) -> None:
+        place.progress(min(max(share, 0.0), 1.0), what)
+
+    return show
 
 
 def _located(error: FedscapeError, run: RunConfig) -> str:
@@ -154,11 +161,12 @@ def _heterogeneity(partition: Mapping[str, Any]) -> str:
     )
 
 
-def _facts(runs: Sequence[RunConfig], total: costs.Cost | None, slots: int) -> str:
+def _facts(runs: Sequence[RunConfig], total: costs.Cost | None, slots: int, unknown: int) -> str:
     where = f" on {wording.plural(slots, 'slot')}" if slots > 1 else ""
-    time = (
-        "not known yet" if total is None or total.seconds is None else f"about {wording.duration(total.seconds)}{where}"
-    )
+    about = "more than" if unknown else "about"  # the time of some methods could not be measured in a moment
+    time = "not known yet"
+    if total is not None and total.seconds is not None:
+        time = f"{about} {wording.duration(total.seconds)}{where}"
     facts = {
         "Runs": wording.count(len(runs)),
         "Rounds": wording.count(sum(run.training.rounds for run in runs)),

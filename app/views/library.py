@@ -65,9 +65,9 @@ def listing(runs: Sequence[RunRecord]) -> None:
         table = run_table.grouped(table, group)
     key = f"library_table.{hash((group, sort, tuple(table.iloc[:, 0].astype(str))))}"  # other rows, another selection
     st.dataframe(
-        table, hide_index=True, key=key, on_select=lambda: take_rows(key, table), selection_mode="multi-row",
-        column_config=columns(group), height=min(38 + 35 * len(table), 520), alt=f"{len(passing)} runs",
-        column_order=[c for c in table if c not in ("runs", "is_archived", "is_example")],
+        table, hide_index=True, key=key, placeholder=wording.MISSING, height=min(38 + 35 * len(table), 520),
+        on_select=lambda: take_rows(key, table), selection_mode="multi-row", column_config=columns(),
+        column_order=[c for c in table if c not in ("runs", "is_archived", "is_example")], alt=f"{len(passing)} runs",
     )  # fmt: skip
 
 
@@ -163,8 +163,8 @@ def sources() -> None:
         st.button("Load the examples", key="examples", on_click=attempt, args=(load_examples,))
 
 
-def columns(group: str) -> dict[str, Any]:
-    accuracy = {"format": "%.2f", "help": "Percent, personalized models, last round"}
+def columns() -> dict[str, Any]:
+    accuracy: dict[str, Any] = {"format": "%.2f", "help": "Percent, personalized models, last round"}
     return {
         "run": st.column_config.NumberColumn("Run", width="small"),
         "progress": st.column_config.ProgressColumn("Rounds", format="%.0f %%", min_value=0, max_value=100),

@@ -10,11 +10,10 @@ from app import wording
 from app.components.page import header
 from app.forms import Form
 from app.setup import draft as drafts
-from app.setup import pools, preview, sections
+from app.setup import methods, pools, preview, sections
 from app.setup.presets import presets_panel
 from engine.config import parse_experiment
 from engine.registry import ALGORITHMS
-
 
 STYLE = Path(sections.__file__).with_name("setup.css")
 
@@ -46,9 +45,9 @@ def configuration(form: Form, draft: Mapping[str, Any]) -> dict[str, Any]:
     dataset = sections.data_section(form, draft)
     classes = pools.num_classes(preview.first_run({"dataset": dataset, "partition": "iid"}))
     partition = sections.heterogeneity_section(form, draft, classes)
-    entries = sections.algorithms_section(form, draft, draft["training"])
+    entries = methods.algorithms_section(form, draft, draft["training"])
     model, training, evaluation = sections.training_section(form, draft)
-    algorithms, seeds = sections.sweep_section(form, draft, entries)
+    algorithms, seeds = methods.sweep_section(form, draft, entries)
     machine = sections.machine_section(form, draft)
     return {
         **({"name": name} if name.strip() else {}), "dataset": dataset, "partition": partition, "model": model,
@@ -69,7 +68,7 @@ def outcome(form: Form, raw: Mapping[str, Any], problems: list[str]) -> None:
 def _title(raw: Mapping[str, Any], problems: list[str]) -> None:
     kicker = "Set up" if problems else wording.kicker(raw)
     header(kicker, "Which methods, for what kind of clients?",
-           "Everything that is compared here shares the split, the first model, the cohorts and the batches.")  # fmt: skip
+           "What is compared here shares the split, the first model, the cohorts and the batches.")  # fmt: skip
 
 
 def _automatic_name(raw: Mapping[str, Any]) -> str:

@@ -177,14 +177,18 @@ def test_an_upload_of_another_kind_is_refused(tmp_path: Path, monkeypatch: pytes
     assert not list(tmp_path.iterdir())
 
 
-def test_an_uploaded_file_with_pickles_is_refused_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_store):
+def test_an_uploaded_file_with_pickles_is_refused_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_store
+):
     monkeypatch.setenv("DATA_DIR", str(tmp_path))
     np.savez(tmp_path / "evil.npz", x=np.array([object()], dtype=object), y=np.zeros(1))
     page = opened(DIGITS | {"dataset": {"name": "custom", "path": "evil.npz"}})
     assert queue_button(page).disabled and any("evil.npz" in message for message in messages(page))
 
 
-def test_nothing_is_downloaded_because_somebody_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_store: Store):
+def test_nothing_is_downloaded_because_somebody_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_store: Store
+):
     monkeypatch.setenv("DATA_DIR", str(tmp_path))
     monkeypatch.setattr("engine.datasets.idx.IdxFiles.load", lambda *_: pytest.fail("it tried to load"))
     page = opened(DIGITS | {"dataset": {"name": "mnist"}})

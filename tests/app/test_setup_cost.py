@@ -32,7 +32,8 @@ def test_runs_share_slots_but_the_longest_is_not_split():
     short, long = Cost(2.0, 10.0, 1.0), Cost(8.0, 30.0, 1.0)
     assert cost.together([short, long], 1) == Cost(10.0, 30.0, 2.0)
     assert cost.together([short, long], 2) == Cost(8.0, 40.0, 2.0)
-    assert cost.together([short, Cost(None, 1.0, 1.0)], 1).seconds is None
+    assert cost.together([short, Cost(None, 1.0, 1.0)], 1).seconds == 2.0
+    assert cost.together([Cost(None, 1.0, 1.0)], 1).seconds is None
 
 
 def test_a_run_costs_time_memory_and_disk():

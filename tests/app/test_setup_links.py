@@ -21,7 +21,10 @@ def test_a_link_is_short():
     assert len(setup_link(DIGITS)) < 600
 
 
-@pytest.mark.parametrize("packed", ["", "x", "!!!!", pack_config(DIGITS)[:-9], urlsafe_b64encode(zlib.compress(b"[1]")).decode()])
+NO_MAPPING = urlsafe_b64encode(zlib.compress(b"[1]")).decode()
+
+
+@pytest.mark.parametrize("packed", ["", "x", "!!!!", pack_config(DIGITS)[:-9], NO_MAPPING])
 def test_a_link_that_was_cut_off_is_refused(packed):
     with pytest.raises(InvalidConfig, match="copy the whole link"):
         unpack_config(packed)

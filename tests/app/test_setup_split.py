@@ -29,7 +29,7 @@ def test_the_area_of_a_bubble_is_the_number_of_samples():
 
 
 def test_true_contexts_have_letters_and_colours():
-    table = split.data(PARTITION | {"contexts": (1, 0)} )
+    table = split.data(PARTITION | {"contexts": (1, 0)})
     assert list(table["context"]) == ["B", "A"]
     four = split.data({name: value * 2 if isinstance(value, tuple) and len(value) == 2 else value
                        for name, value in PARTITION.items()} | {"contexts": (0, 1, 0, 1)})  # fmt: skip
@@ -39,7 +39,12 @@ def test_true_contexts_have_letters_and_colours():
 
 def test_many_clients_are_a_heat_map():
     n = split.BUBBLES + 1
-    many = {"train_sizes": [1] * n, "val_sizes": [0] * n, "test_sizes": [0] * n, "class_counts": np.eye(n, 3, dtype=int)}
+    many = {
+        "train_sizes": [1] * n,
+        "val_sizes": [0] * n,
+        "test_sizes": [0] * n,
+        "class_counts": np.eye(n, 3, dtype=int),
+    }
     assert split.figure(split.data(many)).data[-1].type == "heatmap"
 
 
