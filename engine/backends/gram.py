@@ -1,6 +1,6 @@
 """Proximal steps of a linear model that never leave the span of the batch.
 
-theta <- theta - lr [E(theta)^T X + lam (theta - w)] stays in q^s theta_0 + (1 - q^s) w + span(X), q = 1 - lr lam, because
+theta <- theta - lr [E(theta)^T X + lam (theta - w)] stays in q^s theta_0 + (1 - q^s) w + span(X), q = 1 - lr lam, since
 the gradient is E^T X with E [B, C] the errors at the logits. So the steps run on logits [B, C]:
 
     Z <- q Z + lr lam Z_w - lr (X X^T + 1) E        M <- q M + E        (1: the bias column)

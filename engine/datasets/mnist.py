@@ -25,6 +25,7 @@ FILES = IdxFiles("MNIST", md5={
 class Mnist:
     options: ImageOptions
     needs_download: ClassVar[bool] = True
+    is_fixed: ClassVar[bool] = True  # every seed reads the same files, once a process
 
     def present(self, data_dir: Path) -> bool:
         return FILES.present(data_dir)
