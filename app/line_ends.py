@@ -25,7 +25,7 @@ def label_ends(fig: go.Figure, ends: list[End], low: float, high: float, lines: 
         place = {"xref": "paper", "x": 1} if end.x is None else {"x": end.x}
         fig.add_annotation(
             **place, y=y, text=end.text, showarrow=False, xanchor="left", xshift=9,
-            font={"color": end.color, "size": 12},
+            font={"color": end.color},
         )  # fmt: skip
     fig.update_layout(margin_r=max((16 + 7 * len(end.text) for end in ends), default=16))
 

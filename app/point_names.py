@@ -28,7 +28,7 @@ def name_points(fig: go.Figure, points: list[Point]) -> None:
         placed.append((start, y))
         fig.add_annotation(
             x=point.x, y=y * height, text=point.text, showarrow=False, xanchor="right" if on_left else "left",
-            xshift=-13 if on_left else 13, font={"color": point.color, "size": 12},
+            xshift=-13 if on_left else 13, font={"color": point.color},
         )  # fmt: skip
 
 

@@ -27,14 +27,18 @@ def data(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def for_screen(table: pd.DataFrame, clients: pd.DataFrame) -> pd.DataFrame:
-    """Percent where it is read as percent, and every client's accuracy, worst first, as bars."""
+    """Percent where it is read as percent, and every client's accuracy, worst first, as bars.
+
+    ``clients`` [method, model, when, accuracy].
+    """
+    keys = ["method", "model", "when"]
     shown = pd.DataFrame({"method": table["method"], "model": table["model"].map(MODELS), "round": table["when"]})
     for name in SUMMARIES:
         shown[name] = table[name] * (100 if name in PERCENT else 1)
         if name in ("mean", "lowest"):
             shown[f"{name}_pm"] = 100 * table[f"{name}_pm"]
-    bars = {method: sorted(100 * own["accuracy"]) for method, own in clients.groupby("method")}
-    shown["bars"] = [bars.get(method, []) for method in table["method"]]
+    bars = {row: sorted(100 * own["accuracy"]) for row, own in clients.groupby(keys)}
+    shown["bars"] = [bars.get(row, []) for row in table[keys].itertuples(index=False, name=None)]
     for name in (*COST_NAMES, "clients", "seeds"):
         shown[name] = table[name]
     return shown

@@ -56,6 +56,13 @@ def letter(cluster: int) -> str:
     return LETTERS[cluster % 26] + (str(cluster // 26) if cluster >= 26 else "")
 
 
+def memberships(df: pd.DataFrame) -> pd.DataFrame:
+    """The same without repetition: a row where a client enters a cluster; ``round`` is its first round there."""
+    first = df["round"] == df["round"].min()
+    entered = df[first | df["moved"]].sort_values(["client", "round"], kind="stable")
+    return entered[["client", "round", "letter", "context"]].reset_index(drop=True)
+
+
 def finding(df: pd.DataFrame) -> str:
     """``4 clusters of 12, 10, 9 and 9 clients; no client has moved since round 14; adjusted Rand index 0.83.``"""
     last = df[df["round"] == df["round"].max()]
@@ -77,8 +84,10 @@ def figure(df: pd.DataFrame) -> go.Figure:
     """The raster with a letter where a client's cluster begins, its final groups named at the right, moves below."""
     num_clusters, num_clients = int(df["cluster"].max()) + 1, df["client"].nunique()
     grid = df.pivot(index="row", columns="round", values="cluster")
-    grid = grid.iloc[:MOST_CLIENTS, _spread(grid.shape[1])]
     client_of = df.drop_duplicates("row").set_index("row")["client"]
+    grid = grid.iloc[_spread(len(grid), MOST_CLIENTS), _spread(grid.shape[1], MOST_ROUNDS)]
+    client_of = client_of.loc[grid.index].reset_index(drop=True)
+    grid = grid.reset_index(drop=True)
     letters = grid.map(letter).to_numpy()
     fig = make_subplots(2, 1, shared_xaxes=True, row_heights=[0.82, 0.18], vertical_spacing=0.04)
     hover = [
@@ -135,8 +144,8 @@ def _starts(clusters: np.ndarray, letters: np.ndarray) -> np.ndarray:
     return np.where(begins, letters, "")
 
 
-def _spread(count: int) -> np.ndarray:
-    return np.unique(np.linspace(0, count - 1, min(count, MOST_ROUNDS)).round().astype(int))
+def _spread(count: int, most: int) -> np.ndarray:
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
 
 
 def _by_size(labels: np.ndarray) -> np.ndarray:

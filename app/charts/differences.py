@@ -36,7 +36,7 @@ def figure(df: pd.DataFrame, a: str, b: str, methods: pd.DataFrame) -> go.Figure
 def _notes(fig: go.Figure, points: np.ndarray, a: str, b: str) -> None:
     median, muted = float(np.median(points)), ground().muted
     fig.add_hline(y=median, line={"color": muted, "width": 1, "dash": "dot"})
-    label = {"showarrow": False, "font": {"size": 12, "color": muted}, "xref": "paper"}
+    label = {"showarrow": False, "font": {"color": muted}, "xref": "paper"}
     fig.add_annotation(x=1, y=median, text=f"median {median:+.2f}", xanchor="right", yanchor="bottom", **label)
     above, below = int((points > 0).sum()), int((points < 0).sum())
     if above:

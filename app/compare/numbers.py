@@ -1,5 +1,6 @@
 """The panel with the table: every rule, every summary, and the files to take away."""
 
+from itertools import product
 from typing import Any, get_args
 
 import pandas as pd
@@ -14,14 +15,15 @@ from app.wording import kicker, names
 def numbers(view: View, clients: pd.DataFrame) -> None:
     st.header("What exactly are the numbers?", anchor=False)
     series = view.series()
-    parts = [
-        view.with_costs(view.clients(model, when), series, model, when).assign(model=model, when=when)
-        for model in get_args(queries.Model) for when in get_args(queries.When)
-    ]  # fmt: skip
-    table = tables.data(pd.concat(parts, ignore_index=True))
+    everyone, runs = [], []
+    for model, when in product(get_args(queries.Model), get_args(queries.When)):
+        own = view.clients(model, when)
+        everyone.append(own.assign(model=model, when=when))
+        runs.append(view.with_costs(own, series, model, when).assign(model=model, when=when))
+    table = tables.data(pd.concat(runs, ignore_index=True))
     here = table[(table["model"] == view.model) & (table["when"] == view.when)]
     scope = address.switch("Rows", {"view": "As chosen above", "all": "Both models, last and best"}, "rows", "view")
-    shown = tables.for_screen(here if scope == "view" else table, clients)
+    shown = tables.for_screen(here if scope == "view" else table, pd.concat(everyone, ignore_index=True))
     st.dataframe(
         shown, hide_index=True, key="numbers", column_config=_columns(list(shown.columns), view.tail),
         alt=f"Accuracy and cost of {names(here['method'], 12)}",
@@ -41,7 +43,7 @@ def _columns(names_: list[str], tail: int) -> dict[str, Any]:
     columns: dict[str, Any] = {
         name: config.NumberColumn(titles[name], format=printed[name])
         if name in printed
-        else config.TextColumn(titles[name])
+        else config.TextColumn(titles[name], pinned=name == "method")
         for name in names_
     }
     return columns | {"bars": config.BarChartColumn(titles["bars"], y_min=0, y_max=100)}

@@ -41,16 +41,16 @@ def chooser(runs: Sequence[RunRecord], chosen: Sequence[RunRecord], experiments:
     methods = {method.run_ids: method for own in _by_experiment(runs).values() for method in methods_of(own)}
     names = {e.id: f"{e.name} · {plural(e.num_runs, 'run')}" for e in experiments}
     ids = {run.id for run in chosen}
-    within = {run.experiment_id for run in chosen}
-    st.session_state[_EXPERIMENT] = next(iter(within)) if len(within) == 1 and within <= names.keys() else None
+    whole = [e for e, own in _by_experiment(runs).items() if ids == {run.id for run in own} and e in names]
+    st.session_state[_EXPERIMENT] = whole[0] if whole else None
     st.session_state[_METHODS] = [key for key in methods if ids & set(key)]
     st.selectbox(
         "Experiment", list(names), format_func=names.__getitem__, key=_EXPERIMENT, on_change=_go_to_experiment,
-        placeholder="from several experiments",
+        placeholder="All methods of an experiment",
     )  # fmt: skip
     st.multiselect(
         "Methods, each with all its seeds", list(methods), key=_METHODS, on_change=_go_to_methods,
-        format_func=lambda key: _title(methods[key]), placeholder="two at least",
+        format_func=lambda key: _title(methods[key]), placeholder="Two at least",
     )  # fmt: skip
 
 

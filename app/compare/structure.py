@@ -27,7 +27,7 @@ def clustered(view: View, clients: pd.DataFrame) -> None:
     cells = cluster_raster.data(*queries.clusters(run_id), contexts)
     finding = cluster_raster.finding(cells)
     page.chart(
-        cluster_raster.figure(cells), cells, key="raster", name="clusters", alt=finding,
+        cluster_raster.figure(cells), cluster_raster.memberships(cells), key="raster", name="clusters", alt=finding,
         title="Cluster of each client, round by round",
     )  # fmt: skip
     st.caption(finding)

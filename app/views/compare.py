@@ -76,6 +76,8 @@ def cautions(view: View) -> None:
     without = [method.name for method in view.methods if method.name not in with_model]
     if without and with_model:
         said.append(f"{names(without)} {'has' if len(without) == 1 else 'have'} no {view.model} model.")
+    if any(run.example for run in view.runs.values()):
+        said.append("Example results that come with Fedscape.")
     if said:
         st.caption("  \n".join(said))
 

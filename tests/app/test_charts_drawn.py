@@ -71,6 +71,12 @@ def test_the_raster_has_letters_where_a_cluster_begins_and_the_final_groups_besi
     assert list(fig.data[1].y) == [0, 1, 0]
 
 
+def test_a_large_raster_keeps_clients_of_every_cluster() -> None:
+    labels = np.repeat(np.arange(4), 150)[None].repeat(2, axis=0)
+    drawn = np.asarray(cluster_raster.figure(cluster_raster.data(np.arange(2), labels)).data[0].z)
+    assert drawn.shape[0] == cluster_raster.MOST_CLIENTS and set(drawn[:, -1]) == {0, 1, 2, 3}
+
+
 def test_a_wide_sweep_has_a_logarithmic_axis_and_a_star() -> None:
     runs = per_run(clients(x=[[0.5]], y=[[0.8]], z=[[0.6]]), 0.05).assign(
         algorithm="ditto", options=[{"lam": lam} for lam in (0.01, 0.1, 1)]

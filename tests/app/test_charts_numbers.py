@@ -139,6 +139,14 @@ def test_the_cluster_finding_says_when_they_settled() -> None:
     assert cluster_raster.finding(cells) == "2 clusters of 2, 2 clients; no client has moved since round 2."
 
 
+def test_memberships_are_rows_where_a_client_enters_a_cluster() -> None:
+    cells = cluster_raster.data(np.array([1, 2, 3]), np.array([[0, 0, 0, 1], [0, 0, 1, 1], [0, 0, 1, 1]]))
+    rows = cluster_raster.memberships(cells)
+    assert rows[["client", "round", "letter"]].to_numpy().tolist() == [
+        [0, 1, "A"], [1, 1, "A"], [2, 1, "A"], [2, 2, "B"], [3, 1, "B"],
+    ]  # fmt: skip
+
+
 def test_cluster_letters_go_on_after_z() -> None:
     assert [cluster_raster.letter(k) for k in (0, 25, 26)] == ["A", "Z", "A1"]
 

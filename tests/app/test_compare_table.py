@@ -28,9 +28,18 @@ def test_the_table_has_a_row_for_each_method_and_rule(table: pd.DataFrame) -> No
 
 
 def test_the_screen_shows_percent_and_every_client_worst_first(table: pd.DataFrame) -> None:
-    shown = tables.for_screen(table[table["when"] == "last"], ACCURACIES)
+    shown = tables.for_screen(
+        table,
+        pd.concat(
+            [
+                ACCURACIES.assign(model="personalized", when="last"),
+                ACCURACIES.assign(model="personalized", when="best", accuracy=1.0),
+            ]
+        ),
+    )
     assert shown.loc[0, ["mean", "lowest"]].tolist() == pytest.approx([65.0, 55.0])
     assert shown.loc[0, "bars"] == pytest.approx([50.0, 60.0, 70.0, 80.0])
+    assert shown.loc[2, "bars"] == [100.0] * 4
     assert set(shown.columns) <= set(tables.column_titles(5))
 
 
