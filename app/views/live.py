@@ -87,8 +87,9 @@ def first_of_each(runs: Sequence[RunRecord]) -> list[RunRecord]:
 
 
 def experiment_control(experiments: Sequence[ExperimentRecord], current: int) -> None:
-    names = {e.id: f"{e.name} · {wording.plural(e.num_runs, 'run')}" for e in experiments}
-    names.setdefault(current, f"experiment {current}")
+    # Numbered: options that read the same are the same to the browser.
+    names = {e.id: f"{e.id} · {e.name} · {wording.plural(e.num_runs, 'run')}" for e in experiments}
+    names.setdefault(current, f"{current} · archived")
 
     def open_experiment() -> None:
         st.query_params.pop("runs", None)
@@ -102,7 +103,7 @@ def experiment_control(experiments: Sequence[ExperimentRecord], current: int) ->
 def run_control(listed: Sequence[RunRecord], shown: Sequence[RunRecord]) -> None:
     """Up to twelve runs at a time; the rest is named, not drawn."""
     siblings = queries.runs(experiment_ids=sorted({run.experiment_id for run in listed}), include_archived=True)
-    names = {run.id: f"{named(run)}" for run in [*siblings, *listed]}
+    names = {run.id: f"{named(run)} · run {run.id}" for run in [*siblings, *listed]}
 
     def show_runs() -> None:
         st.query_params["runs"] = ",".join(map(str, sorted(st.session_state["live_runs"])))

@@ -87,6 +87,13 @@ def test_another_experiment_goes_into_the_address(filled_store: Store) -> None:
     assert "8 done" in words(page)
 
 
+def test_experiments_of_one_name_can_be_told_apart(empty_store: Store) -> None:
+    queue_two(empty_store)
+    queue_two(empty_store)
+    options = opened().selectbox[0].options
+    assert len(set(options)) == 2
+
+
 def test_a_queued_run_is_paused_resumed_and_cancelled(empty_store: Store) -> None:
     queue_two(empty_store)
     page = opened()

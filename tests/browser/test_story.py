@@ -1,0 +1,83 @@
+"""The whole story in a browser: set up, queue, watch, compare, and come back by a link. Nothing leaves this machine."""
+
+import re
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Server, Witness
+
+LOAD_MS = 60_000
+TRAINED_MS = 100_000
+
+
+def turn_to(page: Page, name: str, question: str) -> None:
+    """By the navigation, as a reader does."""
+    page.get_by_test_id("stTopNav").get_by_role("link", name=name, exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(question, timeout=LOAD_MS)
+
+
+def set_up_three_methods(page: Page) -> None:
+    """The page opens with three methods on digits; the name and fewer rounds are the reader's."""
+    turn_to(page, "Set up", "Which methods, for what kind of clients?")
+    for number, method in ((1, "FedAvg"), (2, "LocalTrain"), (3, "Ditto")):
+        expect(page.get_by_role("combobox", name=f"Method {number}")).to_have_value(method, timeout=LOAD_MS)
+    name = page.get_by_role("textbox", name="Name")
+    name.fill("A first look")
+    name.press("Enter")
+    rounds = page.get_by_label("T · rounds", exact=True)
+    rounds.fill("20")
+    rounds.press("Enter")
+    expect(page.get_by_role("definition").filter(has_text=re.compile("^120$"))).to_be_visible(timeout=LOAD_MS)
+
+
+def watch_until_done(page: Page) -> None:
+    """Six runs, whose curves arrive without a reload."""
+    expect(page.locator(".live-run")).to_have_count(6, timeout=LOAD_MS)
+    page.wait_for_function(
+        "document.querySelector('[data-figure=accuracy]')?.data?.filter(t => t.x.length > 20).length == 12",
+        timeout=TRAINED_MS,
+    )
+    expect(page.locator(".live-run[data-status=done]")).to_have_count(6, timeout=TRAINED_MS)
+    expect(page.get_by_role("heading", level=1)).to_have_text("How did it go?", timeout=LOAD_MS)
+
+
+def test_set_up_queue_watch_compare_and_come_back_by_the_link(page: Page, server: Server, witness: Witness) -> None:
+    page.goto(server.url)
+    expect(page.get_by_role("heading", level=1)).to_be_visible(timeout=LOAD_MS)
+    set_up_three_methods(page)
+    page.get_by_role("button", name="Queue 6 runs").click()
+
+    expect(page).to_have_url(re.compile(r"/live\?experiment=\d+"), timeout=LOAD_MS)
+    watch_until_done(page)
+
+    page.get_by_role("link", name="Compare these runs").click()
+    expect(page).to_have_url(re.compile(r"/compare\?runs="), timeout=LOAD_MS)
+    expect(page.get_by_role("heading", level=1)).to_have_text("Who gains, who is left behind?", timeout=LOAD_MS)
+    page.locator(".js-plotly-plot .main-svg").first.wait_for(timeout=LOAD_MS)
+    finding = page.locator(".lead").inner_text()
+
+    again = page.context.new_page()
+    again.goto(page.url)
+    expect(again.locator(".lead")).to_have_text(finding, timeout=LOAD_MS)
+    again.locator(".js-plotly-plot .main-svg").first.wait_for(timeout=LOAD_MS)
+
+    turn_to(page, "Library", "What has been tried so far?")
+    assert witness == Witness()
+
+
+def test_every_page_opens_by_its_address_and_asks_nobody_else(page: Page, server: Server, witness: Witness) -> None:
+    for name in ("", "setup", "live", "compare", "library"):
+        page.goto(f"{server.url}/{name}")
+        expect(page.get_by_role("heading", level=1)).to_be_visible(timeout=LOAD_MS)
+        expect(page.locator(".strip")).to_contain_text("running", timeout=LOAD_MS)
+        assert page.get_by_test_id("stException").count() == 0
+    assert witness == Witness()
+
+
+def test_pages_fit_a_narrow_screen(page: Page, server: Server) -> None:
+    page.set_viewport_size({"width": 400, "height": 800})
+    for name in ("", "setup", "live", "compare", "library"):
+        page.goto(f"{server.url}/{name}")
+        expect(page.get_by_role("heading", level=1)).to_be_visible(timeout=LOAD_MS)
+        page.wait_for_load_state("networkidle")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 400, name
