@@ -2,8 +2,11 @@
 
 import multiprocessing
 import pkgutil
+import signal
 import sys
-from contextlib import suppress
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext, SpawnContext
 from multiprocessing.forkserver import ensure_running
@@ -115,8 +118,22 @@ def _context() -> Context:
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([process.SESSION, *_registered_modules()])
-    ensure_running()  # begins to import while we go on
+    with _deaf_to_interrupts():
+        ensure_running()  # begins to import while we go on
     return context
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Processes started here ignore Ctrl-C, which is the dispatcher's to answer, from their first moment on."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before or signal.SIG_DFL)
 
 
 def _registered_modules() -> list[str]:

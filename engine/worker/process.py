@@ -1,10 +1,10 @@
 """A worker process: waits for tickets, works on them one after another, leaves when its dispatcher does."""
 
-import logging
 import multiprocessing
 import os
 import signal
 import threading
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from multiprocessing.connection import Connection, wait
@@ -19,20 +19,16 @@ from storage import StorageError, Store
 REGISTRIES = (ALGORITHMS, DATASETS, METRICS, MODELS, PARTITIONERS)
 SESSION = "engine.worker.session"
 
-log = logging.getLogger(__name__)
-
 
 def main(connection: Connection, slot: Slot) -> None:
     """Answers each ticket with None, or with the reason why its run could not be brought to an end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the dispatcher decides what it means
     threading.Thread(target=_leave_with_dispatcher, daemon=True).start()
     _warm_up(slot)
-    while True:
-        try:
+    with suppress(EOFError, OSError):  # the dispatcher is gone
+        while True:
             ticket = connection.recv()
-        except (EOFError, OSError):
-            return
-        connection.send(_work(ticket, slot))
+            connection.send(_work(ticket, slot))
 
 
 def _work(ticket: Ticket, slot: Slot) -> str | None:
@@ -41,7 +37,6 @@ def _work(ticket: Ticket, slot: Slot) -> str | None:
     try:
         run_ticket(_store(ticket.database_url, ticket.artifacts), ticket, slot.threads)
     except StorageError as error:
-        log.warning("run %d: %s", ticket.run_id, error)
         return str(error)
     return None
 

@@ -64,10 +64,9 @@ class Session:
                 "the GPU has no memory left for this run; set FEDSCAPE_SLOTS=1 so that it has the GPU to itself, or "
                 "choose fewer clients, smaller batches or a smaller model"
             )
-        except Exception as error:
-            log.exception("run %d failed", self.ticket.run_id)
+        except Exception as error:  # noqa: BLE001  of a method or a data set, which may be anybody's
             self.store.events.add(self.ticket.run_id, "error", "traceback", traceback.format_exc())
-            return "failed", f"unexpected error: {type(error).__name__}: {error}; the log has the details"
+            return "failed", f"unexpected error: {type(error).__name__}: {error}; the run's log has the details"
 
     def _compute(self) -> Outcome:
         run = self.store.queue.get(self.ticket.run_id)

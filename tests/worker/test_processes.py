@@ -93,26 +93,17 @@ def test_a_killed_dispatcher_takes_its_workers_with_it_and_the_next_goes_on(stor
     assert rows(store, run_id) == rows(store, whole.id)
 
 
-def test_a_terminated_dispatcher_queues_its_runs_again(store, background):
+def test_a_terminated_dispatcher_hands_its_runs_to_the_one_that_waits(store, background):
     (run_id,) = queue(store, **ENDLESS)
-    dispatcher = background()
+    first = background()
     eventually(lambda: has_checkpoint(store, run_id))
     worker = worker_pid(store.queue.get(run_id))
-    dispatcher.terminate()
-    assert dispatcher.wait(PATIENCE_S) == 0
-    assert not is_alive(worker)
-    assert store.queue.get(run_id).status == "queued"
-    assert store.engines.list() == []
-
-
-def test_a_second_dispatcher_waits_for_the_first_to_end(store, background):
-    first = background()
-    eventually(store.dispatcher_is_running)
-    eventually(store.engines.list)
     second = background()
     first.terminate()
-    first.wait(PATIENCE_S)
-    eventually(lambda: [engine.pid for engine in store.engines.list()] == [second.pid])
+    assert first.wait(PATIENCE_S) == 0
+    assert not is_alive(worker)
+    eventually(lambda: store.queue.get(run_id).epoch == 2)
+    assert [engine.pid for engine in store.engines.list()] == [second.pid]
 
 
 @pytest.mark.parametrize(("control", "becomes"), [("cancel", "cancelled"), ("pause", "paused")])
