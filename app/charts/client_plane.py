@@ -9,7 +9,7 @@ from app.components.moving_figure import Moves
 from app.stories.lambda_dial import Example
 
 HEIGHT = 330
-MARGIN = 1.6  # room for the noise of models that learn alone
+LEAST_EXTENT = 1.45  # room for where training starts and for the noise of models that learn alone
 
 
 def data(example: Example, R: float, models: np.ndarray) -> pd.DataFrame:
@@ -23,7 +23,7 @@ def data(example: Example, R: float, models: np.ndarray) -> pd.DataFrame:
 
 
 def figure(df: pd.DataFrame) -> go.Figure:
-    """Rings are truths, dots models, hairlines join them, the cross is the common model. ``moving`` puts the models in."""
+    """Rings are truths, dots models, hairlines join them, the cross is the common model; see ``moving``."""
     fig = go.Figure()
     shade = palette.ground()
     fig.add_scatter(
@@ -44,7 +44,7 @@ def figure(df: pd.DataFrame) -> go.Figure:
         marker={"symbol": "cross-thin", "size": 17, "line": {"width": 2.5, "color": shade.ink}},
     )  # fmt: skip
     palette.base_layout(fig, height=HEIGHT)
-    extent = MARGIN + df[["truth_x", "truth_y"]].abs().to_numpy().max() * 1.15
+    extent = max(LEAST_EXTENT, 1.35 * df[["truth_x", "truth_y"]].abs().to_numpy().max())
     fig.update_layout(showlegend=False, margin={"t": 8, "b": 8, "l": 8, "r": 8})
     fig.update_xaxes(range=[-extent, extent], showticklabels=False, ticks="", mirror=True, fixedrange=True)
     fig.update_yaxes(range=[-extent, extent], showticklabels=False, ticks="", mirror=True, showgrid=False,

@@ -24,7 +24,7 @@ TICKS = {
 
 
 def data(example: Example) -> pd.DataFrame:
-    """[R, lam, x, error, mark]: a row for each place on a curve; ``mark`` is alone, best, adaptive, together or empty."""
+    """[R, lam, x, error, mark]: a row a place on a curve; ``mark`` is alone, best, adaptive, together or empty."""
     rows = []
     for curve in example.curves:
         rows.append((curve.R, 0.0, curve.alone, "alone"))

@@ -23,7 +23,7 @@ Dial = float | str
 SPREADS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
 LAMBDAS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 SEED = 3
-ROUNDS = 600
+ROUNDS = 1500
 
 
 @dataclass(frozen=True)
@@ -116,11 +116,17 @@ def example() -> Example:
     return Example(raw["command"], curves, center, directions)
 
 
-def stops(R: float) -> tuple[Dial, ...]:
-    """All places of the dial in order, the adaptive one where it lies for this spread."""
+def stops(R: float) -> dict[str, Dial]:
+    """All places of the dial in order, by the text that stands for them; the adaptive one where it lies for ``R``."""
     adaptive = example().curve(R).adaptive_lam
     below = [lam for lam in LAMBDAS if lam < adaptive]
-    return (ALONE, *below, ADAPTIVE, *LAMBDAS[len(below) :], TOGETHER)
+    places: tuple[Dial, ...] = (ALONE, *below, ADAPTIVE, *LAMBDAS[len(below) :], TOGETHER)
+    return {text(place): place for place in places}
+
+
+def text(dial: Dial) -> str:
+    """As it stands in an address."""
+    return f"{dial:g}" if isinstance(dial, float) else dial
 
 
 def method(dial: Dial) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import streamlit as st
 
-from app import links, palette
+from app import address, links, palette
 from app.charts import client_plane, lambda_dial
 from app.components import page
 from app.components.moving_figure import moving_figure, still
@@ -32,52 +32,39 @@ def render() -> None:
     )
     st.html(CSS)
     mine = st.session_state.setdefault("learn", Desk())
-    scenes(mine)
+    row = st.container(horizontal=True, gap="small", key="scenes")
     R, dial = controls(mine)
+    with row:
+        scenes(mine, R, dial)
     with st.container(key="stage"):
         st.fragment(stage, run_every=TICK_S if mine.is_playing else None)(mine, R, dial)
     below(R, dial)
 
 
-def scenes(mine: Desk) -> None:
+def scenes(mine: Desk, R: float, dial: Dial) -> None:
     """The steps of the story; each sets the dials and plays."""
-    with st.container(horizontal=True, gap="small", key="scenes"):
-        for number, scene in enumerate(story.SCENES, 1):
-            st.button(
-                f"{number} · {scene.title}",
-                key=f"scene_{number}",
-                type="tertiary",
-                on_click=open_scene,
-                args=(mine, scene),
-            )
+    now = story.scene_at(R, dial)
+    for number, scene in enumerate(story.SCENES, 1):
+        look = "secondary" if scene is now else "tertiary"
+        title = f"{number} · {scene.title}"
+        st.button(title, key=f"scene_{number}", type=look, on_click=open_scene, args=(mine, scene))
 
 
 def open_scene(mine: Desk, scene: story.Scene) -> None:
-    st.session_state.spread, st.session_state.share = scene.R, scene.dial
+    st.query_params.update(spread=f"{scene.R:g}", share=story.text(scene.dial))
     mine.play()
 
 
 def controls(mine: Desk) -> tuple[float, Dial]:
     """The two dials and the three buttons."""
-    st.session_state.setdefault("spread", 1.0)
-    st.session_state.setdefault("share", ADAPTIVE)
     spread, share, buttons = st.columns([3, 5, 3], vertical_alignment="bottom", gap="medium")
     with spread:
-        R = st.select_slider(
-            "R, how different the clients are",
-            story.SPREADS,
-            key="spread",
-            format_func="{:g}".format,
-            bind="query-params",
-        )
+        spreads = {f"{R:g}": R for R in story.SPREADS}
+        R = spreads[address.slide("R, how different the clients are", {said: said for said in spreads}, "spread", "1")]
     with share:
-        dial = st.select_slider(
-            "λ, how much they share",
-            story.stops(R),
-            key="share",
-            format_func=lambda stop: name_of(R, stop),
-            bind="query-params",
-        )
+        stops = story.stops(R)
+        titles = {said: said for said in stops} | {ADAPTIVE: f"★ adaptive, {example().curve(R).adaptive_lam:.2g}"}
+        dial = stops[address.slide("λ, how much they share", titles, "share", ADAPTIVE)]
     with buttons, st.container(horizontal=True, gap="small"):
         if mine.is_playing:
             st.button("Pause", key="pause", type="primary", on_click=mine.pause)
@@ -86,12 +73,6 @@ def controls(mine: Desk) -> tuple[float, Dial]:
         st.button("Step", key="step", on_click=mine.step, help="One round")
         st.button("Reset", key="reset", on_click=mine.reset, help="Back to the untrained models")
     return R, dial
-
-
-def name_of(R: float, dial: Dial) -> str:
-    if dial == ADAPTIVE:
-        return f"★ adaptive, {example().curve(R).adaptive_lam:.2g}"
-    return f"{dial:g}" if isinstance(dial, float) else dial
 
 
 def stage(mine: Desk, R: float, dial: Dial) -> None:
@@ -154,8 +135,8 @@ def reading(R: float, dial: Dial, standing: story.Standing) -> None:
 def below(R: float, dial: Dial) -> None:
     """The way to an experiment of one's own, the numbers of the curves, and where they come from."""
     with st.container(horizontal=True, vertical_alignment="center"):
-        address = links.setup_link(story.comparison(R, dial))
-        st.html(f'<a href="{html.escape(address)}">Open in Set up: both ends, adaptive and this λ at R = {R:g}</a>')
+        link = links.setup_link(story.comparison(R, dial))
+        st.html(f'<a href="{html.escape(link)}">Open in Set up: both ends, adaptive and this λ at R = {R:g}</a>')
         page.table_button(lambda_dial.data(example()), key="dial_curves", name="lambda-dial")
     st.caption(
         "The dots are trained by the engine in this page, by gradient descent. The curves are example results that "

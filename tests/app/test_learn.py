@@ -1,0 +1,83 @@
+"""The Learn page, as its script runs."""
+
+import html
+import re
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app import links
+from app.stories import lambda_dial as story
+from engine.config import parse_experiment
+
+PAGE = str(Path(__file__).parents[2] / "app" / "views" / "learn.py")
+SECONDS = 90
+
+
+@pytest.fixture
+def learn() -> AppTest:
+    return AppTest.from_file(PAGE, default_timeout=SECONDS)
+
+
+def reading(page: AppTest) -> str:
+    return next(h.proto.body for h in page.get("html") if 'class="reading"' in h.proto.body)
+
+
+def link(page: AppTest) -> str:
+    found = (re.search(r'href="([^"]*setup[^"]*)"', h.proto.body) for h in page.get("html"))
+    return html.unescape(next(match[1] for match in found if match))
+
+
+def test_the_page_asks_its_question_without_any_run(learn: AppTest) -> None:
+    learn.run()
+    assert not learn.exception
+    assert learn.title[0].value == "How much should clients share?"
+    assert len(learn.get("plotly_chart")) == 2
+    assert "Round 0" in reading(learn)
+
+
+def test_step_trains_one_round(learn: AppTest) -> None:
+    learn.run()
+    learn.button(key="step").click().run()
+    assert not learn.exception
+    assert "Round 1 " in reading(learn)
+    learn.button(key="reset").click().run()
+    assert "Round 0 " in reading(learn)
+
+
+def test_a_scene_sets_the_dials_and_plays(learn: AppTest) -> None:
+    learn.run()
+    learn.button(key="scene_3").click().run()
+    assert not learn.exception
+    assert (learn.select_slider[0].value, learn.select_slider[1].value) == ("3", "together")
+    assert learn.button(key="pause")
+    assert story.SCENES[2].told().split(":")[0] in html.unescape(reading(learn))
+
+
+def test_the_address_keeps_the_dials(learn: AppTest) -> None:
+    learn.query_params["spread"], learn.query_params["share"] = "0.5", "0.02"
+    learn.run()
+    assert "λ = 0.02" in reading(learn) and "At R = 0.5" in reading(learn)
+
+
+def test_an_address_that_makes_no_sense_is_the_default(learn: AppTest) -> None:
+    learn.query_params["spread"], learn.query_params["share"] = "17", "much"
+    learn.run()
+    assert not learn.exception
+    assert "At R = 1" in reading(learn)
+
+
+@pytest.mark.parametrize("dial", ["alone", "0.02", "adaptive"])
+def test_the_link_opens_set_up_with_both_ends_the_adaptive_choice_and_the_readers(
+    learn: AppTest, dial: str
+) -> None:
+    learn.query_params["share"] = dial
+    learn.run()
+    packed = parse_qs(urlsplit(link(learn)).query)["config"][0]
+    experiment = parse_experiment(links.unpack_config(packed))
+    labels = {entry.label for entry in experiment.algorithms}
+    assert {"Alone", "Adaptive λ", "Together"} <= labels
+    assert len(labels) == (4 if dial == "0.02" else 3)
+    assert experiment.dataset.options.R == 1.0
