@@ -45,15 +45,18 @@ def headline(runs: pd.DataFrame, share: float) -> str:
         return f"{only} alone has numbers here; add a second method to compare."
     mean, tail = lead(runs, "mean"), lead(runs, "lowest")
     worst = f"lowest {100 * share:g} %"
-    if not mean.is_clear:
-        start = f"{names([mean.first, *mean.level_with], 2)} are level on the mean (within {_points(mean.within)})"
+    if mean.is_clear:
+        first = f"{mean.first} leads by {_points(mean.gap)} on the mean"
     else:
-        start = f"{mean.first} leads by {_points(mean.gap)} on the mean"
+        level = names([mean.first, *mean.level_with], 2)
+        first = f"{level} are level on the mean (within {_points(mean.within)})"
     if not tail.is_clear:
-        return f"{start}; on the {worst} {names([tail.first, *tail.level_with], 2)} are level."
-    if tail.first == mean.first and mean.is_clear:
-        return f"{start}, and its {worst} are best too, by {_points(tail.gap)}."
-    return f"{start}; {_possessive(tail.first)} {worst} are best, by {_points(tail.gap)}."
+        second = f"; on the {worst} {names([tail.first, *tail.level_with], 2)} are level"
+    elif tail.first == mean.first and mean.is_clear:
+        second = f", and its {worst} are best too, by {_points(tail.gap)}"
+    else:
+        second = f"; {_possessive(tail.first)} {worst} are best, by {_points(tail.gap)}"
+    return first + second + (" (one seed)." if runs["seed"].nunique() == 1 else ".")
 
 
 def _are_level(table: pd.DataFrame, first: str, other: str) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+from app import queries
 from app.comparison import Method, methods_of
 from app.wording import plural
 from storage import ExperimentRecord, RunRecord
@@ -16,19 +17,25 @@ def with_rounds(runs: Sequence[RunRecord]) -> list[RunRecord]:
     return [run for run in runs if run.round >= 0]
 
 
-def from_address(runs: Sequence[RunRecord]) -> list[RunRecord]:
-    """The runs the address names; without any, those of the newest experiment that has two methods."""
+def chosen_runs(runs: Sequence[RunRecord]) -> list[RunRecord]:
+    """What the address names, archived or not, with and without results; else the newest experiment to compare.
+
+    ``runs`` are all that are in sight. The answer knows its partitions.
+    """
     named = parse_ids(st.query_params.get("runs", ""))
     experiments = parse_ids(st.query_params.get("experiment", ""))
     if named:
-        return [run for run in runs if run.id in named]
-    if experiments:
-        return [run for run in runs if run.experiment_id in experiments]
-    for experiment in sorted({run.experiment_id for run in runs}, reverse=True):
-        own = [run for run in runs if run.experiment_id == experiment]
+        return queries.runs(run_ids=sorted(named), include_archived=True, with_partition=True)
+    ids = [run.id for run in runs if run.experiment_id in experiments] if experiments else newest(with_rounds(runs))
+    return queries.runs(run_ids=ids, with_partition=True)
+
+
+def newest(runs: Sequence[RunRecord]) -> list[int]:
+    """The newest experiment with two methods, or everything where there is none."""
+    for own in _by_experiment(runs).values():
         if len({run.label for run in own}) > 1:
-            return own
-    return list(runs)
+            return [run.id for run in own]
+    return [run.id for run in runs]
 
 
 def parse_ids(text: str) -> set[int]:

@@ -8,7 +8,7 @@ import pandas as pd
 from app import address, queries
 from app.charts import cost, curves_over_seeds, sweep
 from app.comparison import Method, per_run, with_methods
-from app.wording import MODELS, WHEN
+from app.wording import MODELS, WHEN, kicker
 from storage import RunRecord
 
 TAILS = {"5": "5 %", "10": "10 %"}
@@ -44,6 +44,14 @@ class View:
     @property
     def runs(self) -> dict[int, RunRecord]:
         return {run.id: run for method in self.methods for run in method.runs}
+
+    @property
+    def setting(self) -> str:
+        """``DIGITS · 40 CLIENTS · 3 CLASSES EACH · 3 SEEDS``, for each setting that occurs."""
+        groups: dict[str, list[RunRecord]] = {}
+        for run in self.runs.values():
+            groups.setdefault(repr((run.config["dataset"], run.config["partition"])), []).append(run)
+        return " / ".join(dict.fromkeys(kicker(own) for own in groups.values()))
 
     @property
     def rule(self) -> str:

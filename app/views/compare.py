@@ -1,5 +1,6 @@
 """Compare: who gains, who is left behind, how fast, at what price? Every choice on this page is in its address."""
 
+import pandas as pd
 import streamlit as st
 
 from app import address, queries
@@ -21,19 +22,19 @@ QUESTION = "Who gains, who is left behind?"
 
 def render() -> None:
     page.require_store()
-    runs = selection.with_rounds(queries.runs())
-    ids = [run.id for run in selection.from_address(runs)]
-    chosen = queries.runs(run_ids=ids, with_partition=True, include_archived=True)
+    runs = queries.runs()
+    named = selection.chosen_runs(runs)
+    chosen = selection.with_rounds(named)
     methods = tuple(methods_of(chosen))
     if len(methods) < 2:
-        too_few(runs, chosen)
+        too_few(selection.with_rounds(runs), chosen, len(named) - len(chosen))
         return
     view = View.from_address(methods)
     clients = view.clients()
-    finding = headline(per_run(clients, view.share), view.share) if len(clients) else None
-    page.header(kicker(chosen), QUESTION, finding)
-    controls(runs, chosen)
-    cautions(view)
+    clashes = conflicts(methods)
+    page.header(view.setting, QUESTION, None if clients.empty else finding(view, clients, bool(clashes)))
+    controls(selection.with_rounds(runs), chosen)
+    cautions(view, clashes, len(named) - len(chosen))
     if clients.empty:
         st.info(f"None of these methods has a {view.model} model; switch to {MODELS[view.other_model]}.")
         return
@@ -41,16 +42,23 @@ def render() -> None:
         panel(view, clients)
 
 
-def too_few(runs: list[RunRecord], chosen: list[RunRecord]) -> None:
+def finding(view: View, clients: pd.DataFrame, is_mixed: bool) -> str:
+    if is_mixed:
+        return "These runs do not see the same data or the same clients, so none of them leads."
+    return headline(per_run(clients, view.share), view.share)
+
+
+def too_few(runs: list[RunRecord], chosen: list[RunRecord], waiting: int) -> None:
     """Fewer than two methods: what there is, and where more come from."""
-    page.header(kicker(chosen) if chosen else "NO RUNS YET", QUESTION, "A comparison needs two methods with results.")
+    page.header(kicker(chosen) if chosen else "COMPARE", QUESTION, "A comparison needs two methods with results.")
+    if waiting:
+        st.markdown(f"{plural(waiting, 'run')} on the way, to appear here after the first round. See [Live](/live).")
     if len(methods_of(runs)) >= 2:
-        st.write(f"{plural(len(methods_of(chosen)), 'method')} chosen. Choose another one here:")
+        count = len(methods_of(chosen))
+        said = f"{plural(count, 'method')} chosen" if count or waiting else "The runs of this address are not here"
+        st.markdown(f"{said}. Choose methods that are:")
         selection.chooser(runs, chosen, queries.experiments())
         return
-    waiting = [run for run in queries.runs(statuses=["queued", "running"]) if run.round < 0]
-    if waiting:
-        st.write(f"{plural(len(waiting), 'run')} on the way, to appear here after the first round. See [Live](/live).")
     st.markdown(
         "Queue an experiment with several methods in [Set up](/setup), or load examples in the [Library](/library)."
     )
@@ -67,11 +75,13 @@ def controls(runs: list[RunRecord], chosen: list[RunRecord]) -> None:
                 selection.chooser(runs, chosen, queries.experiments())
 
 
-def cautions(view: View) -> None:
+def cautions(view: View, clashes: list[str], waiting: int) -> None:
     """What makes these numbers incomparable, and what to know of them."""
-    for sentence in conflicts(view.methods):
+    for sentence in clashes:
         st.warning(sentence)
     said = notes(view.methods)
+    if waiting:
+        said.append(f"{plural(waiting, 'run')} more on the way, without results yet.")
     with_model = set(view.clients()["method"])
     without = [method.name for method in view.methods if method.name not in with_model]
     if without and with_model:

@@ -86,13 +86,13 @@ def _headline(**accuracies: list[list[float]]) -> str:
 
 
 def test_the_headline_names_who_leads_on_the_mean_and_who_on_the_lowest() -> None:
-    said = _headline(CGPFL=[[0.60, 0.996]], LocalTrain=[[0.70, 0.832]])
+    said = _headline(CGPFL=[[0.60, 0.996]] * 2, LocalTrain=[[0.70, 0.832]] * 2)
     assert said == "CGPFL leads by 3.2 points on the mean; LocalTrain's lowest 5 % are best, by 10.0 points."
 
 
 def test_the_headline_says_so_where_one_method_leads_both() -> None:
     assert _headline(A=[[0.8, 0.9]], B=[[0.5, 0.6]]) == (
-        "A leads by 30.0 points on the mean, and its lowest 5 % are best too, by 30.0 points."
+        "A leads by 30.0 points on the mean, and its lowest 5 % are best too, by 30.0 points (one seed)."
     )
 
 

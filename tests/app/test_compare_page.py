@@ -7,6 +7,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from storage import Store
+from tests.app.samples import DIGITS, store_experiment
 
 PAGE = Path(__file__).resolve().parents[2] / "app" / "views" / "compare.py"
 
@@ -37,6 +38,31 @@ def test_one_method_is_too_few_and_another_can_be_chosen(filled_store: Store) ->
     methods.select(methods.options[1]).run()
     assert page.query_params["runs"] in ("1,2,3,4", ["1,2,3,4"])
     assert "The same differences" in "".join(header.value for header in page.subheader)
+
+
+def test_an_address_of_runs_that_are_not_here_says_so(filled_store: Store) -> None:
+    assert "The runs of this address are not here" in words(opened(runs="77,78"))
+
+
+def test_runs_without_results_are_announced(filled_store: Store) -> None:
+    again = filled_store.queue.rerun([1])[0]
+    assert "1 run more on the way" in words(opened(runs=f"1,3,{again.id}"))
+    assert "1 run on the way" in words(opened(runs=f"1,{again.id}"))
+
+
+def test_archived_runs_can_be_compared_by_their_address(filled_store: Store) -> None:
+    filled_store.queue.archive([1, 3])
+    assert opened(runs="1,3").dataframe[-1].value["method"].tolist() == ["FedAvg", "LocalTrain"]
+
+
+def test_runs_on_other_data_are_shown_with_a_warning_and_without_a_leader(filled_store: Store) -> None:
+    other = DIGITS | {"name": "other clients", "algorithms": ["fedprox"], "training": {"rounds": 1}}
+    other["partition"] = DIGITS["partition"] | {"classes_per_client": 2}
+    store_experiment(filled_store, other)
+    page = opened(runs="1,2,9,10")
+    assert "The partitions differ: FedAvg (classes_per_client, classes_per_client = 3)" in words(page)
+    assert "none of them leads" in words(page)
+    assert "no clients in common" in words(page)
 
 
 def test_without_an_address_the_newest_experiment_is_compared(filled_store: Store) -> None:
