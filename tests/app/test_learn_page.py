@@ -70,9 +70,7 @@ def test_an_address_that_makes_no_sense_is_the_default(learn: AppTest) -> None:
 
 
 @pytest.mark.parametrize("dial", ["alone", "0.02", "adaptive"])
-def test_the_link_opens_set_up_with_both_ends_the_adaptive_choice_and_the_readers(
-    learn: AppTest, dial: str
-) -> None:
+def test_the_link_opens_set_up_with_both_ends_the_adaptive_choice_and_the_readers(learn: AppTest, dial: str) -> None:
     learn.query_params["share"] = dial
     learn.run()
     packed = parse_qs(urlsplit(link(learn)).query)["config"][0]
