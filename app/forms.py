@@ -65,8 +65,8 @@ class Form:
         kinds = set(parameter.type.split("|"))
         if not _can_show(kinds, value, parameter):
             chosen = self._text(parameter, value, key)
-        elif scale is not None:
-            chosen = self._scale(parameter, value, scale, key)
+        elif scale is not None and kinds <= {"int", "float"}:
+            chosen = self._scale(parameter, value, scale, f"{key}.dial")  # a key for each kind of widget
         elif kinds <= {"int", "float"}:
             chosen = self._number(parameter, value, key)
         elif kinds == {"bool"}:

@@ -12,6 +12,7 @@ from app.links import pack_config, unpack_config
 from app.setup.uploads import save_upload
 from engine.config import parse_experiment
 from engine.errors import DataUnavailable
+from engine.registry import PARTITIONERS
 from storage import Store
 from tests.app.samples import DIGITS
 
@@ -63,7 +64,7 @@ def test_a_link_fills_the_form_with_the_same_runs(empty_store: Store):
 def test_every_change_is_in_the_address(empty_store: Store):
     page = opened()
     page.number_input(key="setup_form.partition.classes_per_client.num_clients").set_value(12).run()
-    page.select_slider(key="setup_form.partition.classes_per_client.classes_per_client").set_value(2).run()
+    page.select_slider(key="setup_form.partition.classes_per_client.classes_per_client.dial").set_value(2).run()
     config = unpack_config(str(page.query_params["config"]))
     assert config["partition"]["num_clients"] == 12 and config["partition"]["classes_per_client"] == 2
 
@@ -71,7 +72,7 @@ def test_every_change_is_in_the_address(empty_store: Store):
 def test_the_preview_moves_with_the_slider(empty_store: Store):
     page = opened()
     assert any("87 samples and 3 of 10 classes each" in caption.value for caption in page.caption)
-    page.select_slider(key="setup_form.partition.classes_per_client.classes_per_client").set_value(1).run()
+    page.select_slider(key="setup_form.partition.classes_per_client.classes_per_client.dial").set_value(1).run()
     assert any("1 of 10 classes each" in caption.value for caption in page.caption)
 
 
@@ -127,6 +128,14 @@ def test_generated_data_bring_their_clients(empty_store: Store):
     page.selectbox(key="setup_form.dataset.name").set_value("synthetic").run()
     assert written(page)["partition"]["name"] == "natural"
     assert not page.exception and not queue_button(page).disabled
+
+
+@pytest.mark.parametrize("name", PARTITIONERS.names())
+def test_every_partitioner_can_be_chosen(name: str, empty_store: Store):
+    page = opened()
+    page.selectbox(key="setup_form.partition.name").set_value(name).run()
+    assert not page.exception
+    assert queue_button(page).disabled == (name == "natural")  # digits have no clients of their own
 
 
 def test_passes_replace_steps(empty_store: Store):
@@ -194,3 +203,12 @@ def test_nothing_is_downloaded_because_somebody_looks(
     page = opened(DIGITS | {"dataset": {"name": "mnist"}})
     assert page.button(key="download").label == "Download MNIST"
     assert not page.error and not queue_button(page).disabled
+
+
+def test_a_number_stays_when_its_field_becomes_a_slider(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_store: Store
+):
+    monkeypatch.setenv("DATA_DIR", str(tmp_path))
+    page = opened(DIGITS | {"dataset": {"name": "mnist"}})
+    page.selectbox(key="setup_form.dataset.name").set_value("digits").run()
+    assert written(page)["partition"]["classes_per_client"] == 3 and not page.error
