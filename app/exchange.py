@@ -14,7 +14,7 @@ from engine.reading import read_export
 from engine.tables import rounds_table
 from storage import ExperimentRecord, FinishedRun, RoundRecord, RunRecord
 
-EXAMPLES = queries.ROOT / "assets" / "examples"
+EXAMPLES = queries.ROOT / "assets" / "examples" / "runs"
 
 
 def file_name(runs: Sequence[RunRecord]) -> str:

@@ -78,7 +78,7 @@ def dataset_of(run: RunRecord) -> str:
 
 _COLUMNS = (
     "run", "experiment", "method", "seed", "status", "progress", "mean", "lowest5", "best mean", "dataset", "split",
-    "queued", "is_archived", "is_example",
+    "queued",
 )  # fmt: skip
 
 
@@ -87,12 +87,12 @@ def _row(run: RunRecord) -> dict[str, object]:
     last, best = summary.get("personalized") or {}, (summary.get("best") or {}).get("personalized") or {}
     dataset = dataset_of(run)
     return {
-        "run": run.id, "experiment": run.experiment_name, "method": run.label, "seed": run.seed,
-        "status": wording.STATUS.get(run.status, run.status), "progress": max(run.round, 0) / max(run.rounds, 1) * 100,
+        "run": run.id, "experiment": run.experiment_name + (" (example)" if run.example else ""),
+        "method": run.label, "seed": run.seed, "status": wording.STATUS.get(run.status, run.status),
+        "progress": max(run.round, 0) / max(run.rounds, 1) * 100,
         "mean": _points(last.get("mean")), "lowest5": _points(last.get("lowest5")),
         "best mean": _points(best.get("mean")),
         "dataset": wording.TITLES.get(dataset, dataset), "split": _split(run), "queued": run.created_at,
-        "is_archived": run.archived, "is_example": run.example,
     }  # fmt: skip
 
 

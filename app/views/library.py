@@ -67,7 +67,7 @@ def listing(runs: Sequence[RunRecord]) -> None:
     st.dataframe(
         table, hide_index=True, key=key, placeholder=wording.MISSING, height=min(38 + 35 * len(table), 520),
         on_select=lambda: take_rows(key, table), selection_mode="multi-row", column_config=columns(),
-        column_order=[c for c in table if c not in ("runs", "is_archived", "is_example")], alt=f"{len(passing)} runs",
+        column_order=[c for c in table if c != "runs"], alt=f"{len(passing)} runs",
     )  # fmt: skip
 
 
@@ -153,14 +153,15 @@ def delete_panel(ids: Sequence[int]) -> None:
 
 def sources() -> None:
     """Runs from elsewhere: exported files, and the examples that ship with the product."""
-    with st.popover("Import runs", key="import"):
+    place = st.container(horizontal=True, key="library_sources")
+    with place.popover("Import runs", key="import"):
         file = st.file_uploader("A JSON file that was exported here or by the command line", "json", key="import_file",
                                 max_upload_size=MAX_MEGABYTES)  # fmt: skip
         if file is not None:
             st.button("Import", key="import_now", type="primary", on_click=attempt,
                       args=(import_upload, file.name, file.getvalue()))  # fmt: skip
     if exchange.example_files():
-        st.button("Load the examples", key="examples", on_click=attempt, args=(load_examples,))
+        place.button("Load the examples", key="examples", on_click=attempt, args=(load_examples,))
 
 
 def columns() -> dict[str, Any]:

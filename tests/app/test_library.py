@@ -135,6 +135,13 @@ def test_examples_are_loaded_once_and_say_what_they_are(filled_store: Store, tmp
     assert exchange.load_examples() == []
 
 
+def test_what_ships_with_the_product_can_be_loaded(empty_store: Store):
+    page = opened()
+    page.button(key="examples").click().run()
+    assert not page.exception and page.success[0].value.startswith("Imported")
+    assert all(name.endswith("(example)") for name in page.dataframe[0].value["experiment"])
+
+
 def test_a_queued_run_has_no_accuracy_yet(empty_store: Store):
     from engine.config import parse_experiment
 
