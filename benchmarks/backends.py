@@ -2,8 +2,8 @@
 
     .venv/bin/python benchmarks/backends.py [--rounds 20] [--clients 40] [--threads 1] [--repeats 5]
 
-N clients with MNIST-shaped random data of 300 to 1,500 samples (the sizes of the main MNIST experiment), local_steps 10,
-batch 20, inner_steps 5. Evaluation is left out. Prints the median over the repeats and the ratio to the loop.
+N clients with MNIST-shaped random data of 300 to 1,500 samples (as in the main MNIST experiment), local_steps 10, batch
+20, inner_steps 5. Evaluation is left out. Prints the median over the repeats and the ratio to the loop.
 """
 
 import argparse
@@ -55,7 +55,8 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     data = federation(options.clients)
-    print(f"N={options.clients}, {options.threads} thread(s), torch {torch.__version__}, median of {options.repeats} x {options.rounds} rounds")
+    repeats = f"median of {options.repeats} x {options.rounds} rounds"
+    print(f"N={options.clients}, {options.threads} thread(s), torch {torch.__version__}, {repeats}")
     print(f"{'model':6}{'method':9}" + "".join(f"{b + ' ms':>12}" for b in BACKENDS) + "  batched/loop  fused/loop")
     for model in ("mlr", "dnn"):
         for algorithm in ("fedavg", "pfedme"):
@@ -64,7 +65,10 @@ def main() -> None:
                 for backend in BACKENDS:
                     taken[backend].append(seconds(model, algorithm, backend, options.rounds, data))
             middle = {b: statistics.median(t) for b, t in taken.items()}
-            ratios = [statistics.median(x / y for x, y in zip(taken["loop"], taken[b], strict=True)) for b in ("batched", "fused")]
+            ratios = [
+                statistics.median(x / y for x, y in zip(taken["loop"], taken[b], strict=True))
+                for b in ("batched", "fused")
+            ]
             row = "".join(f"{1000 * middle[b]:12.1f}" for b in BACKENDS)
             print(f"{model:6}{algorithm:9}{row}{ratios[0]:13.2f}x{ratios[1]:11.2f}x", flush=True)
 

@@ -6,6 +6,7 @@ import platform
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -272,6 +273,7 @@ def _numpy_dtype(dtype: torch.dtype) -> type[np.floating[Any]]:
     return np.float64 if dtype == torch.float64 else np.float32
 
 
+@lru_cache
 def _version(package: str) -> str:
     try:
         return version(package)

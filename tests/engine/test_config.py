@@ -122,7 +122,7 @@ def test_a_file_that_is_no_mapping_is_refused(tmp_path):
     for text in ("- 1\n", "{", "just words"):
         path = tmp_path / "c.yaml"
         path.write_text(text)
-        with pytest.raises(InvalidConfig, match="c.yaml"):
+        with pytest.raises(InvalidConfig, match=r"c\.yaml"):
             load_config(path)
     with pytest.raises(InvalidConfig, match="cannot be read"):
         load_config(tmp_path / "absent.yaml")

@@ -22,8 +22,14 @@ def test_round_zero_is_the_untrained_model():
 
 
 def test_rounds_are_evaluated_now_and_then_and_at_the_end():
-    raw = {"dataset": "digits", "partition": {"name": "iid", "num_clients": 3}, "model": "mlr",
-           "training": {"rounds": 5, "local_steps": 1}, "algorithms": ["fedavg"], "evaluation": {"every": 3}}  # fmt: skip
+    raw = {
+        "dataset": "digits",
+        "partition": {"name": "iid", "num_clients": 3},
+        "model": "mlr",
+        "training": {"rounds": 5, "local_steps": 1},
+        "algorithms": ["fedavg"],
+        "evaluation": {"every": 3},
+    }
     results = list(simulate(parse_experiment(raw).runs()[0]))
     assert [r.evaluated for r in results] == [True, False, False, True, False, True]
     assert ["global.loss" in r.arrays for r in results] == [r.evaluated for r in results]
