@@ -12,6 +12,7 @@ from app.stories.lambda_dial import Example
 
 ALONE_X, TOGETHER_X = 2e-4, 5e1  # where a logarithmic axis has no place for 0 and infinity
 HEIGHT = 470
+NAMED_APART = 1.0  # nearer curves are too close for a name
 TICKS = {
     ALONE_X: "alone<br>λ = 0",
     1e-3: "0.001",
@@ -49,7 +50,8 @@ def figure(df: pd.DataFrame, R: float) -> go.Figure:
     fig = go.Figure()
     for other, curve in df.groupby("R"):
         if other != R:
-            _add_pale(fig, curve, is_named=other in (df["R"].min(), df["R"].max()))
+            is_named = other in (df["R"].min(), df["R"].max()) and abs(other - R) >= NAMED_APART
+            _add_pale(fig, curve, is_named=is_named)
     _add_curve(fig, df[df["R"] == R])
     _add_runs(fig)
     palette.base_layout(fig, height=HEIGHT)
@@ -97,7 +99,7 @@ def _add_curve(fig: go.Figure, curve: pd.DataFrame) -> None:
         "alone": (palette.color(palette.style_of("local_train")), "square", 13, "top right"),
         "together": (palette.color(palette.style_of("fedavg")), "circle", 13, "bottom left"),
         "best": (color, "circle-open", 15, "bottom center"),
-        "adaptive": (color, "star", 19, "middle right"),
+        "adaptive": (color, "star", 25, "top right"),
     }  # fmt: skip
     for mark, (mark_color, symbol, size, where) in looks.items():
         row = curve[curve["mark"] == mark].iloc[0]
@@ -122,5 +124,5 @@ def _add_runs(fig: go.Figure) -> None:
     )
     fig.add_scatter(
         x=[], y=[], mode="markers", name="your run", hovertemplate="your run: error %{y:.2f}<extra></extra>",
-        marker={"color": color, "size": 16, "line": {"color": paper, "width": 2}},
+        marker={"color": color, "size": 13, "line": {"color": paper, "width": 2}},
     )  # fmt: skip

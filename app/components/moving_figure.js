@@ -25,7 +25,7 @@ class MovingFigure {
       if (this.closed || this.wanted !== figure) return;
       const still = !this.drawn || matchMedia("(prefers-reduced-motion: reduce)").matches || document.hidden;
       const transition = { duration: still ? 0 : glide_ms, easing: "linear" };
-      const layout = { ...figure.layout, uirevision: this.place.id || "kept", transition };
+      const layout = { ...figure.layout, uirevision: "kept", transition };
       const traces = figure.data.map((trace) => ({ ...trace, ...moves[trace.name] }));
       await Plotly.react(this.place, traces, layout, { ...config, responsive: false });
       this.drawn = true;

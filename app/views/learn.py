@@ -84,7 +84,7 @@ def stage(mine: Desk, R: float, dial: Dial) -> None:
         st.subheader("Error to the truth, for every λ", anchor=False)
         dial_figure(R, dial, errors, mine.ends[R])
     with side:
-        st.subheader("Ten clients: ○ truth, ● model, + common model", anchor=False)
+        st.subheader("Ten clients: ○ truth, ● model, + common", anchor=False)
         client_figure(R, standing)
         reading(R, dial, standing)
     if run and run.is_settled and mine.is_playing:
@@ -140,7 +140,8 @@ def below(R: float, dial: Dial) -> None:
         page.table_button(lambda_dial.data(example()), key="dial_curves", name="lambda-dial")
     st.caption(
         "The dots are trained by the engine in this page, by gradient descent. The curves are example results that "
-        f"ship with the product: the exact minimisers on the same data, computed by `{example().command}`."
+        f"ship with the product: the exact minimisers on the same data, computed by `{example().command}`. "
+        "Clients drawn anew move the curves up or down and keep their shape."
     )
     warm_up()
 
