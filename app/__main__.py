@@ -4,6 +4,7 @@ The dispatcher is started again when it dies, at growing intervals while it keep
 nothing to look at, so its end is the end. Ctrl-C or SIGTERM stops both.
 """
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -21,6 +22,7 @@ RESTART_AFTER_S = (1.0, 2.0, 5.0, 10.0, 30.0)
 STEADY_AFTER_S = 60.0  # a dispatcher that lived this long starts with the shortest wait again
 STOP_S = 8.0
 LOOK_EVERY_S = 0.2
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 @dataclass
@@ -38,8 +40,9 @@ class Child:
     def start(self) -> None:
         # A session of its own: Ctrl-C reaches the supervisor only, which then stops its children in order.
         self.process = subprocess.Popen(
-            self.command, cwd=settings.ROOT, env=dict(self.environment), start_new_session=True
-        )
+            self.command, cwd=settings.ROOT, env=dict(self.environment), start_new_session=True,
+            preexec_fn=_end_with_supervisor,
+        )  # fmt: skip
         self.started_at = time.monotonic()
 
     @property
@@ -136,6 +139,12 @@ def main() -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: supervisor.stop.set())
     return supervisor.run(settings.address(os.environ))
+
+
+def _end_with_supervisor() -> None:
+    """In the child: on Linux the kernel sends it SIGTERM when the supervisor is gone, however it went."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _answers(address: str) -> bool:

@@ -1,7 +1,9 @@
 """The shell around the pages: settings, navigation, routes, and a supervisor that keeps the engine alive."""
 
 import os
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -109,6 +111,32 @@ def test_without_the_web_server_the_app_ends(supervisor: Supervisor) -> None:
     supervisor.web.command = DIE
     assert supervisor.run(NOWHERE) == 1
     assert not supervisor.dispatcher.is_running
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child that its parent is gone")
+def test_children_of_a_killed_supervisor_end() -> None:
+    start = "import app.__main__ as a, os, sys, time; c = a.Child('engine', sys.argv[1:], os.environ); c.start(); "
+    parent = subprocess.Popen(
+        [sys.executable, "-c", start + "print(c.process.pid, flush=True); time.sleep(60)", *SLEEP],
+        cwd=ROOT, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert parent.stdout is not None
+    child = int(parent.stdout.readline())
+    parent.kill()
+    parent.communicate()
+    for _ in range(200):
+        if not is_alive(child):
+            break
+        time.sleep(0.05)
+    assert not is_alive(child)
+
+
+def is_alive(pid: int) -> bool:
+    """Neither gone nor a zombie that nobody has waited for."""
+    try:
+        return " Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
 
 
 @pytest.fixture
