@@ -20,6 +20,7 @@ from engine.errors import InvalidConfig, UnknownName, suggestion
 from engine.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Count, Options, Registry
 
 VERSION = 1
+_SEEDS = 2**32
 OptionsT = TypeVar("OptionsT", bound=Options)
 
 
@@ -189,19 +190,17 @@ def set_value(raw: Mapping[str, Any], path: str, value: Any) -> dict[str, Any]:
         items = list(copy[head])
         if not index.isdigit() or int(index) >= len(items):
             raise InvalidConfig([f"{path}: {head} has items 0 to {len(items) - 1}; {index!r} is none of them"])
-        items[int(index)] = set_value(items[int(index)], tail, value) if tail else value
+        items[int(index)] = set_value(_keyed(items[int(index)], path), tail, value) if tail else value
         copy[head] = items
     else:
-        inner = copy.get(head)
-        if inner is not None and not isinstance(inner, Mapping):
-            raise InvalidConfig([f"{path}: {head} is {inner!r}, which has no keys to set"])
-        copy[head] = set_value(inner or {}, rest, value)
+        copy[head] = set_value(_keyed(copy.get(head), path), rest, value)
     return copy
 
 
-def parse_experiment(raw: Mapping[str, Any]) -> ExperimentConfig:
+def parse_experiment(raw: Mapping[Any, Any]) -> ExperimentConfig:
     """Validate a whole experiment. Raises InvalidConfig with a line for every mistake."""
     problems: list[str] = []
+    raw = _mapping(raw, "", problems)
     sections = ("name", "dataset", "partition", "model", "training", "algorithms", "seeds", "evaluation")
     known = (*sections, *Machine.model_fields)
     problems += [_unknown_key(key, raw[key], known) for key in raw if key not in known]
@@ -345,19 +344,29 @@ def _options(kind: type[OptionsT], raw: Mapping[str, Any], path: str, problems: 
         return None
 
 
+def _keyed(value: Any, path: str) -> Mapping[str, Any]:
+    """A mapping to set a key in; a bare name stands for ``{name: ...}``."""
+    if value is None or isinstance(value, Mapping):
+        return value or {}
+    if isinstance(value, str):
+        return {"name": value}
+    raise InvalidConfig([f"{path}: there is {value!r}, which has no keys to set"])
+
+
 def _seeds(raw: Any, problems: list[str]) -> tuple[int, ...]:
     if isinstance(raw, int) and not isinstance(raw, bool):
         raw = [raw]
-    good = isinstance(raw, list) and raw and all(isinstance(s, int) and not isinstance(s, bool) and s >= 0 for s in raw)
+    good = isinstance(raw, list) and raw and all(type(s) is int and 0 <= s < _SEEDS for s in raw)
     if not good or len(set(raw)) != len(raw):
-        problems.append(f"seeds: {raw!r}, but a list of different whole numbers from 0 on is needed, like [0, 1, 2]")
+        wanted = f"a list of different whole numbers from 0 to {_SEEDS - 1} is needed, like [0, 1, 2]"
+        problems.append(f"seeds: {raw!r}, but {wanted}")
         return ()
     return tuple(raw)
 
 
 def _mapping(raw: Any, path: str, problems: list[str]) -> Mapping[str, Any]:
     if isinstance(raw, Mapping):
-        return raw
+        return {str(key): value for key, value in raw.items()}
     if raw is not None:
         problems.append(f"{path}: {raw!r}, but a mapping of keys to values is needed")
     return {}

@@ -19,9 +19,9 @@ def experiment(**changed):
     return {**raw, **changed}
 
 
-def problems(**changed) -> tuple[str, ...]:
+def problems(changed: dict | None = None, **more) -> tuple[str, ...]:
     with pytest.raises(InvalidConfig) as caught:
-        parse_experiment(experiment(**changed))
+        parse_experiment(experiment() | (changed or {}) | more)
     return caught.value.problems
 
 
@@ -91,13 +91,17 @@ def test_ten_local_steps_where_nothing_is_said():
         ({"model": {"name": "dnn", "hidden": 0}}, ["model.hidden"]),
         ({"seeds": [1, 1]}, ["seeds", "different"]),
         ({"seeds": [-1]}, ["seeds"]),
+        ({"seeds": [2**32]}, ["seeds", "4294967295"]),
+        ({1: 2}, ["1: 2", "unknown key"]),
+        ({"training": {1: 2}}, ["training.1: 2", "unknown key"]),
+        ({"algorithms": [{"name": "ditto", "sweep": {1: [2]}}]}, ["algorithms.0.1", "unknown key"]),
         ({"evaluation": {"every": 0}}, ["evaluation.every"]),
         ({"device": "tpu"}, ["device", "cuda"]),
         ({"name": ""}, ["name"]),
     ],
 )
 def test_a_mistake_is_named_with_its_field_and_the_way_out(changed, words):
-    text = "\n".join(problems(**changed))
+    text = "\n".join(problems(changed))
     assert all(word in text for word in words), text
 
 
@@ -110,6 +114,10 @@ def test_values_are_set_by_path():
     assert raw["training"]["rounds"] == 7 and experiment()["training"]["rounds"] == 3
     raw = set_value(raw, "algorithms.0.finetune_steps", 3)
     assert raw["algorithms"] == [{"name": "fedavg", "finetune_steps": 3}]
+    assert set_value({"dataset": "digits"}, "dataset.standardize", True)["dataset"]["name"] == "digits"
+    assert set_value({"algorithms": ["ditto"]}, "algorithms.0.lam", 2)["algorithms"] == [{"name": "ditto", "lam": 2}]
+    with pytest.raises(InvalidConfig, match="no keys to set"):
+        set_value(raw, "seeds.0.x", 1)
     with pytest.raises(InvalidConfig, match="items 0 to 0"):
         set_value(raw, "algorithms.4.lam", 1)
 
