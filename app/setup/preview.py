@@ -8,7 +8,7 @@ import numpy as np
 import streamlit as st
 import yaml
 
-from app import launch, links, queries, wording
+from app import launch, queries, wording
 from app.charts import split as split_chart
 from app.components.page import chart
 from app.forms import plain
@@ -109,17 +109,15 @@ def _queue(experiment: ExperimentConfig) -> None:
 def _known_runs(experiment: ExperimentConfig) -> None:
     """Numbers that are there already need not be computed again."""
     runs = experiment.runs()
-    known = launch.same_runs(runs)
-    if not known:
+    found = list(launch.same_runs(runs).values())
+    if not found:
         return
-    found = list(known.values())
-    how_many = (
-        "These runs are" if len(known) == len({run.digest for run in runs}) else f"{len(known)} of {len(runs)} runs are"
-    )
-    page = "live" if any(run.is_active for run in found) else "compare"
-    ids = ",".join(str(run.id) for run in found)
-    names = wording.names(dict.fromkeys(f"“{run.experiment_name}”" for run in found))
-    st.info(f"{how_many} there already, in {plain(names)}. [Open them]({links.link(page, runs=ids)})")
+    is_all = len(found) == len({run.digest for run in runs})
+    how_many = "These runs are" if is_all else f"{len(found)} of {len(runs)} runs are"
+    st.info(f"{how_many} there already, in {plain(wording.names(f'“{run.experiment_name}”' for run in found))}.")
+    if st.button("Open them", key="open_known"):
+        page = "live" if any(run.is_active for run in found) else "compare"
+        launch.open_page(page, "Open them", runs=",".join(str(run.id) for run in found))
 
 
 def _absent(run: RunConfig) -> list[str]:

@@ -132,13 +132,16 @@ def actions(runs: dict[int, RunRecord]) -> None:
 
 
 def look_at(chosen: Sequence[RunRecord]) -> None:
+    """Turn to a page that shows them, or to Set up with their experiment."""
     ids = ",".join(str(run.id) for run in chosen)
-    st.link_button("Compare", links.link("compare", runs=ids), type="primary", key="compare")
-    st.link_button("Watch", links.link("live", runs=ids), key="watch")
+    if st.button("Compare", key="compare", type="primary"):
+        launch.open_page("compare", "Compare them", runs=ids)
+    if st.button("Watch", key="watch"):
+        launch.open_page("live", "Watch them", runs=ids)
     of_one = {run.experiment_id for run in chosen}
     experiment = queries.experiment(of_one.pop()) if len(of_one) == 1 else None
-    if experiment and "experiments" not in experiment.config:
-        st.link_button("Open in Set up", links.setup_link(experiment.config), key="open_setup")
+    if experiment and st.button("Open in Set up", key="open_setup"):
+        launch.open_page("setup", "Set up", config=links.pack_config(experiment.config))
 
 
 def delete_panel(ids: Sequence[int]) -> None:

@@ -78,6 +78,14 @@ def test_chosen_runs_come_from_the_address_and_go_into_it(filled_store: Store):
     assert str(page.query_params["runs"]) == "1"
 
 
+def test_chosen_runs_open_in_compare_and_their_experiment_in_set_up(filled_store: Store):
+    page = opened(runs="1,2")
+    page.button(key="compare").click().run()
+    assert any("/compare?runs=1%2C2" in text.value for text in page.markdown)
+    page.button(key="open_setup").click().run()
+    assert any("/setup?config=" in text.value for text in page.markdown)
+
+
 def test_deleting_asks_first_and_then_deletes(filled_store: Store):
     page = opened(runs="1,2")
     assert any("cannot be undone" in text.value for text in page.markdown)
