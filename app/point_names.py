@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import plotly.graph_objects as go
 
-WIDE, HIGH = 0.3, 0.05  # what a name takes, as shares of the plot
+WIDE, HIGH = 0.3, 0.065  # what a name takes, as shares of the plot
 
 
 class Point(NamedTuple):

@@ -77,7 +77,7 @@ def finding(df: pd.DataFrame) -> str:
         settled = f"no client has moved since round {moving[-1]}"
     ari = last["ari"].iloc[0]
     truth = f"; adjusted Rand index against the true contexts {ari:.2f}" if pd.notna(ari) else ""
-    return f"{plural(len(sizes), 'cluster')} of {', '.join(map(str, sizes))} clients; {settled}{truth}."
+    return f"{plural(len(sizes), 'cluster')} of {_listed(sizes)} clients; {settled}{truth}."
 
 
 def figure(df: pd.DataFrame) -> go.Figure:
@@ -119,6 +119,11 @@ def figure(df: pd.DataFrame) -> go.Figure:
     fig.update_yaxes(title_text="moved", tickvals=[0, top], range=[0, 1.15 * top], row=2, col=1)
     fig.update_xaxes(title_text="round", row=2, col=1)
     return fig.update_layout(showlegend=False, bargap=0.1, margin_r=72)
+
+
+def _listed(sizes: list[int]) -> str:
+    *some, last = map(str, sizes)
+    return f"{', '.join(some)} and {last}" if some else last
 
 
 def _name_groups(fig: go.Figure, grid: pd.DataFrame, num_clusters: int) -> None:

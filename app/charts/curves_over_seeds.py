@@ -76,7 +76,7 @@ def figure(df: pd.DataFrame, x: Axis = "round") -> go.Figure:
     pad = max(1.0, 0.06 * (high - low))
     label_ends(fig, ends, low - pad, high + pad)
     fig.update_yaxes(title_text="test accuracy, %", range=[low - pad, high + pad])
-    fig.update_xaxes(title_text=AXIS_TITLES[x], rangemode="tozero")
+    fig.update_xaxes(title_text=AXIS_TITLES[x], range=[0, float(df["x"].max()) or 1.0])
     return fig.update_layout(showlegend=False)
 
 

@@ -104,8 +104,8 @@ def _series_lines(fig: go.Figure, series: str, own: pd.DataFrame, color: str, sy
     spread = {"type": "data", "array": (100 * own["mean_pm"]).fillna(0), "color": color, "thickness": 1.2, "width": 4}
     fig.add_scatter(
         x=x, y=100 * own["mean"], mode="lines+markers", name=series, text=texts, error_y=spread, cliponaxis=False,
-        line={"color": color, "width": 2.2}, marker={"size": np.where(own["best"], 16, 7),
-                                                     "symbol": np.where(own["best"], "star", "circle")},
+        line={"color": color, "width": 2.2}, marker_line_width=0,
+        marker={"size": np.where(own["best"], 16, 7), "symbol": np.where(own["best"], "star", "circle")},
         hovertemplate=f"{series}, {symbol} = %{{x:g}}<br>mean %{{text}}<extra></extra>",
     )  # fmt: skip
     fig.add_scatter(

@@ -67,12 +67,13 @@ def who_loses(view: View, clients: pd.DataFrame) -> None:
     if len(ranked) < 2:
         return
     st.header("Which clients lose?", anchor=False)
+    by_name = {method.name: method for method in view.methods}
     titles = {name: name for name in ranked.index}
     with st.container(horizontal=True, key="pair_controls"):
         a = address.pick("Method A", titles, "a", ranked.index[0])
         others = {name: name for name in titles if name != a}
-        b = address.pick("against method B", others, "b", next(iter(others)))
-    by_name = {method.name: method for method in view.methods}
+        rivals = (name for name in others if by_name[name].algorithm != by_name[a].algorithm)
+        b = address.pick("against method B", others, "b", next(rivals, next(iter(others))))
     pairs = differences.data(clients, a, b)
     if pairs.empty or not same_clients(by_name[a], by_name[b]):
         st.info(f"{a} and {b} have no clients in common: their data, partitions or seeds differ.")

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from app.comparison import Method
+from app.comparison import Method, method_name
 from app.wording import names, plural
 from storage import RunRecord
 
@@ -40,6 +40,18 @@ def notes(methods: Sequence[Method]) -> list[str]:
     for method in methods:
         found += [f"{method.name}, seed {run.seed}: {_state(run)}." for run in method.runs if run.status != "done"]
     return found
+
+
+def missing(runs: Sequence[RunRecord]) -> list[str]:
+    """Of chosen runs without a single round: how many are to come, and which never will."""
+    without = [run for run in runs if run.round < 0]
+    coming = [run for run in without if not run.is_finished]
+    found = [f"{plural(len(coming), 'run')} on the way, to appear here after the first round."] if coming else []
+    return found + [
+        f"{method_name(run.label, run.algorithm)}, seed {run.seed}: {run.status} before its first round"
+        + (f" ({run.error})." if run.error else ".")
+        for run in without if run.is_finished
+    ]  # fmt: skip
 
 
 def same_clients(a: Method, b: Method) -> bool:

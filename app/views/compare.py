@@ -6,7 +6,7 @@ import streamlit as st
 from app import address, queries
 from app.compare import selection
 from app.compare.accuracy import distribution, over_time, who_loses
-from app.compare.comparability import conflicts, notes
+from app.compare.comparability import conflicts, missing, notes
 from app.compare.headline import headline
 from app.compare.numbers import numbers
 from app.compare.structure import both_ends, clustered, swept
@@ -27,14 +27,14 @@ def render() -> None:
     chosen = selection.with_rounds(named)
     methods = tuple(methods_of(chosen))
     if len(methods) < 2:
-        too_few(selection.with_rounds(runs), chosen, len(named) - len(chosen))
+        too_few(selection.with_rounds(runs), chosen, missing(named))
         return
     view = View.from_address(methods)
     clients = view.clients()
     clashes = conflicts(methods)
     page.header(view.setting, QUESTION, None if clients.empty else finding(view, clients, bool(clashes)))
     controls(selection.with_rounds(runs), chosen)
-    cautions(view, clashes, len(named) - len(chosen))
+    cautions(view, clashes, missing(named))
     if clients.empty:
         st.info(f"None of these methods has a {view.model} model; switch to {MODELS[view.other_model]}.")
         return
@@ -48,14 +48,14 @@ def finding(view: View, clients: pd.DataFrame, is_mixed: bool) -> str:
     return headline(per_run(clients, view.share), view.share)
 
 
-def too_few(runs: list[RunRecord], chosen: list[RunRecord], waiting: int) -> None:
+def too_few(runs: list[RunRecord], chosen: list[RunRecord], absent: list[str]) -> None:
     """Fewer than two methods: what there is, and where more come from."""
     page.header(kicker(chosen) if chosen else "COMPARE", QUESTION, "A comparison needs two methods with results.")
-    if waiting:
-        st.markdown(f"{plural(waiting, 'run')} on the way, to appear here after the first round. See [Live](/live).")
+    for sentence in absent:
+        st.markdown(f"{sentence} See [Live](/live).")
     if len(methods_of(runs)) >= 2:
         count = len(methods_of(chosen))
-        said = f"{plural(count, 'method')} chosen" if count or waiting else "The runs of this address are not here"
+        said = f"{plural(count, 'method')} chosen" if count or absent else "The runs of this address are not here"
         st.markdown(f"{said}. Choose methods that are:")
         selection.chooser(runs, chosen, queries.experiments())
         return
@@ -75,13 +75,11 @@ def controls(runs: list[RunRecord], chosen: list[RunRecord]) -> None:
                 selection.chooser(runs, chosen, queries.experiments())
 
 
-def cautions(view: View, clashes: list[str], waiting: int) -> None:
+def cautions(view: View, clashes: list[str], absent: list[str]) -> None:
     """What makes these numbers incomparable, and what to know of them."""
     for sentence in clashes:
         st.warning(sentence)
-    said = notes(view.methods)
-    if waiting:
-        said.append(f"{plural(waiting, 'run')} more on the way, without results yet.")
+    said = notes(view.methods) + absent
     with_model = set(view.clients()["method"])
     without = [method.name for method in view.methods if method.name not in with_model]
     if without and with_model:

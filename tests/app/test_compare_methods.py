@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.compare.comparability import conflicts, notes, same_clients
+from app.compare.comparability import conflicts, missing, notes, same_clients
 from app.compare.headline import headline, lead
 from app.compare.selection import parse_ids
 from app.comparison import method_name, methods_of, per_method, per_run
@@ -78,6 +78,15 @@ def test_the_reader_is_told_of_seeds_rounds_and_states_that_differ() -> None:
         "The numbers of rounds differ: Ditto (5 rounds); FedAvg (9 rounds).",
         "The seeds differ: Ditto 0; FedAvg 1.",
         "FedAvg, seed 1: diverged at round 3 (not finite).",
+    ]
+
+
+def test_runs_that_failed_at_once_are_named_with_their_reason() -> None:
+    runs = [run_record(1), run_record(2, round=-1, status="queued"),
+            run_record(3, "fedavg", round=-1, status="failed", error="no data")]  # fmt: skip
+    assert missing(runs) == [
+        "1 run on the way, to appear here after the first round.",
+        "FedAvg, seed 0: failed before its first round (no data).",
     ]
 
 

@@ -46,7 +46,7 @@ def test_an_address_of_runs_that_are_not_here_says_so(filled_store: Store) -> No
 
 def test_runs_without_results_are_announced(filled_store: Store) -> None:
     again = filled_store.queue.rerun([1])[0]
-    assert "1 run more on the way" in words(opened(runs=f"1,3,{again.id}"))
+    assert "1 run on the way" in words(opened(runs=f"1,3,{again.id}"))
     assert "1 run on the way" in words(opened(runs=f"1,{again.id}"))
 
 
