@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Server, Witness
@@ -41,6 +42,7 @@ def watch_until_done(page: Page) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text("How did it go?", timeout=LOAD_MS)
 
 
+@pytest.mark.timeout(400)
 def test_set_up_queue_watch_compare_and_come_back_by_the_link(page: Page, server: Server, witness: Witness) -> None:
     page.goto(server.url)
     expect(page.get_by_role("heading", level=1)).to_be_visible(timeout=LOAD_MS)
