@@ -57,7 +57,7 @@ def figure(df: pd.DataFrame, cost: Axis) -> go.Figure:
 def finding(df: pd.DataFrame, cost: Axis) -> str:
     """Who is on the front: the methods that no other beats at no greater cost."""
     front = df[df["front"]]
-    names = ", ".join(front["method"])
     rest = len(df) - len(front)
-    beaten = f"; the other {rest} cost as much or more and reach less" if rest else ""
-    return f"On the Pareto front of accuracy against {AXIS_TITLES[cost]}: {names}{beaten}."
+    beaten = {0: "", 1: "; the other one costs as much or more and reaches less"}
+    others = beaten.get(rest, f"; the other {rest} cost as much or more and reach less")
+    return f"On the Pareto front of accuracy against {AXIS_TITLES[cost]}: {', '.join(front['method'])}{others}."

@@ -27,7 +27,8 @@ class Verdict:
         counts = f"{self.better} better, {self.worse} worse" + (f", {self.equal} equal" if self.equal else "")
         pairs = plural(self.better + self.worse + self.equal, "pair") + (f" over {seeds} seeds" if seeds > 1 else "")
         p = "p < 0.001" if self.p < 0.001 else f"p = {self.p:.3f}" if np.isfinite(self.p) else "no test: too few differ"
-        return f"{counts} with {a} than with {b}, median {signed_points(self.median)} points (Wilcoxon {p}, {pairs})."
+        median = signed_points(round(self.median, 4) + 0.0)  # no minus before 0.00
+        return f"{counts} with {a} than with {b}, median {median} points (Wilcoxon {p}, {pairs})."
 
 
 def data(clients: pd.DataFrame, a: str, b: str) -> pd.DataFrame:

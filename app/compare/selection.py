@@ -23,19 +23,19 @@ def chosen_runs(runs: Sequence[RunRecord]) -> list[RunRecord]:
     ``runs`` are all that are in sight. The answer knows its partitions.
     """
     named = parse_ids(st.query_params.get("runs", ""))
-    experiments = parse_ids(st.query_params.get("experiment", ""))
     if named:
         return queries.runs(run_ids=sorted(named), include_archived=True, with_partition=True)
-    ids = [run.id for run in runs if run.experiment_id in experiments] if experiments else newest(with_rounds(runs))
-    return queries.runs(run_ids=ids, with_partition=True)
+    experiments = parse_ids(st.query_params.get("experiment", "")) or newest(with_rounds(runs))
+    return queries.runs(experiment_ids=sorted(experiments), with_partition=True)
 
 
-def newest(runs: Sequence[RunRecord]) -> list[int]:
-    """The newest experiment with two methods, or everything where there is none."""
-    for own in _by_experiment(runs).values():
+def newest(runs: Sequence[RunRecord]) -> set[int]:
+    """The newest experiment with two methods, or all experiments where there is none."""
+    groups = _by_experiment(runs)
+    for experiment_id, own in groups.items():
         if len({run.label for run in own}) > 1:
-            return [run.id for run in own]
-    return [run.id for run in runs]
+            return {experiment_id}
+    return set(groups)
 
 
 def parse_ids(text: str) -> set[int]:

@@ -193,7 +193,7 @@ def test_the_front_holds_who_is_not_beaten_at_no_greater_cost() -> None:
     runs = runs.assign(megabytes=[0.0, 5.0, 9.0], gradient_evaluations=1.0, seconds=1.0)
     rows = cost.data(runs, "megabytes")
     assert rows.loc[rows["front"], "method"].tolist() == ["free", "dear"]
-    assert "free, dear; the other 1" in cost.finding(rows, "megabytes")
+    assert "free, dear; the other one costs" in cost.finding(rows, "megabytes")
 
 
 def test_a_method_that_finds_the_parameter_itself_is_placed_there() -> None:
