@@ -17,9 +17,9 @@ from storage import RunRecord
 COLUMNS = ("mean", "lowest5", "std", "loss", "train_loss", "megabytes", "seconds")
 X_TITLES = {"round": "round", "megabytes": "megabytes sent, both ways", "seconds": "seconds of training"}
 PANELS = {
-    "accuracy": ("Accuracy of the clients, %", {"mean": "solid", "lowest5": "dash"}),
-    "loss": ("Loss, mean over clients", {"loss": "solid", "train_loss": "dot"}),
-    "spread": ("Standard deviation over clients, points", {"std": "solid"}),
+    "accuracy": ("Accuracy, %: mean, and lowest 5 % dashed", {"mean": "solid", "lowest5": "dash"}),
+    "loss": ("Loss: test, and training dotted", {"loss": "solid", "train_loss": "dot"}),
+    "spread": ("Spread over clients (std), points", {"std": "solid"}),
     "cost": ("Megabytes sent, both ways", {"megabytes": "solid"}),
 }
 _SAID = {

@@ -2,7 +2,7 @@
 
 const FETCH_TIMEOUT_MS = 8000;
 const BACK_OFF_MS = [1000, 2000, 4000, 8000, 15000, 30000];
-const LABEL_GAP_PX = 16;
+const LABEL_LINE = 1.3; // of the font's size
 const NARROW_PX = 560;
 const LINES = { accuracy: "wide", clients: "side", loss: "small", spread: "small", cost: "small" };
 
@@ -188,7 +188,7 @@ class LiveView {
     }
     const narrow = figure.clientWidth < NARROW_PX;
     const labels = [...ends].map(([text, end]) => ({ text, ...end, y: mean(end.values) }));
-    const heights = spread(labels.map((label) => axis.l2p(label.y)), LABEL_GAP_PX);
+    const heights = spread(labels.map((label) => axis.l2p(label.y)), LABEL_LINE * figure.layout.font.size);
     const annotations = labels.map(({ text, x, color, y }, i) => ({
       text, x, y, yshift: axis.l2p(y) - heights[i], xshift: 8, showarrow: false, xanchor: "left",
       font: { color }, bgcolor: this.data.paper,

@@ -19,11 +19,14 @@ class MovingFigure {
   async show({ figure, moves, alt, config, plotly, glide_ms }) {
     this.place.setAttribute("aria-label", alt);
     this.place.style.minHeight = `${figure.layout.height}px`;
-    this.wanted = figure;
+    const look = JSON.stringify(figure);
+    const isAnother = look !== this.look; // its points are other things: nothing to glide from
+    this.look = look;
+    this.wanted = moves;
     try {
       const Plotly = await loadPlotly(plotly);
-      if (this.closed || this.wanted !== figure) return;
-      const still = !this.drawn || matchMedia("(prefers-reduced-motion: reduce)").matches || document.hidden;
+      if (this.closed || this.wanted !== moves) return;
+      const still = !this.drawn || isAnother || matchMedia("(prefers-reduced-motion: reduce)").matches || document.hidden;
       const transition = { duration: still ? 0 : glide_ms, easing: "linear" };
       const layout = { ...figure.layout, uirevision: "kept", transition };
       const traces = figure.data.map((trace) => ({ ...trace, ...moves[trace.name] }));

@@ -33,6 +33,7 @@ def render() -> None:
         grow(shown, model, x)
     else:
         redraw(shown, model, x)
+    how_many(shown)
     for run in shown:
         if run.status in ("failed", "diverged"):
             what_happened(run)
@@ -181,6 +182,14 @@ def redraw(runs: Sequence[RunRecord], model: str, x: str) -> None:
                 st.plotly_chart(fig, theme=None, key=f"live_{name}", alt=title, config=page.modebar(name))
 
     board()
+
+
+def how_many(runs: Sequence[RunRecord]) -> None:
+    """The number behind "lowest 5 %"."""
+    partition = queries.partition(next((run.id for run in runs if run.round >= 0), runs[0].id))
+    if partition:
+        tested = sum(size > 0 for size in partition["test_sizes"])
+        st.caption(f"Lowest 5 % = {wording.tail_note(tested)} clients, the least accurate in that round.")
 
 
 def panels(runs: Sequence[RunRecord], table: pd.DataFrame, x: str, clients: go.Figure) -> dict[str, go.Figure]:

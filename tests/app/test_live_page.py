@@ -8,8 +8,9 @@ from streamlit.testing.v1 import AppTest
 
 from app import links
 from engine.config import parse_experiment
+from engine.worker.records import new_run
 from storage import Status, Store
-from tests.app.samples import DIGITS, new_run
+from tests.app.samples import DIGITS
 
 PAGE = Path(__file__).resolve().parents[2] / "app" / "views" / "live.py"
 
@@ -55,6 +56,7 @@ def test_with_nothing_training_the_last_experiment_is_shown(filled_store: Store)
     assert "DIGITS · 10 CLIENTS · 3 CLASSES EACH · 2 SEEDS" in said
     assert "Nothing of four methods on digits is training: 8 done." in said
     assert "FedAvg, seed 0 · done · round 5 of 5" in said
+    assert "Lowest 5 % = 1 of 10 clients" in said
 
 
 def test_a_mean_and_a_lowest_line_for_every_run(filled_store: Store) -> None:
