@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from app import queries
-from app.launch import new_run
-from engine.config import RunConfig, file_label
+from engine.config import file_label
 from engine.errors import InvalidConfig
 from engine.export import RunOutcome, export_text, joint_config
 from engine.reading import read_export
 from engine.tables import rounds_table
-from storage import ExperimentRecord, FinishedRun, RoundRecord, RunRecord
+from engine.worker.records import finished_run, outcome
+from storage import ExperimentRecord, RunRecord
 
 EXAMPLES = queries.ROOT / "assets" / "examples" / "runs"
 
@@ -53,7 +53,7 @@ def import_file(path: Path, *, example: bool = False) -> list[ExperimentRecord]:
     store = queries.store()
     return [
         store.experiments.import_finished(
-            found.config.name, found.config.raw, [_finished(config, run) for config, run in found.runs], example
+            found.config.name, found.config.raw, [finished_run(config, run) for config, run in found.runs], example
         )
         for found in read_export(path)
     ]
@@ -80,16 +80,5 @@ def _with_partition(run_ids: Sequence[int]) -> list[RunRecord]:
 
 def _outcomes(runs: Iterable[RunRecord]) -> Iterable[RunOutcome]:
     """Read one after the other: an export of many runs needs the memory of one."""
-    metrics = queries.store().metrics
-    return (
-        RunOutcome(
-            run.experiment_name, run.algorithm, run.label, run.hparams, run.seed, run.status, metrics.rounds(run.id),
-            run.provenance, run.partition, run.summary, run.error,
-        )
-        for run in runs
-    )  # fmt: skip
-
-
-def _finished(config: RunConfig, run: RunOutcome) -> FinishedRun:
-    rounds = [RoundRecord(r.round, r.cohort, r.scalars, r.arrays, r.clusters, r.evaluated) for r in run.rounds]
-    return FinishedRun(new_run(config), run.status, rounds, run.provenance, run.partition, run.summary, run.error)
+    store = queries.store()
+    return (outcome(store, run) for run in runs)

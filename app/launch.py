@@ -9,7 +9,8 @@ from app import links, queries
 from engine.check import check_runs
 from engine.config import ExperimentConfig, RunConfig, parse_experiment
 from engine.presets import Preset
-from storage import ExperimentRecord, NewRun, RunRecord
+from engine.worker.records import new_run
+from storage import ExperimentRecord, RunRecord
 
 
 def queue_experiment(
@@ -22,14 +23,6 @@ def queue_experiment(
 def queue_preset(preset: Preset, scale: str | None = None) -> list[ExperimentRecord]:
     """All experiments of a preset, or none. Raises InvalidConfig."""
     return _queue([parse_experiment(config) for config in preset.configs(scale)])
-
-
-def new_run(config: RunConfig) -> NewRun:
-    """A run as storage takes it in."""
-    return NewRun(
-        algorithm=config.algorithm.name, label=config.label, seed=config.seed, hparams=config.hparams,
-        config=config.to_dict(), rounds=config.training.rounds, digest=config.digest,
-    )  # fmt: skip
 
 
 def same_runs(runs: Iterable[RunConfig]) -> dict[str, RunRecord]:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from engine.check import check_runs
-from engine.config import ExperimentConfig, RunConfig, file_label
+from engine.config import ExperimentConfig, file_label
 from engine.errors import FedscapeError, InvalidConfig
-from engine.export import RunOutcome, joint_config, write_export
+from engine.export import joint_config, write_export
 from engine.inputs import check_writable, experiments_of
 from engine.listing import as_json, as_text
 from engine.mistakes import complain, note_unexpected
@@ -25,10 +25,11 @@ from engine.tables import write_tables
 from engine.worker.dispatcher import Dispatcher
 from engine.worker.executor import Executor
 from engine.worker.local_executor import LocalExecutor
+from engine.worker.records import finished_run, new_run, outcome
 from engine.worker.saved_models import MODELS_LAST, unpack
 from engine.worker.service import serve
 from engine.worker.slots import plan_slots
-from storage import DatabaseLocked, FinishedRun, NewRun, RoundRecord, RunRecord, StorageError, Store, store_from_env
+from storage import DatabaseLocked, RunRecord, StorageError, Store, store_from_env
 
 ROOT = Path(__file__).resolve().parent.parent
 DONE, INVALID, FAILED, DIVERGED, CANCELLED = 0, 2, 3, 4, 130
@@ -105,7 +106,7 @@ def import_command(arguments: argparse.Namespace) -> int:
     with _open(arguments.db) as store:
         store.ensure_schema()
         for experiment in imported:
-            runs = [_finished_run(config, result) for config, result in experiment.runs]
+            runs = [finished_run(config, result) for config, result in experiment.runs]
             kept = store.experiments.import_finished(experiment.config.name, experiment.config.raw, runs)
             ids = [str(run.id) for run in store.queue.runs(experiment_ids=[kept.id], newest_first=False)]
             print(f"{kept.name}: {len(runs)} runs imported, ids {' '.join(ids)}")
@@ -116,22 +117,6 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "run": run_command, "list": list_command, "worker": worker_command, "export": export_command,
     "import": import_command,
 }  # fmt: skip
-
-
-def new_run(config: RunConfig) -> NewRun:
-    """A run as it is queued."""
-    return NewRun(
-        config.algorithm.name, config.label, config.seed, config.hparams, config.to_dict(), config.training.rounds,
-        config.digest,
-    )  # fmt: skip
-
-
-def outcome(store: Store, run: RunRecord) -> RunOutcome:
-    """A stored run with all its rounds, ready for the export."""
-    return RunOutcome(
-        run.experiment_name, run.algorithm, run.label, run.hparams, run.seed, run.status, store.metrics.rounds(run.id),
-        run.provenance, run.partition, run.summary, run.error,
-    )  # fmt: skip
 
 
 # Computing and following.
@@ -261,12 +246,6 @@ def _write_all_models(store: Store, folder: Path, runs: Sequence[RunRecord]) -> 
 def _config_of(store: Store, runs: Sequence[RunRecord]) -> dict[str, Any]:
     ids = dict.fromkeys(run.experiment_id for run in runs)
     return joint_config([store.experiments.get(i).config for i in ids])
-
-
-def _finished_run(config: RunConfig, result: RunOutcome) -> FinishedRun:
-    rounds = [RoundRecord(r.round, r.cohort, r.scalars, r.arrays, r.clusters, r.evaluated) for r in result.rounds]
-    return FinishedRun(new_run(config), result.status, rounds, result.provenance, result.partition, result.summary,
-                       result.error)  # fmt: skip
 
 
 @contextmanager

@@ -39,7 +39,9 @@ class Training(Options):
     lr: float = Field(0.05, gt=0, title="η", description="Local learning rate.")
     momentum: float = Field(0.0, ge=0, lt=1, description="Momentum of the local SGD, restarted each round.")
     weight_decay: float = Field(0.0, ge=0, description="L2 decay of every parameter in the local SGD.")
-    dtype: Literal["float32", "float64"] = Field("float32", description="Precision of models and data.")
+    dtype: Literal["float32", "float64"] = Field(
+        "float32", title="Precision", description="Precision of models and data."
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -53,16 +55,22 @@ class Training(Options):
 
 
 class Evaluation(Options):
-    every: int = Field(1, ge=1, description="Evaluate rounds divisible by this, and the last one.")
+    every: int = Field(
+        1, ge=1, title="Evaluate every", description="Evaluate rounds divisible by this, and the last one."
+    )
 
 
 class Machine(Options):
     """Where and how a run is computed; nothing here changes its numbers beyond rounding."""
 
-    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto takes a GPU where there is one.")
-    backend: Literal["auto", "fused", "batched", "loop"] = Field("auto", description="How local training is computed.")
+    device: Literal["auto", "cpu", "cuda"] = Field(
+        "auto", title="Device", description="auto takes a GPU where there is one."
+    )
+    backend: Literal["auto", "fused", "batched", "loop"] = Field(
+        "auto", title="Backend", description="How local training is computed."
+    )
     threads: int | None = Field(None, ge=1, le=256, description="CPU threads of a run; by default the worker decides.")
-    checkpoint_s: float = Field(10.0, gt=0, description="Seconds between checkpoints.")
+    checkpoint_s: float = Field(10.0, gt=0, title="Checkpoint", description="Seconds between checkpoints.")
 
 
 @dataclass(frozen=True)

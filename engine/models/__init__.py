@@ -19,7 +19,9 @@ Params = dict[str, Tensor]
 class ModelOptions(Options):
     """Base of every model's options."""
 
-    init: Literal["default", "zeros"] = Field("default", description="default: torch's own; zeros: start at zero.")
+    init: Literal["default", "zeros"] = Field(
+        "default", title="Start", description="default: torch's own; zeros: start at zero."
+    )
 
 
 class SplitModel(nn.Module):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from engine.results import RoundResult
+from engine.worker.records import as_record
 from storage import Control, DatabaseLocked, NewArtifact, RoundRecord, Status, Store
 
 WRITE_S = 0.5  # rounds reach the database, and a request reaches the run, within this time
@@ -92,12 +93,6 @@ class Recorder:
                 return control
         self._paced = self._clock()
         return self.store.queue.heartbeat(self.run_id, self.epoch, self._pace)
-
-
-def as_record(result: RoundResult) -> RoundRecord:
-    return RoundRecord(
-        result.round, result.cohort, result.scalars, result.arrays, result.clusters, result.evaluated
-    )
 
 
 def without_nan(value: Any) -> Any:

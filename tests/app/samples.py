@@ -1,14 +1,14 @@
 """Experiments that the engine computes in a moment, as storage takes them in."""
 
 import dataclasses
-import math
 from collections.abc import Mapping
 from typing import Any
 
 from engine.config import RunConfig, parse_experiment
-from engine.results import RoundResult
 from engine.simulate import Simulation
-from storage import ExperimentRecord, FinishedRun, NewRun, RoundRecord, Store
+from engine.worker.recorder import without_nan
+from engine.worker.records import as_record, new_run
+from storage import ExperimentRecord, FinishedRun, Store
 
 DIGITS: dict[str, Any] = {
     "name": "four methods on digits",
@@ -35,29 +35,10 @@ def store_experiment(store: Store, raw: Mapping[str, Any]) -> ExperimentRecord:
     return store.experiments.import_finished(config.name, dict(raw), [_finished(run) for run in config.runs()])
 
 
-def new_run(config: RunConfig) -> NewRun:
-    return NewRun(
-        config.algorithm.name, config.label, config.seed, config.hparams, config.to_dict(), config.training.rounds,
-        config.digest,
-    )
-
-
 def _finished(config: RunConfig) -> FinishedRun:
     simulation = Simulation(config)
-    rounds = [_record(result) for result in simulation.rounds()]
+    rounds = [as_record(result) for result in simulation.rounds()]
     return FinishedRun(
         new_run(config), "done", rounds, dataclasses.asdict(simulation.provenance),
-        dataclasses.asdict(simulation.task.data.summary), _without_nan(simulation.summary()),
+        dataclasses.asdict(simulation.task.data.summary), without_nan(simulation.summary()),
     )
-
-
-def _record(result: RoundResult) -> RoundRecord:
-    return RoundRecord(
-        result.round, result.cohort, result.scalars, result.arrays, result.clusters, result.evaluated
-    )
-
-
-def _without_nan(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_nan(inner) for key, inner in value.items()}
-    return None if isinstance(value, float) and math.isnan(value) else value

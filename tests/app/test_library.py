@@ -9,8 +9,9 @@ from streamlit.testing.v1 import AppTest
 
 from app import exchange, run_table
 from engine.errors import InvalidConfig
+from engine.worker.records import new_run
 from storage import Store
-from tests.app.samples import DIGITS, new_run
+from tests.app.samples import DIGITS
 
 VIEW = Path(__file__).resolve().parents[2] / "app" / "views" / "library.py"
 

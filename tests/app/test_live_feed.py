@@ -8,8 +8,9 @@ import pytest
 
 from app import live_feed
 from engine.config import parse_experiment
+from engine.worker.records import new_run
 from storage import RoundRecord, RunRecord, Store
-from tests.app.samples import DIGITS, new_run
+from tests.app.samples import DIGITS
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
-from app.launch import new_run
 from engine.config import parse_experiment
+from engine.worker.records import new_run
 from storage import Store
 from tests.browser.conftest import Server, Witness
 

@@ -1,0 +1,35 @@
+"""Runs between the engine and storage: a configuration as a row to queue, a stored run as one to export, and back."""
+
+from engine.config import RunConfig
+from engine.export import Round, RunOutcome
+from storage import FinishedRun, NewRun, RoundRecord, RunRecord, Store
+
+
+def new_run(config: RunConfig) -> NewRun:
+    """A run as storage takes it in."""
+    return NewRun(
+        algorithm=config.algorithm.name, label=config.label, seed=config.seed, hparams=config.hparams,
+        config=config.to_dict(), rounds=config.training.rounds, digest=config.digest,
+    )  # fmt: skip
+
+
+def as_record(result: Round) -> RoundRecord:
+    return RoundRecord(
+        result.round, result.cohort, result.scalars, result.arrays, result.clusters, result.evaluated
+    )
+
+
+def outcome(store: Store, run: RunRecord) -> RunOutcome:
+    """What a stored run came to, as exports and tables take it."""
+    return RunOutcome(
+        run.experiment_name, run.algorithm, run.label, run.hparams, run.seed, run.status, store.metrics.rounds(run.id),
+        run.provenance, run.partition, run.summary, run.error,
+    )  # fmt: skip
+
+
+def finished_run(config: RunConfig, came_to: RunOutcome) -> FinishedRun:
+    """A run that was computed elsewhere, as storage takes it in."""
+    rounds = [as_record(result) for result in came_to.rounds]
+    return FinishedRun(
+        new_run(config), came_to.status, rounds, came_to.provenance, came_to.partition, came_to.summary, came_to.error
+    )
