@@ -7,11 +7,13 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from app import address, links, live_feed, palette, queries, routes, wording
+from app import address, live_feed, palette, queries, routes, wording
 from app.charts import latest_clients, training_curve
 from app.comparison import method_name
 from app.components import live_plot, page
-from storage import ExperimentRecord, RunRecord
+from app.live.choice import chosen_runs, controls, named, perform
+from app.live.trouble import retry_links, what_happened
+from storage import RunRecord
 
 KEY = "live"
 REDRAW_S = 2.0
@@ -39,18 +41,6 @@ def render() -> None:
             what_happened(run)
 
 
-def chosen_runs(experiments: Sequence[ExperimentRecord]) -> list[RunRecord]:
-    """Those of the address (``?runs=1,2`` or ``?experiment=3``), else of what is training or trained last."""
-    wanted = page.ids_in_address("runs")
-    if wanted:
-        return queries.runs(run_ids=wanted, include_archived=True)
-    number = page.ids_in_address("experiment")
-    if not number:
-        active = [e.id for e in experiments if e.status_counts.get("running") or e.status_counts.get("queued")]
-        number = (active or [e.id for e in experiments if not e.example])[:1]
-    return queries.runs(experiment_ids=number, include_archived=True) if number else []
-
-
 def nothing_yet() -> None:
     page.header("Live", "What is training now?", "Nothing: no experiment has been started yet.")
     page.link("setup", "Set up an experiment")
@@ -67,64 +57,6 @@ def headline(runs: Sequence[RunRecord]) -> None:
         with st.container(horizontal=True, key="live_next"):
             page.link("compare", "Compare these runs", runs=",".join(str(run.id) for run in runs))
             page.link("setup", "Set up another experiment")
-
-
-def controls(experiments: Sequence[ExperimentRecord], listed: Sequence[RunRecord]) -> list[RunRecord]:
-    """Which experiment, which of its runs, and what to do with all of them; answers the runs to show."""
-    shown = first_of_each(listed)
-    if palette.is_presenting():
-        return shown
-    with st.container(horizontal=True, vertical_alignment="bottom", key="live_controls"):
-        experiment_control(experiments, listed[0].experiment_id)
-        run_control(listed, shown)
-        everything_control(listed)
-    return shown
-
-
-def first_of_each(runs: Sequence[RunRecord]) -> list[RunRecord]:
-    """As many runs as can be told apart: the first seed of every method, then the second."""
-    by_seed = sorted(runs, key=lambda run: (run.seed, run.position))[: live_feed.MAX_RUNS]
-    return sorted(by_seed, key=lambda run: (run.experiment_id, run.position))
-
-
-def experiment_control(experiments: Sequence[ExperimentRecord], current: int) -> None:
-    # Numbered: options that read the same are the same to the browser.
-    names = {e.id: f"{e.id} · {e.name} · {wording.plural(e.num_runs, 'run')}" for e in experiments}
-    names.setdefault(current, f"{current} · archived")
-
-    def open_experiment() -> None:
-        st.query_params.pop("runs", None)
-        st.query_params["experiment"] = str(st.session_state["live_experiment"])
-
-    ids = list(names)
-    st.session_state["live_experiment"] = current
-    st.selectbox("Experiment", ids, format_func=names.__getitem__, key="live_experiment", on_change=open_experiment)
-
-
-def run_control(listed: Sequence[RunRecord], shown: Sequence[RunRecord]) -> None:
-    """Up to twelve runs at a time; the rest is named, not drawn."""
-    siblings = queries.runs(experiment_ids=sorted({run.experiment_id for run in listed}), include_archived=True)
-    names = {run.id: f"{named(run)} · run {run.id}" for run in [*siblings, *listed]}
-
-    def show_runs() -> None:
-        st.query_params["runs"] = ",".join(map(str, sorted(st.session_state["live_runs"])))
-
-    st.session_state["live_runs"] = [run.id for run in shown]
-    left = len(names) - len(shown)
-    with st.popover(f"{wording.plural(len(shown), 'run')} shown" + (f", {left} more" if left else "")):
-        st.multiselect(
-            "Runs to show", list(names), format_func=names.__getitem__, key="live_runs", on_change=show_runs,
-            max_selections=live_feed.MAX_RUNS,
-        )  # fmt: skip
-
-
-def everything_control(runs: Sequence[RunRecord]) -> None:
-    """Pause, resume or cancel all that are listed."""
-    offers = {"pause": "Pause all", "resume": "Resume all", "cancel": "Cancel all"}
-    for action, title in offers.items():
-        ids = [run.id for run in runs if action in live_feed.actions(run)]
-        if len(ids) > 1:
-            st.button(title, key=f"all_{action}", on_click=perform, args=(action, ids))
 
 
 def axis_controls(runs: Sequence[RunRecord]) -> tuple[str, str]:
@@ -203,10 +135,6 @@ def curves(runs: Sequence[RunRecord], model: str) -> pd.DataFrame:
     return training_curve.data(runs, points)
 
 
-def named(run: RunRecord) -> str:
-    return f"{method_name(run.label, run.algorithm)}, seed {run.seed}"
-
-
 def in_words(runs: Sequence[RunRecord]) -> str:
     """The figure in a sentence, for those who cannot see it."""
     return "Training curves. " + "; ".join(f"{named(run)}: {live_feed.progress(run)}" for run in runs)
@@ -223,54 +151,11 @@ def run_row(run: RunRecord) -> None:
                 st.button(action, key=f"{action}_{run.id}", on_click=perform, args=(action, [run.id]), type="tertiary")
 
 
-def what_happened(run: RunRecord) -> None:
-    """The log of a run that went wrong, and the way out."""
-    with st.expander(f"What happened to {named(run)}?"):
-        st.text(run.error or "no reason was stored")
-        events = queries.store().events.list(run.id, limit=20)
-        if events:
-            st.code("\n".join(f"{e.at:%Y-%m-%d %H:%M:%S} {e.level} {e.message}" for e in events), language=None)
-        if run.id in (offers := retry_links([run])):
-            st.html(f'<a href="{offers[run.id]}" target="_self">Set it up again with a third of the learning rate</a>')
-
-
-def retry_links(runs: Sequence[RunRecord]) -> dict[int, str]:
-    """For each diverged run: Set up, filled with its configuration and a third of its learning rate."""
-    return {run.id: links.setup_link(gentler(run)) for run in runs if run.status == "diverged"}
-
-
-def gentler(run: RunRecord) -> dict[str, Any]:
-    """The experiment of one run, with lr / 3."""
-    parts = ("dataset", "partition", "model", "evaluation")
-    training = {name: value for name, value in run.config["training"].items() if value is not None}
-    training["lr"] = float(f"{training['lr'] / 3:.3g}")
-    method = run.config["algorithm"] | {"label": run.label}
-    return {
-        "name": f"{run.experiment_name}, gentler", **{part: run.config[part] for part in parts}, "training": training,
-        "algorithms": [method], "seeds": [run.seed],
-    }  # fmt: skip
-
-
 def act() -> None:
     """A button of the live figures was pressed."""
     asked = cast(dict[str, Any] | None, st.session_state[KEY].get("action"))
     if asked:
         perform(str(asked["action"]), [int(asked["run"])])
-
-
-def perform(action: str, run_ids: Sequence[int]) -> None:
-    queue = queries.store().queue
-    match action:
-        case "pause" | "cancel":
-            queue.request(run_ids, action)
-        case "resume":
-            queue.resume(run_ids)
-        case "retry":
-            again = queue.rerun(run_ids)
-            shown = page.ids_in_address("runs")
-            if shown:
-                kept = [run_id for run_id in shown if run_id not in run_ids]
-                st.query_params["runs"] = ",".join(map(str, [*kept, *(run.id for run in again)]))
 
 
 render()

@@ -1,0 +1,99 @@
+"""Which runs the Live page shows, and what a person may ask of them. The choice lives in the address."""
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from app import live_feed, palette, queries, wording
+from app.comparison import method_name
+from app.components import page
+from storage import ExperimentRecord, RunRecord
+
+
+def named(run: RunRecord) -> str:
+    return f"{method_name(run.label, run.algorithm)}, seed {run.seed}"
+
+
+def chosen_runs(experiments: Sequence[ExperimentRecord]) -> list[RunRecord]:
+    """Those of the address (``?runs=1,2`` or ``?experiment=3``), else of what is training or trained last."""
+    wanted = page.ids_in_address("runs")
+    if wanted:
+        return queries.runs(run_ids=wanted, include_archived=True)
+    number = page.ids_in_address("experiment")
+    if not number:
+        active = [e.id for e in experiments if e.status_counts.get("running") or e.status_counts.get("queued")]
+        number = (active or [e.id for e in experiments if not e.example])[:1]
+    return queries.runs(experiment_ids=number, include_archived=True) if number else []
+
+
+def controls(experiments: Sequence[ExperimentRecord], listed: Sequence[RunRecord]) -> list[RunRecord]:
+    """Which experiment, which of its runs, and what to do with all of them; answers the runs to show."""
+    shown = first_of_each(listed)
+    if palette.is_presenting():
+        return shown
+    with st.container(horizontal=True, vertical_alignment="bottom", key="live_controls"):
+        experiment_control(experiments, listed[0].experiment_id)
+        run_control(listed, shown)
+        everything_control(listed)
+    return shown
+
+
+def first_of_each(runs: Sequence[RunRecord]) -> list[RunRecord]:
+    """As many runs as can be told apart: the first seed of every method, then the second."""
+    by_seed = sorted(runs, key=lambda run: (run.seed, run.position))[: live_feed.MAX_RUNS]
+    return sorted(by_seed, key=lambda run: (run.experiment_id, run.position))
+
+
+def experiment_control(experiments: Sequence[ExperimentRecord], current: int) -> None:
+    # Numbered: options that read the same are the same to the browser.
+    names = {e.id: f"{e.id} · {e.name} · {wording.plural(e.num_runs, 'run')}" for e in experiments}
+    names.setdefault(current, f"{current} · archived")
+
+    def open_experiment() -> None:
+        st.query_params.pop("runs", None)
+        st.query_params["experiment"] = str(st.session_state["live_experiment"])
+
+    ids = list(names)
+    st.session_state["live_experiment"] = current
+    st.selectbox("Experiment", ids, format_func=names.__getitem__, key="live_experiment", on_change=open_experiment)
+
+
+def run_control(listed: Sequence[RunRecord], shown: Sequence[RunRecord]) -> None:
+    """Up to twelve runs at a time; the rest is named, not drawn."""
+    siblings = queries.runs(experiment_ids=sorted({run.experiment_id for run in listed}), include_archived=True)
+    names = {run.id: f"{named(run)} · run {run.id}" for run in [*siblings, *listed]}
+
+    def show_runs() -> None:
+        st.query_params["runs"] = ",".join(map(str, sorted(st.session_state["live_runs"])))
+
+    st.session_state["live_runs"] = [run.id for run in shown]
+    left = len(names) - len(shown)
+    with st.popover(f"{wording.plural(len(shown), 'run')} shown" + (f", {left} more" if left else "")):
+        st.multiselect(
+            "Runs to show", list(names), format_func=names.__getitem__, key="live_runs", on_change=show_runs,
+            max_selections=live_feed.MAX_RUNS,
+        )  # fmt: skip
+
+
+def everything_control(runs: Sequence[RunRecord]) -> None:
+    """Pause, resume or cancel all that are listed."""
+    offers = {"pause": "Pause all", "resume": "Resume all", "cancel": "Cancel all"}
+    for action, title in offers.items():
+        ids = [run.id for run in runs if action in live_feed.actions(run)]
+        if len(ids) > 1:
+            st.button(title, key=f"all_{action}", on_click=perform, args=(action, ids))
+
+
+def perform(action: str, run_ids: Sequence[int]) -> None:
+    queue = queries.store().queue
+    match action:
+        case "pause" | "cancel":
+            queue.request(run_ids, action)
+        case "resume":
+            queue.resume(run_ids)
+        case "retry":
+            again = queue.rerun(run_ids)
+            shown = page.ids_in_address("runs")
+            if shown:
+                kept = [run_id for run_id in shown if run_id not in run_ids]
+                st.query_params["runs"] = ",".join(map(str, [*kept, *(run.id for run in again)]))

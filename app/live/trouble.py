@@ -1,0 +1,38 @@
+"""Runs that failed or diverged: why, what the log says, and the way out."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import streamlit as st
+
+from app import links, queries
+from app.live.choice import named
+from storage import RunRecord
+
+
+def what_happened(run: RunRecord) -> None:
+    """The log of a run that went wrong, and the way out."""
+    with st.expander(f"What happened to {named(run)}?"):
+        st.text(run.error or "no reason was stored")
+        events = queries.store().events.list(run.id, limit=20)
+        if events:
+            st.code("\n".join(f"{e.at:%Y-%m-%d %H:%M:%S} {e.level} {e.message}" for e in events), language=None)
+        if run.id in (offers := retry_links([run])):
+            st.html(f'<a href="{offers[run.id]}" target="_self">Set it up again with a third of the learning rate</a>')
+
+
+def retry_links(runs: Sequence[RunRecord]) -> dict[int, str]:
+    """For each diverged run: Set up, filled with its configuration and a third of its learning rate."""
+    return {run.id: links.setup_link(gentler(run)) for run in runs if run.status == "diverged"}
+
+
+def gentler(run: RunRecord) -> dict[str, Any]:
+    """The experiment of one run, with lr / 3."""
+    parts = ("dataset", "partition", "model", "evaluation")
+    training = {name: value for name, value in run.config["training"].items() if value is not None}
+    training["lr"] = float(f"{training['lr'] / 3:.3g}")
+    method = run.config["algorithm"] | {"label": run.label}
+    return {
+        "name": f"{run.experiment_name}, gentler", **{part: run.config[part] for part in parts}, "training": training,
+        "algorithms": [method], "seeds": [run.seed],
+    }  # fmt: skip
