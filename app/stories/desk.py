@@ -18,6 +18,7 @@ class Desk:
     """One reader's state of the story. Nothing trains but in ``train``."""
 
     def __init__(self) -> None:
+        self.dials: tuple[float, Dial] | None = None  # R and lambda, once they are known
         self.run: MiniRun | None = None
         self.is_playing = False
         self.ends: defaultdict[float, list[tuple[float | None, float]]] = defaultdict(list)  # R: (lambda, error)

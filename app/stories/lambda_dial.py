@@ -177,8 +177,8 @@ class Scene:
 
 SCENES = (
     Scene("Alike, alone", 0.0, ALONE,
-          "All ten clients have the same truth, and each learns from its own 200 samples. Watch the dots overshoot the "
-          "rings: every model chases the noise of its own data, and the error stays at {alone}."),
+          "All ten clients have the same truth, the one ring, and each learns from its own 200 samples. Watch the dots "
+          "run past it: every model chases the noise of its own data, and the error stays at {alone}."),
     Scene("Alike, together", 0.0, TOGETHER,
           "The same clients share one model. The noise averages out over 2,000 samples: {goal} instead of {alone}."),
     Scene("Different, together", 3.0, TOGETHER,

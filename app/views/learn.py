@@ -16,6 +16,7 @@ from app.stories.lambda_dial import ADAPTIVE, Dial, example
 
 TICK_S = 0.25
 GLIDE_MS = 220
+SPREADS = {f"{R:g}": R for R in story.SPREADS}
 CSS = """<style>
 .st-key-stage [data-testid="stElementContainer"] { opacity: 1 !important; transition: none !important; }
 .reading { line-height: 1.55; margin: 0; max-width: 34rem; }
@@ -32,39 +33,61 @@ def render() -> None:
     )
     st.html(CSS)
     mine = st.session_state.setdefault("learn", Desk())
-    row = st.container(horizontal=True, gap="small", key="scenes")
-    R, dial = controls(mine)
-    with row:
-        scenes(mine, R, dial)
+    R, dial = places(mine)
+    scenes(mine, R, dial)
+    controls(mine, R, dial)
     with st.container(key="stage"):
         st.fragment(stage, run_every=TICK_S if mine.is_playing else None)(mine, R, dial)
     below(R, dial)
 
 
+def places(mine: Desk) -> tuple[float, Dial]:
+    """Where the dials stand: as the address says at first, then as the reader left them.
+
+    The address only follows. A tick that was on its way when a dial moved still brings the address of before.
+    """
+    if mine.dials is None:
+        spread = address.value("spread", list(SPREADS), "1")
+        stops = story.stops(SPREADS[spread])
+        mine.dials = SPREADS[spread], stops[address.value("share", list(stops), ADAPTIVE)]
+    R, dial = mine.dials
+    said = {"spread": f"{R:g}", "share": story.text(dial)}
+    shown = {"spread": st.query_params.get("spread", "1"), "share": st.query_params.get("share", ADAPTIVE)}
+    if shown != said:
+        st.query_params.update(said)
+    return R, dial
+
+
 def scenes(mine: Desk, R: float, dial: Dial) -> None:
     """The steps of the story; each sets the dials and plays."""
     now = story.scene_at(R, dial)
-    for number, scene in enumerate(story.SCENES, 1):
-        look = "secondary" if scene is now else "tertiary"
-        title = f"{number} · {scene.title}"
-        st.button(title, key=f"scene_{number}", type=look, on_click=open_scene, args=(mine, scene))
+    with st.container(horizontal=True, gap="small", key="scenes"):
+        for number, scene in enumerate(story.SCENES, 1):
+            st.button(
+                f"{number} · {scene.title}",
+                key=f"scene_{number}",
+                type="secondary" if scene is now else "tertiary",
+                on_click=open_scene,
+                args=(mine, scene),
+            )
 
 
 def open_scene(mine: Desk, scene: story.Scene) -> None:
-    st.query_params.update(spread=f"{scene.R:g}", share=story.text(scene.dial))
+    mine.dials = scene.R, scene.dial
     mine.play()
 
 
-def controls(mine: Desk) -> tuple[float, Dial]:
+def controls(mine: Desk, R: float, dial: Dial) -> None:
     """The two dials and the three buttons."""
+    stops = story.stops(R)
+    titles = {said: said for said in stops} | {ADAPTIVE: f"★ adaptive, {example().curve(R).adaptive_lam:.2g}"}
+    st.session_state.update(spread=f"{R:g}", share=story.text(dial))
     spread, share, buttons = st.columns([3, 5, 3], vertical_alignment="bottom", gap="medium")
     with spread:
-        spreads = {f"{R:g}": R for R in story.SPREADS}
-        R = spreads[address.slide("R, how different the clients are", {said: said for said in spreads}, "spread", "1")]
+        st.select_slider("R, how different the clients are", list(SPREADS), key="spread", on_change=turn, args=(mine,))
     with share:
-        stops = story.stops(R)
-        titles = {said: said for said in stops} | {ADAPTIVE: f"★ adaptive, {example().curve(R).adaptive_lam:.2g}"}
-        dial = stops[address.slide("λ, how much they share", titles, "share", ADAPTIVE)]
+        label = "λ, how much they share"
+        st.select_slider(label, list(stops), format_func=titles.__getitem__, key="share", on_change=turn, args=(mine,))
     with buttons, st.container(horizontal=True, gap="small"):
         if mine.is_playing:
             st.button("Pause", key="pause", type="primary", on_click=mine.pause)
@@ -72,7 +95,11 @@ def controls(mine: Desk) -> tuple[float, Dial]:
             st.button("Play", key="play", type="primary", on_click=mine.play)
         st.button("Step", key="step", on_click=mine.step, help="One round")
         st.button("Reset", key="reset", on_click=mine.reset, help="Back to the untrained models")
-    return R, dial
+
+
+def turn(mine: Desk) -> None:
+    R = SPREADS[st.session_state.spread]
+    mine.dials = R, story.stops(R)[st.session_state.share]
 
 
 def stage(mine: Desk, R: float, dial: Dial) -> None:
