@@ -10,6 +10,7 @@ import importlib.util
 import os
 import pkgutil
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,7 +84,8 @@ class Registry:
     def __init__(self, kind: str, package: str) -> None:
         self.kind, self.package = kind, package
         self._entries: dict[str, Entry] = {}
-        self._scanned: set[str] = set()
+        self._is_scanned = False
+        self._scanning = threading.RLock()  # other threads wait until every file has registered
 
     def register(self, name: str, *, title: str, paper: str) -> Callable[[type[T]], type[T]]:
         """Class decorator. The class takes one argument, annotated ``hparams`` or ``options``, or none."""
@@ -117,11 +119,18 @@ class Registry:
         return name in self._entries
 
     def _scan(self) -> None:
-        if self.package not in self._scanned:
-            self._scanned.add(self.package)
-            package = importlib.import_module(self.package)
-            for module in pkgutil.iter_modules(package.__path__):
-                importlib.import_module(f"{self.package}.{module.name}")
+        with self._scanning:
+            if not self._is_scanned:
+                self._is_scanned = True  # before the files are read: one that asks for its own kind must not scan again
+                self._import_all()
+            self._load_plugins()
+
+    def _import_all(self) -> None:
+        package = importlib.import_module(self.package)
+        for module in pkgutil.iter_modules(package.__path__):
+            importlib.import_module(f"{self.package}.{module.name}")
+
+    def _load_plugins(self) -> None:
         folder = self.package.rpartition(".")[2]
         for root in filter(None, os.environ.get("FEDSCAPE_PLUGINS", "").split(os.pathsep)):
             for path in [*sorted(Path(root).glob("*.py")), *sorted((Path(root) / folder).glob("*.py"))]:
