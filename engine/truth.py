@@ -10,9 +10,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.func import grad, jacrev
 
-from engine.ops import SharedParams
 from engine.smoothness import is_linear
 from engine.task import Predictor, Task
 
@@ -98,17 +96,32 @@ def solve(task: Task, lam: float) -> Solution | None:
 
 
 def _derivatives(task: Task, w: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Gradient and Hessian of one client's mean loss with its L2 term, in double."""
-    like = task.model.initial(task.seed)
-    x = x.double()
+    """Gradient and Hessian of one client's mean loss with its L2 term, in double; flattened as weight, then bias.
 
-    def loss(flat: Tensor) -> Tensor:
-        pieces = flat.split([p.numel() for p in like.values()])
-        params: SharedParams = {n: piece.view(p.shape) for (n, p), piece in zip(like.items(), pieces, strict=True)}
-        penalty = sum(0.5 * l2 * params[n].square().sum() for n, l2 in task.model.l2_of.items())
-        return torch.nn.functional.cross_entropy(task.model.logits(params, x), y) + penalty
+    With X~ = [X, 1] and probabilities p over the C columns (one for logistic regression): the gradient is
+    (p - onehot)^T X~ / n, the Hessian mean_n (diag(p_n) - p_n p_n^T) kron x~_n x~_n^T.
+    """
+    x = torch.cat([x.flatten(1).double(), x.new_ones(len(x), 1).double()], dim=1)
+    width = x.shape[1]
+    columns = len(w) // width
+    weight, bias = w[: columns * (width - 1)].view(columns, -1), w[columns * (width - 1) :]
+    z = x @ torch.cat([weight, bias[:, None]], dim=1).T
+    p = z.sigmoid() if columns == 1 else z.softmax(1)
+    target = y[:, None].double() if columns == 1 else torch.nn.functional.one_hot(y, columns).double()
+    curvature = torch.diag_embed(p) - p[:, :, None] * p[:, None, :]
+    hessian = torch.einsum("ncd,nf,ng->cfdg", curvature, x, x) / len(x)
+    slope = (p - target).T @ x / len(x)
+    l2 = torch.full((columns, width), task.model.l2, dtype=torch.float64, device=w.device)
+    l2[:, -1] = 0  # biases are free
+    order = _weight_then_bias(columns, width, w.device)
+    flat = hessian.reshape(columns * width, -1) + torch.diag(l2.flatten())
+    return (slope + l2 * torch.cat([weight, bias[:, None]], dim=1)).flatten()[order], flat[order][:, order]
 
-    return grad(loss)(w), jacrev(grad(loss))(w)
+
+def _weight_then_bias(columns: int, width: int, device: torch.device) -> Tensor:
+    """Places of the flattened [C, F + 1] in the order of a state dict: all weights, then all biases."""
+    places = torch.arange(columns * width, device=device).view(columns, width)
+    return torch.cat([places[:, :-1].flatten(), places[:, -1]])
 
 
 def _truth(task: Task) -> Float[Tensor, "N F"]:
