@@ -17,20 +17,22 @@ class Point(NamedTuple):
 def name_points(fig: go.Figure, points: list[Point]) -> None:
     """Each name right of its point, left of it near the right edge; lower where it would meet another."""
     width, height = _extent([p.x for p in points]), _extent([p.y for p in points])
-    left = min((p.x for p in points), default=0.0)
+    left, low = min((p.x for p in points), default=0.0), min((p.y for p in points), default=0.0)
     placed: list[tuple[float, float]] = []
     for point in sorted(points, key=lambda p: -p.y):
-        x, y = (point.x - left) / width, point.y / height
+        x, y = (point.x - left) / width, (point.y - low) / height
         on_left = x > 1 - 1.2 * WIDE
         start = x - WIDE if on_left else x
         while any(abs(start - other) < WIDE and abs(y - taken) < HIGH for other, taken in placed):
             y -= HIGH
         placed.append((start, y))
         fig.add_annotation(
-            x=point.x, y=y * height, text=point.text, showarrow=False, xanchor="right" if on_left else "left",
+            x=point.x, y=low + y * height, text=point.text, showarrow=False, xanchor="right" if on_left else "left",
             xshift=-13 if on_left else 13, font={"color": point.color},
         )  # fmt: skip
 
 
 def _extent(values: list[float]) -> float:
-    return (max(values, default=0.0) - min(values, default=0.0)) or 1.0
+    """From the smallest to the largest; 1 where they differ by no more than the rounding of their digits."""
+    low, high = min(values, default=0.0), max(values, default=0.0)
+    return high - low if high - low > 1e-9 * max(abs(low), abs(high)) else 1.0

@@ -1,0 +1,28 @@
+"""Names beside points: apart from each other, and beside the points they belong to."""
+
+import math
+
+import plotly.graph_objects as go
+import pytest
+
+from app.point_names import HIGH, Point, name_points
+
+
+def heights(*ys: float) -> list[float]:
+    """Where the names of points at x = 1 stand, from the top."""
+    fig = go.Figure()
+    name_points(fig, [Point(str(n), 1.0, y, "black") for n, y in enumerate(ys)])
+    return [annotation.y for annotation in fig.layout.annotations]
+
+
+def test_a_name_stands_at_the_height_of_its_point() -> None:
+    assert heights(90.0, 80.0) == pytest.approx([90.0, 80.0])
+
+
+def test_names_of_points_that_meet_stand_below_each_other() -> None:
+    assert heights(90.0, 90.0, 80.0) == pytest.approx([90.0, 90.0 - 10 * HIGH, 80.0])
+
+
+@pytest.mark.parametrize("last", [97.0, math.nextafter(97.0, 98.0)])
+def test_points_that_differ_by_rounding_only_are_named_too(last: float) -> None:
+    assert heights(97.0, 97.0, last) == pytest.approx([97.0, 97.0 - HIGH, 97.0 - 2 * HIGH])
