@@ -5,6 +5,7 @@ from typing import NamedTuple
 import plotly.graph_objects as go
 
 WIDE, HIGH = 0.3, 0.065  # what a name takes, as shares of the plot
+ROUNDING = 1e-9  # what differs by less, relatively, is equal
 
 
 class Point(NamedTuple):
@@ -23,7 +24,7 @@ def name_points(fig: go.Figure, points: list[Point]) -> None:
         x, y = (point.x - left) / width, (point.y - low) / height
         on_left = x > 1 - 1.2 * WIDE
         start = x - WIDE if on_left else x
-        while any(abs(start - other) < WIDE and abs(y - taken) < HIGH for other, taken in placed):
+        while any(abs(start - other) < WIDE and abs(y - taken) < HIGH - ROUNDING for other, taken in placed):
             y -= HIGH
         placed.append((start, y))
         fig.add_annotation(
@@ -35,4 +36,4 @@ def name_points(fig: go.Figure, points: list[Point]) -> None:
 def _extent(values: list[float]) -> float:
     """From the smallest to the largest; 1 where they differ by no more than the rounding of their digits."""
     low, high = min(values, default=0.0), max(values, default=0.0)
-    return high - low if high - low > 1e-9 * max(abs(low), abs(high)) else 1.0
+    return high - low if high - low > ROUNDING * max(abs(low), abs(high)) else 1.0
