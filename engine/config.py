@@ -175,7 +175,7 @@ def load_config(path: Path | str) -> dict[str, Any]:
         raw = yaml.load(Path(path).read_text(encoding="utf-8"), Loader=_Loader)
     except OSError as error:
         raise InvalidConfig([f"{path}: cannot be read ({error.strerror or error}); give a YAML or JSON file"]) from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: not UTF-8, or a date that does not exist
         raise InvalidConfig([f"{path}: is neither YAML nor JSON: {' '.join(str(error).split())}"]) from None
     if not isinstance(raw, dict):
         raise InvalidConfig([f"{path}: holds {type(raw).__name__}, but a configuration is a mapping of keys to values"])
@@ -184,7 +184,10 @@ def load_config(path: Path | str) -> dict[str, Any]:
 
 def parse_value(text: str) -> Any:
     """A YAML value as ``--set`` takes it; ``1e-3`` is a number."""
-    return yaml.load(text, Loader=_Loader)
+    try:
+        return yaml.load(text, Loader=_Loader)
+    except ValueError as error:  # a date that does not exist
+        raise yaml.YAMLError(str(error)) from None
 
 
 def set_value(raw: Mapping[str, Any], path: str, value: Any) -> dict[str, Any]:
@@ -196,7 +199,7 @@ def set_value(raw: Mapping[str, Any], path: str, value: Any) -> dict[str, Any]:
     elif isinstance(copy.get(head), list):
         index, _, tail = rest.partition(".")
         items = list(copy[head])
-        if not index.isdigit() or int(index) >= len(items):
+        if not (index.isascii() and index.isdigit()) or int(index) >= len(items):
             raise InvalidConfig([f"{path}: {head} has items 0 to {len(items) - 1}; {index!r} is none of them"])
         items[int(index)] = set_value(_keyed(items[int(index)], path), tail, value) if tail else value
         copy[head] = items
@@ -295,7 +298,7 @@ def _unfold(raw: Any, path: str, base: Mapping[str, Any], problems: list[str]) -
         varied = entry
         for key, value in point.items():
             varied = set_value(varied, key, value)
-        name = label or str(entry.get("name", ""))
+        name = label or str(varied.get("name", ""))
         text = " ".join([name, *(f"{k.removeprefix('training.')}={_plain(v)}" for k, v in point.items())])
         made = _entry(varied, text, path, base, problems)
         if made:

@@ -1,7 +1,6 @@
 """Contexts of CGPFL: k-means over the clients' models, labels that keep their identity, transitions between rounds."""
 
 import time
-import warnings
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,13 +8,13 @@ import torch
 from jaxtyping import Float, Int
 from scipy.optimize import linear_sum_assignment
 from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from torch import Tensor
 
 from engine.batches import Cohort
 from engine.ops import ClientParams, flatten, gather, lerp, row, scatter, weighted_mean
 
+_EQUAL = 1e-7  # models nearer than this share of the largest distance from the centre are the same but for rounding
 _FAR = 1e200  # in place of distances of models that are not finite
 
 
@@ -70,27 +69,26 @@ def coordinates(models: ClientParams) -> Float[np.ndarray, "S R"]:
     if not bool(gram.isfinite().all()):  # a run that is diverging: one point, hence one cluster, and the run ends here
         return np.zeros((len(matrix), 1))
     values, vectors = torch.linalg.eigh(gram)
-    return (vectors * values.clamp(min=0).sqrt()).cpu().numpy()
+    noise = len(matrix) * torch.finfo(values.dtype).eps * values.max()
+    points = (vectors * values.where(values > noise, 0.0).sqrt()).cpu().numpy()
+    return points[_first_of_its_kind(points)]
 
 
-def num_distinct(points: Float[np.ndarray, "S R"]) -> int:
-    """Points that differ beyond rounding."""
-    scale = float(np.abs(points).max(initial=0.0))
-    return len(np.unique(np.round(points / scale, 12), axis=0)) if scale else 1
+def _first_of_its_kind(points: Float[np.ndarray, "S R"]) -> np.ndarray:
+    """[S] the first point that is equal up to rounding, so that equal models have equal coordinates."""
+    squared = np.square(points).sum(1)
+    gaps = np.sqrt(np.maximum(squared[:, None] + squared[None] - 2 * points @ points.T, 0))
+    return np.argmax(gaps <= _EQUAL * np.sqrt(squared.max(initial=0.0)), axis=1)
 
 
 def cluster(points: Float[np.ndarray, "S R"], k: int, stream: int) -> Clustering:
     """k-means (k-means++, 10 starts) on the points, into at most as many clusters as there are distinct ones."""
     started = time.perf_counter()
-    k = min(k, num_distinct(points))
+    k = min(k, len(np.unique(points, axis=0)))
     if k == 1:
         inertia = float(np.square(points - points.mean(0)).sum())
         return Clustering(np.zeros(len(points), int), inertia, 0, time.perf_counter() - started, points)
-    with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", ConvergenceWarning
-        )  # points that differ by rounding: fewer clusters, as it should
-        fitted = KMeans(k, init="k-means++", n_init=10, random_state=stream % 2**32).fit(points)
+    fitted = KMeans(k, init="k-means++", n_init=10, random_state=stream % 2**32).fit(points)
     _, labels = np.unique(fitted.labels_, return_inverse=True)
     return Clustering(labels, float(fitted.inertia_), int(fitted.n_iter_), time.perf_counter() - started, points)
 

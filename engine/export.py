@@ -165,7 +165,7 @@ def _score(r: Round, model: str, partition: Mapping[str, Any] | None) -> float:
     if values is None or not sizes.sum():
         return r.scalars.get(f"{model}.weighted_mean", np.nan)
     known = ~np.isnan(values)
-    return float(np.average(values[known], weights=sizes[known]))
+    return float(np.average(values[known], weights=sizes[known])) if sizes[known].sum() else float("nan")
 
 
 def _whole(value: float) -> int | float | None:

@@ -108,9 +108,17 @@ def lay_out(pool: Pool, partition: Partition, dtype: torch.dtype, device: torch.
         common = _client_data(x, y, [len(y)], pool.scale, dtype, device)
     return Federation(
         tensors(partition.train), tensors(partition.val), tensors(partition.test), common,
-        pool.num_classes, tuple(pool.x.shape[1:]), partition.contexts, pool.truth,
+        pool.num_classes, tuple(pool.x.shape[1:]), partition.contexts, _truth_of(pool, partition),
         summarize(pool, partition), pool.fingerprint, (*pool.notes, *partition.notes),
     )  # fmt: skip
+
+
+def _truth_of(pool: Pool, partition: Partition) -> dict[str, np.ndarray] | None:
+    """The drawn truth, as long as the clients are those that it was drawn for."""
+    if pool.truth is None or pool.client is None or len(partition.train) != int(pool.client.max()) + 1:
+        return None
+    are_kept = all((pool.client[rows] == i).all() for i, rows in enumerate(partition.train))
+    return pool.truth if are_kept else None
 
 
 def _client_data(

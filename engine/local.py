@@ -81,7 +81,7 @@ def moreau_sgd(
     For each batch: ``inner_steps`` times theta <- theta - personal_lr [grad f(theta; B) + lam (theta - w)], warm across
     batches, then w <- w - outer_share (w - theta). Returns theta (with its losses) and w.
     """
-    on_logits = gram.applies(task.backend, task.training)
+    on_logits = gram.applies(task.backend, task.training, cohort.plan.rows.shape[-1], inner_steps)
 
     def chunk(rows: slice, part: Plan) -> tuple[list[ClientParams], Tensor]:
         theta, w = clone(take(start, rows)), clone(take(start, rows))

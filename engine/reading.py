@@ -72,6 +72,8 @@ def read_export(path: Path) -> list[ImportedExperiment]:
     """Raises InvalidConfig that says what in the file is not as an export has it."""
     document = _document(path)
     raw = document.config.get("experiments", [document.config])
+    if not isinstance(raw, list) or not raw or not all(isinstance(config, dict) for config in raw):
+        raise InvalidConfig([f"{path}: config.experiments: {raw!r}, but a list of configurations is needed"])
     try:
         experiments = [parse_experiment(config) for config in raw]
     except InvalidConfig as error:
@@ -85,7 +87,7 @@ def read_export(path: Path) -> list[ImportedExperiment]:
         name, config = known[key]
         try:
             found[name].append((config, _outcome(entry, config)))
-        except ValueError as error:
+        except (ValueError, ArithmeticError) as error:
             raise InvalidConfig([f"{path}: runs.{i}: {error}"]) from None
     return [ImportedExperiment(e, tuple(found[e.name])) for e in experiments if found[e.name]]
 

@@ -26,7 +26,7 @@ from engine.evaluate import evaluate, evaluate_common
 from engine.federation import Federation, build
 from engine.metrics import summarize_clients
 from engine.models import build_model
-from engine.ops import SharedParams
+from engine.ops import SharedParams, all_finite
 from engine.registry import ALGORITHMS
 from engine.results import Provenance, RoundResult
 from engine.task import Diagnostics, Predictor, Task
@@ -89,6 +89,8 @@ class Simulation:
         model = build_model(config.model, data.input_shape, data.num_classes)
         backend = choose_backend(config.machine.backend, model, device)
         self.task = Task(data, model, config.training, backend, config.seed, device, dtype, tick, [*data.notes])
+        if model.init == "zeros" and len(model.layers) > 1:
+            self.task.note("init: zeros with hidden layers: they stay at zero, only the output layer's bias learns")
         hparams = resolve_hparams(config.algorithm.options, config.training)
         self.algorithm: Algorithm = ALGORITHMS.get(config.algorithm.name).make(hparams)
         self.state: Any = self.algorithm.init(self.task)
@@ -149,7 +151,8 @@ class Simulation:
 
     def models(self, which: str = "last") -> Models:
         """The models of the ``last`` or the ``best`` round (best by personalized accuracy)."""
-        state = self.state if which == "last" else self.best["personalized"].state
+        best = self.best["personalized"]  # none where no client has test samples
+        state = self.state if which == "last" or best.round < 0 else best.state
         personalized, shared = (
             self.algorithm.personalized(state, self.task),
             self.algorithm.global_model(state, self.task),
@@ -163,14 +166,14 @@ class Simulation:
         """Evaluate and record what the state of this round is worth."""
         self.round = round
         scalars, arrays = self._recorded(cohort, diagnostics, seconds)
-        diverged = None if diagnostics is None else _not_finite(diagnostics.train_loss, cohort)
+        diverged = None if diagnostics is None else self._training_failed(diagnostics.train_loss, cohort)
         last = round == self.config.training.rounds or diverged is not None
         evaluated = last or round % self.config.evaluation.every == 0
         if evaluated:
             values = self._evaluate()
             arrays |= values
-            scalars |= self._summarize(values)
             diverged = diverged or self._evaluation_failed(values)
+            scalars |= self._summarize(values, may_be_best=diverged is None)
         clusters = diagnostics.clusters if diagnostics else None
         participants = (
             np.zeros(0, np.int32) if cohort is None else np.sort(cohort.clients.cpu().numpy()).astype(np.int32)
@@ -207,8 +210,10 @@ class Simulation:
         personalized = self.algorithm.personalized(self.state, self.task)
         shared = self.algorithm.global_model(self.state, self.task)
         arrays = self._scores("personalized", personalized)
-        if shared is personalized:
+        if shared is not None and _is_same(shared, personalized):
             arrays |= {n.replace("personalized", "global"): v for n, v in arrays.items()}
+            if truth.is_known(self.task):  # the same model, but measured against another truth
+                arrays["global.total_error"] = self._total_error("global", shared)
         elif shared is not None:
             arrays |= self._scores("global", shared)
         return arrays
@@ -223,10 +228,14 @@ class Simulation:
             common = evaluate_common(task, predictor)
             arrays[f"{path}.common_accuracy"], arrays[f"{path}.common_loss"] = common
         if truth.is_known(task):
-            arrays[f"{path}.total_error"] = truth.total_error(task, predictor)
+            arrays[f"{path}.total_error"] = self._total_error(path, predictor)
         return {n: v.astype(dtype) for n, v in arrays.items()}
 
-    def _summarize(self, values: dict[str, np.ndarray]) -> dict[str, float]:
+    def _total_error(self, path: str, predictor: Predictor) -> np.ndarray:
+        error = truth.total_error(self.task, predictor, is_global=path == "global")
+        return error.astype(_numpy_dtype(self.task.dtype))
+
+    def _summarize(self, values: dict[str, np.ndarray], may_be_best: bool) -> dict[str, float]:
         """Client summaries as scalars; keeps the last and the best ones."""
         scalars: dict[str, float] = {}
         for path, best in self.best.items():
@@ -239,9 +248,19 @@ class Simulation:
             if f"{path}.val_accuracy" in values:
                 sizes = np.array(self.task.data.summary.val_sizes)
                 score = summarize_clients(values[f"{path}.val_accuracy"], sizes)["weighted_mean"]
-            if np.isfinite(score) and score > best.score:
+            if may_be_best and np.isfinite(score) and score > best.score:
                 self.best[path] = Best(self.round, score, summary, self.state if path == "personalized" else None)
         return scalars
+
+    def _training_failed(self, train_loss: Tensor, cohort: Cohort | None) -> str | None:
+        """Why this is the last round, if it is: a participant's loss, or a model that travels, is not finite."""
+        bad = torch.nonzero(~train_loss.isfinite())
+        if len(bad) and cohort is not None:
+            return f"the training loss of client {int(cohort.clients[bad[0, 0]])} is not finite"
+        shared = self.algorithm.shared(self.state)
+        if not all(all_finite(params) for params in (*shared.down, *shared.up)):
+            return "the model that the server sends is not finite"
+        return None
 
     def _evaluation_failed(self, values: dict[str, np.ndarray]) -> str | None:
         has_samples = np.array(self.task.data.summary.test_sizes) > 0
@@ -262,11 +281,9 @@ def check(config: RunConfig, data_dir: Path | None = None) -> Simulation:
     return Simulation(config, data_dir=data_dir)
 
 
-def _not_finite(train_loss: Tensor, cohort: Cohort | None) -> str | None:
-    bad = torch.nonzero(~train_loss.isfinite())
-    if not len(bad) or cohort is None:
-        return None
-    return f"the training loss of client {int(cohort.clients[bad[0, 0]])} is not finite"
+def _is_same(a: Predictor, b: Predictor) -> bool:
+    """Whether two predictors are one model, so that one evaluation serves both."""
+    return a.params is b.params and a.is_per_client == b.is_per_client and a.forward is b.forward
 
 
 def _numpy_dtype(dtype: torch.dtype) -> type[np.floating[Any]]:

@@ -16,6 +16,8 @@ from engine.task import Predictor, Task
 
 _NEWTON_STEPS = 50
 _MAX_UNKNOWNS = 2000
+_ALIKE = 1e-12
+_FLAT = 1e-10  # curvatures below this share of the largest are directions that the loss does not see
 
 
 @dataclass(frozen=True)
@@ -31,19 +33,17 @@ def is_known(task: Task) -> bool:
     return task.data.truth is not None and is_linear(task) and task.data.num_classes == 2
 
 
-def total_error(task: Task, predictor: Predictor) -> np.ndarray:
-    """[N] squared distances: of each client's model to its own truth, or of a shared model to the truths' mean."""
-    truth = _truth(task)
-    if predictor.is_per_client:
-        difference = _direction(predictor.params["head.weight"]).double() - truth
-    else:
-        difference = (_direction(predictor.params["head.weight"][None]).double() - truth.mean(0)).expand_as(truth)
-    return difference.square().sum(1).cpu().numpy()
+def total_error(task: Task, predictor: Predictor, is_global: bool) -> np.ndarray:
+    """[N] squared distances: of each client's model to its own truth, of the global one to the mean of the truths."""
+    truth, weight = _truth(task), predictor.params["head.weight"]
+    model = _direction(weight if predictor.is_per_client else weight[None]).double()
+    return (model - (truth.mean(0) if is_global else truth)).expand_as(truth).square().sum(1).cpu().numpy()
 
 
 def heterogeneity(models: Float[Tensor, "N P"]) -> float:
-    """R_h = max_i ||w_i - mean w||."""
-    return float((models - models.mean(0)).norm(dim=1).max())
+    """R_h = max_i ||w_i - mean w||; 0 where the models are alike up to rounding."""
+    spread = float((models - models.mean(0)).norm(dim=1).max())
+    return 0.0 if spread <= _ALIKE * float(models.norm(dim=1).max()) else spread
 
 
 def true_heterogeneity(task: Task) -> float:
@@ -76,14 +76,14 @@ def solve(task: Task, lam: float) -> Solution | None:
     for _ in range(_NEWTON_STEPS):
         parts = [_derivatives(task, w, *d) for w, d in zip(local, data, strict=True)]
         slopes = torch.stack([g for g, _ in parts]) + lam * (local - shared)
-        inverses = torch.linalg.pinv(torch.stack([h for _, h in parts]) + lam * identity, hermitian=True)
+        hessians = torch.stack([h for _, h in parts])
+        inverses = torch.linalg.pinv(hessians + lam * identity, rtol=_FLAT, hermitian=True)
         step_shared = torch.zeros_like(shared)
         if lam:
             # minimise over w_g: sum_i lam (w_g - w_i) = 0, with each w_i's own Newton response to w_g
-            response = lam * inverses
-            schur = (lam * (identity - response)).sum(0)
+            schur = lam * (inverses @ hessians).sum(0)  # = sum lam (I - lam inverse), without the cancellation
             slope = (lam * (shared - local) + lam * torch.einsum("nij,nj->ni", inverses, slopes)).sum(0)
-            step_shared = -torch.linalg.pinv(schur, hermitian=True) @ slope
+            step_shared = -torch.linalg.pinv((schur + schur.T) / 2, rtol=_FLAT, hermitian=True) @ slope
         step = -torch.einsum("nij,nj->ni", inverses, slopes - lam * step_shared)
         length = float(torch.cat([step.flatten(), step_shared]).abs().max())
         damping = min(1.0, 2.0 / max(length, 1e-12))

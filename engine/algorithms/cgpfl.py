@@ -70,8 +70,10 @@ class Cgpfl:
             task.note(
                 f"cgpfl with K={h.K}: there are {task.num_clients} clients, so at most that many contexts are used"
             )
+        if h.lam == 0:
+            task.note("cgpfl with lam=0: the contexts never move and theta restarts from them every round")
         note_if_unstable(task, h.personal_lr, h.lam)
-        omega = clone(broadcast(task.initial_model(), h.K))
+        omega = clone(broadcast(task.initial_model(), min(h.K, task.num_clients)))
         assigned = task.data.train.sizes.new_zeros(task.num_clients)
         return State(omega, assigned, task.initial_clients())
 

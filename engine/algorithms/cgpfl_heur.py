@@ -25,7 +25,7 @@ from pydantic import Field
 from torch import Tensor
 
 from engine.batches import Cohort
-from engine.contexts import Contexts, cluster, coordinates, num_distinct, recluster
+from engine.contexts import Contexts, cluster, coordinates, recluster
 from engine.local import moreau_sgd
 from engine.ops import ClientParams, broadcast, clone, concat, gather, row, scatter
 from engine.registry import ALGORITHMS, Count, NonNegative, Options, Positive
@@ -80,6 +80,8 @@ class CgpflHeur:
     hparams: Hparams
 
     def init(self, task: Task) -> State:
+        if self.hparams.lam == 0:
+            task.note("cgpfl_heur with lam=0: the contexts never move and theta restarts from them every round")
         note_if_unstable(task, self.hparams.personal_lr, self.hparams.lam)
         omega = clone(broadcast(task.initial_model(), 1))
         return State(omega, task.data.train.sizes.new_zeros(task.num_clients), task.initial_clients(), 1)
@@ -109,11 +111,11 @@ class CgpflHeur:
         h = self.hparams
         limit = task.num_clients // 2 if h.max_K == "N/2" else int(h.max_K)
         samples, points = task.num_pooled_samples, coordinates(omega)
-        most = max(1, min(limit, task.num_clients // 2, cohort.size, num_distinct(points)))
+        most = max(1, min(limit, task.num_clients // 2, cohort.size))
         d = min(task.model.num_parameters, samples)
         candidates = np.arange(1, most + 1)
         capacity = np.sqrt(d * candidates / samples * np.log(np.e * samples / d))
-        weights = cohort.weights.cpu().numpy()
+        weights = task.weights[cohort.clients].cpu().numpy()
         cost = np.array([cluster(points, int(k), stream).cost(weights) for k in candidates])
         mu = self._mu(capacity, cost)
         bound = capacity + mu * cost

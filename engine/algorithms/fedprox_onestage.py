@@ -17,7 +17,7 @@ Diagnostics: lam, R_h, and on synthetic data statistical_error_local and _global
 """
 
 from dataclasses import dataclass
-from math import sqrt
+from math import isfinite, nan, sqrt
 from typing import Literal
 
 from pydantic import Field
@@ -77,19 +77,28 @@ class FedProxOneStage:
         h = self.hparams
         if "theory" in (h.gamma, h.local_lr, h.inner_steps):
             _require_theory(task)
-        lam = None if h.lam == "adaptive" else float(h.lam)
-        if lam == 0 and h.gamma == "theory":
-            raise Unsupported("gamma: 'theory' divides by lam, which is 0; use gamma: auto")
-        if lam is not None:
-            note_if_unstable(task, self._lr(task, lam), lam)
-        return State(task.initial_model(), task.initial_clients(), lam, {})
+        facts = {}
+        if h.lam != "adaptive":
+            lam = float(h.lam)
+        elif truth.is_known(task):
+            facts["R_h"] = truth.true_heterogeneity(task)
+            lam = self._adaptive(task, facts["R_h"])
+        else:
+            return State(task.initial_model(), task.initial_clients(), None, facts)
+        if lam == 0 and "theory" in (h.gamma, h.inner_steps):
+            raise Unsupported("gamma and inner_steps: 'theory' divide by lam, which is 0; use gamma: auto and a number")
+        if h.inner_steps == "theory":
+            self._theory_steps(task, lam)
+        note_if_unstable(task, self._lr(task, lam), lam)
+        return State(task.initial_model(), task.initial_clients(), lam, facts)
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         cost = 0
-        if not state.facts:
+        if "lam" not in state.facts:
             state, cost = self._settle(state, task)
-        assert state.lam is not None
         lam = state.lam
+        if lam is None:  # the clients that trained alone diverged, so there is no lambda
+            return state, Diagnostics(cohort.weights.new_full((cohort.size,), nan), cost)
         w = local_sgd(
             task, gather(state.personal_params, cohort.clients), cohort, lr=self._lr(task, lam),
             plan=self._plan(task, cohort, lam), prox=(lam, broadcast(state.global_params, cohort.size)),
@@ -102,9 +111,11 @@ class FedProxOneStage:
 
     def _settle(self, state: State, task: Task) -> tuple[State, int]:
         """Choose lambda and record what does not change; returns the gradient evaluations that this took."""
-        lam, cost, facts = state.lam, 0, {}
+        lam, cost, facts = state.lam, 0, dict(state.facts)
         if lam is None:
-            facts["R_h"], cost = self._heterogeneity(task)
+            facts["R_h"], cost = self._estimate(task)
+            if not isfinite(facts["R_h"]):
+                return state, cost
             lam = self._adaptive(task, facts["R_h"])
             note_if_unstable(task, self._lr(task, lam), lam)
         errors = truth.statistical_error(task, lam) if truth.is_known(task) else None
@@ -112,10 +123,8 @@ class FedProxOneStage:
             facts["statistical_error_local"], facts["statistical_error_global"] = errors
         return State(state.global_params, state.personal_params, lam, facts | {"lam": lam}), cost
 
-    def _heterogeneity(self, task: Task) -> tuple[float, int]:
+    def _estimate(self, task: Task) -> tuple[float, int]:
         """R_h and its cost in gradient evaluations."""
-        if truth.is_known(task):
-            return truth.true_heterogeneity(task), 0
         task.note("R_h is an estimate: from clients that trained alone before round 1")
         alone = task.everyone(stream="estimate", steps=self.hparams.estimate_steps)
         lr = task.training.lr if self.hparams.local_lr == "theory" else float(self.hparams.local_lr)
@@ -158,7 +167,9 @@ class FedProxOneStage:
         gamma = 1 / lam if self.hparams.gamma == "auto" and lam else self._gamma(task, lam)
         if gamma * L_g >= 1:
             raise Unsupported(f"inner_steps: 'theory' needs gamma L_g < 1, but it is {gamma * L_g:.3g}; lower gamma")
-        factor, shrink = 2 + 64 * L_w**2 * lam**2 / mu_g**2, 1 - self._lr(task, lam) * mu_l
+        factor, shrink = 2 + 64 * L_w**2 * lam**2 / mu_g**2, abs(1 - self._lr(task, lam) * mu_l)
+        if shrink >= 1:
+            raise Unsupported(f"inner_steps: 'theory' needs local_lr below {2 / mu_l:.3g}, where local steps contract")
         for n in range(1, _MAX_INNER_STEPS):
             if factor * shrink**n <= (1 - gamma * L_g) ** 4:
                 return n

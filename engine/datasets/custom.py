@@ -145,7 +145,10 @@ def _read_npz(path: Path) -> dict[str, np.ndarray]:
         if unpacked > MAX_BYTES:
             raise _unusable(path, f"it unpacks to {unpacked:,} bytes, at most {MAX_BYTES:,} are read")
         with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in ("x", "y", "client", "split") if name in archive.files}
+            found = {name: archive[name] for name in ("x", "y", "client", "split") if name in archive.files}
+        if strange := [name for name, array in found.items() if not isinstance(array, np.ndarray)]:
+            raise _unusable(path, f"its member {strange[0]} is no array; write it with numpy.savez")
+        return found
     except BROKEN_ARCHIVE as error:
         raise _unusable(path, str(error)) from error
 

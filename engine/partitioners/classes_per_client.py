@@ -19,6 +19,8 @@ from engine.errors import ImpossiblePartition
 from engine.partitioners import Partition, PartitionOptions, check_enough, shuffled_classes, split_clients
 from engine.registry import PARTITIONERS
 
+MOST = 10**9  # samples that a client may ask for
+
 
 class ClassesPerClientOptions(PartitionOptions):
     classes_per_client: int = Field(3, ge=1, title="Classes per client", description="Classes that a client holds.")
@@ -31,9 +33,9 @@ class ClassesPerClientOptions(PartitionOptions):
 
     @model_validator(mode="after")
     def _sizes_hold_every_class(self) -> Self:
-        if self.sizes != "equal" and not self.classes_per_client <= self.sizes[0] <= self.sizes[1]:
+        if self.sizes != "equal" and not self.classes_per_client <= self.sizes[0] <= self.sizes[1] <= MOST:
             raise ValueError(f"sizes={list(self.sizes)} must be equal, or [lo, hi] with classes_per_client="
-                             f"{self.classes_per_client} <= lo <= hi")
+                             f"{self.classes_per_client} <= lo <= hi <= {MOST}")
         return self
 
 

@@ -127,7 +127,7 @@ def test_values_are_yaml_and_numbers_may_have_exponents():
 
 
 def test_a_file_that_is_no_mapping_is_refused(tmp_path):
-    for text in ("- 1\n", "{", "just words"):
+    for text in ("- 1\n", "{", "just words", "name: 2024-13-45"):
         path = tmp_path / "c.yaml"
         path.write_text(text)
         with pytest.raises(InvalidConfig, match=r"c\.yaml"):

@@ -5,7 +5,9 @@ import pytest
 import torch
 
 from engine import truth
-from engine.contexts import transitions
+from engine.backends import gram
+from engine.contexts import cluster, coordinates, transitions
+from engine.errors import Unsupported
 from engine.registry import ALGORITHMS
 from engine.smoothness import smoothness
 from tests.support import reference
@@ -189,6 +191,24 @@ def test_theory_settings_refuse_a_loss_without_curvature(setting):
         simulation({"name": "fedprox_onestage", "lam": 1.0, setting: "theory"}, model="dnn")
 
 
+def test_theory_steps_refuse_what_they_divide_by_and_steps_that_do_not_contract():
+    model, entry = {"name": "mlr", "l2": 0.01}, {"name": "fedprox_onestage", "inner_steps": "theory"}
+    with pytest.raises(Unsupported, match="lam, which is 0"):
+        simulation(entry | {"lam": 0}, model=model)
+    with pytest.raises(Unsupported, match="local_lr below"):
+        simulation(entry | {"lam": 30.0, "gamma": 0.01, "local_lr": 0.1}, model=model)
+
+
+def test_an_estimate_that_diverges_ends_the_run_in_round_one():
+    run = simulation({"name": "fedprox_onestage", "estimate_steps": 60}, model="dnn", lr=1e300, rounds=5)
+    results = list(run.rounds())
+    assert results[-1].round == 1 and results[-1].diverged
+
+
+def test_clients_with_one_truth_have_no_heterogeneity():
+    assert truth.heterogeneity(torch.full((10, 3), 0.1, dtype=torch.float64)) == 0.0
+
+
 def test_theory_gamma_is_the_one_of_corollary_1():
     run = simulation({"name": "fedprox_onestage", "lam": 0.4, "gamma": "theory"}, model={"name": "mlr", "l2": 0.1})
     L = smoothness(run.task)
@@ -285,18 +305,37 @@ def test_renumbering_clients_permutes_cgpfl():
     assert len(set(zip(a, b, strict=True))) == len(set(a)) == 2
 
 
+def test_equal_models_have_equal_coordinates_and_keep_their_distances():
+    generator = torch.Generator().manual_seed(0)
+    models = torch.randn(4, 50, generator=generator, dtype=torch.float64)[torch.tensor([0, 1, 0, 2, 3, 1, 0])]
+    points = coordinates({"w": models})
+    assert len(np.unique(points, axis=0)) == 4
+    assert cluster(points, 6, 0).labels.max() == 3
+    np.testing.assert_allclose(np.linalg.norm(points[0] - points[3]), (models[0] - models[3]).norm())
+
+
+def test_proximal_steps_on_logits_are_left_where_they_do_not_pay_or_overflow():
+    backend = simulation("fedavg").task.backend
+    assert gram.applies(backend, simulation("fedavg").config.training, batch_size=30, steps=5)
+    assert not gram.applies(backend, simulation("fedavg").config.training, batch_size=31, steps=5)
+    wild = PFEDME | {"lam": 220.0, "inner_steps": 400, "personal_lr": 0.05}
+    assert list(simulation(wild).rounds())[-1].diverged
+
+
 def test_transitions_say_where_the_members_of_a_context_come_from():
     before, after = torch.tensor([0, 0, 0, 1]), torch.tensor([0, 0, 1, 1])
     assert transitions(before, after).tolist() == [[1.0, 0.5], [0.0, 0.5]]
 
 
-def test_cgpfl_keeps_the_models_of_contexts_beyond_the_number_of_clients():
-    run = trained(CGPFL | {"K": 7})
+def test_cgpfl_keeps_the_models_of_contexts_beyond_the_number_of_participants():
+    run = trained(CGPFL | {"K": 4}, rounds=1, participation=0.5)
     start = run.task.initial_model()["head.weight"]
-    used = set(run.state.assigned.tolist())
-    assert len(used) == len(SIZES) and all(
-        torch.equal(run.state.contexts["head.weight"][k], start) for k in set(range(7)) - used
+    participants = run.task.cohort(1).clients
+    used = set(run.state.assigned[participants].tolist())
+    assert len(used) == 2 and all(
+        torch.equal(run.state.contexts["head.weight"][k], start) for k in set(range(4)) - used
     )
+    assert len(trained(CGPFL | {"K": 7}).state.contexts["head.weight"]) == len(SIZES)
 
 
 def test_cgpfl_heur_is_cgpfl_with_the_number_it_chose():

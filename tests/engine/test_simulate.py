@@ -107,17 +107,50 @@ def test_a_nan_in_the_data_diverges_at_its_round():
     assert np.isnan(accuracy[0]) and not np.isnan(accuracy[1:]).any()
 
 
+def synthetic(partition="natural", **changed):
+    raw = {
+        "dataset": {"name": "synthetic", "samples_per_client": 40},
+        "partition": partition,
+        "model": "logistic",
+        "training": {"rounds": 1, "dtype": "float64"},
+        "algorithms": ["fedavg", "local_train"],
+    }
+    return [Simulation(c) for c in parse_experiment(raw | changed).runs()]
+
+
 def test_total_error_is_recorded_where_the_truth_is_known():
-    raw = {"dataset": {"name": "synthetic", "samples_per_client": 40}, "partition": "natural", "model": "logistic",
-           "training": {"rounds": 1, "dtype": "float64"}, "algorithms": ["fedavg", "local_train"]}  # fmt: skip
-    fedavg, local = (Simulation(c) for c in parse_experiment(raw).runs())
+    fedavg, local = synthetic()
     result = list(fedavg.rounds())[-1]
     truth = fedavg.task.data.truth["weights"]
     w = fedavg.state.global_params["head.weight"][0].numpy()
     np.testing.assert_allclose(result.arrays["global.total_error"], ((w - truth.mean(0)) ** 2).sum())
+    np.testing.assert_allclose(result.arrays["personalized.total_error"], ((w - truth) ** 2).sum(1))
     own = list(local.rounds())[-1].arrays["personalized.total_error"]
     w = local.state.personal_params["head.weight"][:, 0].numpy()
     np.testing.assert_allclose(own, ((w - truth) ** 2).sum(1))
+
+
+@pytest.mark.parametrize("clients", [10, 20])
+def test_clients_that_were_mixed_have_no_truth(clients):
+    fedavg, _ = synthetic({"name": "iid", "num_clients": clients})
+    assert fedavg.task.data.truth is None
+    assert "global.total_error" not in list(fedavg.rounds())[-1].arrays
+
+
+def test_a_shared_model_that_is_not_finite_ends_the_run_in_its_round():
+    run = simulation({"name": "ditto", "personal_lr": 0.01}, model="dnn", lr=1e300, rounds=9)
+    results = list(run.rounds())
+    assert results[-1].round == 1 and "not finite" in results[-1].diverged
+
+
+def test_a_round_that_failed_is_not_the_best(monkeypatch):
+    run = simulation("fedavg", rounds=1)
+    monkeypatch.setattr(run, "_training_failed", lambda *_: "it broke")
+    assert list(run.rounds())[-1].diverged == "it broke" and run.summary()["best"]["global"]["round"] == 0
+
+
+def test_starting_a_network_at_zero_is_warned_of():
+    assert any("zeros" in n for n in simulation("fedavg", model={"name": "dnn", "init": "zeros"}).task.notes)
 
 
 def test_too_large_a_step_is_warned_of():
