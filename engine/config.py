@@ -7,6 +7,7 @@ An experiment is algorithms x sweep x seeds over one dataset, partition and mode
 import hashlib
 import itertools
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from engine.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Count, O
 
 VERSION = 1
 _SEEDS = 2**32
+_MOST_RUNS = 10_000
 OptionsT = TypeVar("OptionsT", bound=Options)
 
 
@@ -175,7 +177,7 @@ def load_config(path: Path | str) -> dict[str, Any]:
         raw = yaml.load(Path(path).read_text(encoding="utf-8"), Loader=_Loader)
     except OSError as error:
         raise InvalidConfig([f"{path}: cannot be read ({error.strerror or error}); give a YAML or JSON file"]) from None
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: not UTF-8, or a date that does not exist
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: not UTF-8
         raise InvalidConfig([f"{path}: is neither YAML nor JSON: {' '.join(str(error).split())}"]) from None
     if not isinstance(raw, dict):
         raise InvalidConfig([f"{path}: holds {type(raw).__name__}, but a configuration is a mapping of keys to values"])
@@ -186,7 +188,7 @@ def parse_value(text: str) -> Any:
     """A YAML value as ``--set`` takes it; ``1e-3`` is a number."""
     try:
         return yaml.load(text, Loader=_Loader)
-    except ValueError as error:  # a date that does not exist
+    except (ValueError, RecursionError) as error:
         raise yaml.YAMLError(str(error)) from None
 
 
@@ -226,6 +228,8 @@ def parse_experiment(raw: Mapping[Any, Any]) -> ExperimentConfig:
     machine = _options(Machine, {k: raw[k] for k in Machine.model_fields if k in raw}, "", problems)
     algorithms = _algorithms(raw.get("algorithms"), base, problems)
     seeds = _seeds(raw.get("seeds", [0]), problems)
+    if len(algorithms) * len(seeds) > _MOST_RUNS:
+        problems.append(f"seeds: {len(seeds)} seeds of {len(algorithms)} methods, but {_MOST_RUNS} runs are the most")
     name = raw.get("name", "experiment")
     if not isinstance(name, str) or not name.strip():
         problems.append(f"name: {name!r}, but a name is a text of at least one character")
@@ -255,7 +259,12 @@ def file_label(label: str) -> str:
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe YAML in which 1e-3 is a number, as in JSON and in Python."""
+    """Safe YAML in which 1e-3 is a number, as in JSON and in Python, and a date stays a text."""
+
+    yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in found if tag != "tag:yaml.org,2002:timestamp"]
+        for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
 
 
 _Loader.add_implicit_resolver(
@@ -292,6 +301,9 @@ def _unfold(raw: Any, path: str, base: Mapping[str, Any], problems: list[str]) -
         if not isinstance(values, list) or not values:
             problems.append(f"{path}.sweep.{key}: {values!r}, but a list of at least one value is needed")
             sweep[key] = []
+    if math.prod(map(len, sweep.values())) > _MOST_RUNS:
+        problems.append(f"{path}.sweep: more than {_MOST_RUNS} combinations; sweep fewer values")
+        return []
     unfolded = []
     for values in itertools.product(*sweep.values()):
         point = dict(zip(sweep, values, strict=True))

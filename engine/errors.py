@@ -36,6 +36,10 @@ class Unsupported(FedscapeError):
     """A combination that cannot work (a method with a model, a setting with a method), with the reason."""
 
 
+class PluginBroken(FedscapeError):
+    """A file of the user's own that cannot be imported. Names the file and the reason."""
+
+
 class CheckpointInvalid(FedscapeError):
     """A checkpoint that does not fit the run it is meant to continue."""
 

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from engine.errors import UnknownName
+from engine.errors import PluginBroken, UnknownName
 
 T = TypeVar("T")
 
@@ -147,9 +147,10 @@ def _load_plugin(path: Path) -> None:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except BaseException:
+    except Exception as error:
         del sys.modules[name]
-        raise
+        why = f"{type(error).__name__}: {error}"
+        raise PluginBroken(f"{path}: cannot be imported ({why}); mend it or take it out of FEDSCAPE_PLUGINS") from error
 
 
 def _parameter(name: str, field: Any) -> Parameter:

@@ -15,6 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
+MAX_GENERATED = 2 * 10**8
 Progress = Callable[[str, float], None]  # what is being done, and how much of it (0..1)
 
 
@@ -57,3 +58,12 @@ def standardize(x: np.ndarray, reference: np.ndarray) -> np.ndarray:
     std = np.where(std > 0, std, 1.0)  # a constant feature becomes 0, not NaN
     dtype = np.float64 if x.dtype == np.float64 else np.float32
     return ((x - mean.astype(dtype)) / std.astype(dtype)).astype(dtype, copy=False)
+
+
+def check_generated_size(clients: int, samples: int, dim: int) -> None:
+    """Generated data must fit in memory. Raises ValueError, for the options of a data set to pass on."""
+    if clients * samples * dim > MAX_GENERATED:
+        raise ValueError(
+            f"{clients:,} clients x {samples:,} samples x {dim:,} features are more than {MAX_GENERATED:,} values; "
+            "lower one of them"
+        )

@@ -16,7 +16,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from engine.datasets import Pool, Progress
+from engine.datasets import Pool, Progress, check_generated_size
 from engine.registry import DATASETS, Options
 
 
@@ -39,6 +39,7 @@ class ContextsOptions(Options):
         if self.shift == "labels" and self.num_contexts > self.num_classes:
             raise ValueError(f"num_contexts={self.num_contexts} is more than num_classes={self.num_classes}, the "
                              "number of label shifts there are; lower num_contexts, or use shift=rotation")
+        check_generated_size(self.num_clients, self.samples_per_client, self.dim)
         return self
 
 

@@ -13,12 +13,12 @@ sets that differ in R alone share w_0, u_k, v_k, every x and the uniform numbers
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from engine.datasets import Pool, Progress
+from engine.datasets import Pool, Progress, check_generated_size
 from engine.registry import DATASETS, Options
 
 
@@ -32,6 +32,11 @@ class SyntheticOptions(Options):
     labels: Literal["sampled", "argmax"] = Field(
         "sampled", title="Labels",
         description="sampled: drawn from the model, so that the truth can be recovered; argmax: noise-free.")
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        check_generated_size(self.num_clients, self.samples_per_client, self.dim)
+        return self
 
 
 @DATASETS.register("synthetic", title="Synthetic logistic regression",

@@ -96,6 +96,9 @@ def test_ten_local_steps_where_nothing_is_said():
         ({"training": {1: 2}}, ["training.1: 2", "unknown key"]),
         ({"algorithms": [{"name": "ditto", "sweep": {1: [2]}}]}, ["algorithms.0.1", "unknown key"]),
         ({"evaluation": {"every": 0}}, ["evaluation.every"]),
+        ({"algorithms": [{"name": "ditto", "sweep": {"lam": [1.0] * 101, "personal_lr": [1.0] * 100}}]}, ["10000"]),
+        ({"seeds": list(range(10_001))}, ["10000 runs"]),
+        ({"dataset": {"name": "synthetic", "num_clients": 10**6, "dim": 10**6}}, ["lower one of them"]),
         ({"device": "tpu"}, ["device", "cuda"]),
         ({"name": ""}, ["name"]),
     ],
@@ -122,12 +125,16 @@ def test_values_are_set_by_path():
         set_value(raw, "algorithms.4.lam", 1)
 
 
+def test_a_date_is_a_text():
+    assert parse_value("2024-13-45") == "2024-13-45" and parse_value("2024-01-01") == "2024-01-01"
+
+
 def test_values_are_yaml_and_numbers_may_have_exponents():
     assert [parse_value(t) for t in ("1e-3", "[1, 2]", "full", "true", "0.5")] == [0.001, [1, 2], "full", True, 0.5]
 
 
 def test_a_file_that_is_no_mapping_is_refused(tmp_path):
-    for text in ("- 1\n", "{", "just words", "name: 2024-13-45"):
+    for text in ("- 1\n", "{", "just words", "[" * 5000):
         path = tmp_path / "c.yaml"
         path.write_text(text)
         with pytest.raises(InvalidConfig, match=r"c\.yaml"):
