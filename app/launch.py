@@ -1,5 +1,6 @@
 """From a configuration to queued runs, and to the page that shows them."""
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 
 import streamlit as st
@@ -11,6 +12,9 @@ from engine.config import ExperimentConfig, RunConfig, parse_experiment
 from engine.presets import Preset
 from engine.worker.records import new_run
 from storage import ExperimentRecord, RunRecord
+
+SAME_CLICK_S = 5.0  # the same list again within this time is the second half of a double click
+_LATEST = "launch.latest"
 
 
 def queue_experiment(
@@ -50,5 +54,20 @@ def open_page(page: str, label: str, **params: object) -> None:
 def _queue(
     experiments: Sequence[ExperimentConfig], progress: Callable[[str, float], None] | None = None
 ) -> list[ExperimentRecord]:
+    """The same list of a double click leads to what the first click has queued."""
+    runs = [[new_run(run) for run in e.runs()] for e in experiments]
+    token = tuple((e.name, *(run.digest for run in own)) for e, own in zip(experiments, runs, strict=True))
+    if just_queued := _just_queued(token):
+        return just_queued
     check_runs([run for experiment in experiments for run in experiment.runs()], progress=progress)
-    return [queries.store().experiments.create(e.name, e.raw, [new_run(run) for run in e.runs()]) for e in experiments]
+    created = [queries.store().experiments.create(e.name, e.raw, own) for e, own in zip(experiments, runs, strict=True)]
+    st.session_state[_LATEST] = token, [record.id for record in created], time.monotonic()
+    return created
+
+
+def _just_queued(token: tuple[tuple[str, ...], ...]) -> list[ExperimentRecord]:
+    """What this reader queued a moment ago, if it is the same and still there."""
+    latest, ids, at = st.session_state.get(_LATEST, ((), (), 0.0))
+    if latest != token or time.monotonic() - at > SAME_CLICK_S:
+        return []
+    return [record for record in map(queries.experiment, ids) if record]

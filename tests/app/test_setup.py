@@ -8,6 +8,7 @@ import pytest
 import yaml
 from streamlit.testing.v1 import AppTest
 
+from app import launch
 from app.links import pack_config, unpack_config
 from app.setup.uploads import save_upload
 from engine.config import parse_experiment
@@ -158,6 +159,22 @@ def test_queueing_stores_the_experiment_and_offers_to_watch(empty_store: Store):
     (kept,) = empty_store.experiments.list()
     assert kept.name == DIGITS["name"] and kept.status_counts == {"queued": 8}
     assert any(f"/live?experiment={kept.id}" in m.value for m in page.markdown)
+
+
+def test_a_double_click_queues_once_and_leads_to_the_same_experiment(empty_store: Store):
+    page = opened(DIGITS)
+    queue_button(page).click().run()
+    queue_button(page).click().run()
+    (kept,) = empty_store.experiments.list()
+    assert any(f"/live?experiment={kept.id}" in m.value for m in page.markdown)
+
+
+def test_the_same_list_can_be_queued_again_later(empty_store: Store, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(launch, "SAME_CLICK_S", -1.0)
+    page = opened(DIGITS)
+    queue_button(page).click().run()
+    queue_button(page).click().run()
+    assert len(empty_store.experiments.list()) == 2
 
 
 def test_runs_that_are_there_already_are_offered(filled_store: Store):
