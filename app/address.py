@@ -9,11 +9,26 @@ import streamlit as st
 
 Control = Callable[..., object]
 
+LARGEST_ID = 2**63 - 1  # what a database counts to
+MOST_IDS = 10_000  # what a database takes in one question
+
 
 def value(name: str, allowed: Sequence[str] | Mapping[str, str], default: str) -> str:
     """What the address says of ``name``."""
     said = st.query_params.get(name, default)
     return said if said in allowed else default
+
+
+def ids(name: str) -> list[int]:
+    """``?runs=3,5`` as numbers."""
+    return parse_ids(st.query_params.get(name, ""))
+
+
+def parse_ids(text: str) -> list[int]:
+    """``3,5``, each once; whatever can be the number of nothing is passed over."""
+    parts = (part.strip() for part in text.split(","))
+    numbers = (int(part) for part in parts if part.isdecimal() and len(part) <= len(str(LARGEST_ID)))
+    return list(dict.fromkeys(n for n in numbers if n <= LARGEST_ID))[:MOST_IDS]
 
 
 def switch(label: str, titles: Mapping[str, str], name: str, default: str) -> str:

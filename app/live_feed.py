@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from app import wording
+from app.address import parse_ids
 from app.comparison import method_name
 from storage import RoundRecord, RunRecord, Store
 
@@ -140,9 +141,9 @@ def overview(store: Store) -> dict[str, Any]:
 
 def parse_cursors(runs: str, after: str) -> dict[int, int]:
     """``runs=3,5&after=10,-1`` of the address. Raises ValueError, which says what is expected."""
+    ids = parse_ids(runs)
     try:
-        ids = [int(part) for part in runs.split(",") if part]
-        seen = [int(part) for part in after.split(",") if part] if after else [-1] * len(ids)
+        seen = [max(-1, int(part)) for part in after.split(",")] if after else [-1] * len(ids)
     except ValueError as error:
         raise ValueError("runs and after are whole numbers with commas between them, like runs=3,5") from error
     if not ids or len(ids) != len(seen) or len(ids) > MAX_RUNS:

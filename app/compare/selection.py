@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app import queries
+from app import address, queries
 from app.comparison import Method, methods_of
 from app.wording import plural
 from storage import ExperimentRecord, RunRecord
@@ -22,10 +22,10 @@ def chosen_runs(runs: Sequence[RunRecord]) -> list[RunRecord]:
 
     ``runs`` are all that are in sight. The answer knows its partitions.
     """
-    named = parse_ids(st.query_params.get("runs", ""))
+    named = address.ids("runs")
     if named:
         return queries.runs(run_ids=sorted(named), include_archived=True, with_partition=True)
-    experiments = parse_ids(st.query_params.get("experiment", "")) or newest(with_rounds(runs))
+    experiments = address.ids("experiment") or newest(with_rounds(runs))
     return queries.runs(experiment_ids=sorted(experiments), with_partition=True)
 
 
@@ -36,11 +36,6 @@ def newest(runs: Sequence[RunRecord]) -> set[int]:
         if len({run.label for run in own}) > 1:
             return {experiment_id}
     return set(groups)
-
-
-def parse_ids(text: str) -> set[int]:
-    """``1,2,3``; whatever is no number is passed over."""
-    return {int(part) for part in text.split(",") if part.strip().isdecimal()}
 
 
 def chooser(runs: Sequence[RunRecord], chosen: Sequence[RunRecord], experiments: Sequence[ExperimentRecord]) -> None:

@@ -94,8 +94,3 @@ def modebar(name: str) -> dict[str, Any]:
         "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"],
         "toImageButtonOptions": {"format": "svg", "filename": name},
     }  # fmt: skip
-
-
-def ids_in_address(name: str) -> list[int]:
-    """``?runs=3,5`` as numbers; whatever is no number is left out."""
-    return [int(part) for part in st.query_params.get(name, "").split(",") if part.strip().isdecimal()]

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app import live_feed, palette, queries, wording
+from app import address, live_feed, palette, queries, wording
 from app.comparison import method_name
-from app.components import page
 from storage import ExperimentRecord, RunRecord
 
 
@@ -16,10 +15,10 @@ def named(run: RunRecord) -> str:
 
 def chosen_runs(experiments: Sequence[ExperimentRecord]) -> list[RunRecord]:
     """Those of the address (``?runs=1,2`` or ``?experiment=3``), else of what is training or trained last."""
-    wanted = page.ids_in_address("runs")
+    wanted = address.ids("runs")
     if wanted:
         return queries.runs(run_ids=wanted, include_archived=True)
-    number = page.ids_in_address("experiment")
+    number = address.ids("experiment")
     if not number:
         active = [e.id for e in experiments if e.status_counts.get("running") or e.status_counts.get("queued")]
         number = (active or [e.id for e in experiments if not e.example])[:1]
@@ -93,7 +92,7 @@ def perform(action: str, run_ids: Sequence[int]) -> None:
             queue.resume(run_ids)
         case "retry":
             again = queue.rerun(run_ids)
-            shown = page.ids_in_address("runs")
+            shown = address.ids("runs")
             if shown:
                 kept = [run_id for run_id in shown if run_id not in run_ids]
                 st.query_params["runs"] = ",".join(map(str, [*kept, *(run.id for run in again)]))

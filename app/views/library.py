@@ -101,13 +101,13 @@ def take_rows(key: str, table: pd.DataFrame) -> None:
     ids = [run_id for value in table[column] for run_id in (value if column == "runs" else [value])]
     rows = table[column].iloc[st.session_state[key]["selection"]["rows"]]
     picked = [run_id for value in rows for run_id in (value if column == "runs" else [value])]
-    hidden = [run_id for run_id in page.ids_in_address("runs") if run_id not in ids]
+    hidden = [run_id for run_id in address.ids("runs") if run_id not in ids]
     set_address("runs", [*hidden, *picked])
 
 
 def actions(runs: dict[int, RunRecord]) -> None:
     """What can be done with the chosen runs. They stand in the address, so that a choice is a link."""
-    st.session_state[CHOSEN] = [run_id for run_id in page.ids_in_address("runs") if run_id in runs]
+    st.session_state[CHOSEN] = [run_id for run_id in address.ids("runs") if run_id in runs]
     st.multiselect(
         "Chosen runs", list(runs), key=CHOSEN, on_change=lambda: set_address("runs", st.session_state[CHOSEN]),
         format_func=lambda run_id: f"{run_id} · {runs[run_id].label}, seed {runs[run_id].seed}",

@@ -2,9 +2,9 @@
 
 import pytest
 
+from app.address import LARGEST_ID, parse_ids
 from app.compare.comparability import conflicts, missing, notes, same_clients
 from app.compare.headline import headline, lead
-from app.compare.selection import parse_ids
 from app.comparison import method_name, methods_of, per_method, per_run
 from tests.app.frames import clients, run_record
 
@@ -121,4 +121,8 @@ def test_one_method_has_no_headline_but_a_hint() -> None:
 
 
 def test_ids_in_an_address_may_be_anything() -> None:
-    assert parse_ids("1, 2,x,,-3") == {1, 2}
+    assert parse_ids("2, 1,x,,-3,2") == [2, 1]
+
+
+def test_numbers_that_no_database_counts_to_are_passed_over() -> None:
+    assert parse_ids(f"{LARGEST_ID},{LARGEST_ID + 1},99999999999999999999,{'9' * 5000}") == [LARGEST_ID]

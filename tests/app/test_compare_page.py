@@ -123,3 +123,9 @@ def test_two_methods_are_paired_client_by_client(filled_store: Store) -> None:
 def test_an_address_with_unknown_values_falls_back_to_the_defaults(filled_store: Store) -> None:
     page = opened(runs="1,3,x", model="neither", tail="7", a="Nobody")
     assert "personalized model, last round" in words(page)
+
+
+@pytest.mark.parametrize("number", ["99999999999999999999", "abc", "9" * 5000])
+def test_numbers_of_no_run_leave_the_page_standing(filled_store: Store, number: str) -> None:
+    assert opened(runs=number).title
+    assert opened(experiment=number).title

@@ -158,3 +158,9 @@ def test_a_queued_run_has_no_accuracy_yet(empty_store: Store):
     empty_store.experiments.create("waiting", dict(DIGITS), runs)
     table = run_table.data(empty_store.queue.runs())
     assert table["mean"].isna().all() and set(table["status"]) == {"queued"}
+
+
+@pytest.mark.parametrize("number", ["99999999999999999999", "abc", "9" * 5000])
+def test_numbers_of_no_run_leave_the_page_standing(filled_store: Store, number: str):
+    assert opened(runs=number).title
+    assert opened(experiment=number).title

@@ -139,3 +139,9 @@ def test_at_most_twelve_runs_are_drawn_and_the_rest_is_named(empty_store: Store)
     assert len(page.multiselect[0].value) == 12
     assert len(page.multiselect[0].options) == 16
     assert {run.seed for run in empty_store.queue.runs(run_ids=page.multiselect[0].value)} == {0, 1, 2}
+
+
+@pytest.mark.parametrize("number", ["99999999999999999999", "abc", "9" * 5000])
+def test_numbers_of_no_run_leave_the_page_standing(filled_store: Store, number: str) -> None:
+    assert opened(runs=number).title
+    assert opened(experiment=number).title

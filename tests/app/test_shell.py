@@ -159,6 +159,13 @@ def test_a_question_the_feed_cannot_read_is_refused_with_words(client: TestClien
     assert answer.json()["problem"]
 
 
+@pytest.mark.parametrize("number", ["99999999999999999999", "9" * 5000])
+def test_numbers_that_no_database_counts_to_do_not_break_the_feed(client: TestClient, number: str) -> None:
+    assert client.get(f"{routes.FEED}?runs={number}").status_code == 400
+    assert client.get(f"{routes.FEED}?runs=1,{number}&after=-1").json()["points"]["1"]
+    assert client.get(f"{routes.FEED}?runs=1&after=-{number}").status_code in (200, 400)
+
+
 def test_a_database_that_cannot_be_read_is_said(tmp_path: Path) -> None:
     client = TestClient(Starlette(routes=routes.build(Store(f"sqlite:///{tmp_path / 'new.db'}"))))
     answer = client.get(routes.OVERVIEW)
