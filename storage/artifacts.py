@@ -6,6 +6,7 @@ file. A file without a row is rubbish that ``sweep`` removes.
 
 import hashlib
 import os
+import re
 import uuid
 from collections.abc import Iterable
 from contextlib import suppress
@@ -20,6 +21,7 @@ from storage.models import Artifact, now
 from storage.records import ArtifactRecord, NewArtifact
 
 UNFINISHED = ".tmp"
+OURS = re.compile(r"\d+/[^/]+-\d{6,}-[0-9a-f]{12}\.(bin|tmp)")  # what write_file names its files
 COLUMNS = tuple(Artifact.__table__.columns)
 
 
@@ -94,8 +96,9 @@ class ArtifactStore:
             return int(connection.scalar(query) or 0)
 
     def sweep(self) -> int:
-        """Removes files that no row points to; answers how many. For the dispatcher, before its workers start."""
-        found = [str(path.relative_to(self.folder)) for path in self.folder.glob("*/*")]
+        """Removes our files without a row; answers how many. For the dispatcher, before its workers start."""
+        files = (path.relative_to(self.folder).as_posix() for path in self.folder.glob("*/*") if path.is_file())
+        found = [path for path in files if OURS.fullmatch(path)]
         with self._database.read() as connection:  # after looking: what was registered meanwhile is spared
             known = set(connection.scalars(sa.select(Artifact.path)))
         rubbish = [path for path in found if path not in known]

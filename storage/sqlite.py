@@ -78,7 +78,7 @@ class SQLite(Database):
 
     def back_up(self, label: str) -> Path | None:
         """Copied under another name first: a backup that is there is whole."""
-        target = self.path.with_name(f"{self.path.stem}.backup-{label}.db")
+        target = self.path.with_name(f"{self.path.name}.backup-{label}.db")
         unfinished = target.with_suffix(".tmp")
         unfinished.unlink(missing_ok=True)
         with self.read() as connection, closing(driver().connect(str(unfinished))) as copy:
@@ -90,7 +90,8 @@ class SQLite(Database):
 
     @property
     def artifacts_folder(self) -> Path:
-        return self.path.with_name(f"{self.path.stem}-artifacts")
+        """After the whole name: x.db and x.sqlite are two databases."""
+        return self.path.with_name(f"{self.path.name}-artifacts")
 
     @property
     def lock_path(self) -> Path:
@@ -136,7 +137,7 @@ class SQLite(Database):
         if code in (NOTADB, CORRUPT):
             return NotADatabase(
                 f"{self.path} is not a usable database ({text}); move it away to start afresh, or put a backup "
-                f"({self.path.stem}.backup-*.db) in its place"
+                f"({self.path.name}.backup-*.db) in its place"
             )
         if "no such table" in text or "no such column" in text:
             return SchemaOutdated(f"{self.path} has no or old tables ({text}); start the app, which updates them")

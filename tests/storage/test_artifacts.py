@@ -67,12 +67,27 @@ def test_sizes_are_added_up(store: Store, run: RunRecord) -> None:
 def test_sweeping_removes_what_no_row_points_to(store: Store, run: RunRecord) -> None:
     kept = put(store, run.id, "checkpoint", 0)
     store.artifacts.write_file(run.id, "checkpoint", 1, b"renamed, not registered")
-    (store.artifacts.folder / str(run.id) / "checkpoint.tmp").write_bytes(b"not renamed")
+    (store.artifacts.folder / str(run.id) / "checkpoint-000002-0123456789ab.tmp").write_bytes(b"not renamed")
     store.artifacts.write_file(99, "checkpoint", 1, b"run is gone")
     assert store.artifacts.sweep() == 3
     assert files(store) == [store.artifacts.folder / kept.path]
     assert not (store.artifacts.folder / "99").exists()
     assert store.artifacts.sweep() == 0
+
+
+def test_sweeping_leaves_what_is_not_ours(store: Store) -> None:
+    foreign = [store.artifacts.folder / name for name in ("7/notes.txt", "mine/checkpoint-000001-0123456789ab.bin")]
+    for path in foreign:
+        path.parent.mkdir(parents=True)
+        path.write_text("somebody else's")
+    (store.artifacts.folder / "8" / "checkpoint-000001-0123456789ab.bin").mkdir(parents=True)
+    assert store.artifacts.sweep() == 0
+    assert all(path.exists() for path in foreign)
+
+
+def test_databases_of_one_stem_have_their_own_artifacts(tmp_path: Path) -> None:
+    folders = {Store(f"sqlite:///{tmp_path / name}").artifacts.folder for name in ("a.db", "a.sqlite")}
+    assert len(folders) == 2
 
 
 def test_sweeping_where_nothing_was_written_is_fine(store: Store) -> None:

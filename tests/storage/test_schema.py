@@ -101,7 +101,7 @@ def test_rebuilding_a_table_keeps_the_rows_that_point_to_it(sqlite_store: Store,
     assert "note" in stored_columns(sqlite_store)
     assert len(sqlite_store.metrics.rounds(run.id)) == 1
     assert not sqlite_store.needs_migration()
-    backup = Store(f"sqlite:///{tmp_path / 'fedscape.backup-0001.db'}")
+    backup = Store(f"sqlite:///{tmp_path / 'fedscape.db.backup-0001.db'}")
     assert "note" not in stored_columns(backup)
     assert len(backup.metrics.rounds(run.id)) == 1
     backup.close()

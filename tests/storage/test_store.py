@@ -29,7 +29,7 @@ def test_opening_creates_the_folder(tmp_path: Path) -> None:
     store = Store(Store.default_url(tmp_path))
     store.ensure_schema()
     assert (tmp_path / "var" / "fedscape.db").exists()
-    assert store.artifacts.folder == tmp_path / "var" / "fedscape-artifacts"
+    assert store.artifacts.folder == tmp_path / "var" / "fedscape.db-artifacts"
     store.close()
 
 
