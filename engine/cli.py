@@ -34,6 +34,7 @@ from storage import DatabaseLocked, RunRecord, StorageError, Store, store_from_e
 ROOT = Path(__file__).resolve().parent.parent
 DONE, INVALID, FAILED, DIVERGED, CANCELLED = 0, 2, 3, 4, 130
 POLL_S = 0.2
+SCHEMA_WAIT_S = 30.0  # for another process that is just bringing the tables up to date
 ACCURACY = "personalized.mean"
 
 
@@ -62,7 +63,7 @@ def run_command(arguments: argparse.Namespace) -> int:
     check_writable(arguments.export, arguments.models)
     check_runs((run for e in experiments for run in e.runs()), progress=_download_line(arguments.quiet))
     with _open(arguments.db) as store:
-        store.ensure_schema()
+        store.ensure_schema(SCHEMA_WAIT_S)
         run_ids = [run_id for e in experiments for run_id in _queue(store, e)]
         with closing(reporter(arguments.quiet)) as show:
             _compute(store, run_ids, show)
@@ -104,7 +105,7 @@ def export_command(arguments: argparse.Namespace) -> int:
 def import_command(arguments: argparse.Namespace) -> int:
     imported = read_export(arguments.file)
     with _open(arguments.db) as store:
-        store.ensure_schema()
+        store.ensure_schema(SCHEMA_WAIT_S)
         for experiment in imported:
             runs = [finished_run(config, result) for config, result in experiment.runs]
             kept = store.experiments.import_finished(experiment.config.name, experiment.config.raw, runs)

@@ -1,6 +1,7 @@
 """The one door to everything that is stored: ``Store(url)``, passed in, opened nowhere else."""
 
 import os
+import time
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -18,6 +19,8 @@ from storage.metrics import Metrics
 from storage.postgres import PostgreSQL
 from storage.run_queue import RunQueue
 from storage.sqlite import SQLite
+
+RETRY_S = 0.2
 
 
 class Store:
@@ -62,11 +65,17 @@ class Store:
         """Brings the tables up to date, after a backup beside the file. Only while holding the dispatcher's lock."""
         schema.migrate(self._database)
 
-    def ensure_schema(self) -> None:
-        """Migrates if that is needed and no dispatcher is there to do it; then checks."""
-        if self.needs_migration() and (lock := self.try_dispatcher_lock()) is not None:
-            with lock:
-                self.migrate()
+    def ensure_schema(self, wait_s: float = 0.0) -> None:
+        """Migrates if that is needed, or gives the dispatcher that is there ``wait_s`` to do it; then checks."""
+        deadline = time.monotonic() + wait_s
+        while self.needs_migration():
+            if (lock := self.try_dispatcher_lock()) is not None:
+                with lock:
+                    self.migrate()
+            elif time.monotonic() >= deadline:
+                break
+            else:
+                time.sleep(RETRY_S)
         self.check_schema()
 
     def try_dispatcher_lock(self) -> DispatcherLock | None:

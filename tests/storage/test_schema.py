@@ -1,6 +1,7 @@
 """Tables equal the models, migrations are all or nothing, and versions are told apart."""
 
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,18 @@ def test_the_schema_waits_for_a_dispatcher_that_is_there(database_url: str) -> N
     with store.try_dispatcher_lock(), pytest.raises(SchemaOutdated):
         store.ensure_schema()
     store.ensure_schema()
+    store.close()
+
+
+def test_who_can_wait_gets_the_tables_once_the_lock_is_free(database_url: str) -> None:
+    store = Store(database_url)
+    lock = store.try_dispatcher_lock()
+    assert lock is not None
+    timer = threading.Timer(0.3, lock.release)
+    timer.start()
+    store.ensure_schema(wait_s=30)
+    assert not store.needs_migration()
+    timer.join()
     store.close()
 
 
