@@ -144,7 +144,6 @@ def _follow(
 ) -> None:
     accuracies: dict[int, float] = {}
     seen: dict[int, int] = {}  # the last round that was looked at, by run
-    is_cancelled = False
     while True:
         driver.turn()
         runs = _runs(store, run_ids, with_partition=False)
@@ -153,10 +152,9 @@ def _follow(
         show.show(runs, accuracies)
         if all(run.is_finished for run in runs):
             return
-        if interrupts and not is_cancelled:
-            with suppress(DatabaseLocked):  # asked again at the next turn
+        if interrupts:  # asked again at every turn: somebody may have resumed them, or the database was locked
+            with suppress(DatabaseLocked):
                 store.queue.request(run_ids, "cancel")
-                is_cancelled = True
 
 
 class _Driver:

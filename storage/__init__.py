@@ -15,6 +15,7 @@ from storage.errors import (
     StorageError,
 )
 from storage.records import (
+    FINISHED,
     AnalysisRecord,
     ArtifactRecord,
     Control,
@@ -31,7 +32,7 @@ from storage.records import (
 from storage.store import Store, store_from_env
 
 __all__ = [
-    "AnalysisRecord", "ArtifactDamaged", "ArtifactRecord", "Control", "DatabaseLocked", "DispatcherLock",
+    "FINISHED", "AnalysisRecord", "ArtifactDamaged", "ArtifactRecord", "Control", "DatabaseLocked", "DispatcherLock",
     "EngineRecord", "EventRecord", "ExperimentNotFound", "ExperimentRecord", "Fenced", "FinishedRun",
     "NetworkFileSystem", "NewArtifact", "NewRun", "NotADatabase", "RoundRecord", "RunNotFound", "RunRecord",
     "RunsActive", "SchemaOutdated", "SchemaTooNew", "Status", "StorageError", "Store", "store_from_env",

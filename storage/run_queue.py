@@ -115,10 +115,15 @@ class RunQueue:
     def finish(
         self, run_id: int, epoch: int, status: Status, error: str | None = None, summary: dict | None = None,
         rounds: Sequence[RoundRecord] = (),
-    ) -> None:
-        """The last write of an owner, with the rounds not stored yet."""
+    ) -> Status:
+        """The last write of an owner, with the rounds not stored yet. Answers what the run is now.
+
+        A run that was to pause is cancelled, or queued again, where that was asked for in the meantime.
+        """
         values: dict[str, Any] = {"status": status, "error": error, "control": "", "heartbeat_at": now()}
-        if status in FINISHED:
+        if status == "paused":
+            values |= _as_asked()
+        elif status in FINISHED:
             values["finished_at"] = now()
         if summary is not None:
             values["summary"] = summary
@@ -127,9 +132,7 @@ class RunQueue:
         with self._database.write() as connection:
             update_owned(connection, run_id, epoch, **values)
             insert_rounds(connection, run_id, rounds)
-
-    def pause(self, run_id: int, epoch: int) -> None:
-        self.finish(run_id, epoch, "paused")
+            return cast(Status, connection.scalar(sa.select(Run.status).where(Run.id == run_id)))
 
     # What a person asks for.
 
@@ -233,9 +236,14 @@ def _get(connection: sa.Connection, run_id: int) -> RunRecord:
 
 def _let_go() -> sa.Update:
     """Running rows become what they were asked to become, else queued."""
+    return sa.update(Run).where(Run.status == "running").values(_as_asked())
+
+
+def _as_asked() -> dict[str, Any]:
+    """What a running row becomes when nobody works on it any more."""
     status = sa.case((Run.control == "cancel", "cancelled"), (Run.control == "pause", "paused"), else_="queued")
     finished = sa.case((Run.control == "cancel", sa.literal(now(), UtcDateTime())))
-    return sa.update(Run).where(Run.status == "running").values(status=status, finished_at=finished, control="")
+    return {"status": status, "finished_at": finished, "control": ""}
 
 
 def _next_position(connection: sa.Connection, experiment_id: int) -> int:

@@ -81,10 +81,11 @@ class Recorder:
         self._pending, self._summary = [], None
         return control
 
-    def finish(self, status: Status, error: str | None = None) -> None:
-        """The last write, with everything pending."""
-        self.store.queue.finish(self.run_id, self.epoch, status, error, self._summary, self._pending)
+    def finish(self, status: Status, error: str | None = None) -> Status:
+        """The last write, with everything pending. Answers what the run is now."""
+        ended = self.store.queue.finish(self.run_id, self.epoch, status, error, self._summary, self._pending)
         self._pending, self._summary = [], None
+        return ended
 
     def _write(self) -> Control:
         if self._pending:

@@ -15,7 +15,7 @@ from engine.worker import saved_models
 from engine.worker.executor import Ticket
 from engine.worker.recorder import CHECKPOINT, Recorder, Stop, without_nan
 from engine.worker.saved_models import MODELS_BEST, MODELS_LAST
-from storage import ArtifactDamaged, Fenced, NewArtifact, Status, StorageError, Store
+from storage import FINISHED, ArtifactDamaged, Fenced, NewArtifact, Status, StorageError, Store
 
 Outcome = tuple[Status, str | None]
 
@@ -46,8 +46,7 @@ class Session:
         status, error = self._outcome()
         if self.simulation is not None:
             self._describe(self.simulation)  # warnings that came up on the way
-        self.recorder.finish(status, error)
-        if status != "paused":  # nobody resumes a finished run
+        if self.recorder.finish(status, error) in FINISHED:  # nobody resumes it
             self.store.artifacts.keep_last(self.ticket.run_id, CHECKPOINT, 0)
 
     def _outcome(self) -> Outcome:

@@ -14,7 +14,7 @@ WRITES: dict[str, Callable[[Store, int, int], object]] = {
     "heartbeat": lambda s, run, epoch: s.queue.heartbeat(run, epoch),
     "describe": lambda s, run, epoch: s.queue.describe(run, epoch, {"a": 1}, {"b": 2}),
     "finish": lambda s, run, epoch: s.queue.finish(run, epoch, "done"),
-    "pause": lambda s, run, epoch: s.queue.pause(run, epoch),
+    "pause": lambda s, run, epoch: s.queue.finish(run, epoch, "paused"),
     "requeue": lambda s, run, epoch: s.queue.requeue(run, epoch),
     "register": lambda s, run, epoch: s.artifacts.register(run, epoch, FILE),
 }
@@ -141,9 +141,24 @@ def test_finishing_stores_the_last_rounds_with_the_status(store: Store, run: Run
 
 
 def test_a_paused_run_is_not_finished(store: Store, run: RunRecord) -> None:
-    store.queue.pause(run.id, run.epoch)
+    store.queue.request([run.id], "pause")
+    assert store.queue.finish(run.id, run.epoch, "paused") == "paused"
     paused = store.queue.get(run.id)
     assert (paused.status, paused.finished_at, paused.is_active, paused.is_finished) == ("paused", None, False, False)
+
+
+def test_a_cancel_that_comes_while_the_run_pauses_is_not_lost(store: Store, run: RunRecord) -> None:
+    store.queue.request([run.id], "pause")
+    store.queue.request([run.id], "cancel")
+    assert store.queue.finish(run.id, run.epoch, "paused") == "cancelled"
+    assert store.queue.get(run.id).finished_at is not None
+
+
+def test_a_run_resumed_while_it_pauses_is_queued_again(store: Store, run: RunRecord) -> None:
+    store.queue.request([run.id], "pause")
+    store.queue.resume([run.id])
+    assert store.queue.finish(run.id, run.epoch, "paused", rounds=[a_round(0)]) == "queued"
+    assert store.queue.claim() is not None
 
 
 def test_a_description_keeps_what_it_does_not_mention(store: Store, run: RunRecord) -> None:

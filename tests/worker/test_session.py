@@ -20,6 +20,7 @@ def ask_in_round(monkeypatch: pytest.MonkeyPatch, round: int, control: str) -> N
 
     def tick(recorder: Recorder) -> None:
         if recorder.round == round:
+            recorder.store.queue.request([recorder.run_id], control)  # type: ignore[arg-type]
             raise Stop(control)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Recorder, "tick", tick)
@@ -97,6 +98,7 @@ def test_a_cancelled_run_keeps_its_rounds(store: Store, monkeypatch):
 @pytest.mark.parametrize(("control", "status"), [("cancel", "cancelled"), ("pause", "paused")])
 def test_a_run_can_be_stopped_while_it_is_set_up(store: Store, monkeypatch, control, status):
     def setting_up(*_: object, **__: object) -> None:
+        store.queue.request([run.id for run in store.queue.runs()], control)
         raise Stop(control)
 
     monkeypatch.setattr(session, "Simulation", setting_up)
@@ -121,6 +123,7 @@ def test_a_run_paused_while_evaluating_repeats_that_round(store: Store, monkeypa
 
     def stop(simulation: Simulation) -> dict:
         if simulation.round == 3:
+            store.queue.request([run.id for run in store.queue.runs(statuses=["running"])], "pause")
             raise Stop("pause")
         return evaluate(simulation)
 
