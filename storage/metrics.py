@@ -40,9 +40,9 @@ class Metrics:
         return control
 
     def rewind(self, run_id: int, epoch: int, after_round: int) -> None:
-        """Forgets every round after ``after_round`` (-1: all), to be computed again from a checkpoint."""
+        """Forgets the summary and every round after ``after_round`` (-1: all): they are computed again."""
         with self._database.write() as connection:
-            update_owned(connection, run_id, epoch, round=after_round, heartbeat_at=now())
+            update_owned(connection, run_id, epoch, round=after_round, summary=None, heartbeat_at=now())
             for table in (Round, RoundMetric, ClientMetric, ClusterAssignment):
                 connection.execute(sa.delete(table).where(table.run_id == run_id, table.round > after_round))
             later = sa.delete(Artifact).where(Artifact.run_id == run_id, Artifact.round > after_round)

@@ -61,12 +61,12 @@ def test_rounds_are_read_in_pages(store: Store, run: RunRecord) -> None:
 def test_rewinding_forgets_what_came_after(store: Store, run: RunRecord) -> None:
     for r in range(4):
         file = store.artifacts.write_file(run.id, "checkpoint", r, b"state")
-        store.metrics.append(run.id, run.epoch, [a_round(r, clusters=[r] * 4)], checkpoint=file)
+        store.metrics.append(run.id, run.epoch, [a_round(r, clusters=[r] * 4)], summary={"of": r}, checkpoint=file)
     store.metrics.rewind(run.id, run.epoch, after_round=1)
     assert [r.round for r in store.metrics.rounds(run.id)] == [0, 1]
     assert [a.round for a in store.artifacts.list(run.id)] == [1, 0]
     assert len(list(store.artifacts.folder.glob("*/*"))) == 2
-    assert store.queue.get(run.id).round == 1
+    assert (store.queue.get(run.id).round, store.queue.get(run.id).summary) == (1, None)
     store.metrics.append(run.id, run.epoch, [a_round(2)])
     store.metrics.rewind(run.id, run.epoch, after_round=-1)
     assert store.metrics.rounds(run.id) == []
