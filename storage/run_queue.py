@@ -20,6 +20,7 @@ from storage.models import Artifact, Experiment, Partition, Run, UtcDateTime, no
 from storage.records import FINISHED, Control, NewRun, RoundRecord, RunRecord, Status
 
 ELSEWHERE = {"experiment_name", "example", "partition"}  # of a record, not in the table runs
+MAX_ID = 2**63 - 1  # what a database can hold; a larger id, out of an address bar say, is no run's
 COLUMNS = tuple(getattr(Run, f.name) for f in fields(RunRecord) if f.name not in ELSEWHERE)
 
 
@@ -34,6 +35,7 @@ class RunQueue:
     ) -> list[RunRecord]:
         """Runs that meet all conditions. Long lists are quicker ``with_partition=False``."""
         query = _select(with_partition)
+        run_ids = None if run_ids is None else [i for i in run_ids if abs(i) <= MAX_ID]
         for column, allowed in ((Run.experiment_id, experiment_ids), (Run.id, run_ids), (Run.status, statuses)):
             if allowed is not None:
                 query = query.where(column.in_(allowed))
@@ -228,7 +230,7 @@ def _records(connection: sa.Connection, query: sa.Select) -> list[RunRecord]:
 
 
 def _get(connection: sa.Connection, run_id: int) -> RunRecord:
-    found = _records(connection, _select().where(Run.id == run_id))
+    found = _records(connection, _select().where(Run.id == run_id)) if abs(run_id) <= MAX_ID else []
     if not found:
         raise RunNotFound([run_id])
     return found[0]

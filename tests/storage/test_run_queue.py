@@ -213,6 +213,12 @@ def test_unknown_runs_are_named(store: Store) -> None:
         store.queue.rerun([99, 98])
 
 
+def test_an_id_larger_than_any_database_holds_is_no_run(store: Store, run: RunRecord) -> None:
+    with pytest.raises(RunNotFound, match=str(2**63)):
+        store.queue.get(2**63)
+    assert [found.id for found in store.queue.runs(run_ids=[run.id, 2**63])] == [run.id]
+
+
 def test_a_running_run_is_not_deleted(store: Store, run: RunRecord) -> None:
     with pytest.raises(RunsActive, match=f"run {run.id} is still running"):
         store.queue.delete([run.id])
