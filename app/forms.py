@@ -13,6 +13,7 @@ import streamlit as st
 import yaml
 from streamlit.delta_generator import DeltaGenerator
 
+from app.wording import plain
 from engine.config import parse_value
 from engine.registry import Entry, Options, Parameter
 
@@ -181,11 +182,6 @@ def label_of(parameter: Parameter) -> str:
     )
     direction = re.search(r"(larger = [^;,.]+)", parameter.description)
     return f"{label} ({direction[1]})" if direction else label
-
-
-def plain(text: str) -> str:
-    """Text that Markdown shows as it is."""
-    return re.sub(r"([\\`*_{}\[\]<>$~:#])", r"\\\1", text)
 
 
 def _said(parameter: Parameter) -> dict[str, Any]:

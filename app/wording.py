@@ -1,6 +1,7 @@
 """Numbers and states in the words of the screen: the same number reads the same on every page."""
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeGuard
 
@@ -133,6 +134,17 @@ def kicker(what: RunRecord | Mapping[str, Any] | Sequence[RunRecord]) -> str:
     seeds = seeds if isinstance(seeds, list | tuple | set) else [seeds]
     parts = [*_data_words(config), plural(len(seeds), "seed")]
     return " · ".join(parts).upper()
+
+
+def plain(text: str) -> str:
+    """Text that Markdown shows as it is: no markup, no formula, no picture, no link, no list."""
+    inside = re.sub(r"([\\`*_{}\[\]<>$~:#|@&!]|(?<=www)\.)", r"\\\1", text)
+    return re.sub(r"(?m)^(\s*\d*)([-+=.)])(?=\s)", r"\1\\\2", inside)
+
+
+def lines(sentences: Iterable[str]) -> str:
+    """One below the other, each as it is."""
+    return "  \n".join(map(plain, sentences))
 
 
 def names(items: Iterable[str], limit: int = 4) -> str:

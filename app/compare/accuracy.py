@@ -11,7 +11,7 @@ from app.compare.comparability import same_clients
 from app.compare.view import AXES, COSTS, SORTS, View
 from app.comparison import per_run
 from app.components import page
-from app.wording import names, percent, plural
+from app.wording import names, percent, plain, plural
 
 
 def distribution(view: View, clients: pd.DataFrame) -> None:
@@ -19,21 +19,21 @@ def distribution(view: View, clients: pd.DataFrame) -> None:
     left, right = st.columns(2, gap="large")
     with left:
         rows = dumbbell.data(clients, view.share, by, view.clients(view.other_model))
+        ring = f"; ring: mean of the {view.other_model} model" if rows["other"].notna().any() else ""
         page.chart(
             dumbbell.figure(rows, view.share, view.other_model), rows, key="dumbbell", name="low-mean-top",
             title=f"Lowest {view.tail} % ◂ mean ▸ top {view.tail} %",
             alt=f"{rows.iloc[0]['method']} comes first by {SORTS[by]}, with a mean of {percent(rows.iloc[0]['mean'])}",
+            caption=f"{view.tail_words(rows).capitalize()}; {view.rule}; whisker: ± over seeds{ring}.",
         )  # fmt: skip
-        ring = f"; ring: mean of the {view.other_model} model" if rows["other"].notna().any() else ""
-        st.caption(f"{view.tail_words(rows).capitalize()}; {view.rule}; whisker: ± over seeds{ring}.")
     with right:
         steps = ecdf.data(clients)
         page.chart(
             ecdf.figure(steps, view.share), steps, key="ecdf", name="ecdf",
             title="Share of clients at or below an accuracy",
             alt=f"Distribution of the accuracy of {plural(len(steps), 'client')} under {names(steps['method'], 12)}",
+            caption=f"{view.rule.capitalize()}; further right is better. Every client of every seed is one step.",
         )  # fmt: skip
-        st.caption(f"{view.rule.capitalize()}; further right is better. Every client of every seed is one step.")
 
 
 @st.fragment
@@ -49,16 +49,16 @@ def over_time(view: View, clients: pd.DataFrame) -> None:
             curves_over_seeds.figure(lines, x), lines, key="curves", name=f"accuracy-over-{x}",
             title=f"Mean accuracy{dashed}",
             alt=f"{view.model} accuracy over {curves_over_seeds.AXIS_TITLES[x]} for {names(lines['method'], 12)}",
+            caption=f"{view.model.capitalize()} model, mean over clients and seeds. {_left_out(lines)}",
         )  # fmt: skip
-        st.caption(f"{view.model.capitalize()} model, mean over clients and seeds. {_left_out(lines)}")
     with right:
         price = cast(curves_over_seeds.Axis, address.switch("Price", COSTS, "price", "megabytes"))
         points = cost.data(view.with_costs(clients, series), price)
         page.chart(
             cost.figure(points, price), points, key="cost", name=f"accuracy-against-{price}",
             title="Accuracy against what it costs", alt=cost.finding(points, price),
+            caption=f"{cost.finding(points, price)} {view.rule.capitalize()}, everything spent until then.",
         )  # fmt: skip
-        st.caption(f"{cost.finding(points, price)} {view.rule.capitalize()}, everything spent until then.")
 
 
 @st.fragment
@@ -76,10 +76,10 @@ def who_loses(view: View, clients: pd.DataFrame) -> None:
         b = address.pick("against method B", others, "b", next(rivals, next(iter(others))))
     pairs = differences.data(clients, a, b)
     if pairs.empty or not same_clients(by_name[a], by_name[b]):
-        st.info(f"{a} and {b} have no clients in common: their data, partitions or seeds differ.")
+        st.info(plain(f"{a} and {b} have no clients in common: their data, partitions or seeds differ."))
         return
     sentence = paired.verdict(pairs).sentence(a, b, pairs["seed"].nunique())
-    st.markdown(f"**{sentence}**")
+    st.markdown(f"**{plain(sentence)}**")
     left, right = st.columns(2, gap="large")
     with left:
         page.chart(

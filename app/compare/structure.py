@@ -9,6 +9,7 @@ from app import address, queries
 from app.charts import cluster_count, cluster_raster, curves_over_seeds, sweep, tradeoff
 from app.compare.view import COSTS, View
 from app.components import page
+from app.wording import plain
 from engine.registry import ALGORITHMS
 
 
@@ -28,9 +29,8 @@ def clustered(view: View, clients: pd.DataFrame) -> None:
     finding = cluster_raster.finding(cells)
     page.chart(
         cluster_raster.figure(cells), cluster_raster.memberships(cells), key="raster", name="clusters", alt=finding,
-        title="Cluster of each client, round by round",
+        title="Cluster of each client, round by round", caption=finding,
     )  # fmt: skip
-    st.caption(finding)
     how_many_clusters(run_id)
 
 
@@ -47,8 +47,8 @@ def how_many_clusters(run_id: int) -> None:
     page.chart(
         cluster_count.figure(terms), terms, key="cluster_count", name="number-of-clusters", alt=finding,
         title="How many clusters the heuristic wants",
+        caption=f"{finding} The run used μ = {used:.4g}. Nothing is trained again.",
     )  # fmt: skip
-    st.caption(f"{finding} The run used μ = {used:.4g}. Nothing is trained again.")
 
 
 @st.fragment
@@ -60,15 +60,15 @@ def swept(view: View, clients: pd.DataFrame) -> None:
     parameter = address.value("parameter", found, next(iter(found)))
     rows = sweep.data(_with_own_choice(runs, parameter), parameter)
     symbol, meaning = _parameter(rows, parameter)
-    st.header(f"Which {symbol} is best?", anchor=False)
+    st.header(plain(f"Which {symbol} is best?"), anchor=False)
     if len(found) > 1:
         address.pick("Parameter", found, "parameter", next(iter(found)))
     finding = sweep.finding(rows, symbol)
     page.chart(
         sweep.figure(rows, symbol), rows, key="sweep", name=f"sweep-{parameter}", alt=finding,
         title=f"Accuracy against {symbol}; ★ best, dashed: lowest {view.tail} %",
+        caption=f"{finding} {meaning} {view.rule.capitalize()}, whisker: ± over seeds.",
     )  # fmt: skip
-    st.caption(f"{finding} {meaning} {view.rule.capitalize()}, whisker: ± over seeds.")
 
 
 @st.fragment
@@ -88,8 +88,8 @@ def both_ends(view: View, clients: pd.DataFrame) -> None:
     page.chart(
         tradeoff.figure(points, curves_over_seeds.AXIS_TITLES[cast(curves_over_seeds.Axis, price)]), points,
         key="tradeoff", name="trade-off", alt=finding, title="The trade-off plane",
+        caption=f"{finding} Both accuracies are of the {view.rule}; marks are as large as their cost.",
     )  # fmt: skip
-    st.caption(f"{finding} Both accuracies are of the {view.rule}; marks are as large as their cost.")
 
 
 def _with_own_choice(runs: pd.DataFrame, parameter: str) -> pd.DataFrame:

@@ -10,6 +10,7 @@ from streamlit.errors import StreamlitAPIException
 
 from app import links, live_feed, palette, queries, routes
 from app.components import live_plot
+from app.wording import plain
 
 PRESENTING_CSS = "<style>html { font-size: 20px; } [data-testid=stMainBlockContainer] { max-width: none; }</style>"
 
@@ -53,23 +54,26 @@ def require_store() -> None:
     """Stops the page with the reason where the database cannot be read."""
     reason = queries.problem()
     if reason:
-        st.warning(reason)
+        st.warning(plain(reason))
         st.button("Try again", key="try_store_again")
         st.stop()
 
 
 def chart(
     fig: go.Figure, table: pd.DataFrame, *, key: str, alt: str, title: str | None = None, name: str,
-    on_select: Any = "ignore",
+    caption: str | None = None, on_select: Any = "ignore",
 ) -> Any:
-    """A figure with its table behind a button. ``alt`` says the finding, ``name`` is the name of the files.
+    """A figure with its caption, and its table behind a button.
 
+    ``alt`` says the finding, ``name`` is the name of the files; ``title`` and ``caption`` are shown as they are.
     Returns what ``st.plotly_chart`` returns.
     """
     with st.container(key=f"figure_{key}", gap="small"):
         if title:
-            st.subheader(title, anchor=False)
+            st.subheader(plain(title), anchor=False)
         result = st.plotly_chart(fig, theme=None, key=key, alt=alt, config=modebar(name), on_select=on_select)
+        if caption:
+            st.caption(plain(caption))
         if not palette.is_presenting():
             table_button(table, key=key, name=name)
     return result

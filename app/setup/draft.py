@@ -7,6 +7,7 @@ import streamlit as st
 
 from app.forms import Form
 from app.links import pack_config, unpack_config
+from app.wording import plain
 from engine.config import Machine, parse_experiment
 from engine.errors import InvalidConfig
 from engine.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Registry
@@ -39,7 +40,7 @@ def current(form: Form) -> dict[str, Any]:
         try:
             load(form, unpack_config(packed))
         except InvalidConfig as error:
-            st.warning(str(error))
+            st.warning(plain(str(error)))
         st.session_state[LINK] = packed
     if DRAFT not in st.session_state:
         load(form, DEFAULT)
@@ -53,7 +54,7 @@ def load(form: Form, config: Mapping[str, Any]) -> None:
     st.session_state[DRAFT] = draft
     st.session_state[IDS] = [_next_id() for _ in draft["algorithms"]]
     for line in dropped:
-        st.warning(line)
+        st.warning(plain(line))
 
 
 def keep(raw: dict[str, Any]) -> None:

@@ -5,9 +5,10 @@ from typing import Any
 
 import streamlit as st
 
-from app.forms import Form, plain, read_list
+from app.forms import Form, read_list
 from app.setup import draft as drafts
 from app.setup.sections import listed, pick, titled, training_fields, words
+from app.wording import plain
 from engine.config import Training
 from engine.registry import ALGORITHMS
 
@@ -103,8 +104,8 @@ def _sweep(form: Form, place: int, uid: str, entry: dict[str, Any], names: list[
     values = {}
     for name in names:
         start = listed(given.get(name, _first_values(entry, name)))
-        typed = form.text(f"{title}: values of {words(name)}", start, f"{path}.sweep.{name}", key=f"{uid}.sweep.{name}",
-                          help="Values with commas between them.")  # fmt: skip
+        label, key = plain(f"{title}: values of {words(name)}"), f"{uid}.sweep.{name}"
+        typed = form.text(label, start, f"{path}.sweep.{name}", key=key, help="Values with commas between them.")
         values[name] = read_list(typed)
     rest = {k: v for k, v in entry.items() if k != "sweep"}
     return {**rest, "sweep": values} if values else rest

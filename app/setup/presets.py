@@ -3,8 +3,9 @@
 import streamlit as st
 
 from app import launch, wording
-from app.forms import Form, plain
+from app.forms import Form
 from app.setup import draft as drafts
+from app.wording import lines, plain
 from engine.config import parse_experiment
 from engine.errors import InvalidConfig
 from engine.presets import Preset, presets
@@ -48,4 +49,4 @@ def _queue_all(preset: Preset, scale: str) -> None:
                 records = launch.queue_preset(preset, scale)
             launch.watch(records)
     except InvalidConfig as error:
-        st.error("  \n".join(plain(problem) for problem in error.problems))
+        st.error(lines(error.problems))

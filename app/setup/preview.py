@@ -11,9 +11,9 @@ import yaml
 from app import launch, queries, wording
 from app.charts import split as split_chart
 from app.components.page import chart
-from app.forms import plain
 from app.setup import cost as costs
 from app.setup import pools
+from app.wording import plain
 from engine.config import ExperimentConfig, RunConfig, parse_experiment
 from engine.errors import DataUnavailable, FedscapeError, ImpossiblePartition, InvalidConfig
 from engine.partitioners.measures import label_entropy, mean_js_distance
@@ -45,8 +45,8 @@ def split_panel(run: RunConfig | None) -> list[str]:
         st.caption("This split cannot be made.")
         return [_located(error, run)]
     table = split_chart.data(partition)
-    chart(split_chart.figure(table), table, key="split", alt=split_chart.sentence(table), name="split")
-    st.caption(plain(f"{split_chart.sentence(table)} {_heterogeneity(partition)} Seed {run.seed}."))
+    chart(split_chart.figure(table), table, key="split", alt=split_chart.sentence(table), name="split",
+          caption=f"{split_chart.sentence(table)} {_heterogeneity(partition)} Seed {run.seed}.")  # fmt: skip
     for note in partition["notes"]:
         st.caption(plain(f"Note: {note}."))
     return []
@@ -80,7 +80,8 @@ def queue_panel(experiment: ExperimentConfig | None, problems: Sequence[str], ho
     """The button, or the reason why there is nothing to press."""
     number = len(experiment.runs()) if experiment else 0
     label = f"Queue {wording.plural(number, 'run')}" if experiment else "Queue runs"
-    reason = queries.problem() or (_reason(problems, homeless) if problems else None)
+    broken = queries.problem()
+    reason = plain(broken) if broken else _reason(problems, homeless) if problems else None
     if experiment and not problems:
         _known_runs(experiment)
     pressed = st.button(label, type="primary", key="queue", width="stretch", disabled=reason is not None)
@@ -100,7 +101,7 @@ def _queue(experiment: ExperimentConfig) -> None:
     try:
         record = launch.queue_experiment(experiment, progress_bar())
     except InvalidConfig as error:
-        st.error("  \n".join(plain(problem) for problem in error.problems))
+        st.error(wording.lines(error.problems))
         return
     st.success(f"Queued {wording.plural(record.num_runs, 'run')}.")
     launch.watch([record])
@@ -138,7 +139,7 @@ def progress_bar() -> Callable[[str, float], None]:
     place = st.empty()
 
     def show(what: str, share: float) -> None:
-        place.progress(min(max(share, 0.0), 1.0), what)
+        place.progress(min(max(share, 0.0), 1.0), plain(what))
 
     return show
 
@@ -184,6 +185,6 @@ def _one_seed(runs: Sequence[RunConfig]) -> list[RunConfig]:
 def _reason(problems: Sequence[str], homeless: Sequence[str]) -> str:
     """What keeps the button from working: how many mistakes there are, and those that no field shows."""
     if homeless:
-        return "  \n".join(plain(problem) for problem in homeless)
+        return wording.lines(homeless)
     where = wording.names(dict.fromkeys(problem.partition(": ")[0].replace("_", " ") for problem in problems))
     return f"Nothing can be queued yet; see the message at {plain(where)}."

@@ -8,6 +8,7 @@ import streamlit as st
 
 from app.forms import Form, parameters_of
 from app.setup.uploads import KINDS, MAX_MEGABYTES, save_upload
+from app.wording import plain
 from engine.config import Evaluation, Machine, Training
 from engine.errors import DataUnavailable
 from engine.partitioners import PartitionOptions
@@ -119,7 +120,7 @@ def _upload(form: Form, values: Mapping[str, Any]) -> dict[str, Any]:
         try:
             path = save_upload(file.name, file.getvalue())
         except DataUnavailable as error:
-            st.error(str(error))
+            st.error(plain(str(error)))
             return dict(values)
         st.session_state[seen] = file.file_id
         st.session_state[f"{form.prefix}.dataset.custom.path.text"] = path

@@ -14,7 +14,7 @@ from app.compare.view import ROUNDS, SORTS, TAILS, View
 from app.comparison import methods_of, per_run
 from app.components import page
 from app.palette import is_presenting
-from app.wording import MODELS, kicker, names, plural
+from app.wording import MODELS, kicker, lines, names, plain, plural
 from storage import RunRecord
 
 QUESTION = "Who gains, who is left behind?"
@@ -52,7 +52,7 @@ def too_few(runs: list[RunRecord], chosen: list[RunRecord], absent: list[str]) -
     """Fewer than two methods: what there is, and where more come from."""
     page.header(kicker(chosen) if chosen else "COMPARE", QUESTION, "A comparison needs two methods with results.")
     for sentence in absent:
-        st.markdown(f"{sentence} See [Live](/live).")
+        st.markdown(f"{plain(sentence)} See [Live](/live).")
     if len(methods_of(runs)) >= 2:
         count = len(methods_of(chosen))
         said = f"{plural(count, 'method')} chosen" if count or absent else "The runs of this address are not here"
@@ -78,7 +78,7 @@ def controls(runs: list[RunRecord], chosen: list[RunRecord]) -> None:
 def cautions(view: View, clashes: list[str], absent: list[str]) -> None:
     """What makes these numbers incomparable, and what to know of them."""
     for sentence in clashes:
-        st.warning(sentence)
+        st.warning(plain(sentence))
     said = notes(view.methods) + absent
     with_model = set(view.clients()["method"])
     without = [method.name for method in view.methods if method.name not in with_model]
@@ -87,7 +87,7 @@ def cautions(view: View, clashes: list[str], absent: list[str]) -> None:
     if any(run.example for run in view.runs.values()):
         said.append("Example results that come with Fedscape.")
     if said:
-        st.caption("  \n".join(said))
+        st.caption(lines(said))
 
 
 render()

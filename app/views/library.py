@@ -8,7 +8,6 @@ import streamlit as st
 
 from app import address, exchange, launch, links, queries, run_table, wording
 from app.components import page
-from app.forms import plain
 from engine.errors import InvalidConfig
 from engine.presets import load_preset, preset_names
 from storage import RunRecord, StorageError
@@ -191,9 +190,9 @@ def attempt(what: Callable[..., str], *arguments: Any) -> None:
     try:
         st.session_state["library_said"] = ("success", what(*arguments))
     except InvalidConfig as error:
-        st.session_state["library_said"] = ("error", "  \n".join(plain(problem) for problem in error.problems))
+        st.session_state["library_said"] = ("error", wording.lines(error.problems))
     except StorageError as error:
-        st.session_state["library_said"] = ("error", plain(str(error)))
+        st.session_state["library_said"] = ("error", wording.plain(str(error)))
 
 
 def tell() -> None:
@@ -232,7 +231,7 @@ def imported(experiments: Sequence[Any]) -> str:
         return "All of it is there already."
     return (
         "Imported "
-        + wording.names(f"“{plain(e.name)}” ({wording.plural(e.num_runs, 'run')})" for e in experiments)
+        + wording.names(f"“{wording.plain(e.name)}” ({wording.plural(e.num_runs, 'run')})" for e in experiments)
         + "."
     )
 

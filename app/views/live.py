@@ -68,7 +68,8 @@ def axis_controls(runs: Sequence[RunRecord]) -> tuple[str, str]:
         x = address.switch("Horizontal axis", AXES, "x", "round")
     without = [run for run in runs if model == "global" and run.summary and not run.summary.get("global")]
     if without:
-        st.caption(f"No global model to show: {wording.names(method_name(r.label, r.algorithm) for r in without)}.")
+        absent = wording.names(method_name(run.label, run.algorithm) for run in without)
+        st.caption(wording.plain(f"No global model to show: {absent}."))
     return model, x
 
 

@@ -1,5 +1,6 @@
 """The page Compare as its reader meets it; every choice is in the address."""
 
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -23,7 +24,7 @@ def opened(**address: str) -> AppTest:
 
 def words(page: AppTest) -> str:
     elements = [*page.markdown, *page.caption, *page.warning, *page.info, *page.get("html"), *page.title, *page.header]
-    return "\n".join(element.value for element in elements)
+    return re.sub(r"\\(.)", r"\1", "\n".join(element.value for element in elements))
 
 
 def test_without_runs_the_page_says_where_they_come_from(empty_store: Store) -> None:

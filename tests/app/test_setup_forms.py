@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.forms import label_of, parameters_of, plain, read_list, read_value
+from app.forms import label_of, parameters_of, read_list, read_value
 from tests.app.options import Everything, every_options_class
 
 
@@ -100,6 +100,3 @@ def test_lists_are_read_as_they_are_written():
     assert read_list("{") == "{"
     assert read_value("1e-3") == 0.001
 
-
-def test_plain_text_is_no_markdown():
-    assert plain("a*b_[c]") == r"a\*b\_\[c\]"

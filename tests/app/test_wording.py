@@ -42,3 +42,17 @@ def test_a_kicker_is_the_set_up_in_a_line() -> None:
 def test_clients_of_the_data_set_count_when_the_split_is_natural() -> None:
     config = {"dataset": {"name": "synthetic", "num_clients": 10}, "partition": {"name": "natural"}, "seed": 3}
     assert wording.kicker(config) == "SYNTHETIC · 10 CLIENTS · NATURAL CLIENTS · 1 SEED"
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("a*b_[c]", r"a\*b\_\[c\]"),
+        ("![](http://evil/x.png)", r"\!\[\](http\://evil/x.png)"),
+        ("www.evil.example &lt;", r"www\.evil.example \&lt;"),
+        ("- a\n1. b", "\\- a\n1\\. b"),
+        ("97.41 % of -3", "97.41 % of -3"),
+    ],
+)
+def test_plain_text_is_no_markdown(said: str, expected: str) -> None:
+    assert wording.plain(said) == expected
