@@ -11,6 +11,7 @@ if str(ROOT) not in sys.path:  # `streamlit run app/main.py` puts app/ there, no
 
 from app import pages  # noqa: E402
 from app.components import page  # noqa: E402
+from storage import StorageError  # noqa: E402
 
 st.set_page_config(page_title="Fedscape", page_icon=str(ROOT / "assets" / "icon.png"), layout="wide")
 page.look()
@@ -21,5 +22,8 @@ chosen = st.navigation(
     ],
     position="top",
 )
-page.strip()
-chosen.run()
+try:
+    page.strip()
+    chosen.run()
+except StorageError as error:
+    page.no_store(str(error))

@@ -19,6 +19,7 @@ from storage import store_from_env as _store_from_env
 ROOT = Path(__file__).resolve().parent.parent
 Model = Literal["personalized", "global"]
 When = Literal["last", "best"]
+LOOK_AGAIN_S = 3.0  # a database that was there may go away
 SUMMARY_NAMES = ("mean", "weighted_mean", "lowest5", "top5", "std", "cv")
 _RUN = ["run", "label", "algorithm", "seed"]
 
@@ -146,9 +147,9 @@ def _open(url: str) -> Store:
     return _store_from_env(ROOT) if not url else Store(url)
 
 
-@st.cache_resource(show_spinner=False)
+@st.cache_resource(show_spinner=False, ttl=LOOK_AGAIN_S)
 def _prepare(url: str) -> bool:
-    """Once it has gone well it is not asked again; an error is not kept."""
+    """When it has gone well it is not asked again for a moment; an error is not kept."""
     _open(url).ensure_schema()
     return True
 

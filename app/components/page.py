@@ -54,9 +54,14 @@ def require_store() -> None:
     """Stops the page with the reason where the database cannot be read."""
     reason = queries.problem()
     if reason:
-        st.warning(plain(reason))
-        st.button("Try again", key="try_store_again")
+        no_store(reason)
         st.stop()
+
+
+def no_store(reason: str) -> None:
+    """What stands in place of a page whose database cannot be read."""
+    st.warning(plain(reason))
+    st.button("Try again", key="try_store_again")
 
 
 def chart(

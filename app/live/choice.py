@@ -6,7 +6,9 @@ import streamlit as st
 
 from app import address, live_feed, palette, queries, wording
 from app.comparison import method_name
-from storage import ExperimentRecord, RunRecord
+from storage import ExperimentRecord, RunRecord, StorageError
+
+_REFUSED = "live.refused"
 
 
 def named(run: RunRecord) -> str:
@@ -84,6 +86,20 @@ def everything_control(runs: Sequence[RunRecord]) -> None:
 
 
 def perform(action: str, run_ids: Sequence[int]) -> None:
+    """Do it; ``refusal`` says at the next drawing why it could not be done."""
+    try:
+        _perform(action, run_ids)
+    except StorageError as error:
+        st.session_state[_REFUSED] = str(error)
+
+
+def refusal() -> None:
+    """Why what was asked of runs last could not be done."""
+    if reason := st.session_state.pop(_REFUSED, None):
+        st.error(wording.plain(reason))
+
+
+def _perform(action: str, run_ids: Sequence[int]) -> None:
     queue = queries.store().queue
     match action:
         case "pause" | "cancel":

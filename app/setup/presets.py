@@ -9,6 +9,7 @@ from app.wording import lines, plain
 from engine.config import parse_experiment
 from engine.errors import InvalidConfig
 from engine.presets import Preset, presets
+from storage import StorageError
 
 FIRST = "digits-first"  # needs no download and a minute
 SCALES = {"quick": "quick, minutes", "paper": "as published"}
@@ -50,3 +51,5 @@ def _queue_all(preset: Preset, scale: str) -> None:
             launch.watch(records)
     except InvalidConfig as error:
         st.error(lines(error.problems))
+    except StorageError as error:
+        st.error(plain(str(error)))

@@ -18,6 +18,7 @@ from engine.config import ExperimentConfig, RunConfig, parse_experiment
 from engine.errors import DataUnavailable, FedscapeError, ImpossiblePartition, InvalidConfig
 from engine.partitioners.measures import label_entropy, mean_js_distance
 from engine.registry import DATASETS
+from storage import StorageError
 
 
 def first_run(raw: Mapping[str, Any]) -> RunConfig | None:
@@ -102,6 +103,9 @@ def _queue(experiment: ExperimentConfig) -> None:
         record = launch.queue_experiment(experiment, progress_bar())
     except InvalidConfig as error:
         st.error(wording.lines(error.problems))
+        return
+    except StorageError as error:
+        st.error(plain(str(error)))
         return
     st.success(f"Queued {wording.plural(record.num_runs, 'run')}.")
     launch.watch([record])

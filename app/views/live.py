@@ -11,7 +11,7 @@ from app import address, live_feed, palette, queries, routes, wording
 from app.charts import latest_clients, training_curve
 from app.comparison import method_name
 from app.components import live_plot, page
-from app.live.choice import chosen_runs, controls, named, perform
+from app.live.choice import chosen_runs, controls, named, perform, refusal
 from app.live.trouble import retry_links, what_happened
 from storage import RunRecord
 
@@ -23,6 +23,7 @@ SMALL = ("loss", "spread", "cost")
 
 def render() -> None:
     page.require_store()
+    refusal()
     experiments = queries.experiments()
     listed = chosen_runs(experiments)
     if not listed:
@@ -94,6 +95,7 @@ def redraw(runs: Sequence[RunRecord], model: str, x: str) -> None:
 
     @st.fragment(run_every=REDRAW_S if active else None)
     def board() -> None:
+        refusal()
         now = queries.runs(run_ids=ids, include_archived=True)
         if active and not any(run.is_active for run in now):
             st.rerun()

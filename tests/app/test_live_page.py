@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 from app import links
 from engine.config import parse_experiment
 from engine.worker.records import new_run
-from storage import Status, Store
+from storage import Status, StorageError, Store
 from tests.app.samples import DIGITS
 
 PAGE = Path(__file__).resolve().parents[2] / "app" / "views" / "live.py"
@@ -103,6 +103,18 @@ def test_a_queued_run_is_paused_resumed_and_cancelled(empty_store: Store) -> Non
         page.button(key=f"{action}_1").click().run()
         assert empty_store.queue.get(1).status == status
     assert empty_store.queue.get(2).status == "queued"
+
+
+def test_what_the_database_refuses_is_said(empty_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise StorageError("another program holds the database")
+
+    queue_two(empty_store)
+    page = opened()
+    monkeypatch.setattr("storage.run_queue.RunQueue.request", refuse)
+    page.button(key="pause_1").click().run()
+    assert not page.exception
+    assert "another program holds the database" in page.error[0].value
 
 
 def test_all_runs_are_cancelled_at_once(empty_store: Store) -> None:

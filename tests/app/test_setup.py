@@ -14,7 +14,7 @@ from app.setup.uploads import save_upload
 from engine.config import parse_experiment
 from engine.errors import DataUnavailable
 from engine.registry import PARTITIONERS
-from storage import Store
+from storage import StorageError, Store
 from tests.app.samples import DIGITS
 
 VIEW = Path(__file__).resolve().parents[2] / "app" / "views" / "setup.py"
@@ -175,6 +175,16 @@ def test_the_same_list_can_be_queued_again_later(empty_store: Store, monkeypatch
     queue_button(page).click().run()
     queue_button(page).click().run()
     assert len(empty_store.experiments.list()) == 2
+
+
+def test_a_database_that_takes_nothing_is_said_at_the_button(empty_store: Store, monkeypatch: pytest.MonkeyPatch):
+    def refuse(*_: object) -> None:
+        raise StorageError("the disk is full")
+
+    page = opened(DIGITS)
+    monkeypatch.setattr("storage.experiments.Experiments.create", refuse)
+    queue_button(page).click().run()
+    assert not page.exception and "the disk is full" in messages(page)
 
 
 def test_runs_that_are_there_already_are_offered(filled_store: Store):

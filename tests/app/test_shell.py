@@ -16,7 +16,7 @@ from streamlit.testing.v1 import AppTest
 
 from app import pages, routes, settings
 from app.__main__ import RESTART_AFTER_S, STEADY_AFTER_S, Child, Supervisor, children
-from storage import Store
+from storage import StorageError, Store
 
 ROOT = Path(__file__).resolve().parents[2]
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
@@ -65,6 +65,20 @@ def test_the_shell_opens_its_first_page(empty_store: Store) -> None:
     assert not app.exception
     assert app.title
     assert app.toggle(key="presenting").value is False
+
+
+def test_a_database_that_fails_in_the_middle_of_a_page_is_said_in_words(
+    filled_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise StorageError("the disk is full; make room")
+
+    monkeypatch.setattr("storage.experiments.Experiments.list", fail)
+    app = AppTest.from_file(str(ROOT / "app" / "main.py"), default_timeout=60).run()
+    app = app.switch_page(str(ROOT / "app" / "views" / "live.py")).run()
+    assert not app.exception
+    assert "the disk is full; make room" in app.warning[0].value
+    assert app.button(key="try_store_again")
 
 
 @pytest.fixture
