@@ -1,11 +1,18 @@
 """``python -m engine``: the command line."""
 
+import os
+import signal
 import sys
 
 from engine.arguments import parser
 
+INTERRUPTED = 130
+
 if __name__ == "__main__":
     arguments = parser().parse_args()
-    from engine.cli import main  # after the arguments are understood: torch takes seconds to load
+    # Torch takes seconds to load, and nothing has begun yet: Ctrl-C ends the process on the spot.
+    before = signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
+    from engine.cli import main
 
+    signal.signal(signal.SIGINT, before)
     sys.exit(main(arguments))

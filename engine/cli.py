@@ -1,7 +1,6 @@
 """``python -m engine``: experiments without the browser, on the same database as the app."""
 
 import argparse
-import os
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from engine.inputs import check_writable, experiments_of
 from engine.listing import as_json, as_text
 from engine.mistakes import complain, note_unexpected
 from engine.model_files import write_models
+from engine.output import never_broken
 from engine.progress import Reporter, line, reporter, table
 from engine.reading import read_export
 from engine.signals import interruptible
@@ -40,6 +40,11 @@ ACCURACY = "personalized.mean"
 
 def main(arguments: argparse.Namespace) -> int:
     """Runs the command and answers its exit code. Mistakes are lines on stderr, never a traceback."""
+    with never_broken():
+        return _answer(arguments)
+
+
+def _answer(arguments: argparse.Namespace) -> int:
     try:
         return COMMANDS[arguments.command](arguments)
     except InvalidConfig as error:
@@ -50,9 +55,6 @@ def main(arguments: argparse.Namespace) -> int:
         return INVALID
     except KeyboardInterrupt:
         return CANCELLED
-    except BrokenPipeError:  # the reader of our output has seen enough
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  what the interpreter flushes at its end
-        return DONE
     except Exception as error:  # noqa: BLE001  the last resort
         note_unexpected(error, ROOT / "var")
         return FAILED
@@ -64,12 +66,10 @@ def run_command(arguments: argparse.Namespace) -> int:
     check_runs((run for e in experiments for run in e.runs()), progress=_download_line(arguments.quiet))
     with _open(arguments.db) as store:
         store.ensure_schema(SCHEMA_WAIT_S)
-        run_ids = [run_id for e in experiments for run_id in _queue(store, e)]
-        with closing(reporter(arguments.quiet)) as show:
-            _compute(store, run_ids, show)
+        run_ids = _compute(store, experiments, arguments.quiet)
         runs = _runs(store, run_ids)
-        _tell(runs, arguments.quiet)
         _keep(store, runs, experiments, arguments)
+        _tell(runs, arguments.quiet)
         return _exit_code(runs, len(run_ids))
 
 
@@ -128,15 +128,23 @@ def _queue(store: Store, experiment: ExperimentConfig) -> list[int]:
     return [run.id for run in store.queue.runs(experiment_ids=[created.id], newest_first=False, with_partition=False)]
 
 
-def _compute(store: Store, run_ids: Sequence[int], show: Reporter) -> None:
-    """Until all runs have ended: compute them, or follow the dispatcher that does. Ctrl-C cancels them."""
-    with interruptible() as interrupts, _Driver(store, run_ids) as driver:
+def _compute(store: Store, experiments: Sequence[ExperimentConfig], is_quiet: bool) -> list[int]:
+    """Queues all runs and stays until they have ended: computes them, or follows the dispatcher that does.
+
+    Ctrl-C cancels them, whenever it comes.
+    """
+    run_ids: list[int] = []
+    with interruptible() as interrupts:
         try:
-            _follow(store, run_ids, show, driver, interrupts)
+            for experiment in experiments:
+                run_ids += _queue(store, experiment)
+            with closing(reporter(is_quiet)) as show, _Driver(store, run_ids) as driver:
+                _follow(store, run_ids, show, driver, interrupts)
         except BaseException:  # nobody waits for them any more
             with suppress(StorageError):
                 store.queue.request(run_ids, "cancel")
             raise
+    return run_ids
 
 
 def _follow(
@@ -145,6 +153,9 @@ def _follow(
     accuracies: dict[int, float] = {}
     seen: dict[int, int] = {}  # the last round that was looked at, by run
     while True:
+        if interrupts:  # asked at every turn: somebody may have resumed them, or the database was locked
+            with suppress(DatabaseLocked):
+                store.queue.request(run_ids, "cancel")
         driver.turn()
         runs = _runs(store, run_ids, with_partition=False)
         accuracies |= _new_accuracies(store, runs, seen)
@@ -152,9 +163,6 @@ def _follow(
         show.show(runs, accuracies)
         if all(run.is_finished for run in runs):
             return
-        if interrupts:  # asked again at every turn: somebody may have resumed them, or the database was locked
-            with suppress(DatabaseLocked):
-                store.queue.request(run_ids, "cancel")
 
 
 class _Driver:

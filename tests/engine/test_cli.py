@@ -2,6 +2,7 @@
 
 import csv
 import json
+import signal
 from functools import partial
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 import safetensors.numpy
 import yaml
 
+import engine.cli
+from engine.config import ExperimentConfig
 from engine.export import joint_config
 from engine.presets import load_preset
 from storage import Store
@@ -90,6 +93,21 @@ def test_a_failed_run_exits_3_even_where_another_diverged(
     code, _, err = call("run", config, "--export", "out.json")
     statuses = [run["status"] for run in json.loads((tmp_path / "out.json").read_text())["runs"]]
     assert code == 3 and statuses == ["diverged", "failed"] and "Traceback" not in err
+
+
+def test_ctrl_c_before_the_first_turn_leaves_nothing_queued(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def queue_and_interrupt(store: Store, experiment: ExperimentConfig) -> list[int]:
+        run_ids = queue(store, experiment)
+        signal.raise_signal(signal.SIGINT)
+        return run_ids
+
+    queue = engine.cli._queue
+    monkeypatch.setattr(engine.cli, "_queue", queue_and_interrupt)
+    assert call("run", write_config(tmp_path, seeds=[0, 1])).code == 130
+    runs = Store(f"sqlite:///{tmp_path}/var/fedscape.db").queue.runs()
+    assert [(run.status, run.epoch) for run in runs] == [("cancelled", 0), ("cancelled", 0)]
 
 
 @pytest.mark.parametrize("kind", ["algorithms", "datasets", "partitioners", "models", "metrics", "presets"])
