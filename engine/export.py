@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 MODELS = ("personalized", "global")
+ENDED = ("done", "diverged", "failed", "cancelled")
 Status = Literal["queued", "running", "paused", "done", "failed", "cancelled", "diverged"]
 
 
@@ -50,10 +51,11 @@ class RunOutcome:
     partition: dict[str, Any] | None = field(default=None, repr=False)
     summary: dict[str, Any] | None = field(default=None, repr=False)
     error: str | None = None
+    experiment_id: int | None = None  # tells experiments of one name apart
 
 
 def write_export(path: Path, config: Mapping[str, Any], runs: Iterable[RunOutcome]) -> None:
-    """The document as a file, which appears whole or not at all."""
+    """The document as a file, which appears whole or not at all. Runs that have not ended are left out."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -71,7 +73,10 @@ def export_text(config: Mapping[str, Any], runs: Iterable[RunOutcome]) -> str:
 
 
 def joint_config(configs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The ``config`` of an export: the experiment's own, or ``{"experiments": [...]}`` where there are several."""
+    """The ``config`` of an export: the experiment's own, or ``{"experiments": [...]}`` where there are several.
+
+    They stand in the order in which the runs first mention them.
+    """
     return dict(configs[0]) if len(configs) == 1 else {"experiments": [dict(c) for c in configs]}
 
 
@@ -134,9 +139,19 @@ def finite(value: Any) -> Any:
 
 def _write(file: TextIOBase, config: Mapping[str, Any], runs: Iterable[RunOutcome]) -> None:
     file.write(f'{{"config": {_json(finite(config))},\n"runs": [')
-    for text in _separated(_json(run_document(run)) for run in runs):
+    for text in _separated(map(_json, _run_documents(runs, "experiments" in config))):
         file.write(text)
     file.write("\n]}\n")
+
+
+def _run_documents(runs: Iterable[RunOutcome], are_of_several: bool) -> Iterator[dict[str, Any]]:
+    """Where there are several experiments, each run says the place of its own in ``config.experiments``."""
+    places: dict[int | None, int] = {}
+    for run in runs:
+        place = places.setdefault(run.experiment_id, len(places))
+        if run.status in ENDED:
+            is_placed = are_of_several and run.experiment_id is not None
+            yield run_document(run) | ({"experiment_index": place} if is_placed else {})
 
 
 def _separated(texts: Iterable[str]) -> Iterator[str]:

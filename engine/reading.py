@@ -1,21 +1,24 @@
 """An exported JSON document read back into runs with their rounds. A file is data from outside: nothing is trusted."""
 
 import json
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError, model_validator
 
 from engine.config import ExperimentConfig, RunConfig, parse_experiment
 from engine.errors import InvalidConfig
-from engine.export import MODELS, RunOutcome
+from engine.export import MODELS, RunOutcome, finite, summary_of
 from engine.metrics import summarize_clients
 from engine.results import RoundResult
 
 Numbers = list[float | None]
+Size = Annotated[int, Field(ge=0, lt=2**31)]  # of sets, and numbers of clients: what int32 holds
+Cluster = Annotated[int, Field(ge=-(2**15), lt=2**15)]
 COSTS = ("bytes_up", "bytes_down", "gradient_evaluations", "seconds")
 MAX_PROBLEMS = 10  # of a file; one mistake often repeats in every round
 
@@ -23,18 +26,29 @@ MAX_PROBLEMS = 10  # of a file; one mistake often repeats in every round
 class PartitionEntry(BaseModel):
     """What is needed of a partition; the rest is kept as it is."""
 
-    train_sizes: list[int]
-    val_sizes: list[int]
-    test_sizes: list[int]
+    train_sizes: list[Size]
+    val_sizes: list[Size]
+    test_sizes: list[Size]
+    class_counts: list[list[Size]]
+    contexts: list[Size] | None = None
+
+    @model_validator(mode="after")
+    def _is_of_one_federation(self) -> "PartitionEntry":
+        lengths = {name: len(value) for name in type(self).model_fields if (value := getattr(self, name)) is not None}
+        if len(set(lengths.values())) != 1:
+            raise ValueError(f"one entry a client is needed everywhere, but their numbers are {lengths}")
+        if len({len(counts) for counts in self.class_counts}) > 1:
+            raise ValueError("class_counts: every client needs the same number of classes")
+        return self
 
 
 class RoundEntry(BaseModel):
-    round: Annotated[int, Field(ge=0)]
-    cohort: list[Annotated[int, Field(ge=0)]]
+    round: Size
+    cohort: list[Size]
     personalized: dict[str, Numbers] | None
     global_: Annotated[dict[str, Numbers] | None, Field(alias="global")]
     train_loss: Numbers | None
-    clusters: list[int] | None
+    clusters: list[Cluster] | None
     bytes_up: float | None
     bytes_down: float | None
     gradient_evaluations: float | None
@@ -44,6 +58,7 @@ class RoundEntry(BaseModel):
 
 class RunEntry(BaseModel):
     experiment: str | None = None
+    experiment_index: Size | None = None
     algorithm: str
     label: str
     hparams: dict[str, Any]
@@ -78,23 +93,40 @@ def read_export(path: Path) -> list[ImportedExperiment]:
         experiments = [parse_experiment(config) for config in raw]
     except InvalidConfig as error:
         raise InvalidConfig(f"{path}: config.{problem}" for problem in error.problems) from None
-    known = {(e.name, r.label, r.seed): (e.name, r) for e in experiments for r in e.runs()}
-    found: dict[str, list[tuple[RunConfig, RunOutcome]]] = {e.name: [] for e in experiments}
-    for i, entry in enumerate(document.runs):
-        key = (entry.experiment or experiments[0].name, entry.label, entry.seed)
-        if key not in known:
-            raise InvalidConfig([f"{path}: runs.{i}: {entry.label!r} seed {entry.seed} is no run of the file's config"])
-        name, config = known[key]
+    found: list[list[tuple[RunConfig, RunOutcome]]] = [[] for _ in experiments]
+    for i, (entry, place, config) in enumerate(_placed(document.runs, experiments, path)):
         try:
-            found[name].append((config, _outcome(entry, config)))
-        except (ValueError, ArithmeticError) as error:
+            found[place].append((config, _outcome(entry, config)))
+        except (ValueError, TypeError, ArithmeticError) as error:
             raise InvalidConfig([f"{path}: runs.{i}: {error}"]) from None
-    return [ImportedExperiment(e, tuple(found[e.name])) for e in experiments if found[e.name]]
+    return [ImportedExperiment(e, tuple(runs)) for e, runs in zip(experiments, found, strict=True) if runs]
+
+
+def _placed(
+    entries: Sequence[RunEntry], experiments: Sequence[ExperimentConfig], path: Path
+) -> Iterable[tuple[RunEntry, int, RunConfig]]:
+    """Each entry with the place of its experiment and its configuration.
+
+    Without ``experiment_index`` the entries of one run go to the experiments of its name in turn.
+    """
+    known = {(place, r.label, r.seed): r for place, e in enumerate(experiments) for r in e.runs()}
+    taken: Counter[tuple[int, str, int]] = Counter()
+    for i, entry in enumerate(entries):
+        name = entry.experiment or experiments[0].name
+        places = [p for p, e in enumerate(experiments) if e.name == name and entry.experiment_index in (None, p)]
+        keys = [key for place in places if (key := (place, entry.label, entry.seed)) in known]
+        if not keys:
+            raise InvalidConfig([f"{path}: runs.{i}: {entry.label!r} seed {entry.seed} is no run of the file's config"])
+        key = min(keys, key=lambda key: taken[key])
+        taken[key] += 1
+        yield entry, key[0], known[key]
 
 
 def _document(path: Path) -> Document:
     try:
-        return Document.model_validate(json.loads(path.read_bytes()))
+        document = json.loads(path.read_bytes().decode("utf-8-sig"))
+        json.dumps(document, ensure_ascii=False).encode()  # half a surrogate pair is JSON, but no text
+        return Document.model_validate(document)
     except OSError as error:
         raise InvalidConfig(
             [f"{path}: cannot be read ({error.strerror or error}); give an exported JSON file"]
@@ -108,18 +140,27 @@ def _document(path: Path) -> Document:
 
 
 def _outcome(entry: RunEntry, config: RunConfig) -> RunOutcome:
-    partition = None if entry.partition is None else TypeAdapter(PartitionEntry).validate_python(entry.partition)
+    partition = None if entry.partition is None else _partition(entry.partition)
     if partition is None and entry.rounds:
         raise ValueError("it has rounds, but partition is null")
     if [r.round for r in entry.rounds] != list(range(len(entry.rounds))):
         raise ValueError("its rounds are not 0, 1, 2, ...")
     dtype = np.dtype(config.training.dtype)
     rounds = tuple(_round(r, partition, dtype) for r in entry.rounds if partition is not None)
-    provenance = {**entry.provenance, "imported": True}
+    provenance = finite({**entry.provenance, "imported": True})
+    error = provenance.pop("error", None)
     return RunOutcome(
         config.name, entry.algorithm, entry.label, entry.hparams, entry.seed, entry.status, rounds, provenance,
-        entry.partition, entry.summary, provenance.pop("error", None),
+        finite(entry.partition), summary_of(rounds, entry.partition), None if error is None else str(error),
     )  # fmt: skip
+
+
+def _partition(found: dict[str, Any]) -> PartitionEntry:
+    try:
+        return TypeAdapter(PartitionEntry).validate_python(found)
+    except ValidationError as error:
+        problems = [".".join(["partition", *map(str, e["loc"])]) + f": {e['msg']}" for e in error.errors()]
+        raise ValueError("; ".join(problems[:MAX_PROBLEMS])) from None
 
 
 def _round(entry: RoundEntry, partition: PartitionEntry, dtype: np.dtype) -> RoundResult:
@@ -140,6 +181,8 @@ def _round(entry: RoundEntry, partition: PartitionEntry, dtype: np.dtype) -> Rou
             summary = summarize_clients(arrays[f"{model}.accuracy"], np.array(partition.test_sizes))
             scalars |= {f"{model}.{name}": value for name, value in summary.items()}
     clusters = None if entry.clusters is None else _array(entry.clusters, N, f"{at}: clusters").astype(np.int16)
+    if any(client >= N for client in entry.cohort):
+        raise ValueError(f"{at}: cohort: client {max(entry.cohort)} of {N}, whose numbers begin with 0")
     cohort = np.array(entry.cohort, np.int32)
     return RoundResult(entry.round, cohort, scalars, arrays, clusters, entry.personalized is not None)
 

@@ -23,7 +23,7 @@ def outcome(store: Store, run: RunRecord) -> RunOutcome:
     """What a stored run came to, as exports and tables take it."""
     return RunOutcome(
         run.experiment_name, run.algorithm, run.label, run.hparams, run.seed, run.status, store.metrics.rounds(run.id),
-        run.provenance, run.partition, run.summary, run.error,
+        run.provenance, run.partition, run.summary, run.error, run.experiment_id,
     )  # fmt: skip
 
 
