@@ -3,10 +3,11 @@
 import argparse
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from engine.check import check_runs
 from engine.config import ExperimentConfig, file_label
@@ -36,6 +37,7 @@ DONE, INVALID, FAILED, DIVERGED, CANCELLED = 0, 2, 3, 4, 130
 POLL_S = 0.2
 SCHEMA_WAIT_S = 30.0  # for another process that is just bringing the tables up to date
 ACCURACY = "personalized.mean"
+Format = Literal["json", "csv", "parquet", "models"]
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -62,7 +64,7 @@ def _answer(arguments: argparse.Namespace) -> int:
 
 def run_command(arguments: argparse.Namespace) -> int:
     experiments = experiments_of(arguments)
-    check_writable(arguments.export, arguments.models)
+    check_writable(file=arguments.export, folder=arguments.models)
     check_runs((run for e in experiments for run in e.runs()), progress=_download_line(arguments.quiet))
     with _open(arguments.db) as store:
         store.ensure_schema(SCHEMA_WAIT_S)
@@ -89,16 +91,8 @@ def export_command(arguments: argparse.Namespace) -> int:
         store.check_schema()
         runs = [store.queue.get(run_id) for run_id in dict.fromkeys(arguments.run_ids)]
         suffix = "" if arguments.format == "models" else f".{arguments.format}"
-        path = arguments.output or Path(f"{file_label(runs[0].experiment_name)}{suffix}")
-        check_writable(path)
-        written: Sequence[Path] = (path,)
-        if arguments.format == "models":
-            _write_all_models(store, path, runs)
-        elif arguments.format == "json":
-            write_export(path, _config_of(store, runs), (outcome(store, run) for run in runs))
-        else:
-            written = write_tables(path, (outcome(store, run) for run in runs), arguments.format)
-        print("wrote", " and ".join(map(str, written)))
+        path = arguments.output or Path(f"{_file_name(runs[0].experiment_name)}{suffix}")
+        print("wrote", " and ".join(map(str, _write(store, path, runs, arguments.format))))
     return DONE
 
 
@@ -220,6 +214,31 @@ def _exit_code(runs: Collection[RunRecord], asked_for: int) -> int:
 # What is left behind.
 
 
+def _write(store: Store, path: Path, runs: Sequence[RunRecord], format: Format) -> Sequence[Path]:
+    """Answers the files, or the folder."""
+    if format == "models":
+        check_writable(folder=path)
+        _write_all_models(store, path, runs)
+        return (path,)
+    check_writable(file=path)
+    ended = _ended(runs)
+    outcomes = (outcome(store, run) for run in ended)
+    if format == "json":
+        write_export(path, _config_of(store, ended), outcomes)
+        return (path,)
+    return write_tables(path, outcomes, format)
+
+
+def _ended(runs: Sequence[RunRecord]) -> list[RunRecord]:
+    """Those whose numbers will not change any more; the others are named."""
+    ended = [run for run in runs if run.is_finished]
+    if not ended:
+        raise InvalidConfig(["none of these runs has ended; wait for them, or cancel them, then export again"])
+    complain(f"run {run.id} ({run.label} seed {run.seed}) is left out: it is {run.status}"
+             for run in runs if not run.is_finished)  # fmt: skip
+    return ended
+
+
 def _tell(runs: Sequence[RunRecord], is_quiet: bool) -> None:
     """All runs in a table, or only what went wrong."""
     if not is_quiet:
@@ -232,22 +251,41 @@ def _keep(
     store: Store, runs: Sequence[RunRecord], experiments: Sequence[ExperimentConfig], arguments: argparse.Namespace
 ) -> None:
     if arguments.export:
-        config = joint_config([experiment.raw for experiment in experiments])
+        config = _config_of(store, runs) if runs else joint_config([experiment.raw for experiment in experiments])
         write_export(arguments.export, config, (outcome(store, run) for run in runs))
     if arguments.models:
         _write_all_models(store, arguments.models, runs)
 
 
 def _write_all_models(store: Store, folder: Path, runs: Sequence[RunRecord]) -> None:
-    """``<label>-seed<seed>`` a run, below the experiment's name where runs of several experiments meet."""
+    saved = {run.id: store.artifacts.latest(run.id, MODELS_LAST) for run in runs}
+    complain(f"run {run.id} ({run.label} seed {run.seed}) has no models: it is {run.status}"
+             for run in runs if saved[run.id] is None)  # fmt: skip
+    for run_id, path in _model_folders([run for run in runs if saved[run.id] is not None]).items():
+        if (artifact := saved[run_id]) is not None:
+            write_models(folder / path, unpack(store.artifacts.read(artifact)))
+
+
+def _model_folders(runs: Sequence[RunRecord]) -> dict[int, Path]:
+    """``<label>-seed<seed>`` by run, below the experiment's name where runs of several experiments meet.
+
+    Names that several runs have, on a disk that may not tell ``A`` from ``a``, are told apart by the runs' ids.
+    """
     several = len({run.experiment_id for run in runs}) > 1
-    for run in runs:
-        saved = store.artifacts.latest(run.id, MODELS_LAST)
-        if saved is None:
-            print(f"run {run.id} ({run.label} seed {run.seed}) has no models: it is {run.status}", file=sys.stderr)
-            continue
-        parent = folder / file_label(run.experiment_name) if several else folder
-        write_models(parent / file_label(f"{run.label}-seed{run.seed}"), unpack(store.artifacts.read(saved)))
+    paths = {
+        run.id: Path(_file_name(run.experiment_name) if several else "") / _file_name(f"{run.label}-seed{run.seed}")
+        for run in runs
+    }
+    times = Counter(str(path).casefold() for path in paths.values())
+    return {
+        run_id: path if times[str(path).casefold()] == 1 else path.with_name(f"{path.name}-run{run_id}")
+        for run_id, path in paths.items()
+    }
+
+
+def _file_name(name: str) -> str:
+    """Of whatever somebody has called it; never ``..``, which would lead out of the folder."""
+    return file_label(name).strip(" .") or "_"
 
 
 def _config_of(store: Store, runs: Sequence[RunRecord]) -> dict[str, Any]:

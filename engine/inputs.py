@@ -43,9 +43,22 @@ def _changed(config: dict[str, Any], changes: Sequence[str]) -> dict[str, Any]:
     return config
 
 
-def check_writable(*paths: Path | None) -> None:
+def check_writable(*, file: Path | None = None, folder: Path | None = None) -> None:
     """Better now than after an hour of computing."""
-    for path in filter(None, paths):
-        folder = next(p for p in (path, *path.absolute().parents) if p.is_dir())
-        if not os.access(folder, os.W_OK):
-            raise InvalidConfig([f"{path}: cannot be written, {folder} is not yours to write; choose another place"])
+    if file is not None:
+        if os.path.isdir(file):
+            raise InvalidConfig([f"{file}: is a folder; give the name of a file in it, like {file / 'runs.json'}"])
+        _check_folder(file, file.absolute().parent)
+    if folder is not None:
+        _check_folder(folder, folder.absolute())
+
+
+def _check_folder(wanted: Path, folder: Path) -> None:
+    nearest = next(p for p in (folder, *folder.parents) if os.path.lexists(p))
+    if not os.path.isdir(nearest):
+        reason = f"{nearest} is no folder"
+    elif not os.access(nearest, os.W_OK):
+        reason = f"{nearest} is not yours to write"
+    else:
+        return
+    raise InvalidConfig([f"{wanted}: cannot be written, {reason}; choose another place"])

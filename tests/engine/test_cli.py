@@ -59,6 +59,38 @@ def test_a_method_with_a_global_model_a_context_has_one_file_a_client(call: Call
     assert {"global-0", "global-1", "global-2"} < names and "global" not in names
 
 
+def test_models_of_runs_of_one_name_stay_apart_and_inside_the_folder(call: Call, tmp_path: Path) -> None:
+    for _ in range(2):
+        call("run", write_config(tmp_path, name=".."), "--quiet")
+    assert call("export", 1, 2, "--format", "models", "--output", "out/models").code == 0
+    folders = {path.parent.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("initial.*")}
+    assert folders == {"models/_/fedavg-seed0-run1", "models/_/fedavg-seed0-run2"}
+
+
+def test_experiments_of_one_name_are_told_apart_by_an_import(call: Call, tmp_path: Path) -> None:
+    for rounds in (1, 2):
+        call("run", write_config(tmp_path, training={"rounds": rounds, "local_steps": 1}), "--quiet")
+    call("export", 2, 1, "--output", "a.json")
+    lines = call("import", "a.json").out.splitlines()
+    assert lines == ["tiny: 1 runs imported, ids 3", "tiny: 1 runs imported, ids 4"]
+    runs = Store(f"sqlite:///{tmp_path}/var/fedscape.db").queue.runs(run_ids=[3, 4], newest_first=False)
+    assert [(run.round, run.rounds) for run in runs] == [(2, 2), (1, 1)]
+
+
+def test_without_their_places_runs_go_to_the_experiments_of_their_name_in_turn(call: Call, tmp_path: Path) -> None:
+    for _ in range(2):
+        call("run", write_config(tmp_path), "--quiet")
+    call("export", 1, 2, "--output", "a.json")
+    document = json.loads((tmp_path / "a.json").read_text())
+    assert [run.pop("experiment_index") for run in document["runs"]] == [0, 1]
+    document["runs"][0]["summary"] = {"personalized": {"mean": 7.0}}
+    (tmp_path / "a.json").write_text(json.dumps(document))
+    assert call("import", "a.json").code == 0
+    stored = Store(f"sqlite:///{tmp_path}/var/fedscape.db").queue.runs(newest_first=False)
+    assert [run.experiment_id for run in stored] == [1, 2, 3, 4]
+    assert stored[2].summary == stored[0].summary
+
+
 def test_a_preset_of_two_experiments_exports_and_saves_the_runs_of_both(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

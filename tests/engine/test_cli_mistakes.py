@@ -92,7 +92,7 @@ def test_a_configuration_that_is_not_there_is_named(call: Call) -> None:
         ("training..lr=3", "write a.b=VALUE"),
         ("trainin.rounds=3", "did you mean 'training'"),
         ("algorithms.7.mu=3", "7"),
-        ("name.first=x", "has no keys to set"),
+        ("name.first=x", "name"),
         ("training.lr=[1", "no YAML value"),
     ],
 )
@@ -121,6 +121,31 @@ def test_a_place_that_cannot_be_written_is_refused_before_anything_runs(
 ) -> None:
     monkeypatch.setattr("os.access", lambda *_: False)
     assert "cannot be written" in refused(call, "run", write_config(tmp_path), "--export", "out/of/reach.json")
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("--export", "folder"), "is a folder"), (("--export", "file/out.json"), "is no folder"),
+        (("--models", "file"), "is no folder"), (("--models", "file/models"), "is no folder"),
+    ],
+)  # fmt: skip
+def test_a_file_in_place_of_a_folder_and_the_reverse_are_refused(
+    call: Call, tmp_path: Path, words: tuple[str, str], problem: str
+) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    assert problem in refused(call, "run", write_config(tmp_path), *words)
+
+
+def test_runs_that_have_not_ended_are_left_out_of_exports_and_named(call: Call, tmp_path: Path) -> None:
+    call("run", write_config(tmp_path), "--quiet")
+    store = Store(f"sqlite:///{tmp_path}/var/fedscape.db")
+    store.queue.rerun([1])
+    code, _, err = call("export", 1, 2, "--output", "a.json")
+    assert (code, err) == (0, "run 2 (fedavg seed 0) is left out: it is queued\n")
+    assert [run["status"] for run in json.loads((tmp_path / "a.json").read_text())["runs"]] == ["done"]
+    assert "none of these runs has ended" in refused(call, "export", 2)
 
 
 def test_a_database_from_a_newer_version_is_refused(call: Call, tmp_path: Path) -> None:
@@ -170,6 +195,14 @@ def test_a_run_that_is_not_there_cannot_be_exported(call: Call, tmp_path: Path) 
         (lambda d: d["runs"][0].update(partition=None), "partition is null"),
         (lambda d: d["runs"][0]["partition"].pop("test_sizes"), "test_sizes"),
         (lambda d: d["runs"][0].update(status="running"), "status"),
+        (lambda d: d["runs"][0].update(experiment_index=1), "is no run of the file's config"),
+        (lambda d: d["runs"][0]["partition"].update(contexts=[0]), "partition: Value error, one entry a client"),
+        (lambda d: d["runs"][0]["partition"]["class_counts"][0].pop(), "the same number of classes"),
+        (lambda d: d["runs"][0]["partition"].update(train_sizes=[10**30] * 3), "partition.train_sizes.0"),
+        (lambda d: d["runs"][0]["rounds"][1].update(cohort=[3]), "cohort: client 3 of 3"),
+        (lambda d: d["runs"][0]["rounds"][1].update(clusters=[0, 0, 10**9]), "clusters.2"),
+        (lambda d: d["runs"][0]["rounds"][1]["diagnostics"].update(Q=10**999), "too large"),
+        (lambda d: d["runs"][0]["provenance"].update(device="\ud800"), "surrogates not allowed"),
     ],
 )
 def test_a_damaged_export_is_not_imported(call: Call, tmp_path: Path, damage: Any, words: str) -> None:
