@@ -4,6 +4,7 @@ A form hands back plain values and judges nothing: the engine validates the whol
 each of its messages under the field that it is about.
 """
 
+import json
 import math
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -50,11 +51,16 @@ class Form:
             if place % columns == 0:
                 cells = st.columns(columns, gap="medium")  # row by row: on a narrow screen the order stays
             with cells[place % columns]:
+                where, value = f"{path}.{parameter.name}".lstrip("."), values.get(parameter.name)
+                is_empty = value is None and not _can_show(set(parameter.type.split("|")), None, parameter)
+                given = parameter.name in values and not is_empty
                 result[parameter.name] = self.field(
-                    parameter, values.get(parameter.name, parameter.default), f"{path}.{parameter.name}".lstrip("."),
+                    parameter, value if given else parameter.default, where,
                     key=f"{key or path}.{parameter.name}", scale=(scales or {}).get(parameter.name),
                     stand_in=(stand_ins or {}).get(parameter.name),
                 )  # fmt: skip
+                if parameter.name in values and not given:
+                    self._spots[where].warning("Nothing is no value here; the default stands in for it.")
         return {name: value for name, value in result.items() if value is not None}
 
     def field(
@@ -154,18 +160,12 @@ def parameters_of(options: type[Options]) -> tuple[Parameter, ...]:
 
 def read_value(text: str) -> Any:
     """A number, a word, or several values with commas between them: a list."""
-    try:
-        return parse_value(f"[{text}]" if "," in text and not text.strip().startswith("[") else text)
-    except yaml.YAMLError:
-        return text
+    return _read(text, f"[{text}]" if "," in text and not text.strip().startswith("[") else text)
 
 
 def read_list(text: str) -> Any:
     """``"1, 5, 15"`` -> [1, 5, 15]; what cannot be read stays a text, for the engine to refuse."""
-    try:
-        return parse_value(text if text.strip().startswith("[") else f"[{text}]")
-    except yaml.YAMLError:
-        return text
+    return _read(text, text if text.strip().startswith("[") else f"[{text}]")
 
 
 def label_of(parameter: Parameter) -> str:
@@ -182,6 +182,16 @@ def label_of(parameter: Parameter) -> str:
     )
     direction = re.search(r"(larger = [^;,.]+)", parameter.description)
     return f"{label} ({direction[1]})" if direction else label
+
+
+def _read(text: str, as_yaml: str) -> Any:
+    """The value, or the text where it is none or one that no link can carry: a set, bytes, half a character."""
+    try:
+        value = parse_value(as_yaml)
+        json.dumps(value, ensure_ascii=False).encode()
+    except (yaml.YAMLError, TypeError, ValueError, RecursionError):
+        return text
+    return value
 
 
 def _said(parameter: Parameter) -> dict[str, Any]:
@@ -202,7 +212,7 @@ def _can_show(kinds: set[str], value: Any, parameter: Parameter) -> bool:
     if _is_number(value):
         return "float" in kinds or ("int" in kinds and float(value).is_integer())
     if value is None:
-        return "null" in kinds or not kinds & {"choice", "bool"}
+        return bool(kinds & {"null", "str", "list"})
     return value in (parameter.choices or ()) or bool(kinds & {"str", "list"})
 
 

@@ -37,6 +37,7 @@ def unpack_config(packed: str) -> dict[str, Any]:
         unpacker = zlib.decompressobj()
         text = unpacker.decompress(compressed, MAX_BYTES)
         config = json.loads(text) if unpacker.eof else None
+        json.dumps(config, ensure_ascii=False).encode()  # fails for half a character, which no page can show
     except (binascii.Error, zlib.error, ValueError, RecursionError):
         config = None
     if not isinstance(config, dict):

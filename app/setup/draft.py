@@ -95,12 +95,15 @@ def drawable(config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
             dropped.append(f"no {registry.kind} named {draft[section]['name']!r}; {fallback} stands in for it")
             draft[section] = {"name": fallback}
     entries = config.get("algorithms", [])
-    draft["algorithms"] = [_named(entry) for entry in entries] if isinstance(entries, list) else []
+    if not isinstance(entries, list):
+        dropped.append(_no("list of methods", "algorithms", entries))
+        entries = []
+    draft["algorithms"] = [_method(entry, place, dropped) for place, entry in enumerate(entries)]
     unknown = [entry["name"] for entry in draft["algorithms"] if entry["name"] not in ALGORITHMS]
     dropped += [f"no algorithm named {name!r}; it was left out" for name in unknown]
     draft["algorithms"] = [entry for entry in draft["algorithms"] if entry["name"] in ALGORITHMS]
-    draft["training"] = _mapping(config.get("training", {}))
-    draft["evaluation"] = _mapping(config.get("evaluation", {}))
+    for section in ("training", "evaluation"):
+        draft[section] = _mapping(config.get(section, {}), section, dropped)
     draft["seeds"] = config.get("seeds", [0])
     return draft, dropped
 
@@ -115,11 +118,26 @@ def problems_of(raw: Mapping[str, Any]) -> list[str]:
 
 
 def _named(raw: Any) -> dict[str, Any]:
-    return {"name": "", **raw} if isinstance(raw, Mapping) else {"name": str(raw)}
+    return {**raw, "name": str(raw.get("name", ""))} if isinstance(raw, Mapping) else {"name": str(raw)}
 
 
-def _mapping(raw: Any) -> dict[str, Any]:
-    return dict(raw) if isinstance(raw, Mapping) else {}
+def _method(raw: Any, place: int, dropped: list[str]) -> dict[str, Any]:
+    entry = _named(raw)
+    own = {part: entry[part] for part in ("sweep", "training") if entry.get(part) is not None}
+    return {k: v for k, v in entry.items() if k not in ("sweep", "training")} | {
+        part: _mapping(given, f"algorithms.{place}.{part}", dropped) for part, given in own.items()
+    }
+
+
+def _mapping(raw: Any, path: str, dropped: list[str]) -> dict[str, Any]:
+    if isinstance(raw, Mapping):
+        return dict(raw)
+    dropped.append(_no("names with values", path, raw))
+    return {}
+
+
+def _no(kind: str, path: str, raw: Any) -> str:
+    return f"{path}: {raw!r} is no {kind}, and was left out"
 
 
 def _next_id() -> str:

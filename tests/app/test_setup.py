@@ -102,6 +102,29 @@ def test_a_link_with_unknown_names_says_what_was_left_out(empty_store: Store):
     assert [entry["name"] for entry in written(page)["algorithms"]] == ["fedavg"]
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"dataset": {"name": []}}, {"model": {"name": {}}}, {"algorithms": [{"name": [1]}]}, {"algorithms": {"a": 1}},
+        {"training": "abc"}, {"evaluation": [1]}, {"algorithms": [{"name": "ditto", "sweep": [1]}]},
+        {"algorithms": [{"name": "ditto", "training": "abc"}]},
+        {"partition": {"name": "dirichlet", "alpha": None}}, {"checkpoint_s": None},
+        {"training": {"rounds": None, "lr": [], "local_epochs": "x"}}, {"algorithms": [{"name": "ditto", "lam": None}]},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_a_link_brings_of_a_wrong_kind_is_left_out_and_said(wrong: dict[str, Any], empty_store: Store):
+    assert opened(DIGITS | wrong).warning
+
+
+@pytest.mark.parametrize("seeds", ["2020-01-01", "!!binary aGk=", "!!set {a}", "{[1]: 2}", r'"\ud800"', "&a [*a]"])
+def test_what_is_typed_of_a_wrong_kind_is_told_at_its_field(seeds: str, empty_store: Store):
+    page = opened()
+    page.text_input(key="setup_form.seeds").set_value(seeds).run()
+    assert not page.exception and queue_button(page).disabled
+    assert any("whole numbers" in message for message in messages(page))
+
+
 def test_a_broken_link_leaves_a_form_to_work_with(empty_store: Store):
     page = AppTest.from_file(VIEW, default_timeout=60)
     page.query_params["config"] = "broken"
