@@ -132,6 +132,7 @@ def children(environment: Mapping[str, str]) -> Supervisor:
 
 def main() -> int:
     try:
+        settings.check_database(os.environ)
         supervisor = children(os.environ)
     except settings.InvalidSetting as error:
         print(error, file=sys.stderr)

@@ -5,6 +5,8 @@ import socket
 from collections.abc import Mapping
 from pathlib import Path
 
+from storage import Store, StorageError
+
 ROOT = Path(__file__).resolve().parent.parent
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8501
 
@@ -33,7 +35,7 @@ def allowed_hosts(environment: Mapping[str, str]) -> list[str]:
     if listens_everywhere(environment):
         names += [socket.gethostname()]
     else:
-        names += [host(environment)]
+        names += [host(environment), _in_address(host(environment))]
     names += [name.strip() for name in environment.get("ALLOWED_HOSTS", "").split(",")]
     return list(dict.fromkeys(filter(None, names)))
 
@@ -49,4 +51,17 @@ def listens_everywhere(environment: Mapping[str, str]) -> bool:
 def address(environment: Mapping[str, str]) -> str:
     """Where the reader finds the app."""
     name = DEFAULT_HOST if listens_everywhere(environment) else host(environment)
-    return f"http://{f'[{name}]' if ':' in name else name}:{port(environment)}"
+    return f"http://{_in_address(name)}:{port(environment)}"
+
+
+def check_database(environment: Mapping[str, str]) -> None:
+    """Raises InvalidSetting."""
+    try:
+        Store(environment.get("DATABASE_URL") or Store.default_url(ROOT)).close()
+    except (StorageError, ValueError) as error:  # ValueError: a port that is no number
+        raise InvalidSetting(f"DATABASE_URL cannot be used: {error}") from error
+
+
+def _in_address(name: str) -> str:
+    """As it stands in an address: IPv6 in brackets."""
+    return f"[{name}]" if ":" in name else name

@@ -11,11 +11,13 @@ import pytest
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.responses import Response
+from starlette.routing import Route
 from starlette.testclient import TestClient
 from streamlit.testing.v1 import AppTest
 
 from app import pages, routes, settings
-from app.__main__ import RESTART_AFTER_S, STEADY_AFTER_S, Child, Supervisor, children
+from app.__main__ import RESTART_AFTER_S, STEADY_AFTER_S, Child, Supervisor, children, main
 from storage import StorageError, Store
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,6 +41,23 @@ def test_listening_everywhere_does_not_allow_every_name() -> None:
     names = settings.allowed_hosts({"HOST": "0.0.0.0"})
     assert "*" not in names and "0.0.0.0" not in names
     assert settings.address({"HOST": "0.0.0.0"}) == "http://127.0.0.1:8501"
+
+
+def test_an_ipv6_host_is_allowed_as_browsers_write_it() -> None:
+    names = settings.allowed_hosts({"HOST": "::1"})
+    app = Starlette(routes=[Route("/", lambda request: Response())], middleware=[Middleware(
+        TrustedHostMiddleware, allowed_hosts=names, www_redirect=False)])  # fmt: skip
+    assert TestClient(app).get("/", headers={"Host": "[::1]:8501"}).status_code == 200
+    assert settings.address({"HOST": "::1"}) == "http://[::1]:8501"
+
+
+@pytest.mark.parametrize("url", ["nonsense", "mysql://host/name", "postgresql://host:port/name"])
+def test_a_database_address_that_is_none_is_refused_before_anything_starts(
+    url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", url)
+    assert main() == 2
+    assert "DATABASE_URL cannot be used" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("port", ["0", "65536", "http", "-1"])
