@@ -5,7 +5,7 @@ import socket
 from collections.abc import Mapping
 from pathlib import Path
 
-from storage import Store, StorageError
+from storage import StorageError, Store
 
 ROOT = Path(__file__).resolve().parent.parent
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8501
