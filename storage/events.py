@@ -3,7 +3,8 @@
 import sqlalchemy as sa
 
 from storage.database import Database
-from storage.models import Event, now
+from storage.errors import RunNotFound
+from storage.models import Event, Run, now
 from storage.records import EventRecord
 
 
@@ -12,8 +13,11 @@ class Events:
         self._database = database
 
     def add(self, run_id: int | None, level: str, kind: str, message: str) -> None:
+        """Raises RunNotFound where the run was deleted meanwhile, and its log with it."""
         values = {"run_id": run_id, "at": now(), "level": level, "kind": kind, "message": message}
         with self._database.write() as connection:
+            if run_id is not None and connection.scalar(_lasting(run_id)) is None:
+                raise RunNotFound([run_id])
             connection.execute(sa.insert(Event).values(values))
 
     def list(self, run_id: int | None = None, after: int = 0, limit: int = 200) -> list[EventRecord]:
@@ -23,3 +27,8 @@ class Events:
             query = query.where(Event.run_id == run_id)
         with self._database.read() as connection:
             return [EventRecord(**row._mapping) for row in connection.execute(query)][::-1]
+
+
+def _lasting(run_id: int) -> sa.Select:
+    """The run's row, which nobody deletes before the transaction ends."""
+    return sa.select(Run.id).where(Run.id == run_id).with_for_update(read=True, key_share=True)

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from engine.worker.executor import Ended, Executor, Ticket
-from storage import DatabaseLocked, DispatcherLock, Fenced, RunRecord, StorageError, Store
+from storage import DatabaseLocked, DispatcherLock, Fenced, RunNotFound, RunRecord, StorageError, Store
 
 MAX_DEATHS = 3  # of the workers of one run; then the run itself is the likely cause
 OBEY_S = 2.0  # after that a worker that should stop is killed
@@ -33,7 +33,7 @@ class Dispatcher:
         self, store: Store, executor: Executor, lock: DispatcherLock, *, run_ids: Collection[int] | None = None,
         data_dir: Path | None = None, clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
-        """Migrates the database, queues again what a dispatcher before it left running, and clears up after it."""
+        """Touches nothing yet: the first turn puts the database in order."""
         self.store, self.executor, self._lock, self._clock = store, executor, lock, clock
         self._run_ids = None if run_ids is None else list(run_ids)
         self._data_dir = data_dir
@@ -42,9 +42,7 @@ class Dispatcher:
         self._unwanted_since: dict[int, float] = {}
         self._looked = self._beaten = -float("inf")
         self._engine_id = ""
-        store.migrate()
-        store.queue.requeue_running()
-        store.artifacts.sweep()
+        self._is_in_order = False
 
     @classmethod
     def acquire(
@@ -75,11 +73,13 @@ class Dispatcher:
                 self.step()
             except DatabaseLocked as error:  # a turn may be left anywhere: the next one goes on with it
                 log.warning("%s", error)
+                continue
             if until_idle and self.is_idle:
                 return
 
     def step(self, wait_s: float = WAIT_S) -> None:
         """One turn; waits up to ``wait_s`` for a run to end, and refills its slot."""
+        self._put_in_order()
         self._settle()
         self._beat()
         self._stop_unwanted()
@@ -98,6 +98,14 @@ class Dispatcher:
         with suppress(StorageError):
             self.store.engines.remove(self._engine_id)
         self._lock.release()
+
+    def _put_in_order(self) -> None:
+        """Migrates the database, queues again what a dispatcher before it left running, and clears up after it."""
+        if not self._is_in_order:
+            self.store.migrate()
+            self.store.queue.requeue_running()
+            self.store.artifacts.sweep()
+            self._is_in_order = True
 
     def _fill_slots(self) -> None:
         while self.executor.free:
@@ -127,7 +135,8 @@ class Dispatcher:
                 error = f"given up after {MAX_DEATHS} attempts: {problem}"
                 advice = "if memory is short, let fewer runs compute at once (FEDSCAPE_SLOTS=1), then retry"
                 self.store.queue.finish(ticket.run_id, ticket.epoch, "failed", f"{error}; {advice}")
-        self.store.events.add(ticket.run_id, "error", DIED, problem)
+        with suppress(RunNotFound):
+            self.store.events.add(ticket.run_id, "error", DIED, problem)
 
     def _stop_unwanted(self) -> None:
         """A worker has time to obey by itself; then it is killed, and its run becomes what it was asked to become."""
@@ -145,7 +154,7 @@ class Dispatcher:
 
     def _kill(self, ticket: Ticket) -> None:
         self.executor.kill(ticket)
-        with suppress(Fenced):
+        with suppress(Fenced, RunNotFound):
             status = self.store.queue.requeue(ticket.run_id, ticket.epoch)
             message = f"the worker did not stop within {OBEY_S:g} s and was killed; the run is now {status}"
             self.store.events.add(ticket.run_id, "info", "worker-killed", message)

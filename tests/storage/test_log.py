@@ -2,7 +2,7 @@
 
 import pytest
 
-from storage import RunRecord, StorageError, Store
+from storage import RunNotFound, RunRecord, Store
 
 
 def test_the_newest_events_come_oldest_first(store: Store, run: RunRecord) -> None:
@@ -19,7 +19,7 @@ def test_a_deleted_run_takes_its_events_with_it(store: Store, run: RunRecord) ->
     store.queue.finish(run.id, run.epoch, "failed")
     store.queue.delete([run.id])
     assert store.events.list() == []
-    with pytest.raises(StorageError, match="deleted"):
+    with pytest.raises(RunNotFound, match="deleted"):
         store.events.add(run.id, "info", "test", "too late")
 
 

@@ -123,7 +123,8 @@ def test_what_a_dead_dispatcher_left_running_is_taken_up_again(store, executor):
 def test_files_without_a_row_are_swept_at_the_start(store, executor):
     queue(store)
     orphan = store.artifacts.folder / store.artifacts.write_file(claim(store).run_id, "checkpoint", 3, b"x").path
-    with Dispatcher(store, executor, store.try_dispatcher_lock()):
+    with Dispatcher(store, executor, store.try_dispatcher_lock()) as dispatcher:
+        dispatcher.step()
         assert not orphan.exists()
 
 
@@ -227,6 +228,37 @@ def test_a_locked_database_costs_a_turn_and_no_run(store, dispatcher, executor, 
             dispatcher.step()
     dispatcher.step()
     assert [(t.run_id, t.epoch) for t in executor.tickets] == [(run_id, 2)]
+
+
+def test_a_database_locked_at_the_start_is_put_in_order_at_a_later_turn(store, executor, monkeypatch):
+    queue(store)
+    left = claim(store)
+    requeue_running, tries = store.queue.requeue_running, []
+
+    def locked_once() -> list[int]:
+        tries.append(1)
+        if len(tries) == 1:
+            raise DatabaseLocked("locked")
+        return requeue_running()
+
+    monkeypatch.setattr(store.queue, "requeue_running", locked_once)
+    with Dispatcher(store, executor, store.try_dispatcher_lock()) as dispatcher:
+        with pytest.raises(DatabaseLocked):
+            dispatcher.step()
+        dispatcher.step()
+        dispatcher.step()
+        assert [(t.run_id, t.epoch) for t in executor.tickets] == [(left.run_id, left.epoch + 1)]
+    assert len(tries) == 2
+
+
+def test_a_run_deleted_before_its_workers_death_is_told_ends_nothing(store, dispatcher, executor):
+    (run_id,) = queue(store)
+    dispatcher.step()
+    store.queue.finish(run_id, executor.tickets[0].epoch, "cancelled")
+    store.queue.delete([run_id])
+    executor.end("the worker process was killed by signal 9")
+    dispatcher.step()
+    assert dispatcher.is_idle
 
 
 def test_running_until_idle_ends_when_nothing_is_queued(store, dispatcher, executor, monkeypatch):
