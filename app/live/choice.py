@@ -45,10 +45,11 @@ def first_of_each(runs: Sequence[RunRecord]) -> list[RunRecord]:
     return sorted(by_seed, key=lambda run: (run.experiment_id, run.position))
 
 
-def experiment_control(experiments: Sequence[ExperimentRecord], current: int) -> None:
+def experiment_control(experiments: Sequence[ExperimentRecord], current: int | None) -> None:
     # Numbered: options that read the same are the same to the browser.
     names = {e.id: f"{e.id} · {e.name} · {wording.plural(e.num_runs, 'run')}" for e in experiments}
-    names.setdefault(current, f"{current} · archived")
+    if current is not None:
+        names.setdefault(current, f"{current} · archived")
 
     def open_experiment() -> None:
         st.query_params.pop("runs", None)
@@ -56,7 +57,8 @@ def experiment_control(experiments: Sequence[ExperimentRecord], current: int) ->
 
     ids = list(names)
     st.session_state["live_experiment"] = current
-    st.selectbox("Experiment", ids, format_func=names.__getitem__, key="live_experiment", on_change=open_experiment)
+    st.selectbox("Experiment", ids, format_func=names.__getitem__, key="live_experiment", on_change=open_experiment,
+                 placeholder="Choose one that is here")  # fmt: skip
 
 
 def run_control(listed: Sequence[RunRecord], shown: Sequence[RunRecord]) -> None:

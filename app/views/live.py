@@ -11,9 +11,9 @@ from app import address, live_feed, palette, queries, routes, wording
 from app.charts import latest_clients, training_curve
 from app.comparison import method_name
 from app.components import live_plot, page
-from app.live.choice import chosen_runs, controls, named, perform, refusal
+from app.live.choice import chosen_runs, controls, experiment_control, named, perform, refusal
 from app.live.trouble import retry_links, what_happened
-from storage import RunRecord
+from storage import ExperimentRecord, RunRecord
 
 KEY = "live"
 REDRAW_S = 2.0
@@ -27,7 +27,7 @@ def render() -> None:
     experiments = queries.experiments()
     listed = chosen_runs(experiments)
     if not listed:
-        nothing_yet()
+        nothing_here(experiments)
         return
     headline(listed)
     shown = controls(experiments, listed)
@@ -42,8 +42,13 @@ def render() -> None:
             what_happened(run)
 
 
-def nothing_yet() -> None:
-    page.header("Live", "What is training now?", "Nothing: no experiment has been started yet.")
+def nothing_here(experiments: Sequence[ExperimentRecord]) -> None:
+    """Neither what the address names nor anything of late: why, and the way to what there is."""
+    gone = address.ids("runs") or address.ids("experiment")
+    said = "The runs of this address are not here any more." if gone else "Nothing: no experiment has been started yet."
+    page.header("Live", "What is training now?", said)
+    if experiments:
+        experiment_control(experiments, None)
     page.link("setup", "Set up an experiment")
 
 

@@ -77,8 +77,14 @@ def test_the_address_chooses_experiment_and_runs(filled_store: Store) -> None:
     assert "2 done" in words(opened(runs="3,4"))
 
 
-def test_runs_that_are_not_there_leave_the_page_standing(filled_store: Store) -> None:
-    assert "no experiment has been started" in words(opened(runs="99"))
+@pytest.mark.parametrize("named", [{"runs": "99"}, {"experiment": "999"}])
+def test_runs_that_are_not_here_any_more_give_way_to_those_that_are(
+    filled_store: Store, named: dict[str, str]
+) -> None:
+    page = opened(**named)
+    assert "The runs of this address are not here any more" in words(page)
+    page.selectbox[0].select(1).run()
+    assert "8 done" in words(page)
 
 
 def test_another_experiment_goes_into_the_address(filled_store: Store) -> None:
