@@ -35,12 +35,14 @@ class Method:
 
 
 def methods_of(runs: Iterable[RunRecord]) -> list[Method]:
-    """Runs grouped into methods, in the order they were asked for; of equal runs the newest counts."""
+    """Runs grouped into methods, in the order they were asked for; of equal runs the newest that is done counts."""
     groups: dict[str, dict[int, RunRecord]] = {}
     for run in sorted(runs, key=lambda run: (run.experiment_id, run.position)):
         what = {k: v for k, v in run.config.items() if k not in _NOT_THE_METHOD}
-        groups.setdefault(json.dumps([run.label, what], sort_keys=True), {})[run.seed] = run
-    found = [tuple(by_seed[seed] for seed in sorted(by_seed)) for by_seed in groups.values()]
+        by_seed = groups.setdefault(json.dumps([run.label, what], sort_keys=True), {})
+        if run.status == "done" or run.seed not in by_seed or by_seed[run.seed].status != "done":
+            by_seed[run.seed] = run
+    found = [tuple(own[seed] for seed in sorted(own)) for own in groups.values()]
     return [Method(name, own[0].algorithm, own) for name, own in zip(_names(found), found, strict=True)]
 
 

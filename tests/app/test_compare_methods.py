@@ -1,5 +1,7 @@
 """Which runs make a method, which methods may be compared, and what the headline says of them."""
 
+from typing import Any
+
 import pytest
 
 from app.address import LARGEST_ID, parse_ids
@@ -16,6 +18,13 @@ def test_runs_that_differ_in_their_seed_are_one_method() -> None:
 
 def test_of_equal_runs_the_newest_counts() -> None:
     assert methods_of([run_record(1), run_record(2)])[0].run_ids == (2,)
+
+
+@pytest.mark.parametrize("status", ["cancelled", "failed", "running", "paused"])
+def test_a_run_that_is_done_counts_before_a_newer_one_that_is_not(status: Any) -> None:
+    done, again = run_record(1), run_record(2, status=status)
+    assert methods_of([done, again])[0].run_ids == (1,)
+    assert methods_of([done, again, run_record(3)])[0].run_ids == (3,)
 
 
 def test_methods_of_the_same_name_say_their_experiment() -> None:
