@@ -40,7 +40,7 @@ def for_screen(table: pd.DataFrame, clients: pd.DataFrame) -> pd.DataFrame:
     bars = {row: sorted(100 * own["accuracy"]) for row, own in clients.groupby(keys)}
     shown["bars"] = [bars.get(row, []) for row in table[keys].itertuples(index=False, name=None)]
     for name in (*COST_NAMES, "clients", "seeds"):
-        shown[name] = table[name]
+        shown[name] = table[name].round() if name == "gradient_evaluations" else table[name]
     return shown
 
 

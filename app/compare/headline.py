@@ -49,7 +49,7 @@ def headline(runs: pd.DataFrame, share: float) -> str:
         first = f"{mean.first} leads by {_points(mean.gap)} on the mean"
     else:
         level = names([mean.first, *mean.level_with], 2)
-        first = f"{level} are level on the mean (within {_points(mean.within)})"
+        first = f"{level} are level on the mean (within {_points(mean.within, '0.05 points')})"
     if not tail.is_clear:
         second = f"; on the {worst} {names([tail.first, *tail.level_with], 2)} are level"
     elif tail.first == mean.first and mean.is_clear:
@@ -66,7 +66,9 @@ def _are_level(table: pd.DataFrame, first: str, other: str) -> bool:
     return gap <= (float(gaps.std(ddof=1)) if len(gaps) > 1 else 0.0)
 
 
-def _points(gap: float) -> str:
+def _points(gap: float, least: str = "less than 0.05 points") -> str:
+    if gap < 0.0005:
+        return least
     text = f"{100 * gap:.1f}"
     return f"{text} point" if text == "1.0" else f"{text} points"
 

@@ -293,9 +293,13 @@ function loadPlotly(address) {
   return window.fedscapePlotly;
 }
 
+// In the small figures a whole row of buttons would lie on the title: there is the picture only.
 function config(name) {
+  const buttons = name === "accuracy"
+    ? { modeBarButtonsToRemove: ["select2d", "lasso2d", "zoomIn2d", "zoomOut2d"] }
+    : { modeBarButtons: [["toImage"]] };
   return {
-    displaylogo: false, responsive: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "zoomIn2d", "zoomOut2d"],
+    displaylogo: false, responsive: false, ...buttons,
     toImageButtonOptions: { format: "svg", filename: `fedscape-${name}` },
   };
 }

@@ -120,6 +120,11 @@ def test_a_lead_within_the_deviation_over_seeds_is_none() -> None:
     )
 
 
+def test_a_gap_too_small_to_print_is_not_said_to_be_none() -> None:
+    assert "are level on the mean (within 0.05 points)" in _headline(A=[[0.8], [0.6]], B=[[0.8], [0.6]])
+    assert "leads by less than 0.05 points on the mean" in _headline(A=[[0.8001]], B=[[0.8]])
+
+
 def test_seeds_are_compared_one_by_one() -> None:
     runs = per_run(clients(A=[[0.51], [0.91]], B=[[0.50], [0.90]]), 0.05)
     assert lead(runs, "mean").is_clear  # though seeds differ by 40 points

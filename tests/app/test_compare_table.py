@@ -43,6 +43,11 @@ def test_the_screen_shows_percent_and_every_client_worst_first(table: pd.DataFra
     assert set(shown.columns) <= set(tables.column_titles(5))
 
 
+def test_gradients_are_counted_in_whole_numbers(table: pd.DataFrame) -> None:
+    shown = tables.for_screen(table.assign(gradient_evaluations=1234.56), ACCURACIES.assign(model="global", when="last"))
+    assert shown["gradient_evaluations"].tolist() == [1235] * 4
+
+
 def test_the_file_names_the_rule_of_each_number(table: pd.DataFrame) -> None:
     lines = tables.to_csv(table).splitlines()
     assert lines[0].startswith("method,algorithm,model,when,mean,mean_pm")
