@@ -33,6 +33,7 @@ class Recorder:
     ) -> None:
         self.store, self.run_id, self.epoch = store, run_id, epoch
         self.round = -1  # the last round that was added
+        self._is_ending = False
         self._pending: list[RoundRecord] = []
         self._summary: dict[str, Any] | None = None
         self._clock = clock
@@ -40,8 +41,9 @@ class Recorder:
         self._added: float | None = None
         self._pace: float | None = None
 
-    def add(self, result: RoundResult, summary: dict[str, Any]) -> None:
-        """Keeps a round and writes it with others. Raises Stop."""
+    def add(self, result: RoundResult, summary: dict[str, Any], is_last: bool = False) -> None:
+        """Keeps a round and writes it with others. Raises Stop; after the last round a pause comes too late."""
+        self._is_ending = is_last
         self._pending.append(as_record(result))
         self.round, self._summary = result.round, without_nan(summary)
         now = self._clock()
@@ -61,7 +63,7 @@ class Recorder:
             log.warning("run %d: %s", self.run_id, error)
             control = ""
         self._written = self._clock()
-        if control:
+        if control and not (control == "pause" and self._is_ending):
             raise Stop(control)
 
     def checkpoint_is_due(self, every_s: float) -> bool:

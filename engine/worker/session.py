@@ -76,7 +76,7 @@ class Session:
         self.simulation = simulation
         self._describe(simulation)
         self._resume(simulation, run.round)
-        return self._train(simulation, config.machine.checkpoint_s)
+        return self._train(simulation, config)
 
     def _resume(self, simulation: Simulation, stored_round: int) -> None:
         """Back to the newest checkpoint that can be used, and forget the rounds after it: they are computed again."""
@@ -93,13 +93,14 @@ class Session:
         for kind in (MODELS_LAST, MODELS_BEST) if stored_round >= 0 else ():
             self.store.artifacts.keep_last(self.ticket.run_id, kind, 0)
 
-    def _train(self, simulation: Simulation, checkpoint_s: float) -> Outcome:
+    def _train(self, simulation: Simulation, config: RunConfig) -> Outcome:
         for result in simulation.rounds():
-            self.recorder.add(result, simulation.summary())
+            is_last = result.diverged is not None or result.round == config.training.rounds
+            self.recorder.add(result, simulation.summary(), is_last)
             if result.diverged:
                 self._keep_models(simulation)
                 return "diverged", f"{result.diverged} in round {result.round}; try a smaller learning rate"
-            if self.recorder.checkpoint_is_due(checkpoint_s):
+            if self.recorder.checkpoint_is_due(config.machine.checkpoint_s):
                 self.recorder.checkpoint(simulation.checkpoint())
         self._keep_models(simulation)
         return "done", None

@@ -1,6 +1,7 @@
 """What reaches the database and when, by a clock that the test moves."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -50,6 +51,15 @@ def test_a_request_is_heard_within_a_long_round(recorder, store, clock):
     with pytest.raises(Stop) as stop:
         recorder.tick()
     assert stop.value.control == "pause"
+
+
+@pytest.mark.parametrize(("control", "is_heard"), [("pause", False), ("cancel", True)])
+def test_after_the_last_round_a_pause_comes_too_late(recorder, store, clock, control, is_heard):
+    store.queue.request([recorder.run_id], control)
+    clock.now = 0.6
+    with pytest.raises(Stop) if is_heard else nullcontext():
+        recorder.add(a_round(0), {}, is_last=True)
+    assert stored_rounds(store, recorder.run_id).tolist() == [0]
 
 
 def test_a_request_is_heard_with_a_write_of_rounds(recorder, store, clock):

@@ -7,10 +7,11 @@ import torch
 
 from engine.errors import DataUnavailable
 from engine.simulate import Simulation
-from engine.worker import saved_models, session
+from engine.worker import process, recorder, saved_models, session
 from engine.worker.recorder import Recorder, Stop
 from engine.worker.saved_models import MODELS_BEST, MODELS_LAST, unpack
 from engine.worker.session import run_ticket
+from engine.worker.slots import Slot
 from storage import Store
 from tests.worker.samples import claim, compute, kinds, queue, rows, stored_rounds
 
@@ -61,6 +62,20 @@ def test_a_run_that_diverges_says_where_and_keeps_its_rounds(store: Store):
     assert run.round == stored_rounds(store, run.id)[-1] < 6
 
 
+@pytest.mark.parametrize(("lr", "last", "status"), [(1e30, 1, "diverged"), (0.1, 6, "done")])
+def test_a_pause_in_the_last_round_lets_the_run_finish(store: Store, monkeypatch, lr, last, status):
+    def evaluate_late(simulation: Simulation) -> dict:
+        if simulation.round == last:
+            store.queue.request([run.id for run in store.queue.runs()], "pause")
+        return evaluate(simulation)
+
+    evaluate = Simulation._evaluate
+    monkeypatch.setattr(Simulation, "_evaluate", evaluate_late)
+    monkeypatch.setattr(recorder, "WRITE_S", 0.0)
+    run = compute(store, training__lr=lr)
+    assert (run.status, run.is_finished) == (status, True)
+
+
 def test_a_run_that_cannot_start_fails_with_the_reason(store: Store, monkeypatch):
     def absent(*_: object, **__: object) -> None:
         raise DataUnavailable("put the file there")
@@ -68,6 +83,18 @@ def test_a_run_that_cannot_start_fails_with_the_reason(store: Store, monkeypatch
     monkeypatch.setattr(session, "Simulation", absent)
     run = compute(store)
     assert (run.status, run.error) == ("failed", "put the file there")
+
+
+def test_a_plugin_that_cannot_be_read_fails_the_run_and_is_named_in_its_error(store: Store, monkeypatch, tmp_path):
+    queue(store)
+    ticket = claim(store)
+    (tmp_path / "my_method.py").write_text("import nothing_of_this_name\n")
+    monkeypatch.setenv("FEDSCAPE_PLUGINS", str(tmp_path))
+    process._warm_up(Slot(threads=1))
+    run_ticket(store, ticket)
+    run = store.queue.get(ticket.run_id)
+    assert run.status == "failed"
+    assert "my_method.py" in run.error and "nothing_of_this_name" in run.error
 
 
 def test_an_unexpected_error_shows_its_traceback_in_the_log_only(store: Store, monkeypatch):
