@@ -10,6 +10,7 @@ from importlib import import_module
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
+from engine.errors import FedscapeError
 from engine.registry import ALGORITHMS, DATASETS, METRICS, MODELS, PARTITIONERS
 from engine.worker.executor import Ticket
 from engine.worker.slots import Slot
@@ -54,8 +55,9 @@ def _warm_up(slot: Slot) -> None:
     torch.set_num_threads(slot.threads)
     if slot.gpu is not None:
         torch.cuda.set_device(slot.gpu)
-    for registry in REGISTRIES:
-        registry.names()
+    with suppress(FedscapeError):  # a plugin that cannot be read: the run says so itself, and ends
+        for registry in REGISTRIES:
+            registry.names()
 
 
 def _leave_with_dispatcher() -> None:
