@@ -113,7 +113,8 @@ def test_a_stopped_worker_is_killed_and_the_slot_goes_on(store, control, becomes
     (next_one,) = queue(store)
     with Dispatcher(store, LocalExecutor(slots=1), store.try_dispatcher_lock()) as dispatcher:
         eventually(lambda: dispatcher.step(0.02) or has_checkpoint(store, stuck))
-        os.kill(worker_pid(store.queue.get(stuck)), signal.SIGSTOP)
+        with store._database.write():  # so that it stops outside of a transaction
+            os.kill(worker_pid(store.queue.get(stuck)), signal.SIGSTOP)
         store.queue.request([stuck], control)
         dispatcher.run(threading.Event(), until_idle=True)
     assert store.queue.get(stuck).status == becomes
