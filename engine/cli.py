@@ -3,31 +3,27 @@
 import argparse
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal
 
 from engine.check import check_runs
-from engine.config import ExperimentConfig, file_label
+from engine.config import ExperimentConfig
 from engine.errors import FedscapeError, InvalidConfig
 from engine.export import joint_config, write_export
 from engine.inputs import check_writable, experiments_of
 from engine.listing import as_json, as_text
 from engine.mistakes import complain, note_unexpected
-from engine.model_files import write_models
 from engine.output import never_broken
 from engine.progress import Reporter, line, reporter, table
 from engine.reading import read_export
 from engine.signals import interruptible
 from engine.simulate import default_data_dir
-from engine.tables import write_tables
 from engine.worker.dispatcher import Dispatcher
 from engine.worker.executor import Executor
+from engine.worker.files import config_of, file_name, write_all_models, write_runs
 from engine.worker.local_executor import LocalExecutor
 from engine.worker.records import finished_run, new_run, outcome
-from engine.worker.saved_models import MODELS_LAST, unpack
 from engine.worker.service import serve
 from engine.worker.slots import plan_slots
 from storage import DatabaseLocked, RunRecord, StorageError, Store, store_from_env
@@ -37,7 +33,6 @@ DONE, INVALID, FAILED, DIVERGED, CANCELLED = 0, 2, 3, 4, 130
 POLL_S = 0.2
 SCHEMA_WAIT_S = 30.0  # for another process that is just bringing the tables up to date
 ACCURACY = "personalized.mean"
-Format = Literal["json", "csv", "parquet", "models"]
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -91,8 +86,8 @@ def export_command(arguments: argparse.Namespace) -> int:
         store.check_schema()
         runs = [store.queue.get(run_id) for run_id in dict.fromkeys(arguments.run_ids)]
         suffix = "" if arguments.format == "models" else f".{arguments.format}"
-        path = arguments.output or Path(f"{_file_name(runs[0].experiment_name)}{suffix}")
-        print("wrote", " and ".join(map(str, _write(store, path, runs, arguments.format))))
+        path = arguments.output or Path(f"{file_name(runs[0].experiment_name)}{suffix}")
+        print("wrote", " and ".join(map(str, write_runs(store, path, runs, arguments.format))))
     return DONE
 
 
@@ -214,31 +209,6 @@ def _exit_code(runs: Collection[RunRecord], asked_for: int) -> int:
 # What is left behind.
 
 
-def _write(store: Store, path: Path, runs: Sequence[RunRecord], format: Format) -> Sequence[Path]:
-    """Answers the files, or the folder."""
-    if format == "models":
-        check_writable(folder=path)
-        _write_all_models(store, path, runs)
-        return (path,)
-    check_writable(file=path)
-    ended = _ended(runs)
-    outcomes = (outcome(store, run) for run in ended)
-    if format == "json":
-        write_export(path, _config_of(store, ended), outcomes)
-        return (path,)
-    return write_tables(path, outcomes, format)
-
-
-def _ended(runs: Sequence[RunRecord]) -> list[RunRecord]:
-    """Those whose numbers will not change any more; the others are named."""
-    ended = [run for run in runs if run.is_finished]
-    if not ended:
-        raise InvalidConfig(["none of these runs has ended; wait for them, or cancel them, then export again"])
-    complain(f"run {run.id} ({run.label} seed {run.seed}) is left out: it is {run.status}"
-             for run in runs if not run.is_finished)  # fmt: skip
-    return ended
-
-
 def _tell(runs: Sequence[RunRecord], is_quiet: bool) -> None:
     """All runs in a table, or only what went wrong."""
     if not is_quiet:
@@ -251,46 +221,10 @@ def _keep(
     store: Store, runs: Sequence[RunRecord], experiments: Sequence[ExperimentConfig], arguments: argparse.Namespace
 ) -> None:
     if arguments.export:
-        config = _config_of(store, runs) if runs else joint_config([experiment.raw for experiment in experiments])
+        config = config_of(store, runs) if runs else joint_config([experiment.raw for experiment in experiments])
         write_export(arguments.export, config, (outcome(store, run) for run in runs))
     if arguments.models:
-        _write_all_models(store, arguments.models, runs)
-
-
-def _write_all_models(store: Store, folder: Path, runs: Sequence[RunRecord]) -> None:
-    saved = {run.id: store.artifacts.latest(run.id, MODELS_LAST) for run in runs}
-    complain(f"run {run.id} ({run.label} seed {run.seed}) has no models: it is {run.status}"
-             for run in runs if saved[run.id] is None)  # fmt: skip
-    for run_id, path in _model_folders([run for run in runs if saved[run.id] is not None]).items():
-        if (artifact := saved[run_id]) is not None:
-            write_models(folder / path, unpack(store.artifacts.read(artifact)))
-
-
-def _model_folders(runs: Sequence[RunRecord]) -> dict[int, Path]:
-    """``<label>-seed<seed>`` by run, below the experiment's name where runs of several experiments meet.
-
-    Names that several runs have, on a disk that may not tell ``A`` from ``a``, are told apart by the runs' ids.
-    """
-    several = len({run.experiment_id for run in runs}) > 1
-    paths = {
-        run.id: Path(_file_name(run.experiment_name) if several else "") / _file_name(f"{run.label}-seed{run.seed}")
-        for run in runs
-    }
-    times = Counter(str(path).casefold() for path in paths.values())
-    return {
-        run_id: path if times[str(path).casefold()] == 1 else path.with_name(f"{path.name}-run{run_id}")
-        for run_id, path in paths.items()
-    }
-
-
-def _file_name(name: str) -> str:
-    """Of whatever somebody has called it; never ``..``, which would lead out of the folder."""
-    return file_label(name).strip(" .") or "_"
-
-
-def _config_of(store: Store, runs: Sequence[RunRecord]) -> dict[str, Any]:
-    ids = dict.fromkeys(run.experiment_id for run in runs)
-    return joint_config([store.experiments.get(i).config for i in ids])
+        write_all_models(store, arguments.models, runs)
 
 
 @contextmanager
