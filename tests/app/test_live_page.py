@@ -78,9 +78,7 @@ def test_the_address_chooses_experiment_and_runs(filled_store: Store) -> None:
 
 
 @pytest.mark.parametrize("named", [{"runs": "99"}, {"experiment": "999"}])
-def test_runs_that_are_not_here_any_more_give_way_to_those_that_are(
-    filled_store: Store, named: dict[str, str]
-) -> None:
+def test_runs_that_are_not_here_any_more_give_way_to_those_that_are(filled_store: Store, named: dict[str, str]) -> None:
     page = opened(**named)
     assert "The runs of this address are not here any more" in words(page)
     page.selectbox[0].select(1).run()

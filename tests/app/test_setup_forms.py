@@ -99,4 +99,3 @@ def test_lists_are_read_as_they_are_written():
     assert read_list("") == []
     assert read_list("{") == "{"
     assert read_value("1e-3") == 0.001
-
