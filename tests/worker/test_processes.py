@@ -17,7 +17,7 @@ from tests.worker.samples import compute, queue, rows
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 240.0  # each fork server imports torch anew, which takes long where all cores are busy
-LONG = {"training__rounds": 80, "training__participation": 1.0, "checkpoint_s": 0.2}
+LONG = {"training__rounds": 600, "training__participation": 1.0, "checkpoint_s": 0.2}
 ENDLESS = LONG | {"training__rounds": 100_000}
 pytestmark = pytest.mark.timeout(2 * PATIENCE_S)
 SERVE = "import sys; from engine.worker import serve; serve(sys.argv[1], slots=int(sys.argv[2]))"
@@ -61,6 +61,7 @@ def background(store: Store) -> Iterator[Callable[[], subprocess.Popen]]:
 
 def has_checkpoint(store: Store, run_id: int) -> bool:
     run = store.queue.get(run_id)
+    assert not run.is_finished, "the run was over before anything could happen to it"
     return bool(run.status == "running" and run.worker and store.artifacts.latest(run_id, "checkpoint"))
 
 
