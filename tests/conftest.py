@@ -1,6 +1,7 @@
 """What every test relies on: annotations that are checked, one torch thread, a database of its own."""
 
 import os
+import sys
 from pathlib import Path
 
 import jaxtyping
@@ -51,3 +52,5 @@ def _own_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, database_
     monkeypatch.setenv("DATABASE_URL", database_url)
     monkeypatch.setenv("DATA_DIR", str(tmp_path / "data"))
     monkeypatch.delenv("FEDSCAPE_PLUGINS", raising=False)
+    # AppTest leaves its script behind as __main__, which worker processes of a later test would import again.
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
