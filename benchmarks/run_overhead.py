@@ -14,7 +14,8 @@ import torch
 from engine.config import RunConfig, parse_experiment
 from engine.simulate import Simulation
 from engine.worker import Dispatcher, LocalExecutor
-from storage import NewRun, Store
+from engine.worker.records import new_run
+from storage import Store
 
 WARM_UP = 10
 
@@ -45,11 +46,6 @@ def seconds_through_the_queue(store: Store, runs: tuple[RunConfig, ...], slots: 
         return time.perf_counter() - started
 
 
-def new_run(run: RunConfig) -> NewRun:
-    name, rounds = run.algorithm.name, run.training.rounds
-    return NewRun(name, run.label, run.seed, run.hparams, run.to_dict(), rounds, run.digest)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=300)
@@ -59,6 +55,7 @@ def main() -> None:
     runs = configs(arguments.runs)
     with tempfile.TemporaryDirectory() as folder:
         store = Store(f"sqlite:///{Path(folder) / 'overhead.db'}")
+        store.ensure_schema()
         queued = seconds_through_the_queue(store, runs, arguments.slots)
         store.close()
     direct = seconds_computed_directly(runs)
