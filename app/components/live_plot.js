@@ -217,6 +217,7 @@ class LiveView {
   resize() {
     cancelAnimationFrame(this.resizing);
     this.resizing = requestAnimationFrame(() => {
+      if (this.closed || !this.board.isConnected || this.board.clientWidth === 0) return; // it left the page
       for (const figure of this.figures()) if (figure._fullLayout) window.Plotly.Plots.resize(figure);
       if (this.figures().length) this.label();
     });

@@ -12,7 +12,7 @@ export default function ({ data, parentElement }) {
 class MovingFigure {
   constructor(place) {
     this.place = place;
-    this.resizer = new ResizeObserver(() => this.drawn && window.Plotly.Plots.resize(place));
+    this.resizer = new ResizeObserver(() => this.resize());
     this.resizer.observe(place);
   }
 
@@ -35,6 +35,11 @@ class MovingFigure {
     } catch (error) {
       this.place.textContent = `The figure cannot be drawn (${error.message}). Reload the page.`;
     }
+  }
+
+  resize() {
+    const isOnScreen = this.place.isConnected && this.place.clientWidth > 0; // leaving the page is a change of size, too
+    if (this.drawn && isOnScreen) window.Plotly.Plots.resize(this.place);
   }
 
   close() {
