@@ -38,6 +38,11 @@ def scatter(params: ClientParams, rows: ClientParams, clients: Int[Tensor, "S"])
     return {n: p.index_copy(0, clients, rows[n]) for n, p in params.items()}
 
 
+def in_client_order(rows: ClientParams, clients: Int[Tensor, "S"]) -> ClientParams:
+    """Rows of all clients 0..N-1, which stand in a cohort's order, as [N, ...]."""
+    return gather(rows, clients.argsort())
+
+
 def take(params: ClientParams, rows: slice) -> ClientParams:
     """Views of consecutive rows."""
     return {n: p[rows] for n, p in params.items()}

@@ -110,7 +110,7 @@ class Simulation:
                 torch.cuda.synchronize(self.task.device)
             seconds = time.perf_counter() - started
             self.state = state
-            result = self._finish(cohort.round, cohort, diagnostics, seconds)
+            result = self._finish(cohort.round, diagnostics.cohort or cohort, diagnostics, seconds)
             yield result
             if result.diverged:
                 return

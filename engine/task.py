@@ -41,6 +41,7 @@ class Diagnostics:
     gradient_evaluations: int  # samples x passes, over the cohort
     values: dict[str, float | Tensor] = field(default_factory=dict)  # the diagnostics that the method's row names
     clusters: Int[Tensor, "N"] | None = None
+    cohort: Cohort | None = None  # who took part, where the method asks others than the round's cohort
     bytes_up: int | None = None  # where what travels depends on the round; else computed from ``shared``
     bytes_down: int | None = None
 

@@ -1,4 +1,4 @@
-"""Algorithms: one file each, with Hparams, State and a class of init, round, personalized, global_model, shared."""
+"""Algorithms: one file each, with Hparams, State and a class with the methods of ``Algorithm``."""
 
 from typing import Any, Protocol
 
@@ -23,3 +23,10 @@ class Algorithm(Protocol):
 
     def shared(self, state: Any) -> Shared:
         """What travels to and from one participant in a round."""
+
+    def adapted(self, state: Any, newcomers: Cohort, task: Task) -> Predictor:
+        """The model of each client that never took part, after the method's own rule has adapted it.
+
+        ``task`` is the newcomers' own: its data and its number of clients are theirs, and ``state`` has no row of
+        them. ``newcomers`` has all of them, with the batches they may train on. Reads training data only.
+        """

@@ -7,15 +7,21 @@ from engine import state as states
 from engine.errors import CheckpointInvalid
 from engine.registry import ALGORITHMS
 from engine.simulate import Simulation
-from tests.support.builders import assert_close, config, federation, personalized, simulation, trained
+from tests.support.builders import assert_close, config, federation, personalized, simulation, takes, trained
 
-SPLIT = "dnn"
+SPLIT = {"name": "dnn", "hidden": 6}
 NAMES = ALGORITHMS.names()
 
 
 @pytest.fixture(params=NAMES)
 def name(request) -> str:
     return request.param
+
+
+@pytest.fixture
+def model(name) -> object:
+    """The linear model; a network with a body for methods that need one."""
+    return "mlr" if takes(name, "mlr") else SPLIT
 
 
 def all_tensors(state) -> dict[str, torch.Tensor]:
@@ -25,37 +31,38 @@ def all_tensors(state) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("backend", ["batched", "fused"])
-@pytest.mark.parametrize("model", ["mlr", SPLIT])
-def test_backends_give_the_state_of_the_loop_over_clients(name, backend, model):
+@pytest.mark.parametrize("network", ["mlr", SPLIT], ids=["mlr", "dnn"])
+def test_backends_give_the_state_of_the_loop_over_clients(name, backend, network):
+    model = network if takes(name, network) else SPLIT
     expected = all_tensors(trained(name, model=model, backend="loop", participation=0.75).state)
     found = all_tensors(trained(name, model=model, backend=backend, participation=0.75).state)
     assert_close(found, expected, 1e-8)
 
 
-def test_the_result_does_not_depend_on_the_chunk_size(name, monkeypatch):
-    whole = all_tensors(trained(name, backend="fused").state)
+def test_the_result_does_not_depend_on_the_chunk_size(name, model, monkeypatch):
+    whole = all_tensors(trained(name, model=model, backend="fused").state)
     monkeypatch.setattr("engine.backends.fused.Fused.chunk_size", lambda *_: 3)
-    assert_close(all_tensors(trained(name, backend="fused").state), whole, 1e-10)
+    assert_close(all_tensors(trained(name, model=model, backend="fused").state), whole, 1e-10)
 
 
-def test_a_round_leaves_the_state_that_went_in(name):
-    run = simulation(name)
+def test_a_round_leaves_the_state_that_went_in(name, model):
+    run = simulation(name, model=model)
     before = {n: t.clone() for n, t in all_tensors(run.state).items()}
     went_in = run.state
     run.algorithm.round(went_in, run.task.cohort(1), run.task)
     assert all(torch.equal(t, before[n]) for n, t in all_tensors(went_in).items())
 
 
-def test_a_round_can_be_replayed(name):
-    run = simulation(name)
+def test_a_round_can_be_replayed(name, model):
+    run = simulation(name, model=model)
     cohort = run.task.cohort(1)
     once, again = (run.algorithm.round(run.state, cohort, run.task)[0] for _ in range(2))
     assert all(torch.equal(t, all_tensors(again)[n]) for n, t in all_tensors(once).items())
 
 
-def test_a_client_outside_the_cohort_keeps_what_is_its_own(name):
+def test_a_client_outside_the_cohort_keeps_what_is_its_own(name, model):
     """Client-side tensors have N rows in the state; those of non-participants must not move."""
-    run = simulation(name, participation=0.5)
+    run = simulation(name, model=model, participation=0.5)
     cohort = run.task.cohort(1)
     outside = [i for i in range(run.task.num_clients) if i not in cohort.clients.tolist()]
     after, _ = run.algorithm.round(run.state, cohort, run.task)
@@ -64,31 +71,33 @@ def test_a_client_outside_the_cohort_keeps_what_is_its_own(name):
         assert torch.equal(after.personal_params[n][outside], p[outside])
 
 
-def test_a_run_continues_from_a_checkpoint_as_if_nothing_had_happened(name):
-    whole = list(simulation(name, rounds=4, participation=0.5).rounds())
-    first = simulation(name, rounds=4, participation=0.5)
+def test_a_run_continues_from_a_checkpoint_as_if_nothing_had_happened(name, model):
+    whole = list(simulation(name, model=model, rounds=4, participation=0.5).rounds())
+    first = simulation(name, model=model, rounds=4, participation=0.5)
     for result in first.rounds():
         if result.round == 2:
             break
-    second = simulation(name, rounds=4, participation=0.5)
+    second = simulation(name, model=model, rounds=4, participation=0.5)
     second.restore(first.checkpoint())
     for expected, found in zip(whole[3:], second.rounds(), strict=True):
         assert expected.round == found.round and expected.cohort.tolist() == found.cohort.tolist()
         for n, values in expected.arrays.items():
             assert values.tobytes() == found.arrays[n].tobytes(), n
-    assert repr(second.summary()) == repr(_finished(simulation(name, rounds=4, participation=0.5)).summary())
+    assert repr(second.summary()) == repr(
+        _finished(simulation(name, model=model, rounds=4, participation=0.5)).summary()
+    )
 
 
-def test_a_checkpoint_of_another_configuration_is_refused(name):
-    data = _finished(simulation(name)).checkpoint()
+def test_a_checkpoint_of_another_configuration_is_refused(name, model):
+    data = _finished(simulation(name, model=model)).checkpoint()
     with pytest.raises(CheckpointInvalid, match="another configuration"):
-        simulation(name, lr=0.2).restore(data)
+        simulation(name, model=model, lr=0.2).restore(data)
     with pytest.raises(CheckpointInvalid):
-        simulation(name).restore(data[:100])
+        simulation(name, model=model).restore(data[:100])
 
 
-def test_every_client_has_a_model_with_the_models_own_names_and_shapes(name):
-    run = trained(name)
+def test_every_client_has_a_model_with_the_models_own_names_and_shapes(name, model):
+    run = trained(name, model=model)
     like = run.task.initial_model()
     models = run.models("last")
     assert len(models.personalized) == run.task.num_clients
@@ -97,29 +106,32 @@ def test_every_client_has_a_model_with_the_models_own_names_and_shapes(name):
         assert shapes == {n: tuple(p.shape) for n, p in like.items()}
 
 
-def test_costs_are_recorded(name):
-    results = list(simulation(name, participation=0.5).rounds())
+def test_costs_are_recorded(name, model):
+    results = list(simulation(name, model=model, participation=0.5).rounds())
     assert [results[0].scalars[n] for n in ("bytes_up", "bytes_down", "gradient_evaluations")] == [0, 0, 0]
     for result in results[1:]:
         assert result.scalars["gradient_evaluations"] > 0 and result.scalars["seconds"] > 0
         assert result.scalars["bytes_up"] >= 0 and result.scalars["bytes_down"] >= 0
 
 
-def test_training_loss_is_there_for_participants_alone(name):
-    for result in list(simulation(name, participation=0.5).rounds())[1:]:
+def test_training_loss_is_there_for_participants_alone(name, model):
+    for result in list(simulation(name, model=model, participation=0.5).rounds())[1:]:
         known = (~torch.from_numpy(result.arrays["train_loss"]).isnan()).nonzero()[:, 0].tolist()
         assert known == result.cohort.tolist()
 
 
-def test_a_run_in_single_precision_stays_near_the_double(name):
-    double, single = trained(name), Simulation(config(name, dtype="float32"), data=federation(dtype=torch.float32))
+def test_a_run_in_single_precision_stays_near_the_double(name, model):
+    double, single = (
+        trained(name, model=model),
+        Simulation(config(name, model=model, dtype="float32"), data=federation(dtype=torch.float32)),
+    )
     for _ in single.rounds():
         pass
     assert_close({n: p.double() for n, p in personalized(single).items()}, personalized(double), 1e-3)
 
 
-def test_a_learning_rate_beyond_all_bounds_diverges_and_keeps_its_rounds(name):
-    results = list(simulation(name, lr=1e308, rounds=50, local_steps=5).rounds())
+def test_a_learning_rate_beyond_all_bounds_diverges_and_keeps_its_rounds(name, model):
+    results = list(simulation(name, model=model, lr=1e308, rounds=50, local_steps=5).rounds())
     assert results[-1].diverged and "not finite" in results[-1].diverged
     assert len(results) < 51 and results[0].diverged is None
 

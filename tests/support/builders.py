@@ -7,6 +7,7 @@ import torch
 
 from engine.config import RunConfig, parse_experiment
 from engine.datasets import Pool
+from engine.errors import Unsupported
 from engine.federation import Federation, lay_out
 from engine.partitioners import Partition
 from engine.simulate import Simulation
@@ -45,6 +46,15 @@ def config(algorithm: dict[str, Any] | str, *, model: dict[str, Any] | str = "ml
     raw = {"dataset": "digits", "partition": "iid", "model": model, "training": training, "algorithms": [algorithm],
            "backend": changed.get("backend", "auto"), "seeds": [changed.get("seed", 0)]}  # fmt: skip
     return parse_experiment(raw).runs()[0]
+
+
+def takes(algorithm: dict[str, Any] | str, model: dict[str, Any] | str) -> bool:
+    """Whether the method can train this model."""
+    try:
+        simulation(algorithm, model=model)
+    except Unsupported:
+        return False
+    return True
 
 
 def simulation(algorithm: dict[str, Any] | str, data: Federation | None = None, **changed: Any) -> Simulation:
