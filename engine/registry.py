@@ -64,6 +64,7 @@ class Entry:
     paper: str
     make: Callable[..., Any]
     options: type[Options]
+    family: str = "Other"  # the group it is shown in
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -87,7 +88,7 @@ class Registry:
         self._is_scanned = False
         self._scanning = threading.RLock()  # other threads wait until every file has registered
 
-    def register(self, name: str, *, title: str, paper: str) -> Callable[[type[T]], type[T]]:
+    def register(self, name: str, *, title: str, paper: str, family: str = "Other") -> Callable[[type[T]], type[T]]:
         """Class decorator. The class takes one argument, annotated ``hparams`` or ``options``, or none."""
 
         def add(made: type[T]) -> type[T]:
@@ -95,7 +96,7 @@ class Registry:
                 raise ValueError(f"{self.kind} {name!r} must name its paper or source")
             hints = get_type_hints(made)
             options = hints.get("hparams") or hints.get("options") or NoOptions
-            self._entries[name] = Entry(name, title, paper, made, options)
+            self._entries[name] = Entry(name, title, paper, made, options, family)
             return made
 
         return add

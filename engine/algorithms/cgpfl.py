@@ -59,7 +59,12 @@ class State:
     personal_params: ClientParams  # theta_i
 
 
-@ALGORITHMS.register("cgpfl", title="CGPFL", paper="Tang, Guo, Guo: Contextualized Generalization (documents 000, 003)")
+@ALGORITHMS.register(
+    "cgpfl",
+    title="CGPFL",
+    paper="Tang, Guo, Guo: Contextualized Generalization (documents 000, 003)",
+    family="Clustered",
+)
 @dataclass(frozen=True)
 class Cgpfl:
     hparams: Hparams

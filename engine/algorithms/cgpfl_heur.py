@@ -74,6 +74,7 @@ class State:
     "cgpfl_heur",
     title="CGPFL-Heur",
     paper="Tang, Guo, Guo: Contextualized Generalization (documents 000, 003), section 4.4",
+    family="Clustered",
 )
 @dataclass(frozen=True)
 class CgpflHeur:

@@ -45,7 +45,7 @@ class State:
     personal_params: ClientParams  # v_i
 
 
-@ALGORITHMS.register("ditto", title="Ditto", paper="Li et al., ICML 2021")
+@ALGORITHMS.register("ditto", title="Ditto", paper="Li et al., ICML 2021", family="Pulled together")
 @dataclass(frozen=True)
 class Ditto:
     hparams: Hparams

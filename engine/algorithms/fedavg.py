@@ -31,7 +31,7 @@ class State:
     global_params: SharedParams  # w
 
 
-@ALGORITHMS.register("fedavg", title="FedAvg", paper="McMahan et al., AISTATS 2017")
+@ALGORITHMS.register("fedavg", title="FedAvg", paper="McMahan et al., AISTATS 2017", family="Baselines")
 @dataclass(frozen=True)
 class FedAvg:
     hparams: Hparams

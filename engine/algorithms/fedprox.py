@@ -33,7 +33,7 @@ class State:
     global_params: SharedParams  # w
 
 
-@ALGORITHMS.register("fedprox", title="FedProx", paper="Li et al., MLSys 2020")
+@ALGORITHMS.register("fedprox", title="FedProx", paper="Li et al., MLSys 2020", family="Baselines")
 @dataclass(frozen=True)
 class FedProx:
     hparams: Hparams

@@ -67,7 +67,10 @@ class State:
 
 
 @ALGORITHMS.register(
-    "fedprox_onestage", title="One-stage FedProx", paper="One-stage FedProx, statistical analysis (document 004)"
+    "fedprox_onestage",
+    title="One-stage FedProx",
+    paper="One-stage FedProx, statistical analysis (document 004)",
+    family="Pulled together",
 )
 @dataclass(frozen=True)
 class FedProxOneStage:

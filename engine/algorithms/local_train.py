@@ -23,7 +23,9 @@ class State:
     personal_params: ClientParams  # theta_i
 
 
-@ALGORITHMS.register("local_train", title="LocalTrain", paper="Baseline of one-stage FedProx (document 004)")
+@ALGORITHMS.register(
+    "local_train", title="LocalTrain", paper="Baseline of one-stage FedProx (document 004)", family="Baselines"
+)
 @dataclass(frozen=True)
 class LocalTrain:
     hparams: Hparams

@@ -45,7 +45,7 @@ class State:
     personal_params: ClientParams  # theta_i
 
 
-@ALGORITHMS.register("pfedme", title="pFedMe", paper="T Dinh, Tran, Nguyen, NeurIPS 2020")
+@ALGORITHMS.register("pfedme", title="pFedMe", paper="T Dinh, Tran, Nguyen, NeurIPS 2020", family="Pulled together")
 @dataclass(frozen=True)
 class PFedMe:
     hparams: Hparams
