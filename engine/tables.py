@@ -10,6 +10,7 @@ import pandas as pd
 from engine.export import MODELS, RunOutcome
 
 Format = Literal["csv", "parquet"]
+COSTS = ("bytes_up", "bytes_down", "gradient_evaluations", "seconds")
 
 
 def rounds_table(runs: Iterable[RunOutcome]) -> pd.DataFrame:
@@ -27,10 +28,14 @@ def clients_table(runs: Iterable[RunOutcome]) -> pd.DataFrame:
 
 
 def summary_table(runs: Iterable[RunOutcome]) -> pd.DataFrame:
-    """One row per experiment and label: last round's summaries, mean and standard deviation over the seeds."""
-    table = pd.DataFrame([{**_identity(run), **_last_summaries(run)} for run in runs])
+    """One row per experiment and label: last round's summaries and the costs of all rounds, over the seeds.
+
+    Each has its mean under its name and the sample deviation under ``<name>.std``; bytes and gradient evaluations are
+    totals over the participants, ``seconds`` those of training and aggregation.
+    """
+    table = pd.DataFrame([{**_identity(run), **_last_summaries(run), **_costs(run)} for run in runs])
     by = table.groupby(["experiment", "label"], sort=False)
-    values = by[[c for c in table if str(c).startswith(MODELS)]].agg(["mean", "std"])
+    values = by[[c for c in table if str(c).startswith(MODELS) or c in COSTS]].agg(["mean", "std"])
     values.columns = [name if what == "mean" else f"{name}.std" for name, what in values.columns]
     return values.assign(seeds=by["seed"].nunique()).reset_index()
 
@@ -55,6 +60,10 @@ def _last_summaries(run: RunOutcome) -> dict[str, float]:
     """``personalized.mean`` and so on."""
     summary = run.summary or {}
     return {f"{model}.{name}": value for model in MODELS for name, value in (summary.get(model) or {}).items()}
+
+
+def _costs(run: RunOutcome) -> dict[str, float]:
+    return {name: sum(r.scalars[name] for r in run.rounds) for name in COSTS}
 
 
 def _client_frames(run: RunOutcome) -> Iterator[pd.DataFrame]:

@@ -65,6 +65,8 @@ def test_the_summary_is_over_seeds() -> None:
     ends = [r.summary["personalized"]["mean"] for r in result.runs if r.summary and r.label == "fedavg"]
     assert row["seeds"] == 2 and row["personalized.mean"] == pytest.approx(sum(ends) / 2)
     assert row["personalized.mean.std"] == pytest.approx(abs(ends[0] - ends[1]) / 2**0.5)
+    sent = [sum(r.scalars["bytes_up"] for r in run.rounds) for run in result.runs if run.label == "fedavg"]
+    assert row["bytes_up"] == sent[0] == sent[1] > 0 and row["bytes_up.std"] == 0
 
 
 def test_a_diverged_run_keeps_its_rounds() -> None:

@@ -1,0 +1,47 @@
+"""The methods of an export side by side, as Markdown: ``python -m benchmarks.method_table FILE.json``.
+
+Means over seeds of the last round, in percent, with the sample deviation of the mean accuracy; megabytes up and down,
+millions of gradient evaluations and seconds of training of a whole run. cv is the deviation over clients as a share of
+their mean, times 100.
+"""
+
+import argparse
+from pathlib import Path
+
+import pandas as pd
+
+from engine.reading import read_export
+from engine.tables import summary_table
+
+HEAD = ("method", "mean", "lowest 5 %", "top 5 %", "std", "cv", "global", "MB", "10^6 gradients", "seconds")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("export", type=Path, help="what `python -m engine run --export` wrote")
+    for experiment in read_export(parser.parse_args().export):
+        table = summary_table(outcome for _, outcome in experiment.runs)
+        seeds = int(table.seeds.max())
+        print(f"\n{table.experiment.iloc[0]}: {len(table)} methods, {seeds} seed{'s' if seeds > 1 else ''}\n")
+        print("\n".join(markdown(table)))
+
+
+def markdown(table: pd.DataFrame) -> list[str]:
+    """``table`` as ``summary_table`` gives it."""
+    head = "| " + " | ".join(HEAD) + " |"
+    return [head, "|---" * len(HEAD) + "|", *(f"| {' | '.join(_cells(row))} |" for row in table.to_dict("records"))]
+
+
+def _cells(row: dict[str, float]) -> list[str]:
+    percent = [f"{100 * row[f'personalized.{name}']:.2f}" for name in ("mean", "lowest5", "top5", "std", "cv")]
+    spread = row["personalized.mean.std"]
+    if spread == spread:  # one seed has none
+        percent[0] += f" ± {100 * spread:.2f}"
+    shared = row.get("global.mean", float("nan"))
+    megabytes = (row["bytes_up"] + row["bytes_down"]) / 1e6
+    return [str(row["label"]), *percent, "–" if shared != shared else f"{100 * shared:.2f}", f"{megabytes:,.0f}",
+            f"{row['gradient_evaluations'] / 1e6:.2f}", f"{row['seconds']:.1f}"]  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
