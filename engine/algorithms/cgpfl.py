@@ -4,17 +4,29 @@ Tang, Guo, Guo. Personalized Federated Learning with Contextualized Generalizati
 
     omega~_i <- omega_k, theta_i <- omega_k                     client i in context k
     E times, for a batch B:
-        inner_steps times  theta_i <- theta_i - personal_lr [grad f_i(theta_i; B) + lam (theta_i - omega~_i)]
+        inner_steps times:
+            theta_i <- theta_i - personal_lr [grad f_i(theta_i; B) + lam (theta_i - omega~_i)]
         omega~_i <- omega~_i - beta (2/N) (omega~_i - theta_i)
-    contexts <- k-means on the participants' omega~_i           unweighted, scikit-learn
-    omega_k  <- omega_k - alpha (omega_k - mean of omega~_i over context k's participants)
+    contexts <- k-means of the participants' omega~_i           unweighted, scikit-learn
+    omega_k  <- omega_k - alpha (omega_k - mean_i omega~_i)     uniform, over the participants in context k
 
-The documents give neither beta nor theta's start: beta="auto" takes beta 2/N = lr lam, pFedMe's step, and theta starts
-at omega_k. All contexts start at the common model with every client in context 0. Labels keep their identity between
-rounds; empty contexts keep their model, non-participants their context.
+Idea: Clients fall into K contexts with a model each, and pull their own model towards that of their context, where
+pFedMe has one model for all. The server finds the contexts anew each round by clustering what the clients send.
 
-Diagnostics: clusters, Q (transitions), inertia, kmeans_iterations, kmeans_seconds (figure 5b of 003), model_distance
-(figure 5a), ari (where the true contexts are known).
+Travels: omega_k down; omega~_i up. Stays: theta_i.
+
+Cost: ``inner_steps`` gradients on each batch, so that many times FedAvg's; bytes as FedAvg. The server clusters the
+uploads each round.
+
+Deviations: the documents give neither beta nor the start of theta: beta="auto" takes beta 2/N = lr lam, pFedMe's step,
+and theta starts at omega_k. All contexts start at the common model with every client in context 0. Labels keep their
+identity between rounds; empty contexts keep their model, non-participants their context.
+
+Pitfalls: with more contexts than the clients really have, a context holds few clients and learns little. Cluster
+numbers mean nothing across runs unless they are matched.
+
+Diagnostics: clusters (context of each client), Q (transitions), inertia, kmeans_iterations, kmeans_seconds (figure 5b
+of 003), model_distance (figure 5a), ari (where the true contexts are known).
 """
 
 from dataclasses import dataclass

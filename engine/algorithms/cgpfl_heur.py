@@ -2,14 +2,24 @@
 
 Tang, Guo, Guo. Personalized Federated Learning with Contextualized Generalization (documents 000 and 003), section 4.4.
 
-    K^ = argmin over K = 1..min(floor(N/2), participants) of
-         e(K) = sqrt(d K/m log(e m/d)) + mu cost(K)
-    cost(K) = sum_i m_i/m ||omega~_i - nearest centroid||^2
+    K^ = argmin_K e(K)                                          K = 1..min(floor(N/2), participants)
+    e(K) = sqrt(d K/m log(e m/d)) + mu cost(K)
+    cost(K) = sum_i m_i/m ||omega~_i - omega-bar_{k(i)}||^2     k(i): the nearest of K centroids
 
-on the omega~_i of the first ``solve_rounds`` rounds; the document takes theta_i, which stay private here. d is the
-number of parameters, at most m, because the logarithm turns negative beyond. mu="auto" = (first term at max_K - at 1)
-/ (cost(1) - cost(max_K)): both terms span the same range (ours; the document says mu is tuned, and with mu=1 the answer
-is K=1). Otherwise as CGPFL.
+Idea: More contexts fit the clients better but leave fewer samples to learn each from. e(K) adds up both, and its
+minimum is the number of contexts; from then on it is CGPFL with that number.
+
+Travels: omega_k down; omega~_i up. Stays: theta_i.
+
+Cost: as CGPFL with the number of contexts that is found; the server also clusters once for every K it considers.
+
+Deviations: the contexts are counted on the omega~_i of the first ``solve_rounds`` rounds, in which K is 1; the document
+takes theta_i, which stay private here. d is the number of parameters, at most m, because the logarithm turns negative
+beyond. mu="auto" = (first term at max_K - at 1)/(cost(1) - cost(max_K)): both terms span the same range (ours; the
+document says mu is tuned, and with mu = 1 the answer is K = 1).
+
+Pitfalls: after one round clients have hardly moved, and their models differ by noise as much as by context: compare
+solve_rounds. A few samples a client make d > m, where the first term no longer depends on the model.
 
 Diagnostics: as cgpfl; K_hat, mu, d_eff, and in rounds that solve the two terms for every K (capacity, cost), so that mu
 can be varied afterwards without training.

@@ -6,7 +6,17 @@ https://arxiv.org/abs/2012.04221, Algorithm 1.
     w   <- sum_i m_i / m w_i                                    FedAvg, over the cohort
     v_i <- v_i - lr [grad f_i(v_i) + lam (v_i - w)]             w as received this round
 
-Both paths use the same batches. PFLlib's default (lam reaching the optimizer as 0) trains locally; here lam acts.
+Idea: FedAvg trains the global model as always. Beside it each client trains a model of its own on its own data, held
+near the global one; lam runs from alone (0) to the global model.
+
+Travels: w, both ways. Stays: v_i.
+
+Cost: two local trainings a round, twice FedAvg's gradients; bytes as FedAvg.
+
+Deviations: both paths use the same batches.
+
+Pitfalls: PFLlib's default, where lam reaches the optimizer as 0, trains locally; here lam acts. Where lr (L + lam)
+exceeds 2 the personal steps diverge, L being the smoothness of f_i.
 """
 
 from dataclasses import dataclass
@@ -15,8 +25,16 @@ from typing import Literal
 from pydantic import Field
 
 from engine.batches import Cohort
-from engine.local import local_sgd
-from engine.ops import ClientParams, SharedParams, broadcast, gather, scatter, weighted_mean
+from engine.local import Trained, local_sgd
+from engine.ops import (
+    ClientParams,
+    SharedParams,
+    broadcast,
+    gather,
+    in_client_order,
+    scatter,
+    weighted_mean,
+)
 from engine.registry import ALGORITHMS, Count, Options, Positive
 from engine.smoothness import note_if_unstable
 from engine.task import Diagnostics, Predictor, Shared, Task
@@ -55,15 +73,18 @@ class Ditto:
         return State(task.initial_model(), task.initial_clients())
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
-        h = self.hparams
-        received = broadcast(state.global_params, cohort.size)
-        w = local_sgd(task, received, cohort)
-        v = local_sgd(
-            task, gather(state.personal_params, cohort.clients), cohort, lr=float(h.personal_lr),
-            plan=task.same_batches(cohort, h.personal_steps), prox=(h.lam, received),
-        )  # fmt: skip
+        w = local_sgd(task, broadcast(state.global_params, cohort.size), cohort)
+        v = self._pulled(state, gather(state.personal_params, cohort.clients), cohort, task)
         new = State(weighted_mean(w.params, cohort.weights), scatter(state.personal_params, v.params, cohort.clients))
         return new, Diagnostics(v.loss, w.gradient_evaluations + v.gradient_evaluations)
+
+    def _pulled(self, state: State, start: ClientParams, cohort: Cohort, task: Task) -> Trained:
+        """v_i, from ``start`` [S, ...], pulled towards the w that the cohort received."""
+        h = self.hparams
+        return local_sgd(
+            task, start, cohort, lr=float(h.personal_lr), plan=task.same_batches(cohort, h.personal_steps),
+            prox=(h.lam, broadcast(state.global_params, cohort.size)),
+        )  # fmt: skip
 
     def personalized(self, state: State, task: Task) -> Predictor:
         return Predictor(state.personal_params, is_per_client=True)
@@ -73,3 +94,7 @@ class Ditto:
 
     def shared(self, state: State) -> Shared:
         return Shared(down=(state.global_params,), up=(state.global_params,))
+
+    def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
+        v = self._pulled(state, broadcast(task.initial_model(), newcomers.size), newcomers, task)
+        return Predictor(in_client_order(v.params, newcomers.clients), is_per_client=True)

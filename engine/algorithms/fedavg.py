@@ -3,10 +3,23 @@
 McMahan, Moore, Ramage, Hampson, Aguera y Arcas. Communication-Efficient Learning of Deep Networks from Decentralized
 Data. AISTATS 2017. https://arxiv.org/abs/1602.05629, Algorithm 1.
 
-    w_i <- w; E steps of SGD on f_i
+    w_i <- w
+    E times, for a batch B:
+        w_i <- w_i - lr grad f_i(w_i; B)
     w   <- sum_i m_i / m w_i                                    over the cohort
 
-With ``finetune_steps`` each client personalizes a copy of w on its training data, from a stream of its own.
+Idea: Clients train copies of one model on their own data, and the server averages what comes back. With one step of
+full batches this is gradient descent on all data together; with more steps a round needs less communication, but the
+copies drift apart where clients differ.
+
+Travels: w, both ways. Stays: nothing; with ``finetune_steps`` a tuned copy that is made anew for each use.
+
+Cost: one local training a round and one model each way: the unit in which other methods are counted here.
+
+Deviations: with ``finetune_steps`` each client personalizes a copy of w on its training data, from a stream of its own;
+0 is the paper's method.
+
+Pitfalls: the mean over clients hides who is served badly: read the lowest 5 % beside it.
 """
 
 from dataclasses import dataclass
@@ -55,3 +68,6 @@ class FedAvg:
 
     def shared(self, state: State) -> Shared:
         return Shared(down=(state.global_params,), up=(state.global_params,))
+
+    def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
+        return self.personalized(state, task)

@@ -3,8 +3,20 @@
 Li, Sahu, Zaheer, Sanjabi, Talwalkar, Smith. Federated Optimization in Heterogeneous Networks. MLSys 2020.
 https://arxiv.org/abs/1812.06127, Algorithm 2.
 
-    w_i <- w_i - lr [grad f_i(w_i) + mu (w_i - w)]              w as received
+    w_i <- w
+    E times, for a batch B:
+        w_i <- w_i - lr [grad f_i(w_i; B) + mu (w_i - w)]       w as received
     w   <- sum_i m_i / m w_i                                    over the cohort
+
+Idea: A spring ties each local copy to the model it started from, so that many local steps on unlike data pull less
+far apart. The model is still one for all; mu = 0 is FedAvg.
+
+Travels: w, both ways. Stays: nothing.
+
+Cost: as FedAvg.
+
+Pitfalls: mu slows local training down as well; a fair comparison tunes it and the learning rate together. Where
+lr (L + mu) exceeds 2 the steps diverge, L being the smoothness of f_i.
 """
 
 from dataclasses import dataclass
@@ -55,3 +67,6 @@ class FedProx:
 
     def shared(self, state: State) -> Shared:
         return Shared(down=(state.global_params,), up=(state.global_params,))
+
+    def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
+        return self.personalized(state, task)

@@ -2,18 +2,31 @@
 
 Document 004 (One-stage FedProx, statistical analysis), Algorithm 1.
 
-    min over w_g and all w_i   mean_i f_i(w_i) + lam/2 ||w_g - w_i||^2
-
-    w_i <- w_i - local_lr [grad f_i(w_i) + lam (w_i - w_g)]     from the client's own last model, inner_steps times
+    minimise over w_g and all w_i:
+        mean_i f_i(w_i) + lam/2 ||w_g - w_i||^2
+    inner_steps times, for a batch B:
+        w_i <- w_i - local_lr [grad f_i(w_i; B) + lam (w_i - w_g)]   from the client's own last model
     w_g <- w_g - gamma mean_i lam (w_g - w_i)                   uniform, over the cohort's uploads
 
-gamma="auto" sets w_g to the mean of the participants' w_i: gamma = 1/lam, the document's MNIST setting, and its limit
-at lam = 0. gamma="theory" = (lam+L)/(2 lam L) (Corollary 1; the experiments use twice that). lam="adaptive" is
-rho/(sqrt(n) R_h) where R_h <= n^(-1/2), else rho^2/(n R_h^2), capped at 1/local_lr; n mean training samples a client,
-R_h the largest distance of a client's model to their mean: of the drawn truth on synthetic data, else estimated before
-round 1 from clients that train alone for estimate_steps (counted in the gradients).
+Idea: Every client has a model and all are tied to a common one; lam says how tightly. At lam = 0 each learns alone, as
+lam grows all use one model, and between lies the choice that errs least. The adaptive lam reads it off how far the
+clients' truths lie apart and how many samples they have.
 
-Diagnostics: lam, R_h, and on synthetic data statistical_error_local and _global (of the converged solution).
+Travels: w_g down; lam (w_g - w_i) up. Stays: w_i.
+
+Cost: as FedAvg; lam="adaptive" adds ``estimate_steps`` of every client before round 1 where the truth is not known.
+
+Deviations: gamma="auto" sets w_g to the mean of the participants' w_i: gamma = 1/lam, the document's MNIST setting, and
+its limit at lam = 0. gamma="theory" = (lam + L)/(2 lam L) (Corollary 1; the experiments use twice that). lam="adaptive"
+is rho/(sqrt(n) R_h) where R_h <= n^(-1/2), else rho^2/(n R_h^2), capped at 1/local_lr; n mean training samples a
+client, R_h the largest distance of a client's model to their mean: of the drawn truth on synthetic data, else estimated
+before round 1 from clients that train alone for estimate_steps (counted in the gradients).
+
+Pitfalls: clients start from their own last model, not from w_g; with the received model as start this is FedProx.
+Where local_lr (L + lam) exceeds 2 the steps diverge, L being the smoothness of f_i.
+
+Diagnostics: lam, R_h (spread of the clients), and on synthetic data statistical_error_local and _global (of the
+converged solution).
 """
 
 from dataclasses import dataclass
@@ -102,15 +115,19 @@ class FedProxOneStage:
         lam = state.lam
         if lam is None:  # the clients that trained alone diverged, so there is no lambda
             return state, Diagnostics(cohort.weights.new_full((cohort.size,), nan), cost)
-        w = local_sgd(
-            task, gather(state.personal_params, cohort.clients), cohort, lr=self._lr(task, lam),
-            plan=self._plan(task, cohort, lam), prox=(lam, broadcast(state.global_params, cohort.size)),
-        )  # fmt: skip
+        w = self._local(state, gather(state.personal_params, cohort.clients), lam, cohort, task)
         mean = weighted_mean(w.params, cohort.uniform)
         step = 1.0 if self.hparams.gamma == "auto" else self._gamma(task, lam) * lam
         personal = scatter(state.personal_params, w.params, cohort.clients)
         new = State(lerp(state.global_params, mean, step), personal, lam, state.facts)
         return new, Diagnostics(w.loss, w.gradient_evaluations + cost, dict(state.facts))
+
+    def _local(self, state: State, start: ClientParams, lam: float, cohort: Cohort, task: Task) -> Trained:
+        """w_i, from ``start`` [S, ...], pulled towards w_g."""
+        return local_sgd(
+            task, start, cohort, lr=self._lr(task, lam), plan=self._plan(task, cohort, lam),
+            prox=(lam, broadcast(state.global_params, cohort.size)),
+        )  # fmt: skip
 
     def _settle(self, state: State, task: Task) -> tuple[State, int]:
         """Choose lambda and record what does not change; returns the gradient evaluations that this took."""

@@ -2,14 +2,25 @@
 
 The baseline of one-stage FedProx (document 004, "LocalTrain") and the yardstick for every personalized method.
 
-    theta_i <- theta_i - lr grad f_i(theta_i)
+    E times, for a batch B:
+        theta_i <- theta_i - lr grad f_i(theta_i; B)            from the client's own last model
+
+Idea: Each client fits its own data and hears of nobody else. A method that does not beat it gives its clients nothing
+that they could not have had alone.
+
+Travels: nothing. Stays: theta_i.
+
+Cost: one local training a round, as FedAvg; no bytes at all.
+
+Pitfalls: with little data a client it overfits, so its last round is often below its best. Clients that are seldom
+drawn stay near the common start.
 """
 
 from dataclasses import dataclass
 
 from engine.batches import Cohort
 from engine.local import local_sgd
-from engine.ops import ClientParams, gather, scatter
+from engine.ops import ClientParams, broadcast, gather, in_client_order, scatter
 from engine.registry import ALGORITHMS, NoOptions
 from engine.task import Diagnostics, Predictor, Shared, Task
 
@@ -46,3 +57,7 @@ class LocalTrain:
 
     def shared(self, state: State) -> Shared:
         return Shared()
+
+    def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
+        theta = local_sgd(task, broadcast(task.initial_model(), newcomers.size), newcomers)
+        return Predictor(in_client_order(theta.params, newcomers.clients), is_per_client=True)

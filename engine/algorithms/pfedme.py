@@ -5,12 +5,23 @@ https://arxiv.org/abs/2006.08848, Algorithm 1.
 
     w_i <- w, theta_i <- w                                      at the start of the round
     E times, for a batch B:
-        inner_steps times  theta_i <- theta_i - personal_lr [grad f_i(theta_i; B) + lam (theta_i - w_i)]
+        inner_steps times:
+            theta_i <- theta_i - personal_lr [grad f_i(theta_i; B) + lam (theta_i - w_i)]
         w_i <- w_i - lr lam (w_i - theta_i)
     w   <- (1 - beta) w + beta mean_i w_i                       uniform, over the cohort
 
-theta_i stays warm across the batches of a round. The personalized model is theta_i as it stood after the client's last
-participation; public code evaluates w_i or w under that name, or adds a hidden L2 term of 0.001 to the inner step.
+Idea: The personalized model is the point that serves the client's data best without leaving the neighbourhood of w. The
+server minimises how well clients do after that move, not how w itself does; lam sets the size of the neighbourhood.
+
+Travels: w, both ways. Stays: theta_i.
+
+Cost: ``inner_steps`` gradients on each batch, so that many times FedAvg's; bytes as FedAvg.
+
+Deviations: theta_i stays warm across the batches of a round, and the personalized model is theta_i as it stood after
+the client's last participation.
+
+Pitfalls: public code evaluates w_i or w under the name of the personalized model, or adds a hidden L2 term of 0.001 to
+the inner step. Few inner steps with a small personal_lr leave theta_i at w.
 """
 
 from dataclasses import dataclass
@@ -18,8 +29,8 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from engine.batches import Cohort
-from engine.local import moreau_sgd
-from engine.ops import ClientParams, SharedParams, broadcast, lerp, scatter, weighted_mean
+from engine.local import Trained, moreau_sgd
+from engine.ops import ClientParams, SharedParams, broadcast, in_client_order, lerp, scatter, weighted_mean
 from engine.registry import ALGORITHMS, Options
 from engine.smoothness import note_if_unstable
 from engine.task import Diagnostics, Predictor, Shared, Task
@@ -57,16 +68,20 @@ class PFedMe:
         return State(task.initial_model(), task.initial_clients())
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
-        h = self.hparams
-        theta, w = moreau_sgd(
-            task, broadcast(state.global_params, cohort.size), cohort, lam=h.lam, inner_steps=h.inner_steps,
-            personal_lr=h.personal_lr, outer_share=task.training.lr * h.lam,
-        )  # fmt: skip
+        theta, w = self._local(state, cohort, task)
         new = State(
-            lerp(state.global_params, weighted_mean(w, cohort.uniform), h.beta),
+            lerp(state.global_params, weighted_mean(w, cohort.uniform), self.hparams.beta),
             scatter(state.personal_params, theta.params, cohort.clients),
         )
         return new, Diagnostics(theta.loss, theta.gradient_evaluations)
+
+    def _local(self, state: State, cohort: Cohort, task: Task) -> tuple[Trained, ClientParams]:
+        """theta_i and w_i, both from w."""
+        h = self.hparams
+        return moreau_sgd(
+            task, broadcast(state.global_params, cohort.size), cohort, lam=h.lam, inner_steps=h.inner_steps,
+            personal_lr=h.personal_lr, outer_share=task.training.lr * h.lam,
+        )  # fmt: skip
 
     def personalized(self, state: State, task: Task) -> Predictor:
         return Predictor(state.personal_params, is_per_client=True)
@@ -76,3 +91,7 @@ class PFedMe:
 
     def shared(self, state: State) -> Shared:
         return Shared(down=(state.global_params,), up=(state.global_params,))
+
+    def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
+        theta, _ = self._local(state, newcomers, task)
+        return Predictor(in_client_order(theta.params, newcomers.clients), is_per_client=True)
