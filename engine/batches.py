@@ -88,6 +88,7 @@ class Cohort:
     clients: Int[Tensor, "S"]
     weights: Float[Tensor, "S"]  # m_i over the participants' sum
     plan: Plan
+    stream: str = "batches"  # what the plan's batches were drawn from
 
     @property
     def size(self) -> int:

@@ -4,12 +4,13 @@ from collections.abc import Iterator
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
 from torch.func import vmap
 from torch.nn import functional as F
 
 from engine.federation import ClientData
-from engine.ops import SharedParams
+from engine.ops import ClientParams, SharedParams, row
 from engine.task import Predictor, Task
 
 _SLAB_BYTES = 16 * 2**20  # floats of the samples that are looked at together on a CPU
@@ -41,6 +42,13 @@ def evaluate_common(task: Task, predictor: Predictor) -> tuple[np.ndarray, np.nd
         for i in range(task.num_clients)
     ]
     return np.concatenate([a for a, _ in values]), np.concatenate([b for _, b in values])
+
+
+def training_losses(task: Task, models: ClientParams) -> Float[Tensor, "N K"]:
+    """Mean loss of each of K models [K, ...] on the training data of every client."""
+    count = len(next(iter(models.values())))
+    losses = [evaluate(task, Predictor(row(models, k), False), task.data.train)[1] for k in range(count)]
+    return torch.from_numpy(np.stack(losses, axis=1)).to(task.device, task.dtype)
 
 
 def _shared(task: Task, predictor: Predictor, data: ClientData) -> tuple[np.ndarray, np.ndarray]:

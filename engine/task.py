@@ -125,17 +125,17 @@ class Task:
         ids = torch.tensor(ordered, device=self.device)
         sizes = self.data.train.sizes[ids].to(self.dtype)
         plan = self._plan(ids, [local[c] for c in ordered], stream, round)
-        return Cohort(round, ids, sizes / sizes.sum(), plan)
+        return Cohort(round, ids, sizes / sizes.sum(), plan, stream)
 
     def plan(self, cohort: Cohort, stream: str, steps: int) -> Plan:
         """Extra batches for the same participants from a stream of their own, ``steps`` for each."""
         return self._plan(cohort.clients, [steps] * cohort.size, stream, cohort.round)
 
     def same_batches(self, cohort: Cohort, steps: int | str) -> Plan:
-        """The first ``steps`` batches of the common stream; ``"training"`` takes the round's own plan."""
+        """The first ``steps`` batches of the cohort's stream; ``"training"`` takes the plan that it has."""
         if isinstance(steps, str) or steps == self.training.local_steps:
             return cohort.plan
-        return self.plan(cohort, "batches", steps)
+        return self.plan(cohort, cohort.stream, steps)
 
     def _plan(self, ids: Tensor, steps: list[int], stream: str, round: int) -> Plan:
         data = self.data.train

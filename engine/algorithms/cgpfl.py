@@ -38,8 +38,9 @@ from torch import Tensor
 
 from engine.batches import Cohort
 from engine.contexts import Contexts, recluster
-from engine.local import moreau_sgd
-from engine.ops import ClientParams, broadcast, clone, gather, row, scatter
+from engine.evaluate import training_losses
+from engine.local import Trained, moreau_sgd
+from engine.ops import ClientParams, broadcast, clone, gather, in_client_order, row, scatter
 from engine.registry import ALGORITHMS, Options, Positive
 from engine.smoothness import note_if_unstable
 from engine.streams import key
@@ -96,17 +97,24 @@ class Cgpfl:
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         h = self.hparams
-        share = task.training.lr * h.lam if h.beta == "auto" else float(h.beta) * 2 / task.num_clients
-        start = gather(state.contexts, state.assigned[cohort.clients])
-        theta, omega = moreau_sgd(
-            task, start, cohort, lam=h.lam, inner_steps=h.inner_steps, personal_lr=h.personal_lr, outer_share=share
-        )
+        theta, omega = self._local(state, state.assigned, cohort, task)
         old = Contexts(state.contexts, state.assigned)
         new, found = recluster(old, omega, cohort, h.K, h.alpha, key(task.seed, "kmeans", cohort.round))
         values = found.diagnostics(state.assigned, new.assigned, task.data.contexts)
         personal = scatter(state.personal_params, theta.params, cohort.clients)
         diagnostics = Diagnostics(theta.loss, theta.gradient_evaluations, values, new.assigned)
         return State(new.models, new.assigned, personal), diagnostics
+
+    def _local(
+        self, state: State, context: Int[Tensor, "clients"], cohort: Cohort, task: Task
+    ) -> tuple[Trained, ClientParams]:
+        """theta_i and omega~_i, both from omega_k of the client's ``context``."""
+        h, N = self.hparams, len(state.assigned)
+        share = task.training.lr * h.lam if h.beta == "auto" else float(h.beta) * 2 / N
+        start = gather(state.contexts, context[cohort.clients])
+        return moreau_sgd(
+            task, start, cohort, lam=h.lam, inner_steps=h.inner_steps, personal_lr=h.personal_lr, outer_share=share
+        )
 
     def personalized(self, state: State, task: Task) -> Predictor:
         return Predictor(state.personal_params, is_per_client=True)
@@ -117,3 +125,8 @@ class Cgpfl:
     def shared(self, state: State) -> Shared:
         omega = row(state.contexts, 0)
         return Shared(down=(omega,), up=(omega,))
+
+    def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
+        nearest = training_losses(task, state.contexts).argmin(1)
+        theta, _ = self._local(state, nearest, newcomers, task)
+        return Predictor(in_client_order(theta.params, newcomers.clients), is_per_client=True)

@@ -36,8 +36,9 @@ from torch import Tensor
 
 from engine.batches import Cohort
 from engine.contexts import Contexts, cluster, coordinates, recluster
-from engine.local import moreau_sgd
-from engine.ops import ClientParams, broadcast, clone, concat, gather, row, scatter
+from engine.evaluate import training_losses
+from engine.local import Trained, moreau_sgd
+from engine.ops import ClientParams, broadcast, clone, concat, gather, in_client_order, row, scatter
 from engine.registry import ALGORITHMS, Count, NonNegative, Options, Positive
 from engine.smoothness import note_if_unstable
 from engine.streams import key
@@ -99,11 +100,7 @@ class CgpflHeur:
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         h = self.hparams
-        share = task.training.lr * h.lam if h.beta == "auto" else float(h.beta) * 2 / task.num_clients
-        start = gather(state.contexts, state.assigned[cohort.clients])
-        theta, omega = moreau_sgd(
-            task, start, cohort, lam=h.lam, inner_steps=h.inner_steps, personal_lr=h.personal_lr, outer_share=share
-        )
+        theta, omega = self._local(state, state.assigned, cohort, task)
         stream = key(task.seed, "kmeans", cohort.round)
         K_hat, solved = state.K_hat, dict[str, float | Tensor]()
         if cohort.round <= h.solve_rounds:
@@ -140,6 +137,17 @@ class CgpflHeur:
         saved = cost[0] - cost[-1]
         return float((capacity[-1] - capacity[0]) / saved) if saved > 0 else 0.0
 
+    def _local(
+        self, state: State, context: Int[Tensor, "clients"], cohort: Cohort, task: Task
+    ) -> tuple[Trained, ClientParams]:
+        """theta_i and omega~_i, both from omega_k of the client's ``context``."""
+        h, N = self.hparams, len(state.assigned)
+        share = task.training.lr * h.lam if h.beta == "auto" else float(h.beta) * 2 / N
+        start = gather(state.contexts, context[cohort.clients])
+        return moreau_sgd(
+            task, start, cohort, lam=h.lam, inner_steps=h.inner_steps, personal_lr=h.personal_lr, outer_share=share
+        )
+
     def personalized(self, state: State, task: Task) -> Predictor:
         return Predictor(state.personal_params, is_per_client=True)
 
@@ -149,6 +157,11 @@ class CgpflHeur:
     def shared(self, state: State) -> Shared:
         omega = row(state.contexts, 0)
         return Shared(down=(omega,), up=(omega,))
+
+    def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
+        nearest = training_losses(task, state.contexts).argmin(1)
+        theta, _ = self._local(state, nearest, newcomers, task)
+        return Predictor(in_client_order(theta.params, newcomers.clients), is_per_client=True)
 
 
 def _grown(contexts: ClientParams, K: int) -> ClientParams:

@@ -35,11 +35,20 @@ from typing import Literal
 
 from pydantic import Field
 
-from engine import truth
+from engine import heterogeneity, truth
 from engine.batches import Cohort, Plan
 from engine.errors import Unsupported
-from engine.local import local_sgd
-from engine.ops import ClientParams, SharedParams, broadcast, flatten, gather, lerp, scatter, weighted_mean
+from engine.local import Trained, local_sgd
+from engine.ops import (
+    ClientParams,
+    SharedParams,
+    broadcast,
+    gather,
+    in_client_order,
+    lerp,
+    scatter,
+    weighted_mean,
+)
 from engine.registry import ALGORITHMS, Count, NonNegative, Options, Positive
 from engine.smoothness import note_if_unstable, smoothness
 from engine.task import Diagnostics, Predictor, Shared, Task
@@ -146,10 +155,8 @@ class FedProxOneStage:
     def _estimate(self, task: Task) -> tuple[float, int]:
         """R_h and its cost in gradient evaluations."""
         task.note("R_h is an estimate: from clients that trained alone before round 1")
-        alone = task.everyone(stream="estimate", steps=self.hparams.estimate_steps)
         lr = task.training.lr if self.hparams.local_lr == "theory" else float(self.hparams.local_lr)
-        trained = local_sgd(task, task.initial_clients(), alone, lr=lr)
-        return truth.heterogeneity(flatten(trained.params)), trained.gradient_evaluations
+        return heterogeneity.estimate(task, self.hparams.estimate_steps, lr)
 
     def _adaptive(self, task: Task, R_h: float) -> float:
         n, rho = task.num_pooled_samples / task.num_clients, self.hparams.rho
@@ -205,6 +212,11 @@ class FedProxOneStage:
 
     def shared(self, state: State) -> Shared:
         return Shared(down=(state.global_params,), up=(state.global_params,))
+
+    def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
+        start = broadcast(task.initial_model(), newcomers.size)
+        w = self._local(state, start, state.lam or 0.0, newcomers, task)
+        return Predictor(in_client_order(w.params, newcomers.clients), is_per_client=True)
 
 
 def _require_theory(task: Task) -> None:

@@ -1,0 +1,19 @@
+"""R-hat: how much the clients' own models differ, estimated from clients that train alone (document 004, section 6.2).
+
+R_h = max_i ||w_i - mean w|| over all parameters. Unlike measures of the labels it sees differences in features too, but
+it depends on the model, the learning rate and the steps: compare values of one setting only.
+"""
+
+from engine import truth
+from engine.local import local_sgd
+from engine.ops import broadcast, flatten
+from engine.task import Task
+
+STEPS = 200
+
+
+def estimate(task: Task, steps: int = STEPS, lr: float | None = None) -> tuple[float, int]:
+    """R-hat, and its cost in gradient evaluations: ``steps`` of every client alone, from the common start."""
+    alone = task.everyone(stream="estimate", steps=steps)
+    trained = local_sgd(task, broadcast(task.initial_model(), task.num_clients), alone, lr=lr)
+    return truth.heterogeneity(flatten(trained.params)), trained.gradient_evaluations
