@@ -53,14 +53,14 @@ def local_sgd(
     def chunk(rows: slice, part: Plan) -> tuple[list[ClientParams], Tensor]:
         params = clone(take(start, rows))
         anchor = take(prox[1], rows) if prox else None
-        step = _Step(task, rate, prox[0] if prox else 0.0, {n: params[n] for n in names})
+        step = Step(task, rate, prox[0] if prox else 0.0, {n: params[n] for n in names})
         own, fixed = take(dict(extras or {}), rows), take(drift, rows) if drift else None
 
         def on_batch(live: slice, batch: Batch) -> Tensor:
             out = {n: params[n][live] for n in names}
             return step(out, take(params, live), batch, live, anchor, fixed, objective, take(own, live))
 
-        return [params], _mean_loss(task, part, on_batch)
+        return [params], mean_loss(task, part, on_batch)
 
     (params,), loss = in_chunks(task, plan, chunk)
     return Trained(params, loss, plan.gradient_evaluations)
@@ -85,7 +85,7 @@ def moreau_sgd(
 
     def chunk(rows: slice, part: Plan) -> tuple[list[ClientParams], Tensor]:
         theta, w = clone(take(start, rows)), clone(take(start, rows))
-        step = _Step(task, personal_lr, lam, theta)
+        step = Step(task, personal_lr, lam, theta)
 
         def on_batch(live: slice, batch: Batch) -> Tensor:
             personal, local = take(theta, live), take(w, live)
@@ -98,7 +98,7 @@ def moreau_sgd(
                 p.lerp_(personal[name], outer_share)
             return loss
 
-        return [theta, w], _mean_loss(task, part, on_batch)
+        return [theta, w], mean_loss(task, part, on_batch)
 
     (theta, w), loss = in_chunks(task, cohort.plan, chunk)
     return Trained(theta, loss, cohort.plan.gradient_evaluations * inner_steps), w
@@ -123,7 +123,7 @@ def chunk_size(task: Task, plan: Plan) -> int:
     return task.backend.chunk_size(task.model, plan.rows.shape[-1] * sample, task.device)
 
 
-def _mean_loss(task: Task, plan: Plan, on_batch: Callable[[slice, Batch], Tensor]) -> Tensor:
+def mean_loss(task: Task, plan: Plan, on_batch: Callable[[slice, Batch], Tensor]) -> Tensor:
     """Walk the batches and average each client's losses over its own steps."""
     total = torch.zeros(len(plan.steps), dtype=task.dtype, device=task.device)
     for batch in plan.batches(task.data.train):
@@ -133,8 +133,11 @@ def _mean_loss(task: Task, plan: Plan, on_batch: Callable[[slice, Batch], Tensor
     return total / torch.tensor(plan.steps, device=task.device)
 
 
-class _Step:
-    """One SGD step on stacked parameters, in place: p <- p - lr [grad + lam (p - anchor) + weight_decay p + drift]."""
+class Step:
+    """One SGD step on stacked parameters, in place: p <- p - lr [grad + lam (p - anchor) + weight_decay p + drift].
+
+    ``out`` moves; the gradient is taken at ``params``, which may be ``out`` itself or a point beside it.
+    """
 
     def __init__(self, task: Task, lr: float, lam: float, trained: ClientParams) -> None:
         self.task, self.lr, self.lam = task, lr, lam
@@ -156,6 +159,16 @@ class _Step:
             if drift is not None:
                 p.add_(drift[name][live], alpha=-self.lr)
         return loss
+
+    def along(self, out: ClientParams, gradient: ClientParams) -> None:
+        """The same step where the gradient is known already: p <- p - lr [gradient + weight_decay p]."""
+        for name, p in out.items():
+            slope = gradient[name]
+            if self.velocity is not None:
+                slope = self.velocity[name][: len(p)].mul_(self.momentum).add_(slope).add_(p, alpha=self.decay)
+                p.add_(slope, alpha=-self.lr)
+            else:
+                p.mul_(1 - self.lr * self.decay).add_(slope, alpha=-self.lr)
 
     def _with_momentum(
         self, out: ClientParams, params: ClientParams, batch: Batch, live: slice, anchor: ClientParams | None,
