@@ -74,6 +74,13 @@ class Federation:
     def num_clients(self) -> int:
         return self.train.num_clients
 
+    @cached_property
+    def class_counts(self) -> Int[Tensor, "N C"]:
+        """Training samples of each client by class."""
+        owner = torch.repeat_interleave(torch.arange(self.num_clients, device=self.train.y.device), self.train.sizes)
+        shape = (self.num_clients, self.num_classes)
+        return torch.bincount(owner * self.num_classes + self.train.y, minlength=shape[0] * shape[1]).view(shape)
+
 
 def load_pool(config: RunConfig, data_dir: Path, progress: Progress | None = None) -> Pool:
     """The pool of a run's dataset. Raises DataUnavailable."""

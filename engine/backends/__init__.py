@@ -53,6 +53,11 @@ def cross_entropy(model: Model, params: SharedParams, x: Tensor, y: Tensor, weig
     return (F.cross_entropy(model.logits(params, x), y, reduction="none") * weight).sum()
 
 
+def add_silently(data: Tensor, term: Tensor) -> Tensor:
+    """data + term for the gradient, data alone as the value: losses are recorded without what a method adds to them."""
+    return data + (term - term.detach())
+
+
 def batch_weight(batch: Batch) -> Float[Tensor, "A B"]:
     """The batch's weights, written out where every batch is full."""
     if batch.weight is not None:
@@ -61,9 +66,12 @@ def batch_weight(batch: Batch) -> Float[Tensor, "A B"]:
 
 
 def scale_out(out: ClientParams, params: ClientParams, alpha: float, beta: float, l2_of: Mapping[str, float]) -> None:
-    """out <- beta * out + alpha * l2 * params, in place; right also where ``out`` is ``params``."""
+    """out <- beta * out + alpha * l2 * params, in place; right also where ``out`` is ``params``.
+
+    Parameters that a method adds to the model's own (a second head, embeddings) have no L2 term.
+    """
     for name, target in out.items():
-        l2 = l2_of[name]
+        l2 = l2_of.get(name, 0.0)
         if target is params[name] or target.data_ptr() == params[name].data_ptr():
             if beta + alpha * l2 != 1.0:
                 target.mul_(beta + alpha * l2)
