@@ -77,6 +77,21 @@ def unflatten(matrix: Float[Tensor, "S P"], like: SharedParams) -> ClientParams:
     return {n: piece.view(-1, *p.shape) for (n, p), piece in zip(like.items(), pieces, strict=True)}
 
 
+def each(values: Float[Tensor, "S"], like: Tensor) -> Tensor:
+    """One value a client, shaped to be combined with ``like`` [S, ...]."""
+    return values.view(-1, *[1] * (like.dim() - 1))
+
+
+def lerp_each(start: ClientParams, end: ClientParams, shares: Float[Tensor, "S"]) -> ClientParams:
+    """``lerp`` with a share for each client."""
+    return {n: torch.lerp(p, end[n], each(shares, p)) for n, p in start.items()}
+
+
+def dot(a: ClientParams, b: ClientParams) -> Float[Tensor, "S"]:
+    """<a_s, b_s> over all parameters of each client."""
+    return torch.stack([(a[n] * b[n]).flatten(1).sum(1) for n in a]).sum(0)
+
+
 def squared_distance(a: ClientParams, b: ClientParams) -> Float[Tensor, "S"]:
     """||a_s - b_s||^2 over all parameters of each client."""
     return torch.stack([(a[n] - b[n]).flatten(1).square().sum(1) for n in a]).sum(0)
