@@ -87,7 +87,8 @@ def scale_out(out: ClientParams, params: ClientParams, alpha: float, beta: float
 def choose_backend(name: str, model: Model, device: torch.device) -> Backend:
     """``auto``: fused where the model is a chain of linear layers, else batched on a GPU, else by architecture.
 
-    Convolutions on a CPU run one client at a time: one client's convolution already fills the cores.
+    Convolutions and embedding tables on a CPU run one client at a time: one client's already fills the cores, or the
+    cache.
     Raises Unsupported where ``fused`` is asked of another model.
     """
     from engine.backends.batched import Batched
@@ -97,8 +98,9 @@ def choose_backend(name: str, model: Model, device: torch.device) -> Backend:
 
     chain = linear_chain(model.module)
     if name == "auto":
-        has_convolution = any(isinstance(m, torch.nn.modules.conv._ConvNd) for m in model.module.modules())
-        name = "fused" if chain else "loop" if has_convolution and device.type == "cpu" else "batched"
+        large = (torch.nn.modules.conv._ConvNd, torch.nn.Embedding)
+        is_large = any(isinstance(m, large) for m in model.module.modules())
+        name = "fused" if chain else "loop" if is_large and device.type == "cpu" else "batched"
     if name == "fused":
         if chain is None:
             raise Unsupported("backend fused knows linear layers with ReLU between them only; use backend: auto")

@@ -14,6 +14,7 @@ from engine.registry import Options
 from engine.streams import key
 
 Params = dict[str, Tensor]
+_NORMALISATIONS = (nn.GroupNorm, nn.LayerNorm, nn.RMSNorm, nn.modules.batchnorm._NormBase)
 
 
 class ModelOptions(Options):
@@ -69,10 +70,15 @@ class Model:
 
     @property
     def layers(self) -> tuple[tuple[str, ...], ...]:
-        """Parameter names by parameterised module, from input to output."""
+        """Parameter names by parameterised module, from input to output; a normalisation belongs to the one before."""
         grouped: dict[str, list[str]] = {}
+        last = ""
         for name in self.names:
-            grouped.setdefault(name.rpartition(".")[0], []).append(name)
+            owner = name.rpartition(".")[0]
+            is_same_part = last.partition(".")[0] == owner.partition(".")[0]
+            if not (is_same_part and isinstance(self.module.get_submodule(owner), _NORMALISATIONS)):
+                last = owner
+            grouped.setdefault(last, []).append(name)
         return tuple(map(tuple, grouped.values()))
 
     @property

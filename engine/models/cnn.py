@@ -11,6 +11,7 @@ from torch import nn
 
 from engine.errors import Unsupported
 from engine.models import ModelOptions, SplitModel
+from engine.models.images import image_shape, with_channels
 from engine.registry import MODELS
 
 
@@ -26,25 +27,16 @@ class Cnn:
     options: CnnOptions
 
     def build(self, input_shape: tuple[int, ...], num_classes: int) -> SplitModel:
-        channels, height, width = _image(input_shape)
+        channels, height, width = image_shape("cnn", input_shape)
         rows, columns = (((side - 4) // 2 - 4) // 2 for side in (height, width))
         if rows < 1 or columns < 1:
             raise Unsupported(
                 f"model cnn needs images of at least 16 x 16 pixels, not {height} x {width}; use mlr or dnn"
             )
         body = nn.Sequential(
-            *([nn.Unflatten(1, (1, height))] if len(input_shape) == 2 else []),
+            *with_channels(input_shape),
             nn.Conv2d(channels, 32, 5), nn.ReLU(), nn.MaxPool2d(2),
             nn.Conv2d(32, 64, 5), nn.ReLU(), nn.MaxPool2d(2),
             nn.Flatten(), nn.Linear(64 * rows * columns, self.options.hidden), nn.ReLU(),
         )  # fmt: skip
         return SplitModel(body, nn.Linear(self.options.hidden, num_classes))
-
-
-def _image(shape: tuple[int, ...]) -> tuple[int, int, int]:
-    """(channels, height, width) of [H, W] or [C, H, W] samples."""
-    if len(shape) == 2:
-        return 1, shape[0], shape[1]
-    if len(shape) == 3:
-        return shape[0], shape[1], shape[2]
-    raise Unsupported(f"model cnn needs images [H, W] or [C, H, W], not samples of shape {list(shape)}; use mlr or dnn")

@@ -1,0 +1,43 @@
+"""Two 1-D convolutions along time, for inertial windows [channels, time]; no operation mixes time with channel.
+
+Convolutions of 9 time steps with 32 and 64 channels, each with ReLU and pooling by 2, then a hidden layer. Body: up to
+the hidden layer; head: the output layer.
+"""
+
+from dataclasses import dataclass
+
+from pydantic import Field
+from torch import nn
+
+from engine.errors import Unsupported
+from engine.models import ModelOptions, SplitModel
+from engine.registry import MODELS
+
+_KERNEL = 9
+
+
+class HarCnnOptions(ModelOptions):
+    hidden: int = Field(512, ge=1, le=16384, description="Units of the fully connected hidden layer.")
+
+
+@MODELS.register("har_cnn", title="1-D convolutions (HAR)", paper="A 1-D CNN for GPFL's (document 001) real-world task")
+@dataclass(frozen=True)
+class HarCnn:
+    options: HarCnnOptions
+
+    def build(self, input_shape: tuple[int, ...], num_classes: int) -> SplitModel:
+        if len(input_shape) != 2:
+            raise Unsupported(
+                f"model har_cnn needs windows [channels, time], not samples of shape {list(input_shape)}; "
+                "use dataset har with its inertial signals, or model: har_mlp"
+            )
+        channels, time = input_shape
+        left = ((time - _KERNEL + 1) // 2 - _KERNEL + 1) // 2
+        if left < 1:
+            raise Unsupported(f"model har_cnn needs windows of at least 28 time steps, not {time}; use model: har_mlp")
+        body = nn.Sequential(
+            nn.Conv1d(channels, 32, _KERNEL), nn.ReLU(), nn.MaxPool1d(2),
+            nn.Conv1d(32, 64, _KERNEL), nn.ReLU(), nn.MaxPool1d(2),
+            nn.Flatten(), nn.Linear(64 * left, self.options.hidden), nn.ReLU(),
+        )  # fmt: skip
+        return SplitModel(body, nn.Linear(self.options.hidden, num_classes))

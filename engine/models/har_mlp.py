@@ -1,0 +1,36 @@
+"""Two hidden layers of ReLU units, for the engineered features of activity recognition or flattened windows.
+
+Body: the hidden layers; head: the output layer.
+"""
+
+from dataclasses import dataclass
+from math import prod
+
+from pydantic import Field
+from torch import nn
+
+from engine.errors import Unsupported
+from engine.models import ModelOptions, SplitModel
+from engine.registry import MODELS
+
+
+class HarMlpOptions(ModelOptions):
+    hidden: int = Field(128, ge=1, le=16384, description="Units of each of the two hidden layers.")
+
+
+@MODELS.register("har_mlp", title="Two hidden layers (HAR)", paper="A baseline for GPFL's (document 001) HAR task")
+@dataclass(frozen=True)
+class HarMlp:
+    options: HarMlpOptions
+
+    def build(self, input_shape: tuple[int, ...], num_classes: int) -> SplitModel:
+        if len(input_shape) > 2:
+            raise Unsupported(
+                f"model har_mlp needs features [F] or windows [channels, time], not samples of shape "
+                f"{list(input_shape)}; use model: cnn or dnn, or dataset har"
+            )
+        hidden = self.options.hidden
+        body = nn.Sequential(
+            nn.Flatten(), nn.Linear(prod(input_shape), hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU()
+        )
+        return SplitModel(body, nn.Linear(hidden, num_classes))

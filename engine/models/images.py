@@ -1,0 +1,22 @@
+"""What the models of images share: which samples they take."""
+
+from torch import nn
+
+from engine.errors import Unsupported
+
+
+def image_shape(model: str, shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """(channels, height, width) of [H, W] or [C, H, W] samples. Raises Unsupported for anything else."""
+    if len(shape) == 2:
+        return 1, shape[0], shape[1]
+    if len(shape) == 3:
+        return shape[0], shape[1], shape[2]
+    raise Unsupported(
+        f"model {model} needs images [H, W] or [C, H, W], not samples of shape {list(shape)}; "
+        "use mlr or dnn, or a dataset of images such as mnist or cifar10"
+    )
+
+
+def with_channels(shape: tuple[int, ...]) -> list[nn.Module]:
+    """The layer that gives [B, H, W] samples their one channel; none where they have channels."""
+    return [nn.Unflatten(1, (1, shape[0]))] if len(shape) == 2 else []

@@ -1,0 +1,44 @@
+"""Wide ResNet 28-10: three stages of four pre-activation blocks, ten times as wide, group normalisation.
+
+Zagoruyko, Komodakis. Wide Residual Networks. BMVC 2016. 36.5 million parameters with 10 classes. Their dropout between
+a block's convolutions (none in their main results) is left out. Body: up to the global average; head: the output layer.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+from pydantic import Field
+from torch import nn
+
+from engine.models import ModelOptions, SplitModel
+from engine.models.images import image_shape, with_channels
+from engine.models.residual import GlobalAverage, PreActivationBlock, conv3x3, group_norm, stages
+from engine.registry import MODELS
+
+_STEM = 16
+
+
+class WideResNetOptions(ModelOptions):
+    width: int = Field(10, ge=1, le=32, title="k", description="Widening factor: stages of 16k, 32k and 64k channels.")
+    groups: int = Field(
+        32, ge=1, le=512, description="Most groups of a normalisation; a group has two channels or more."
+    )
+
+
+@MODELS.register(
+    "wrn28_10", title="Wide ResNet 28-10", paper="Zagoruyko, Komodakis 2016, with GroupNorm; PLGU's for CIFAR-100"
+)
+@dataclass(frozen=True)
+class WideResNet:
+    options: WideResNetOptions
+
+    def build(self, input_shape: tuple[int, ...], num_classes: int) -> SplitModel:
+        width, groups = _STEM * self.options.width, self.options.groups
+        channels, _, _ = image_shape("wrn28_10", input_shape)
+        body = nn.Sequential(
+            *with_channels(input_shape),
+            conv3x3(channels, _STEM),
+            stages(partial(PreActivationBlock, groups=groups), _STEM, (width, 2 * width, 4 * width), (4, 4, 4)),
+            group_norm(4 * width, groups), nn.ReLU(), GlobalAverage(),
+        )  # fmt: skip
+        return SplitModel(body, nn.Linear(4 * width, num_classes))

@@ -1,0 +1,147 @@
+"""The networks of the papers: their sizes, their shapes, and that clients' networks can run as one."""
+
+import pytest
+import torch
+
+from engine.backends.batched import Batched
+from engine.backends.fused import linear_chain
+from engine.backends.loop import Loop
+from engine.batches import Batch
+from engine.config import Choice
+from engine.errors import Unsupported
+from engine.models import Model, build_model
+from engine.models.residual import group_norm
+from engine.registry import MODELS
+
+TINY = {
+    "resnet18": ((3, 8, 8), {"width": 4}),
+    "resnet50": ((1, 8, 8), {"width": 2}),
+    "wrn28_10": ((3, 8, 8), {"width": 1}),
+    "cnn": ((1, 16, 16), {"hidden": 5}),
+    "har_cnn": ((9, 30), {"hidden": 5}),
+    "har_mlp": ((2, 6), {"hidden": 5}),
+    "text_embedding": ((7,), {"buckets": 11, "dim": 4, "hidden": 5}),
+}
+
+
+def model_of(name: str, shape: tuple[int, ...], classes: int = 3, **options) -> Model:
+    return build_model(Choice(name, MODELS.get(name).options.model_validate(options)), shape, classes)
+
+
+def samples(name: str, shape: tuple[int, ...], *lead: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(3)
+    if name == "text_embedding":
+        return torch.randint(0, 11, (*lead, *shape), generator=generator).double()
+    return torch.randn(*lead, *shape, generator=generator, dtype=torch.float64)
+
+
+def starts(model: Model, clients: int) -> dict[str, torch.Tensor]:
+    """A start of each client's own."""
+    drawn = [model.initial(0, which) for which in range(clients)]
+    return {n: torch.stack([p[n].double() for p in drawn]) for n in model.names}
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "classes", "published"),
+    [
+        ("resnet18", (3, 32, 32), 10, 11_173_962),
+        ("resnet50", (3, 32, 32), 10, 23_520_842),
+        ("wrn28_10", (3, 32, 32), 10, 36_479_194),
+        ("wrn28_10", (3, 32, 32), 100, 36_536_884),
+        ("har_cnn", (9, 128), 6, 9 * 9 * 32 + 32 + 9 * 32 * 64 + 64 + (64 * 26 + 1) * 512 + 513 * 6),
+        ("text_embedding", (64,), 2, 20_000 * 32 + 33 * 32 + 33 * 2),
+    ],
+)
+def test_a_network_has_the_parameters_of_the_published_one(name, shape, classes, published):
+    with torch.device("meta"):
+        assert model_of(name, shape, classes).num_parameters == published
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_logits_are_the_head_on_the_features_of_the_body(name):
+    shape, options = TINY[name]
+    model = model_of(name, shape, classes=4, **options)
+    params, x = {n: p[0] for n, p in starts(model, 1).items()}, samples(name, shape, 2)
+    features = model.features(params, x)
+    assert features.dim() == 2 and model.logits(params, x).shape == (2, 4)
+    assert len(model.head) == 2 and set(model.body) | set(model.head) == set(model.names)
+    assert torch.equal(model.head_logits(params, features), model.logits(params, x))
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_networks_of_several_clients_agree_between_backends(name):
+    shape, options = TINY[name]
+    model = model_of(name, shape, **options)
+    params = starts(model, 2)
+    x, y = samples(name, shape, 2, 3), torch.tensor([[0, 1, 2], [2, 0, 0]])
+    weight = torch.tensor([[1 / 3, 1 / 3, 1 / 3], [0.5, 0.5, 0.0]], dtype=torch.float64)
+    found = []
+    for backend in (Loop(model), Batched(model)):
+        out = {n: torch.zeros_like(p) for n, p in params.items()}
+        losses = backend.accumulate(out, params, Batch(x, y, weight, (3, 2)), 1.0, 0.0)
+        found.append(out | {"losses": losses, "logits": backend.logits(model, params, x)})
+    for n, value in found[0].items():
+        assert float(value.abs().max()) > 0, n
+        torch.testing.assert_close(value, found[1][n], rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["resnet18", "resnet50", "wrn28_10", "cnn"])
+def test_grey_images_need_no_channel_of_their_own(name):
+    options = TINY[name][1]
+    with_channel, without = (model_of(name, shape, **options) for shape in ((1, 16, 16), (16, 16)))
+    x = samples(name, (16, 16), 2)
+    expected = with_channel.logits({n: p.double() for n, p in with_channel.initial(0).items()}, x[:, None])
+    found = without.initial(0)
+    assert torch.equal(without.logits({n: p.double() for n, p in found.items()}, x), expected)
+
+
+@pytest.mark.parametrize("name", ["resnet18", "resnet50", "wrn28_10"])
+def test_a_sample_is_normalised_by_itself(name):
+    shape, options = TINY[name]
+    model = model_of(name, shape, **options)
+    params, x = {n: p[0] for n, p in starts(model, 1).items()}, samples(name, shape, 3)
+    torch.testing.assert_close(model.logits(params, x)[:1], model.logits(params, x[:1]))
+
+
+@pytest.mark.parametrize(
+    ("channels", "groups", "expected"), [(64, 32, 32), (16, 32, 8), (6, 32, 3), (48, 32, 24), (3, 32, 1), (64, 4, 4)]
+)
+def test_groups_are_of_equal_size_and_of_two_channels_at_least(channels, groups, expected):
+    assert group_norm(channels, groups).num_groups == expected
+
+
+def test_a_text_is_the_mean_of_its_tokens_without_the_padding():
+    model = model_of("text_embedding", (4,), buckets=6, dim=3, hidden=2)
+    embedding = model.module.body[0]
+    x = torch.tensor([[1.0, 5.0, 0.0, 0.0], [2.0, 2.0, 2.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
+    table = embedding.weight
+    expected = torch.stack([(table[1] + table[5]) / 2, table[2], torch.zeros(3)])
+    torch.testing.assert_close(embedding(x), expected)
+
+
+def test_tokens_beyond_the_table_are_folded_back_and_never_onto_the_padding():
+    embedding = model_of("text_embedding", (1,), buckets=6, dim=3).module.body[0]
+    ids = torch.arange(6, 17, dtype=torch.float32)[:, None]
+    assert torch.equal(embedding(ids), embedding((ids - 6) % 5 + 1))
+
+
+def test_windows_are_convolved_along_time_alone():
+    model = model_of("har_cnn", (9, 128), classes=6)
+    assert tuple(model.module.body[0].weight.shape) == (32, 9, 9)
+    assert linear_chain(model_of("har_mlp", (561,), classes=6).module) is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "way_out"),
+    [
+        ("resnet18", (60,), "use mlr or dnn"),
+        ("wrn28_10", (2, 3, 8, 8), "cifar10"),
+        ("har_cnn", (561,), "har_mlp"),
+        ("har_cnn", (9, 27), "at least 28 time steps"),
+        ("har_mlp", (3, 32, 32), "cnn or dnn"),
+        ("text_embedding", (1, 8, 8), "amazon_review"),
+    ],
+)
+def test_samples_of_another_shape_are_refused_with_a_way_out(name, shape, way_out):
+    with pytest.raises(Unsupported, match=way_out):
+        model_of(name, shape)
