@@ -26,7 +26,7 @@ class Pool:
     Images are ``[M, channels, height, width]``. Pixels stay uint8; ``scale`` turns them into features.
     """
 
-    x: np.ndarray  # [M, ...] uint8, float32 or float64; features = x * scale
+    x: np.ndarray  # [M, ...] uint8, int32, float32 or float64; features = x * scale
     y: np.ndarray  # [M] int64 in 0..num_classes-1
     num_classes: int
     scale: float = 1.0
@@ -50,11 +50,14 @@ class Pool:
         return digest.hexdigest()
 
 
-def standardize(x: np.ndarray, reference: np.ndarray) -> np.ndarray:
-    """(x - mean) / std with the moments of ``reference``: per feature for tables, one for all values of images."""
-    axis = 0 if x.ndim == 2 else None
-    mean = reference.mean(axis=axis, dtype=np.float64)
-    std = reference.std(axis=axis, dtype=np.float64)
+def standardize(x: np.ndarray, reference: np.ndarray, axis: int | tuple[int, ...] | None = None) -> np.ndarray:
+    """(x - mean) / std with the moments of ``reference`` over ``axis``.
+
+    By default each feature of a table has its own moments, and all values of anything else share theirs.
+    """
+    axis = 0 if axis is None and x.ndim == 2 else axis
+    mean = reference.mean(axis=axis, dtype=np.float64, keepdims=True)
+    std = reference.std(axis=axis, dtype=np.float64, keepdims=True)
     std = np.where(std > 0, std, 1.0)  # a constant feature becomes 0, not NaN
     dtype = np.float64 if x.dtype == np.float64 else np.float32
     return ((x - mean.astype(dtype)) / std.astype(dtype)).astype(dtype, copy=False)

@@ -10,8 +10,6 @@ executed.
 """
 
 import os
-import zipfile
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -22,10 +20,10 @@ from pydantic import Field
 
 from engine.datasets import Pool, Progress, standardize
 from engine.datasets.image_folder import read_image_folder
+from engine.datasets.npz import MAX_BYTES, read_npz
 from engine.errors import DataUnavailable, suggestion
 from engine.registry import DATASETS, Options
 
-MAX_BYTES = 4 << 30  # unpacked; more would not fit beside the models
 FOLDER = "folder"
 EXPECTED = {
     ".npz": "arrays x [n, ...], y [n], optional client [n] and split [n], saved with numpy.savez",
@@ -33,9 +31,6 @@ EXPECTED = {
     ".parquet": "a label column, numeric columns, optionally a client column",
     FOLDER: "one folder a class, with images of one size",
 }
-# What zipfile and numpy raise on files that are cut short, encrypted, pickled, or lie about their sizes.
-BROKEN_ARCHIVE = (OSError, ValueError, EOFError, MemoryError, OverflowError, RuntimeError, zipfile.BadZipFile,
-                  zlib.error)
 
 
 class CustomOptions(Options):
@@ -140,16 +135,8 @@ def _read_folder(path: Path, progress: Progress | None) -> dict[str, np.ndarray]
 
 def _read_npz(path: Path) -> dict[str, np.ndarray]:
     try:
-        with zipfile.ZipFile(path) as archive:
-            unpacked = sum(member.file_size for member in archive.infolist())
-        if unpacked > MAX_BYTES:
-            raise _unusable(path, f"it unpacks to {unpacked:,} bytes, at most {MAX_BYTES:,} are read")
-        with np.load(path, allow_pickle=False) as archive:
-            found = {name: archive[name] for name in ("x", "y", "client", "split") if name in archive.files}
-        if strange := [name for name, array in found.items() if not isinstance(array, np.ndarray)]:
-            raise _unusable(path, f"its member {strange[0]} is no array; write it with numpy.savez")
-        return found
-    except BROKEN_ARCHIVE as error:
+        return read_npz(path, ("x", "y", "client", "split"), MAX_BYTES)
+    except ValueError as error:
         raise _unusable(path, str(error)) from error
 
 

@@ -7,7 +7,8 @@ from typing import ClassVar
 import numpy as np
 
 from engine.datasets import Pool, Progress
-from engine.datasets.idx import IdxFiles, ImageOptions
+from engine.datasets.idx import IdxFiles
+from engine.datasets.official import OfficialOptions
 from engine.registry import DATASETS
 
 FILES = IdxFiles("FashionMNIST", md5={
@@ -24,7 +25,7 @@ CLASS_NAMES = ("T-shirt", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shi
                          "Learning Algorithms. 2017. https://arxiv.org/abs/1708.07747")
 @dataclass(frozen=True)
 class FashionMnist:
-    options: ImageOptions
+    options: OfficialOptions
     needs_download: ClassVar[bool] = True
     is_fixed: ClassVar[bool] = True  # every seed reads the same files, once a process
 

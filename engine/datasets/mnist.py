@@ -7,7 +7,8 @@ from typing import ClassVar
 import numpy as np
 
 from engine.datasets import Pool, Progress
-from engine.datasets.idx import IdxFiles, ImageOptions
+from engine.datasets.idx import IdxFiles
+from engine.datasets.official import OfficialOptions
 from engine.registry import DATASETS
 
 FILES = IdxFiles("MNIST", md5={
@@ -23,7 +24,7 @@ FILES = IdxFiles("MNIST", md5={
                          "Proceedings of the IEEE, 1998.")
 @dataclass(frozen=True)
 class Mnist:
-    options: ImageOptions
+    options: OfficialOptions
     needs_download: ClassVar[bool] = True
     is_fixed: ClassVar[bool] = True  # every seed reads the same files, once a process
 

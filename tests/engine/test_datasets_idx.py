@@ -12,7 +12,8 @@ import pytest
 from pydantic import ValidationError
 
 from engine.datasets import idx
-from engine.datasets.idx import IdxFiles, ImageOptions
+from engine.datasets.idx import IdxFiles
+from engine.datasets.official import OfficialOptions
 from engine.errors import DataUnavailable
 from engine.registry import DATASETS
 
@@ -54,7 +55,7 @@ class Response(io.BytesIO):
 
 
 def test_all_images_are_the_training_images_then_the_test_images(source, data_dir):
-    pool = source.load(data_dir, ImageOptions(), NAMES)
+    pool = source.load(data_dir, OfficialOptions(), NAMES)
     assert pool.x.shape == (5, 1, 28, 28)
     assert pool.x[:, 0, 0, 0].tolist() == pool.y.tolist() == [0, 1, 2, 3, 4]
     assert pool.scale == 1 / 255
@@ -62,7 +63,7 @@ def test_all_images_are_the_training_images_then_the_test_images(source, data_di
 
 
 def test_the_common_test_set_is_the_official_one(source, data_dir):
-    pool = source.load(data_dir, ImageOptions(pool="train", common_test=True), NAMES)
+    pool = source.load(data_dir, OfficialOptions(pool="train", common_test=True), NAMES)
     assert pool.y.tolist() == [0, 1, 2]
     assert pool.common_test[0].shape == (2, 1, 28, 28)
     assert pool.common_test[1].tolist() == [3, 4]
@@ -70,11 +71,11 @@ def test_the_common_test_set_is_the_official_one(source, data_dir):
 
 def test_a_common_test_set_needs_the_training_pool():
     with pytest.raises(ValidationError, match="pool=train"):
-        ImageOptions(common_test=True)
+        OfficialOptions(common_test=True)
 
 
 def test_images_are_standardized_by_the_training_images(source, data_dir):
-    pool = source.load(data_dir, ImageOptions(pool="train", standardize=True), NAMES)
+    pool = source.load(data_dir, OfficialOptions(pool="train", standardize=True), NAMES)
     assert pool.scale == 1
     assert pool.x.mean() == pytest.approx(0, abs=1e-6)
     assert pool.x.std() == pytest.approx(1, abs=1e-6)
@@ -85,7 +86,7 @@ def test_packed_files_do_as_well(source, data_dir):
         path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
         path.unlink()
     assert source.present(data_dir)
-    assert source.load(data_dir, ImageOptions(), NAMES).y.tolist() == [0, 1, 2, 3, 4]
+    assert source.load(data_dir, OfficialOptions(), NAMES).y.tolist() == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("damage", [lambda content: content[:-1], lambda content: content[:-1] + b"!", lambda _: b""])
@@ -93,7 +94,7 @@ def test_a_damaged_file_is_named(source, data_dir, damage):
     path = source.path("t10k-images-idx3-ubyte", data_dir)
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(DataUnavailable, match="t10k-images-idx3-ubyte is corrupt"):
-        source.load(data_dir, ImageOptions(), NAMES)
+        source.load(data_dir, OfficialOptions(), NAMES)
 
 
 def test_a_packed_file_that_is_cut_short_is_named(source, data_dir):
@@ -101,7 +102,7 @@ def test_a_packed_file_that_is_cut_short_is_named(source, data_dir):
     path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes())[:-9])
     path.unlink()
     with pytest.raises(DataUnavailable, match=r"train-images-idx3-ubyte\.gz"):
-        source.load(data_dir, ImageOptions(), NAMES)
+        source.load(data_dir, OfficialOptions(), NAMES)
 
 
 def test_offline_the_message_names_the_files_and_their_place(source, tmp_path, mirrors, monkeypatch):
@@ -110,7 +111,7 @@ def test_offline_the_message_names_the_files_and_their_place(source, tmp_path, m
 
     monkeypatch.setattr(urllib.request, "urlopen", offline)
     with pytest.raises(DataUnavailable) as refusal:
-        source.load(tmp_path, ImageOptions(), NAMES)
+        source.load(tmp_path, OfficialOptions(), NAMES)
     assert all(word in str(refusal.value) for word in (*source.md5, str(tmp_path / "MNIST" / "raw"), "DATA_DIR"))
     assert not source.present(tmp_path)
 
@@ -122,7 +123,7 @@ def test_a_download_tries_the_mirrors_checks_what_it_gets_and_reports_progress(s
 
     monkeypatch.setattr(urllib.request, "urlopen", serve)
     seen: list[tuple[str, float]] = []
-    pool = source.load(tmp_path, ImageOptions(), NAMES, lambda text, done: seen.append((text, done)))
+    pool = source.load(tmp_path, OfficialOptions(), NAMES, lambda text, done: seen.append((text, done)))
     assert pool.y.tolist() == [0, 1, 2, 3, 4]
     assert seen[-1] == ("Downloading t10k-labels-idx1-ubyte", 1.0)
     assert source.present(tmp_path)

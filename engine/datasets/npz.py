@@ -1,0 +1,55 @@
+"""Reads NPZ files from outside: size-limited, and never unpickled."""
+
+import zipfile
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+MAX_BYTES = 4 << 30  # unpacked; more would not fit beside the models
+# What zipfile and numpy raise on files that are cut short, encrypted, pickled, or lie about their sizes.
+BROKEN_ARCHIVE = (OSError, ValueError, EOFError, MemoryError, OverflowError, RuntimeError, zipfile.BadZipFile,
+                  zlib.error)
+
+
+def read_npz(path: Path, names: Iterable[str], max_bytes: int = MAX_BYTES) -> dict[str, np.ndarray]:
+    """Those of the arrays ``names`` that the file holds. Raises ValueError with the reason."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            unpacked = sum(member.file_size for member in archive.infolist())
+        if unpacked > max_bytes:
+            raise ValueError(f"it unpacks to {unpacked:,} bytes, at most {max_bytes:,} are read")
+        with np.load(path, allow_pickle=False) as arrays:
+            found = {name: arrays[name] for name in names if name in arrays.files}
+    except BROKEN_ARCHIVE as error:
+        raise ValueError(str(error)) from error
+    if strange := [name for name, array in found.items() if not isinstance(array, np.ndarray)]:
+        raise ValueError(f"its member {strange[0]} is no array; write it with numpy.savez")
+    return found
+
+
+def read_arrays(path: Path, shapes: dict[str, tuple[int | None, ...]]) -> dict[str, np.ndarray]:
+    """All of the arrays in ``shapes``; None is any length but 0. Raises ValueError with the reason."""
+    arrays = read_npz(path, shapes)
+    for name, shape in shapes.items():
+        if name not in arrays:
+            raise ValueError(f"it has no array {name}, only {', '.join(arrays) or 'nothing that is known'}")
+        if not _fits(arrays[name].shape, shape):
+            wanted = ", ".join("n" if length is None else str(length) for length in shape)
+            raise ValueError(f"{name} has shape {list(arrays[name].shape)}, not [{wanted}]")
+    return arrays
+
+
+def labels(values: np.ndarray, num_samples: int, num_classes: int, name: str = "y") -> np.ndarray:
+    """[M] int64 in 0..num_classes-1. Raises ValueError with the reason."""
+    if values.shape != (num_samples,):
+        raise ValueError(f"{name} has shape {list(values.shape)} for {num_samples} samples")
+    if values.dtype.kind not in "iu" or values.min() < 0 or values.max() >= num_classes:
+        raise ValueError(f"{name} holds values other than the whole numbers 0 to {num_classes - 1}")
+    return values.astype(np.int64)
+
+
+def _fits(shape: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:
+    return len(shape) == len(wanted) and all(
+        length > 0 if want is None else length == want for length, want in zip(shape, wanted, strict=True))
