@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 MODELS = ("personalized", "global")
+UNSEEN = "unseen"  # of clients that never trained; only there where some were held out
 ENDED = ("done", "diverged", "failed", "cancelled")
 Status = Literal["queued", "running", "paused", "done", "failed", "cancelled", "diverged"]
 
@@ -96,12 +97,14 @@ def run_document(run: RunOutcome) -> dict[str, Any]:
 def round_document(r: Round) -> dict[str, Any]:
     """One entry of ``rounds``. Dotted names become nested objects, costs whole numbers."""
     named: Mapping[str, Any] = {**r.scalars, **r.arrays}
+    unseen = _below(r.arrays, UNSEEN)
     costs = {name: _whole(r.scalars.get(name, 0.0)) for name in ("bytes_up", "bytes_down", "gradient_evaluations")}
     return {
         "round": int(r.round), "cohort": r.cohort.tolist(),
         **{model: finite(_below(r.arrays, model)) or None for model in MODELS},
         "train_loss": finite(r.arrays.get("train_loss")), "clusters": finite(r.clusters), **costs,
         "seconds": finite(r.scalars.get("seconds")), "diagnostics": finite(_below(named, "diagnostics")),
+        **({UNSEEN: finite(unseen)} if unseen else {}),
     }  # fmt: skip
 
 
@@ -117,6 +120,8 @@ def summary_of(rounds: Sequence[Round], partition: Mapping[str, Any] | None) -> 
             if np.isfinite(scores).any():
                 chosen, values = found[int(np.nanargmax(scores))]
                 best[model] = {"round": int(chosen.round), **values}
+    if rounds and f"{UNSEEN}.accuracy" in rounds[-1].arrays:
+        summary[UNSEEN] = _summaries(rounds[-1], UNSEEN)
     return {**summary, "best": best}
 
 

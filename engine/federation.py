@@ -1,7 +1,7 @@
 """The clients' data as tensors: one flat tensor sorted by client, with offsets; ragged clients need no padding."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,8 @@ from torch import Tensor
 
 from engine.config import RunConfig
 from engine.datasets import Pool
-from engine.partitioners import Partition, summarize
+from engine.partitioners import Partition, hold_out, summarize
+from engine.partitioners.shifts import Shift
 from engine.registry import DATASETS, PARTITIONERS
 from engine.results import PartitionSummary
 from engine.streams import numpy_stream
@@ -69,6 +70,7 @@ class Federation:
     summary: PartitionSummary
     fingerprint: str
     notes: tuple[str, ...] = field(default=())
+    unseen: "Federation | None" = None  # clients that never train, numbered from 0 again
 
     @property
     def num_clients(self) -> int:
@@ -90,8 +92,10 @@ def load_pool(config: RunConfig, data_dir: Path, progress: Progress | None = Non
 
 def partition_pool(config: RunConfig, pool: Pool) -> Partition:
     """Raises ImpossiblePartition."""
-    entry = PARTITIONERS.get(config.partition.name)
-    return entry.make(config.partition.options).split(pool, numpy_stream(config.seed, "partition"))
+    options = config.partition.options
+    split = PARTITIONERS.get(config.partition.name).make(options).split
+    partition = split(pool, numpy_stream(config.seed, "partition"))
+    return hold_out(partition, getattr(options, "holdout_clients", 0.0), numpy_stream(config.seed, "holdout"))
 
 
 def build(config: RunConfig, data_dir: Path, device: torch.device, progress: Progress | None = None) -> Federation:
@@ -104,15 +108,22 @@ def build(config: RunConfig, data_dir: Path, device: torch.device, progress: Pro
 
 def lay_out(pool: Pool, partition: Partition, dtype: torch.dtype, device: torch.device) -> Federation:
     """Tensors on ``device``, sorted by client."""
-
-    def tensors(parts: tuple[np.ndarray, ...]) -> ClientData:
-        rows = np.concatenate(parts) if parts else np.zeros(0, np.int64)
-        return _client_data(pool.x[rows], pool.y[rows], [len(p) for p in parts], pool.scale, dtype, device)
-
     common = None
     if pool.common_test is not None:
         x, y = pool.common_test
         common = _client_data(x, y, [len(y)], pool.scale, dtype, device)
+    unseen = None if partition.unseen is None else _federation(pool, partition.unseen, None, dtype, device)
+    return replace(_federation(pool, partition, common, dtype, device), unseen=unseen)
+
+
+def _federation(
+    pool: Pool, partition: Partition, common: ClientData | None, dtype: torch.dtype, device: torch.device
+) -> Federation:
+    def tensors(parts: tuple[np.ndarray, ...]) -> ClientData:
+        rows = np.concatenate(parts) if parts else np.zeros(0, np.int64)
+        x = pool.x[rows] if partition.shifts is None else _shifted(pool, parts, partition.shifts)
+        return _client_data(x, pool.y[rows], [len(p) for p in parts], pool.scale, dtype, device)
+
     return Federation(
         tensors(partition.train), tensors(partition.val), tensors(partition.test), common,
         pool.num_classes, tuple(pool.x.shape[1:]), partition.contexts, _truth_of(pool, partition),
@@ -120,12 +131,23 @@ def lay_out(pool: Pool, partition: Partition, dtype: torch.dtype, device: torch.
     )  # fmt: skip
 
 
+def _shifted(pool: Pool, parts: tuple[np.ndarray, ...], shifts: tuple[Shift, ...]) -> np.ndarray:
+    """The clients' samples one after the other, each client's under its own shift."""
+    return np.concatenate([shift(pool.x[rows], rows) for rows, shift in zip(parts, shifts, strict=True)])
+
+
 def _truth_of(pool: Pool, partition: Partition) -> dict[str, np.ndarray] | None:
-    """The drawn truth, as long as the clients are those that it was drawn for."""
-    if pool.truth is None or pool.client is None or len(partition.train) != int(pool.client.max()) + 1:
+    """The drawn truth of these clients, as long as they are those that it was drawn for."""
+    if pool.truth is None or pool.client is None:
         return None
-    are_kept = all((pool.client[rows] == i).all() for i, rows in enumerate(partition.train))
-    return pool.truth if are_kept else None
+    drawn, count = int(pool.client.max()) + 1, len(partition.train)
+    clients = partition.clients
+    if clients is None:
+        if count != drawn:
+            return None
+        clients = np.arange(drawn)
+    are_kept = all((pool.client[rows] == i).all() for i, rows in zip(clients, partition.train, strict=True))
+    return pool.truth | {"weights": pool.truth["weights"][clients]} if are_kept else None
 
 
 def _client_data(

@@ -5,14 +5,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError, model_validator
 
 from engine.config import ExperimentConfig, RunConfig, parse_experiment
 from engine.errors import InvalidConfig
-from engine.export import MODELS, RunOutcome, finite, summary_of
+from engine.export import MODELS, UNSEEN, RunOutcome, finite, summary_of
 from engine.metrics import summarize_clients
 from engine.results import RoundResult
 
@@ -23,8 +23,8 @@ COSTS = ("bytes_up", "bytes_down", "gradient_evaluations", "seconds")
 MAX_PROBLEMS = 10  # of a file; one mistake often repeats in every round
 
 
-class PartitionEntry(BaseModel):
-    """What is needed of a partition; the rest is kept as it is."""
+class ClientsEntry(BaseModel):
+    """How the data lies among some clients."""
 
     train_sizes: list[Size]
     val_sizes: list[Size]
@@ -33,13 +33,20 @@ class PartitionEntry(BaseModel):
     contexts: list[Size] | None = None
 
     @model_validator(mode="after")
-    def _is_of_one_federation(self) -> "PartitionEntry":
-        lengths = {name: len(value) for name in type(self).model_fields if (value := getattr(self, name)) is not None}
+    def _is_of_one_federation(self) -> Self:
+        named = {name: getattr(self, name) for name in ClientsEntry.model_fields}
+        lengths = {name: len(value) for name, value in named.items() if value is not None}
         if len(set(lengths.values())) != 1:
             raise ValueError(f"one entry a client is needed everywhere, but their numbers are {lengths}")
         if len({len(counts) for counts in self.class_counts}) > 1:
             raise ValueError("class_counts: every client needs the same number of classes")
         return self
+
+
+class PartitionEntry(ClientsEntry):
+    """What is needed of a partition; the rest is kept as it is."""
+
+    unseen: ClientsEntry | None = None
 
 
 class RoundEntry(BaseModel):
@@ -54,6 +61,7 @@ class RoundEntry(BaseModel):
     gradient_evaluations: float | None
     seconds: float | None
     diagnostics: dict[str, Any]
+    unseen: dict[str, Numbers] | None = None
 
 
 class RunEntry(BaseModel):
@@ -170,21 +178,35 @@ def _round(entry: RoundEntry, partition: PartitionEntry, dtype: np.dtype) -> Rou
     if entry.train_loss is not None:
         measured["train_loss"] = entry.train_loss
     arrays = {name: _array(values, N, f"{at}: {name}").astype(dtype) for name, values in measured.items()}
+    arrays |= _unseen(entry, partition, dtype)
     scalars = {name: _number(getattr(entry, name)) for name in COSTS}
     for name, value in entry.diagnostics.items():
         if isinstance(value, list):
             arrays[f"diagnostics.{name}"] = _nested(value, f"{at}: diagnostics.{name}")
         else:
             scalars[f"diagnostics.{name}"] = _number(value)
-    for model in MODELS:
-        if f"{model}.accuracy" in arrays:
-            summary = summarize_clients(arrays[f"{model}.accuracy"], np.array(partition.test_sizes))
-            scalars |= {f"{model}.{name}": value for name, value in summary.items()}
+    unseen_sizes = partition.unseen.test_sizes if partition.unseen else []
+    groups = {**dict.fromkeys(MODELS, partition.test_sizes), UNSEEN: unseen_sizes}
+    for group, sizes in groups.items():
+        if f"{group}.accuracy" in arrays:
+            summary = summarize_clients(arrays[f"{group}.accuracy"], np.array(sizes))
+            scalars |= {f"{group}.{name}": value for name, value in summary.items()}
     clusters = None if entry.clusters is None else _array(entry.clusters, N, f"{at}: clusters").astype(np.int16)
     if any(client >= N for client in entry.cohort):
         raise ValueError(f"{at}: cohort: client {max(entry.cohort)} of {N}, whose numbers begin with 0")
     cohort = np.array(entry.cohort, np.int32)
     return RoundResult(entry.round, cohort, scalars, arrays, clusters, entry.personalized is not None)
+
+
+def _unseen(entry: RoundEntry, partition: PartitionEntry, dtype: np.dtype) -> dict[str, np.ndarray]:
+    """What was measured on the clients held out."""
+    if entry.unseen is None:
+        return {}
+    if partition.unseen is None:
+        raise ValueError(f"round {entry.round}: unseen, but the partition has no unseen clients")
+    U = len(partition.unseen.test_sizes)
+    named = {f"{UNSEEN}.{name}": values for name, values in entry.unseen.items()}
+    return {n: _array(values, U, f"round {entry.round}: {n}").astype(dtype) for n, values in named.items()}
 
 
 def _array(values: Iterable[float | None], N: int, what: str) -> np.ndarray:

@@ -8,10 +8,12 @@ Array names are dotted paths, the same in storage, in the export and on screen:
     personalized.common_accuracy, ..._loss          [N]  on the common test set (dataset option ``common_test``)
     personalized.total_error, global.total_error    [N]  squared distance to the truth, on generated data
     train_loss                                    [N]  NaN for clients outside the cohort
+    unseen.accuracy, unseen.loss                  [U]  last round: each method's adapted models of clients held out
     diagnostics.<name>                            any shape
 
 Scalar names: ``bytes_up``, ``bytes_down``, ``gradient_evaluations``, ``seconds``, ``diagnostics.<name>`` and, in
-evaluated rounds, the client summaries ``personalized.mean`` ... ``global.cv`` (``engine/metrics``).
+evaluated rounds, the client summaries ``personalized.mean`` ... ``global.cv`` (``engine/metrics``), in the last one
+``unseen.mean`` ... ``unseen.cv`` too.
 """
 
 from dataclasses import dataclass, field
@@ -36,6 +38,18 @@ class RoundResult:
 
 
 @dataclass(frozen=True)
+class UnseenSummary:
+    """The clients that are held out of training (``partition.holdout_clients``), U of them."""
+
+    clients: tuple[int, ...]  # their numbers before they were held out
+    train_sizes: tuple[int, ...]
+    val_sizes: tuple[int, ...]
+    test_sizes: tuple[int, ...]
+    class_counts: tuple[tuple[int, ...], ...]
+    contexts: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
 class PartitionSummary:
     """How the data lies among the clients; the ``partition`` of the export."""
 
@@ -46,6 +60,7 @@ class PartitionSummary:
     contexts: tuple[int, ...] | None = None
     class_names: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    unseen: UnseenSummary | None = None
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from engine import state as states
-from engine import truth
+from engine import truth, unseen
 from engine.algorithms import Algorithm
 from engine.backends import choose_backend
 from engine.batches import Cohort
@@ -118,7 +118,8 @@ class Simulation:
     def summary(self) -> dict[str, Any]:
         """The ``summary`` of the export: of the last round, and of the best ones."""
         best = {k: {"round": b.round, **b.summary} if b.round >= 0 else None for k, b in self.best.items()}
-        return {"personalized": self.last.get("personalized"), "global": self.last.get("global"), "best": best}
+        last = {"personalized": self.last.get("personalized"), "global": self.last.get("global")}
+        return {**last, "best": best, **{k: v for k, v in self.last.items() if k == "unseen"}}
 
     @property
     def provenance(self) -> Provenance:
@@ -174,6 +175,9 @@ class Simulation:
             arrays |= values
             diverged = diverged or self._evaluation_failed(values)
             scalars |= self._summarize(values, may_be_best=diverged is None)
+        if round == self.config.training.rounds and diverged is None:
+            unseen_arrays, unseen_scalars = self._measure_unseen()
+            arrays, scalars = arrays | unseen_arrays, scalars | unseen_scalars
         clusters = diagnostics.clusters if diagnostics else None
         participants = (
             np.zeros(0, np.int32) if cohort is None else np.sort(cohort.clients.cpu().numpy()).astype(np.int32)
@@ -230,6 +234,15 @@ class Simulation:
         if truth.is_known(task):
             arrays[f"{path}.total_error"] = self._total_error(path, predictor)
         return {n: v.astype(dtype) for n, v in arrays.items()}
+
+    def _measure_unseen(self) -> tuple[dict[str, np.ndarray], dict[str, float]]:
+        """Arrays and scalars of the clients that never took part; nothing where none are held out."""
+        scores = unseen.scores(self.algorithm, self.state, self.task)
+        if not scores:
+            return {}, {}
+        self.last["unseen"] = summary = unseen.summary(scores["accuracy"], self.task)
+        arrays = {f"unseen.{n}": v.astype(_numpy_dtype(self.task.dtype)) for n, v in scores.items()}
+        return arrays, {f"unseen.{n}": v for n, v in summary.items()}
 
     def _total_error(self, path: str, predictor: Predictor) -> np.ndarray:
         error = truth.total_error(self.task, predictor, is_global=path == "global")

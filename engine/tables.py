@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from engine.export import MODELS, RunOutcome
+from engine.export import MODELS, UNSEEN, RunOutcome
 
 Format = Literal["csv", "parquet"]
 COSTS = ("bytes_up", "bytes_down", "gradient_evaluations", "seconds")
@@ -35,7 +35,7 @@ def summary_table(runs: Iterable[RunOutcome]) -> pd.DataFrame:
     """
     table = pd.DataFrame([{**_identity(run), **_last_summaries(run), **_costs(run)} for run in runs])
     by = table.groupby(["experiment", "label"], sort=False)
-    values = by[[c for c in table if str(c).startswith(MODELS) or c in COSTS]].agg(["mean", "std"])
+    values = by[[c for c in table if str(c).startswith((*MODELS, UNSEEN)) or c in COSTS]].agg(["mean", "std"])
     values.columns = [name if what == "mean" else f"{name}.std" for name, what in values.columns]
     return values.assign(seeds=by["seed"].nunique()).reset_index()
 
@@ -59,7 +59,9 @@ def _identity(run: RunOutcome) -> dict[str, Any]:
 def _last_summaries(run: RunOutcome) -> dict[str, float]:
     """``personalized.mean`` and so on."""
     summary = run.summary or {}
-    return {f"{model}.{name}": value for model in MODELS for name, value in (summary.get(model) or {}).items()}
+    return {
+        f"{model}.{name}": value for model in (*MODELS, UNSEEN) for name, value in (summary.get(model) or {}).items()
+    }
 
 
 def _costs(run: RunOutcome) -> dict[str, float]:

@@ -1,7 +1,7 @@
 """What a method is given: the data, the model, how to train, and named streams. Read-only but for its notes."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import torch
@@ -98,6 +98,10 @@ class Task:
     def initial_clients(self) -> ClientParams:
         """Every client at the common start."""
         return clone(broadcast(self.initial_model(), self.num_clients))
+
+    def of_unseen(self) -> "Task | None":
+        """The same task on the clients that never train; None where none are held out."""
+        return None if self.data.unseen is None else replace(self, data=self.data.unseen)
 
     def note(self, message: str) -> None:
         """Something the reader of the results should know; shown with the run, once."""

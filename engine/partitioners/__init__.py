@@ -7,16 +7,17 @@ gives the same partition.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Self
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from engine.datasets import Pool
 from engine.errors import ImpossiblePartition
+from engine.partitioners.shifts import Shift
 from engine.registry import Options
-from engine.results import PartitionSummary
+from engine.results import PartitionSummary, UnseenSummary
 
 
 class SplitOptions(Options):
@@ -27,6 +28,9 @@ class SplitOptions(Options):
     val_fraction: float = Field(0.0, ge=0, lt=1, title="Validation share",
                                 description="Share of each client's samples kept to choose best rounds and settings.")
     min_samples: int = Field(2, ge=1, title="Minimum", description="Fewest training samples a client may have.")
+    holdout_clients: float = Field(0.0, ge=0, lt=1, title="Unseen clients",
+                                   description="Share of the clients that never train; every method adapts to them "
+                                               "after the last round.")
 
     @model_validator(mode="after")
     def _leaves_training_samples(self) -> Self:
@@ -51,6 +55,31 @@ class Partition:
     test: tuple[np.ndarray, ...]
     contexts: np.ndarray | None = None  # [N] true context, where it is known
     notes: tuple[str, ...] = ()  # what is not as requested, for the screen
+    shifts: tuple[Shift, ...] | None = None  # what happens to the samples of each client
+    clients: np.ndarray | None = None  # [N] the clients' numbers before some of them were held out
+    unseen: "Partition | None" = None  # those that were held out
+
+    def of_clients(self, chosen: np.ndarray) -> "Partition":
+        """Some of the clients, ascending, under new numbers 0, 1, ..."""
+        train, val, test = (tuple(parts[i] for i in chosen) for parts in (self.train, self.val, self.test))
+        contexts = None if self.contexts is None else self.contexts[chosen]
+        shifts = None if self.shifts is None else tuple(self.shifts[i] for i in chosen)
+        return Partition(train, val, test, contexts, self.notes, shifts, chosen)
+
+
+def hold_out(partition: Partition, share: float, rng: np.random.Generator) -> Partition:
+    """Take round(share N) clients out of training; they become ``unseen``. Raises ImpossiblePartition."""
+    N = len(partition.train)
+    count = round(share * N)
+    if count == N:
+        raise ImpossiblePartition(f"holdout_clients={share} leaves none of {N} clients to train; lower holdout_clients")
+    if count == 0:
+        none = (f"holdout_clients={share} of {N} clients is less than one: none is held out",) if share else ()
+        return replace(partition, notes=partition.notes + none)
+    is_unseen = np.zeros(N, dtype=bool)
+    is_unseen[rng.choice(N, count, replace=False)] = True
+    unseen = partition.of_clients(np.flatnonzero(is_unseen))
+    return replace(partition.of_clients(np.flatnonzero(~is_unseen)), unseen=unseen)
 
 
 def split_clients(assigned: Sequence[np.ndarray], pool: Pool, options: SplitOptions, rng: np.random.Generator, *,
@@ -113,13 +142,21 @@ def smallest_client(assigned: Sequence[np.ndarray], pool: Pool) -> tuple[int, in
 
 def summarize(pool: Pool, partition: Partition) -> PartitionSummary:
     """Sizes and class counts of every client, as stored, shown and exported."""
+    unseen = None
+    if partition.unseen is not None and partition.unseen.clients is not None:
+        unseen = UnseenSummary(clients=tuple(partition.unseen.clients.tolist()), **_counts(pool, partition.unseen))
+    return PartitionSummary(
+        **_counts(pool, partition), class_names=pool.class_names, notes=pool.notes + partition.notes, unseen=unseen
+    )
+
+
+def _counts(pool: Pool, partition: Partition) -> dict[str, Any]:
     owned = [np.concatenate(parts) for parts in zip(partition.train, partition.val, partition.test, strict=True)]
     counts = [np.bincount(pool.y[indices], minlength=pool.num_classes) for indices in owned]
-    return PartitionSummary(
-        train_sizes=tuple(part.size for part in partition.train),
-        val_sizes=tuple(part.size for part in partition.val),
-        test_sizes=tuple(part.size for part in partition.test),
-        class_counts=tuple(tuple(row.tolist()) for row in counts),
-        contexts=None if partition.contexts is None else tuple(partition.contexts.tolist()),
-        class_names=pool.class_names, notes=pool.notes + partition.notes,
-    )
+    return {
+        "train_sizes": tuple(part.size for part in partition.train),
+        "val_sizes": tuple(part.size for part in partition.val),
+        "test_sizes": tuple(part.size for part in partition.test),
+        "class_counts": tuple(tuple(row.tolist()) for row in counts),
+        "contexts": None if partition.contexts is None else tuple(partition.contexts.tolist()),
+    }

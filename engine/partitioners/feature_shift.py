@@ -1,0 +1,94 @@
+"""Feature shift: groups of clients see the same kind of samples differently (rotated, noisier, in other colours).
+
+The "feature shift" setting of GPFL (document 001) has domains that come with the data (``natural``); this makes groups
+from any data, as IFCA does by quarter turns (Ghosh et al., NeurIPS 2020, https://arxiv.org/abs/2006.04088). Samples lie
+as under ``iid``; client i belongs to group i mod G, g = 0 .. G-1, whose samples are shifted
+
+    rotation   by strength * 360 g/G degrees                    strength 1 and G = 4: quarter turns, which are exact
+    noise      Gaussian of deviation strength * g/(G-1)         in units of the features (pixels are in [0, 1])
+    colour     channels passed on by g mod C, inverted for every second C groups; strength mixes in the new look
+
+Training, validation and test samples of a client are shifted alike, group 0 not at all. The groups are the true
+contexts. A common test set stays unshifted: it tells how a model does on the original samples.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from engine.datasets import Pool
+from engine.errors import ImpossiblePartition
+from engine.partitioners import Partition, PartitionOptions, check_enough, split_clients
+from engine.partitioners.shifts import Colour, Levels, Noise, Rotation, Shift
+from engine.registry import PARTITIONERS
+
+
+class FeatureShiftOptions(PartitionOptions):
+    kind: Literal["rotation", "noise", "colour"] = Field(
+        "rotation", title="Shift", description="What differs between groups; rotation and colour need images."
+    )
+    num_groups: int = Field(4, ge=1, title="G", description="Groups of clients, which are the true contexts.")
+    strength: float = Field(
+        1.0,
+        ge=0,
+        le=1,
+        title="Strength",
+        description="Share of a full turn, deviation of the noisiest group, or share of the new colours; 0: no shift.",
+    )
+
+    @model_validator(mode="after")
+    def _every_group_has_a_client(self) -> Self:
+        if self.num_groups > self.num_clients:
+            raise ValueError(
+                f"num_groups={self.num_groups} is more than num_clients={self.num_clients}; lower num_groups"
+            )
+        return self
+
+
+@PARTITIONERS.register(
+    "feature_shift",
+    title="Feature shift",
+    paper='GPFL (document 001), the "feature shift" setting; rotations: IFCA, NeurIPS 2020',
+)
+@dataclass(frozen=True)
+class FeatureShift:
+    options: FeatureShiftOptions
+
+    def split(self, pool: Pool, rng: np.random.Generator) -> Partition:
+        o = self.options
+        check_enough(pool, o)
+        group = np.arange(o.num_clients) % o.num_groups
+        assigned = np.array_split(rng.permutation(pool.y.size), o.num_clients)
+        partition = split_clients(assigned, pool, o, rng, contexts=group)
+        shifts = self._shifts(pool, key=int(rng.integers(2**63)))
+        return replace(partition, shifts=tuple(shifts[g] for g in group))
+
+    def _shifts(self, pool: Pool, key: int) -> list[Shift]:
+        """One for each group."""
+        o, levels = self.options, Levels.of(pool)
+        groups = range(o.num_groups)
+        if o.kind == "noise":
+            return [Noise(o.strength / pool.scale * g / max(o.num_groups - 1, 1), key, levels) for g in groups]
+        if pool.x.ndim != 4:
+            raise ImpossiblePartition(
+                f"kind={o.kind} needs images, but a sample of this data set has the shape "
+                f"{list(pool.x.shape[1:])}; use kind: noise, or a data set of images"
+            )
+        if o.kind == "rotation":
+            return [Rotation(360 * o.strength * g / o.num_groups, levels) for g in groups]
+        return self._colours(pool, levels)
+
+    def _colours(self, pool: Pool, levels: Levels) -> list[Shift]:
+        o, channels = self.options, pool.x.shape[1]
+        if o.num_groups > 2 * channels:
+            raise ImpossiblePartition(
+                f"num_groups={o.num_groups} is more than the {2 * channels} looks of images with {channels} "
+                f"channel{'s' if channels > 1 else ''} (each also inverted); lower num_groups, or use kind: rotation"
+            )
+        if o.num_groups > channels and o.strength == 0.5:
+            raise ImpossiblePartition(
+                "strength=0.5 mixes an image with its inverse to a uniform grey; use another strength"
+            )
+        return [Colour(g % channels, g >= channels, o.strength, levels) for g in range(o.num_groups)]
