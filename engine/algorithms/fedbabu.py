@@ -1,0 +1,100 @@
+"""FedBABU: only the body learns, under a head that never moves; clients fine-tune the whole model afterwards.
+
+Oh, Kim, Yun. FedBABU: Towards Enhanced Representation for Federated Image Classification. ICLR 2022.
+https://arxiv.org/abs/2106.06042, Algorithm 1.
+
+    phi_i <- phi
+    E times, for a batch B:
+        phi_i <- phi_i - lr grad_phi f_i(phi_i, h; B)           h as it started, the same for all
+    phi <- sum_i m_i / m phi_i                                  over the cohort
+    theta_i <- (phi, h)                                         for use
+    finetune_steps times, for a batch B:
+        theta_i <- theta_i - lr grad f_i(theta_i; B)
+
+Idea: A head that is averaged forgets and relearns in every round, and drags the body along. With one fixed random head
+all clients train features towards the same targets, and a few steps on the finished model personalize it.
+
+Travels: phi, both ways; h is drawn from the common seed. Stays: nothing, the tuned copy is made anew for each use.
+
+Cost: one local training a round, plus the fine-tuning of every client at each evaluation, which is not counted; bytes
+as FedAvg without the head.
+
+Newcomers: fine-tuned from the server's body and the common head like everybody else.
+
+Deviations: fine-tuning counts steps, the paper epochs; its batches come from a stream of their own. Round 0 shows the
+untrained model, as for every method, so nobody has fine-tuned it yet.
+
+Pitfalls: the head must be the same for all clients and truly fixed: weight decay or momentum on it break the method.
+"""
+
+from dataclasses import dataclass
+
+from pydantic import Field
+
+from engine.batches import Cohort
+from engine.errors import Unsupported
+from engine.local import local_sgd
+from engine.ops import SharedParams, broadcast, in_client_order, weighted_mean
+from engine.registry import ALGORITHMS, Options
+from engine.split import part, require_body
+from engine.task import Diagnostics, Predictor, Shared, Task
+
+
+class Hparams(Options):
+    finetune_steps: int = Field(
+        10,
+        ge=0,
+        description="SGD steps of each client on body and head before use; more = more personal, 0 uses the global "
+        "model itself.",
+    )
+
+
+@dataclass(frozen=True)
+class State:
+    body: SharedParams  # phi
+    head: SharedParams  # h, as it started
+    is_trained: bool  # False in round 0
+
+
+@ALGORITHMS.register("fedbabu", title="FedBABU", paper="Oh, Kim, Yun, ICLR 2022", family="Split models")
+@dataclass(frozen=True)
+class FedBabu:
+    hparams: Hparams
+
+    def init(self, task: Task) -> State:
+        require_body(task, "fedbabu")
+        if task.model.init == "zeros":
+            raise Unsupported(
+                "fedbabu with model.init: zeros cannot learn: its head stays at zero and passes no gradient to the "
+                "body; use init: default"
+            )
+        start = task.initial_model()
+        return State(part(start, task.model.body), part(start, task.model.head), is_trained=False)
+
+    def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
+        start = broadcast(state.body | state.head, cohort.size)
+        theta = local_sgd(task, start, cohort, trained=task.model.body)
+        body = weighted_mean(part(theta.params, task.model.body), cohort.weights)
+        return State(body, state.head, is_trained=True), Diagnostics(theta.loss, theta.gradient_evaluations)
+
+    def personalized(self, state: State, task: Task) -> Predictor:
+        steps = self.hparams.finetune_steps if state.is_trained else 0
+        return _finetuned(state, task.everyone(), task, steps)
+
+    def global_model(self, state: State, task: Task) -> Predictor | None:
+        return Predictor(state.body | state.head, is_per_client=False)
+
+    def shared(self, state: State) -> Shared:
+        return Shared(down=(state.body,), up=(state.body,))
+
+    def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
+        return _finetuned(state, newcomers, task, self.hparams.finetune_steps)
+
+
+def _finetuned(state: State, clients: Cohort, task: Task, steps: int) -> Predictor:
+    """Each client's copy of the whole model after its own steps."""
+    start = broadcast(state.body | state.head, clients.size)
+    if steps == 0:
+        return Predictor(start, is_per_client=True)
+    theta = local_sgd(task, start, clients, plan=task.plan(clients, "finetune", steps))
+    return Predictor(in_client_order(theta.params, clients.clients), is_per_client=True)

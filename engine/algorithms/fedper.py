@@ -1,0 +1,86 @@
+"""FedPer: the body is averaged, every client keeps a head of its own.
+
+Arivazhagan, Aggarwal, Singh, Choudhary. Federated Learning with Personalization Layers. 2019.
+https://arxiv.org/abs/1912.00818, Algorithms 1 and 2.
+
+    phi_i <- phi
+    E times, for a batch B:
+        (phi_i, h_i) <- (phi_i, h_i) - lr grad f_i(phi_i, h_i; B)
+    phi <- sum_i m_i / m phi_i                                  over the cohort
+
+Idea: Clients agree on features more easily than on what to make of them. So FedAvg runs on the lower layers, while the
+last one, where the labels of a client show most, never leaves it.
+
+Travels: phi, both ways. Stays: h_i.
+
+Cost: one local training a round; bytes as FedAvg without the head.
+
+Newcomers: a head trained for one participation from the common initial one, together with a copy of the body; the head
+is kept and used on the server's body.
+
+Deviations: none in the rule. A model without a body (mlr) trains locally, one without a head is FedAvg: both run, with
+a note.
+
+Pitfalls: body and head of a client fit one another only until the server averages: evaluate the averaged body with the
+client's head, not the pair that was trained. A cut behind a log-softmax instead of before the last layer costs points.
+"""
+
+from dataclasses import dataclass
+
+from engine.batches import Cohort
+from engine.local import Trained, local_sgd
+from engine.ops import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, weighted_mean
+from engine.registry import ALGORITHMS, NoOptions
+from engine.split import part
+from engine.task import Diagnostics, Predictor, Shared, Task
+
+
+class Hparams(NoOptions):
+    """None."""
+
+
+@dataclass(frozen=True)
+class State:
+    shared_params: SharedParams  # phi
+    personal_params: ClientParams  # h_i
+
+
+@ALGORITHMS.register("fedper", title="FedPer", paper="Arivazhagan et al., 2019", family="Split models")
+@dataclass(frozen=True)
+class FedPer:
+    hparams: Hparams
+
+    def init(self, task: Task) -> State:
+        if not task.model.body:
+            task.note("fedper on a model without a body (mlr, logistic) is local training: nothing is averaged")
+        if not task.model.head:
+            task.note("fedper on a model without a head is fedavg: nothing is personalized")
+        return State(part(task.initial_model(), task.model.body), part(task.initial_clients(), task.model.head))
+
+    def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
+        heads = gather(state.personal_params, cohort.clients)
+        theta = self._train(state.shared_params, heads, cohort, task)
+        new = State(
+            weighted_mean(part(theta.params, task.model.body), cohort.weights),
+            scatter(state.personal_params, part(theta.params, task.model.head), cohort.clients),
+        )
+        return new, Diagnostics(theta.loss, theta.gradient_evaluations)
+
+    def personalized(self, state: State, task: Task) -> Predictor:
+        return Predictor(broadcast(state.shared_params, task.num_clients) | state.personal_params, is_per_client=True)
+
+    def global_model(self, state: State, task: Task) -> Predictor | None:
+        return None
+
+    def shared(self, state: State) -> Shared:
+        return Shared(down=(state.shared_params,), up=(state.shared_params,))
+
+    def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
+        heads = broadcast(part(task.initial_model(), task.model.head), newcomers.size)
+        theta = self._train(state.shared_params, heads, newcomers, task)
+        own = in_client_order(part(theta.params, task.model.head), newcomers.clients)
+        return Predictor(broadcast(state.shared_params, newcomers.size) | own, is_per_client=True)
+
+    def _train(self, body: SharedParams, heads: ClientParams, cohort: Cohort, task: Task) -> Trained:
+        """Body and head together, each client from the received body and its own head."""
+        return local_sgd(task, broadcast(body, cohort.size) | heads, cohort)

@@ -1,0 +1,93 @@
+"""FedRep: first the client's own head on the body as received, then the body under that head.
+
+Collins, Hassani, Mokhtari, Shakkottai. Exploiting Shared Representations for Personalized Federated Learning. ICML
+2021. https://arxiv.org/abs/2102.07078, Algorithm 1.
+
+    head_steps times, for a batch B:
+        h_i <- h_i - lr grad_h f_i(phi, h_i; B)
+    phi_i <- phi
+    E times, for a batch B:
+        phi_i <- phi_i - lr grad_phi f_i(phi_i, h_i; B)
+    phi <- sum_i m_i / m phi_i                                  over the cohort
+
+Idea: FedPer, but one part at a time. A head that fits the received body comes first, so that the body's gradient says
+how the features should change and not how a stale head should.
+
+Travels: phi, both ways. Stays: h_i.
+
+Cost: head_steps + E steps a round, each counted whole although it moves one part only; bytes as FedAvg without the
+head.
+
+Newcomers: head_steps from the common initial head on the server's body, which stays as it is.
+
+Deviations: the paper averages uniformly, we weight by samples as everywhere; its theory takes one step of the body, its
+experiments one or more epochs, ours E steps. Head batches come from a stream of their own. The training loss is the
+mean over the steps of both parts.
+
+Pitfalls: public code often trains the body with the head unfrozen, or leaves the head's gradient in the optimizer's
+momentum; here each part starts at rest and the other does not move.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from pydantic import Field
+
+from engine.batches import Cohort
+from engine.local import Trained, local_sgd
+from engine.ops import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, weighted_mean
+from engine.registry import ALGORITHMS, Options
+from engine.split import part, require_body
+from engine.task import Diagnostics, Predictor, Shared, Task
+
+
+class Hparams(Options):
+    head_steps: int = Field(
+        10, ge=1, title="τ", description="Steps of the head before the body's in each round; more = more personal."
+    )
+
+
+@dataclass(frozen=True)
+class State:
+    shared_params: SharedParams  # phi
+    personal_params: ClientParams  # h_i
+
+
+@ALGORITHMS.register("fedrep", title="FedRep", paper="Collins et al., ICML 2021", family="Split models")
+@dataclass(frozen=True)
+class FedRep:
+    hparams: Hparams
+
+    def init(self, task: Task) -> State:
+        require_body(task, "fedrep")
+        return State(part(task.initial_model(), task.model.body), part(task.initial_clients(), task.model.head))
+
+    def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
+        heads = self._train_heads(state.shared_params, gather(state.personal_params, cohort.clients), cohort, task)
+        bodies = local_sgd(task, heads.params, cohort, trained=task.model.body)
+        new = State(
+            weighted_mean(part(bodies.params, task.model.body), cohort.weights),
+            scatter(state.personal_params, part(heads.params, task.model.head), cohort.clients),
+        )
+        steps = torch.tensor(cohort.plan.steps, dtype=task.dtype, device=task.device)
+        loss = heads.loss.lerp(bodies.loss, steps / (steps + self.hparams.head_steps))
+        return new, Diagnostics(loss, heads.gradient_evaluations + bodies.gradient_evaluations)
+
+    def personalized(self, state: State, task: Task) -> Predictor:
+        return Predictor(broadcast(state.shared_params, task.num_clients) | state.personal_params, is_per_client=True)
+
+    def global_model(self, state: State, task: Task) -> Predictor | None:
+        return None
+
+    def shared(self, state: State) -> Shared:
+        return Shared(down=(state.shared_params,), up=(state.shared_params,))
+
+    def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
+        start = broadcast(part(task.initial_model(), task.model.head), newcomers.size)
+        heads = self._train_heads(state.shared_params, start, newcomers, task)
+        return Predictor(in_client_order(heads.params, newcomers.clients), is_per_client=True)
+
+    def _train_heads(self, body: SharedParams, heads: ClientParams, cohort: Cohort, task: Task) -> Trained:
+        """The heads alone, each on the received body; the whole models come back."""
+        plan = task.plan(cohort, "head", self.hparams.head_steps)
+        return local_sgd(task, broadcast(body, cohort.size) | heads, cohort, plan=plan, trained=task.model.head)

@@ -1,0 +1,122 @@
+"""FedRoD: one body under two heads, a generic one for all and a personal one that adds to it.
+
+Chen, Chao. On Bridging Generic and Personalized Federated Learning for Image Classification. ICLR 2022.
+https://arxiv.org/abs/2107.00778, Algorithm 1.
+
+    (phi_i, g_i) <- (phi, g)
+    E times, for a batch B:
+        z <- g_i(phi_i(x))                                      generic logits
+        (phi_i, g_i) <- (phi_i, g_i) - lr grad CE(z + log n_i, y)
+        h_i <- h_i - lr grad_h CE(z + h_i(phi_i(x)), y)         z and phi_i(x) held fixed
+    (phi, g) <- sum_i m_i / m (phi_i, g_i)                      over the cohort
+
+Idea: Adding the log of a client's class counts n_i to the logits (balanced softmax) takes its label skew out of what
+body and generic head learn, so that they serve everybody. The personal head then learns only what the generic one lacks
+for this client, and both are added.
+
+Travels: phi and g, both ways. Stays: h_i.
+
+Cost: one local training a round, one head more than FedAvg; bytes as FedAvg.
+
+Newcomers: a personal head from the common initial head, trained for one participation beside copies of body and generic
+head; it is kept and added to the server's.
+
+Deviations: the two losses are taken at the same parameters in one step. A class that a client does not have is masked
+in its generic loss. Both heads are one linear layer each, so their sum is an ordinary model of the same architecture:
+evaluated and exported as such.
+
+Pitfalls: the personal loss must not reach the body or the generic head, and prediction needs both heads: FL-bench does
+neither. The class counts belong to training, not to prediction.
+"""
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from engine.backends import Extras, add_silently
+from engine.batches import Cohort
+from engine.errors import Unsupported
+from engine.local import Trained, local_sgd
+from engine.models import Model
+from engine.ops import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, weighted_mean
+from engine.registry import ALGORITHMS, NoOptions
+from engine.split import part, require_body
+from engine.task import Diagnostics, Predictor, Shared, Task
+
+PERSONAL = "personal."  # in front of the personal head's names during training
+
+
+class Hparams(NoOptions):
+    """None."""
+
+
+@dataclass(frozen=True)
+class State:
+    global_params: SharedParams  # phi and g
+    personal_params: ClientParams  # h_i
+
+
+@ALGORITHMS.register("fedrod", title="FedRoD", paper="Chen, Chao, ICLR 2022", family="Split models")
+@dataclass(frozen=True)
+class FedRod:
+    hparams: Hparams
+
+    def init(self, task: Task) -> State:
+        require_body(task, "fedrod")
+        if not isinstance(task.model.module.head, nn.Linear):
+            raise Unsupported("fedrod adds two heads and needs a head that is one linear layer; use model: dnn or cnn")
+        return State(task.initial_model(), part(task.initial_clients(), task.model.head))
+
+    def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
+        heads = gather(state.personal_params, cohort.clients)
+        trained = self._train(state.global_params, heads, cohort, task)
+        new = State(
+            weighted_mean(part(trained.params, task.model.names), cohort.weights),
+            scatter(state.personal_params, _personal(trained.params), cohort.clients),
+        )
+        return new, Diagnostics(trained.loss, trained.gradient_evaluations)
+
+    def personalized(self, state: State, task: Task) -> Predictor:
+        return _with_both_heads(state.global_params, state.personal_params, task.num_clients)
+
+    def global_model(self, state: State, task: Task) -> Predictor | None:
+        return Predictor(state.global_params, is_per_client=False)
+
+    def shared(self, state: State) -> Shared:
+        return Shared(down=(state.global_params,), up=(state.global_params,))
+
+    def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
+        heads = broadcast(part(task.initial_model(), task.model.head), newcomers.size)
+        trained = self._train(state.global_params, heads, newcomers, task)
+        own = in_client_order(_personal(trained.params), newcomers.clients)
+        return _with_both_heads(state.global_params, own, newcomers.size)
+
+    def _train(self, received: SharedParams, heads: ClientParams, cohort: Cohort, task: Task) -> Trained:
+        counts = task.data.class_counts[cohort.clients].to(task.dtype)
+        start = broadcast(received, cohort.size) | {PERSONAL + n: p for n, p in heads.items()}
+        return local_sgd(task, start, cohort, objective=_objective, extras={"log_counts": counts.log()})
+
+
+def _objective(model: Model, params: SharedParams, x: Tensor, y: Tensor, weight: Tensor, extras: Extras) -> Tensor:
+    """Balanced softmax for body and generic head, cross-entropy of the sum for the personal head: recorded.
+
+    log 0 = -inf takes a class that the client does not have out of the generic softmax.
+    """
+    features = model.features(params, x)
+    generic = model.head_logits(params, features)
+    personal = model.head_logits(_personal(params), features.detach())
+    balanced = F.cross_entropy(generic + extras["log_counts"], y, reduction="none")
+    summed = F.cross_entropy(generic.detach() + personal, y, reduction="none")
+    return add_silently((summed * weight).sum(), (balanced * weight).sum())
+
+
+def _personal(params: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The personal head under the names of a head."""
+    return {n.removeprefix(PERSONAL): p for n, p in params.items() if n.startswith(PERSONAL)}
+
+
+def _with_both_heads(shared: SharedParams, heads: ClientParams, size: int) -> Predictor:
+    """Plain logits of both heads, summed: linear heads on the same features add up to one."""
+    summed = {n: shared[n] + p for n, p in heads.items()}
+    return Predictor(broadcast(shared, size) | summed, is_per_client=True)

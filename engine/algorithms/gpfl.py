@@ -1,0 +1,196 @@
+"""GPFL: features are bent towards all clients' classes and towards the client's own, by one shared conditional layer.
+
+Zhang, Hua, Wang, Song, Xue, Ma, Cao, Guan. GPFL: Simultaneously Learning Global and Personalized Feature Information
+for Personalized Federated Learning. ICCV 2023. https://arxiv.org/abs/2308.10279, equations 1 to 5 (document 001).
+
+    g   <- mean_u C_u                                           class embeddings C as received
+    p_i <- sum_u n_iu / m_i C_u                                 n_iu training samples of class u
+    E times, for a batch B:
+        f_G <- relu((gamma(g) + 1) phi_i(x) + beta(g))          gamma, beta: LayerNorm(relu(linear))
+        f_P <- relu((gamma(p_i) + 1) phi_i(x) + beta(p_i))
+        L_P <- CE(h_i(f_P), y)
+        L_alg <- CE(cos(f_G, C_i), y)                           C_i moves
+        L_mlg <- ||f_G - C_y||                                  C as received
+        L <- L_P + L_alg + lam L_mlg + mu/2 ||(V_i, C_i)||^2
+        (phi_i, V_i, C_i, h_i) <- (phi_i, V_i, C_i, h_i) - lr grad L
+    (phi, V, C) <- sum_i m_i / m (phi_i, V_i, C_i)              over the cohort
+
+Idea: Local training takes in what is particular to a client and forgets the rest. Here one embedding a class (GCE, C),
+learnt by all, pulls the features in angle and in length. A conditional valve (CoV, V: the layers of gamma and beta)
+gives the client's head a version of the same features that is tuned to the client's own classes.
+
+Travels: phi, V and C, both ways. Stays: h_i.
+
+Cost: one local training a round; more bytes than FedAvg without the head: two square layers as wide as the features,
+and the embeddings.
+
+Newcomers: a head trained for one participation from the common initial one, beside copies of all that is shared; it is
+kept and used on the server's body, valve and embeddings, conditioned on the newcomer's class frequencies.
+
+Deviations: both conditions come from the embeddings received in this round and stay fixed during it; for evaluation
+they are made from the averaged ones. The poster gives no lam and mu: ours are the published scripts'. The training loss
+is L_P. A vector of zeros has cosine 0 with everything, and the norm's gradient at zero is zero.
+
+Pitfalls: the published code builds the conditions from the client's old local embeddings, and its magnitude loss is one
+norm over the batch (``mlg="frobenius"``), which grows with the root of the batch size.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch.nn import functional as F
+
+from engine.backends import Extras, add_silently
+from engine.batches import Cohort
+from engine.local import Trained, local_sgd
+from engine.models import Model
+from engine.ops import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, weighted_mean
+from engine.registry import ALGORITHMS, Options
+from engine.split import part, require_body
+from engine.streams import torch_stream
+from engine.task import Diagnostics, Predictor, Shared, Task
+
+EMBEDDINGS = "gce.weight"
+CONDITION = "condition"  # p_i, beside a client's parameters where it predicts
+
+
+class Hparams(Options):
+    lam: float = Field(
+        0.01,
+        ge=0,
+        title="λ",
+        description="Weight of the magnitude-level guidance; larger = features nearer to the global embeddings.",
+    )
+    mu: float = Field(
+        0.1, ge=0, title="μ", description="Weight decay of the embeddings and the conditional valve; larger = smaller."
+    )
+    mlg: Literal["mean", "frobenius"] = Field(
+        "mean",
+        description="Magnitude-level guidance: the mean of the samples' norms, or one norm over the batch as in the "
+        "published code.",
+    )
+
+
+@dataclass(frozen=True)
+class State:
+    shared_params: SharedParams  # phi, V and C
+    personal_params: ClientParams  # h_i
+
+
+@ALGORITHMS.register("gpfl", title="GPFL", paper="Zhang et al., ICCV 2023 (document 001)", family="Split models")
+@dataclass(frozen=True)
+class Gpfl:
+    hparams: Hparams
+
+    def init(self, task: Task) -> State:
+        require_body(task, "gpfl")
+        body = part(task.initial_model(), task.model.body)
+        return State(body | _initial_guidance(task, body), part(task.initial_clients(), task.model.head))
+
+    def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
+        heads = gather(state.personal_params, cohort.clients)
+        trained = self._train(state.shared_params, heads, cohort, task)
+        new = State(
+            weighted_mean(part(trained.params, state.shared_params), cohort.weights),
+            scatter(state.personal_params, part(trained.params, task.model.head), cohort.clients),
+        )
+        return new, Diagnostics(trained.loss, trained.gradient_evaluations)
+
+    def personalized(self, state: State, task: Task) -> Predictor:
+        return _predictor(state.shared_params, state.personal_params, task)
+
+    def global_model(self, state: State, task: Task) -> Predictor | None:
+        return None
+
+    def shared(self, state: State) -> Shared:
+        return Shared(down=(state.shared_params,), up=(state.shared_params,))
+
+    def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
+        heads = broadcast(part(task.initial_model(), task.model.head), newcomers.size)
+        trained = self._train(state.shared_params, heads, newcomers, task)
+        own = in_client_order(part(trained.params, task.model.head), newcomers.clients)
+        return _predictor(state.shared_params, own, task)
+
+    def _train(self, received: SharedParams, heads: ClientParams, cohort: Cohort, task: Task) -> Trained:
+        """Everything together, under conditions made from the embeddings as received."""
+        embeddings = received[EMBEDDINGS]
+        fixed = broadcast({"received": embeddings, "generic": embeddings.mean(0)}, cohort.size)
+        extras = fixed | {CONDITION: _personal_conditions(embeddings, task)[cohort.clients]}
+        objective = partial(_objective, self.hparams)
+        return local_sgd(task, broadcast(received, cohort.size) | heads, cohort, objective=objective, extras=extras)
+
+
+def _objective(
+    h: Hparams, model: Model, params: SharedParams, x: Tensor, y: Tensor, weight: Tensor, extras: Extras
+) -> Tensor:
+    """L of the equations above, of which L_P is recorded."""
+    features = model.features(params, x)
+    generic = valve(params, features, extras["generic"])
+    logits = model.head_logits(params, valve(params, features, extras[CONDITION]))
+    angle = F.cross_entropy(unit(generic) @ unit(params[EMBEDDINGS]).T, y, reduction="none")
+    gap = generic - extras["received"][y]
+    decay = torch.stack([p.square().sum() for n, p in params.items() if n.startswith(("cov.", "gce."))]).sum()
+    guidance = (angle * weight).sum() + h.lam * _magnitude(gap, weight, h.mlg) + h.mu / 2 * decay
+    return add_silently((F.cross_entropy(logits, y, reduction="none") * weight).sum(), guidance)
+
+
+def valve(params: SharedParams, features: Tensor, condition: Tensor) -> Tensor:
+    """CoV and equation 1: features scaled and shifted by what the condition asks for."""
+    return F.relu((_affine(params, "gamma", condition) + 1) * features + _affine(params, "beta", condition))
+
+
+def unit(rows: Tensor) -> Tensor:
+    """Each row over its norm; a row of zeros stays, with gradient zero."""
+    squared = rows.square().sum(-1, keepdim=True)
+    is_zero = squared == 0
+    return rows * squared.masked_fill(is_zero, 1).rsqrt().masked_fill(is_zero, 0)
+
+
+def _affine(params: SharedParams, which: str, condition: Tensor) -> Tensor:
+    """LayerNorm(relu(linear(condition))), of which gamma and beta have one each."""
+    hidden = F.relu(F.linear(condition, params[f"cov.{which}.weight"], params[f"cov.{which}.bias"]))
+    norm = f"cov.{which}_norm"
+    return F.layer_norm(hidden, hidden.shape, params[f"{norm}.weight"], params[f"{norm}.bias"])
+
+
+def _magnitude(gap: Tensor, weight: Tensor, mlg: str) -> Tensor:
+    """Equation 4. Padding has weight 0 and no part in either norm."""
+    if mlg == "frobenius":
+        return torch.linalg.vector_norm(gap * (weight > 0)[:, None])
+    return (torch.linalg.vector_norm(gap, dim=-1) * weight).sum()
+
+
+def _initial_guidance(task: Task, body: SharedParams) -> SharedParams:
+    """CoV and GCE as torch's own layers start, drawn on the CPU in single precision like the model."""
+    sample = torch.zeros(1, *task.data.input_shape, dtype=task.dtype, device=task.device)
+    width = task.model.features(body, sample).shape[-1]
+    stream = torch_stream(task.seed, "gpfl guidance")
+    drawn = {EMBEDDINGS: torch.randn(task.data.num_classes, width, generator=stream, dtype=torch.float32)}
+    for which in ("gamma", "beta"):
+        for name, shape in (("weight", (width, width)), ("bias", (width,))):
+            uniform = torch.rand(shape, generator=stream, dtype=torch.float32)
+            drawn[f"cov.{which}.{name}"] = (2 * uniform - 1) / width**0.5
+        drawn |= {f"cov.{which}_norm.weight": torch.ones(width), f"cov.{which}_norm.bias": torch.zeros(width)}
+    return {n: p.to(task.device, task.dtype) for n, p in drawn.items()}
+
+
+def _personal_conditions(embeddings: Tensor, task: Task) -> Tensor:
+    """p_i of all clients [N, F]: the embeddings by the class frequencies of each client's training data."""
+    counts = task.data.class_counts.to(embeddings.dtype)
+    return counts / counts.sum(1, keepdim=True) @ embeddings
+
+
+def _predictor(shared: SharedParams, heads: ClientParams, task: Task) -> Predictor:
+    """h_i(f^P), with the conditions of the embeddings as they stand."""
+    used = {n: p for n, p in shared.items() if n != EMBEDDINGS}
+    conditions = {CONDITION: _personal_conditions(shared[EMBEDDINGS], task)}
+
+    def forward(params: SharedParams, x: Tensor) -> Tensor:
+        features = valve(params, task.model.features(params, x), params[CONDITION])
+        return task.model.head_logits(params, features)
+
+    return Predictor(broadcast(used, task.num_clients) | heads | conditions, is_per_client=True, forward=forward)
