@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -22,6 +23,11 @@ _FAR = 1e200  # in place of distances of models that are not finite
 class Contexts:
     models: ClientParams  # [K, ...]
     assigned: Int[Tensor, "N"]
+
+    @cached_property
+    def of_clients(self) -> ClientParams:
+        """The model of each client's context, [N, ...]; one object, so that it is evaluated once."""
+        return gather(self.models, self.assigned)
 
 
 @dataclass(frozen=True)
@@ -53,9 +59,7 @@ class Clustering:
             "model_distance": float(gaps.sum() / (count * (count - 1))) if count > 1 else 0.0,
             "Q": transitions(before, after),
         }
-        if truth is not None:
-            values["ari"] = float(adjusted_rand_score(truth, after.cpu().numpy()))
-        return values
+        return values | agreement(after, truth)
 
 
 def coordinates(models: ClientParams) -> Float[np.ndarray, "S R"]:
@@ -137,6 +141,11 @@ def transitions(before: Int[Tensor, "N"], after: Int[Tensor, "N"]) -> Float[Tens
     counts = torch.zeros(size, size, dtype=torch.float64, device=before.device)
     counts.index_put_((before, after), counts.new_ones(len(before)), accumulate=True)
     return (counts / counts.sum(0).clamp(min=1)).float()
+
+
+def agreement(assigned: Int[Tensor, "N"], truth: np.ndarray | None) -> dict[str, float | Tensor]:
+    """Adjusted Rand index against the true contexts, where they are known."""
+    return {} if truth is None else {"ari": float(adjusted_rand_score(truth, assigned.cpu().numpy()))}
 
 
 def _contexts(models: ClientParams) -> range:
