@@ -1,0 +1,162 @@
+"""CFL: FedAvg that splits a cluster in two where its clients pull apart.
+
+Sattler, Mueller, Samek. Clustered Federated Learning: Model-Agnostic Distributed Multi-Task Optimization under Privacy
+Constraints. IEEE Transactions on Neural Networks and Learning Systems 2021. https://arxiv.org/abs/1910.01991.
+
+    w_i     <- omega_k                                          k = k_i, then E steps of SGD on f_i
+    Delta_i <- w_i - omega_k
+    mean_k  <- ||sum_i m_i / m_k Delta_i||                      over the participants in cluster k
+    max_k   <- max_i ||Delta_i||
+    where mean_k < eps_1 and max_k > eps_2, after the warm-up:
+        c_1, c_2 <- argmin max_ij cos(Delta_i, Delta_j)         i in c_1, j in c_2; each goes on as a cluster
+    omega_k <- sum_i m_i / m_k w_i
+
+Idea: Where FedAvg has converged but single clients still want to move, they want different things: the mean update is
+small and some update is large. Such a cluster is split, so that the most similar pair of updates across the cut is as
+unlike as possible.
+
+Travels: omega_k down; w_i up. Stays: nothing.
+
+Cost: as FedAvg; the server compares all pairs of updates where it splits.
+
+Newcomers: the cluster's model with the least loss on their training data, as it is.
+
+Deviations: the best cut is found exactly, as in the paper: it is what single linkage finds. The authors' code takes
+complete linkage. The paper's check of the cut against a noise level is left out, as in that code; ``eps1``, ``eps2`` and
+``warmup`` are its values. Only participants are compared: a cluster splits where more than two of its clients took
+part. One that sat out joins the half whose new model has the lower loss on its training data; the paper lets latecomers
+compare their update with those of both halves.
+
+Pitfalls: norms of updates grow with the learning rate and the local steps, so the thresholds fit one setting only: read
+them off the two recorded curves. With small batches noise keeps the norm of the mean update up. A split is never
+undone.
+
+Diagnostics: clusters (of each client), mean_update_norm and max_update_norm (of each cluster as it stood before the
+round's splits; missing where nobody took part), ari (where the true contexts are known).
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from pydantic import Field
+from sklearn.cluster import AgglomerativeClustering
+from torch import Tensor
+
+from engine.batches import Cohort
+from engine.clusters import average_inside, best_fitting, cosine_similarity, least_loss, together, train_inside
+from engine.contexts import Contexts, agreement
+from engine.evaluate import training_losses
+from engine.ops import ClientParams, gather, row, squared_distance
+from engine.registry import ALGORITHMS, Options
+from engine.task import Diagnostics, Predictor, Shared, Task
+
+
+class Hparams(Options):
+    eps1: float = Field(
+        0.4, ge=0, title="ε₁", description="A cluster may split where its mean update is shorter; larger = earlier."
+    )
+    eps2: float = Field(
+        1.6, ge=0, title="ε₂", description="A cluster splits only where some update is longer; larger = more global."
+    )
+    warmup: int = Field(20, ge=0, description="Rounds, from the first, in which no cluster splits.")
+
+
+@dataclass(frozen=True)
+class State:
+    contexts: Contexts  # omega_k, and the cluster of every client
+
+
+@dataclass(frozen=True)
+class _Norms:
+    """Of the updates in each cluster; NaN where nobody took part."""
+
+    mean: Float[Tensor, "K"]
+    largest: Float[Tensor, "K"]
+    participants: Int[Tensor, "K"]
+
+
+@ALGORITHMS.register("cfl", title="CFL", paper="Sattler et al., TNNLS 2021", family="Clustered")
+@dataclass(frozen=True)
+class Cfl:
+    hparams: Hparams
+
+    def init(self, task: Task) -> State:
+        h = self.hparams
+        if h.eps1 == 0 or h.warmup >= task.training.rounds:
+            task.note(
+                f"cfl with eps1={h.eps1:g}, warmup={h.warmup} never splits in {task.training.rounds} rounds: "
+                "this is fedavg"
+            )
+        return State(together(task))
+
+    def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
+        h, old = self.hparams, state.contexts
+        trained, updates = train_inside(task, old, cohort)
+        labels = old.assigned[cohort.clients]
+        new = Contexts(average_inside(old.models, trained.params, labels, cohort.weights), old.assigned)
+        norms = _norms(old.models, new.models, updates, labels)
+        if cohort.round > h.warmup:
+            may_split = (norms.mean < h.eps1) & (norms.largest > h.eps2) & (norms.participants > 2)
+            for k in may_split.nonzero()[:, 0].tolist():
+                new = _split(new, k, trained.params, updates, cohort, task)
+        values = {"mean_update_norm": norms.mean, "max_update_norm": norms.largest}
+        diagnostics = Diagnostics(
+            trained.loss, trained.gradient_evaluations, values | agreement(new.assigned, task.data.contexts),
+            new.assigned,
+        )  # fmt: skip
+        return State(new), diagnostics
+
+    def personalized(self, state: State, task: Task) -> Predictor:
+        return Predictor(state.contexts.of_clients, is_per_client=True)
+
+    def global_model(self, state: State, task: Task) -> Predictor | None:
+        return Predictor(state.contexts.of_clients, is_per_client=True)
+
+    def shared(self, state: State) -> Shared:
+        omega = row(state.contexts.models, 0)
+        return Shared(down=(omega,), up=(omega,))
+
+    def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
+        return Predictor(best_fitting(task, state.contexts.models), is_per_client=True)
+
+
+def _norms(old: ClientParams, new: ClientParams, updates: ClientParams, labels: Int[Tensor, "S"]) -> _Norms:
+    """``new`` are the averaged models: they moved by the mean update."""
+    count = len(next(iter(old.values())))
+    zero = {n: torch.zeros_like(p[:1]) for n, p in updates.items()}
+    lengths = squared_distance(updates, zero).sqrt()
+    largest = lengths.new_full((count,), torch.nan).scatter_reduce(0, labels, lengths, "amax", include_self=False)
+    participants = torch.bincount(labels, minlength=count)
+    mean = squared_distance(new, old).sqrt().where(participants > 0, torch.nan)
+    return _Norms(mean, largest, participants)
+
+
+def _split(
+    contexts: Contexts, k: int, copies: ClientParams, updates: ClientParams, cohort: Cohort, task: Task
+) -> Contexts:
+    """Cluster k in two: the half of its first participant stays k, the other gets the next number."""
+    K, device = len(next(iter(contexts.models.values()))), cohort.clients.device
+    labels = contexts.assigned[cohort.clients]
+    rows = (labels == k).nonzero()[:, 0]
+    rows = rows[cohort.clients[rows].argsort()]
+    labels[rows[bipartition(gather(updates, rows))]] = K
+    both = gather(contexts.models, torch.tensor([*range(K), k], device=device))
+    models = average_inside(both, copies, labels, cohort.weights)
+    assigned = contexts.assigned.clone()
+    assigned[cohort.clients] = labels
+    sat_out = contexts.assigned == k
+    sat_out[cohort.clients] = False
+    if bool(sat_out.any()):
+        halves = gather(models, torch.tensor([k, K], device=device))
+        assigned[sat_out & (least_loss(training_losses(task, halves)) == 1)] = K
+    return Contexts(models, assigned)
+
+
+def bipartition(updates: ClientParams) -> Bool[Tensor, "members"]:
+    """Who is not on the side of the first one, in the cut with the least largest similarity across it.
+
+    Single linkage finds it: it joins the most similar sides until two are left, which leaves the widest gap.
+    """
+    fitted = AgglomerativeClustering(2, metric="precomputed", linkage="single").fit(1 - cosine_similarity(updates))
+    return torch.from_numpy(fitted.labels_ != fitted.labels_[0]).to(next(iter(updates.values())).device)

@@ -1,0 +1,168 @@
+"""FedProto: models of the clients' own, which meet in the mean features of each class.
+
+Tan, Long, Liu, Zhou, Lu, Jiang, Zhang. FedProto: Federated Prototype Learning across Heterogeneous Clients. AAAI 2022.
+https://arxiv.org/abs/2105.00243, Algorithm 1.
+
+    theta_i <- theta_i - lr grad [f_i(theta_i; B) + lam / d mean_b ||phi_i(x_b) - p_c||^2]     c = y_b
+    p_ic    <- mean_j phi_i(x_j)                                over all training samples j of class c, after training
+    p_c     <- sum_i m_ic / m_c p_ic                            over the participants with class c
+
+Idea: Nothing of a model travels, so that models may differ in shape. Clients send the mean feature of each of their
+classes, a prototype, the server averages them class by class, and each client draws its features towards the result.
+
+Travels: prototypes, both ways. Stays: theta_i.
+
+Cost: one local training a round, and a forward pass over the training data for the prototypes; bytes of a few features
+of length d, far below a model's.
+
+Newcomers: a local training from the common start, drawn towards the frozen global prototypes.
+
+Deviations: models here have one shape and start alike. A class that nobody trained on in a round keeps its prototype; one
+without a prototype has no term. predict="prototype" takes the class with the nearest global prototype, as the paper
+does; "head" the client's own classifier. There, logits are minus the squared distances, and a class without a prototype
+counts as farther away by 1 than all others.
+
+Pitfalls: the paper's equation for p_c divides by the number of clients once too often. Public code averages prototypes
+of batches seen along the way; here they belong to the model as it ends. Models that start apart have features that
+cannot be averaged in a meaningful way until the term has drawn them together.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float
+from pydantic import Field
+from torch import Tensor
+from torch.func import vmap
+from torch.nn import functional as F
+
+from engine.backends import Extras, add_silently
+from engine.batches import Cohort, Plan, make_plan
+from engine.local import Trained, in_chunks, local_sgd
+from engine.models import Model
+from engine.ops import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, take
+from engine.registry import ALGORITHMS, Options
+from engine.task import Diagnostics, Predictor, Shared, Task
+
+
+class Hparams(Options):
+    lam: float = Field(
+        1.0,
+        ge=0,
+        title="λ",
+        description="Pull of the features towards the global prototypes; larger = more global, 0 trains locally.",
+    )
+    predict: Literal["head", "prototype"] = Field(
+        "head", description="Classify by the client's own head, or by the nearest global prototype."
+    )
+
+
+@dataclass(frozen=True)
+class State:
+    prototypes: Float[Tensor, "C d"]  # zero where not known
+    is_known: Bool[Tensor, "C"]
+    personal_params: ClientParams  # theta_i
+
+
+@ALGORITHMS.register("fedproto", title="FedProto", paper="Tan et al., AAAI 2022", family="Knowledge transfer")
+@dataclass(frozen=True)
+class FedProto:
+    hparams: Hparams
+
+    def init(self, task: Task) -> State:
+        if not task.model.body:
+            task.note(
+                "fedproto with a model without a body: the features are the inputs, which no pull can move; "
+                "this is local_train, and the prototypes are mean inputs; use model: dnn or cnn"
+            )
+        start, classes = task.initial_clients(), task.data.num_classes
+        sample = task.data.train.features(torch.zeros(1, dtype=torch.int64, device=task.device))
+        width = task.model.features(task.initial_model(), sample).shape[-1]
+        is_known = torch.zeros(classes, dtype=torch.bool, device=task.device)
+        return State(torch.zeros(classes, width, dtype=task.dtype, device=task.device), is_known, start)
+
+    def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
+        trained = self._local(state, gather(state.personal_params, cohort.clients), cohort, task)
+        sums = class_sums(task, trained.params, cohort)
+        counts = task.data.class_counts[cohort.clients]
+        seen = counts.sum(0)
+        is_seen = (seen > 0)[:, None]
+        prototypes = (sums.sum(0) / seen.clamp(min=1)[:, None]).where(is_seen, state.prototypes)
+        new = State(
+            prototypes, state.is_known | is_seen[:, 0],
+            scatter(state.personal_params, trained.params, cohort.clients),
+        )  # fmt: skip
+        one = prototypes[0].nbytes
+        diagnostics = Diagnostics(
+            trained.loss, trained.gradient_evaluations,
+            bytes_up=one * int((counts > 0).sum()), bytes_down=one * cohort.size * int(state.is_known.sum()),
+        )  # fmt: skip
+        return new, diagnostics
+
+    def _local(self, state: State, start: ClientParams, cohort: Cohort, task: Task) -> Trained:
+        """Local training, drawn towards the prototypes of ``state``."""
+        if self.hparams.lam == 0:
+            return local_sgd(task, start, cohort)
+        received = broadcast({"prototypes": state.prototypes, "is_known": state.is_known}, cohort.size)
+        return local_sgd(task, start, cohort, objective=_objective(self.hparams.lam), extras=received)
+
+    def personalized(self, state: State, task: Task) -> Predictor:
+        return Predictor(state.personal_params, is_per_client=True, forward=self._forward(state, task.model))
+
+    def global_model(self, state: State, task: Task) -> Predictor | None:
+        return None
+
+    def shared(self, state: State) -> Shared:
+        prototypes = {"prototypes": state.prototypes[state.is_known]}
+        return Shared(down=(prototypes,), up=(prototypes,))
+
+    def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
+        trained = self._local(state, broadcast(task.initial_model(), newcomers.size), newcomers, task)
+        own = in_client_order(trained.params, newcomers.clients)
+        return Predictor(own, is_per_client=True, forward=self._forward(state, task.model))
+
+    def _forward(self, state: State, model: Model) -> Callable[[SharedParams, Tensor], Tensor] | None:
+        """Logits where the nearest prototype decides; None where the head does."""
+        if self.hparams.predict == "head":
+            return None
+
+        def forward(params: SharedParams, x: Tensor) -> Tensor:
+            features = model.features(params, x)
+            distances = (features[:, None] - state.prototypes).square().sum(-1)
+            farthest = distances.where(state.is_known, 0).amax(-1, keepdim=True)
+            return -distances.where(state.is_known, farthest + 1)
+
+        return forward
+
+
+def _objective(lam: float):  # type: ignore[no-untyped-def]  # an Objective
+    """Cross-entropy, and lam times the mean squared distance of the features to the prototypes of their classes."""
+
+    def objective(model: Model, params: SharedParams, x: Tensor, y: Tensor, weight: Tensor, extras: Extras) -> Tensor:
+        features = model.features(params, x)
+        data = F.cross_entropy(model.head_logits(params, features), y, reduction="none")
+        gaps = (features - extras["prototypes"][y]).square().mean(-1) * extras["is_known"][y]
+        return add_silently((data * weight).sum(), lam * (gaps * weight).sum())
+
+    return objective
+
+
+def class_sums(task: Task, models: ClientParams, cohort: Cohort) -> Float[Tensor, "S C d"]:
+    """Each participant's features under its own model, summed by class over all its training data."""
+    data, ids = task.data.train, cohort.clients
+    once = make_plan(data.sizes[ids], data.offsets[ids], ids, [1] * cohort.size, "full", task.seed, "prototypes", 0)
+
+    def chunk(rows: slice, part: Plan) -> tuple[list[ClientParams], Tensor]:
+        task.tick()
+        batch = next(part.batches(data))
+        place = torch.arange(batch.y.shape[1], device=task.device)
+        count = torch.tensor(batch.counts, device=task.device)[:, None]
+        members = F.one_hot(batch.y, task.data.num_classes) * (place < count)[..., None]
+        features = vmap(task.model.features)(take(models, rows), batch.x)
+        sums = torch.einsum("ajc,ajd->acd", members.to(features.dtype), features)
+        return [{"sums": sums}], sums.new_zeros(len(sums))
+
+    (found,), _ = in_chunks(task, once, chunk)
+    return found["sums"]

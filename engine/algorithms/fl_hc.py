@@ -1,0 +1,153 @@
+"""FL+HC: FedAvg for some rounds, then one hierarchical clustering of the clients, then FedAvg inside each cluster.
+
+Briggs, Fan, Andras. Federated Learning with Hierarchical Clustering of Local Updates to Improve Training on Non-IID
+Data. IJCNN 2020. https://arxiv.org/abs/2004.11791, Algorithm 1.
+
+    w_i      <- omega_k                                         k = k_i, then E steps of SGD on f_i
+    in round at_round, all clients:
+        Delta_i <- w_i - omega_1
+        (k_1, ..., k_N) <- cluster(Delta_1, ..., Delta_N)       agglomerative
+    omega_k  <- sum_i m_i / m_k w_i                             over the participants in cluster k
+
+Idea: After a few rounds of FedAvg the update of a client tells what its data want. Clients with similar updates are
+put together once, and each cluster goes on with a model of its own.
+
+Travels: omega_k down; w_i up. Stays: nothing.
+
+Cost: as FedAvg, but all clients train in round ``at_round``, where the server compares all pairs of updates.
+
+Newcomers: the cluster's model with the least loss on their training data, as it is.
+
+Deviations: the round that clusters also averages, inside the new clusters. Afterwards the participants are drawn from all
+clients as for every method, where the paper draws a share of each cluster: a cluster that nobody was drawn from keeps
+its model. Clusters are numbered by their first client.
+
+Pitfalls: clusters are found once, from one noisy update, and never again: too early an ``at_round`` groups by the start,
+not by the data. A ``distance_threshold`` depends on the learning rate, the local steps and the size of the model: read
+it off merge_distances.
+
+Diagnostics: clusters (of each client), merge_distances (of the N - 1 merges, in the round that clusters), ari (where the
+true contexts are known).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from pydantic import Field, model_validator
+from sklearn.cluster import AgglomerativeClustering
+from torch import Tensor
+
+from engine.batches import Cohort
+from engine.clusters import average_inside, best_fitting, cosine_similarity, together, train_inside
+from engine.contexts import Contexts, agreement, coordinates
+from engine.ops import ClientParams, flatten, gather, in_client_order, row
+from engine.registry import ALGORITHMS, Count, NonNegative, Options
+from engine.task import Diagnostics, Predictor, Shared, Task
+
+
+class Hparams(Options):
+    at_round: int = Field(10, ge=1, title="n", description="The round in which all clients train and are clustered.")
+    n_clusters: Count | None = Field(
+        None, title="K", description="Number of clusters (4 if no threshold is set either); more = more personal."
+    )
+    distance_threshold: NonNegative | None = Field(
+        None, description="Instead of a number of clusters: merge only what is nearer than this; larger = more global."
+    )
+    linkage: Literal["ward", "complete", "average", "single"] = Field(
+        "ward", description="How far apart two clusters are: ward, or the largest, mean or least distance of a pair."
+    )
+    metric: Literal["euclidean", "manhattan", "cosine"] = Field(
+        "euclidean", description="Distance of two updates; ward takes euclidean alone."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _number_or_threshold(cls, raw: Any) -> Any:
+        if isinstance(raw, Mapping):
+            if raw.get("n_clusters") is not None and raw.get("distance_threshold") is not None:
+                raise ValueError("n_clusters and distance_threshold exclude one another; keep one of them")
+            if raw.get("n_clusters") is None and raw.get("distance_threshold") is None:
+                return {**raw, "n_clusters": 4}
+        return raw
+
+    @model_validator(mode="after")
+    def _ward_is_euclidean(self) -> Self:
+        if self.linkage == "ward" and self.metric != "euclidean":
+            raise ValueError(f"linkage ward needs metric euclidean, not {self.metric}; take linkage: average")
+        return self
+
+
+@dataclass(frozen=True)
+class State:
+    contexts: Contexts  # omega_k, and the cluster of every client
+
+
+@ALGORITHMS.register("fl_hc", title="FL+HC", paper="Briggs et al., IJCNN 2020", family="Clustered")
+@dataclass(frozen=True)
+class FlHc:
+    hparams: Hparams
+
+    def init(self, task: Task) -> State:
+        h = self.hparams
+        if h.at_round > task.training.rounds:
+            task.note(f"fl_hc with at_round={h.at_round}: there are {task.training.rounds} rounds, so this is fedavg")
+        if (h.n_clusters or 0) > task.num_clients:
+            task.note(f"fl_hc with n_clusters={h.n_clusters}: there are {task.num_clients} clients, one a cluster")
+        return State(together(task))
+
+    def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
+        old, is_clustering = state.contexts, cohort.round == self.hparams.at_round
+        values: dict[str, float | Tensor] = {}
+        if is_clustering:
+            cohort = task.cohort_of(list(range(task.num_clients)), cohort.round)
+        trained, updates = train_inside(task, old, cohort)
+        start, assigned = old.models, old.assigned
+        if is_clustering:
+            assigned, heights = self._cluster(in_client_order(updates, cohort.clients))
+            start = gather(start, torch.zeros(int(assigned.max()) + 1, dtype=torch.int64, device=assigned.device))
+            values["merge_distances"] = heights
+        new = Contexts(average_inside(start, trained.params, assigned[cohort.clients], cohort.weights), assigned)
+        values |= agreement(assigned, task.data.contexts)
+        return State(new), Diagnostics(trained.loss, trained.gradient_evaluations, values, assigned, cohort)
+
+    def _cluster(self, updates: ClientParams) -> tuple[Int[Tensor, "N"], Float[Tensor, "merges"]]:
+        """Cluster of each client, numbered by its first one; distances of the N - 1 merges, ascending."""
+        h, device = self.hparams, next(iter(updates.values())).device
+        points = _distances(updates, h.metric) if h.metric != "euclidean" else coordinates(updates)
+        if len(points) == 1:
+            return torch.zeros(1, dtype=torch.int64, device=device), torch.zeros(0, dtype=torch.float64)
+        fitted = AgglomerativeClustering(
+            n_clusters=min(h.n_clusters, len(points)) if h.n_clusters else None,
+            distance_threshold=h.distance_threshold,
+            linkage=h.linkage,
+            metric="euclidean" if h.metric == "euclidean" else "precomputed",
+            compute_distances=True,
+        ).fit(points)
+        _, first, labels = np.unique(fitted.labels_, return_index=True, return_inverse=True)
+        by_first_client = first.argsort().argsort()[labels]
+        return torch.from_numpy(by_first_client).to(device), torch.from_numpy(fitted.distances_)
+
+    def personalized(self, state: State, task: Task) -> Predictor:
+        return Predictor(state.contexts.of_clients, is_per_client=True)
+
+    def global_model(self, state: State, task: Task) -> Predictor | None:
+        return Predictor(state.contexts.of_clients, is_per_client=True)
+
+    def shared(self, state: State) -> Shared:
+        omega = row(state.contexts.models, 0)
+        return Shared(down=(omega,), up=(omega,))
+
+    def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
+        return Predictor(best_fitting(task, state.contexts.models), is_per_client=True)
+
+
+def _distances(updates: ClientParams, metric: str) -> Float[np.ndarray, "N N"]:
+    """Of all pairs of updates, manhattan or cosine."""
+    if metric == "cosine":
+        return 1 - cosine_similarity(updates)
+    matrix = flatten(updates).double()
+    return torch.cdist(matrix, matrix, p=1).nan_to_num().cpu().numpy()

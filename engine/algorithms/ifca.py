@@ -1,0 +1,92 @@
+"""IFCA: K models, and each client trains the one that fits its data best.
+
+Ghosh, Chung, Yin, Ramchandran. An Efficient Framework for Clustered Federated Learning. NeurIPS 2020.
+https://arxiv.org/abs/2006.04088, Algorithm 1 with model averaging.
+
+    k_i     <- argmin_k f_i(omega_k)                            all training data of the client
+    w_i     <- omega_k                                          k = k_i, then E steps of SGD on f_i
+    omega_k <- sum_i m_i / m_k w_i                              over the participants in cluster k
+
+Idea: Clients of one kind should share a model, but nobody knows the kinds. The server sends all K models, each client
+takes the one with the least training loss, and FedAvg runs inside the groups that form.
+
+Travels: all K models down; w_i, with the cluster's number, up. Stays: nothing.
+
+Cost: one local training a round as FedAvg, and K forward passes over the training data to choose; K times FedAvg's
+bytes down.
+
+Newcomers: the model with the least loss on their training data, as it is.
+
+Deviations: the choice that a participant makes is the one recorded after the last aggregation: the same models on the
+same data. A client that sits out is counted to the model that fits it best now. Ties go to the lowest number; a cluster
+that nobody chose keeps its model.
+
+Pitfalls: models that start alike stay alike, so the draws differ; where one start is better for everybody, all clients
+choose it and the others are never trained. The choice is by training data: public code that chooses by test loss
+reports too much.
+
+Diagnostics: clusters (of each client, participant or not), losses (training loss of each client under each model),
+ari (where the true contexts are known).
+"""
+
+from dataclasses import dataclass
+
+import torch
+from pydantic import Field
+
+from engine.batches import Cohort
+from engine.clusters import average_inside, best_fitting, least_loss, train_inside
+from engine.contexts import Contexts, agreement
+from engine.errors import Unsupported
+from engine.evaluate import training_losses
+from engine.ops import row
+from engine.registry import ALGORITHMS, Options
+from engine.task import Diagnostics, Predictor, Shared, Task
+
+
+class Hparams(Options):
+    K: int = Field(4, ge=1, description="Number of models; 1 is FedAvg, more = more personal.")
+
+
+@dataclass(frozen=True)
+class State:
+    contexts: Contexts  # omega_k, and the one that fits each client best
+
+
+@ALGORITHMS.register("ifca", title="IFCA", paper="Ghosh et al., NeurIPS 2020", family="Clustered")
+@dataclass(frozen=True)
+class Ifca:
+    hparams: Hparams
+
+    def init(self, task: Task) -> State:
+        K = self.hparams.K
+        if K > 1 and task.model.init == "zeros":
+            raise Unsupported(f"ifca with K={K} and init: zeros: all models start alike; use init: default, or K: 1")
+        if K > task.num_clients:
+            task.note(f"ifca with K={K}: there are {task.num_clients} clients, so some models are never trained")
+        drawn = [task.initial_model(k) for k in range(K)]
+        models = {n: torch.stack([m[n] for m in drawn]) for n in drawn[0]}
+        return State(Contexts(models, least_loss(training_losses(task, models))))
+
+    def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
+        old = state.contexts
+        trained, _ = train_inside(task, old, cohort)
+        models = average_inside(old.models, trained.params, old.assigned[cohort.clients], cohort.weights)
+        losses = training_losses(task, models)
+        new = Contexts(models, least_loss(losses))
+        values = {"losses": losses} | agreement(new.assigned, task.data.contexts)
+        return State(new), Diagnostics(trained.loss, trained.gradient_evaluations, values, new.assigned)
+
+    def personalized(self, state: State, task: Task) -> Predictor:
+        return Predictor(state.contexts.of_clients, is_per_client=True)
+
+    def global_model(self, state: State, task: Task) -> Predictor | None:
+        return Predictor(state.contexts.of_clients, is_per_client=True)
+
+    def shared(self, state: State) -> Shared:
+        models = state.contexts.models
+        down = tuple(row(models, k) for k in range(self.hparams.K))
+        return Shared(down=down, up=down[:1])
+
+    def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
+        return Predictor(best_fitting(task, state.contexts.models), is_per_client=True)
