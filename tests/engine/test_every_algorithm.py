@@ -1,5 +1,7 @@
 """The exam that every registered method takes, also a user's own: nothing here names a method."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -7,7 +9,17 @@ from engine import state as states
 from engine.errors import CheckpointInvalid
 from engine.registry import ALGORITHMS
 from engine.simulate import Simulation
-from tests.support.builders import assert_close, config, federation, personalized, simulation, takes, trained
+from tests.support.builders import (
+    NEWCOMERS,
+    assert_close,
+    config,
+    federation,
+    personalized,
+    simulation,
+    takes,
+    trained,
+    with_newcomers,
+)
 
 SPLIT = {"name": "dnn", "hidden": 6}
 NAMES = ALGORITHMS.names()
@@ -134,6 +146,35 @@ def test_a_learning_rate_beyond_all_bounds_diverges_and_keeps_its_rounds(name, m
     results = list(simulation(name, model=model, lr=1e308, rounds=50, local_steps=5).rounds())
     assert results[-1].diverged and "not finite" in results[-1].diverged
     assert len(results) < 51 and results[0].diverged is None
+
+
+def adapted(run: Simulation) -> dict[str, torch.Tensor]:
+    """The models of the clients held out, [U, ...]."""
+    task = run.task.of_unseen()
+    predictor = run.algorithm.adapted(run.state, task.everyone(stream="newcomers"), task)
+    if predictor.is_per_client:
+        return dict(predictor.params)
+    return {n: p.expand(task.num_clients, *p.shape) for n, p in predictor.params.items()}
+
+
+def test_a_newcomer_gets_a_model_of_its_own_and_the_server_stays_as_it_is(name, model):
+    run = trained(name, with_newcomers(), model=model, participation=0.5)
+    before = {n: t.clone() for n, t in all_tensors(run.state).items()}
+    models = adapted(run)
+    assert all(torch.equal(t, before[n]) for n, t in all_tensors(run.state).items())
+    for n, p in run.task.initial_model().items():
+        assert n not in models or (models[n].shape[0] == 3 and models[n].shape[-p.dim() :] == p.shape), n
+    assert all(p.isfinite().all() for p in models.values())
+
+
+def test_a_newcomers_model_depends_on_its_own_training_data_alone(name, model):
+    run = trained(name, with_newcomers(), model=model)
+    models, data = adapted(run), run.task.data
+    unknown = replace(data.unseen.test, x=torch.full_like(data.unseen.test.x, torch.nan))
+    run.task = replace(run.task, data=replace(data, unseen=replace(data.unseen, test=unknown)))
+    assert_close(adapted(run), models, 0)
+    run.task = replace(run.task, data=replace(data, unseen=federation(NEWCOMERS[:2], seed=7)))
+    assert_close(adapted(run), {n: p[:2] for n, p in models.items()}, 1e-9)
 
 
 def _finished(run: Simulation) -> Simulation:

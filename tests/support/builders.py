@@ -1,5 +1,6 @@
 """Tiny federations and runs for tests of the engine."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from engine.partitioners import Partition
 from engine.simulate import Simulation
 
 SIZES = (6, 9, 4, 7)
+NEWCOMERS = (5, 8, 6)
 
 
 def federation(
@@ -35,6 +37,11 @@ def federation(
     pool = Pool(np.concatenate(x), np.concatenate(y).astype(np.int64), classes)
     empty = tuple(np.zeros(0, np.int64) for _ in sizes)
     return lay_out(pool, Partition(tuple(train), empty, tuple(test), None), dtype, torch.device("cpu"))
+
+
+def with_newcomers() -> Federation:
+    """The federation, and three clients that never train."""
+    return replace(federation(), unseen=federation(NEWCOMERS, seed=7))
 
 
 def config(algorithm: dict[str, Any] | str, *, model: dict[str, Any] | str = "mlr", **changed: Any) -> RunConfig:
