@@ -9,8 +9,16 @@ import numpy as np
 
 MAX_BYTES = 4 << 30  # unpacked; more would not fit beside the models
 # What zipfile and numpy raise on files that are cut short, encrypted, pickled, or lie about their sizes.
-BROKEN_ARCHIVE = (OSError, ValueError, EOFError, MemoryError, OverflowError, RuntimeError, zipfile.BadZipFile,
-                  zlib.error)
+BROKEN_ARCHIVE = (
+    OSError,
+    ValueError,
+    EOFError,
+    MemoryError,
+    OverflowError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 def read_npz(path: Path, names: Iterable[str], max_bytes: int = MAX_BYTES) -> dict[str, np.ndarray]:
@@ -52,4 +60,5 @@ def labels(values: np.ndarray, num_samples: int, num_classes: int, name: str = "
 
 def _fits(shape: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:
     return len(shape) == len(wanted) and all(
-        length > 0 if want is None else length == want for length, want in zip(shape, wanted, strict=True))
+        length > 0 if want is None else length == want for length, want in zip(shape, wanted, strict=True)
+    )

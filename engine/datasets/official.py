@@ -14,21 +14,27 @@ class OfficialOptions(Options):
     """Options of every data set with an official test part."""
 
     pool: Literal["all", "train"] = Field(
-        "all", title="Pool",
-        description="all: official training and test samples merged; train: training samples only.")
+        "all", title="Pool", description="all: official training and test samples merged; train: training samples only."
+    )
     standardize: bool = Field(
-        False, title="Standardize",
+        False,
+        title="Standardize",
         description="Subtract the mean of the official training samples and divide by their standard deviation: over "
-                    "all pixels of images, for each channel of signals, for each feature of tables.")
+        "all pixels of images, for each channel of signals, for each feature of tables.",
+    )
     common_test: bool = Field(
-        False, title="Common test set",
-        description="Also measure every model on the official test set; needs pool=train.")
+        False,
+        title="Common test set",
+        description="Also measure every model on the official test set; needs pool=train.",
+    )
 
     @model_validator(mode="after")
     def _test_samples_are_not_trained_on(self) -> Self:
         if self.common_test and self.pool != "train":
-            raise ValueError(f"common_test=true needs pool=train, and pool={self.pool}: clients would train on the "
-                             "common test samples")
+            raise ValueError(
+                f"common_test=true needs pool=train, and pool={self.pool}: clients would train on the "
+                "common test samples"
+            )
         return self
 
 
@@ -41,8 +47,15 @@ class Part:
     client: np.ndarray | None = None  # [M] whose sample it is, any numbers
 
 
-def official_pool(train: Part, test: Part, options: OfficialOptions, class_names: tuple[str, ...], *,
-                  scale: float = 1.0, axis: int | tuple[int, ...] | None = None) -> Pool:
+def official_pool(
+    train: Part,
+    test: Part,
+    options: OfficialOptions,
+    class_names: tuple[str, ...],
+    *,
+    scale: float = 1.0,
+    axis: int | tuple[int, ...] | None = None,
+) -> Pool:
     """The pool that ``options`` ask for; ``axis`` names what standardizing averages over (``standardize``)."""
     x, x_test = train.x, test.x
     if options.standardize:
@@ -53,5 +66,12 @@ def official_pool(train: Part, test: Part, options: OfficialOptions, class_names
         client = None if client is None or test.client is None else np.concatenate([client, test.client])
     if client is not None:
         client = np.unique(client, return_inverse=True)[1].astype(np.int64)  # 0..N-1 of those that are there
-    return Pool(x, y, num_classes=len(class_names), scale=scale, client=client, class_names=class_names,
-                common_test=(x_test, test.y) if options.common_test else None)
+    return Pool(
+        x,
+        y,
+        num_classes=len(class_names),
+        scale=scale,
+        client=client,
+        class_names=class_names,
+        common_test=(x_test, test.y) if options.common_test else None,
+    )

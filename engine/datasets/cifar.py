@@ -1,0 +1,118 @@
+"""Reads CIFAR-10 and CIFAR-100: torchvision's folder or archive, downloaded when absent, or one NPZ file.
+
+The official files are pickles. They are opened by torchvision, and only after each has the checksum that torchvision
+knows; a file with another content is refused unopened.
+"""
+
+import io
+import os
+import tarfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engine.datasets import Pool, Progress
+from engine.datasets.download import FAILED, fetch, md5_of, save
+from engine.datasets.npz import labels, read_arrays
+from engine.datasets.official import OfficialOptions, Part, official_pool
+from engine.errors import DataUnavailable
+
+SIDE = 32
+NPZ_ARRAYS = "x_train [n, 32, 32, 3] uint8, y_train [n], x_test and y_test"
+
+
+@dataclass(frozen=True)
+class CifarFiles:
+    """Where one of the two sets belongs below DATA_DIR; torchvision's class knows checksums and address."""
+
+    torchvision_class: str
+    folder: str
+    files: tuple[str, ...]  # in ``folder``
+    archive: str
+    npz: str
+
+    def present(self, data_dir: Path) -> bool:
+        return self._is_unpacked(data_dir) or any(os.path.isfile(data_dir / f) for f in (self.npz, self.archive))
+
+    def load(
+        self, data_dir: Path, options: OfficialOptions, class_names: tuple[str, ...], progress: Progress | None = None
+    ) -> Pool:
+        """Raises DataUnavailable where a file is corrupt, or absent and not to be had."""
+        if os.path.isfile(data_dir / self.npz) and not self._is_unpacked(data_dir):
+            parts = [_part_of_npz(data_dir / self.npz, part, len(class_names)) for part in ("train", "test")]
+        else:
+            if not self._is_unpacked(data_dir):
+                self._unpack(data_dir, progress)
+            parts = [self._official_part(data_dir, is_train) for is_train in (True, False)]
+        return official_pool(*parts, options, class_names, scale=1 / 255)
+
+    def _is_unpacked(self, data_dir: Path) -> bool:
+        return all(os.path.isfile(data_dir / self.folder / name) for name in self.files)
+
+    def _official_part(self, data_dir: Path, is_train: bool) -> Part:
+        try:
+            found = self._torchvision()(data_dir, train=is_train, download=False)
+        except RuntimeError as error:  # a checksum; no pickle was opened
+            raise self._corrupt(data_dir) from error
+        return Part(_channels_first(found.data), np.array(found.targets, np.int64))
+
+    def _corrupt(self, data_dir: Path) -> DataUnavailable:
+        official = self._torchvision()
+        md5 = dict([*official.train_list, *official.test_list, (official.meta["filename"], official.meta["md5"])])
+        bad = [name for name in self.files if md5_of((data_dir / self.folder / name).read_bytes()) != md5[name]]
+        return DataUnavailable(
+            f"{data_dir / self.folder}: {', '.join(bad)} is corrupt or not the official file; "
+            "delete it to have it downloaded again"
+        )
+
+    def _unpack(self, data_dir: Path, progress: Progress | None) -> None:
+        """Puts the official files into their folder, from the archive beside it or from its authors."""
+        path = data_dir / self.archive
+        content = path.read_bytes() if path.is_file() else self._download(data_dir, progress)
+        if md5_of(content) != self._torchvision().tgz_md5:
+            raise DataUnavailable(
+                f"{path} is corrupt or not the official file (md5 {md5_of(content)}, expected "
+                f"{self._torchvision().tgz_md5}); delete it to have it downloaded again"
+            )
+        try:
+            with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+                for name in self.files:
+                    member = archive.extractfile(f"{self.folder}/{name}")
+                    assert member is not None  # the checksum says that it is a file
+                    save(data_dir / self.folder / name, member.read())
+        except (OSError, KeyError, tarfile.TarError, zlib.error) as error:
+            raise DataUnavailable(f"cannot unpack {path} into {data_dir}: {error}") from error
+
+    def _download(self, data_dir: Path, progress: Progress | None) -> bytes:
+        try:
+            return fetch(self._torchvision().url, self.archive, progress)
+        except FAILED as error:
+            raise DataUnavailable(
+                f"there is no {data_dir / self.folder}, and {self.archive} could not be downloaded "
+                f"({self._torchvision().url}: {error}); put {self.archive}, the unpacked {self.folder}, or {self.npz} "
+                f"({NPZ_ARRAYS}) into {data_dir}, or set DATA_DIR to the folder that holds it"
+            ) from error
+
+    def _torchvision(self) -> Any:
+        from torchvision import datasets  # slow to import
+
+        return getattr(datasets, self.torchvision_class)
+
+
+def _part_of_npz(path: Path, part: str, num_classes: int) -> Part:
+    x, y = f"x_{part}", f"y_{part}"
+    try:
+        arrays = read_arrays(path, {x: (None, SIDE, SIDE, 3), y: (None,)})
+        if arrays[x].dtype != np.uint8:
+            raise ValueError(f"{x} has dtype {arrays[x].dtype}, not uint8")
+        return Part(_channels_first(arrays[x]), labels(arrays[y], len(arrays[x]), num_classes, y))
+    except ValueError as error:
+        raise DataUnavailable(f"{path}: {error}. Expected: {NPZ_ARRAYS}, saved with numpy.savez") from error
+
+
+def _channels_first(images: np.ndarray) -> np.ndarray:
+    """[M, 32, 32, 3] -> [M, 3, 32, 32]"""
+    return np.ascontiguousarray(images.transpose(0, 3, 1, 2))
