@@ -1,0 +1,72 @@
+"""FedSAM: FedAvg whose clients look for flat minima.
+
+Qu, Li, Duan, Liu, Tang, Lu. Generalized Federated Learning via Sharpness Aware Minimization. ICML 2022.
+https://arxiv.org/abs/2206.02618, Algorithm 1.
+
+    w_i <- w
+    E times, for a batch B:
+        g   <- grad f_i(w_i; B)
+        eps <- rho g / ||g||                                    over all parameters; 0 where g = 0
+        w_i <- w_i - lr grad f_i(w_i + eps; B)                  the same batch
+    w   <- sum_i m_i / m w_i                                    over the cohort
+
+Idea: Where clients differ, FedAvg lands in sharp valleys that suit no one else. Each local step therefore descends
+the loss at the worst point within rho of the model, so that clients settle where the loss is flat. Flat models agree
+better when they are averaged.
+
+Travels: w, both ways. Stays: nothing.
+
+Cost: two gradients a step; bytes as FedAvg.
+
+Newcomers: use w as it is.
+
+Pitfalls: the second gradient belongs to the same batch, and the step starts from w_i, not from w_i + eps.
+"""
+
+from dataclasses import dataclass
+
+from pydantic import Field
+
+from engine.batches import Cohort
+from engine.ops import SharedParams, broadcast, weighted_mean
+from engine.registry import ALGORITHMS, Options
+from engine.sharpness import sam_sgd
+from engine.task import Diagnostics, Predictor, Shared, Task
+
+
+class Hparams(Options):
+    rho: float = Field(
+        0.05, ge=0, title="ρ", description="Radius within which the loss is kept low; larger = flatter, 0 is FedAvg."
+    )
+
+
+@dataclass(frozen=True)
+class State:
+    global_params: SharedParams  # w
+
+
+@ALGORITHMS.register("fedsam", title="FedSAM", paper="Qu et al., ICML 2022", family="Sharpness-aware")
+@dataclass(frozen=True)
+class FedSam:
+    hparams: Hparams
+
+    def init(self, task: Task) -> State:
+        if self.hparams.rho == 0:
+            task.note("fedsam with rho=0: the same as fedavg, with twice the gradients")
+        return State(task.initial_model())
+
+    def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
+        w = sam_sgd(task, broadcast(state.global_params, cohort.size), cohort, self.hparams.rho)
+        return State(weighted_mean(w.params, cohort.weights)), Diagnostics(w.loss, w.gradient_evaluations)
+
+    def personalized(self, state: State, task: Task) -> Predictor:
+        return Predictor(state.global_params, is_per_client=False)
+
+    def global_model(self, state: State, task: Task) -> Predictor | None:
+        return Predictor(state.global_params, is_per_client=False)
+
+    def shared(self, state: State) -> Shared:
+        return Shared(down=(state.global_params,), up=(state.global_params,))
+
+    def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
+        return Predictor(state.global_params, is_per_client=False)

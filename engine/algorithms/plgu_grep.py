@@ -1,0 +1,108 @@
+"""PLGU-GRep: FedRep whose shared body is trained to be flat in the layers that clients pull apart.
+
+Qu, Li, Han, Duan, Shen, Chen. How to Prevent the Poor Performance Clients for Personalized Federated Learning?
+CVPR 2023 (document 002), Algorithm 3, equations 9-13.
+
+    head_steps times:
+        h_i  <- h_i - lr grad f_i(phi, h_i)                     the body as received
+    for one batch B:
+        phi_i  <- phi - lr grad f_i(phi, h_i; B)
+        xi_il  <- ||phi_il - phi_l|| / dim(phi_l)               of layer l; normalised to sum_l xi_il = 1
+        g      <- grad f_i(phi_i, h_i; B)                       by the body alone
+        eps_l  <- rho xi_il sign(g_l) |g_l|^(q-1) / (||g||_q^q)^(1/p)   1/p + 1/q = 1
+        phi~_i <- phi_i - lr grad f_i(phi_i + eps, h_i; B)
+    phi  <- mean_i phi~_i                                       uniform, over the cohort
+
+Idea: FedRep shares one body that may fit some clients at the expense of others. Here the second of two body steps
+is taken uphill, furthest in the layers that the first one moved most. So the layers on which clients disagree become
+flat, and a client of little weight loses less.
+
+Travels: phi, both ways. Stays: h_i.
+
+Cost: head_steps gradients, and three of the body on one batch, whatever the local steps; bytes of the body only.
+
+Newcomers: a head from the common start takes head_steps on the frozen body.
+
+Deviations: the document defines the scores by phi~_i, which does not exist yet; we take phi_i. Equation 13 prints the
+plain gradient; with that nothing would be perturbed, so the step goes along the perturbed one. The exponent of the
+norm is 1/p, not p-1 (the document's own equation 24). A normalisation belongs to the layer before it.
+
+Pitfalls: training.local_steps is not used, so at equal rounds the body moves two steps where FedRep's moves E. The head
+has no part in g, its norm and the scores.
+
+Diagnostics: layer_scores (xi, client by layer of the body).
+"""
+
+from dataclasses import dataclass
+
+from pydantic import Field
+
+from engine.batches import Cohort
+from engine.local import Trained, local_sgd
+from engine.ops import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, weighted_mean
+from engine.registry import ALGORITHMS, Options
+from engine.sharpness import by_client, lwsam_two_steps
+from engine.split import part, require_body
+from engine.task import Diagnostics, Predictor, Shared, Task
+
+
+class Hparams(Options):
+    rho: float = Field(
+        0.05, ge=0, title="ρ", description="Radius of the perturbation of the body; larger = flatter, 0 = none."
+    )
+    head_steps: int = Field(5, ge=1, description="Steps of the head a round, with the body frozen.")
+    p: float = Field(2.0, gt=1, description="Norm in which the radius is measured; 2 is that of SAM.")
+
+
+@dataclass(frozen=True)
+class State:
+    shared_params: SharedParams  # phi
+    personal_params: ClientParams  # h_i
+
+
+@ALGORITHMS.register(
+    "plgu_grep", title="PLGU-GRep", paper="Qu et al., CVPR 2023 (document 002)", family="Sharpness-aware"
+)
+@dataclass(frozen=True)
+class PlguGrep:
+    hparams: Hparams
+
+    def init(self, task: Task) -> State:
+        require_body(task, "plgu_grep")
+        task.note("plgu_grep: the body takes two steps a round on one batch; local_steps and local_epochs are not used")
+        return State(part(task.initial_model(), task.model.body), part(task.initial_clients(), task.model.head))
+
+    def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
+        h, model = self.hparams, task.model
+        heads = self._train_heads(state.shared_params, gather(state.personal_params, cohort.clients), cohort, task)
+        layers = [names for names in model.layers if set(names) <= set(model.body)]
+        bodies, scores = lwsam_two_steps(
+            task, heads.params, task.same_batches(cohort, 1), body=model.body, layers=layers, rho=h.rho, p=h.p
+        )
+        new = State(
+            weighted_mean(part(bodies.params, model.body), cohort.uniform),
+            scatter(state.personal_params, part(heads.params, model.head), cohort.clients),
+        )
+        loss = heads.loss.lerp(bodies.loss, 2 / (2 + h.head_steps))  # a mean over all steps, two of them the body's
+        spent = heads.gradient_evaluations + bodies.gradient_evaluations
+        values = {"layer_scores": by_client(scores, cohort.clients, task.num_clients)}
+        return new, Diagnostics(loss, spent, values)
+
+    def personalized(self, state: State, task: Task) -> Predictor:
+        return Predictor(broadcast(state.shared_params, task.num_clients) | state.personal_params, is_per_client=True)
+
+    def global_model(self, state: State, task: Task) -> Predictor | None:
+        return None
+
+    def shared(self, state: State) -> Shared:
+        return Shared(down=(state.shared_params,), up=(state.shared_params,))
+
+    def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
+        start = broadcast(part(task.initial_model(), task.model.head), newcomers.size)
+        heads = self._train_heads(state.shared_params, start, newcomers, task)
+        return Predictor(in_client_order(heads.params, newcomers.clients), is_per_client=True)
+
+    def _train_heads(self, body: SharedParams, heads: ClientParams, cohort: Cohort, task: Task) -> Trained:
+        """The heads alone, each on the received body; the whole models come back."""
+        plan = task.plan(cohort, "head", self.hparams.head_steps)
+        return local_sgd(task, broadcast(body, cohort.size) | heads, cohort, plan=plan, trained=task.model.head)
