@@ -1,0 +1,155 @@
+"""APFL: each client uses its own mixture of a personal model and the global one.
+
+Deng, Kamani, Mahdavi. Adaptive Personalized Federated Learning. 2020. https://arxiv.org/abs/2003.13461, Algorithm 1.
+
+    w_i <- w                                                    at the start of the round
+    E times, for a batch B, all three from their values before the step:
+        v_i~ <- a_i v_i + (1 - a_i) w_i                         parameters, not logits
+        w_i  <- w_i - lr grad f_i(w_i; B)
+        v_i  <- v_i - lr a_i grad f_i(v_i~; B)
+        a_i  <- a_i - alpha_lr <grad f_i(v_i~; B), v_i - w_i>   if adaptive; kept in [0, 1]
+    w    <- sum_i m_i / m w_i                                   over the cohort
+
+Idea: FedAvg runs untouched. Beside it each client trains v_i so that its mixture with the local copy of the global
+model serves its data; a_i says how much of it is its own. With ``adaptive`` the share a_i is learnt by gradient descent
+too, so that clients who gain nothing from the others turn to themselves.
+
+Travels: w, both ways. Stays: v_i, a_i, and w_i as it stands after local training, for the mixture that is used.
+
+Cost: two gradients on each batch, twice FedAvg's; bytes as FedAvg.
+
+Newcomers: v_i from the common start and a_i from ``alpha``, one local training beside a copy of w.
+
+Deviations: the paper gives no step size for a_i; alpha_lr is the learning rate unless it is set. The global model is
+FedAvg's, weighted by samples, for whatever a_i is.
+
+Pitfalls: public code leaves v_i untrained (fluke), mixes logits in place of parameters, lets the mixture overwrite v_i,
+or multiplies by a_i twice. The mixture holds w_i of the client's last participation, not the w that was averaged later.
+
+Diagnostics: alpha, the share a_i of every client.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from pydantic import Field
+from torch import Tensor
+
+from engine.batches import Batch, Cohort, Plan
+from engine.local import Step, in_chunks, mean_loss
+from engine.ops import (
+    ClientParams,
+    SharedParams,
+    broadcast,
+    clone,
+    dot,
+    each,
+    gather,
+    in_client_order,
+    lerp_each,
+    map_params,
+    scatter,
+    take,
+    weighted_mean,
+)
+from engine.registry import ALGORITHMS, Options, Positive
+from engine.task import Diagnostics, Predictor, Shared, Task
+
+
+class Hparams(Options):
+    alpha: float = Field(
+        0.5, ge=0, le=1, title="α", description="Share of the personal model in the mixture at the start; 0 is global."
+    )
+    adaptive: bool = Field(True, description="Learn the share of each client; otherwise it stays at alpha.")
+    alpha_lr: Positive | Literal["training"] = Field(
+        "training",
+        description="Learning rate of the share; larger = turns sooner.",
+        json_schema_extra={"training": "lr"},
+    )
+
+
+@dataclass(frozen=True)
+class State:
+    global_params: SharedParams  # w
+    personal_params: ClientParams  # v_i
+    local_params: ClientParams  # w_i after local training
+    alpha: Float[Tensor, "N"]  # a_i
+
+
+@dataclass(frozen=True)
+class Paths:
+    """A participation of each of ``S`` clients."""
+
+    v: ClientParams
+    w: ClientParams
+    alpha: Float[Tensor, "S"]
+    loss: Float[Tensor, "S"]  # of the mixture
+
+
+@ALGORITHMS.register("apfl", title="APFL", paper="Deng, Kamani, Mahdavi, 2020", family="Pulled together")
+@dataclass(frozen=True)
+class Apfl:
+    hparams: Hparams
+
+    def init(self, task: Task) -> State:
+        h = self.hparams
+        if not h.adaptive and h.alpha in (0, 1):
+            what = "the clients' own models never train" if h.alpha == 0 else "each client uses local training alone"
+            task.note(f"apfl with alpha={h.alpha:g} and adaptive=false: {what}")
+        everyone = task.initial_clients()
+        alpha = torch.full((task.num_clients,), h.alpha, dtype=task.dtype, device=task.device)
+        return State(task.initial_model(), everyone, clone(everyone), alpha)
+
+    def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
+        clients = cohort.clients
+        received = broadcast(state.global_params, cohort.size)
+        paths = self._train(received, gather(state.personal_params, clients), state.alpha[clients], cohort, task)
+        new = State(
+            weighted_mean(paths.w, cohort.weights),
+            scatter(state.personal_params, paths.v, clients),
+            scatter(state.local_params, paths.w, clients),
+            state.alpha.index_copy(0, clients, paths.alpha),
+        )
+        return new, Diagnostics(paths.loss, 2 * cohort.plan.gradient_evaluations, {"alpha": new.alpha})
+
+    def _train(self, w: ClientParams, v: ClientParams, alpha: Tensor, cohort: Cohort, task: Task) -> Paths:
+        """Both models and the share of each participant, on the same batches."""
+
+        def chunk(rows: slice, part: Plan) -> tuple[list[ClientParams], Tensor]:
+            shared, own, share = clone(take(w, rows)), clone(take(v, rows)), {"alpha": alpha[rows].clone()}
+            slope = map_params(torch.zeros_like, own)
+            step, own_step = (Step(task, task.training.lr, 0.0, moved) for moved in (shared, own))
+
+            def on_batch(live: slice, batch: Batch) -> Tensor:
+                w_i, v_i, a_i, g = take(shared, live), take(own, live), share["alpha"][live], take(slope, live)
+                loss = task.backend.accumulate(g, lerp_each(w_i, v_i, a_i), batch, 1.0, 0.0)
+                weighted = {n: each(a_i, s) * s for n, s in g.items()}
+                if self.hparams.adaptive:
+                    along = dot(g, map_params(torch.sub, v_i, w_i))
+                    a_i.sub_(along, alpha=float(self.hparams.alpha_lr)).clamp_(0, 1)
+                step(w_i, w_i, batch, live)
+                own_step.along(v_i, weighted)
+                return loss
+
+            return [own, shared, share], mean_loss(task, part, on_batch)
+
+        (own, shared, share), loss = in_chunks(task, cohort.plan, chunk)
+        return Paths(own, shared, share["alpha"], loss)
+
+    def personalized(self, state: State, task: Task) -> Predictor:
+        return Predictor(lerp_each(state.local_params, state.personal_params, state.alpha), is_per_client=True)
+
+    def global_model(self, state: State, task: Task) -> Predictor | None:
+        return Predictor(state.global_params, is_per_client=False)
+
+    def shared(self, state: State) -> Shared:
+        return Shared(down=(state.global_params,), up=(state.global_params,))
+
+    def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
+        w, v = (broadcast(p, newcomers.size) for p in (state.global_params, task.initial_model()))
+        alpha = torch.full((newcomers.size,), self.hparams.alpha, dtype=task.dtype, device=task.device)
+        paths = self._train(w, v, alpha, newcomers, task)
+        mixed = lerp_each(paths.w, paths.v, paths.alpha)
+        return Predictor(in_client_order(mixed, newcomers.clients), is_per_client=True)

@@ -1,0 +1,172 @@
+"""FedPHP: each client inherits its earlier models and lets them teach the one it received.
+
+Li, Zhan, Shao, Li, Song. FedPHP: Federated Personalization with Inherited Private Models. ECML PKDD 2021.
+https://doi.org/10.1007/978-3-030-86486-6_36
+
+    w_i  <- w
+    E times, for a batch B:
+        w_i <- w_i - lr grad [(1 - lam) f_i(w_i; B) + lam transfer(p_i, w_i; B)]
+    mu_i <- min(mu, mu n_i / n)                                 n_i earlier participations of n expected
+    p_i  <- mu_i p_i + (1 - mu_i) w_i
+    w    <- sum_i m_i / m w_i                                   over the cohort
+
+Idea: FedAvg overwrites what a client has learnt whenever it sends a new global model. Here the client keeps a moving
+average p_i of its models, uses that, and holds the features (mmd) or the predictions (kl) of the received model near
+those of p_i while it trains. The memory grows longer with every participation.
+
+Travels: w, both ways. Stays: p_i and the number of participations.
+
+Cost: gradients and bytes as FedAvg; beside each gradient one pass of p_i forward.
+
+Newcomers: their first participation: local training from w by cross-entropy alone, p_i is the outcome.
+
+Deviations: the first participation has no p_i yet: cross-entropy alone, with weight 1. mmd is the squared discrepancy
+of the two sets of features under a sum of Gaussian kernels, of 1/4, 1/2, 1, 2 and 4 times the mean squared distance of
+two different features of the batch, which counts as a constant. kl is KL(p_i || w_i), both softened by temperature 4,
+without the factor 16. n is rounds times share of participants, at least 1.
+
+Pitfalls: PFLlib evaluates another model than p_i and gives the cross-entropy weight 0 by default. A linear model has no
+features apart from its input: mmd needs a body.
+
+Diagnostics: inherited, mean mu_i over the cohort.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int
+from pydantic import Field
+from torch import Tensor
+from torch.nn import functional as F
+
+from engine.backends import Extras, Objective, add_silently
+from engine.batches import Cohort
+from engine.local import local_sgd
+from engine.models import Model
+from engine.ops import (
+    ClientParams,
+    SharedParams,
+    broadcast,
+    gather,
+    in_client_order,
+    lerp_each,
+    scatter,
+    weighted_mean,
+)
+from engine.registry import ALGORITHMS, Options
+from engine.split import require_body
+from engine.task import Diagnostics, Predictor, Shared, Task
+
+TEMPERATURE = 4.0
+BANDWIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)
+
+
+class Hparams(Options):
+    mu: float = Field(
+        0.9, ge=0, le=1, title="μ", description="Largest share of the past in p_i; larger = longer memory, 0 none."
+    )
+    lam: float = Field(
+        0.05, ge=0, le=1, title="λ", description="Share of the transfer from p_i in the loss; 0 is cross-entropy alone."
+    )
+    transfer: Literal["mmd", "kl"] = Field(
+        "mmd", description="What p_i teaches: its features (mmd, needs a body) or its predictions (kl)."
+    )
+
+
+@dataclass(frozen=True)
+class State:
+    global_params: SharedParams  # w
+    personal_params: ClientParams  # p_i
+    participations: Int[Tensor, "N"]
+
+
+@ALGORITHMS.register("fedphp", title="FedPHP", paper="Li et al., ECML PKDD 2021", family="Knowledge transfer")
+@dataclass(frozen=True)
+class FedPhp:
+    hparams: Hparams
+
+    def init(self, task: Task) -> State:
+        if self.hparams.transfer == "mmd":
+            require_body(task, "fedphp with transfer: mmd")
+        if self.hparams.lam == 1:
+            task.note("fedphp with lam=1: after the first participation nothing is learnt from labels")
+        return State(task.initial_model(), task.initial_clients(), torch.zeros_like(task.data.train.sizes))
+
+    def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
+        past = gather(state.personal_params, cohort.clients)
+        earlier = state.participations[cohort.clients]
+        lam = self.hparams.lam * (earlier > 0).to(task.dtype)
+        taught: Objective = _taught_by_features if self.hparams.transfer == "mmd" else _taught_by_predictions
+        extras = {"lam": lam, **{f"past.{n}": p for n, p in past.items()}}
+        w = local_sgd(task, broadcast(state.global_params, cohort.size), cohort, objective=taught, extras=extras)
+        share = self._share_of_past(earlier, task)
+        new = State(
+            weighted_mean(w.params, cohort.weights),
+            scatter(state.personal_params, lerp_each(w.params, past, share), cohort.clients),
+            state.participations.index_copy(0, cohort.clients, earlier + 1),
+        )
+        return new, Diagnostics(w.loss, w.gradient_evaluations, {"inherited": share.mean()})
+
+    def _share_of_past(self, earlier: Int[Tensor, "S"], task: Task) -> Float[Tensor, "S"]:
+        """mu_i, which reaches mu at the expected number of participations."""
+        training = task.training
+        a_round = max(1, round(training.participation * task.num_clients))
+        expected = max(1.0, training.rounds * a_round / task.num_clients)
+        return (earlier.to(task.dtype) / expected).clamp(max=1) * self.hparams.mu
+
+    def personalized(self, state: State, task: Task) -> Predictor:
+        return Predictor(state.personal_params, is_per_client=True)
+
+    def global_model(self, state: State, task: Task) -> Predictor | None:
+        return Predictor(state.global_params, is_per_client=False)
+
+    def shared(self, state: State) -> Shared:
+        return Shared(down=(state.global_params,), up=(state.global_params,))
+
+    def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
+        first = local_sgd(task, broadcast(state.global_params, newcomers.size), newcomers)
+        return Predictor(in_client_order(first.params, newcomers.clients), is_per_client=True)
+
+
+def discrepancy(a: Float[Tensor, "B F"], b: Float[Tensor, "B F"], weight: Float[Tensor, "B"]) -> Float[Tensor, ""]:
+    """Squared MMD of two sets of features with the same ``weight``, which sums to 1, under the sum of the kernels."""
+    both = torch.cat([a, b])
+    squares = both.square().sum(1)
+    distance = (squares[:, None] + squares - 2 * both @ both.T).clamp(min=0)
+    share = torch.cat([weight, weight]) / 2
+    mean = (share @ distance @ share / (1 - share @ share)).detach()  # over pairs of different samples
+    scale = torch.where(mean > 0, mean, 1.0)
+    kernel = torch.stack([torch.exp(-distance / (scale * width)) for width in BANDWIDTHS]).sum(0)
+    sign = torch.cat([weight, -weight])
+    return sign @ kernel @ sign
+
+
+def _taught_by_features(
+    model: Model, params: SharedParams, x: Tensor, y: Tensor, weight: Tensor, extras: Extras
+) -> Tensor:
+    """Cross-entropy, and the discrepancy from p_i's features."""
+    features = model.features(params, x)
+    data = (F.cross_entropy(model.head_logits(params, features), y, reduction="none") * weight).sum()
+    return _mixed(data, discrepancy(features, model.features(_past(extras), x), weight), extras)
+
+
+def _taught_by_predictions(
+    model: Model, params: SharedParams, x: Tensor, y: Tensor, weight: Tensor, extras: Extras
+) -> Tensor:
+    """Cross-entropy, and the divergence from p_i's predictions."""
+    logits = model.logits(params, x)
+    data = (F.cross_entropy(logits, y, reduction="none") * weight).sum()
+    own, past = ((z / TEMPERATURE).log_softmax(-1) for z in (logits, model.logits(_past(extras), x)))
+    divergence = (past.exp() * (past - own)).sum(-1)
+    return _mixed(data, (divergence * weight).sum(), extras)
+
+
+def _mixed(data: Tensor, transfer: Tensor, extras: Extras) -> Tensor:
+    """(1 - lam) data + lam transfer for the gradient; the data term alone is recorded."""
+    return add_silently(data, extras["lam"] * (transfer - data))
+
+
+def _past(extras: Extras) -> SharedParams:
+    """p_i of one client."""
+    return {n.removeprefix("past."): p for n, p in extras.items() if n.startswith("past.")}

@@ -1,0 +1,171 @@
+"""L2GD: every client keeps a model of its own; a shared coin decides between a local step and a step to the mean.
+
+Hanzely, Richtarik. Federated Learning of a Mixture of Global and Local Models. 2020.
+https://arxiv.org/abs/2002.05516, Algorithm 1, with mini-batches (L2SGD).
+
+    E times, with one coin for all:
+        x_i <- x_i - step / (N (1 - p)) grad f_i(x_i; B)        with probability 1 - p
+        x_i <- x_i - step lam / (N p) (x_i - x-bar)             with probability p
+    x-bar <- mean_i x_i                                         uniform, over the participants
+
+Idea: The objective is the mean of f_i(x_i) plus lam/2 times the mean of ||x_i - x-bar||^2: models may differ, at a
+price. Gradient descent on a random one of the two terms at a time leaves out most communication, because only the
+second needs the others. lam runs from alone (0) to one model for all.
+
+Travels: x_i up and x-bar down, only where the coin turns from local to aggregate. Stays: x_i.
+
+Cost: a share 1 - p of FedAvg's gradients; about E p (1 - p) exchanges a round where FedAvg has one.
+
+Newcomers: start at x-bar and take one round's steps with a coin of their own, x-bar as the server has it.
+
+Deviations: step=None gives local steps the training's learning rate, that is step = N (1 - p) lr. The batch of an
+aggregate step goes unused. Without a turn of the coin nothing travels, also from round to round, as long as the same
+clients take part: repeated aggregate steps do not move x-bar. A participant without a local step reports the loss of
+its model as the round ends, on its first batch, which counts as one gradient. Momentum starts anew after each
+aggregate step.
+
+Pitfalls: step lam / (N p) > 1 throws models beyond the mean. FedRep's repository counts the first client twice in x-bar
+and uses 1 - p for p. The global model x-bar moves with local steps that the server has not seen.
+
+Diagnostics: local_steps and exchanges, how often the coin chose a local step and how often models travelled.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+import torch
+from pydantic import Field
+
+from engine.batches import Cohort, Plan
+from engine.local import Trained, local_sgd
+from engine.ops import (
+    ClientParams,
+    SharedParams,
+    broadcast,
+    concat,
+    gather,
+    in_client_order,
+    lerp,
+    scatter,
+    take,
+    weighted_mean,
+)
+from engine.registry import ALGORITHMS, Options
+from engine.streams import numpy_stream
+from engine.task import Diagnostics, Predictor, Shared, Task
+
+
+class Hparams(Options):
+    lam: float = Field(1.0, ge=0, title="λ", description="Price of differing from the mean; larger = more global.")
+    p: float = Field(0.2, ge=0, lt=1, description="Chance of a step to the mean; larger = more communication, 0 none.")
+    step: float | None = Field(
+        None, gt=0, title="α", description="Step size of the method; by default local steps have the learning rate."
+    )
+
+
+@dataclass(frozen=True)
+class State:
+    global_params: SharedParams  # x-bar of the last participants
+    personal_params: ClientParams  # x_i
+    level: tuple[int, ...]  # clients whose last step was one to their mean; empty after a local step
+
+
+@ALGORITHMS.register("l2gd", title="L2GD", paper="Hanzely, Richtárik, 2020", family="Pulled together")
+@dataclass(frozen=True)
+class L2gd:
+    hparams: Hparams
+
+    def init(self, task: Task) -> State:
+        h = self.hparams
+        if h.p == 0 or h.lam == 0:
+            name = "p" if h.p == 0 else "lam"
+            task.note(f"l2gd with {name}=0: models are never drawn together, each client trains alone")
+        elif (pull := self._rates(task, task.num_clients)[1]) > 1:
+            task.note(f"l2gd: an aggregate step of {pull:.3g} overshoots the mean; lower lam or step, or raise p")
+        return State(task.initial_model(), task.initial_clients(), tuple(range(task.num_clients)))
+
+    def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
+        clients, coins = tuple(sorted(cohort.clients.tolist())), self._coins(task, cohort)
+        start, rates = gather(state.personal_params, cohort.clients), self._rates(task, task.num_clients)
+        x = self._walk(task, start, cohort, coins, rates, lambda x: weighted_mean(x, cohort.uniform))
+        new = State(
+            weighted_mean(x.params, cohort.uniform),
+            scatter(state.personal_params, x.params, cohort.clients),
+            clients if coins[-1] else (),
+        )
+        earlier = (state.level == clients, *coins)  # whether the step before each step was one to the same mean
+        exchanges = sum(is_mean and not was_mean for was_mean, is_mean in zip(earlier, coins, strict=False))
+        shared, times = self.shared(state), exchanges * cohort.size
+        return new, Diagnostics(
+            x.loss, x.gradient_evaluations, {"local_steps": coins.count(False), "exchanges": exchanges},
+            bytes_up=times * shared.bytes_up, bytes_down=times * shared.bytes_down,
+        )  # fmt: skip
+
+    def _coins(self, task: Task, cohort: Cohort) -> tuple[bool, ...]:
+        """For each step of the longest training, whether it is one to the mean."""
+        drawn = numpy_stream(task.seed, "l2gd", cohort.stream, cohort.round).random(cohort.plan.num_steps)
+        return tuple((drawn < self.hparams.p).tolist())
+
+    def _rates(self, task: Task, num_clients: int) -> tuple[float, float]:
+        """The size of a local step, and the share of the way to the mean that an aggregate step goes."""
+        h = self.hparams
+        local = task.training.lr if h.step is None else h.step / (num_clients * (1 - h.p))
+        return local, local * (1 - h.p) * h.lam / h.p if h.p else 0.0
+
+    def _walk(
+        self, task: Task, x: ClientParams, cohort: Cohort, coins: tuple[bool, ...], rates: tuple[float, float],
+        mean: Callable[[ClientParams], SharedParams],
+    ) -> Trained:  # fmt: skip
+        """The steps of a round, stretch by stretch of equal coins; clients whose batches are used up still average."""
+        lr, pull = rates
+        loss, cost, begin = torch.zeros(cohort.size, dtype=task.dtype, device=task.device), 0, 0
+        for is_mean, stretch in groupby(coins):
+            end = begin + len(list(stretch))
+            if is_mean:
+                for _ in range(begin, end):
+                    x = lerp(x, broadcast(mean(x), cohort.size), pull)
+            else:
+                plan = _between(cohort.plan, begin, end)
+                live = len(plan.steps)
+                local = local_sgd(task, take(x, slice(live)), cohort, lr=lr, plan=plan)
+                x = concat([local.params, take(x, slice(live, None))])
+                loss[:live] += local.loss * torch.tensor(plan.steps, device=task.device)
+                cost += local.gradient_evaluations
+            begin = end
+        taken = [coins[:n].count(False) for n in cohort.plan.steps]
+        loss /= torch.tensor(taken, device=task.device).clamp(min=1)
+        if 0 in taken:  # the last ones, which have the fewest steps
+            idle = slice(taken.index(0), cohort.size)
+            seen = self._loss_at(task, take(x, idle), cohort, idle)
+            loss[idle], cost = seen.loss, cost + seen.gradient_evaluations
+        return Trained(x, loss, cost)
+
+    def _loss_at(self, task: Task, x: ClientParams, cohort: Cohort, rows: slice) -> Trained:
+        """The loss of participants that took no local step, on their first batch."""
+        first = _between(cohort.plan.part(rows.start, rows.stop), 0, 1)
+        return local_sgd(task, x, cohort, lr=0.0, plan=first)
+
+    def personalized(self, state: State, task: Task) -> Predictor:
+        return Predictor(state.personal_params, is_per_client=True)
+
+    def global_model(self, state: State, task: Task) -> Predictor | None:
+        return Predictor(state.global_params, is_per_client=False)
+
+    def shared(self, state: State) -> Shared:
+        return Shared(down=(state.global_params,), up=(state.global_params,))
+
+    def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
+        num_clients = len(next(iter(state.personal_params.values())))
+        start, coins = broadcast(state.global_params, newcomers.size), self._coins(task, newcomers)
+        x = self._walk(task, start, newcomers, coins, self._rates(task, num_clients), lambda x: state.global_params)
+        return Predictor(in_client_order(x.params, newcomers.clients), is_per_client=True)
+
+
+def _between(plan: Plan, begin: int, end: int) -> Plan:
+    """Steps ``begin`` to ``end - 1``, of the clients that have any of them."""
+    live = plan.live(begin)
+    steps = tuple(min(n, end) - begin for n in plan.steps[:live])
+    width = slice(1) if plan.is_full else slice(begin, end)
+    counts = tuple(row[:live] for row in plan.counts[width])
+    return replace(plan, rows=plan.rows[:live, width], counts=counts, steps=steps)

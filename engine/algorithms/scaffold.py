@@ -1,0 +1,107 @@
+"""SCAFFOLD: one model for all, with control variates against the drift of local training.
+
+Karimireddy, Kale, Mohri, Reddi, Stich, Suresh. SCAFFOLD: Stochastic Controlled Averaging for Federated Learning.
+ICML 2020. https://arxiv.org/abs/1910.06378, Algorithm 1, option II.
+
+    w_i <- w
+    E times, for a batch B:
+        w_i <- w_i - lr [grad f_i(w_i; B) - c_i + c]
+    c_i~ <- c_i - c + (w - w_i) / (E lr)
+    w   <- w + server_lr mean_i (w_i - w)                       uniform, over the cohort
+    c   <- c + S/N mean_i (c_i~ - c_i)                          c_i~ becomes c_i
+
+Idea: Where clients differ, local steps run towards each client's own optimum. Every client remembers the mean of its
+gradients, c_i, and the server that of all clients, c. Adding c - c_i to each step makes the local path follow the
+direction of all clients together.
+
+Travels: w and c down, w_i and the change of c_i up. Stays: c_i.
+
+Cost: gradients as FedAvg; twice its bytes, both ways.
+
+Newcomers: they are given w as it is.
+
+Deviations: E is the client's own number of steps where ``local_epochs`` gives clients different ones.
+
+Pitfalls: c_i is only a mean gradient for plain SGD: with momentum (w - w_i) / (E lr) overstates it. With few
+participants in many clients c_i is old when it is used. Weighting the mean by samples is not the paper's method.
+
+Diagnostics: drift, mean norm of c - c_i over the cohort.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from pydantic import Field
+
+from engine.batches import Cohort
+from engine.local import local_sgd
+from engine.ops import (
+    ClientParams,
+    SharedParams,
+    broadcast,
+    dot,
+    each,
+    gather,
+    lerp,
+    map_params,
+    scatter,
+    weighted_mean,
+)
+from engine.registry import ALGORITHMS, Options
+from engine.task import Diagnostics, Predictor, Shared, Task
+
+
+class Hparams(Options):
+    server_lr: float = Field(
+        1.0,
+        gt=0,
+        title="η_g",
+        description="Server's step towards the mean of the clients' models; 1 takes the mean, smaller = slower.",
+    )
+
+
+@dataclass(frozen=True)
+class State:
+    global_params: SharedParams  # w
+    control: SharedParams  # c
+    client_controls: ClientParams  # c_i
+
+
+@ALGORITHMS.register("scaffold", title="SCAFFOLD", paper="Karimireddy et al., ICML 2020", family="Baselines")
+@dataclass(frozen=True)
+class Scaffold:
+    hparams: Hparams
+
+    def init(self, task: Task) -> State:
+        if task.training.momentum:
+            task.note("scaffold with momentum: the control variates overstate the clients' mean gradients")
+        start = task.initial_model()
+        none = map_params(torch.zeros_like, start)
+        return State(start, none, map_params(torch.zeros_like, task.initial_clients()))
+
+    def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
+        h, own = self.hparams, gather(state.client_controls, cohort.clients)
+        received, control = broadcast(state.global_params, cohort.size), broadcast(state.control, cohort.size)
+        drift = map_params(torch.sub, control, own)
+        local = local_sgd(task, received, cohort, drift=drift)
+        path = task.training.lr * torch.tensor(cohort.plan.steps, dtype=task.dtype, device=task.device)  # E lr
+        change = {n: (w - local.params[n]) / each(path, w) - control[n] for n, w in received.items()}
+        share = cohort.uniform * (cohort.size / task.num_clients)
+        new = State(
+            lerp(state.global_params, weighted_mean(local.params, cohort.uniform), h.server_lr),
+            map_params(torch.add, state.control, weighted_mean(change, share)),
+            scatter(state.client_controls, map_params(torch.add, own, change), cohort.clients),
+        )
+        return new, Diagnostics(local.loss, local.gradient_evaluations, {"drift": dot(drift, drift).sqrt().mean()})
+
+    def personalized(self, state: State, task: Task) -> Predictor:
+        return Predictor(state.global_params, is_per_client=False)
+
+    def global_model(self, state: State, task: Task) -> Predictor | None:
+        return Predictor(state.global_params, is_per_client=False)
+
+    def shared(self, state: State) -> Shared:
+        return Shared(down=(state.global_params, state.control), up=(state.global_params, state.control))
+
+    def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
+        return Predictor(state.global_params, is_per_client=False)
