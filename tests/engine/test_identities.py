@@ -21,28 +21,10 @@ from tests.support.builders import (
     simulation,
     trained,
 )
+from tests.support.reference import as_matrix, batches_of
 
 PFEDME = {"name": "pfedme", "lam": 5.0, "inner_steps": 3, "personal_lr": 0.1}
 CGPFL = PFEDME | {"name": "cgpfl"}
-
-
-def as_matrix(params: dict[str, torch.Tensor]) -> np.ndarray:
-    """Engine's weights as the reference's [..., C, F + 1]."""
-    return torch.cat([params["head.weight"], params["head.bias"][..., None]], -1).numpy()
-
-
-def batches_of(run, round: int) -> list:
-    """The batches that the engine uses, read from its plan: [client][step] (x, y)."""
-    cohort, data = run.task.cohort(round), run.task.data.train
-    found = {}
-    for s, client in enumerate(cohort.clients.tolist()):
-        steps = []
-        for t in range(cohort.plan.steps[s]):
-            column = 0 if cohort.plan.is_full else t
-            rows = cohort.plan.rows[s, column, : cohort.plan.counts[column][s]]
-            steps.append((data.features(rows).flatten(1).numpy(), data.y[rows].numpy()))
-        found[client] = steps
-    return [found[i] for i in range(run.task.num_clients)]
 
 
 # --- LocalTrain and FedAvg

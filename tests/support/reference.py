@@ -4,8 +4,34 @@ A model is W [C, F + 1], the last column the bias. ``batches[i][t]`` are (x, y) 
 """
 
 import numpy as np
+import torch
 
 Model = np.ndarray
+
+
+def as_matrix(params: dict[str, torch.Tensor]) -> Model:
+    """Engine's weights as [..., C, F + 1]."""
+    return torch.cat([params["head.weight"], params["head.bias"][..., None]], -1).numpy()
+
+
+def batches_of(run, round: int) -> list:
+    """The batches that the engine uses, read from its plan: [client][step] (x, y); None for one that sits out."""
+    cohort, data = run.task.cohort(round), run.task.data.train
+    found = {}
+    for s, client in enumerate(cohort.clients.tolist()):
+        steps = []
+        for t in range(cohort.plan.steps[s]):
+            column = 0 if cohort.plan.is_full else t
+            rows = cohort.plan.rows[s, column, : cohort.plan.counts[column][s]]
+            steps.append((data.features(rows).flatten(1).numpy(), data.y[rows].numpy()))
+        found[client] = steps
+    return [found.get(i) for i in range(run.task.num_clients)]
+
+
+def loss(W: Model, x: np.ndarray, y: np.ndarray) -> float:
+    """Mean cross-entropy."""
+    z = np.c_[x, np.ones(len(x))] @ W.T
+    return float(np.mean(np.log(np.exp(z).sum(1)) - z[np.arange(len(y)), y]))
 
 
 def gradient(W: Model, x: np.ndarray, y: np.ndarray) -> Model:
