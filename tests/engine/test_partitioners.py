@@ -42,6 +42,7 @@ SETTINGS = [
     ("quantity_skew", {"law": "power"}),
     ("contexts", {"num_contexts": 2}),
     ("contexts", {"num_contexts": 2, "alpha": 0.5}),
+    ("feature_shift", {"kind": "noise", "num_groups": 2}),
 ]
 
 
