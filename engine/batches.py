@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from engine.augmentation import CropFlip
 from engine.federation import ClientData
 from engine.streams import first_of_permutation, key
 
@@ -38,6 +39,7 @@ class Plan:
     counts: tuple[tuple[int, ...], ...]  # [T][S] samples in each batch, 0 after a client's last step
     steps: tuple[int, ...]  # [S], descending
     is_full: bool
+    augmentation: CropFlip | None = None
 
     @property
     def num_steps(self) -> int:
@@ -59,24 +61,21 @@ class Plan:
         steps = self.steps[start:stop]
         width = 1 if self.is_full else steps[0]
         counts = tuple(row[start:stop] for row in self.counts[:width])
-        widest = max(map(max, counts))
-        return replace(self, rows=self.rows[start:stop, :width, :widest], counts=counts, steps=steps)
+        rows = self.rows[start:stop, :width, : max(map(max, counts))]
+        augmentation = self.augmentation.part(start, stop) if self.augmentation else None
+        return replace(self, rows=rows, counts=counts, steps=steps, augmentation=augmentation)
 
     def batches(self, data: ClientData) -> Iterator[Batch]:
         """One batch a step."""
         whole = self._batch(data, 0) if self.is_full else None
         for step in range(self.num_steps):
-            if whole is None:
-                yield self._batch(data, step)
-            elif self.live(step) == whole.size:
-                yield whole
-            else:
-                yield self._batch(data, 0, self.live(step))
+            batch = whole if whole and whole.size == self.live(step) else self._batch(data, step)
+            yield replace(batch, x=self.augmentation(batch.x, step)) if self.augmentation else batch
 
-    def _batch(self, data: ClientData, step: int, live: int | None = None) -> Batch:
-        live = self.live(step) if live is None else live
-        counts = self.counts[step][:live]
-        rows = self.rows[:live, step, : max(counts)]
+    def _batch(self, data: ClientData, step: int) -> Batch:
+        live, column = self.live(step), 0 if self.is_full else step
+        counts = self.counts[column][:live]
+        rows = self.rows[:live, column, : max(counts)]
         return Batch(data.features(rows), data.y[rows], _weight(counts, data), counts)
 
 

@@ -41,6 +41,20 @@ class Training(Options):
     lr: float = Field(0.05, gt=0, title="η", description="Local learning rate.")
     momentum: float = Field(0.0, ge=0, lt=1, description="Momentum of the local SGD, restarted each round.")
     weight_decay: float = Field(0.0, ge=0, description="L2 decay of every parameter in the local SGD.")
+    clip_norm: float | None = Field(
+        None, gt=0, title="Clip", description="Largest norm of a client's mini-batch gradient; by default none."
+    )
+    lr_schedule: Literal["constant", "cosine", "step"] = Field(
+        "constant",
+        title="Schedule",
+        description="Learning rate over the rounds: as it is, down a half cosine towards 0, or times lr_decay now and "
+        "then. Rates that a method takes from training follow; rates of its own stay.",
+    )
+    lr_decay: float = Field(0.5, gt=0, le=1, description="Factor on the learning rate, under lr_schedule: step.")
+    lr_decay_rounds: int = Field(20, ge=1, description="Rounds between two decays, under lr_schedule: step.")
+    augmentation: Literal["none", "crop_flip"] = Field(
+        "none", description="Of training images: crop_flip crops at random after padding by 4 pixels, and mirrors half."
+    )
     dtype: Literal["float32", "float64"] = Field(
         "float32", title="Precision", description="Precision of models and data."
     )
@@ -54,6 +68,15 @@ class Training(Options):
             if raw.get("local_steps") is None and raw.get("local_epochs") is None:
                 return {**raw, "local_steps": 10}
         return raw
+
+    def in_round(self, round: int) -> "Training":
+        """These settings with the learning rate of a round: ``lr`` in round 1, and before it."""
+        past, factor = max(round - 1, 0), 1.0
+        if self.lr_schedule == "cosine":
+            factor = (1 + math.cos(math.pi * past / self.rounds)) / 2
+        elif self.lr_schedule == "step":
+            factor = self.lr_decay ** (past // self.lr_decay_rounds)
+        return self if factor == 1 else self.model_copy(update={"lr": self.lr * factor})
 
 
 class Evaluation(Options):

@@ -18,7 +18,9 @@ from torch import Tensor
 from engine import state as states
 from engine import truth, unseen
 from engine.algorithms import Algorithm
+from engine.augmentation import require_images
 from engine.backends import choose_backend
+from engine.backends.clipped import Clipped
 from engine.batches import Cohort
 from engine.config import RunConfig, resolve_hparams
 from engine.errors import Unsupported
@@ -87,12 +89,14 @@ class Simulation:
         dtype = getattr(torch, config.training.dtype)
         data = data or build(config, data_dir or default_data_dir(), device, progress)
         model = build_model(config.model, data.input_shape, data.num_classes)
+        require_images(config.training.augmentation, data.input_shape)
         backend = choose_backend(config.machine.backend, model, device)
+        if config.training.clip_norm is not None:
+            backend = Clipped(backend, config.training.clip_norm)
         self.task = Task(data, model, config.training, backend, config.seed, device, dtype, tick, [*data.notes])
         if model.init == "zeros" and len(model.layers) > 1:
             self.task.note("init: zeros with hidden layers: they stay at zero, only the output layer's bias learns")
-        hparams = resolve_hparams(config.algorithm.options, config.training)
-        self.algorithm: Algorithm = ALGORITHMS.get(config.algorithm.name).make(hparams)
+        self.algorithm = _method(self.task, config)
         self.state: Any = self.algorithm.init(self.task)
         self.round = -1  # the last round that was yielded
         self.last: dict[str, dict[str, float]] = {}
@@ -103,6 +107,7 @@ class Simulation:
         if self.round < 0:
             yield self._finish(0, None, None, 0.0)
         while self.round < self.config.training.rounds:
+            self.task, self.algorithm = self._in_round(self.round + 1)
             cohort = self.task.cohort(self.round + 1)
             started = time.perf_counter()
             state, diagnostics = self.algorithm.round(self.state, cohort, self.task)
@@ -147,19 +152,27 @@ class Simulation:
             raise states.CheckpointInvalid("the checkpoint belongs to another configuration; start the run again")
         self.round, self.state, self.last = whole["round"], whole["state"], whole["last"]
         self.best = {k: Best(**b) for k, b in whole["best"].items()}
+        self.task, self.algorithm = self._in_round(self.round)
         for note in whole["notes"]:
             self.task.note(note)
 
     def models(self, which: str = "last") -> Models:
         """The models of the ``last`` or the ``best`` round (best by personalized accuracy)."""
         best = self.best["personalized"]  # none where no client has test samples
-        state = self.state if which == "last" or best.round < 0 else best.state
-        personalized, shared = (
-            self.algorithm.personalized(state, self.task),
-            self.algorithm.global_model(state, self.task),
-        )
-        clients = [personalized.of_client(i) for i in range(self.task.num_clients)]
-        return Models(self.task.initial_model(), shared.params if shared else None, clients)
+        is_last = which == "last" or best.round < 0
+        state = self.state if is_last else best.state
+        task, algorithm = self._in_round(self.round if is_last else best.round)
+        personalized, shared = algorithm.personalized(state, task), algorithm.global_model(state, task)
+        clients = [personalized.of_client(i) for i in range(task.num_clients)]
+        return Models(task.initial_model(), shared.params if shared else None, clients)
+
+    def _in_round(self, round: int) -> tuple[Task, Algorithm]:
+        """The task and the method with the learning rates of a round."""
+        training = self.config.training.in_round(round)
+        if training == self.task.training:
+            return self.task, self.algorithm
+        task = dataclasses.replace(self.task, training=training)
+        return task, _method(task, self.config)
 
     def _finish(
         self, round: int, cohort: Cohort | None, diagnostics: Diagnostics | None, seconds: float
@@ -292,6 +305,13 @@ def simulate(config: RunConfig, data_dir: Path | None = None) -> Iterator[RoundR
 def check(config: RunConfig, data_dir: Path | None = None) -> Simulation:
     """Everything that can be refused before training: raises what ``Simulation`` raises."""
     return Simulation(config, data_dir=data_dir)
+
+
+def _method(task: Task, config: RunConfig) -> Algorithm:
+    """The run's method, its ``"training"`` values taken from the task."""
+    hparams = resolve_hparams(config.algorithm.options, task.training)
+    method: Algorithm = ALGORITHMS.get(config.algorithm.name).make(hparams)
+    return method
 
 
 def _is_same(a: Predictor, b: Predictor) -> bool:

@@ -47,11 +47,17 @@ def first_of_permutation(
 
     ``stream`` is a key of everything but the client. Places beyond a client's size are arbitrary.
     """
-    places = torch.arange(int(sizes.max()), device=sizes.device)
-    of_client = _mix(stream + clients * _GOLDEN)
-    keys = _mix(of_client[:, None] + places * _GOLDEN) & 0x7FFFFFFFFFFFFFFF
+    keys = integers(stream, clients, int(sizes.max()))
+    places = torch.arange(keys.shape[1], device=sizes.device)
     keys = keys.masked_fill(places >= sizes[:, None], 0x7FFFFFFFFFFFFFFF)
     return keys.topk(min(count, keys.shape[1]), dim=1, largest=False, sorted=True).indices
+
+
+def integers(stream: int, clients: Int[Tensor, "S"], count: int) -> Int[Tensor, "S J"]:
+    """``count`` random integers of 63 bits for each client. ``stream`` is a key of everything but the client."""
+    places = torch.arange(count, device=clients.device)
+    of_client = _mix(stream + clients * _GOLDEN)
+    return _mix(of_client[:, None] + places * _GOLDEN) & 0x7FFFFFFFFFFFFFFF
 
 
 def _mix(z: Tensor) -> Tensor:

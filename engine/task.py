@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from engine.augmentation import CropFlip
 from engine.backends import Backend
 from engine.batches import Cohort, Plan, make_plan, num_local_steps
 from engine.config import Training
@@ -142,10 +143,11 @@ class Task:
         return self.plan(cohort, cohort.stream, steps)
 
     def _plan(self, ids: Tensor, steps: list[int], stream: str, round: int) -> Plan:
-        data = self.data.train
-        return make_plan(
-            data.sizes[ids], data.offsets[ids], ids, steps, self.training.batch_size, self.seed, stream, round
-        )
+        data, training = self.data.train, self.training
+        plan = make_plan(data.sizes[ids], data.offsets[ids], ids, steps, training.batch_size, self.seed, stream, round)
+        if training.augmentation == "none":
+            return plan
+        return replace(plan, augmentation=CropFlip(self.seed, stream, round, ids))
 
     @property
     def num_pooled_samples(self) -> int:

@@ -1,0 +1,52 @@
+"""Any backend with each client's gradient clipped to a norm, as ``training.clip_norm`` asks for.
+
+g <- g min(1, clip_norm / ||g||), with ||g|| over the parameters that ``out`` trains; g is the gradient of a mini-batch,
+its L2 term (or a method's own objective) included. The pull of a proximal term, a drift, weight decay and momentum come
+after, in the step. Second derivatives are those of the loss.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from engine.backends import Backend, Extras, Objective, scale_out
+from engine.batches import Batch
+from engine.models import Model
+from engine.ops import ClientParams, each
+
+
+@dataclass(frozen=True)
+class Clipped:
+    inner: Backend
+    clip_norm: float
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    def chunk_size(self, model: Model, batch_bytes: int, device: torch.device) -> int:
+        return self.inner.chunk_size(model, batch_bytes, device)
+
+    def accumulate(
+        self, out: ClientParams, params: ClientParams, batch: Batch, alpha: float, beta: float,
+        objective: Objective | None = None, extras: Extras | None = None,
+    ) -> Float[Tensor, "A"]:  # fmt: skip
+        gradient = {n: torch.zeros_like(p) for n, p in out.items()}
+        losses = self.inner.accumulate(gradient, params, batch, 1.0, 0.0, objective, extras)
+        norms = torch.stack([torch.linalg.vector_norm(g.flatten(1), dim=1) for g in gradient.values()])
+        factor = self.clip_norm / torch.linalg.vector_norm(norms, dim=0).clamp(min=self.clip_norm)
+        scale_out(out, params, alpha, beta, dict.fromkeys(out, 0.0))
+        for name, target in out.items():
+            target.addcmul_(gradient[name], each(factor, target), value=alpha)
+        return losses
+
+    def hessian_vector(
+        self, params: ClientParams, vector: ClientParams, batch: Batch, objective: Objective | None = None,
+        extras: Extras | None = None,
+    ) -> ClientParams:  # fmt: skip
+        return self.inner.hessian_vector(params, vector, batch, objective, extras)
+
+    def logits(self, model: Model, params: ClientParams, x: Tensor) -> Float[Tensor, "A B C"]:
+        return self.inner.logits(model, params, x)
