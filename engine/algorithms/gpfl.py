@@ -185,7 +185,7 @@ def _personal_conditions(embeddings: Tensor, task: Task) -> Tensor:
 
 
 def _predictor(shared: SharedParams, heads: ClientParams, task: Task) -> Predictor:
-    """h_i(f^P), with the conditions of the embeddings as they stand."""
+    """h_i(f_P), with the conditions of the embeddings as they stand."""
     used = {n: p for n, p in shared.items() if n != EMBEDDINGS}
     conditions = {CONDITION: _personal_conditions(shared[EMBEDDINGS], task)}
 

@@ -1,0 +1,64 @@
+"""One client at a time with plain autograd: what the papers' lines say, without stacked tensors or backends."""
+
+from collections.abc import Callable, Iterable
+
+import torch
+from torch.nn import functional as F
+
+from engine.batches import Plan
+from engine.task import Task
+
+Params = dict[str, torch.Tensor]
+Batches = list[tuple[torch.Tensor, torch.Tensor]]
+
+
+def batches_of(task: Task, clients: torch.Tensor, plan: Plan) -> dict[int, Batches]:
+    """The samples of every step, by client, read from the plan."""
+    found: dict[int, Batches] = {}
+    for s, client in enumerate(clients.tolist()):
+        found[client] = []
+        for t in range(plan.steps[s]):
+            column = 0 if plan.is_full else t
+            rows = plan.rows[s, column, : plan.counts[column][s]]
+            found[client].append((task.data.train.features(rows), task.data.train.y[rows]))
+    return found
+
+
+def hidden(params: Params, x: torch.Tensor) -> torch.Tensor:
+    """Features of the ``dnn``."""
+    return F.relu(x @ params["body.1.weight"].T + params["body.1.bias"])
+
+
+def logits(params: Params, x: torch.Tensor) -> torch.Tensor:
+    return hidden(params, x) @ params["head.weight"].T + params["head.bias"]
+
+
+def cross_entropy(params: Params, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return F.cross_entropy(logits(params, x), y)
+
+
+def descend(
+    params: Params,
+    batches: Batches,
+    lr: float = 0.1,
+    loss: Callable[[Params, torch.Tensor, torch.Tensor], torch.Tensor] = cross_entropy,
+    trained: Iterable[str] | None = None,
+) -> Params:
+    """SGD of the parameters whose names start with one of ``trained`` (all of them without)."""
+    names = [n for n in params if trained is None or n.startswith(tuple(trained))]
+    for x, y in batches:
+        variables = {n: p.clone().requires_grad_() for n, p in params.items()}
+        gradients = torch.autograd.grad(loss(variables, x, y), [variables[n] for n in names], materialize_grads=True)
+        params = params | {n: params[n] - lr * g for n, g in zip(names, gradients, strict=True)}
+    return params
+
+
+def average(models: dict[int, Params], sizes: tuple[int, ...], prefix: str | tuple[str, ...]) -> Params:
+    """sum_i m_i / m of the parameters that start with ``prefix``, over the clients that are there."""
+    total = sum(sizes[i] for i in models)
+    names = [n for n in next(iter(models.values())) if n.startswith(prefix)]
+    return {n: sum(sizes[i] / total * model[n] for i, model in models.items()) for n in names}
+
+
+def stack(models: list[Params]) -> Params:
+    return {n: torch.stack([m[n] for m in models]) for n in models[0]}
