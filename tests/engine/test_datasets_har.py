@@ -1,0 +1,145 @@
+"""UCI HAR, on windows of three people in both of the forms that are read."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.config import parse_experiment
+from engine.datasets import Pool
+from engine.datasets.har import CHANNELS, Har, HarOptions
+from engine.errors import DataUnavailable
+from engine.federation import load_pool, partition_pool
+
+PEOPLE = {"train": [1, 1, 3], "test": [2, 2]}
+CLASSES = {"train": [1, 6, 2], "test": [3, 4]}  # as the official files count, from 1
+
+
+def windows(part: str) -> np.ndarray:
+    """[n, 9, 128]: 1000 n + 10 c + t / 1000, apart for training and test."""
+    n, c, t = np.ogrid[: len(PEOPLE[part]), :9, :128]
+    return (1000 * (n + 5 * (part == "test")) + 10 * c + t / 1000).astype(np.float32)
+
+
+def save_npz(data_dir: Path, **changed: np.ndarray) -> Path:
+    (data_dir / "har").mkdir(parents=True)
+    for part in PEOPLE:
+        arrays = {"X": windows(part), "y": np.array(CLASSES[part], np.int8) - 1, "subject": np.array(PEOPLE[part])}
+        np.savez(data_dir / "har" / f"har_inertial_{part}.npz", **{**arrays, **changed}, channels=np.array(CHANNELS))
+    return data_dir
+
+
+def save_official(data_dir: Path) -> Path:
+    for part in PEOPLE:
+        folder = data_dir / "UCI HAR Dataset" / part
+        (folder / "Inertial Signals").mkdir(parents=True)
+        for c, name in enumerate(CHANNELS):
+            np.savetxt(folder / "Inertial Signals" / f"{name}_{part}.txt", windows(part)[:, c], fmt=" %.7e")
+        np.savetxt(folder / f"X_{part}.txt", np.arange(561.0) + np.array(PEOPLE[part])[:, None], fmt=" %.7e")
+        np.savetxt(folder / f"y_{part}.txt", CLASSES[part], fmt="%d")
+        np.savetxt(folder / f"subject_{part}.txt", PEOPLE[part], fmt="%d")
+    return data_dir
+
+
+def load(data_dir: Path, **options) -> Pool:
+    return Har(HarOptions(**options)).load(data_dir, np.random.default_rng(0))
+
+
+def test_a_window_has_channels_before_time(tmp_path):
+    pool = load(save_npz(tmp_path))
+    assert pool.x.shape == (5, 9, 128)
+    assert pool.x[1, 2, 3] == np.float32(1020.003)
+    assert pool.y.tolist() == [0, 5, 1, 2, 3]
+    assert pool.class_names[5] == "laying"
+
+
+def test_the_official_text_files_hold_the_same_as_the_arrays(tmp_path):
+    official, arrays = load(save_official(tmp_path / "a")), load(save_npz(tmp_path / "b"))
+    assert np.allclose(official.x, arrays.x, rtol=1e-6)
+    assert official.y.tolist() == arrays.y.tolist()
+    assert official.client.tolist() == arrays.client.tolist()
+
+
+def test_people_are_the_natural_clients(tmp_path):
+    assert load(save_npz(tmp_path)).client.tolist() == [0, 0, 2, 1, 1]
+
+
+def test_the_training_pool_has_the_training_people_only(tmp_path):
+    pool = load(save_npz(tmp_path), pool="train", common_test=True)
+    assert pool.client.tolist() == [0, 0, 1]
+    assert (pool.common_test[0] == windows("test")).all()
+    assert pool.common_test[1].tolist() == [2, 3]
+
+
+def test_people_as_clients_and_any_other_split_work(tmp_path):
+    save_npz(tmp_path)
+
+    def sizes(**partition) -> list[int]:
+        raw = {"dataset": {"name": "har"}, "partition": partition, "model": {"name": "mlr"}}
+        run = parse_experiment({**raw, "algorithms": [{"name": "fedavg"}]}).runs()[0]
+        parts = partition_pool(run, load_pool(run, tmp_path))
+        return sorted(len(train) + len(test) for train, test in zip(parts.train, parts.test, strict=True))
+
+    assert sizes(name="natural", min_samples=1, test_fraction=0) == [1, 2, 2]
+    assert sizes(name="iid", num_clients=2, min_samples=1) == [2, 3]
+
+
+def test_signals_are_standardized_by_channel_over_the_training_windows(tmp_path):
+    x = load(save_npz(tmp_path), pool="train", standardize=True).x
+    assert np.allclose(x.mean(axis=(0, 2)), 0, atol=1e-5)
+    assert np.allclose(x.std(axis=(0, 2)), 1, atol=1e-5)
+
+
+def test_the_561_features_come_from_the_official_release(tmp_path):
+    pool = load(save_official(tmp_path), features="engineered")
+    assert pool.x.shape == (5, 561)
+    assert pool.x[:, 560].tolist() == [561, 561, 563, 562, 562]
+    assert pool.client.tolist() == [0, 0, 2, 1, 1]
+
+
+def test_the_561_features_are_not_in_the_arrays(tmp_path):
+    save_npz(tmp_path)
+    assert not Har(HarOptions(features="engineered")).present(tmp_path)
+    with pytest.raises(DataUnavailable, match=r"features=engineered: there is no .*or use features=inertial"):
+        load(tmp_path, features="engineered")
+
+
+def test_absent_data_are_named_with_their_place(tmp_path):
+    assert not Har(HarOptions()).present(tmp_path)
+    with pytest.raises(DataUnavailable) as refusal:
+        load(tmp_path)
+    assert all(word in str(refusal.value) for word in (str(tmp_path / "UCI HAR Dataset"), "har_inertial_train.npz"))
+
+
+@pytest.mark.parametrize(("changed", "words"), [
+    ({"X": np.zeros((3, 128, 9), np.float32)}, r"X has shape \[3, 128, 9\], not \[n, 9, 128\]"),
+    ({"X": np.full((3, 9, 128), np.nan)}, "not finite"),
+    ({"y": np.array([1, 2, 6])}, "whole numbers 0 to 5"),
+    ({"subject": np.array([1])}, r"subject has shape \[1\]"),
+    ({"subject": np.array([None] * 3, dtype=object)}, "allow_pickle=False"),
+])  # fmt: skip
+def test_an_unfit_array_is_refused_with_what_is_expected(tmp_path, changed, words):
+    with pytest.raises(DataUnavailable, match=rf"har_inertial_train\.npz: .*{words}.*Expected: X"):
+        load(save_npz(tmp_path, **changed))
+
+
+@pytest.mark.parametrize(("name", "damage", "words"), [
+    ("Inertial Signals/body_gyro_y_train.txt", lambda text: text[:-30], r"body_gyro_y_train\.txt: cannot be read"),
+    ("Inertial Signals/body_acc_x_train.txt", lambda text: "", r"body_acc_x_train\.txt: cannot be read \(it is empty"),
+    ("Inertial Signals/body_acc_x_train.txt", lambda text: text.splitlines()[0], "1, 3, 3, 3"),
+    ("Inertial Signals/body_acc_x_train.txt", lambda text: "1 2\n3 4\n5 6", r"\[3, 2\] values, not \[lines, 128\]"),
+    ("y_train.txt", lambda text: "1\n7\n2\n", r"y_train\.txt: y holds values other than"),
+    ("subject_train.txt", lambda text: "1\n1\n", "not all the same number"),
+])  # fmt: skip
+def test_a_damaged_text_file_is_named(tmp_path, name, damage, words):
+    path = save_official(tmp_path) / "UCI HAR Dataset" / "train" / name
+    path.write_text(damage(path.read_text()))
+    with pytest.raises(DataUnavailable, match=words):
+        load(tmp_path)
+
+
+def test_an_absent_text_file_is_named(tmp_path):
+    path = save_official(tmp_path) / "UCI HAR Dataset" / "test" / "Inertial Signals" / "total_acc_z_test.txt"
+    path.unlink()
+    with pytest.raises(DataUnavailable, match=r"total_acc_z_test\.txt"):
+        load(tmp_path)
