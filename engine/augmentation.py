@@ -30,13 +30,14 @@ class CropFlip:
     stream: str
     round: int
     clients: Int[Tensor, "S"]
+    begin: int = 0  # the step of the local training that the caller counts as 0
 
     def part(self, start: int, stop: int) -> "CropFlip":
         return replace(self, clients=self.clients[start:stop])
 
     def __call__(self, x: Float[Tensor, "A B C H W"], step: int) -> Float[Tensor, "A B C H W"]:
         """The batch of a step, of the clients that still train in it."""
-        stream = key(self.seed, "augmentation", self.stream, self.round, step)
+        stream = key(self.seed, "augmentation", self.stream, self.round, self.begin + step)
         drawn = integers(stream, self.clients[: len(x)], x.shape[1])
         return crop_flip(x.flatten(0, 1), drawn.flatten()).view_as(x)
 

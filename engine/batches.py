@@ -65,6 +65,15 @@ class Plan:
         augmentation = self.augmentation.part(start, stop) if self.augmentation else None
         return replace(self, rows=rows, counts=counts, steps=steps, augmentation=augmentation)
 
+    def between(self, begin: int, end: int) -> "Plan":
+        """Steps ``begin`` to ``end - 1``, of the clients that have any of them."""
+        live = self.live(begin)
+        steps = tuple(min(n, end) - begin for n in self.steps[:live])
+        width = slice(1) if self.is_full else slice(begin, end)
+        counts = tuple(row[:live] for row in self.counts[width])
+        moved = self.augmentation and replace(self.augmentation, begin=self.augmentation.begin + begin)
+        return replace(self, rows=self.rows[:live, width], counts=counts, steps=steps, augmentation=moved)
+
     def batches(self, data: ClientData) -> Iterator[Batch]:
         """One batch a step."""
         whole = self._batch(data, 0) if self.is_full else None

@@ -31,13 +31,13 @@ Diagnostics: local_steps and exchanges, how often the coin chose a local step an
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 
 import torch
 from pydantic import Field
 
-from engine.batches import Cohort, Plan
+from engine.batches import Cohort
 from engine.local import Trained, local_sgd
 from engine.ops import (
     ClientParams,
@@ -126,7 +126,7 @@ class L2gd:
                 for _ in range(begin, end):
                     x = lerp(x, broadcast(mean(x), cohort.size), pull)
             else:
-                plan = _between(cohort.plan, begin, end)
+                plan = cohort.plan.between(begin, end)
                 live = len(plan.steps)
                 local = local_sgd(task, take(x, slice(live)), cohort, lr=lr, plan=plan)
                 x = concat([local.params, take(x, slice(live, None))])
@@ -143,7 +143,7 @@ class L2gd:
 
     def _loss_at(self, task: Task, x: ClientParams, cohort: Cohort, rows: slice) -> Trained:
         """The loss of participants that took no local step, on their first batch."""
-        first = _between(cohort.plan.part(rows.start, rows.stop), 0, 1)
+        first = cohort.plan.part(rows.start, rows.stop).between(0, 1)
         return local_sgd(task, x, cohort, lr=0.0, plan=first)
 
     def personalized(self, state: State, task: Task) -> Predictor:
@@ -160,12 +160,3 @@ class L2gd:
         start, coins = broadcast(state.global_params, newcomers.size), self._coins(task, newcomers)
         x = self._walk(task, start, newcomers, coins, self._rates(task, num_clients), lambda x: state.global_params)
         return Predictor(in_client_order(x.params, newcomers.clients), is_per_client=True)
-
-
-def _between(plan: Plan, begin: int, end: int) -> Plan:
-    """Steps ``begin`` to ``end - 1``, of the clients that have any of them."""
-    live = plan.live(begin)
-    steps = tuple(min(n, end) - begin for n in plan.steps[:live])
-    width = slice(1) if plan.is_full else slice(begin, end)
-    counts = tuple(row[:live] for row in plan.counts[width])
-    return replace(plan, rows=plan.rows[:live, width], counts=counts, steps=steps)

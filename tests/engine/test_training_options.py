@@ -212,6 +212,15 @@ def test_an_augmented_batch_depends_on_nothing_but_its_own_names():
     assert not torch.equal(xs[0], xs[1]) and not torch.equal(xs[0], xs[2])
 
 
+def test_a_stretch_of_the_steps_has_the_batches_that_the_whole_has():
+    task = simulation("fedavg", images(), model=CNN, augmentation="crop_flip", local_epochs=2).task
+    plan = task.cohort(1).plan
+    whole, stretch = (list(p.batches(task.data.train)) for p in (plan, plan.between(1, 4).between(1, 3)))
+    assert len(stretch) == 2
+    for expected, found in zip(whole[2:4], stretch, strict=True):
+        assert expected.counts == found.counts and torch.equal(expected.x, found.x)
+
+
 def test_both_paths_of_a_method_see_the_same_augmented_batches():
     options = {"model": CNN, "augmentation": "crop_flip"}
     ditto = trained({"name": "ditto", "lam": 0.0}, images(), rounds=1, **options)
