@@ -22,8 +22,8 @@ Cost: as FedAvg; the server compares all pairs of updates where it splits.
 Newcomers: the cluster's model with the least loss on their training data, as it is.
 
 Deviations: the best cut is found exactly, as in the paper: it is what single linkage finds. The authors' code takes
-complete linkage. The paper's check of the cut against a noise level is left out, as in that code; ``eps1``, ``eps2`` and
-``warmup`` are its values. Only participants are compared: a cluster splits where more than two of its clients took
+complete linkage. The paper's check of the cut against a noise level is left out, as in that code; ``eps1``, ``eps2``
+and ``warmup`` are its values. Only participants are compared: a cluster splits where more than two of its clients took
 part. One that sat out joins the half whose new model has the lower loss on its training data; the paper lets latecomers
 compare their update with those of both halves.
 
@@ -100,12 +100,9 @@ class Cfl:
             may_split = (norms.mean < h.eps1) & (norms.largest > h.eps2) & (norms.participants > 2)
             for k in may_split.nonzero()[:, 0].tolist():
                 new = _split(new, k, trained.params, updates, cohort, task)
-        values = {"mean_update_norm": norms.mean, "max_update_norm": norms.largest}
-        diagnostics = Diagnostics(
-            trained.loss, trained.gradient_evaluations, values | agreement(new.assigned, task.data.contexts),
-            new.assigned,
-        )  # fmt: skip
-        return State(new), diagnostics
+        values = agreement(new.assigned, task.data.contexts)
+        values |= {"mean_update_norm": norms.mean, "max_update_norm": norms.largest}
+        return State(new), Diagnostics(trained.loss, trained.gradient_evaluations, values, new.assigned)
 
     def personalized(self, state: State, task: Task) -> Predictor:
         return Predictor(state.contexts.of_clients, is_per_client=True)

@@ -17,10 +17,10 @@ of length d, far below a model's.
 
 Newcomers: a local training from the common start, drawn towards the frozen global prototypes.
 
-Deviations: models here have one shape and start alike. A class that nobody trained on in a round keeps its prototype; one
-without a prototype has no term. predict="prototype" takes the class with the nearest global prototype, as the paper
-does; "head" the client's own classifier. There, logits are minus the squared distances, and a class without a prototype
-counts as farther away by 1 than all others.
+Deviations: models here have one shape and start alike. A class that nobody trained on in a round keeps its prototype,
+and a class that never had one has no term. By default a client predicts with its own head; predict="prototype" takes
+the class with the nearest global prototype, as the paper does: logits are then minus the squared distances, and a class
+without a prototype lies farther away by 1 than all others.
 
 Pitfalls: the paper's equation for p_c divides by the number of clients once too often. Public code averages prototypes
 of batches seen along the way; here they belong to the model as it ends. Models that start apart have features that

@@ -18,16 +18,16 @@ Cost: as FedAvg, but all clients train in round ``at_round``, where the server c
 
 Newcomers: the cluster's model with the least loss on their training data, as it is.
 
-Deviations: the round that clusters also averages, inside the new clusters. Afterwards the participants are drawn from all
-clients as for every method, where the paper draws a share of each cluster: a cluster that nobody was drawn from keeps
-its model. Clusters are numbered by their first client.
+Deviations: the round that clusters also averages, inside the new clusters. Afterwards the participants are drawn from
+all clients as for every method, where the paper draws a share of each cluster: a cluster that nobody was drawn from
+keeps its model. Clusters are numbered by their first client.
 
-Pitfalls: clusters are found once, from one noisy update, and never again: too early an ``at_round`` groups by the start,
-not by the data. A ``distance_threshold`` depends on the learning rate, the local steps and the size of the model: read
-it off merge_distances.
+Pitfalls: clusters are found once, from one noisy update, and never again: where ``at_round`` is too early they group by
+the start, not by the data. A ``distance_threshold`` depends on the learning rate, the local steps and the size of the
+model: read it off merge_distances.
 
-Diagnostics: clusters (of each client), merge_distances (of the N - 1 merges, in the round that clusters), ari (where the
-true contexts are known).
+Diagnostics: clusters (of each client), merge_distances (of the N - 1 merges, in the round that clusters), ari (where
+the true contexts are known).
 """
 
 from collections.abc import Mapping
