@@ -5,11 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.config import parse_experiment
 from engine.datasets import Pool
 from engine.datasets.har import CHANNELS, Har, HarOptions
 from engine.errors import DataUnavailable
-from engine.federation import load_pool, partition_pool
+from engine.partitioners.natural import Natural, NaturalOptions
 
 PEOPLE = {"train": [1, 1, 3], "test": [2, 2]}
 CLASSES = {"train": [1, 6, 2], "test": [3, 4]}  # as the official files count, from 1
@@ -71,17 +70,10 @@ def test_the_training_pool_has_the_training_people_only(tmp_path):
     assert pool.common_test[1].tolist() == [2, 3]
 
 
-def test_people_as_clients_and_any_other_split_work(tmp_path):
-    save_npz(tmp_path)
-
-    def sizes(**partition) -> list[int]:
-        raw = {"dataset": {"name": "har"}, "partition": partition, "model": {"name": "mlr"}}
-        run = parse_experiment({**raw, "algorithms": [{"name": "fedavg"}]}).runs()[0]
-        parts = partition_pool(run, load_pool(run, tmp_path))
-        return sorted(len(train) + len(test) for train, test in zip(parts.train, parts.test, strict=True))
-
-    assert sizes(name="natural", min_samples=1, test_fraction=0) == [1, 2, 2]
-    assert sizes(name="iid", num_clients=2, min_samples=1) == [2, 3]
+def test_a_client_of_the_natural_split_is_one_person(tmp_path):
+    pool = load(save_npz(tmp_path))
+    split = Natural(NaturalOptions(min_samples=1, test_fraction=0)).split(pool, np.random.default_rng(0))
+    assert [sorted(rows.tolist()) for rows in split.train] == [[0, 1], [3, 4], [2]]
 
 
 def test_signals_are_standardized_by_channel_over_the_training_windows(tmp_path):

@@ -1,0 +1,55 @@
+"""Texts as numbers without a vocabulary: every word falls into one of a fixed number of buckets.
+
+The hash is CRC-32, the same on every machine and in every process. Buckets are numbered from 1; 0 stands for no word.
+"""
+
+import html
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice, pairwise
+
+import numpy as np
+
+MAX_COUNT = 255  # a uint8 holds it
+_WORD = re.compile(r"\w+(?:'\w+)*")
+
+
+def words(text: str) -> list[str]:
+    """Lower-cased words; ``don't`` is one, ``&quot;`` none."""
+    return _WORD.findall(html.unescape(text).lower())
+
+
+def terms(text: str, with_bigrams: bool) -> Iterator[str]:
+    """The words, each followed by the pair that it opens if bigrams are wanted."""
+    found = words(text)
+    if not with_bigrams:
+        yield from found
+        return
+    for first, second in pairwise(found):
+        yield first
+        yield f"{first} {second}"
+    yield from found[-1:]
+
+
+def bucket(term: str, buckets: int) -> int:
+    """1..buckets-1"""
+    return 1 + zlib.crc32(term.encode()) % (buckets - 1)
+
+
+def token_ids(texts: Sequence[Iterable[str]], buckets: int, max_length: int) -> np.ndarray:
+    """[M, max_length] int32: the buckets of a text's first terms in their order, then 0."""
+    ids = np.zeros((len(texts), max_length), np.int32)
+    for row, text in zip(ids, texts, strict=True):
+        found = [bucket(term, buckets) for term in islice(text, max_length)]
+        row[: len(found)] = found
+    return ids
+
+
+def bags(texts: Sequence[Iterable[str]], buckets: int) -> np.ndarray:
+    """[M, buckets] uint8: how often a text's terms fall into each bucket."""
+    counts = np.zeros((len(texts), buckets), np.uint8)
+    for row, text in zip(counts, texts, strict=True):
+        found = np.array([bucket(term, buckets) for term in text], np.int64)
+        row[:] = np.minimum(np.bincount(found, minlength=buckets), MAX_COUNT)
+    return counts
