@@ -3,7 +3,7 @@
 from pathlib import Path
 
 FOLDER = Path(__file__).parent / "views"
-ORDER = ("learn", "setup", "live", "compare", "library")
+ORDER = ("learn", "setup", "live", "compare", "library", "handbook")
 TITLES = {"setup": "Set up"}
 
 

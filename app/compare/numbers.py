@@ -8,7 +8,9 @@ import streamlit as st
 
 from app import address, queries, tables
 from app.compare.view import View
-from app.wording import kicker, names
+from app.components import page
+from app.wording import kicker, names, plain
+from engine.registry import ALGORITHMS
 
 
 @st.fragment
@@ -31,6 +33,11 @@ def numbers(view: View, clients: pd.DataFrame) -> None:
     st.caption(
         f"Percent, ± sample deviation over seeds; {view.tail_words(here)}; std and CV over clients (population)."
     )
+    with st.container(horizontal=True, key="compare_handbook"):
+        st.caption("In the handbook:")
+        for algorithm in dict.fromkeys(method.runs[0].algorithm for method in view.methods):
+            if algorithm in ALGORITHMS:
+                page.link("handbook", plain(ALGORITHMS.get(algorithm).title), method=algorithm)
     latex = tables.to_latex(here, view.tail, f"{kicker(view.methods[0].runs[0])}; {view.rule}.")
     with st.container(horizontal=True):
         st.download_button("CSV, all rows", tables.to_csv(table), "comparison.csv", "text/csv", on_click="ignore")

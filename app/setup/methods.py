@@ -5,6 +5,7 @@ from typing import Any
 
 import streamlit as st
 
+from app.components import page
 from app.forms import Form, read_list
 from app.setup import draft as drafts
 from app.setup.sections import listed, pick, titled, training_fields, words
@@ -84,7 +85,8 @@ def _algorithm(
 def _more(
     form: Form, path: str, key: str, name: str, values: Mapping[str, Any], training: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Label and training of one method, where they are not the common ones."""
+    """Label and training of one method, where they are not the common ones; and where to read about it."""
+    page.link("handbook", "In the handbook", method=name)
     label = form.text("Label", str(values.get("label", "")), f"{path}.label", key=f"{key}.label", placeholder=name)
     own = {k: v for k, v in dict(values.get("training") or {}).items() if k in Training.model_fields}
     state = f"{form.prefix}.{key}.differs"

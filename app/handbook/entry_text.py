@@ -1,0 +1,68 @@
+"""What a registered thing says of itself: the docstring of its file, taken apart.
+
+    title sentence / citation / indented equations / paragraphs that begin with a label: Idea, Travels, ...
+
+Nothing is required: of a file with one sentence there is one sentence.
+"""
+
+import inspect
+import re
+import sys
+from dataclasses import dataclass, field
+
+from engine.registry import Entry
+
+LABELS = ("Idea", "Travels", "Stays", "Cost", "Newcomers", "Deviations", "Pitfalls", "Diagnostics")
+_LABEL = re.compile(rf"({'|'.join(LABELS)}): ")
+_STAYS = re.compile(r"(?<=[.;]) Stays: ")
+
+
+@dataclass(frozen=True)
+class EntryText:
+    """The parts of a docstring, each as plain text on one line."""
+
+    summary: str = ""  # the first sentence, without the name before its colon
+    citation: str = ""
+    equations: tuple[str, ...] = ()  # lines, indented as they are; an empty one between two blocks
+    labelled: dict[str, str] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()  # paragraphs without a label
+
+
+def text_of(entry: Entry) -> EntryText:
+    """From the file that registered it."""
+    module = sys.modules.get(entry.make.__module__)
+    return parse(getattr(module, "__doc__", None) or "", entry.title)
+
+
+def parse(docstring: str, title: str = "") -> EntryText:
+    first, *paragraphs = re.split(r"\n\s*\n", inspect.cleandoc(docstring)) or [""]
+    citation, equations, labelled, remarks = "", [], {}, []
+    for paragraph in paragraphs:
+        lines = paragraph.splitlines()
+        formulas = [line for line in lines if line.startswith("    ")]
+        prose = " ".join(line.strip() for line in lines if not line.startswith("    "))
+        label = _LABEL.match(prose)
+        if formulas:
+            equations += [*([""] if equations else []), *formulas]
+        if label:
+            labelled[label[1]] = prose[label.end() :]
+        elif prose and not (citation or equations or labelled or remarks):
+            citation = prose
+        elif prose:
+            remarks.append(prose)
+    return EntryText(_summary(first, title), citation, tuple(equations), _with_stays(labelled), tuple(remarks))
+
+
+def _summary(first: str, title: str) -> str:
+    """``Ditto: a personalized model`` -> ``A personalized model``."""
+    said = " ".join(first.split())
+    name, colon, rest = said.partition(": ")
+    said = rest if colon and (not title or name.casefold() == title.casefold() or len(name.split()) <= 3) else said
+    return said[:1].upper() + said[1:]
+
+
+def _with_stays(labelled: dict[str, str]) -> dict[str, str]:
+    """``Travels: w. Stays: v_i.`` is one paragraph with two labels."""
+    travels, *stays = _STAYS.split(labelled.get("Travels", ""), maxsplit=1)
+    found = labelled | ({"Travels": travels.strip()} if travels else {}) | ({"Stays": stays[0]} if stays else {})
+    return {label: found[label] for label in LABELS if label in found}

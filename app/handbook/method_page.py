@@ -1,0 +1,91 @@
+"""The page of one method, from its registry entry and the docstring of its file."""
+
+import html
+
+import streamlit as st
+
+from app.components import page
+from app.handbook import methods
+from app.handbook.entry_text import EntryText, text_of
+from app.handbook.mathematics import aligned
+from app.handbook.measured import SETTING, Measured, measured
+from app.handbook.options_table import options_table
+from app.handbook.prose import capitalized, citation, sentences
+from app.links import pack_config
+from engine.registry import Entry
+
+
+def method_page(entry: Entry) -> None:
+    """What it does at the left, what it takes at the right."""
+    text = text_of(entry)
+    page.header(f"{entry.family} · {entry.paper}", entry.title, text.summary)
+    with st.container(horizontal=True, gap="medium", key="handbook_links"):
+        page.link("handbook", "All methods")
+        page.link("setup", "Open in Set up", config=pack_config(methods.experiment(entry)))
+    told, facts = st.columns([2, 1], gap="large")
+    with told:
+        explanation(entry, text)
+    with facts:
+        at_a_glance(entry, text, measured(entry))
+
+
+def explanation(entry: Entry, text: EntryText) -> None:
+    options = [parameter.name for parameter in entry.parameters]
+    paragraph(text.labelled.get("Idea", ""), options)
+    if text.equations:
+        equations(text)
+    for remark in text.remarks:
+        paragraph(remark, options)
+    table = options_table(entry)
+    if table:
+        st.subheader("Hyper-parameters", anchor=False)
+        st.html(table)
+    for label, title in (("Pitfalls", "Pitfalls"), ("Deviations", "What the paper leaves open, and where we differ")):
+        if label in text.labelled:
+            st.subheader(title, anchor=False)
+            paragraph(text.labelled[label], options)
+
+
+def equations(text: EntryText) -> None:
+    st.subheader("One round", anchor=False)
+    with st.container(key="handbook_equations"):
+        st.latex(aligned(text.equations))
+
+
+def at_a_glance(entry: Entry, text: EntryText, costs: Measured | None) -> None:
+    options = [parameter.name for parameter in entry.parameters]
+    said = text.labelled
+    first = {"Travels": "Travels", "Stays": "Stays"}
+    rows = [(title, paragraph_of(said[label], options)) for label, title in first.items() if label in said]
+    if costs:
+        rows.append(("Models", _models(costs)))
+        rows.append(("Bytes of a round", _bytes(costs)))
+        rows.append(("Gradients of a round", f"<b>{methods.times(costs.gradients)}</b> FedAvg’s"))
+    more = {"Cost": "Cost", "Newcomers": "A client that joins later", "Diagnostics": "Recorded besides"}
+    rows += [(title, paragraph_of(said[label], options)) for label, title in more.items() if label in said]
+    rows.append(("Source", citation(text.citation or entry.paper)))
+    rows.append(("In a configuration", f"<code>{{name: {html.escape(entry.name)}}}</code>"))
+    st.html(f'<dl class="handbook">{"".join(f"<dt>{title}</dt><dd>{fact}</dd>" for title, fact in rows)}</dl>')
+    if costs:
+        st.caption(f"Bytes in models per participant, gradients against FedAvg's; counted on {SETTING}.")
+
+
+def paragraph(text: str, options: list[str]) -> None:
+    if text:
+        st.html(f'<p class="told">{paragraph_of(text, options)}</p>')
+
+
+def paragraph_of(text: str, options: list[str]) -> str:
+    return sentences(capitalized(text, options), options)
+
+
+def _models(costs: Measured) -> str:
+    own = "a personalized one for each client" if costs.is_personalized else ""
+    common = "" if costs.common == "none" else f"a common {costs.common}"
+    return "; ".join(filter(None, [own, common]))
+
+
+def _bytes(costs: Measured) -> str:
+    if not costs.down and not costs.up:
+        return "<b>none</b>"
+    return f"<b>{methods.times(costs.down)}</b> the model down, <b>{methods.times(costs.up)}</b> up"

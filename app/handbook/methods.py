@@ -1,0 +1,91 @@
+"""The methods of the handbook: in their families, searched, compared, and set up with one click."""
+
+import html
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from app.handbook.entry_text import text_of
+from app.handbook.measured import Measured, takes_linear_model
+from app.links import link
+from app.wording import MISSING
+from engine.registry import ALGORITHMS, Entry
+
+FAMILIES = (
+    "Baselines", "Pulled together", "Clustered", "Split models", "Knowledge transfer", "Sharpness-aware",
+    "Hypernetworks",
+)  # fmt: skip
+COLUMNS = ("Method", "Personalized model", "Common model", "Down", "Up", "Gradients")
+NETWORK = {"name": "dnn", "hidden": 20}
+
+
+def by_family(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
+    """Families in the order in which one meets them, others last; methods by title."""
+    found: dict[str, list[Entry]] = {}
+    for entry in sorted(entries, key=lambda entry: entry.title.casefold()):
+        found.setdefault(entry.family, []).append(entry)
+    order = {family: place for place, family in enumerate(FAMILIES)}
+    return dict(sorted(found.items(), key=lambda item: (order.get(item[0], len(order)), item[0])))
+
+
+def matching(entries: Iterable[Entry], words: str) -> list[Entry]:
+    """Entries that say all of the words: in name, source, family, docstring or options."""
+    wanted = words.casefold().split()
+    return [entry for entry in entries if all(word in _everything(entry) for word in wanted)]
+
+
+def comparison_table(families: dict[str, list[Entry]], known: dict[str, Measured | None]) -> str:
+    """HTML: a body for each family, a row for each method; dots where the numbers are not ``known`` yet."""
+    head = "".join(f"<th scope='col'>{column}</th>" for column in COLUMNS)
+    bodies = "".join(_family(family, entries, known) for family, entries in families.items())
+    return f'<div class="scrolled"><table class="handbook"><thead><tr>{head}</tr></thead>{bodies}</table></div>'
+
+
+def times(value: float) -> str:
+    """``0``, ``0.86 ×``, ``2 ×``: so many times a whole model, or a round of FedAvg."""
+    return "0" if value == 0 else f"{value:.3g} ×"
+
+
+def experiment(entry: Entry) -> dict[str, Any]:
+    """The method beside the two ends of the scale, for Set up."""
+    names = list(dict.fromkeys(["fedavg", "local_train", entry.name]))
+    return {
+        "dataset": {"name": "digits"},
+        "partition": {"name": "classes_per_client", "num_clients": 20, "classes_per_client": 3},
+        "model": {"name": "mlr"} if takes_linear_model(entry.name) else NETWORK,
+        "training": {"rounds": 50, "participation": 1.0, "local_steps": 10, "batch_size": 20, "lr": 0.05},
+        "algorithms": [{"name": name} for name in names],
+        "seeds": [0, 1],
+        "evaluation": {"every": 1},
+    }
+
+
+def find(name: str) -> Entry:
+    """Raises UnknownName."""
+    return ALGORITHMS.get(name)
+
+
+def _everything(entry: Entry) -> str:
+    text = text_of(entry)
+    said = [entry.name, entry.title, entry.paper, entry.family, text.summary, text.citation, *text.labelled.values()]
+    said += [f"{p.name} {p.symbol} {p.description}" for p in entry.parameters]
+    return " ".join([*said, *text.remarks]).casefold()
+
+
+def _family(family: str, entries: Sequence[Entry], known: dict[str, Measured | None]) -> str:
+    head = f"<tr><th colspan='{len(COLUMNS)}' scope='rowgroup'>{html.escape(family)}</th></tr>"
+    return f"<tbody>{head}{''.join(_row(entry, known.get(entry.name)) for entry in entries)}</tbody>"
+
+
+def _row(entry: Entry, costs: Measured | None) -> str:
+    address = html.escape(link("handbook", method=entry.name))
+    name = f'<a href="{address}" target="_self">{html.escape(entry.title)}</a>'
+    summary = f"<br><small>{html.escape(text_of(entry).summary)}</small>"
+    waiting = MISSING if entry.name in known else "…"
+    cells = _numbers(costs) if costs else [waiting] * (len(COLUMNS) - 1)
+    numbers = "".join(f"<td class='number'>{cell}</td>" for cell in cells)
+    return f"<tr><th scope='row'>{name}{summary}</th>{numbers}</tr>"
+
+
+def _numbers(costs: Measured) -> list[str]:
+    sizes = [times(value) for value in (costs.down, costs.up, costs.gradients)]
+    return ["yes" if costs.is_personalized else "no", costs.common, *sizes]

@@ -1,0 +1,58 @@
+"""The options of a registered thing as a table: symbol, name, default, what is allowed, what it does."""
+
+import html
+from typing import Any
+
+from app.handbook.prose import sentences
+from app.wording import MISSING
+from engine.registry import Entry, Parameter
+
+HEAD = ("", "Option", "Default", "Allowed", "")
+
+
+def options_table(entry: Entry) -> str:
+    """HTML; empty where there are no options."""
+    if not entry.parameters:
+        return ""
+    names = [parameter.name for parameter in entry.parameters]
+    rows = "".join(_row(parameter, names) for parameter in entry.parameters)
+    head = "".join(f"<th scope='col'>{title}</th>" for title in HEAD)
+    table = f'<table class="handbook"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
+    return f'<div class="scrolled">{table}</div>'
+
+
+def allowed(parameter: Parameter) -> str:
+    """``0 to 1``, ``at least 1``, ``one of a, b``, ``a number, or "auto"``."""
+    kinds = set(parameter.type.split("|"))
+    words = ", ".join(f"“{choice}”" if isinstance(choice, str) else str(choice) for choice in parameter.choices or ())
+    if "bool" in kinds:
+        return "yes or no"
+    numbers = _range(parameter) if kinds & {"int", "float"} else ""
+    return ", or ".join(filter(None, [numbers, words])) or ("text" if "str" in kinds else MISSING)
+
+
+def default(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return MISSING if value is None else ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _range(parameter: Parameter) -> str:
+    kind = "whole number" if "float" not in parameter.type else "number"
+    low, high = parameter.minimum, parameter.maximum
+    if low is not None and high is not None:
+        return f"{low:g} to {high:g}"
+    return f"{kind} from {low:g}" if low is not None else f"{kind} up to {high:g}" if high is not None else kind
+
+
+def _row(parameter: Parameter, names: list[str]) -> str:
+    symbol = parameter.symbol if len(parameter.symbol) <= 3 and parameter.symbol != parameter.name else ""
+    given = "needed" if parameter.required else default(parameter.default)
+    cells = (
+        f"<td><i>{html.escape(symbol)}</i></td>", f"<th scope='row'><code>{html.escape(parameter.name)}</code></th>",
+        f"<td class='number'>{html.escape(given)}</td>", f"<td>{html.escape(allowed(parameter))}</td>",
+        f"<td class='wide'>{sentences(parameter.description, names)}</td>",
+    )  # fmt: skip
+    return f"<tr>{''.join(cells)}</tr>"

@@ -1,0 +1,32 @@
+"""Data sets, partitioners and models: what each is, its options, where it comes from."""
+
+import html
+
+import streamlit as st
+
+from app.handbook.entry_text import EntryText, text_of
+from app.handbook.options_table import options_table
+from app.handbook.prose import citation, sentences
+from app.wording import plain
+from engine.registry import Entry
+
+
+def thing(entry: Entry) -> None:
+    """A heading, a sentence, what else its file says, its options."""
+    text = text_of(entry)
+    st.subheader(plain(entry.title), anchor=entry.name)
+    st.html(_told(entry, text) + options_table(entry))
+
+
+def _told(entry: Entry, text: EntryText) -> str:
+    names = [parameter.name for parameter in entry.parameters]
+    parts = [f'<p class="told">{sentences(text.summary, names)}</p>'] if text.summary else []
+    if text.citation and "http" not in text.citation:
+        parts.append(f'<p class="told">{sentences(text.citation, names)}</p>')
+    if text.equations:
+        block = "\n".join(line[4:] for line in text.equations)
+        parts.append(f'<div class="scrolled"><pre class="handbook">{html.escape(block)}</pre></div>')
+    parts += [f'<p class="told">{sentences(remark, names)}</p>' for remark in text.remarks]
+    source = text.citation if "http" in text.citation else entry.paper
+    parts.append(f'<p class="source"><code>{html.escape(entry.name)}</code> · {citation(source)}</p>')
+    return "".join(parts)

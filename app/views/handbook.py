@@ -1,0 +1,89 @@
+"""Handbook: what each method does, what travels, what it costs; and the data, splits and models there are."""
+
+from pathlib import Path
+
+import streamlit as st
+
+from app import address
+from app.components import page
+from app.handbook import methods
+from app.handbook.measured import SETTING, Measured, measured
+from app.handbook.method_page import method_page
+from app.handbook.things import thing
+from app.wording import plain, plural
+from engine.errors import PluginBroken, UnknownName
+from engine.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Entry
+
+STYLE = Path(methods.__file__).with_name("handbook.css")
+SECTIONS = {"methods": "Methods", "datasets": "Data sets", "partitioners": "Heterogeneity", "models": "Models"}
+THINGS = {"datasets": DATASETS, "partitioners": PARTITIONERS, "models": MODELS}
+NOUNS = {"methods": "method", "datasets": "data set", "partitioners": "partitioner", "models": "model"}
+QUESTIONS = {
+    "methods": "What does each method do, and at what price?",
+    "datasets": "Which data are there?",
+    "partitioners": "How can clients differ?",
+    "models": "What is trained?",
+}
+LEADS = {
+    "methods": "The idea, one round in equations, what travels and what stays, and what it costs.",
+    "datasets": "Some are bundled or generated; the others are downloaded once, or read from a file of your own.",
+    "partitioners": "How the samples of a data set come to lie among the clients.",
+    "models": "Each has a body and a head; methods that split the model keep one of them on the client.",
+}
+
+
+def render() -> None:
+    st.html(STYLE)
+    try:
+        asked = st.query_params.get("method")
+        if asked:
+            method_page(methods.find(asked))
+            return
+    except UnknownName as error:
+        st.warning(plain(str(error)))
+    except PluginBroken as error:
+        page.header("Handbook", QUESTIONS["methods"])
+        st.error(plain(str(error)))
+        return
+    index()
+
+
+def index() -> None:
+    """Everything there is of one kind."""
+    section = address.value("show", SECTIONS, "methods")
+    registry = THINGS.get(section, ALGORITHMS)
+    page.header(f"Handbook · {plural(len(registry.names()), NOUNS[section])}", QUESTIONS[section], LEADS[section])
+    with st.container(horizontal=True, vertical_alignment="bottom", key="handbook_controls"):
+        address.switch("Show", SECTIONS, "show", "methods")
+        words = st.text_input("Find", key="find", bind="query-params", placeholder="k-means, head, bytes", width=280)
+    found = methods.matching(registry, words or "")
+    if not found:
+        st.info(f"Nothing here says “{plain(words)}”.")
+    elif section == "methods":
+        all_methods(found)
+    else:
+        for entry in found:
+            thing(entry)
+
+
+def all_methods(found: list[Entry]) -> None:
+    """The families and their methods, then all of them side by side. Numbers follow once they are counted."""
+    families = methods.by_family(found)
+    for family, entries in families.items():
+        with st.container(horizontal=True, vertical_alignment="center", gap="small", key=f"family_{family}"):
+            st.html(f'<p class="family">{family}</p>', width=170)
+            for entry in entries:
+                page.link("handbook", plain(entry.title), method=entry.name)
+    st.header("Side by side", anchor=False)
+    table = st.empty()
+    counted: dict[str, Measured | None] = {}
+    for entries in [[], *families.values()]:
+        counted |= {entry.name: measured(entry) for entry in entries}
+        table.html(methods.comparison_table(families, counted))
+    st.caption(
+        "Down and up: bytes of a round and participant in sizes of the whole model. Gradients: evaluations of a round, "
+        f"FedAvg = 1. Counted with the default options on {SETTING}."
+    )
+
+
+render()
