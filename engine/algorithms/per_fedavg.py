@@ -8,7 +8,7 @@ Approach. NeurIPS 2020. https://arxiv.org/abs/2002.07948, Algorithm 1.
         w_i~ <- w_i - alpha grad f_i(w_i; B_1)
         g_i  <- grad f_i(w_i~; B_2)
         w_i  <- w_i - beta g_i                                  variant fo
-        w_i  <- w_i - beta [g_i - alpha hess f_i(w_i; B_3) g_i]     variant hf
+        w_i  <- w_i - beta [g_i - alpha H_i(w_i; B_3) g_i]      variant hf; H_i is the Hessian of f_i
     w   <- sum_i m_i / m w_i                                    over the cohort
 
 Idea: FedAvg minimises how well w does; this minimises how well w does after each client has taken a step of its own.

@@ -16,8 +16,12 @@ def as_matrix(params: dict[str, torch.Tensor]) -> Model:
 
 def batches_of(run, round: int) -> list:
     """The batches that the engine uses, read from its plan: [client][step] (x, y); None for one that sits out."""
-    cohort, data = run.task.cohort(round), run.task.data.train
-    found = {}
+    return steps_of(run.task, run.task.cohort(round))
+
+
+def steps_of(task, cohort) -> list:
+    """The same for a cohort that stands outside the rounds, or has batches of another stream."""
+    data, found = task.data.train, {}
     for s, client in enumerate(cohort.clients.tolist()):
         steps = []
         for t in range(cohort.plan.steps[s]):
@@ -25,7 +29,7 @@ def batches_of(run, round: int) -> list:
             rows = cohort.plan.rows[s, column, : cohort.plan.counts[column][s]]
             steps.append((data.features(rows).flatten(1).numpy(), data.y[rows].numpy()))
         found[client] = steps
-    return [found.get(i) for i in range(run.task.num_clients)]
+    return [found.get(i) for i in range(task.num_clients)]
 
 
 def loss(W: Model, x: np.ndarray, y: np.ndarray) -> float:
@@ -42,6 +46,15 @@ def gradient(W: Model, x: np.ndarray, y: np.ndarray) -> Model:
     p /= p.sum(1, keepdims=True)
     p[np.arange(len(y)), y] -= 1
     return p.T @ x / len(x)
+
+
+def hessian_vector(W: Model, V: Model, x: np.ndarray, y: np.ndarray) -> Model:
+    """The derivative of ``gradient`` along V."""
+    x = np.c_[x, np.ones(len(x))]
+    z, along = x @ W.T, x @ V.T
+    p = np.exp(z - z.max(1, keepdims=True))
+    p /= p.sum(1, keepdims=True)
+    return (p * (along - (p * along).sum(1, keepdims=True))).T @ x / len(x)
 
 
 def sgd(W: Model, batches: list, lr: float, lam: float = 0.0, anchor: Model | float = 0.0) -> Model:

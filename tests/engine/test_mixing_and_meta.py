@@ -1,0 +1,428 @@
+"""SCAFFOLD, L2GD, APFL and Per-FedAvg: the papers' identities, and rounds computed independently with numpy."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from engine.simulate import Simulation
+from tests.support import reference
+from tests.support.builders import (
+    NEWCOMERS,
+    SIZES,
+    assert_close,
+    assert_equal,
+    federation,
+    personalized,
+    shared_model,
+    simulation,
+    trained,
+    with_newcomers,
+)
+from tests.support.reference import Model, as_matrix, batches_of, steps_of
+
+LR = 0.1
+UNEQUAL_STEPS: list[dict[str, Any]] = [{"local_steps": 3}, {"local_epochs": 2}]
+
+
+def start_of(run: Simulation) -> Model:
+    return as_matrix(run.task.initial_model())
+
+
+def newcomers_of(run: Simulation) -> tuple[Model, list]:
+    """Their models, and the batches that they may train on."""
+    task = run.task.of_unseen()
+    cohort = task.everyone(stream="newcomers")
+    models = run.algorithm.adapted(run.state, cohort, task)
+    params = {n: p if models.is_per_client else p.expand(len(NEWCOMERS), *p.shape) for n, p in models.params.items()}
+    return as_matrix(params), steps_of(task, cohort)
+
+
+# --- SCAFFOLD
+
+
+def test_the_first_round_of_scaffold_is_fedavg_with_uniform_weights():
+    data = federation(sizes=(6, 6, 6, 6))
+    assert_close(shared_model(trained("scaffold", data, rounds=1)), shared_model(trained("fedavg", data, rounds=1)))
+
+
+@pytest.mark.parametrize("training", UNEQUAL_STEPS, ids=["steps", "epochs"])
+def test_scaffold_rounds_as_the_paper_writes_them(training):
+    run = trained({"name": "scaffold", "server_lr": 0.7}, rounds=3, participation=0.75, **training)
+    w, c, own = start_of(run), 0.0, [np.zeros((3, 6))] * len(SIZES)
+    for round in (1, 2, 3):
+        models, changes = [], []
+        for i, batches in enumerate(batches_of(run, round)):
+            if batches is None:
+                continue
+            local = w
+            for x, y in batches:
+                local = local - LR * (reference.gradient(local, x, y) - own[i] + c)
+            updated = own[i] - c + (w - local) / (len(batches) * LR)
+            changes.append(updated - own[i])
+            models.append(local)
+            own[i] = updated
+        w = w + 0.7 * np.mean([local - w for local in models], axis=0)
+        c = c + len(models) / len(SIZES) * np.mean(changes, axis=0)
+    np.testing.assert_allclose(as_matrix(shared_model(run)), w, atol=1e-10)
+    np.testing.assert_allclose(as_matrix(run.state.client_controls), own, atol=1e-10)
+    np.testing.assert_allclose(as_matrix(run.state.control), c, atol=1e-10)
+
+
+def test_scaffolds_server_control_is_the_mean_of_the_clients():
+    run = trained("scaffold", rounds=4, participation=0.5)
+    assert_close(run.state.control, {n: p.mean(0) for n, p in run.state.client_controls.items()}, 1e-12)
+
+
+def test_scaffold_converges_where_the_drift_of_fedavg_does_not():
+    """With full batches and equal clients, w goes to the minimiser of the uniform mean of the losses."""
+    setting: dict[str, Any] = {"rounds": 40, "local_steps": 5, "batch_size": "full", "lr": 0.5}
+
+    def slope(method: str) -> float:
+        run = trained(method, federation(sizes=(8, 8, 8, 8)), model={"name": "mlr", "l2": 0.1}, **setting)
+        W = as_matrix(shared_model(run))
+        given = [batches[0] for batches in batches_of(run, 1)]
+        return float(np.abs(np.mean([reference.gradient(W, x, y) for x, y in given], 0) + 0.1 * decayed(W)).max())
+
+    assert slope("scaffold") < 1e-6 < 1e-4 < slope("fedavg")
+
+
+def decayed(W: Model) -> Model:
+    """The weights without the bias, which has no L2 term."""
+    return np.c_[W[:, :-1], np.zeros(len(W))]
+
+
+def test_scaffold_sends_twice_what_fedavg_sends():
+    costs = [[(r.scalars["bytes_up"], r.scalars["bytes_down"]) for r in simulation(m).rounds()]
+             for m in ("fedavg", "scaffold")]  # fmt: skip
+    assert costs[1] == [(2 * up, 2 * down) for up, down in costs[0]]
+
+
+def test_scaffold_warns_of_momentum():
+    assert any("overstate" in note for note in simulation("scaffold", momentum=0.5).task.notes)
+
+
+def test_a_newcomer_of_scaffold_uses_the_global_model():
+    run = trained("scaffold", with_newcomers())
+    np.testing.assert_array_equal(newcomers_of(run)[0], [as_matrix(shared_model(run))] * len(NEWCOMERS))
+
+
+# --- L2GD
+
+
+def coins_of(run: Simulation, round: int) -> tuple[bool, ...]:
+    return run.algorithm._coins(run.task, run.task.cohort(round))
+
+
+def test_l2gd_without_averaging_is_local_training():
+    run = trained({"name": "l2gd", "p": 0})
+    assert_equal(personalized(run), personalized(trained("local_train")))
+    assert any("alone" in note for note in run.task.notes)
+
+
+@pytest.mark.parametrize("training", UNEQUAL_STEPS, ids=["steps", "epochs"])
+def test_l2gd_rounds_as_the_paper_writes_them(training):
+    lam, p, rounds = 1.5, 0.4, 4
+    run = simulation({"name": "l2gd", "lam": lam, "p": p}, rounds=rounds, participation=0.75, **training)
+    results = list(run.rounds())
+    N = len(SIZES)
+    step, x = N * (1 - p) * LR, [start_of(run)] * N
+    for round in range(1, rounds + 1):
+        batches, evaluations = batches_of(run, round), 0
+        taking_part = [i for i in range(N) if batches[i] is not None]
+        losses = {i: [] for i in taking_part}
+        for k, is_mean in enumerate(coins_of(run, round)):
+            mean = np.mean([x[i] for i in taking_part], axis=0)
+            for i in taking_part:
+                if is_mean:
+                    x[i] = x[i] - step * lam / (N * p) * (x[i] - mean)
+                elif k < len(batches[i]):
+                    losses[i].append(reference.loss(x[i], *batches[i][k]))
+                    x[i] = x[i] - step / (N * (1 - p)) * reference.gradient(x[i], *batches[i][k])
+                    evaluations += len(batches[i][k][1])
+        for i in taking_part:
+            if not losses[i]:
+                losses[i].append(reference.loss(x[i], *batches[i][0]))
+                evaluations += len(batches[i][0][1])
+            assert results[round].arrays["train_loss"][i] == pytest.approx(np.mean(losses[i]), rel=1e-10)
+        assert results[round].scalars["gradient_evaluations"] == evaluations
+        mean = np.mean([x[i] for i in taking_part], axis=0)
+    assert {coin for round in range(1, rounds + 1) for coin in coins_of(run, round)} == {True, False}
+    np.testing.assert_allclose(as_matrix(personalized(run)), x, atol=1e-10)
+    np.testing.assert_allclose(as_matrix(shared_model(run)), mean, atol=1e-10)
+
+
+def test_l2gds_own_step_is_the_default_where_it_is_as_large():
+    p = 0.4
+    given = trained({"name": "l2gd", "p": p, "step": len(SIZES) * (1 - p) * LR}, rounds=4)
+    assert_close(personalized(given), personalized(trained({"name": "l2gd", "p": p}, rounds=4)), 1e-12)
+
+
+def test_models_of_l2gd_travel_where_the_coin_turns_from_local_to_aggregate():
+    run = simulation({"name": "l2gd", "p": 0.7}, rounds=8)
+    sent = [result.scalars["bytes_up"] for result in run.rounds()]
+    size, is_level = 18 * 8 * len(SIZES), True  # the common start is its own mean
+    for round in range(1, 9):
+        turns = 0
+        for is_mean in coins_of(run, round):
+            turns += is_mean and not is_level
+            is_level = is_mean
+        assert sent[round] == turns * size
+    first = [coins_of(run, round)[0] for round in range(2, 9)]
+    last = [coins_of(run, round)[-1] for round in range(1, 8)]
+    assert any(a and b for a, b in zip(first, last, strict=True)), "no round goes on averaging: choose another seed"
+
+
+def test_a_new_cohort_of_l2gd_has_to_send_before_it_averages():
+    run = simulation({"name": "l2gd", "p": 0.9999}, rounds=6, participation=0.5)
+    cohorts, sent = zip(*[(r.cohort.tolist(), r.scalars["bytes_up"]) for r in run.rounds()], strict=True)
+    assert all(all(coins_of(run, round)) for round in range(1, 7))
+    for round in range(1, 7):
+        assert (sent[round] > 0) == (cohorts[round] != cohorts[round - 1])
+
+
+def test_a_round_of_l2gd_without_a_local_step_moves_nothing_but_tells_its_loss():
+    run = simulation({"name": "l2gd", "p": 0.9999}, rounds=1)
+    result = list(run.rounds())[1]
+    assert all(coins_of(run, 1)) and result.scalars["bytes_up"] == 0
+    assert_close(shared_model(run), run.task.initial_model(), 1e-12)
+    first = [batches[0] for batches in batches_of(run, 1)]
+    losses = [reference.loss(start_of(run), x, y) for x, y in first]
+    np.testing.assert_allclose(result.arrays["train_loss"], losses, rtol=1e-12)
+    assert result.scalars["gradient_evaluations"] == sum(len(y) for _, y in first)
+
+
+def test_l2gd_warns_of_an_overshooting_step():
+    def notes(**entry: float) -> list[str]:
+        return simulation({"name": "l2gd"} | entry).task.notes
+
+    assert any("overshoots" in note for note in notes(lam=30.0))
+    assert not notes(lam=1.0)
+
+
+def test_a_newcomer_of_l2gd_starts_at_the_mean():
+    run = trained({"name": "l2gd", "p": 0}, with_newcomers())
+    found, batches = newcomers_of(run)
+    mean = as_matrix(shared_model(run))
+    np.testing.assert_allclose(found, [reference.sgd(mean, b, LR) for b in batches], atol=1e-12)
+
+
+def test_a_newcomer_of_l2gd_is_drawn_to_the_mean_that_the_server_has():
+    run = trained({"name": "l2gd", "p": 0.5, "lam": 1.7}, with_newcomers(), local_steps=8)
+    task = run.task.of_unseen()
+    coins = run.algorithm._coins(task, task.everyone(stream="newcomers"))
+    found, batches = newcomers_of(run)
+    mean = as_matrix(shared_model(run))
+    for x, given in zip(found, batches, strict=True):
+        own = mean
+        for is_mean, batch in zip(coins, given, strict=True):
+            own = own - LR * (1.7 * (own - mean) if is_mean else reference.gradient(own, *batch))
+        np.testing.assert_allclose(x, own, atol=1e-12)
+    assert not all(coins) and any(coins[coins.index(False) :])
+
+
+# --- APFL
+
+
+@pytest.mark.parametrize("entry", [{}, {"alpha": 0.0}, {"alpha": 1.0, "adaptive": False}], ids=str)
+def test_apfls_global_model_is_fedavgs_whatever_the_shares_are(entry):
+    run = trained({"name": "apfl"} | entry, participation=0.75, momentum=0.5, weight_decay=0.01)
+    assert_equal(
+        shared_model(run), shared_model(trained("fedavg", participation=0.75, momentum=0.5, weight_decay=0.01))
+    )
+
+
+@pytest.mark.parametrize("training", [{}, {"momentum": 0.5, "weight_decay": 0.01}], ids=["plain", "momentum"])
+def test_apfl_with_personal_models_alone_is_local_training(training):
+    run = trained({"name": "apfl", "alpha": 1, "adaptive": False}, **training)
+    assert_close(personalized(run), personalized(trained("local_train", **training)), 1e-12)
+
+
+def test_apfl_without_personal_models_never_moves_them_and_uses_the_local_copies():
+    run = trained({"name": "apfl", "alpha": 0, "adaptive": False}, rounds=1)
+    assert_equal(run.state.personal_params, run.task.initial_clients())
+    copies = [reference.sgd(start_of(run), b, LR) for b in batches_of(run, 1)]
+    np.testing.assert_allclose(as_matrix(personalized(run)), copies, atol=1e-12)
+
+
+def mixed_steps(w: Model, v: Model, a: float, batches: list, alpha_lr: float) -> tuple[Model, Model, float, float]:
+    """(w_i, v_i, a_i, mean loss) of a participation, each from the values before the step."""
+    losses = []
+    for x, y in batches:
+        mixture = a * v + (1 - a) * w
+        slope = reference.gradient(mixture, x, y)
+        losses.append(reference.loss(mixture, x, y))
+        w, v, a = (
+            w - LR * reference.gradient(w, x, y),
+            v - LR * a * slope,
+            float(np.clip(a - alpha_lr * (slope * (v - w)).sum(), 0, 1)),
+        )
+    return w, v, a, float(np.mean(losses))
+
+
+def test_apfl_rounds_as_the_paper_writes_them():
+    alpha_lr = 0.8
+    run = simulation({"name": "apfl", "alpha": 0.3, "alpha_lr": alpha_lr}, rounds=3, participation=0.75)
+    results = list(run.rounds())
+    w, v, local, a = start_of(run), [start_of(run)] * 4, [start_of(run)] * 4, [0.3] * 4
+    for round in (1, 2, 3):
+        batches = batches_of(run, round)
+        taking_part = [i for i in range(4) if batches[i] is not None]
+        for i in taking_part:
+            local[i], v[i], a[i], loss = mixed_steps(w, v[i], a[i], batches[i], alpha_lr)
+            assert results[round].arrays["train_loss"][i] == pytest.approx(loss, rel=1e-10)
+        w = np.average([local[i] for i in taking_part], axis=0, weights=[SIZES[i] for i in taking_part])
+    mixtures = [a[i] * v[i] + (1 - a[i]) * local[i] for i in range(4)]
+    np.testing.assert_allclose(as_matrix(personalized(run)), mixtures, atol=1e-10)
+    np.testing.assert_allclose(as_matrix(shared_model(run)), w, atol=1e-10)
+    np.testing.assert_allclose(results[3].arrays["diagnostics.alpha"], a, atol=1e-10)
+    assert len(set(a)) > 2
+
+
+def test_apfls_shares_stay_between_nothing_and_everything():
+    shares = trained({"name": "apfl", "alpha_lr": 1e3}, rounds=4).state.alpha
+    assert bool(((shares >= 0) & (shares <= 1)).all()) and bool(((shares == 0) | (shares == 1)).any())
+
+
+def test_apfl_costs_two_gradients_where_fedavg_has_one():
+    costs = [[r.scalars["gradient_evaluations"] for r in simulation(m).rounds()] for m in ("fedavg", "apfl")]
+    assert costs[1] == [2 * cost for cost in costs[0]]
+
+
+@pytest.mark.parametrize(("alpha", "words"), [(0, "never train"), (1, "local training alone")])
+def test_apfl_warns_of_fixed_shares_that_leave_one_model_out(alpha, words):
+    assert any(words in note for note in simulation({"name": "apfl", "alpha": alpha, "adaptive": False}).task.notes)
+
+
+def test_a_newcomer_of_apfl_mixes_after_one_participation():
+    run = trained({"name": "apfl", "alpha": 0.3, "alpha_lr": 0.8}, with_newcomers())
+    found, batches = newcomers_of(run)
+    shared = as_matrix(shared_model(run))
+    for x, given in zip(found, batches, strict=True):
+        w, v, a, _ = mixed_steps(shared, start_of(run), 0.3, given, 0.8)
+        np.testing.assert_allclose(x, a * v + (1 - a) * w, atol=1e-12)
+
+
+# --- Per-FedAvg
+
+HF: dict[str, Any] = {"name": "per_fedavg", "alpha": 0.3}
+
+
+@pytest.mark.parametrize("variant", ["fo", "hf"])
+def test_per_fedavg_without_adaptation_is_fedavg_with_rate_beta(variant):
+    training = {"momentum": 0.5, "weight_decay": 0.01, "participation": 0.75}
+    run = trained({"name": "per_fedavg", "variant": variant, "alpha": 0, "beta": 0.2}, **training)
+    assert_close(shared_model(run), shared_model(trained("fedavg", lr=0.2, **training)), 1e-12)
+    assert_close(personalized(run), {n: p.expand(4, *p.shape) for n, p in shared_model(run).items()}, 1e-12)
+    assert any("alpha=0" in note for note in run.task.notes)
+
+
+def test_the_meta_gradient_is_the_slope_of_the_loss_after_adaptation():
+    """On full batches, with one client and one step: finite differences of F(w) = f(w - alpha grad f(w))."""
+    alpha, h = 0.3, 1e-6
+    run = trained(HF, federation(sizes=(8,)), rounds=1, local_steps=1, batch_size="full")
+    x, y = batches_of(run, 1)[0][0]
+    W = start_of(run)
+
+    def adapted_loss(W: Model) -> float:
+        return reference.loss(W - alpha * reference.gradient(W, x, y), x, y)
+
+    slope = np.zeros_like(W)
+    for place in np.ndindex(W.shape):
+        up, down = W.copy(), W.copy()
+        up[place] += h
+        down[place] -= h
+        slope[place] = (adapted_loss(up) - adapted_loss(down)) / (2 * h)
+    np.testing.assert_allclose((W - as_matrix(shared_model(run))) / LR, slope, atol=1e-8)
+
+
+def test_the_meta_gradient_of_a_network_is_the_slope_of_the_loss_after_adaptation():
+    """Along a few random directions, so that the product with the Hessian is seen through ReLU and two layers."""
+    alpha, h = 0.3, 1e-5
+    run = trained(HF, federation(sizes=(8,)), model={"name": "dnn", "hidden": 6}, rounds=1, local_steps=1,
+                  batch_size="full")  # fmt: skip
+    x, y = run.task.data.train.of_client(0)
+    start, found = run.task.initial_model(), shared_model(run)
+
+    def adapted_loss(params: dict[str, torch.Tensor]) -> float:
+        leaves = {n: p.clone().requires_grad_() for n, p in params.items()}
+        value = torch.nn.functional.cross_entropy(run.task.model.logits(leaves, x), y)
+        slopes = torch.autograd.grad(value, list(leaves.values()))
+        moved = {n: p - alpha * g for (n, p), g in zip(params.items(), slopes, strict=True)}
+        return float(torch.nn.functional.cross_entropy(run.task.model.logits(moved, x), y))
+
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(4):
+        along = {n: torch.randn(p.shape, generator=generator, dtype=p.dtype) for n, p in start.items()}
+        ends = [adapted_loss({n: p + s * along[n] for n, p in start.items()}) for s in (h, -h)]
+        slope = sum(float(((start[n] - found[n]) / LR * along[n]).sum()) for n in start)
+        assert slope == pytest.approx((ends[0] - ends[1]) / (2 * h), rel=1e-6)
+
+
+@pytest.mark.parametrize("variant", ["fo", "hf"])
+@pytest.mark.parametrize("training", UNEQUAL_STEPS, ids=["steps", "epochs"])
+def test_per_fedavg_rounds_as_the_paper_writes_them(variant, training):
+    alpha, beta = 0.3, 0.2
+    entry = {"name": "per_fedavg", "alpha": alpha, "beta": beta, "variant": variant, "adapt_steps": 2}
+    run = simulation(entry, rounds=2, participation=0.75, **training)
+    results, w = list(run.rounds()), start_of(run)
+    for round in (1, 2):
+        clients = run.task.cohort(round).clients.tolist()
+        streams = [steps_of(run.task, run.task.cohort_of(clients, round, stream))
+                   for stream in ("adaptation batches", "batches", "Hessian batches")]  # fmt: skip
+        models, evaluations = {}, 0
+        for i in clients:
+            local, losses = w, []
+            for first, second, third in zip(*(batches[i] for batches in streams), strict=True):
+                adapted = local - alpha * reference.gradient(local, *first)
+                g = reference.gradient(adapted, *second)
+                losses.append(reference.loss(adapted, *second))
+                evaluations += len(first[1]) + len(second[1])
+                if variant == "hf":
+                    g = g - alpha * reference.hessian_vector(local, g, *third)
+                    evaluations += 2 * len(third[1])
+                local = local - beta * g
+            models[i] = local
+            assert results[round].arrays["train_loss"][i] == pytest.approx(np.mean(losses), rel=1e-10)
+        assert results[round].scalars["gradient_evaluations"] == evaluations
+        w = np.average(list(models.values()), axis=0, weights=[SIZES[i] for i in models])
+    np.testing.assert_allclose(as_matrix(shared_model(run)), w, atol=1e-10)
+    everyone = run.task.everyone(stream="adapt", steps=2)
+    own = [reference.sgd(w, batches, alpha) for batches in steps_of(run.task, everyone)]
+    np.testing.assert_allclose(as_matrix(personalized(run)), own, atol=1e-10)
+
+
+def test_differences_of_gradients_come_near_the_exact_product():
+    exact, near = trained(HF), trained(HF | {"hvp": "difference", "delta": 1e-4})
+    assert_close(shared_model(near), shared_model(exact), 1e-7)
+    assert float((shared_model(near)["head.weight"] - shared_model(exact)["head.weight"]).abs().max()) > 0
+    far = trained(HF | {"hvp": "difference", "delta": 3.0})
+    with pytest.raises(AssertionError):
+        assert_close(shared_model(far), shared_model(exact), 1e-7)
+
+
+def test_the_first_order_variant_leaves_the_hessian_out():
+    full, first = (shared_model(trained(HF | {"variant": v}))["head.weight"] for v in ("hf", "fo"))
+    assert float((full - first).abs().max()) > 1e-4
+
+
+def test_the_product_with_the_hessian_counts_the_l2_term():
+    l2 = {"name": "mlr", "l2": 0.3}
+    exact, near = (trained(HF | {"hvp": kind}, model=l2) for kind in ("exact", "difference"))
+    assert_close(shared_model(near), shared_model(exact), 1e-5)
+
+
+def test_adaptation_takes_the_same_steps_in_training_and_in_use():
+    """Momentum and decay of the training settings are of the steps of size beta alone."""
+    plain = simulation(HF | {"adapt_steps": 3})
+    with_decay = simulation(HF | {"adapt_steps": 3}, momentum=0.5, weight_decay=0.1)
+    assert_equal(personalized(plain), personalized(with_decay))
+
+
+def test_a_newcomer_of_per_fedavg_adapts_the_global_model():
+    run = trained(HF | {"adapt_steps": 2}, with_newcomers())
+    task = run.task.of_unseen()
+    w = as_matrix(shared_model(run))
+    own = [reference.sgd(w, b, 0.3) for b in steps_of(task, task.everyone(stream="adapt", steps=2))]
+    np.testing.assert_allclose(newcomers_of(run)[0], own, atol=1e-12)
