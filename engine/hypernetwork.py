@@ -34,7 +34,9 @@ class HypernetworkOptions(Options):
     )
     hidden: int = Field(100, ge=1, description="Units of each hidden layer of the hypernetwork.")
     hidden_layers: int = Field(3, ge=1, description="Hidden layers of the hypernetwork.")
-    hn_lr: float = Field(0.01, gt=0, title="α", description="Learning rate of the hypernetwork and the embeddings.")
+    hn_lr: float = Field(
+        0.01, gt=0, title="α", description="Server's learning rate, of network and embeddings; short runs need more."
+    )
     clip: float = Field(50.0, gt=0, description="Largest norm of the server's gradient; a longer one is scaled down.")
 
 
@@ -51,7 +53,9 @@ def initial_server(task: Task, options: HypernetworkOptions) -> tuple[SharedPara
     if task.model.init == "zeros":
         task.note("model.init: zeros has no effect here: the clients' models come from the hypernetwork")
     dim = int(1 + task.num_clients / 4) if options.embed_dim == "1+N/4" else int(options.embed_dim)
-    layers = {f"hidden.{i}": ((options.hidden,), options.hidden if i else dim) for i in range(options.hidden_layers)}
+    layers: dict[str, tuple[tuple[int, ...], int]] = {
+        f"hidden.{i}": ((options.hidden,), options.hidden if i else dim) for i in range(options.hidden_layers)
+    }
     layers |= {f"output.{n}": (tuple(p.shape), options.hidden) for n, p in task.initial_model().items()}
     stream = torch_stream(task.seed, "hypernetwork")
     psi = {

@@ -26,8 +26,9 @@ its own product. Server steps are plain gradient steps (the released code adds m
 clipped is that of psi's and all v_i's steps together. Document 002 names 3 hidden layers in its text and 5 in D.2.
 
 Pitfalls: the sign: w_i,0 - w_i,E points uphill, so the server subtracts (document 002 prints the opposite). The
-models are those of psi after the server's step, not what clients trained. The start is the hypernetwork's own, so
-model.init plays no part.
+models are those of psi after the server's step, not what clients trained. The paper's hn_lr is for thousands of
+rounds with momentum; over tens of rounds it hardly moves, try 0.1. The start is the hypernetwork's own, so model.init
+plays no part.
 """
 
 from dataclasses import dataclass

@@ -85,8 +85,7 @@ class PlguGrep:
         )
         loss = heads.loss.lerp(bodies.loss, 2 / (2 + h.head_steps))  # a mean over all steps, two of them the body's
         spent = heads.gradient_evaluations + bodies.gradient_evaluations
-        values = {"layer_scores": by_client(scores, cohort.clients, task.num_clients)}
-        return new, Diagnostics(loss, spent, values)
+        return new, Diagnostics(loss, spent, {"layer_scores": by_client(scores, cohort.clients, task.num_clients)})
 
     def personalized(self, state: State, task: Task) -> Predictor:
         return Predictor(broadcast(state.shared_params, task.num_clients) | state.personal_params, is_per_client=True)

@@ -87,7 +87,7 @@ class PlguLf:
         own = gather(state.personal_params, cohort.clients)
         theta, w, scores, kept = self._participate(state.global_params, own, cohort, task)
         new = State(weighted_mean(w, cohort.uniform), scatter(state.personal_params, theta.params, cohort.clients))
-        values = {
+        values: dict[str, float | Tensor] = {
             "layer_scores": by_client(scores, cohort.clients, task.num_clients),
             "personal_layers": by_client(kept, cohort.clients, task.num_clients),
         }

@@ -1,0 +1,37 @@
+"""A network of linear layers and ReLU with plain autograd, one client at a time, written without the engine."""
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+Params = dict[str, Tensor]
+
+
+def loss(params: Params, x: Tensor, y: Tensor) -> Tensor:
+    """Mean cross-entropy; the names give the layers, in order."""
+    layers = [n.removesuffix(".weight") for n in params if n.endswith(".weight")]
+    for layer in layers:
+        x = F.linear(x, params[f"{layer}.weight"], params[f"{layer}.bias"])
+        x = x if layer == layers[-1] else x.relu()
+    return F.cross_entropy(x, y)
+
+
+def gradient(params: Params, x: Tensor, y: Tensor) -> Params:
+    variables = {n: p.detach().clone().requires_grad_() for n, p in params.items()}
+    return dict(zip(params, torch.autograd.grad(loss(variables, x, y), [*variables.values()]), strict=True))
+
+
+def moved(params: Params, slope: Params, lr: float) -> Params:
+    """A step of gradient descent on the parameters that ``slope`` names."""
+    return {n: p - lr * slope[n] if n in slope else p for n, p in params.items()}
+
+
+def batches_of(run, round: int, stream: str | None = None, steps: int = 0) -> list[list[tuple[Tensor, Tensor]]]:
+    """The batches of a round, or of an extra stream, read from the engine's plan: [client][step] (x, y)."""
+    cohort, data = run.task.cohort(round), run.task.data.train
+    plan = run.task.plan(cohort, stream, steps) if stream else cohort.plan
+    found = {}
+    for s, client in enumerate(cohort.clients.tolist()):
+        rows = [plan.rows[s, t, : plan.counts[t][s]] for t in range(plan.steps[s])]
+        found[client] = [(data.features(r).flatten(1), data.y[r]) for r in rows]
+    return [found[i] for i in range(run.task.num_clients)]
