@@ -43,7 +43,8 @@ class CustomOptions(Options):
         description="Column of a table that says whose sample it is; if not given, a column named client is used.")
     standardize: bool = Field(
         False, title="Standardize",
-        description="Give every feature (of images: all pixels together) mean 0 and standard deviation 1.")
+        description="Give every feature (of images: all pixels together) mean 0 and standard deviation 1, over the "
+                    "training samples of a given split, else over all samples, later test samples included.")
 
 
 @DATASETS.register("custom", title="Own data", paper="The user's own file")

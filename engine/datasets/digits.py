@@ -14,7 +14,8 @@ from engine.registry import DATASETS, Options
 
 class DigitsOptions(Options):
     standardize: bool = Field(False, title="Standardize",
-                              description="Subtract the mean of all pixels and divide by their standard deviation.")
+                              description="Subtract the mean of all pixels and divide by their standard deviation; "
+                                          "both are of the whole pool, later test samples included.")
 
 
 @DATASETS.register("digits", title="Digits (8 x 8)",
