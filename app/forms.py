@@ -121,7 +121,7 @@ class Form:
         )  # fmt: skip
 
     def _scale(self, parameter: Parameter, value: Any, scale: Sequence[Any], key: str) -> Any:
-        stops = sorted({*scale, value})
+        stops = sorted({*(stop for stop in scale if parameter.maximum is None or stop <= parameter.maximum), value})
         if st.session_state.get(key, value) not in stops:
             del st.session_state[key]
         if len(stops) == 1:

@@ -90,6 +90,13 @@ def final_clients(run_ids: Sequence[int], model: Model = "personalized", when: W
     return _joined(parts, [*_RUN, "client", "accuracy", "test_size"])
 
 
+def unseen_clients(run_ids: Sequence[int]) -> pd.DataFrame:
+    """Like final_clients, of the clients held out of training, under their numbers before that."""
+    found = runs(run_ids=list(run_ids), include_archived=True)
+    parts = [_labelled(_unseen(store().url, run.id, run.round), run) for run in found]
+    return _joined(parts, [*_RUN, "client", "accuracy", "test_size"])
+
+
 def best_round(run: RunRecord, model: Model = "personalized") -> int | None:
     """The evaluated round with the largest weighted mean, or None where there is none."""
     best = ((run.summary or {}).get("best") or {}).get(model)
@@ -161,6 +168,18 @@ def _clients(url: str, run_id: int, last_round: int, model: str, at: int | None)
         return pd.DataFrame(columns=["client", "accuracy", "test_size"])
     sizes = (store().queue.get(run_id).partition or {}).get("test_sizes") or [math.nan] * len(accuracy)
     table = pd.DataFrame({"client": np.arange(len(accuracy)), "accuracy": accuracy, "test_size": sizes})
+    return table[np.isfinite(accuracy)].reset_index(drop=True)
+
+
+@st.cache_data(show_spinner=False, max_entries=2000)
+def _unseen(url: str, run_id: int, last_round: int) -> pd.DataFrame:
+    accuracy = store().metrics.array_at(run_id, "unseen.accuracy")
+    held_out = (store().queue.get(run_id).partition or {}).get("unseen")
+    if accuracy is None or held_out is None:
+        return pd.DataFrame(columns=["client", "accuracy", "test_size"])
+    table = pd.DataFrame(
+        {"client": held_out["clients"], "accuracy": accuracy, "test_size": held_out["test_sizes"]}
+    )
     return table[np.isfinite(accuracy)].reset_index(drop=True)
 
 

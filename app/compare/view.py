@@ -65,6 +65,10 @@ class View:
             queries.final_clients(list(self.runs), model or self.model, when or self.when), self.methods
         )
 
+    def unseen_clients(self) -> pd.DataFrame:
+        """[run, method, algorithm, seed, client, accuracy, test_size] of clients that never trained, last round."""
+        return with_methods(queries.unseen_clients(list(self.runs)), self.methods)
+
     def series(self) -> pd.DataFrame:
         """[run, method, algorithm, seed, round, name, value]: mean, lowest 5 % and costs of every round."""
         wanted = [f"{self.model}.mean", f"{self.model}.lowest5", *curves_over_seeds.COSTS]

@@ -99,7 +99,7 @@ def measure(run: RunConfig) -> Moment:
 
 @st.cache_data(max_entries=500, show_spinner=False)
 def _measure(what: str, _run: RunConfig) -> Moment:
-    data, split = _federation_of(_run), split_of(_run)
+    data, split = federation_of(_run), split_of(_run)
     clients = len(split["train_sizes"])
     parameters = build_model(_run.model, data.input_shape, data.num_classes).num_parameters
     if parameters * clients * _itemsize(_run.training) > LARGEST_STATE:
@@ -152,7 +152,7 @@ def _shortened(run: RunConfig, participation: float, steps: int) -> RunConfig:
     return replace(run, training=run.training.model_copy(update=less))
 
 
-def _federation_of(run: RunConfig) -> Federation:
+def federation_of(run: RunConfig) -> Federation:
     what = [run.dataset.to_dict(), run.partition.to_dict(), run.seed, run.training.dtype, run.machine.device]
     return _federation(json.dumps(what, sort_keys=True), run)
 

@@ -13,6 +13,7 @@ from app.charts import split as split_chart
 from app.components.page import chart
 from app.setup import cost as costs
 from app.setup import pools
+from app.setup.measure import measure_panel
 from app.wording import plain
 from engine.config import ExperimentConfig, RunConfig, parse_experiment
 from engine.errors import DataUnavailable, FedscapeError, ImpossiblePartition, InvalidConfig
@@ -48,8 +49,12 @@ def split_panel(run: RunConfig | None) -> list[str]:
     table = split_chart.data(partition)
     chart(split_chart.figure(table), table, key="split", alt=split_chart.sentence(table), name="split",
           caption=f"{split_chart.sentence(table)} {_heterogeneity(partition)} Seed {run.seed}.")  # fmt: skip
+    if partition["unseen"]:
+        count = len(partition["unseen"]["clients"])
+        st.caption(f"{wording.plural(count, 'more client')} never train and join after the last round.")
     for note in partition["notes"]:
         st.caption(plain(f"Note: {note}."))
+    measure_panel(run)
     return []
 
 

@@ -21,8 +21,8 @@ DIALS: dict[str, list[Any]] = {
     "strength": [round(0.25 * n, 2) for n in range(13)],
     "R": [round(0.1 * n, 1) for n in range(31)],
     "noise": [round(0.1 * n, 1) for n in range(31)],
-    "num_contexts": list(range(1, 11)), "classes_per_context": list(range(1, 11)),
-    "test_fraction": SHARES, "val_fraction": SHARES, "participation": [*SHARES[1:], 1.0],
+    "num_contexts": list(range(1, 11)), "num_groups": list(range(1, 11)), "classes_per_context": list(range(1, 11)),
+    "test_fraction": SHARES, "val_fraction": SHARES, "holdout_clients": SHARES, "participation": [*SHARES[1:], 1.0],
 }  # fmt: skip
 WORK = {"local_steps": "steps", "local_epochs": "passes"}
 SHARED = tuple(PartitionOptions.model_fields)  # what a change of the partitioner keeps
@@ -50,7 +50,7 @@ def heterogeneity_section(form: Form, draft: Mapping[str, Any], num_classes: int
     with st.container():
         chosen = form.options(options, values, "partition", key=f"partition.{name}", only=own, scales=scales)
     rest = [field for field in options.model_fields if field not in own]
-    chosen |= form.options(options, values, "partition", key=f"partition.{name}", only=rest, scales=scales, columns=3)
+    chosen |= form.options(options, values, "partition", key=f"partition.{name}", only=rest, scales=scales, columns=4)
     return {"name": name, **chosen}
 
 

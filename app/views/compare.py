@@ -8,6 +8,7 @@ from app.compare import selection
 from app.compare.accuracy import distribution, over_time, who_loses
 from app.compare.comparability import conflicts, missing, notes
 from app.compare.headline import headline
+from app.compare.newcomers import newcomers
 from app.compare.numbers import numbers
 from app.compare.structure import both_ends, clustered, swept
 from app.compare.view import ROUNDS, SORTS, TAILS, View
@@ -38,7 +39,7 @@ def render() -> None:
     if clients.empty:
         st.info(f"None of these methods has a {view.model} model; switch to {MODELS[view.other_model]}.")
         return
-    for panel in (distribution, over_time, who_loses, clustered, swept, both_ends, numbers):
+    for panel in (distribution, over_time, who_loses, newcomers, clustered, swept, both_ends, numbers):
         panel(view, clients)
 
 

@@ -1,0 +1,44 @@
+"""R-hat on demand: how much the clients' own models differ. It trains, so the reader has to ask for it."""
+
+import json
+import math
+
+import streamlit as st
+
+from app.setup.cost import federation_of
+from app.wording import plain
+from engine import heterogeneity
+from engine.config import RunConfig
+from engine.errors import FedscapeError
+from engine.simulate import Simulation
+
+ASKED = "setup.measured"
+
+
+@st.fragment
+def measure_panel(run: RunConfig) -> None:
+    """A button, and the number for the split that is on the page."""
+    what = json.dumps([run.dataset.to_dict(), run.partition.to_dict(), run.seed], sort_keys=True)
+    if st.button("Measure R̂", key="measure", help="Trains softmax regression on each client alone: a few seconds."):
+        st.session_state[ASKED] = what
+    if st.session_state.get(ASKED) == what:
+        st.caption(plain(finding(r_hat(what, run))))
+
+
+def finding(value: float) -> str:
+    """The number in words; NaN where training alone went astray."""
+    if not math.isfinite(value):
+        return "R̂ cannot be told: the models of clients that train alone grew without bound on these data."
+    return (
+        f"R̂ = {value:.3g}: the largest distance of a client's model to the mean of them all, after "
+        f"{heterogeneity.STEPS} steps of softmax regression on each client alone. 0: all clients are alike."
+    )
+
+
+@st.cache_data(max_entries=100, ttl=600, show_spinner="Training on each client alone")
+def r_hat(what: str, _run: RunConfig) -> float:
+    """R-hat of the split of ``_run``, whose model and training it takes."""
+    try:
+        return heterogeneity.estimate(Simulation(_run, data=federation_of(_run)).task)[0]
+    except FedscapeError:
+        return math.nan

@@ -1,0 +1,75 @@
+"""Clients that never train: set up, and compared."""
+
+import math
+from typing import Any
+
+import pytest
+
+from app.charts import dumbbell
+from app.compare.newcomers import finding
+from app.setup.measure import finding as measured
+from storage import Store
+from tests.app import test_compare_page as compare
+from tests.app import test_setup as setup
+from tests.app.frames import clients
+from tests.app.samples import DIGITS, store_experiment
+
+HELD_OUT: dict[str, Any] = DIGITS | {
+    "name": "newcomers",
+    "partition": DIGITS["partition"] | {"holdout_clients": 0.3},
+    "training": {"rounds": 2, "local_steps": 3},
+    "algorithms": [{"name": "fedavg"}, {"name": "local_train"}],
+    "seeds": [0],
+}
+
+
+@pytest.fixture
+def with_newcomers(empty_store: Store) -> Store:
+    store_experiment(empty_store, HELD_OUT)
+    return empty_store
+
+
+def test_the_set_up_says_how_many_clients_never_train(empty_store: Store):
+    page = setup.opened(HELD_OUT)
+    assert "3 more clients never train and join after the last round." in compare.words(page)
+    assert setup.written(page)["partition"]["holdout_clients"] == 0.3
+    assert not setup.messages(page)
+
+
+def test_a_feature_shift_can_be_set_up(empty_store: Store):
+    page = setup.opened(DIGITS | {"partition": {"name": "feature_shift", "num_clients": 8, "kind": "noise"}})
+    assert not setup.messages(page) and not setup.queue_button(page).disabled
+    assert setup.written(page)["partition"]["kind"] == "noise"
+
+
+def test_r_hat_is_measured_when_the_reader_asks(empty_store: Store):
+    page = setup.opened(DIGITS)
+    assert "R̂ =" not in compare.words(page)
+    page.button(key="measure").click().run()
+    assert not page.exception
+    assert "R̂ = " in compare.words(page)
+
+
+def test_r_hat_that_is_not_finite_is_told_in_words():
+    assert "cannot be told" in measured(math.nan)
+    assert "R̂ = 0.125:" in measured(0.125)
+
+
+def test_newcomers_are_compared_where_clients_were_held_out(with_newcomers: Store):
+    page = compare.opened(experiment="1")
+    assert "And clients that never trained?" in compare.words(page)
+    summaries = {run.algorithm: run.summary["unseen"]["mean"] for run in with_newcomers.queue.runs()}
+    best = max(summaries.values())
+    assert f"3 clients were held out; they fare best under LocalTrain: {100 * best:.2f} %" in compare.words(page)
+
+
+def test_nothing_is_said_of_newcomers_where_there_are_none(filled_store: Store):
+    assert "never trained" not in compare.words(compare.opened(experiment="1"))
+
+
+def test_the_finding_on_newcomers_names_the_best_method_and_the_clients_that_trained():
+    unseen, trained = clients(a=[[0.5, 0.7]], b=[[0.9, 0.7]]), clients(a=[[0.9]], b=[[0.95]])
+    rows = dumbbell.data(unseen, 0.05, other=trained)
+    assert finding(rows) == (
+        "2 clients were held out; they fare best under b: 80.00 %, against 95.00 % of the clients that trained."
+    )
