@@ -5,10 +5,10 @@ Constraints. IEEE Transactions on Neural Networks and Learning Systems 2021. htt
 
     w_i     <- omega_k                                          k = k_i, then E steps of SGD on f_i
     Delta_i <- w_i - omega_k
-    mean_k  <- ||sum_i m_i / m_k Delta_i||                      over the participants in cluster k
-    max_k   <- max_i ||Delta_i||
-    where mean_k < eps_1 and max_k > eps_2, after the warm-up:
-        c_1, c_2 <- argmin max_ij cos(Delta_i, Delta_j)         i in c_1, j in c_2; each goes on as a cluster
+    a_k     <- ||sum_i m_i / m_k Delta_i||                      over the participants in cluster k
+    b_k     <- max_i ||Delta_i||
+    where a_k < eps_1 and b_k > eps_2, after the warm-up:
+        c_1, c_2 <- argmin_c max_ij cos(Delta_i, Delta_j)       i in c_1, j in c_2; each goes on as a cluster
     omega_k <- sum_i m_i / m_k w_i
 
 Idea: Where FedAvg has converged but single clients still want to move, they want different things: the mean update is

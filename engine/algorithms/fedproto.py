@@ -3,9 +3,9 @@
 Tan, Long, Liu, Zhou, Lu, Jiang, Zhang. FedProto: Federated Prototype Learning across Heterogeneous Clients. AAAI 2022.
 https://arxiv.org/abs/2105.00243, Algorithm 1.
 
-    theta_i <- theta_i - lr grad [f_i(theta_i; B) + lam / d mean_b ||phi_i(x_b) - p_c||^2]     c = y_b
-    p_ic    <- mean_j phi_i(x_j)                                over all training samples j of class c, after training
-    p_c     <- sum_i m_ic / m_c p_ic                            over the participants with class c
+    theta_i <- theta_i - lr grad [f_i(theta_i; B) + lam mean_b ||phi_i(x_b) - p_c||^2 / d]     c = y_b
+    p_ic    <- mean_j phi_i(x_j)            over all training samples j of class c, after local training
+    p_c     <- sum_i m_ic / m_c p_ic        over the participants with class c
 
 Idea: Nothing of a model travels, so that models may differ in shape. Clients send the mean feature of each of their
 classes, a prototype, the server averages them class by class, and each client draws its features towards the result.
