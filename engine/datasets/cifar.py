@@ -42,12 +42,12 @@ class CifarFiles:
     ) -> Pool:
         """Raises DataUnavailable where a file is corrupt, or absent and not to be had."""
         if os.path.isfile(data_dir / self.npz) and not self._is_unpacked(data_dir):
-            parts = [_part_of_npz(data_dir / self.npz, part, len(class_names)) for part in ("train", "test")]
+            train, test = (_part_of_npz(data_dir / self.npz, part, len(class_names)) for part in ("train", "test"))
         else:
             if not self._is_unpacked(data_dir):
                 self._unpack(data_dir, progress)
-            parts = [self._official_part(data_dir, is_train) for is_train in (True, False)]
-        return official_pool(*parts, options, class_names, scale=1 / 255)
+            train, test = (self._official_part(data_dir, is_train) for is_train in (True, False))
+        return official_pool(train, test, options, class_names, scale=1 / 255)
 
     def _is_unpacked(self, data_dir: Path) -> bool:
         return all(os.path.isfile(data_dir / self.folder / name) for name in self.files)

@@ -1,5 +1,6 @@
 """Reads a folder of images with one folder a class: ``folder/<class>/<any name>.png``."""
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -28,10 +29,20 @@ def read_image_folder(folder: Path, max_bytes: int, progress: Progress | None = 
         raise ValueError(f"its images unpack to {needed:,} bytes, at most {max_bytes:,} are read")
     x = np.empty((len(paths), channels, size[1], size[0]), np.uint8)
     for i, path in enumerate(paths):
-        x[i] = _pixels(path, mode)
+        x[i] = pixels(path, f"{path.parent.name}/{path.name}", mode)
         if progress is not None and i % 100 == 0:
             progress("Reading images", i / len(paths))
     return x, np.array([path.parent.name for path in paths])
+
+
+def pixels(file: Path | io.BytesIO, name: str, mode: str) -> np.ndarray:
+    """[channels, height, width] uint8 in ``mode`` L or RGB. Raises ValueError that calls the image by ``name``."""
+    try:
+        with Image.open(file) as image:
+            found = np.asarray(image.convert(mode))
+    except BROKEN_IMAGE as error:
+        raise ValueError(f"{name} is no image that can be read: {error}") from error
+    return found[None] if mode == "L" else found.transpose(2, 0, 1)
 
 
 def _common_format(paths: Sequence[Path]) -> tuple[str, tuple[int, int]]:
@@ -45,18 +56,10 @@ def _common_format(paths: Sequence[Path]) -> tuple[str, tuple[int, int]]:
             raise ValueError(f"{path.parent.name}/{path.name} is no image that can be read: {error}") from error
         first = first or size
         if size != first:
-            raise ValueError(f"{path.parent.name}/{path.name} has {size[0]} x {size[1]} pixels, others "
-                             f"{first[0]} x {first[1]}; bring all images to one size")
+            raise ValueError(
+                f"{path.parent.name}/{path.name} has {size[0]} x {size[1]} pixels, others "
+                f"{first[0]} x {first[1]}; bring all images to one size"
+            )
         mode = mode if is_grey else "RGB"
     assert first is not None  # there is at least one path
     return mode, first
-
-
-def _pixels(path: Path, mode: str) -> np.ndarray:
-    """[channels, height, width]"""
-    try:
-        with Image.open(path) as image:
-            pixels = np.asarray(image.convert(mode))
-    except BROKEN_IMAGE as error:
-        raise ValueError(f"{path.parent.name}/{path.name} is no image that can be read: {error}") from error
-    return pixels[None] if mode == "L" else pixels.transpose(2, 0, 1)
