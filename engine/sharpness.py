@@ -25,17 +25,13 @@ Layers = Sequence[Sequence[str]]  # the names of each layer's parameters
 
 
 def uphill(gradient: ClientParams, rho: float, p: float = 2.0) -> ClientParams:
-    """eps of length rho (in the p-norm) along which each client's loss rises fastest; 0 where its gradient is 0.
-
-    Written with gradients divided by their largest entry, which cancels: no power of them over- or underflows.
-    """
+    """eps of length rho (in the p-norm) along which each client's loss rises fastest; 0 where its gradient is 0."""
     q = p / (p - 1)
-    largest = torch.stack([g.flatten(1).abs().amax(1) for g in gradient.values()]).amax(0)
-    largest = largest.where(largest != 0, 1.0)
-    unit = map_params(lambda g: g / each(largest, g), gradient)
-    total = torch.stack([u.abs().pow(q).flatten(1).sum(1) for u in unit.values()]).sum(0)  # 0, or at least 1
-    length = rho / total.where(total != 0, 1.0).pow(1 / p)
-    return map_params(lambda u: u.sign() * u.abs().pow(q - 1) * each(length, u), unit)
+    unit = gradient if p == 2 else _in_unit_range(gradient)
+    norm = _norm(unit, q)
+    length = rho / norm.where(norm != 0, 1.0).pow(q - 1)  # (||g||_q^q)^(1/p) is ||g||_q^(q-1)
+    steep = unit if p == 2 else map_params(lambda u: u.sign().mul_(u.abs().pow_(q - 1)), unit)
+    return map_params(lambda s: s * each(length, s), steep)
 
 
 def uphill_by_layer(
@@ -162,3 +158,16 @@ def lwsam_two_steps(
 
     (params, found), loss = in_chunks(task, plan, chunk)
     return Trained(params, loss, 3 * plan.gradient_evaluations), found["scores"]
+
+
+def _norm(params: ClientParams, order: float) -> Float[Tensor, "S"]:
+    """The norm of each client's parameters, all of them together."""
+    parts = [torch.linalg.vector_norm(p.flatten(1), order, dim=1) for p in params.values()]
+    return torch.linalg.vector_norm(torch.stack(parts), order, dim=0)
+
+
+def _in_unit_range(gradient: ClientParams) -> ClientParams:
+    """Gradients over their largest entry, which cancels in ``uphill``: no power of them over- or underflows."""
+    largest = torch.stack([g.abs().flatten(1).amax(1) for g in gradient.values()]).amax(0)
+    scale = largest.where(largest != 0, 1.0)
+    return map_params(lambda g: g / each(scale, g), gradient)
