@@ -60,7 +60,11 @@ from engine.task import Diagnostics, Predictor, Shared, Task
 
 class Hparams(Options):
     alpha: float = Field(
-        0.5, ge=0, le=1, title="α", description="Share of the personal model in the mixture at the start; 0 is global."
+        0.5,
+        ge=0,
+        le=1,
+        title="α",
+        description="Share of the personal model in the mixture at the start; larger = more personal.",
     )
     adaptive: bool = Field(True, description="Learn the share of each client; otherwise it stays at alpha.")
     alpha_lr: Positive | Literal["training"] = Field(

@@ -100,7 +100,8 @@ class FedPhp:
         taught: Objective = _taught_by_features if self.hparams.transfer == "mmd" else _taught_by_predictions
         extras = {"lam": lam, **{f"past.{n}": p for n, p in past.items()}}
         w = local_sgd(task, broadcast(state.global_params, cohort.size), cohort, objective=taught, extras=extras)
-        share = self._share_of_past(earlier, task)
+        expected = task.training.rounds * cohort.size / task.num_clients
+        share = self._share_of_past(earlier.to(task.dtype), expected)
         new = State(
             weighted_mean(w.params, cohort.weights),
             scatter(state.personal_params, lerp_each(w.params, past, share), cohort.clients),
@@ -108,12 +109,9 @@ class FedPhp:
         )
         return new, Diagnostics(w.loss, w.gradient_evaluations, {"inherited": share.mean()})
 
-    def _share_of_past(self, earlier: Int[Tensor, "S"], task: Task) -> Float[Tensor, "S"]:
+    def _share_of_past(self, earlier: Float[Tensor, "S"], expected: float) -> Float[Tensor, "S"]:
         """mu_i, which reaches mu at the expected number of participations."""
-        training = task.training
-        a_round = max(1, round(training.participation * task.num_clients))
-        expected = max(1.0, training.rounds * a_round / task.num_clients)
-        return (earlier.to(task.dtype) / expected).clamp(max=1) * self.hparams.mu
+        return (earlier / max(1.0, expected)).clamp(max=1) * self.hparams.mu
 
     def personalized(self, state: State, task: Task) -> Predictor:
         return Predictor(state.personal_params, is_per_client=True)

@@ -9,7 +9,6 @@ from engine.algorithms.fedphp import discrepancy
 from engine.errors import Unsupported
 from tests.support import reference
 from tests.support.builders import (
-    NEWCOMERS,
     SIZES,
     assert_close,
     personalized,
@@ -18,7 +17,7 @@ from tests.support.builders import (
     trained,
     with_newcomers,
 )
-from tests.support.reference import Model, as_matrix, batches_of, steps_of
+from tests.support.reference import Model, as_matrix, batches_of, newcomers_of
 
 LR = 0.1
 KL = {"name": "fedphp", "transfer": "kl"}
@@ -157,11 +156,9 @@ def test_features_are_drawn_to_those_of_the_inherited_model():
 
 
 def test_the_memory_grows_with_every_participation_up_to_mu():
-    run = simulation(KL, rounds=8, participation=0.5)
-    shares = run.algorithm._share_of_past(torch.tensor([0, 1, 2, 4, 50]), run.task)
-    assert shares.tolist() == pytest.approx([0, 0.225, 0.45, 0.9, 0.9])
-    once = simulation(KL, rounds=1, participation=0.25)
-    assert once.algorithm._share_of_past(torch.tensor([0, 1]), once.task).tolist() == pytest.approx([0, 0.9])
+    algorithm, times = simulation(KL).algorithm, torch.tensor([0.0, 1, 2, 4, 50])
+    assert algorithm._share_of_past(times, 4.0).tolist() == pytest.approx([0, 0.225, 0.45, 0.9, 0.9])
+    assert algorithm._share_of_past(times, 0.25).tolist() == pytest.approx([0, 0.9, 0.9, 0.9, 0.9])
 
 
 def test_the_mean_share_of_the_past_is_recorded():
@@ -182,10 +179,6 @@ def test_learning_from_the_past_alone_is_warned_of():
 
 def test_a_newcomer_of_fedphp_has_had_its_first_participation():
     run = trained(KL | {"lam": 0.9}, with_newcomers())
-    task = run.task.of_unseen()
-    cohort = task.everyone(stream="newcomers")
-    found = as_matrix(dict(run.algorithm.adapted(run.state, cohort, task).params))
+    found, batches = newcomers_of(run)
     start = as_matrix(shared_model(run))
-    expected = [reference.sgd(start, batches, LR) for batches in steps_of(task, cohort)]
-    assert len(expected) == len(NEWCOMERS)
-    np.testing.assert_allclose(found, expected, atol=1e-12)
+    np.testing.assert_allclose(found, [reference.sgd(start, b, LR) for b in batches], atol=1e-12)

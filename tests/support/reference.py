@@ -14,6 +14,11 @@ def as_matrix(params: dict[str, torch.Tensor]) -> Model:
     return torch.cat([params["head.weight"], params["head.bias"][..., None]], -1).numpy()
 
 
+def start_of(run) -> Model:
+    """The common initial model."""
+    return as_matrix(run.task.initial_model())
+
+
 def batches_of(run, round: int) -> list:
     """The batches that the engine uses, read from its plan: [client][step] (x, y); None for one that sits out."""
     return steps_of(run.task, run.task.cohort(round))
@@ -30,6 +35,15 @@ def steps_of(task, cohort) -> list:
             steps.append((data.features(rows).flatten(1).numpy(), data.y[rows].numpy()))
         found[client] = steps
     return [found.get(i) for i in range(task.num_clients)]
+
+
+def newcomers_of(run) -> tuple[Model, list]:
+    """The models of clients that never took part, and the batches that they may train on."""
+    task = run.task.of_unseen()
+    cohort = task.everyone(stream="newcomers")
+    predictor = run.algorithm.adapted(run.state, cohort, task)
+    found = as_matrix(dict(predictor.params))
+    return found if predictor.is_per_client else np.stack([found] * task.num_clients), steps_of(task, cohort)
 
 
 def loss(W: Model, x: np.ndarray, y: np.ndarray) -> float:
