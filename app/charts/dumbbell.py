@@ -56,10 +56,9 @@ def figure(df: pd.DataFrame, share: float = 0.05, other_name: str = "") -> go.Fi
                 marker={"symbol": "circle-open", "size": 9, "color": ground().ink, "line": {"width": 1.5}},
             )  # fmt: skip
     base_layout(fig, height=120 + 44 * max(len(df), 2))
-    margin = 0.17 * (df["top"].max() - df["lowest"].min()) * 100 if len(df) else 1
-    fig.update_xaxes(
-        title_text="test accuracy, %", range=[100 * df["lowest"].min() - margin, 100 * df["top"].max() + margin]
-    )
+    least, most = 100 * df[["lowest", "other"]].min().min(), 100 * df[["top", "other"]].max().max()
+    margin = 0.17 * (most - least) if len(df) else 1
+    fig.update_xaxes(title_text="test accuracy, %", range=[least - margin, most + margin])
     fig.update_yaxes(
         tickvals=list(range(len(df))), ticktext=list(df["method"]), range=[len(df) - 0.4, -0.7], ticks="",
         gridcolor=translucent(ground().line, 0.6),

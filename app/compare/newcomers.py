@@ -23,8 +23,8 @@ def newcomers(view: View, clients: pd.DataFrame) -> None:
     page.chart(
         dumbbell.figure(rows, view.share, "the trained clients'"), rows, key="newcomers", name="newcomers",
         title=f"Newcomers: lowest {view.tail} % ◂ mean ▸ top {view.tail} %", alt=finding(rows),
-        caption=f"{finding(rows)} Their models come from the last round's server, adapted on their own training data "
-                f"by each method's own rule. Ring: mean of the clients that trained.{_without(view, unseen)}",
+        caption=f"{finding(rows)} Each got the last round's server model and one participation on its own training "
+                f"data, by the method's own rule. Ring: mean of the clients that trained.{_without(view, unseen)}",
     )  # fmt: skip
 
 

@@ -73,3 +73,9 @@ def test_the_finding_on_newcomers_names_the_best_method_and_the_clients_that_tra
     assert finding(rows) == (
         "2 clients were held out; they fare best under b: 80.00 %, against 95.00 % of the clients that trained."
     )
+
+
+def test_the_rings_of_the_clients_that_trained_are_in_the_picture():
+    unseen, trained = clients(a=[[0.1, 0.2]], b=[[0.1, 0.3]]), clients(a=[[0.9]], b=[[0.95]])
+    left, right = dumbbell.figure(dumbbell.data(unseen, 0.05, other=trained), 0.05, "other").layout.xaxis.range
+    assert left < 10 and right > 95
