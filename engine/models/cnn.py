@@ -1,6 +1,6 @@
 """Two convolutions and two fully connected layers, the network of the personalized-FL literature.
 
-Convolutions 5x5 with 32 and 64 channels, each with ReLU and 2x2 max-pooling, then a hidden layer of 512: the network of
+Convolutions 5x5 with 32 and 64 channels, each with 2x2 max-pooling and ReLU, then a hidden layer of 512: the network of
 McMahan et al. 2017 without padding, as pFedMe, Per-FedAvg and CGPFL's comparisons use it. Head: the output layer.
 """
 
@@ -33,10 +33,10 @@ class Cnn:
             raise Unsupported(
                 f"model cnn needs images of at least 16 x 16 pixels, not {height} x {width}; use mlr or dnn"
             )
-        body = nn.Sequential(
+        body = nn.Sequential(  # ReLU after pooling: the same numbers from a quarter of the work
             *with_channels(input_shape),
-            nn.Conv2d(channels, 32, 5), nn.ReLU(), nn.MaxPool2d(2),
-            nn.Conv2d(32, 64, 5), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Conv2d(channels, 32, 5), nn.MaxPool2d(2), nn.ReLU(),
+            nn.Conv2d(32, 64, 5), nn.MaxPool2d(2), nn.ReLU(),
             nn.Flatten(), nn.Linear(64 * rows * columns, self.options.hidden), nn.ReLU(),
         )  # fmt: skip
         return SplitModel(body, nn.Linear(self.options.hidden, num_classes))

@@ -1,7 +1,7 @@
 """Two 1-D convolutions along time, for inertial windows [channels, time]; no operation mixes time with channel.
 
-Convolutions of 9 time steps with 32 and 64 channels, each with ReLU and pooling by 2, then a hidden layer. Body: up to
-the hidden layer; head: the output layer.
+Convolutions of 9 time steps with 32 and 64 channels, each with max-pooling by 2 and ReLU, then a hidden layer. Body: up
+to the hidden layer; head: the output layer.
 """
 
 from dataclasses import dataclass
@@ -36,8 +36,8 @@ class HarCnn:
         if left < 1:
             raise Unsupported(f"model har_cnn needs windows of at least 28 time steps, not {time}; use model: har_mlp")
         body = nn.Sequential(
-            nn.Conv1d(channels, 32, _KERNEL), nn.ReLU(), nn.MaxPool1d(2),
-            nn.Conv1d(32, 64, _KERNEL), nn.ReLU(), nn.MaxPool1d(2),
+            nn.Conv1d(channels, 32, _KERNEL), nn.MaxPool1d(2), nn.ReLU(),
+            nn.Conv1d(32, 64, _KERNEL), nn.MaxPool1d(2), nn.ReLU(),
             nn.Flatten(), nn.Linear(64 * left, self.options.hidden), nn.ReLU(),
         )  # fmt: skip
         return SplitModel(body, nn.Linear(self.options.hidden, num_classes))
