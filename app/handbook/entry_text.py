@@ -36,7 +36,10 @@ def text_of(entry: Entry) -> EntryText:
 
 def parse(docstring: str, title: str = "") -> EntryText:
     first, *paragraphs = re.split(r"\n\s*\n", inspect.cleandoc(docstring)) or [""]
-    citation, equations, labelled, remarks = "", [], {}, []
+    citation = ""
+    equations: list[str] = []
+    labelled: dict[str, str] = {}
+    remarks: list[str] = []
     for paragraph in paragraphs:
         lines = paragraph.splitlines()
         formulas = [line for line in lines if line.startswith("    ")]

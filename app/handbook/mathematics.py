@@ -36,12 +36,13 @@ TOKEN = re.compile(
     rf"""(?P<space>\s+)
       | (?P<norm>\|\|)
       | (?P<number>\d+(?:\.\d+)?(?:e-?\d+)?)
-      | (?P<prose>[A-Za-z]+(?:-[A-Za-z]{{4,}})+ | (?!(?:{"|".join(GREEK)})')[A-Za-z]{{2,}}'s?(?![\w^]))
+      | (?P<prose>'s\b | [A-Za-z]+(?:-[A-Za-z]{{4,}})+
+        | (?!(?:{"|".join(SYMBOLS)})['-])[A-Za-z]{{2,}}(?:'s?|-[A-Za-z]{{2,}})(?![\w^]))
       | (?P<name>[^\W\d_][^\W_]*)
         (?P<before>~(?=[\w^)\],;']|\s|$) | -(?:bar|hat|tilde)(?![A-Za-z]) | \^(?=[\s_),=\]]|$))?
-        (?P<subscripts>(?:_(?:\{{[^{{}}]*\}}|[^\W_]+))*)
+        (?P<subscripts>(?:_(?:\{{[^{{}}]*\}}|[^\W_]+(?:,[A-Z0-9]\b)*))*)
         (?P<after>~ | -(?:bar|hat|tilde)(?![A-Za-z]))?
-        (?P<primes>'*)
+        (?P<primes>(?:'(?!s\b))*)
       | (?P<operator><-|->|<=|>=|!=|==|\.\.\.|\.\.|.)""",
     re.VERBOSE,
 )
@@ -112,7 +113,7 @@ def _token(match: re.Match[str], kind: str, is_spaced: bool) -> Token:
 def _name(match: re.Match[str], is_spaced: bool) -> Token:
     """A symbol with its accent and subscripts; a word where it is none."""
     stem, accent = match["name"], match["before"] or match["after"]
-    subscripts = [part.strip("{}") for part in re.findall(r"\{[^{}]*\}|[^\W_]+", match["subscripts"])]
+    subscripts = [part.strip("{}") for part in re.findall(r"\{[^{}]*\}|[^\W_]+(?:,[A-Z0-9]\b)*", match["subscripts"])]
     is_decorated = bool(accent or subscripts or match["primes"])
     digits = re.fullmatch(r"([^\W\d_]+?)(\d+)", stem)
     if digits and (len(digits[1]) == 1 or digits[1] in GREEK):

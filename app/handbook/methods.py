@@ -73,19 +73,20 @@ def _everything(entry: Entry) -> str:
 
 def _family(family: str, entries: Sequence[Entry], known: dict[str, Measured | None]) -> str:
     head = f"<tr><th colspan='{len(COLUMNS)}' scope='rowgroup'>{html.escape(family)}</th></tr>"
-    return f"<tbody>{head}{''.join(_row(entry, known.get(entry.name)) for entry in entries)}</tbody>"
+    return f"<tbody>{head}{''.join(_row(entry, _numbers(entry, known)) for entry in entries)}</tbody>"
 
 
-def _row(entry: Entry, costs: Measured | None) -> str:
+def _row(entry: Entry, cells: list[str]) -> str:
     address = html.escape(link("handbook", method=entry.name))
     name = f'<a href="{address}" target="_self">{html.escape(entry.title)}</a>'
     summary = f"<br><small>{html.escape(text_of(entry).summary)}</small>"
-    waiting = MISSING if entry.name in known else "…"
-    cells = _numbers(costs) if costs else [waiting] * (len(COLUMNS) - 1)
     numbers = "".join(f"<td class='number'>{cell}</td>" for cell in cells)
     return f"<tr><th scope='row'>{name}{summary}</th>{numbers}</tr>"
 
 
-def _numbers(costs: Measured) -> list[str]:
+def _numbers(entry: Entry, known: dict[str, Measured | None]) -> list[str]:
+    costs = known.get(entry.name)
+    if costs is None:
+        return [MISSING if entry.name in known else "…"] * (len(COLUMNS) - 1)
     sizes = [times(value) for value in (costs.down, costs.up, costs.gradients)]
     return ["yes" if costs.is_personalized else "no", costs.common, *sizes]
