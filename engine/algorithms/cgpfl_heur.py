@@ -35,6 +35,7 @@ from pydantic import Field
 from torch import Tensor
 
 from engine.batches import Cohort
+from engine.clusters import least_loss
 from engine.contexts import Contexts, cluster, coordinates, recluster
 from engine.evaluate import training_losses
 from engine.local import Trained, moreau_sgd
@@ -159,7 +160,7 @@ class CgpflHeur:
         return Shared(down=(omega,), up=(omega,))
 
     def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
-        nearest = training_losses(task, state.contexts).argmin(1)
+        nearest = least_loss(training_losses(task, state.contexts))
         theta, _ = self._local(state, nearest, newcomers, task)
         return Predictor(in_client_order(theta.params, newcomers.clients), is_per_client=True)
 

@@ -31,6 +31,11 @@ class Levels:
             return cls(float(pool.x.min()), float(pool.x.max()))
         return cls(0.0, min(1 / pool.scale, float(np.iinfo(pool.x.dtype).max)))
 
+    @staticmethod
+    def floats(stored: np.ndarray) -> np.ndarray:
+        """To compute with: pixels in single precision, which holds them exactly."""
+        return stored if stored.dtype.kind == "f" else stored.astype(np.float32)
+
     def stored(self, values: np.ndarray, like: np.ndarray) -> np.ndarray:
         """``values`` in the dtype of ``like``."""
         if like.dtype.kind == "f":
@@ -50,7 +55,7 @@ class Rotation:
         if rest == 0 and (x.shape[2] == x.shape[3] or quarters % 2 == 0):
             return np.rot90(x, int(quarters), axes=(2, 3)).copy()
         turned = ndimage.rotate(
-            x.astype(np.float64), self.degrees, axes=(3, 2), reshape=False, order=1, cval=self.levels.lowest
+            self.levels.floats(x), self.degrees, axes=(3, 2), reshape=False, order=1, cval=self.levels.lowest
         )
         return self.levels.stored(turned, x)
 
@@ -66,12 +71,16 @@ class Noise:
     def __call__(self, x: np.ndarray, rows: np.ndarray) -> np.ndarray:
         if self.std == 0 or not len(x):
             return x
-        drawn = np.stack([self._of_sample(row, x.shape[1:]) for row in rows.tolist()])
-        return self.levels.stored(x + self.std * drawn, x)
+        noisy = self.levels.floats(x).copy()
+        for sample, row in zip(noisy, rows.tolist(), strict=True):
+            sample += self.std * self._of_sample(row, sample.shape)
+        return self.levels.stored(noisy, x)
 
     def _of_sample(self, row: int, shape: tuple[int, ...]) -> np.ndarray:
         """From a stream of the sample's own: the counter's upper half is its row."""
-        return np.random.Generator(np.random.Philox(key=self.key, counter=row << 128)).standard_normal(shape)
+        return np.random.Generator(np.random.Philox(key=self.key, counter=row << 128)).standard_normal(
+            shape, np.float32
+        )
 
 
 @dataclass(frozen=True)
@@ -84,7 +93,8 @@ class Colour:
     levels: Levels
 
     def __call__(self, x: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        look = np.roll(x, self.channel_step, axis=1).astype(np.float64)
+        original = self.levels.floats(x)
+        look = np.roll(original, self.channel_step, axis=1)
         if self.is_inverted:
             look = self.levels.lowest + self.levels.highest - look
-        return self.levels.stored(x + self.share * (look - x), x)
+        return self.levels.stored(original + self.share * (look - original), x)
