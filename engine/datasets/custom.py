@@ -16,6 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 import pandas as pd
+from pyarrow import parquet
 from pydantic import Field
 
 from engine.datasets import Pool, Progress, standardize
@@ -83,7 +84,7 @@ class Custom:
 
     def _read_table(self, path: Path) -> dict[str, np.ndarray]:
         try:
-            table = pd.read_csv(path, low_memory=False) if _kind(path) == ".csv" else pd.read_parquet(path)
+            table = pd.read_csv(path, low_memory=False) if _kind(path) == ".csv" else _read_parquet(path)
         except (OSError, ValueError, NotImplementedError) as error:  # parsing errors are ValueErrors
             raise _unusable(path, str(error)) from error
         if table.empty:
@@ -139,6 +140,15 @@ def _read_npz(path: Path) -> dict[str, np.ndarray]:
         return read_npz(path, ("x", "y", "client", "split"), MAX_BYTES)
     except ValueError as error:
         raise _unusable(path, str(error)) from error
+
+
+def _read_parquet(path: Path) -> pd.DataFrame:
+    """Raises ValueError where the values, which a small file can hold very many of, would not fit in memory."""
+    metadata = parquet.read_metadata(path)
+    unpacked = 8 * metadata.num_rows * metadata.num_columns
+    if unpacked > MAX_BYTES:
+        raise ValueError(f"it unpacks to {unpacked:,} bytes, at most {MAX_BYTES:,} are read")
+    return pd.read_parquet(path)
 
 
 def _features(x: np.ndarray, path: Path) -> np.ndarray:

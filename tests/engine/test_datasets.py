@@ -1,5 +1,8 @@
 """The data sets that are always there: digits and the generated ones; and what holds for every registered data set."""
 
+import re
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +13,7 @@ from engine.datasets import Pool, standardize
 from engine.datasets.contexts import Contexts, ContextsOptions, rotate
 from engine.datasets.digits import Digits, DigitsOptions
 from engine.datasets.synthetic import Synthetic, SyntheticOptions
+from engine.errors import DataUnavailable
 from engine.registry import DATASETS
 
 NOWHERE = Path("does-not-exist")
@@ -30,6 +34,21 @@ def contexts(seed: int = 0, **options) -> Pool:
 @pytest.mark.parametrize("name", DATASETS.names())
 def test_every_data_set_explains_each_of_its_options(name):
     assert all(parameter.description for parameter in DATASETS.get(name).parameters)
+
+
+@pytest.mark.parametrize("name", DATASETS.names())
+def test_a_data_set_is_there_or_says_where_its_files_belong(name, tmp_path, monkeypatch):
+    def offline(url, timeout):
+        raise urllib.error.URLError("no route")
+
+    monkeypatch.setattr(urllib.request, "urlopen", offline)
+    entry = DATASETS.get(name)
+    data = entry.make(entry.options(path="own.npz") if name == "custom" else entry.options())
+    if data.present(tmp_path):
+        assert len(data.load(tmp_path, generator()).y)
+    else:
+        with pytest.raises(DataUnavailable, match=f"there is no {re.escape(str(tmp_path))}"):
+            data.load(tmp_path, generator())
 
 
 @pytest.mark.parametrize("pool", [synthetic(), contexts(), Digits(DigitsOptions()).load(NOWHERE, generator())])

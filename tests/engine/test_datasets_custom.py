@@ -131,6 +131,14 @@ def test_a_file_larger_than_the_limit_is_refused_before_it_is_read(tmp_path, mon
         load(path)
 
 
+def test_a_table_that_would_not_fit_in_memory_is_refused_before_it_is_read(tmp_path, monkeypatch):
+    pd.DataFrame({"a": np.zeros(100_000), "label": np.zeros(100_000)}).to_parquet(tmp_path / "own.parquet")
+    assert (tmp_path / "own.parquet").stat().st_size < 30_000
+    monkeypatch.setattr("engine.datasets.custom.MAX_BYTES", 30_000)
+    with pytest.raises(DataUnavailable, match="unpacks to 1,600,000 bytes, at most 30,000"):
+        load(tmp_path / "own.parquet")
+
+
 @pytest.mark.parametrize(("text", "options", "words"), [
     ("", {}, "No columns"),
     ("a,labels\n1,0\n2,1\n", {}, "did you mean 'labels'"),
