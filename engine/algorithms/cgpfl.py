@@ -18,6 +18,8 @@ Travels: omega_k down; omega~_i up. Stays: theta_i.
 Cost: ``inner_steps`` gradients on each batch, so that many times FedAvg's; bytes as FedAvg. The server clusters the
 uploads each round.
 
+Newcomers: join the context whose model has the least loss on their training data, and solve for theta_i in one round.
+
 Deviations: the documents give neither beta nor the start of theta: beta="auto" takes beta 2/N = lr lam, pFedMe's step,
 and theta starts at omega_k. All contexts start at the common model with every client in context 0. Labels keep their
 identity between rounds; empty contexts keep their model, non-participants their context.

@@ -13,6 +13,9 @@ Travels: omega_k down; omega~_i up. Stays: theta_i.
 
 Cost: as CGPFL with the number of contexts that is found; the server also clusters once for every K it considers.
 
+Newcomers: join the context whose model has the least loss on their training data, and solve for theta_i in one
+round.
+
 Deviations: the contexts are counted on the omega~_i of the first ``solve_rounds`` rounds, in which K is 1; the document
 takes theta_i, which stay private here. d is the number of parameters, at most m, because the logarithm turns negative
 beyond. mu="auto" = (first term at max_K - at 1)/(cost(1) - cost(max_K)): both terms span the same range (ours; the

@@ -13,6 +13,8 @@ Travels: w, both ways. Stays: v_i.
 
 Cost: two local trainings a round, twice FedAvg's gradients; bytes as FedAvg.
 
+Newcomers: train v_i for one round from the common initial model, pulled towards w.
+
 Deviations: both paths use the same batches.
 
 Pitfalls: PFLlib's default, where lam reaches the optimizer as 0, trains locally; here lam acts. Where lr (L + lam)

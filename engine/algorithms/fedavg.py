@@ -16,6 +16,8 @@ Travels: w, both ways. Stays: nothing; with ``finetune_steps`` a tuned copy that
 
 Cost: one local training a round and one model each way: the unit in which other methods are counted here.
 
+Newcomers: use w, or with ``finetune_steps`` a copy tuned on their training data.
+
 Deviations: with ``finetune_steps`` each client personalizes a copy of w on its training data, from a stream of its own;
 0 is the paper's method.
 

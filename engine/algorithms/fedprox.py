@@ -15,6 +15,8 @@ Travels: w, both ways. Stays: nothing.
 
 Cost: as FedAvg.
 
+Newcomers: use w as it is.
+
 Pitfalls: mu slows local training down as well; a fair comparison tunes it and the learning rate together. Where
 lr (L + mu) exceeds 2 the steps diverge, L being the smoothness of f_i.
 """

@@ -16,6 +16,8 @@ Travels: w_g down; lam (w_g - w_i) up. Stays: w_i.
 
 Cost: as FedAvg; lam="adaptive" adds ``estimate_steps`` of every client before round 1 where the truth is not known.
 
+Newcomers: start at the common initial model and train for one round, pulled towards w_g with the lam of the run.
+
 Deviations: gamma="auto" sets w_g to the mean of the participants' w_i: gamma = 1/lam, the document's MNIST setting, and
 its limit at lam = 0. gamma="theory" = (lam + L)/(2 lam L) (Corollary 1; the experiments use twice that). lam="adaptive"
 is rho/(sqrt(n) R_h) where R_h <= n^(-1/2), else rho^2/(n R_h^2), capped at 1/local_lr; n mean training samples a

@@ -12,6 +12,8 @@ Travels: nothing. Stays: theta_i.
 
 Cost: one local training a round, as FedAvg; no bytes at all.
 
+Newcomers: start at the common initial model and train alone for one round.
+
 Pitfalls: with little data a client it overfits, so its last round is often below its best. Clients that are seldom
 drawn stay near the common start.
 """

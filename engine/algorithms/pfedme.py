@@ -17,6 +17,8 @@ Travels: w, both ways. Stays: theta_i.
 
 Cost: ``inner_steps`` gradients on each batch, so that many times FedAvg's; bytes as FedAvg.
 
+Newcomers: take w and solve for theta_i in one round of their own; what they would send stays unused.
+
 Deviations: theta_i stays warm across the batches of a round, and the personalized model is theta_i as it stood after
 the client's last participation.
 
