@@ -70,12 +70,14 @@ class CifarFiles:
 
     def _unpack(self, data_dir: Path, progress: Progress | None) -> None:
         """Puts the official files into their folder, from the archive beside it or from its authors."""
-        path = data_dir / self.archive
-        content = path.read_bytes() if path.is_file() else self._download(data_dir, progress)
-        if md5_of(content) != self._torchvision().tgz_md5:
+        path, expected = data_dir / self.archive, self._torchvision().tgz_md5
+        is_there = path.is_file()
+        content = path.read_bytes() if is_there else self._download(data_dir, progress)
+        if md5_of(content) != expected:
+            origin, advice = (path, "delete it") if is_there else (self._torchvision().url, "try again")
             raise DataUnavailable(
-                f"{path} is corrupt or not the official file (md5 {md5_of(content)}, expected "
-                f"{self._torchvision().tgz_md5}); delete it to have it downloaded again"
+                f"{origin} is corrupt or not the official file (md5 {md5_of(content)}, expected {expected}); "
+                f"{advice} to have it downloaded again, or put {self.npz} ({NPZ_ARRAYS}) into {data_dir}"
             )
         try:
             with tarfile.open(fileobj=io.BytesIO(content)) as archive:
