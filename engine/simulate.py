@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from engine import state as states
-from engine import truth, unseen
+from engine import unseen
 from engine.algorithms import Algorithm
 from engine.augmentation import require_images
 from engine.backends import choose_backend
@@ -24,14 +24,14 @@ from engine.backends.clipped import Clipped
 from engine.batches import Cohort
 from engine.config import RunConfig, resolve_hparams
 from engine.errors import Unsupported
-from engine.evaluate import evaluate, evaluate_common
 from engine.federation import Federation, build
 from engine.metrics import summarize_clients
 from engine.models import build_model
 from engine.ops import SharedParams, all_finite
 from engine.registry import ALGORITHMS
 from engine.results import Provenance, RoundResult
-from engine.task import Diagnostics, Predictor, Task
+from engine.scoring import score, stored_dtype
+from engine.task import Diagnostics, Task
 
 CODE_VERSION = "0.1.0"
 _PACKAGES = ("torch", "numpy", "scikit-learn", "torchvision")
@@ -212,7 +212,7 @@ class Simulation:
         scalars["bytes_up"] = float(cohort.size * shared.bytes_up if up is None else up)
         scalars["bytes_down"] = float(cohort.size * shared.bytes_down if down is None else down)
         scalars["gradient_evaluations"] = float(diagnostics.gradient_evaluations)
-        loss = np.full(self.task.num_clients, np.nan, _numpy_dtype(self.task.dtype))
+        loss = np.full(self.task.num_clients, np.nan, stored_dtype(self.task))
         loss[cohort.clients.cpu().numpy()] = diagnostics.train_loss.cpu().numpy()
         arrays = {"train_loss": loss}
         for name, value in diagnostics.values.items():
@@ -223,30 +223,8 @@ class Simulation:
         return scalars, arrays
 
     def _evaluate(self) -> dict[str, np.ndarray]:
-        """Arrays of the personalized and the global model; one evaluation where both are the same model."""
-        personalized = self.algorithm.personalized(self.state, self.task)
-        shared = self.algorithm.global_model(self.state, self.task)
-        arrays = self._scores("personalized", personalized)
-        if shared is not None and _is_same(shared, personalized):
-            arrays |= {n.replace("personalized", "global"): v for n, v in arrays.items()}
-            if truth.is_known(self.task):  # the same model, but measured against another truth
-                arrays["global.total_error"] = self._total_error("global", shared)
-        elif shared is not None:
-            arrays |= self._scores("global", shared)
-        return arrays
-
-    def _scores(self, path: str, predictor: Predictor) -> dict[str, np.ndarray]:
-        task, dtype = self.task, _numpy_dtype(self.task.dtype)
-        accuracy, loss = evaluate(task, predictor, task.data.test)
-        arrays = {f"{path}.accuracy": accuracy, f"{path}.loss": loss}
-        if sum(task.data.summary.val_sizes):
-            arrays[f"{path}.val_accuracy"], arrays[f"{path}.val_loss"] = evaluate(task, predictor, task.data.val)
-        if task.data.common_test is not None:
-            common = evaluate_common(task, predictor)
-            arrays[f"{path}.common_accuracy"], arrays[f"{path}.common_loss"] = common
-        if truth.is_known(task):
-            arrays[f"{path}.total_error"] = self._total_error(path, predictor)
-        return {n: v.astype(dtype) for n, v in arrays.items()}
+        """Arrays of the models that clients of this federation have now."""
+        return score(self.algorithm, self.state, self.task)
 
     def _measure_unseen(self) -> tuple[dict[str, np.ndarray], dict[str, float]]:
         """Arrays and scalars of the clients that never took part; nothing where none are held out."""
@@ -254,12 +232,8 @@ class Simulation:
         if not scores:
             return {}, {}
         self.last["unseen"] = summary = unseen.summary(scores["accuracy"], self.task)
-        arrays = {f"unseen.{n}": v.astype(_numpy_dtype(self.task.dtype)) for n, v in scores.items()}
+        arrays = {f"unseen.{n}": v.astype(stored_dtype(self.task)) for n, v in scores.items()}
         return arrays, {f"unseen.{n}": v for n, v in summary.items()}
-
-    def _total_error(self, path: str, predictor: Predictor) -> np.ndarray:
-        error = truth.total_error(self.task, predictor, is_global=path == "global")
-        return error.astype(_numpy_dtype(self.task.dtype))
 
     def _summarize(self, values: dict[str, np.ndarray], may_be_best: bool) -> dict[str, float]:
         """Client summaries as scalars; keeps the last and the best ones."""
@@ -270,12 +244,12 @@ class Simulation:
             summary = summarize_clients(values[f"{path}.accuracy"], np.array(self.task.data.summary.test_sizes))
             self.last[path] = summary
             scalars |= {f"{path}.{n}": v for n, v in summary.items()}
-            score = summary["weighted_mean"]
+            reached = summary["weighted_mean"]
             if f"{path}.val_accuracy" in values:
                 sizes = np.array(self.task.data.summary.val_sizes)
-                score = summarize_clients(values[f"{path}.val_accuracy"], sizes)["weighted_mean"]
-            if may_be_best and np.isfinite(score) and score > best.score:
-                self.best[path] = Best(self.round, score, summary, self.state if path == "personalized" else None)
+                reached = summarize_clients(values[f"{path}.val_accuracy"], sizes)["weighted_mean"]
+            if may_be_best and np.isfinite(reached) and reached > best.score:
+                self.best[path] = Best(self.round, reached, summary, self.state if path == "personalized" else None)
         return scalars
 
     def _training_failed(self, train_loss: Tensor, cohort: Cohort | None) -> str | None:
@@ -312,15 +286,6 @@ def _method(task: Task, config: RunConfig) -> Algorithm:
     hparams = resolve_hparams(config.algorithm.options, task.training)
     method: Algorithm = ALGORITHMS.get(config.algorithm.name).make(hparams)
     return method
-
-
-def _is_same(a: Predictor, b: Predictor) -> bool:
-    """Whether two predictors are one model, so that one evaluation serves both."""
-    return a.params is b.params and a.is_per_client == b.is_per_client and a.forward is b.forward
-
-
-def _numpy_dtype(dtype: torch.dtype) -> type[np.floating[Any]]:
-    return np.float64 if dtype == torch.float64 else np.float32
 
 
 @lru_cache
