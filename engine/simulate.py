@@ -2,12 +2,9 @@
 
 import dataclasses
 import os
-import platform
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +25,11 @@ from engine.federation import Federation, build
 from engine.metrics import summarize_clients
 from engine.models import build_model
 from engine.ops import SharedParams, all_finite
+from engine.provenance import provenance_of
 from engine.registry import ALGORITHMS
 from engine.results import Provenance, RoundResult
 from engine.scoring import score, stored_dtype
 from engine.task import Diagnostics, Task
-
-CODE_VERSION = "0.1.0"
-_PACKAGES = ("torch", "numpy", "scikit-learn", "torchvision")
 
 
 @dataclass
@@ -128,13 +123,7 @@ class Simulation:
 
     @property
     def provenance(self) -> Provenance:
-        task = self.task
-        return Provenance(
-            versions={"python": platform.python_version(), **{p: _version(p) for p in _PACKAGES}},
-            device=torch.cuda.get_device_name(task.device) if task.device.type == "cuda" else "cpu",
-            backend=task.backend.name, threads=torch.get_num_threads(),
-            dataset_fingerprint=task.data.fingerprint, code=CODE_VERSION, warnings=tuple(task.notes),
-        )  # fmt: skip
+        return provenance_of(self.task)
 
     def checkpoint(self) -> bytes:
         """Everything needed to go on after the last yielded round."""
@@ -286,11 +275,3 @@ def _method(task: Task, config: RunConfig) -> Algorithm:
     hparams = resolve_hparams(config.algorithm.options, task.training)
     method: Algorithm = ALGORITHMS.get(config.algorithm.name).make(hparams)
     return method
-
-
-@lru_cache
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "absent"
