@@ -24,6 +24,7 @@ from engine.streams import torch_stream
 from engine.task import Predictor, Task
 
 NEWCOMER_STEPS = 5  # server steps on a newcomer's embedding
+LARGE = 10**8  # numbers of psi that are worth a note
 
 
 class HypernetworkOptions(Options):
@@ -57,6 +58,8 @@ def initial_server(task: Task, options: HypernetworkOptions) -> tuple[SharedPara
         f"hidden.{i}": ((options.hidden,), options.hidden if i else dim) for i in range(options.hidden_layers)
     }
     layers |= {f"output.{n}": (tuple(p.shape), options.hidden) for n, p in task.initial_model().items()}
+    if (size := task.model.num_parameters * (options.hidden + 1)) > LARGE:
+        task.note(f"the hypernetwork has {size:.1e} numbers, each held several times; lower hidden if memory runs out")
     stream = torch_stream(task.seed, "hypernetwork")
     psi = {
         f"{name}.{kind}": (torch.rand(size, generator=stream) * 2 - 1) / inputs**0.5

@@ -173,6 +173,11 @@ def test_a_zero_start_is_said_to_have_no_effect():
     assert any("no effect" in note for note in notes)
 
 
+def test_a_network_of_many_numbers_is_noted(monkeypatch):
+    monkeypatch.setattr("engine.hypernetwork.LARGE", 100)
+    assert any("1.8e+03 numbers" in note for note in simulation("pfedhn").task.notes)  # 18 parameters, hidden 100
+
+
 # --- Newcomers
 
 
