@@ -121,7 +121,8 @@ def test_a_newcomer_of_l2gd_starts_at_the_mean():
 
 
 def test_a_newcomer_of_l2gd_is_drawn_to_the_mean_that_the_server_has():
-    run = trained({"name": "l2gd", "p": 0.5, "lam": 1.7}, with_newcomers(), local_steps=8)
+    step = len(SIZES) * 0.5 * LR  # of the clients that train, however many newcomers there are
+    run = trained({"name": "l2gd", "p": 0.5, "lam": 1.7, "step": step}, with_newcomers(), local_steps=8)
     task = run.task.of_unseen()
     coins = run.algorithm._coins(task, task.everyone(stream="newcomers"))
     found, batches = newcomers_of(run)
