@@ -40,6 +40,8 @@ def test_a_feature_shift_can_be_set_up(empty_store: Store):
     page = setup.opened(DIGITS | {"partition": {"name": "feature_shift", "num_clients": 8, "kind": "noise"}})
     assert not setup.messages(page) and not setup.queue_button(page).disabled
     assert setup.written(page)["partition"]["kind"] == "noise"
+    strength = next(dial for dial in page.select_slider if dial.label == "Strength")
+    assert max(map(float, strength.options)) == 1  # no dial offers what the option refuses
 
 
 def test_r_hat_is_measured_when_the_reader_asks(empty_store: Store):
