@@ -1,0 +1,132 @@
+"""The Handbook page, as its script runs: index, search, a page for each method, and the way to Set up."""
+
+import re
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app.handbook import methods
+from app.handbook.measured import Measured, measured
+from app.links import unpack_config
+from engine.config import parse_experiment
+from engine.registry import ALGORITHMS, DATASETS
+
+PAGE = str(Path(__file__).parents[2] / "app" / "views" / "handbook.py")
+PLAIN = '''"""My method, in one sentence."""
+
+from dataclasses import dataclass
+
+from engine.registry import ALGORITHMS
+
+
+@ALGORITHMS.register("my_plain_method", title="Mine", paper="Nobody, 2026")
+@dataclass(frozen=True)
+class Mine:
+    pass
+'''
+
+
+def opened(**address: str) -> AppTest:
+    page = AppTest.from_file(PAGE, default_timeout=90)
+    for name, value in address.items():
+        page.query_params[name] = value
+    page.run()
+    assert not page.exception
+    return page
+
+
+def html_of(page: AppTest) -> str:
+    return "\n".join(h.proto.body for h in page.get("html"))
+
+
+def link(page: AppTest, label: str) -> str:
+    """Alone, a page has no others to turn to: its links are plain."""
+    return next(m[1] for m in (re.match(rf"\[{label}\]\((.*)\)$", text.value) for text in page.markdown) if m)
+
+
+def test_the_index_has_every_method_in_its_family_with_its_costs() -> None:
+    said = html_of(opened())
+    assert all(f"method={entry.name}" in said and entry.family in said for entry in ALGORITHMS)
+    assert "…" not in re.sub(r"<small>.*?</small>", "", said), "a number is still being counted"
+
+
+def test_families_come_in_the_order_in_which_one_meets_them() -> None:
+    families = list(methods.by_family(ALGORITHMS))
+    assert families[:2] == ["Baselines", "Pulled together"]
+    assert families == sorted(families, key=methods.FAMILIES.index)
+
+
+def test_a_search_leaves_what_says_all_its_words() -> None:
+    page = opened(find="k-means contexts")
+    assert "method=cgpfl" in html_of(page) and "method=fedavg" not in html_of(page)
+    assert "Nothing here says" in opened(find="zzz").info[0].value
+
+
+@pytest.mark.parametrize("name", ALGORITHMS.names())
+def test_a_method_has_a_page_that_sets_it_up(name: str) -> None:
+    page, entry = opened(method=name), ALGORITHMS.get(name)
+    assert page.title[0].value == entry.title
+    assert page.latex and "counted on" in page.caption[0].value
+    assert all(f"<code>{parameter.name}</code>" in html_of(page) for parameter in entry.parameters)
+    packed = parse_qs(urlsplit(link(page, "Open in Set up")).query)["config"][0]
+    experiment = parse_experiment(unpack_config(packed))
+    assert {"fedavg", "local_train", name} == {choice.algorithm.name for choice in experiment.runs()}
+
+
+def test_a_method_that_splits_the_model_is_set_up_with_a_network() -> None:
+    assert methods.experiment(ALGORITHMS.get("ditto"))["model"] == {"name": "mlr"}
+    assert methods.experiment(ALGORITHMS.get("fedrep"))["model"] == methods.NETWORK
+
+
+def test_a_name_that_nobody_registered_leads_to_the_index() -> None:
+    page = opened(method="dito")
+    assert "did you mean 'ditto'" in page.warning[0].value
+    assert "method=ditto" in html_of(page)
+
+
+@pytest.mark.parametrize("section", ["datasets", "partitioners", "models"])
+def test_data_splits_and_models_have_their_sections(section: str) -> None:
+    page = opened(show=section)
+    assert page.subheader and "<table" in html_of(page)
+
+
+def test_every_data_set_is_told() -> None:
+    assert {entry.title for entry in DATASETS} == {
+        re.sub(r"\\", "", s.value) for s in opened(show="datasets").subheader
+    }
+
+
+BODY, HEAD = 64 * 20 + 20, 20 * 10 + 10
+
+
+@pytest.mark.parametrize(("name", "cost"), [
+    ("fedavg", Measured(False, "one", 1.0, 1.0, 1.0)),
+    ("local_train", Measured(True, "none", 0.0, 0.0, 1.0)),
+    ("ditto", Measured(True, "one", 1.0, 1.0, 2.0)),
+    ("pfedme", Measured(True, "one", 1.0, 1.0, 5.0)),
+    ("fedper", Measured(True, "none", BODY / (BODY + HEAD), BODY / (BODY + HEAD), 1.0)),
+    ("ifca", Measured(True, "one for each group", 4.0, 1.0, 1.0)),
+])  # fmt: skip
+def test_costs_are_counted(name: str, cost: Measured) -> None:
+    assert measured(ALGORITHMS.get(name)) == cost
+
+
+def test_every_method_that_ships_can_be_counted() -> None:
+    assert [entry.name for entry in ALGORITHMS if measured(entry) is None] == []
+
+
+def test_a_plain_file_of_ones_own_has_a_page_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "algorithms"
+    folder.mkdir()
+    (folder / "mine.py").write_text(PLAIN)
+    before = dict(ALGORITHMS._entries)
+    monkeypatch.setenv("FEDSCAPE_PLUGINS", str(tmp_path))
+    try:
+        page = opened(method="my_plain_method")
+        assert page.title[0].value == "Mine" and not page.latex
+        assert "My method, in one sentence." in html_of(page)
+        assert "method=my_plain_method" in html_of(opened())
+    finally:
+        ALGORITHMS._entries = before

@@ -1,0 +1,162 @@
+"""Docstrings as the handbook reads them: taken apart, turned into formulas and sentences; and all have the shape."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.handbook.entry_text import EntryText, parse, text_of
+from app.handbook.mathematics import aligned, formula, split_comment
+from app.handbook.options_table import allowed, default
+from app.handbook.prose import capitalized, citation, sentences
+from engine.registry import ALGORITHMS, Entry, Parameter
+
+WHOLE = """Ditto: a personalized model per client,
+pulled towards the global one.
+
+Li, Hu. Ditto. ICML 2021.
+https://arxiv.org/abs/2012.04221, Algorithm 1.
+
+    w   <- sum_i m_i / m w_i          over the cohort
+
+    v_i <- v_i - lr grad f_i(v_i)
+
+Idea: Two models.
+Both train.
+
+Travels: w, both ways. Stays: v_i.
+
+Cost: two trainings.
+
+A remark.
+"""
+FORMULAS = {
+    "w": "w",
+    "v_i <- v_i - lr grad f_i(v_i)": r"v_{i} \gets v_{i} - \mathrm{lr} \, \nabla f_{i} ( v_{i} )",
+    "sum_i m_i / m w_i": r"\sum_{i} m_{i} / m \, w_{i}",
+    "omega~_i and x-bar and K^": r"\tilde{\omega}_{i} \text{ and } \bar{x} \text{ and } \hat{K}",
+    "v_i~ w'_i theta'": r"\tilde{v}_{i} \, w'_{i} \, \theta'",
+    "||w_g - w_i||^2": r"\lVert w_{g} - w_{i} \rVert^{2}",
+    "KL(a || b)": r"\operatorname{KL} ( a \,\Vert\, b )",
+    "sqrt(d K) x^-1 n^(-1/2)": r"\sqrt{d \, K} \, x^{- 1} \, n^{- 1 / 2}",
+    "argmin_k f_i(w_k)": r"\operatorname*{arg\,min}_{k} f_{i} ( w_{k} )",
+    "mean over i in C_k": r"\text{mean over } i \in C_{k}",
+    "inner_steps times, for a batch B:": r"\mathrm{inner\_steps} \text{ times, for a batch } B :",
+    "k-means of the client's x": r"\text{k-means of the client's } x",
+    "client i's w_i,0": r"\text{client } i \text{'s } w_{i , 0}",
+    "<g, v_i - w_i> < a": r"\langle g , v_{i} - w_{i} \rangle < a",
+    "B1, eps1, grad_phi f": r"B_{1} , \varepsilon_{1} , \nabla_{\varphi} f",
+    "P_{c != i}, a^2^3": r"P_{c \ne i} , {a^{2}}^{3}",
+    "{a, b} 5%": r"\{ a , b \} \, 5 \%",
+}
+
+
+@pytest.mark.parametrize("line", FORMULAS)
+def test_a_line_becomes_its_formula(line: str) -> None:
+    assert formula(line) == FORMULAS[line]
+
+
+def test_a_comment_stands_behind_three_blanks_but_not_before_an_operator() -> None:
+    assert split_comment("w   <- w_i     over the cohort") == ("w   <- w_i", "over the cohort")
+    assert split_comment("E times, for a batch B:") == ("E times, for a batch B:", "")
+
+
+def test_a_block_keeps_its_indentation_and_its_comments() -> None:
+    block = aligned(["    w <- a     start", "    E times:", "        w <- b"])
+    assert block.splitlines() == [
+        r"\begin{aligned}", r"& w \gets a && {\small \text{start}} \\", r"& E \text{ times:} \\", r"& \quad w \gets b",
+        r"\end{aligned}",
+    ]  # fmt: skip
+
+
+@given(st.text(max_size=60) | st.text("wi_^~{}()|<>-=,.' \\$%&#:0ab", max_size=40))
+def test_any_line_becomes_balanced_latex(line: str) -> None:
+    assert is_balanced(aligned([line]))
+
+
+def test_a_docstring_is_taken_apart() -> None:
+    assert parse(WHOLE, "Ditto") == EntryText(
+        summary="A personalized model per client, pulled towards the global one.",
+        citation="Li, Hu. Ditto. ICML 2021. https://arxiv.org/abs/2012.04221, Algorithm 1.",
+        equations=("    w   <- sum_i m_i / m w_i          over the cohort", "", "    v_i <- v_i - lr grad f_i(v_i)"),
+        labelled={
+            "Idea": "Two models. Both train.",
+            "Travels": "w, both ways.",
+            "Stays": "v_i.",
+            "Cost": "two trainings.",
+        },
+        remarks=("A remark.",),
+    )
+
+
+@pytest.mark.parametrize("docstring", ["", "\n", "One sentence.", "My method"])
+def test_a_docstring_without_parts_has_none(docstring: str) -> None:
+    assert parse(docstring) == EntryText(summary=docstring.strip())
+
+
+@pytest.mark.parametrize("entry", list(ALGORITHMS), ids=lambda entry: entry.name)
+def test_every_method_says_what_the_handbook_tells(entry: Entry) -> None:
+    text = text_of(entry)
+    assert text.summary.endswith(".") and text.citation and text.equations
+    assert {"Idea", "Travels", "Stays", "Cost", "Newcomers", "Pitfalls"} <= text.labelled.keys()
+    assert not text.remarks, "a paragraph of the docstring has no label"
+    assert is_balanced(aligned(text.equations))
+    assert all(parameter.description for parameter in entry.parameters)
+
+
+def test_symbols_options_and_addresses_stand_out_in_a_sentence() -> None:
+    said = sentences("w_i stays near omega~_k; a <b> with lam = 0, head_steps and ``x``, 8 x 8.", ["head_steps"])
+    assert said == (
+        "<i>w</i><sub>i</sub> stays near <i>ω\u0303</i><sub>k</sub>; a &lt;b&gt; with <i>λ</i> = 0, "
+        "<code>head_steps</code> and <code>x</code>, 8 × 8."
+    )
+
+
+def test_an_address_in_a_citation_is_a_link() -> None:
+    link = '<a href="https://arxiv.org/abs/1" target="_blank" rel="noopener">https://arxiv.org/abs/1</a>'
+    assert citation("A & B. https://arxiv.org/abs/1, Algorithm 1.") == f"A &amp; B. {link}, Algorithm 1."
+
+
+def test_a_paragraph_begins_with_a_capital_unless_with_a_symbol() -> None:
+    begun = [
+        capitalized(text, ["steps"]) for text in ("the mean", "w, both ways", "omega_k down", "steps of", "lam is")
+    ]
+    assert begun == ["The mean", "w, both ways", "omega_k down", "steps of", "lam is"]
+
+
+@pytest.mark.parametrize(("changes", "said"), [
+    ({"type": "int", "minimum": 1}, "whole number from 1"),
+    ({"type": "float", "minimum": 0, "maximum": 1}, "0 to 1"),
+    ({"type": "float|choice", "minimum": 0, "choices": ("auto",)}, "number from 0, or “auto”"),
+    ({"type": "choice", "choices": ("a", "b")}, "“a”, “b”"),
+    ({"type": "bool"}, "yes or no"),
+    ({"type": "str"}, "text"),
+])  # fmt: skip
+def test_what_an_option_takes_is_said_in_words(changes: dict[str, object], said: str) -> None:
+    plain = {
+        "name": "x",
+        "default": 1,
+        "minimum": None,
+        "maximum": None,
+        "choices": None,
+        "description": "",
+        "symbol": "x",
+    }
+    assert allowed(Parameter(**({**plain, "required": False} | changes))) == said  # type: ignore[arg-type]
+
+
+def test_defaults_are_said_as_one_writes_them() -> None:
+    assert [default(value) for value in (12.0, 0.005, True, None, [1, 2], "auto")] == [
+        "12", "0.005", "yes", "–", "1, 2", "auto",
+    ]  # fmt: skip
+
+
+def is_balanced(latex: str) -> bool:
+    """Braces that group open before they close, and all close."""
+    depth = 0
+    for brace in re.findall(r"\\.|[{}]", latex, re.DOTALL):
+        depth += (brace == "{") - (brace == "}")
+        if depth < 0:
+            return False
+    return depth == 0
