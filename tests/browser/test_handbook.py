@@ -1,0 +1,54 @@
+"""The handbook in a browser: formulas that are drawn, links that lead on, and no page wider than its screen."""
+
+import re
+from pathlib import Path
+
+import streamlit
+from playwright.sync_api import Page, expect
+
+from app.handbook.entry_text import text_of
+from app.handbook.mathematics import aligned
+from engine.registry import ALGORITHMS
+from tests.browser.conftest import Server, Witness
+
+LOAD_MS = 60_000
+KATEX = next((Path(streamlit.__file__).parent / "static" / "static" / "js").glob("katex.*.js")).name
+DRAW = """async ([address, blocks]) => {
+  const katex = (await import(address)).default;
+  return Object.entries(blocks).flatMap(([name, tex]) => {
+    try { katex.renderToString(tex, {displayMode: true, throwOnError: true}); return []; }
+    catch (error) { return [`${name}: ${error.message}`]; }
+  });
+}"""
+WIDER = "document.documentElement.scrollWidth - innerWidth"
+
+
+def test_every_methods_equations_are_drawn_without_an_error(page: Page, server: Server, witness: Witness) -> None:
+    page.goto(f"{server.url}/handbook?method=ditto")
+    expect(page.locator(".katex-display")).to_be_visible(timeout=LOAD_MS)
+    assert page.locator(".katex-error").count() == 0
+    blocks = {entry.name: aligned(text_of(entry).equations) for entry in ALGORITHMS}
+    assert page.evaluate(DRAW, [f"{server.url}/static/js/{KATEX}", blocks]) == []
+    assert page.evaluate(DRAW, [f"{server.url}/static/js/{KATEX}", {"broken": "\\frac{"}]) != []
+    assert witness == Witness()
+
+
+def test_from_the_index_to_a_method_to_set_up(page: Page, server: Server, witness: Witness) -> None:
+    page.goto(f"{server.url}/handbook")
+    page.get_by_role("link", name="CGPFL", exact=True).first.click(timeout=LOAD_MS)
+    expect(page.get_by_role("heading", name="CGPFL")).to_be_visible(timeout=LOAD_MS)
+    expect(page).to_have_url(re.compile("method=cgpfl"), timeout=LOAD_MS)
+    page.get_by_role("link", name="Open in Set up").click()
+    expect(page.get_by_role("heading", name="Which methods, for what kind of clients?")).to_be_visible(timeout=LOAD_MS)
+    expect(page.get_by_placeholder(re.compile("CGPFL")).first).to_be_visible(timeout=LOAD_MS)
+    assert witness == Witness()
+
+
+def test_the_handbook_fits_a_narrow_screen(page: Page, server: Server) -> None:
+    page.set_viewport_size({"width": 400, "height": 900})
+    page.goto(f"{server.url}/handbook?method=cgpfl")
+    expect(page.locator(".katex-display")).to_be_visible(timeout=LOAD_MS)
+    assert page.evaluate(WIDER) <= 0
+    page.get_by_role("link", name="All methods").click()
+    expect(page.get_by_role("heading", name="Side by side")).to_be_visible(timeout=LOAD_MS)
+    assert page.evaluate(WIDER) <= 0
