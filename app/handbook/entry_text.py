@@ -61,7 +61,7 @@ def _summary(first: str, title: str) -> str:
     said = " ".join(first.split())
     name, colon, rest = said.partition(": ")
     said = rest if colon and (not title or name.casefold() == title.casefold() or len(name.split()) <= 3) else said
-    return said[:1].upper() + said[1:]
+    return said if re.match(r"[a-z]\w*[A-Z]", said) else said[:1].upper() + said[1:]  # pFedHN stays itself
 
 
 def _with_stays(labelled: dict[str, str]) -> dict[str, str]:

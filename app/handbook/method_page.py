@@ -61,7 +61,7 @@ def at_a_glance(entry: Entry, text: EntryText, costs: Measured | None) -> None:
         rows.append(("Models", _models(costs)))
         rows.append(("Bytes of a round", _bytes(costs)))
         rows.append(("Gradients of a round", f"<b>{methods.times(costs.gradients)}</b> FedAvg’s"))
-    more = {"Cost": "Cost", "Newcomers": "A client that joins later", "Diagnostics": "Recorded besides"}
+    more = {"Cost": "Cost", "Newcomers": "Clients that join later", "Diagnostics": "Recorded besides"}
     rows += [(title, paragraph_of(said[label], options)) for label, title in more.items() if label in said]
     rows.append(("Source", citation(text.citation or entry.paper)))
     rows.append(("In a configuration", f"<code>{{name: {html.escape(entry.name)}}}</code>"))
