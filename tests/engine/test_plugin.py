@@ -26,7 +26,7 @@ def plugins(tmp_path: Path) -> Path:
 def test_the_worked_example_runs_and_is_fedavg_where_it_should_be(plugins: Path, tmp_path: Path):
     config = {
         "dataset": "digits",
-        "partition": {"name": "iid", "num_clients": 4},
+        "partition": {"name": "iid", "num_clients": 5, "holdout_clients": 0.2},
         "model": "mlr",
         "training": {"rounds": 2, "local_steps": 2},
         "algorithms": ["fedavg", {"name": "fedavg_server", "sweep": {"server_lr": [1.0, 0.5]}}],
@@ -46,3 +46,5 @@ def test_the_worked_example_runs_and_is_fedavg_where_it_should_be(plugins: Path,
     assert "fedavg_server" in told["names"]
     fedavg, whole, half = ([r["global"] for r in run["rounds"]] for run in told["runs"])
     assert whole == fedavg and half[0] == fedavg[0] and half[2] != fedavg[2]
+    unseen = [run["rounds"][-1]["unseen"]["accuracy"] for run in told["runs"]]
+    assert unseen[0] == unseen[1] and len(unseen[0]) == 1
