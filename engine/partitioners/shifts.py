@@ -20,14 +20,14 @@ class Shift(Protocol):
 
 @dataclass(frozen=True)
 class Levels:
-    """The values that stored samples take: 0 to 1/scale for whole numbers, else those that occur."""
+    """The values that stored samples take: 0 to 1/scale for pixels, those that occur for anything taken as it is."""
 
     lowest: float
     highest: float
 
     @classmethod
     def of(cls, pool: Pool) -> "Levels":
-        if pool.x.dtype.kind == "f":
+        if pool.x.dtype.kind == "f" or pool.scale == 1:
             return cls(float(pool.x.min()), float(pool.x.max()))
         return cls(0.0, min(1 / pool.scale, float(np.iinfo(pool.x.dtype).max)))
 

@@ -90,6 +90,13 @@ def test_noise_on_pixels_is_in_units_of_the_features_and_stays_in_their_range():
     assert dark.min() == 0 and dark.max() == 255
 
 
+@pytest.mark.parametrize("options", [{"kind": "noise", "strength": 1e-6}, {"kind": "colour"}])
+def test_whole_numbers_that_are_taken_as_they_are_keep_their_range(options: dict[str, Any]):
+    for own in seen(images(channels=3, scale=1.0), **options):
+        assert own.dtype == np.uint8
+        assert own.max() > 20
+
+
 def test_the_noise_of_a_sample_is_its_own_whoever_else_is_there():
     pool = Pool(np.zeros((40, 3)), np.zeros(40, np.int64), 1)
     shift = shifted(pool, kind="noise").shifts[3]
