@@ -88,6 +88,8 @@ class Cfl:
                 f"cfl with eps1={h.eps1:g}, warmup={h.warmup} never splits in {task.training.rounds} rounds: "
                 "this is fedavg"
             )
+        if task.cohort(1).size <= 2:
+            task.note("cfl never splits a cluster of which at most two clients take part; raise participation")
         return State(together(task))
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:

@@ -91,6 +91,8 @@ class FedPhp:
             require_body(task, "fedphp with transfer: mmd")
         if self.hparams.lam == 1:
             task.note("fedphp with lam=1: after the first participation nothing is learnt from labels")
+        if self.hparams.mu == 0:
+            task.note("fedphp with mu=0: nothing is inherited, each p_i is the client's last local model")
         return State(task.initial_model(), task.initial_clients(), torch.zeros_like(task.data.train.sizes))
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:

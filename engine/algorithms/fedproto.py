@@ -77,6 +77,8 @@ class FedProto:
                 "fedproto with a model without a body: the features are the inputs, which no pull can move; "
                 "this is local_train, and the prototypes are mean inputs; use model: dnn or cnn"
             )
+        if self.hparams.lam == 0:
+            task.note("fedproto with lam=0: no pull towards the prototypes, this is local_train")
         start, classes = task.initial_clients(), task.data.num_classes
         sample = task.data.train.features(torch.zeros(1, dtype=torch.int64, device=task.device))
         width = task.model.features(task.initial_model(), sample).shape[-1]

@@ -95,6 +95,8 @@ class FlHc:
         h = self.hparams
         if h.at_round > task.training.rounds:
             task.note(f"fl_hc with at_round={h.at_round}: there are {task.training.rounds} rounds, so this is fedavg")
+        if h.n_clusters == 1:
+            task.note("fl_hc with n_clusters=1: nobody is told apart, this is fedavg")
         if (h.n_clusters or 0) > task.num_clients:
             task.note(f"fl_hc with n_clusters={h.n_clusters}: there are {task.num_clients} clients, one a cluster")
         return State(together(task))

@@ -62,6 +62,8 @@ class Ifca:
         K = self.hparams.K
         if K > 1 and task.model.init == "zeros":
             raise Unsupported(f"ifca with K={K} and init: zeros: all models start alike; use init: default, or K: 1")
+        if K == 1:
+            task.note("ifca with K=1: one model for all, this is fedavg")
         if task.num_clients < K:
             task.note(f"ifca with K={K}: there are {task.num_clients} clients, so some models are never trained")
         drawn = [task.initial_model(k) for k in range(K)]

@@ -70,6 +70,8 @@ class PlguGrep:
     def init(self, task: Task) -> State:
         require_body(task, "plgu_grep")
         task.note("plgu_grep: the body takes two steps a round on one batch; local_steps and local_epochs are not used")
+        if self.hparams.rho == 0:
+            task.note("plgu_grep with rho=0: nothing is perturbed, the body takes plain steps as in fedrep")
         return State(part(task.initial_model(), task.model.body), part(task.initial_clients(), task.model.head))
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:

@@ -81,6 +81,8 @@ class PlguLf:
             task.note(f"plgu_lf with D={asked}: the model has {num_layers} layers, so {kept} stay personal")
         if kept == num_layers:
             task.note(f"plgu_lf with D={kept}, all layers: each personalized model is trained alone")
+        if self.hparams.rho == 0:
+            task.note("plgu_lf with rho=0: nothing is perturbed, w takes the gradients of the personalized models")
         return State(task.initial_model(), task.initial_clients())
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:

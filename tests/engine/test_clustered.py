@@ -64,13 +64,14 @@ def matrices(run) -> np.ndarray:
     [{"name": "ifca", "K": 1}, {"name": "cfl", "eps1": 0, "warmup": 0}, {"name": "cfl", "warmup": 3},
      {"name": "fl_hc", "at_round": 4}, {"name": "fl_hc", "at_round": 3, "n_clusters": 1}],
 )  # fmt: skip
-def test_one_cluster_is_fedavg(method):
+def test_one_cluster_is_fedavg_and_says_so(method):
     data = two_rules()
     expected = shared_model(trained("fedavg", data, rounds=3))
     found = trained(method, data, rounds=3)
     for client in range(data.num_clients):
         assert_close({n: p[client] for n, p in personalized(found).items()}, expected, 1e-12)
     assert_equal(personalized(found), shared_model(found))
+    assert any("this is fedavg" in note for note in found.task.notes)
 
 
 def test_a_cluster_averages_its_participants_by_samples_and_keeps_its_model_without_any():
@@ -232,6 +233,7 @@ def test_the_cut_has_the_least_largest_similarity_across_it():
 def test_cfl_says_that_it_never_splits():
     assert any("this is fedavg" in n for n in simulation("cfl", rounds=20).task.notes)
     assert not simulation("cfl", rounds=21).task.notes
+    assert any("raise participation" in n for n in simulation("cfl", rounds=21, participation=0.5).task.notes)
 
 
 # --- FL+HC

@@ -172,8 +172,9 @@ def test_fedphp_costs_what_fedavg_costs():
     assert costs[0] == costs[1]
 
 
-def test_learning_from_the_past_alone_is_warned_of():
+def test_learning_from_the_past_alone_or_keeping_none_of_it_is_warned_of():
     assert any("nothing is learnt" in note for note in simulation(KL | {"lam": 1}).task.notes)
+    assert any("nothing is inherited" in note for note in simulation(KL | {"mu": 0}).task.notes)
     assert not simulation(KL).task.notes
 
 

@@ -49,6 +49,7 @@ def test_fedproto_without_pull_is_local_training():
     run = trained({"name": "fedproto", "lam": 0}, model=DNN, participation=0.5)
     assert_equal(personalized(run), personalized(trained("local_train", model=DNN, participation=0.5)))
     assert run.algorithm.global_model(run.state, run.task) is None
+    assert any("this is local_train" in note for note in run.task.notes)
 
 
 @pytest.mark.parametrize("backend", ["loop", "batched"])

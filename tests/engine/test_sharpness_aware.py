@@ -168,6 +168,13 @@ def test_plgu_lf_without_radius_and_personal_layers_is_fedavg_of_equal_clients(s
     assert_close(shared_model(run), shared_model(trained("fedavg", **changed)), 1e-12)
 
 
+@pytest.mark.parametrize("name", ["plgu_lf", "plgu_grep"])
+def test_a_radius_of_zero_is_said_to_perturb_nothing(name):
+    for rho in (0, 0.05):
+        notes = simulation({"name": name, "rho": rho}, model=NETWORK).task.notes
+        assert any("nothing is perturbed" in note for note in notes) == (rho == 0)
+
+
 def test_plgu_lf_of_one_step_is_fedsam_with_a_share_of_rho():
     """Scores are equal in every round of a model with one layer, and in the first of any."""
     data = federation(ALIKE)
