@@ -4,7 +4,10 @@ from collections.abc import Iterable
 
 from torch import Tensor
 
+from engine.batches import Cohort
 from engine.errors import Unsupported
+from engine.local import Trained, local_sgd
+from engine.ops import ClientParams, SharedParams, broadcast
 from engine.task import Task
 
 
@@ -20,3 +23,9 @@ def require_body(task: Task, method: str) -> None:
             f"{method} needs a body apart from the head, and this model has none (mlr and logistic are a head alone); "
             "use model: dnn or cnn"
         )
+
+
+def train_heads(task: Task, body: SharedParams, heads: ClientParams, cohort: Cohort, steps: int) -> Trained:
+    """``steps`` of the heads alone, each on the received body, on batches of their own; the whole models come back."""
+    plan = task.plan(cohort, "head", steps)
+    return local_sgd(task, broadcast(body, cohort.size) | heads, cohort, plan=plan, trained=task.model.head)

@@ -34,10 +34,10 @@ import torch
 from pydantic import Field
 
 from engine.batches import Cohort
-from engine.local import Trained, local_sgd
+from engine.local import local_sgd
 from engine.ops import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, weighted_mean
 from engine.registry import ALGORITHMS, Options
-from engine.split import part, require_body
+from engine.split import part, require_body, train_heads
 from engine.task import Diagnostics, Predictor, Shared, Task
 
 
@@ -63,7 +63,8 @@ class FedRep:
         return State(part(task.initial_model(), task.model.body), part(task.initial_clients(), task.model.head))
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
-        heads = self._train_heads(state.shared_params, gather(state.personal_params, cohort.clients), cohort, task)
+        own = gather(state.personal_params, cohort.clients)
+        heads = train_heads(task, state.shared_params, own, cohort, self.hparams.head_steps)
         bodies = local_sgd(task, heads.params, cohort, trained=task.model.body)
         new = State(
             weighted_mean(part(bodies.params, task.model.body), cohort.weights),
@@ -84,10 +85,5 @@ class FedRep:
 
     def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
         start = broadcast(part(task.initial_model(), task.model.head), newcomers.size)
-        heads = self._train_heads(state.shared_params, start, newcomers, task)
+        heads = train_heads(task, state.shared_params, start, newcomers, self.hparams.head_steps)
         return Predictor(in_client_order(heads.params, newcomers.clients), is_per_client=True)
-
-    def _train_heads(self, body: SharedParams, heads: ClientParams, cohort: Cohort, task: Task) -> Trained:
-        """The heads alone, each on the received body; the whole models come back."""
-        plan = task.plan(cohort, "head", self.hparams.head_steps)
-        return local_sgd(task, broadcast(body, cohort.size) | heads, cohort, plan=plan, trained=task.model.head)

@@ -38,11 +38,10 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from engine.batches import Cohort
-from engine.local import Trained, local_sgd
 from engine.ops import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, weighted_mean
 from engine.registry import ALGORITHMS, Options
 from engine.sharpness import by_client, lwsam_two_steps
-from engine.split import part, require_body
+from engine.split import part, require_body, train_heads
 from engine.task import Diagnostics, Predictor, Shared, Task
 
 
@@ -76,7 +75,8 @@ class PlguGrep:
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         h, model = self.hparams, task.model
-        heads = self._train_heads(state.shared_params, gather(state.personal_params, cohort.clients), cohort, task)
+        own = gather(state.personal_params, cohort.clients)
+        heads = train_heads(task, state.shared_params, own, cohort, h.head_steps)
         layers = [names for names in model.layers if set(names) <= set(model.body)]
         bodies, scores = lwsam_two_steps(
             task, heads.params, task.same_batches(cohort, 1), body=model.body, layers=layers, rho=h.rho, p=h.p
@@ -100,10 +100,5 @@ class PlguGrep:
 
     def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
         start = broadcast(part(task.initial_model(), task.model.head), newcomers.size)
-        heads = self._train_heads(state.shared_params, start, newcomers, task)
+        heads = train_heads(task, state.shared_params, start, newcomers, self.hparams.head_steps)
         return Predictor(in_client_order(heads.params, newcomers.clients), is_per_client=True)
-
-    def _train_heads(self, body: SharedParams, heads: ClientParams, cohort: Cohort, task: Task) -> Trained:
-        """The heads alone, each on the received body; the whole models come back."""
-        plan = task.plan(cohort, "head", self.hparams.head_steps)
-        return local_sgd(task, broadcast(body, cohort.size) | heads, cohort, plan=plan, trained=task.model.head)
