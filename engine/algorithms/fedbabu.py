@@ -22,7 +22,7 @@ as FedAvg without the head.
 Newcomers: fine-tuned from the server's body and the common head like everybody else.
 
 Deviations: fine-tuning counts steps, the paper epochs; its batches come from a stream of their own. Round 0 shows the
-untrained model, as for every method, so nobody has fine-tuned it yet.
+start as it is, since fine-tuning begins with a trained body; FedAvg with finetune_steps and Per-FedAvg adapt theirs.
 
 Pitfalls: the head must be the same for all clients and truly fixed: weight decay or momentum on it break the method.
 """
