@@ -24,6 +24,7 @@ from engine.errors import Unsupported
 from engine.federation import Federation, build
 from engine.metrics import summarize_clients
 from engine.models import build_model
+from engine.models.tokens import require_fitting_tokens
 from engine.ops import SharedParams, all_finite
 from engine.provenance import provenance_of
 from engine.registry import ALGORITHMS
@@ -84,6 +85,7 @@ class Simulation:
         dtype = getattr(torch, config.training.dtype)
         data = data or build(config, data_dir or default_data_dir(), device, progress)
         model = build_model(config.model, data.input_shape, data.num_classes)
+        require_fitting_tokens(model, data.train.x)
         require_images(config.training.augmentation, data.input_shape)
         backend = choose_backend(config.machine.backend, model, device)
         if config.training.clip_norm is not None:

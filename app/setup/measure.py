@@ -26,9 +26,9 @@ def measure_panel(run: RunConfig) -> None:
 
 
 def finding(value: float) -> str:
-    """The number in words; NaN where training alone went astray."""
+    """The number in words; NaN where training alone was refused or went astray."""
     if not math.isfinite(value):
-        return "R̂ cannot be told: the models of clients that train alone grew without bound on these data."
+        return "R̂ cannot be told: softmax regression does not fit these data, or grew without bound on a client alone."
     return (
         f"R̂ = {value:.3g}: the largest distance of a client's model to the mean of them all, after "
         f"{heterogeneity.STEPS} steps of softmax regression on each client alone. 0: all clients are alike."

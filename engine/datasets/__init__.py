@@ -26,7 +26,7 @@ class Pool:
     Images are ``[M, channels, height, width]``. Pixels stay uint8; ``scale`` turns them into features.
     """
 
-    x: np.ndarray  # [M, ...] uint8, int32, float32 or float64; features = x * scale
+    x: np.ndarray  # [M, ...] uint8, float32 or float64, or int32 for token ids; features = x * scale
     y: np.ndarray  # [M] int64 in 0..num_classes-1
     num_classes: int
     scale: float = 1.0

@@ -68,6 +68,11 @@ class FeatureShift:
     def _shifts(self, pool: Pool, key: int) -> list[Shift]:
         """One for each group."""
         o, levels = self.options, Levels.of(pool)
+        if pool.x.dtype == np.int32:
+            raise ImpossiblePartition(
+                "the samples of this data set are token ids, which cannot be shifted; use representation: bag with "
+                "kind: noise, or another partition, such as natural"
+            )
         groups = range(o.num_groups)
         if o.kind == "noise":
             return [Noise(o.strength / pool.scale * g / max(o.num_groups - 1, 1), key, levels) for g in groups]

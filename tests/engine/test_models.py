@@ -7,11 +7,13 @@ from engine.backends.batched import Batched
 from engine.backends.fused import linear_chain
 from engine.backends.loop import Loop
 from engine.batches import Batch
-from engine.config import Choice
+from engine.config import Choice, parse_experiment
 from engine.errors import Unsupported
 from engine.models import Model, build_model
 from engine.models.residual import group_norm
+from engine.models.tokens import require_fitting_tokens
 from engine.registry import MODELS
+from engine.simulate import Simulation
 
 TINY = {
     "resnet18": ((3, 8, 8), {"width": 4}),
@@ -145,3 +147,33 @@ def test_windows_are_convolved_along_time_alone():
 def test_samples_of_another_shape_are_refused_with_a_way_out(name, shape, way_out):
     with pytest.raises(Unsupported, match=way_out):
         model_of(name, shape)
+
+
+IDS = torch.tensor([[3, 1, 0], [2, 0, 0]], dtype=torch.int32)
+
+
+@pytest.mark.parametrize(
+    ("name", "x", "way_out"),
+    [
+        ("mlr", IDS, "model: text_embedding, or representation: bag"),
+        ("har_mlp", IDS, "model: text_embedding"),
+        ("text_embedding", IDS.to(torch.uint8), "representation: tokens"),  # a bag counts words
+        ("text_embedding", IDS - 1.0, "mlr or dnn"),
+        ("text_embedding", IDS / 2, "mlr or dnn"),
+    ],
+)
+def test_numbers_of_words_are_for_embeddings_and_quantities_are_not(name, x, way_out):
+    with pytest.raises(Unsupported, match=way_out):
+        require_fitting_tokens(model_of(name, (3,)), x)
+
+
+def test_token_ids_of_a_data_set_or_of_the_users_own_file_fit_an_embedding():
+    for x in (IDS, IDS.double()):
+        require_fitting_tokens(model_of("text_embedding", (3,)), x)
+    require_fitting_tokens(model_of("mlr", (3,)), IDS.double())
+
+
+def test_a_run_is_refused_where_data_and_model_do_not_fit():
+    config = {"dataset": "synthetic", "partition": "natural", "model": "text_embedding", "algorithms": ["fedavg"]}
+    with pytest.raises(Unsupported, match="no token ids"):
+        Simulation(parse_experiment(config).runs()[0])
