@@ -7,6 +7,7 @@ from torch.nn import functional as F
 
 from engine.federation import Federation
 from tests.support import plain
+from tests.support.batches import samples_of
 from tests.support.builders import SIZES, assert_close, assert_equal, federation, personalized, simulation, trained
 
 DNN = {"name": "dnn", "hidden": 4}
@@ -61,7 +62,7 @@ def test_fedproto_rounds_as_the_paper_writes_them(backend):
     for result in run.rounds():
         if result.round:
             cohort = task.cohort(result.round)
-            batches = plain.batches_of(task, cohort.clients, cohort.plan)
+            batches = samples_of(task, cohort.clients, cohort.plan)
             for i, given in batches.items():
                 walked = [plain.descend(models[i], given[:t], loss=drawn_to(known, 0.7)) for t in range(4)]
                 data_loss = [plain.cross_entropy(p, *b) for p, b in zip(walked[:3], given, strict=True)]
@@ -121,7 +122,7 @@ def test_a_newcomer_trains_from_the_common_start_towards_the_frozen_prototypes()
     newcomers = others.task.everyone(stream="newcomers")
     found = run.algorithm.adapted(run.state, newcomers, others.task)
     known = {c: run.state.prototypes[c] for c in range(3)}
-    batches = plain.batches_of(others.task, newcomers.clients, newcomers.plan)
+    batches = samples_of(others.task, newcomers.clients, newcomers.plan)
     expected = [
         plain.descend(run.task.initial_model(), batches[i], loss=drawn_to(known, FEDPROTO["lam"])) for i in range(2)
     ]

@@ -6,6 +6,7 @@ from torch.nn import functional as F
 
 from engine.algorithms.gpfl import unit
 from tests.support import plain
+from tests.support.batches import samples_of
 from tests.support.builders import SIZES, assert_close, assert_equal, federation, simulation, trained
 
 DNN = {"name": "dnn", "hidden": 6}
@@ -58,7 +59,7 @@ def test_two_rounds_as_the_paper_writes_them(mlg):
     counts = run.task.data.class_counts.double()
     for round in (1, 2):
         cohort = run.task.cohort(round)
-        batches = plain.batches_of(run.task, cohort.clients, cohort.plan)
+        batches = samples_of(run.task, cohort.clients, cohort.plan)
         after = {
             i: plain.descend(shared | heads[i], own, loss=loss_of(shared["gce.weight"], counts[i], 0.3, 0.2, mlg))
             for i, own in batches.items()
@@ -146,7 +147,7 @@ def test_a_newcomers_head_is_conditioned_on_its_own_classes():
     newcomers = task.everyone(stream="newcomers")
     adapted = run.algorithm.adapted(run.state, newcomers, task)
     received, counts = run.state.shared_params, task.data.class_counts.double()
-    batches = plain.batches_of(task, newcomers.clients, newcomers.plan)
+    batches = samples_of(task, newcomers.clients, newcomers.plan)
     for i in range(2):
         own = part(task.initial_model(), "head.")
         params = plain.descend(

@@ -16,6 +16,7 @@ from engine.registry import ALGORITHMS
 from engine.task import Predictor
 from tests.engine.test_backends import batch_of, model_of, stacked
 from tests.support import plain
+from tests.support.batches import samples_of
 from tests.support.builders import (
     SIZES,
     assert_close,
@@ -38,7 +39,7 @@ def rounds_of(run, streams: dict[str, int]):
     for round in (1, 2):
         cohort = run.task.cohort(round)
         plans = [cohort.plan, *(run.task.plan(cohort, name, steps) for name, steps in streams.items())]
-        read = [plain.batches_of(run.task, cohort.clients, plan) for plan in plans]
+        read = [samples_of(run.task, cohort.clients, plan) for plan in plans]
         yield {i: tuple(batches[i] for batches in read) for i in cohort.clients.tolist()}
 
 
@@ -184,7 +185,7 @@ def test_a_newcomer_trains_its_own_part_beside_a_copy_of_the_shared_one(name, ke
     task = simulation(name, federation((5, 8), seed=7), model=DNN).task
     newcomers = task.everyone(stream="newcomers")
     shared, start = run.algorithm.shared(run.state).down[0], task.initial_model()
-    batches = plain.batches_of(task, newcomers.clients, newcomers.plan)
+    batches = samples_of(task, newcomers.clients, newcomers.plan)
     models = [plain.descend(start | shared, batches[i]) | shared for i in range(2)]
     assert_close(dict(run.algorithm.adapted(run.state, newcomers, task).params), plain.stack(models), EXACT)
 
@@ -225,7 +226,7 @@ def test_a_newcomer_of_fedrep_fits_a_head_to_the_body_that_is_there():
     run = trained({"name": "fedrep", "head_steps": 4}, model=DNN)
     task = simulation("fedrep", federation((5, 8), seed=7), model=DNN).task
     newcomers = task.everyone(stream="newcomers")
-    batches = plain.batches_of(task, newcomers.clients, task.plan(newcomers, "head", 4))
+    batches = samples_of(task, newcomers.clients, task.plan(newcomers, "head", 4))
     start = run.state.shared_params | start_of(run)[1]
     models = [plain.descend(start, batches[i], trained=["head."]) for i in range(2)]
     assert_close(dict(run.algorithm.adapted(run.state, newcomers, task).params), plain.stack(models), EXACT)
@@ -242,7 +243,7 @@ def test_fedbabu_trains_the_body_alone_and_fine_tunes_everything_for_use():
         body = plain.average(moved, SIZES, "body.")
     assert_close(shared_model(run), body | head, EXACT)
     everyone = run.task.everyone(stream="finetune", steps=4)
-    tuning = plain.batches_of(run.task, everyone.clients, everyone.plan)
+    tuning = samples_of(run.task, everyone.clients, everyone.plan)
     assert_close(personalized(run), plain.stack([plain.descend(body | head, tuning[i]) for i in range(4)]), EXACT)
 
 

@@ -4,6 +4,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from tests.support.batches import samples_of
+
 Params = dict[str, Tensor]
 
 
@@ -28,10 +30,6 @@ def moved(params: Params, slope: Params, lr: float) -> Params:
 
 def batches_of(run, round: int, stream: str | None = None, steps: int = 0) -> list[list[tuple[Tensor, Tensor]]]:
     """The batches of a round, or of an extra stream, read from the engine's plan: [client][step] (x, y)."""
-    cohort, data = run.task.cohort(round), run.task.data.train
-    plan = run.task.plan(cohort, stream, steps) if stream else cohort.plan
-    found = {}
-    for s, client in enumerate(cohort.clients.tolist()):
-        rows = [plan.rows[s, t, : plan.counts[t][s]] for t in range(plan.steps[s])]
-        found[client] = [(data.features(r).flatten(1), data.y[r]) for r in rows]
+    cohort = run.task.cohort(round)
+    found = samples_of(run.task, cohort.clients, run.task.plan(cohort, stream, steps) if stream else cohort.plan)
     return [found[i] for i in range(run.task.num_clients)]

@@ -5,23 +5,9 @@ from collections.abc import Callable, Iterable
 import torch
 from torch.nn import functional as F
 
-from engine.batches import Plan
-from engine.task import Task
+from tests.support.batches import Batches
 
 Params = dict[str, torch.Tensor]
-Batches = list[tuple[torch.Tensor, torch.Tensor]]
-
-
-def batches_of(task: Task, clients: torch.Tensor, plan: Plan) -> dict[int, Batches]:
-    """The samples of every step, by client, read from the plan."""
-    found: dict[int, Batches] = {}
-    for s, client in enumerate(clients.tolist()):
-        found[client] = []
-        for t in range(plan.steps[s]):
-            column = 0 if plan.is_full else t
-            rows = plan.rows[s, column, : plan.counts[column][s]]
-            found[client].append((task.data.train.features(rows), task.data.train.y[rows]))
-    return found
 
 
 def hidden(params: Params, x: torch.Tensor) -> torch.Tensor:

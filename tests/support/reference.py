@@ -6,6 +6,8 @@ A model is W [C, F + 1], the last column the bias. ``batches[i][t]`` are (x, y) 
 import numpy as np
 import torch
 
+from tests.support.batches import samples_of
+
 Model = np.ndarray
 
 
@@ -26,14 +28,10 @@ def batches_of(run, round: int) -> list:
 
 def steps_of(task, cohort) -> list:
     """The same for a cohort that stands outside the rounds, or has batches of another stream."""
-    data, found = task.data.train, {}
-    for s, client in enumerate(cohort.clients.tolist()):
-        steps = []
-        for t in range(cohort.plan.steps[s]):
-            column = 0 if cohort.plan.is_full else t
-            rows = cohort.plan.rows[s, column, : cohort.plan.counts[column][s]]
-            steps.append((data.features(rows).flatten(1).numpy(), data.y[rows].numpy()))
-        found[client] = steps
+    found = {
+        client: [(x.flatten(1).numpy(), y.numpy()) for x, y in steps]
+        for client, steps in samples_of(task, cohort.clients, cohort.plan).items()
+    }
     return [found.get(i) for i in range(task.num_clients)]
 
 
