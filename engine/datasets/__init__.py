@@ -16,6 +16,7 @@ from functools import cached_property
 import numpy as np
 
 MAX_GENERATED = 2 * 10**8
+_BLOCK = 2048  # samples that are widened to double together
 Progress = Callable[[str, float], None]  # what is being done, and how much of it (0..1)
 
 
@@ -56,11 +57,19 @@ def standardize(x: np.ndarray, reference: np.ndarray, axis: int | tuple[int, ...
     By default each feature of a table has its own moments, and all values of anything else share theirs.
     """
     axis = 0 if axis is None and x.ndim == 2 else axis
-    mean = reference.mean(axis=axis, dtype=np.float64, keepdims=True)
-    std = reference.std(axis=axis, dtype=np.float64, keepdims=True)
+    mean, std = _moments(reference, axis)
     std = np.where(std > 0, std, 1.0)  # a constant feature becomes 0, not NaN
     dtype = np.float64 if x.dtype == np.float64 else np.float32
-    return ((x - mean.astype(dtype)) / std.astype(dtype)).astype(dtype, copy=False)
+    centred = np.subtract(x, mean.astype(dtype), dtype=dtype)
+    return np.divide(centred, std.astype(dtype), out=centred)
+
+
+def _moments(x: np.ndarray, axis: int | tuple[int, ...] | None) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation over ``axis``, samples among it, in double: a block of samples at a time."""
+    mean = x.mean(axis=axis, dtype=np.float64, keepdims=True)
+    blocks = (x[begin : begin + _BLOCK] - mean for begin in range(0, len(x), _BLOCK))
+    squares = sum(np.square(block, out=block).sum(axis=axis, keepdims=True) for block in blocks)
+    return mean, np.sqrt(squares * (mean.size / x.size))
 
 
 def check_generated_size(clients: int, samples: int, dim: int) -> None:

@@ -57,13 +57,13 @@ def official_pool(
     axis: int | tuple[int, ...] | None = None,
 ) -> Pool:
     """The pool that ``options`` ask for; ``axis`` names what standardizing averages over (``standardize``)."""
-    x, x_test = train.x, test.x
-    if options.standardize:
-        x, x_test, scale = standardize(x, train.x, axis), standardize(x_test, train.x, axis), 1.0
-    y, client = train.y, train.client
+    x, y, client, x_test = train.x, train.y, train.client, test.x
     if options.pool == "all":
         x, y = np.concatenate([x, x_test]), np.concatenate([y, test.y])
         client = None if client is None or test.client is None else np.concatenate([client, test.client])
+    if options.standardize:  # after merging: pixels take a quarter of the memory that floats do
+        x, scale = standardize(x, train.x, axis), 1.0
+        x_test = standardize(x_test, train.x, axis) if options.common_test else x_test
     if client is not None:
         client = np.unique(client, return_inverse=True)[1].astype(np.int64)  # 0..N-1 of those that are there
     return Pool(

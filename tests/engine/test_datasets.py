@@ -79,6 +79,16 @@ def test_standardizing_a_table_treats_each_feature_and_keeps_a_constant_one_fini
     assert standardize(table, table).tolist() == [[-1, 0], [1, 0]]
 
 
+@pytest.mark.parametrize("axis", [None, (0, 2)])
+def test_moments_are_those_of_all_samples_however_many_are_widened_at_once(axis, monkeypatch):
+    monkeypatch.setattr("engine.datasets._BLOCK", 2)
+    x = generator().integers(0, 256, (5, 3, 4)).astype(np.uint8)
+    wide = x.astype(np.float64)
+    expected = (wide - wide.mean(axis, keepdims=True)) / wide.std(axis, keepdims=True)
+    np.testing.assert_allclose(standardize(x, x, axis), expected, atol=1e-6)
+    assert standardize(x, x, axis).dtype == np.float32
+
+
 def test_fingerprint_changes_with_values_shapes_and_clients():
     x, y = np.zeros((4, 2)), np.array([0, 1, 0, 1])
     pools = [Pool(x, y, 2), Pool(x + 1, y, 2), Pool(x.reshape(4, 1, 2), y, 2), Pool(x, y, 2, client=y)]
