@@ -23,6 +23,7 @@ from engine.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Count, O
 VERSION = 1
 _SEEDS = 2**32
 _MOST_RUNS = 10_000
+_LEAST_RATE = 1e-30  # of a schedule: some methods divide by the rate, in single precision
 OptionsT = TypeVar("OptionsT", bound=Options)
 
 
@@ -76,7 +77,8 @@ class Training(Options):
             factor = (1 + math.cos(math.pi * past / self.rounds)) / 2
         elif self.lr_schedule == "step":
             factor = self.lr_decay ** (past // self.lr_decay_rounds)
-        return self if factor == 1 else self.model_copy(update={"lr": self.lr * factor})
+        lr = max(self.lr * factor, min(self.lr, _LEAST_RATE))
+        return self if factor == 1 else self.model_copy(update={"lr": lr})
 
 
 class Evaluation(Options):

@@ -135,6 +135,13 @@ def test_the_learning_rate_of_a_round():
     assert constant.in_round(7) is constant
 
 
+def test_a_rate_that_decays_for_long_stays_above_zero():
+    run = simulation({"name": "scaffold"}, rounds=4, lr_schedule="step", lr_decay=1e-200, lr_decay_rounds=1)
+    results = list(run.rounds())
+    assert run.task.training.lr > 0
+    assert not any(r.diverged for r in results)
+
+
 def test_a_scheduled_round_trains_at_its_own_rate():
     halved = {"lr_schedule": "step", "lr_decay": 0.5, "lr_decay_rounds": 1}
     run = trained("local_train", rounds=3, **halved)
