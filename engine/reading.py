@@ -34,7 +34,7 @@ class ClientsEntry(BaseModel):
 
     @model_validator(mode="after")
     def _is_of_one_federation(self) -> Self:
-        named = {name: getattr(self, name) for name in ClientsEntry.model_fields}
+        named = {name: getattr(self, name) for name in type(self).model_fields if name != "unseen"}
         lengths = {name: len(value) for name, value in named.items() if value is not None}
         if len(set(lengths.values())) != 1:
             raise ValueError(f"one entry a client is needed everywhere, but their numbers are {lengths}")
@@ -43,10 +43,14 @@ class ClientsEntry(BaseModel):
         return self
 
 
+class UnseenEntry(ClientsEntry):
+    clients: list[Size]  # their numbers before they were held out
+
+
 class PartitionEntry(ClientsEntry):
     """What is needed of a partition; the rest is kept as it is."""
 
-    unseen: ClientsEntry | None = None
+    unseen: UnseenEntry | None = None
 
 
 class RoundEntry(BaseModel):
