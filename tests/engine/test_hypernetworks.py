@@ -7,6 +7,7 @@ import torch
 
 from engine.hypernetwork import emit, pull_back
 from engine.ops import map_params
+from tests.support.batches import samples_of
 from tests.support.builders import SIZES, assert_close, assert_equal, federation, personalized, simulation, trained
 from tests.support.one_client import Params, batches_of, gradient, loss, moved
 
@@ -193,6 +194,25 @@ def test_newcomers_fit_an_embedding_to_the_frozen_network(name):
     for i in range(3):
         x, y = newcomers.data.train.of_client(i)
         assert loss(adapted.of_client(i), x, y) < loss(middle, x, y)
+
+
+@pytest.mark.parametrize("entry", [{"name": "pfedhn"}, {"name": "plgu_ghn", "rho": 0.4}])
+@pytest.mark.parametrize("clip", [50.0, 0.01])
+def test_a_newcomers_embedding_takes_five_server_steps_from_the_mean(entry, clip):
+    run = trained(entry | SMALL | {"clip": clip}, model=NETWORK)
+    task = simulation("pfedhn", federation((5, 8), seed=7), model=NETWORK).task
+    newcomers = task.everyone(stream="newcomers")
+    batches = samples_of(task, newcomers.clients, newcomers.plan)
+    adapted = run.algorithm.adapted(run.state, newcomers, task)
+    for i in range(2):
+        v = run.state.embeddings.mean(0)
+        for _ in range(5):
+            own = received = emitted(run.state.psi, v)
+            for x, y in batches[i]:
+                own = moved(own, gradient(own, x, y), 0.1)
+            pull = product(run.state.psi, v, {n: received[n] - own[n] for n in own})[1]
+            v = v - 0.3 * pull * min(1.0, clip / float(pull.norm()))
+        assert_close(adapted.of_client(i), emitted(run.state.psi, v), 1e-10)
 
 
 def test_a_newcomer_is_fitted_as_if_it_came_alone():

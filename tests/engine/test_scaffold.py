@@ -11,6 +11,7 @@ from tests.support.builders import (
     SIZES,
     assert_close,
     federation,
+    personalized,
     shared_model,
     simulation,
     trained,
@@ -22,9 +23,13 @@ LR = 0.1
 UNEQUAL_STEPS: list[dict[str, Any]] = [{"local_steps": 3}, {"local_epochs": 2}]
 
 
-def test_the_first_round_of_scaffold_is_fedavg_with_uniform_weights():
+@pytest.mark.parametrize("training", [{}, {"momentum": 0.5, "weight_decay": 0.1}, {"batch_size": "full"}], ids=str)
+def test_the_first_round_of_scaffold_is_fedavg_with_uniform_weights(training):
     data = federation(sizes=(6, 6, 6, 6))
-    assert_close(shared_model(trained("scaffold", data, rounds=1)), shared_model(trained("fedavg", data, rounds=1)))
+    scaffold, fedavg = (shared_model(trained(m, data, rounds=1, **training)) for m in ("scaffold", "fedavg"))
+    assert_close(scaffold, fedavg)
+    copies = personalized(trained("local_train", rounds=1, **training))  # of clients of unequal sizes
+    assert_close(shared_model(trained("scaffold", rounds=1, **training)), {n: p.mean(0) for n, p in copies.items()})
 
 
 @pytest.mark.parametrize("training", UNEQUAL_STEPS, ids=["steps", "epochs"])

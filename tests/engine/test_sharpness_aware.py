@@ -18,7 +18,7 @@ from tests.support.builders import (
     simulation,
     trained,
 )
-from tests.support.one_client import Params, batches_of, gradient, moved
+from tests.support.one_client import Params, batches_of, gradient, loss, moved
 
 NETWORK = {"name": "dnn", "hidden": 6}
 DEEP = {"name": "har_mlp", "hidden": 6}  # two layers in the body
@@ -57,7 +57,8 @@ def test_sam_goes_up_the_gradient_by_rho():
 @pytest.mark.parametrize("p", [1.01, 1.5, 2.0, 3.0, 50.0])
 def test_no_perturbation_of_that_length_raises_the_linearised_loss_more(p):
     """Hoelder: the largest <g, eps> with ||eps||_p = rho is rho ||g||_q."""
-    g = {"a": torch.randn(2, 3, 4, dtype=torch.float64), "b": torch.randn(2, 5, dtype=torch.float64)}
+    drawn = torch.randn(2, 17, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    g = {"a": drawn[:, :12].view(2, 3, 4), "b": drawn[:, 12:]}
     eps = uphill(g, 0.7, p)
     flat = lambda params: torch.cat([t.flatten(1) for t in params.values()], 1)  # noqa: E731
     torch.testing.assert_close(flat(eps).norm(p, dim=1), torch.full((2,), 0.7, dtype=torch.float64))
@@ -147,6 +148,28 @@ def test_sharpness_aware_steps_cost_two_gradients():
         for name in ("fedavg", "fedsam", "plgu_lf")
     }
     assert spent["fedsam"] == spent["plgu_lf"] == 2 * spent["fedavg"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "steps"),
+    [({"name": "fedsam"}, ["", ""]), ({"name": "plgu_lf"}, ["", ""]),
+     ({"name": "plgu_grep", "head_steps": 1}, ["head.", "body.", "body."])],
+)  # fmt: skip
+def test_the_recorded_loss_is_that_of_the_model_that_trains_and_not_of_the_perturbed_one(entry, steps):
+    """``steps`` says what each moves: everything, the head or the body."""
+    run = simulation(entry | {"rho": 30.0}, model=NETWORK, batch_size="full", local_steps=2, rounds=1)
+    told = list(run.rounds())[1].arrays["train_loss"]
+    for i in range(4):
+        x, y = run.task.data.train.of_client(i)
+        own, losses = run.task.initial_model(), []
+        for part in steps:
+            losses.append(float(loss(own, x, y)))
+            slope = gradient(own, x, y)
+            if entry["name"] == "fedsam":
+                eps = perturbation(slope, [1.0, 1.0], 30.0, 2.0)
+                slope = gradient({n: t + eps[n] for n, t in own.items()}, x, y)
+            own = moved(own, {n: g for n, g in slope.items() if n.startswith(part)}, 0.1)
+        assert told[i] == pytest.approx(sum(losses) / len(losses), rel=1e-10)
 
 
 # --- PLGU-LF
