@@ -25,6 +25,8 @@ Deviations: fine-tuning counts steps, the paper epochs; its batches come from a 
 start as it is, since fine-tuning begins with a trained body; FedAvg with finetune_steps and Per-FedAvg adapt theirs.
 
 Pitfalls: the head must be the same for all clients and truly fixed: weight decay or momentum on it break the method.
+Under a small fixed head the features grow long, and with them the head's gradient: fine-tuning at the rate that suited
+the body can overshoot for its first steps.
 """
 
 from dataclasses import dataclass
