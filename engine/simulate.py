@@ -222,8 +222,8 @@ class Simulation:
         scores = unseen.scores(self.algorithm, self.state, self.task)
         if not scores:
             return {}, {}
-        self.last["unseen"] = summary = unseen.summary(scores["accuracy"], self.task)
         arrays = {f"unseen.{n}": v.astype(stored_dtype(self.task)) for n, v in scores.items()}
+        self.last["unseen"] = summary = unseen.summary(arrays["unseen.accuracy"], self.task)
         return arrays, {f"unseen.{n}": v for n, v in summary.items()}
 
     def _summarize(self, values: dict[str, np.ndarray], may_be_best: bool) -> dict[str, float]:
