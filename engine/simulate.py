@@ -219,7 +219,8 @@ class Simulation:
 
     def _measure_unseen(self) -> tuple[dict[str, np.ndarray], dict[str, float]]:
         """Arrays and scalars of the clients that never took part; nothing where none are held out."""
-        scores = unseen.scores(self.algorithm, self.state, self.task)
+        task, algorithm = self._in_round(0)
+        scores = unseen.scores(algorithm, self.state, task)
         if not scores:
             return {}, {}
         arrays = {f"unseen.{n}": v.astype(stored_dtype(self.task)) for n, v in scores.items()}

@@ -173,6 +173,14 @@ def test_without_them_nothing_tells_of_them():
     assert "unseen" not in run.summary()
 
 
+def test_newcomers_begin_at_the_learning_rate_of_the_first_round():
+    losses = []
+    for schedule in ("constant", "cosine"):
+        *_, last = simulation("local_train", newcomers_too(), rounds=3, lr_schedule=schedule).rounds()
+        losses.append(last.arrays["unseen.loss"].tolist())
+    assert losses[0] == losses[1]
+
+
 def test_a_diverged_run_does_not_adapt():
     run = simulation("local_train", newcomers_too(), lr=1e308, rounds=50, local_steps=5)
     *_, last = run.rounds()
