@@ -36,7 +36,8 @@ class Clipped:
         gradient = {n: torch.zeros_like(p) for n, p in out.items()}
         losses = self.inner.accumulate(gradient, params, batch, 1.0, 0.0, objective, extras)
         norms = torch.stack([torch.linalg.vector_norm(g.flatten(1), dim=1) for g in gradient.values()])
-        factor = self.clip_norm / torch.linalg.vector_norm(norms, dim=0).clamp(min=self.clip_norm)
+        whole = torch.linalg.vector_norm(norms, dim=0, dtype=torch.float64)  # single precision may not hold clip_norm
+        factor = (self.clip_norm / whole.clamp(min=self.clip_norm)).to(norms.dtype)
         scale_out(out, params, alpha, beta, dict.fromkeys(out, 0.0))
         for name, target in out.items():
             target.addcmul_(gradient[name], each(factor, target), value=alpha)

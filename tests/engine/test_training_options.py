@@ -71,6 +71,12 @@ def test_a_norm_that_no_gradient_reaches_changes_nothing(method):
     assert_close(personalized(trained(method, clip_norm=1e6)), personalized(trained(method)), 1e-13)
 
 
+def test_a_norm_beyond_single_precision_changes_nothing_either():
+    data = federation(dtype=torch.float32)
+    clipped_run, plain = (trained("fedavg", data, clip_norm=n, dtype="float32") for n in (1e300, None))
+    assert_close(shared_model(clipped_run), shared_model(plain), 1e-6)
+
+
 def test_each_clients_gradient_is_clipped_by_itself():
     model = model_of("mlr")
     params, batch = stacked(model, 2), batch_of((4, 4))
