@@ -53,6 +53,7 @@ class Parameter:
     description: str
     symbol: str
     required: bool
+    excludes: tuple[str, ...] = ()  # "minimum", "maximum": bounds that the value must not touch
 
 
 @dataclass(frozen=True)
@@ -162,6 +163,7 @@ def _parameter(name: str, field: Any) -> Parameter:
         name=name, type="|".join(kinds), default=list(default) if isinstance(default, tuple) else default,
         minimum=bounds.get("minimum"), maximum=bounds.get("maximum"), choices=choices or None,
         description=field.description or "", symbol=field.title or name, required=field.is_required(),
+        excludes=tuple(side for side in ("minimum", "maximum") if f"beyond {side}" in bounds),
     )  # fmt: skip
 
 
@@ -193,6 +195,8 @@ def _bounds(constraints: Iterable[Any]) -> dict[str, float]:
             value = getattr(constraint, attribute, None)
             if value is not None:
                 found[side] = value
+                if attribute in ("gt", "lt"):
+                    found[f"beyond {side}"] = value
     return found
 
 

@@ -41,10 +41,12 @@ def default(value: Any) -> str:
 
 def _range(parameter: Parameter) -> str:
     kind = "whole number" if "float" not in parameter.type else "number"
-    low, high = parameter.minimum, parameter.maximum
-    if low is not None and high is not None:
+    low, high, beyond = parameter.minimum, parameter.maximum, parameter.excludes
+    above = "" if low is None else f"{'above' if 'minimum' in beyond else 'from'} {low:g}"
+    below = "" if high is None else f"{'below' if 'maximum' in beyond else 'up to'} {high:g}"
+    if low is not None and high is not None and not beyond:
         return f"{low:g} to {high:g}"
-    return f"{kind} from {low:g}" if low is not None else f"{kind} up to {high:g}" if high is not None else kind
+    return f"{above}, {below}" if above and below else f"{kind} {above}{below}".strip()
 
 
 def _row(parameter: Parameter, names: list[str]) -> str:

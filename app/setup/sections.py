@@ -25,6 +25,8 @@ DIALS: dict[str, list[Any]] = {
     "test_fraction": SHARES, "val_fraction": SHARES, "holdout_clients": SHARES, "participation": [*SHARES[1:], 1.0],
 }  # fmt: skip
 WORK = {"local_steps": "steps", "local_epochs": "passes"}
+OF_STEPS = ("lr_decay", "lr_decay_rounds")  # of no use under another schedule
+RARER = ("lr_schedule", "clip_norm", "augmentation", "dtype")
 SHARED = tuple(PartitionOptions.model_fields)  # what a change of the partitioner keeps
 
 
@@ -60,9 +62,21 @@ def training_section(form: Form, draft: Mapping[str, Any]) -> tuple[dict[str, An
     name = pick(form, MODELS, draft["model"]["name"], "Model", "model")
     values = draft["model"] if draft["model"]["name"] == name else {}
     model = {"name": name, **form.options(MODELS.get(name).options, values, "model", key=f"model.{name}")}
-    training = training_fields(form, draft["training"], "training", list(Training.model_fields))
+    usual = [field for field in Training.model_fields if field not in (*RARER, *OF_STEPS)]
+    training = training_fields(form, draft["training"], "training", usual)
     evaluation = form.options(Evaluation, draft["evaluation"], "evaluation", columns=3)
-    return model, training, evaluation
+    return model, training | _rarer_training(form, draft["training"]), evaluation
+
+
+def _rarer_training(form: Form, values: Mapping[str, Any]) -> dict[str, Any]:
+    """What most experiments leave alone, folded away; open where something is set."""
+    defaults = {name: field.default for name, field in Training.model_fields.items()}
+    is_set = any(values.get(name, defaults[name]) != defaults[name] for name in RARER)
+    with st.expander("Schedule, clipping, augmentation, precision", expanded=is_set, key=f"{form.prefix}.rarer"):
+        chosen = form.options(Training, values, "training", only=RARER)
+        if chosen["lr_schedule"] == "step":
+            chosen |= form.options(Training, values, "training", only=OF_STEPS)
+    return chosen
 
 
 def training_fields(

@@ -71,6 +71,8 @@ class Ditto:
     hparams: Hparams
 
     def init(self, task: Task) -> State:
+        if self.hparams.lam == 0:
+            task.note("ditto with lam=0: each personalized model is trained alone, as by local_train")
         note_if_unstable(task, float(self.hparams.personal_lr), self.hparams.lam)
         return State(task.initial_model(), task.initial_clients())
 

@@ -53,6 +53,8 @@ class FedProx:
     hparams: Hparams
 
     def init(self, task: Task) -> State:
+        if self.hparams.mu == 0:
+            task.note("fedprox with mu=0: the same as fedavg")
         note_if_unstable(task, task.training.lr, self.hparams.mu)
         return State(task.initial_model())
 

@@ -127,6 +127,8 @@ def test_a_paragraph_begins_with_a_capital_unless_with_a_symbol() -> None:
 
 @pytest.mark.parametrize(("changes", "said"), [
     ({"type": "int", "minimum": 1}, "whole number from 1"),
+    ({"type": "float", "minimum": 0, "excludes": ("minimum",)}, "number above 0"),
+    ({"type": "float", "minimum": 0, "maximum": 1, "excludes": ("maximum",)}, "from 0, below 1"),
     ({"type": "float", "minimum": 0, "maximum": 1}, "0 to 1"),
     ({"type": "float|choice", "minimum": 0, "choices": ("auto",)}, "number from 0, or “auto”"),
     ({"type": "choice", "choices": ("a", "b")}, "“a”, “b”"),

@@ -349,6 +349,13 @@ def test_cgpfl_heur_records_both_terms_for_every_number_of_contexts():
 # --- Ditto
 
 
+@pytest.mark.parametrize(
+    ("method", "same"), [({"name": "ditto", "lam": 0}, "local_train"), ({"name": "fedprox", "mu": 0}, "fedavg")]
+)
+def test_a_method_without_its_pull_says_what_it_is_then(method, same):
+    assert any(same in note for note in simulation(method).task.notes)
+
+
 def test_ditto_without_pull_is_local_training():
     assert_equal(personalized(trained({"name": "ditto", "lam": 0})), personalized(trained("local_train")))
 
