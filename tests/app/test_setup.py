@@ -169,6 +169,14 @@ def test_passes_replace_steps(empty_store: Store):
     assert training["local_epochs"] == 1 and "local_steps" not in training
 
 
+def test_decay_is_asked_for_under_the_schedule_that_has_it(empty_store: Store):
+    page = opened()
+    assert "lr_decay" not in written(page)["training"]
+    page.segmented_control(key="setup_form.training.lr_schedule").set_value("step").run()
+    page.number_input(key="setup_form.training.lr_decay").set_value(0.1).run()
+    assert written(page)["training"]["lr_schedule"] == "step" and written(page)["training"]["lr_decay"] == 0.1
+
+
 def test_a_sweep_multiplies_the_runs(empty_store: Store):
     page = opened()
     page.multiselect(key="setup_form.vary").set_value(["m3.lam"]).run()
