@@ -150,12 +150,15 @@ class Simulation:
     def models(self, which: str = "last") -> Models:
         """The models of the ``last`` or the ``best`` round (best by personalized accuracy)."""
         best = self.best["personalized"]  # none where no client has test samples
-        is_last = which == "last" or best.round < 0
-        state = self.state if is_last else best.state
-        task, algorithm = self._in_round(self.round if is_last else best.round)
+        state = self.state if which == "last" or best.round < 0 else best.state
+        task, algorithm = self._for_use()
         personalized, shared = algorithm.personalized(state, task), algorithm.global_model(state, task)
         clients = [personalized.of_client(i) for i in range(task.num_clients)]
         return Models(task.initial_model(), shared.params if shared else None, clients)
+
+    def _for_use(self) -> tuple[Task, Algorithm]:
+        """The task and the method that tune models for use, at the rates as set: a schedule is for the rounds."""
+        return self._in_round(0)
 
     def _in_round(self, round: int) -> tuple[Task, Algorithm]:
         """The task and the method with the learning rates of a round."""
@@ -215,11 +218,12 @@ class Simulation:
 
     def _evaluate(self) -> dict[str, np.ndarray]:
         """Arrays of the models that clients of this federation have now."""
-        return score(self.algorithm, self.state, self.task)
+        task, algorithm = self._for_use()
+        return score(algorithm, self.state, task)
 
     def _measure_unseen(self) -> tuple[dict[str, np.ndarray], dict[str, float]]:
         """Arrays and scalars of the clients that never took part; nothing where none are held out."""
-        task, algorithm = self._in_round(0)
+        task, algorithm = self._for_use()
         scores = unseen.scores(algorithm, self.state, task)
         if not scores:
             return {}, {}

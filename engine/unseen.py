@@ -2,8 +2,8 @@
 
 The server's state is frozen; ``Algorithm.adapted`` then does for every newcomer what one participation does for a
 client, by the method's own rule and on the newcomer's training data. A method without that rule lends its global model.
-Under ``training.lr_schedule`` newcomers start at the rate of round 1, as the others did: at that of the last round,
-next to nothing, they would be left as they came.
+Under ``training.lr_schedule`` newcomers adapt at the rate as set: at that of the last round, next to nothing, they
+would be left as they came.
 """
 
 from typing import Any

@@ -169,6 +169,13 @@ def test_rates_that_follow_training_are_scheduled_and_rates_of_ones_own_stay():
     assert not torch.equal(personalized(follows)["head.weight"], personalized(stays)["head.weight"])
 
 
+def test_what_is_tuned_for_use_takes_the_rate_as_set():
+    run = trained({"name": "fedavg", "finetune_steps": 2}, rounds=4, lr_schedule="cosine")
+    as_set = dataclasses.replace(run.task, training=run.config.training)
+    assert_equal(run.models().personalized[1], run.algorithm.personalized(run.state, as_set).of_client(1))
+    assert not torch.equal(run.models().personalized[1]["head.weight"], personalized(run)["head.weight"][1])
+
+
 def test_a_scheduled_run_continues_from_a_checkpoint_at_the_rate_of_its_round():
     options = {"rounds": 5, "lr_schedule": "cosine"}
     method = {"name": "fedavg", "finetune_steps": 2}
