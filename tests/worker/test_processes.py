@@ -89,8 +89,10 @@ def test_a_killed_dispatcher_takes_its_workers_with_it_and_the_next_goes_on(stor
     first.kill()
     eventually(lambda: not is_alive(worker))
     assert store.queue.get(run_id).status == "running"
-    background()
+    second = background()
     eventually(lambda: store.queue.get(run_id).is_finished)
+    second.kill()
+    second.wait()  # or it would take the next run, too
     whole = compute(store, **LONG)
     assert rows(store, run_id) == rows(store, whole.id)
 
