@@ -3,8 +3,8 @@
 from pathlib import Path
 
 FOLDER = Path(__file__).parent / "views"
-ORDER = ("learn", "setup", "live", "compare", "library", "handbook")
-TITLES = {"setup": "Set up"}
+ORDER = ("learn", "setup", "live", "compare", "run", "papers", "library", "handbook")
+TITLES = {"setup": "Set up", "run": "Inside a run"}
 
 
 def names() -> list[str]:

@@ -1,4 +1,4 @@
-"""Registries: every algorithm, dataset, partitioner, model and metric is one file that registers itself.
+"""Registries: every algorithm, dataset, partitioner, model, metric and analysis is one file that registers itself.
 
 A folder is scanned the first time its registry is asked. Folders named in ``FEDSCAPE_PLUGINS`` (separated like
 ``PATH``) are scanned too: ``<folder>/algorithms/my_method.py`` and so on, or loose files directly in the folder.
@@ -205,3 +205,4 @@ DATASETS = Registry("dataset", "engine.datasets")
 PARTITIONERS = Registry("partitioner", "engine.partitioners")
 MODELS = Registry("model", "engine.models")
 METRICS = Registry("metric", "engine.metrics")
+ANALYSES = Registry("analysis", "engine.analyses")

@@ -17,18 +17,21 @@ from engine.models import Model
 from engine.ops import ClientParams, SharedParams, broadcast, clone
 from engine.streams import cohort_of_round
 
+Forward = Callable[[SharedParams, Tensor], Tensor]
+"""(parameters of one client, x [B, ...]) -> logits [B, C]."""
+
 
 @dataclass(frozen=True)
 class Predictor:
     """A model, or one for each client, and how to get logits from it.
 
-    ``forward(params of one client, x [B, ...]) -> logits [B, C]`` replaces the task's own model where a method predicts
-    otherwise (summed heads, prototypes).
+    ``forward`` replaces the task's own model where a method predicts otherwise (conditions, prototypes). It takes all
+    it needs from the parameters, so that stored parameters predict as they did.
     """
 
     params: ClientParams | SharedParams
     is_per_client: bool
-    forward: Callable[[SharedParams, Tensor], Tensor] | None = None
+    forward: Forward | None = None
 
     def of_client(self, client: int) -> SharedParams:
         return {n: p[client] for n, p in self.params.items()} if self.is_per_client else self.params

@@ -1,9 +1,10 @@
 """Algorithms: one file each, with Hparams, State and a class with the methods of ``Algorithm``."""
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from engine.batches import Cohort
-from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.models import Model
+from engine.task import Diagnostics, Forward, Predictor, Shared, Task
 
 
 class Algorithm(Protocol):
@@ -30,3 +31,11 @@ class Algorithm(Protocol):
         ``task`` is the newcomers' own: its data and its number of clients are theirs, and ``state`` has no row of
         them. ``newcomers`` has all of them, with the batches they may train on. Reads training data only.
         """
+
+
+@runtime_checkable
+class PredictsItsOwnWay(Protocol):
+    """What a method adds whose personalized models do not predict as the task's model does."""
+
+    def forward(self, model: Model) -> Forward | None:
+        """The ``forward`` of its personalized predictors; None where it is the model's after all."""

@@ -27,7 +27,6 @@ of batches seen along the way; here they belong to the model as it ends. Models 
 cannot be averaged in a meaningful way until the term has drawn them together.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -44,7 +43,7 @@ from engine.local import Trained, in_chunks, local_sgd
 from engine.models import Model
 from engine.ops import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, take
 from engine.registry import ALGORITHMS, Options
-from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.task import Diagnostics, Forward, Predictor, Shared, Task
 
 
 class Hparams(Options):
@@ -111,7 +110,7 @@ class FedProto:
         return local_sgd(task, start, cohort, objective=_objective(self.hparams.lam), extras=received)
 
     def personalized(self, state: State, task: Task) -> Predictor:
-        return Predictor(state.personal_params, is_per_client=True, forward=self._forward(state, task.model))
+        return self._predictor(state, state.personal_params, task)
 
     def global_model(self, state: State, task: Task) -> Predictor | None:
         return None
@@ -123,20 +122,27 @@ class FedProto:
     def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
         trained = self._local(state, broadcast(task.initial_model(), newcomers.size), newcomers, task)
         own = in_client_order(trained.params, newcomers.clients)
-        return Predictor(own, is_per_client=True, forward=self._forward(state, task.model))
+        return self._predictor(state, own, task)
 
-    def _forward(self, state: State, model: Model) -> Callable[[SharedParams, Tensor], Tensor] | None:
+    def forward(self, model: Model) -> Forward | None:
         """Logits where the nearest prototype decides; None where the head does."""
         if self.hparams.predict == "head":
             return None
 
         def forward(params: SharedParams, x: Tensor) -> Tensor:
-            features = model.features(params, x)
-            distances = (features[:, None] - state.prototypes).square().sum(-1)
-            farthest = distances.where(state.is_known, 0).amax(-1, keepdim=True)
-            return -distances.where(state.is_known, farthest + 1)
+            features, is_known = model.features(params, x), params["is_known"]
+            distances = (features[:, None] - params["prototypes"]).square().sum(-1)
+            farthest = distances.where(is_known, 0).amax(-1, keepdim=True)
+            return -distances.where(is_known, farthest + 1)
 
         return forward
+
+    def _predictor(self, state: State, personal_params: ClientParams, task: Task) -> Predictor:
+        """The clients' models, beside the prototypes where these decide."""
+        forward = self.forward(task.model)
+        known = {"prototypes": state.prototypes, "is_known": state.is_known}
+        beside = {} if forward is None else broadcast(known, len(next(iter(personal_params.values()))))
+        return Predictor(personal_params | beside, is_per_client=True, forward=forward)
 
 
 def _objective(lam: float):  # type: ignore[no-untyped-def]  # an Objective

@@ -52,7 +52,7 @@ from engine.ops import ClientParams, SharedParams, broadcast, gather, in_client_
 from engine.registry import ALGORITHMS, Options
 from engine.split import part, require_body
 from engine.streams import torch_stream
-from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.task import Diagnostics, Forward, Predictor, Shared, Task
 
 EMBEDDINGS = "gce.weight"
 CONDITION = "condition"  # p_i, beside a client's parameters where it predicts
@@ -101,7 +101,7 @@ class Gpfl:
         return new, Diagnostics(trained.loss, trained.gradient_evaluations)
 
     def personalized(self, state: State, task: Task) -> Predictor:
-        return _predictor(state.shared_params, state.personal_params, task)
+        return self._predictor(state.shared_params, state.personal_params, task)
 
     def global_model(self, state: State, task: Task) -> Predictor | None:
         return None
@@ -113,7 +113,22 @@ class Gpfl:
         heads = broadcast(part(task.initial_model(), task.model.head), newcomers.size)
         trained = self._train(state.shared_params, heads, newcomers, task)
         own = in_client_order(part(trained.params, task.model.head), newcomers.clients)
-        return _predictor(state.shared_params, own, task)
+        return self._predictor(state.shared_params, own, task)
+
+    def forward(self, model: Model) -> Forward:
+        """h_i(f_P), under the condition that lies beside the parameters."""
+
+        def forward(params: SharedParams, x: Tensor) -> Tensor:
+            return model.head_logits(params, valve(params, model.features(params, x), params[CONDITION]))
+
+        return forward
+
+    def _predictor(self, shared: SharedParams, heads: ClientParams, task: Task) -> Predictor:
+        """With the conditions of the embeddings as they stand."""
+        used = {n: p for n, p in shared.items() if n != EMBEDDINGS}
+        conditions = {CONDITION: _personal_conditions(shared[EMBEDDINGS], task)}
+        params = broadcast(used, task.num_clients) | heads | conditions
+        return Predictor(params, is_per_client=True, forward=self.forward(task.model))
 
     def _train(self, received: SharedParams, heads: ClientParams, cohort: Cohort, task: Task) -> Trained:
         """Everything together, under conditions made from the embeddings as received."""
@@ -182,15 +197,3 @@ def _personal_conditions(embeddings: Tensor, task: Task) -> Tensor:
     """p_i of all clients [N, F]: the embeddings by the class frequencies of each client's training data."""
     counts = task.data.class_counts.to(embeddings.dtype)
     return counts / counts.sum(1, keepdim=True) @ embeddings
-
-
-def _predictor(shared: SharedParams, heads: ClientParams, task: Task) -> Predictor:
-    """h_i(f_P), with the conditions of the embeddings as they stand."""
-    used = {n: p for n, p in shared.items() if n != EMBEDDINGS}
-    conditions = {CONDITION: _personal_conditions(shared[EMBEDDINGS], task)}
-
-    def forward(params: SharedParams, x: Tensor) -> Tensor:
-        features = valve(params, task.model.features(params, x), params[CONDITION])
-        return task.model.head_logits(params, features)
-
-    return Predictor(broadcast(used, task.num_clients) | heads | conditions, is_per_client=True, forward=forward)

@@ -1,0 +1,34 @@
+"""What an analysis found: named arrays and plain values, as one safetensors file. Read without torch."""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import safetensors.numpy
+from safetensors import SafetensorError
+
+from engine.errors import CheckpointInvalid
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """``arrays`` of numbers, of any shape; ``values`` as JSON can hold them."""
+
+    arrays: dict[str, np.ndarray]
+    values: dict[str, Any] = field(default_factory=dict)
+
+    def to_bytes(self) -> bytes:
+        arrays = {name: np.ascontiguousarray(array) for name, array in self.arrays.items()}
+        return safetensors.numpy.save(arrays, metadata={"values": json.dumps(self.values)})
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Findings":
+        """Inverse of ``to_bytes``. Raises CheckpointInvalid."""
+        try:
+            arrays = safetensors.numpy.load(data)
+            size = int.from_bytes(data[:8], "little")
+            values = json.loads(json.loads(data[8 : 8 + size])["__metadata__"]["values"])
+        except (SafetensorError, KeyError, ValueError) as error:
+            raise CheckpointInvalid(f"these are not the findings of an analysis ({error}); compute it again") from error
+        return cls(arrays, values)
