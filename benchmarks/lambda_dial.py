@@ -1,4 +1,4 @@
-"""Computes the curves of the Learn page's first story: ``python -m benchmarks.lambda_dial``, some minutes on one core.
+"""Computes the curves of the lambda dial's story: ``python -m benchmarks.lambda_dial``, some minutes on one core.
 
 For every spread R of the clients and every lambda, the joint minimiser of one-stage FedProx on the story's data, found
 by Newton's method, and its mean squared distance to the clients' true models: assets/examples/lambda_dial.json.
@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from app.stories import lambda_curves as curves
 from app.stories import lambda_dial as story
 from engine import truth
 from engine.config import parse_experiment
@@ -17,28 +18,27 @@ from engine.simulate import Simulation
 from engine.task import Task
 
 COMMAND = "python -m benchmarks.lambda_dial"
-LAMBDAS = sorted({*story.LAMBDAS, 0.0014, 0.0032, 0.007, 0.014, 0.032, 0.07, 0.14, 0.32, 0.7, 1.4, 3.2, 5.0, 10.0})
+LAMBDAS = sorted({*curves.LAMBDAS, 0.0014, 0.0032, 0.007, 0.014, 0.032, 0.07, 0.14, 0.32, 0.7, 1.4, 3.2, 5.0, 10.0})
 ONE_MODEL = 1e4  # from here on the error no longer moves in the digits that are kept
 
 
 def main() -> None:
-    curves = [curve(R) for R in story.SPREADS]
     drawn = prepared(1.0).task.data.truth or {}
     result = {
         "title": "Error to the truth against lambda: example results, shipped with the product",
         "command": COMMAND,
-        "config": story.config(1.0, story.ALONE, story.ADAPTIVE, story.TOGETHER),
+        "config": story.config(1.0, curves.ALONE, curves.ADAPTIVE, curves.TOGETHER),
         "lambdas": LAMBDAS,
-        "curves": curves,
+        "curves": [curve(R) for R in curves.SPREADS],
         "center": rounded(drawn["center"]),
         "directions": rounded(drawn["weights"] - drawn["center"]),
     }
-    story.EXAMPLE.write_text(json.dumps(result, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    curves.EXAMPLE.write_text(json.dumps(result, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 
 def prepared(R: float) -> Simulation:
     """The story's data at one spread, with the adaptive method, untrained."""
-    return Simulation(parse_experiment(story.config(R, story.ADAPTIVE)).runs()[0])
+    return Simulation(parse_experiment(story.config(R, curves.ADAPTIVE)).runs()[0])
 
 
 def curve(R: float) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import plotly.graph_objects as go
 
 from app import palette
 from app.components.moving_figure import Moves
-from app.stories.lambda_dial import Example
+from app.stories.lambda_curves import Example
 
 HEIGHT = 330
 LEAST_EXTENT = 1.45  # room for where training starts and for the noise of models that learn alone

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 
 from app import palette
 from app.components.moving_figure import Moves
-from app.stories.lambda_dial import Example
+from app.stories.lambda_curves import Example
 
 ALONE_X, TOGETHER_X = 2e-4, 5e1  # where a logarithmic axis has no place for 0 and infinity
 HEIGHT = 470

@@ -1,35 +1,45 @@
-"""What a reader has on the desk: the run that trains, whether it plays, and where earlier runs ended."""
+"""What a reader has on the desk: for each story where its dials stand, the run that trains, and where others ended."""
 
 import time
-from collections import defaultdict
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import Any
 
-from app.stories.lambda_dial import Dial, example
+from app.stories import stories
+from app.stories.story import Mark, Place, Run, Story
 
-if TYPE_CHECKING:
-    from app.stories.mini_run import MiniRun
-
-MAX_ENDS = 12
+MAX_MARKS = 40
 MAX_WAIT_S = 2.0
-LEAST_ROUNDS = 3
+TICK_S = 0.25
 
 
 class Desk:
-    """One reader's state of the story. Nothing trains but in ``train``."""
+    """One reader's state of one story. Nothing trains but in ``train``."""
 
-    def __init__(self) -> None:
-        self.dials: tuple[float, Dial] | None = None  # R and lambda, once they are known
-        self.run: MiniRun | None = None
+    def __init__(self, story: Story[Any]) -> None:
+        self.story = story
+        self.place: Place | None = None  # once it is known
+        self.run: Run | None = None
         self.is_playing = False
-        self.ends: defaultdict[float, list[tuple[float | None, float]]] = defaultdict(list)  # R: (lambda, error)
+        self._marks: dict[tuple[tuple[str, str], ...], float] = {}
+        self._run_place: Place = {}
         self._steps_due = 0
         self._last_tick = time.monotonic()
+
+    @property
+    def marks(self) -> list[Mark]:
+        """Where earlier runs ended, the latest last."""
+        return [Mark(dict(place), value) for place, value in self._marks.items()]
+
+    def turn(self, place: Place) -> None:
+        """Move the dials; a run at the new place starts at once."""
+        self.place = dict(place)
+        self.play()
 
     def play(self) -> None:
         """Go on, or from the start where the run has nothing more to show."""
         self.is_playing, self._last_tick = True, time.monotonic()
         if self.run and self.run.is_settled:
-            self._keep_end(self.run)
+            self._put_away(self.run)
 
     def pause(self) -> None:
         self.is_playing = False
@@ -41,36 +51,50 @@ class Desk:
     def reset(self) -> None:
         """Back to untrained models, and an empty figure."""
         self.is_playing, self.run, self._steps_due = False, None, 0
-        self.ends.clear()
+        self._marks.clear()
 
-    def train(self, R: float, dial: Dial) -> "MiniRun | None":
-        """The run at these dials after the rounds that are due; None before it starts. A new place starts a new run."""
-        if self.run and (self.run.R, self.run.dial) != (R, dial):
-            self._keep_end(self.run)
+    def train(self, place: Place) -> Any:
+        """The run at ``place`` after the rounds that are due; None before it starts. A new place starts a new run."""
+        if self.run and self._run_place != place:
+            self._put_away(self.run)
         steps, self._steps_due = self._steps_due, 0
         if steps or self.is_playing:
-            self.run = self.run or start(R, dial)
-            self.run.advance(steps or self._rounds_due(self.run.standing.round))
+            if self.run is None:
+                self.run, self._run_place = self.story.start(place), dict(place)
+            self.run.advance(steps or self._rounds_due(self.run.round))
         return self.run
 
     def _rounds_due(self, round: int) -> int:
-        """Rounds for the time since the last tick: slow where much happens, then faster."""
+        """Rounds for the time since the last tick; a slow machine leaves nothing out at the start."""
         now = time.monotonic()
         passed = min(now - self._last_tick, MAX_WAIT_S)
         self._last_tick = now
-        due = int(passed * (12 + round / 4))
-        return max(LEAST_ROUNDS, min(due, LEAST_ROUNDS + round // 3))  # a slow machine leaves nothing out at the start
+        least = max(1, int(self.story.pace(0) * TICK_S))
+        return max(least, min(int(passed * self.story.pace(round)), least + round // 3))
 
-    def _keep_end(self, run: "MiniRun") -> None:
-        """Leave a mark where a run that has trained ended, and make place for the next one."""
-        if run.standing.round:
-            self.ends[run.R].append((example().lam_of(run.R, run.dial), run.standing.error))
-            del self.ends[run.R][:-MAX_ENDS]
+    def _put_away(self, run: Run) -> None:
+        """Leave a mark where a run ended that was let to, and make place for the next one."""
+        if run.is_settled:
+            key = tuple(self._run_place.items())
+            self._marks.pop(key, None)
+            self._marks[key] = run.value
+            while len(self._marks) > MAX_MARKS:
+                del self._marks[next(iter(self._marks))]
         self.run = None
 
 
-def start(R: float, dial: Dial) -> "MiniRun":
-    """An untrained run. The first one loads the engine, which takes seconds; pages don't wait for it before."""
-    from app.stories.mini_run import MiniRun
+@dataclass
+class Reader:
+    """Which story a reader has open, and the desk of each that was."""
 
-    return MiniRun(R, dial)
+    slug: str
+    desks: dict[str, Desk] = field(default_factory=dict)
+
+    @property
+    def desk(self) -> Desk:
+        return self.desks.setdefault(self.slug, Desk(stories()[self.slug]))
+
+    def open(self, slug: str) -> None:
+        """Another story; the one that is left stands still."""
+        self.desk.pause()
+        self.slug = slug

@@ -1,146 +1,132 @@
-"""The story of one dial: how much should clients share?
+"""The lambda dial between: how much should clients share?
 
 Ten clients, ten true models, R apart. One-stage FedProx trains a model for each and pulls it towards the common one
-with strength lambda: at one end everybody learns alone, at the other all share one model. The curves of where each
-setting ends are computed beforehand and ship with the product (``benchmarks/lambda_dial.py``); the run itself is live.
+with strength lambda: at one end everybody learns alone, at the other all share one model.
 """
 
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cache, cached_property
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
+import pandas as pd
+import streamlit as st
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "assets" / "examples" / "lambda_dial.json"
+from app import palette
+from app.charts import client_plane, lambda_dial
+from app.components.moving_figure import moving_figure, still
+from app.stories.lambda_curves import ADAPTIVE, ALONE, LAMBDAS, SPREADS, TOGETHER, Stop, example, text, untrained
+from app.stories.story import GLIDE_MS, Dial, Mark, Place, Scene, reading, scene_at
 
-ALONE, ADAPTIVE, TOGETHER = "alone", "adaptive", "together"
-Dial = float | str
-"""A lambda, or one of the three names."""
+if TYPE_CHECKING:
+    from app.stories.lambda_run import LambdaRun
 
-SPREADS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
-LAMBDAS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 SEED = 3
 ROUNDS = 1500
+OF_SPREAD = {f"{R:g}": R for R in SPREADS}
 
 
-@dataclass(frozen=True)
-class Curve:
-    """Where runs on clients of one spread end: mean squared distance of each client's model to its truth."""
-
-    R: float
-    lambdas: tuple[float, ...]
-    errors: tuple[float, ...]  # one for each lambda
-    alone: float
-    together: float
-    adaptive_lam: float
-    adaptive: float
-
-    @property
-    def best_lam(self) -> float:
-        return self.lambdas[int(np.argmin(self.errors))]
+class LambdaDial:
+    slug = "dial"
+    short = "The λ dial between"
+    kicker = "Synthetic · 10 clients · 200 samples each · logistic regression"
+    title = "How much should clients share?"
+    lead = (
+        "Each client has a truth of its own and too little data to find it. λ pulls its model towards the common one: "
+        "at one end everybody learns alone, at the other all use one model."
+    )
 
     @property
-    def best(self) -> float:
-        return min(self.errors)
+    def scenes(self) -> Sequence[Scene]:
+        return [
+            _scene("Alike, alone", 0.0, ALONE,
+                   "All ten clients have the same truth, the one ring, and each learns from its own 200 samples. Watch "
+                   "the dots run past it: every model chases the noise of its own data, and the error stays at "
+                   "{goal}."),
+            _scene("Alike, together", 0.0, TOGETHER,
+                   "The same clients share one model. The noise averages out over 2,000 samples: {goal} instead of "
+                   "{alone}."),
+            _scene("Different, together", 3.0, TOGETHER,
+                   "Now the truths lie far apart. One model for all sits in their middle and is nobody's own: {goal}, "
+                   "worse than the {alone} of learning alone."),
+            _scene("In between", 1.0, 0.1,
+                   "Somewhat different clients do best in between, pulled towards the common model yet not onto it: "
+                   "{goal}, against {alone} alone and {together} together."),
+            _scene("Adaptive", 3.0, ADAPTIVE,
+                   "Nobody knows the best λ beforehand. The adaptive choice takes it from the number of samples and "
+                   "from how far the clients lie apart: {goal} here. Move R and watch the star follow the valley."),
+        ]  # fmt: skip
 
+    def dials(self, place: Place) -> Sequence[Dial]:
+        R = OF_SPREAD.get(place.get("spread", ""), 1.0)
+        titles = {said: said for said in stops(R)} | {ADAPTIVE: f"★ adaptive, {example().curve(R).adaptive_lam:.2g}"}
+        return [
+            Dial("spread", "R, how different the clients are", {said: said for said in OF_SPREAD}, "1"),
+            Dial("share", "λ, how much they share", titles, ADAPTIVE),
+        ]
 
-@dataclass(frozen=True)
-class Example:
-    """The shipped results."""
+    def start(self, place: Place) -> "LambdaRun":
+        from app.stories.lambda_run import LambdaRun
 
-    command: str
-    curves: tuple[Curve, ...]
-    center: np.ndarray  # [d] w_0
-    directions: np.ndarray  # [N, d] u_i, so that w_i = w_0 + R u_i
+        R, stop = _read(place)
+        return LambdaRun(config(R, stop), R)
 
-    def curve(self, R: float) -> Curve:
-        return next(curve for curve in self.curves if curve.R == R)
+    def pace(self, round: int) -> float:
+        return 12 + round / 4
 
-    def truth(self, R: float) -> np.ndarray:
-        """[N, d] the clients' true models."""
-        return self.center + R * self.directions
+    def draw(self, place: Place, run: "LambdaRun | None", marks: Sequence[Mark]) -> None:
+        R, stop = _read(place)
+        standing, errors = (run.standing, run.errors) if run else (untrained(R), [untrained(R).error])
+        ends = [(example().lam_of(R, _read(mark.place)[1]), mark.value)
+                for mark in marks if mark.place["spread"] == place["spread"]]  # fmt: skip
+        wide, side = st.columns([3, 2], gap="large")
+        with wide:
+            st.subheader("Error to the truth, for every λ", anchor=False)
+            _dial_figure(R, stop, errors, ends)
+        with side:
+            st.subheader("Ten clients: ○ truth, ● model, + common", anchor=False)
+            moves = client_plane.moving(
+                client_plane.data(example(), R, standing.models),
+                None if standing.shared is None else example().in_plane(R, standing.shared),
+            )
+            alt = f"Each client's true model and its own in a plane; the mean squared distance is {standing.error:.2f}"
+            figure = _still_clients(R, palette.is_dark(), palette.is_presenting())
+            moving_figure(figure, moves, key="client_figure", alt=alt, name="clients-and-truths", glide_ms=GLIDE_MS)
+            lam, scene = example().lam_of(R, stop), scene_at(self, place)
+            setting = "one model for all" if lam is None else f"λ = {lam:.2g}"
+            now = f"Round {standing.round} · {setting} · error {standing.error:.2f}"
+            reading(now, scene.text if scene else finding(R, stop))
 
-    def lam_of(self, R: float, dial: Dial) -> float | None:
-        """The lambda that the dial stands for; None where all share one model."""
-        if isinstance(dial, float):
-            return dial
-        return {ALONE: 0.0, ADAPTIVE: self.curve(R).adaptive_lam, TOGETHER: None}[dial]
+    def config(self, place: Place) -> Mapping[str, Any]:
+        """The same question as an experiment of one's own: both ends, the adaptive choice and the reader's."""
+        R, stop = _read(place)
+        return config(R, *dict.fromkeys((ALONE, stop, ADAPTIVE, TOGETHER)), every=10)
 
-    def goal(self, R: float, dial: Dial) -> float:
-        """The error at which a run with this setting ends."""
-        curve = self.curve(R)
-        if isinstance(dial, float):
-            return curve.errors[curve.lambdas.index(dial)]
-        return {ALONE: curve.alone, ADAPTIVE: curve.adaptive, TOGETHER: curve.together}[dial]
+    def setup_label(self, place: Place) -> str:
+        return f"both ends, adaptive and this λ at R = {place['spread']}"
 
-    @cached_property
-    def plane(self) -> np.ndarray:
-        """[d, 2] the plane in which the true models lie furthest apart."""
-        axes = np.linalg.svd(self.directions - self.directions.mean(0))[2][:2]
-        return np.asarray(axes.T)
-
-    def in_plane(self, R: float, models: np.ndarray) -> np.ndarray:
-        """[..., 2] where models lie, seen from the middle of the truths."""
-        return np.asarray((models - self.truth(R).mean(0)) @ self.plane)
-
-
-@dataclass(frozen=True)
-class Standing:
-    """Where a run stands after a round."""
-
-    round: int
-    models: np.ndarray  # [N, d] the clients' models, without their biases
-    shared: np.ndarray | None  # [d] the common model, where there is one
-    errors: np.ndarray  # [N] squared distance of each client's model to its truth
+    def table(self) -> pd.DataFrame:
+        return lambda_dial.data(example())
 
     @property
-    def error(self) -> float:
-        return float(self.errors.mean())
+    def caption(self) -> str:
+        return (
+            "The dots are trained by the engine in this page, by gradient descent. The curves are example results that "
+            f"ship with the product: the exact minimisers on the same data, computed by `{example().command}`. "
+            "Clients drawn anew move the curves up or down and keep their shape."
+        )
 
 
-def untrained(R: float) -> Standing:
-    """Where every run starts: at zero."""
-    truth = example().truth(R)
-    return Standing(0, np.zeros_like(truth), np.zeros(truth.shape[1]), (truth**2).sum(1))
+STORY = LambdaDial()
 
 
-@cache
-def example() -> Example:
-    raw = json.loads(EXAMPLE.read_text(encoding="utf-8"))
-    lambdas = tuple(raw["lambdas"])
-    curves = tuple(Curve(lambdas=lambdas, **{**curve, "errors": tuple(curve["errors"])}) for curve in raw["curves"])
-    center, directions = np.array(raw["center"]), np.array(raw["directions"])
-    return Example(raw["command"], curves, center, directions)
-
-
-def stops(R: float) -> dict[str, Dial]:
+def stops(R: float) -> dict[str, Stop]:
     """All places of the dial in order, by the text that stands for them; the adaptive one where it lies for ``R``."""
     adaptive = example().curve(R).adaptive_lam
     below = [lam for lam in LAMBDAS if lam < adaptive]
-    places: tuple[Dial, ...] = (ALONE, *below, ADAPTIVE, *LAMBDAS[len(below) :], TOGETHER)
+    places: tuple[Stop, ...] = (ALONE, *below, ADAPTIVE, *LAMBDAS[len(below) :], TOGETHER)
     return {text(place): place for place in places}
 
 
-def text(dial: Dial) -> str:
-    """As it stands in an address."""
-    return f"{dial:g}" if isinstance(dial, float) else dial
-
-
-def method(dial: Dial) -> dict[str, Any]:
-    """The entry of the configuration for a place of the dial."""
-    if dial == ALONE:
-        return {"name": "local_train", "label": "Alone"}
-    if dial == TOGETHER:
-        return {"name": "fedavg", "label": "Together"}
-    if dial == ADAPTIVE:
-        return {"name": "fedprox_onestage", "label": "Adaptive λ"}
-    return {"name": "fedprox_onestage", "lam": dial, "label": f"λ = {dial:g}"}
-
-
-def config(R: float, *dials: Dial, every: int = ROUNDS) -> Mapping[str, Any]:
+def config(R: float, *dial: Stop, every: int = ROUNDS) -> Mapping[str, Any]:
     """An experiment over these places of the dial."""
     return {
         "name": f"The λ dial, R = {R:g}",
@@ -148,59 +134,64 @@ def config(R: float, *dials: Dial, every: int = ROUNDS) -> Mapping[str, Any]:
         "partition": {"name": "natural", "test_fraction": 0.2},
         "model": {"name": "logistic", "init": "zeros"},
         "training": {"rounds": ROUNDS, "local_steps": 10, "batch_size": "full", "lr": 0.15, "momentum": 0.9},
-        "algorithms": [method(dial) for dial in dials],
+        "algorithms": [method(stop) for stop in dial],
         "seeds": [SEED],
         "evaluation": {"every": every},
         "device": "cpu",
     }  # fmt: skip
 
 
-def comparison(R: float, dial: Dial) -> Mapping[str, Any]:
-    """The same question as an experiment of one's own: both ends, the adaptive choice and the reader's."""
-    return config(R, *dict.fromkeys((ALONE, dial, ADAPTIVE, TOGETHER)), every=10)
+def method(stop: Stop) -> dict[str, Any]:
+    """The entry of the configuration for a place of the dial."""
+    if stop == ALONE:
+        return {"name": "local_train", "label": "Alone"}
+    if stop == TOGETHER:
+        return {"name": "fedavg", "label": "Together"}
+    if stop == ADAPTIVE:
+        return {"name": "fedprox_onestage", "label": "Adaptive λ"}
+    return {"name": "fedprox_onestage", "lam": stop, "label": f"λ = {stop:g}"}
 
 
-@dataclass(frozen=True)
-class Scene:
-    """A step of the story: where the dials stand, and what to see there."""
-
-    title: str
-    R: float
-    dial: Dial
-    text: str  # may name {alone}, {together} and {goal}
-
-    def told(self) -> str:
-        curve = example().curve(self.R)
-        numbers = {"alone": curve.alone, "together": curve.together, "goal": example().goal(self.R, self.dial)}
-        return self.text.format(**{name: f"{value:.2f}" for name, value in numbers.items()})
-
-
-SCENES = (
-    Scene("Alike, alone", 0.0, ALONE,
-          "All ten clients have the same truth, the one ring, and each learns from its own 200 samples. Watch the dots "
-          "run past it: every model chases the noise of its own data, and the error stays at {alone}."),
-    Scene("Alike, together", 0.0, TOGETHER,
-          "The same clients share one model. The noise averages out over 2,000 samples: {goal} instead of {alone}."),
-    Scene("Different, together", 3.0, TOGETHER,
-          "Now the truths lie far apart. One model for all sits in their middle and is nobody's own: {goal}, worse "
-          "than the {alone} of learning alone."),
-    Scene("In between", 1.0, 0.1,
-          "Somewhat different clients do best in between, pulled towards the common model yet not onto it: {goal}, "
-          "against {alone} alone and {together} together."),
-    Scene("Adaptive", 3.0, ADAPTIVE,
-          "Nobody knows the best λ beforehand. The adaptive choice takes it from the number of samples and from how "
-          "far the clients lie apart: {goal} here. Move R and watch the star follow the valley."),
-)  # fmt: skip
-
-
-def scene_at(R: float, dial: Dial) -> Scene | None:
-    return next((scene for scene in SCENES if (scene.R, scene.dial) == (R, dial)), None)
-
-
-def finding(R: float, dial: Dial) -> str:
+def finding(R: float, stop: Stop) -> str:
     """What this place of the dial is worth, against both ends and the best."""
     curve = example().curve(R)
     return (
-        f"Here a run ends at {example().goal(R, dial):.2f}. At R = {R:g}, learning alone ends at {curve.alone:.2f}, "
+        f"Here a run ends at {example().goal(R, stop):.2f}. At R = {R:g}, learning alone ends at {curve.alone:.2f}, "
         f"one model for all at {curve.together:.2f}, and the best λ, {curve.best_lam:g}, at {curve.best:.2f}."
     )
+
+
+def _scene(title: str, R: float, stop: Stop, words: str) -> Scene:
+    """With the numbers {alone}, {together} and {goal} put into its words."""
+    curve = example().curve(R)
+    numbers = {"alone": curve.alone, "together": curve.together, "goal": example().goal(R, stop)}
+    told = words.format(**{name: f"{value:.2f}" for name, value in numbers.items()})
+    return Scene(title, {"spread": f"{R:g}", "share": text(stop)}, told)
+
+
+def _read(place: Place) -> tuple[float, Stop]:
+    R = OF_SPREAD[place["spread"]]
+    return R, stops(R)[place["share"]]
+
+
+def _dial_figure(R: float, stop: Stop, errors: list[float], ends: list[tuple[float | None, float]]) -> None:
+    curve = example().curve(R)
+    alt = (
+        f"Error against lambda at R = {R:g}: alone {curve.alone:.2f}, best {curve.best:.2f} at "
+        f"lambda {curve.best_lam:g}, together {curve.together:.2f}, adaptive {curve.adaptive:.2f}; "
+        f"your run is at {errors[-1]:.2f}"
+    )
+    figure = _still_dial(R, palette.is_dark(), palette.is_presenting())
+    moves = lambda_dial.moving(example().lam_of(R, stop), errors, ends)
+    moving_figure(figure, moves, key="dial_figure", alt=alt, name="lambda-dial", glide_ms=GLIDE_MS)
+
+
+@st.cache_data(show_spinner=False)
+def _still_dial(R: float, is_dark: bool, is_presenting: bool) -> dict[str, Any]:
+    """The figure without the runs: drawing it anew at every tick would cost more than the training."""
+    return still(lambda_dial.figure(lambda_dial.data(example()), R))
+
+
+@st.cache_data(show_spinner=False)
+def _still_clients(R: float, is_dark: bool, is_presenting: bool) -> dict[str, Any]:
+    return still(client_plane.figure(client_plane.data(example(), R, untrained(R).models)))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from app.charts import client_plane, lambda_dial
-from app.stories.lambda_dial import Curve, Example
+from app.stories.lambda_curves import Curve, Example
 
 SMALL = Example(
     command="python -m benchmarks.lambda_dial",

@@ -1,0 +1,122 @@
+"""What a reader of the Learn page has on the desk, with a story that only counts rounds."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from app.stories.desk import Desk
+from app.stories.story import Dial, Mark, Place, place_of
+
+LEAST = 3
+HERE, THERE = {"k": "1"}, {"k": "2"}
+
+
+@dataclass
+class CountingRun:
+    """Counts rounds instead of training."""
+
+    place: Place
+    round: int = 0
+    is_settled: bool = False
+
+    @property
+    def value(self) -> float:
+        return float(self.place["k"])
+
+    def advance(self, rounds: int) -> None:
+        self.round += rounds
+
+
+class Counting:
+    """A story of one dial."""
+
+    slug, scenes = "counting", ()
+
+    def dials(self, place: Mapping[str, str]) -> list[Dial]:
+        return [Dial("k", "K", {"1": "one", "2": "two"}, "2")]
+
+    def start(self, place: Place) -> CountingRun:
+        return CountingRun(place)
+
+    def pace(self, round: int) -> float:
+        return 4 * LEAST
+
+
+@pytest.fixture
+def desk() -> Desk:
+    story: Any = Counting()
+    return Desk(story)
+
+
+def test_nothing_trains_before_the_reader_asks(desk: Desk) -> None:
+    assert desk.train(HERE) is None
+
+
+def test_a_step_is_one_round(desk: Desk) -> None:
+    desk.step()
+    assert desk.train(HERE).round == 1
+    assert desk.train(HERE).round == 1
+
+
+def test_a_run_that_plays_goes_on_at_every_tick(desk: Desk) -> None:
+    desk.play()
+    rounds = [desk.train(HERE).round for _ in range(4)]
+    assert all(later >= earlier + LEAST for earlier, later in pairwise(rounds))
+
+
+def test_a_slow_machine_sees_the_first_rounds_too(desk: Desk) -> None:
+    desk.play()
+    desk._last_tick -= 60
+    assert desk.train(HERE).round == LEAST
+
+
+def test_turning_a_dial_trains_there_from_the_start(desk: Desk) -> None:
+    desk.play()
+    desk.train(HERE)
+    desk.pause()
+    desk.turn(THERE)
+    run = desk.train(THERE)
+    assert (run.place, run.round, desk.is_playing) == (THERE, LEAST, True)
+
+
+def test_a_run_that_ended_leaves_a_mark_and_one_that_was_left_none(desk: Desk) -> None:
+    desk.play()
+    desk.train(HERE).is_settled = True
+    desk.turn(THERE)
+    desk.train(THERE)
+    desk.turn(HERE)
+    desk.train(HERE)
+    assert desk.marks == [Mark(HERE, 1.0)]
+
+
+def test_two_runs_that_ended_at_one_place_are_one_mark(desk: Desk) -> None:
+    for _ in range(3):
+        desk.play()
+        desk.train(HERE).is_settled = True
+    assert desk.marks == [Mark(HERE, 1.0)]
+
+
+def test_playing_a_settled_run_starts_it_anew(desk: Desk) -> None:
+    desk.play()
+    desk.train(HERE).is_settled = True
+    desk.play()
+    assert desk.train(HERE).round == LEAST
+
+
+def test_reset_clears_the_desk(desk: Desk) -> None:
+    desk.play()
+    desk.train(HERE).is_settled = True
+    desk.turn(THERE)
+    desk.train(THERE)
+    desk.reset()
+    assert desk.train(THERE) is None
+    assert not desk.marks
+
+
+def test_what_an_address_does_not_know_is_the_default() -> None:
+    story: Any = Counting()
+    assert place_of(story, {}) == place_of(story, {"k": "17", "other": "1"}) == {"k": "2"}
+    assert place_of(story, {"k": "1"}) == {"k": "1"}
