@@ -1,9 +1,158 @@
-"""Being built."""
+"""Clients: how each fares over the rounds, how they spread at one of them, and the way to a single client."""
 
+from typing import Any
+
+import numpy as np
+import pandas as pd
 import streamlit as st
 
-from app.inside.view import RunView
+from app.charts import client_heat_map, ecdf, split
+from app.components import page
+from app.inside import client
+from app.inside.view import REFERENCES, RunView, at_round
+from app.palette import ground
+from app.wording import MISSING, names, plain, plural
+
+KEY = "client_table"
 
 
 def panel(view: RunView) -> None:
-    st.caption(view.name)
+    st.header("Whom does it serve, and whom not?", anchor=False)
+    rounds, accuracy = view.accuracy()
+    now = at_round(rounds, accuracy, view.round)
+    if now is None or not np.isfinite(accuracy).any():
+        st.info("No client has test samples, so there is no accuracy to show.")
+        return
+    left, right = st.columns([3, 2], gap="large")
+    with left:
+        over_rounds(view, rounds, accuracy)
+    with right:
+        spread(view, now)
+    listing(view, now)
+    client.panel(view, now)
+
+
+def over_rounds(view: RunView, rounds: np.ndarray, accuracy: np.ndarray) -> None:
+    cells = client_heat_map.data(rounds, accuracy, view.client)
+    key = f"client_map_{view.client}"  # another client, a fresh selection
+    shown, tested = cells["client"].nunique(), int(np.isfinite(accuracy).any(axis=0).sum())
+    left_out = f" {shown} of {plural(tested, 'client')}, evenly by rank." if shown < tested else ""
+    page.chart(
+        client_heat_map.figure(cells, view.round, view.client), cells, key=key, name="clients-over-rounds",
+        title=f"Accuracy of each client, {view.model} model", alt=client_heat_map.finding(accuracy[-1]),
+        caption=f"Most accurate in the end on top; click a row to open its client.{left_out}",
+        on_select=lambda: take_point(key),
+    )  # fmt: skip
+
+
+def spread(view: RunView, now: np.ndarray) -> None:
+    """The distribution at the chosen round, beside both ends of personalization at the same round."""
+    steps = ecdf.data(pd.concat([_clients(view.method, view, now), *(
+        _clients(REFERENCES[name], view, values, name) for name, values in reference_accuracies(view).items()
+    )]))  # fmt: skip
+    fig = ecdf.figure(steps)
+    if view.client is not None and np.isfinite(now[view.client]):
+        at = 100 * float(now[view.client])
+        fig.add_vline(at, line={"color": ground().ink, "width": 1.5, "dash": "dash"})
+        fig.add_annotation(x=at, yref="paper", y=1, text=f"client {view.client}", showarrow=False, yanchor="bottom")
+    others = names(list(steps["method"].unique())[1:]) if view.references else ""
+    page.chart(
+        fig, steps, key="client_spread", name="clients-at-a-round", alt=client_heat_map.finding(now),
+        title=f"Share of clients at or below, round {view.round}",
+        caption=f"{plural(int(np.isfinite(now).sum()), 'client')}, {view.model} model"
+        + (f"; beside it {others} with the same seed." if others else "."),
+    )  # fmt: skip
+
+
+def listing(view: RunView, now: np.ndarray) -> None:
+    """All clients as a table; a row that is chosen is opened below."""
+    references = reference_accuracies(view)
+    table = client_rows(view.partition, now, references)
+    absent = [REFERENCES[name] for name in REFERENCES if name not in references and name != view.run.algorithm]
+    key = f"{KEY}_{view.client}"
+    with st.expander(f"{plural(len(table), 'client')} as a table", expanded=False, key="client_rows"):
+        st.dataframe(
+            table, hide_index=True, key=key, placeholder=MISSING, height=min(38 + 35 * len(table), 420),
+            on_select=lambda: take_row(key, table), selection_mode="single-row", column_config=columns(),
+            alt=client_heat_map.finding(now),
+        )  # fmt: skip
+        st.caption(plain(f"{view.model.capitalize()} model, round {view.round}; gains in points. " + (
+            f"No {names(absent)} with seed {view.run.seed} in this experiment to hold it against." if absent else ""
+        )))  # fmt: skip
+        csv = table.to_csv(index=False)
+        st.download_button("Download CSV", csv, "clients.csv", "text/csv", key="clients_csv", on_click="ignore")
+
+
+def client_rows(partition: dict[str, Any], now: np.ndarray, references: dict[str, np.ndarray]) -> pd.DataFrame:
+    """[client, train, test, labels, context, accuracy, over_<reference> ...]; accuracies and gains in percent."""
+    num_clients = len(now)
+    table = pd.DataFrame({"client": np.arange(num_clients)})
+    for part in ("train", "test"):
+        if sizes := partition.get(f"{part}_sizes"):
+            table[part] = list(sizes)
+    if counts := partition.get("class_counts"):
+        table["labels"] = (np.asarray(counts) > 0).sum(axis=1)
+    if partition.get("contexts") is not None:
+        table["context"] = [split.letter(g) for g in partition["contexts"]]
+    table["accuracy"] = 100 * now.astype(float)
+    for name, values in references.items():
+        table[f"over_{name}"] = 100 * (now.astype(float) - values)
+    return table
+
+
+def reference_accuracies(view: RunView) -> dict[str, np.ndarray]:
+    """[N] of LocalTrain and FedAvg at the round shown, those that were run on the same clients."""
+    found = {}
+    for name, line in client.reference_lines(view).items():
+        values = at_round(line.rounds, line.accuracy, view.round)
+        if values is not None:
+            found[name] = values.astype(float)
+    return found
+
+
+def columns() -> dict[str, Any]:
+    config = st.column_config
+    gain: dict[str, Any] = {"format": "%+.2f"}
+    return {
+        "client": config.NumberColumn("Client", width="small"),
+        "train": config.NumberColumn("Training samples"), "test": config.NumberColumn("Test samples"),
+        "labels": config.NumberColumn("Classes held"), "context": "True context",
+        "accuracy": config.ProgressColumn("Accuracy, %", format="%.2f", min_value=0, max_value=100),
+        "over_local_train": config.NumberColumn("Over LocalTrain", help="Than learning alone", **gain),
+        "over_fedavg": config.NumberColumn("Over FedAvg", help="Than FedAvg's global model", **gain),
+    }  # fmt: skip
+
+
+def take_point(key: str) -> None:
+    """The row that was clicked."""
+    points = st.session_state[key]["selection"]["points"]
+    if points and "customdata" in points[0]:
+        client.open_client(int(points[0]["customdata"][0]))
+
+
+def take_row(key: str, table: pd.DataFrame) -> None:
+    rows = st.session_state[key]["selection"]["rows"]
+    client.open_client(int(table["client"].iloc[rows[0]]) if rows else None)
+
+
+def headline(view: RunView) -> str:
+    """The finding of the run in its last round, and how many clients would do better alone."""
+    now = view.accuracy("personalized")[1][-1]
+    said = client_heat_map.finding(now)
+    alone = client.reference_lines(view).get("local_train")
+    other = None if alone is None else at_round(alone.rounds, alone.accuracy, int(view.rounds[-1]))
+    return said if other is None else f"{said} {better_alone(now, other)}"
+
+
+def better_alone(now: np.ndarray, alone: np.ndarray) -> str:
+    """``3 of 20 clients do better alone.``"""
+    known = np.isfinite(now) & np.isfinite(alone)
+    better = int((alone > now)[known].sum())
+    return f"{better or 'None'} of {plural(int(known.sum()), 'client')} would do better alone (LocalTrain)."
+
+
+def _clients(name: str, view: RunView, accuracy: np.ndarray, algorithm: str = "") -> pd.DataFrame:
+    return pd.DataFrame({
+        "method": name, "algorithm": algorithm or view.run.algorithm, "seed": view.run.seed,
+        "client": np.arange(len(accuracy)), "accuracy": accuracy.astype(float),
+    })  # fmt: skip

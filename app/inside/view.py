@@ -2,14 +2,15 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import numpy as np
 
 from app import address, queries
 from app.comparison import method_name
-from app.wording import MODELS
 from storage import RunRecord
+
+REFERENCES = {"local_train": "LocalTrain", "fedavg": "FedAvg"}  # alone, and one model for all
 
 
 @dataclass(frozen=True)
@@ -19,23 +20,41 @@ class RunView:
     run: RunRecord
 
     @property
+    def method(self) -> str:
+        """``CGPFL K=4``."""
+        return method_name(self.run.label, self.run.algorithm)
+
+    @property
     def name(self) -> str:
         """``CGPFL K=4, seed 0``."""
-        return f"{method_name(self.run.label, self.run.algorithm)}, seed {self.run.seed}"
+        return f"{self.method}, seed {self.run.seed}"
+
+    @cached_property
+    def models(self) -> tuple[queries.Model, ...]:
+        """Those that were evaluated; some methods have no global model."""
+        return tuple(model for model in get_args(queries.Model) if len(self.accuracy(model)[0]))
 
     @property
     def model(self) -> queries.Model:
-        return cast(queries.Model, address.value("model", MODELS, "personalized"))
+        return cast(queries.Model, address.value("model", self.models, "personalized"))
 
     @cached_property
     def partition(self) -> dict[str, Any]:
         """``train_sizes``, ``test_sizes``, ``class_counts`` [N][C], ``contexts``, ``class_names``; may be empty."""
         return queries.partition(self.run.id) or {}
 
+    @property
+    def num_clients(self) -> int:
+        return len(self.partition.get("test_sizes", ())) or self.accuracy("personalized")[1].shape[1]
+
+    def accuracy(self, model: queries.Model | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """(evaluated rounds [R], accuracy [R, N]) of a model, by default of the one shown; NaN without test samples."""
+        return queries.client_series(self.run.id, f"{model or self.model}.accuracy")
+
     @cached_property
     def rounds(self) -> np.ndarray:
         """[R] the evaluated rounds."""
-        return queries.client_series(self.run.id, "personalized.accuracy")[0]
+        return self.accuracy("personalized")[0]
 
     @property
     def round(self) -> int:
@@ -46,6 +65,26 @@ class RunView:
     @property
     def client(self) -> int | None:
         """The client that the address names; None for all of them."""
-        clients = [str(i) for i in range(len(self.partition.get("test_sizes", [])))]
-        said = address.value("client", clients, "")
+        said = address.value("client", [str(i) for i in range(self.num_clients)], "")
         return int(said) if said else None
+
+    @cached_property
+    def references(self) -> dict[str, RunRecord]:
+        """LocalTrain and FedAvg with the same clients, start and batches, where they were run: by algorithm.
+
+        They are of the same experiment and seed; of several the one trained like this run counts.
+        """
+        siblings = queries.runs(experiment_ids=[self.run.experiment_id], include_archived=True)
+        own = [run for run in siblings if run.seed == self.run.seed and run.round >= 0 and run.id != self.run.id]
+        own.sort(key=lambda run: (run.config.get("training") != self.run.config.get("training"), run.status != "done"))
+        found: dict[str, RunRecord] = {}
+        for run in own:
+            if run.algorithm in REFERENCES and run.algorithm != self.run.algorithm:
+                found.setdefault(run.algorithm, run)
+        return found
+
+
+def at_round(rounds: np.ndarray, values: np.ndarray, round: int) -> np.ndarray | None:
+    """The row of the last of ``rounds`` that is not after ``round``; None where all are."""
+    place = int(np.searchsorted(rounds, round, side="right")) - 1
+    return values[place] if place >= 0 else None

@@ -2,10 +2,17 @@
 
 from importlib import import_module
 
-from app import address, queries
+import streamlit as st
+
+from app import address, live_feed, queries
 from app.components import page
+from app.inside import chooser
+from app.inside.clients import headline
 from app.inside.view import RunView
-from app.wording import kicker
+from app.live.trouble import what_happened
+from app.palette import is_presenting
+from app.thinning import evenly
+from app.wording import MODELS, STATUS, STATUS_MEANING, kicker, plain
 from storage import RunRecord
 
 TABS = {
@@ -17,26 +24,98 @@ TABS = {
     "profile": "Profile",
     "record": "Configuration and log",
 }
+NEED_ROUNDS = ("clients", "clusters", "landscape", "features", "layers", "profile")
+MOVE_WITH_ROUNDS = ("clients", "clusters", "layers")
+OF_ONE_MODEL = ("clients",)
+MOST_ROUNDS = 300  # of a slider
 
 
 def render() -> None:
     page.require_store()
     run = chosen()
     if run is None:
-        page.header("INSIDE A RUN", "What happened inside?", "No run has results yet; queue one in Set up.")
+        nothing_here()
         return
     view = RunView(run)
-    page.header(kicker(run), f"Inside {view.name}")
-    tab = address.switch("Look at", TABS, "tab", "clients")
+    finding = headline(view) if len(view.rounds) else None
+    page.header(kicker(run), f"What happened inside {view.name}?", finding)
+    condition(run)
+    tabs = offered(view)
+    with st.container(horizontal=True, vertical_alignment="bottom", key="inside_controls"):
+        tab = address.switch("Look at", tabs, "tab", next(iter(tabs)))
+        chooser.controls(run)
+    moving(view, tab)
     import_module(f"app.inside.{tab}").panel(view)
+    if not is_presenting():
+        elsewhere(run)
 
 
 def chosen() -> RunRecord | None:
-    """The run of ``?id=5``, or the newest with rounds."""
+    """The run of ``?id=5``; without one the newest with results."""
     ids = address.ids("id")
-    found = queries.runs(run_ids=ids[:1], include_archived=True, with_partition=True) if ids else []
-    newest = (run for run in queries.runs(newest_first=True) if run.round >= 0)
-    return next((run for run in found if run.round >= 0), None) or next(newest, None)
+    if "id" in st.query_params:
+        found = queries.runs(run_ids=ids[:1], include_archived=True, with_partition=True) if ids else []
+        return found[0] if found else None
+    return next((run for run in queries.runs(newest_first=True) if run.round >= 0), None)
+
+
+def nothing_here() -> None:
+    """No such run, or none at all: the ways to one."""
+    gone = "id" in st.query_params
+    said = "The run of this address is not here; it may have been deleted." if gone else "No run has results yet."
+    page.header("INSIDE A RUN", "What happened inside?", said)
+    with st.container(horizontal=True, key="inside_ways"):
+        page.link("library", "Choose a run in the Library")
+        page.link("setup", "Set up an experiment")
+
+
+def condition(run: RunRecord) -> None:
+    """How the run stands, unless it is simply done."""
+    status = live_feed.status_of(run)
+    said = [] if status == "done" else [f"{STATUS[status].capitalize()}: it {STATUS_MEANING[status]}."]
+    if status != "done" and run.round >= 0:
+        said.append(f"{live_feed.progress(run).capitalize()}.")
+    if run.example:
+        said.append("An example result that comes with Fedscape.")
+    if run.archived:
+        said.append("In the archive.")
+    if said:
+        st.caption(plain(" ".join(said)))
+    if run.is_active:
+        with st.container(horizontal=True, vertical_alignment="center", key="inside_running"):
+            st.button("Look again", key="look_again", help="Shows what has come in since.")
+            page.link("live", "Watch it live", runs=run.id)
+    if run.status in ("failed", "diverged"):
+        what_happened(run)
+
+
+def offered(view: RunView) -> dict[str, str]:
+    """The tabs that have something to show for this run."""
+    if not len(view.rounds):
+        return {tab: title for tab, title in TABS.items() if tab not in NEED_ROUNDS}
+    applies = (getattr(import_module(f"app.inside.{tab}"), "applies", None) for tab in TABS)
+    return {tab: title for (tab, title), fits in zip(TABS.items(), applies, strict=True) if fits is None or fits(view)}
+
+
+def moving(view: RunView, tab: str) -> None:
+    """The round, and which of the two models, for the tabs that have them."""
+    with st.container(horizontal=True, vertical_alignment="bottom", key="inside_round"):
+        if tab in OF_ONE_MODEL:
+            if len(view.models) > 1:
+                address.switch("Model", {model: MODELS[model] for model in view.models}, "model", "personalized")
+            else:
+                st.caption(plain(f"{view.method} has no global model."))
+        if tab in MOVE_WITH_ROUNDS and len(view.rounds) > 1:
+            shown = sorted({*view.rounds[evenly(len(view.rounds), MOST_ROUNDS)].tolist(), view.round})
+            address.slide("Round", {str(r): str(r) for r in shown}, "round", str(view.rounds[-1]))
+
+
+def elsewhere(run: RunRecord) -> None:
+    """From here to the same run on other pages."""
+    with st.container(horizontal=True, key="inside_elsewhere"):
+        page.link("compare", "Compare it with its experiment", experiment=run.experiment_id)
+        page.link("handbook", "Its method in the handbook", method=run.algorithm)
+        page.link("library", "All runs")
 
 
 render()

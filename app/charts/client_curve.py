@@ -1,0 +1,67 @@
+"""One client over the rounds, with its own model, with everybody's, and as it fares under other methods."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from app.line_ends import End, label_ends
+from app.palette import base_layout, color, ground, style_of
+from app.thinning import evenly
+
+MOST_POINTS = 300
+OWN_WIDTH, OTHER_WIDTH = 2.6, 1.4
+
+
+class Line(NamedTuple):
+    """Accuracies of all clients, [R, N], at ``rounds`` [R], and what the line is called."""
+
+    name: str
+    algorithm: str
+    is_own: bool
+    is_global: bool
+    rounds: np.ndarray
+    accuracy: np.ndarray
+
+
+def data(lines: Iterable[Line], client: int) -> pd.DataFrame:
+    """[line, algorithm, is_own, is_global, round, accuracy] of one client, 300 points a line at most."""
+    parts = []
+    for line in lines:
+        at = evenly(len(line.rounds), MOST_POINTS)
+        parts.append(pd.DataFrame({
+            "line": line.name, "algorithm": line.algorithm, "is_own": line.is_own, "is_global": line.is_global,
+            "round": line.rounds[at], "accuracy": line.accuracy[at, client],
+        }))  # fmt: skip
+    columns = ["line", "algorithm", "is_own", "is_global", "round", "accuracy"]
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
+
+
+def figure(df: pd.DataFrame, at: int) -> go.Figure:
+    """The run's own lines wide, global models dashed, other methods thin; a hairline at round ``at``."""
+    fig, ends = go.Figure(), []
+    for name, own in df.dropna(subset=["accuracy"]).groupby("line", sort=False):
+        first, style = own.iloc[0], style_of(own.iloc[0]["algorithm"])
+        dash = "dash" if first["is_global"] else "solid" if first["is_own"] else style.dash
+        fig.add_scatter(
+            x=own["round"].to_numpy(np.float32), y=100 * own["accuracy"].to_numpy(np.float32), name=name, mode="lines",
+            line={"color": color(style), "dash": dash, "width": OWN_WIDTH if first["is_own"] else OTHER_WIDTH},
+            hovertemplate=f"{name}, round %{{x}}<br>%{{y:.2f}} %<extra></extra>",
+        )  # fmt: skip
+        last = own.iloc[-1]
+        ends.append(End(str(name), float(last["round"]), 100 * float(last["accuracy"]), color(style)))
+    base_layout(fig, height=360)
+    low, high = _extent(100 * df["accuracy"])
+    fig.add_vline(at, line={"color": ground().muted, "width": 1, "dash": "dot"})
+    fig.update_yaxes(title_text="test accuracy, %", range=[low, high])
+    fig.update_xaxes(title_text="round", range=[float(df["round"].min()), float(df["round"].max()) or 1.0])
+    label_ends(fig, ends, low, high, lines=16)
+    return fig.update_layout(showlegend=False)
+
+
+def _extent(percents: pd.Series) -> tuple[float, float]:
+    low, high = percents.min(), percents.max()
+    pad = max(1.0, 0.06 * (high - low))
+    return max(-2.0, low - pad), min(102.0, high + pad)

@@ -1,0 +1,63 @@
+"""What one client's data are made of, against everybody's: the share of each class."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from app.palette import base_layout, ground
+from app.wording import count, names, plural
+
+MOST_CLASSES = 40
+LONG_NAME = 9  # letters; longer names stand upright
+
+
+def data(partition: Mapping[str, Any], client: int) -> pd.DataFrame:
+    """-> [class, samples, share, everybody]; shares of the client's and of all samples. Of many classes its largest."""
+    counts = np.asarray(partition["class_counts"], dtype=np.int64)
+    titles = partition.get("class_names") or [str(c) for c in range(counts.shape[1])]
+    own, total = counts[client], counts.sum(axis=0)
+    table = pd.DataFrame({
+        "class": list(titles), "samples": own, "share": own / max(1, own.sum()),
+        "everybody": total / max(1, total.sum()),
+    })  # fmt: skip
+    if len(table) <= MOST_CLASSES:
+        return table
+    return table.nlargest(MOST_CLASSES, ["samples", "everybody"]).sort_index().reset_index(drop=True)
+
+
+def finding(partition: Mapping[str, Any], client: int) -> str:
+    """``2 625 training and 875 test samples of 4 of 10 classes; most of Trouser (25 %, everybody has 10 %).``"""
+    counts = np.asarray(partition["class_counts"], dtype=np.int64)
+    own, total = counts[client], counts.sum(axis=0)
+    train, test = (count(partition[f"{part}_sizes"][client]) for part in ("train", "test"))
+    held = f"{train} training and {test} test samples of {(own > 0).sum()} of {plural(len(own), 'class', 'classes')}"
+    if not own.sum():
+        return f"{held}."
+    titles = partition.get("class_names") or [str(c) for c in range(len(own))]
+    most = np.flatnonzero(own == own.max())
+    share, everybody = own[most[0]] / own.sum(), total[most[0]] / total.sum()
+    said = f"{100 * share:.0f} %" + (" each" if len(most) > 1 else f", {100 * everybody:.0f} % among all clients")
+    return f"{held}; most of {names((titles[c] for c in most), 4)} ({said})."
+
+
+def figure(df: pd.DataFrame) -> go.Figure:
+    """Bars for the client, a short line across each for all clients together."""
+    shade = ground()
+    percents = 100 * df["share"].to_numpy(np.float32)
+    fig = go.Figure(go.Bar(
+        x=df["class"].astype(str), y=percents, name="this client", marker={"color": shade.accent, "line_width": 0},
+        customdata=df["samples"], hovertemplate="%{x}: %{y:.1f} %, %{customdata:,} samples<extra></extra>",
+    ))  # fmt: skip
+    fig.add_scatter(
+        x=df["class"].astype(str), y=100 * df["everybody"].to_numpy(np.float32), mode="markers", name="all clients",
+        marker={"symbol": "line-ew", "size": 16, "line": {"color": shade.ink, "width": 2.5}},
+        hovertemplate="%{x}: %{y:.1f} % of everybody's samples<extra></extra>",
+    )  # fmt: skip
+    base_layout(fig, height=320)
+    fig.update_xaxes(type="category", tickangle=-60 if df["class"].astype(str).str.len().max() > LONG_NAME else None)
+    fig.update_yaxes(title_text="% of the samples", rangemode="tozero")
+    legend = {"orientation": "h", "x": 1, "xanchor": "right", "y": 1.02, "yanchor": "bottom"}
+    return fig.update_layout(bargap=0.3, showlegend=True, legend=legend, margin_t=30)

@@ -1,0 +1,106 @@
+"""Every client over the rounds: a row a client, the most accurate in the end on top.
+
+Plotly selects no cells of a heat map, so unseen marks lie on it that take the pointer and the click.
+"""
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from app.palette import base_layout, ground
+from app.thinning import evenly
+from app.wording import percent, plural
+
+MOST_CLIENTS, MOST_ROUNDS, MOST_NAMED, MOST_MARKS = 200, 300, 40, 4000
+FAR = 2.0  # standard deviations below the mean: left behind
+FEW = 5  # clients; of fewer none stands apart
+
+
+def data(rounds: np.ndarray, accuracy: np.ndarray, keep: int | None = None) -> pd.DataFrame:
+    """Rounds [R], accuracy [R, N] -> [row, client, round, accuracy]; row 0 ends least accurate.
+
+    Clients that were never tested are left out. Of more than 200 clients and 300 rounds an even choice stays, with the
+    first and the last; ``keep`` is a client that stays in any case.
+    """
+    tested = np.flatnonzero(np.isfinite(accuracy).any(axis=0))
+    final = np.nan_to_num(accuracy[-1, tested], nan=-1.0)
+    ranked = tested[np.argsort(final, kind="stable")]
+    shown = ranked[evenly(len(ranked), MOST_CLIENTS)]
+    if keep in ranked and keep not in shown:
+        shown = ranked[np.isin(ranked, [*shown, keep])]
+    at = evenly(len(rounds), MOST_ROUNDS)
+    return pd.DataFrame({
+        "row": np.repeat(np.arange(len(shown)), len(at)), "client": np.repeat(shown, len(at)),
+        "round": np.tile(rounds[at], len(shown)), "accuracy": accuracy[np.ix_(at, shown)].T.ravel(),
+    })  # fmt: skip
+
+
+def finding(accuracy: np.ndarray) -> str:
+    """[N] of one round -> ``Client 17 is left behind: 41.20 % against a mean of 91.10 % over 40 clients.``"""
+    known = np.flatnonzero(np.isfinite(accuracy))
+    if not len(known):
+        return "No client has a finite accuracy in this round."
+    values = accuracy[known].astype(float)
+    worst, mean, spread = int(values.argmin()), values.mean(), values.std()
+    clients = plural(len(known), "client")
+    against = f"{percent(values[worst])} against a mean of {percent(mean)} over {clients}"
+    if len(known) < 2 or spread == 0:
+        return f"{clients} with {percent(mean)}."
+    if len(known) >= FEW and mean - values[worst] > FAR * spread:
+        return f"Client {known[worst]} is left behind: {against}."
+    return f"No client is far behind; the least accurate is client {known[worst]}, {against}."
+
+
+def figure(df: pd.DataFrame, at: int, client: int | None = None) -> go.Figure:
+    """Colours from 0 to 100 %; a line at round ``at``, a frame around the row of ``client``."""
+    grid = df.pivot(index="row", columns="round", values="accuracy")
+    client_of = df.drop_duplicates("row").sort_values("row")["client"].to_numpy()
+    rounds = grid.columns.to_numpy()
+    shade, percents = ground(), 100 * grid.to_numpy(np.float32)
+    fig = go.Figure(go.Heatmap(
+        z=percents, x=rounds, y=grid.index, colorscale="Cividis", zmin=0, zmax=100, hoverinfo="skip",
+        ygap=1 if len(grid) <= MOST_NAMED else 0,
+        colorbar={"title": {"text": "%", "side": "top"}, "thickness": 10, "outlinewidth": 0, "tickvals": [0, 50, 100]},
+    ))  # fmt: skip
+    _marks(fig, percents, rounds, client_of)
+    base_layout(fig, height=int(np.clip(120 + 14 * len(grid), 320, 640)))
+    _tell_round(fig, at)
+    if client is not None and client in client_of:
+        row = int(np.flatnonzero(client_of == client)[0])
+        fig.add_hrect(row - 0.5, row + 0.5, line={"color": shade.ink, "width": 2}, fillcolor="rgba(0,0,0,0)")
+        fig.add_annotation(xref="paper", x=0, y=row, text=f"<b>{client}</b>", showarrow=False, xanchor="right",
+                           xshift=-8, font={"color": shade.ink}, bgcolor=shade.paper)  # fmt: skip
+    step = -(-len(grid) // MOST_NAMED)
+    fig.update_yaxes(
+        title_text="client, by final accuracy", tickvals=list(grid.index[::step]), showgrid=False,
+        ticktext=[str(c) for c in client_of[::step]], tickfont_size=10, range=[-0.5, len(grid) - 0.5],
+    )  # fmt: skip
+    fig.update_xaxes(title_text="round", showgrid=False, range=_ends(rounds))
+    return fig.update_layout(showlegend=False, dragmode="zoom", hoverdistance=-1, plot_bgcolor=shade.second)
+
+
+def _marks(fig: go.Figure, percents: np.ndarray, rounds: np.ndarray, client_of: np.ndarray) -> None:
+    columns = evenly(len(rounds), max(2, MOST_MARKS // max(1, len(client_of))))
+    row, column = np.meshgrid(np.arange(len(client_of)), columns, indexing="ij")
+    row, column = row.ravel(), column.ravel()
+    unseen = {"marker": {"opacity": 0}}
+    fig.add_scatter(
+        x=rounds[column], y=row, mode="markers", marker={"opacity": 0, "size": 8}, selected=unseen, unselected=unseen,
+        customdata=np.stack([client_of[row], percents[row, column]], axis=1),
+        hovertemplate="client %{customdata[0]:.0f}, round %{x}<br>%{customdata[1]:.2f} %<extra></extra>",
+    )  # fmt: skip
+
+
+def _tell_round(fig: go.Figure, at: int) -> None:
+    shade = ground()
+    fig.add_vline(at, line={"color": shade.paper, "width": 4})
+    fig.add_vline(at, line={"color": shade.ink, "width": 1.5, "dash": "dash"})
+    fig.add_annotation(x=at, yref="paper", y=1, text=f"round {at}", showarrow=False, yanchor="bottom",
+                       font={"color": shade.ink})  # fmt: skip
+    fig.update_layout(margin_t=28)
+
+
+def _ends(rounds: np.ndarray) -> list[float]:
+    """Half a cell beyond the first and the last round."""
+    first, last = (rounds[1] - rounds[0], rounds[-1] - rounds[-2]) if len(rounds) > 1 else (1, 1)
+    return [float(rounds[0] - first / 2), float(rounds[-1] + last / 2)]

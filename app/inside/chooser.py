@@ -1,0 +1,80 @@
+"""Which run is looked into: experiment, then method, then seed. The address has its number."""
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from app import queries
+from app.comparison import Method, method_name, methods_of
+from app.palette import is_presenting
+from app.wording import STATUS, plural
+from storage import RunRecord
+
+EXPERIMENT, METHOD, SEED = "inside_experiment", "inside_method", "inside_seed"
+
+
+def controls(run: RunRecord) -> None:
+    """The next and the previous seed, and behind a button every other run."""
+    siblings = queries.runs(experiment_ids=[run.experiment_id], include_archived=True)
+    own = same_method(run, siblings)
+    place = [r.id for r in own].index(run.id)
+    if len(own) > 1:
+        for step, title in ((-1, "Previous seed"), (1, "Next seed")):
+            there = own[place + step] if 0 <= place + step < len(own) else None
+            st.button(title, key=f"inside_{title}", disabled=there is None, on_click=open_run,
+                      args=(there.id if there else run.id,))  # fmt: skip
+    if not is_presenting():
+        with st.popover("Choose a run", width="content"):
+            experiment_control(run)
+            method_control(run, siblings)
+            seed_control(run, own)
+
+
+def same_method(run: RunRecord, siblings: Sequence[RunRecord]) -> list[RunRecord]:
+    """The run and those that differ from it in nothing but their seed, by seed."""
+    others = next((m.runs for m in methods_of(siblings) if run.id in m.run_ids), ())
+    return list(others) or [run]
+
+
+def experiment_control(run: RunRecord) -> None:
+    names = {e.id: f"{e.id} · {e.name} · {plural(e.num_runs, 'run')}" for e in queries.experiments()}
+    names.setdefault(run.experiment_id, f"{run.experiment_id} · {run.experiment_name} · archived")
+    st.session_state[EXPERIMENT] = run.experiment_id
+    st.selectbox("Experiment", list(names), format_func=names.__getitem__, key=EXPERIMENT, on_change=_take_experiment)
+
+
+def method_control(run: RunRecord, siblings: Sequence[RunRecord]) -> None:
+    methods = methods_of(siblings)
+    firsts = {first_with_rounds(method).id: method.name for method in methods}
+    own = next((first_with_rounds(m).id for m in methods if run.id in m.run_ids), run.id)
+    firsts.setdefault(own, method_name(run.label, run.algorithm))
+    st.session_state[METHOD] = own
+    st.selectbox("Method", list(firsts), format_func=firsts.__getitem__, key=METHOD, on_change=_take, args=(METHOD,))
+
+
+def seed_control(run: RunRecord, own: Sequence[RunRecord]) -> None:
+    titles = {r.id: f"seed {r.seed}" + ("" if r.status == "done" else f", {STATUS[r.status]}") for r in own}
+    st.session_state[SEED] = run.id
+    st.selectbox("Seed", list(titles), format_func=titles.__getitem__, key=SEED, on_change=_take, args=(SEED,))
+
+
+def first_with_rounds(method: Method) -> RunRecord:
+    return next((run for run in method.runs if run.round >= 0), method.runs[0])
+
+
+def open_run(run_id: int) -> None:
+    st.query_params["id"] = str(run_id)
+
+
+def _take(key: str) -> None:
+    open_run(st.session_state[key])
+
+
+def _take_experiment() -> None:
+    """Other clients, other rounds: only the tab stays."""
+    found = queries.runs(experiment_ids=[st.session_state[EXPERIMENT]], include_archived=True)
+    run = next((r for r in found if r.round >= 0), next(iter(found), None))
+    if run is not None:
+        open_run(run.id)
+        for name in ("client", "round"):
+            st.query_params.pop(name, None)

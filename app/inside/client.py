@@ -1,0 +1,152 @@
+"""One client: its data, its curve beside both ends of personalization, its place among the others, its mistakes."""
+
+import numpy as np
+import streamlit as st
+
+from app import queries
+from app.charts import client_curve, client_data, confusion
+from app.comparison import method_name
+from app.components import page
+from app.inside import analysis
+from app.inside.view import REFERENCES, RunView, at_round
+from app.wording import count, percent, plain, signed_points
+
+AGAINST = {"local_train": "over learning alone (LocalTrain)", "fedavg": "against FedAvg's global model"}
+
+
+def panel(view: RunView, now: np.ndarray) -> None:
+    """``now`` [N] are the accuracies at the round shown."""
+    st.header("How does one client fare?", anchor=False)
+    chooser(view, now)
+    client = view.client
+    if client is None:
+        st.caption("Click a row of the map or of the table, or choose a client here.")
+        return
+    st.markdown(f"**{plain(standing(view, now, client))}**")
+    left, right = st.columns(2, gap="large")
+    with left:
+        curve(view, client)
+    with right:
+        own_data(view, client)
+    mistakes(view, client)
+
+
+def chooser(view: RunView, now: np.ndarray) -> None:
+    """Any client by number, its neighbours, and the ones that one looks for first."""
+    ranked = np.argsort(np.where(np.isfinite(now), now, np.inf), kind="stable")[: int(np.isfinite(now).sum())]
+    client, last = view.client, view.num_clients - 1
+    with st.container(horizontal=True, vertical_alignment="bottom", key="client_controls"):
+        numbers = [None, *range(view.num_clients)]
+        st.session_state["client_number"] = client
+        st.selectbox("Client", numbers, key="client_number", width=150, on_change=_take_number,
+                     format_func=lambda i: "none" if i is None else f"client {i}")  # fmt: skip
+        st.button("Previous", key="client_previous", on_click=open_client, disabled=client in (None, 0),
+                  args=((client or 0) - 1,))  # fmt: skip
+        st.button("Next", key="client_next", on_click=open_client, disabled=client == last,
+                  args=(0 if client is None else client + 1,))  # fmt: skip
+        for title, place in (("Lowest", 0), ("Median", len(ranked) // 2), ("Highest", len(ranked) - 1)):
+            st.button(title, key=f"client_{title.lower()}", type="tertiary", on_click=open_client,
+                      args=(int(ranked[place]),))  # fmt: skip
+
+
+def open_client(client: int | None) -> None:
+    """Into the address; None closes it."""
+    if client is None:
+        st.query_params.pop("client", None)
+    else:
+        st.query_params["client"] = str(client)
+
+
+def standing(view: RunView, now: np.ndarray, client: int) -> str:
+    """``Client 17: 91.20 % in round 40, 3rd lowest of 40; +3.20 points over learning alone ...``"""
+    if not np.isfinite(now[client]):
+        return f"Client {client} has no test samples, or its model is not finite in round {view.round}."
+    said = f"Client {client}: {percent(float(now[client]))} in round {view.round}, {rank_words(now, client)}"
+    gains, absent = [], []
+    lines = reference_lines(view)
+    for name, words in AGAINST.items():
+        if name == view.run.algorithm:
+            continue
+        values = at_round(lines[name].rounds, lines[name].accuracy, view.round) if name in lines else None
+        if values is None:
+            absent.append(REFERENCES[name])
+        else:
+            unit = " points" if not gains else ""
+            gains.append(f"{signed_points(float(now[client]) - float(values[client]))}{unit} {words}")
+    missing = f" No {' and no '.join(absent)} with this seed to hold it against." if absent else ""
+    return f"{'; '.join([said, ', '.join(gains)] if gains else [said])}.{missing}"
+
+
+def rank_words(accuracy: np.ndarray, client: int) -> str:
+    """``lowest of 40``, ``3rd lowest of 40``, ``2nd highest of 40``; equals share the better-sounding place."""
+    known = accuracy[np.isfinite(accuracy)]
+    below, above = int((known < accuracy[client]).sum()), int((known > accuracy[client]).sum())
+    place, end = (below, "lowest") if below < above else (above, "highest")
+    return f"{'' if place == 0 else ordinal(place + 1) + ' '}{end} of {len(known)}"
+
+
+def ordinal(n: int) -> str:
+    """``1st``, ``12th``, ``23rd``."""
+    ending = "th" if n % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
+    return f"{n}{ending}"
+
+
+def reference_lines(view: RunView) -> dict[str, client_curve.Line]:
+    """LocalTrain's own models and FedAvg's global one, where they saw the same clients."""
+    found = {}
+    for name, run in view.references.items():
+        model: queries.Model = "global" if name == "fedavg" else "personalized"
+        rounds, accuracy = queries.client_series(run.id, f"{model}.accuracy")
+        if len(rounds) and accuracy.shape[1] == view.num_clients:
+            title = method_name(run.label, run.algorithm)
+            found[name] = client_curve.Line(title, name, False, model == "global", rounds, accuracy)
+    return found
+
+
+def curve(view: RunView, client: int) -> None:
+    own = [
+        client_curve.Line(f"{view.method}, {model}" if len(view.models) > 1 else view.method, view.run.algorithm, True,
+                          model == "global", *view.accuracy(model))
+        for model in view.models
+    ]  # fmt: skip
+    table = client_curve.data([*own, *reference_lines(view).values()], client)
+    alt = f"Test accuracy of client {client} over rounds, {standing(view, view.accuracy()[1][-1], client)}"
+    page.chart(
+        client_curve.figure(table, view.round), table, key="client_curve", name=f"client-{client}-curve", alt=alt,
+        title=f"Client {client} over the rounds",
+        caption="Thick: this run; dashed: a global model; thin: the same client, start and batches elsewhere.",
+    )  # fmt: skip
+
+
+def own_data(view: RunView, client: int) -> None:
+    if not np.size(view.partition.get("class_counts", ())):
+        st.caption("How its data are composed was not recorded.")
+        return
+    table, finding = client_data.data(view.partition, client), client_data.finding(view.partition, client)
+    page.chart(
+        client_data.figure(table), table, key="client_data", name=f"client-{client}-data", alt=finding,
+        title="What its data are made of", caption=finding,
+    )  # fmt: skip
+
+
+def mistakes(view: RunView, client: int) -> None:
+    """The confusion matrix of the stored models, of the client alone."""
+    st.subheader("Which classes does it mistake?", anchor=False)
+    samples = sum(view.partition.get("test_sizes", ()))
+    found = analysis.findings(
+        view, "confusion", {}, verb="Count the mistakes of all clients",
+        cost=f"{count(samples)} predictions with the stored models, some seconds",
+    )  # fmt: skip
+    if found is None:
+        return
+    matrix = found.arrays.get(view.model, found.arrays["personalized"])[client]
+    titles = view.partition.get("class_names") or ()
+    table, finding = confusion.data(matrix, titles), confusion.finding(matrix, titles)
+    page.chart(
+        confusion.figure(table), table, key="client_confusion", name=f"client-{client}-confusion", alt=finding,
+        caption=f"{finding} Its own test samples, {view.model} model of the last round.",
+    )  # fmt: skip
+
+
+def _take_number() -> None:
+    open_client(st.session_state["client_number"])
