@@ -5,7 +5,7 @@ Every function may be called before the database exists: there is nothing to see
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +21,9 @@ Model = Literal["personalized", "global"]
 When = Literal["last", "best"]
 LOOK_AGAIN_S = 3.0  # a database that was there may go away
 SUMMARY_NAMES = ("mean", "weighted_mean", "lowest5", "top5", "std", "cv")
+SETS_KEPT = 60  # tables of all runs that a page compares
 _RUN = ["run", "label", "algorithm", "seed"]
+Stand = tuple[tuple[int, int], ...]  # runs and their last rounds
 
 
 def store() -> Store:
@@ -82,19 +84,26 @@ def partition(run_id: int) -> dict[str, Any] | None:
 
 def final_clients(run_ids: Sequence[int], model: Model = "personalized", when: When = "last") -> pd.DataFrame:
     """[run, label, algorithm, seed, client, accuracy, test_size]; clients without test samples are left out."""
-    parts = []
-    for run in runs(run_ids=list(run_ids), include_archived=True):
-        at = best_round(run, model) if when == "best" else None
-        part = _clients(store().url, run.id, run.round, model, at)
-        parts.append(_labelled(part, run))
-    return _joined(parts, [*_RUN, "client", "accuracy", "test_size"])
+    found = runs(run_ids=list(run_ids), include_archived=True)
+    best = {run.id: at for run in found if when == "best" and (at := best_round(run, model)) is not None}
+    table = _clients(store().url, _stand(found), f"{model}.accuracy", tuple(best.items())) if found else pd.DataFrame()
+    return _labelled(table, found, ["client", "accuracy", "test_size"])
 
 
 def unseen_clients(run_ids: Sequence[int]) -> pd.DataFrame:
     """Like final_clients, of the clients held out of training, under their numbers before that."""
     found = runs(run_ids=list(run_ids), include_archived=True)
-    parts = [_labelled(_unseen(store().url, run.id, run.round), run) for run in found]
-    return _joined(parts, [*_RUN, "client", "accuracy", "test_size"])
+    table = _unseen(store().url, _stand(found)) if found else pd.DataFrame()
+    return _labelled(table, found, ["client", "accuracy", "test_size"])
+
+
+def final_means(run_ids: Sequence[int], name: str, model: Model = "personalized", when: When = "last") -> pd.Series:
+    """run -> mean over the clients that have it of one array, such as ``personalized.total_error``; of the last round
+    that has it, or of the best by ``model``. Runs without it are left out.
+    """
+    found = runs(run_ids=list(run_ids), include_archived=True)
+    best = {run.id: at for run in found if when == "best" and (at := best_round(run, model)) is not None}
+    return _final_means(store().url, _stand(found), name, tuple(best.items())) if found else pd.Series(dtype=float)
 
 
 def best_round(run: RunRecord, model: Model = "personalized") -> int | None:
@@ -105,20 +114,28 @@ def best_round(run: RunRecord, model: Model = "personalized") -> int | None:
 
 def scalar_series(run_ids: Sequence[int], names: Sequence[str]) -> pd.DataFrame:
     """[run, label, algorithm, seed, round, name, value] of stored scalars such as ``personalized.mean``."""
-    parts = [
-        _labelled(_scalars(store().url, run.id, run.round, tuple(names)), run)
-        for run in runs(run_ids=list(run_ids), include_archived=True)
-    ]
-    return _joined(parts, [*_RUN, "round", "name", "value"])
+    found = runs(run_ids=list(run_ids), include_archived=True)
+    table = _scalars(store().url, _stand(found), tuple(names)) if found else pd.DataFrame()
+    return _labelled(table, found, ["round", "name", "value"])
+
+
+def scalar_totals(until: Mapping[int, int], names: Sequence[str]) -> pd.DataFrame:
+    """[run, <names>]: sums of stored scalars over the rounds up to ``until[run]``; 0 where there are none."""
+    if not until or problem():
+        return pd.DataFrame(columns=["run", *names])
+    return _totals(store().url, tuple(sorted(until.items())), tuple(names))
 
 
 def mean_series(run_ids: Sequence[int], names: Sequence[str]) -> pd.DataFrame:
     """Like scalar_series, of per-client values such as ``train_loss``: their mean over the clients that have one."""
-    parts = [
-        _labelled(_means(store().url, run.id, run.round, tuple(names)), run)
-        for run in runs(run_ids=list(run_ids), include_archived=True)
-    ]
-    return _joined(parts, [*_RUN, "round", "name", "value"])
+    found = runs(run_ids=list(run_ids), include_archived=True)
+    parts = [_means(store().url, run.id, run.round, tuple(names)).assign(run=run.id) for run in found]
+    return _labelled(_joined(parts, ["run", "round", "name", "value"]), found, ["round", "name", "value"])
+
+
+def clustered(run_ids: Sequence[int]) -> set[int]:
+    """Those of the runs whose methods group their clients."""
+    return set() if problem() else store().metrics.with_clusters(run_ids)
 
 
 def client_series(run_id: int, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -161,33 +178,49 @@ def _prepare(url: str) -> bool:
     return True
 
 
-@st.cache_data(show_spinner=False, max_entries=2000)
-def _clients(url: str, run_id: int, last_round: int, model: str, at: int | None) -> pd.DataFrame:
-    accuracy = store().metrics.array_at(run_id, f"{model}.accuracy", at)
-    if accuracy is None:
-        return pd.DataFrame(columns=["client", "accuracy", "test_size"])
-    sizes = (store().queue.get(run_id).partition or {}).get("test_sizes") or [math.nan] * len(accuracy)
-    table = pd.DataFrame({"client": np.arange(len(accuracy)), "accuracy": accuracy, "test_size": sizes})
-    return table[np.isfinite(accuracy)].reset_index(drop=True)
+@st.cache_data(show_spinner=False, max_entries=SETS_KEPT)
+def _clients(url: str, stand: Stand, name: str, at: tuple[tuple[int, int], ...]) -> pd.DataFrame:
+    ids = [run_id for run_id, _ in stand]
+    found = store().queue.runs(run_ids=ids, include_archived=True)
+    sizes = {run.id: (run.partition or {}).get("test_sizes") for run in found}
+    arrays = store().metrics.arrays_at(ids, name, dict(at))
+    return _by_client(ids, arrays, {run_id: np.arange(len(values)) for run_id, values in arrays.items()}, sizes)
 
 
-@st.cache_data(show_spinner=False, max_entries=2000)
-def _unseen(url: str, run_id: int, last_round: int) -> pd.DataFrame:
-    accuracy = store().metrics.array_at(run_id, "unseen.accuracy")
-    held_out = (store().queue.get(run_id).partition or {}).get("unseen")
-    if accuracy is None or held_out is None:
-        return pd.DataFrame(columns=["client", "accuracy", "test_size"])
-    table = pd.DataFrame(
-        {"client": held_out["clients"], "accuracy": accuracy, "test_size": held_out["test_sizes"]}
-    )
-    return table[np.isfinite(accuracy)].reset_index(drop=True)
+@st.cache_data(show_spinner=False, max_entries=SETS_KEPT)
+def _unseen(url: str, stand: Stand) -> pd.DataFrame:
+    ids = [run_id for run_id, _ in stand]
+    partitions = {run.id: run.partition or {} for run in store().queue.runs(run_ids=ids, include_archived=True)}
+    held_out = {run_id: own["unseen"] for run_id, own in partitions.items() if own.get("unseen")}
+    arrays = {i: a for i, a in store().metrics.arrays_at(ids, "unseen.accuracy").items() if i in held_out}
+    clients = {run_id: np.array(own["clients"]) for run_id, own in held_out.items()}
+    return _by_client(ids, arrays, clients, {run_id: own["test_sizes"] for run_id, own in held_out.items()})
 
 
-@st.cache_data(show_spinner=False, max_entries=2000)
-def _scalars(url: str, run_id: int, last_round: int, names: tuple[str, ...]) -> pd.DataFrame:
-    curves = store().metrics.scalars([run_id], names)[run_id]
-    parts = [pd.DataFrame({"round": at, "name": name, "value": values}) for name, (at, values) in curves.items()]
-    return _joined(parts, ["round", "name", "value"])
+@st.cache_data(show_spinner=False, max_entries=SETS_KEPT)
+def _final_means(url: str, stand: Stand, name: str, at: tuple[tuple[int, int], ...]) -> pd.Series:
+    arrays = store().metrics.arrays_at([run_id for run_id, _ in stand], name, dict(at))
+    return pd.Series({i: float(mean_of_known(a[None])[0]) for i, a in arrays.items()}, dtype=float).dropna()
+
+
+@st.cache_data(show_spinner=False, max_entries=SETS_KEPT)
+def _scalars(url: str, stand: Stand, names: tuple[str, ...]) -> pd.DataFrame:
+    curves = store().metrics.scalars([run_id for run_id, _ in stand], names)
+    found = [(run_id, name, *curve) for run_id, own in curves.items() for name, curve in own.items()]
+    if not found:
+        return pd.DataFrame()
+    run_ids, titles, rounds, values = zip(*found, strict=True)
+    lengths = [len(own) for own in rounds]
+    return pd.DataFrame({
+        "run": np.repeat(run_ids, lengths), "round": np.concatenate(rounds), "name": np.repeat(titles, lengths),
+        "value": np.concatenate(values),
+    })  # fmt: skip
+
+
+@st.cache_data(show_spinner=False, max_entries=SETS_KEPT)
+def _totals(url: str, until: tuple[tuple[int, int], ...], names: tuple[str, ...]) -> pd.DataFrame:
+    sums = store().metrics.totals(dict(until), names)
+    return pd.DataFrame([{"run": i, **{n: own.get(n, 0.0) for n in names}} for i, own in sums.items()])
 
 
 @st.cache_data(show_spinner=False, max_entries=500)
@@ -222,10 +255,30 @@ def _last_round(run_id: int) -> int:
     return found[0].round if found else -1
 
 
-def _labelled(table: pd.DataFrame, run: RunRecord) -> pd.DataFrame:
-    head = pd.DataFrame({"run": run.id, "label": run.label, "algorithm": run.algorithm, "seed": run.seed},
-                        index=table.index)  # fmt: skip
-    return pd.concat([head, table], axis=1)
+def _stand(found: Sequence[RunRecord]) -> Stand:
+    return tuple((run.id, run.round) for run in found)
+
+
+def _by_client(
+    ids: Sequence[int], arrays: Mapping[int, np.ndarray], clients: Mapping[int, np.ndarray],
+    sizes: Mapping[int, Sequence[int] | None],
+) -> pd.DataFrame:  # fmt: skip
+    """[run, client, accuracy, test_size], without clients that have no accuracy."""
+    parts = []
+    for run_id in (i for i in ids if i in arrays):
+        accuracy, own = arrays[run_id], sizes.get(run_id) or [math.nan] * len(arrays[run_id])
+        part = pd.DataFrame({"run": run_id, "client": clients[run_id], "accuracy": accuracy, "test_size": own})
+        parts.append(part[np.isfinite(accuracy)])
+    return _joined(parts, ["run", "client", "accuracy", "test_size"])
+
+
+def _labelled(table: pd.DataFrame, found: Sequence[RunRecord], columns: list[str]) -> pd.DataFrame:
+    """Rows that have a ``run``, with its label, algorithm and seed."""
+    if table.empty:
+        return pd.DataFrame(columns=[*_RUN, *columns])
+    rows = {run.id: (run.label, run.algorithm, run.seed) for run in found}
+    heads = pd.DataFrame.from_dict(rows, orient="index", columns=_RUN[1:])
+    return table.join(heads, on="run")[[*_RUN, *columns]]
 
 
 def _joined(parts: list[pd.DataFrame], columns: list[str]) -> pd.DataFrame:

@@ -114,10 +114,50 @@ class Metrics:
             row = connection.execute(query.order_by(ClientMetric.round.desc()).limit(1)).one_or_none()
         return None if row is None else unpack(*row)
 
+    def arrays_at(
+        self, run_ids: Sequence[int], name: str, rounds: Mapping[int, int] | None = None
+    ) -> dict[int, np.ndarray]:
+        """``array_at`` of many runs in one query, of the round ``rounds[run]`` where that is said; what there is."""
+        rounds = rounds or {}
+        own = (ClientMetric.name == name, ClientMetric.run_id.in_([i for i in run_ids if i not in rounds]))
+        last = sa.select(ClientMetric.run_id, sa.func.max(ClientMetric.round)).where(*own).group_by(ClientMetric.run_id)
+        wanted = [
+            sa.and_(ClientMetric.run_id.in_(ids), ClientMetric.round == at)
+            for at, ids in _by_round(run_ids, rounds).items()
+        ]
+        query = sa.select(ClientMetric.run_id, ClientMetric.dtype, ClientMetric.shape, ClientMetric.data)
+        where = sa.or_(sa.tuple_(ClientMetric.run_id, ClientMetric.round).in_(last), *wanted)
+        with self._database.read() as connection:
+            rows = connection.execute(query.where(ClientMetric.name == name, where)).all()
+        return {run_id: unpack(*packed) for run_id, *packed in rows}
+
+    def totals(self, until: Mapping[int, int], names: Sequence[str]) -> dict[int, dict[str, float]]:
+        """Sums of scalars over the rounds of many runs up to ``until[run]``, in one query: run -> name -> sum."""
+        wanted = [
+            sa.and_(RoundMetric.run_id.in_(ids), RoundMetric.round <= at)
+            for at, ids in _by_round(list(until), until).items()
+        ]
+        query = (
+            sa.select(RoundMetric.run_id, RoundMetric.name, sa.func.sum(RoundMetric.value))
+            .where(RoundMetric.name.in_(names), sa.or_(sa.false(), *wanted))
+            .group_by(RoundMetric.run_id, RoundMetric.name)
+        )
+        sums: dict[int, dict[str, float]] = {run_id: {} for run_id in until}
+        with self._database.read() as connection:
+            for run_id, name, value in connection.execute(query):
+                sums[run_id][name] = math.nan if value is None else value
+        return sums
+
     def array_names(self, run_id: int) -> list[str]:
         query = sa.select(ClientMetric.name).where(ClientMetric.run_id == run_id).distinct().order_by(ClientMetric.name)
         with self._database.read() as connection:
             return list(connection.scalars(query))
+
+    def with_clusters(self, run_ids: Sequence[int]) -> set[int]:
+        """Those of the runs of which any cluster is stored."""
+        query = sa.select(ClusterAssignment.run_id).where(ClusterAssignment.run_id.in_(run_ids)).distinct()
+        with self._database.read() as connection:
+            return set(connection.scalars(query))
 
     def clusters(self, run_id: int) -> Curve:
         """Every client's cluster in every stored round that has any: (rounds [R], labels [R, N])."""
@@ -141,6 +181,15 @@ def insert_rounds(connection: sa.Connection, run_id: int, rounds: Sequence[Round
     for table, rows in ((Round, heads), (RoundMetric, scalars), (ClientMetric, arrays), (ClusterAssignment, labels)):
         if rows:
             connection.execute(sa.insert(table), rows)
+
+
+def _by_round(run_ids: Iterable[int], rounds: Mapping[int, int]) -> dict[int, list[int]]:
+    """The runs of which the same round is asked for, together."""
+    groups: dict[int, list[int]] = defaultdict(list)
+    for run_id in run_ids:
+        if run_id in rounds:
+            groups[rounds[run_id]].append(run_id)
+    return groups
 
 
 def _number_or_null(value: float) -> float | None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from storage import RoundRecord, RunRecord, StorageError, Store
-from tests.storage.samples import a_round
+from tests.storage.samples import a_round, new_run
 
 
 def test_a_round_comes_back_as_it_was(store: Store, run: RunRecord) -> None:
@@ -113,6 +113,33 @@ def test_one_round_of_an_array_is_the_last_unless_named(store: Store, run: RunRe
     np.testing.assert_array_equal(store.metrics.array_at(run.id, "diagnostics.cost", 0), [[0, 1], [2, 3]])
     assert store.metrics.array_at(run.id, "diagnostics.cost", 9) is None
     assert store.metrics.array_names(run.id) == ["diagnostics.cost", "personalized.accuracy"]
+
+
+def test_the_same_array_of_many_runs_is_read_at_once(store: Store) -> None:
+    store.experiments.create("three runs", {}, [new_run(seed) for seed in range(3)])
+    first, second, third = (store.queue.claim() for _ in range(3))
+    for run, rounds in ((first, 3), (second, 2)):
+        store.metrics.append(run.id, run.epoch, [a_round(r) for r in range(rounds)])
+    found = store.metrics.arrays_at([first.id, second.id, third.id], "personalized.accuracy", {first.id: 0})
+    assert {run_id: values[0] for run_id, values in found.items()} == {first.id: 0.0, second.id: 1.0}
+    assert store.metrics.arrays_at([first.id], "unknown") == store.metrics.arrays_at([], "diagnostics.cost") == {}
+
+
+def test_totals_add_up_to_a_round_of_each_run(store: Store) -> None:
+    store.experiments.create("two runs", {}, [new_run(seed) for seed in range(2)])
+    first, second = (store.queue.claim() for _ in range(2))
+    for run in (first, second):
+        store.metrics.append(run.id, run.epoch, [a_round(r) for r in range(4)])
+    sums = store.metrics.totals({first.id: 3, second.id: 1}, ["seconds", "personalized.mean", "unknown"])
+    assert sums[first.id]["seconds"] == 0.5 * (1 + 2 + 3) and sums[second.id]["seconds"] == 0.5
+    assert np.isnan(sums[first.id]["personalized.mean"])
+
+
+def test_runs_with_clusters_are_known(store: Store, run: RunRecord) -> None:
+    store.metrics.append(run.id, run.epoch, [a_round(0)])
+    assert store.metrics.with_clusters([run.id]) == set()
+    store.metrics.append(run.id, run.epoch, [a_round(1, [0, 1, 0, 1])])
+    assert store.metrics.with_clusters([run.id, 99]) == {run.id}
 
 
 def test_an_array_that_changes_shape_is_read_round_by_round(store: Store, run: RunRecord) -> None:
