@@ -1,0 +1,81 @@
+"""A plane through models: the principal components of their flattened parameters.
+
+S models span at most S dimensions, so the components come from the eigenvectors of their S x S Gram matrix:
+
+    X^T u / sqrt(value)     X [S, P] centred, X X^T u = value u
+
+No matrix of all models is built: blocks of parameters are taken in turn.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from engine.errors import Unsupported
+from engine.ops import SharedParams
+
+BLOCK = 2**18  # parameters of each model that are looked at together
+
+
+@dataclass(frozen=True)
+class Plane:
+    """``centre`` and orthonormal ``axes`` [D, ...], in double; ``explained`` [D]: shares of the variance."""
+
+    centre: SharedParams
+    axes: dict[str, Tensor]
+    explained: Float[np.ndarray, "D"]
+
+    def holds(self, params: SharedParams) -> bool:
+        """Whether ``params`` are a model of the same kind."""
+        return all(n in params and params[n].shape == centre.shape for n, centre in self.centre.items())
+
+    def place(self, params: SharedParams) -> tuple[Float[np.ndarray, "D"], float]:
+        """(coordinates, squared distance from the centre, of which the plane may show a part)."""
+        total = torch.zeros(len(self.explained), dtype=torch.float64)
+        squared = 0.0
+        for name, centre in self.centre.items():
+            away = (params[name].double() - centre).flatten()
+            total += (self.axes[name].reshape(-1, len(away)) @ away).cpu()
+            squared += float(away.square().sum())
+        return total.numpy(), squared
+
+
+def fit(models: Sequence[SharedParams], dims: int = 2) -> Plane:
+    """The plane in which ``models`` differ most. Axes that nothing varies along are zero.
+
+    An axis points to the model that is furthest along it. Raises Unsupported where a model is not finite.
+    """
+    gram = sum(block @ block.T for _, block in _blocks(models))
+    if not isinstance(gram, Tensor) or not bool(gram.isfinite().all()):
+        raise Unsupported("the models hold numbers that are not finite, so they have no places; choose the best round")
+    values, vectors = torch.linalg.eigh(gram)
+    values, vectors = values.flip(0)[:dims].clamp(min=0), vectors.flip(1)[:, :dims]
+    noise = len(models) * torch.finfo(values.dtype).eps * values.max()
+    towards = torch.sign(vectors.gather(0, vectors.abs().argmax(0, keepdim=True)))
+    scaled = vectors * towards * torch.where(values > noise, values.rsqrt(), 0.0)
+    spread = float(gram.trace())
+    return Plane(
+        {n: torch.stack([m[n] for m in models]).double().mean(0) for n in models[0]},
+        _axes(models, scaled),
+        (values / spread if spread > 0 else values).cpu().numpy(),
+    )
+
+
+def _axes(models: Sequence[SharedParams], scaled: Float[Tensor, "S D"]) -> dict[str, Tensor]:
+    parts: dict[str, list[Tensor]] = {}
+    for name, block in _blocks(models):
+        parts.setdefault(name, []).append(scaled.T @ block)
+    return {n: torch.cat(own, dim=1).view(-1, *models[0][n].shape) for n, own in parts.items()}
+
+
+def _blocks(models: Sequence[SharedParams]) -> Iterator[tuple[str, Float[Tensor, "S block"]]]:
+    """Centred columns of the matrix of all models, in double."""
+    for name in models[0]:
+        flat = [m[name].flatten() for m in models]
+        for begin in range(0, len(flat[0]), BLOCK):
+            block = torch.stack([row[begin : begin + BLOCK] for row in flat]).double()
+            yield name, block - block.mean(0)

@@ -1,0 +1,142 @@
+"""Clients on a map: a plane whose distances are those of the models, and a replay that ends where the run ended."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from engine.analyses import AnalysisOptions, client_map
+from engine.analyses.client_map import ClientMap, chosen_rounds
+from engine.analyses.model_pca import fit
+from engine.config import RunConfig, parse_experiment
+from engine.errors import Unsupported
+from engine.findings import Findings
+from engine.registry import ANALYSES
+from engine.simulate import Simulation
+from engine.subject import Subject
+
+THREE_CLIENTS = {
+    "dataset": {"name": "contexts", "num_clients": 3, "num_contexts": 3, "samples_per_client": 20, "dim": 4},
+    "partition": {"name": "natural"}, "model": {"name": "mlr"}, "evaluation": {"every": 2},
+    "training": {"rounds": 5, "local_steps": 3, "batch_size": 5, "lr": 0.1},
+}  # fmt: skip
+
+
+def config(**algorithm: object) -> RunConfig:
+    algorithm = algorithm or {"name": "cgpfl", "K": 2}
+    return parse_experiment({**THREE_CLIENTS, "algorithms": [algorithm]}).runs()[0]
+
+
+def finished(config: RunConfig) -> Subject:
+    simulation = Simulation(config)
+    for _ in simulation.rounds():
+        pass
+    return Subject.load(config, simulation.models(), simulation.round)
+
+
+def found(subject: Subject) -> Findings:
+    return ClientMap(AnalysisOptions()).compute(subject)
+
+
+def models(*rows: list[float]) -> list[dict[str, torch.Tensor]]:
+    """Models of two tensors, the second of one number."""
+    return [{"w": torch.tensor(row[:-1]).view(1, -1), "b": torch.tensor(row[-1])} for row in rows]
+
+
+def test_models_on_a_line_need_one_axis() -> None:
+    plane = fit(models([0.0, 0.0, 0.0], [3.0, 0.0, 4.0], [-3.0, 0.0, -4.0]))
+    np.testing.assert_allclose(plane.explained, [1.0, 0.0], atol=1e-12)
+    places = [plane.place(m)[0] for m in models([3.0, 0.0, 4.0], [0.0, 7.0, 0.0])]
+    np.testing.assert_allclose(np.abs(places), [[5.0, 0.0], [0.0, 0.0]], atol=1e-9)
+
+
+def test_a_plane_is_the_same_in_small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    clients = models([1.0, 2.0, 3.0], [0.0, 5.0, 1.0], [2.0, 2.0, 0.0])
+    whole = fit(clients)
+    monkeypatch.setattr("engine.analyses.model_pca.BLOCK", 1)
+    for model in clients:
+        np.testing.assert_allclose(fit(clients).place(model)[0], whole.place(model)[0], atol=1e-12)
+
+
+def test_equal_models_are_all_in_the_middle() -> None:
+    plane = fit(models([1.0, 2.0, 3.0], [1.0, 2.0, 3.0]))
+    assert plane.explained.tolist() == [0.0, 0.0]
+    assert plane.place(models([1.0, 2.0, 3.0])[0])[0].tolist() == [0.0, 0.0]
+
+
+def test_models_that_are_not_finite_have_no_place() -> None:
+    with pytest.raises(Unsupported, match="not finite"):
+        fit(models([1.0, 2.0, 3.0], [1.0, float("nan"), 3.0]))
+
+
+def test_three_clients_keep_their_distances() -> None:
+    subject = finished(config())
+    last = found(subject).arrays["clients"][-1]
+    flat = torch.stack([torch.cat([p.flatten() for p in m.values()]) for m in subject.models.personalized])
+    np.testing.assert_allclose(
+        np.linalg.norm(last[:, None] - last[None], axis=-1), torch.cdist(flat.double(), flat.double()), rtol=1e-4
+    )
+    assert found(subject).arrays["explained"].sum() == pytest.approx(1.0)
+    assert found(subject).arrays["shown"][-1] == pytest.approx(1.0)
+
+
+def test_the_replay_ends_in_the_stored_models_and_begins_at_the_start() -> None:
+    answer = found(finished(config()))
+    assert answer.values == {"difference": 0.0}
+    assert answer.arrays["rounds"].tolist() == [0, 2, 4, 5]
+    np.testing.assert_allclose(answer.arrays["clients"][0], np.tile(answer.arrays["start"], (3, 1)), atol=1e-6)
+    assert answer.arrays["shown"][0] == 1.0
+
+
+def test_a_client_s_place_in_an_earlier_round_is_that_of_a_shorter_run() -> None:
+    long = finished(config())
+    short = Simulation(replace(long.config, training=long.config.training.model_copy(update={"rounds": 2})))
+    for _ in short.rounds():
+        pass
+    expected, _ = fit(long.models.personalized).place(short.models().personalized[1])
+    np.testing.assert_allclose(found(long).arrays["clients"][1, 1], expected, atol=1e-5)
+
+
+def test_contexts_have_a_place_for_each_client_and_a_global_model_has_one() -> None:
+    assert found(finished(config())).arrays["shared"].shape == (4, 3, 2)
+    assert found(finished(config(name="ditto"))).arrays["shared"].shape == (4, 1, 2)
+    assert "shared" not in found(finished(config(name="local_train"))).arrays
+
+
+def test_models_that_the_replay_does_not_reach_are_told() -> None:
+    subject = finished(config())
+    moved = [{n: 2 * p for n, p in m.items()} for m in subject.models.personalized]
+    again = found(replace(subject, models=replace(subject.models, personalized=moved)))
+    assert again.values["difference"] == pytest.approx(0.5)
+
+
+def test_models_of_the_best_round_end_the_replay_there() -> None:
+    run = config()
+    simulation = Simulation(run)
+    for _ in simulation.rounds():
+        if simulation.round == 2:
+            break
+    answer = found(Subject.load(run, simulation.models(), 2))
+    assert answer.arrays["rounds"].tolist() == [0, 2] and answer.values["difference"] == 0.0
+
+
+def test_sixty_rounds_at_most_are_looked_at() -> None:
+    assert chosen_rounds(10, 25) == {0, 10, 20, 25}
+    many = chosen_rounds(1, 500)
+    assert len(many) == client_map.MOST_ROUNDS and {0, 500} <= many
+
+
+def test_progress_may_stop_the_work() -> None:
+    class Enough(Exception): ...
+
+    def stop(share: float) -> None:
+        if share >= 0.4:
+            raise Enough
+
+    with pytest.raises(Enough):
+        found(replace(finished(config()), progress=stop))
+
+
+def test_the_analysis_is_registered() -> None:
+    assert ANALYSES.get("client_map").make is ClientMap
