@@ -2,6 +2,7 @@
 
 from storage.database import DispatcherLock
 from storage.errors import (
+    AnalysisNotFound,
     ArtifactDamaged,
     DatabaseLocked,
     ExperimentNotFound,
@@ -17,6 +18,7 @@ from storage.errors import (
 from storage.records import (
     FINISHED,
     AnalysisRecord,
+    AnalysisStatus,
     ArtifactRecord,
     Control,
     EngineRecord,
@@ -32,8 +34,8 @@ from storage.records import (
 from storage.store import Store, store_from_env
 
 __all__ = [
-    "FINISHED", "AnalysisRecord", "ArtifactDamaged", "ArtifactRecord", "Control", "DatabaseLocked", "DispatcherLock",
-    "EngineRecord", "EventRecord", "ExperimentNotFound", "ExperimentRecord", "Fenced", "FinishedRun",
-    "NetworkFileSystem", "NewArtifact", "NewRun", "NotADatabase", "RoundRecord", "RunNotFound", "RunRecord",
-    "RunsActive", "SchemaOutdated", "SchemaTooNew", "Status", "StorageError", "Store", "store_from_env",
+    "FINISHED", "AnalysisNotFound", "AnalysisRecord", "AnalysisStatus", "ArtifactDamaged", "ArtifactRecord", "Control",
+    "DatabaseLocked", "DispatcherLock", "EngineRecord", "EventRecord", "ExperimentNotFound", "ExperimentRecord",
+    "Fenced", "FinishedRun", "NetworkFileSystem", "NewArtifact", "NewRun", "NotADatabase", "RoundRecord", "RunNotFound",
+    "RunRecord", "RunsActive", "SchemaOutdated", "SchemaTooNew", "Status", "StorageError", "Store", "store_from_env",
 ]

@@ -28,11 +28,14 @@ class SchemaTooNew(StorageError):
 
 
 class Fenced(StorageError):
-    """A write by somebody who no longer owns the run: it was claimed again, finished or deleted. Stop working on it."""
+    """A write by somebody who no longer owns the run (or the analysis): it was claimed again, finished or deleted.
 
-    def __init__(self, run_id: int, epoch: int) -> None:
-        self.run_id, self.epoch = run_id, epoch
-        super().__init__(f"run {run_id} is no longer running under claim {epoch}; stop, and leave it to its new owner")
+    Stop working on it.
+    """
+
+    def __init__(self, owned_id: int, epoch: int, what: str = "run") -> None:
+        message = f"{what} {owned_id} is no longer running under claim {epoch}; stop, and leave it to its new owner"
+        super().__init__(message)
 
 
 class RunNotFound(StorageError):
@@ -42,6 +45,13 @@ class RunNotFound(StorageError):
         self.run_ids = tuple(sorted(run_ids))
         ids = ", ".join(map(str, self.run_ids))
         super().__init__(f"no run with id {ids}; it may have been deleted: look in the library for those there are")
+
+
+class AnalysisNotFound(StorageError):
+    """No analysis has this id."""
+
+    def __init__(self, analysis_id: int) -> None:
+        super().__init__(f"no analysis with id {analysis_id}; its run may have been deleted: ask for it again")
 
 
 class ExperimentNotFound(StorageError):

@@ -193,6 +193,12 @@ class Analysis(Base):
     artifact_id: Mapped[int | None] = mapped_column(sa.ForeignKey("artifacts.id", ondelete="SET NULL"), index=True)
     error: Mapped[str | None]
     created_at: Mapped[datetime]
+    progress: Mapped[float]
+    epoch: Mapped[int]
+    control: Mapped[str]
+    attempts: Mapped[int]
+    started_at: Mapped[datetime | None]
+    finished_at: Mapped[datetime | None]
 
 
 class Event(Base):

@@ -12,6 +12,7 @@ import numpy as np
 
 Status = Literal["queued", "running", "paused", "done", "failed", "cancelled", "diverged"]
 Control = Literal["", "cancel", "pause"]
+AnalysisStatus = Literal["queued", "running", "done", "failed", "cancelled"]
 
 ACTIVE: tuple[Status, ...] = ("queued", "running")
 FINISHED: tuple[Status, ...] = ("done", "failed", "cancelled", "diverged")
@@ -151,16 +152,27 @@ class EventRecord:
 
 @dataclass(frozen=True)
 class AnalysisRecord:
-    """A computation on a finished run's models (landscape, features, ...) and its result's artifact."""
+    """A computation on a finished run's models (landscape, features, ...), how far it is, and its result's artifact."""
 
     id: int
     run_id: int
     kind: str
     params: dict[str, Any]
-    status: Status
+    status: AnalysisStatus
     artifact_id: int | None
     error: str | None
     created_at: datetime
+    progress: float  # from 0 to 1
+    epoch: int
+    control: Literal["", "cancel"]
+    attempts: int  # how often a worker has begun it since it was asked for
+    started_at: datetime | None
+    finished_at: datetime | None
+
+    @property
+    def is_active(self) -> bool:
+        """Queued or running: it will go on without anybody doing anything."""
+        return self.status in ACTIVE
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ class Store:
         self.experiments = Experiments(self._database, self.artifacts)
         self.queue = RunQueue(self._database, self.artifacts)
         self.metrics = Metrics(self._database, self.artifacts)
-        self.analyses = Analyses(self._database)
+        self.analyses = Analyses(self._database, self.artifacts)
         self.events = Events(self._database)
         self.engines = Engines(self._database)
 

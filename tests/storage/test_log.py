@@ -1,4 +1,4 @@
-"""Events, engines and analyses."""
+"""Events and engines."""
 
 import pytest
 
@@ -32,24 +32,3 @@ def test_an_engine_is_listed_while_it_beats(store: Store) -> None:
     assert store.engines.list(fresh_s=-60) == []
     store.engines.remove(engine_id)
     assert store.engines.list() == []
-
-
-def test_an_analysis_is_claimed_once_and_finished(store: Store, run: RunRecord) -> None:
-    asked = store.analyses.request(run.id, "landscape", {"steps": 25})
-    claimed = store.analyses.claim()
-    assert claimed is not None
-    assert (claimed.id, claimed.status, claimed.params) == (asked.id, "running", {"steps": 25})
-    assert store.analyses.claim() is None
-    result = store.artifacts.register(run.id, None, store.artifacts.write_file(run.id, "landscape", 5, b"grid"))
-    store.analyses.finish(asked.id, "done", artifact_id=result.id)
-    (done,) = store.analyses.list(run.id, kind="landscape")
-    assert (done.status, done.artifact_id) == ("done", result.id)
-    store.artifacts.delete([result.id])
-    assert store.analyses.list(run.id)[0].artifact_id is None
-
-
-def test_an_analysis_nobody_computes_is_queued_again(store: Store, run: RunRecord) -> None:
-    store.analyses.request(run.id, "features", {})
-    store.analyses.claim()
-    store.analyses.requeue_running()
-    assert store.analyses.claim() is not None

@@ -114,7 +114,8 @@ def test_rebuilding_a_table_keeps_the_rows_that_point_to_it(sqlite_store: Store,
     assert "note" in stored_columns(sqlite_store)
     assert len(sqlite_store.metrics.rounds(run.id)) == 1
     assert not sqlite_store.needs_migration()
-    backup = Store(f"sqlite:///{tmp_path / 'fedscape.db.backup-0001.db'}")
+    before = schema.revisions()[-2]
+    backup = Store(f"sqlite:///{tmp_path / f'fedscape.db.backup-{before}.db'}")
     assert "note" not in stored_columns(backup)
     assert len(backup.metrics.rounds(run.id)) == 1
     backup.close()
@@ -127,9 +128,30 @@ def test_foreign_keys_hold_again_after_a_migration(sqlite_store: Store, newer: P
 
 
 def test_a_migration_that_fails_changes_nothing(sqlite_store: Store, newer: Path) -> None:
-    broken = REBUILD_RUNS.format(before=schema.revisions()[0], then='raise RuntimeError("in the middle")')
+    broken = REBUILD_RUNS.format(before=schema.revisions()[-2], then='raise RuntimeError("in the middle")')
     (newer / "versions" / "9998_note.py").write_text(broken)
     with pytest.raises(RuntimeError, match="in the middle"):
         sqlite_store.migrate()
     assert "note" not in stored_columns(sqlite_store)
     assert sqlite_store.needs_migration()
+
+
+def test_analyses_of_the_first_tables_become_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "migrations"
+    shutil.copytree(schema.MIGRATIONS, folder, ignore=shutil.ignore_patterns("__pycache__", "000[2-9]_*.py"))
+    store = Store(f"sqlite:///{tmp_path / 'old.db'}")
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "MIGRATIONS", folder)
+        patch.setattr(schema, "revisions", schema.revisions.__wrapped__)
+        store.migrate()
+    store.experiments.create("x", {}, [new_run()])
+    with store._database.write() as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO analyses (run_id, kind, params, status, created_at) "
+            "VALUES (1, 'landscape', '{}', 'queued', '2026-01-01 00:00:00.000000')"
+        )
+    store.migrate()
+    (analysis,) = store.analyses.list(1)
+    assert (analysis.status, analysis.progress, analysis.control, analysis.attempts) == ("queued", 0.0, "", 0)
+    assert store.analyses.claim().epoch == 1
+    store.close()

@@ -1,0 +1,204 @@
+"""Analyses as jobs: equal requests are one, a claim fences, and a result is registered with the end of the work."""
+
+import threading
+
+import pytest
+
+from storage import AnalysisNotFound, AnalysisRecord, ArtifactRecord, Fenced, RunNotFound, RunRecord, Store
+
+LANDSCAPE = {"steps": 25, "which": "last"}
+
+
+@pytest.fixture
+def claimed(store: Store, run: RunRecord) -> AnalysisRecord:
+    store.analyses.request(run.id, "landscape", LANDSCAPE)
+    claimed = store.analyses.claim()
+    assert claimed is not None
+    return claimed
+
+
+def finish(store: Store, analysis: AnalysisRecord) -> ArtifactRecord:
+    """Answers the artifact of the result."""
+    file = store.artifacts.write_file(analysis.run_id, "analysis-landscape", 5, b"grid")
+    store.analyses.finish(analysis.id, analysis.epoch, "done", file)
+    artifact = store.artifacts.get(store.analyses.get(analysis.id).artifact_id or 0)
+    assert artifact is not None
+    return artifact
+
+
+def test_an_analysis_is_claimed_once_and_finished_with_its_result(store: Store, run: RunRecord) -> None:
+    asked = store.analyses.request(run.id, "landscape", LANDSCAPE)
+    claimed = store.analyses.claim()
+    assert claimed is not None
+    assert (claimed.id, claimed.status, claimed.params) == (asked.id, "running", LANDSCAPE)
+    assert (claimed.epoch, claimed.attempts) == (1, 1)
+    assert store.analyses.claim() is None
+    artifact = finish(store, claimed)
+    (done,) = store.analyses.list(run.id, kind="landscape")
+    assert (done.status, done.artifact_id, done.progress) == ("done", artifact.id, 1.0)
+    assert store.artifacts.read(artifact) == b"grid"
+    assert done.finished_at >= done.started_at
+
+
+def test_the_oldest_request_is_claimed_first(store: Store, run: RunRecord) -> None:
+    asked = [store.analyses.request(run.id, kind, {}) for kind in ("b", "a")]
+    assert [store.analyses.claim().id for _ in asked] == [analysis.id for analysis in asked]
+
+
+@pytest.mark.parametrize("stage", ["queued", "running", "done"])
+def test_an_equal_request_answers_the_one_that_is_there(store: Store, run: RunRecord, stage: str) -> None:
+    asked = store.analyses.request(run.id, "landscape", LANDSCAPE)
+    if stage != "queued":
+        claimed = store.analyses.claim()
+    if stage == "done":
+        finish(store, claimed)
+    again = store.analyses.request(run.id, "landscape", {"which": "last", "steps": 25})
+    assert (again.id, again.status) == (asked.id, stage)
+    assert len(store.analyses.list(run.id)) == 1
+
+
+def test_requests_that_differ_are_two(store: Store, run: RunRecord) -> None:
+    asked = [
+        store.analyses.request(run.id, kind, params)
+        for kind, params in (("landscape", {}), ("landscape", {"steps": 3}), ("features", {}))
+    ]
+    assert len({analysis.id for analysis in asked}) == 3
+    assert store.analyses.find(run.id, "landscape", {"steps": 3}).id == asked[1].id
+    assert store.analyses.find(run.id, "landscape", {"steps": 4}) is None
+
+
+def test_a_request_is_found_as_it_was_asked_for(store: Store, run: RunRecord) -> None:
+    asked = store.analyses.request(run.id, "features", {"clients": (1, 2), "limit": float("nan")})
+    assert store.analyses.find(run.id, "features", {"clients": (1, 2), "limit": float("nan")}) == asked
+
+
+def test_requests_at_the_same_time_are_one(store: Store, run: RunRecord) -> None:
+    start = threading.Barrier(4)
+
+    def ask() -> None:
+        start.wait()
+        store.analyses.request(run.id, "landscape", LANDSCAPE)
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(store.analyses.list(run.id)) == 1
+
+
+def test_a_request_for_a_run_that_is_gone_says_so(store: Store) -> None:
+    with pytest.raises(RunNotFound, match="deleted"):
+        store.analyses.request(99, "landscape", {})
+    with pytest.raises(AnalysisNotFound, match="ask for it again"):
+        store.analyses.get(99)
+
+
+@pytest.mark.parametrize("ended", ["failed", "cancelled"])
+def test_what_did_not_come_to_an_end_is_asked_for_again_in_the_same_row(store: Store, claimed, ended: str) -> None:
+    store.analyses.finish(claimed.id, claimed.epoch, ended, error="no memory")
+    again = store.analyses.request(claimed.run_id, "landscape", LANDSCAPE)
+    assert (again.id, again.status, again.error, again.attempts) == (claimed.id, "queued", None, 0)
+    assert store.analyses.claim().epoch == claimed.epoch + 1
+
+
+def test_a_result_that_was_deleted_is_computed_again_when_asked_for(store: Store, claimed) -> None:
+    store.artifacts.delete([finish(store, claimed).id])
+    assert store.analyses.get(claimed.id).artifact_id is None
+    assert store.analyses.request(claimed.run_id, "landscape", LANDSCAPE).status == "queued"
+
+
+def test_computing_again_forgets_the_old_result_and_its_file(store: Store, claimed) -> None:
+    artifact = finish(store, claimed)
+    again = store.analyses.recompute(claimed.id)
+    assert (again.status, again.artifact_id, again.progress) == ("queued", None, 0.0)
+    assert store.artifacts.get(artifact.id) is None
+    assert not (store.artifacts.folder / artifact.path).exists()
+    assert store.analyses.claim().id == claimed.id
+
+
+def test_what_is_being_computed_is_not_begun_again(store: Store, claimed) -> None:
+    assert store.analyses.recompute(claimed.id) == claimed
+
+
+def test_a_report_answers_the_request_to_stop(store: Store, claimed) -> None:
+    assert store.analyses.report(claimed.id, claimed.epoch, 0.25) == ""
+    assert store.analyses.get(claimed.id).progress == 0.25
+    store.analyses.cancel(claimed.id)
+    assert store.analyses.get(claimed.id).status == "running"
+    assert store.analyses.report(claimed.id, claimed.epoch, 0.5) == "cancel"
+
+
+def test_a_queued_analysis_is_cancelled_at_once(store: Store, run: RunRecord) -> None:
+    asked = store.analyses.request(run.id, "landscape", {})
+    store.analyses.cancel(asked.id)
+    cancelled = store.analyses.get(asked.id)
+    assert (cancelled.status, cancelled.control) == ("cancelled", "")
+    assert cancelled.finished_at is not None
+    assert store.analyses.claim() is None
+
+
+def test_cancelling_what_has_ended_changes_nothing(store: Store, claimed) -> None:
+    finish(store, claimed)
+    before = store.analyses.get(claimed.id)
+    store.analyses.cancel(claimed.id)
+    assert store.analyses.get(claimed.id) == before
+
+
+def test_an_old_owner_writes_nothing_and_leaves_no_file(store: Store, claimed) -> None:
+    store.analyses.requeue(claimed.id, claimed.epoch)
+    store.analyses.claim()
+    file = store.artifacts.write_file(claimed.run_id, "analysis-landscape", 5, b"late")
+    for write in (
+        lambda: store.analyses.report(claimed.id, claimed.epoch, 0.9),
+        lambda: store.analyses.requeue(claimed.id, claimed.epoch),
+        lambda: store.analyses.finish(claimed.id, claimed.epoch, "done", file),
+    ):
+        with pytest.raises(Fenced, match=f"analysis {claimed.id} is no longer running under claim 1"):
+            write()
+    assert store.analyses.get(claimed.id).status == "running"
+    assert store.artifacts.list(claimed.run_id) == []
+    assert not (store.artifacts.folder / file.path).exists()
+
+
+def test_a_deleted_run_takes_its_analyses_and_their_results_with_it(store: Store, run: RunRecord, claimed) -> None:
+    artifact = finish(store, claimed)
+    store.analyses.request(run.id, "features", {})
+    running = store.analyses.claim()
+    store.queue.finish(run.id, run.epoch, "done")
+    store.queue.delete([run.id])
+    assert store.analyses.list(run.id) == store.analyses.active() == []
+    assert not (store.artifacts.folder / artifact.path).exists()
+    with pytest.raises(Fenced):
+        store.analyses.report(running.id, running.epoch, 0.5)
+
+
+@pytest.mark.parametrize(("asked_to_stop", "becomes"), [(False, "queued"), (True, "cancelled")])
+@pytest.mark.parametrize("who", ["worker", "dispatcher"])
+def test_what_nobody_computes_any_more_is_queued_again_or_cancelled(
+    store: Store, claimed, asked_to_stop: bool, becomes: str, who: str
+) -> None:
+    if asked_to_stop:
+        store.analyses.cancel(claimed.id)
+    if who == "worker":
+        assert store.analyses.requeue(claimed.id, claimed.epoch) == becomes
+    else:
+        store.analyses.requeue_running()
+    left = store.analyses.get(claimed.id)
+    assert (left.status, left.control, left.finished_at is not None) == (becomes, "", asked_to_stop)
+
+
+def test_attempts_are_counted_until_it_is_asked_for_anew(store: Store, claimed) -> None:
+    store.analyses.requeue(claimed.id, claimed.epoch)
+    second = store.analyses.claim()
+    assert second.attempts == 2
+    store.analyses.finish(second.id, second.epoch, "failed", error="given up")
+    store.analyses.request(second.run_id, "landscape", LANDSCAPE)
+    assert store.analyses.claim().attempts == 1
+
+
+def test_what_waits_or_is_computed_is_active(store: Store, run: RunRecord, claimed) -> None:
+    waiting = store.analyses.request(run.id, "features", {})
+    assert [analysis.id for analysis in store.analyses.active()] == [claimed.id, waiting.id]
+    finish(store, claimed)
+    assert [analysis.id for analysis in store.analyses.active()] == [waiting.id]
