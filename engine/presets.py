@@ -1,18 +1,35 @@
 """Presets: experiments that lead to a figure or table with one command or one click. Files in assets/presets/.
 
-    {name, title, source, scales: {quick: [CONFIG, ...], paper: [CONFIG, ...]}}
+    {name, title, source, scales: {quick: [CONFIG, ...], paper: [CONFIG, ...]},
+     document, item, shows, cut, paper, view}
 
-A preset's name is its file's. Its experiments carry different names, which tell their runs apart in an export.
+A preset's name is its file's. Its experiments carry different names, which tell their runs apart in an export. The
+second line may be left out: the paper and its figure or table, one sentence on what it shows, what ``quick`` leaves
+out, which printed number belongs to which run (engine/published.py), and the page that draws the figure.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from engine import published
 from engine.config import load_config
 from engine.errors import InvalidConfig, UnknownName
+from engine.published import Published
 
 FOLDER = Path(__file__).resolve().parent.parent / "assets" / "presets"
+OURS = "Fedscape"  # the document of a preset that no paper has
+_NEEDED = ("name", "title", "source", "scales")
+_WORDS = ("document", "item", "shows", "cut")
+
+
+@dataclass(frozen=True)
+class View:
+    """Where a figure is drawn from the preset's runs, and what to know of it."""
+
+    page: str
+    params: dict[str, str]
+    note: str
 
 
 @dataclass(frozen=True)
@@ -23,6 +40,12 @@ class Preset:
     title: str
     source: str
     scales: dict[str, tuple[dict[str, Any], ...]]
+    document: str = OURS
+    item: str = ""
+    shows: str = ""
+    cut: str = ""
+    paper: Published | None = None
+    view: View | None = None
 
     def configs(self, scale: str | None = None) -> tuple[dict[str, Any], ...]:
         """The experiments of a scale, the smallest by default. Raises UnknownName."""
@@ -47,27 +70,55 @@ def load_preset(name: str, folder: Path = FOLDER) -> Preset:
         raise UnknownName("preset", name, preset_names(folder))
     path = folder / f"{name}.yaml"
     raw = load_config(path)
-    problems = [f"{path.name}: {key} is missing" for key in ("name", "title", "source", "scales") if not raw.get(key)]
+    problems = [f"{key} is missing" for key in _NEEDED if not raw.get(key)] + _word_problems(raw)
     scales: Any = raw.get("scales")
+    paper, view = None, None
     if not isinstance(scales, dict) or not scales or not set(scales) <= {"quick", "paper"}:
-        problems.append(f"{path.name}: scales has quick, paper or both, each a list of experiments")
+        problems.append("scales has quick, paper or both, each a list of experiments")
     elif raw.get("name") != name:
-        problems.append(f"{path.name}: its name is {raw.get('name')!r}; name it as its file, {name!r}")
+        problems.append(f"its name is {raw.get('name')!r}; name it as its file, {name!r}")
     else:
-        problems += [p for scale, configs in scales.items() for p in _scale_problems(path, scale, configs)]
+        problems += [p for scale, configs in scales.items() for p in _scale_problems(scale, configs)]
+        paper, found = published.read(raw["paper"]) if "paper" in raw else (None, [])
+        problems += found or ([] if problems or not paper else _unknown_experiments(paper, scales))
+    if "view" in raw:
+        view, found = _view(raw["view"])
+        problems += found
     if problems:
-        raise InvalidConfig(problems)
-    return Preset(name, raw["title"], raw["source"], {scale: tuple(configs) for scale, configs in scales.items()})
+        raise InvalidConfig([f"{path.name}: {problem}" for problem in problems])
+    words = {key: raw[key] for key in _WORDS if key in raw}
+    return Preset(
+        name, raw["title"], raw["source"], {scale: tuple(configs) for scale, configs in scales.items()},
+        paper=paper, view=view, **words,
+    )  # fmt: skip
 
 
 def presets(folder: Path = FOLDER) -> list[Preset]:
     return [load_preset(name, folder) for name in preset_names(folder)]
 
 
-def _scale_problems(path: Path, scale: str, configs: Any) -> list[str]:
+def _scale_problems(scale: str, configs: Any) -> list[str]:
     if not isinstance(configs, list) or not configs or not all(isinstance(c, dict) for c in configs):
-        return [f"{path.name}: scales.{scale} is a list of experiments"]
+        return [f"scales.{scale} is a list of experiments"]
     names = [config.get("name") for config in configs]
     if None in names or len(set(names)) < len(names):
-        return [f"{path.name}: the experiments of scales.{scale} need names of their own"]
+        return [f"the experiments of scales.{scale} need names of their own"]
     return []
+
+
+def _word_problems(raw: dict[str, Any]) -> list[str]:
+    known = (*_NEEDED, *_WORDS, "paper", "view")
+    unknown = [f"{key}: unknown key; known: {', '.join(known)}" for key in raw if key not in known]
+    return unknown + [f"{key} is a text" for key in _WORDS if not isinstance(raw.get(key, ""), str)]
+
+
+def _unknown_experiments(paper: Published, scales: dict[str, Any]) -> list[str]:
+    known = {config["name"] for configs in scales.values() for config in configs}
+    return [f"paper.experiments: {name!r} is no experiment of this preset" for name in set(paper.experiments) - known]
+
+
+def _view(raw: Any) -> tuple[View | None, list[str]]:
+    if not isinstance(raw, dict) or not isinstance(raw.get("page"), str) or not isinstance(raw.get("note"), str):
+        return None, ["view: needs a page and a note, for instance {page: run, tab: clusters, note: ...}"]
+    params = {str(key): str(value) for key, value in raw.items() if key not in ("page", "note")}
+    return View(raw["page"], params, raw["note"]), []
