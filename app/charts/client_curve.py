@@ -53,7 +53,7 @@ def figure(df: pd.DataFrame, at: int) -> go.Figure:
         last = own.iloc[-1]
         ends.append(End(str(name), float(last["round"]), 100 * float(last["accuracy"]), color(style)))
     base_layout(fig, height=360)
-    low, high = _extent(100 * df["accuracy"])
+    low, high = _extent(df)
     fig.add_vline(at, line={"color": ground().muted, "width": 1, "dash": "dot"})
     fig.update_yaxes(title_text="test accuracy, %", range=[low, high])
     fig.update_xaxes(title_text="round", range=[float(df["round"].min()), float(df["round"].max()) or 1.0])
@@ -61,7 +61,10 @@ def figure(df: pd.DataFrame, at: int) -> go.Figure:
     return fig.update_layout(showlegend=False)
 
 
-def _extent(percents: pd.Series) -> tuple[float, float]:
+def _extent(df: pd.DataFrame) -> tuple[float, float]:
+    """Of the trained rounds, where there are some: lines come up from below the untrained one."""
+    trained = df[df["round"] > 0]
+    percents = 100 * (trained if trained["accuracy"].notna().any() else df)["accuracy"]
     low, high = percents.min(), percents.max()
     pad = max(1.0, 0.06 * (high - low))
     return max(-2.0, low - pad), min(102.0, high + pad)

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.palette import base_layout, ground
+from app.palette import base_layout, ground, translucent
 from app.wording import count, names, plural
 
 MOST_CLASSES = 40
@@ -48,8 +48,8 @@ def figure(df: pd.DataFrame) -> go.Figure:
     shade = ground()
     percents = 100 * df["share"].to_numpy(np.float32)
     fig = go.Figure(go.Bar(
-        x=df["class"].astype(str), y=percents, name="this client", marker={"color": shade.accent, "line_width": 0},
-        customdata=df["samples"], hovertemplate="%{x}: %{y:.1f} %, %{customdata:,} samples<extra></extra>",
+        x=df["class"].astype(str), y=percents, name="this client", customdata=df["samples"], hovertemplate="%{x}: %{y:.1f} %, %{customdata:,} samples<extra></extra>",
+        marker={"color": translucent(shade.accent, 0.5), "line_width": 0},
     ))  # fmt: skip
     fig.add_scatter(
         x=df["class"].astype(str), y=100 * df["everybody"].to_numpy(np.float32), mode="markers", name="all clients",

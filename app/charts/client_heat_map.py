@@ -12,8 +12,7 @@ from app.thinning import evenly
 from app.wording import percent, plural
 
 MOST_CLIENTS, MOST_ROUNDS, MOST_NAMED, MOST_MARKS = 200, 300, 40, 4000
-FAR = 2.0  # standard deviations below the mean: left behind
-FEW = 5  # clients; of fewer none stands apart
+BEHIND = 0.05  # so far below the mean over clients is left behind
 
 
 def data(rounds: np.ndarray, accuracy: np.ndarray, keep: int | None = None) -> pd.DataFrame:
@@ -41,14 +40,14 @@ def finding(accuracy: np.ndarray) -> str:
     if not len(known):
         return "No client has a finite accuracy in this round."
     values = accuracy[known].astype(float)
-    worst, mean, spread = int(values.argmin()), values.mean(), values.std()
-    clients = plural(len(known), "client")
-    against = f"{percent(values[worst])} against a mean of {percent(mean)} over {clients}"
-    if len(known) < 2 or spread == 0:
-        return f"{clients} with {percent(mean)}."
-    if len(known) >= FEW and mean - values[worst] > FAR * spread:
-        return f"Client {known[worst]} is left behind: {against}."
-    return f"No client is far behind; the least accurate is client {known[worst]}, {against}."
+    mean, worst, clients = values.mean(), int(values.argmin()), plural(len(known), "client")
+    behind = int((mean - values > BEHIND).sum())
+    against = f"{percent(values[worst])} against a mean of {percent(mean)}"
+    if behind > 1:
+        return f"{behind} of {clients} are left behind, client {known[worst]} most: {against}."
+    if behind:
+        return f"Client {known[worst]} is left behind: {against} over {clients}."
+    return f"No client is far behind: the least accurate, client {known[worst]}, has {against} over {clients}."
 
 
 def figure(df: pd.DataFrame, at: int, client: int | None = None) -> go.Figure:

@@ -10,7 +10,7 @@ from app.charts import client_heat_map, ecdf, split
 from app.components import page
 from app.inside import client
 from app.inside.view import REFERENCES, RunView, at_round
-from app.palette import ground
+from app.palette import ground, is_presenting
 from app.wording import MISSING, names, plain, plural
 
 KEY = "client_table"
@@ -28,7 +28,8 @@ def panel(view: RunView) -> None:
         over_rounds(view, rounds, accuracy)
     with right:
         spread(view, now)
-    listing(view, now)
+    if not is_presenting():
+        listing(view, now)
     client.panel(view, now)
 
 
@@ -70,17 +71,19 @@ def listing(view: RunView, now: np.ndarray) -> None:
     table = client_rows(view.partition, now, references)
     absent = [REFERENCES[name] for name in REFERENCES if name not in references and name != view.run.algorithm]
     key = f"{KEY}_{view.client}"
-    with st.expander(f"{plural(len(table), 'client')} as a table", expanded=False, key="client_rows"):
-        st.dataframe(
-            table, hide_index=True, key=key, placeholder=MISSING, height=min(38 + 35 * len(table), 420),
-            on_select=lambda: take_row(key, table), selection_mode="single-row", column_config=columns(),
-            alt=client_heat_map.finding(now),
-        )  # fmt: skip
-        st.caption(plain(f"{view.model.capitalize()} model, round {view.round}; gains in points. " + (
-            f"No {names(absent)} with seed {view.run.seed} in this experiment to hold it against." if absent else ""
-        )))  # fmt: skip
-        csv = table.to_csv(index=False)
-        st.download_button("Download CSV", csv, "clients.csv", "text/csv", key="clients_csv", on_click="ignore")
+    st.subheader("All clients", anchor=False)
+    st.dataframe(
+        table, hide_index=True, key=key, placeholder=MISSING, height=min(38 + 35 * len(table), 320),
+        on_select=lambda: take_row(key, table), selection_mode="single-row", column_config=columns(),
+        alt=client_heat_map.finding(now),
+    )  # fmt: skip
+    said = f"{view.model.capitalize()} model, round {view.round}; gains in points; tick a row to open the client."
+    if absent:
+        said += f" No {names(absent)} with seed {view.run.seed} in this experiment to hold it against."
+    st.caption(plain(said))
+    csv = table.to_csv(index=False)
+    st.download_button("Download CSV", csv, "clients.csv", "text/csv", key="clients_csv", type="tertiary",
+                       on_click="ignore")  # fmt: skip
 
 
 def client_rows(partition: dict[str, Any], now: np.ndarray, references: dict[str, np.ndarray]) -> pd.DataFrame:

@@ -1,9 +1,137 @@
-"""Being built."""
+"""Configuration and log: what exactly was run, on what, what is kept of it, and what happened on the way."""
 
+import pandas as pd
 import streamlit as st
 
+from app import one_run, queries
+from app.charts import split
+from app.components import page
+from app.inside import configuration, federation
 from app.inside.view import RunView
+from app.links import pack_config
+from app.wording import MISSING, count, duration, lines, plain, plural, size_bytes
+from storage import ArtifactRecord, EventRecord, RunRecord
+
+COLUMNS = {"part": "Part", "option": "Option", "value": "Value", "default": "Default", "meaning": "Meaning"}
+KINDS = {
+    "checkpoint": "Checkpoint", "model-last": "Models of the last round", "model-best": "Models of the best round",
+    "analysis": "Findings of the analysis",
+}  # fmt: skip
+MOST_EVENTS = 200
 
 
 def panel(view: RunView) -> None:
-    st.caption(view.name)
+    what_was_run(view.run)
+    where_it_ran(view.run)
+    whose_data(view)
+    what_is_kept(view.run)
+    what_happened(view.run)
+
+
+def what_was_run(run: RunRecord) -> None:
+    st.header("What exactly was run?", anchor=False)
+    table = configuration.options(run)
+    own, usual = table[table["differs"]], table[~table["differs"]]
+    st.subheader("What it is, and where it differs from the defaults", anchor=False)
+    _table(own[list(COLUMNS)].rename(columns=COLUMNS), "run_options", "Options that differ from their defaults")
+    with st.expander(f"{plural(len(usual), 'option')} as by default", key="run_defaults"):
+        _table(usual[list(COLUMNS)].rename(columns=COLUMNS), "run_usual", "Options as by default")
+    st.caption("Save the configuration and run it without the app, with the same numbers:")
+    st.code(one_run.command(run), language="bash", wrap_lines=True)
+    with st.container(horizontal=True, vertical_alignment="center", key="run_config"):
+        st.download_button("Configuration as YAML", lambda: one_run.as_yaml(run), f"{one_run.file_name(run)}.yaml",
+                           "application/yaml", key="run_yaml", on_click="ignore")  # fmt: skip
+        page.link("setup", "Open in Set up", config=pack_config(one_run.experiment_of(run)))
+
+
+def where_it_ran(run: RunRecord) -> None:
+    st.header("Where do the numbers come from?", anchor=False)
+    _table(pd.DataFrame(origin(run), columns=["What", "Value"]), "run_origin", "Versions, device and times")
+    if notes := (run.provenance or {}).get("warnings"):
+        st.warning(lines(notes))
+
+
+def origin(run: RunRecord) -> list[tuple[str, str]]:
+    """What and its value, in words; what was not recorded is left out."""
+    known = run.provenance or {}
+    took = (run.finished_at - run.started_at).total_seconds() if run.started_at and run.finished_at else None
+    found = {
+        **{f"{name} version": version for name, version in (known.get("versions") or {}).items()},
+        "Device": known.get("device"), "Backend": known.get("backend"), "CPU threads": known.get("threads"),
+        "Fingerprint of the data": known.get("dataset_fingerprint"), "Version of the code": known.get("code"),
+        **{str(name): value for name, value in (known.get("extra") or {}).items()},
+        "Queued": _time(run.created_at), "Started": _time(run.started_at), "Ended": _time(run.finished_at),
+        "From start to end": duration(took) if took is not None else None, "Computed by": run.worker,
+        "Digest (equal digests, equal numbers)": run.digest,
+    }  # fmt: skip
+    return [(what, str(value)) for what, value in found.items() if value not in (None, "")]
+
+
+def whose_data(view: RunView) -> None:
+    partition = view.partition
+    st.header("How do the data lie among the clients?", anchor=False)
+    if not partition:
+        st.caption("The split is not known: the run has not begun.")
+        return
+    table = split.data(partition)
+    page.chart(
+        split.figure(table), table, key="run_split", name="split", alt=split.sentence(table),
+        caption=f"{split.sentence(table)} Drawn with seed {view.run.seed}.",
+    )  # fmt: skip
+    config = {name: st.column_config.NumberColumn(name.capitalize(), format="%.6g")
+              for name in ("lowest", "median", "highest", "mean", "all")}  # fmt: skip
+    st.dataframe(
+        federation.numbers(partition), hide_index=True, key="run_numbers", alt="Sizes and labels over clients",
+        column_config={"what": "Over clients", **config, "all": st.column_config.NumberColumn("All together")},
+    )  # fmt: skip
+    if partition.get("notes"):
+        st.caption(lines(partition["notes"]))
+
+
+def what_is_kept(run: RunRecord) -> None:
+    st.header("What is kept of it?", anchor=False)
+    kept = queries.store().artifacts.list(run.id)
+    if not kept:
+        st.caption("No models: they were not kept, or the run came from a file. Its numbers are all there.")
+        return
+    total = sum(artifact.size_bytes for artifact in kept)
+    _table(files(kept), "run_artifacts", f"{plural(len(kept), 'file')} of {size_bytes(total)} together")
+    st.caption(f"{plural(len(kept), 'file')} of {size_bytes(total)} together.")
+
+
+def files(kept: list[ArtifactRecord]) -> pd.DataFrame:
+    """[What, Round, Size, File]."""
+    rows = []
+    for artifact in kept:
+        head, _, rest = artifact.kind.partition("-")
+        said = KINDS.get(artifact.kind) or (f"{KINDS[head]} {rest}" if head in KINDS and rest else artifact.kind)
+        rows.append((said, artifact.round, size_bytes(artifact.size_bytes), artifact.path))
+    return pd.DataFrame(rows, columns=["What", "Round", "Size", "File"])
+
+
+def what_happened(run: RunRecord) -> None:
+    st.header("What happened on the way?", anchor=False)
+    if run.error:
+        st.error(plain(run.error))
+    events = queries.store().events.list(run.id, limit=MOST_EVENTS)
+    if events:
+        _table(log(events), "run_events", f"{count(len(events))} events")
+        text = "\n".join(f"{_time(e.at)} {e.level} {e.kind} {e.message}" for e in events)
+        st.download_button("Download the log", text, f"{one_run.file_name(run)}.log", "text/plain", key="run_log",
+                           type="tertiary", on_click="ignore")  # fmt: skip
+    elif not run.error:
+        st.caption("Nothing worth a line in the log.")
+
+
+def log(events: list[EventRecord]) -> pd.DataFrame:
+    """[When (UTC), Level, Event, Message], oldest first."""
+    rows = [(_time(e.at), e.level, e.kind, e.message) for e in events]
+    return pd.DataFrame(rows, columns=["When (UTC)", "Level", "Event", "Message"])
+
+
+def _table(table: pd.DataFrame, key: str, alt: str) -> None:
+    st.dataframe(table, hide_index=True, key=key, alt=alt, placeholder=MISSING, height=min(38 + 35 * len(table), 520))
+
+
+def _time(at: object) -> str | None:
+    return f"{at:%Y-%m-%d %H:%M:%S}" if at else None

@@ -7,6 +7,7 @@ import streamlit as st
 
 from app import links, queries
 from app.live.choice import named
+from app.one_run import experiment_of
 from app.wording import plain
 from storage import RunRecord
 
@@ -29,11 +30,6 @@ def retry_links(runs: Sequence[RunRecord]) -> dict[int, str]:
 
 def gentler(run: RunRecord) -> dict[str, Any]:
     """The experiment of one run, with lr / 3."""
-    parts = ("dataset", "partition", "model", "evaluation")
-    training = {name: value for name, value in run.config["training"].items() if value is not None}
-    training["lr"] = float(f"{training['lr'] / 3:.3g}")
-    method = run.config["algorithm"] | {"label": run.label}
-    return {
-        "name": f"{run.experiment_name}, gentler", **{part: run.config[part] for part in parts}, "training": training,
-        "algorithms": [method], "seeds": [run.seed],
-    }  # fmt: skip
+    alone = experiment_of(run)
+    training = alone["training"] | {"lr": float(f"{run.config['training']['lr'] / 3:.3g}")}
+    return alone | {"name": f"{run.experiment_name}, gentler", "training": training}

@@ -1,0 +1,69 @@
+"""Every option of a run beside its default and what it means; the registries and schemas say all of it."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pandas as pd
+
+from app.forms import label_of, parameters_of
+from app.handbook.options_table import default as in_words
+from engine.config import Evaluation, Machine, Training
+from engine.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Options, Registry
+from storage import RunRecord
+
+CHOICES: dict[str, tuple[str, Registry]] = {
+    "algorithm": ("Method", ALGORITHMS), "dataset": ("Data", DATASETS), "partition": ("Partition", PARTITIONERS),
+    "model": ("Model", MODELS),
+}  # fmt: skip
+SECTIONS: dict[str, tuple[str, type[Options]]] = {
+    "training": ("Training", Training),
+    "evaluation": ("Evaluation", Evaluation),
+}
+COLUMNS = ["part", "option", "value", "default", "meaning", "differs"]
+
+
+def options(run: RunRecord) -> pd.DataFrame:
+    """[part, option, value, default, meaning, differs]; what differs from its default comes first."""
+    rows: list[dict[str, Any]] = []
+    for key, (part, registry) in CHOICES.items():
+        given = dict(run.config.get(key) or {})
+        name = given.pop("name", "")
+        known = name in registry
+        title = registry.get(name).title if known else name
+        rows.append(_row(part, registry.kind, title, "", f"Called {name} in a configuration.", True))
+        rows += _rows(part, given, registry.get(name).options if known else Options, _resolved(run, key))
+    for key, (part, schema) in SECTIONS.items():
+        rows += _rows(part, run.config.get(key) or {}, schema, {})
+    machine = {name: run.config[name] for name in Machine.model_fields if name in run.config}
+    rows += _rows("Machine", machine, Machine, {})
+    rows.append(_row("Run", "seed", run.seed, "", "Of the split, the start and the batches.", True))
+    return pd.DataFrame(rows, columns=COLUMNS).sort_values("differs", ascending=False, kind="stable", ignore_index=True)
+
+
+def _rows(part: str, given: Mapping[str, Any], schema: type[Options], resolved: Mapping[str, Any]) -> Iterator[dict]:
+    """``resolved`` has the numbers that words like "training" stand for."""
+    parameters = {p.name: p for p in parameters_of(schema)}
+    defaults = _defaults(schema)
+    for name, value in given.items():
+        parameter = parameters.get(name)
+        usual = defaults.get(name, parameter.default if parameter else None)
+        said = value if resolved.get(name, value) == value else f"{in_words(resolved[name])} (as in {value})"
+        option, meaning = (label_of(parameter), parameter.description) if parameter else (name, "")
+        yield _row(part, option, said, usual if parameter else "", meaning, parameter is None or value != usual)
+
+
+def _row(part: str, option: str, value: Any, default: Any, meaning: str, differs: bool) -> dict[str, Any]:
+    return {
+        "part": part, "option": option, "value": in_words(value), "default": in_words(default), "meaning": meaning,
+        "differs": differs,
+    }  # fmt: skip
+
+
+def _defaults(schema: type[Options]) -> dict[str, Any]:
+    """What stands where nothing was given; nothing for a schema that has to be given something."""
+    needed = any(field.is_required() for field in schema.model_fields.values())
+    return {} if needed else schema().model_dump(mode="json")
+
+
+def _resolved(run: RunRecord, key: str) -> Mapping[str, Any]:
+    return run.hparams if key == "algorithm" else {}
