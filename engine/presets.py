@@ -15,7 +15,7 @@ from typing import Any
 from engine import published
 from engine.config import load_config
 from engine.errors import InvalidConfig, UnknownName
-from engine.published import Published
+from engine.published import Cell, Published
 
 FOLDER = Path(__file__).resolve().parent.parent / "assets" / "presets"
 OURS = "Fedscape"  # the document of a preset that no paper has
@@ -44,7 +44,7 @@ class Preset:
     item: str = ""
     shows: str = ""
     cut: str = ""
-    paper: Published | None = None
+    paper: tuple[Published, ...] = ()
     view: View | None = None
 
     def configs(self, scale: str | None = None) -> tuple[dict[str, Any], ...]:
@@ -53,6 +53,10 @@ class Preset:
         if chosen not in self.scales:
             raise UnknownName(f"scale of preset {self.name}", chosen, self.scales)
         return self.scales[chosen]
+
+    def cells(self, experiment: str) -> list[Cell]:
+        """The printed numbers that belong to an experiment."""
+        return [cell for table in self.paper for cell in table.cells(experiment)]
 
     def describe(self) -> dict[str, Any]:
         """As ``list presets --json`` has it."""
@@ -72,15 +76,16 @@ def load_preset(name: str, folder: Path = FOLDER) -> Preset:
     raw = load_config(path)
     problems = [f"{key} is missing" for key in _NEEDED if not raw.get(key)] + _word_problems(raw)
     scales: Any = raw.get("scales")
-    paper, view = None, None
+    paper: tuple[Published, ...] = ()
+    view = None
     if not isinstance(scales, dict) or not scales or not set(scales) <= {"quick", "paper"}:
         problems.append("scales has quick, paper or both, each a list of experiments")
     elif raw.get("name") != name:
         problems.append(f"its name is {raw.get('name')!r}; name it as its file, {name!r}")
     else:
         problems += [p for scale, configs in scales.items() for p in _scale_problems(scale, configs)]
-        paper, found = published.read(raw["paper"]) if "paper" in raw else (None, [])
-        problems += found or ([] if problems or not paper else _unknown_experiments(paper, scales))
+        paper, found = published.read(raw["paper"]) if "paper" in raw else ((), [])
+        problems += found or ([] if problems else _unknown_experiments(paper, scales))
     if "view" in raw:
         view, found = _view(raw["view"])
         problems += found
@@ -112,9 +117,10 @@ def _word_problems(raw: dict[str, Any]) -> list[str]:
     return unknown + [f"{key} is a text" for key in _WORDS if not isinstance(raw.get(key, ""), str)]
 
 
-def _unknown_experiments(paper: Published, scales: dict[str, Any]) -> list[str]:
+def _unknown_experiments(paper: tuple[Published, ...], scales: dict[str, Any]) -> list[str]:
     known = {config["name"] for configs in scales.values() for config in configs}
-    return [f"paper.experiments: {name!r} is no experiment of this preset" for name in set(paper.experiments) - known]
+    named = {name for table in paper for name in table.experiments}
+    return [f"paper.experiments: {name!r} is no experiment of this preset" for name in sorted(named - known)]
 
 
 def _view(raw: Any) -> tuple[View | None, list[str]]:

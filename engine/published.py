@@ -60,8 +60,13 @@ class Published:
         return label.format_map(row), row.get("evaluated_model", model)
 
 
-def read(raw: Any, folder: Path = FOLDER) -> tuple[Published | None, list[str]]:
-    """The ``paper`` part of a preset, and a line for each mistake in it."""
+def read(raw: Any, folder: Path = FOLDER) -> tuple[tuple[Published, ...], list[str]]:
+    """The ``paper`` part of a preset, one table or a list of them, and a line for each mistake in it."""
+    parts = [_read(part, folder) for part in (raw if isinstance(raw, list) else [raw])]
+    return tuple(table for table, _ in parts if table), [problem for _, found in parts for problem in found]
+
+
+def _read(raw: Any, folder: Path) -> tuple[Published | None, list[str]]:
     if not isinstance(raw, Mapping) or set(raw) != _KEYS or not all(raw.values()):
         return None, [f"paper: needs {', '.join(sorted(_KEYS))}, and nothing else"]
     path = folder / Path(str(raw["table"])).name
