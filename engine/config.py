@@ -372,6 +372,15 @@ def _choice(registry: Registry, raw: Any, path: str, problems: list[str]) -> Cho
     return Choice(entry.name, options) if options else None
 
 
+def read_options(kind: type[OptionsT], raw: Mapping[str, Any], path: str) -> OptionsT:
+    """Raises InvalidConfig with a line a mistake."""
+    problems: list[str] = []
+    options = _options(kind, raw, path, problems)
+    if options is None:
+        raise InvalidConfig(problems)
+    return options
+
+
 def _options(kind: type[OptionsT], raw: Mapping[str, Any], path: str, problems: list[str]) -> OptionsT | None:
     try:
         return kind.model_validate(dict(raw))

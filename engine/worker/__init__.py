@@ -1,11 +1,12 @@
 """Work in the background: a dispatcher claims queued runs, an executor computes them, the database says how far it is.
 
-    queued row -> Dispatcher -> Ticket -> Executor -> Session (Simulation -> Recorder) -> rows, checkpoints, models
+    queued run      -> Dispatcher -> Ticket         -> Executor -> Session (Simulation -> Recorder) -> rows, models
+    queued analysis -> Dispatcher -> AnalysisTicket -> Executor -> AnalysisSession (Subject) -> findings
 """
 
 from engine.worker.dispatcher import Dispatcher
-from engine.worker.executor import Ended, Executor, Ticket
+from engine.worker.executor import AnalysisTicket, Ended, Executor, Ticket, Work
 from engine.worker.local_executor import LocalExecutor
 from engine.worker.service import serve
 
-__all__ = ["Dispatcher", "Ended", "Executor", "LocalExecutor", "Ticket", "serve"]
+__all__ = ["AnalysisTicket", "Dispatcher", "Ended", "Executor", "LocalExecutor", "Ticket", "Work", "serve"]

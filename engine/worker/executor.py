@@ -1,8 +1,10 @@
-"""Who computes: an executor runs tickets and knows nothing of queues."""
+"""Who computes: an executor runs tickets and knows nothing of queues, nor of what the tickets are for."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+Key = tuple[str, int]
 
 
 @dataclass(frozen=True)
@@ -15,12 +17,37 @@ class Ticket:
     artifacts: Path
     data_dir: Path | None = None  # of the data sets, by default DATA_DIR
 
+    @property
+    def key(self) -> Key:
+        """Tells it from all other tickets in use."""
+        return "run", self.run_id
+
+
+@dataclass(frozen=True)
+class AnalysisTicket:
+    """The right to work on one claimed analysis of a finished run."""
+
+    analysis_id: int
+    run_id: int
+    epoch: int
+    attempts: int  # this one included
+    database_url: str
+    artifacts: Path
+    data_dir: Path | None = None
+
+    @property
+    def key(self) -> Key:
+        return "analysis", self.analysis_id
+
+
+Work = Ticket | AnalysisTicket
+
 
 @dataclass(frozen=True)
 class Ended:
-    """A ticket that nobody works on any more; ``problem`` where its run could not be brought to an end."""
+    """A ticket that nobody works on any more; ``problem`` where its work could not be brought to an end."""
 
-    ticket: Ticket
+    ticket: Work
     problem: str | None = None
 
 
@@ -34,13 +61,13 @@ class Executor(Protocol):
     def free(self) -> int:
         """Tickets that can be submitted now."""
 
-    def submit(self, ticket: Ticket) -> None:
+    def submit(self, ticket: Work) -> None:
         """Start working on it; only while there is a free slot."""
 
     def poll(self, wait_s: float = 0.0) -> list[Ended]:
         """Tickets that ended since the last call; waits for the first of them up to ``wait_s``."""
 
-    def kill(self, ticket: Ticket) -> None:
+    def kill(self, ticket: Work) -> None:
         """Stop it at once, whatever it is doing. It does not appear in ``poll`` any more."""
 
     def close(self) -> None:

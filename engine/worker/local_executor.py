@@ -15,7 +15,7 @@ from pathlib import Path
 
 import engine
 from engine.worker import process
-from engine.worker.executor import Ended, Ticket
+from engine.worker.executor import Ended, Work
 from engine.worker.slots import Slot, device_name, plan_slots
 
 Context = ForkServerContext | SpawnContext
@@ -37,7 +37,7 @@ class LocalExecutor:
     def free(self) -> int:
         return sum(worker.ticket is None for worker in self._workers)
 
-    def submit(self, ticket: Ticket) -> None:
+    def submit(self, ticket: Work) -> None:
         idle = [worker for worker in self._workers if worker.ticket is None]
         worker = next((w for w in idle if w.is_alive), idle[0])
         if not worker.is_alive:
@@ -49,7 +49,7 @@ class LocalExecutor:
         ready = wait(list(busy), wait_s)
         return [worker.take_back() for connection, worker in busy.items() if connection in ready]
 
-    def kill(self, ticket: Ticket) -> None:
+    def kill(self, ticket: Work) -> None:
         for worker in self._workers:
             if worker.ticket == ticket:
                 worker.kill()
@@ -64,7 +64,7 @@ class _Worker:
 
     def __init__(self, slot: Slot, context: Context) -> None:
         self.slot, self._context = slot, context
-        self.ticket: Ticket | None = None
+        self.ticket: Work | None = None
         self.connection: Connection | None = None
         self._process: BaseProcess | None = None
 
@@ -79,7 +79,7 @@ class _Worker:
         self._process.start()
         theirs.close()  # so that its death closes the pipe
 
-    def give(self, ticket: Ticket) -> None:
+    def give(self, ticket: Work) -> None:
         assert self.connection is not None
         self.ticket = ticket
         with suppress(BrokenPipeError):  # it has just died, which take_back will see
@@ -117,7 +117,7 @@ def _context() -> Context:
     if sys.platform != "linux":
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([process.SESSION, *_registered_modules()])
+    context.set_forkserver_preload([*process.SESSIONS, *_registered_modules()])
     with _deaf_to_interrupts():
         ensure_running()  # begins to import while we go on
     return context

@@ -12,17 +12,17 @@ from pathlib import Path
 
 from engine.errors import FedscapeError
 from engine.registry import ALGORITHMS, DATASETS, METRICS, MODELS, PARTITIONERS
-from engine.worker.executor import Ticket
+from engine.worker.executor import Ticket, Work
 from engine.worker.slots import Slot
 from storage import StorageError, Store
 
 # The dispatcher, which knows this module too, shall not wait for torch: what needs it is imported where it is used.
 REGISTRIES = (ALGORITHMS, DATASETS, METRICS, MODELS, PARTITIONERS)
-SESSION = "engine.worker.session"
+SESSIONS = ("engine.worker.session", "engine.worker.analysis_session")
 
 
 def main(connection: Connection, slot: Slot) -> None:
-    """Answers each ticket with None, or with the reason why its run could not be brought to an end."""
+    """Answers each ticket with None, or with the reason why its work could not be brought to an end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the dispatcher decides what it means
     threading.Thread(target=_leave_with_dispatcher, daemon=True).start()
     _warm_up(slot)
@@ -32,11 +32,16 @@ def main(connection: Connection, slot: Slot) -> None:
             connection.send(_work(ticket, slot))
 
 
-def _work(ticket: Ticket, slot: Slot) -> str | None:
+def _work(ticket: Work, slot: Slot) -> str | None:
+    from engine.worker.analysis_session import analyze_ticket
     from engine.worker.session import run_ticket
 
+    store = _store(ticket.database_url, ticket.artifacts)
     try:
-        run_ticket(_store(ticket.database_url, ticket.artifacts), ticket, slot.threads)
+        if isinstance(ticket, Ticket):
+            run_ticket(store, ticket, slot.threads)
+        else:
+            analyze_ticket(store, ticket, slot.threads)
     except StorageError as error:
         return str(error)
     return None
@@ -51,7 +56,8 @@ def _warm_up(slot: Slot) -> None:
     """What the first run would wait for."""
     import torch
 
-    import_module(SESSION)
+    for name in SESSIONS:
+        import_module(name)
     torch.set_num_threads(slot.threads)
     if slot.gpu is not None:
         torch.cuda.set_device(slot.gpu)

@@ -4,15 +4,15 @@ import dataclasses
 import logging
 import os
 import socket
-import traceback
 
 import torch
 
 from engine.config import RunConfig
-from engine.errors import CheckpointInvalid, FedscapeError
+from engine.errors import CheckpointInvalid
 from engine.simulate import Simulation
 from engine.worker import saved_models
 from engine.worker.executor import Ticket
+from engine.worker.failures import reason
 from engine.worker.recorder import CHECKPOINT, Recorder, Stop, without_nan
 from engine.worker.saved_models import MODELS_BEST, MODELS_LAST
 from storage import FINISHED, ArtifactDamaged, Fenced, NewArtifact, Status, StorageError, Store
@@ -56,16 +56,8 @@ class Session:
             return self._stopped(stop)
         except StorageError:
             raise
-        except FedscapeError as error:
-            return "failed", str(error)
-        except torch.OutOfMemoryError:
-            return "failed", (
-                "the GPU has no memory left for this run; set FEDSCAPE_SLOTS=1 so that it has the GPU to itself, or "
-                "choose fewer clients, smaller batches or a smaller model"
-            )
         except Exception as error:  # noqa: BLE001  of a method or a data set, which may be anybody's
-            self.store.events.add(self.ticket.run_id, "error", "traceback", traceback.format_exc())
-            return "failed", f"unexpected error: {type(error).__name__}: {error}; the run's log has the details"
+            return "failed", reason(self.store, self.ticket.run_id, error)
 
     def _compute(self) -> Outcome:
         run = self.store.queue.get(self.ticket.run_id)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from engine.config import parse_experiment, set_value
-from engine.worker import Ticket
+from engine.worker import AnalysisTicket, Ticket
 from engine.worker.session import run_ticket
 from storage import NewRun, RunRecord, Store
 
@@ -36,6 +36,13 @@ def claim(store: Store) -> Ticket:
     run = store.queue.claim()
     assert run is not None
     return ticket_of(store, run)
+
+
+def claim_analysis(store: Store) -> AnalysisTicket:
+    found = store.analyses.claim()
+    assert found is not None
+    places = (store.url, store.artifacts.folder, store.artifacts.folder)
+    return AnalysisTicket(found.id, found.run_id, found.epoch, found.attempts, *places)
 
 
 def compute(store: Store, **changes: Any) -> RunRecord:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from engine.worker import Dispatcher, Ended, Ticket
-from engine.worker.dispatcher import MAX_DEATHS, OBEY_S
+from engine.worker.claims import MAX_DEATHS
+from engine.worker.dispatcher import OBEY_S
 from storage import DatabaseLocked, Store
 from tests.worker.samples import claim, queue
 

@@ -1,0 +1,114 @@
+"""One claimed analysis, worked on: from the run's configuration and stored models to findings in a file."""
+
+import logging
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from engine.config import RunConfig, read_options
+from engine.errors import Unsupported
+from engine.findings import Findings
+from engine.registry import ANALYSES
+from engine.simulate import Models
+from engine.subject import Subject
+from engine.worker.executor import AnalysisTicket
+from engine.worker.failures import reason
+from engine.worker.saved_models import MODELS_BEST, MODELS_LAST, unpack
+from storage import ArtifactDamaged, DatabaseLocked, Fenced, RunRecord, StorageError, Store
+
+REPORT_S = 0.4  # progress reaches the screen, and a cancellation the analysis, within this time
+MODELS_OF = {"last": MODELS_LAST, "best": MODELS_BEST}
+
+log = logging.getLogger(__name__)
+
+
+class Cancelled(Exception):
+    """The analysis is asked to stop here. Not an error."""
+
+
+def analyze_ticket(store: Store, ticket: AnalysisTicket, threads: int = 1) -> None:
+    """Work on a claimed analysis until it is done, failed, cancelled, or somebody else's.
+
+    Raises StorageError where that cannot be written down.
+    """
+    try:
+        AnalysisSession(store, ticket, threads).run()
+    except Fenced as fenced:
+        log.info("%s", fenced)
+
+
+class Watch:
+    """What an analysis calls with its progress: mostly looks at the clock. Never goes back; raises Cancelled."""
+
+    def __init__(self, store: Store, ticket: AnalysisTicket, clock: Callable[[], float] = time.monotonic) -> None:
+        self.store, self.ticket, self._clock = store, ticket, clock
+        self._share = 0.0
+        self._reported = clock()
+
+    def __call__(self, share: float) -> None:
+        if math.isfinite(share):
+            self._share = max(self._share, min(share, 1.0))
+        if self._clock() - self._reported >= REPORT_S:
+            self.report()
+
+    def report(self) -> None:
+        try:
+            control = self.store.analyses.report(self.ticket.analysis_id, self.ticket.epoch, self._share)
+        except DatabaseLocked as error:  # the work goes on; the next report tells more
+            log.warning("analysis %d: %s", self.ticket.analysis_id, error)
+            control = ""
+        self._reported = self._clock()
+        if control:
+            raise Cancelled
+
+
+class AnalysisSession:
+    """The owner of one claimed analysis; everything it writes to it is fenced."""
+
+    def __init__(self, store: Store, ticket: AnalysisTicket, threads: int) -> None:
+        self.store, self.ticket, self.threads = store, ticket, threads
+        self.watch = Watch(store, ticket)
+
+    def run(self) -> None:
+        ticket, end = self.ticket, self.store.analyses.finish
+        try:
+            kind, round, findings = self._compute()
+        except Cancelled:
+            end(ticket.analysis_id, ticket.epoch, "cancelled")
+        except ArtifactDamaged as error:
+            end(ticket.analysis_id, ticket.epoch, "failed", error=str(error))
+        except StorageError:
+            raise
+        except Exception as error:  # noqa: BLE001  of an analysis, a method or a data set, which may be anybody's
+            why = reason(self.store, ticket.run_id, error)
+            end(ticket.analysis_id, ticket.epoch, "failed", error=why)
+        else:
+            file = self.store.artifacts.write_file(ticket.run_id, f"analysis-{kind}", round, findings)
+            end(ticket.analysis_id, ticket.epoch, "done", file)
+
+    def _compute(self) -> tuple[str, int, bytes]:
+        """(kind, round, findings as bytes)."""
+        asked, run = self.store.analyses.get(self.ticket.analysis_id), self.store.queue.get(self.ticket.run_id)
+        entry = ANALYSES.get(asked.kind)
+        options: Any = read_options(entry.options, asked.params, asked.kind)
+        config = RunConfig.from_dict(run.config)
+        torch.set_num_threads(config.machine.threads or self.threads)
+        models, round = self._models(run, options.which)
+        data_dir = self.ticket.data_dir
+        subject = Subject.load(config, models, round, data_dir=data_dir, progress=self.watch)
+        findings: Findings = entry.make(options).compute(subject)
+        self.watch.report()  # cancelled at the last moment
+        return entry.name, round, findings.to_bytes()
+
+    def _models(self, run: RunRecord, which: str) -> tuple[Models, int]:
+        """Those of the last or the best round, and that round. Raises Unsupported where they are not kept."""
+        artifact = self.store.artifacts.latest(run.id, MODELS_OF[which])
+        if artifact is None:
+            raise Unsupported(
+                f"the models of this run's {which} round are not kept: it is {run.status}, or they were too large, or "
+                "it was computed elsewhere; run it again"
+            )
+        return unpack(self.store.artifacts.read(artifact)), artifact.round

@@ -1,0 +1,23 @@
+"""Why work in the background failed, in words for the person who asked for it."""
+
+import traceback
+
+import torch
+
+from engine.errors import FedscapeError
+from storage import Store
+
+FULL_GPU = (
+    "the GPU has no memory left for this run; set FEDSCAPE_SLOTS=1 so that it has the GPU to itself, or choose fewer "
+    "clients, smaller batches or a smaller model"
+)
+
+
+def reason(store: Store, run_id: int, error: Exception) -> str:
+    """The traceback of what nobody foresaw goes into the run's log only."""
+    if isinstance(error, FedscapeError):
+        return str(error)
+    if isinstance(error, torch.OutOfMemoryError):
+        return FULL_GPU
+    store.events.add(run_id, "error", "traceback", "".join(traceback.format_exception(error)))
+    return f"unexpected error: {type(error).__name__}: {error}; the run's log has the details"
