@@ -37,8 +37,8 @@ def weights_around(mu: float) -> list[float]:
     return [(mu or 1.0) * 10 ** (step / STEPS_PER_DECADE) for step in steps]
 
 
-def figure(df: pd.DataFrame) -> go.Figure:
-    """e(K) solid with a star at its least value, its two terms dotted and dashed."""
+def figure(df: pd.DataFrame, own: int | None = None) -> go.Figure:
+    """e(K) solid with a star at its least value, its terms dotted and dashed; ``own`` is what the run took."""
     hue, muted, fig = color(style_of("cgpfl_heur")), ground().muted, go.Figure()
     for name, title, dash in (("capacity", "capacity", "dot"), ("weighted", "μ × spread", "dash")):
         fig.add_scatter(
@@ -50,6 +50,11 @@ def figure(df: pd.DataFrame) -> go.Figure:
         marker_line_width=0,
         hovertemplate="K = %{x}: e(K) = %{y:.4g}<extra></extra>",
     )  # fmt: skip
+    if own is not None:
+        fig.add_scatter(
+            x=[own], y=df.loc[df["K"] == own, "e"], mode="markers", name="the run's choice", hoverinfo="skip",
+            marker={"symbol": "star-open", "size": 26, "color": ground().ink, "line": {"width": 1.5}},
+        )  # fmt: skip
     base_layout(fig, height=360)
     fig.update_xaxes(title_text="K, number of clusters", dtick=max(1, len(df) // 10))
     fig.update_yaxes(title_text="e(K)", rangemode="tozero")

@@ -80,8 +80,11 @@ def finding(df: pd.DataFrame) -> str:
     return f"{plural(len(sizes), 'cluster')} of {_listed(sizes)} clients; {settled}{truth}."
 
 
-def figure(df: pd.DataFrame) -> go.Figure:
-    """The raster with a letter where a client's cluster begins, its final groups named at the right, moves below."""
+def figure(df: pd.DataFrame, at: int | None = None) -> go.Figure:
+    """The raster with a letter where a client's cluster begins, its final groups named at the right, moves below.
+
+    Where the true contexts are known, their numbers stand at the left; round ``at`` is marked.
+    """
     num_clusters, num_clients = int(df["cluster"].max()) + 1, df["client"].nunique()
     grid = df.pivot(index="row", columns="round", values="cluster")
     client_of = df.drop_duplicates("row").set_index("row")["client"]
@@ -115,6 +118,9 @@ def figure(df: pd.DataFrame) -> go.Figure:
         row=1,
         col=1,
     )
+    _name_contexts(fig, df, client_of)
+    if at is not None:
+        fig.add_vline(x=at, line={"color": ground().ink, "width": 1.4, "dash": "dot"}, row="all", col=1)
     top = max(1, int(moves.max()))
     fig.update_yaxes(title_text="moved", tickvals=[0, top], range=[0, 1.15 * top], row=2, col=1)
     fig.update_xaxes(title_text="round", row=2, col=1)
@@ -134,6 +140,20 @@ def _name_groups(fig: go.Figure, grid: pd.DataFrame, num_clusters: int) -> None:
             xref="paper", x=1, y=float(np.mean(rows.index)), text=f"<b>{letter(int(cluster))}</b> · {len(rows)}",
             showarrow=False, xanchor="left", xshift=6, font={"color": colors[int(cluster)], "size": 13}, yref="y",
         )  # fmt: skip
+
+
+def _name_contexts(fig: go.Figure, df: pd.DataFrame, client_of: pd.Series) -> None:
+    """``2`` beside the rows of neighbouring clients of true context 2; in a high raster beside wide groups only."""
+    truth = df.drop_duplicates("client").set_index("client")["context"].loc[client_of].to_numpy()
+    if (truth < 0).all():
+        return
+    begins = np.flatnonzero(np.diff(truth, prepend=truth[0] - 1))
+    ends = [*begins[1:], len(truth)]
+    fits = [(b, e) for b, e in zip(begins, ends, strict=True) if e - b >= len(truth) / MOST_LETTERS]
+    fig.update_yaxes(
+        title_text="clients, by final cluster; numbers: true contexts", showticklabels=True,
+        tickvals=[(b + e - 1) / 2 for b, e in fits], ticktext=[str(truth[b]) for b, _ in fits], row=1, col=1,
+    )  # fmt: skip
 
 
 def _scale(num_clusters: int) -> list[tuple[float, str]]:

@@ -6,9 +6,10 @@ import pandas as pd
 import streamlit as st
 
 from app import address, queries
-from app.charts import cluster_count, cluster_raster, curves_over_seeds, sweep, tradeoff
+from app.charts import cluster_raster, curves_over_seeds, sweep, tradeoff
 from app.compare.view import COSTS, View
 from app.components import page
+from app.inside.cluster_number import how_many_clusters
 from app.wording import plain
 from engine.registry import ALGORITHMS
 
@@ -32,23 +33,6 @@ def clustered(view: View, clients: pd.DataFrame) -> None:
         title="Cluster of each client, round by round", caption=finding,
     )  # fmt: skip
     how_many_clusters(run_id)
-
-
-def how_many_clusters(run_id: int) -> None:
-    """For a method that solves for their number: both terms, and a slider for their weight."""
-    (at, capacity), (_, spread) = (queries.client_series(run_id, f"diagnostics.{n}") for n in ("capacity", "cost"))
-    if not len(at):
-        return
-    used = queries.scalar_series([run_id], ["diagnostics.mu"])["value"].iloc[-1]
-    weights = {f"{mu:.4g}": f"μ = {mu:.3g}" for mu in cluster_count.weights_around(used)}
-    mu = float(address.slide("Weight of the spread", weights, "mu", f"{used:.4g}"))
-    terms = cluster_count.data(capacity[-1], spread[-1], mu)
-    finding = cluster_count.finding(terms, mu)
-    page.chart(
-        cluster_count.figure(terms), terms, key="cluster_count", name="number-of-clusters", alt=finding,
-        title="How many clusters the heuristic wants",
-        caption=f"{finding} The run used μ = {used:.4g}. Nothing is trained again.",
-    )  # fmt: skip
 
 
 @st.fragment

@@ -1,9 +1,77 @@
-"""Being built."""
+"""Layers of one run: in which of them do clients differ from the shared model, and which do they keep?"""
 
+import numpy as np
 import streamlit as st
 
+from app import queries
+from app.charts import layer_habits, layer_scores
+from app.components import page
 from app.inside.view import RunView
+from app.wording import plain
+
+MEANING = (
+    "A layer's score is its distance from the shared model's, per parameter, as a share of all layers of the client: "
+    "the scores of a client add up to 1, and a high one is a layer in which the client has an opinion of its own. "
+    "Sharpness-aware training perturbs a layer as far as its score says."
+)
+
+
+def applies(view: RunView) -> bool:
+    """Whether the method scores layers."""
+    return bool(len(queries.client_series(view.run.id, "diagnostics.layer_scores")[0]))
 
 
 def panel(view: RunView) -> None:
-    st.caption(view.name)
+    rounds, scores = queries.client_series(view.run.id, "diagnostics.layer_scores")
+    if not len(rounds):
+        st.caption(plain(f"{view.method} does not score layers; PLGU-LF and PLGU-GRep do, in each round."))
+        return
+    _, kept = queries.client_series(view.run.id, "diagnostics.personal_layers")
+    names = layer_names(view, scores.shape[2])
+    st.header("Which layers are personal?", anchor=False)
+    by_client(view, rounds, scores, kept if len(kept) else None, names)
+    over_rounds(view, rounds, scores, names)
+    if len(kept):
+        how_often(kept, names)
+
+
+def by_client(view: RunView, rounds: np.ndarray, scores: np.ndarray, kept: np.ndarray | None, names: list[str]) -> None:
+    at = max(view.round, int(rounds[0]))
+    cells = layer_scores.data(rounds, scores, at, names, kept)
+    finding = layer_scores.finding(cells)
+    old = int((cells["round"] < at).groupby(cells["client"]).first().sum())
+    said = [finding, f"Before the training of round {at}."]
+    said += [f"{old} of them sat out then: their last scores before it are shown."] if old else []
+    said += ["Outlined with a diamond: kept personal."] if kept is not None else []
+    page.chart(
+        layer_scores.figure(cells), cells, key="layer_scores", name="layer-scores", alt=finding,
+        title="Score of each layer, client by client", caption=" ".join(said),
+    )  # fmt: skip
+    st.caption(plain(MEANING))
+
+
+def over_rounds(view: RunView, rounds: np.ndarray, scores: np.ndarray, names: list[str]) -> None:
+    means = layer_habits.data(rounds, scores, names)
+    finding = layer_habits.finding(means)
+    page.chart(
+        layer_habits.figure(means, view.round), means, key="layer_means", name="layer-means", alt=finding,
+        title="Mean score of each layer, round by round", caption=finding,
+    )  # fmt: skip
+
+
+def how_often(kept: np.ndarray, names: list[str]) -> None:
+    often = layer_habits.how_often(kept, names)
+    finding = layer_habits.often_finding(often)
+    page.chart(
+        layer_habits.bars(often), often, key="layers_kept", name="layers-kept", alt=finding,
+        title="How often each layer was kept personal", caption=finding,
+    )  # fmt: skip
+
+
+def layer_names(view: RunView, count: int) -> list[str]:
+    """As the model calls them, from the input to the output; numbers for runs that did not write them down."""
+    known = ((view.run.provenance or {}).get("extra") or {}).get("layers") or []
+    scored = known if len(known) == count else [name for name in known if name.startswith("body.")]
+    if len(scored) != count:
+        return [f"layer {i + 1}" for i in range(count)]
+    return [f"{i + 1} · {name}" for i, name in enumerate(scored)]

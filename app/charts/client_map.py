@@ -1,0 +1,176 @@
+"""Clients' models on one plane, played over the rounds: who is alike, and since when?
+
+The plane is that of the last round's two principal components (``engine/analyses/client_map.py``). Its axes have one
+scale, so that near means alike. The browser plays the rounds; nothing is computed for it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from app.palette import SANS, base_layout, cluster_colors, ground
+from app.wording import number, percent
+
+SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "pentagon", "star", "triangle-down", "hexagon", "x")
+FRAME_MS = 250
+TRAIL = 12  # rounds that a trail goes back
+GROUPS = {"cluster": "cluster", "context": "true context"}
+
+
+def data(
+    arrays: Mapping[str, np.ndarray], cells: pd.DataFrame | None = None, contexts: Sequence[int] | None = None
+) -> pd.DataFrame:
+    """The analysis' arrays, cells of the raster, true contexts -> [round, client, x, y, cluster, context].
+
+    ``cluster`` is the letter in the raster, ``""`` before there are clusters; ``context`` is ``""`` where not known.
+    """
+    rounds, places = arrays["rounds"], arrays["clients"]
+    num_clients = places.shape[1]
+    table = pd.DataFrame({
+        "round": np.repeat(rounds, num_clients), "client": np.tile(np.arange(num_clients), len(rounds)),
+        "x": places[:, :, 0].ravel(), "y": places[:, :, 1].ravel(),
+        "context": np.tile([str(g) for g in contexts] if contexts is not None else [""] * num_clients, len(rounds)),
+    })  # fmt: skip
+    if cells is None or cells.empty:
+        return table.assign(cluster="")
+    letters = cells[["round", "client", "letter"]].rename(columns={"letter": "cluster"})
+    return table.merge(letters, on=["round", "client"], how="left").fillna({"cluster": ""})
+
+
+def shared(arrays: Mapping[str, np.ndarray], df: pd.DataFrame) -> pd.DataFrame:
+    """Places of the models that clients share -> [round, cluster, x, y]: one a cluster, or one for all (``""``)."""
+    places = arrays.get("shared")
+    if places is None:
+        return pd.DataFrame(columns=["round", "cluster", "x", "y"])
+    if places.shape[1] == 1:
+        return pd.DataFrame({
+            "round": arrays["rounds"], "cluster": "", "x": places[:, 0, 0], "y": places[:, 0, 1]
+        })  # fmt: skip
+    all_of_them = df[["round", "cluster"]].assign(x=places[:, :, 0].ravel(), y=places[:, :, 1].ravel())
+    return all_of_them.drop_duplicates(["round", "cluster"]).reset_index(drop=True)
+
+
+def figure(
+    df: pd.DataFrame, centres: pd.DataFrame, arrays: Mapping[str, np.ndarray], *, by: str, at: int, trails: bool
+) -> go.Figure:
+    """The rounds as frames with Play and Pause, opened at the round nearest to ``at``; groups differ in symbol, too."""
+    rounds = [int(r) for r in arrays["rounds"]]
+    active = int(np.abs(np.array(rounds) - at).argmin())
+    frames = [go.Frame(name=str(r), data=_traces(df, centres, arrays, by, r, trails)) for r in rounds]
+    fig = go.Figure(data=frames[active].data, frames=frames)
+    base_layout(fig, height=560)
+    for axis, name, share in zip(("xaxis", "yaxis"), ("first", "second"), arrays["explained"], strict=True):
+        low, high = _reach(df, centres, "xy"[axis == "yaxis"])
+        fig.update_layout({axis: {
+            "title_text": f"{name} principal component ({percent(float(share), 0)} of the last round's variance)",
+            "range": [low, high], "showgrid": True, "zeroline": False,
+        }})  # fmt: skip
+    fig.update_yaxes(scaleanchor="x", scaleratio=1)
+    fig.update_layout(legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}, **_player(rounds, active))
+    return fig.update_layout(margin={"t": 40, "b": 8})
+
+
+def finding(df: pd.DataFrame, arrays: Mapping[str, np.ndarray], *, by: str, at: int) -> str:
+    """``In round 40 clients are 0.21 from the middle of their cluster, and the middles 4.61 apart; ...``"""
+    rounds = arrays["rounds"]
+    index = int(np.abs(rounds - at).argmin())
+    now = df[df["round"] == rounds[index]]
+    shown = f"the plane holds {percent(float(arrays['shown'][index]), 0)} of the clients' differences"
+    middles = now.groupby(by)[["x", "y"]].mean()
+    head = f"In round {rounds[index]}"
+    if len(middles) < 2:
+        around = np.hypot(*(now[["x", "y"]] - now[["x", "y"]].mean()).to_numpy().T).mean()
+        return f"{head} clients are {number(float(around))} from their middle on average; {shown}."
+    inside = np.hypot(*(now[["x", "y"]].to_numpy() - middles.loc[now[by]].to_numpy()).T).mean()
+    gaps = np.hypot(*(middles.to_numpy()[:, None] - middles.to_numpy()[None]).transpose(2, 0, 1))
+    apart = gaps[np.triu_indices(len(gaps), 1)].mean()
+    return (
+        f"{head} clients are {number(float(inside))} from the middle of their {GROUPS[by]} on average, and the middles "
+        f"{number(float(apart))} from one another; {shown}."
+    )
+
+
+def _traces(
+    df: pd.DataFrame, centres: pd.DataFrame, arrays: Mapping[str, np.ndarray], by: str, at: int, trails: bool
+) -> list[go.Scatter]:
+    """The same traces in every round, some of them empty."""
+    shade, groups = ground(), _groups(df, by)
+    traces = [_trail(df, at) if trails else go.Scatter(x=[], y=[], showlegend=False)]
+    now = df[df["round"] == at]
+    for i, (group, color) in enumerate(zip(groups, cluster_colors(len(groups)), strict=True)):
+        own = now[now[by].isin([group, ""]) if not i else now[by] == group]
+        other = own["context"] if by == "cluster" else own["cluster"]
+        traces.append(go.Scatter(
+            x=own["x"].astype("float32"), y=own["y"].astype("float32"), mode="markers",
+            name=f"{GROUPS[by]} {group}" if group else "clients", showlegend=True,
+            customdata=np.stack([own["client"].astype(str), [_also(by, o) for o in other]], axis=1),
+            marker={"color": color, "symbol": SYMBOLS[i % len(SYMBOLS)], "size": 11, "opacity": 0.85,
+                    "line": {"width": 1, "color": shade.paper}},
+            hovertemplate="client %{customdata[0]}%{customdata[1]}<extra>%{fullData.name}</extra>",
+        ))  # fmt: skip
+    here = centres[centres["round"] == at]
+    traces.append(go.Scatter(
+        x=here["x"].astype("float32"), y=here["y"].astype("float32"), mode="markers+text", text=here["cluster"],
+        name="shared model", showlegend=not centres.empty, textposition="middle right",
+        textfont={"size": 17, "color": shade.ink, "family": SANS},
+        marker={"symbol": "circle-open", "size": 22, "color": shade.ink, "line": {"width": 2}},
+        hovertemplate="shared model %{text}<extra></extra>",
+    ))  # fmt: skip
+    start = arrays.get("start")
+    traces.append(go.Scatter(
+        x=[] if start is None else [start[0]], y=[] if start is None else [start[1]], mode="markers", name="start",
+        showlegend=start is not None, hovertemplate="the common start<extra></extra>",
+        marker={"symbol": "cross-thin", "size": 13, "color": shade.muted, "line": {"width": 2, "color": shade.muted}},
+    ))  # fmt: skip
+    return traces
+
+
+def _trail(df: pd.DataFrame, at: int) -> go.Scatter:
+    """Where each client has come from in the last rounds, as one broken line."""
+    past = np.sort(df.loc[df["round"] <= at, "round"].unique())[-TRAIL:]
+    own = df[df["round"].isin(past)]
+    x, y = (own.pivot(index="client", columns="round", values=v).to_numpy(np.float32) for v in ("x", "y"))
+    broken = [np.column_stack([v, np.full(len(v), np.nan, np.float32)]).ravel() for v in (x, y)]
+    return go.Scatter(x=broken[0], y=broken[1], mode="lines", line={"color": ground().muted, "width": 0.8},
+                      opacity=0.6, hoverinfo="skip", showlegend=False)  # fmt: skip
+
+
+def _groups(df: pd.DataFrame, by: str) -> list[str]:
+    found = sorted({*df[by]} - {""}, key=lambda name: (len(name), name))
+    return found or [""]
+
+
+def _also(by: str, other: str) -> str:
+    if not other:
+        return ""
+    return f", true context {other}" if by == "cluster" else f", cluster {other}"
+
+
+def _reach(df: pd.DataFrame, centres: pd.DataFrame, axis: str) -> tuple[float, float]:
+    values = pd.concat([df[axis], centres[axis]]).astype(float)
+    pad = 0.08 * (values.max() - values.min()) or 1.0
+    return values.min() - pad, values.max() + pad
+
+
+def _player(rounds: list[int], active: int) -> dict[str, Any]:
+    """Play, Pause and a slider. Points jump from round to round: nothing glides."""
+    shade = ground()
+    still = {"frame": {"duration": 0, "redraw": False}, "mode": "immediate", "transition": {"duration": 0}}
+    play = {"frame": {"duration": FRAME_MS, "redraw": False}, "fromcurrent": True, "transition": {"duration": 0}}
+    buttons = [
+        {"label": "Play", "method": "animate", "args": [None, play]},
+        {"label": "Pause", "method": "animate", "args": [[None], still]},
+    ]
+    look = {"bgcolor": shade.second, "bordercolor": shade.line, "font": {"color": shade.ink, "size": 13}}
+    steps = [{"label": str(r), "method": "animate", "args": [[str(r)], still]} for r in rounds]
+    return {
+        "updatemenus": [{"type": "buttons", "direction": "left", "buttons": buttons, "showactive": False, "x": 0,
+                         "xanchor": "left", "y": -0.16, "yanchor": "top", "pad": {"t": 12}, **look}],
+        "sliders": [{"active": active, "steps": steps, "x": 0.2, "len": 0.8, "y": -0.16, "yanchor": "top",
+                     "currentvalue": {"prefix": "round ", "font": {"size": 14, "color": shade.ink}},
+                     "bgcolor": shade.line, "activebgcolor": shade.accent, "bordercolor": shade.line,
+                     "font": {"color": shade.muted, "size": 11}, "tickcolor": shade.line}],
+    }  # fmt: skip

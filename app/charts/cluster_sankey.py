@@ -1,0 +1,95 @@
+"""The clients' way through the clusters over a handful of rounds: a band is as wide as the clients that take it."""
+
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from app.charts.cluster_raster import letter
+from app.palette import base_layout, cluster_colors, ground, translucent
+from app.thinning import evenly
+from app.wording import plural
+
+MOST_STOPS = 6
+
+
+def stops(rounds: np.ndarray, chosen: int, most: int = MOST_STOPS) -> list[int]:
+    """A handful of ``rounds``, evenly spread, the first, the last and the one nearest to ``chosen`` among them."""
+    places = {*evenly(len(rounds), most - 1), int(np.abs(rounds - chosen).argmin())}
+    return [int(rounds[i]) for i in sorted(places)]
+
+
+def data(cells: pd.DataFrame, rounds: list[int]) -> pd.DataFrame:
+    """Cells of the raster -> [round, next_round, before, after, clients]: a row a band between neighbouring stops."""
+    grid = cells.pivot(index="client", columns="round", values="cluster")
+    rows = []
+    for now, then in pairwise(rounds):
+        pairs = pd.DataFrame({"before": grid[now], "after": grid[then]}).value_counts().sort_index()
+        rows += [
+            {"round": now, "next_round": then, "before": letter(j), "after": letter(k), "clients": int(count)}
+            for (j, k), count in pairs.items()
+        ]
+    return pd.DataFrame(rows, columns=["round", "next_round", "before", "after", "clients"])
+
+
+def figure(df: pd.DataFrame, chosen: int) -> go.Figure:
+    """A column a stop, its clusters from A downwards; ``chosen`` is the round that the page looks at."""
+    shade = ground()
+    rounds = sorted({*df["round"], *df["next_round"]})
+    letters = sorted({*df["before"], *df["after"]}, key=lambda name: (name[1:], name))
+    color = dict(zip(letters, cluster_colors(len(letters)), strict=True))
+    nodes = _nodes(df, rounds, letters)
+    index = {key: i for i, key in enumerate(nodes)}
+    total = df.loc[df["round"] == rounds[0], "clients"].sum()
+    fig = go.Figure(go.Sankey(
+        arrangement="fixed",
+        node={
+            "label": [f"{name} · {size}" for (_, name), (size, _) in nodes.items()],
+            "x": [_inside(rounds.index(at) / max(len(rounds) - 1, 1)) for at, _ in nodes],
+            "y": [_inside(middle / total) for _, middle in nodes.values()],
+            "color": [color[name] for _, name in nodes], "pad": 8, "thickness": 14, "line": {"width": 0},
+            "customdata": [f"round {at}" for at, _ in nodes],
+            "hovertemplate": "%{customdata}: %{label} clients<extra></extra>",
+        },
+        link={
+            "source": [index[row.round, row.before] for row in df.itertuples()],
+            "target": [index[row.next_round, row.after] for row in df.itertuples()],
+            "value": df["clients"], "color": [translucent(color[b], 0.35) for b in df["before"]],
+            "hovertemplate": "%{value:.0f} from %{source.label} to %{target.label}<extra></extra>",
+        },
+    ))  # fmt: skip
+    base_layout(fig, height=360)
+    for i, at in enumerate(rounds):
+        text = f"<b>round {at}</b>" if at == chosen else f"round {at}" if i == 0 else str(at)
+        fig.add_annotation(x=i / max(len(rounds) - 1, 1), y=1.0, yshift=14, text=text, showarrow=False,
+                           font={"color": shade.ink if at == chosen else shade.muted, "size": 12})  # fmt: skip
+    fig.update_traces(textfont={"color": shade.ink, "size": 12})
+    return fig.update_layout(margin={"t": 34, "b": 12, "r": 12, "l": 12})
+
+
+def finding(df: pd.DataFrame) -> str:
+    """``From round 1 to 40, 7 of 40 clients are in another cluster at the next of these rounds, 12 moves in all.``"""
+    first, last = df["round"].min(), df["next_round"].max()
+    moves = int(df.loc[df["before"] != df["after"], "clients"].sum())
+    clients = int(df.loc[df["round"] == first, "clients"].sum())
+    what = "no client changes its cluster" if not moves else f"{plural(moves, 'move')} between clusters"
+    return f"{plural(clients, 'client')} from round {first} to {last}: {what}."
+
+
+def _nodes(df: pd.DataFrame, rounds: list[int], letters: list[str]) -> dict[tuple[int, str], tuple[int, float]]:
+    """(round, letter) -> (size, middle of its part of the column, counted in clients from the top)."""
+    nodes: dict[tuple[int, str], tuple[int, float]] = {}
+    for at in rounds:
+        side, name = (("round", "before"), ("next_round", "after"))[at == rounds[-1]]
+        sizes = df[df[side] == at].groupby(name)["clients"].sum()
+        above = 0
+        for letter_ in (known for known in letters if known in sizes.index):
+            nodes[at, letter_] = (int(sizes[letter_]), above + sizes[letter_] / 2)
+            above += int(sizes[letter_])
+    return nodes
+
+
+def _inside(share: float) -> float:
+    """Plotly takes a place at the very edge for no place at all."""
+    return float(np.clip(share, 0.001, 0.999))

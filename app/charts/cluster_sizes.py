@@ -1,0 +1,51 @@
+"""How many clients each cluster has, round by round."""
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from app.line_ends import End, label_ends
+from app.palette import base_layout, cluster_colors, ground
+from app.wording import plural
+
+MOST_LINES = 12
+_DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
+
+
+def data(cells: pd.DataFrame) -> pd.DataFrame:
+    """Cells of the raster -> [round, cluster, letter, clients]; 0 in rounds without members."""
+    letters = cells.drop_duplicates("cluster").set_index("cluster")["letter"]
+    counts = cells.groupby(["cluster", "round"]).size().unstack(fill_value=0)
+    table = counts.stack().rename("clients").reset_index()
+    table.insert(2, "letter", table["cluster"].map(letters))
+    return table[["round", "cluster", "letter", "clients"]]
+
+
+def figure(df: pd.DataFrame, at: int) -> go.Figure:
+    """A line a cluster, with its letter and its last size at the end; the largest twelve."""
+    fig, ends = go.Figure(), []
+    colors = cluster_colors(int(df["cluster"].max()) + 1)
+    for cluster, own in df[df["cluster"] < MOST_LINES].groupby("cluster"):
+        hue, name, last = colors[cluster], own["letter"].iloc[0], int(own["clients"].iloc[-1])
+        fig.add_scatter(
+            x=own["round"], y=own["clients"].astype(np.float32), mode="lines", name=name,
+            line={"color": hue, "width": 2, "dash": _DASHES[cluster // 2 % len(_DASHES)], "shape": "hv"},
+            hovertemplate=f"round %{{x}}: %{{y:.0f}} in {name}<extra></extra>",
+        )  # fmt: skip
+        ends.append(End(f"<b>{name}</b> · {last}", None, last, hue))
+    fig.add_vline(x=at, line={"color": ground().muted, "width": 1, "dash": "dot"})
+    base_layout(fig, height=300)
+    top = float(df["clients"].max())
+    label_ends(fig, ends, 0, top, lines=14)
+    fig.update_xaxes(title_text="round")
+    fig.update_yaxes(title_text="clients", range=[-0.04 * top, 1.06 * top])
+    return fig.update_layout(showlegend=False, margin_r=64)
+
+
+def finding(df: pd.DataFrame) -> str:
+    """``4 clusters are in use in the last round, of 9 to 12 clients.``"""
+    last = df[(df["round"] == df["round"].max()) & (df["clients"] > 0)]["clients"]
+    span = f"{last.min()}" if last.min() == last.max() else f"{last.min()} to {last.max()}"
+    unit = "client" if last.max() == 1 else "clients"
+    used = plural(len(last), "cluster")
+    return f"{used} {'is' if len(last) == 1 else 'are'} in use in the last round, of {span} {unit}."

@@ -1,0 +1,54 @@
+"""What the server's k-means costs, round by round: figure 5b of document 003.
+
+    inertia = sum_i ||omega~_i - nearest centroid||^2               what is left inside the clusters
+
+A method that clusters what clients send pays this in each round, beside the training.
+"""
+
+import pandas as pd
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from app.palette import base_layout, color, ground, style_of
+from app.wording import number, seconds
+
+PANELS = {"inertia": "spread inside", "kmeans_iterations": "iterations", "kmeans_seconds": "milliseconds"}
+NAMES = tuple(f"diagnostics.{name}" for name in PANELS)
+
+
+def data(series: pd.DataFrame) -> pd.DataFrame:
+    """[round, name, value] of stored scalars -> [round, inertia, kmeans_iterations, kmeans_seconds]."""
+    own = series[series["name"].isin(NAMES)]
+    own = own.assign(name=own["name"].str.removeprefix("diagnostics."))
+    table = own.pivot(index="round", columns="name", values="value").reindex(columns=list(PANELS))
+    return table.rename_axis(columns=None).reset_index()
+
+
+def figure(df: pd.DataFrame, algorithm: str, at: int) -> go.Figure:
+    """Three small panels above one another, on the same rounds."""
+    fig = make_subplots(3, 1, shared_xaxes=True, vertical_spacing=0.07)
+    scale = {"kmeans_seconds": 1000.0}
+    for row, (name, title) in enumerate(PANELS.items(), start=1):
+        fig.add_scatter(
+            x=df["round"], y=(df[name] * scale.get(name, 1.0)).astype("float32"), mode="lines", row=row, col=1,
+            line={"color": color(style_of(algorithm)), "width": 1.8, "shape": "hv" if "iter" in name else "linear"},
+            hovertemplate=f"round %{{x}}: %{{y:.4g}} {title}<extra></extra>",
+        )  # fmt: skip
+        fig.add_vline(x=at, line={"color": ground().muted, "width": 1, "dash": "dot"}, row=row, col=1)
+    base_layout(fig, height=360)
+    for row, title in enumerate(PANELS.values(), start=1):
+        fig.update_yaxes(title_text=title, rangemode="tozero", nticks=4, row=row, col=1)
+    fig.update_xaxes(title_text="round", row=3, col=1)
+    return fig.update_layout(showlegend=False)
+
+
+def finding(df: pd.DataFrame) -> str:
+    """``A round's k-means takes 3 iterations and 12 ms in the median; the spread inside falls from 4.79 to 0.95.``"""
+    first, last = df["inertia"].iloc[0], df["inertia"].iloc[-1]
+    way = "falls" if last < first else "grows" if last > first else "stays"
+    change = f"{way} at {number(last)}" if way == "stays" else f"{way} from {number(first)} to {number(last)}"
+    middle = df[["kmeans_iterations", "kmeans_seconds"]].median()
+    return (
+        f"A round's k-means takes {middle['kmeans_iterations']:g} iterations and {seconds(middle['kmeans_seconds'])} "
+        f"in the median; the spread inside clusters {change}."
+    )

@@ -1,0 +1,101 @@
+"""Which layers differ from the shared model, client by client: the scores of PLGU, and the layers a client kept.
+
+    xi_il = ||theta_il - w_l|| / dim(w_l)         normalised: the scores of a client sum to 1
+
+A high score is a layer of which the client has an opinion of its own. PLGU-LF keeps the D highest personal.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from app.palette import base_layout, ground
+from app.thinning import evenly
+from app.wording import plural
+
+MOST_NUMBERS, MOST_CLIENTS = 40, 200
+
+
+def data(
+    rounds: np.ndarray, scores: np.ndarray, at: int, names: Sequence[str], kept: np.ndarray | None = None
+) -> pd.DataFrame:
+    """Scores [R, N, L], layers kept [R, N, L] -> [client, layer, name, score, personal, round].
+
+    A client that sat out round ``at`` has its last scores before it, those of ``round``; one that has not taken part
+    yet has none.
+    """
+    until = rounds <= at
+    rows = []
+    for client in range(scores.shape[1]):
+        seen = np.flatnonzero(until & np.isfinite(scores[:, client]).all(axis=1))
+        if not len(seen):
+            continue
+        last = seen[-1]
+        rows += [
+            {"client": client, "layer": layer, "name": names[layer], "score": float(score),
+             "personal": kept is not None and bool(kept[last, client, layer] > 0), "round": int(rounds[last])}
+            for layer, score in enumerate(scores[last, client])
+        ]  # fmt: skip
+    return pd.DataFrame(rows, columns=["client", "layer", "name", "score", "personal", "round"])
+
+
+def figure(df: pd.DataFrame) -> go.Figure:
+    """Clients down, layers across, the input at the left; a layer that was kept is outlined and has a diamond."""
+    shade = ground()
+    table = df.pivot(index="client", columns="layer", values="score")
+    table = table.iloc[evenly(len(table), MOST_CLIENTS)]
+    rows = {client: i for i, client in enumerate(table.index)}
+    fig = go.Figure()
+    fig.add_heatmap(
+        z=table.to_numpy(np.float32), x=list(table.columns), y=list(rows.values()), colorscale="Cividis", zmin=0,
+        zmax=1, colorbar={"title": {"text": "score", "side": "top"}, "thickness": 10, "outlinewidth": 0},
+        xgap=2, ygap=1 if len(table) <= 80 else 0, customdata=_hover(df, table),
+        texttemplate="%{z:.2f}" if len(table) <= MOST_NUMBERS else None, textfont={"size": 11},
+        hovertemplate="%{customdata}<extra></extra>",
+    )  # fmt: skip
+    kept = df[df["personal"] & df["client"].isin(rows)]
+    x, y = kept["layer"].to_numpy(float), kept["client"].map(rows).to_numpy(float)
+    outline = {"color": shade.ink, "width": 2}
+    fig.add_scatter(**_rectangles(x, y), mode="lines", line=outline, hoverinfo="skip", name="kept")
+    fig.add_scatter(
+        x=x - 0.4, y=y, mode="markers", hoverinfo="skip", name="kept",
+        marker={"symbol": "diamond", "size": 8, "color": shade.paper, "line": {"color": shade.ink, "width": 1.5}},
+    )  # fmt: skip
+    base_layout(fig, height=int(np.clip(130 + 16 * len(table), 300, 760)))
+    layers = df.drop_duplicates("layer")
+    fig.update_xaxes(tickvals=layers["layer"], ticktext=layers["name"], showline=False, ticks="", side="top")
+    step = -(-len(table) // 30)
+    fig.update_yaxes(
+        title_text="client", autorange="reversed", showgrid=False, ticks="",
+        tickvals=list(rows.values())[::step], ticktext=[str(client) for client in rows][::step],
+    )  # fmt: skip
+    return fig.update_layout(showlegend=False, margin_t=40)
+
+
+def finding(df: pd.DataFrame) -> str:
+    """``The mean score is highest in head (0.71); most clients, 31 of 40, keep head personal.``"""
+    means = df.groupby("name", sort=False)["score"].mean()
+    clients = df["client"].nunique()
+    top = f"Over {plural(clients, 'client')} the mean score is highest in {means.idxmax()} ({means.max():.2f})"
+    if not df["personal"].any():
+        return f"{top}."
+    often = df.groupby("name", sort=False)["personal"].sum()
+    return f"{top}; {often.idxmax()} is kept personal most often, by {int(often.max())} of {clients}."
+
+
+def _hover(df: pd.DataFrame, table: pd.DataFrame) -> np.ndarray:
+    said = df.assign(text=[
+        f"client {r.client}, {r.name}: score {r.score:.3f}{', kept personal' if r.personal else ''} (round {r.round})"
+        for r in df.rename(columns={"name": "layer_name"}).assign(name=df["name"]).itertuples(index=False)
+    ])  # fmt: skip
+    return said.pivot(index="client", columns="layer", values="text").loc[table.index].to_numpy()
+
+
+def _rectangles(x: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
+    """Outlines of cells as one broken line."""
+    across, down = np.array([-0.48, 0.48, 0.48, -0.48, -0.48, np.nan]), np.array([-0.46, -0.46, 0.46, 0.46, -0.46, 0])
+    return {
+        "x": (x[:, None] + across).ravel().astype(np.float32), "y": (y[:, None] + down).ravel().astype(np.float32)
+    }  # fmt: skip

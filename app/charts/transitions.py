@@ -1,0 +1,69 @@
+"""Where the members of each cluster were before: CGPFL's matrix Q of one step.
+
+    Q_jk = |C_j and C_k'| / |C_k'|          columns of the clusters that are used sum to 1
+
+Clusters go by the letters of the raster, which stay with a group when a method renumbers its clusters. So a client off
+the diagonal has moved, and Q is the one that CGPFL records, its columns in another order where the numbers changed.
+"""
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from app.charts.cluster_raster import letter
+from app.palette import base_layout, ground, translucent
+from app.wording import percent, plural
+
+
+def data(cells: pd.DataFrame, before: int, after: int) -> pd.DataFrame:
+    """Cells of the raster, two of its rounds -> [before, after, clients, share]: a row a pair of letters in use."""
+    old, new = (cells[cells["round"] == at].set_index("client")["cluster"] for at in (before, after))
+    used = range(int(max(old.max(), new.max())) + 1)
+    counts = pd.crosstab(old, new).reindex(index=used, columns=used, fill_value=0)
+    counts = counts.loc[:, counts.sum() > 0]
+    counts = counts.loc[(counts.sum(axis=1) > 0) | counts.index.isin(counts.columns)]
+    share = counts / counts.sum()
+    return pd.DataFrame(
+        [{"before": letter(j), "after": letter(k), "clients": int(counts.loc[j, k]), "share": float(share.loc[j, k])}
+         for j in counts.index for k in counts.columns]
+    )  # fmt: skip
+
+
+def figure(df: pd.DataFrame, before: int, after: int) -> go.Figure:
+    """Shares as shades and numbers; columns are the clusters now, rows where their members were."""
+    shade = ground()
+    share, count = (df.pivot(index="before", columns="after", values=v) for v in ("share", "clients"))
+    order = df["before"].unique(), df["after"].unique()
+    share, count = (table.loc[order[0], order[1]] for table in (share, count))
+    fig = go.Figure()
+    fig.add_heatmap(
+        z=share.to_numpy(np.float32), x=list(share.columns), y=list(share.index), zmin=0, zmax=1, showscale=False,
+        colorscale=[(0, translucent(shade.accent, 0.04)), (1, shade.accent)], xgap=2, ygap=2,
+        customdata=count.to_numpy(),
+        hovertemplate="%{customdata} of those in %{x} now were in %{y}: %{z:.0%}<extra></extra>",
+    )  # fmt: skip
+    base_layout(fig, height=360)
+    few = len(order[0]) <= 12
+    for row in df.itertuples():
+        if row.clients:
+            color = shade.paper if row.share > 0.5 else shade.ink
+            text = f"<b>{row.clients}</b><br>{row.share:.0%}" if few else str(row.clients)
+            fig.add_annotation(
+                x=row.after, y=row.before, text=text, showarrow=False, font={"color": color, "size": 13 if few else 10}
+            )
+    fig.update_xaxes(title_text=f"cluster in round {after}", showline=False, ticks="")
+    fig.update_yaxes(title_text=f"cluster in round {before}", autorange="reversed", showgrid=False, ticks="")
+    return fig
+
+
+def finding(df: pd.DataFrame, before: int, after: int) -> str:
+    """``Between rounds 4 and 5, 3 of 40 clients moved; every member of A was there before.``"""
+    moved, total = int(df.loc[df["before"] != df["after"], "clients"].sum()), int(df["clients"].sum())
+    step = f"Between rounds {before} and {after}"
+    if not moved:
+        return f"{step} no client moved."
+    worst = df[(df["before"] == df["after"])].sort_values("share", kind="stable").iloc[:1]
+    if not len(worst):
+        return f"{step} all clients moved."
+    name, stayed = worst["after"].iloc[0], worst["share"].iloc[0]
+    return f"{step} {moved} of {plural(total, 'client')} moved; {percent(1 - stayed, 0)} of {name} came from elsewhere."

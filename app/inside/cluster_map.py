@@ -1,0 +1,59 @@
+"""The clients of a run on a map, played over its rounds."""
+
+import pandas as pd
+import streamlit as st
+
+from app import address, queries
+from app.charts import client_map
+from app.components import page
+from app.inside.analysis import findings
+from app.inside.view import RunView
+from app.palette import is_presenting
+from app.wording import duration, number, plural
+from engine.findings import Findings
+
+TRAILS = {"off": "off", "on": "on"}
+LARGEST_DIFFERENCE = 1e-3  # of a replay on another machine, beyond which it is not the same run
+
+
+def clients_on_a_map(view: RunView, cells: pd.DataFrame) -> None:
+    """The analysis where it is done, otherwise its button with what it costs."""
+    st.header("Whose models are alike?", anchor=False)
+    spent = queries.scalar_series([view.run.id], ["seconds"])["value"].sum()
+    found = findings(
+        view, "client_map", {}, verb="Put the clients on a map",
+        cost=f"Trains the run again, {plural(view.run.round, 'round')}: about {duration(spent)} of one core.",
+    )  # fmt: skip
+    if found is not None:
+        drawn(view, cells, found)
+
+
+@st.fragment
+def drawn(view: RunView, cells: pd.DataFrame, found: Findings) -> None:
+    contexts = view.partition.get("contexts")
+    table = client_map.data(found.arrays, cells, contexts)
+    by, trails = "cluster" if len(cells) else "context", False
+    with st.container(horizontal=True, vertical_alignment="bottom", key="map_controls"):
+        if len(cells) and contexts is not None:
+            by = address.switch("Groups", {"cluster": "Clusters", "context": "True contexts"}, "by", "cluster")
+        if not is_presenting():
+            trails = address.switch("Trails", TRAILS, "trails", "off") == "on"
+    centres = client_map.shared(found.arrays, table)
+    finding = client_map.finding(table, found.arrays, by=by, at=view.round)
+    fig = client_map.figure(table, centres, found.arrays, by=by, at=view.round, trails=trails)
+    page.chart(
+        fig, table, key="client_map", name="client-map", alt=finding, title="Clients' personalized models on one plane",
+        caption=f"{finding} {ending(found.values['difference'])}",
+    )  # fmt: skip
+
+
+def ending(difference: float) -> str:
+    """Whether the rounds that are played are those of the run."""
+    if not difference:
+        return "The rounds were computed again and end exactly in the stored models."
+    if difference <= LARGEST_DIFFERENCE:
+        return f"The rounds were computed again and end in the stored models up to rounding ({number(difference, 2)})."
+    return (
+        f"Caution: the rounds were computed again and do not end in the stored models, but {number(difference, 2)} of "
+        "their length away: the code or the data have changed since. Run it again to see its own rounds."
+    )

@@ -1,0 +1,41 @@
+"""Why this many clusters? For a method that solves for their number: both terms, and a slider for their weight."""
+
+import numpy as np
+
+from app import address, queries
+from app.charts import cluster_count
+from app.components import page
+from app.inside.view import at_round
+from app.wording import number
+
+
+def how_many_clusters(run_id: int, until: int | None = None) -> None:
+    """e(K) of the last round that solved for K, or of the last not after ``until``; nothing where none did."""
+    at, capacity = queries.client_series(run_id, "diagnostics.capacity")
+    if not len(at):
+        return
+    _, spread = queries.client_series(run_id, "diagnostics.cost")
+    solved = int(max(at[0], until)) if until is not None else int(at[-1])
+    used, own = (_recorded(run_id, name, solved) for name in ("diagnostics.mu", "diagnostics.K_hat"))
+    weights = {f"{mu:.4g}": f"μ = {mu:.3g}" for mu in sorted({used, *cluster_count.weights_around(used)})}
+    weights[f"{used:.4g}"] += ", the run's"
+    mu = float(address.slide("Weight of the spread", weights, "mu", f"{used:.4g}"))
+    terms = cluster_count.data(_row(at, capacity, solved), _row(at, spread, solved), mu)
+    finding = cluster_count.finding(terms, mu)
+    page.chart(
+        cluster_count.figure(terms, int(own)), terms, key="cluster_count", name="number-of-clusters", alt=finding,
+        title="How many clusters the heuristic wants",
+        caption=f"{finding} The run used μ = {number(used, 4)} and took K = {own:g} (round "
+        f"{_row(at, at, solved)}). Nothing is trained again.",
+    )  # fmt: skip
+
+
+def _recorded(run_id: int, name: str, solved: int) -> float:
+    series = queries.scalar_series([run_id], [name])
+    return float(_row(series["round"].to_numpy(), series["value"].to_numpy(), solved))
+
+
+def _row(rounds: np.ndarray, values: np.ndarray, until: int) -> np.ndarray:
+    found = at_round(rounds, values, until)
+    assert found is not None  # ``until`` is not before the first of them
+    return found
