@@ -48,8 +48,9 @@ def figure(df: pd.DataFrame) -> go.Figure:
     shade = ground()
     percents = 100 * df["share"].to_numpy(np.float32)
     fig = go.Figure(go.Bar(
-        x=df["class"].astype(str), y=percents, name="this client", customdata=df["samples"], hovertemplate="%{x}: %{y:.1f} %, %{customdata:,} samples<extra></extra>",
+        x=df["class"].astype(str), y=percents, name="this client", customdata=df["samples"],
         marker={"color": translucent(shade.accent, 0.5), "line_width": 0},
+        hovertemplate="%{x}: %{y:.1f} %, %{customdata:,} samples<extra></extra>",
     ))  # fmt: skip
     fig.add_scatter(
         x=df["class"].astype(str), y=100 * df["everybody"].to_numpy(np.float32), mode="markers", name="all clients",

@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
 from app.palette import base_layout, ground
 from app.wording import count, plural, seconds, size_bytes
@@ -47,17 +46,15 @@ def finding(series: pd.DataFrame) -> str:
     )
 
 
-def figure(df: pd.DataFrame) -> go.Figure:
-    """Three panels side by side over the same rounds, each from zero."""
-    fig = make_subplots(rows=1, cols=3, horizontal_spacing=0.08)
-    for place, (name, title) in enumerate(PANELS.items(), start=1):
-        fig.add_scatter(
-            x=df["round"].to_numpy(np.float32), y=df[name].to_numpy(np.float32), mode="lines", name=title,
-            line={"color": ground().accent, "width": 1.6}, row=1, col=place,
-            hovertemplate=f"round %{{x:.0f}}: %{{y:.4g}} {title}<extra></extra>",
-        )  # fmt: skip
-        fig.update_yaxes(title_text=title, row=1, col=place)
-    base_layout(fig, height=300)
+def figure(df: pd.DataFrame, name: str) -> go.Figure:
+    """One of PANELS over the rounds, from zero."""
+    title = PANELS[name]
+    fig = go.Figure(go.Scatter(
+        x=df["round"].to_numpy(np.float32), y=df[name].to_numpy(np.float32), mode="lines", name=title,
+        line={"color": ground().accent, "width": 1.6},
+        hovertemplate=f"round %{{x:.0f}}: %{{y:.4g}} {title}<extra></extra>",
+    ))  # fmt: skip
+    base_layout(fig, height=260)
     fig.update_xaxes(title_text="round")
-    fig.update_yaxes(rangemode="tozero", nticks=5)
+    fig.update_yaxes(title_text=title, rangemode="tozero", nticks=5)
     return fig.update_layout(showlegend=False)

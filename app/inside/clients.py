@@ -148,10 +148,11 @@ def headline(view: RunView) -> str:
 
 
 def better_alone(now: np.ndarray, alone: np.ndarray) -> str:
-    """``3 of 20 clients do better alone.``"""
+    """``3 of 20 clients would do better alone (LocalTrain).``"""
     known = np.isfinite(now) & np.isfinite(alone)
-    better = int((alone > now)[known].sum())
-    return f"{better or 'None'} of {plural(int(known.sum()), 'client')} would do better alone (LocalTrain)."
+    better, clients = int((alone > now)[known].sum()), int(known.sum())
+    who = f"All {clients} clients" if better == clients else f"{better or 'None'} of {plural(clients, 'client')}"
+    return f"{who} would do better alone (LocalTrain)."
 
 
 def _clients(name: str, view: RunView, accuracy: np.ndarray, algorithm: str = "") -> pd.DataFrame:

@@ -1,9 +1,91 @@
-"""Being built."""
+"""Profile: what each round cost as the run recorded it, and where the time of a round goes when it is run again."""
 
+import numpy as np
+import pandas as pd
 import streamlit as st
 
+from app import queries
+from app.charts import profile, round_parts
+from app.components import page
+from app.inside import analysis
 from app.inside.view import RunView
+from app.palette import is_presenting
+from app.wording import duration, percent, plain, seconds
+from engine.findings import Findings
+from storage import RunRecord
 
 
 def panel(view: RunView) -> None:
-    st.caption(view.name)
+    st.header("What did it cost?", anchor=False)
+    series = queries.scalar_series([view.run.id], list(profile.COSTS))
+    recorded(view.run, series)
+    st.header("Where does the time of a round go?", anchor=False)
+    breakdown(view, series)
+
+
+def recorded(run: RunRecord, series: pd.DataFrame) -> None:
+    finding = profile.finding(series)
+    table = profile.data(series)
+    if table.empty:
+        st.caption(plain(finding))
+        return
+    per_point = " Each point is the mean of several rounds." if run.round > profile.MOST_POINTS else ""
+    for column, (name, title) in zip(st.columns(len(profile.PANELS)), profile.PANELS.items(), strict=True):
+        with column:
+            st.plotly_chart(profile.figure(table, name), theme=None, key=f"cost_{name}", config=page.modebar(name),
+                            alt=f"{title.capitalize()} round by round. {finding}")  # fmt: skip
+    st.caption(plain(f"{finding}{per_point} {beside_training(run, series)}"))
+    if not is_presenting():
+        page.table_button(table, key="costs", name="costs")
+
+
+def beside_training(run: RunRecord, series: pd.DataFrame) -> str:
+    """What of the time between start and end was no training; nothing where that is not known."""
+    if run.started_at is None or run.finished_at is None:
+        return "Seconds are those of training alone, without evaluation."
+    trained = float(series.loc[series["name"] == "seconds", "value"].sum())
+    whole = (run.finished_at - run.started_at).total_seconds()
+    if whole <= trained:
+        return "Seconds are those of training alone, without evaluation."
+    return (
+        f"Of {duration(whole)} from start to end {percent(trained / whole, 0)} were training; the rest went into "
+        "reading data, evaluation, checkpoints and waiting."
+    )
+
+
+def breakdown(view: RunView, series: pd.DataFrame) -> None:
+    """The clocks and the operators of the analysis ``profile``."""
+    took = series.loc[(series["name"] == "seconds") & (series["round"] > 0), "value"]
+    each = f", about {seconds(5 * float(took.mean()))} of training" if len(took) else ""
+    found = analysis.findings(
+        view, "profile", {}, verb="Run five rounds again, with clocks",
+        cost=f"The first five rounds{each}, and one more under torch's profiler",
+    )  # fmt: skip
+    if found is None:
+        return
+    parts = round_parts.data(*clocks(found))
+    finding = round_parts.finding(parts)
+    left, right = st.columns([3, 2], gap="large")
+    with left:
+        page.chart(
+            round_parts.figure(parts), parts, key="round_parts", name="parts-of-a-round", alt=finding,
+            title="Seconds of each round, by part", caption=finding,
+        )  # fmt: skip
+    with right:
+        st.subheader("The most expensive operators", anchor=False)
+        st.dataframe(
+            operators(found), hide_index=True, key="operators", alt="Operators by their own CPU time",
+            column_config={"own ms": st.column_config.NumberColumn(format="%.2f")},
+        )  # fmt: skip
+        st.caption("Of one round, by CPU time without what they call in turn.")
+
+
+def clocks(found: Findings) -> tuple[list[int], dict[str, np.ndarray]]:
+    """Rounds, and the seconds of each part in them."""
+    return list(found.arrays["rounds"]), {name: found.arrays[f"seconds.{name}"] for name in found.values["parts"]}
+
+
+def operators(found: Findings) -> pd.DataFrame:
+    """[Operator, Calls, own ms], the most expensive first."""
+    rows = [(o["name"], o["calls"], o["self_ms"]) for o in found.values["operators"]]
+    return pd.DataFrame(rows, columns=["Operator", "Calls", "own ms"])

@@ -27,6 +27,7 @@ TABS = {
 NEED_ROUNDS = ("clients", "clusters", "landscape", "features", "layers", "profile")
 MOVE_WITH_ROUNDS = ("clients", "clusters", "layers")
 OF_ONE_MODEL = ("clients",)
+OF_SOME_METHODS = ("clusters", "layers")  # they tell which by ``applies(view)``
 MOST_ROUNDS = 300  # of a slider
 
 
@@ -93,8 +94,8 @@ def offered(view: RunView) -> dict[str, str]:
     """The tabs that have something to show for this run."""
     if not len(view.rounds):
         return {tab: title for tab, title in TABS.items() if tab not in NEED_ROUNDS}
-    applies = (getattr(import_module(f"app.inside.{tab}"), "applies", None) for tab in TABS)
-    return {tab: title for (tab, title), fits in zip(TABS.items(), applies, strict=True) if fits is None or fits(view)}
+    without = [tab for tab in OF_SOME_METHODS if not import_module(f"app.inside.{tab}").applies(view)]
+    return {tab: title for tab, title in TABS.items() if tab not in without}
 
 
 def moving(view: RunView, tab: str) -> None:

@@ -1,0 +1,46 @@
+"""Where the time of a round goes: its parts by the clock, and the operators that cost most."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from app.palette import HUES, base_layout, ground, is_dark
+from app.wording import percent, seconds
+
+LOOKS = (("blue", ""), ("amber", "/"), ("green", "x"), ("purple", "."), ("vermilion", "\\"), ("olive", "+"))
+
+
+def data(rounds: Sequence[int], parts: Mapping[str, np.ndarray]) -> pd.DataFrame:
+    """Seconds [R] of each named part -> [round, part, seconds], the parts in their order."""
+    return pd.DataFrame({
+        "round": np.tile(rounds, len(parts)), "part": np.repeat(list(parts), len(rounds)),
+        "seconds": np.concatenate([np.asarray(values, dtype=float) for values in parts.values()]),
+    })  # fmt: skip
+
+
+def finding(df: pd.DataFrame) -> str:
+    """``Local training takes 81 % of a round of 1.2 s, evaluation 12 %.``"""
+    total = df.groupby("part", sort=False)["seconds"].sum().sort_values(ascending=False, kind="stable")
+    shares = [percent(value / total.sum(), 0) for value in total]
+    each = seconds(total.sum() / df["round"].nunique())
+    first = f"{str(total.index[0]).capitalize()} takes {shares[0]} of a round of {each}"
+    return f"{first}, {total.index[1]} {shares[1]}." if len(total) > 1 else f"{first}."
+
+
+def figure(df: pd.DataFrame) -> go.Figure:
+    """A bar a round, stacked; a part has a pattern as well as a colour."""
+    fig, side = go.Figure(), 1 if is_dark() else 0
+    for (part, own), (hue, pattern) in zip(df.groupby("part", sort=False), LOOKS, strict=False):
+        fig.add_bar(
+            x=own["round"].astype(str), y=own["seconds"].to_numpy(np.float32), name=part,
+            marker={"color": HUES[hue][side], "line_width": 0, "pattern_shape": pattern,
+                    "pattern_fgcolor": ground().paper},
+            hovertemplate=f"{part}, round %{{x}}: %{{y:.3g}} s<extra></extra>",
+        )  # fmt: skip
+    base_layout(fig, height=360)
+    fig.update_xaxes(title_text="round", type="category")
+    fig.update_yaxes(title_text="seconds", rangemode="tozero")
+    legend = {"orientation": "h", "x": 0, "y": -0.22, "yanchor": "top"}
+    return fig.update_layout(barmode="stack", bargap=0.35, showlegend=True, legend=legend)
