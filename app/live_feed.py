@@ -130,12 +130,14 @@ def overview(store: Store) -> dict[str, Any]:
     words = [f"{counts.get(status, 0)} {wording.STATUS[status]}" for status in ("running", "queued")]
     if counts.get("paused"):
         words.append(f"{counts['paused']} paused")
+    if analyses := len(store.analyses.active()):
+        words.append(wording.plural(analyses, "analysis", "analyses"))
     if engines:
         devices = wording.names(engine.device for engine in engines)
         words.append(f"{devices}, {wording.plural(sum(engine.slots for engine in engines), 'slot')}")
     else:
         words.append("no engine: start the app with python -m app")
-    busy = bool(counts.get("running") or counts.get("queued"))
+    busy = bool(counts.get("running") or counts.get("queued") or analyses)
     return {"text": " · ".join(words), "busy": busy, "engine": bool(engines), "wait_ms": 2000 if busy else IDLE_MS}
 
 

@@ -125,6 +125,14 @@ def test_the_strip_counts_runs_and_names_the_device(empty_store: Store, queued: 
     assert overview["busy"]
 
 
+def test_the_strip_counts_analyses(filled_store: Store) -> None:
+    assert not live_feed.overview(filled_store)["busy"]
+    filled_store.analyses.request(1, "landscape", {})
+    overview = live_feed.overview(filled_store)
+    assert "0 queued · 1 analysis · " in overview["text"]
+    assert overview["busy"]
+
+
 def test_an_address_names_runs_and_what_is_known_of_them() -> None:
     assert live_feed.parse_cursors("3,5", "10,-1") == {3: 10, 5: -1}
     assert live_feed.parse_cursors("3", "") == {3: -1}
