@@ -1,0 +1,48 @@
+"""What personalization costs beyond the client: every client's model on its own test data, and on everybody else's.
+
+    own_i    = accuracy of w_i on the test data of client i
+    others_i = accuracy of w_i on the test data of all other clients together, every sample counting once
+
+The two axes of the trade-off plane, for runs that were not measured on a common test set while they trained.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.analyses import AnalysisOptions
+from engine.errors import Unsupported
+from engine.evaluate import evaluate
+from engine.findings import Findings
+from engine.registry import ANALYSES
+from engine.subject import Subject
+from engine.task import Predictor
+
+
+@ANALYSES.register(
+    "trade_off", title="Own data against everybody's", paper="Accuracy of each personalized model beyond its client"
+)
+@dataclass(frozen=True)
+class TradeOff:
+    """Arrays ``own`` [N] and ``others`` [N]; NaN for clients whose own, or whose others', test data is empty."""
+
+    options: AnalysisOptions
+
+    def compute(self, subject: Subject) -> Findings:
+        task, personalized = subject.task, subject.personalized
+        if task.num_clients < 2:
+            raise Unsupported("a single client has no others; compare runs of two clients or more")
+        own, others = np.full(task.num_clients, np.nan), np.full(task.num_clients, np.nan)
+        sizes = task.data.test.sizes.cpu().numpy().astype(float)
+        for i in range(task.num_clients):
+            subject.progress(i / task.num_clients)
+            model = Predictor(personalized.of_client(i), is_per_client=False, forward=personalized.forward)
+            accuracy, _ = evaluate(task, model, task.data.test)
+            own[i], others[i] = accuracy[i], _pooled(np.delete(accuracy, i), np.delete(sizes, i))
+        return Findings({"own": own, "others": others})
+
+
+def _pooled(accuracy: np.ndarray, sizes: np.ndarray) -> float:
+    """Over all samples of some clients; clients without any are passed over."""
+    known = sizes > 0
+    return float((accuracy[known] * sizes[known]).sum() / sizes[known].sum()) if known.any() else float("nan")

@@ -1,0 +1,58 @@
+"""Each personalized model beyond its own client, against a direct evaluation."""
+
+import numpy as np
+import pytest
+import torch
+
+from engine.analyses import AnalysisOptions
+from engine.analyses.trade_off import TradeOff
+from engine.config import RunConfig, parse_experiment
+from engine.errors import Unsupported
+from engine.simulate import Simulation
+from engine.subject import Subject
+
+
+def finished(**changes: object) -> Subject:
+    config: RunConfig = parse_experiment({
+        "dataset": {"name": "contexts", "num_clients": 4, "samples_per_client": 30}, "model": "mlr",
+        "partition": "natural", "training": {"rounds": 2, "local_steps": 3}, "algorithms": ["ditto"], "seeds": [0],
+        **changes,
+    }).runs()[0]  # fmt: skip
+    simulation = Simulation(config)
+    list(simulation.rounds())
+    return Subject.load(config, simulation.models(), simulation.round)
+
+
+def test_others_are_the_samples_of_all_other_clients_pooled() -> None:
+    subject = finished()
+    found = TradeOff(AnalysisOptions()).compute(subject).arrays
+    test, models = subject.task.data.test, subject.personalized
+    for i in range(4):
+        hits = []
+        for j in range(4):
+            x, y = test.of_client(j)
+            hits.append((subject.task.model.logits(models.of_client(i), x).argmax(-1) == y).double())
+        assert found["own"][i] == pytest.approx(float(hits[i].mean()))
+        assert found["others"][i] == pytest.approx(float(torch.cat(hits[:i] + hits[i + 1 :]).mean()))
+
+
+def test_own_is_what_the_run_recorded() -> None:
+    subject = finished()
+    recorded = list(Simulation(subject.config).rounds())[-1].arrays["personalized.accuracy"]
+    np.testing.assert_allclose(TradeOff(AnalysisOptions()).compute(subject).arrays["own"], recorded, atol=1e-6)
+
+
+def test_it_tells_how_far_it_is() -> None:
+    seen: list[float] = []
+    subject = finished()
+    TradeOff(AnalysisOptions()).compute(
+        Subject(subject.config, subject.task, subject.algorithm, subject.models, subject.round, seen.append)
+    )
+    assert seen == [0, 0.25, 0.5, 0.75]
+
+
+def test_a_single_client_has_no_others() -> None:
+    with pytest.raises(Unsupported, match="no others"):
+        TradeOff(AnalysisOptions()).compute(
+            finished(dataset={"name": "contexts", "num_clients": 1, "samples_per_client": 30, "num_contexts": 1})
+        )
