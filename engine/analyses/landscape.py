@@ -1,0 +1,62 @@
+"""Loss landscapes of the global and of a client's personalized model, in the same two random directions.
+
+Li, Xu, Taylor, Studer, Goldstein. Visualizing the Loss Landscape of Neural Nets. NeurIPS 2018. https://arxiv.org/abs/1712.09913.
+PLGU (document 002), figure 7, compares models in this way.
+
+    L(a, b) = loss of theta + a u + b v         u, v Gaussian, each filter scaled to the norm of theta's
+
+Both models get the same Gaussian u and v, each scaled to its own filters; biases, normalisations and what a method adds
+to the network (conditions, prototypes) stay. Each surface is over the client's own samples, and over everybody's.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from pydantic import Field
+
+from engine.directions import filter_normalised, gaussian
+from engine.findings import Findings
+from engine.placed import OnSamples, Placed, finite, place
+from engine.registry import ANALYSES
+from engine.subject import Subject
+from engine.surface import Plane, surface
+
+
+class Options(OnSamples):
+    points: int = Field(41, ge=3, le=101, title="Points", description="Along each direction; made odd for the centre.")
+    extent: float = Field(1.0, gt=0, le=10, title="Extent", description="Of the axes; 1 is as long as the filters.")
+    seed: int = Field(0, ge=0, title="Directions", description="Another number, other random directions.")
+
+
+@ANALYSES.register("landscape", title="Loss landscape", paper="Li et al., NeurIPS 2018")
+@dataclass(frozen=True)
+class Landscape:
+    options: Options
+
+    def compute(self, subject: Subject) -> Findings:
+        """``axis`` [A], and a surface [A, A] (rows: along v) for each model and data, named ``global_own``, ..."""
+        placed = place(subject, self.options)
+        half = self.options.points // 2
+        axis = torch.linspace(-1, 1, 2 * half + 1, dtype=torch.float64) * self.options.extent
+        axis[half] = 0.0
+        work = np.cumsum([0, *(len(p.samples) for p in placed)]) / sum(len(p.samples) for p in placed)
+        arrays = {"axis": axis.numpy()}
+        for i, item in enumerate(placed):
+            watch = lambda share, i=i: subject.progress(float(work[i] + share * (work[i + 1] - work[i])))  # noqa: E731
+            plane = _plane(subject, item, axis, self.options.seed)
+            arrays[item.key] = surface(
+                subject.task.model, plane, item.samples, forward=item.special_forward, progress=watch
+            )
+        return Findings(arrays, {
+            "round": subject.round, "client": self.options.client, "data": self.options.data,
+            "samples": {p.on: len(p.samples) for p in placed},
+            "centres": {p.key: finite(arrays[p.key][half, half]) for p in placed},
+        })  # fmt: skip
+
+
+def _plane(subject: Subject, item: Placed, axis: torch.Tensor, seed: int) -> Plane:
+    own = {n: item.params[n] for n in subject.task.model.names}
+    u, v = (filter_normalised(gaussian(own, seed, which), own) for which in (0, 1))
+    steps = axis.to(subject.task.device, subject.task.dtype)
+    return Plane(item.params, u, v, steps, steps)

@@ -1,0 +1,113 @@
+"""A run's models on data: the global and one client's personalized model, each on that client's data and on all."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from engine.algorithms import PredictsItsOwnWay
+from engine.analyses import AnalysisOptions
+from engine.errors import Unsupported
+from engine.federation import ClientData
+from engine.ops import SharedParams
+from engine.streams import numpy_stream
+from engine.subject import Subject
+from engine.task import Forward
+
+Name = Literal["global", "personalized"]
+On = Literal["own", "everyone"]
+
+
+class OnSamples(AnalysisOptions):
+    """Base of the options of analyses that measure models on samples."""
+
+    client: int = Field(0, ge=0, description="Whose personalized model, and whose own data.")
+    data: Literal["test", "train"] = Field("test", title="Data", description="Test samples, or those trained on.")
+    samples: int = Field(2000, ge=1, le=2000, title="Samples", description="At most so many, drawn at random.")
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Some samples as a model sees them."""
+
+    x: Tensor  # [M, ...] floats
+    y: Tensor  # [M]
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+
+@dataclass(frozen=True)
+class Placed:
+    """One model, its way to predict, and the samples it is measured on."""
+
+    model: Name
+    on: On
+    params: SharedParams
+    special_forward: Forward | None  # where the method's models do not predict as the network does
+    samples: Samples
+
+    @property
+    def key(self) -> str:
+        """``personalized_own``."""
+        return f"{self.model}_{self.on}"
+
+
+def place(subject: Subject, options: OnSamples) -> list[Placed]:
+    """The global model (where there is one) and the client's own, each on the client's samples and on everybody's."""
+    grounds: dict[On, Samples] = {"own": own_samples(subject, options), "everyone": pooled_samples(subject, options)}
+    models: dict[Name, tuple[SharedParams, Forward | None]] = {}
+    shared = subject.global_model
+    if shared is not None:
+        models["global"] = shared.of_client(options.client), None
+    models["personalized"] = subject.models.personalized[options.client], special_forward(subject)
+    return [Placed(name, on, *model, samples) for name, model in models.items() for on, samples in grounds.items()]
+
+
+def special_forward(subject: Subject) -> Forward | None:
+    """How the method's personalized models predict; None where it is as the network does."""
+    algorithm = subject.algorithm
+    return algorithm.forward(subject.task.model) if isinstance(algorithm, PredictsItsOwnWay) else None
+
+
+def own_samples(subject: Subject, options: OnSamples) -> Samples:
+    """The client's. Raises Unsupported where there is no such client, or it has none."""
+    client, last = options.client, subject.task.num_clients - 1
+    if client > last:
+        raise Unsupported(f"client: {client}, but the run has clients 0 to {last}; choose one of them")
+    data = data_of(subject, options)
+    start, end = data.offsets[client].item(), data.offsets[client + 1].item()
+    if start == end:
+        raise Unsupported(f"client {client} has no {options.data} samples; choose another client, or other data")
+    return _draw(subject, data, int(start), int(end), options, client)
+
+
+def pooled_samples(subject: Subject, options: OnSamples) -> Samples:
+    """Everybody's, each sample as likely as any other."""
+    data = data_of(subject, options)
+    return _draw(subject, data, 0, len(data.y), options, "everyone")
+
+
+def data_of(subject: Subject, options: OnSamples) -> ClientData:
+    return subject.task.data.test if options.data == "test" else subject.task.data.train
+
+
+def finite(value: float) -> float | None:
+    """As JSON can hold it."""
+    return float(value) if np.isfinite(value) else None
+
+
+def _draw(subject: Subject, data: ClientData, start: int, end: int, options: OnSamples, whose: int | str) -> Samples:
+    """All rows from ``start`` to ``end`` where they are few enough; else a sample without replacement."""
+    count = end - start
+    if count <= options.samples:
+        rows = torch.arange(start, end, device=data.y.device)
+    else:
+        stream = numpy_stream(subject.config.seed, "analysed samples", options.data, whose)
+        drawn = stream.choice(count, options.samples, replace=False)
+        drawn.sort()
+        rows = torch.from_numpy(drawn + start).to(data.y.device)
+    return Samples(data.features(rows), data.y[rows])

@@ -1,0 +1,133 @@
+"""Loss landscapes: their centre is the recorded loss, the short way is the long way, a quadratic is a quadratic."""
+
+import numpy as np
+import pytest
+import torch
+
+from engine.analyses.landscape import Landscape, Options
+from engine.config import parse_experiment
+from engine.directions import filter_normalised, gaussian, norm, orthonormal
+from engine.errors import Unsupported
+from engine.models import build_model
+from engine.placed import Samples
+from engine.registry import ANALYSES
+from engine.scoring import score
+from engine.subject import Subject
+from engine.surface import Plane, surface
+from tests.support.builders import trained
+from tests.support.subjects import subject_of
+
+
+def compute(subject: Subject, **options):
+    return Landscape(Options(points=5, **options)).compute(subject)
+
+
+@pytest.mark.parametrize("model", ["mlr", {"name": "dnn", "hidden": 4}])
+def test_the_centre_is_the_recorded_loss(model) -> None:
+    run = trained("ditto", model=model)
+    found = compute(Subject(run.config, run.task, run.algorithm, run.models(), run.round), client=2)
+    recorded = score(run.algorithm, run.state, run.task)
+    sizes = np.array(run.task.data.summary.test_sizes)
+    assert found.values["centres"]["personalized_own"] == pytest.approx(recorded["personalized.loss"][2], rel=1e-6)
+    assert found.values["centres"]["global_own"] == pytest.approx(recorded["global.loss"][2], rel=1e-6)
+    pooled = (recorded["global.loss"] * sizes).sum() / sizes.sum()
+    assert found.values["centres"]["global_everyone"] == pytest.approx(pooled, rel=1e-6)
+    assert found.arrays["global_everyone"].shape == (5, 5) and found.arrays["axis"][2] == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(
+    ("model", "shape"),
+    [("mlr", (5,)), ({"name": "dnn", "hidden": 4}, (5,)), ({"name": "har_mlp", "hidden": 4}, (5,)),
+     ({"name": "cnn", "hidden": 4}, (16, 16)), ({"name": "har_cnn", "hidden": 4}, (2, 28))],
+)  # fmt: skip
+def test_skipping_the_first_layer_changes_nothing(model, shape, dtype) -> None:
+    network, plane, samples = example(model, shape, dtype)
+    short, long = (surface(network, plane, samples, is_shortened=way) for way in (True, False))
+    np.testing.assert_allclose(short, long, rtol=1e-12 if dtype == torch.float64 else 1e-6)
+
+
+def test_tables_of_embeddings_are_skipped_too() -> None:
+    model = {"name": "text_embedding", "buckets": 9, "dim": 3, "hidden": 4}
+    network, plane, _ = example(model, (6,), torch.float64)
+    tokens = Samples(torch.randint(0, 20, (7, 6)).double(), torch.randint(0, 3, (7,)))
+    short, long = (surface(network, plane, tokens, is_shortened=way) for way in (True, False))
+    np.testing.assert_allclose(short, long, rtol=1e-12)
+
+
+def test_a_surface_does_not_depend_on_the_blocks(monkeypatch) -> None:
+    network, plane, samples = example({"name": "dnn", "hidden": 4}, (5,), torch.float64)
+    whole = surface(network, plane, samples)
+    monkeypatch.setattr("engine.surface._FIRST_BYTES", 400)
+    monkeypatch.setattr("engine.surface._BLOCK_BYTES", 1)
+    np.testing.assert_allclose(surface(network, plane, samples), whole, rtol=1e-12)
+
+
+def test_every_point_is_the_loss_of_its_own_parameters() -> None:
+    network, plane, samples = example("mlr", (5,), torch.float64)
+    found = surface(network, plane, samples)
+    there = {n: p + plane.a[3] * plane.first[n] + plane.b[1] * plane.second[n] for n, p in plane.origin.items()}
+    expected = torch.nn.functional.cross_entropy(network.logits(there, samples.x), samples.y)
+    assert found[1, 3] == pytest.approx(float(expected), rel=1e-12)
+
+
+def test_directions_have_the_filters_norms_and_leave_biases() -> None:
+    params = {"weight": torch.tensor([[3.0, 4.0], [0.0, 0.0]]), "bias": torch.ones(2)}
+    u = filter_normalised(gaussian(params, 0, 0), params)
+    torch.testing.assert_close(u["weight"].norm(dim=1), torch.tensor([5.0, 0.0]))
+    assert not u["bias"].any()
+
+
+def test_both_models_get_the_same_random_directions() -> None:
+    run = subject_of("fedavg")
+    found = compute(run, client=1)
+    np.testing.assert_array_equal(found.arrays["global_own"], found.arrays["personalized_own"])
+    other = compute(run, client=1, seed=3)
+    assert not np.allclose(found.arrays["global_own"], other.arrays["global_own"])
+
+
+def test_gram_schmidt_gives_unit_vectors_at_right_angles() -> None:
+    u, v = ({"w": torch.tensor(w, dtype=torch.float64)} for w in ([3.0, 0.0], [1.0, 1.0]))
+    e, f = orthonormal(u, v)
+    assert e["w"].tolist() == [1, 0] and f["w"].tolist() == [0, 1] and norm(f) == 1
+
+
+def test_points_that_are_not_finite_stay_so() -> None:
+    run = subject_of("fedavg")
+    run.models.personalized[0]["head.weight"].fill_(torch.nan)
+    found = compute(run)
+    assert np.isnan(found.arrays["personalized_own"]).all() and found.values["centres"]["personalized_own"] is None
+
+
+def test_methods_that_predict_their_own_way_have_landscapes() -> None:
+    run = trained({"name": "fedproto", "predict": "prototype"}, model={"name": "dnn", "hidden": 4})
+    found = compute(Subject(run.config, run.task, run.algorithm, run.models(), run.round))
+    recorded = score(run.algorithm, run.state, run.task)["personalized.loss"][0]
+    assert found.values["centres"]["personalized_own"] == pytest.approx(recorded, rel=1e-6)
+    assert "global_own" not in found.arrays
+
+
+def test_an_unknown_client_is_named() -> None:
+    with pytest.raises(Unsupported, match="clients 0 to 3"):
+        compute(subject_of("fedavg"), client=4)
+
+
+def test_the_analysis_is_found_by_its_name_and_tells_its_progress() -> None:
+    shares: list[float] = []
+    run = subject_of("ditto")
+    ANALYSES.get("landscape").make(Options(points=3)).compute(
+        Subject(run.config, run.task, run.algorithm, run.models, run.round, shares.append)
+    )
+    assert shares == sorted(shares) and shares[0] == 0 and shares[-1] < 1
+
+
+def example(model, shape, dtype):
+    """A network, a plane around its start and six samples."""
+    raw = {"dataset": "digits", "partition": "iid", "model": model, "algorithms": ["fedavg"]}
+    network = build_model(parse_experiment(raw).runs()[0].model, shape, 3)
+    origin = {n: p.to(dtype) for n, p in network.initial(0).items()}
+    u, v = (filter_normalised(gaussian(origin, 0, i), origin) for i in (0, 1))
+    generator = torch.Generator().manual_seed(0)
+    x, y = torch.randn(6, *shape, generator=generator, dtype=dtype), torch.tensor([0, 1, 2, 0, 1, 1])
+    a, b = torch.linspace(-1, 1, 5, dtype=dtype), torch.linspace(-2, 1, 3, dtype=dtype)
+    return network, Plane(origin, u, v, a, b), Samples(x, y)
