@@ -8,6 +8,7 @@ One row for each run, kind and ``params``: who asks for what is there already ge
 """
 
 import json
+from collections.abc import Sequence
 from typing import Any, cast
 
 import sqlalchemy as sa
@@ -42,15 +43,16 @@ class Analyses:
         with self._database.read() as connection:
             return _equal(_records(connection, _of_run(run_id, kind)), params)
 
+    def of_runs(self, run_ids: Sequence[int], kind: str) -> list[AnalysisRecord]:
+        """Those of many runs in one query, oldest first."""
+        query = _select().where(Analysis.run_id.in_(run_ids), Analysis.kind == kind)
+        with self._database.read() as connection:
+            return _records(connection, query.order_by(Analysis.id))
+
     def active(self) -> list[AnalysisRecord]:
         """All that are queued or running, oldest first."""
         with self._database.read() as connection:
             return _records(connection, _select().where(Analysis.status.in_(ACTIVE)).order_by(Analysis.id))
-
-    def list(self, run_id: int, kind: str | None = None) -> list[AnalysisRecord]:
-        """Newest first."""
-        with self._database.read() as connection:
-            return _records(connection, _of_run(run_id, kind))
 
     # What a person asks for.
 

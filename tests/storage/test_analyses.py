@@ -202,3 +202,10 @@ def test_what_waits_or_is_computed_is_active(store: Store, run: RunRecord, claim
     assert [analysis.id for analysis in store.analyses.active()] == [claimed.id, waiting.id]
     finish(store, claimed)
     assert [analysis.id for analysis in store.analyses.active()] == [waiting.id]
+
+
+def test_the_analyses_of_many_runs_are_read_at_once(store: Store, run: RunRecord, claimed) -> None:
+    other = store.queue.rerun([run.id])[0]
+    asked = store.analyses.request(other.id, "landscape", {})
+    assert [found.id for found in store.analyses.of_runs([run.id, other.id], "landscape")] == [claimed.id, asked.id]
+    assert list(store.analyses.of_runs([other.id], "features")) == []
