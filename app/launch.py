@@ -1,7 +1,7 @@
 """From a configuration to queued runs, and to the page that shows them."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
@@ -24,9 +24,12 @@ def queue_experiment(
     return _queue([experiment], progress)[0]
 
 
-def queue_preset(preset: Preset, scale: str | None = None) -> list[ExperimentRecord]:
-    """All experiments of a preset, or none. Raises InvalidConfig."""
-    return _queue([parse_experiment(config) for config in preset.configs(scale)])
+def queue_preset(
+    preset: Preset, scale: str | None = None, only: Collection[str] | None = None
+) -> list[ExperimentRecord]:
+    """All experiments of a preset, or those named in ``only``; none where one is wrong. Raises InvalidConfig."""
+    configs = [config for config in preset.configs(scale) if only is None or config["name"] in only]
+    return _queue([parse_experiment(config) for config in configs])
 
 
 def same_runs(runs: Iterable[RunConfig]) -> dict[str, RunRecord]:

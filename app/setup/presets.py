@@ -3,12 +3,14 @@
 import streamlit as st
 
 from app import launch, wording
+from app.components import page
 from app.forms import Form
+from app.papers.known import known as known_presets
 from app.setup import draft as drafts
 from app.wording import lines, plain
 from engine.config import parse_experiment
 from engine.errors import InvalidConfig
-from engine.presets import Preset, presets
+from engine.presets import Preset
 from storage import StorageError
 
 FIRST = "digits-first"  # needs no download and a minute
@@ -18,7 +20,7 @@ SCALES = {"quick": "quick, minutes", "paper": "as published"}
 def presets_panel(form: Form) -> None:
     """Choose a preset; fill the form with one of its experiments, or queue them all."""
     try:
-        known = {preset.name: preset for preset in presets()}
+        known = known_presets()
     except InvalidConfig as error:
         st.error(plain(str(error)))
         return
@@ -28,9 +30,12 @@ def presets_panel(form: Form) -> None:
         names = sorted(known, key=lambda n: n != FIRST)
         name = st.selectbox("Preset", names, key="preset", format_func=lambda n: known[n].title)
         preset = known[name]
-        st.caption(plain(preset.source))
+        page.link("papers", "What the paper says, beside our numbers", preset=name)
+        st.caption(plain(preset.shows or preset.source))
         scale = st.segmented_control("Scale", list(preset.scales), key=f"preset_scale.{name}", required=True,
                                      default=next(iter(preset.scales)), format_func=SCALES.__getitem__)  # fmt: skip
+        if scale == "quick" and preset.cut:
+            st.caption(plain(f"Left out: {preset.cut}"))
         for config in preset.configs(scale):
             st.button(f"Fill in “{plain(config['name'])}”", key=f"fill.{name}.{scale}.{config['name']}",
                       on_click=drafts.load, args=(form, config), width="stretch")  # fmt: skip

@@ -1,0 +1,53 @@
+"""Printed numbers beside ours: one sentence, one experiment and measure as a picture, every cell as a table."""
+
+import html
+
+import pandas as pd
+import streamlit as st
+
+from app import address
+from app.charts import beside_paper
+from app.components import page
+from app.wording import plain
+
+READING = "Ours: last round, mean over seeds, ± their sample deviation. Differences in points."
+
+
+def beside(table: pd.DataFrame, settings: dict[str, str], scale: str, name: str) -> None:
+    """``table`` as ``beside_paper.data`` gives it; ``settings``: an experiment's set-up in a line."""
+    said = beside_paper.finding(table, scale)
+    st.html(f'<p class="lead">{html.escape(said)}</p>')
+    if table["ours"].notna().any():
+        _dots(table, settings, said, name)
+    _cells(table, name)
+
+
+def _dots(table: pd.DataFrame, settings: dict[str, str], said: str, name: str) -> None:
+    """The first experiment with results to begin with."""
+    some = table.dropna(subset=["ours"])
+    experiments = {experiment: experiment for experiment in dict.fromkeys(table["experiment"])}
+    with st.container(horizontal=True, vertical_alignment="bottom", key=f"beside_choice_{name}"):
+        of = address.pick("Experiment", experiments, "paper_of", some["experiment"].iloc[0])
+        own = table[table["experiment"] == of]
+        measures = {m: beside_paper.MEASURES[m].capitalize() for m in dict.fromkeys(own["measure"])}
+        measure = address.switch("Measure", measures, "paper_measure", next(iter(measures)))
+    shown = own[own["measure"] == measure].reset_index(drop=True)
+    page.chart(
+        beside_paper.figure(shown), beside_paper.for_screen(shown), key=f"beside_{name}", alt=said,
+        name=f"{name} beside the paper", caption=f"{settings[of]}. Ring: the paper; filled: ours, ± over seeds.",
+    )  # fmt: skip
+
+
+def _cells(table: pd.DataFrame, name: str) -> None:
+    number = st.column_config.NumberColumn
+    columns = {
+        "experiment": "Experiment", "table": "Table", "method": "Method", "model": "Model", "measure": "Measure",
+        "paper": number("Paper, %", format="%.2f"), "ours": number("Ours, %", format="%.2f"),
+        "pm": number("±", format="%.2f"), "difference": number("Difference", format="%+.2f"), "seeds": "Seeds",
+    }  # fmt: skip
+    st.dataframe(
+        beside_paper.for_screen(table), hide_index=True, key=f"beside_cells_{name}", column_config=columns,
+        alt="Every printed number beside ours",
+    )  # fmt: skip
+    unread = int(table["paper"].isna().sum())
+    st.caption(plain(READING + (f" Cells that cannot be read in the source: {unread}." if unread else "")))

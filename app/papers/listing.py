@@ -1,0 +1,42 @@
+"""Every figure and table there is a preset for, paper by paper."""
+
+from collections.abc import Mapping
+
+import streamlit as st
+
+from app.components import page
+from app.papers.known import by_document, wanted
+from app.papers.standing import standing
+from app.wording import plain, plural
+from engine.presets import OURS, Preset
+
+SCALES = {"quick": "quick", "paper": "as published"}
+
+
+def listing(presets: Mapping[str, Preset]) -> None:
+    """A heading a paper; under it a link, a sentence and the number of runs of each of its figures and tables."""
+    done = _done(presets)
+    for document, own in by_document(dict(presets)).items():
+        st.header("Not from a paper" if document == OURS else plain(document), anchor=False)
+        for preset in own:
+            with st.container(key=f"paper_{preset.name}", gap="small"):
+                page.link("papers", plain(preset.title), preset=preset.name)
+                st.caption(" ".join(filter(None, [plain(preset.shows), plain(numbers(preset, done[preset.name]))])))
+
+
+
+
+def numbers(preset: Preset, done: int) -> str:
+    """``54 runs quick, 24 of them here; 162 runs as published.``"""
+    parts = [f"{plural(len(wanted(preset, scale)), 'run')} {SCALES[scale]}" for scale in preset.scales]
+    if done:
+        parts[0] += f", {done} of them here"
+    return "; ".join(parts) + "."
+
+
+def _done(presets: Mapping[str, Preset]) -> dict[str, int]:
+    """How many runs of each preset's smallest scale are done; one question to the database for all."""
+    wants = {name: wanted(preset, next(iter(preset.scales))) for name, preset in presets.items()}
+    every = standing([run for own in wants.values() for run in own])
+    here = {run.digest for run in every.done}
+    return {name: sum(run.digest in here for run in own) for name, own in wants.items()}

@@ -1,0 +1,86 @@
+"""The runs of a preset: how far they are, what they will take, and the button that queues them."""
+
+import streamlit as st
+
+from app import launch, queries
+from app.components import page
+from app.papers.known import experiments, wanted
+from app.papers.standing import Standing, standing
+from app.setup import cost
+from app.wording import duration, lines, plain, plural, size_bytes
+from engine.errors import FedscapeError, InvalidConfig
+from engine.presets import Preset
+from storage import StorageError
+
+SCALES = {"quick": "Quick", "paper": "As published"}
+LOOK_AGAIN_S = 3
+_SEEN = "papers_seen"
+
+
+def progress_panel(preset: Preset, scale: str, now: Standing) -> None:
+    """Where the runs stand, what is missing, and how to get it."""
+    st.session_state[_SEEN] = now.sentence()
+    every = LOOK_AGAIN_S if now.is_active else None
+    st.fragment(_status, run_every=every)(preset, scale)
+    with st.container(horizontal=True, vertical_alignment="center", key="papers_actions"):
+        if now.unfinished:
+            _queue_button(preset, scale, now)
+        if now.runs:
+            page.link("live", "Watch them", runs=",".join(str(run.id) for run in now.runs))
+        if now.unfinished:
+            _estimate_button(preset, scale)
+
+
+def _status(preset: Preset, scale: str) -> None:
+    """One line; when it has changed the whole page is drawn again, with the new numbers."""
+    now = standing(wanted(preset, scale)).sentence()
+    st.markdown(f"**{SCALES[scale]}**: {plain(now)}.")
+    if now != st.session_state.get(_SEEN):
+        st.rerun()
+
+
+def _queue_button(preset: Preset, scale: str, now: Standing) -> None:
+    """All experiments, or those that are not complete."""
+    version = "quick version" if scale == "quick" else "published version"
+    missing = now.unfinished
+    count = sum(w.experiment in missing for w, _ in now.pairs)
+    some = now.runs and len(missing) < len(preset.configs(scale))
+    label = f"Run what is missing ({plural(count, 'run')})" if some else f"Run the {version} ({plural(count, 'run')})"
+    if now.runs and not some:
+        st.caption(f"Of these very runs {len(now.runs)} are here already, and shown below.")
+    if not st.button(label, key=f"papers_run_{preset.name}_{scale}", type="primary"):
+        return
+    try:
+        with st.spinner("Checking the data"):
+            launch.queue_preset(preset, scale, missing)
+    except FedscapeError as error:
+        st.error(lines(error.problems) if isinstance(error, InvalidConfig) else plain(str(error)))
+    except StorageError as error:
+        st.error(plain(str(error)))
+    else:
+        st.rerun()
+
+
+def _estimate_button(preset: Preset, scale: str) -> None:
+    """Measures a moment of every method, which takes a while itself."""
+    if not st.button("Estimate the time here", key=f"papers_estimate_{preset.name}_{scale}"):
+        return
+    runs = [run for experiment in experiments(preset, scale) for run in experiment.runs()]
+    bar = st.progress(0.0, "Measuring a moment of every method")
+    costs = []
+    try:
+        for i, run in enumerate(runs):
+            costs.append(cost.cost_of(run))
+            bar.progress((i + 1) / len(runs), f"Measured {i + 1} of {plural(len(runs), 'run')}")
+    except FedscapeError as error:
+        bar.empty()
+        st.warning(plain(str(error)))
+        return
+    bar.empty()
+    st.markdown(plain(_estimate(costs, max(sum(engine.slots for engine in queries.engines()), 1))))
+
+
+def _estimate(costs: list[cost.Cost], slots: int) -> str:
+    whole, unknown = cost.together(costs, slots), sum(one.seconds is None for one in costs)
+    beyond = f", and {plural(unknown, 'run')} that a moment was not enough to measure" if unknown else ""
+    return f"About {duration(whole.seconds)} on {plural(slots, 'slot')}{beyond}; {size_bytes(whole.disk_bytes)} on disk."

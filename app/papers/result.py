@@ -1,0 +1,70 @@
+"""What came out: the paper's numbers beside ours, and the figures that have no numbers."""
+
+import streamlit as st
+
+from app.charts import beside_paper
+from app.components import page
+from app.papers.beside import beside
+from app.papers.standing import Standing
+from app.wording import kicker, names, plain
+from engine.presets import Preset
+from storage import RunRecord
+
+SCALE_WORDS = {"quick": "quick", "paper": "published"}
+
+
+def result(preset: Preset, scale: str, now: Standing) -> None:
+    """Cells where the paper prints numbers; where it does not, the way to the figure."""
+    if preset.view:
+        st.markdown(plain(preset.view.note))
+    if preset.paper:
+        numbers(preset, scale, now)
+    ways(preset, now)
+
+
+def numbers(preset: Preset, scale: str, now: Standing) -> None:
+    st.header("Do the paper's numbers come out?", anchor=False)
+    configs = {config["name"]: config for config in preset.configs(scale)}
+    cells = [cell for name in configs for cell in preset.cells(name)]
+    table = beside_paper.data(cells, by_label(now))
+    if scale == "quick":
+        st.caption("The quick version is not the paper's setting: expect other numbers.")
+    beside(table, {name: kicker(config) for name, config in configs.items()}, SCALE_WORDS[scale], preset.name)
+    printed = sum(len(table.rows) * len(table.measures) for table in preset.paper)
+    if printed > len(table):
+        files = names(table.file for table in preset.paper)
+        st.caption(plain(f"{len(table)} of the {printed} numbers of {files} have a run at this scale."))
+
+
+def ways(preset: Preset, now: Standing) -> None:
+    """To each experiment's runs in Compare, and to the page that draws the figure."""
+    if not now.done:
+        return
+    st.header("Where to look closer", anchor=False)
+    for experiment in dict.fromkeys(wanted.experiment for wanted, _ in now.pairs):
+        own = [run for run in now.of(experiment) if run.status == "done"]
+        if not own:
+            continue
+        with st.container(horizontal=True, vertical_alignment="center", key=f"ways_{experiment}"):
+            st.markdown(plain(experiment))
+            page.link("compare", "Compare", runs=",".join(str(run.id) for run in own))
+            if preset.view and preset.view.page == "run":
+                for run in _first_seeds(own):
+                    page.link("run", plain(run.label), id=run.id, **preset.view.params)
+    every = ",".join(str(run.id) for run in now.done)
+    page.link("compare", "Compare all of them", runs=every)
+
+
+def by_label(now: Standing) -> dict[tuple[str, str], list[RunRecord | None]]:
+    """(experiment, label) -> its runs, one for each seed that is wanted."""
+    runs: dict[tuple[str, str], list[RunRecord | None]] = {}
+    for wanted, run in now.pairs:
+        runs.setdefault((wanted.experiment, wanted.label), []).append(run)
+    return runs
+
+
+def _first_seeds(runs: list[RunRecord]) -> list[RunRecord]:
+    first: dict[str, RunRecord] = {}
+    for run in runs:
+        first.setdefault(run.label, run)
+    return list(first.values())

@@ -1,0 +1,53 @@
+"""Papers: every figure and table of the papers, run here, with the paper's number beside ours."""
+
+import streamlit as st
+
+from app import address
+from app.components import page
+from app.papers.known import known, wanted
+from app.papers.listing import listing
+from app.papers.progress import SCALES, progress_panel
+from app.papers.result import result
+from app.papers.standing import changed, changed_sentence, standing
+from app.wording import lines, plain
+from engine.errors import InvalidConfig
+from engine.presets import Preset
+
+
+def render() -> None:
+    page.require_store()
+    try:
+        presets = known()
+    except InvalidConfig as error:
+        page.header("PAPERS", "Do the papers' numbers come out?")
+        st.error(lines(error.problems))
+        return
+    chosen = presets.get(st.query_params.get("preset", ""))
+    if chosen is None:
+        page.header("PAPERS", "Do the papers' numbers come out?",
+                    "Each figure and table as a set of runs, at a quick scale and as published.")  # fmt: skip
+        listing(presets)
+        return
+    one(chosen)
+
+
+def one(preset: Preset) -> None:
+    """A figure or table: what it shows, how far its runs are, what came out."""
+    page.header(" · ".join(filter(None, [preset.document, preset.item])).upper(), preset.title, preset.shows or None)
+    scales = {scale: SCALES[scale] for scale in preset.scales}
+    with st.container(horizontal=True, vertical_alignment="bottom", key="papers_scale"):
+        scale = address.switch("Scale", scales, "scale", next(iter(scales)))
+        page.link("papers", "All papers")
+    if scale == "quick" and preset.cut:
+        st.markdown(f"**Left out at this scale.** {plain(preset.cut)}")
+    wants = wanted(preset, scale)
+    now = standing(wants)
+    progress_panel(preset, scale, now)
+    for experiment, fields in changed(wants, preset.configs(scale)).items():
+        st.warning(plain(changed_sentence(experiment, fields)))
+    result(preset, scale, now)
+    with st.expander("Where the settings come from"):
+        st.markdown(plain(preset.source))
+
+
+render()
