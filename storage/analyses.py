@@ -54,6 +54,11 @@ class Analyses:
         with self._database.read() as connection:
             return _records(connection, _select().where(Analysis.status.in_(ACTIVE)).order_by(Analysis.id))
 
+    def list(self, run_id: int, kind: str | None = None) -> list[AnalysisRecord]:
+        """Newest first."""
+        with self._database.read() as connection:
+            return _records(connection, _of_run(run_id, kind))
+
     # What a person asks for.
 
     def request(self, run_id: int, kind: str, params: dict[str, Any]) -> AnalysisRecord:
