@@ -1,37 +1,94 @@
-"""The dot on the Learn page moves because the engine trains, in a figure that stays where it is."""
+"""The Learn page trains while one watches: figures stay where they are, their dots move, dials are links."""
 
+import pytest
 from playwright.sync_api import Page, expect
 
+from app.stories import stories
 from tests.browser.conftest import Server, Witness
 
 LOAD_MS = 60_000
-FIGURE = "document.querySelector('.st-key-figure_dial_figure .moving')"
-ERROR = f"{FIGURE}?.data?.find((trace) => trace.name === 'your run')?.y[0]"
-IN_ADDRESS = "['spread=3', 'share=together'].every((part) => location.search.includes(part))"
+DIAL = "document.querySelector('.st-key-figure_dial_figure .moving')"
+CLIENTS = "document.querySelector('.st-key-figure_client_figure .moving')"
+ERROR = f"{DIAL}?.data?.find((trace) => trace.name === 'your run')?.y[0]"
+MEAN = f"{DIAL}?.data?.find((trace) => trace.name === 'your mean')?.y[0]"
+IN_ADDRESS = "(...parts) => parts.flat().every((part) => location.search.includes(part))"
+
+
+@pytest.mark.parametrize("slug", list(stories()))
+def test_every_story_opens_and_trains(slug: str, page: Page, server: Server, witness: Witness) -> None:
+    page.goto(f"{server.url}/?story={slug}")
+    expect(page.get_by_role("heading", level=1)).to_have_text(stories()[slug].title, timeout=LOAD_MS)
+    page.wait_for_selector(".moving .main-svg", timeout=LOAD_MS)
+    before = page.locator(".reading").inner_text()
+    page.get_by_role("button", name="Play").click()
+    expect(page.get_by_role("button", name="Pause")).to_be_visible(timeout=LOAD_MS)
+    expect(page.locator(".reading")).not_to_have_text(before, timeout=LOAD_MS)
+    assert page.get_by_test_id("stException").count() == 0
+    assert witness == Witness()
+
+
+def test_the_arrow_keys_turn_the_dial_and_one_model_falls(page: Page, server: Server, witness: Witness) -> None:
+    page.goto(f"{server.url}/?turn=0")
+    page.wait_for_selector(".moving .main-svg", timeout=LOAD_MS)
+    page.get_by_role("button", name="Play").click()
+    page.wait_for_function(f"{MEAN} > 90", timeout=LOAD_MS)
+    page.get_by_role("slider").press("End")
+    page.wait_for_function(IN_ADDRESS, arg=["turn=360"], timeout=LOAD_MS)
+    page.wait_for_function(f"{MEAN} > 10 && {MEAN} < 60", timeout=LOAD_MS)
+    expect(page.get_by_role("button", name="Play")).to_be_visible(timeout=LOAD_MS)
+    assert page.evaluate(f"{CLIENTS}.data.find((trace) => trace.name === 'One model').y.length") == 20
+    assert witness == Witness()
 
 
 def test_playing_brings_the_dot_down_in_the_same_figure(page: Page, server: Server, witness: Witness) -> None:
-    page.goto(f"{server.url}/?spread=0&share=0.1")
+    page.goto(f"{server.url}/?story=dial&spread=0&share=0.1")
     page.wait_for_selector(".moving .main-svg", timeout=LOAD_MS)
     untrained = page.evaluate(ERROR)
     page.get_by_role("button", name="Play").click()
     page.wait_for_function(f"{ERROR} < {untrained}", timeout=LOAD_MS)
-    page.evaluate(f"{FIGURE}.querySelector('.main-svg').dataset.seen = 'before'")
+    page.evaluate(f"{DIAL}.querySelector('.main-svg').dataset.seen = 'before'")
     page.wait_for_function(f"{ERROR} < {untrained / 5}", timeout=LOAD_MS)
     page.get_by_role("button", name="Pause").click()
     expect(page.get_by_role("button", name="Play")).to_be_visible(timeout=LOAD_MS)
-    assert page.evaluate(f"{FIGURE}.querySelector('.main-svg').dataset.seen") == "before"
+    assert page.evaluate(f"{DIAL}.querySelector('.main-svg').dataset.seen") == "before"
     assert witness == Witness()
 
 
 def test_scenes_glide_from_one_to_the_next_and_are_links(page: Page, server: Server, witness: Witness) -> None:
     page.emulate_media(reduced_motion="no-preference")
-    page.goto(server.url)
-    page.get_by_role("button", name="1 · Alike, alone").click(timeout=LOAD_MS)
+    page.goto(f"{server.url}/?story=dial")
+    page.get_by_role("button", name="a · Alike, alone").click(timeout=LOAD_MS)
     page.wait_for_function(f"{ERROR} < 5", timeout=LOAD_MS)
-    page.get_by_role("button", name="3 · Different, together").click()
-    page.wait_for_function(IN_ADDRESS, timeout=LOAD_MS)
+    page.get_by_role("button", name="c · Different, together").click()
+    page.wait_for_function(IN_ADDRESS, arg=["spread=3", "share=together"], timeout=LOAD_MS)
     page.wait_for_function(f"{ERROR} > 6 && {ERROR} < 9", timeout=LOAD_MS)
     page.reload()
     expect(page.get_by_text("Now the truths lie far apart")).to_be_visible(timeout=LOAD_MS)
     assert witness == Witness()
+
+
+def test_the_row_of_stories_is_an_arc_and_a_link(page: Page, server: Server, witness: Witness) -> None:
+    page.goto(server.url)
+    titles = [story.title for story in stories().values()]
+    expect(page.get_by_role("heading", level=1)).to_have_text(titles[0], timeout=LOAD_MS)
+    page.get_by_role("button", name="2 · Alone? →").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(titles[1], timeout=LOAD_MS)
+    page.get_by_role("radio", name="3 · ").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(titles[2], timeout=LOAD_MS)
+    page.wait_for_function(IN_ADDRESS, arg=["story=dial"], timeout=LOAD_MS)
+    page.reload()
+    expect(page.get_by_role("heading", level=1)).to_have_text(titles[2], timeout=LOAD_MS)
+    assert witness == Witness()
+
+
+@pytest.mark.parametrize("slug", list(stories()))
+def test_a_story_fits_a_lecture_room_and_a_phone(slug: str, page: Page, server: Server) -> None:
+    page.goto(f"{server.url}/?story={slug}&presenting=true")
+    page.wait_for_selector(".moving .main-svg", timeout=LOAD_MS)
+    assert page.evaluate("parseFloat(getComputedStyle(document.documentElement).fontSize)") >= 20
+    play = page.get_by_role("button", name="Play").bounding_box()
+    assert play and play["y"] + play["height"] < 900
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.goto(f"{server.url}/?story={slug}")
+    page.wait_for_selector(".moving .main-svg", timeout=LOAD_MS)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -1,0 +1,86 @@
+"""Where runs end at every stop of a dial: lines with their bands over seeds, and the reader's run on them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from app import palette
+from app.components.moving_figure import Moves
+from app.line_ends import End, label_ends
+from app.stories.dial_example import DialExample
+
+HEIGHT = 330
+
+
+@dataclass(frozen=True)
+class Line:
+    """How a line is drawn; ``symbol`` is that of the reader's run on it."""
+
+    color: str
+    dash: str
+    symbol: str = "circle"
+
+
+def data(example: DialExample) -> pd.DataFrame:
+    """[line, stop, mean, pm, seeds]: accuracies of the last round over the seeds, a row a stop of a line."""
+    rows = [
+        (line, stop, *example.at(line, stop), len(example.seeds)) for line in example.lines for stop in example.stops
+    ]
+    return pd.DataFrame(rows, columns=["line", "stop", "mean", "pm", "seeds"])
+
+
+def figure(df: pd.DataFrame, lines: Mapping[str, Line], title: str, unit: str = "") -> go.Figure:
+    """The stops stand at equal distances, as on the dial."""
+    fig, ends = go.Figure(), []
+    for name, line in lines.items():
+        own = df[df["line"] == name]
+        x, mean, pm = np.arange(len(own)), 100 * own["mean"].to_numpy(), 100 * own["pm"].to_numpy()
+        fig.add_scatter(
+            x=[*x, *x[::-1]], y=[*(mean + pm), *(mean - pm)[::-1]], fill="toself", mode="none", hoverinfo="skip",
+            fillcolor=palette.translucent(line.color, 0.14),
+        )  # fmt: skip
+        fig.add_scatter(
+            x=x, y=mean, mode="lines", line={"color": line.color, "dash": line.dash, "width": 2.5}, hoverinfo="text",
+            hovertext=[f"{row.stop}{unit}: {name} {100 * row.mean:.2f} ± {100 * row.pm:.2f} %, {row.seeds} seeds"
+                       for row in own.itertuples()],
+        )  # fmt: skip
+        ends.append(End(name, float(x[-1]), float(mean[-1]), line.color))
+    _add_runs(fig, lines)
+    palette.base_layout(fig, height=HEIGHT)
+    label_ends(fig, ends, 0, 100, lines=12)
+    stops = list(dict.fromkeys(df["stop"]))
+    fig.update_layout(showlegend=False, margin_t=12)
+    fig.update_xaxes(tickvals=list(range(len(stops))), ticktext=[f"{stop}{unit}" for stop in stops], title_text=title,
+                     range=[-0.3, len(stops) - 0.8], fixedrange=True)  # fmt: skip
+    fig.update_yaxes(range=[0, 102], tickvals=list(range(0, 101, 20)), title_text="accuracy, %", fixedrange=True)
+    return fig
+
+
+def moving(stops: Sequence[str], stop: str, now: Mapping[str, float], marks: Sequence[tuple[str, float]] = ()) -> Moves:
+    """The run's values ``now`` on their lines at ``stop``, and where earlier runs ended."""
+    at = stops.index(stop)
+    moves = {f"your {line}": {"x": [at], "y": [100 * value]} for line, value in now.items()}
+    moves["stop"] = {"x": [at, at], "y": [0, 100]}
+    moves["earlier runs"] = {"x": [stops.index(s) for s, _ in marks], "y": [100 * value for _, value in marks]}
+    return moves
+
+
+def _add_runs(fig: go.Figure, lines: Mapping[str, Line]) -> None:
+    color, shade = palette.HUES["vermilion"][palette.is_dark()], palette.ground()
+    fig.add_scatter(
+        x=[], y=[], mode="lines", name="stop", line={"color": color, "width": 1.5}, opacity=0.5, hoverinfo="skip"
+    )
+    fig.add_scatter(
+        x=[], y=[], mode="markers", name="earlier runs",
+        hovertemplate="an earlier run ended at %{y:.2f} %<extra></extra>",
+        marker={"color": color, "symbol": "circle-open", "size": 8, "line": {"width": 1.5}},
+    )  # fmt: skip
+    for name, line in lines.items():
+        fig.add_scatter(
+            x=[], y=[], mode="markers", name=f"your {name}",
+            hovertemplate=f"your run, {name}: %{{y:.2f}} %<extra></extra>",
+            marker={"color": color, "symbol": line.symbol, "size": 13, "line": {"color": shade.paper, "width": 2}},
+        )  # fmt: skip

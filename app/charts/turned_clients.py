@@ -1,0 +1,94 @@
+"""How well each client's pages are read: a column a client, from upright to the most turned, one page of each below."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from app import palette
+from app.components.moving_figure import Moves
+
+HEIGHT = 440
+PAGES = 0.15  # the pictures' share of the height
+PIXELS = 8  # a picture is as wide as high
+GAP = 2  # pixels between two pictures
+
+
+def data(accuracies: Mapping[str, np.ndarray], angles: np.ndarray) -> pd.DataFrame:
+    """Accuracies [N] of each method -> [method, client, angle, accuracy], a row a client of a method."""
+    rows = [
+        (method, client, angle, accuracy)
+        for method, values in accuracies.items()
+        for client, (angle, accuracy) in enumerate(zip(angles, values, strict=True))
+    ]
+    return pd.DataFrame(rows, columns=["method", "client", "angle", "accuracy"])
+
+
+def figure(methods: Sequence[str], angles: np.ndarray, pictures: np.ndarray) -> go.Figure:
+    """Without accuracies; see ``moving``. ``pictures`` [n, 8, 8] are of every N/n-th client."""
+    fig, shade = go.Figure(), palette.ground()
+    fig.add_scatter(x=[], y=[], mode="lines", name="pairs", line={"color": shade.muted, "width": 1.5}, hoverinfo="skip")
+    fig.add_scatter(x=[], y=[], mode="lines", name="mean", line={"color": shade.ink, "width": 1.5, "dash": "dash"},
+                    hoverinfo="skip")  # fmt: skip
+    fig.add_scatter(x=[], y=[], text=[], mode="text", name="mean label", textposition="top left", hoverinfo="skip")
+    for method, marker in zip(methods, _markers(), strict=False):
+        fig.add_scatter(
+            x=[], y=[], customdata=angles, mode="markers", name=method, marker=marker, cliponaxis=False,
+            hovertemplate=f"{method}, client %{{x}}, turned by %{{customdata:.3g}}°: %{{y:.2f}} %<extra></extra>",
+        )  # fmt: skip
+    _add_pages(fig, pictures, len(angles))
+    palette.base_layout(fig, height=HEIGHT)
+    every = max(1, len(angles) // 5)
+    fig.update_layout(
+        showlegend=len(methods) > 1, margin={"t": 12}, legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom"}
+    )
+    fig.update_xaxes(range=[-0.7, len(angles) - 0.3], tickvals=list(range(0, len(angles), every)), fixedrange=True,
+                     ticktext=[f"{angle:.3g}°" for angle in angles[::every]],
+                     title_text="a client's pages are turned by", anchor="y2")  # fmt: skip
+    fig.update_yaxes(fixedrange=True)
+    fig.update_layout(
+        yaxis={"domain": [PAGES + 0.03, 1], "range": [0, 103], "tickvals": list(range(0, 101, 20)),
+               "title_text": "accuracy on own test pages, %"},
+        yaxis2={"domain": [0, PAGES], "showgrid": False, "showticklabels": False, "ticks": "", "range": [PIXELS, -1]},
+    )  # fmt: skip
+    return fig
+
+
+def moving(df: pd.DataFrame, methods: Sequence[str], *, with_mean: bool = False) -> Moves:
+    """The accuracies as they are now: dots, and either the mean of the first method or hairlines between two."""
+    values = {method: 100 * df[df["method"] == method]["accuracy"].to_numpy() for method in methods}
+    moves = {method: {"x": list(range(len(y))), "y": y.tolist()} for method, y in values.items()}
+    first = values[methods[0]]
+    if with_mean and len(first):
+        mean, end = float(first.mean()), len(first) - 0.4
+        moves["mean"] = {"x": [-0.6, end], "y": [mean, mean]}
+        moves["mean label"] = {"x": [end], "y": [mean], "text": [f"mean {mean:.1f}"]}
+    if len(methods) > 1:
+        pairs = zip(*values.values(), strict=True)
+        moves["pairs"] = {
+            "x": [x for client in range(len(first)) for x in (client, client, None)],
+            "y": [y for pair in pairs for y in (*pair, None)],
+        }
+    return moves
+
+
+def _markers() -> list[dict[str, object]]:
+    """The first method is what the reader trains; the second is told from it by its form and by being hollow."""
+    shade = palette.ground()
+    return [
+        {"symbol": "circle", "size": 12, "color": palette.HUES["vermilion"][palette.is_dark()],
+         "line": {"width": 1, "color": shade.paper}},
+        {"symbol": "square-open", "size": 11, "color": shade.ink, "line": {"width": 2}},
+    ]  # fmt: skip
+
+
+def _add_pages(fig: go.Figure, pictures: np.ndarray, clients: int) -> None:
+    """The pictures in a row, each below its client."""
+    shade, count = palette.ground(), len(pictures)
+    framed = np.pad(pictures.astype(float), ((0, 0), (0, 0), (0, GAP)), constant_values=np.nan)
+    pixel = clients / count / (PIXELS + GAP)
+    fig.add_heatmap(
+        z=np.hstack(list(framed)), x0=-(PIXELS - 1) / 2 * pixel, dx=pixel, y0=0, dy=1, yaxis="y2", showscale=False,
+        colorscale=[[0, shade.second], [1, shade.ink]], zmin=0, zmax=15, hoverinfo="skip", name="pages",
+    )  # fmt: skip

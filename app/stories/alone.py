@@ -1,0 +1,168 @@
+"""Alone? Each client by itself against one model for all, as the clients get more samples of their own.
+
+The clients are those of a quarter turn in the story before. With a handful of pages each, the common model's mistakes
+are small against those of a model that has seen nearly nothing; with many, they are all that is left.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from app import palette
+from app.charts import dial_curve, turned_clients
+from app.components.moving_figure import moving_figure, still
+from app.stories.dial_example import DialExample, load
+from app.stories.story import GLIDE_MS, Dial, Mark, Place, Scene, reading, scene_at
+from app.wording import percent, percent_pm, signed_points
+
+if TYPE_CHECKING:
+    from app.stories.accuracy_run import AccuracyRun
+
+CLIENTS = 10
+TURN = 90
+ROUNDS = 30
+OWNED = 180  # samples of a client, to learn from and to be tested on
+SAMPLES = ("5", "10", "20", "40", "60", "80", "120", "150")
+START = "20"
+METHODS = {"fedavg": "Together", "local_train": "Alone"}
+NAMES = tuple(METHODS.values())
+
+
+class Alone:
+    slug = "alone"
+    short = "Alone?"
+    kicker = "Digits · 10 clients · turned over a quarter · linear model"
+    title = "Would each client do better alone?"
+    lead = (
+        "The pages are turned over a quarter, where one model serves nobody quite. Alone, a client trains on its own "
+        "pages only, and its model fits them exactly. Which way is better depends on how many pages it has."
+    )
+
+    @property
+    def scenes(self) -> Sequence[Scene]:
+        return [
+            _scene("Ten pages each", "10",
+                   "With ten pages each, a client has hardly seen every digit once: alone it reaches {alone}. Together they "
+                   "have a hundred, and though these are turned, the common model reaches {together}."),
+            _scene("Forty", "40",
+                   "Around forty pages the two ways meet: {alone} alone, {together} together. Look at the hairlines: "
+                   "the clients in the middle still gain by sharing, those at the ends no longer do."),
+            _scene("A hundred and fifty", "150",
+                   "With many pages, learning alone wins: {alone} against {together}. More pages don't help the common "
+                   "model much: what it lacks is not data but a client's own angle."),
+        ]  # fmt: skip
+
+    def dials(self, place: Place) -> Sequence[Dial]:
+        return [Dial("samples", "Pages that each client learns from", {n: n for n in SAMPLES}, START)]
+
+    def start(self, place: Place) -> "AccuracyRun":
+        from app.stories.accuracy_run import AccuracyRun
+
+        return AccuracyRun(self.config(place))
+
+    def pace(self, round: int) -> float:
+        return 8 + round / 4
+
+    def draw(self, place: Place, run: "AccuracyRun | None", marks: Sequence[Mark]) -> None:
+        samples = place["samples"]
+        now = dict(zip(NAMES, run.accuracies, strict=True)) if run else {}
+        wide, side = st.columns([3, 2], gap="large")
+        with wide:
+            st.subheader("Accuracy, for every number of pages", anchor=False)
+            curve = _still_curve(palette.is_dark(), palette.is_presenting())
+            moves = dial_curve.moving(SAMPLES, samples, {name: float(own.mean()) for name, own in now.items()})
+            moving_figure(curve, moves, key="dial_figure", alt=finding(samples), name="alone", glide_ms=GLIDE_MS)
+        with side:
+            st.subheader("Who gains by sharing?", anchor=False)
+            figure = _still_clients(palette.is_dark(), palette.is_presenting())
+            moves = turned_clients.moving(turned_clients.data(now, angles()), NAMES)
+            alt = f"Accuracy of {CLIENTS} clients alone and together; {_standing(run)}"
+            moving_figure(figure, moves, key="client_figure", alt=alt, name="alone-clients", glide_ms=GLIDE_MS)
+            scene = scene_at(self, place)
+            reading(_standing(run), scene.text if scene else finding(samples))
+
+    def config(self, place: Place) -> Mapping[str, Any]:
+        samples = int(place["samples"])
+        return {
+            "name": f"Alone or together, {samples} pages each",
+            "dataset": {"name": "digits"},
+            "partition": {"name": "feature_shift", "kind": "rotation", "num_clients": CLIENTS, "num_groups": CLIENTS,
+                          "strength": TURN / 360, "test_fraction": round(1 - samples / OWNED, 4)},
+            "model": {"name": "mlr"},
+            "training": {"rounds": ROUNDS, "local_steps": 20, "batch_size": "full", "lr": 0.5},
+            "algorithms": [{"name": name, "label": label} for name, label in METHODS.items()],
+            "seeds": [0],
+            "device": "cpu",
+        }  # fmt: skip
+
+    def setup_label(self, place: Place) -> str:
+        return f"alone and together, {place['samples']} pages each"
+
+    def table(self) -> pd.DataFrame:
+        return dial_curve.data(example())
+
+    @property
+    def caption(self) -> str:
+        return (
+            "The dots are trained by the engine in this page, on 1,797 real digits of 8 x 8 pixels; pages that are not "
+            f"learned from are tested on. The curves are example results that ship with the product, "
+            f"{len(example().seeds)} seeds, computed by `{example().command}`; the bands are ± one standard deviation "
+            "over the seeds."
+        )
+
+
+STORY = Alone()
+
+
+def example() -> DialExample:
+    return load("alone")
+
+
+def angles() -> np.ndarray:
+    """[N] degrees by which each client's pages are turned."""
+    return TURN * np.arange(CLIENTS) / CLIENTS
+
+
+def finding(samples: str) -> str:
+    """What sharing is worth at this number of pages."""
+    (together, t_pm), (alone, a_pm) = (example().at(name, samples) for name in NAMES)
+    return (
+        f"With {samples} pages each, clients alone reach {percent_pm(alone, a_pm)} on average, one model for all "
+        f"{percent_pm(together, t_pm)}: sharing is worth {signed_points(together - alone)} points (mean of "
+        f"{len(example().seeds)} seeds)."
+    )
+
+
+def _scene(title: str, samples: str, words: str) -> Scene:
+    numbers = {name.lower(): percent_pm(*example().at(name, samples)) for name in NAMES}
+    return Scene(title, {"samples": samples}, words.format(**numbers))
+
+
+def _standing(run: "AccuracyRun | None") -> str:
+    if run is None:
+        return "Untrained"
+    together, alone = run.accuracies
+    gain = int((together > alone).sum())
+    return (
+        f"Round {run.round} · alone {percent(float(alone.mean()))} · together {percent(float(together.mean()))} · "
+        f"{gain} of {len(alone)} clients gain by sharing"
+    )
+
+
+def _lines() -> dict[str, dial_curve.Line]:
+    styles = {label: palette.style_of(name) for name, label in METHODS.items()}
+    return {label: dial_curve.Line(palette.color(style), style.dash, style.symbol) for label, style in styles.items()}
+
+
+@st.cache_data(show_spinner=False)
+def _still_clients(is_dark: bool, is_presenting: bool) -> dict[str, Any]:
+    return still(turned_clients.figure(NAMES, angles(), example().pictures[str(TURN)]))
+
+
+@st.cache_data(show_spinner=False)
+def _still_curve(is_dark: bool, is_presenting: bool) -> dict[str, Any]:
+    """The figure without the runs: drawing it anew at every tick would cost more than the training."""
+    return still(dial_curve.figure(dial_curve.data(example()), _lines(), "pages that each client learns from"))

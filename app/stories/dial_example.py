@@ -1,0 +1,45 @@
+"""Where runs end at every stop of a dial: numbers that ship with the product (``benchmarks/story_dials.py``)."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "assets" / "examples"
+PIXELS = 8
+
+
+@dataclass(frozen=True)
+class DialExample:
+    """Accuracies of the last round, fractions, by stop and seed."""
+
+    command: str
+    stops: tuple[str, ...]
+    seeds: tuple[int, ...]
+    lines: Mapping[str, np.ndarray]  # name: [stops, seeds]
+    pictures: Mapping[str, np.ndarray]  # stop: [n, 8, 8] one page as n of the clients see it, 0 to 15
+
+    def at(self, line: str, stop: str) -> tuple[float, float]:
+        """Mean and standard deviation over the seeds."""
+        values = self.lines[line][self.stops.index(stop)]
+        return float(values.mean()), float(values.std(ddof=1))
+
+
+@cache
+def load(name: str) -> DialExample:
+    raw = json.loads((EXAMPLES / f"{name}.json").read_text(encoding="utf-8"))
+    lines = {line: np.array(values) for line, values in raw["lines"].items()}
+    pictures = {stop: np.stack([_unpack(text) for text in texts]) for stop, texts in raw["pictures"].items()}
+    return DialExample(raw["command"], tuple(raw["stops"]), tuple(raw["seeds"]), lines, pictures)
+
+
+def pack(picture: np.ndarray) -> str:
+    """A picture of 16 greys as a hexadecimal digit a pixel."""
+    return "".join(f"{value:x}" for value in picture.ravel())
+
+
+def _unpack(text: str) -> np.ndarray:
+    return np.array([int(letter, 16) for letter in text]).reshape(PIXELS, PIXELS)

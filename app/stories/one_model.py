@@ -1,0 +1,172 @@
+"""One model for all? Federated averaging on clients who hold their pages at different angles.
+
+Client i of 20 has its digits turned by i/20 of the dial. At 0 all clients are alike and the common model serves
+everyone; the further the pages are turned apart, the lower is its mean and the wider the clients are spread.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from app import palette
+from app.charts import dial_curve, turned_clients
+from app.components.moving_figure import moving_figure, still
+from app.stories.dial_example import DialExample, load
+from app.stories.story import GLIDE_MS, Dial, Mark, Place, Scene, reading, scene_at
+from app.wording import percent, percent_pm
+
+if TYPE_CHECKING:
+    from app.stories.accuracy_run import AccuracyRun
+
+CLIENTS = 20
+ROUNDS = 30
+TURNS = ("0", "18", "36", "54", "72", "90", "135", "180", "270", "360")
+START = "90"
+
+
+class OneModel:
+    slug = "one-model"
+    short = "One model for all?"
+    kicker = "Digits · 20 clients · 54 pages each to learn from · linear model"
+    title = "Is one model enough for everybody?"
+    lead = (
+        "Each client trains a copy of the common model on its own handwritten digits; a server averages the copies, "
+        "round after round. No page leaves its owner. But what if everybody holds their pages at another angle?"
+    )
+
+    @property
+    def scenes(self) -> Sequence[Scene]:
+        return [
+            _scene("All upright", "0",
+                   "Every client holds its pages upright. What one learns helps all others: the model for all reads "
+                   "{mean} of the test pages, against {alone} for models that learn alone from 54 pages."),
+            _scene("A quarter turn", "90",
+                   "From the first client to the last, the pages turn by almost a quarter. The one model is best for "
+                   "those in the middle and worse towards both ends: {mean} on average, {lowest} for the last of 20."),
+            _scene("All ways round", "360",
+                   "Now the pages lie all ways round, and a 6 of one client is a 9 of another. One linear model cannot "
+                   "read both: {mean} on average, while learning alone still gives {alone}."),
+        ]  # fmt: skip
+
+    def dials(self, place: Place) -> Sequence[Dial]:
+        titles = {turn: f"{turn}°" for turn in TURNS}
+        return [Dial("turn", "How far the clients' pages are turned apart", titles, START)]
+
+    def start(self, place: Place) -> "AccuracyRun":
+        from app.stories.accuracy_run import AccuracyRun
+
+        return AccuracyRun(config(place["turn"], "fedavg"))
+
+    def pace(self, round: int) -> float:
+        return 8 + round / 4
+
+    def draw(self, place: Place, run: "AccuracyRun | None", marks: Sequence[Mark]) -> None:
+        turn = place["turn"]
+        df = turned_clients.data({"One model": run.accuracies[0]} if run else {}, angles(turn))
+        wide, side = st.columns([3, 2], gap="large")
+        with wide:
+            st.subheader("How well does the one model read each client's pages?", anchor=False)
+            figure = _still_clients(turn, palette.is_dark(), palette.is_presenting())
+            moves = turned_clients.moving(df, ["One model"], with_mean=True)
+            alt = f"Accuracy of the one model for each of {CLIENTS} clients; {_standing(run)}"
+            moving_figure(figure, moves, key="client_figure", alt=alt, name="one-model-clients", glide_ms=GLIDE_MS)
+        with side:
+            st.subheader("And at every other turn?", anchor=False)
+            curve = _still_curve(palette.is_dark(), palette.is_presenting())
+            means = [(mark.place["turn"], mark.value) for mark in marks]
+            now = {"mean": run.value, "lowest client": float(run.accuracies[0].min())} if run else {}
+            moves = dial_curve.moving(TURNS, turn, now, means)
+            moving_figure(curve, moves, key="dial_figure", alt=finding(turn), name="one-model", glide_ms=GLIDE_MS)
+            scene = scene_at(self, place)
+            reading(_standing(run), scene.text if scene else finding(turn))
+
+    def config(self, place: Place) -> Mapping[str, Any]:
+        """The run, and each client alone on the same pages."""
+        return config(place["turn"], "fedavg", "local_train")
+
+    def setup_label(self, place: Place) -> str:
+        return f"one model and each alone, pages turned over {place['turn']}°"
+
+    def table(self) -> pd.DataFrame:
+        return dial_curve.data(example())
+
+    @property
+    def caption(self) -> str:
+        return (
+            "The dots are trained by the engine in this page: 1,797 real digits of 8 x 8 pixels, every client tested "
+            f"on 36 pages of its own. The curves are example results that ship with the product, {len(example().seeds)}"
+            f" seeds, computed by `{example().command}`; the bands are ± one standard deviation over the seeds."
+        )
+
+
+STORY = OneModel()
+
+
+def example() -> DialExample:
+    return load("one_model")
+
+
+def config(turn: str, *methods: str) -> Mapping[str, Any]:
+    """An experiment on clients whose pages are turned over ``turn`` degrees."""
+    labels = {"fedavg": "One model", "local_train": "Alone"}
+    return {
+        "name": f"One model for all, {turn}°",
+        "dataset": {"name": "digits"},
+        "partition": {"name": "feature_shift", "kind": "rotation", "num_clients": CLIENTS, "num_groups": CLIENTS,
+                      "strength": int(turn) / 360, "test_fraction": 0.4},
+        "model": {"name": "mlr"},
+        "training": {"rounds": ROUNDS, "local_steps": 20, "batch_size": "full", "lr": 0.5},
+        "algorithms": [{"name": name, "label": labels[name]} for name in methods],
+        "seeds": [0],
+        "device": "cpu",
+    }  # fmt: skip
+
+
+def angles(turn: str) -> np.ndarray:
+    """[N] degrees by which each client's pages are turned."""
+    return int(turn) * np.arange(CLIENTS) / CLIENTS
+
+
+def finding(turn: str) -> str:
+    """What this turn costs, against models that learn alone."""
+    one, lowest, alone = (percent_pm(*example().at(line, turn)) for line in ("mean", "lowest client", "each alone"))
+    return (
+        f"Turned over {turn}°, the one model ends at {one} on average and at {lowest} for the last of {CLIENTS} "
+        f"clients; models that learn alone reach {alone} (mean of {len(example().seeds)} seeds)."
+    )
+
+
+def _scene(title: str, turn: str, words: str) -> Scene:
+    names = {"mean": "mean", "lowest": "lowest client", "alone": "each alone"}
+    numbers = {name: percent_pm(*example().at(line, turn)) for name, line in names.items()}
+    return Scene(title, {"turn": turn}, words.format(**numbers))
+
+
+def _standing(run: "AccuracyRun | None") -> str:
+    if run is None:
+        return "Untrained"
+    accuracy = run.accuracies[0]
+    return f"Round {run.round} · mean {percent(run.value)} · lowest {percent(float(accuracy.min()))} of {len(accuracy)}"
+
+
+def _lines() -> dict[str, dial_curve.Line]:
+    shade, alone = palette.ground(), palette.style_of("local_train")
+    return {
+        "mean": dial_curve.Line(shade.ink, "solid"),
+        "lowest client": dial_curve.Line(shade.accent, "dash", "triangle-down"),
+        "each alone": dial_curve.Line(palette.color(alone), alone.dash, alone.symbol),
+    }
+
+
+@st.cache_data(show_spinner=False)
+def _still_clients(turn: str, is_dark: bool, is_presenting: bool) -> dict[str, Any]:
+    return still(turned_clients.figure(["One model"], angles(turn), example().pictures[turn]))
+
+
+@st.cache_data(show_spinner=False)
+def _still_curve(is_dark: bool, is_presenting: bool) -> dict[str, Any]:
+    """The figure without the runs: drawing it anew at every tick would cost more than the training."""
+    return still(dial_curve.figure(dial_curve.data(example()), _lines(), "turned apart over", "°"))

@@ -1,0 +1,60 @@
+"""The story of learning alone: its shipped results are the engine's, and the two ways meet where it says."""
+
+import numpy as np
+import pytest
+
+from app.charts import turned_clients
+from app.stories import alone
+from app.stories.accuracy_run import AccuracyRun
+from app.stories.alone import NAMES, SAMPLES, STORY, angles, example
+from app.stories.story import place_of
+from engine.config import parse_experiment
+
+
+def place(samples: str) -> dict[str, str]:
+    return {"samples": samples}
+
+
+@pytest.mark.parametrize("samples", ["10", "120"])
+def test_the_shipped_numbers_are_the_engines(samples: str) -> None:
+    run = AccuracyRun(STORY.config(place(samples)))
+    run.advance(alone.ROUNDS)
+    seed, at = example().seeds.index(0), SAMPLES.index(samples)
+    for name, accuracy in zip(NAMES, run.accuracies, strict=True):
+        assert accuracy.mean() == pytest.approx(example().lines[name][at, seed], abs=0.005)
+
+
+@pytest.mark.parametrize("samples", SAMPLES)
+def test_clients_learn_from_as_many_pages_as_the_dial_says(samples: str) -> None:
+    sizes = AccuracyRun(STORY.config(place(samples))).simulations[0].task.data.summary.train_sizes
+    assert all(abs(size - int(samples)) <= 1 for size in sizes)
+
+
+def test_sharing_pays_with_few_pages_and_costs_with_many() -> None:
+    together, own = (example().lines[name].mean(1) for name in NAMES)
+    assert together[0] > own[0] and together[-1] < own[-1]
+    assert (np.diff(np.sign(together - own)) != 0).sum() == 1
+
+
+def test_the_ways_meet_near_forty_pages() -> None:
+    (together, _), (own, _) = (example().at(name, "40") for name in NAMES)
+    assert abs(together - own) < 0.03
+
+
+def test_set_up_opens_both_ways() -> None:
+    runs = parse_experiment(STORY.config(place("60"))).runs()
+    assert [run.algorithm.name for run in runs] == ["fedavg", "local_train"]
+
+
+def test_every_scene_stands_on_the_dial_and_says_its_numbers() -> None:
+    for scene in STORY.scenes:
+        assert place_of(STORY, scene.place) == scene.place
+        for name in NAMES:
+            assert f"{100 * example().at(name, scene.place['samples'])[0]:.2f}" in scene.text
+
+
+def test_a_hairline_joins_what_a_client_has_alone_and_together() -> None:
+    df = turned_clients.data({"Together": np.full(10, 0.5), "Alone": np.full(10, 0.75)}, angles())
+    pairs = turned_clients.moving(df, NAMES)["pairs"]
+    assert pairs["x"][:3] == [0, 0, None] and pairs["y"][:3] == [50.0, 75.0, None]
+    assert len(pairs["y"]) == 30

@@ -1,0 +1,145 @@
+"""The frame of the Learn page around every story: the row, the dials, the buttons, the address, the way on."""
+
+import html
+import re
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app import links
+from app.stories import ORDER, stories
+from app.stories.story import place_of
+from engine.config import parse_experiment
+
+PAGE = str(Path(__file__).parents[2] / "app" / "views" / "learn.py")
+SECONDS = 90
+SLUGS = list(stories())
+
+
+def page(**address: str) -> AppTest:
+    """The Learn page at an address, drawn once."""
+    found = AppTest.from_file(PAGE, default_timeout=SECONDS)
+    for name, value in address.items():
+        found.query_params[name] = value
+    return found.run()
+
+
+def texts(learn: AppTest) -> str:
+    return " ".join(html.unescape(h.proto.body) for h in learn.get("html"))
+
+
+def opened_config(learn: AppTest) -> dict[str, object]:
+    link = re.search(r'href="([^"]*setup[^"]*)"', texts(learn))
+    assert link
+    return links.unpack_config(parse_qs(urlsplit(link[1]).query)["config"][0])
+
+
+def test_the_arc_is_told_in_order() -> None:
+    assert len(stories()) == len(ORDER)
+    assert SLUGS[:3] == ["one-model", "alone", "dial"]
+
+
+def test_no_two_stories_share_a_word_of_the_address() -> None:
+    names = [dial.name for story in stories().values() for dial in story.dials({})]
+    assert len(set(names)) == len(names) and not {"story", "presenting"} & set(names)
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_a_story_is_whole_before_anything_trains(slug: str) -> None:
+    learn = page(story=slug)
+    assert not learn.exception
+    assert learn.title[0].value == stories()[slug].title
+    assert len(learn.get("plotly_chart")) >= 2
+    assert all(figure.proto.alt for figure in learn.get("plotly_chart"))
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_moving_the_dial_trains_at_once_and_moves_the_link_and_the_address(slug: str) -> None:
+    learn, story = page(story=slug), stories()[slug]
+    dial = story.dials(place_of(story, {}))[-1]
+    there = next(stop for stop in dial.stops if stop != dial.default)
+    slider = next(slider for slider in learn.select_slider if slider.key == dial.name)
+    slider.set_value(there).run()
+    assert not learn.exception
+    assert learn.session_state.learn.desk.run.round > 0
+    assert learn.query_params[dial.name] == [there]
+    place = place_of(story, {dial.name: there})
+    config = opened_config(learn)
+    assert config == dict(story.config(place)) != dict(story.config(place_of(story, {})))
+    assert parse_experiment(config).runs()
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_every_scene_is_a_button_that_plays(slug: str) -> None:
+    scenes = stories()[slug].scenes
+    learn = page(story=slug)
+    learn.button(key="scene_b").click().run()
+    assert not learn.exception
+    desk = learn.session_state.learn.desk
+    assert desk.place == scenes[1].place and desk.run.round > 0
+    assert scenes[1].text in texts(learn)
+
+
+def test_play_turns_into_pause() -> None:
+    learn = page()
+    learn.button(key="play").click().run()
+    learn.button(key="pause").click().run()
+    assert not learn.exception
+    assert not learn.session_state.learn.desk.is_playing
+
+
+def test_step_trains_one_round_and_reset_forgets_it() -> None:
+    learn = page()
+    learn.button(key="step").click().run()
+    assert "Round 1 " in texts(learn)
+    learn.button(key="reset").click().run()
+    assert "Untrained" in texts(learn)
+
+
+def test_the_first_story_needs_no_word_in_the_address() -> None:
+    learn = page()
+    assert learn.title[0].value == stories()[SLUGS[0]].title
+    assert not learn.query_params
+
+
+@pytest.mark.parametrize("said", ["nonsense", ""])
+def test_a_story_that_is_not_there_is_the_first(said: str) -> None:
+    learn = page(story=said)
+    assert not learn.exception
+    assert learn.title[0].value == stories()[SLUGS[0]].title
+
+
+def test_next_and_previous_go_along_the_arc() -> None:
+    learn = page()
+    assert "previous" not in {button.key for button in learn.button}
+    learn.button(key="next").click().run()
+    assert learn.title[0].value == stories()[SLUGS[1]].title
+    assert learn.query_params["story"] == [SLUGS[1]]
+    learn.button(key="previous").click().run()
+    assert learn.title[0].value == stories()[SLUGS[0]].title
+
+
+def test_a_story_keeps_its_place_while_another_is_read_and_stands_still() -> None:
+    learn = page(story="alone", samples="60")
+    learn.button(key="play").click().run()
+    learn.button(key="previous").click().run()
+    assert "samples" not in learn.query_params
+    learn.button(key="next").click().run()
+    desk = learn.session_state.learn.desk
+    assert desk.place == {"samples": "60"} and desk.run.round > 0 and not desk.is_playing
+
+
+def test_presenting_leaves_the_question_the_dial_and_the_figures() -> None:
+    learn = AppTest.from_file(PAGE, default_timeout=SECONDS)
+    learn.session_state["presenting"] = True
+    learn.run()
+    assert not learn.exception
+    assert learn.title and learn.select_slider and learn.button(key="play")
+    assert not learn.caption and 'class="kicker"' not in texts(learn) and "Open in Set up" not in texts(learn)
+
+
+def test_the_rest_of_the_address_stays() -> None:
+    learn = page(presenting="true", story="alone", samples="60")
+    assert learn.query_params["presenting"] == ["true"]

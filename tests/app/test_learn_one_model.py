@@ -1,0 +1,115 @@
+"""The story of one model for all: its shipped results are the engine's, and its figures show them."""
+
+import numpy as np
+import pytest
+
+from app.charts import dial_curve, turned_clients
+from app.stories import one_model
+from app.stories.accuracy_run import AccuracyRun
+from app.stories.dial_example import pack
+from app.stories.one_model import STORY, TURNS, angles, config, example
+from app.stories.story import place_of, scene_at
+from engine.config import parse_experiment
+
+UPRIGHT, QUARTER = {"turn": "0"}, {"turn": "90"}
+
+
+def ended(turn: str) -> AccuracyRun:
+    run = AccuracyRun(config(turn, "fedavg"))
+    run.advance(one_model.ROUNDS)
+    return run
+
+
+@pytest.mark.parametrize("turn", ["0", "90"])
+def test_the_shipped_numbers_are_the_engines(turn: str) -> None:
+    run, at = ended(turn), TURNS.index(turn)
+    seed = example().seeds.index(0)
+    assert run.value == pytest.approx(example().lines["mean"][at, seed], abs=0.005)
+    assert run.accuracies[0].min() == pytest.approx(example().lines["lowest client"][at, seed], abs=0.03)
+
+
+def test_the_mean_falls_and_the_spread_grows_as_pages_are_turned_apart() -> None:
+    means, lowest = (example().lines[line].mean(1) for line in ("mean", "lowest client"))
+    assert (np.diff(means) < 0).all()
+    to_quarter = TURNS.index("90") + 1
+    assert (np.diff((means - lowest)[:to_quarter]) > 0).all()
+
+
+def test_learning_alone_does_not_mind_the_turn() -> None:
+    alone = example().lines["each alone"].mean(1)
+    assert np.ptp(alone) < 0.03
+    means = example().lines["mean"].mean(1)
+    assert means[0] > alone[0] and means[-1] < alone[-1]
+
+
+def test_the_run_ends_after_its_last_round_and_not_before() -> None:
+    run = AccuracyRun(config("18", "fedavg"))
+    run.advance(one_model.ROUNDS - 1)
+    assert not run.is_settled
+    run.advance(5)
+    assert run.is_settled and run.round == one_model.ROUNDS
+
+
+def test_set_up_opens_the_run_that_is_shown_and_learning_alone() -> None:
+    shown = parse_experiment(config("90", "fedavg")).runs()[0]
+    opened = parse_experiment(STORY.config(QUARTER)).runs()
+    assert shown.digest in {run.digest for run in opened}
+    assert [run.algorithm.name for run in opened] == ["fedavg", "local_train"]
+
+
+def test_every_scene_stands_on_the_dial_and_says_its_number() -> None:
+    for scene in STORY.scenes:
+        assert place_of(STORY, scene.place) == scene.place
+        assert f"{100 * example().at('mean', scene.place['turn'])[0]:.2f}" in scene.text
+        assert scene_at(STORY, scene.place) == scene
+
+
+def test_clients_are_turned_as_the_columns_say() -> None:
+    experiment = parse_experiment(config("180", "fedavg")).runs()[0]
+    options = experiment.partition.options
+    assert angles("180")[10] == 90
+    assert options.strength * 360 * 10 / options.num_groups == 90
+    assert len(angles("180")) == options.num_clients
+
+
+def test_the_first_page_is_upright_and_a_quarter_turn_is_exact() -> None:
+    (
+        upright,
+        *_,
+    ) = example().pictures["0"]
+    assert all((picture == upright).all() for picture in example().pictures["0"])
+    whole = example().pictures["360"]
+    assert (whole[5] == np.rot90(whole[0], 2)).all()
+
+
+def test_a_picture_keeps_its_greys() -> None:
+    assert pack(np.array([[0, 15], [10, 1]])) == "0fa1"
+
+
+def test_the_mean_is_a_line_and_each_client_a_dot() -> None:
+    df = turned_clients.data({"One model": np.array([0.5, 1.0, 0.75])}, np.array([0.0, 30.0, 60.0]))
+    moves = turned_clients.moving(df, ["One model"], with_mean=True)
+    assert moves["One model"] == {"x": [0, 1, 2], "y": [50.0, 100.0, 75.0]}
+    assert moves["mean"]["y"] == [75.0, 75.0] and moves["mean label"]["text"] == ["mean 75.0"]
+
+
+def test_everything_that_moves_has_a_trace() -> None:
+    pictures = example().pictures["90"]
+    df = turned_clients.data({"a": np.ones(20), "b": np.zeros(20)}, angles("90"))
+    clients = turned_clients.figure(["a", "b"], angles("90"), pictures)
+    assert set(turned_clients.moving(df, ["a", "b"], with_mean=True)) <= {trace.name for trace in clients.data}
+    lines = {name: dial_curve.Line("#000000", "solid") for name in example().lines}
+    curve = dial_curve.figure(dial_curve.data(example()), lines, "turn")
+    now = dict.fromkeys(lines, 0.5)
+    assert set(dial_curve.moving(TURNS, "90", now, [("0", 0.9)])) <= {trace.name for trace in curve.data}
+
+
+def test_an_untrained_story_has_pages_but_no_dots() -> None:
+    moves = turned_clients.moving(turned_clients.data({}, angles("90")), ["One model"], with_mean=True)
+    assert moves == {"One model": {"x": [], "y": []}}
+
+
+def test_the_run_is_a_dot_at_its_stop_and_earlier_ones_are_rings() -> None:
+    moves = dial_curve.moving(("a", "b", "c"), "b", {"mean": 0.5}, [("c", 0.25)])
+    assert moves["your mean"] == {"x": [1], "y": [50.0]}
+    assert moves["earlier runs"] == {"x": [2], "y": [25.0]}
