@@ -12,6 +12,7 @@ from app.inside import client
 from app.inside.view import REFERENCES, RunView, at_round
 from app.palette import ground, is_presenting
 from app.wording import MISSING, names, plain, plural
+from storage import RunRecord
 
 KEY = "client_table"
 
@@ -48,20 +49,19 @@ def over_rounds(view: RunView, rounds: np.ndarray, accuracy: np.ndarray) -> None
 
 def spread(view: RunView, now: np.ndarray) -> None:
     """The distribution at the chosen round, beside both ends of personalization at the same round."""
-    steps = ecdf.data(pd.concat([_clients(view.method, view, now), *(
-        _clients(REFERENCES[name], view, values, name) for name, values in reference_accuracies(view).items()
-    )]))  # fmt: skip
+    others = reference_accuracies(view)
+    beside = [_clients(REFERENCES[name], view.references[name], values) for name, values in others.items()]
+    steps = ecdf.data(pd.concat([_clients(view.method, view.run, now), *beside]))
     fig = ecdf.figure(steps)
     if view.client is not None and np.isfinite(now[view.client]):
         at = 100 * float(now[view.client])
         fig.add_vline(at, line={"color": ground().ink, "width": 1.5, "dash": "dash"})
         fig.add_annotation(x=at, yref="paper", y=1, text=f"client {view.client}", showarrow=False, yanchor="bottom")
-    others = names(list(steps["method"].unique())[1:]) if view.references else ""
+    also = f"; beside it {names(REFERENCES[name] for name in others)} with the same seed" if others else ""
     page.chart(
         fig, steps, key="client_spread", name="clients-at-a-round", alt=client_heat_map.finding(now),
         title=f"Share of clients at or below, round {view.round}",
-        caption=f"{plural(int(np.isfinite(now).sum()), 'client')}, {view.model} model"
-        + (f"; beside it {others} with the same seed." if others else "."),
+        caption=f"{plural(int(np.isfinite(now).sum()), 'client')}, {view.model} model{also}.",
     )  # fmt: skip
 
 
@@ -155,8 +155,8 @@ def better_alone(now: np.ndarray, alone: np.ndarray) -> str:
     return f"{who} would do better alone (LocalTrain)."
 
 
-def _clients(name: str, view: RunView, accuracy: np.ndarray, algorithm: str = "") -> pd.DataFrame:
+def _clients(name: str, run: RunRecord, accuracy: np.ndarray) -> pd.DataFrame:
     return pd.DataFrame({
-        "method": name, "algorithm": algorithm or view.run.algorithm, "seed": view.run.seed,
+        "run": run.id, "method": name, "algorithm": run.algorithm, "seed": run.seed,
         "client": np.arange(len(accuracy)), "accuracy": accuracy.astype(float),
     })  # fmt: skip

@@ -1,0 +1,183 @@
+"""The charts of one run: numbers that can be worked out in the head, and each drawn once."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from app.charts import client_curve, client_data, client_heat_map, confusion, profile, round_parts
+from app.thinning import evenly
+
+ROUNDS = np.array([0, 10, 20])
+ACCURACY = np.array([[0.1, 0.2, np.nan], [0.5, 0.4, np.nan], [0.7, 0.9, np.nan]], dtype=np.float32)
+PARTITION = {
+    "train_sizes": [6, 3], "val_sizes": [0, 0], "test_sizes": [2, 1], "class_counts": [[4, 4, 0], [0, 1, 3]],
+    "class_names": ["cat", "dog", "eel"],
+}  # fmt: skip
+MATRIX = np.array([[5, 1, 0, 0], [2, 6, 0, 0], [0, 0, 0, 0], [0, 3, 0, 0]], dtype=np.int32)
+
+
+def test_rows_of_the_map_are_ordered_by_the_final_accuracy_and_untested_clients_left_out() -> None:
+    cells = client_heat_map.data(ROUNDS, ACCURACY)
+    assert cells.drop_duplicates("row")["client"].tolist() == [0, 1]
+    own = cells[cells["client"] == 1]
+    assert own["row"].unique().tolist() == [1]
+    assert own["round"].tolist() == [0, 10, 20]
+    assert own["accuracy"].tolist() == pytest.approx([0.2, 0.4, 0.9])
+
+
+def test_a_client_whose_last_accuracy_is_not_finite_is_in_the_lowest_row() -> None:
+    accuracy = np.array([[0.9, 0.1], [np.nan, 0.2]])
+    assert client_heat_map.data(np.array([0, 1]), accuracy).drop_duplicates("row")["client"].tolist() == [0, 1]
+
+
+def test_the_map_has_200_clients_and_300_rounds_at_most_with_both_ends_and_the_chosen_one() -> None:
+    final = np.arange(500) / 500
+    accuracy = np.linspace(0, 1, 700)[:, None] * final[None, :]
+    cells = client_heat_map.data(np.arange(700), accuracy)
+    assert cells["client"].nunique() == 200 and cells["round"].nunique() == 300
+    assert {0, 499} <= set(cells["client"]) and {0, 699} <= set(cells["round"])
+    dropped = next(i for i in range(500) if i not in set(cells["client"]))
+    kept = client_heat_map.data(np.arange(700), accuracy, keep=dropped)
+    assert kept["client"].nunique() == 201 and dropped in set(kept["client"])
+    assert kept.drop_duplicates("row")["client"].is_monotonic_increasing
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "said"),
+    [
+        ([0.9, 0.9, 0.9, 0.5], "Client 3 is left behind: 50.00 % against a mean of 80.00 % over 4 clients."),
+        ([0.5, 0.9, 0.9, 0.4, np.nan],
+         "2 of 4 clients are left behind, client 3 most: 40.00 % against a mean of 67.50 %."),
+        ([0.90, 0.92], "No client is far behind: the least accurate, client 0, has 90.00 % against a mean of 91.00 % "
+                       "over 2 clients."),
+        ([np.nan], "No client has a finite accuracy in this round."),
+    ],
+)  # fmt: skip
+def test_the_finding_tells_who_is_left_behind(accuracy: list[float], said: str) -> None:
+    assert client_heat_map.finding(np.array(accuracy)) == said
+
+
+def test_the_map_marks_the_round_and_frames_the_client() -> None:
+    fig = client_heat_map.figure(client_heat_map.data(ROUNDS, ACCURACY), at=10, client=1)
+    assert fig.data[0].zmin == 0 and fig.data[0].zmax == 100
+    assert np.asarray(fig.data[0].z)[1].tolist() == pytest.approx([20, 40, 90])
+    assert [a.text for a in fig.layout.annotations] == ["round 10", "<b>1</b>"]
+    frame = fig.layout.shapes[-1]
+    assert (frame.y0, frame.y1) == (0.5, 1.5)
+
+
+def test_every_cell_of_a_small_map_can_be_clicked_and_names_its_client() -> None:
+    marks = client_heat_map.figure(client_heat_map.data(ROUNDS, ACCURACY), at=10).data[1]
+    assert list(marks.x) == [0, 10, 20, 0, 10, 20] and list(marks.y) == [0, 0, 0, 1, 1, 1]
+    assert [client for client, _ in marks.customdata] == [0, 0, 0, 1, 1, 1]
+
+
+def test_a_large_map_has_a_bounded_number_of_marks_in_every_row() -> None:
+    accuracy = np.tile(np.linspace(0, 1, 300)[:, None], (1, 200))
+    marks = client_heat_map.figure(client_heat_map.data(np.arange(300), accuracy), at=5).data[1]
+    assert len(marks.x) <= client_heat_map.MOST_MARKS and set(marks.y) == set(range(200))
+
+
+def line(name: str, *, is_own: bool = True, is_global: bool = False) -> client_curve.Line:
+    return client_curve.Line(name, "ditto", is_own, is_global, ROUNDS, ACCURACY)
+
+
+def test_the_curve_of_a_client_has_its_own_accuracies() -> None:
+    table = client_curve.data([line("Ditto, personalized"), line("Ditto, global", is_global=True)], client=1)
+    own = table[table["line"] == "Ditto, global"]
+    assert own["accuracy"].tolist() == pytest.approx([0.2, 0.4, 0.9]) and own["is_global"].all()
+    assert table["line"].unique().tolist() == ["Ditto, personalized", "Ditto, global"]
+
+
+def test_the_global_line_is_dashed_and_other_methods_are_thin() -> None:
+    lines = [line("own"), line("all", is_global=True), line("other", is_own=False)]
+    fig = client_curve.figure(client_curve.data(lines, client=0), at=10)
+    assert [trace.line.dash for trace in fig.data][:2] == ["solid", "dash"]
+    assert fig.data[2].line.width < fig.data[0].line.width
+    assert [a.text for a in fig.layout.annotations] == ["own", "all", "other"]
+
+
+def test_the_axis_leaves_the_untrained_round_below() -> None:
+    fig = client_curve.figure(client_curve.data([line("own")], client=1), at=20)
+    low, high = fig.layout.yaxis.range
+    assert 20 < low < 40 and 90 < high <= 102
+
+
+def test_a_clients_data_are_told_as_shares_beside_everybodys() -> None:
+    table = client_data.data(PARTITION, 0)
+    assert table["class"].tolist() == ["cat", "dog", "eel"]
+    assert table["share"].tolist() == [0.5, 0.5, 0] and table["samples"].tolist() == [4, 4, 0]
+    assert table["everybody"].tolist() == pytest.approx([4 / 12, 5 / 12, 3 / 12])
+    assert client_data.finding(PARTITION, 0) == (
+        "6 training and 2 test samples of 2 of 3 classes; most of cat and dog (50 % each)."
+    )
+    assert client_data.finding(PARTITION, 1).endswith("most of eel (75 %, 25 % among all clients).")
+
+
+def test_of_many_classes_the_largest_of_the_client_are_shown() -> None:
+    counts = np.ones((2, 100), dtype=int)
+    counts[0, 99] = 50
+    table = client_data.data({"class_counts": counts.tolist()}, 0)
+    assert len(table) == client_data.MOST_CLASSES and table["class"].iloc[-1] == "99"
+    assert len(client_data.figure(table).data) == 2
+
+
+def test_confusion_keeps_the_classes_that_occur_and_shares_rows() -> None:
+    table = confusion.data(MATRIX, ["cat", "dog", "eel", "fox"])
+    assert table["true"].drop_duplicates().tolist() == ["cat", "dog", "fox"]
+    shares = table.pivot(index="true", columns="said", values="share")
+    assert shares.loc["dog", "cat"] == pytest.approx(0.25) and shares.loc["fox", "dog"] == 1
+    assert table["samples"].sum() == MATRIX.sum()
+
+
+def test_confusion_names_the_most_frequent_mistake() -> None:
+    assert confusion.finding(MATRIX, ["cat", "dog", "eel", "fox"]) == (
+        "11 of 17 right; most often fox is taken for dog: 3 of 3."
+    )
+    assert confusion.finding(np.diag([3, 4])) == "7 of 7 right."
+    assert confusion.finding(np.zeros((2, 2), int)) == "No test samples."
+
+
+def test_confusion_is_drawn_with_true_rows_downwards_and_frames_on_what_is_right() -> None:
+    fig = confusion.figure(confusion.data(MATRIX, ["cat", "dog", "eel", "fox"]))
+    assert list(fig.data[0].y) == ["cat", "dog", "fox"] and fig.layout.yaxis.autorange == "reversed"
+    assert np.asarray(fig.data[0].customdata).tolist() == [[5, 1, 0], [2, 6, 0], [0, 3, 0]]
+    assert len(fig.layout.shapes) == 3
+    assert sorted(a.text for a in fig.layout.annotations) == ["1", "2", "3", "5", "6"]
+
+
+def costs(num_rounds: int) -> pd.DataFrame:
+    values = {"seconds": 0.5, "bytes_up": 1e6, "bytes_down": 2e6, "gradient_evaluations": 100.0}
+    return pd.DataFrame([
+        {"round": at, "name": name, "value": value if at else 0.0}
+        for at in range(num_rounds + 1) for name, value in values.items()
+    ])  # fmt: skip
+
+
+def test_costs_are_of_single_rounds_and_the_untrained_one_is_left_out() -> None:
+    table = profile.data(costs(3))
+    assert table["round"].tolist() == [1, 2, 3]
+    assert table["megabytes"].tolist() == [3, 3, 3] and table["seconds"].tolist() == [0.5, 0.5, 0.5]
+    assert profile.finding(costs(3)) == "3 rounds: 1.5 s of training, 0.5 s each; 9 MB sent; 300 gradient evaluations."
+    assert profile.finding(costs(0)) == "No round has been trained yet."
+
+
+def test_many_rounds_are_brought_together_without_losing_any() -> None:
+    table = profile.data(costs(900))
+    assert len(table) == profile.MOST_POINTS and table["round"].iloc[-1] == 900
+    assert table["seconds"].mean() == pytest.approx(0.5)
+    assert len(profile.figure(table, "seconds").data[0].y) == profile.MOST_POINTS
+
+
+def test_the_parts_of_a_round_are_stacked_and_the_largest_is_named() -> None:
+    parts = round_parts.data([1, 2], {"batches": np.array([0.1, 0.1]), "local training": np.array([0.7, 0.9])})
+    assert parts[parts["part"] == "local training"]["seconds"].tolist() == [0.7, 0.9]
+    assert round_parts.finding(parts) == "Local training takes 89 % of a round of 0.9 s, batches 11 %."
+    fig = round_parts.figure(parts)
+    assert fig.layout.barmode == "stack" and len({trace.marker.pattern.shape for trace in fig.data}) == 2
+
+
+def test_evenly_keeps_both_ends() -> None:
+    assert evenly(5, 3).tolist() == [0, 2, 4]
+    assert evenly(3, 9).tolist() == [0, 1, 2]
+    assert evenly(0, 9).tolist() == []

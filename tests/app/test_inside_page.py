@@ -1,0 +1,196 @@
+"""The page Inside a run as its reader meets it: one run, its tabs, its states; every choice is in the address."""
+
+import re
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from engine.config import parse_experiment
+from engine.worker.records import new_run
+from storage import Status, Store
+from tests.app.samples import DIGITS, store_experiment
+
+PAGE = Path(__file__).resolve().parents[2] / "app" / "views" / "run.py"
+DITTO, DITTO_AGAIN, LOCAL_TRAIN = 5, 6, 3
+
+
+def opened(**address: object) -> AppTest:
+    page = AppTest.from_file(str(PAGE), default_timeout=60)
+    for name, value in address.items():
+        page.query_params[name] = str(value)
+    page.run()
+    assert not page.exception
+    return page
+
+
+def words(page: AppTest) -> str:
+    elements = [*page.markdown, *page.caption, *page.info, *page.error, *page.get("html"), *page.title, *page.header]
+    return re.sub(r"\\(.)", r"\1", "\n".join(element.value for element in elements))
+
+
+def tabs(page: AppTest) -> list[str]:
+    return page.segmented_control(key="address_tab").options
+
+
+def address(page: AppTest, name: str) -> str | None:
+    said = page.query_params.get(name)
+    return said[0] if isinstance(said, list) else said
+
+
+def test_without_runs_the_page_says_where_they_come_from(empty_store: Store) -> None:
+    said = words(opened())
+    assert "No run has results yet" in said and "(/setup)" in said and "(/library)" in said
+
+
+@pytest.mark.parametrize("number", ["77", "", "x", "9" * 40])
+def test_an_address_of_no_run_says_so_instead_of_showing_another(filled_store: Store, number: str) -> None:
+    page = opened(id=number)
+    assert "The run of this address is not here" in words(page) and not page.segmented_control
+
+
+def test_without_an_address_the_newest_run_is_opened(filled_store: Store) -> None:
+    assert opened().title[0].value == "What happened inside CGPFL K=3, seed 1?"
+
+
+def test_the_headline_tells_who_is_left_behind_and_who_would_rather_be_alone(filled_store: Store) -> None:
+    said = words(opened(id=DITTO))
+    assert "DIGITS · 10 CLIENTS · 3 CLASSES EACH" in said
+    assert re.search(r"(left behind|far behind).* against a mean of \d\d\.\d\d %", said)
+    assert re.search(r"of 10 clients would do better alone \(LocalTrain\)", said)
+
+
+def test_tabs_that_do_not_apply_are_not_offered(filled_store: Store) -> None:
+    iid = DIGITS | {"name": "all alike", "partition": {"name": "iid", "num_clients": 2}, "algorithms": ["ditto"]}
+    store_experiment(filled_store, iid | {"training": {"rounds": 1}, "seeds": [0]})
+    alike, cgpfl = tabs(opened()), tabs(opened(id=7))
+    assert "Clusters" not in alike and "Layers" not in alike
+    assert "Clusters" in cgpfl
+    assert alike[0] == "Clients" and alike[-1] == "Configuration and log"
+
+
+def test_the_address_chooses_tab_round_model_and_client(filled_store: Store) -> None:
+    page = opened(id=DITTO, round=2, model="global", client=4)
+    assert page.select_slider(key="address_round").value == "2"
+    assert page.segmented_control(key="address_model").value == "global"
+    said = words(page)
+    assert "Client 4: " in said and " in round 2" in said and "of 10;" in said
+    assert opened(id=DITTO, tab="profile").header[0].value == "What did it cost?"
+
+
+@pytest.mark.parametrize(("name", "value"), [("client", "10"), ("client", "-1"), ("round", "99"), ("tab", "none")])
+def test_what_the_run_does_not_have_falls_back_to_the_default(filled_store: Store, name: str, value: str) -> None:
+    page = opened(id=DITTO, **{name: value})
+    assert page.select_slider(key="address_round").value == "5"
+    assert page.selectbox(key="client_number").value is None
+    assert page.segmented_control(key="address_tab").value == "clients"
+
+
+def test_the_slider_writes_the_address_and_the_default_leaves_no_trace(filled_store: Store) -> None:
+    page = opened(id=DITTO)
+    page.select_slider(key="address_round").set_value("1").run()
+    assert address(page, "round") == "1"
+    page.select_slider(key="address_round").set_value("5").run()
+    assert address(page, "round") is None
+
+
+def test_only_tabs_that_move_with_rounds_have_the_slider(filled_store: Store) -> None:
+    assert opened(id=DITTO).select_slider
+    assert not opened(id=DITTO, tab="record").select_slider
+
+
+def test_seeds_of_a_method_are_neighbours_and_the_rest_of_the_address_stays(filled_store: Store) -> None:
+    page = opened(id=DITTO, client=3, round=2)
+    assert page.button(key="inside_Previous seed").disabled
+    page.button(key="inside_Next seed").click().run()
+    assert address(page, "id") == str(DITTO_AGAIN)
+    assert (address(page, "client"), address(page, "round")) == ("3", "2")
+    assert page.button(key="inside_Next seed").disabled
+
+
+def test_another_method_and_another_experiment_can_be_chosen(filled_store: Store) -> None:
+    other = store_experiment(filled_store, DIGITS | {"name": "other", "algorithms": ["fedprox"], "seeds": [3]})
+    page = opened(id=DITTO, client=3)
+    page.selectbox(key="inside_method").set_value(7).run()
+    assert page.title[0].value == "What happened inside CGPFL K=3, seed 0?"
+    page.selectbox(key="inside_experiment").set_value(other.id).run()
+    assert "FedProx" in page.title[0].value and address(page, "client") is None
+
+
+def test_clients_are_opened_by_number_by_neighbour_and_by_rank(filled_store: Store) -> None:
+    page = opened(id=DITTO)
+    page.selectbox(key="client_number").set_value(8).run()
+    assert address(page, "client") == "8"
+    page.button(key="client_next").click().run()
+    assert address(page, "client") == "9" and page.button(key="client_next").disabled
+    page.button(key="client_previous").click().run()
+    assert address(page, "client") == "8"
+    page.button(key="client_lowest").click().run()
+    assert ", lowest of 10;" in words(page)
+    page.button(key="client_highest").click().run()
+    assert ", highest of 10;" in words(page)
+
+
+def test_gains_are_told_where_the_references_were_run(filled_store: Store) -> None:
+    said = words(opened(id=DITTO, client=0))
+    assert "points over learning alone (LocalTrain)" in said and "against FedAvg's global model" in said
+    said = words(opened(id=LOCAL_TRAIN, client=0))
+    assert "points against FedAvg's global model" in said and "over learning alone" not in said
+    alone = store_experiment(filled_store, DIGITS | {"name": "alone", "algorithms": ["ditto"], "seeds": [0]})
+    run = filled_store.queue.runs(experiment_ids=[alone.id])[0]
+    assert "No LocalTrain and no FedAvg with this seed" in words(opened(id=run.id, client=0))
+
+
+def test_a_method_without_a_global_model_says_so(filled_store: Store) -> None:
+    page = opened(id=LOCAL_TRAIN, model="global")
+    assert "LocalTrain has no global model." in words(page)
+    assert "personalized model" in page.subheader[0].value
+
+
+def test_the_table_holds_the_numbers_of_the_round(filled_store: Store) -> None:
+    table = opened(id=DITTO, round=3).dataframe[0].value
+    accuracy = filled_store.metrics.array_at(DITTO, "personalized.accuracy", 3)
+    alone = filled_store.metrics.array_at(LOCAL_TRAIN, "personalized.accuracy", 3)
+    assert table["accuracy"].tolist() == pytest.approx((100 * accuracy).tolist())
+    assert table["over_local_train"].tolist() == pytest.approx((100 * (accuracy - alone)).tolist(), abs=1e-4)
+    assert table["labels"].tolist() == [3] * 10
+
+
+def test_a_run_that_has_not_begun_shows_its_configuration_and_how_it_stands(filled_store: Store) -> None:
+    run = filled_store.queue.rerun([DITTO])[0]
+    page = opened(id=run.id)
+    assert tabs(page) == ["Configuration and log"]
+    assert "Queued: it waits for a free slot." in words(page) and "The split is not known" in words(page)
+
+
+@pytest.mark.parametrize("status", ["cancelled", "diverged", "failed", "running"])
+def test_runs_that_did_not_end_well_show_what_there_is(filled_store: Store, status: Status) -> None:
+    run, epoch = half_done(filled_store)
+    if status != "running":
+        filled_store.queue.finish(run, epoch, status, "the reason" if status in ("diverged", "failed") else None)
+    page = opened(id=run, client=1)
+    assert "round 2 of 5" in words(page).lower() and page.select_slider(key="address_round").value == "2"
+    assert ("the reason" in "".join(text.value for text in page.text)) == (status in ("diverged", "failed"))
+    if status == "failed":
+        assert "the reason" in words(opened(id=run, tab="record"))
+
+
+def test_a_run_with_one_round_has_no_slider(filled_store: Store) -> None:
+    run, _ = half_done(filled_store, rounds=1)
+    assert not opened(id=run).select_slider
+
+
+def test_archived_runs_can_be_opened_by_their_address(filled_store: Store) -> None:
+    filled_store.queue.archive([DITTO])
+    assert "In the archive." in words(opened(id=DITTO))
+
+
+def half_done(store: Store, rounds: int = 3) -> tuple[int, int]:
+    """A running Ditto in an experiment of its own, with the first rounds of run 5; answers its id and epoch."""
+    config = parse_experiment(DIGITS | {"name": "half", "algorithms": ["ditto"], "seeds": [0]})
+    store.experiments.create("half", dict(config.raw), [new_run(run) for run in config.runs()])
+    claimed = store.queue.claim()
+    assert claimed is not None
+    store.queue.describe(claimed.id, claimed.epoch, partition=store.queue.get(DITTO).partition)
+    store.metrics.append(claimed.id, claimed.epoch, store.metrics.rounds(DITTO)[:rounds])
+    return claimed.id, claimed.epoch

@@ -1,0 +1,151 @@
+"""What exactly was run: options beside their defaults, a file that computes it again, and numbers on the split."""
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app import one_run
+from app.inside import configuration, federation, record
+from app.inside.profile import beside_training
+from app.links import unpack_config
+from engine.config import RunConfig, load_config, parse_experiment
+from storage import ArtifactRecord, EventRecord, RunRecord, Store
+from tests.app.frames import run_record, series
+
+PAGE = Path(__file__).resolve().parents[2] / "app" / "views" / "run.py"
+CGPFL = 7
+
+
+def stored(store: Store, run_id: int = CGPFL) -> RunRecord:
+    return store.queue.get(run_id)
+
+
+def opened(run_id: int, tab: str = "record") -> AppTest:
+    page = AppTest.from_file(str(PAGE), default_timeout=60)
+    page.query_params["id"], page.query_params["tab"] = str(run_id), tab
+    page.run()
+    assert not page.exception
+    return page
+
+
+@pytest.mark.parametrize("run_id", [1, 3, 5, CGPFL])
+def test_the_file_computes_the_same_run_on_the_command_line(filled_store: Store, tmp_path: Path, run_id: int) -> None:
+    run = stored(filled_store, run_id)
+    file = tmp_path / "run.yaml"
+    file.write_text(one_run.as_yaml(run), encoding="utf-8")
+    again = parse_experiment(load_config(file)).runs()
+    assert [(r.digest, r.label, r.seed) for r in again] == [(run.digest, run.label, run.seed)]
+    assert again[0] == RunConfig.from_dict(run.config)
+
+
+def test_the_command_quotes_labels_that_a_shell_would_take_apart() -> None:
+    run = run_record(3, label="mine; rm $HOME", seed=2)
+    assert one_run.command(run) == (
+        "python -m engine run 'mine_ rm _HOME-seed2.yaml' --export 'mine_ rm _HOME-seed2.json'"
+    )
+
+
+def test_options_that_differ_from_their_defaults_come_first(filled_store: Store) -> None:
+    table = configuration.options(stored(filled_store))
+    assert table["differs"].tolist() == sorted(table["differs"], reverse=True)
+    own = table[table["differs"]].set_index("option")
+    assert own.loc["E · local steps", "value"] == "5"
+    assert own.loc["K", "value"] == "3" and own.loc["seed", "value"] == "0"
+    assert own.loc["T · rounds", ["value", "default"]].tolist() == ["5", "50"]
+    usual = table[~table["differs"]]
+    assert "Momentum" in set(usual["option"]) and (usual["value"] == usual["default"]).mean() > 0.8
+
+
+def test_words_that_stand_for_a_number_of_training_say_the_number(filled_store: Store) -> None:
+    values = configuration.options(stored(filled_store, 5))["value"]
+    assert values.str.contains("0.05 (as in training)", regex=False).any()
+
+
+def test_a_method_that_is_not_here_any_more_is_shown_with_what_it_was_given() -> None:
+    run = run_record(1, label="gone", algorithm_options={"zeta": 3})
+    table = configuration.options(run).set_index("option")
+    assert table.loc["zeta", "value"] == "3" and table.loc["algorithm", "value"] == "gone"
+
+
+def test_label_entropy_is_that_of_information_theory() -> None:
+    counts = np.array([[4, 0, 0, 0], [1, 1, 1, 1], [2, 2, 0, 0], [0, 0, 0, 0]], dtype=float)
+    assert federation.label_entropy(counts).tolist() == [0, 2, 1, 0]
+
+
+def test_numbers_on_the_split_are_over_clients_and_over_all_samples() -> None:
+    partition = {
+        "train_sizes": [2, 4, 9], "val_sizes": [0, 0, 0], "test_sizes": [1, 1, 1],
+        "class_counts": [[3, 0], [0, 5], [5, 5]],
+    }  # fmt: skip
+    table = federation.numbers(partition).set_index("what")
+    assert "Validation samples" not in table.index
+    assert table.loc["Training samples"].tolist() == [2, 4, 9, 5, 15]
+    assert table.loc["Classes held"].tolist() == pytest.approx([1, 1, 2, 4 / 3, 2])
+    entropy = table.loc["Label entropy, bits"]
+    assert entropy["lowest"] == 0 and entropy["highest"] == 1
+    assert entropy["all"] == pytest.approx(-(8 / 18) * np.log2(8 / 18) - (10 / 18) * np.log2(10 / 18))
+
+
+def test_where_a_run_comes_from_leaves_out_what_was_not_recorded() -> None:
+    at = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    known = {"versions": {"torch": "2.14"}, "device": "cpu", "threads": 1, "extra": {"note": "by hand"}}
+    run = run_record(1, provenance=known, started_at=at, finished_at=at.replace(minute=2), digest="abc")
+    found = dict(record.origin(run))
+    assert found["torch version"] == "2.14" and found["CPU threads"] == "1" and found["note"] == "by hand"
+    assert found["From start to end"] == "2 min 00 s" and found["Started"] == "2026-01-01 12:00:00"
+    assert "Backend" not in found and "Computed by" not in found
+
+
+def test_files_are_named_in_words() -> None:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    kept = [ArtifactRecord(i, 1, kind, 5, f"1/{kind}", "", 2_000, at)
+            for i, kind in enumerate(["model-last", "analysis-confusion", "checkpoint", "other-thing"])]  # fmt: skip
+    table = record.files(kept)
+    assert table["What"].tolist() == [
+        "Models of the last round", "Findings of the analysis confusion", "Checkpoint", "other-thing",
+    ]  # fmt: skip
+    assert table["Size"].tolist() == ["2 kB"] * 4
+
+
+def test_events_say_when_and_how_grave() -> None:
+    event = EventRecord(1, 1, datetime(2026, 1, 1, 3, 4, 5, tzinfo=UTC), "error", "worker", "it fell over")
+    assert record.log([event]).to_numpy().tolist() == [["2026-01-01 03:04:05", "error", "worker", "it fell over"]]
+
+
+def test_what_was_no_training_is_told_where_start_and_end_are_known() -> None:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    seconds = series("a", 0, seconds=[0.0, 4.0, 5.0])
+    known = run_record(1, started_at=at, finished_at=at.replace(second=10))
+    assert beside_training(known, seconds).startswith("Of 10 s from start to end 90 % were training")
+    assert beside_training(run_record(1), seconds) == "Seconds are those of training alone, without evaluation."
+
+
+def test_the_page_has_the_options_the_origin_the_split_and_the_log(filled_store: Store) -> None:
+    filled_store.events.add(CGPFL, "warning", "data", "a line of the log")
+    page = opened(CGPFL)
+    assert [header.value for header in page.header] == [
+        "What exactly was run?", "Where do the numbers come from?", "How do the data lie among the clients?",
+        "What is kept of it?", "What happened on the way?",
+    ]  # fmt: skip
+    shown = {tuple(frame.value.columns): frame.value for frame in page.dataframe}
+    assert shown["When (UTC)", "Level", "Event", "Message"]["Message"].tolist() == ["a line of the log"]
+    assert "fused" in shown["What", "Value"]["Value"].tolist() or "Backend" in shown["What", "Value"]["What"].tolist()
+    assert page.code[0].value == one_run.command(stored(filled_store))
+
+
+def test_the_link_to_set_up_carries_this_run_alone(filled_store: Store) -> None:
+    link = next(text.value for text in opened(CGPFL).markdown if "/setup?config=" in text.value)
+    packed = re.search(r"config=([\w-]+)", link)
+    assert packed is not None
+    config = unpack_config(packed.group(1))
+    assert [run.digest for run in parse_experiment(config).runs()] == [stored(filled_store).digest]
+
+
+def test_the_profile_tells_what_was_spent_in_all(filled_store: Store) -> None:
+    said = " ".join(caption.value for caption in opened(CGPFL, "profile").caption)
+    assert "5 rounds" in said and "gradient evaluations" in said
+    assert len(opened(CGPFL, "profile").get("plotly_chart")) == 3
