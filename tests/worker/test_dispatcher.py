@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine.worker import Dispatcher, Ended, Ticket
+from engine.worker import AnalysisTicket, Dispatcher, Ended, Ticket, Work
 from engine.worker.claims import MAX_DEATHS
 from engine.worker.dispatcher import OBEY_S
 from storage import DatabaseLocked, Store
@@ -18,7 +18,7 @@ class FakeExecutor:
     slots, device = 2, "cpu"
 
     def __init__(self) -> None:
-        self.tickets: list[Ticket] = []
+        self.tickets: list[Work] = []
         self.ended: list[Ended] = []
         self.is_closed = False
 
@@ -26,14 +26,14 @@ class FakeExecutor:
     def free(self) -> int:
         return self.slots - len(self.tickets)
 
-    def submit(self, ticket: Ticket) -> None:
+    def submit(self, ticket: Work) -> None:
         self.tickets.append(ticket)
 
     def poll(self, wait_s: float = 0.0) -> list[Ended]:
         ended, self.ended = self.ended, []
         return ended
 
-    def kill(self, ticket: Ticket) -> None:
+    def kill(self, ticket: Work) -> None:
         self.tickets = [t for t in self.tickets if t != ticket]
 
     def close(self) -> None:
@@ -272,3 +272,92 @@ def test_running_until_idle_ends_when_nothing_is_queued(store, dispatcher, execu
     monkeypatch.setattr(executor, "submit", finish_at_once)
     dispatcher.run(threading.Event(), until_idle=True)
     assert store.queue.counts() == {"done": 3}
+
+
+# Analyses, which are queued beside the runs.
+
+
+@pytest.fixture
+def finished(store: Store) -> int:
+    """A run that analyses can be asked of; nobody reads its models here."""
+    (run_id,) = queue(store)
+    ticket = claim(store)
+    store.queue.finish(run_id, ticket.epoch, "done")
+    return run_id
+
+
+def analyses(executor: FakeExecutor) -> list[int]:
+    return [ticket.analysis_id for ticket in executor.tickets if isinstance(ticket, AnalysisTicket)]
+
+
+def test_an_analysis_is_begun_before_runs_that_were_queued_earlier(store, finished, dispatcher, executor):
+    first, _ = queue(store, seeds=[1, 2])
+    asked = store.analyses.request(finished, "features", {})
+    dispatcher.step()
+    assert [ticket.key for ticket in executor.tickets] == [("analysis", asked.id), ("run", first)]
+
+
+def test_a_dispatcher_of_some_runs_leaves_analyses_alone(store, finished, executor):
+    store.analyses.request(finished, "features", {})
+    with Dispatcher(store, executor, store.try_dispatcher_lock(), run_ids=queue(store)) as dispatcher:
+        dispatcher.step()
+        assert analyses(executor) == []
+    assert store.analyses.active()[0].status == "queued"
+
+
+def test_a_run_and_an_analysis_of_one_number_are_two(store, finished, dispatcher, executor, clock):
+    (run_id,) = queue(store)
+    asked = [store.analyses.request(finished, kind, {}) for kind in ("a", "b")][-1]
+    assert asked.id == run_id
+    store.analyses.cancel(1)
+    dispatcher.step()
+    assert [ticket.key for ticket in executor.tickets] == [("analysis", run_id), ("run", run_id)]
+    store.analyses.cancel(asked.id)
+    for clock.now in (1.0, 1.5 + OBEY_S):
+        dispatcher.step()
+    assert [ticket.key for ticket in executor.tickets] == [("run", run_id)]
+    assert store.analyses.get(asked.id).status == "cancelled"
+    assert status(store, run_id) == "running"
+    assert "analysis 2 is now cancelled" in store.events.list(finished)[-1].message
+
+
+def test_an_analysis_that_kills_its_workers_is_given_up(store, finished, dispatcher, executor):
+    asked = store.analyses.request(finished, "features", {})
+    for attempt in range(1, MAX_DEATHS + 1):
+        dispatcher.step()
+        assert [(t.analysis_id, t.attempts) for t in executor.tickets] == [(asked.id, attempt)]
+        executor.end("the worker process was killed by signal 9")
+    dispatcher.step()
+    failed = store.analyses.get(asked.id)
+    assert failed.status == "failed"
+    assert "given up after 3 attempts" in failed.error and "ask for it again" in failed.error
+    assert len(store.events.list(finished)) == MAX_DEATHS
+    assert dispatcher.is_idle
+
+
+def test_an_analysis_that_a_dead_dispatcher_left_is_taken_up_again(store, finished, executor):
+    asked = store.analyses.request(finished, "features", {})
+    store.analyses.claim()
+    with Dispatcher(store, executor, store.try_dispatcher_lock()) as dispatcher:
+        dispatcher.step()
+        assert [(t.analysis_id, t.epoch) for t in executor.tickets] == [(asked.id, 2)]
+    assert store.analyses.get(asked.id).status == "queued"
+
+
+def test_a_run_deleted_during_its_analysis_frees_the_slot(store, finished, dispatcher, executor, clock):
+    store.analyses.request(finished, "features", {})
+    dispatcher.step()
+    store.queue.delete([finished])
+    for clock.now in (1.0, 1.5 + OBEY_S):
+        dispatcher.step()
+    assert executor.tickets == []
+    assert dispatcher.is_idle
+
+
+def test_a_worker_that_died_after_its_run_was_deleted_ends_nothing(store, finished, dispatcher, executor):
+    store.analyses.request(finished, "features", {})
+    dispatcher.step()
+    store.queue.delete([finished])
+    executor.end("the worker process was killed by signal 9")
+    dispatcher.step()
+    assert dispatcher.is_idle
