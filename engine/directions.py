@@ -41,14 +41,18 @@ def difference(end: SharedParams, start: SharedParams) -> SharedParams:
 def orthonormal(u: SharedParams, v: SharedParams) -> tuple[SharedParams, SharedParams]:
     """Gram-Schmidt: unit vectors along u, and along what of v is not along u; 0 for nothing."""
     first = _unit(u)
-    for _ in range(2):  # once more for what rounding leaves
-        v = map_params(lambda p, q, share=dot(first, v): p - share * q, v, first)
-    return first, _unit(v)
+    rest = _without(first, _without(first, v))  # twice: the first time leaves what rounding leaves
+    return first, _unit(rest)
 
 
 def _as_long(d: Tensor, p: Tensor) -> Tensor:
     lengths = [torch.linalg.vector_norm(t.flatten(1), dim=1).view(-1, *[1] * (t.dim() - 1)) for t in (p, d)]
     return d * (lengths[0] / lengths[1])
+
+
+def _without(unit: SharedParams, v: SharedParams) -> SharedParams:
+    share = dot(unit, v)
+    return map_params(lambda p, q: p - share * q, v, unit)
 
 
 def _unit(a: SharedParams) -> SharedParams:

@@ -19,13 +19,14 @@ from engine.task import Forward
 
 Name = Literal["global", "personalized"]
 On = Literal["own", "everyone"]
+DataName = Literal["test", "train"]
 
 
 class OnSamples(AnalysisOptions):
     """Base of the options of analyses that measure models on samples."""
 
     client: int = Field(0, ge=0, description="Whose personalized model, and whose own data.")
-    data: Literal["test", "train"] = Field("test", title="Data", description="Test samples, or those trained on.")
+    data: DataName = Field("test", title="Data", description="Test samples, or those trained on.")
     samples: int = Field(2000, ge=1, le=2000, title="Samples", description="At most so many, drawn at random.")
 
 
@@ -65,6 +66,12 @@ def place(subject: Subject, options: OnSamples) -> list[Placed]:
         models["global"] = shared.of_client(options.client), None
     models["personalized"] = subject.models.personalized[options.client], special_forward(subject)
     return [Placed(name, on, *model, samples) for name, model in models.items() for on, samples in grounds.items()]
+
+
+def placed_own(subject: Subject, options: OnSamples, client: int) -> Placed:
+    """A client's personalized model on its own samples."""
+    samples = own_samples(subject, options.model_copy(update={"client": client}))
+    return Placed("personalized", "own", subject.models.personalized[client], special_forward(subject), samples)
 
 
 def special_forward(subject: Subject) -> Forward | None:

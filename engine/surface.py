@@ -26,7 +26,7 @@ _LINEAR_IN_PARAMETERS = (nn.Linear, nn.modules.conv._ConvNd, nn.Embedding)
 _LARGE = (nn.modules.conv._ConvNd, nn.Embedding)  # one model's fills the cores, or the cache
 _BLOCK_BYTES = 8 * 2**20  # the widest layer of the points that are computed together, on a CPU
 _BLOCK_BYTES_GPU = 128 * 2**20
-_FIRST_BYTES = 64 * 2**20  # the three outputs of the first layer
+_KEPT_BYTES = 64 * 2**20  # outputs of layers that are kept
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def surface(
     """[B, A] mean losses, double. ``forward`` where it is not the model's; ``is_shortened`` takes the short way."""
     way = _way(model, plane.origin, samples.x[:1], is_shortened and forward is None)
     total = torch.zeros(len(plane.b), len(plane.a), dtype=torch.float64, device=samples.y.device)
-    size = max(1, _FIRST_BYTES // (3 * way.width))
+    size = max(1, _KEPT_BYTES // (3 * way.width))
     together = way.points_together(min(size, len(samples)), len(plane.a), samples.x.device)
     with torch.no_grad():
         for start in range(0, len(samples), size):
@@ -69,6 +69,21 @@ def surface(
                 progress((start + len(y) * i / len(plane.b)) / len(samples))
                 total[i] += _row_losses(seen, seen.row(b), predict, x, y, together)
     return (total / len(samples)).cpu().numpy()
+
+
+def mean_loss(model: Model, params: SharedParams, samples: Samples, forward: Forward | None = None) -> float:
+    """At one point."""
+    size, total = rows_at_once(model, params, samples), 0.0
+    with torch.no_grad():
+        for start in range(0, len(samples), size):
+            logits = (forward or model.logits)(params, samples.x[start : start + size])
+            total += float(F.cross_entropy(logits, samples.y[start : start + size], reduction="sum"))
+    return total / len(samples)
+
+
+def rows_at_once(model: Model, params: SharedParams, samples: Samples) -> int:
+    """Samples whose passage through the whole network may be kept for its derivatives."""
+    return max(1, _KEPT_BYTES // sum(size for *_, size in _layers_run(model, params, samples.x[:1])))
 
 
 @dataclass(frozen=True)
@@ -87,7 +102,17 @@ class _Way:
 
 
 def _way(model: Model, params: SharedParams, x: Tensor, may_skip: bool) -> _Way:
-    """Runs one sample through the network and looks at what its layers do."""
+    ran = _layers_run(model, params, x)
+    names = [name for name, layer, _ in ran if next(layer.parameters(), None) is not None]
+    is_linear = bool(names) and isinstance(model.module.get_submodule(names[0]), _LINEAR_IN_PARAMETERS)
+    skipped = names[0] if may_skip and is_linear and names.count(names[0]) == 1 else None
+    behind = ran[[name for name, *_ in ran].index(skipped) :] if skipped else ran
+    rest = behind[1:] if skipped else behind
+    return _Way(skipped, max(size for *_, size in behind), any(isinstance(layer, _LARGE) for _, layer, _ in rest))
+
+
+def _layers_run(model: Model, params: SharedParams, x: Tensor) -> list[tuple[str, nn.Module, int]]:
+    """(name, layer, bytes that it gives) of every innermost layer, as one sample passes them."""
     module = copy.deepcopy(model.module)
     ran: list[tuple[str, nn.Module, int]] = []
     for name, layer in module.named_modules():
@@ -95,12 +120,7 @@ def _way(model: Model, params: SharedParams, x: Tensor, may_skip: bool) -> _Way:
             layer.register_forward_hook(lambda layer, x, y, name=name: ran.append((name, layer, y.nbytes)))
     with torch.no_grad():
         functional_call(module, {n: params[n] for n in model.names}, (x,))
-    names = [name for name, layer, _ in ran if next(layer.parameters(), None) is not None]
-    is_linear = bool(names) and isinstance(module.get_submodule(names[0]), _LINEAR_IN_PARAMETERS)
-    skipped = names[0] if may_skip and is_linear and names.count(names[0]) == 1 else None
-    behind = ran[[name for name, *_ in ran].index(skipped) :] if skipped else ran
-    rest = behind[1:] if skipped else behind
-    return _Way(skipped, max(size for *_, size in behind), any(isinstance(layer, _LARGE) for _, layer, _ in rest))
+    return ran
 
 
 class _Given(nn.Module):

@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 import torch
 
+from engine.alone import trained_alone
 from engine.analyses.landscape import Landscape, Options
+from engine.analyses.plane import Options as PlaneOptions
+from engine.analyses.plane import ThreeModels
 from engine.config import parse_experiment
-from engine.directions import filter_normalised, gaussian, norm, orthonormal
+from engine.directions import difference, filter_normalised, gaussian, norm, orthonormal
 from engine.errors import Unsupported
 from engine.models import build_model
 from engine.placed import Samples
@@ -14,7 +17,7 @@ from engine.registry import ANALYSES
 from engine.scoring import score
 from engine.subject import Subject
 from engine.surface import Plane, surface
-from tests.support.builders import trained
+from tests.support.builders import assert_equal, trained
 from tests.support.subjects import subject_of
 
 
@@ -58,7 +61,7 @@ def test_tables_of_embeddings_are_skipped_too() -> None:
 def test_a_surface_does_not_depend_on_the_blocks(monkeypatch) -> None:
     network, plane, samples = example({"name": "dnn", "hidden": 4}, (5,), torch.float64)
     whole = surface(network, plane, samples)
-    monkeypatch.setattr("engine.surface._FIRST_BYTES", 400)
+    monkeypatch.setattr("engine.surface._KEPT_BYTES", 400)
     monkeypatch.setattr("engine.surface._BLOCK_BYTES", 1)
     np.testing.assert_allclose(surface(network, plane, samples), whole, rtol=1e-12)
 
@@ -131,3 +134,61 @@ def example(model, shape, dtype):
     x, y = torch.randn(6, *shape, generator=generator, dtype=dtype), torch.tensor([0, 1, 2, 0, 1, 1])
     a, b = torch.linspace(-1, 1, 5, dtype=dtype), torch.linspace(-2, 1, 3, dtype=dtype)
     return network, Plane(origin, u, v, a, b), Samples(x, y)
+
+
+def plane(subject: Subject, **options):
+    return ThreeModels(PlaneOptions(points=9, **options)).compute(subject)
+
+
+@pytest.mark.parametrize("changed", [{}, {"participation": 0.5, "rounds": 5, "lr_schedule": "cosine", "momentum": 0.5}])
+@pytest.mark.parametrize("model", ["mlr", {"name": "dnn", "hidden": 4}])
+def test_the_model_trained_alone_is_the_one_of_local_train(model, changed) -> None:
+    ours = trained_alone(subject_of("ditto", model=model, **changed), 2)
+    assert_equal(ours, trained("local_train", model=model, **changed).models().personalized[2])
+
+
+def test_distances_on_the_plane_are_distances_between_models() -> None:
+    run = subject_of("ditto", model={"name": "dnn", "hidden": 4})
+    found = plane(run, client=1)
+    models = [run.models.global_model, run.models.personalized[1], trained_alone(run, 1)]
+    places = found.arrays["places"]
+    assert found.values["models"] == ["global", "personalized", "alone"]
+    assert places[0].tolist() == [0, 0] and places[1, 1] == pytest.approx(0, abs=1e-12)
+    for i, j in ((0, 1), (0, 2), (1, 2)):
+        assert np.linalg.norm(places[i] - places[j]) == pytest.approx(norm(difference(models[i], models[j])))
+    x, y = found.arrays["x"], found.arrays["y"]
+    assert x[-1] - x[0] == pytest.approx(y[-1] - y[0]) and x[0] < places[:, 0].min() and places[:, 0].max() < x[-1]
+
+
+def test_the_models_on_the_plane_have_their_recorded_losses() -> None:
+    run = trained("ditto")
+    found = plane(Subject(run.config, run.task, run.algorithm, run.models(), run.round), client=1).values["losses"]
+    recorded = score(run.algorithm, run.state, run.task)
+    assert found["own"]["personalized"] == pytest.approx(recorded["personalized.loss"][1])
+    assert found["own"]["global"] == pytest.approx(recorded["global.loss"][1])
+
+
+def test_a_place_on_the_plane_has_the_loss_of_the_model_there() -> None:
+    run = subject_of("ditto")
+    found = plane(run, client=1)
+    (px, _), (lx, ly) = found.arrays["places"][1:]
+    at_x, at_y = found.arrays["x"][2], found.arrays["y"][6]
+    s, t = np.linalg.solve([[px, lx], [0, ly]], [at_x, at_y])
+    w, theta, alone = run.models.global_model, run.models.personalized[1], trained_alone(run, 1)
+    there = {n: w[n] + s * (theta[n] - w[n]) + t * (alone[n] - w[n]) for n in w}
+    x, y = run.task.data.test.of_client(1)
+    expected = float(torch.nn.functional.cross_entropy(run.task.model.logits(there, x), y))
+    assert found.arrays["own"][6, 2] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("method", "models"), [
+    ("fedavg", ["global", "alone", "initial"]), ("gpfl", ["personalized", "alone", "initial"]),
+])  # fmt: skip
+def test_the_common_start_takes_a_free_place(method, models) -> None:
+    found = plane(subject_of(method, model={"name": "dnn", "hidden": 4}))
+    assert found.values["models"] == models and np.isfinite(found.arrays["everyone"]).all()
+
+
+def test_two_models_have_no_plane() -> None:
+    with pytest.raises(Unsupported, match="three models"):
+        plane(subject_of("local_train"))

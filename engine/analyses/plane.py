@@ -1,0 +1,95 @@
+"""The loss over the plane through three models: the global one, a client's personalized one, and its own trained alone.
+
+Garipov, Izmailov, Podoprikhin, Vetrov, Wilson. Loss Surfaces, Mode Connectivity, and Fast Ensembling of DNNs. NeurIPS
+2018. https://arxiv.org/abs/1802.10026, the planes of its figure 1. Distances on the plane are distances between
+parameters: the axes are made orthonormal by Gram-Schmidt. The model trained alone is LocalTrain's, for the same client,
+rounds and batches. Where a method has no global model, or every client uses it, the common start takes the free place.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from pydantic import Field
+
+from engine.alone import trained_alone
+from engine.directions import difference, dot, norm, orthonormal
+from engine.errors import Unsupported
+from engine.findings import Findings
+from engine.ops import SharedParams
+from engine.placed import OnSamples, finite, own_samples, pooled_samples, special_forward
+from engine.registry import ANALYSES
+from engine.subject import Subject
+from engine.surface import Plane, mean_loss, surface
+
+_NEAR = 1e-6  # of the distance: no direction of its own
+
+
+class Options(OnSamples):
+    points: int = Field(41, ge=3, le=101, title="Points", description="Along each side.")
+    margin: float = Field(0.4, gt=0, le=5, title="Margin", description="Around the models, as a share of their span.")
+
+
+@ANALYSES.register("plane", title="Plane through three models", paper="Garipov et al., NeurIPS 2018")
+@dataclass(frozen=True)
+class ThreeModels:
+    options: Options
+
+    def compute(self, subject: Subject) -> Findings:
+        """``x`` [A], ``y`` [B], surfaces ``own`` and ``everyone`` [B, A], and where the models lie."""
+        o = self.options
+        grounds = {"own": own_samples(subject, o), "everyone": pooled_samples(subject, o)}
+        corners = _corners(subject, o.client)
+        origin, *others = corners.values()
+        first, second = orthonormal(*(difference(p, origin) for p in others))
+        places = np.array([[dot(difference(p, origin), axis) for axis in (first, second)] for p in corners.values()])
+        x, y = _axes(places, o.points, o.margin)
+        own = subject.models.personalized[o.client]
+        steps = (torch.from_numpy(v).to(subject.task.device, subject.task.dtype) for v in (x, y))
+        plane, forward = Plane(own | origin, first, second, *steps), special_forward(subject)
+        arrays, losses = {"x": x, "y": y, "places": places}, {}
+        for i, (on, samples) in enumerate(grounds.items()):
+            watch = lambda share, i=i: subject.progress(0.5 + 0.25 * (i + share))  # noqa: E731
+            arrays[on] = surface(subject.task.model, plane, samples, forward=forward, progress=watch)
+            at = (mean_loss(subject.task.model, own | p, samples, forward) for p in corners.values())
+            losses[on] = {name: finite(loss) for name, loss in zip(corners, at, strict=True)}
+        return Findings(arrays, {
+            "round": subject.round, "client": o.client, "data": o.data, "models": list(corners),
+            "samples": {on: len(samples) for on, samples in grounds.items()}, "losses": losses,
+        })  # fmt: skip
+
+
+def _corners(subject: Subject, client: int) -> dict[str, SharedParams]:
+    """Three different models, by name. Raises Unsupported where there are not as many."""
+    shared, names = subject.global_model, subject.task.model.names
+    candidates = {} if shared is None else {"global": shared.of_client(client)}
+    candidates |= {"personalized": subject.models.personalized[client], "alone": trained_alone(subject, client)}
+    chosen: dict[str, SharedParams] = {}
+    for name, params in (candidates | {"initial": subject.models.initial}).items():
+        moving = {n: params[n] for n in names}
+        if len(chosen) < 3 and not _is_among(moving, list(chosen.values())):
+            chosen[name] = moving
+    if len(chosen) < 3:
+        raise Unsupported(
+            f"a plane needs three models that lie apart, and client {client} has {len(chosen)}: in this method its "
+            "model and the one trained alone are the same; choose the run of another method"
+        )
+    return chosen
+
+
+def _is_among(params: SharedParams, chosen: list[SharedParams]) -> bool:
+    """Whether a model lies on another one, or on the line through two."""
+    if not chosen:
+        return False
+    far = difference(params, chosen[0])
+    if len(chosen) == 2:
+        return norm(orthonormal(difference(chosen[1], chosen[0]), far)[1]) == 0
+    return norm(far) <= _NEAR * norm(params)
+
+
+def _axes(places: np.ndarray, points: int, margin: float) -> tuple[np.ndarray, np.ndarray]:
+    """A square around the three models, so that both axes have the same measure."""
+    low, high = places.min(0), places.max(0)
+    half = (0.5 + margin) * (high - low).max()
+    x, y = (np.linspace(middle - half, middle + half, points) for middle in (low + high) / 2)
+    return x, y

@@ -1,0 +1,118 @@
+"""Sharpness: how fast the loss rises around a model, by three measures.
+
+Foret, Kleiner, Mobahi, Neyshabur. Sharpness-Aware Minimization for Efficiently Improving Generalization. ICLR 2021.
+https://arxiv.org/abs/2010.01412. PLGU (document 002) makes personalized models with it.
+
+    max over ||eps|| <= rho of L(theta + eps) - L(theta)        the worst model nearby
+    largest eigenvalue of the Hessian of L                      the steepest direction
+    trace of the Hessian of L                                   all directions together
+
+rho is a distance in the parameters, the same for every model. L is the mean cross-entropy, without what a method adds.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch.nn import functional as F
+
+from engine.evaluate import evaluate
+from engine.findings import Findings
+from engine.hessian import Objective, Term, top_eigenvalue, trace, worst_in_ball
+from engine.ops import SharedParams
+from engine.placed import OnSamples, Placed, Samples, data_of, finite, place, placed_own
+from engine.registry import ANALYSES
+from engine.streams import torch_stream
+from engine.subject import Subject
+from engine.surface import rows_at_once
+
+_ACCURATE, _ROUGH = 1e-3, 1e-2  # of the eigenvalue; the second for every client's
+
+
+class Options(OnSamples):
+    of: Literal["client", "clients"] = Field(
+        "client", title="Of", description="One client's model and the global one, or the models of all clients."
+    )
+    rho: float = Field(0.05, gt=0, le=100, title="ρ", description="Radius in which the largest loss is looked for.")
+    steps: int = Field(20, ge=1, le=200, title="Steps", description="Of the ascent within the radius.")
+    vectors: int = Field(32, ge=2, le=1000, title="Vectors", description="Random sign vectors for the trace.")
+
+
+@ANALYSES.register("sharpness", title="Sharpness", paper="Foret et al., ICLR 2021")
+@dataclass(frozen=True)
+class Sharpness:
+    options: Options
+
+    def compute(self, subject: Subject) -> Findings:
+        return self._of_clients(subject) if self.options.of == "clients" else self._of_client(subject)
+
+    def _of_client(self, subject: Subject) -> Findings:
+        """``measures``: a row for each model and data."""
+        placed = place(subject, self.options)
+        rows = []
+        for i, item in enumerate(placed):
+            watch = _Watch(subject, i / len(placed), 1 / len(placed), 130 + self.options.vectors)
+            rows.append({"model": item.model, "on": item.on, "samples": len(item.samples)}
+                        | self._measure(subject, item, watch))  # fmt: skip
+        return Findings({}, {"round": subject.round, "client": self.options.client, "measures": rows})
+
+    def _of_clients(self, subject: Subject) -> Findings:
+        """``eigenvalue``, ``rise``, ``loss`` and ``accuracy`` [N] of each client's model on its own samples."""
+        count = subject.task.num_clients
+        arrays = {n: np.full(count, np.nan) for n in ("eigenvalue", "rise", "loss")}
+        for client in np.flatnonzero(data_of(subject, self.options).sizes.cpu().numpy()).tolist():
+            watch = _Watch(subject, client / count, 1 / count, 120)
+            objective = _objective(subject, placed_own(subject, self.options, client), watch)
+            at, rho, steps = objective.start, self.options.rho, self.options.steps
+            ball = worst_in_ball(objective, at, rho, _stream(subject), steps=steps)
+            top = top_eigenvalue(objective, at, _stream(subject), tolerance=_ROUGH)
+            arrays["eigenvalue"][client], arrays["loss"][client] = top.value, ball.centre
+            arrays["rise"][client] = ball.worst - ball.centre
+        arrays["accuracy"] = evaluate(subject.task, subject.personalized, subject.task.data.test)[0]
+        return Findings(arrays, {"round": subject.round})
+
+    def _measure(self, subject: Subject, item: Placed, watch: "_Watch") -> dict[str, Any]:
+        o, objective = self.options, _objective(subject, item, watch)
+        at = objective.start
+        ball = worst_in_ball(objective, at, o.rho, _stream(subject), steps=o.steps)
+        top = top_eigenvalue(objective, at, _stream(subject), tolerance=_ACCURATE)
+        whole = trace(objective, at, _stream(subject), vectors=o.vectors)
+        return {
+            "loss": finite(ball.centre), "first_order": finite(ball.first_order), "worst": finite(ball.worst),
+            "eigenvalue": finite(top.value), "eigenvalue_bound": finite(top.bound),
+            "trace": finite(whole.value), "trace_error": finite(whole.standard_error),
+        }  # fmt: skip
+
+
+class _Watch:
+    """Turns steps of unknown number into progress that never goes back."""
+
+    def __init__(self, subject: Subject, begin: float, share: float, steps: int) -> None:
+        self.subject, self.begin, self.share, self.steps, self.done = subject, begin, share, steps, 0
+
+    def __call__(self) -> None:
+        self.done += 1
+        self.subject.progress(self.begin + self.share * min(1.0, self.done / self.steps))
+
+
+def _objective(subject: Subject, item: Placed, watch: _Watch) -> Objective:
+    """The mean loss over the item's samples, as a function of the network's parameters alone."""
+    model = subject.task.model
+    size = rows_at_once(model, item.params, item.samples)
+    blocks = [Samples(item.samples.x[i : i + size], item.samples.y[i : i + size])
+              for i in range(0, len(item.samples), size)]  # fmt: skip
+    forward, total = item.special_forward or model.logits, len(item.samples)
+
+    def term(block: Samples) -> Term:
+        def loss(params: SharedParams) -> torch.Tensor:
+            return F.cross_entropy(forward(item.params | params, block.x), block.y, reduction="sum") / total
+
+        return loss
+
+    return Objective([term(block) for block in blocks], {n: item.params[n] for n in model.names}, watch)
+
+
+def _stream(subject: Subject) -> torch.Generator:
+    return torch_stream(subject.config.seed, "sharpness")

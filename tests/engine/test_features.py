@@ -1,0 +1,84 @@
+"""Features: those that the method uses, shared out among clients, and measured against chance."""
+
+import numpy as np
+import pytest
+import torch
+
+from engine.algorithms.gpfl import CONDITION, valve
+from engine.analyses.features import Features, Options, _told_apart, features_of
+from engine.errors import Unsupported
+from engine.subject import Subject
+from tests.support.subjects import subject_of
+
+DNN = {"name": "dnn", "hidden": 4}
+
+
+def compute(subject: Subject, **options):
+    return Features(Options(**{"samples": 20, "perplexity": 2, **options})).compute(subject)
+
+
+def test_every_client_gives_as_many_samples_and_they_carry_their_labels() -> None:
+    run = subject_of("ditto", model=DNN)
+    found = compute(run, samples=20, data="train")
+    assert sorted(np.bincount(found.arrays["client"])) == [4, 5, 5, 6]
+    assert found.arrays["tsne"].shape == found.arrays["pca"].shape == (20, 2)
+    whole = compute(run, samples=100)
+    np.testing.assert_array_equal(whole.arrays["label"], run.task.data.test.y.numpy())
+    assert whole.values["width"] == 4 and not whole.values["are_inputs"]
+
+
+def test_features_are_those_of_the_clients_own_bodies() -> None:
+    run = subject_of("ditto", model=DNN)
+    x, clients = run.task.data.test.x, np.repeat(np.arange(4), 3)
+    found = features_of(run, x, clients)
+    for i in (0, 3):
+        own = run.task.model.features(run.models.personalized[i], x[clients == i])
+        np.testing.assert_allclose(found[clients == i], own.numpy())
+
+
+def test_a_network_without_a_body_shows_the_samples_themselves() -> None:
+    run = subject_of("fedavg")
+    assert compute(run).values["are_inputs"]
+    x = run.task.data.test.x
+    np.testing.assert_allclose(features_of(run, x, np.zeros(len(x), int)), x.numpy())
+
+
+def test_gpfl_shows_its_conditioned_features() -> None:
+    run = subject_of("gpfl", model=DNN)
+    x, own = run.task.data.test.x[:3], run.models.personalized[0]
+    expected = valve(own, run.task.model.features(own, x), own[CONDITION])
+    np.testing.assert_allclose(features_of(run, x, np.zeros(3, int)), expected.numpy())
+
+
+def test_where_the_head_is_not_asked_the_body_is_shown() -> None:
+    run = subject_of({"name": "fedproto", "predict": "prototype"}, model=DNN)
+    x, own = run.task.data.test.x[:3], run.models.personalized[0]
+    np.testing.assert_allclose(features_of(run, x, np.zeros(3, int)), run.task.model.features(own, x).numpy())
+
+
+def test_separate_groups_agree_wholly_and_mixed_ones_by_chance() -> None:
+    rng = np.random.default_rng(0)
+    groups = np.repeat([0, 1], 200)
+    apart = _told_apart(rng.normal(size=(400, 3)) + 100 * groups[:, None], groups)
+    mixed = _told_apart(rng.normal(size=(400, 3)), groups)
+    assert apart["agreement"] == 1 and apart["silhouette"] > 0.9
+    assert mixed["chance"] == pytest.approx(199 / 399) == apart["chance"]
+    assert abs(mixed["agreement"] - mixed["chance"]) < 0.05 and abs(mixed["silhouette"]) < 0.05
+
+
+def test_one_group_alone_has_no_measures() -> None:
+    assert set(_told_apart(np.zeros((20, 2)), np.zeros(20, int)).values()) == {None}
+
+
+def test_the_same_options_give_the_same_picture() -> None:
+    run = subject_of("ditto", model=DNN)
+    first, again, other = compute(run), compute(run), compute(run, seed=1)
+    np.testing.assert_array_equal(first.arrays["tsne"], again.arrays["tsne"])
+    assert not np.allclose(first.arrays["tsne"], other.arrays["tsne"])
+
+
+def test_features_that_are_not_finite_are_refused() -> None:
+    run = subject_of("ditto", model=DNN)
+    run.models.personalized[0]["body.1.bias"].fill_(torch.nan)
+    with pytest.raises(Unsupported, match="not finite"):
+        compute(run)

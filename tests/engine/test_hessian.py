@@ -1,0 +1,143 @@
+"""Curvature and sharpness of losses whose answers are known: quadratics, and softmax regression's Hessian."""
+
+import numpy as np
+import pytest
+import torch
+from torch.autograd.functional import hessian
+
+from engine.analyses.sharpness_of import Options, Sharpness
+from engine.hessian import Objective, top_eigenvalue, trace, worst_in_ball
+from engine.subject import Subject
+from tests.support.builders import trained
+from tests.support.subjects import subject_of
+
+
+def quadratic(matrix: torch.Tensor, slope: torch.Tensor) -> Objective:
+    """x A x / 2 + g x around 0, as two equal terms over two tensors."""
+    def half(params: dict[str, torch.Tensor]) -> torch.Tensor:
+        x = torch.cat([params["a"].flatten(), params["b"]])
+        return (x @ matrix @ x / 2 + slope @ x) / 2
+
+    like = {"a": torch.zeros(2, 2, dtype=torch.float64), "b": torch.zeros(len(matrix) - 4, dtype=torch.float64)}
+    return Objective([half, half], like)
+
+
+def stream() -> torch.Generator:
+    return torch.Generator().manual_seed(1)
+
+
+def rotated(values: list[float]) -> torch.Tensor:
+    """A symmetric matrix with these eigenvalues."""
+    q, _ = torch.linalg.qr(torch.randn(len(values), len(values), dtype=torch.float64, generator=stream()))
+    return q @ torch.diag(torch.tensor(values, dtype=torch.float64)) @ q.T
+
+
+VALUES = [7.0, 3.0, 2.0, 1.0, 0.5, -9.0]
+FLAT = torch.zeros(6, dtype=torch.float64)
+
+
+def test_the_top_eigenvalue_of_a_quadratic_is_the_largest_not_the_most_negative() -> None:
+    objective = quadratic(rotated(VALUES), FLAT)
+    found = top_eigenvalue(objective, objective.start, stream(), tolerance=1e-12)
+    assert found.value == pytest.approx(7, rel=1e-10) and found.products <= 6
+
+
+def test_a_rough_eigenvalue_keeps_within_its_bound() -> None:
+    values = torch.linspace(1, 5, 60).tolist()
+    objective = quadratic(rotated(values), torch.zeros(60, dtype=torch.float64))
+    found = top_eigenvalue(objective, objective.start, stream(), tolerance=0.02)
+    nearest = min(abs(found.value - v) for v in values)
+    assert nearest <= found.bound <= 0.02 * found.value and found.products < 60
+
+
+def test_the_trace_is_exact_for_few_parameters_and_for_diagonal_hessians() -> None:
+    objective = quadratic(rotated(VALUES), FLAT)
+    assert trace(objective, objective.start, stream(), vectors=6) == (pytest.approx(sum(VALUES)), 0)
+    plain = quadratic(torch.diag(torch.tensor(VALUES, dtype=torch.float64)), FLAT)
+    assert trace(plain, plain.start, stream(), vectors=3) == (pytest.approx(sum(VALUES)), pytest.approx(0, abs=1e-12))
+
+
+def test_random_signs_find_the_trace_within_their_error() -> None:
+    objective = quadratic(rotated(VALUES * 10), torch.zeros(60, dtype=torch.float64))
+    found = trace(objective, objective.start, stream(), vectors=40)
+    assert found.standard_error > 0 and abs(found.value - 10 * sum(VALUES)) < 4 * found.standard_error
+
+
+def test_the_worst_loss_in_a_ball_around_a_minimum_is_that_of_the_top_eigenvector() -> None:
+    objective = quadratic(rotated([7.0, 3.0, 2.0, 1.0, 0.5, 0.1]), FLAT)
+    found = worst_in_ball(objective, objective.start, 0.1, stream(), steps=60)
+    assert found.worst == pytest.approx(7 * 0.1**2 / 2, rel=1e-6) and found.first_order == found.centre == 0
+
+
+def test_on_a_slope_the_first_order_point_is_the_worst() -> None:
+    slope = torch.tensor([3.0, 0, 4, 0, 0, 0], dtype=torch.float64)
+    objective = quadratic(torch.zeros(6, 6, dtype=torch.float64), slope)
+    found = worst_in_ball(objective, objective.start, 0.2, stream())
+    assert found.first_order == pytest.approx(0.2 * 5) == found.worst
+
+
+def test_a_slope_and_a_bend_add_up_along_the_same_line() -> None:
+    matrix = torch.diag(torch.tensor([4.0, 1, 1, 1, 1, 1], dtype=torch.float64))
+    objective = quadratic(matrix, torch.tensor([1.0, 0, 0, 0, 0, 0], dtype=torch.float64))
+    found = worst_in_ball(objective, objective.start, 0.5, stream())
+    assert found.worst == pytest.approx(0.5 + 4 * 0.25 / 2)
+
+
+def test_a_quadratics_surface_is_a_quadratic() -> None:
+    matrix = rotated(VALUES)
+    objective = quadratic(matrix, FLAT)
+    u, v = torch.eye(6, dtype=torch.float64)[:2]
+    at = objective.value(0.3 * u - 0.2 * v)
+    assert at == pytest.approx(float((0.09 * matrix[0, 0] - 0.12 * matrix[0, 1] + 0.04 * matrix[1, 1]) / 2))
+
+
+def test_softmax_regression_has_the_curvature_of_its_whole_hessian() -> None:
+    run = subject_of("local_train")
+    params, (x, y) = run.models.personalized[1], run.task.data.test.of_client(1)
+
+    def loss(w: torch.Tensor) -> torch.Tensor:
+        logits = run.task.model.logits({"head.weight": w[:15].view(3, 5), "head.bias": w[15:]}, x)
+        return torch.nn.functional.cross_entropy(logits, y)
+
+    whole = hessian(loss, torch.cat([params["head.weight"].flatten(), params["head.bias"]]))
+    (row,) = [r for r in measures(run, client=1) if r["on"] == "own"]
+    assert row["eigenvalue"] == pytest.approx(float(torch.linalg.eigvalsh(whole)[-1]), rel=2e-3)
+    assert row["trace"] == pytest.approx(float(whole.trace())) and row["trace_error"] == 0
+    assert row["loss"] <= row["first_order"] <= row["worst"]
+
+
+def test_all_clients_eigenvalues_are_those_of_each() -> None:
+    run = subject_of("ditto")
+    found = Sharpness(Options(of="clients")).compute(run)
+    (row,) = [r for r in measures(run, client=2) if (r["model"], r["on"]) == ("personalized", "own")]
+    assert found.arrays["eigenvalue"].shape == (4,)
+    assert found.arrays["eigenvalue"][2] == pytest.approx(row["eigenvalue"], rel=2e-2)
+    assert found.arrays["rise"][2] == pytest.approx(row["worst"] - row["loss"])
+
+
+def test_curvature_does_not_depend_on_the_blocks(monkeypatch) -> None:
+    run = subject_of("ditto", model={"name": "dnn", "hidden": 4})
+    whole = measures(run)
+    monkeypatch.setattr("engine.surface._KEPT_BYTES", 800)
+    for mine, other in zip(measures(run), whole, strict=True):
+        assert {n: mine[n] for n in ("eigenvalue", "trace", "worst")} == pytest.approx(
+            {n: other[n] for n in ("eigenvalue", "trace", "worst")}
+        )
+
+
+def test_a_broken_model_has_no_numbers() -> None:
+    run = subject_of("local_train")
+    run.models.personalized[0]["head.bias"].fill_(torch.nan)
+    row = measures(run)[0]
+    assert row["loss"] is row["eigenvalue"] is row["trace"] is None
+
+
+def test_progress_never_goes_back() -> None:
+    shares: list[float] = []
+    run = trained("ditto")
+    measures(Subject(run.config, run.task, run.algorithm, run.models(), run.round, shares.append))
+    assert shares == sorted(shares) and shares[-1] <= 1 and not np.isnan(shares).any()
+
+
+def measures(run: Subject, **options) -> list[dict]:
+    return Sharpness(Options(**options)).compute(run).values["measures"]
