@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,8 @@ from engine.registry import ALGORITHMS
 from storage import RunRecord
 
 SUMMARIES = ("mean", "weighted_mean", "lowest", "top", "std", "cv")
-_NOT_THE_METHOD = {"seed", "name", "label", "device", "backend", "threads", "checkpoint_s", "version"}
+REFERENCES = ("fedavg", "local_train")  # both ends of personalization, drawn wherever methods are left out
+NOT_THE_METHOD = {"seed", "name", "label", "device", "backend", "threads", "checkpoint_s", "version"}
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ def methods_of(runs: Iterable[RunRecord]) -> list[Method]:
     """Runs grouped into methods, in the order they were asked for; of equal runs the newest that is done counts."""
     groups: dict[str, dict[int, RunRecord]] = {}
     for run in sorted(runs, key=lambda run: (run.experiment_id, run.position)):
-        what = {k: v for k, v in run.config.items() if k not in _NOT_THE_METHOD}
+        what = {k: v for k, v in run.config.items() if k not in NOT_THE_METHOD}
         by_seed = groups.setdefault(json.dumps([run.label, what], sort_keys=True), {})
         if run.status == "done" or run.seed not in by_seed or by_seed[run.seed].status != "done":
             by_seed[run.seed] = run
@@ -58,11 +59,29 @@ def method_name(label: str, algorithm: str) -> str:
 
 
 def with_methods(frame: pd.DataFrame, methods: Sequence[Method]) -> pd.DataFrame:
-    """Adds the column ``method`` to rows that have a ``run``, in the order of ``methods``."""
-    name_of = {run_id: method.name for method in methods for run_id in method.run_ids}
-    named = frame.assign(method=frame["run"].map(name_of))
-    rank = {method.name: i for i, method in enumerate(methods)}
-    return named.sort_values("method", key=lambda column: column.map(rank), kind="stable").reset_index(drop=True)
+    """Adds the columns ``method`` and ``algorithm`` to rows that have a ``run``, in the order of ``methods``."""
+    rank = {run_id: i for i, method in enumerate(methods) for run_id in method.run_ids}
+    place = frame["run"].map(rank).to_numpy()
+    order = np.argsort(place, kind="stable")
+    of = [methods[int(i)] for i in place[order]]
+    ordered = frame.iloc[order].reset_index(drop=True)
+    return ordered.assign(method=[method.name for method in of], algorithm=[method.algorithm for method in of])
+
+
+def pooled(methods: Sequence[Method], value_of: Callable[[RunRecord], str]) -> list[Method]:
+    """All runs of one value together, under the name of the value, in the order in which values turn up.
+
+    They are drawn as their algorithm if they have but one in all, else in shades of one colour.
+    """
+    groups: dict[str, list[RunRecord]] = {}
+    for run in (run for method in methods for run in method.runs):
+        groups.setdefault(value_of(run), []).append(run)
+    algorithms = {method.algorithm for method in methods}
+    own = {value: {run.algorithm for run in runs} for value, runs in groups.items()}
+    if all(len(names) == 1 for names in own.values()):
+        return [Method(value, *own[value], tuple(runs)) for value, runs in groups.items()]
+    shared = min(algorithms) if len(algorithms) == 1 else "pooled"
+    return [Method(value, shared, tuple(runs)) for value, runs in groups.items()]
 
 
 def per_run(clients: pd.DataFrame, share: float) -> pd.DataFrame:

@@ -16,11 +16,14 @@ class Point(NamedTuple):
 
 
 def name_points(fig: go.Figure, points: list[Point]) -> None:
-    """Each name right of its point, left of it near the right edge; lower where it would meet another."""
+    """Each name right of its point, left of it near the right edge; lower where it would meet another.
+
+    Points without a text stay without a name.
+    """
     width, height = _extent([p.x for p in points]), _extent([p.y for p in points])
     left, low = min((p.x for p in points), default=0.0), min((p.y for p in points), default=0.0)
     placed: list[tuple[float, float]] = []
-    for point in sorted(points, key=lambda p: -p.y):
+    for point in sorted((p for p in points if p.text), key=lambda p: -p.y):
         x, y = (point.x - left) / width, (point.y - low) / height
         on_left = x > 1 - 1.2 * WIDE
         start = x - WIDE if on_left else x

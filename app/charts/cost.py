@@ -10,15 +10,14 @@ from app.palette import base_layout, ground
 from app.point_names import Point, name_points
 
 COST_NAMES = ("megabytes", "gradient_evaluations", "seconds")
+RECORDED = ("bytes_up", "bytes_down", "gradient_evaluations", "seconds")
+MOST_NAMED = 8  # points that have room for a name
 
 
-def spent(series: pd.DataFrame, until: dict[int, int]) -> pd.DataFrame:
-    """[run, round, name, value] -> [run, megabytes, gradient_evaluations, seconds], up to the round ``until[run]``."""
-    within = series[series["round"] <= series["run"].map(until)]
-    total = within.pivot_table(index="run", columns="name", values="value", aggfunc="sum")
-    total = total.reindex(columns=["bytes_up", "bytes_down", "gradient_evaluations", "seconds"]).fillna(0.0)
-    total["megabytes"] = (total["bytes_up"] + total["bytes_down"]) / 1e6
-    return total[list(COST_NAMES)].reset_index()
+def spent(totals: pd.DataFrame) -> pd.DataFrame:
+    """[run, <RECORDED>] -> [run, megabytes, gradient_evaluations, seconds]."""
+    megabytes = (totals["bytes_up"] + totals["bytes_down"]) / 1e6
+    return totals.assign(megabytes=megabytes)[["run", *COST_NAMES]]
 
 
 def data(runs: pd.DataFrame, cost: Axis) -> pd.DataFrame:
@@ -48,10 +47,18 @@ def figure(df: pd.DataFrame, cost: Axis) -> go.Figure:
             hovertemplate=f"{row.method}<br>%{{y:.2f}} % for %{{x:,.4g}} {AXIS_TITLES[cost]}<extra></extra>",
         )  # fmt: skip
     base_layout(fig, height=430)
-    name_points(fig, [Point(r.method, r.cost, 100 * r.mean, look[r.method].color) for r in df.itertuples()])
+    names = named_methods(df, "front", "mean")
+    points = [(names.get(r.method, ""), r.cost, 100 * r.mean, look[r.method].color) for r in df.itertuples()]
+    name_points(fig, [Point(*point) for point in points])
     fig.update_xaxes(title_text=AXIS_TITLES[cost], rangemode="tozero")
     fig.update_yaxes(title_text="mean test accuracy, %")
     return fig.update_layout(showlegend=False)
+
+
+def named_methods(df: pd.DataFrame, front: str, gain: str) -> dict[str, str]:
+    """The methods whose names stand beside their points: the front and then the best, as many as have room."""
+    first = df.sort_values([front, gain], ascending=False, kind="stable")["method"][:MOST_NAMED]
+    return {name: name for name in first}
 
 
 def finding(df: pd.DataFrame, cost: Axis) -> str:

@@ -1,5 +1,6 @@
 """Accuracy over rounds, megabytes, gradients or seconds: the mean over clients and its lowest 5 %, over seeds."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -7,7 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app.line_ends import End, label_ends
-from app.method_looks import looks
+from app.method_looks import Look, looks
 from app.palette import base_layout, translucent
 
 Axis = Literal["round", "megabytes", "gradient_evaluations", "seconds"]
@@ -15,64 +16,50 @@ AXIS_TITLES: dict[Axis, str] = {
     "round": "round", "megabytes": "megabytes sent, both ways", "gradient_evaluations": "gradient evaluations",
     "seconds": "seconds of training",
 }  # fmt: skip
-COSTS = ("bytes_up", "bytes_down", "gradient_evaluations", "seconds")
+COSTS_OF: dict[str, tuple[str, ...]] = {  # what is recorded of an axis, round by round
+    "round": (), "megabytes": ("bytes_up", "bytes_down"), "gradient_evaluations": ("gradient_evaluations",),
+    "seconds": ("seconds",),
+}  # fmt: skip
 MOST_POINTS, MOST_LINES, MOST_BANDS = 300, 12, 3
 MOST_DASHED = MOST_LINES // 2  # methods that have room for a second line
 
 
 def data(series: pd.DataFrame, model: str = "personalized", x: Axis = "round") -> pd.DataFrame:
-    """[method, algorithm, seed, round, name, value] -> [method, algorithm, round, x, mean, mean_pm, lowest, seeds].
+    """[run, method, algorithm, round, name, value] -> [method, algorithm, round, x, mean, mean_pm, lowest, seeds].
 
-    Only rounds that every seed of a method has; x is what was spent up to that round, its mean over seeds.
+    Only rounds that every run of a method has. x is what was spent up to that round; where the runs of a method had not
+    spent the same, they are read off at the same x, between two of their points, as far as the first of them went.
     """
-    keys = ["method", "algorithm", "seed", "round"]
-    wide = series.pivot_table(index=keys, columns="name", values="value", sort=False).reset_index()
-    wide = wide.reindex(columns=[*keys, f"{model}.mean", f"{model}.lowest5", *COSTS]).sort_values(
-        keys[2:], kind="stable"
-    )
-    spent = wide.groupby(["method", "seed"], sort=False)[list(COSTS)].cumsum()
-    spent["megabytes"] = (spent["bytes_up"] + spent["bytes_down"]) / 1e6
-    wide["x"] = wide["round"] if x == "round" else spent[x]
+    wide = series.pivot_table(index=["run", "round"], columns="name", values="value")
+    wide = wide.reindex(columns=[f"{model}.mean", f"{model}.lowest5", *COSTS_OF[x]]).sort_index()
+    wide["x"] = _spent(wide, x)
     known = wide.rename(columns={f"{model}.mean": "mean", f"{model}.lowest5": "lowest"}).dropna(subset=["mean"])
-    rows = known.groupby(["method", "algorithm", "round"], sort=False).agg(
-        x=("x", "mean"), mean_pm=("mean", "std"), mean=("mean", "mean"), lowest=("lowest", "mean"),
-        seeds=("seed", "nunique"),
-    ).reset_index()  # fmt: skip
-    complete = rows[rows["seeds"] == rows.groupby("method")["seeds"].transform("max")]
-    thinned = [_thin(complete[complete["method"] == m]) for m in series["method"].unique()]
+    of_run = known[["x", "mean", "lowest"]].reset_index()
+    parts = []
+    for (method, algorithm), runs in series.groupby(["method", "algorithm"], sort=False)["run"]:
+        own = of_run[of_run["run"].isin(runs.unique())]
+        parts.append(_over_seeds(own).assign(method=method, algorithm=algorithm))
     columns = ["method", "algorithm", "round", "x", "mean", "mean_pm", "lowest", "seeds"]
-    return pd.concat(thinned)[columns].reset_index(drop=True) if thinned else rows[columns]
+    return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
 
 
-def figure(df: pd.DataFrame, x: Axis = "round") -> go.Figure:
-    """Mean solid, names at the ends; for few methods also the lowest 5 % dashed, and for fewer a band over seeds."""
-    look, fig, ends = looks(df), go.Figure(), []
-    shown = list(df.groupby("method", sort=False))[:MOST_LINES]
-    for method, own in shown:
-        style, at = look[method], own["x"].to_numpy(np.float32)
-        color = style.color
-        mean, lowest = (100 * own[c].to_numpy(np.float32) for c in ("mean", "lowest"))
-        if own["mean_pm"].notna().any() and len(shown) <= MOST_BANDS:
-            spread = 100 * own["mean_pm"].fillna(0).to_numpy(np.float32)
-            fig.add_scatter(
-                x=np.concatenate([at, at[::-1]]), y=np.concatenate([mean + spread, (mean - spread)[::-1]]),
-                fill="toself", fillcolor=translucent(color, 0.18), line={"width": 0}, hoverinfo="skip",
-            )  # fmt: skip
-        hover = [f"{method}, round {r}" for r in own["round"]]
-        lines = ((mean, "mean", "solid", 2.2), (lowest, "lowest 5 %", "dash", 1.2))
-        for values, what, dash, width in lines if len(shown) <= MOST_DASHED else lines[:1]:
-            fig.add_scatter(
-                x=at, y=values, mode="lines", name=f"{method} {what}", text=hover,
-                line={"color": color, "dash": dash, "width": width},
-                hovertemplate=f"%{{text}}<br>{what} %{{y:.2f}} %<extra></extra>",
-            )  # fmt: skip
-        fig.add_scatter(
-            x=at[-1:], y=mean[-1:], mode="markers", hoverinfo="skip", cliponaxis=False,
-            marker={"symbol": style.symbol, "size": 9, "color": color},
-        )  # fmt: skip
-        ends.append(End(str(method), float(at[-1]), float(mean[-1]), color))
+def figure(df: pd.DataFrame, x: Axis = "round", drawn: Sequence[str] | None = None) -> go.Figure:
+    """Mean solid, names at the ends; for few methods also the lowest 5 % dashed, and for fewer a band over seeds.
+
+    ``drawn`` names the methods that get a line, if not the first MOST_LINES.
+    """
+    fig, ends, look = go.Figure(), [], looks(df)
+    df = df[df["method"].isin(list(df["method"].unique() if drawn is None else drawn)[:MOST_LINES])]
+    groups = list(df.groupby("method", sort=False))
+    for method, own in groups:
+        style = look[method]
+        if own["mean_pm"].notna().any() and len(groups) <= MOST_BANDS:
+            fig.add_trace(_band(own, style.color))
+        fig.add_traces(_lines(str(method), own, style, x, with_lowest=len(groups) <= MOST_DASHED))
+        last = own.iloc[-1]
+        ends.append(End(str(method), float(last["x"]), 100 * float(last["mean"]), style.color))
     base_layout(fig, height=430)
-    low, high = 100 * df["lowest" if len(shown) <= MOST_DASHED else "mean"].min(), 100 * df["mean"].max()
+    low, high = 100 * df["lowest" if len(groups) <= MOST_DASHED else "mean"].min(), 100 * df["mean"].max()
     pad = max(1.0, 0.06 * (high - low))
     label_ends(fig, ends, low - pad, high + pad)
     fig.update_yaxes(title_text="test accuracy, %", range=[low - pad, high + pad])
@@ -80,8 +67,67 @@ def figure(df: pd.DataFrame, x: Axis = "round") -> go.Figure:
     return fig.update_layout(showlegend=False)
 
 
-def _thin(own: pd.DataFrame) -> pd.DataFrame:
+def _band(own: pd.DataFrame, color: str) -> go.Scatter:
+    at, mean, spread = (own[c].to_numpy(np.float32) for c in ("x", "mean", "mean_pm"))
+    spread = np.nan_to_num(spread)
+    return go.Scatter(
+        x=np.concatenate([at, at[::-1]]), y=100 * np.concatenate([mean + spread, (mean - spread)[::-1]]),
+        fill="toself", fillcolor=translucent(color, 0.18), line={"width": 0}, hoverinfo="skip",
+    )  # fmt: skip
+
+
+def _lines(method: str, own: pd.DataFrame, style: Look, x: Axis, with_lowest: bool) -> list[go.Scatter]:
+    """The mean with a mark at its end, and below it the lowest 5 %."""
+    at = own["x"].to_numpy(np.float32)
+    mean, lowest = (100 * own[c].to_numpy(np.float32) for c in ("mean", "lowest"))
+    where = "round %{x}" if x == "round" else f"%{{x:,.4g}} {AXIS_TITLES[x]}"
+    lines = [(mean, "mean", style.dash if not with_lowest else "solid", 2.2)]
+    lines += [(lowest, "lowest 5 %", "dash", 1.2)] if with_lowest else []
+    drawn = [
+        go.Scatter(
+            x=at, y=values, mode="lines", name=f"{method} {what}",
+            line={"color": style.color, "dash": dash, "width": width},
+            hovertemplate=f"{method}, {where}<br>{what} %{{y:.2f}} %<extra></extra>",
+        ) for values, what, dash, width in lines
+    ]  # fmt: skip
+    end = go.Scatter(
+        x=at[-1:], y=mean[-1:], mode="markers", hoverinfo="skip", cliponaxis=False,
+        marker={"symbol": style.symbol, "size": 9, "color": style.color},
+    )  # fmt: skip
+    return [*drawn, end]
+
+
+def _spent(wide: pd.DataFrame, x: Axis) -> pd.Series:
+    """[run, round] -> what x says of every round."""
+    if x == "round":
+        return pd.Series(wide.index.get_level_values("round"), wide.index, dtype=float)
+    spent = wide[list(COSTS_OF[x])].sum(axis=1).groupby(level="run").cumsum()
+    return spent / 1e6 if x == "megabytes" else spent
+
+
+def _over_seeds(own: pd.DataFrame) -> pd.DataFrame:
+    """[run, round, x, mean, lowest] of one method -> its mean and deviation over runs, at most MOST_POINTS rows."""
+    at = {name: own.pivot(index="round", columns="run", values=name).dropna() for name in ("x", "mean")}
+    rounds = _thinned(at["x"].index.to_numpy())
+    x = at["x"].loc[rounds].to_numpy()
+    ends = x[-1].min() if len(x) else 0.0
+    alike = np.allclose(x, x[:, :1])
+    grid = x[:, 0] if alike else np.minimum(x.mean(axis=1), ends)
+    lowest = own.pivot(index="round", columns="run", values="lowest").loc[rounds].to_numpy()
+    mean = at["mean"].loc[rounds].to_numpy()
+    if not alike:
+        mean, lowest = (
+            np.stack([np.interp(grid, x[:, i], values[:, i]) for i in range(x.shape[1])], axis=1)
+            for values in (mean, lowest)
+        )
+    spread = mean.std(axis=1, ddof=1) if mean.shape[1] > 1 else np.full(len(mean), np.nan)
+    return pd.DataFrame({
+        "round": rounds, "x": grid, "mean": mean.mean(axis=1), "mean_pm": spread, "lowest": lowest.mean(axis=1),
+        "seeds": mean.shape[1],
+    })  # fmt: skip
+
+
+def _thinned(rounds: np.ndarray) -> np.ndarray:
     """At most MOST_POINTS of the rounds, the first and the last among them."""
-    if len(own) <= MOST_POINTS:
-        return own
-    return own.iloc[np.unique(np.linspace(0, len(own) - 1, MOST_POINTS).round().astype(int))]
+    places = np.linspace(0, len(rounds) - 1, min(len(rounds), MOST_POINTS))
+    return rounds[np.unique(places.round().astype(int))]

@@ -21,8 +21,7 @@ def figure(df: pd.DataFrame, a: str, b: str, methods: pd.DataFrame) -> go.Figure
     points = 100 * df["difference"].to_numpy(float)
     fig = go.Figure(go.Bar(
         x=df["rank"], y=points, marker_line_width=0, marker_color=np.where(points > 0, look[a].color, look[b].color),
-        text=[f"client {r.client}, seed {r.seed}" for r in df.itertuples()], textposition="none",
-        hovertemplate="%{text}: %{y:+.2f} points<extra></extra>",
+        customdata=df[["client"]].to_numpy(), hovertemplate="client %{customdata[0]}: %{y:+.2f} points<extra></extra>",
     ))  # fmt: skip
     base_layout(fig, height=400)
     fig.add_hline(y=0, line={"color": ground().ink, "width": 1})

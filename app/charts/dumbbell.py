@@ -6,10 +6,11 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app.comparison import per_method, per_run
-from app.method_looks import looks
+from app.method_looks import Look, looks
 from app.palette import base_layout, ground, translucent
 from app.wording import percent_pm, plural
 
+MOST_ROOMY = 14  # methods that have room for a number above their mean
 BELOW = 0.3  # where the ring of the other model hangs, in rows
 SortKey = Literal["mean", "lowest", "top", "spread"]
 
@@ -32,30 +33,21 @@ def data(clients: pd.DataFrame, share: float, by: SortKey = "mean", other: pd.Da
 
 
 def figure(df: pd.DataFrame, share: float = 0.05, other_name: str = "") -> go.Figure:
-    """One line a method: a triangle at each tail, the mean with its whisker over seeds, a ring for the other model."""
-    look, fig, paper = looks(df), go.Figure(), ground().paper
+    """One line a method: a triangle at each tail, the mean with its whisker over seeds, a ring for the other model.
+
+    Many methods stand closer, and their means are printed at the right.
+    """
+    look, fig, is_dense = looks(df), go.Figure(), len(df) > MOST_ROOMY
     for at, row in enumerate(df.itertuples()):
-        style = look[row.method]
-        low, mean, top = 100 * row.lowest, 100 * row.mean, 100 * row.top
-        texts = _hover(row, share)
-        fig.add_scatter(
-            x=[low, top], y=[at] * 2, mode="lines+markers+text", hoverinfo="text", hovertext=texts[::2],
-            line={"width": 3, "color": style.color}, cliponaxis=False, marker_line_width=0,
-            marker={"symbol": ["triangle-left", "triangle-right"], "size": 12, "color": style.color},
-            text=[f"{low:.1f}", f"{top:.1f}"], textposition=["middle left", "middle right"],
-        )  # fmt: skip
-        fig.add_scatter(
-            x=[mean], y=[at], mode="markers+text", text=f"<b>{mean:.1f}</b>", textposition="top center",
-            marker={"symbol": style.symbol, "size": 13, "color": style.color}, marker_line={"width": 1, "color": paper},
-            error_x=_whisker(row, style.color), hovertext=texts[1], hoverinfo="text", cliponaxis=False,
-        )  # fmt: skip
+        style, texts = look[row.method], _hover(row, share)
+        fig.add_traces(_row(at, row, style, texts, is_dense))
         if pd.notna(row.other):
             fig.add_scatter(
                 x=[100 * row.other], y=[at + BELOW], mode="markers", hoverinfo="text",
                 hovertext=f"{row.method}: {other_name} model {100 * row.other:.2f} %",
                 marker={"symbol": "circle-open", "size": 9, "color": ground().ink, "line": {"width": 1.5}},
             )  # fmt: skip
-    base_layout(fig, height=120 + 44 * max(len(df), 2))
+    base_layout(fig, height=120 + (25 if is_dense else 44) * max(len(df), 2))
     least, most = 100 * df[["lowest", "other"]].min().min(), 100 * df[["top", "other"]].max().max()
     margin = 0.17 * (most - least) if len(df) else 1
     fig.update_xaxes(title_text="test accuracy, %", range=[least - margin, most + margin])
@@ -63,7 +55,31 @@ def figure(df: pd.DataFrame, share: float = 0.05, other_name: str = "") -> go.Fi
         tickvals=list(range(len(df))), ticktext=list(df["method"]), range=[len(df) - 0.4, -0.7], ticks="",
         gridcolor=translucent(ground().line, 0.6),
     )  # fmt: skip
+    if is_dense:
+        for at, row in enumerate(df.itertuples()):
+            fig.add_annotation(
+                xref="paper", x=1, xanchor="left", y=at, text=f"<b>{100 * row.mean:.1f}</b>", showarrow=False,
+                font={"color": look[row.method].color},
+            )  # fmt: skip
+        fig.update_layout(margin_r=48)
     return fig.update_layout(showlegend=False, uniformtext={"mode": "show", "minsize": 9})
+
+
+def _row(at: int, row: Any, style: Look, texts: list[str], is_dense: bool) -> list[go.Scatter]:
+    low, mean, top = 100 * row.lowest, 100 * row.mean, 100 * row.top
+    tails = go.Scatter(
+        x=[low, top], y=[at] * 2, mode="lines+markers+text", hoverinfo="text", hovertext=texts[::2],
+        line={"width": 3, "color": style.color}, cliponaxis=False, marker_line_width=0, customdata=[row.method] * 2,
+        marker={"symbol": ["triangle-left", "triangle-right"], "size": 9 if is_dense else 12, "color": style.color},
+        text=[f"{low:.1f}", f"{top:.1f}"], textposition=["middle left", "middle right"],
+    )  # fmt: skip
+    middle = go.Scatter(
+        x=[mean], y=[at], mode="markers" if is_dense else "markers+text", text=f"<b>{mean:.1f}</b>",
+        textposition="top center", customdata=[row.method], error_x=_whisker(row, style.color), hovertext=texts[1],
+        marker={"symbol": style.symbol, "size": 10 if is_dense else 13, "color": style.color},
+        marker_line={"width": 1, "color": ground().paper}, hoverinfo="text", cliponaxis=False,
+    )  # fmt: skip
+    return [tails, middle]
 
 
 def _whisker(row: Any, color: str) -> dict[str, Any] | None:

@@ -1,5 +1,7 @@
 """Which share of the clients is at or below an accuracy: the whole distribution, not two of its numbers."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
@@ -7,7 +9,7 @@ import plotly.graph_objects as go
 from app.method_looks import looks
 from app.palette import base_layout, ground
 
-MOST_LINES, MOST_STEPS = 12, 600
+MOST_LINES, MOST_STEPS = 12, 300
 
 
 def data(clients: pd.DataFrame) -> pd.DataFrame:
@@ -20,22 +22,24 @@ def data(clients: pd.DataFrame) -> pd.DataFrame:
         own.sort_values(["accuracy", "seed", "client"]).assign(share=np.arange(1, len(own) + 1) / len(own))
         for _, own in known.groupby("method", sort=False)
     ]
-    columns = ["method", "algorithm", "seed", "client", "accuracy", "share"]
+    columns = ["run", "method", "algorithm", "seed", "client", "accuracy", "share"]
     return pd.concat(ordered)[columns].reset_index(drop=True) if ordered else pd.DataFrame(columns=columns)
 
 
-def figure(df: pd.DataFrame, share: float = 0.05) -> go.Figure:
-    """A staircase a method; the hairline marks the lowest ``share`` of the clients."""
+def figure(df: pd.DataFrame, share: float = 0.05, drawn: Sequence[str] | None = None) -> go.Figure:
+    """A staircase for each method of ``drawn``; the hairline marks the lowest ``share`` of the clients."""
     look, fig = looks(df), go.Figure()
-    for method, own in list(df.groupby("method", sort=False))[:MOST_LINES]:
-        style = look[method]
+    for method in list(df["method"].unique() if drawn is None else drawn)[:MOST_LINES]:
+        style, own = look[method], df[df["method"] == method]
         own = own.iloc[np.unique(np.linspace(0, len(own) - 1, min(len(own), MOST_STEPS)).round().astype(int))]
         x, y = 100 * own["accuracy"].to_numpy(np.float32), 100 * own["share"].to_numpy(np.float32)
-        names = [f"{method}: client {c}, seed {s}" for c, s in zip(own["client"], own["seed"], strict=True)]
+        who = own[["client", "seed", "run"]].to_numpy()
         fig.add_scatter(
             x=np.insert(x, 0, x[0]), y=np.insert(y, 0, 0), name=method, mode="lines",
-            line={"shape": "hv", "color": style.color, "dash": style.dash, "width": 2}, text=[names[0], *names],
-            hovertemplate="%{text}<br>%{x:.2f} %, at or below it %{y:.0f} % of the clients<extra></extra>",
+            line={"shape": "hv", "color": style.color, "dash": style.dash, "width": 2},
+            customdata=np.insert(who, 0, who[0], axis=0).astype(np.int32),
+            hovertemplate=f"{method}: client %{{customdata[0]}}, seed %{{customdata[1]}}<br>"
+            "%{x:.2f} %, at or below it %{y:.0f} % of the clients<extra></extra>",
         )  # fmt: skip
     base_layout(fig, height=430)
     fig.add_hline(y=100 * share, line={"color": ground().muted, "width": 1, "dash": "dot"})

@@ -1,15 +1,19 @@
-"""Who gains, who loses: the same clients under two methods, A against B."""
+"""Who gains, who loses: the same clients under two methods, A against B, each averaged over its seeds."""
 
 from dataclasses import dataclass
+from math import erfc, sqrt
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
-from scipy.stats import wilcoxon
 
 from app.method_looks import looks
 from app.palette import base_layout, ground
 from app.wording import plural, signed_points
+
+FEWEST = 6  # differences under which no p-value can be small
+EXACT_UP_TO = 50  # differences for which every assignment of signs is counted
+ROUNDING = 1e-6  # accuracies are stored in single precision: smaller differences are none
 
 
 @dataclass(frozen=True)
@@ -21,37 +25,76 @@ class Verdict:
     equal: int
     median: float
     p: float
+    tied: int  # differences of a size that another one has too
 
     def sentence(self, a: str, b: str, seeds: int = 1) -> str:
         """``31 better, 9 worse with CGPFL K=4 than with Ditto, median +2.10 points (...)``."""
         counts = f"{self.better} better, {self.worse} worse" + (f", {self.equal} equal" if self.equal else "")
-        pairs = plural(self.better + self.worse + self.equal, "pair") + (f" over {seeds} seeds" if seeds > 1 else "")
-        p = "p < 0.001" if self.p < 0.001 else f"p = {self.p:.3f}" if np.isfinite(self.p) else "no test: too few differ"
+        n = self.better + self.worse + self.equal
+        over = plural(n, "client") + (f", each averaged over {seeds} seeds" if seeds > 1 else "")
         median = signed_points(round(self.median, 4) + 0.0)  # no minus before 0.00
-        return f"{counts} with {a} than with {b}, median {median} points (Wilcoxon {p}, {pairs})."
+        return f"{counts} with {a} than with {b}, median {median} points ({over})."
+
+    def test(self) -> str:
+        """The test in words, and what its p-value says and does not say."""
+        if not np.isfinite(self.p):
+            return f"No test: fewer than {FEWEST} clients differ."
+        n = self.better + self.worse
+        p = "p < 0.001" if self.p < 0.001 else f"p = {self.p:.3f}"
+        how = "exact" if n <= EXACT_UP_TO else "normal approximation"
+        left = f", {self.equal} equal left out" if self.equal else ""
+        ties = f", {self.tied} tied share their ranks" if self.tied else ""
+        return (
+            f"Wilcoxon signed-rank {p} (two-sided, {how}, n = {n}{left}{ties}): how often signs drawn at random would "
+            "lean as far; clients share their trainings, so it speaks of these runs, not of new ones."
+        )
 
 
 def data(clients: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
-    """[method, seed, client, accuracy, ...] -> [seed, client, a, b, difference = a - b], the greatest gain first.
+    """[method, seed, client, accuracy, ...] -> [client, seeds, a, b, difference = a - b], the greatest gain first.
 
-    Only clients that both methods have, of seeds that both have.
+    A client's accuracies are its means over the seeds in which both methods have it.
     """
     keys = ["seed", "client"]
     first, second = (clients.loc[clients["method"] == m, [*keys, "accuracy"]] for m in (a, b))
-    pairs = first.merge(second, on=keys, suffixes=("_a", "_b")).rename(columns={"accuracy_a": "a", "accuracy_b": "b"})
-    pairs["difference"] = pairs["a"] - pairs["b"]
-    return pairs.sort_values(["difference", *keys], ascending=[False, True, True]).reset_index(drop=True)
+    both = first.merge(second, on=keys, suffixes=("_a", "_b"))
+    pairs = both.groupby("client", as_index=False).agg(
+        seeds=("seed", "nunique"), a=("accuracy_a", "mean"), b=("accuracy_b", "mean")
+    )
+    pairs["difference"] = (pairs["a"] - pairs["b"]).astype(float).round(round(-np.log10(ROUNDING)))
+    return pairs.sort_values(["difference", "client"], ascending=[False, True]).reset_index(drop=True)
 
 
 def verdict(df: pd.DataFrame) -> Verdict:
-    """Zero differences count as equal and stay out of the test, as Wilcoxon has it; under six there is none."""
+    """Zero differences count as equal and stay out of the test, as Wilcoxon has it."""
     difference = df["difference"].to_numpy(float)
     better, worse = int((difference > 0).sum()), int((difference < 0).sum())
-    enough = better + worse >= 6
-    p = float(wilcoxon(difference[difference != 0], method="auto").pvalue) if enough else float("nan")
-    return Verdict(
-        better, worse, len(difference) - better - worse, float(np.median(difference)) if len(df) else float("nan"), p
-    )
+    sizes = np.abs(difference[difference != 0])
+    _, counts = np.unique(sizes, return_counts=True)
+    p = signed_rank_p(difference) if len(sizes) >= FEWEST else float("nan")
+    median = float(np.median(difference)) if len(df) else float("nan")
+    return Verdict(better, worse, len(difference) - better - worse, median, p, int(counts[counts > 1].sum()))
+
+
+def signed_rank_p(differences: np.ndarray) -> float:
+    """Two-sided p-value of Wilcoxon's signed-rank test; equal sizes share the mean of their ranks.
+
+    Exact, ties or not, up to EXACT_UP_TO differences; beyond that the normal approximation with these ranks' variance.
+    """
+    known = differences[differences != 0]
+    ranks = pd.Series(np.abs(known)).rank().to_numpy()
+    positive = ranks[known > 0].sum()
+    if len(known) > EXACT_UP_TO:
+        z = (positive - ranks.sum() / 2) / sqrt((ranks**2).sum() / 4)
+        return erfc(abs(z) / sqrt(2))
+    doubled = (2 * ranks).round().astype(int)  # shared ranks are halves
+    ways = np.zeros(doubled.sum() + 1)
+    ways[0] = 1
+    for rank in doubled:  # each difference is positive, and adds its rank, or negative
+        ways[rank:] += ways[: len(ways) - rank].copy()
+    at = round(2 * positive)
+    tail = min(ways[: at + 1].sum(), ways[at:].sum()) / ways.sum()
+    return float(min(1.0, 2 * tail))
 
 
 def figure(df: pd.DataFrame, a: str, b: str, methods: pd.DataFrame) -> go.Figure:
@@ -72,10 +115,10 @@ def figure(df: pd.DataFrame, a: str, b: str, methods: pd.DataFrame) -> go.Figure
         points = _stacked(df[np.sign(df["difference"]) == sign])
         fig.add_scatter(
             x=100 * points["b"], y=100 * points["a"], mode="markers", text=points["who"],
-            customdata=100 * points["difference"],
+            customdata=points[["difference", "client"]].to_numpy() * [100, 1],
             marker={"color": color, "symbol": symbol, "size": 6 + 2 * np.sqrt(points["count"])}, cliponaxis=False,
             marker_line={"width": 1.2, "color": color},
-            hovertemplate=f"%{{text}}<br>{a} %{{y:.2f}} %, {b} %{{x:.2f}} %: %{{customdata:+.2f}}<extra></extra>",
+            hovertemplate=f"%{{text}}<br>{a} %{{y:.2f}} %, {b} %{{x:.2f}} %: %{{customdata[0]:+.2f}}<extra></extra>",
         )  # fmt: skip
     base_layout(fig, height=400)
     fig.update_xaxes(title_text=f"{b}, accuracy of the client, %", range=ends, constrain="domain")
@@ -85,13 +128,11 @@ def figure(df: pd.DataFrame, a: str, b: str, methods: pd.DataFrame) -> go.Figure
 
 def _stacked(df: pd.DataFrame) -> pd.DataFrame:
     """Clients at the same point become one mark, larger: small test sets give few different accuracies."""
-    who = [f"client {c}, seed {s}" for c, s in zip(df["client"], df["seed"], strict=True)]
-    points = (
-        df.assign(who=who)
-        .groupby(["a", "b", "difference"], as_index=False)
-        .agg(who=("who", list), count=("who", "size"))
+    points = df.groupby(["a", "b", "difference"], as_index=False).agg(
+        client=("client", "first"), who=("client", list), count=("client", "size")
     )
     points["who"] = [
-        "<br>".join([*own[:4], *([f"and {len(own) - 4} more here"] if len(own) > 4 else [])]) for own in points["who"]
+        "<br>".join([*(f"client {c}" for c in own[:4]), *([f"and {len(own) - 4} more here"] if len(own) > 4 else [])])
+        for own in points["who"]
     ]
     return points

@@ -1,4 +1,4 @@
-"""One hyper-parameter as an axis: accuracy against λ, K, ..., the best starred, methods without it dotted across."""
+"""One hyper-parameter as an axis: accuracy against λ, K, ..., the best starred, FedAvg and LocalTrain dotted across."""
 
 from collections.abc import Mapping
 from numbers import Real
@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.comparison import method_name, per_method
+from app.comparison import REFERENCES, method_name, per_method
 from app.line_ends import End, label_ends
 from app.method_looks import looks
 from app.palette import base_layout
@@ -39,27 +39,33 @@ def parameters(runs: pd.DataFrame) -> list[str]:
 def data(runs: pd.DataFrame, parameter: str) -> pd.DataFrame:
     """[method, algorithm, seed, mean, lowest, options] -> a row a method, and whether it is the best of its series.
 
-    ``series`` names the algorithm and whatever else is varied in it; ``value`` is NaN for a method that does not have
-    the parameter as a number: it is a reference, unless another parameter of it is swept. A column ``itself`` of
-    ``runs`` has the values that methods found for the parameter themselves.
+    ``series`` names the algorithm and whatever else is varied in it; ``value`` is NaN for the references, which do not
+    have the parameter as a number: FedAvg, LocalTrain, and methods that found it themselves (column ``itself``). With a
+    column ``validation`` that all swept runs have, the best is chosen on that, else on the test data that is shown.
     """
-    runs = runs if "itself" in runs else runs.assign(itself=np.nan)
-    rows = per_method(runs, ("mean", "lowest", "itself"))
+    runs = runs.assign(**{name: np.nan for name in ("itself", "validation") if name not in runs})
+    rows = per_method(runs, ("mean", "lowest", "itself", "validation"))
     given = runs.drop_duplicates("method").set_index("method")["options"]
     rows["value"] = [float(v) if _is_number(v := given[m].get(parameter)) else np.nan for m in rows["method"]]
     swept = rows.groupby("algorithm")["value"].transform("nunique") >= FEWEST_VALUES
     rows.loc[~swept, "value"] = np.nan
     alone = rows.groupby("algorithm")["method"].transform("size") == 1
-    rows = rows[swept | alone].reset_index(drop=True)
+    known = rows["algorithm"].isin(REFERENCES) | rows["itself"].notna()
+    rows = rows[(swept & rows["value"].notna()) | (alone & known)].reset_index(drop=True)
     rows["series"] = [_series(row, runs, parameter) for row in rows.itertuples()]
-    best = rows.groupby("series")["mean"].transform("max")
-    rows["best"] = (rows["mean"] == best) & rows["value"].notna()
-    columns = ["series", "method", "algorithm", "value", "itself", "mean", "mean_pm", "lowest", "seeds", "best"]
+    by = "validation" if rows.loc[rows["value"].notna(), "validation"].notna().all() else "mean"
+    rows["best"] = (rows[by] == rows.groupby("series")[by].transform("max")) & rows["value"].notna()
+    rows["chosen_on"] = "validation" if by == "validation" else "test"
+    columns = ["series", "method", "algorithm", "value", "itself", "mean", "mean_pm", "lowest", "seeds", "best",
+               "chosen_on"]  # fmt: skip
     return rows[columns].sort_values(["series", "value"], kind="stable").reset_index(drop=True)
 
 
-def figure(df: pd.DataFrame, symbol: str) -> go.Figure:
-    """Mean solid and lowest tail dashed; a star at the best of each series; the references named at the right."""
+def figure(df: pd.DataFrame, symbol: str, title: str = "") -> go.Figure:
+    """Mean solid and lowest tail dashed; a star at the best of each series; the references named at the right.
+
+    ``title`` of the axis says what the parameter does, if more than its ``symbol`` is to be said.
+    """
     swept, references = df[df["value"].notna()], df[df["value"].isna()]
     look = looks(df.assign(method=df["series"]))
     fig = go.Figure()
@@ -80,7 +86,7 @@ def figure(df: pd.DataFrame, symbol: str) -> go.Figure:
     pad = max(1.0, 0.06 * (shown.max() - shown.min()))
     label_ends(fig, ends, shown.min() - pad, shown.max() + pad)
     values = sorted(swept["value"].unique())
-    fig.update_xaxes(title_text=symbol, type="log" if _is_log(swept["value"]) else "linear")
+    fig.update_xaxes(title_text=title or symbol, type="log" if _is_log(swept["value"]) else "linear")
     if len(values) <= 12:
         fig.update_xaxes(tickvals=values, ticktext=[f"{v:g}" for v in values])
     fig.update_yaxes(title_text="test accuracy, %", range=[shown.min() - pad, shown.max() + pad])
@@ -89,10 +95,11 @@ def figure(df: pd.DataFrame, symbol: str) -> go.Figure:
 
 
 def finding(df: pd.DataFrame, symbol: str) -> str:
-    """``Ditto is best at λ = 0.1 with 97.41 ± 0.12 %.`` for every series."""
+    """``Ditto is best at λ = 0.1 with 97.41 ± 0.12 % (chosen on test).`` for every series."""
     best, itself = df[df["best"]].drop_duplicates("series"), df[df["itself"].notna()]
+    chosen = f" (chosen on {df['chosen_on'].iloc[0]})"
     return " ".join([
-        *(f"{r.series} is best at {symbol} = {number(r.value)} with {percent_pm(r.mean, r.mean_pm)}."
+        *(f"{r.series} is best at {symbol} = {number(r.value)} with {percent_pm(r.mean, r.mean_pm)}{chosen}."
           for r in best.itertuples()),
         *(f"{r.method} found {symbol} = {number(r.itself)} itself and reaches {percent_pm(r.mean, r.mean_pm)}."
           for r in itself.itertuples()),

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from app.charts.cost import named_methods
 from app.comparison import pareto_front, per_method
 from app.method_looks import looks
 from app.palette import base_layout, color, ground, style_of
@@ -52,8 +53,9 @@ def figure(df: pd.DataFrame, cost_title: str) -> go.Figure:
             f"{cost_title}<extra></extra>",
         )  # fmt: skip
     base_layout(fig, height=480)
-    points = [Point(r.method, 100 * r.own, 100 * r.everywhere, look[r.method].color) for r in df.itertuples()]
-    name_points(fig, points)
+    shown = named_methods(df, "front", "own")
+    points = [(shown.get(r.method, ""), 100 * r.own, 100 * r.everywhere, look[r.method].color) for r in df.itertuples()]
+    name_points(fig, [Point(*point) for point in points])
     fig.update_xaxes(title_text="accuracy on the client's own test data, %  (personalization)")
     fig.update_yaxes(title_text="on everybody's, %  (generalization)")
     return fig.update_layout(showlegend=False)

@@ -6,58 +6,93 @@ import pandas as pd
 import streamlit as st
 
 from app import address
-from app.charts import cost, curves_over_seeds, differences, dumbbell, ecdf, paired
+from app.charts import cost, curves_over_seeds, differences, dumbbell, ecdf, histogram, paired
+from app.compare import opening
 from app.compare.comparability import same_clients
-from app.compare.view import AXES, COSTS, SORTS, View
-from app.comparison import per_run
+from app.compare.view import AXES, COSTS, METHOD, SORTS, View, more
+from app.comparison import Method, per_run
 from app.components import page
 from app.wording import names, percent, plain, plural
 
+SHAPES = {"ecdf": "Cumulative", "histogram": "Histogram"}
 
+
+@st.fragment
 def distribution(view: View, clients: pd.DataFrame) -> None:
-    by = cast(dumbbell.SortKey, address.value("sort", SORTS, "mean"))
     left, right = st.columns(2, gap="large")
     with left:
-        rows = dumbbell.data(clients, view.share, by, view.clients(view.other_model))
-        ring = f"; ring: mean of the {view.other_model} model" if rows["other"].notna().any() else ""
-        page.chart(
-            dumbbell.figure(rows, view.share, view.other_model), rows, key="dumbbell", name="low-mean-top",
-            title=f"Lowest {view.tail} % ◂ mean ▸ top {view.tail} %",
-            alt=f"{rows.iloc[0]['method']} comes first by {SORTS[by]}, with a mean of {percent(rows.iloc[0]['mean'])}",
-            caption=f"{view.tail_words(rows).capitalize()}; {view.rule}; whisker: ± over seeds{ring}.",
-        )  # fmt: skip
+        by = cast(dumbbell.SortKey, address.switch("Sorted by", SORTS, "sort", "mean"))
+        low_mean_top(view, clients, by)
     with right:
-        steps = ecdf.data(clients)
-        page.chart(
-            ecdf.figure(steps, view.share), steps, key="ecdf", name="ecdf",
-            title="Share of clients at or below an accuracy",
-            alt=f"Distribution of the accuracy of {plural(len(steps), 'client')} under {names(steps['method'], 12)}",
-            caption=f"{view.rule.capitalize()}; further right is better. Every client of every seed is one step.",
-        )  # fmt: skip
+        shape = address.switch("Every client", SHAPES, "shape", "ecdf")
+        drawn = view.drawn(clients, ecdf.MOST_LINES)
+        left_out = more(clients["method"].nunique(), len(drawn))
+        if shape == "histogram":
+            bars(view, clients, drawn, left_out)
+        else:
+            stairs(view, clients, drawn, left_out)
+    if view.by == METHOD:
+        opening.look_inside(view)
+
+
+def low_mean_top(view: View, clients: pd.DataFrame, by: dumbbell.SortKey) -> None:
+    rows = dumbbell.data(clients, view.share, by, view.clients(view.other_model))
+    ring = f"; ring: mean of the {view.other_model} model" if rows["other"].notna().any() else ""
+    first_run = {method.name: str(method.runs[0].id) for method in view.methods}
+    page.chart(
+        dumbbell.figure(rows, view.share, view.other_model), rows, key="dumbbell", name="low-mean-top",
+        title=f"Lowest {view.tail} % ◂ mean ▸ top {view.tail} %",
+        alt=f"{rows.iloc[0]['method']} comes first by {SORTS[by]}, with a mean of {percent(rows.iloc[0]['mean'])}",
+        caption=f"{view.tail_words(rows).capitalize()}; {view.rule}; whisker: ± over {view.spread}{ring}.",
+        on_select=opening.follow("dumbbell", lambda method: {"inside": first_run[_first(method)]}),
+    )  # fmt: skip
+
+
+def stairs(view: View, clients: pd.DataFrame, drawn: list[str], left_out: str) -> None:
+    steps = ecdf.data(clients)
+    page.chart(
+        ecdf.figure(steps, view.share, drawn), steps, key="ecdf", name="ecdf",
+        title="Share of clients at or below an accuracy",
+        alt=f"Distribution of the accuracy of {plural(len(steps), 'client')} under {names(drawn, 12)}",
+        caption=f"{view.rule.capitalize()}; further right is better. Every client of every run is one step.{left_out}",
+        on_select=opening.follow("ecdf", lambda who: {"client": str(who[0]), "inside": str(who[2])}),
+    )  # fmt: skip
+
+
+def bars(view: View, clients: pd.DataFrame, drawn: list[str], left_out: str) -> None:
+    bins = histogram.data(clients)
+    finding = histogram.finding(bins)
+    page.chart(
+        histogram.figure(bins, drawn), bins, key="histogram", name="histogram", alt=finding,
+        title="Clients by their accuracy",
+        caption=f"{finding} Bins of {100 * histogram.WIDTH:g} points; the same height is the same share of clients "
+                f"everywhere. {view.rule.capitalize()}.{left_out}",
+    )  # fmt: skip
 
 
 @st.fragment
 def over_time(view: View, clients: pd.DataFrame) -> None:
     st.header("How fast, and at what price?", anchor=False)
-    series = view.series()
     left, right = st.columns(2, gap="large")
     with left:
         x = cast(curves_over_seeds.Axis, address.switch("Across", AXES, "x", "round"))
-        lines = curves_over_seeds.data(series, view.model, x)
-        dashed = ", and the lowest 5 % dashed" if lines["method"].nunique() <= curves_over_seeds.MOST_DASHED else ""
+        lines = curves_over_seeds.data(view.series(x), view.model, x)
+        drawn = view.drawn(clients, curves_over_seeds.MOST_LINES)
+        dashed = ", and the lowest 5 % dashed" if len(drawn) <= curves_over_seeds.MOST_DASHED else ""
         page.chart(
-            curves_over_seeds.figure(lines, x), lines, key="curves", name=f"accuracy-over-{x}",
+            curves_over_seeds.figure(lines, x, drawn), lines, key="curves", name=f"accuracy-over-{x}",
             title=f"Mean accuracy{dashed}",
-            alt=f"{view.model} accuracy over {curves_over_seeds.AXIS_TITLES[x]} for {names(lines['method'], 12)}",
-            caption=f"{view.model.capitalize()} model, mean over clients and seeds. {_left_out(lines)}",
+            alt=f"{view.model} accuracy over {curves_over_seeds.AXIS_TITLES[x]} for {names(drawn, 12)}",
+            caption=f"{view.model.capitalize()} model, mean over clients and {view.spread}. {_left_out(lines, view)}",
         )  # fmt: skip
     with right:
         price = cast(curves_over_seeds.Axis, address.switch("Price", COSTS, "price", "megabytes"))
-        points = cost.data(view.with_costs(clients, series), price)
+        points = cost.data(view.with_costs(clients), price)
+        unnamed = f" Names beside {cost.MOST_NAMED} points." if len(points) > cost.MOST_NAMED else ""
         page.chart(
             cost.figure(points, price), points, key="cost", name=f"accuracy-against-{price}",
             title="Accuracy against what it costs", alt=cost.finding(points, price),
-            caption=f"{cost.finding(points, price)} {view.rule.capitalize()}, everything spent until then.",
+            caption=f"{cost.finding(points, price)} {view.rule.capitalize()}, everything spent until then.{unnamed}",
         )  # fmt: skip
 
 
@@ -68,38 +103,71 @@ def who_loses(view: View, clients: pd.DataFrame) -> None:
         return
     st.header("Which clients lose?", anchor=False)
     by_name = {method.name: method for method in view.methods}
-    titles = {name: name for name in ranked.index}
-    with st.container(horizontal=True, key="pair_controls"):
-        a = address.pick("Method A", titles, "a", ranked.index[0])
-        others = {name: name for name in titles if name != a}
-        rivals = (name for name in others if by_name[name].algorithm != by_name[a].algorithm)
-        b = address.pick("against method B", others, "b", next(rivals, next(iter(others))))
+    a, b = chosen_pair(list(ranked.index), by_name)
     pairs = differences.data(clients, a, b)
     if pairs.empty or not same_clients(by_name[a], by_name[b]):
         st.info(plain(f"{a} and {b} have no clients in common: their data, partitions or seeds differ."))
         return
-    sentence = paired.verdict(pairs).sentence(a, b, pairs["seed"].nunique())
+    verdict = paired.verdict(pairs)
+    sentence = verdict.sentence(a, b, int(pairs["seeds"].max()))
     st.markdown(f"**{plain(sentence)}**")
+    st.caption(plain(f"{verdict.test()}{_redrawn(by_name[a])}"))
     left, right = st.columns(2, gap="large")
     with left:
         page.chart(
             paired.figure(pairs, a, b, clients), pairs, key="paired", name="paired", alt=sentence,
             title=f"Each client under both; above the line {a} is better",
+            on_select=opening.follow("paired", lambda who: {"client": str(int(who[1]))}),
         )  # fmt: skip
     with right:
         page.chart(
             differences.figure(pairs, a, b, clients), pairs, key="differences", name="differences", alt=sentence,
             title="The same differences, sorted",
+            on_select=opening.follow("differences", lambda who: {"client": str(int(who[0]))}),
         )  # fmt: skip
+    one_client(view, pairs, a, b)
 
 
-def _left_out(lines: pd.DataFrame) -> str:
+def chosen_pair(ranked: list[str], by_name: dict[str, Method]) -> tuple[str, str]:
+    """By default the best, and the best of another algorithm."""
+    titles = {name: name for name in ranked}
+    with st.container(horizontal=True, key="pair_controls"):
+        a = address.pick("Method A", titles, "a", ranked[0])
+        others = {name: name for name in titles if name != a}
+        rivals = (name for name in others if by_name[name].algorithm != by_name[a].algorithm)
+        b = address.pick("against method B", others, "b", next(rivals, next(iter(others))))
+    return a, b
+
+
+def one_client(view: View, pairs: pd.DataFrame, a: str, b: str) -> None:
+    """What a click on a client leads to; the list does the same from the keyboard."""
+    titles = {"": "no client"} | {
+        str(row.client): f"client {row.client}: {100 * row.difference:+.2f} points".replace("-", "−")
+        for row in pairs.itertuples()
+    }
+    with st.container(horizontal=True, vertical_alignment="bottom", key="one_client"):
+        said = address.pick("Look at one client", titles, "client", "")
+        opening.client_links(view, [a, b], int(said) if said else None)
+
+
+def _redrawn(method: Method) -> str:
+    """Whether client 3 of one seed is client 3 of the next."""
+    splits = {str((run.partition or {}).get("class_counts")) for run in method.runs}
+    return " Each seed draws the clients' data anew: a client is a place in the partition." if len(splits) > 1 else ""
+
+
+def _left_out(lines: pd.DataFrame, view: View) -> str:
     """What the curves leave out so that they can be read."""
     count = lines["method"].nunique()
     if count > curves_over_seeds.MOST_LINES:
-        return f"{count - curves_over_seeds.MOST_LINES} more methods are in the table."
+        return more(count, curves_over_seeds.MOST_LINES).strip()
     if count > curves_over_seeds.MOST_DASHED:
         return f"The lowest 5 % appear for {curves_over_seeds.MOST_DASHED} methods or fewer."
     if count > curves_over_seeds.MOST_BANDS:
-        return f"Bands over seeds appear for {curves_over_seeds.MOST_BANDS} methods or fewer."
-    return "The band is ± one deviation over seeds." if lines["mean_pm"].notna().any() else "One seed each."
+        return f"Bands over {view.spread} appear for {curves_over_seeds.MOST_BANDS} methods or fewer."
+    return f"The band is ± one deviation over {view.spread}." if lines["mean_pm"].notna().any() else "One seed each."
+
+
+def _first(value: object) -> str:
+    """A mark's ``customdata`` arrives alone or in a list."""
+    return str(value[0]) if isinstance(value, list) else str(value)

@@ -4,7 +4,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from app.wording import names
+from app.wording import names, percent
+
+MOST_VALUES = 6  # in one sentence
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,14 @@ def headline(runs: pd.DataFrame, share: float) -> str:
     else:
         second = f"; {_possessive(tail.first)} {worst} are best, by {_points(tail.gap)}"
     return first + second + (" (one seed)." if runs["seed"].nunique() == 1 else ".")
+
+
+def by_value(runs: pd.DataFrame) -> str:
+    """``Mean accuracy: 81.2 % for α = 0.1, 92.0 % for α = 1.``: of pooled runs nobody leads."""
+    means = runs.groupby("method", sort=False)["mean"].mean()
+    shown = [f"{percent(value, 1)} for {name}" for name, value in means.items()][:MOST_VALUES]
+    rest = f" and {len(means) - MOST_VALUES} more" if len(means) > MOST_VALUES else ""
+    return f"Mean accuracy: {', '.join(shown)}{rest}."
 
 
 def _are_level(table: pd.DataFrame, first: str, other: str) -> bool:

@@ -1,5 +1,6 @@
 """The panel with the table: every rule, every summary, and the files to take away."""
 
+from collections.abc import Sequence
 from itertools import product
 from typing import Any, get_args
 
@@ -7,41 +8,56 @@ import pandas as pd
 import streamlit as st
 
 from app import address, queries, tables
-from app.compare.view import View
+from app.compare.view import METHOD, View
 from app.components import page
 from app.wording import kicker, names, plain
 from engine.registry import ALGORITHMS
+
+Rule = tuple[queries.Model, queries.When]
+EVERY_RULE: list[Rule] = list(product(get_args(queries.Model), get_args(queries.When)))
 
 
 @st.fragment
 def numbers(view: View, clients: pd.DataFrame) -> None:
     st.header("What exactly are the numbers?", anchor=False)
-    series = view.series()
-    everyone, runs = [], []
-    for model, when in product(get_args(queries.Model), get_args(queries.When)):
-        own = view.clients(model, when)
-        everyone.append(own.assign(model=model, when=when))
-        runs.append(view.with_costs(own, series, model, when).assign(model=model, when=when))
-    table = tables.data(pd.concat(runs, ignore_index=True))
-    here = table[(table["model"] == view.model) & (table["when"] == view.when)]
     scope = address.switch("Rows", {"view": "As chosen above", "all": "Both models, last and best"}, "rows", "view")
-    shown = tables.for_screen(here if scope == "view" else table, pd.concat(everyone, ignore_index=True))
+    here, everyone = rows_of(view, [(view.model, view.when)])
+    shown = tables.for_screen(*(rows_of(view, EVERY_RULE) if scope == "all" else (here, everyone)))
     st.dataframe(
         shown, hide_index=True, key="numbers", column_config=_columns(list(shown.columns), view.tail),
         alt=f"Accuracy and cost of {names(here['method'], 12)}",
     )  # fmt: skip
     st.caption(
-        f"Percent, ± sample deviation over seeds; {view.tail_words(here)}; std and CV over clients (population)."
+        f"Percent, ± sample deviation over {view.spread}; {view.tail_words(here)}; std and CV over clients "
+        "(population)."
     )
+    if view.by == METHOD:
+        handbook_links(view)
+    latex = tables.to_latex(here, view.tail, f"{kicker(view.methods[0].runs[0])}; {view.rule}.")
+    with st.container(horizontal=True):
+        st.download_button(
+            "CSV, all rows", lambda: tables.to_csv(rows_of(view, EVERY_RULE)[0]), "comparison.csv", "text/csv",
+            on_click="ignore",
+        )  # fmt: skip
+        st.download_button("LaTeX", latex, "comparison.tex", "text/x-tex", on_click="ignore")
+
+
+def rows_of(view: View, rules: Sequence[Rule]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The table for some models and rounds, and the clients behind it."""
+    everyone, runs = [], []
+    for model, when in rules:
+        own = view.clients(model, when)
+        everyone.append(own.assign(model=model, when=when))
+        runs.append(view.with_costs(own, model, when).assign(model=model, when=when))
+    return tables.data(pd.concat(runs, ignore_index=True)), pd.concat(everyone, ignore_index=True)
+
+
+def handbook_links(view: View) -> None:
     with st.container(horizontal=True, key="compare_handbook"):
         st.caption("In the handbook:")
         for algorithm in dict.fromkeys(method.runs[0].algorithm for method in view.methods):
             if algorithm in ALGORITHMS:
                 page.link("handbook", plain(ALGORITHMS.get(algorithm).title), method=algorithm)
-    latex = tables.to_latex(here, view.tail, f"{kicker(view.methods[0].runs[0])}; {view.rule}.")
-    with st.container(horizontal=True):
-        st.download_button("CSV, all rows", tables.to_csv(table), "comparison.csv", "text/csv", on_click="ignore")
-        st.download_button("LaTeX", latex, "comparison.tex", "text/x-tex", on_click="ignore")
 
 
 def _columns(names_: list[str], tail: int) -> dict[str, Any]:

@@ -1,14 +1,16 @@
 """What Compare shows: the methods, what the address says of them, and the tables that all panels share."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 import pandas as pd
 
 from app import address, queries
 from app.charts import cost, curves_over_seeds, sweep
-from app.comparison import Method, per_run, with_methods
-from app.wording import MODELS, WHEN, kicker
+from app.compare import fields
+from app.comparison import REFERENCES, Method, per_run, pooled, with_methods
+from app.wording import MODELS, WHEN, kicker, plural
 from storage import RunRecord
 
 TAILS = {"5": "5 %", "10": "10 %"}
@@ -16,22 +18,36 @@ ROUNDS = {"last": "Last round", "best": "Best round"}
 SORTS = {"mean": "mean", "lowest": "lowest", "top": "top", "spread": "least spread"}
 AXES = {"round": "Rounds", "megabytes": "Megabytes", "gradient_evaluations": "Gradients", "seconds": "Seconds"}
 COSTS = {name: AXES[name] for name in cost.COST_NAMES}
+METHOD = "method"  # what a row stands for by default
+MOST_SETTINGS = 3  # in the line above the question
 
 
 @dataclass(frozen=True)
 class View:
-    """One comparison. Of a run, ``clients`` are those of the model and the round that the address chooses."""
+    """One comparison. Of a run, ``clients`` are those of the model and the round that the address chooses.
+
+    Where ``by`` is a field of the configuration, its ``methods`` are all runs of a value of that field.
+    """
 
     methods: tuple[Method, ...]
     model: queries.Model
     when: queries.When
     tail: int
+    by: str = METHOD
+    _kept: dict[object, pd.DataFrame] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def from_address(cls, methods: tuple[Method, ...]) -> "View":
         model = cast(queries.Model, address.value("model", MODELS, "personalized"))
         when = cast(queries.When, address.value("when", ROUNDS, "last"))
         return cls(methods, model, when, int(address.value("tail", TAILS, "5")))
+
+    def pooled(self, by: str) -> "View":
+        """The same runs, those of one value of a field together."""
+        if by == METHOD:
+            return self
+        groups = pooled(self.methods, lambda run: fields.value_of(by, run))
+        return replace(self, methods=tuple(groups), by=by, _kept={})
 
     @property
     def share(self) -> float:
@@ -51,61 +67,80 @@ class View:
         groups: dict[str, list[RunRecord]] = {}
         for run in self.runs.values():
             groups.setdefault(repr((run.config["dataset"], run.config["partition"])), []).append(run)
-        return " / ".join(dict.fromkeys(kicker(own) for own in groups.values()))
+        kickers = list(dict.fromkeys(kicker(own) for own in groups.values()))
+        more = [f"{len(kickers) - MOST_SETTINGS} MORE"] if len(kickers) > MOST_SETTINGS else []
+        return " / ".join(kickers[:MOST_SETTINGS] + more)
 
     @property
     def rule(self) -> str:
         """``personalized model, best round, chosen on test``."""
-        validated = any(run.config["partition"].get("val_fraction") for run in self.runs.values())
-        return f"{self.model} model, {WHEN['best_val' if self.when == 'best' and validated else self.when]}"
+        return f"{self.model} model, {WHEN['best_val' if self.when == 'best' and self.is_validated else self.when]}"
+
+    @property
+    def is_validated(self) -> bool:
+        """Whether every run kept data aside to choose on."""
+        return all(run.config["partition"].get("val_fraction") for run in self.runs.values())
+
+    @property
+    def spread(self) -> str:
+        """What a ± is over: ``seeds``, or ``runs`` of all that is pooled."""
+        return "seeds" if self.by == METHOD else "pooled runs"
 
     def clients(self, model: queries.Model | None = None, when: queries.When | None = None) -> pd.DataFrame:
         """[run, method, algorithm, seed, client, accuracy, test_size]."""
-        return with_methods(
-            queries.final_clients(list(self.runs), model or self.model, when or self.when), self.methods
-        )
+        model, when = model or self.model, when or self.when
+        return self._keep(("clients", model, when), lambda: queries.final_clients(list(self.runs), model, when))
 
     def unseen_clients(self) -> pd.DataFrame:
         """[run, method, algorithm, seed, client, accuracy, test_size] of clients that never trained, last round."""
-        return with_methods(queries.unseen_clients(list(self.runs)), self.methods)
+        return self._keep("unseen", lambda: queries.unseen_clients(list(self.runs)))
 
-    def series(self) -> pd.DataFrame:
-        """[run, method, algorithm, seed, round, name, value]: mean, lowest 5 % and costs of every round."""
-        wanted = [f"{self.model}.mean", f"{self.model}.lowest5", *curves_over_seeds.COSTS]
-        return with_methods(queries.scalar_series(list(self.runs), wanted), self.methods)
+    def series(self, axis: str = "round") -> pd.DataFrame:
+        """[run, method, algorithm, seed, round, name, value]: accuracies of every round, and an axis' costs."""
+        wanted = [f"{self.model}.mean", f"{self.model}.lowest5", *curves_over_seeds.COSTS_OF[axis]]
+        return self._keep(("series", axis), lambda: queries.scalar_series(list(self.runs), wanted))
 
     def with_costs(
-        self,
-        clients: pd.DataFrame,
-        series: pd.DataFrame,
-        model: queries.Model | None = None,
-        when: queries.When | None = None,
+        self, clients: pd.DataFrame, model: queries.Model | None = None, when: queries.When | None = None
     ) -> pd.DataFrame:
         """A row a run with its summaries, and what it had spent when it was as good as that."""
         until = {}
         for run_id, run in self.runs.items():
             best = queries.best_round(run, model or self.model) if (when or self.when) == "best" else None
             until[run_id] = run.round if best is None else best
-        return per_run(clients, self.share).merge(cost.spent(series, until), on="run", how="left")
+        spent = cost.spent(queries.scalar_totals(until, cost.RECORDED))
+        return per_run(clients, self.share).merge(spent, on="run", how="left")
 
     def with_options(self, clients: pd.DataFrame) -> pd.DataFrame:
         """A row a run with its summaries, and what a sweep may have varied in it."""
         given = {run_id: sweep.options(run.config) for run_id, run in self.runs.items()}
         return per_run(clients, self.share).assign(options=lambda runs: runs["run"].map(given))
 
-    def on_common_test(self, run: RunRecord) -> float:
-        """Mean accuracy of the clients' models on the common test set; NaN where there is none."""
-        rounds, values = queries.client_series(run.id, f"{self.model}.common_accuracy")
-        if not len(rounds):
-            return float("nan")
-        at = queries.best_round(run, self.model) if self.when == "best" else None
-        return float(values[-1 if at is None else list(rounds).index(at)].mean())
-
     def best_first(self, clients: pd.DataFrame) -> list[Method]:
         means = clients.groupby("method")["accuracy"].mean()
         return sorted(self.methods, key=lambda method: -means.get(method.name, -1.0))
+
+    def drawn(self, clients: pd.DataFrame, most: int) -> list[str]:
+        """The methods that a chart of at most ``most`` lines draws: the references, and the best by their mean."""
+        ranked = [method for method in self.best_first(clients) if method.name in set(clients["method"])]
+        references = [next((m for m in self.methods if m in ranked and m.algorithm == a), None) for a in REFERENCES]
+        first = [m for m in references if m is not None]
+        chosen = {m.name for m in [*first, *(m for m in ranked if m not in first)][:most]}
+        return [method.name for method in self.methods if method.name in chosen]
 
     def tail_words(self, rows: pd.DataFrame) -> str:
         """``lowest 5 % = 2 of 40 clients``; [tail, clients]."""
         counts = {f"{row.tail} of {row.clients}" for row in rows.itertuples()}
         return f"lowest {self.tail} % = {' or '.join(sorted(counts))} clients"
+
+    def _keep(self, key: object, read: Callable[[], pd.DataFrame]) -> pd.DataFrame:
+        """Read once while the page is drawn: panels ask for the same tables."""
+        if key not in self._kept:
+            self._kept[key] = with_methods(read(), self.methods)
+        return self._kept[key]
+
+
+
+def more(count: int, shown: int) -> str:
+    """``19 more methods are in the table.``, or nothing where all are drawn."""
+    return f" {plural(count - shown, 'more method is', 'more methods are')} in the table." if count > shown else ""

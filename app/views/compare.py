@@ -4,14 +4,18 @@ import pandas as pd
 import streamlit as st
 
 from app import address, queries
-from app.compare import selection
+from app.compare import fields, selection
 from app.compare.accuracy import distribution, over_time, who_loses
 from app.compare.comparability import conflicts, missing, notes
-from app.compare.headline import headline
+from app.compare.configurations import configurations
+from app.compare.dials import both_ends, swept
+from app.compare.effort import effort
+from app.compare.headline import by_value, headline
 from app.compare.newcomers import newcomers
 from app.compare.numbers import numbers
-from app.compare.structure import both_ends, clustered, swept
-from app.compare.view import ROUNDS, SORTS, TAILS, View
+from app.compare.structure import clustered
+from app.compare.truth import errors
+from app.compare.view import METHOD, ROUNDS, TAILS, View
 from app.comparison import methods_of, per_run
 from app.components import page
 from app.palette import is_presenting
@@ -33,20 +37,33 @@ def render() -> None:
     view = View.from_address(methods)
     clients = view.clients()
     clashes = conflicts(methods)
-    page.header(view.setting, QUESTION, None if clients.empty else finding(view, clients, bool(clashes)))
-    controls(selection.with_rounds(runs), chosen)
+    by = address.value("by", groupings(view), METHOD)
+    rows = view.pooled(by)
+    page.header(view.setting, QUESTION, None if clients.empty else finding(rows, rows.clients(), bool(clashes)))
+    controls(selection.with_rounds(runs), chosen, groupings(view))
     cautions(view, clashes, missing(named))
     if clients.empty:
         st.info(f"None of these methods has a {view.model} model; switch to {MODELS[view.other_model]}.")
         return
-    for panel in (distribution, over_time, who_loses, newcomers, clustered, swept, both_ends, numbers):
+    for panel in (distribution, over_time):
+        panel(rows, rows.clients())
+    for panel in (who_loses, newcomers, clustered, swept, both_ends, errors, effort, configurations):
         panel(view, clients)
+    numbers(rows, rows.clients())
+
+
+def groupings(view: View) -> dict[str, str]:
+    """What a row can stand for: a method, or all runs of one value of a setting."""
+    return {METHOD: "Method"} | {name: fields.title(name, view.methods) for name in fields.groupings(view.methods)}
 
 
 def finding(view: View, clients: pd.DataFrame, is_mixed: bool) -> str:
+    runs = per_run(clients, view.share)
+    if view.by != METHOD:
+        return by_value(runs)
     if is_mixed:
         return "These runs do not see the same data or the same clients, so none of them leads."
-    return headline(per_run(clients, view.share), view.share)
+    return headline(runs, view.share)
 
 
 def too_few(runs: list[RunRecord], chosen: list[RunRecord], absent: list[str]) -> None:
@@ -65,13 +82,14 @@ def too_few(runs: list[RunRecord], chosen: list[RunRecord], absent: list[str]) -
     )
 
 
-def controls(runs: list[RunRecord], chosen: list[RunRecord]) -> None:
+def controls(runs: list[RunRecord], chosen: list[RunRecord], rows: dict[str, str]) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", key="compare_controls"):
         address.switch("Model", MODELS, "model", "personalized")
         address.switch("Tail", TAILS, "tail", "5")
         address.switch("Round", ROUNDS, "when", "last")
         if not is_presenting():
-            address.switch("Sorted by", SORTS, "sort", "mean")
+            if len(rows) > 1:
+                address.pick("A row for each", rows, "by", METHOD)
             with st.popover("Choose runs", width="content"):
                 selection.chooser(runs, chosen, queries.experiments())
 

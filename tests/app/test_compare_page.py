@@ -72,7 +72,7 @@ def test_without_an_address_the_newest_experiment_is_compared(filled_store: Stor
     assert "DIGITS · 10 CLIENTS · 3 CLASSES EACH · 2 SEEDS" in said
     assert "on the mean" in said
     assert "Lowest 5 % = 1 of 10 clients; personalized model, last round" in said
-    assert len(page.get("plotly_chart")) == 7
+    assert len(page.get("plotly_chart")) == 8
 
 
 @pytest.mark.parametrize("runs", ["1,2,3,4", "1,3"])
@@ -118,7 +118,7 @@ def test_clusters_are_held_against_the_true_contexts(filled_store: Store) -> Non
 
 def test_two_methods_are_paired_client_by_client(filled_store: Store) -> None:
     said = words(opened(experiment="1", a="Ditto", b="FedAvg"))
-    assert "with Ditto than with FedAvg" in said and "20 pairs over 2 seeds" in said
+    assert "with Ditto than with FedAvg" in said and "(10 clients, each averaged over 2 seeds)" in said
 
 
 def test_an_address_with_unknown_values_falls_back_to_the_defaults(filled_store: Store) -> None:

@@ -1,0 +1,101 @@
+"""Communication against computation: what it takes to get as far as a target, as each round does more work at home.
+
+After figure 2 of document 004: more local steps need fewer rounds, up to a point, and more gradient evaluations.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from app.charts.cost import MOST_NAMED
+from app.comparison import per_method
+from app.method_looks import looks
+from app.palette import base_layout, color, style_of
+from app.point_names import Point, name_points
+from app.wording import names
+
+Spent = Literal["rounds", "megabytes"]
+TITLES: dict[Spent, str] = {"rounds": "rounds", "megabytes": "megabytes, both ways"}
+WORK = {"inner_steps", "training.local_steps", "training.local_epochs"}  # what a round does at home
+COSTS = ("bytes_up", "bytes_down", "gradient_evaluations")
+
+
+def reached(series: pd.DataFrame, name: str, target: float, falls: bool = False) -> pd.DataFrame:
+    """[run, round, name, value] -> [run, rounds, megabytes, gradient_evaluations] until ``name`` first was ``target``.
+
+    At least the target, or at most where it ``falls``. Runs that never were are left out.
+    """
+    wide = series.pivot_table(index=["run", "round"], columns="name", values="value").sort_index()
+    wide = wide.reindex(columns=[name, *COSTS])
+    spent = wide[list(COSTS)].fillna(0.0).groupby(level="run").cumsum()
+    is_there = wide[name] <= target if falls else wide[name] >= target
+    first = is_there[is_there].groupby(level="run").head(1).index
+    found = spent.loc[first].reset_index().rename(columns={"round": "rounds"})
+    found["megabytes"] = (found["bytes_up"] + found["bytes_down"]) / 1e6
+    return found[["run", "rounds", "megabytes", "gradient_evaluations"]]
+
+
+def data(runs: pd.DataFrame, until: pd.DataFrame) -> pd.DataFrame:
+    """[run, method, algorithm, seed, options] and ``reached`` -> a row a method: its means over the seeds that were.
+
+    ``path`` is equal for methods that differ in nothing but the work of a round; in its order, cheapest work first.
+    """
+    rows = per_method(runs.merge(until, on="run"), ("rounds", "megabytes", "gradient_evaluations"))
+    given = runs.drop_duplicates("method").set_index("method")["options"]
+    asked = runs.groupby("method").size()
+    rows["path"] = [f"{r.algorithm} {_without_work(given[r.method])}" for r in rows.itertuples()]
+    rows["asked"] = rows["method"].map(asked)
+    columns = ["method", "algorithm", "path", "rounds", "megabytes", "gradient_evaluations", "seeds", "asked"]
+    return rows[columns].sort_values(["path", "gradient_evaluations"], kind="stable").reset_index(drop=True)
+
+
+def figure(df: pd.DataFrame, spent: Spent, target: str) -> go.Figure:
+    """A mark a method, joined where they differ in the work of a round only; down and left is better."""
+    fig, look = go.Figure(), looks(df)
+    for _, own in df.groupby("path", sort=False):
+        style = style_of(own["algorithm"].iloc[0])
+        fig.add_scatter(
+            x=own["gradient_evaluations"], y=own[spent], mode="lines+markers", text=own["method"], cliponaxis=False,
+            line={"color": color(style), "width": 1.2},
+            marker={"size": 11, "symbol": style.symbol, "color": [look[m].color for m in own["method"]]},
+            hovertemplate=f"%{{text}}<br>%{{y:,.4g}} {TITLES[spent]}, %{{x:,.4g}} gradient evaluations<extra></extra>",
+        )  # fmt: skip
+    base_layout(fig, height=430)
+    is_log = {axis: bool(len(df) and (df[axis] > 0).all()) for axis in ("gradient_evaluations", spent)}
+    scaled = {axis: np.log10(df[axis]) if is_log[axis] else df[axis] for axis in is_log}
+    nearest = set(df.sort_values(spent, kind="stable")["method"][:MOST_NAMED])
+    name_points(fig, [
+        Point(m if m in nearest else "", scaled["gradient_evaluations"][i], scaled[spent][i], look[m].color)
+        for i, m in df["method"].items()
+    ])  # fmt: skip
+    for update, axis, title in (
+        (fig.update_xaxes, "gradient_evaluations", "gradient evaluations"), (fig.update_yaxes, spent, TITLES[spent])
+    ):  # fmt: skip
+        update(title_text=f"{title} until {target}", type="log" if is_log[axis] else "linear")
+    return fig.update_layout(showlegend=False)
+
+
+def finding(df: pd.DataFrame, spent: Spent, target: str) -> str:
+    """Who needs least of either."""
+    if df.empty:
+        return f"No method gets to {target}."
+    fewest, cheapest = df.loc[df[spent].idxmin()], df.loc[df["gradient_evaluations"].idxmin()]
+    said = f"{fewest['method']} needs the fewest {TITLES[spent]} to {target} ({fewest[spent]:,.4g})"
+    if fewest["method"] == cheapest["method"]:
+        return f"{said}, and the fewest gradient evaluations ({cheapest['gradient_evaluations']:,.4g})."
+    return f"{said}, {cheapest['method']} the fewest gradient evaluations ({cheapest['gradient_evaluations']:,.4g})."
+
+
+def missed(methods: list[str], df: pd.DataFrame) -> str:
+    """Who never gets there, and who does not with every seed."""
+    never = [name for name in methods if name not in set(df["method"])]
+    partly = df.loc[df["seeds"] < df["asked"], "method"]
+    said = [f"Never: {names(never)}."] if never else []
+    return " ".join([*said, *([f"Not with every seed: {names(partly)}."] if len(partly) else [])])
+
+
+def _without_work(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name not in WORK}

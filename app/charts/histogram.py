@@ -1,0 +1,72 @@
+"""How many clients reach which accuracy: a row of bars a method, in bins that are the same for all.
+
+After figure 6 of Qu et al., How to Prevent the Poor Performance Clients for Personalized Federated Learning? CVPR 2023.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from app.method_looks import looks
+from app.palette import base_layout, ground, translucent
+from app.wording import percent
+
+BINS = 20  # of 5 points each, from 0 to 100 %, whatever is shown
+WIDTH = 1 / BINS
+MOST_ROWS = 12
+TALLEST = 0.86  # of the distance between two rows
+ROUNDING = 1e-6  # accuracies are stored in single precision
+
+
+def data(clients: pd.DataFrame) -> pd.DataFrame:
+    """[method, algorithm, accuracy, ...] -> [method, algorithm, start, end, clients, share]: every bin of every method.
+
+    A client on an edge counts in the bin above it, 100 % in the last. Runs are pooled: each client of each counts once.
+    """
+    known = clients.dropna(subset=["accuracy"])
+    rows = []
+    for (method, algorithm), own in known.groupby(["method", "algorithm"], sort=False):
+        places = np.floor(own["accuracy"].to_numpy(float) * BINS + ROUNDING).astype(int).clip(0, BINS - 1)
+        count = np.bincount(places, minlength=BINS)
+        rows.append(pd.DataFrame({
+            "method": method, "algorithm": algorithm, "start": np.arange(BINS) / BINS,
+            "end": np.arange(1, BINS + 1) / BINS, "clients": count, "share": count / len(own),
+        }))  # fmt: skip
+    columns = ["method", "algorithm", "start", "end", "clients", "share"]
+    return pd.concat(rows, ignore_index=True) if rows else pd.DataFrame(columns=columns)
+
+
+def figure(df: pd.DataFrame, drawn: Sequence[str] | None = None) -> go.Figure:
+    """One baseline a method of ``drawn``, the fullest bin of all as tall as there is room; one scale for all rows."""
+    look, fig = looks(df), go.Figure()
+    methods = list(df["method"].unique() if drawn is None else drawn)[:MOST_ROWS]
+    shown = df[df["method"].isin(methods)]
+    tallest = shown["share"].max() or 1.0
+    for at, method in enumerate(methods):
+        own, color = shown[shown["method"] == method], look[method].color
+        own = own[own["clients"] > 0]
+        fig.add_bar(
+            x=100 * (own["start"] + own["end"]) / 2, y=TALLEST * own["share"] / tallest, base=-at,
+            width=100 * WIDTH, marker={"color": translucent(color, 0.55), "line": {"width": 1, "color": color}},
+            customdata=own[["clients", "share", "start", "end"]].to_numpy() * [1, 100, 100, 100],
+            hovertemplate=f"{method}<br>%{{customdata[0]}} clients (%{{customdata[1]:.0f}} %) from "
+            "%{customdata[2]:.0f} to %{customdata[3]:.0f} %<extra></extra>",
+        )  # fmt: skip
+    base_layout(fig, height=max(300, 90 + 46 * len(methods)))
+    occupied = shown[shown["clients"] > 0]
+    fig.update_xaxes(title_text="test accuracy, %", range=[100 * occupied["start"].min(), 100 * occupied["end"].max()])
+    fig.update_yaxes(
+        tickvals=[-at for at in range(len(methods))], ticktext=methods, range=[-len(methods) + 0.9, 1.05], ticks="",
+        gridcolor=ground().line,
+    )  # fmt: skip
+    return fig.update_layout(showlegend=False, barmode="overlay", bargap=0)
+
+
+def finding(df: pd.DataFrame) -> str:
+    """``Under Ditto no client is below 75 %.``: who keeps the clients furthest from the bottom."""
+    floors = df[df["clients"] > 0].groupby("method", sort=False)["start"].min()
+    best = floors[floors == floors.max()]
+    many = f" and {len(best) - 1} more" if len(best) > 1 else ""
+    return f"Under {best.index[0]}{many} no client is below {percent(best.iloc[0], 0)}."

@@ -1,0 +1,88 @@
+"""The panels on hyper-parameters: which value is best, and what a method gives up at either end of its dial."""
+
+from typing import cast
+
+import pandas as pd
+import streamlit as st
+
+from app import address, queries
+from app.charts import curves_over_seeds, sweep, tradeoff
+from app.charts.cost import MOST_NAMED
+from app.compare import fields, generalization
+from app.compare.view import COSTS, View
+from app.components import page
+from app.forms import label_of
+from app.wording import plain
+
+
+@st.fragment
+def swept(view: View, clients: pd.DataFrame) -> None:
+    runs = view.with_options(clients)
+    found = {name: name.removeprefix("training.") for name in sweep.parameters(runs)}
+    if not found:
+        return
+    parameter = address.value("parameter", found, next(iter(found)))
+    rows = sweep.data(_with_validation(view, _with_own_choice(runs, parameter)), parameter)
+    symbol, axis, meaning = _words(view, rows, parameter)
+    st.header(plain(f"Which {symbol} is best?"), anchor=False)
+    if len(found) > 1:
+        address.pick("Parameter", found, "parameter", next(iter(found)))
+    finding = sweep.finding(rows, symbol)
+    page.chart(
+        sweep.figure(rows, symbol, axis), rows, key="sweep", name=f"sweep-{parameter}", alt=finding,
+        title=f"Accuracy against {symbol}; ★ best, chosen on {rows['chosen_on'].iloc[0]}; dashed: lowest {view.tail} %",
+        caption=f"{finding} {meaning} {view.rule.capitalize()}, whisker: ± over seeds.",
+    )  # fmt: skip
+
+
+@st.fragment
+def both_ends(view: View, clients: pd.DataFrame) -> None:
+    """The trade-off plane: each client's model on its own data, and on everybody else's."""
+    everywhere, whose = generalization.elsewhere(view)
+    runs = view.with_options(clients).assign(everywhere=lambda runs: runs["run"].map(everywhere).astype(float))
+    known = runs.dropna(subset=["everywhere"])
+    if view.model == "global" and known.empty:
+        return  # one model for all: nothing is traded
+    st.header("Fit your own data, or know everybody's?", anchor=False)
+    if known["method"].nunique() >= 2:
+        plane(view, runs, known, whose)
+    generalization.offer(view, set(known["run"]))
+
+
+def plane(view: View, runs: pd.DataFrame, known: pd.DataFrame, whose: str) -> None:
+    price = address.switch("Size of a mark", COSTS, "size", "megabytes")
+    with_costs = known.merge(view.with_costs(view.clients())[["run", *COSTS]], on="run")
+    dial = address.value("parameter", found := sweep.parameters(runs), next(iter(found), ""))
+    points = tradeoff.data(with_costs, price, dial or None)
+    finding = tradeoff.finding(points)
+    unnamed = f" Names beside {MOST_NAMED} points." if len(points) > MOST_NAMED else ""
+    page.chart(
+        tradeoff.figure(points, curves_over_seeds.AXIS_TITLES[cast(curves_over_seeds.Axis, price)]), points,
+        key="tradeoff", name="trade-off", alt=finding, title="The trade-off plane",
+        caption=f"{finding} Up: the same models on {whose}. Both accuracies are of the {view.rule}; "
+                f"marks are as large as their cost.{unnamed}",
+    )  # fmt: skip
+
+
+def _with_own_choice(runs: pd.DataFrame, parameter: str) -> pd.DataFrame:
+    """CGPFL-Heur records ``diagnostics.K_hat``: the K that it found itself."""
+    found = queries.scalar_series(list(runs["run"]), [f"diagnostics.{parameter}_hat"])
+    last = found.groupby("run")["value"].last() if len(found) else pd.Series(dtype=float)
+    return runs.assign(itself=runs["run"].map(last).astype(float))
+
+
+def _with_validation(view: View, runs: pd.DataFrame) -> pd.DataFrame:
+    """Adds the mean accuracy on the data that clients kept aside to choose on, where runs have any."""
+    means = queries.final_means(list(runs["run"]), f"{view.model}.val_accuracy", view.model, view.when)
+    return runs.assign(validation=runs["run"].map(means).astype(float))
+
+
+def _words(view: View, rows: pd.DataFrame, parameter: str) -> tuple[str, str, str]:
+    """Symbol, title of the axis with the direction, and what the methods say of the parameter."""
+    algorithms = set(rows.loc[rows["value"].notna(), "algorithm"])
+    configs = [run.config for run in view.runs.values() if run.algorithm in algorithms]
+    known = fields.parameter_of(parameter if "." in parameter else f"algorithm.{parameter}", configs)
+    if known is None:
+        plain_name = parameter.removeprefix("training.")
+        return plain_name, plain_name, ""
+    return known.symbol, label_of(known), known.description

@@ -1,0 +1,79 @@
+"""The panel on effort: rounds or megabytes against gradient evaluations, until a target is reached."""
+
+from typing import cast
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from app import address, queries
+from app.charts import communication
+from app.compare.view import View
+from app.comparison import with_methods
+from app.components import page
+from app.wording import number
+
+SPENT = {"rounds": "Rounds", "megabytes": "Megabytes"}
+GOALS = {"accuracy": "Mean accuracy", "error": "Distance to the truth"}
+MOST_TARGETS = 25
+
+
+@st.fragment
+def effort(view: View, clients: pd.DataFrame) -> None:
+    with_truth = len(queries.final_means(list(view.runs), f"{view.model}.total_error")) > 0
+    goal = address.value("goal", GOALS, "accuracy") if with_truth else "accuracy"
+    series = _series(view, goal)
+    best = series[series["name"] == "goal"].groupby("method")["value"].agg("min" if goal == "error" else "max")
+    titles = targets(best, goal)
+    if len(titles) < 2:
+        return
+    st.header("More rounds, or more work in each?", anchor=False)
+    with st.container(horizontal=True, vertical_alignment="bottom", key="effort_controls"):
+        if with_truth:
+            address.switch("Goal", GOALS, "goal", "accuracy")
+        spent = cast(communication.Spent, address.switch("Counted in", SPENT, "count", "rounds"))
+        chosen = address.slide("Target", titles, "target", default_target(best, list(titles), goal))
+    words = f"{'a mean accuracy of' if goal == 'accuracy' else 'an error of'} {titles[chosen]}"
+    until = communication.reached(series, "goal", float(chosen), falls=goal == "error")
+    points = communication.data(view.with_options(clients), until)
+    if points.empty:
+        st.info(communication.finding(points, spent, words))
+        return
+    finding = communication.finding(points, spent, words)
+    page.chart(
+        communication.figure(points, spent, titles[chosen]), points, key="effort", name="communication-computation",
+        title="Communication against computation", alt=finding,
+        caption=f"{finding} A line joins settings that differ in the work of a round only. "
+                f"{communication.missed([m.name for m in view.methods], points)}".strip(),
+    )  # fmt: skip
+
+
+def targets(best: pd.Series, goal: str) -> dict[str, str]:
+    """Values to reach, hardest last, between what every method reaches and what only the best does."""
+    low, high = float(best.min()), float(best.max())
+    if best.empty or not high > low:
+        return {}
+    if goal == "error":
+        values = np.geomspace(high, max(low, 1e-6), MOST_TARGETS)
+        return {f"{value:.3g}": number(float(f"{value:.3g}")) for value in values}
+    step = max(1, round(100 * (high - low) / MOST_TARGETS))
+    percents = np.arange(np.ceil(100 * low - 1e-6), np.floor(100 * high + 1e-6) + 1, step).astype(int)
+    return {f"{p / 100:g}": f"{p} %" for p in percents}
+
+
+def default_target(best: pd.Series, values: list[str], goal: str) -> str:
+    """The hardest that half of the methods reach."""
+    middle = float(best.median())
+    within = [v for v in values if (float(v) >= middle if goal == "error" else float(v) <= middle)]
+    return within[-1] if within else values[0]
+
+
+def _series(view: View, goal: str) -> pd.DataFrame:
+    """Costs of every round, and as ``goal`` what is to be reached."""
+    ids = list(view.runs)
+    costs = queries.scalar_series(ids, communication.COSTS)
+    if goal == "error":
+        wanted = queries.mean_series(ids, [f"{view.model}.total_error"])
+    else:
+        wanted = queries.scalar_series(ids, [f"{view.model}.mean"])
+    return with_methods(pd.concat([costs, wanted.assign(name="goal")], ignore_index=True), view.methods)

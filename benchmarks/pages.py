@@ -1,0 +1,176 @@
+"""How long each page takes to open with many runs, and how many bytes it sends. The accuracies are made up here.
+
+    python -m benchmarks.pages [--runs 50] [--rounds 500] [--clients 100] [--pages compare live]
+
+Server: one run of the page's script, caches empty and then filled. Browser: from the navigation until the last chart
+stands, in Chromium with a fresh profile and then with a warm one; bytes are those of files and of WebSocket messages.
+"""
+
+import argparse
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+from playwright.sync_api import Browser, sync_playwright
+from streamlit.testing.v1 import AppTest
+
+from engine.config import RunConfig, parse_experiment
+from engine.metrics import summarize_clients
+from engine.worker.records import new_run
+from storage import FinishedRun, RoundRecord, Store
+
+ROOT = Path(__file__).resolve().parents[1]
+METHODS = (
+    "fedavg", "local_train", "fedprox", "ditto", "pfedme", "cgpfl", "fedrep", "fedper", "apfl", "scaffold",
+)  # fmt: skip
+QUIET_MS = 700  # a page is drawn when nothing has changed for so long
+DRAWN = """() => {
+    const plots = [...document.querySelectorAll('.js-plotly-plot, .stPlotlyChart')];
+    const ready = document.querySelector('[data-test-script-state=notRunning]')
+        && !document.querySelector('.stSkeleton') && plots.every((plot) => plot.querySelector('.main-svg'));
+    const state = ready ? document.querySelectorAll('*').length : -1;
+    if (state !== window.lastState) { window.lastState = state; window.lastChange = performance.now(); }
+    return state > 0 && performance.now() - window.lastChange > QUIET ? window.lastChange : 0;
+}""".replace("QUIET", str(QUIET_MS))
+FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
+
+
+def configs(num_runs: int, rounds: int, clients: int) -> list[RunConfig]:
+    seeds = -(-num_runs // len(METHODS))
+    runs = parse_experiment({
+        "name": "many runs", "dataset": "digits", "model": "mlr", "algorithms": list(METHODS),
+        "partition": {"name": "classes_per_client", "num_clients": clients, "classes_per_client": 3},
+        "training": {"rounds": rounds}, "seeds": list(range(seeds)),
+    }).runs()  # fmt: skip
+    return list(runs)[:num_runs]
+
+
+def made_up(config: RunConfig, clients: int) -> FinishedRun:
+    """A run as the engine would leave it, its numbers drawn at random."""
+    random = np.random.default_rng(config.seed)
+    final, everyone = random.uniform(0.6, 0.95, clients), np.arange(clients)
+    paths = ["personalized"] if config.algorithm.name == "local_train" else ["personalized", "global"]
+    sizes, rounds, last = np.full(clients, 20), [], {}
+    for at in range(config.training.rounds + 1):
+        accuracy = (final * (1 - np.exp(-at / 40)) + random.normal(0, 0.01, clients)).clip(0, 1)
+        last = summarize_clients(accuracy, sizes)
+        scalars = {"bytes_up": 1e5, "bytes_down": 1e5, "gradient_evaluations": 1e3, "seconds": 0.05}
+        scalars |= {f"{path}.{name}": value for path in paths for name, value in last.items()}
+        arrays = {f"{path}.accuracy": accuracy.astype(np.float32) for path in paths}
+        arrays |= {f"{path}.loss": (1 - accuracy).astype(np.float32) for path in paths}
+        arrays["train_loss"] = arrays["personalized.loss"]
+        rounds.append(RoundRecord(at, everyone.astype(np.int32), scalars, arrays))
+    best = {path: {"round": rounds[-1].round, **last} for path in paths}
+    partition = {
+        "train_sizes": [60] * clients, "val_sizes": [0] * clients, "test_sizes": sizes.tolist(),
+        "class_counts": [[8] * 10] * clients,
+    }  # fmt: skip
+    return FinishedRun(new_run(config), "done", rounds, {}, partition, dict.fromkeys(paths, last) | {"best": best})
+
+
+def seconds_on_the_server(page: str) -> float:
+    app = AppTest.from_file(str(ROOT / "app" / "views" / f"{page}.py"), default_timeout=300)
+    started = time.perf_counter()
+    app.run()
+    if app.exception:
+        raise SystemExit(f"{page}: {app.exception[0].value}")
+    return time.perf_counter() - started
+
+
+@contextmanager
+def running_app() -> Iterator[str]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    environment = os.environ | {"HOST": "127.0.0.1", "PORT": str(port)}
+    command = [sys.executable, "-m", "app"]
+    process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL)
+    try:
+        _wait_for(f"http://127.0.0.1:{port}/_stcore/health")
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(30)
+
+
+def in_the_browser(browser: Browser, url: str) -> list[tuple[float, float]]:
+    """(seconds until drawn, megabytes received): a fresh profile, then three times the same page again."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
+    page, received = context.new_page(), [0.0]
+    session = context.new_cdp_session(page)
+    session.send("Network.enable")
+
+    def add(size: float) -> None:
+        received[0] += size / 1e6
+
+    session.on("Network.loadingFinished", lambda event: add(event["encodedDataLength"]))
+    # a binary message arrives in base64: four characters for three bytes
+    session.on("Network.webSocketFrameReceived", lambda event: add(0.75 * len(event["response"]["payloadData"])))
+    seen = []
+    for _ in range(4):
+        received[0] = 0.0
+        page.goto(url)
+        drawn_ms = page.wait_for_function(DRAWN, polling=50, timeout=120_000).json_value()
+        seen.append((drawn_ms / 1000, received[0]))
+    context.close()
+    return seen
+
+
+def report(pages: list[str]) -> None:
+    print(f"{'page':10} {'server s':>9} {'again':>6} | {'browser s':>9} {'MB':>6} | {'again s':>8} {'MB':>6}")
+    server = {page: (seconds_on_the_server(page), seconds_on_the_server(page)) for page in pages}
+    with running_app() as url, sync_playwright() as playwright:
+        chromium = subprocess.run([ROOT / ".ci" / "chromium"], capture_output=True, text=True, check=True).stdout
+        browser = playwright.chromium.launch(executable_path=chromium.strip(), args=list(FLAGS))
+        for page in pages:
+            first, *again = in_the_browser(browser, f"{url}/{'' if page == 'learn' else page}")
+            warm_s, warm_mb = (median(values) for values in zip(*again, strict=True))
+            cold, warm = server[page]
+            print(f"{page:10} {cold:9.2f} {warm:6.2f} | {first[0]:9.2f} {first[1]:6.2f} |", end="")
+            print(f" {warm_s:8.2f} {warm_mb:6.2f}", flush=True)
+        browser.close()
+
+
+def main() -> None:
+    every_page = sorted(path.stem for path in (ROOT / "app" / "views").glob("[a-z]*.py"))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=50)
+    parser.add_argument("--rounds", type=int, default=500)
+    parser.add_argument("--clients", type=int, default=100)
+    parser.add_argument("--pages", nargs="+", default=every_page, choices=every_page)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["DATABASE_URL"] = f"sqlite:///{Path(folder) / 'pages.db'}"
+        store = Store(os.environ["DATABASE_URL"])
+        store.ensure_schema()
+        runs = configs(arguments.runs, arguments.rounds, arguments.clients)
+        made = (made_up(config, arguments.clients) for config in runs)
+        store.experiments.import_finished("many runs, made up", {}, made)
+        store.close()
+        print(f"{len(runs)} runs of {arguments.rounds} rounds and {arguments.clients} clients")
+        report(arguments.pages)
+
+
+def _wait_for(url: str) -> None:
+    for _ in range(300):
+        try:
+            with urllib.request.urlopen(url, timeout=1):
+                return
+        except (urllib.error.URLError, TimeoutError, ConnectionError):
+            time.sleep(0.2)
+    raise SystemExit("the app did not come up")
+
+
+if __name__ == "__main__":
+    main()
