@@ -61,13 +61,10 @@ def figure(
     active = int(np.abs(np.array(rounds) - at).argmin())
     frames = [go.Frame(name=str(r), data=_traces(df, centres, arrays, by, r, trails)) for r in rounds]
     fig = go.Figure(data=frames[active].data, frames=frames)
-    base_layout(fig, height=560)
-    for axis, name, share in zip(("xaxis", "yaxis"), ("first", "second"), arrays["explained"], strict=True):
-        low, high = _reach(df, centres, "xy"[axis == "yaxis"])
-        fig.update_layout({axis: {
-            "title_text": f"{name} principal component ({percent(float(share), 0)} of the last round's variance)",
-            "range": [low, high], "showgrid": True, "zeroline": False,
-        }})  # fmt: skip
+    base_layout(fig, height=640)
+    for axis, column, share in zip(("xaxis", "yaxis"), ("x", "y"), arrays["explained"], strict=True):
+        name = f"principal component {1 + (column == 'y')}, {percent(float(share), 0)} of the variance"
+        fig.update_layout({axis: {"title_text": name, "range": _reach(df, centres, column), "showgrid": True}})
     fig.update_yaxes(scaleanchor="x", scaleratio=1)
     fig.update_layout(legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}, **_player(rounds, active))
     return fig.update_layout(margin={"t": 40, "b": 8})
@@ -114,7 +111,7 @@ def _traces(
     here = centres[centres["round"] == at]
     traces.append(go.Scatter(
         x=here["x"].astype("float32"), y=here["y"].astype("float32"), mode="markers+text", text=here["cluster"],
-        name="shared model", showlegend=not centres.empty, textposition="middle right",
+        name="shared model", showlegend=not centres.empty, textposition="top right",
         textfont={"size": 17, "color": shade.ink, "family": SANS},
         marker={"symbol": "circle-open", "size": 22, "color": shade.ink, "line": {"width": 2}},
         hovertemplate="shared model %{text}<extra></extra>",
@@ -149,10 +146,10 @@ def _also(by: str, other: str) -> str:
     return f", true context {other}" if by == "cluster" else f", cluster {other}"
 
 
-def _reach(df: pd.DataFrame, centres: pd.DataFrame, axis: str) -> tuple[float, float]:
+def _reach(df: pd.DataFrame, centres: pd.DataFrame, axis: str) -> list[float]:
     values = pd.concat([df[axis], centres[axis]]).astype(float)
-    pad = 0.08 * (values.max() - values.min()) or 1.0
-    return values.min() - pad, values.max() + pad
+    pad = 0.12 * (values.max() - values.min()) or 1.0
+    return [values.min() - pad, values.max() + pad]
 
 
 def _player(rounds: list[int], active: int) -> dict[str, Any]:
@@ -168,9 +165,10 @@ def _player(rounds: list[int], active: int) -> dict[str, Any]:
     steps = [{"label": str(r), "method": "animate", "args": [[str(r)], still]} for r in rounds]
     return {
         "updatemenus": [{"type": "buttons", "direction": "left", "buttons": buttons, "showactive": False, "x": 0,
-                         "xanchor": "left", "y": -0.16, "yanchor": "top", "pad": {"t": 12}, **look}],
-        "sliders": [{"active": active, "steps": steps, "x": 0.2, "len": 0.8, "y": -0.16, "yanchor": "top",
-                     "currentvalue": {"prefix": "round ", "font": {"size": 14, "color": shade.ink}},
-                     "bgcolor": shade.line, "activebgcolor": shade.accent, "bordercolor": shade.line,
-                     "font": {"color": shade.muted, "size": 11}, "tickcolor": shade.line}],
+                         "xanchor": "left", "y": -0.13, "yanchor": "top", "pad": {"t": 8}, **look}],
+        "sliders": [{"active": active, "steps": steps, "x": 0, "len": 1, "y": -0.13, "yanchor": "top", "pad": {"t": 22},
+                     "currentvalue": {"prefix": "round ", "xanchor": "right", "offset": 12,
+                                      "font": {"size": 16, "color": shade.ink}},
+                     "bgcolor": shade.accent, "activebgcolor": shade.ink, "bordercolor": shade.line, "tickcolor":
+                     shade.line, "font": {"color": shade.muted, "size": 11}}],
     }  # fmt: skip

@@ -29,14 +29,14 @@ def figure(df: pd.DataFrame, at: int) -> go.Figure:
         hue, name, last = colors[cluster], own["letter"].iloc[0], int(own["clients"].iloc[-1])
         fig.add_scatter(
             x=own["round"], y=own["clients"].astype(np.float32), mode="lines", name=name,
-            line={"color": hue, "width": 2, "dash": _DASHES[cluster // 2 % len(_DASHES)], "shape": "hv"},
+            line={"color": hue, "width": 2, "dash": _DASHES[cluster % len(_DASHES)], "shape": "hv"},
             hovertemplate=f"round %{{x}}: %{{y:.0f}} in {name}<extra></extra>",
         )  # fmt: skip
         ends.append(End(f"<b>{name}</b> · {last}", None, last, hue))
     fig.add_vline(x=at, line={"color": ground().muted, "width": 1, "dash": "dot"})
     base_layout(fig, height=300)
     top = float(df["clients"].max())
-    label_ends(fig, ends, 0, top, lines=14)
+    label_ends(fig, ends[::-1], 0, top, lines=14)
     fig.update_xaxes(title_text="round")
     fig.update_yaxes(title_text="clients", range=[-0.04 * top, 1.06 * top])
     return fig.update_layout(showlegend=False, margin_r=64)

@@ -11,11 +11,12 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.palette import base_layout, ground
+from app.palette import HUES, LIGHT, base_layout
 from app.thinning import evenly
 from app.wording import plural
 
 MOST_NUMBERS, MOST_CLIENTS = 40, 200
+OUTLINE = HUES["vermilion"][0]  # seen on both ends of the scale, which is the same on every ground
 
 
 def data(
@@ -43,7 +44,6 @@ def data(
 
 def figure(df: pd.DataFrame) -> go.Figure:
     """Clients down, layers across, the input at the left; a layer that was kept is outlined and has a diamond."""
-    shade = ground()
     table = df.pivot(index="client", columns="layer", values="score")
     table = table.iloc[evenly(len(table), MOST_CLIENTS)]
     rows = {client: i for i, client in enumerate(table.index)}
@@ -57,11 +57,11 @@ def figure(df: pd.DataFrame) -> go.Figure:
     )  # fmt: skip
     kept = df[df["personal"] & df["client"].isin(rows)]
     x, y = kept["layer"].to_numpy(float), kept["client"].map(rows).to_numpy(float)
-    outline = {"color": shade.ink, "width": 2}
+    outline = {"color": OUTLINE, "width": 2.4}
     fig.add_scatter(**_rectangles(x, y), mode="lines", line=outline, hoverinfo="skip", name="kept")
     fig.add_scatter(
-        x=x - 0.4, y=y, mode="markers", hoverinfo="skip", name="kept",
-        marker={"symbol": "diamond", "size": 8, "color": shade.paper, "line": {"color": shade.ink, "width": 1.5}},
+        x=x - 0.42, y=y, mode="markers", hoverinfo="skip", name="kept",
+        marker={"symbol": "diamond", "size": 9, "color": LIGHT.paper, "line": {"color": LIGHT.ink, "width": 1.5}},
     )  # fmt: skip
     base_layout(fig, height=int(np.clip(130 + 16 * len(table), 300, 760)))
     layers = df.drop_duplicates("layer")
@@ -95,7 +95,7 @@ def _hover(df: pd.DataFrame, table: pd.DataFrame) -> np.ndarray:
 
 def _rectangles(x: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
     """Outlines of cells as one broken line."""
-    across, down = np.array([-0.48, 0.48, 0.48, -0.48, -0.48, np.nan]), np.array([-0.46, -0.46, 0.46, 0.46, -0.46, 0])
+    across, down = np.array([-0.49, 0.49, 0.49, -0.49, -0.49, np.nan]), np.array([-0.46, -0.46, 0.46, 0.46, -0.46, 0])
     return {
         "x": (x[:, None] + across).ravel().astype(np.float32), "y": (y[:, None] + down).ravel().astype(np.float32)
     }  # fmt: skip

@@ -20,7 +20,7 @@ from app.inside.cluster_number import how_many_clusters
 from app.inside.view import RunView
 from app.wording import plain
 
-STEPS = {"round": "the round before", "evaluated": "the evaluated round before"}
+STEPS = {"round": "the round before", "evaluated": "the evaluated round before", "first": "the first round"}
 
 
 def applies(view: RunView) -> bool:
@@ -34,11 +34,11 @@ def panel(view: RunView) -> None:
         st.caption(plain(f"{view.method} has no clusters: each client is on its own, or all share one model."))
     else:
         settling(view, cells)
-        movement(view, cells)
-        agreement(view, cells)
+        if cells["cluster"].nunique() > 1:
+            movement(view, cells)
+            agreement(view, cells)
         cost_of_clustering(view)
-        with st.container(key="cluster_number"):
-            number_of_clusters(view.run.id, view.round)
+        number_of_clusters(view)
     clients_on_a_map(view, cells)
 
 
@@ -59,9 +59,15 @@ def movement(view: RunView, cells: pd.DataFrame) -> None:
         return
     st.header("Who moves where?", anchor=False)
     after = int(rounds[max(1, int(np.searchsorted(rounds, view.round, side="right")) - 1)])
+    earlier = before(view, rounds, after)
     left, right = st.columns(2)
     with left:
-        step(cells, before(view, rounds, after), after)
+        table = transitions.data(cells, earlier, after)
+        finding = transitions.finding(table, earlier, after)
+        page.chart(
+            transitions.figure(table, earlier, after), table, key="transitions", name="transitions", alt=finding,
+            title="Where the members of each cluster were", caption=f"{finding} Columns add up to 100 %.",
+        )  # fmt: skip
     with right:
         ways = cluster_sankey.data(cells, cluster_sankey.stops(rounds, after))
         finding = cluster_sankey.finding(ways)
@@ -71,46 +77,45 @@ def movement(view: RunView, cells: pd.DataFrame) -> None:
         )  # fmt: skip
 
 
-def step(cells: pd.DataFrame, earlier: int, after: int) -> None:
-    table = transitions.data(cells, earlier, after)
-    finding = transitions.finding(table, earlier, after)
-    page.chart(
-        transitions.figure(table, earlier, after), table, key="transitions", name="transitions", alt=finding,
-        title="Where the members of each cluster were", caption=f"{finding} Columns add up to 100 %.",
-    )  # fmt: skip
-
-
 def before(view: RunView, rounds: np.ndarray, after: int) -> int:
-    """The round that the step begins in; where not every round is evaluated, the reader chooses how far back."""
-    place = int(np.flatnonzero(rounds == after)[0])
-    last = int(rounds[place - 1])
-    evaluated = [int(r) for r in view.rounds if rounds[0] <= r < after]
-    if not evaluated or evaluated[-1] == last:
-        return last
-    return last if address.switch("Since", STEPS, "since", "round") == "round" else evaluated[-1]
+    """The round that the step to ``after`` begins in; the reader chooses how far back."""
+    evaluated = view.rounds[(view.rounds >= rounds[0]) & (view.rounds < after)]
+    begins = {"round": int(rounds[rounds < after][-1]), "first": int(rounds[0])}
+    if len(evaluated):
+        begins["evaluated"] = int(evaluated[-1])
+    steps = {name: title for name, title in STEPS.items() if name in begins}
+    if len(evaluated) and begins["evaluated"] == begins["round"]:
+        del steps["evaluated"]
+    return begins[address.switch("Since", steps, "since", "round")]
 
 
 def agreement(view: RunView, cells: pd.DataFrame) -> None:
     """Sizes, and the true contexts where they are known."""
-    st.header("Are they the right ones?" if cells["ari"].notna().any() else "How large are they?", anchor=False)
+    found = cluster_agreement.data(cells)
+    if found.empty:
+        st.header("How large are they?", anchor=False)
+        sizes(view, cells)
+        st.caption("The true contexts of these clients are not known, so the clusters cannot be held against them.")
+        return
+    st.header("Are they the right ones?", anchor=False)
     left, right = st.columns(2)
     with left:
-        sizes = cluster_sizes.data(cells)
-        finding = cluster_sizes.finding(sizes)
-        page.chart(
-            cluster_sizes.figure(sizes, view.round), sizes, key="cluster_sizes", name="cluster-sizes", alt=finding,
-            title="Clients in each cluster", caption=finding,
-        )  # fmt: skip
-    found = cluster_agreement.data(cells)
-    with right:
-        if found.empty:
-            st.caption("The true contexts of these clients are not known, so the clusters cannot be held against them.")
-            return
         finding = cluster_agreement.finding(found)
         page.chart(
             cluster_agreement.figure(found, view.run.algorithm, view.round), found, key="cluster_agreement",
             name="agreement", alt=finding, title="Agreement with the true contexts", caption=finding,
         )  # fmt: skip
+    with right:
+        sizes(view, cells)
+
+
+def sizes(view: RunView, cells: pd.DataFrame) -> None:
+    table = cluster_sizes.data(cells)
+    finding = cluster_sizes.finding(table)
+    page.chart(
+        cluster_sizes.figure(table, view.round), table, key="cluster_sizes", name="cluster-sizes", alt=finding,
+        title="Clients in each cluster", caption=finding,
+    )  # fmt: skip
 
 
 def cost_of_clustering(view: RunView) -> None:
@@ -136,8 +141,10 @@ def cost_of_clustering(view: RunView) -> None:
 
 
 @st.fragment
-def number_of_clusters(run_id: int, until: int) -> None:
-    how_many_clusters(run_id, until)
+def number_of_clusters(view: RunView) -> None:
+    if len(queries.client_series(view.run.id, "diagnostics.capacity")[0]):
+        st.header("Why this many?", anchor=False)
+        how_many_clusters(view.run.id, view.round)
 
 
 def cells_of(view: RunView) -> pd.DataFrame:

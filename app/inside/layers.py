@@ -9,6 +9,7 @@ from app.components import page
 from app.inside.view import RunView
 from app.wording import plain
 
+FEW_LAYERS = 6  # fit beside another figure
 MEANING = (
     "A layer's score is its distance from the shared model's, per parameter, as a share of all layers of the client: "
     "the scores of a client add up to 1, and a high one is a layer in which the client has an opinion of its own. "
@@ -29,10 +30,13 @@ def panel(view: RunView) -> None:
     _, kept = queries.client_series(view.run.id, "diagnostics.personal_layers")
     names = layer_names(view, scores.shape[2])
     st.header("Which layers are personal?", anchor=False)
-    by_client(view, rounds, scores, kept if len(kept) else None, names)
-    over_rounds(view, rounds, scores, names)
-    if len(kept):
-        how_often(kept, names)
+    left, right = st.columns(2) if len(names) <= FEW_LAYERS else (st.container(), st.container())
+    with left:
+        by_client(view, rounds, scores, kept if len(kept) else None, names)
+    with right:
+        over_rounds(view, rounds, scores, names)
+        if len(kept):
+            how_often(kept, names)
 
 
 def by_client(view: RunView, rounds: np.ndarray, scores: np.ndarray, kept: np.ndarray | None, names: list[str]) -> None:

@@ -1,0 +1,168 @@
+"""The charts of the tab Clusters, by numbers that can be counted on fingers."""
+
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from app.charts import (
+    cluster_agreement,
+    cluster_count,
+    cluster_raster,
+    cluster_sankey,
+    cluster_sizes,
+    kmeans_cost,
+    model_distance,
+    transitions,
+)
+from engine.config import parse_experiment
+from engine.results import RoundResult
+from engine.simulate import Simulation
+
+ROUNDS = np.array([1, 2, 3])
+LABELS = np.array([[0, 0, 0, 1, 1], [0, 0, 1, 1, 1], [0, 0, 1, 1, 1]])  # client 2 moves from A to B in round 2
+CONTEXTS = np.array([0, 0, 1, 1, 1])
+
+
+def cells() -> pd.DataFrame:
+    return cluster_raster.data(ROUNDS, LABELS, CONTEXTS)
+
+
+def scalars(**values: list[float]) -> pd.DataFrame:
+    rows = [
+        {"round": at, "name": f"diagnostics.{name}", "value": value}
+        for name, own in values.items() for at, value in enumerate(own, start=1)
+    ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def test_columns_of_transitions_tell_where_the_members_were() -> None:
+    table = transitions.data(cells(), 1, 2)
+    B, A = "A", "B"  # the group that ends largest is A
+    shares = {(row.before, row.after): (row.clients, row.share) for row in table.itertuples()}
+    assert shares == {
+        (B, B): (2, pytest.approx(2 / 3)), (A, B): (1, pytest.approx(1 / 3)), (B, A): (0, 0.0), (A, A): (2, 1.0)
+    }  # fmt: skip
+    assert transitions.finding(table, 1, 2) == (
+        "Between rounds 1 and 2 1 of 5 clients moved; 33 % of A came from elsewhere."
+    )
+    assert transitions.finding(transitions.data(cells(), 2, 3), 2, 3) == "Between rounds 2 and 3 no client moved."
+
+
+def test_a_cluster_that_ends_keeps_its_row_and_has_no_column() -> None:
+    left = transitions.data(cluster_raster.data(np.array([1, 2]), np.array([[0, 0, 1], [0, 0, 0]])), 1, 2)
+    assert list(left["before"]) == ["A", "B"] and set(left["after"]) == {"A"}
+    assert left["share"].tolist() == pytest.approx([2 / 3, 1 / 3])
+
+
+def test_transitions_of_cgpfl_are_the_q_that_it_records() -> None:
+    results = cgpfl("cgpfl", participation=0.5, K=3)
+    rounds = np.array([r.round for r in results])
+    raw = np.stack([r.clusters for r in results])
+    grid = cluster_raster.data(rounds, raw)
+    assert any(grid["moved"])
+    for before, after in pairwise(results):
+        table = transitions.data(grid, before.round, after.round)
+        letter_of = [_letters(grid, r.round, r.clusters) for r in (before, after)]
+        recorded = after.arrays["diagnostics.Q"]
+        for row in table.itertuples():
+            j, k = letter_of[0].get(row.before), letter_of[1][row.after]
+            assert row.share == pytest.approx(0.0 if j is None else recorded[j, k], abs=1e-6)
+
+
+def test_the_heuristic_at_the_run_s_own_weight_takes_the_k_that_the_run_took() -> None:
+    for mu in ("auto", 0.5, 20.0):
+        for result in cgpfl("cgpfl_heur", mu=mu, solve_rounds=4):
+            terms = cluster_count.data(
+                result.arrays["diagnostics.capacity"], result.arrays["diagnostics.cost"],
+                result.scalars["diagnostics.mu"],
+            )  # fmt: skip
+            assert terms.loc[terms["chosen"], "K"].tolist() == [result.scalars["diagnostics.K_hat"]]
+
+
+def test_the_run_s_choice_is_ringed_on_the_curve() -> None:
+    fig = cluster_count.figure(cluster_count.data(np.array([1.0, 2.0]), np.array([3.0, 0.0]), 1.0), own=1)
+    assert list(fig.data[3].x) == [1] and list(fig.data[3].y) == [4.0]
+
+
+def test_bands_count_the_clients_between_two_stops() -> None:
+    ways = cluster_sankey.data(cells(), [1, 2, 3])
+    assert ways[["before", "after", "clients"]].to_numpy().tolist() == [
+        ["A", "A", 2], ["B", "A", 1], ["B", "B", 2], ["A", "A", 3], ["B", "B", 2]
+    ]  # fmt: skip
+    assert cluster_sankey.finding(ways) == "5 clients from round 1 to 3: 1 move between clusters."
+
+
+def test_stops_are_few_and_hold_the_chosen_round() -> None:
+    assert cluster_sankey.stops(np.arange(1, 101), 40) == [1, 26, 40, 51, 75, 100]
+    assert cluster_sankey.stops(np.array([1, 2]), 9) == [1, 2]
+
+
+def test_every_cluster_of_every_stop_is_a_node_of_its_size() -> None:
+    fig = cluster_sankey.figure(cluster_sankey.data(cells(), [1, 3]), chosen=3)
+    assert list(fig.data[0].node.label) == ["A · 2", "B · 3", "A · 3", "B · 2"]
+    assert sum(fig.data[0].link.value) == 5
+    assert [note.text for note in fig.layout.annotations] == ["round 1", "<b>round 3</b>"]
+
+
+def test_sizes_are_counted_in_every_round() -> None:
+    table = cluster_sizes.data(cells())
+    assert table.pivot(index="round", columns="letter", values="clients").to_numpy().tolist() == [
+        [2, 3],
+        [3, 2],
+        [3, 2],
+    ]
+    assert cluster_sizes.finding(table) == "2 clusters are in use in the last round, of 2 to 3 clients."
+
+
+def test_agreement_is_the_index_of_each_round() -> None:
+    table = cluster_agreement.data(cells())
+    assert table["round"].tolist() == [1, 2, 3] and table["ari"].tolist()[1:] == [1.0, 1.0]
+    assert table["ari"][0] < 0.5
+    assert cluster_agreement.finding(table) == "The clusters are the true contexts from round 2 on."
+    assert cluster_agreement.data(cluster_raster.data(ROUNDS, LABELS)).empty
+
+
+def test_agreement_that_ends_below_one_says_where() -> None:
+    late = pd.DataFrame({"round": [1, 2], "ari": [1.0, 0.5]})
+    assert "ends at 0.50; its best is 1.00" in cluster_agreement.finding(late)
+
+
+def test_model_distance_is_told_at_both_ends_and_at_its_peak() -> None:
+    table = model_distance.data(scalars(model_distance=[1.0, 3.0, 2.0], inertia=[1, 1, 1]))
+    assert table["distance"].tolist() == [1.0, 3.0, 2.0]
+    assert model_distance.finding(table) == (
+        "The clients' models are 1 apart in round 1 and 2 in round 3; most in round 2 with 3."
+    )
+
+
+def test_the_cost_of_k_means_is_a_row_a_round() -> None:
+    table = kmeans_cost.data(scalars(inertia=[4.0, 1.0], kmeans_iterations=[3, 3], kmeans_seconds=[0.02, 0.02]))
+    assert table.to_numpy().tolist() == [[1, 4.0, 3.0, 0.02], [2, 1.0, 3.0, 0.02]]
+    said = kmeans_cost.finding(table)
+    assert "3 iterations and 20 ms in the median; the spread inside clusters falls from 4 to 1." in said
+    assert list(kmeans_cost.figure(table, "cgpfl", 2).data[2].y) == [20.0, 20.0]
+
+
+def test_the_raster_marks_the_round_and_numbers_the_true_contexts() -> None:
+    fig = cluster_raster.figure(cells(), at=2)
+    assert {shape.x0 for shape in fig.layout.shapes} == {2}
+    assert list(fig.layout.yaxis.ticktext) == ["1", "0"]
+    assert cluster_raster.figure(cluster_raster.data(ROUNDS, LABELS)).layout.yaxis.ticktext is None
+
+
+def cgpfl(name: str, participation: float = 1.0, **options: object) -> list[RoundResult]:
+    """The rounds of a tiny run. Where not all take part, a client moves when it does for the first time."""
+    raw = {
+        "dataset": {"name": "contexts", "num_clients": 8, "num_contexts": 3, "samples_per_client": 12, "dim": 4},
+        "partition": {"name": "natural"}, "model": {"name": "mlr"},
+        "training": {"rounds": 4, "local_steps": 2, "batch_size": 3, "lr": 0.05, "participation": participation},
+        "algorithms": [{"name": name, "personal_lr": 0.05, **options}],
+    }  # fmt: skip
+    return list(Simulation(parse_experiment(raw).runs()[0]).rounds())[1:]
+
+
+def _letters(grid: pd.DataFrame, at: int, labels: np.ndarray) -> dict[str, int]:
+    """Which number of the method goes by which letter in a round."""
+    return dict(zip(grid.loc[grid["round"] == at, "letter"], labels.tolist(), strict=True))
