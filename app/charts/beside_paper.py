@@ -54,10 +54,11 @@ def finding(df: pd.DataFrame, scale: str) -> str:
         return f"None of the {plural(len(df), 'printed number')} has a run that is done at {scale} scale yet."
     close = int((here["difference"].abs() <= CLOSE + 1e-9).sum())
     far = here.loc[here["difference"].abs().idxmax()]
+    what = f"{far['method']}, {MEASURES[far['measure']]}" if df["measure"].nunique() > 1 else far["method"]
     return (
-        f"At {scale} scale ours is within 1 point of the paper in {close} of {plural(len(here), 'cell')}; the furthest "
-        f"is {far['method']} ({far['experiment']}, {MEASURES[far['measure']]}): paper {percent(far['paper'])}, ours "
-        f"{percent(far['ours'])}, {signed_points(far['difference'])} points."
+        f"At {scale} scale ours is within 1 point of the paper in {close} of {plural(len(here), 'cell')}. The furthest "
+        f"is {what}, in “{far['experiment']}”: paper {percent(far['paper'])}, ours {percent(far['ours'])}, "
+        f"{signed_points(far['difference'])} points."
     )
 
 

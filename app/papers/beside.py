@@ -30,7 +30,8 @@ def _dots(table: pd.DataFrame, settings: dict[str, str], said: str, name: str) -
         of = address.pick("Experiment", experiments, "paper_of", some["experiment"].iloc[0])
         own = table[table["experiment"] == of]
         measures = {m: beside_paper.MEASURES[m].capitalize() for m in dict.fromkeys(own["measure"])}
-        measure = address.switch("Measure", measures, "paper_measure", next(iter(measures)))
+        first = next(iter(measures))
+        measure = address.switch("Measure", measures, "paper_measure", first) if len(measures) > 1 else first
     shown = own[own["measure"] == measure].reset_index(drop=True)
     page.chart(
         beside_paper.figure(shown), beside_paper.for_screen(shown), key=f"beside_{name}", alt=said,
@@ -47,7 +48,7 @@ def _cells(table: pd.DataFrame, name: str) -> None:
     }  # fmt: skip
     st.dataframe(
         beside_paper.for_screen(table), hide_index=True, key=f"beside_cells_{name}", column_config=columns,
-        alt="Every printed number beside ours",
+        placeholder="–", alt="Every printed number beside ours",
     )  # fmt: skip
     unread = int(table["paper"].isna().sum())
     st.caption(plain(READING + (f" Cells that cannot be read in the source: {unread}." if unread else "")))

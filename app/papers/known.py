@@ -1,6 +1,7 @@
 """The presets there are, and every run that each of them asks for. Read once, until a file changes."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import streamlit as st
@@ -22,8 +23,8 @@ class Wanted:
 
 def known() -> dict[str, Preset]:
     """By name. Raises InvalidConfig where a file is no preset."""
-    files = [FOLDER / f"{name}.yaml" for name in preset_names()]
-    return _known(tuple((file.stem, file.stat().st_mtime_ns) for file in files))
+    files = [FOLDER / f"{name}.yaml" for name in preset_names(FOLDER)]
+    return _known(tuple((file, file.stat().st_mtime_ns) for file in files))
 
 
 def by_document(presets: dict[str, Preset]) -> dict[str, list[Preset]]:
@@ -43,8 +44,8 @@ def wanted(preset: Preset, scale: str, only: str | None = None) -> list[Wanted]:
 
 
 @st.cache_resource(show_spinner=False, max_entries=2)
-def _known(files: tuple[tuple[str, int], ...]) -> dict[str, Preset]:
-    return {name: load_preset(name) for name, _ in files}
+def _known(files: tuple[tuple[Path, int], ...]) -> dict[str, Preset]:
+    return {file.stem: load_preset(file.stem, file.parent) for file, _ in files}
 
 
 @st.cache_data(show_spinner=False, max_entries=500)

@@ -83,4 +83,5 @@ def _estimate_button(preset: Preset, scale: str) -> None:
 def _estimate(costs: list[cost.Cost], slots: int) -> str:
     whole, unknown = cost.together(costs, slots), sum(one.seconds is None for one in costs)
     beyond = f", and {plural(unknown, 'run')} that a moment was not enough to measure" if unknown else ""
-    return f"About {duration(whole.seconds)} on {plural(slots, 'slot')}{beyond}; {size_bytes(whole.disk_bytes)} on disk."
+    disk = f"{size_bytes(whole.disk_bytes)} on disk"
+    return f"About {duration(whole.seconds)} on {plural(slots, 'slot')}{beyond}; {disk}."

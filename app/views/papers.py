@@ -1,5 +1,7 @@
 """Papers: every figure and table of the papers, run here, with the paper's number beside ours."""
 
+from pathlib import Path
+
 import streamlit as st
 
 from app import address
@@ -13,9 +15,12 @@ from app.wording import lines, plain
 from engine.errors import InvalidConfig
 from engine.presets import Preset
 
+STYLE = Path(__file__).parent.parent / "papers" / "papers.css"
+
 
 def render() -> None:
     page.require_store()
+    st.html(STYLE)
     try:
         presets = known()
     except InvalidConfig as error:

@@ -1,0 +1,132 @@
+"""The page Papers: nothing run yet, partly run, done, and runs that only look like the paper's."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from streamlit.testing.v1 import AppTest
+
+from app.compare.beside_paper import of_runs
+from app.papers import known
+from storage import Store
+from tests.app.samples import store_experiment
+
+PAGE = Path(__file__).resolve().parents[2] / "app" / "views" / "papers.py"
+TINY: dict[str, Any] = {
+    "name": "tiny, quick", "dataset": {"name": "digits"}, "partition": {"name": "iid", "num_clients": 4},
+    "model": {"name": "mlr"}, "training": {"rounds": 2, "local_steps": 2}, "seeds": [0, 1],
+    "algorithms": [{"name": "fedavg", "label": "FedAvg"}, {"name": "ditto", "label": "Ditto"}],
+}  # fmt: skip
+FIGURE = {**TINY, "name": "figure, quick", "seeds": [0], "algorithms": [{"name": "cgpfl", "K": 2, "label": "CGPFL"}]}
+PRESETS: list[dict[str, Any]] = [
+    {
+        "name": "tiny-table", "title": "A tiny table", "document": "CGPFL", "item": "Table 1", "source": "test",
+        "shows": "Two methods.", "cut": "Nearly all of it.",
+        "paper": {
+            "table": "cgpfl_table1.csv", "measures": {"accuracy": "weighted_mean"},
+            "methods": {"FedAvg": "FedAvg", "Ditto": "Ditto"},
+            "experiments": {"tiny, quick": {"dataset": "MNIST", "model": "MLR"}},
+        },
+        "scales": {"quick": [TINY]},
+    },
+    {
+        "name": "tiny-figure", "title": "A tiny figure", "document": "PLGU", "item": "Figure 4", "source": "test",
+        "view": {"page": "run", "tab": "clusters", "note": "No numbers are printed."}, "scales": {"quick": [FIGURE]},
+    },
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def presets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "presets"
+    folder.mkdir()
+    for preset in PRESETS:
+        (folder / f"{preset['name']}.yaml").write_text(yaml.safe_dump(preset, sort_keys=False))
+    monkeypatch.setattr(known, "FOLDER", folder)
+
+
+def opened(**address: str) -> AppTest:
+    page = AppTest.from_file(str(PAGE), default_timeout=60)
+    for name, value in address.items():
+        page.query_params[name] = value
+    page.run()
+    assert not page.exception
+    return page
+
+
+def words(page: AppTest) -> str:
+    elements = [*page.markdown, *page.caption, *page.warning, *page.get("html"), *page.title, *page.header]
+    return re.sub(r"\\(.)", r"\1", "\n".join(element.value for element in elements))
+
+
+def test_the_list_has_every_figure_and_table_under_its_paper(empty_store: Store) -> None:
+    page = opened()
+    assert [header.value for header in page.header] == ["CGPFL", "PLGU"]
+    assert "[A tiny table](/papers?preset=tiny-table)" in words(page)
+    assert "Two methods. 4 runs quick." in words(page)
+
+
+def test_before_anything_ran_the_printed_numbers_stand_alone(empty_store: Store) -> None:
+    page = opened(preset="tiny-table")
+    assert "0 of 4 runs done" in words(page) and "Nearly all of it." in words(page)
+    assert "None of the 2 printed numbers has a run that is done at quick scale yet." in words(page)
+    table = page.dataframe[0].value
+    assert table["paper"].tolist() == [88.63, 89.96] and table["ours"].isna().all()
+
+
+def test_one_button_queues_every_run_and_the_page_says_so(empty_store: Store) -> None:
+    page = opened(preset="tiny-table")
+    button = next(b for b in page.button if b.label == "Run the quick version (4 runs)")
+    button.click().run()
+    assert empty_store.queue.counts() == {"queued": 4}
+    assert "0 of 4 runs done, 4 queued" in words(page)
+    assert not [b for b in page.button if b.label.startswith("Run")]
+
+
+def test_what_is_done_stands_beside_the_paper_with_its_difference(empty_store: Store) -> None:
+    store_experiment(empty_store, TINY)
+    page = opened(preset="tiny-table")
+    runs = empty_store.queue.runs()
+    own = [[run.summary for run in runs if run.label == label] for label in ("FedAvg", "Ditto")]
+    table = page.dataframe[0].value
+    means = [sum(s["personalized"]["weighted_mean"] for s in two if s) / 2 for two in own]
+    assert (table["ours"] / 100).tolist() == pytest.approx(means)
+    assert (table["difference"] - (table["ours"] - table["paper"])).abs().max() < 1e-9
+    assert table["seeds"].tolist() == ["2 of 2", "2 of 2"]
+    assert "4 of 4 runs done" in words(page) and "At quick scale" in words(page)
+    assert "[Compare](/compare?runs=1%2C2%2C3%2C4)" in words(page)
+    assert len(page.get("plotly_chart")) == 1
+    assert "2 of the 45 numbers" in words(page)
+
+
+def test_a_part_that_ran_under_another_name_is_offered(empty_store: Store) -> None:
+    store_experiment(empty_store, {**TINY, "name": "my own name", "seeds": [1]})
+    page = opened(preset="tiny-table")
+    assert "2 of 4 runs done" in words(page)
+    assert page.dataframe[0].value["seeds"].tolist() == ["1 of 2", "1 of 2"]
+    assert [b.label for b in page.button if b.label.startswith("Run")] == ["Run the quick version (4 runs)"]
+    assert "2 are here already" in words(page)
+
+
+def test_a_run_of_the_same_name_with_other_settings_is_not_passed_off(empty_store: Store) -> None:
+    store_experiment(empty_store, {**TINY, "training": {"rounds": 1, "local_steps": 2}})
+    page = opened(preset="tiny-table")
+    assert "training.rounds 1 instead of 2; their numbers are left out" in words(page)
+    assert page.dataframe[0].value["ours"].isna().all()
+
+
+def test_a_figure_without_numbers_leads_to_the_page_that_draws_it(empty_store: Store) -> None:
+    store_experiment(empty_store, FIGURE)
+    said = words(opened(preset="tiny-figure"))
+    assert "No numbers are printed." in said and "[CGPFL](/run?id=1&tab=clusters)" in said
+
+
+def test_compare_finds_the_cells_of_its_runs(empty_store: Store) -> None:
+    store_experiment(empty_store, {**TINY, "seeds": [0]})
+    store_experiment(empty_store, {**TINY, "name": "another name", "seeds": [1]})
+    ((preset, scale, table),) = of_runs(empty_store.queue.runs())
+    assert (preset.name, scale) == ("tiny-table", "quick")
+    assert table["paper"].tolist() == [0.8863, 0.8996] and table["seeds"].tolist() == [1, 1]
+    assert of_runs(run for run in empty_store.queue.runs() if run.experiment_name == "another name") == []
