@@ -133,3 +133,60 @@ def test_a_running_run_obeys_a_request_by_itself(store):
     assert store.queue.get(run_id).status == "paused"
     assert store.artifacts.latest(run_id, "checkpoint").round == store.queue.get(run_id).round
     assert store.events.list(run_id) == []
+
+
+SLOW = """
+import os
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.analyses import AnalysisOptions
+from engine.findings import Findings
+from engine.registry import ANALYSES
+
+
+@ANALYSES.register("slow", title="Slow", paper="of a test")
+@dataclass(frozen=True)
+class Slow:
+    options: AnalysisOptions
+
+    def compute(self, subject):
+        open(os.path.join(os.path.dirname(__file__), f"pid-{os.getpid()}"), "w").close()
+        while not os.path.exists(os.path.join(os.path.dirname(__file__), "go")):
+            time.sleep(0.02)
+            subject.progress(0.5)
+        return Findings({"round": np.array(subject.round)})
+"""
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], list[int]]:
+    """A plugin whose analysis ``slow`` waits for a file ``go``; answers the workers that have begun it."""
+    folder = tmp_path / "plugins"
+    folder.mkdir()
+    (folder / "slow.py").write_text(SLOW)
+    monkeypatch.setenv("FEDSCAPE_PLUGINS", str(folder))
+    return lambda: [int(path.name[4:]) for path in folder.glob("pid-*")]
+
+
+def test_an_analysis_outlives_a_killed_worker_and_can_be_cancelled(store, slow, background, tmp_path):
+    run = compute(store)
+    kept = store.analyses.request(run.id, "slow", {"which": "last"})
+    background()
+    eventually(slow)
+    os.kill(slow()[0], signal.SIGKILL)
+    eventually(lambda: len(slow()) == 2)
+    (tmp_path / "plugins" / "go").touch()
+    eventually(lambda: not store.analyses.get(kept.id).is_active)
+    (tmp_path / "plugins" / "go").unlink()
+    unwanted = store.analyses.request(run.id, "slow", {"which": "best"})
+    eventually(lambda: store.analyses.get(unwanted.id).progress == 0.5)
+    store.analyses.cancel(unwanted.id)
+    eventually(lambda: not store.analyses.get(unwanted.id).is_active)
+    done = store.analyses.get(kept.id)
+    assert (done.status, done.attempts) == ("done", 2)
+    assert store.artifacts.get(done.artifact_id).round == run.round
+    assert store.analyses.get(unwanted.id).status == "cancelled"
+    assert [event.kind for event in store.events.list(run.id)] == ["worker-died"]
