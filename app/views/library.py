@@ -135,6 +135,8 @@ def look_at(chosen: Sequence[RunRecord]) -> None:
     ids = ",".join(str(run.id) for run in chosen)
     if st.button("Compare", key="compare", type="primary"):
         launch.open_page("compare", "Compare them", runs=ids)
+    if len(chosen) == 1 and st.button("Look inside", key="inside"):
+        launch.open_page("run", "Look inside", id=chosen[0].id)
     if st.button("Watch", key="watch"):
         launch.open_page("live", "Watch them", runs=ids)
     of_one = {run.experiment_id for run in chosen}

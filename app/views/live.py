@@ -37,6 +37,7 @@ def render() -> None:
     else:
         redraw(shown, model, x)
     how_many(shown)
+    inside(shown)
     for run in shown:
         if run.status in ("failed", "diverged"):
             what_happened(run)
@@ -130,6 +131,17 @@ def how_many(runs: Sequence[RunRecord]) -> None:
     if partition:
         tested = sum(size > 0 for size in partition["test_sizes"])
         st.caption(f"Lowest 5 % = {wording.tail_note(tested)} clients, the least accurate in that round.")
+
+
+def inside(runs: Sequence[RunRecord]) -> None:
+    """The way into each run that has begun."""
+    begun = [run for run in runs if run.round >= 0]
+    if not begun or palette.is_presenting():
+        return
+    with st.container(horizontal=True, vertical_alignment="center", key="live_inside"):
+        st.caption("Look inside:")
+        for run in begun:
+            page.link("run", wording.plain(named(run)), id=run.id)
 
 
 def panels(runs: Sequence[RunRecord], table: pd.DataFrame, x: str, clients: go.Figure) -> dict[str, go.Figure]:

@@ -164,3 +164,10 @@ def test_a_queued_run_has_no_accuracy_yet(empty_store: Store):
 def test_numbers_of_no_run_leave_the_page_standing(filled_store: Store, number: str):
     assert opened(runs=number).title
     assert opened(experiment=number).title
+
+
+def test_a_single_run_can_be_looked_into(filled_store: Store):
+    page = opened(runs="5")
+    page.button(key="inside").click().run()
+    assert any("(/run?id=5)" in text.value for text in page.markdown)
+    assert not [button for button in opened(runs="5,6").button if button.key == "inside"]

@@ -161,3 +161,9 @@ def test_at_most_twelve_runs_are_drawn_and_the_rest_is_named(empty_store: Store)
 def test_numbers_of_no_run_leave_the_page_standing(filled_store: Store, number: str) -> None:
     assert opened(runs=number).title
     assert opened(experiment=number).title
+
+
+def test_runs_that_have_begun_can_be_looked_into(filled_store: Store) -> None:
+    queue_two(filled_store)
+    said = words(opened(runs="5,9"))
+    assert "(/run?id=5)" in said and "(/run?id=9)" not in said
