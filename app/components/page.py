@@ -12,7 +12,9 @@ from app import links, live_feed, palette, queries, routes
 from app.components import live_plot
 from app.wording import plain
 
-PRESENTING_CSS = "<style>html { font-size: 20px; } [data-testid=stMainBlockContainer] { max-width: none; }</style>"
+PRESENTING_CSS = """<style>html { font-size: 20px; } [data-testid=stMainBlockContainer] { max-width: none; }
+@media (max-width: 1700px) { .strip { display: none; } }  /* the larger type of the navigation needs its place */
+</style>"""
 
 
 def look() -> None:
