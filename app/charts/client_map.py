@@ -41,16 +41,16 @@ def data(
 
 
 def shared(arrays: Mapping[str, np.ndarray], df: pd.DataFrame) -> pd.DataFrame:
-    """Places of the models that clients share -> [round, cluster, x, y]: one a cluster, or one for all (``""``)."""
+    """Places of models that clients share -> [round, cluster, x, y, clients]: one a cluster, or for all (``""``)."""
     places = arrays.get("shared")
     if places is None:
-        return pd.DataFrame(columns=["round", "cluster", "x", "y"])
+        return pd.DataFrame(columns=["round", "cluster", "x", "y", "clients"])
     if places.shape[1] == 1:
-        return pd.DataFrame({
-            "round": arrays["rounds"], "cluster": "", "x": places[:, 0, 0], "y": places[:, 0, 1]
-        })  # fmt: skip
-    all_of_them = df[["round", "cluster"]].assign(x=places[:, :, 0].ravel(), y=places[:, :, 1].ravel())
-    return all_of_them.drop_duplicates(["round", "cluster"]).reset_index(drop=True)
+        table = pd.DataFrame({"round": arrays["rounds"], "cluster": "", "x": places[:, 0, 0], "y": places[:, 0, 1]})
+        return table.assign(clients=df["client"].nunique())
+    of_clients = df[["round", "cluster"]].assign(x=places[:, :, 0].ravel(), y=places[:, :, 1].ravel())
+    of_clients["clients"] = of_clients.groupby(["round", "cluster"])["x"].transform("size")
+    return of_clients.drop_duplicates(["round", "cluster"]).reset_index(drop=True)
 
 
 def figure(
@@ -110,11 +110,12 @@ def _traces(
         ))  # fmt: skip
     here = centres[centres["round"] == at]
     traces.append(go.Scatter(
-        x=here["x"].astype("float32"), y=here["y"].astype("float32"), mode="markers+text", text=here["cluster"],
+        x=here["x"].astype("float32"), y=here["y"].astype("float32"), mode="markers+text",
+        text=[f"{row.cluster} · {row.clients}" if row.cluster else "" for row in here.itertuples()],
         name="shared model", showlegend=not centres.empty, textposition="top right",
-        textfont={"size": 17, "color": shade.ink, "family": SANS},
+        textfont={"size": 15, "color": shade.ink, "family": SANS},
         marker={"symbol": "circle-open", "size": 22, "color": shade.ink, "line": {"width": 2}},
-        hovertemplate="shared model %{text}<extra></extra>",
+        hovertemplate="shared model %{text} clients<extra></extra>",
     ))  # fmt: skip
     start = arrays.get("start")
     traces.append(go.Scatter(

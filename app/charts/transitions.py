@@ -11,7 +11,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app.charts.cluster_raster import letter
-from app.palette import base_layout, ground, translucent
+from app.palette import base_layout, contrast, ground, rgb, translucent
 from app.wording import percent, plural
 
 
@@ -46,7 +46,7 @@ def figure(df: pd.DataFrame, before: int, after: int) -> go.Figure:
     few = len(order[0]) <= 12
     for row in df.itertuples():
         if row.clients:
-            color = shade.paper if row.share > 0.5 else shade.ink
+            color = _readable(row.share)
             text = f"<b>{row.clients}</b><br>{row.share:.0%}" if few else str(row.clients)
             fig.add_annotation(
                 x=row.after, y=row.before, text=text, showarrow=False, font={"color": color, "size": 13 if few else 10}
@@ -56,10 +56,18 @@ def figure(df: pd.DataFrame, before: int, after: int) -> go.Figure:
     return fig
 
 
+def _readable(share: float) -> str:
+    """Paper or ink, whichever is told better from the shade of ``share``."""
+    shade = ground()
+    mixed = [round(low + share * (high - low)) for low, high in zip(rgb(shade.paper), rgb(shade.accent), strict=True)]
+    cell = "#{:02X}{:02X}{:02X}".format(*mixed)
+    return max(shade.paper, shade.ink, key=lambda text: contrast(text, cell))
+
+
 def finding(df: pd.DataFrame, before: int, after: int) -> str:
-    """``Between rounds 4 and 5, 3 of 40 clients moved; every member of A was there before.``"""
+    """``Between rounds 4 and 5, 3 of 40 clients moved; 25 % of A came from elsewhere.``"""
     moved, total = int(df.loc[df["before"] != df["after"], "clients"].sum()), int(df["clients"].sum())
-    step = f"Between rounds {before} and {after}"
+    step = f"Between rounds {before} and {after},"
     if not moved:
         return f"{step} no client moved."
     worst = df[(df["before"] == df["after"])].sort_values("share", kind="stable").iloc[:1]

@@ -45,9 +45,9 @@ def test_columns_of_transitions_tell_where_the_members_were() -> None:
         (B, B): (2, pytest.approx(2 / 3)), (A, B): (1, pytest.approx(1 / 3)), (B, A): (0, 0.0), (A, A): (2, 1.0)
     }  # fmt: skip
     assert transitions.finding(table, 1, 2) == (
-        "Between rounds 1 and 2 1 of 5 clients moved; 33 % of A came from elsewhere."
+        "Between rounds 1 and 2, 1 of 5 clients moved; 33 % of A came from elsewhere."
     )
-    assert transitions.finding(transitions.data(cells(), 2, 3), 2, 3) == "Between rounds 2 and 3 no client moved."
+    assert transitions.finding(transitions.data(cells(), 2, 3), 2, 3) == "Between rounds 2 and 3, no client moved."
 
 
 def test_a_cluster_that_ends_keeps_its_row_and_has_no_column() -> None:

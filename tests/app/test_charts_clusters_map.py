@@ -33,10 +33,14 @@ def test_clients_carry_the_letter_of_their_round_and_their_true_context() -> Non
 
 def test_shared_models_are_one_a_cluster_or_one_for_all() -> None:
     centres = client_map.shared(ARRAYS, client_map.data(ARRAYS, CELLS))
-    assert centres.query("round == 8")[["cluster", "x", "y"]].to_numpy().tolist() == [["A", 4, 4], ["B", -4, 4]]
+    assert centres.query("round == 8").to_numpy().tolist() == [[8, "A", 4, 4, 2], [8, "B", -4, 4, 2]]
     assert len(centres.query("round == 0")) == 1
     one = client_map.shared(ARRAYS | {"shared": ARRAYS["shared"][:, :1]}, client_map.data(ARRAYS, CELLS))
-    assert one[["round", "cluster", "x"]].to_numpy().tolist() == [[0, "", 0], [4, "", 2], [8, "", 4]]
+    assert one[["round", "cluster", "x", "clients"]].to_numpy().tolist() == [
+        [0, "", 0, 4],
+        [4, "", 2, 4],
+        [8, "", 4, 4],
+    ]
     without = {name: array for name, array in ARRAYS.items() if name != "shared"}
     assert client_map.shared(without, client_map.data(ARRAYS, CELLS)).empty
 

@@ -1,0 +1,160 @@
+"""The tabs Clusters and Layers of a run, as their reader meets them; every choice is in the address."""
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from engine.analyses import AnalysisOptions
+from engine.analyses.client_map import ClientMap
+from engine.config import RunConfig
+from engine.simulate import Simulation
+from engine.subject import Subject
+from storage import Store
+from tests.app.samples import DIGITS, store_experiment
+
+PAGE = Path(__file__).resolve().parents[2] / "app" / "views" / "run.py"
+CONTEXTS: dict[str, Any] = {
+    "name": "clusters and layers",
+    "dataset": {"name": "contexts", "num_clients": 8, "num_contexts": 2, "samples_per_client": 20, "dim": 4},
+    "partition": {"name": "natural"},
+    "model": {"name": "dnn", "hidden": 4},
+    "training": {"rounds": 6, "local_steps": 3, "batch_size": 5, "lr": 0.1, "participation": 0.5},
+    "evaluation": {"every": 2},
+    "algorithms": [
+        {"name": "cgpfl_heur", "personal_lr": 0.1, "solve_rounds": 3},
+        {"name": "plgu_lf", "D": 1},
+        {"name": "cfl", "warmup": 5},
+    ],
+    "seeds": [0],
+}  # fmt: skip
+HEUR, LAYERS, ONE_CLUSTER = 1, 2, 3
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("inside") / "fedscape.db"
+    store = Store(f"sqlite:///{path}")
+    store.ensure_schema()
+    store_experiment(store, CONTEXTS)
+    store.close()
+    return path
+
+
+@pytest.fixture
+def store(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    shutil.copy(file, tmp_path / "fedscape.db")
+    monkeypatch.setenv("DATABASE_URL", f"sqlite:///{tmp_path / 'fedscape.db'}")
+    store = Store(f"sqlite:///{tmp_path / 'fedscape.db'}")
+    yield store
+    store.close()
+
+
+def opened(**address: object) -> AppTest:
+    page = AppTest.from_file(str(PAGE), default_timeout=60)
+    for name, value in address.items():
+        page.query_params[name] = str(value)
+    page.run()
+    assert not page.exception
+    return page
+
+
+def words(page: AppTest) -> str:
+    elements = [*page.markdown, *page.caption, *page.warning, *page.header, *page.subheader]
+    return re.sub(r"\\(.)", r"\1", "\n".join(element.value for element in elements))
+
+
+def tabs(page: AppTest) -> list[str]:
+    return page.segmented_control(key="address_tab").options
+
+
+def test_clusters_are_shown_with_their_contexts_moves_and_costs(store: Store) -> None:
+    said = words(opened(id=HEUR, tab="clusters"))
+    for part in (
+        "Do the clusters settle?", "numbers true contexts", "Who moves where?", "Between rounds 5 and 6",
+        "Are they the right ones?", "How far apart are the models?", "A round's k-means takes", "Why this many?",
+        "Whose models are alike?",
+    ):  # fmt: skip
+        assert part in said
+
+
+def test_the_slider_s_round_is_the_end_of_the_step(store: Store) -> None:
+    assert "Between rounds 3 and 4" in words(opened(id=HEUR, tab="clusters", round=4))
+    assert "Between rounds 2 and 4" in words(opened(id=HEUR, tab="clusters", round=4, since="evaluated"))
+    assert "Between rounds 1 and 4" in words(opened(id=HEUR, tab="clusters", round=4, since="first"))
+    assert "Between rounds 1 and 2" in words(opened(id=HEUR, tab="clusters", round=0))
+
+
+def test_the_number_of_clusters_is_that_of_the_last_round_that_solved_for_it(store: Store) -> None:
+    at, values = store.metrics.scalars([HEUR], ["diagnostics.K_hat"])[HEUR]["diagnostics.K_hat"]
+    taken = dict(zip(at.tolist(), values.tolist(), strict=True))
+    for shown, solved in ((6, 3), (2, 2), (0, 1)):
+        said = words(opened(id=HEUR, tab="clusters", round=shown))
+        assert f"the heuristic takes K = {taken[solved]:g}." in said
+        assert f"took K = {taken[solved]:g} (round {solved})" in said
+
+
+def test_the_weight_moves_the_number_without_training(store: Store) -> None:
+    used = store.metrics.scalars([HEUR], ["diagnostics.mu"])[HEUR]["diagnostics.mu"][1][-1]
+    page = opened(id=HEUR, tab="clusters", mu=f"{used / 100:.4g}")
+    assert "the heuristic takes K = 1." in words(page) and f"The run used μ = {used:.4g}" in words(page)
+    assert sum("the run's" in option for option in page.select_slider(key="address_mu").options) == 1
+
+
+def test_a_run_with_one_cluster_shows_no_moves(store: Store) -> None:
+    said = words(opened(id=ONE_CLUSTER, tab="clusters"))
+    assert "1 cluster of 8 clients" in said and "Who moves where?" not in said
+
+
+def test_a_method_without_clusters_has_a_map_where_the_contexts_are_known(store: Store) -> None:
+    page = opened(id=LAYERS, tab="clusters")
+    assert "PLGU-LF has no clusters" in words(page) and "Whose models are alike?" in words(page)
+
+
+def test_a_run_without_clusters_and_contexts_has_no_such_tab(empty_store: Store) -> None:
+    store_experiment(empty_store, DIGITS | {"partition": {"name": "iid", "num_clients": 4}, "algorithms": ["fedavg"]})
+    assert not {"Clusters", "Layers"} & set(tabs(opened(id=1)))
+
+
+def test_the_map_is_drawn_once_it_is_computed_and_says_that_it_is_the_same_run(store: Store) -> None:
+    put_on_a_map(store, HEUR)
+    page = opened(id=HEUR, tab="clusters", by="context", trails="on", round=4)
+    assert "end exactly in the stored models" in words(page)
+    assert "the middle of their true context" in words(page)
+    assert page.segmented_control(key="address_by").value == "context"
+
+
+def test_layers_are_shown_by_client_over_rounds_and_by_how_often_they_stay(store: Store) -> None:
+    page = opened(id=LAYERS, tab="layers")
+    said = words(page)
+    assert "Clusters" in tabs(page) and "Layers" in tabs(page)
+    for part in (
+        "Which layers are personal?", "Before the training of round 6", "sat out then", "kept personal in",
+        "has the highest mean score", "add up to 1",
+    ):  # fmt: skip
+        assert part in said
+    assert "1 · body." in said or "2 · head" in said
+
+
+def test_layers_of_round_zero_are_those_of_the_first(store: Store) -> None:
+    said = words(opened(id=LAYERS, tab="layers", round=0))
+    assert "Over 4 clients" in said and "Before the training of round 1." in said
+
+
+def put_on_a_map(store: Store, run_id: int) -> None:
+    """As a worker does it."""
+    config = RunConfig.from_dict(store.queue.get(run_id).config)
+    simulation = Simulation(config)
+    for _ in simulation.rounds():
+        pass
+    found = ClientMap(AnalysisOptions()).compute(Subject.load(config, simulation.models(), simulation.round))
+    store.artifacts.register(run_id, None, store.artifacts.write_file(run_id, "model-last", 6, b"models"))
+    asked = store.analyses.request(run_id, "client_map", {})
+    mine = store.analyses.claim()
+    assert mine is not None and mine.id == asked.id
+    file = store.artifacts.write_file(run_id, "analysis-client_map", 6, found.to_bytes())
+    store.analyses.finish(mine.id, mine.epoch, "done", file)
