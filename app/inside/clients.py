@@ -43,7 +43,7 @@ def over_rounds(view: RunView, rounds: np.ndarray, accuracy: np.ndarray) -> None
         client_heat_map.figure(cells, view.round, view.client), cells, key=key, name="clients-over-rounds",
         title=f"Accuracy of each client, {view.model} model", alt=client_heat_map.finding(accuracy[-1]),
         caption=f"Most accurate in the end on top; click a row to open its client.{left_out}",
-        on_select=lambda: take_point(key),
+        on_select=lambda: take_point(key, cells),
     )  # fmt: skip
 
 
@@ -126,11 +126,11 @@ def columns() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def take_point(key: str) -> None:
-    """The row that was clicked."""
+def take_point(key: str, cells: pd.DataFrame) -> None:
+    """The client of the row that was clicked."""
     points = st.session_state[key]["selection"]["points"]
-    if points and "customdata" in points[0]:
-        client.open_client(int(points[0]["customdata"][0]))
+    if points:
+        client.open_client(int(cells.loc[cells["row"] == round(points[0]["y"]), "client"].iloc[0]))
 
 
 def take_row(key: str, table: pd.DataFrame) -> None:
