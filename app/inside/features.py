@@ -1,9 +1,87 @@
-"""Being built."""
+"""Features of one run: what the clients' bodies make of their samples, beside the data that they learnt from."""
+
+from typing import Any, cast
 
 import streamlit as st
 
+from app import address
+from app.charts import feature_map, split
+from app.components import page
+from app.inside.analysis import findings
+from app.inside.landscape import DATA, WHICH
 from app.inside.view import RunView
+from app.wording import count, plain
+from engine.findings import Findings
+
+PICTURES = {"tsne": "t-SNE", "pca": "PCA"}
+COLOURS = {"class": "Colour: class", "client": "Colour: client"}
+PERPLEXITIES = {"10": "10", "30": "30", "50": "50"}
+NEIGHBOURS = 10  # that the analysis looks at
+WARNING = (
+    "In t-SNE, distances between groups and their sizes mean nothing: only who is next to whom does. The numbers below "
+    "are of the features themselves."
+)
 
 
 def panel(view: RunView) -> None:
-    st.caption(view.name)
+    st.header("Do samples of a class meet, or samples of a client?", anchor=False)
+    st.markdown(plain(
+        "Features are what a client's body hands to its head. Where each class forms one group that all clients share, "
+        "the bodies speak one language; where a class falls apart by client, they have become personal."
+    ))  # fmt: skip
+    options = controls()
+    cost = "1\u2009000 samples through their clients' models, then t-SNE: some 10 s."
+    found = findings(view, "features", options, verb="Compute the features", cost=cost)
+    if found is None:
+        return
+    left, right = st.columns([3, 2], gap="large")
+    with left:
+        picture(view, found)
+    with right:
+        learnt_from(view)
+
+
+def controls() -> dict[str, Any]:
+    with st.container(horizontal=True, vertical_alignment="bottom", key="feature_controls"):
+        which = address.switch("Models", WHICH, "which", "last")
+        data = address.switch("Samples", DATA, "on", "test")
+        perplexity = float(address.switch("Perplexity of t-SNE", PERPLEXITIES, "perplexity", "30"))
+    chosen = {"which": (which, "last"), "data": (data, "test"), "perplexity": (perplexity, 30.0)}
+    return {name: value for name, (value, default) in chosen.items() if value != default}
+
+
+def picture(view: RunView, found: Findings) -> None:
+    with st.container(horizontal=True, vertical_alignment="bottom", key="picture_controls"):
+        kind = address.switch("Picture", PICTURES, "picture", "tsne")
+        colour = cast(feature_map.Group, address.switch("Shown by", COLOURS, "colour", "class"))
+    arrays, values = found.arrays, found.values
+    points = feature_map.data(arrays[kind], arrays["label"], arrays["client"], view.partition.get("class_names") or [])
+    said = feature_map.finding({"class": values["class"], "client": values["client"]}, NEIGHBOURS)
+    other = "client" if colour == "class" else "class"
+    page.chart(
+        feature_map.figure(points, colour, view.client), points, key="features", name=f"features-{kind}", alt=said,
+        title=f"{PICTURES[kind]} of {count(len(points))} samples; symbols tell the {other}",
+        caption=f"{said} {WARNING if kind == 'tsne' else explained(values)} {of_what(values)}",
+    )  # fmt: skip
+
+
+def explained(values: dict[str, Any]) -> str:
+    across, up = (100 * share for share in values["explained"])
+    return f"The two axes hold {across:.0f} % and {up:.0f} % of the features' variance."
+
+
+def of_what(values: dict[str, Any]) -> str:
+    width = count(values["width"])
+    if values["are_inputs"]:
+        return f"This model has no body, so its features are the {width} inputs: the same for every method."
+    return f"{width} features, {DATA[values['data']].lower()} samples, round {values['round']}."
+
+
+def learnt_from(view: RunView) -> None:
+    if not view.partition.get("class_counts"):
+        return
+    table = split.data(view.partition)
+    page.chart(
+        split.figure(table, height=560), table, key="features_split", name="split", alt=split.sentence(table),
+        title="The data they learnt from", caption=split.sentence(table),
+    )  # fmt: skip

@@ -1,9 +1,169 @@
-"""Being built."""
+"""Loss landscape of one run: the ground around the global and a personalized model, what lies between, how sharp."""
 
+from typing import Any
+
+import numpy as np
+import pandas as pd
 import streamlit as st
 
+from app import address
+from app.charts import model_plane, sharpness, surface
+from app.components import page
+from app.inside.analysis import findings
 from app.inside.view import RunView
+from app.wording import count, number, plain
+from engine.findings import Findings
+
+WHICH = {"last": "Of the last round", "best": "Of the best round"}
+DATA = {"test": "Test", "train": "Training"}
+GROUNDS = {"home": "Each at home", "own": "The client's samples", "everyone": "Everybody's samples"}
+SHAPES = {"contour": "Contours", "hills": "Hills"}
+ON = {"own": "the client's samples", "everyone": "everybody's samples"}
+POINTS = 41
+READING = (
+    "Each picture has a model at its centre, marked with a cross, and shows the loss as the model's weights move along "
+    "two random directions; 1 is a step as long as each of the model's filters. Both models move along the same "
+    "directions and share one scale, so that depth and width can be compared: a deep hollow fits its data, a wide one "
+    "bears being moved. Personalization trades the global model's broad ground for a hollow of the client's own; with "
+    "everybody's samples one sees what it gives up. A slice along two directions is not the whole: the numbers below "
+    "look in all."
+)
 
 
 def panel(view: RunView) -> None:
-    st.caption(view.name)
+    options, client = controls(view)
+    surfaces(view, options, client)
+    between(view, options, client)
+    sharp(view, options, client)
+    sharp_clients(view, options, client)
+
+
+def controls(view: RunView) -> tuple[dict[str, Any], int]:
+    """What every question of this tab is about: the client, the round of the models, and which samples."""
+    clients = {str(i): f"client {i}" for i in range(view.num_clients)}
+    with st.container(horizontal=True, vertical_alignment="bottom", key="landscape_controls"):
+        client = int(address.pick("Client", clients, "client", "0"))
+        which = address.switch("Models", WHICH, "which", "last")
+        data = address.switch("Samples", DATA, "on", "test")
+    chosen = {"client": (client, 0), "which": (which, "last"), "data": (data, "test")}
+    return {name: value for name, (value, default) in chosen.items() if value != default}, client
+
+
+def surfaces(view: RunView, options: dict[str, Any], client: int) -> None:
+    st.header("How deep, and how wide, is the ground a model stands on?", anchor=False)
+    st.markdown(plain(READING))
+    cost = f"{count(POINTS**2)} points for each model and each set of samples; convolutions take minutes."
+    found = findings(view, "landscape", options, verb="Compute the landscape", cost=cost)
+    if found is None:
+        return
+    with st.container(horizontal=True, vertical_alignment="bottom", key="surface_controls"):
+        ground = address.switch("Loss on", GROUNDS, "loss", "home")
+        shape = address.switch("Drawn as", SHAPES, "shape", "contour")
+    shown = {title(name, client, found): found.arrays[name] for name in panels(found, ground)}
+    points = surface.data(found.arrays["axis"], shown)
+    said = surface.finding(points)
+    page.chart(
+        surface.figure(points, is_3d=shape == "hills"), points, key="landscape", name=f"landscape-client-{client}",
+        alt=said, caption=f"{said} {scale_words(view, found)}",
+    )  # fmt: skip
+
+
+def panels(found: Findings, ground: str) -> list[str]:
+    """The surfaces to show, by the names that they have in the findings."""
+    wanted = {
+        "home": ["global_everyone", "personalized_own"],
+        "own": ["global_own", "personalized_own"],
+        "everyone": ["global_everyone", "personalized_everyone"],
+    }[ground]
+    if "global_own" not in found.arrays and ground == "home":
+        return ["personalized_own", "personalized_everyone"]
+    return [name for name in wanted if name in found.arrays]
+
+
+def title(name: str, client: int, found: Findings) -> str:
+    """``client 3's model on its own 875 samples``."""
+    model, on = name.split("_")
+    whose = "global model" if model == "global" else f"model of client {client}"
+    samples = count(found.values["samples"][on])
+    return f"{whose} on {samples} samples of " + ("everybody" if on == "everyone" else f"client {client}")
+
+
+def scale_words(view: RunView, found: Findings) -> str:
+    without = "" if "global_own" in found.arrays else f"{view.method} has no global model. "
+    return (
+        f"{without}Round {found.values['round']}, {DATA[found.values['data']].lower()} samples. Biases and "
+        "normalisations stay; colours follow the logarithm of the loss; grey: not finite."
+    )
+
+
+def between(view: RunView, options: dict[str, Any], client: int) -> None:
+    st.header("What lies between the global model, the personalized one and one trained alone?", anchor=False)
+    st.markdown(plain(
+        "A plane goes through any three models. Here distances on the screen are distances between the models' "
+        "weights, so that one sees how far personalization has moved from the common model, and whether a ridge lies "
+        "between it and what the client would have learnt alone."
+    ))  # fmt: skip
+    cost = f"Trains client {client} alone through the run's rounds, then {count(POINTS**2)} points twice."
+    found = findings(view, "plane", options, verb="Compute the plane", cost=cost)
+    if found is None:
+        return
+    columns = st.columns(2, gap="large")
+    for column, (on, words) in zip(columns, ON.items(), strict=True):
+        points = model_plane.data(found.arrays["x"], found.arrays["y"], found.arrays[on])
+        names = found.values["models"]
+        marks = model_plane.models(names, found.arrays["places"], [found.values["losses"][on][n] for n in names])
+        said = model_plane.finding(marks)
+        with column:
+            page.chart(
+                model_plane.figure(points, marks), points, key=f"plane_{on}", name=f"plane-{on}-client-{client}",
+                title=f"Loss on {words}", alt=said, caption=said,
+            )  # fmt: skip
+
+
+def sharp(view: RunView, options: dict[str, Any], client: int) -> None:
+    st.header("How sharp is it, in all directions?", anchor=False)
+    cost = "Some 150 Hessian-vector products for each model and each set of samples."
+    found = findings(view, "sharpness", options, verb="Measure the sharpness", cost=cost)
+    if found is None:
+        return
+    table = measures(found, client)
+    st.dataframe(table, hide_index=True, key="sharpness_table", alt=said_of(found, client))
+    st.caption(plain(
+        f"{said_of(found, client)} Worst nearby: the largest loss within ρ = 0.05 of the weights, by projected "
+        "ascent; one step: where sharpness-aware training looks. The eigenvalue is the curvature of the steepest "
+        "direction, by Lanczos; the trace that of all together, ± the standard error of 32 random vectors."
+    ))  # fmt: skip
+
+
+def measures(found: Findings, client: int) -> pd.DataFrame:
+    """The table on the screen, in words and rounded numbers."""
+    rows = []
+    for row in found.values["measures"]:
+        error = f" ± {number(row['trace_error'], 2)}" if row["trace_error"] else ""
+        rows.append({
+            "Model": "global" if row["model"] == "global" else f"client {client}'s",
+            "On": f"{ON[row['on']]} (n = {row['samples']})", "Loss": number(row["loss"]),
+            "One step uphill": number(row["first_order"]), "Worst nearby": number(row["worst"]),
+            "Top eigenvalue": number(row["eigenvalue"]), "Trace": number(row["trace"]) + error,
+        })  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def said_of(found: Findings, client: int) -> str:
+    """The client's model beside the global one, on the client's samples."""
+    own = {row["model"]: row for row in found.values["measures"] if row["on"] == "own"}
+    top = {model: number(row["eigenvalue"]) for model, row in own.items()}
+    said = f"The top eigenvalue of client {client}'s model on its own samples is {top['personalized']}"
+    return f"{said}, the global model's there {top['global']}." if "global" in top else f"{said}."
+
+
+def sharp_clients(view: RunView, options: dict[str, Any], client: int) -> None:
+    st.header("Are the sharp models the bad ones?", anchor=False)
+    asked = {**{n: v for n, v in options.items() if n != "client"}, "of": "clients"}
+    cost = f"A top eigenvalue for each of {count(view.num_clients)} clients, on its own samples."
+    found = findings(view, "sharpness", asked, verb="Measure all clients", cost=cost)
+    if found is None:
+        return
+    points = sharpness.data(*(np.asarray(found.arrays[n]) for n in ("eigenvalue", "rise", "loss", "accuracy")))
+    said = sharpness.finding(points)
+    page.chart(sharpness.figure(points, client), points, key="sharp_clients", name="sharpness", alt=said, caption=said)

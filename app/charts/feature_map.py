@@ -1,0 +1,77 @@
+"""Features of samples on a plane: colour tells the class and symbol the client, or the other way round."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from app.palette import base_layout, cluster_colors, ground
+from app.wording import percent
+
+Group = Literal["class", "client"]
+SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "pentagon", "star", "triangle-down", "hexagon")
+MOST_NAMED = 20  # groups with an entry in the legend, or a name on the picture
+OTHER: dict[Group, Group] = {"class": "client", "client": "class"}
+
+
+def data(xy: np.ndarray, label: np.ndarray, client: np.ndarray, class_names: Sequence[str]) -> pd.DataFrame:
+    """[n, 2] places, classes and clients -> [x, y, class, class_name, client]."""
+    names = [class_names[c] if c < len(class_names) else str(c) for c in label]
+    return pd.DataFrame({"x": xy[:, 0], "y": xy[:, 1], "class": label, "class_name": names, "client": client})
+
+
+def finding(measures: dict[Group, dict[str, float | None]], neighbours: int) -> str:
+    """How much nearer samples of a class, and of a client, lie than chance has them."""
+    said = [
+        f"{percent(of['agreement'], 1)} are of the same {group} (by chance {percent(of['chance'], 1)}; silhouette "
+        f"{of['silhouette'] or 0:.2f})"
+        for group, of in measures.items() if of["agreement"] is not None
+    ]  # fmt: skip
+    if not said:
+        return "All samples are of one class and of one client."
+    return f"Of the {neighbours} nearest neighbours of a sample, {', and '.join(said)}.".replace("-", "−")
+
+
+def figure(df: pd.DataFrame, colour: Group = "class", client: int | None = None) -> go.Figure:
+    """A trace a colour, named where most of its points are; the chosen client's samples are ringed."""
+    fig, shade, symbols = go.Figure(), ground(), OTHER[colour]
+    groups = sorted(df[colour].unique())
+    mark = {g: SYMBOLS[i % len(SYMBOLS)] for i, g in enumerate(sorted(df[symbols].unique()))}
+    for group, color in zip(groups, cluster_colors(len(groups)), strict=True):
+        own = df[df[colour] == group]
+        fig.add_scatter(
+            x=own["x"].to_numpy(np.float32), y=own["y"].to_numpy(np.float32), mode="markers", name=_name(own, colour),
+            showlegend=len(groups) <= MOST_NAMED,
+            marker={"size": 7, "color": color, "opacity": 0.85, "symbol": [mark[g] for g in own[symbols]]},
+            customdata=np.stack([own["class_name"], own["client"].astype(str)], axis=1),
+            hovertemplate="class %{customdata[0]}, client %{customdata[1]}<extra></extra>",
+        )  # fmt: skip
+    if client is not None:
+        own = df[df["client"] == client]
+        fig.add_scatter(
+            x=own["x"].to_numpy(np.float32), y=own["y"].to_numpy(np.float32), mode="markers", hoverinfo="skip",
+            name=f"client {client}", marker={"size": 14, "symbol": "circle-open", "color": shade.ink},
+        )  # fmt: skip
+    base_layout(fig, height=560)
+    fig.update_xaxes(showticklabels=False, ticks="", showline=False)
+    fig.update_yaxes(showticklabels=False, ticks="", showgrid=False)
+    _name_groups(fig, df, colour, len(groups))
+    return fig.update_layout(legend={"orientation": "h", "y": -0.02, "yanchor": "top", "x": 0}, margin_t=8)
+
+
+def _name(own: pd.DataFrame, group: Group) -> str:
+    return str(own["class_name"].iloc[0]) if group == "class" else f"client {own['client'].iloc[0]}"
+
+
+def _name_groups(fig: go.Figure, df: pd.DataFrame, colour: Group, count: int) -> None:
+    """Words as well as colours: each group's name over its median."""
+    if count > MOST_NAMED:
+        return
+    for _, own in df.groupby(colour):
+        name = str(own["class_name"].iloc[0] if colour == "class" else own["client"].iloc[0])
+        fig.add_annotation(
+            x=float(own["x"].median()), y=float(own["y"].median()), text=f"<b>{name}</b>", showarrow=False,
+            font={"size": 13, "color": ground().ink}, bgcolor=ground().paper, opacity=0.85, borderpad=2,
+        )  # fmt: skip

@@ -1,0 +1,60 @@
+"""The loss over the plane through three models, in true distances, with the models on it."""
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from app.charts.surface import color_axis, contours, known
+from app.palette import base_layout, ground, translucent
+from app.wording import number
+
+TITLES = {"global": "global", "personalized": "personalized", "alone": "trained alone", "initial": "common start"}
+SYMBOLS = {"global": "circle", "personalized": "diamond", "alone": "square", "initial": "x"}
+
+
+def data(x: np.ndarray, y: np.ndarray, loss: np.ndarray) -> pd.DataFrame:
+    """[x, y, loss], a row a point of the plane; NaN where the loss is not finite."""
+    across, up = np.meshgrid(x, y)
+    return pd.DataFrame({"x": across.ravel(), "y": up.ravel(), "loss": known(loss).ravel()})
+
+
+def models(names: Sequence[str], places: np.ndarray, losses: Sequence[float | None]) -> pd.DataFrame:
+    """[model, x, y, loss]: where the models lie."""
+    loss = [np.nan if value is None else value for value in losses]
+    return pd.DataFrame({"model": list(names), "x": places[:, 0], "y": places[:, 1], "loss": loss})
+
+
+def finding(marks: pd.DataFrame) -> str:
+    """The losses of the models, and how far they lie apart."""
+    losses = ", ".join(f"{TITLES[m.model]} {number(m.loss)}" for m in marks.itertuples())
+    pairs = [
+        f"{np.hypot(a.x - b.x, a.y - b.y):.3g} between {TITLES[a.model]} and {TITLES[b.model]}"
+        for a, b in combinations(marks.itertuples(), 2)
+    ]
+    return f"Loss: {losses}. Distance in the parameters: {', '.join(pairs)}."
+
+
+def figure(df: pd.DataFrame, marks: pd.DataFrame) -> go.Figure:
+    """Contours with the three models, named; both axes have one measure."""
+    grid = df.pivot(index="y", columns="x", values="loss")
+    x, y = grid.columns.to_numpy(np.float32), grid.index.to_numpy(np.float32)
+    fig = go.Figure(contours(x, y, grid.to_numpy(float), np.concatenate([df["loss"], marks["loss"]])))
+    middle = marks["y"].mean()
+    for mark in marks.itertuples():
+        title, above = TITLES[mark.model], mark.y >= middle
+        fig.add_scatter(
+            x=[mark.x], y=[mark.y], mode="markers+text", text=[f"{title} {number(mark.loss)}"],
+            textfont_color="#FFFFFF", textposition="top center" if above else "bottom center", cliponaxis=False,
+            marker={"symbol": SYMBOLS[mark.model], "size": 13, "color": "#FFFFFF",
+                    "line": {"color": "#1B2428", "width": 1.5}},
+            hovertemplate=f"{title}: loss {mark.loss:.4g}<extra></extra>",
+        )  # fmt: skip
+    base_layout(fig, height=430)
+    fig.update_layout(coloraxis=color_axis(np.concatenate([df["loss"], marks["loss"]])), showlegend=False,
+                      plot_bgcolor=translucent(ground().muted, 0.35))  # fmt: skip
+    fig.update_xaxes(title_text="distance in the parameters", range=[x[0], x[-1]], constrain="domain")
+    fig.update_yaxes(range=[y[0], y[-1]], scaleanchor="x", constrain="domain", showgrid=False)
+    return fig

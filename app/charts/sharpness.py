@@ -1,0 +1,54 @@
+"""Is a sharper model a worse one? A point a client: the top Hessian eigenvalue of its model against its accuracy."""
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+from scipy.stats import spearmanr
+
+from app.palette import base_layout, ground
+from app.wording import number, percent, plural
+
+
+def data(eigenvalue: np.ndarray, rise: np.ndarray, loss: np.ndarray, accuracy: np.ndarray) -> pd.DataFrame:
+    """[N] each -> [client, eigenvalue, rise, loss, accuracy]: those of finite measures, the sharpest first."""
+    df = pd.DataFrame({
+        "client": np.arange(len(eigenvalue)), "eigenvalue": eigenvalue, "rise": rise, "loss": loss, "accuracy": accuracy
+    })  # fmt: skip
+    whole = df[np.isfinite(df[["eigenvalue", "accuracy"]]).all(axis=1)]
+    return whole.sort_values(["eigenvalue", "client"], ascending=[False, True]).reset_index(drop=True)
+
+
+def finding(df: pd.DataFrame) -> str:
+    """Which client is the sharpest, and the rank correlation with accuracy."""
+    if df.empty:
+        return "No client has a model whose curvature is finite."
+    first = df.iloc[0]
+    top, accuracy = number(first["eigenvalue"]), percent(first["accuracy"])
+    said = f"Sharpest: client {first['client']:.0f}, eigenvalue {top}, {accuracy}"
+    if len(df) < 3 or df[["eigenvalue", "accuracy"]].nunique().min() < 2:
+        return f"{said} ({plural(len(df), 'client')})."
+    rho = float(spearmanr(df["eigenvalue"], df["accuracy"]).statistic)
+    return f"{said}. Rank correlation with accuracy {rho:+.2f} ({plural(len(df), 'client')}).".replace("-", "−")
+
+
+def figure(df: pd.DataFrame, client: int | None = None) -> go.Figure:
+    """The chosen client is ringed and named."""
+    fig, shade = go.Figure(), ground()
+    is_log = bool(len(df)) and bool((df["eigenvalue"] > 0).all())
+    fig.add_scatter(
+        x=df["eigenvalue"].to_numpy(np.float32), y=100 * df["accuracy"].to_numpy(np.float32), mode="markers",
+        marker={"size": 9, "color": shade.accent}, cliponaxis=False,
+        customdata=np.stack([df["client"], df["loss"], df["rise"]], axis=1).astype(np.float32),
+        hovertemplate="client %{customdata[0]:.0f}: eigenvalue %{x:.3g}, %{y:.2f} %<br>loss %{customdata[1]:.3g}, at "
+        "worst +%{customdata[2]:.3g} nearby<extra></extra>",
+    )  # fmt: skip
+    own = df[df["client"] == client]
+    fig.add_scatter(
+        x=own["eigenvalue"], y=100 * own["accuracy"], mode="markers+text", text=[f"client {client}"] * len(own),
+        textposition="top center", hoverinfo="skip", cliponaxis=False,
+        marker={"symbol": "circle-open", "size": 17, "color": shade.ink, "line": {"width": 2}},
+    )  # fmt: skip
+    base_layout(fig, height=400)
+    fig.update_xaxes(type="log" if is_log else "linear", title_text="top eigenvalue of the Hessian; right = sharper")
+    fig.update_yaxes(title_text="accuracy of the client, %")
+    return fig.update_layout(showlegend=False)

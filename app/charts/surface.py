@@ -1,0 +1,147 @@
+"""Loss around models, along the same two random directions: side by side on one scale, as contours or as hills."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from app.palette import base_layout, ground, is_presenting, translucent
+from app.wording import number
+
+LEVELS = 16
+LEAST_LOSS = 1e-6  # a logarithm needs more than 0
+_TICKS = np.array([m * 10.0**e for e in range(-6, 6) for m in (1, 2, 5)])
+
+
+def data(axis: np.ndarray, surfaces: Mapping[str, np.ndarray]) -> pd.DataFrame:
+    """``axis`` [A] and surfaces [A, A] by name -> [surface, a, b, loss], a row a point; NaN where not finite."""
+    a, b = np.meshgrid(axis, axis)
+    parts = [
+        pd.DataFrame({"surface": name, "a": a.ravel(), "b": b.ravel(), "loss": known(values).ravel()})
+        for name, values in surfaces.items()
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+def rises(df: pd.DataFrame) -> pd.DataFrame:
+    """[surface, centre, rise]: the loss at the centre, and how much more it is halfway to the edge, on average.
+
+    The mean over the points whose distance is within half a grid step of that; those that are not finite are left out.
+    """
+    rows = []
+    for name, own in df.groupby("surface", sort=False):
+        axis = np.sort(own["a"].unique())
+        far, step = axis[-1] / 2, axis[1] - axis[0]
+        ring = own[(np.hypot(own["a"], own["b"]) - far).abs() <= step / 2 + 1e-9]
+        centre = own.loc[np.hypot(own["a"], own["b"]).idxmin(), "loss"]
+        rows.append((name, centre, ring["loss"].mean() - centre, far))
+    return pd.DataFrame(rows, columns=["surface", "centre", "rise", "distance"])
+
+
+def finding(df: pd.DataFrame) -> str:
+    """``At a distance of 0.5 the loss has risen by 0.21 (global on everybody's: from 0.51) and ...``."""
+    found = rises(df)
+    said = " and ".join(f"by {number(r.rise)} ({r.surface}: from {number(r.centre)})" for r in found.itertuples())
+    return f"At a distance of {found['distance'].iloc[0]:g} the loss has changed {said}, on average."
+
+
+def figure(df: pd.DataFrame, *, is_3d: bool = False) -> go.Figure:
+    """A panel a surface; the centre is the model itself; grey where the loss is not finite."""
+    names = list(df["surface"].unique())
+    kind = {"type": "scene"} if is_3d else {}
+    fig = make_subplots(1, len(names), subplot_titles=names, specs=[[kind] * len(names)], horizontal_spacing=0.06)
+    for column, name in enumerate(names, 1):
+        grid = df[df["surface"] == name].pivot(index="b", columns="a", values="loss")
+        x, y, z = grid.columns.to_numpy(np.float32), grid.index.to_numpy(np.float32), grid.to_numpy(float)
+        if is_3d:
+            fig.add_trace(hill(x, y, z), row=1, col=column)
+        else:
+            fig.add_trace(contours(x, y, z, df["loss"].to_numpy()), row=1, col=column)
+            fig.add_trace(_centre(z), row=1, col=column)
+            fig.update_xaxes(title_text="along u", row=1, col=column)
+            own = {"scaleanchor": f"x{column}".replace("x1", "x"), "constrain": "domain"}
+            fig.update_yaxes(title_text="along v" if column == 1 else "", row=1, col=column, **own)
+    base_layout(fig, height=430 if len(names) > 1 or not is_3d else 520)
+    fig.update_annotations(font={"size": 14 * (1.3 if is_presenting() else 1.0), "color": ground().ink})
+    fig.update_layout(coloraxis=color_axis(df["loss"].to_numpy()), margin_t=36, showlegend=False)
+    fig.update_xaxes(constrain="domain", showgrid=False)
+    fig.update_yaxes(showgrid=False)
+    if is_3d:
+        fig.update_scenes(**scene(df["loss"].to_numpy()))
+    else:
+        fig.update_layout(plot_bgcolor=translucent(ground().muted, 0.35))
+    return fig
+
+
+def known(loss: np.ndarray) -> np.ndarray:
+    """Infinite losses are as unknown as those that are no number."""
+    return np.where(np.isfinite(loss), loss, np.nan)
+
+
+def contours(x: np.ndarray, y: np.ndarray, loss: np.ndarray, every: np.ndarray) -> go.Contour:
+    """Coloured by the logarithm of the loss; lines at the same levels as in all panels, whose losses are ``every``."""
+    low, high, _ = _range(every)
+    return go.Contour(
+        x=x, y=y, z=_log(loss), coloraxis="coloraxis", connectgaps=False, customdata=loss.astype(np.float32),
+        contours={"start": low, "end": high, "size": (high - low) / LEVELS}, autocontour=False, line={"width": 0.6, "color": translucent("#FFFFFF", 0.55)},
+        hovertemplate="(%{x:.2f}, %{y:.2f}): loss %{customdata:.3g}<extra></extra>",
+    )  # fmt: skip
+
+
+def hill(x: np.ndarray, y: np.ndarray, loss: np.ndarray) -> go.Surface:
+    return go.Surface(
+        x=x, y=y, z=_log(loss), coloraxis="coloraxis", customdata=loss.astype(np.float32), connectgaps=False,
+        hovertemplate="(%{x:.2f}, %{y:.2f}): loss %{customdata:.3g}<extra></extra>",
+        contours_z={"show": True, "color": translucent("#FFFFFF", 0.4), "width": 1},
+    )  # fmt: skip
+
+
+def color_axis(loss: np.ndarray) -> dict[str, object]:
+    """One scale for all surfaces of a figure, its ticks written as losses."""
+    low, high, ticks = _range(loss)
+    return {
+        "colorscale": "Cividis", "cmin": low, "cmax": high,
+        "colorbar": {
+            "title": {"text": "loss", "font_size": 12}, "thickness": 10, "outlinewidth": 0, "tickvals": np.log10(ticks),
+            "ticktext": [f"{t:g}" for t in ticks], "tickfont_color": ground().muted,
+        },
+    }  # fmt: skip
+
+
+def scene(loss: np.ndarray) -> dict[str, object]:
+    """Axes of a hill, the same for all."""
+    low, high, ticks = _range(loss)
+    shade = ground()
+    axis = {"color": shade.muted, "gridcolor": shade.line, "backgroundcolor": "rgba(0,0,0,0)", "showbackground": False}
+    return {
+        "xaxis": {**axis, "title": "u"}, "yaxis": {**axis, "title": "v"},
+        "zaxis": {**axis, "title": "loss", "range": [low, high], "tickvals": np.log10(ticks).tolist(),
+                  "ticktext": [f"{t:g}" for t in ticks]},
+        "camera_eye": {"x": 1.5, "y": 1.5, "z": 0.9}, "aspectratio": {"x": 1, "y": 1, "z": 0.7},
+    }  # fmt: skip
+
+
+def _centre(loss: np.ndarray) -> go.Scatter:
+    middle = float(loss[len(loss) // 2, loss.shape[1] // 2])
+    return go.Scatter(
+        x=[0], y=[0], mode="markers+text", text=[f"{middle:.3g}"], textposition="top center", textfont_color="#FFFFFF",
+        marker={"symbol": "cross", "size": 12, "color": "#FFFFFF", "line": {"color": "#1B2428", "width": 1.5}},
+        hovertemplate=f"the model: loss {middle:.4g}<extra></extra>",
+    )  # fmt: skip
+
+
+def _log(loss: np.ndarray) -> np.ndarray:
+    return np.log10(np.maximum(known(loss), LEAST_LOSS)).astype(np.float32)
+
+
+def _range(loss: np.ndarray) -> tuple[float, float, Sequence[float]]:
+    """Ends of the scale as logarithms, and some six round losses between them."""
+    logs = _log(loss)[np.isfinite(_log(loss))]
+    low, high = (float(logs.min()), float(logs.max())) if len(logs) else (-1.0, 1.0)
+    high = max(high, low + 0.01)
+    ticks = _TICKS[(np.log10(_TICKS) >= low) & (np.log10(_TICKS) <= high)]
+    if len(ticks) < 2:
+        return low, high, [float(f"{10**v:.3g}") for v in (low, (low + high) / 2, high)]
+    return low, high, ticks[:: -(-len(ticks) // 7)].tolist()

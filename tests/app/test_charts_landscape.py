@@ -1,0 +1,112 @@
+"""Charts of landscapes, planes, sharpness and features: what they show is what was found."""
+
+import numpy as np
+import pytest
+
+from app.charts import feature_map, model_plane, sharpness, surface
+
+AXIS = np.linspace(-1, 1, 5)
+BOWL = 0.5 + AXIS[:, None] ** 2 + AXIS[None] ** 2
+
+
+def bowls():
+    return surface.data(AXIS, {"wide": BOWL, "steep": 0.1 + 10 * (BOWL - 0.5)})
+
+
+def test_a_surface_is_a_row_a_point_with_v_upwards() -> None:
+    tilted = np.arange(25.0).reshape(5, 5)
+    df = surface.data(AXIS, {"one": tilted})
+    assert df.loc[(df["a"] == 1) & (df["b"] == -1), "loss"].item() == tilted[0, 4]
+    np.testing.assert_array_equal(surface.figure(df).data[0].customdata, tilted)
+
+
+def test_the_rise_is_that_halfway_to_the_edge() -> None:
+    found = surface.rises(bowls()).set_index("surface")
+    ring = [x**2 + y**2 for x in AXIS for y in AXIS if abs(np.hypot(x, y) - 0.5) <= 0.25]
+    assert found.loc["wide", "centre"] == 0.5 and found.loc["wide", "rise"] == pytest.approx(np.mean(ring))
+    assert found.loc["steep", "rise"] == pytest.approx(10 * np.mean(ring)) and found.loc["wide", "distance"] == 0.5
+    assert "(wide: from 0.5)" in surface.finding(bowls())
+
+
+def test_both_panels_share_one_colour_scale_with_losses_on_it() -> None:
+    fig = surface.figure(bowls())
+    panels = [trace for trace in fig.data if trace.type == "contour"]
+    assert {trace.coloraxis for trace in panels} == {"coloraxis"}
+    axis = fig.layout.coloraxis
+    assert (axis.cmin, axis.cmax) == (pytest.approx(np.log10(0.1)), pytest.approx(np.log10(20.1)))
+    np.testing.assert_allclose(10 ** np.array(axis.colorbar.tickvals), [float(t) for t in axis.colorbar.ticktext])
+    assert {trace.contours.size for trace in panels} == {panels[0].contours.size} != {None}
+
+
+def test_losses_that_are_not_finite_are_left_out_of_picture_and_scale() -> None:
+    broken = BOWL.copy()
+    broken[0, 0], broken[4, 4] = np.inf, np.nan
+    df = surface.data(AXIS, {"one": broken})
+    assert df["loss"].isna().sum() == 2
+    fig = surface.figure(df)
+    assert np.isnan(fig.data[0].z[0, 0]) and np.isfinite([fig.layout.coloraxis.cmin, fig.layout.coloraxis.cmax]).all()
+    assert surface.figure(surface.data(AXIS, {"one": BOWL * np.nan})).data
+
+
+def test_hills_are_one_figure_in_which_both_surfaces_have_the_same_axis() -> None:
+    fig = surface.figure(bowls(), is_3d=True)
+    assert [trace.type for trace in fig.data] == ["surface", "surface"]
+    assert fig.layout.scene.zaxis.range == fig.layout.scene2.zaxis.range
+
+
+def test_models_lie_where_they_were_put_and_say_their_losses() -> None:
+    df = model_plane.data(AXIS, AXIS, BOWL)
+    marks = model_plane.models(["global", "alone"], np.array([[0.0, 0.0], [0.3, 0.4]]), [0.5, None])
+    assert "global 0.5" in model_plane.finding(marks) and "0.5 between global and trained alone" in model_plane.finding(marks)
+    fig = model_plane.figure(df, marks)
+    assert [(t.x[0], t.y[0]) for t in fig.data[1:]] == [(0, 0), (0.3, 0.4)]
+    assert len({t.marker.symbol for t in fig.data[1:]}) == 2 and fig.layout.yaxis.scaleanchor == "x"
+
+
+def test_the_sharpest_client_comes_first_and_the_rank_correlation_is_said() -> None:
+    nan = np.nan
+    df = sharpness.data(
+        np.array([1.0, 4.0, 2.0, nan]), np.ones(4), np.ones(4), np.array([0.9, 0.5, 0.7, 0.8])
+    )  # fmt: skip
+    assert df["client"].tolist() == [1, 2, 0]
+    assert "client 1" in sharpness.finding(df) and "−1.00" in sharpness.finding(df)
+    fig = sharpness.figure(df, client=2)
+    assert fig.layout.xaxis.type == "log" and fig.data[1].x[0] == 2
+    assert sharpness.figure(df.assign(eigenvalue=[-1, 2, 3])).layout.xaxis.type == "linear"
+
+
+def test_no_client_with_a_finite_model_is_said() -> None:
+    df = sharpness.data(*(np.full(3, np.nan) for _ in range(4)))
+    assert df.empty and "No client" in sharpness.finding(df) and sharpness.figure(df)
+
+
+def features():
+    label, client = np.array([0, 0, 1, 1, 2]), np.array([5, 6, 5, 7, 6])
+    return feature_map.data(np.arange(10.0).reshape(5, 2), label, client, ["bag", "coat"])
+
+
+def test_features_carry_class_and_client_either_way_round() -> None:
+    df = features()
+    assert df["class_name"].tolist() == ["bag", "bag", "coat", "coat", "2"]
+    by_class, by_client = feature_map.figure(df), feature_map.figure(df, "client", client=6)
+    assert [t.name for t in by_class.data] == ["bag", "coat", "2"]
+    assert [t.name for t in by_client.data] == ["client 5", "client 6", "client 7", "client 6"]
+    assert by_class.data[0].marker.symbol != by_class.data[1].marker.symbol
+    assert by_client.data[0].marker.symbol == ("circle", "square")
+    assert by_client.data[3].x.tolist() == [2, 8]
+
+
+def test_many_groups_are_named_by_the_pointer_alone() -> None:
+    n = 40
+    df = feature_map.data(np.zeros((n, 2)), np.arange(n), np.zeros(n, int), [])
+    fig = feature_map.figure(df)
+    assert not fig.layout.annotations and not any(t.showlegend for t in fig.data)
+
+
+def test_the_finding_says_agreement_beside_chance() -> None:
+    measures = {
+        "class": {"agreement": 0.8, "chance": 0.1, "silhouette": -0.2},
+        "client": {"agreement": None, "chance": None, "silhouette": None},
+    }
+    said = feature_map.finding(measures, 10)
+    assert "80.0 % are of the same class (by chance 10.0 %; silhouette −0.20)" in said and "client" not in said
