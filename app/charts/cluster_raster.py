@@ -4,6 +4,8 @@ Clusters are a partition of the clients; their numbers mean nothing. So each rou
 round before, by shared clients: a letter and its colour stay with the group, and a renumbering is no move.
 """
 
+from itertools import pairwise
+
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
@@ -30,10 +32,10 @@ def data(rounds: np.ndarray, labels: np.ndarray, contexts: np.ndarray | None = N
     row = np.empty(num_clients, int)
     row[np.lexsort((np.arange(num_clients), truth, stable[-1]))] = np.arange(num_clients)
     moved = np.vstack([np.zeros((1, num_clients), bool), stable[1:] != stable[:-1]])
-    ari = [np.nan if contexts is None else adjusted_rand_score(truth, now) for now in stable]
+    ari = np.full(len(rounds), np.nan) if contexts is None else _agreement(truth, stable)
     return pd.DataFrame({
         "round": np.repeat(rounds, num_clients), "client": np.tile(np.arange(num_clients), len(rounds)),
-        "row": np.tile(row, len(rounds)), "cluster": stable.ravel(), "letter": [letter(k) for k in stable.ravel()],
+        "row": np.tile(row, len(rounds)), "cluster": stable.ravel(), "letter": _letters(stable.ravel()),
         "moved": moved.ravel(), "context": np.tile(truth, len(rounds)), "ari": np.repeat(ari, num_clients),
     })  # fmt: skip
 
@@ -43,7 +45,10 @@ def match_rounds(labels: np.ndarray) -> np.ndarray:
     numbers = np.unique(labels)
     labels = np.searchsorted(numbers, labels)
     matched = [labels[0]]
-    for now in labels[1:]:
+    for before, now in pairwise(labels):
+        if (now == before).all():
+            matched.append(matched[-1])
+            continue
         shared = np.zeros((len(numbers), len(numbers)))
         np.add.at(shared, (now, matched[-1]), 1)
         _, new = linear_sum_assignment(-shared - 1e-3 * np.eye(len(numbers)))  # of equals the number it has
@@ -91,18 +96,15 @@ def figure(df: pd.DataFrame, at: int | None = None) -> go.Figure:
     grid = grid.iloc[_spread(len(grid), MOST_CLIENTS), _spread(grid.shape[1], MOST_ROUNDS)]
     client_of = client_of.loc[grid.index].reset_index(drop=True)
     grid = grid.reset_index(drop=True)
-    letters = grid.map(letter).to_numpy()
+    letters = _letters(grid.to_numpy())
     fig = make_subplots(2, 1, shared_xaxes=True, row_heights=[0.82, 0.18], vertical_spacing=0.04)
-    hover = [
-        [f"client {client_of[row]}, round {at}: cluster {letters[i, j]}" for j, at in enumerate(grid.columns)]
-        for i, row in enumerate(grid.index)
-    ]
     fig.add_heatmap(
         z=grid.to_numpy(np.float32), x=grid.columns, y=grid.index, colorscale=_scale(num_clusters), showscale=False,
         zmin=-0.5, zmax=num_clusters - 0.5, xgap=int(grid.shape[1] <= 80), ygap=int(len(grid) <= 60),
         text=_starts(grid.to_numpy(), letters), texttemplate="%{text}" if len(grid) <= MOST_LETTERS else None,
         textfont={"size": 9, "color": ground().paper},
-        hovertext=hover, hoverinfo="text", row=1, col=1,
+        customdata=_joined(client_of.to_numpy(), letters), row=1, col=1,
+        hovertemplate="round %{x}, client %{customdata}<extra></extra>",
     )  # fmt: skip
     moves = df.groupby("round")["moved"].sum().loc[list(grid.columns)]
     fig.add_bar(x=moves.index, y=moves, marker={"color": ground().accent}, row=2, col=1,
@@ -160,6 +162,24 @@ def _scale(num_clusters: int) -> list[tuple[float, str]]:
     """A step a cluster."""
     colors = cluster_colors(num_clusters)
     return [((i + side) / num_clusters, color) for i, color in enumerate(colors) for side in (0, 1)]
+
+
+def _agreement(truth: np.ndarray, stable: np.ndarray) -> np.ndarray:
+    """[R] the adjusted Rand index, computed where a round differs from the one before."""
+    found = [adjusted_rand_score(truth, stable[0])]
+    for before, now in pairwise(stable):
+        found.append(found[-1] if (now == before).all() else adjusted_rand_score(truth, now))
+    return np.array(found)
+
+
+def _letters(clusters: np.ndarray) -> np.ndarray:
+    return np.array([letter(k) for k in range(int(clusters.max()) + 1)], dtype=object)[clusters]
+
+
+def _joined(clients: np.ndarray, letters: np.ndarray) -> np.ndarray:
+    """``3: A`` for each cell; a short text, because there may be many."""
+    names = np.array([f"{client}: " for client in clients], dtype=object)
+    return names[:, None] + letters
 
 
 def _starts(clusters: np.ndarray, letters: np.ndarray) -> np.ndarray:
