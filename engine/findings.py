@@ -19,7 +19,7 @@ class Findings:
     values: dict[str, Any] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
-        arrays = {name: np.ascontiguousarray(array) for name, array in self.arrays.items()}
+        arrays = {name: np.asarray(array, order="C") for name, array in self.arrays.items()}
         return safetensors.numpy.save(arrays, metadata={"values": json.dumps(self.values)})
 
     @classmethod

@@ -1,0 +1,66 @@
+"""Which classes each client's models take for which, on the client's own test samples."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from engine.analyses import AnalysisOptions
+from engine.errors import Unsupported
+from engine.findings import Findings
+from engine.registry import ANALYSES
+from engine.subject import Subject
+from engine.task import Predictor
+
+ROWS = 1024  # samples of one client that are looked at together
+
+
+@ANALYSES.register("confusion", title="Confusion matrices", paper="Counts of true against predicted classes")
+@dataclass(frozen=True)
+class Confusion:
+    """Arrays, for N clients and C classes, rows the true class and columns the predicted one:
+
+    personalized [N, C, C]  int32, of each client's own model
+    global       [N, C, C]  int32, of the global model that the client would be given; absent where there is none
+
+    Samples for which a model's answer is not finite are left out.
+    """
+
+    options: AnalysisOptions
+
+    def compute(self, subject: Subject) -> Findings:
+        predictors = {"personalized": subject.personalized, "global": subject.global_model}
+        there = {name: predictor for name, predictor in predictors.items() if predictor is not None}
+        if not len(subject.task.data.test.y):
+            raise Unsupported("no client has test samples; set partition.test_fraction above 0 and run it again")
+        arrays = {}
+        for k, (name, predictor) in enumerate(there.items()):
+            arrays[name] = _matrices(subject, predictor, k / len(there), 1 / len(there))
+        return Findings(arrays)
+
+
+def _matrices(subject: Subject, predictor: Predictor, done: float, share: float) -> np.ndarray:
+    num_clients, num_classes = subject.task.num_clients, subject.task.data.num_classes
+    counts = np.zeros((num_clients, num_classes, num_classes), np.int32)
+    for client in range(num_clients):
+        subject.progress(done + share * client / num_clients)
+        x, y = subject.task.data.test.of_client(client)
+        for begin in range(0, len(y), ROWS):
+            rows = slice(begin, begin + ROWS)
+            counts[client] += _counted(_logits(subject, predictor, client, x[rows]), y[rows])
+    return counts
+
+
+def _logits(subject: Subject, predictor: Predictor, client: int, x: Tensor) -> Tensor:
+    forward = predictor.forward or subject.task.model.logits
+    with torch.no_grad():
+        return forward(predictor.of_client(client), x)
+
+
+def _counted(logits: Tensor, y: Tensor) -> np.ndarray:
+    """[C, C] of the samples [B] with finite logits [B, C]."""
+    num_classes = logits.shape[-1]
+    known = logits.isfinite().all(-1)
+    pairs = y[known] * num_classes + logits[known].argmax(-1)
+    return torch.bincount(pairs, minlength=num_classes**2).view(num_classes, -1).cpu().numpy().astype(np.int32)

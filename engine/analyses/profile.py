@@ -1,0 +1,194 @@
+"""Where the time of a round goes: the first rounds of a run again, with clocks, and its operators under a profiler.
+
+The clocks change no number: a run is determined by its configuration and seed, and its rounds are these.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch.profiler import ProfilerActivity, profile
+
+from engine.algorithms import Algorithm
+from engine.analyses import AnalysisOptions
+from engine.batches import Batch, Cohort, Plan
+from engine.federation import ClientData
+from engine.findings import Findings
+from engine.registry import ANALYSES
+from engine.simulate import Simulation
+from engine.subject import Subject
+from engine.task import Task
+
+CHOOSING, GATHERING, TRAINING = "choosing clients and batches", "gathering batches", "local training"
+REST, EVALUATION = "aggregation and the rest", "evaluation"
+PARTS = (CHOOSING, GATHERING, TRAINING, REST, EVALUATION)
+Seconds = dict[str, float]  # by part
+MOST_OPERATORS = 12
+PROFILED_STEPS = 200  # a profiler remembers every call: of a long round it sees the beginning
+
+
+class Options(AnalysisOptions):
+    rounds: int = Field(5, ge=1, le=50, title="Rounds", description="How many of the first rounds are run again.")
+
+
+@dataclass
+class Stopwatch:
+    """All time between two laps belongs to some part: what is going on changes by ``now``."""
+
+    device: torch.device
+    part: str = REST
+    seconds: Seconds = field(default_factory=lambda: dict.fromkeys(PARTS, 0.0))
+    since: float = field(default_factory=time.perf_counter)
+
+    def now(self, part: str) -> str:
+        """Answers what was going on until now."""
+        if self.device.type == "cuda":  # whose work goes on after the call
+            torch.cuda.synchronize(self.device)
+        at, before = time.perf_counter(), self.part
+        self.seconds[before] += at - self.since
+        self.since, self.part = at, part
+        return before
+
+    def lap(self) -> Seconds:
+        """Since the last lap."""
+        self.now(self.part)
+        seconds, self.seconds = self.seconds, dict.fromkeys(PARTS, 0.0)
+        return seconds
+
+
+@dataclass(frozen=True)
+class ClockedPlan(Plan):
+    """Between two of its batches a local step is computed."""
+
+    watch: Stopwatch | None = None
+
+    def batches(self, data: ClientData) -> Iterator[Batch]:
+        assert self.watch is not None
+        before = self.watch.now(GATHERING)
+        for batch in super().batches(data):
+            self.watch.now(TRAINING)
+            yield batch
+            self.watch.now(GATHERING)
+        self.watch.now(before)
+
+
+@dataclass(frozen=True)
+class ClockedTask(Task):
+    watch: Stopwatch | None = None
+
+    def _plan(self, ids: Tensor, steps: list[int], stream: str, round: int) -> Plan:
+        assert self.watch is not None
+        before = self.watch.now(CHOOSING)
+        plan = super()._plan(ids, steps, stream, round)
+        self.watch.now(before)
+        return ClockedPlan(**_fields(Plan, plan), watch=self.watch)
+
+    def cohort(self, round: int) -> Cohort:
+        assert self.watch is not None
+        before = self.watch.now(CHOOSING)
+        cohort = super().cohort(round)
+        self.watch.now(before)
+        return cohort
+
+
+class ClockedSimulation(Simulation):
+    """The same rounds. Its stopwatch knows what each of them spent its time on."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.share = 0.0
+        super().__init__(subject.config, data=subject.task.data, tick=lambda: subject.progress(self.share))
+        self.watch = Stopwatch(self.task.device)
+        self.task = ClockedTask(**_fields(Task, self.task), watch=self.watch)
+
+    def _for_use(self) -> tuple[Task, Algorithm]:
+        """Without clocks: what a method trains to tune models for use is part of the evaluation."""
+        task, algorithm = super()._for_use()
+        return Task(**_fields(Task, task)), algorithm
+
+    def _evaluate(self) -> dict[str, np.ndarray]:
+        before = self.watch.now(EVALUATION)
+        arrays = super()._evaluate()
+        self.watch.now(before)
+        return arrays
+
+
+@ANALYSES.register("profile", title="Profile", paper="Wall clocks, and the profiler of PyTorch")
+@dataclass(frozen=True)
+class Profile:
+    """Arrays, for the R rounds that are run again:
+
+    rounds             [R]  1, 2, ...
+    seconds.<part>     [R]  by the clock, for every one of ``values["parts"]``; together the whole round
+    samples_per_second [R]  gradient evaluations by seconds of the round without evaluation
+
+    Values: ``parts`` (names in words), ``evaluation_every`` (a round that is not evaluated spends nothing on it),
+    ``evaluation_seconds`` (of the untrained models, before round 1), ``operators`` ([{name, calls, self_ms}], the 12
+    with the largest own CPU time in the round after), ``profiled_steps`` (local steps that these are of).
+    """
+
+    options: Options
+
+    def compute(self, subject: Subject) -> Findings:
+        simulation = ClockedSimulation(subject)
+        wanted = min(self.options.rounds, subject.config.training.rounds)
+        (untrained, *laps), (_, *samples) = _replay(simulation, subject, wanted)
+        operators, steps = _operators(simulation)
+        rounds = np.arange(1, len(laps) + 1)
+        seconds = {f"seconds.{part}": np.array([lap[part] for lap in laps]) for part in PARTS}
+        trained = sum(seconds.values()) - seconds[f"seconds.{EVALUATION}"]
+        values = {
+            "parts": list(PARTS), "evaluation_every": subject.config.evaluation.every,
+            "evaluation_seconds": untrained[EVALUATION], "operators": operators, "profiled_steps": steps,
+        }  # fmt: skip
+        return Findings({"rounds": rounds, "samples_per_second": np.array(samples) / trained} | seconds, values)
+
+
+def _replay(simulation: ClockedSimulation, subject: Subject, wanted: int) -> tuple[list[Seconds], list[float]]:
+    """Seconds by part, and gradient evaluations, of rounds 0 to ``wanted``; fewer where the run diverges."""
+    laps, samples = [], []
+    simulation.watch.lap()
+    for result in simulation.rounds():
+        laps.append(simulation.watch.lap())
+        samples.append(result.scalars["gradient_evaluations"])
+        simulation.share = result.round / (wanted + 1)
+        subject.progress(simulation.share)
+        simulation.watch.lap()
+        if result.round == wanted:
+            break
+    return laps, samples
+
+
+class _Enough(Exception):
+    """The profiler has seen enough of the round."""
+
+
+def _operators(simulation: ClockedSimulation) -> tuple[list[dict[str, Any]], int]:
+    """The most expensive operators of one more round, which leaves no trace, and its local steps up to a limit."""
+    steps = 0
+
+    def tick() -> None:
+        nonlocal steps
+        simulation.task.tick()
+        if steps == PROFILED_STEPS:
+            raise _Enough
+        steps += 1
+
+    task, algorithm = simulation._in_round(simulation.round + 1)
+    task = Task(**_fields(Task, task) | {"tick": tick})
+    cohort = task.cohort(simulation.round + 1)
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # else it tells the console that it begins and ends
+    with profile(activities=[ProfilerActivity.CPU]) as profiler, suppress(_Enough):
+        algorithm.round(simulation.state, cohort, task)
+    found = sorted(profiler.key_averages(), key=lambda event: -event.self_cpu_time_total)[:MOST_OPERATORS]
+    return [{"name": e.key, "calls": e.count, "self_ms": e.self_cpu_time_total / 1000} for e in found], steps
+
+
+def _fields(kind: type[Plan] | type[Task], of: Plan | Task) -> dict[str, Any]:
+    return {f.name: getattr(of, f.name) for f in fields(kind)}

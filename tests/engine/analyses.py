@@ -1,0 +1,28 @@
+"""Tiny runs on digits, trained here, as analyses look at them: through models that were written and read again."""
+
+from collections.abc import Callable
+from typing import Any
+
+from engine.config import RunConfig, parse_experiment
+from engine.results import RoundResult
+from engine.simulate import Simulation
+from engine.subject import Subject
+from engine.worker.saved_models import pack, unpack
+
+TINY: dict[str, Any] = {
+    "name": "tiny", "dataset": "digits", "model": "mlr", "algorithms": ["fedavg"],
+    "partition": {"name": "classes_per_client", "num_clients": 4, "test_fraction": 0.25},
+    "training": {"rounds": 4, "local_steps": 2, "participation": 0.5, "lr": 0.1},
+}  # fmt: skip
+
+
+def tiny_config(**changes: Any) -> RunConfig:
+    return parse_experiment(TINY | changes).runs()[0]
+
+
+def trained(config: RunConfig, progress: Callable[[float], None] = lambda share: None) -> tuple[Subject, RoundResult]:
+    """The run after its last round, and what was recorded of that round."""
+    simulation = Simulation(config)
+    *_, last = simulation.rounds()
+    models = unpack(pack(simulation.models()))
+    return Subject.load(config, models, simulation.round, progress=progress), last

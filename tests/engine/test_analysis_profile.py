@@ -1,0 +1,93 @@
+"""Where the time of a round goes, by a clock that the test moves: parts that are known to the second."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.analyses import profile
+from engine.analyses.profile import CHOOSING, EVALUATION, GATHERING, PARTS, REST, TRAINING, ClockedSimulation, Options
+from engine.findings import Findings
+from engine.simulate import Simulation
+from engine.subject import Subject
+from tests.engine.analyses import tiny_config, trained
+
+
+class Clock:
+    now = 0.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Stands still but where a test moves it."""
+    clock = Clock()
+    monkeypatch.setattr(profile, "time", clock)
+    return clock
+
+
+def profiled(subject: Subject, **options: Any) -> Findings:
+    return profile.Profile(Options(**options)).compute(subject)
+
+
+def slowed(clock: Clock, monkeypatch: pytest.MonkeyPatch, kind: type, method: str, seconds: float) -> None:
+    """Every call of the method takes so long."""
+    original = getattr(kind, method)
+
+    def slow(*args: Any, **kwargs: Any) -> Any:
+        clock.now += seconds
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(kind, method, slow)
+
+
+@pytest.mark.parametrize("backend", ["fused", "loop"])
+def test_each_part_takes_what_it_is_known_to_take(clock: Clock, monkeypatch: pytest.MonkeyPatch, backend: str) -> None:
+    config = tiny_config(backend=backend, evaluation={"every": 2})
+    subject, _ = trained(config)
+    slowed(clock, monkeypatch, Simulation, "_evaluate", 10.0)
+    slowed(clock, monkeypatch, profile.Task, "_plan", 0.5)
+    slowed(clock, monkeypatch, type(subject.task.data.train), "features", 0.25)
+    slowed(clock, monkeypatch, type(subject.algorithm), "round", 3.0)
+
+    def step(share: float) -> None:  # the tick of a local step
+        clock.now += 1.0
+
+    found = profiled(Subject(config, subject.task, subject.algorithm, subject.models, 4, step), rounds=4)
+    passes = 1 if backend == "fused" else 2  # the loop trains its two participants one after the other
+    expected = {CHOOSING: 0.5, GATHERING: 0.5 * passes, TRAINING: 2.0 * passes, REST: 3.0}
+    for part, seconds in expected.items():
+        assert found.arrays[f"seconds.{part}"].tolist() == [seconds] * 4, part
+    assert (found.arrays[f"seconds.{EVALUATION}"] >= 10.0).tolist() == [False, True, False, True]
+    assert found.arrays["rounds"].tolist() == [1, 2, 3, 4]
+    assert found.values["parts"] == list(PARTS)
+    assert found.values["evaluation_every"] == 2
+
+
+def test_clocks_change_no_number() -> None:
+    config = tiny_config(algorithms=[{"name": "fedrep"}], model={"name": "dnn", "hidden": 8})
+    subject, _ = trained(config)
+    for plain, clocked in zip(Simulation(config).rounds(), ClockedSimulation(subject).rounds(), strict=True):
+        for name, values in plain.arrays.items():
+            np.testing.assert_array_equal(clocked.arrays[name], values)
+
+
+def test_operators_are_those_of_a_round_the_dearest_first() -> None:
+    found = profiled(trained(tiny_config())[0], rounds=1)
+    operators = found.values["operators"]
+    assert 0 < len(operators) <= 12
+    costs = [operator["self_ms"] for operator in operators]
+    assert costs == sorted(costs, reverse=True)
+    assert all(operator["name"] and operator["calls"] > 0 for operator in operators)
+    assert found.values["profiled_steps"] == 2
+
+
+def test_of_a_long_round_the_profiler_sees_the_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profile, "PROFILED_STEPS", 1)
+    assert profiled(trained(tiny_config())[0], rounds=1).values["profiled_steps"] == 1
+
+
+def test_no_more_rounds_than_the_run_has() -> None:
+    assert profiled(trained(tiny_config())[0], rounds=50).arrays["rounds"].tolist() == [1, 2, 3, 4]

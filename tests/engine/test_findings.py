@@ -1,0 +1,39 @@
+"""Findings survive their file, and what is not one is told apart."""
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from engine.errors import CheckpointInvalid
+from engine.findings import Findings
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.uint8, np.bool_])
+def test_arrays_and_values_come_back_as_they_were(dtype: type) -> None:
+    array = np.arange(12).reshape(3, 4).astype(dtype)
+    values = {"names": ["a", "λ"], "share": 0.5, "nested": {"none": None, "n": 3}}
+    found = Findings.from_bytes(Findings({"grid": array, "none": array[:0]}, values).to_bytes())
+    assert found.values == values
+    assert found.arrays["grid"].dtype == array.dtype
+    np.testing.assert_array_equal(found.arrays["grid"], array)
+    assert found.arrays["none"].shape == (0, 4)
+
+
+def test_arrays_that_are_views_come_back_in_order() -> None:
+    grid = np.arange(6.0).reshape(2, 3)
+    found = Findings.from_bytes(Findings({"turned": grid.T, "scalar": np.array(2.5)}).to_bytes())
+    np.testing.assert_array_equal(found.arrays["turned"], grid.T)
+    assert found.arrays["scalar"].shape == ()
+
+
+def test_numbers_that_are_not_finite_come_back_in_arrays() -> None:
+    found = Findings.from_bytes(Findings({"x": np.array([np.nan, np.inf])}).to_bytes())
+    np.testing.assert_array_equal(found.arrays["x"], [np.nan, np.inf])
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"rubbish", safetensors.numpy.save({"x": np.zeros(2)}), Findings({"x": np.zeros(9)}).to_bytes()[:-8]]
+)
+def test_other_bytes_are_no_findings(data: bytes) -> None:
+    with pytest.raises(CheckpointInvalid, match="compute it again"):
+        Findings.from_bytes(data)

@@ -1,0 +1,57 @@
+"""A run put together again predicts as it did when it was recorded, whatever its method makes of its models."""
+
+import numpy as np
+import pytest
+
+from engine.evaluate import evaluate
+from engine.subject import Subject
+from tests.engine.analyses import tiny_config, trained
+
+DNN = {"model": {"name": "dnn", "hidden": 8}}
+METHODS = {
+    "fedavg": {},
+    "ditto": {},
+    "gpfl": DNN,
+    "fedproto by prototypes": DNN,
+    "fedproto by heads": DNN,
+    "cgpfl": {},
+}
+OPTIONS = {
+    "fedproto by prototypes": {"name": "fedproto", "predict": "prototype"},
+    "fedproto by heads": {"name": "fedproto", "predict": "head"},
+    "cgpfl": {"name": "cgpfl", "K": 2},
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_stored_models_have_the_recorded_losses(method: str) -> None:
+    algorithm = OPTIONS.get(method, {"name": method})
+    subject, last = trained(tiny_config(algorithms=[algorithm], **METHODS[method]))
+    task = subject.task
+    for path, predictor in (("personalized", subject.personalized), ("global", subject.global_model)):
+        assert (predictor is not None) == (f"{path}.loss" in last.arrays)
+        if predictor is not None:
+            accuracy, loss = evaluate(task, predictor, task.data.test)
+            np.testing.assert_allclose(loss, last.arrays[f"{path}.loss"], rtol=1e-5)
+            np.testing.assert_allclose(accuracy, last.arrays[f"{path}.accuracy"], rtol=1e-6)
+
+
+def test_a_clustered_method_gives_each_client_its_own_global_model() -> None:
+    clustered, _ = trained(tiny_config(algorithms=[OPTIONS["cgpfl"]]))
+    plain, _ = trained(tiny_config())
+    assert clustered.global_model.is_per_client
+    assert not plain.global_model.is_per_client
+
+
+def test_loading_tells_that_it_is_alive_and_can_be_stopped() -> None:
+    subject, _ = trained(tiny_config())
+
+    class Stopped(Exception):
+        pass
+
+    def stop(share: float) -> None:
+        raise Stopped
+
+    again = Subject.load(subject.config, subject.models, subject.round, progress=stop)
+    with pytest.raises(Stopped):
+        again.task.tick()
