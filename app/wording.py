@@ -113,6 +113,12 @@ def count(n: float | None) -> str:
     return f"{n:,.0f}".replace(",", "\u2009") if _is_number(n) else MISSING
 
 
+def ordinal(n: int) -> str:
+    """``1st``, ``12th``, ``23rd``."""
+    ending = "th" if n % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
+    return f"{n}{ending}"
+
+
 def plural(n: int, one: str, many: str | None = None) -> str:
     """``1 run``, ``3 runs``, ``2 losses``."""
     return f"{count(n)} {one if n == 1 else many or one + 's'}"

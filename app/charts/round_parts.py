@@ -13,7 +13,8 @@ LOOKS = (("blue", ""), ("amber", "/"), ("green", "x"), ("purple", "."), ("vermil
 
 
 def data(rounds: Sequence[int], parts: Mapping[str, np.ndarray]) -> pd.DataFrame:
-    """Seconds [R] of each named part -> [round, part, seconds], the parts in their order."""
+    """Seconds [R] of each named part -> [round, part, seconds], in their order; without parts that took no time."""
+    parts = {name: values for name, values in parts.items() if np.any(values)}
     return pd.DataFrame({
         "round": np.tile(rounds, len(parts)), "part": np.repeat(list(parts), len(rounds)),
         "seconds": np.concatenate([np.asarray(values, dtype=float) for values in parts.values()]),

@@ -9,7 +9,7 @@ from app.comparison import method_name
 from app.components import page
 from app.inside import analysis
 from app.inside.view import REFERENCES, RunView, at_round
-from app.wording import count, percent, plain, signed_points
+from app.wording import count, ordinal, percent, plain, signed_points
 
 AGAINST = {"local_train": "over learning alone (LocalTrain)", "fedavg": "against FedAvg's global model"}
 
@@ -83,12 +83,6 @@ def rank_words(accuracy: np.ndarray, client: int) -> str:
     below, above = int((known < accuracy[client]).sum()), int((known > accuracy[client]).sum())
     place, end = (below, "lowest") if below < above else (above, "highest")
     return f"{'' if place == 0 else ordinal(place + 1) + ' '}{end} of {len(known)}"
-
-
-def ordinal(n: int) -> str:
-    """``1st``, ``12th``, ``23rd``."""
-    ending = "th" if n % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
-    return f"{n}{ending}"
 
 
 def reference_lines(view: RunView) -> dict[str, client_curve.Line]:

@@ -10,7 +10,7 @@ from app.components import page
 from app.inside import analysis
 from app.inside.view import RunView
 from app.palette import is_presenting
-from app.wording import duration, percent, plain, seconds
+from app.wording import count, duration, ordinal, percent, plain, plural, seconds
 from engine.findings import Findings
 from storage import RunRecord
 
@@ -69,7 +69,7 @@ def breakdown(view: RunView, series: pd.DataFrame) -> None:
     with left:
         page.chart(
             round_parts.figure(parts), parts, key="round_parts", name="parts-of-a-round", alt=finding,
-            title="Seconds of each round, by part", caption=finding,
+            title="Seconds of each round, by part", caption=f"{finding} {pace(found)}",
         )  # fmt: skip
     with right:
         st.subheader("The most expensive operators", anchor=False)
@@ -77,12 +77,21 @@ def breakdown(view: RunView, series: pd.DataFrame) -> None:
             operators(found), hide_index=True, key="operators", alt="Operators by their own CPU time",
             column_config={"own ms": st.column_config.NumberColumn(format="%.2f")},
         )  # fmt: skip
-        st.caption("Of one round, by CPU time without what they call in turn.")
+        steps = plural(found.values["profiled_steps"], "local step")
+        st.caption(f"Of {steps} of one round, by CPU time without what they call in turn.")
 
 
 def clocks(found: Findings) -> tuple[list[int], dict[str, np.ndarray]]:
     """Rounds, and the seconds of each part in them."""
     return list(found.arrays["rounds"]), {name: found.arrays[f"seconds.{name}"] for name in found.values["parts"]}
+
+
+def pace(found: Findings) -> str:
+    """How many samples a second, and what an evaluation takes, which not every round has."""
+    every, once = found.values["evaluation_every"], seconds(found.values["evaluation_seconds"])
+    often = "Every round is evaluated" if every == 1 else f"Only every {ordinal(every)} round is evaluated"
+    speed = count(float(np.median(found.arrays["samples_per_second"])))
+    return f"Median {speed} samples a second in training. {often}; once takes {once}."
 
 
 def operators(found: Findings) -> pd.DataFrame:

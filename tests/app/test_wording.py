@@ -56,3 +56,9 @@ def test_clients_of_the_data_set_count_when_the_split_is_natural() -> None:
 )
 def test_plain_text_is_no_markdown(said: str, expected: str) -> None:
     assert wording.plain(said) == expected
+
+
+def test_ordinals_end_as_they_are_spoken() -> None:
+    assert [wording.ordinal(n) for n in (1, 2, 3, 4, 11, 12, 13, 21, 102, 111)] == [
+        "1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "102nd", "111th",
+    ]  # fmt: skip
