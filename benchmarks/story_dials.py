@@ -1,11 +1,12 @@
 """Where runs end at every stop of two stories' dials: ``python -m benchmarks.story_dials``, minutes on one core.
 
-Writes assets/examples/one_model.json and alone.json for the Learn page: accuracies of the last round for every stop and
-five seeds, and a page of the digits as it looks to ten of the clients.
+Writes assets/examples/one_model.json and alone.json for the Learn page: accuracies of the last round for every stop,
+by seed and by client, and a page of the digits as it looks to ten of the clients.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,40 +19,44 @@ from engine.simulate import Simulation
 
 COMMAND = "python -m benchmarks.story_dials"
 SEEDS = (0, 1, 2, 3, 4)
-PAGE = 4  # the sample of the pool that is shown: a 4, which looks like no other digit when turned
+PAGE = 7  # the sample of the pool that is shown
 PICTURES = 10
+Ends = Mapping[str, np.ndarray]
+"""By the label of a method: [seeds, N] accuracies of the last round."""
 
 
 def main() -> None:
-    write("one_model", "The one model's accuracy against how far the clients' pages are turned apart", one_model.TURNS,
-          [one_model_lines(turn) for turn in one_model.TURNS], one_model.TURNS)  # fmt: skip
-    write("alone", "Accuracy alone and together against the samples of a client", alone.SAMPLES,
-          [alone_lines(samples) for samples in alone.SAMPLES], [str(alone.TURN)])  # fmt: skip
+    write(
+        "one_model",
+        "The one model's accuracy against how far the clients' pages are turned apart",
+        {turn: last_rounds(one_model.config(turn, "fedavg", "local_train")) for turn in one_model.TURNS},
+        one_model_lines,
+        one_model.TURNS,
+    )
+    write(
+        "alone",
+        "Accuracy alone and together against the samples of a client",
+        {samples: last_rounds(alone.STORY.config({"samples": samples})) for samples in alone.SAMPLES},
+        lambda ends: {label: ends[label].mean(1) for label in alone.NAMES},
+        [str(alone.TURN)],
+    )
 
 
-def one_model_lines(turn: str) -> dict[str, list[float]]:
-    """The common model's mean and lowest client, and the mean of models that learn alone; a value a seed."""
-    common, own = last_rounds(one_model.config(turn, "fedavg", "local_train"))
+def one_model_lines(ends: Ends) -> dict[str, np.ndarray]:
+    """The common model's mean and lowest client, and the mean of models that learn alone; [seeds] each."""
     return {
-        "mean": [float(accuracy.mean()) for accuracy in common],
-        "lowest client": [float(accuracy.min()) for accuracy in common],
-        "each alone": [float(accuracy.mean()) for accuracy in own],
+        "mean": ends["One model"].mean(1),
+        "lowest client": ends["One model"].min(1),
+        "each alone": ends["Alone"].mean(1),
     }
 
 
-def alone_lines(samples: str) -> dict[str, list[float]]:
-    together, own = last_rounds(alone.STORY.config({"samples": samples}))
-    return {
-        "Together": [float(accuracy.mean()) for accuracy in together],
-        "Alone": [float(accuracy.mean()) for accuracy in own],
-    }
-
-
-def last_rounds(config: Mapping[str, Any]) -> list[list[np.ndarray]]:
-    """[N] accuracies of the last round, for every method and seed."""
+def last_rounds(config: Mapping[str, Any]) -> Ends:
+    """[seeds, N] accuracies of the last round, for every method."""
     runs = parse_experiment({**config, "seeds": list(SEEDS), "evaluation": {"every": 10_000}}).runs()
     ends = [[*Simulation(run).rounds()][-1].arrays["personalized.accuracy"] for run in runs]
-    return [ends[i : i + len(SEEDS)] for i in range(0, len(ends), len(SEEDS))]
+    labels = list(dict.fromkeys(run.label for run in runs))
+    return {label: np.stack(ends[i * len(SEEDS) :][: len(SEEDS)]) for i, label in enumerate(labels)}
 
 
 def pictures(turn: str) -> list[str]:
@@ -62,18 +67,33 @@ def pictures(turn: str) -> list[str]:
     return [dial_example.pack(np.minimum(picture, 15)) for picture in turned]
 
 
-def write(name: str, title: str, stops: Sequence[str], ends: Sequence[dict[str, list[float]]],
-          turns: Iterable[str]) -> None:  # fmt: skip
+def write(
+    name: str,
+    title: str,
+    ends: Mapping[str, Ends],
+    lines_of: Callable[[Ends], dict[str, np.ndarray]],
+    turns: Iterable[str],
+) -> None:
+    """``ends`` are by stop."""
+    lines, methods = [lines_of(of_stop) for of_stop in ends.values()], next(iter(ends.values()))
     result = {
         "title": f"{title}: example results, shipped with the product",
         "command": COMMAND,
         "seeds": SEEDS,
-        "stops": stops,
-        "lines": {line: [np.round(end[line], 5).tolist() for end in ends] for line in ends[0]},
+        "stops": list(ends),
+        "lines": {line: [rounded(values[line]) for values in lines] for line in lines[0]},
+        "clients": {method: [rounded(of_stop[method].mean(0)) for of_stop in ends.values()] for method in methods},
         "pictures": {turn: pictures(turn) for turn in turns},
     }
-    path = dial_example.EXAMPLES / f"{name}.json"
-    path.write_text(json.dumps(result, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    text = json.dumps(result, ensure_ascii=False, indent=1)
+    flat = re.sub(r"\[[\s\d.,]+\]", lambda numbers: " ".join(numbers[0].split()), text)
+    (dial_example.EXAMPLES / f"{name}.json").write_text(flat + "\n", encoding="utf-8")
+
+
+def rounded(values: np.ndarray) -> list[float]:
+    """Five decimals are more than a figure shows."""
+    rounded_to: list[float] = np.round(values.astype(float), 5).tolist()
+    return rounded_to
 
 
 if __name__ == "__main__":

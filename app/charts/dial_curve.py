@@ -12,8 +12,6 @@ from app.components.moving_figure import Moves
 from app.line_ends import End, label_ends
 from app.stories.dial_example import DialExample
 
-HEIGHT = 330
-
 
 @dataclass(frozen=True)
 class Line:
@@ -32,12 +30,15 @@ def data(example: DialExample) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["line", "stop", "mean", "pm", "seeds"])
 
 
-def figure(df: pd.DataFrame, lines: Mapping[str, Line], title: str, unit: str = "") -> go.Figure:
-    """The stops stand at equal distances, as on the dial."""
+def figure(
+    df: pd.DataFrame, lines: Mapping[str, Line], title: str, ticks: Sequence[float], *, height: int, unit: str = "",
+    is_log: bool = False,
+) -> go.Figure:  # fmt: skip
+    """``lines`` of ``df`` over the numbers that the stops stand for."""
     fig, ends = go.Figure(), []
     for name, line in lines.items():
         own = df[df["line"] == name]
-        x, mean, pm = np.arange(len(own)), 100 * own["mean"].to_numpy(), 100 * own["pm"].to_numpy()
+        x, mean, pm = own["stop"].astype(float).to_numpy(), 100 * own["mean"].to_numpy(), 100 * own["pm"].to_numpy()
         fig.add_scatter(
             x=[*x, *x[::-1]], y=[*(mean + pm), *(mean - pm)[::-1]], fill="toself", mode="none", hoverinfo="skip",
             fillcolor=palette.translucent(line.color, 0.14),
@@ -47,24 +48,27 @@ def figure(df: pd.DataFrame, lines: Mapping[str, Line], title: str, unit: str = 
             hovertext=[f"{row.stop}{unit}: {name} {100 * row.mean:.2f} ± {100 * row.pm:.2f} %, {row.seeds} seeds"
                        for row in own.itertuples()],
         )  # fmt: skip
-        ends.append(End(name, float(x[-1]), float(mean[-1]), line.color))
+        ends.append(End(name, None, float(mean[-1]), line.color))
     _add_runs(fig, lines)
-    palette.base_layout(fig, height=HEIGHT)
+    palette.base_layout(fig, height=height)
     label_ends(fig, ends, 0, 100, lines=12)
-    stops = list(dict.fromkeys(df["stop"]))
+    stops = df["stop"].astype(float)
+    reach = np.log10([stops.min() / 1.1, stops.max() * 1.1]) if is_log else [-0.02 * stops.max(), 1.02 * stops.max()]
     fig.update_layout(showlegend=False, margin_t=12)
-    fig.update_xaxes(tickvals=list(range(len(stops))), ticktext=[f"{stop}{unit}" for stop in stops], title_text=title,
-                     range=[-0.3, len(stops) - 0.8], fixedrange=True)  # fmt: skip
+    fig.update_xaxes(
+        type="log" if is_log else "linear", range=list(reach), tickvals=list(ticks), tickangle=0, fixedrange=True,
+        ticktext=[f"{tick:g}{unit}" for tick in ticks], title_text=title,
+    )  # fmt: skip
     fig.update_yaxes(range=[0, 102], tickvals=list(range(0, 101, 20)), title_text="accuracy, %", fixedrange=True)
     return fig
 
 
-def moving(stops: Sequence[str], stop: str, now: Mapping[str, float], marks: Sequence[tuple[str, float]] = ()) -> Moves:
+def moving(stop: str, now: Mapping[str, float], marks: Sequence[tuple[str, float]] = ()) -> Moves:
     """The run's values ``now`` on their lines at ``stop``, and where earlier runs ended."""
-    at = stops.index(stop)
+    at = float(stop)
     moves = {f"your {line}": {"x": [at], "y": [100 * value]} for line, value in now.items()}
     moves["stop"] = {"x": [at, at], "y": [0, 100]}
-    moves["earlier runs"] = {"x": [stops.index(s) for s, _ in marks], "y": [100 * value for _, value in marks]}
+    moves["earlier runs"] = {"x": [float(s) for s, _ in marks], "y": [100 * value for _, value in marks]}
     return moves
 
 

@@ -9,8 +9,7 @@ import plotly.graph_objects as go
 from app import palette
 from app.components.moving_figure import Moves
 
-HEIGHT = 440
-PAGES = 0.15  # the pictures' share of the height
+PAGES_PX = 54  # the height of the pictures
 PIXELS = 8  # a picture is as wide as high
 GAP = 2  # pixels between two pictures
 
@@ -25,9 +24,19 @@ def data(accuracies: Mapping[str, np.ndarray], angles: np.ndarray) -> pd.DataFra
     return pd.DataFrame(rows, columns=["method", "client", "angle", "accuracy"])
 
 
-def figure(methods: Sequence[str], angles: np.ndarray, pictures: np.ndarray) -> go.Figure:
-    """Without accuracies; see ``moving``. ``pictures`` [n, 8, 8] are of every N/n-th client."""
-    fig, shade = go.Figure(), palette.ground()
+def figure(
+    ends: Mapping[str, np.ndarray], angles: np.ndarray, pictures: np.ndarray, *, height: int, with_mean: bool = False
+) -> go.Figure:
+    """Pale lines are where the clients of each method ended, ``ends`` [N]; how they stand now is put in by ``moving``.
+
+    ``pictures`` [n, 8, 8] are of every N/n-th client.
+    """
+    fig, shade, methods = go.Figure(), palette.ground(), list(ends)
+    for accuracies, dash in zip(ends.values(), ("solid", "dot"), strict=False):
+        fig.add_scatter(
+            x=list(range(len(angles))), y=100 * accuracies, mode="lines", hoverinfo="skip", showlegend=False,
+            line={"color": shade.muted, "width": 5, "dash": dash, "shape": "spline"}, opacity=0.35,
+        )  # fmt: skip
     fig.add_scatter(x=[], y=[], mode="lines", name="pairs", line={"color": shade.muted, "width": 1.5}, hoverinfo="skip")
     fig.add_scatter(x=[], y=[], mode="lines", name="mean", line={"color": shade.ink, "width": 1.5, "dash": "dash"},
                     hoverinfo="skip")  # fmt: skip
@@ -38,19 +47,19 @@ def figure(methods: Sequence[str], angles: np.ndarray, pictures: np.ndarray) -> 
             hovertemplate=f"{method}, client %{{x}}, turned by %{{customdata:.3g}}°: %{{y:.2f}} %<extra></extra>",
         )  # fmt: skip
     _add_pages(fig, pictures, len(angles))
-    palette.base_layout(fig, height=HEIGHT)
-    every = max(1, len(angles) // 5)
+    palette.base_layout(fig, height=height)
+    pages, every = PAGES_PX / (height - 90), max(1, len(angles) // 5)
     fig.update_layout(
-        showlegend=len(methods) > 1, margin={"t": 12}, legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom"}
-    )
-    fig.update_xaxes(range=[-0.7, len(angles) - 0.3], tickvals=list(range(0, len(angles), every)), fixedrange=True,
-                     ticktext=[f"{angle:.3g}°" for angle in angles[::every]],
-                     title_text="a client's pages are turned by", anchor="y2")  # fmt: skip
-    fig.update_yaxes(fixedrange=True)
-    fig.update_layout(
-        yaxis={"domain": [PAGES + 0.03, 1], "range": [0, 103], "tickvals": list(range(0, 101, 20)),
-               "title_text": "accuracy on own test pages, %"},
-        yaxis2={"domain": [0, PAGES], "showgrid": False, "showticklabels": False, "ticks": "", "range": [PIXELS, -1]},
+        showlegend=len(methods) > 1, margin={"t": 12, "r": 90 if with_mean else 16},
+        legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom"},
+        yaxis={"domain": [pages + 0.02, 1], "range": [0, 103], "tickvals": list(range(0, 101, 20)), "fixedrange": True,
+               "title_text": "accuracy on own pages, %"},
+        yaxis2={"domain": [0, pages], "range": [PIXELS, -1], "visible": False, "fixedrange": True},
+    )  # fmt: skip
+    fig.update_xaxes(
+        range=[-0.7, len(angles) - 0.3], tickvals=list(range(0, len(angles), every)), tickangle=0, fixedrange=True,
+        ticktext=[f"{angle:.3g}°" for angle in angles[::every]], title_text="a client's pages are turned by",
+        anchor="y2",
     )  # fmt: skip
     return fig
 
@@ -61,11 +70,11 @@ def moving(df: pd.DataFrame, methods: Sequence[str], *, with_mean: bool = False)
     moves = {method: {"x": list(range(len(y))), "y": y.tolist()} for method, y in values.items()}
     first = values[methods[0]]
     if with_mean and len(first):
-        mean, end = float(first.mean()), len(first) - 0.4
+        mean, end = float(first.mean()), len(first) - 0.3
         moves["mean"] = {"x": [-0.6, end], "y": [mean, mean]}
         moves["mean label"] = {"x": [end], "y": [mean], "text": [f"mean {mean:.1f}"]}
     if len(methods) > 1:
-        pairs = zip(*values.values(), strict=True)
+        pairs = zip(*(y.tolist() for y in values.values()), strict=True)
         moves["pairs"] = {
             "x": [x for client in range(len(first)) for x in (client, client, None)],
             "y": [y for pair in pairs for y in (*pair, None)],

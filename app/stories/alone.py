@@ -45,8 +45,8 @@ class Alone:
     def scenes(self) -> Sequence[Scene]:
         return [
             _scene("Ten pages each", "10",
-                   "With ten pages each, a client has hardly seen every digit once: alone it reaches {alone}. Together they "
-                   "have a hundred, and though these are turned, the common model reaches {together}."),
+                   "With ten pages each, a client has hardly seen every digit once and reaches {alone} alone. Together "
+                   "they have a hundred, and though these are turned, the common model reaches {together}."),
             _scene("Forty", "40",
                    "Around forty pages the two ways meet: {alone} alone, {together} together. Look at the hairlines: "
                    "the clients in the middle still gain by sharing, those at the ends no longer do."),
@@ -73,11 +73,11 @@ class Alone:
         with wide:
             st.subheader("Accuracy, for every number of pages", anchor=False)
             curve = _still_curve(palette.is_dark(), palette.is_presenting())
-            moves = dial_curve.moving(SAMPLES, samples, {name: float(own.mean()) for name, own in now.items()})
+            moves = dial_curve.moving(samples, {name: float(own.mean()) for name, own in now.items()})
             moving_figure(curve, moves, key="dial_figure", alt=finding(samples), name="alone", glide_ms=GLIDE_MS)
         with side:
             st.subheader("Who gains by sharing?", anchor=False)
-            figure = _still_clients(palette.is_dark(), palette.is_presenting())
+            figure = _still_clients(samples, palette.is_dark(), palette.is_presenting())
             moves = turned_clients.moving(turned_clients.data(now, angles()), NAMES)
             alt = f"Accuracy of {CLIENTS} clients alone and together; {_standing(run)}"
             moving_figure(figure, moves, key="client_figure", alt=alt, name="alone-clients", glide_ms=GLIDE_MS)
@@ -158,11 +158,14 @@ def _lines() -> dict[str, dial_curve.Line]:
 
 
 @st.cache_data(show_spinner=False)
-def _still_clients(is_dark: bool, is_presenting: bool) -> dict[str, Any]:
-    return still(turned_clients.figure(NAMES, angles(), example().pictures[str(TURN)]))
+def _still_clients(samples: str, is_dark: bool, is_presenting: bool) -> dict[str, Any]:
+    ends = {name: example().clients_at(samples)[name] for name in NAMES}
+    return still(turned_clients.figure(ends, angles(), example().pictures[str(TURN)], height=300))
 
 
 @st.cache_data(show_spinner=False)
 def _still_curve(is_dark: bool, is_presenting: bool) -> dict[str, Any]:
     """The figure without the runs: drawing it anew at every tick would cost more than the training."""
-    return still(dial_curve.figure(dial_curve.data(example()), _lines(), "pages that each client learns from"))
+    title, ticks = "pages that each client learns from", [int(n) for n in SAMPLES]
+    df = dial_curve.data(example())
+    return still(dial_curve.figure(df, _lines(), title, ticks, height=420, is_log=True))

@@ -20,6 +20,7 @@ class DialExample:
     stops: tuple[str, ...]
     seeds: tuple[int, ...]
     lines: Mapping[str, np.ndarray]  # name: [stops, seeds]
+    clients: Mapping[str, np.ndarray]  # method: [stops, N], means over the seeds
     pictures: Mapping[str, np.ndarray]  # stop: [n, 8, 8] one page as n of the clients see it, 0 to 15
 
     def at(self, line: str, stop: str) -> tuple[float, float]:
@@ -27,13 +28,18 @@ class DialExample:
         values = self.lines[line][self.stops.index(stop)]
         return float(values.mean()), float(values.std(ddof=1))
 
+    def clients_at(self, stop: str) -> dict[str, np.ndarray]:
+        """[N] where each client ends, for every method."""
+        return {method: values[self.stops.index(stop)] for method, values in self.clients.items()}
+
 
 @cache
 def load(name: str) -> DialExample:
     raw = json.loads((EXAMPLES / f"{name}.json").read_text(encoding="utf-8"))
     lines = {line: np.array(values) for line, values in raw["lines"].items()}
+    clients = {method: np.array(values) for method, values in raw["clients"].items()}
     pictures = {stop: np.stack([_unpack(text) for text in texts]) for stop, texts in raw["pictures"].items()}
-    return DialExample(raw["command"], tuple(raw["stops"]), tuple(raw["seeds"]), lines, pictures)
+    return DialExample(raw["command"], tuple(raw["stops"]), tuple(raw["seeds"]), lines, clients, pictures)
 
 
 def pack(picture: np.ndarray) -> str:

@@ -45,7 +45,8 @@ class OneModel:
                    "{mean} of the test pages, against {alone} for models that learn alone from 54 pages."),
             _scene("A quarter turn", "90",
                    "From the first client to the last, the pages turn by almost a quarter. The one model is best for "
-                   "those in the middle and worse towards both ends: {mean} on average, {lowest} for the last of 20."),
+                   "those in the middle and worse towards both ends: {mean} on average, {lowest} for the lowest of "
+                   "20."),
             _scene("All ways round", "360",
                    "Now the pages lie all ways round, and a 6 of one client is a 9 of another. One linear model cannot "
                    "read both: {mean} on average, while learning alone still gives {alone}."),
@@ -78,7 +79,7 @@ class OneModel:
             curve = _still_curve(palette.is_dark(), palette.is_presenting())
             means = [(mark.place["turn"], mark.value) for mark in marks]
             now = {"mean": run.value, "lowest client": float(run.accuracies[0].min())} if run else {}
-            moves = dial_curve.moving(TURNS, turn, now, means)
+            moves = dial_curve.moving(turn, now, means)
             moving_figure(curve, moves, key="dial_figure", alt=finding(turn), name="one-model", glide_ms=GLIDE_MS)
             scene = scene_at(self, place)
             reading(_standing(run), scene.text if scene else finding(turn))
@@ -134,7 +135,7 @@ def finding(turn: str) -> str:
     """What this turn costs, against models that learn alone."""
     one, lowest, alone = (percent_pm(*example().at(line, turn)) for line in ("mean", "lowest client", "each alone"))
     return (
-        f"Turned over {turn}°, the one model ends at {one} on average and at {lowest} for the last of {CLIENTS} "
+        f"Turned over {turn}°, the one model ends at {one} on average and at {lowest} for the lowest of {CLIENTS} "
         f"clients; models that learn alone reach {alone} (mean of {len(example().seeds)} seeds)."
     )
 
@@ -149,7 +150,9 @@ def _standing(run: "AccuracyRun | None") -> str:
     if run is None:
         return "Untrained"
     accuracy = run.accuracies[0]
-    return f"Round {run.round} · mean {percent(run.value)} · lowest {percent(float(accuracy.min()))} of {len(accuracy)}"
+    return (
+        f"Round {run.round} · mean {percent(run.value)} · lowest of {CLIENTS} clients {percent(float(accuracy.min()))}"
+    )
 
 
 def _lines() -> dict[str, dial_curve.Line]:
@@ -163,10 +166,19 @@ def _lines() -> dict[str, dial_curve.Line]:
 
 @st.cache_data(show_spinner=False)
 def _still_clients(turn: str, is_dark: bool, is_presenting: bool) -> dict[str, Any]:
-    return still(turned_clients.figure(["One model"], angles(turn), example().pictures[turn]))
+    return still(
+        turned_clients.figure(
+            {"One model": example().clients_at(turn)["One model"]}, angles(turn), example().pictures[turn],
+            height=420, with_mean=True,
+        )
+    )  # fmt: skip
 
 
 @st.cache_data(show_spinner=False)
 def _still_curve(is_dark: bool, is_presenting: bool) -> dict[str, Any]:
     """The figure without the runs: drawing it anew at every tick would cost more than the training."""
-    return still(dial_curve.figure(dial_curve.data(example()), _lines(), "turned apart over", "°"))
+    return still(
+        dial_curve.figure(
+            dial_curve.data(example()), _lines(), "pages turned apart over", range(0, 361, 90), height=250, unit="°"
+        )
+    )

@@ -37,13 +37,12 @@ def render() -> None:
 
 def arrived() -> Reader:
     """Who comes to the page finds what the address says; who is here, what was left."""
-    if "learn" not in st.session_state or "story" not in st.session_state:
-        reader = st.session_state.setdefault("learn", Reader(next(iter(stories()))))
+    reader: Reader = st.session_state.setdefault("learn", Reader(next(iter(stories()))))
+    if "story" not in st.session_state:  # the row of stories was not drawn before
         reader.slug = address.value("story", list(stories()), reader.slug)
         said = {name: value for name, value in st.query_params.items() if name in names_of(reader.desk.story)}
         if said or reader.desk.place is None:
             reader.desk.place = place_of(reader.desk.story, said)
-    reader: Reader = st.session_state.learn
     return reader
 
 
@@ -52,14 +51,15 @@ def follow(reader: Reader) -> Place:
 
     It only follows: a tick that was on its way when a dial moved still brings the address of before.
     """
-    desk, first = reader.desk, next(iter(stories()))
+    desk = reader.desk
     place = desk.place = place_of(desk.story, desk.place or {})
-    defaults = {dial.name: dial.default for dial in desk.story.dials(place)} | {"story": first}
+    defaults = {dial.name: dial.default for dial in desk.story.dials(place)} | {"story": next(iter(stories()))}
     said = {name: value for name, value in {"story": reader.slug, **place}.items() if value != defaults[name]}
-    others = {"story"}.union(*(names_of(story) for story in stories().values()))
-    if {name: value for name, value in st.query_params.items() if name in others} != said:
-        kept = {name: value for name, value in st.query_params.items() if name not in others}
-        st.query_params.from_dict(said | kept)
+    ours = {"story"}.union(*(names_of(story) for story in stories().values()))
+    if {name: value for name, value in st.query_params.items() if name in ours} != said:
+        for name in ours - set(said):
+            st.query_params.pop(name, None)
+        st.query_params.update(said)
     return place
 
 
@@ -109,10 +109,8 @@ def controls(desk: Desk, place: Place) -> None:
             on_change=turn, args=(desk, place, dial.name),
         )  # fmt: skip
     with buttons, st.container(horizontal=True, gap="small"):
-        if desk.is_playing:
-            st.button("Pause", key="pause", type="primary", on_click=desk.pause)
-        else:
-            st.button("Play", key="play", type="primary", on_click=desk.play)
+        play_or_pause = ("Pause", desk.pause) if desk.is_playing else ("Play", desk.play)
+        st.button(play_or_pause[0], key="play", type="primary", on_click=play_or_pause[1])
         st.button("Step", key="step", on_click=desk.step, help="One round")
         st.button("Reset", key="reset", on_click=desk.reset, help="Back to the untrained models")
 

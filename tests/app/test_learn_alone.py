@@ -1,5 +1,7 @@
 """The story of learning alone: its shipped results are the engine's, and the two ways meet where it says."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -39,6 +41,17 @@ def test_sharing_pays_with_few_pages_and_costs_with_many() -> None:
 def test_the_ways_meet_near_forty_pages() -> None:
     (together, _), (own, _) = (example().at(name, "40") for name in NAMES)
     assert abs(together - own) < 0.03
+
+
+def test_near_forty_pages_sharing_serves_the_middle_and_not_the_ends() -> None:
+    together, own = (example().clients_at("40")[name] for name in NAMES)
+    assert (together[3:7] > own[3:7]).all()
+    assert together[0] < own[0] and together[-1] < own[-1]
+
+
+def test_moves_can_be_sent_to_the_browser() -> None:
+    accuracies = dict.fromkeys(NAMES, np.full(10, 0.5, np.float32))
+    assert json.dumps(turned_clients.moving(turned_clients.data(accuracies, angles()), NAMES))
 
 
 def test_set_up_opens_both_ways() -> None:

@@ -28,6 +28,11 @@ def test_the_shipped_numbers_are_the_engines(turn: str) -> None:
     assert run.accuracies[0].min() == pytest.approx(example().lines["lowest client"][at, seed], abs=0.03)
 
 
+def test_those_in_the_middle_are_served_best_and_both_ends_worst() -> None:
+    ends = example().clients_at("90")["One model"]
+    assert ends[8:12].mean() > ends[:4].mean() + 0.1 and ends[8:12].mean() > ends[-4:].mean() + 0.1
+
+
 def test_the_mean_falls_and_the_spread_grows_as_pages_are_turned_apart() -> None:
     means, lowest = (example().lines[line].mean(1) for line in ("mean", "lowest client"))
     assert (np.diff(means) < 0).all()
@@ -94,14 +99,21 @@ def test_the_mean_is_a_line_and_each_client_a_dot() -> None:
 
 
 def test_everything_that_moves_has_a_trace() -> None:
-    pictures = example().pictures["90"]
-    df = turned_clients.data({"a": np.ones(20), "b": np.zeros(20)}, angles("90"))
-    clients = turned_clients.figure(["a", "b"], angles("90"), pictures)
+    accuracies = {"a": np.ones(20), "b": np.zeros(20)}
+    df = turned_clients.data(accuracies, angles("90"))
+    clients = turned_clients.figure(accuracies, angles("90"), example().pictures["90"], height=400)
     assert set(turned_clients.moving(df, ["a", "b"], with_mean=True)) <= {trace.name for trace in clients.data}
     lines = {name: dial_curve.Line("#000000", "solid") for name in example().lines}
-    curve = dial_curve.figure(dial_curve.data(example()), lines, "turn")
+    curve = dial_curve.figure(dial_curve.data(example()), lines, "turn", [0, 90], height=250)
     now = dict.fromkeys(lines, 0.5)
-    assert set(dial_curve.moving(TURNS, "90", now, [("0", 0.9)])) <= {trace.name for trace in curve.data}
+    assert set(dial_curve.moving("90", now, [("0", 0.9)])) <= {trace.name for trace in curve.data}
+
+
+def test_before_a_run_the_figure_shows_where_clients_ended() -> None:
+    ends = example().clients_at("90")["One model"]
+    fig = turned_clients.figure({"One model": ends}, angles("90"), example().pictures["90"], height=400)
+    assert fig.data[0].y == pytest.approx(100 * ends)
+    assert ends.mean() == pytest.approx(example().at("mean", "90")[0], abs=1e-4)
 
 
 def test_an_untrained_story_has_pages_but_no_dots() -> None:
@@ -110,6 +122,6 @@ def test_an_untrained_story_has_pages_but_no_dots() -> None:
 
 
 def test_the_run_is_a_dot_at_its_stop_and_earlier_ones_are_rings() -> None:
-    moves = dial_curve.moving(("a", "b", "c"), "b", {"mean": 0.5}, [("c", 0.25)])
-    assert moves["your mean"] == {"x": [1], "y": [50.0]}
-    assert moves["earlier runs"] == {"x": [2], "y": [25.0]}
+    moves = dial_curve.moving("90", {"mean": 0.5}, [("180", 0.25)])
+    assert moves["your mean"] == {"x": [90.0], "y": [50.0]}
+    assert moves["earlier runs"] == {"x": [180.0], "y": [25.0]}

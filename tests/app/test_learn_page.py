@@ -55,7 +55,7 @@ def test_a_scene_sets_the_dials_and_plays(learn: AppTest) -> None:
     learn.button(key="scene_c").click().run()
     assert not learn.exception
     assert (learn.select_slider[0].value, learn.select_slider[1].value) == ("3", "together")
-    assert learn.button(key="pause")
+    assert learn.button(key="play").label == "Pause"
     assert STORY.scenes[2].text.split(":")[0] in html.unescape(reading(learn))
 
 
