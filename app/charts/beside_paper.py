@@ -89,7 +89,7 @@ def figure(df: pd.DataFrame) -> go.Figure:
             )  # fmt: skip
     base_layout(fig, height=110 + ROW * max(len(df), 2))
     measure = MEASURES[df["measure"].iloc[0]] if len(df) else ""
-    fig.update_xaxes(title_text=f"{measure}, % (ring: paper, filled: ours)")
+    fig.update_xaxes(title_text=f"{measure}, %")
     fig.update_yaxes(tickvals=list(range(len(df))), ticktext=names, range=[len(df) - 0.4, -0.6], ticks="",
                      gridcolor=translucent(ground().line, 0.6))  # fmt: skip
     return fig.update_layout(showlegend=False)

@@ -29,7 +29,7 @@ def _dots(table: pd.DataFrame, settings: dict[str, str], said: str, name: str) -
     with st.container(horizontal=True, vertical_alignment="bottom", key=f"beside_choice_{name}"):
         of = address.pick("Experiment", experiments, "paper_of", some["experiment"].iloc[0])
         own = table[table["experiment"] == of]
-        measures = {m: beside_paper.MEASURES[m].capitalize() for m in dict.fromkeys(own["measure"])}
+        measures = {m: _title(beside_paper.MEASURES[m]) for m in dict.fromkeys(own["measure"])}
         first = next(iter(measures))
         measure = address.switch("Measure", measures, "paper_measure", first) if len(measures) > 1 else first
     shown = own[own["measure"] == measure].reset_index(drop=True)
@@ -52,3 +52,7 @@ def _cells(table: pd.DataFrame, name: str) -> None:
     )  # fmt: skip
     unread = int(table["paper"].isna().sum())
     st.caption(plain(READING + (f" Cells that cannot be read in the source: {unread}." if unread else "")))
+
+
+def _title(words: str) -> str:
+    return words[:1].upper() + words[1:]

@@ -1,14 +1,36 @@
 """Presets: those that ship are valid, and a file that is none says so."""
 
+import csv
+from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from engine.config import parse_experiment
+from engine.config import Choice, ExperimentConfig, parse_experiment
+from engine.datasets import Pool
 from engine.errors import InvalidConfig, UnknownName
-from engine.presets import load_preset, preset_names, presets
+from engine.presets import Preset, load_preset, preset_names, presets
+from engine.published import FOLDER
+from engine.registry import PARTITIONERS
 
+PAPERS = (
+    "cgpfl-table1", "cgpfl-table2", "cgpfl-fig1-2", "cgpfl-fig3", "cgpfl-fig4-5", "plgu-table1-2", "plgu-table6-7",
+    "plgu-table8-9", "plgu-fig1-6", "plgu-ablations", "plgu-fig7", "gpfl-fairness", "gpfl-features",
+    "gpfl-overfitting", "fedprox-fig1", "fedprox-fig2",
+)  # fmt: skip
+STAND_INS = {  # samples and classes of what may not be here: (the pool, its official training part)
+    "mnist": (70_000, 60_000, 10), "fashion_mnist": (70_000, 60_000, 10), "cifar10": (60_000, 50_000, 10),
+    "cifar100": (60_000, 50_000, 100), "tiny_imagenet": (110_000, 100_000, 200), "har": (10_299, 7_352, 6),
+    "amazon_review": (8_000, 8_000, 2),
+}  # fmt: skip
+NATURAL = {"har": 30, "amazon_review": 4}
 EXPERIMENT = "{name: e, dataset: digits, partition: {name: iid}, model: mlr, algorithms: [fedavg]}"
+SMALL = f"name: p\ntitle: t\nsource: s\nscales: {{quick: [{EXPERIMENT}]}}"
+PAPER = (
+    "paper: {{table: {}, methods: {{{}: fedavg}}, measures: {{accuracy: {}}}, "
+    "experiments: {{{}: {{dataset: MNIST}}}}}}"
+)
 
 
 @pytest.mark.parametrize("name", preset_names())
@@ -16,6 +38,91 @@ def test_every_experiment_of_a_shipped_preset_is_valid(name: str) -> None:
     preset = load_preset(name)
     for scale in preset.scales:
         assert all(parse_experiment(config).runs() for config in preset.configs(scale))
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_every_figure_and_table_has_two_scales_and_says_what_the_quick_one_leaves_out(name: str) -> None:
+    preset = load_preset(name)
+    assert set(preset.scales) == {"quick", "paper"}
+    assert all((preset.document, preset.item, preset.shows, preset.cut))
+    assert preset.paper or (preset.view and preset.view.note)
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_every_split_of_a_preset_is_possible(name: str) -> None:
+    preset = load_preset(name)
+    for experiment in experiments(preset):
+        if experiment.dataset.name in STAND_INS:
+            split(experiment.dataset, experiment.partition)
+
+
+@pytest.mark.parametrize("name", [preset.name for preset in presets() if preset.paper])
+def test_at_the_published_scale_every_printed_number_has_a_run(name: str) -> None:
+    preset = load_preset(name)
+    for config in preset.configs("paper"):
+        labels = {entry.label for entry in parse_experiment(config).algorithms}
+        assert {cell.label for cell in preset.cells(config["name"])} <= labels
+    for config in preset.configs("quick"):
+        cells = preset.cells(config["name"])
+        assert not cells or {cell.label for cell in cells} & {e.label for e in parse_experiment(config).algorithms}
+
+
+def test_every_printed_number_of_every_table_belongs_to_a_preset() -> None:
+    used: dict[str, int] = {}
+    for preset in (load_preset(name) for name in PAPERS):
+        for table in preset.paper:
+            found = sum(len(table.cells(config["name"])) for config in preset.configs("paper"))
+            used[table.file] = used.get(table.file, 0) + found
+    for path in FOLDER.glob("*.csv"):
+        with path.open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        numbers = sum(column in ("accuracy", "mean", "lowest5", "top5") or "std" in column or "coeff" in column
+                      for column in rows[0])  # fmt: skip
+        assert used[path.name] == numbers * len(rows), path.name
+
+
+def test_printed_numbers_are_read_as_fractions_and_an_unreadable_one_as_none() -> None:
+    cells = load_preset("cgpfl-table1").cells("CGPFL Table 1, MNIST MLR")
+    assert (cells[0].label, cells[0].model, cells[0].measure) == ("FedAvg", "personalized", "weighted_mean")
+    assert cells[0].value == pytest.approx(0.8863)
+    tiny = load_preset("plgu-table6-7").cells("PLGU Tables 6 and 7, Tiny ImageNet")
+    unread = [cell for cell in tiny if cell.value is None]
+    assert [(cell.table, cell.label, cell.measure) for cell in unread] == [("7", "pFedMe", "mean")]
+    assert {cell.model for cell in tiny if cell.table == "6"} == {"global"}
+
+
+def test_a_label_may_quote_its_row_and_a_method_may_be_its_global_model() -> None:
+    sweep = {cell.label for cell in load_preset("cgpfl-table2").cells("CGPFL Table 2, MNIST DNN")}
+    assert "pFedMe lam=9" in sweep and "CGPFL-Heur lam=17" in sweep
+    models = {(c.label, c.model) for c in load_preset("plgu-ablations").cells("PLGU ablation, rho, CIFAR-100")}
+    assert {("PLGU-LF rho=0.5", "global"), ("PLGU-LF rho=0.5", "personalized")} < models
+
+
+def test_the_published_runs_of_a_figure_that_repeats_a_table_are_the_same_runs() -> None:
+    table, figure = (
+        {run.digest for e in experiments(load_preset(name)) for run in e.runs()}
+        for name in ("plgu-table1-2", "plgu-fig1-6")
+    )
+    assert figure < table
+
+
+def experiments(preset: Preset) -> list[ExperimentConfig]:
+    return [parse_experiment(config) for scale in preset.scales for config in preset.configs(scale)]
+
+
+@cache
+def split(dataset: Choice, partition: Choice) -> None:
+    """Raises ImpossiblePartition where labels of the official number and kind cannot be dealt so."""
+    everything, training, classes = STAND_INS[dataset.name]
+    samples = training if getattr(dataset.options, "pool", "all") == "train" else everything
+    clients = NATURAL.get(dataset.name)
+    pool = Pool(
+        np.zeros((samples, 1), np.float32), np.arange(samples) % classes, num_classes=classes,
+        client=np.arange(samples) % clients if clients else None,
+        class_names=tuple(map(str, range(classes))),
+    )  # fmt: skip
+    method = PARTITIONERS.get(partition.name).make(partition.options)
+    assert len(method.split(pool, np.random.default_rng(0)).train) > 0
 
 
 def test_a_preset_is_quick_unless_asked_for_more() -> None:
@@ -46,6 +153,15 @@ def test_a_scale_that_a_preset_lacks_is_refused() -> None:
         (f"name: p\ntitle: t\nsource: s\nscales: {{quick: [{EXPERIMENT}, {EXPERIMENT}]}}", "names of their own"),
         ("name: p\ntitle: t\nsource: s\nscales: {quick: 3}", "list of experiments"),
         ("name: p\ntitle: t\nsource: s\nscales: {slow: []}", "quick, paper or both"),
+        (f"{SMALL}\ncut: 3", "cut is a text"),
+        (f"{SMALL}\ncuts: less", "cuts: unknown key"),
+        (f"{SMALL}\nview: {{tab: clusters}}", "needs a page and a note"),
+        (f"{SMALL}\npaper: {{table: cgpfl_table1.csv}}", "needs experiments, measures, methods, table"),
+        (f"{SMALL}\n{PAPER.format('none.csv', 'FedAvg', 'mean', 'e')}", "no such file"),
+        (f"{SMALL}\n{PAPER.format('cgpfl_table1.csv', 'FedAvgg', 'mean', 'e')}", "paper.methods: FedAvgg, but"),
+        (f"{SMALL}\n{PAPER.format('cgpfl_table1.csv', 'FedAvg', 'median', 'e')}", "paper.measures: median, but"),
+        (f"{SMALL}\n{PAPER.format('cgpfl_table1.csv', 'FedAvg', 'mean', 'f')}", "'f' is no experiment"),
+        (f"{SMALL}\n{PAPER.format('cgpfl_table1.csv', 'FedAvg', 'mean', 'e').replace('MNIST', 'MNST')}", "no row of"),
     ],
 )
 def test_a_file_that_is_no_preset_says_why(tmp_path: Path, text: str, words: str) -> None:
