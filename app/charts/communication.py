@@ -10,40 +10,37 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from app import log_axis
 from app.charts.cost import MOST_NAMED
 from app.comparison import per_method
 from app.method_looks import looks
 from app.palette import base_layout, color, style_of
 from app.point_names import Point, name_points
-from app.wording import names
+from app.wording import count, names, number
 
 Spent = Literal["rounds", "megabytes"]
 TITLES: dict[Spent, str] = {"rounds": "rounds", "megabytes": "megabytes, both ways"}
 WORK = {"inner_steps", "training.local_steps", "training.local_epochs"}  # what a round does at home
-COSTS = ("bytes_up", "bytes_down", "gradient_evaluations")
 
 
-def reached(series: pd.DataFrame, name: str, target: float, falls: bool = False) -> pd.DataFrame:
-    """[run, round, name, value] -> [run, rounds, megabytes, gradient_evaluations] until ``name`` first was ``target``.
+def reached(series: pd.DataFrame, target: float, falls: bool = False) -> dict[int, int]:
+    """[run, round, value] -> the round in which each run first was at the target; runs that never were are left out.
 
-    At least the target, or at most where it ``falls``. Runs that never were are left out.
+    At the target is at least it, or at most where the value ``falls``.
     """
-    wide = series.pivot_table(index=["run", "round"], columns="name", values="value").sort_index()
-    wide = wide.reindex(columns=[name, *COSTS])
-    spent = wide[list(COSTS)].fillna(0.0).groupby(level="run").cumsum()
-    is_there = wide[name] <= target if falls else wide[name] >= target
-    first = is_there[is_there].groupby(level="run").head(1).index
-    found = spent.loc[first].reset_index().rename(columns={"round": "rounds"})
-    found["megabytes"] = (found["bytes_up"] + found["bytes_down"]) / 1e6
-    return found[["run", "rounds", "megabytes", "gradient_evaluations"]]
+    there = series[(series["value"] <= target) if falls else (series["value"] >= target)]
+    return {int(run): int(at) for run, at in there.groupby("run")["round"].min().items()}
 
 
-def data(runs: pd.DataFrame, until: pd.DataFrame) -> pd.DataFrame:
-    """[run, method, algorithm, seed, options] and ``reached`` -> a row a method: its means over the seeds that were.
+def data(runs: pd.DataFrame, until: Mapping[int, int], spent: pd.DataFrame) -> pd.DataFrame:
+    """A row a method: what it took until the target, mean over the seeds that were ``reached``.
+
+    ``runs`` [run, method, algorithm, seed, options], ``spent`` [run, megabytes, gradient_evaluations] up to then.
 
     ``path`` is equal for methods that differ in nothing but the work of a round; in its order, cheapest work first.
     """
-    rows = per_method(runs.merge(until, on="run"), ("rounds", "megabytes", "gradient_evaluations"))
+    there = runs.merge(spent, on="run").assign(rounds=lambda rows: rows["run"].map(until))
+    rows = per_method(there, ("rounds", "megabytes", "gradient_evaluations"))
     given = runs.drop_duplicates("method").set_index("method")["options"]
     asked = runs.groupby("method").size()
     rows["path"] = [f"{r.algorithm} {_without_work(given[r.method])}" for r in rows.itertuples()]
@@ -71,10 +68,11 @@ def figure(df: pd.DataFrame, spent: Spent, target: str) -> go.Figure:
         Point(m if m in nearest else "", scaled["gradient_evaluations"][i], scaled[spent][i], look[m].color)
         for i, m in df["method"].items()
     ])  # fmt: skip
-    for update, axis, title in (
-        (fig.update_xaxes, "gradient_evaluations", "gradient evaluations"), (fig.update_yaxes, spent, TITLES[spent])
-    ):  # fmt: skip
-        update(title_text=f"{title} until {target}", type="log" if is_log[axis] else "linear")
+    fig.update_xaxes(title_text=f"gradient evaluations until {target}", rangemode="tozero")
+    fig.update_yaxes(title_text=f"{TITLES[spent]} until {target}", rangemode="tozero")
+    for axis, name in ((fig.layout.xaxis, "gradient_evaluations"), (fig.layout.yaxis, spent)):
+        if is_log[name]:
+            log_axis.say(axis, df[name].min(), df[name].max())
     return fig.update_layout(showlegend=False)
 
 
@@ -83,10 +81,11 @@ def finding(df: pd.DataFrame, spent: Spent, target: str) -> str:
     if df.empty:
         return f"No method gets to {target}."
     fewest, cheapest = df.loc[df[spent].idxmin()], df.loc[df["gradient_evaluations"].idxmin()]
-    said = f"{fewest['method']} needs the fewest {TITLES[spent]} to {target} ({fewest[spent]:,.4g})"
+    said = f"{fewest['method']} needs the fewest {TITLES[spent]} to {target} ({number(fewest[spent])})"
+    work = count(cheapest["gradient_evaluations"])
     if fewest["method"] == cheapest["method"]:
-        return f"{said}, and the fewest gradient evaluations ({cheapest['gradient_evaluations']:,.4g})."
-    return f"{said}, {cheapest['method']} the fewest gradient evaluations ({cheapest['gradient_evaluations']:,.4g})."
+        return f"{said}, and the fewest gradient evaluations ({work})."
+    return f"{said}, {cheapest['method']} the fewest gradient evaluations ({work})."
 
 
 def missed(methods: list[str], df: pd.DataFrame) -> str:

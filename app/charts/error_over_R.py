@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from app import log_axis
 from app.comparison import REFERENCES, per_method
 from app.line_ends import End, label_ends
 from app.method_looks import looks
@@ -47,10 +48,11 @@ def figure(df: pd.DataFrame, title: str) -> go.Figure:
         last = own.iloc[-1]
         ends.append(End(str(method), None, float(np.log10(last["error"])), style.color))
     base_layout(fig, height=430)
-    low, high = np.log10(df["error"].min()) - 0.1, np.log10(df["error"].max()) + 0.1
-    label_ends(fig, ends, low, high)
+    low, high = df["error"].min(), df["error"].max()
+    label_ends(fig, ends, float(np.log10(low)), float(np.log10(high)))
     fig.update_xaxes(title_text="R, spread of the clients' true models", tickvals=sorted(df["R"].unique()))
-    fig.update_yaxes(title_text=title, type="log", range=[low, high], dtick="D2" if high - low < 3 else 1)
+    fig.update_yaxes(title_text=title)
+    log_axis.say(fig.layout.yaxis, low, high)
     return fig.update_layout(showlegend=False)
 
 

@@ -15,12 +15,15 @@ from app.palette import base_layout
 from app.wording import number, percent_pm
 
 FEWEST_VALUES = 3
+SETTING = ("dataset", "partition", "model")  # in which methods are compared; none of their values is the best
 
 
 def options(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What a sweep may vary in a run: the method's own options, and ``training.<name>``."""
+    """What a sweep may vary in a run: the method's own options, and ``training.<name>``. Beside it what keeps sweeps
+    apart: ``dataset.<name>``, ``partition.<name>``, ``model.<name>``.
+    """
     own = {k: v for k, v in config["algorithm"].items() if k != "name"}
-    return own | {f"training.{k}": v for k, v in config["training"].items()}
+    return own | {f"{part}.{k}": v for part in ("training", *SETTING) for k, v in config[part].items()}
 
 
 def parameters(runs: pd.DataFrame) -> list[str]:
@@ -30,7 +33,7 @@ def parameters(runs: pd.DataFrame) -> list[str]:
         values: dict[str, set[float]] = {}
         for given in own["options"]:
             for name, value in given.items():
-                if _is_number(value):
+                if _is_number(value) and not name.startswith(SETTING):
                     values.setdefault(name, set()).add(float(value))
         found.update(dict.fromkeys(name for name, seen in values.items() if len(seen) >= FEWEST_VALUES))
     return list(found)
@@ -129,7 +132,7 @@ def _series(row: Any, runs: pd.DataFrame, parameter: str) -> str:
     mine = next(o for o, m in zip(runs["options"], runs["method"], strict=True) if m == row.method)
     varied = [k for k in mine if k != parameter and len({str(o.get(k)) for o in own}) > 1]
     return " ".join(
-        [method_name(row.algorithm, row.algorithm), *(f"{k.removeprefix('training.')}={mine[k]}" for k in varied)]
+        [method_name(row.algorithm, row.algorithm), *(f"{k.rpartition('.')[2]}={mine[k]}" for k in varied)]
     )
 
 

@@ -21,7 +21,7 @@ def conflicts(methods: Sequence[Method]) -> list[str]:
         found.append(
             f"The partitions differ: {splits}. A client of one is not the client of the same number of the other."
         )
-    elif seeds := _seeds_apart(methods, _clients):
+    elif not found and (seeds := _seeds_apart(methods, _clients)):
         found.append(f"The same partition gave other clients for {_seed_words(seeds)}; run these methods again.")
     return found
 

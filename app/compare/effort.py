@@ -7,7 +7,7 @@ import pandas as pd
 import streamlit as st
 
 from app import address, queries
-from app.charts import communication
+from app.charts import communication, cost
 from app.compare.view import View
 from app.comparison import with_methods
 from app.components import page
@@ -23,7 +23,7 @@ def effort(view: View, clients: pd.DataFrame) -> None:
     with_truth = len(queries.final_means(list(view.runs), f"{view.model}.total_error")) > 0
     goal = address.value("goal", GOALS, "accuracy") if with_truth else "accuracy"
     series = _series(view, goal)
-    best = series[series["name"] == "goal"].groupby("method")["value"].agg("min" if goal == "error" else "max")
+    best = series.groupby("method")["value"].agg("min" if goal == "error" else "max")
     titles = targets(best, goal)
     if len(titles) < 2:
         return
@@ -34,8 +34,9 @@ def effort(view: View, clients: pd.DataFrame) -> None:
         spent = cast(communication.Spent, address.switch("Counted in", SPENT, "count", "rounds"))
         chosen = address.slide("Target", titles, "target", default_target(best, list(titles), goal))
     words = f"{'a mean accuracy of' if goal == 'accuracy' else 'an error of'} {titles[chosen]}"
-    until = communication.reached(series, "goal", float(chosen), falls=goal == "error")
-    points = communication.data(view.with_options(clients), until)
+    until = communication.reached(series, float(chosen), falls=goal == "error")
+    spent_then = cost.spent(queries.scalar_totals(until, cost.RECORDED))
+    points = communication.data(view.with_options(clients), until, spent_then)
     if points.empty:
         st.info(communication.finding(points, spent, words))
         return
@@ -69,11 +70,9 @@ def default_target(best: pd.Series, values: list[str], goal: str) -> str:
 
 
 def _series(view: View, goal: str) -> pd.DataFrame:
-    """Costs of every round, and as ``goal`` what is to be reached."""
-    ids = list(view.runs)
-    costs = queries.scalar_series(ids, communication.COSTS)
+    """[run, method, round, value] of what is to be reached."""
     if goal == "error":
-        wanted = queries.mean_series(ids, [f"{view.model}.total_error"])
-    else:
-        wanted = queries.scalar_series(ids, [f"{view.model}.mean"])
-    return with_methods(pd.concat([costs, wanted.assign(name="goal")], ignore_index=True), view.methods)
+        errors = queries.mean_series(list(view.runs), [f"{view.model}.total_error"])
+        return with_methods(errors, view.methods).dropna(subset=["value"])
+    known = view.series().dropna(subset=["value"])
+    return known[known["name"] == f"{view.model}.mean"]

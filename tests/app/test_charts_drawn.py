@@ -8,11 +8,14 @@ import pytest
 from app.charts import (
     cluster_count,
     cluster_raster,
+    communication,
     cost,
     curves_over_seeds,
     differences,
     dumbbell,
     ecdf,
+    error_over_R,
+    histogram,
     paired,
     sweep,
     tradeoff,
@@ -34,13 +37,49 @@ def test_dumbbell_prints_its_numbers_and_rings_the_other_model() -> None:
 def test_ecdf_names_the_client_under_the_pointer() -> None:
     fig = ecdf.figure(ecdf.data(TWO))
     assert [trace.name for trace in fig.data] == ["a", "b"]
-    assert fig.data[0].text[1] == "a: client 0, seed 0"
+    assert fig.data[0].customdata[1].tolist() == [0, 0, 1]  # client, seed, run
+    assert fig.data[0].hovertemplate.startswith("a: client %{customdata[0]}, seed %{customdata[1]}")
     assert all(isinstance(trace, go.Scatter) for trace in fig.data)
 
 
 def test_ecdf_draws_twelve_methods_at_most() -> None:
     many = clients(**{f"m{i}": [[0.5]] for i in range(20)})
     assert len(ecdf.figure(ecdf.data(many)).data) == ecdf.MOST_LINES
+
+
+def test_a_histogram_has_one_scale_for_all_rows() -> None:
+    fig = histogram.figure(histogram.data(clients(full=[[0.92, 0.93]], spread=[[0.72, 0.93]])))
+    assert list(fig.layout.yaxis.ticktext) == ["full", "spread"]
+    assert max(fig.data[0].y) == pytest.approx(2 * max(fig.data[1].y))
+    assert (fig.data[1].base, list(fig.layout.xaxis.range)) == (-1, [70, 95])
+
+
+def test_many_methods_stand_closer_and_print_their_means_at_the_right() -> None:
+    many = dumbbell.figure(dumbbell.data(clients(**{f"m{i}": [[0.5, 0.6]] for i in range(31)}), 0.05))
+    few = dumbbell.figure(dumbbell.data(TWO, 0.05))
+    assert many.layout.height < 31 * 30 + 120 and len(many.layout.annotations) == 31 and not few.layout.annotations
+
+
+def test_a_chart_with_many_points_names_the_front_first() -> None:
+    runs = per_run(clients(**{f"m{i}": [[0.5 + i / 100]] for i in range(20)}), 0.05)
+    runs = runs.assign(megabytes=[float(i == 0) + 1 for i in range(20)], gradient_evaluations=1.0, seconds=1.0)
+    named = [note.text for note in cost.figure(cost.data(runs, "megabytes"), "megabytes").layout.annotations]
+    assert len(named) == cost.MOST_NAMED and named[0] == "m19"
+
+
+def test_the_error_over_R_stars_the_least_and_says_whole_numbers_on_its_axis() -> None:
+    rows = pd.DataFrame({"method": ["a", "b"] * 2, "algorithm": ["a", "b"] * 2, "seed": 0, "R": [0, 0, 3, 3],
+                         "error": [0.2, 0.5, 9, 3]})  # fmt: skip
+    fig = error_over_R.figure(error_over_R.data(rows), "error")
+    assert [list(trace.marker.symbol).index("star") for trace in fig.data] == [0, 1]
+    assert list(fig.layout.yaxis.ticktext) == ["0.2", "0.5", "1", "2", "5"]
+
+
+def test_effort_is_drawn_on_logarithmic_axes_unless_something_was_free() -> None:
+    rows = pd.DataFrame({"method": ["a", "b"], "algorithm": "a", "path": ["x", "y"], "seeds": 1, "asked": 1,
+                         "rounds": [10, 20.0], "megabytes": [0, 5.0], "gradient_evaluations": [100, 50.0]})  # fmt: skip
+    assert communication.figure(rows, "rounds", "90 %").layout.yaxis.type == "log"
+    assert communication.figure(rows, "megabytes", "90 %").layout.yaxis.type is None
 
 
 def test_curves_have_bands_for_few_methods_only() -> None:
@@ -61,7 +100,7 @@ def test_clients_at_the_same_point_are_one_larger_mark() -> None:
 
 def test_differences_say_how_many_gain_and_lose() -> None:
     fig = differences.figure(differences.data(TWO, "a", "b"), "a", "b", TWO)
-    assert {"▲ 2 better with a", "▼ 2 better with b"} <= {note.text for note in fig.layout.annotations}
+    assert {"▲ 2 better with a", "▼ 1 better with b"} <= {note.text for note in fig.layout.annotations}
 
 
 def test_the_raster_has_letters_where_a_cluster_begins_and_the_final_groups_beside_it() -> None:

@@ -1,17 +1,23 @@
 """The numbers behind each chart of Compare."""
 
+from itertools import product
+
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import wilcoxon
 
 from app.charts import (
     cluster_count,
     cluster_raster,
+    communication,
     cost,
     curves_over_seeds,
     differences,
     dumbbell,
     ecdf,
+    error_over_R,
+    histogram,
     paired,
     sweep,
     tradeoff,
@@ -82,30 +88,59 @@ def test_long_curves_are_thinned_and_keep_their_ends() -> None:
     assert (lines["round"].iloc[0], lines["round"].iloc[-1]) == (0, 4999)
 
 
-def test_pairs_are_of_the_same_client_and_seed() -> None:
-    pairs = paired.data(clients(a=[[0.5, 0.9], [0.4]], b=[[0.6, 0.2]]), "a", "b")
-    assert pairs[["seed", "client"]].to_numpy().tolist() == [[0, 1], [0, 0]]
-    assert pairs["difference"].tolist() == pytest.approx([0.7, -0.1])
+def test_pairs_average_each_client_over_the_seeds_that_both_methods_have() -> None:
+    pairs = paired.data(clients(a=[[0.5, 0.9], [0.7, 0.9], [0.1]], b=[[0.6, 0.2], [0.6, 0.4]]), "a", "b")
+    assert pairs[["client", "seeds"]].to_numpy().tolist() == [[1, 2], [0, 2]]
+    assert pairs[["a", "b", "difference"]].to_numpy().ravel() == pytest.approx([0.9, 0.3, 0.6, 0.6, 0.6, 0.0])
+
+
+def test_differences_within_single_precision_are_none() -> None:
+    pairs = paired.data(clients(a=[[float(np.float32(0.7))]], b=[[0.7]]), "a", "b")
+    assert pairs["difference"].tolist() == [0.0]
 
 
 def test_the_verdict_counts_who_gains_and_loses() -> None:
     pairs = paired.data(clients(a=[[0.5, 0.6, 0.7]], b=[[0.4, 0.6, 0.9]]), "a", "b")
     found = paired.verdict(pairs)
     assert (found.better, found.worse, found.equal, found.median) == (1, 1, 1, 0.0)
-    assert found.sentence("A", "B").startswith("1 better, 1 worse, 1 equal with A than with B, median +0.00 points")
+    assert found.sentence("A", "B") == "1 better, 1 worse, 1 equal with A than with B, median +0.00 points (3 clients)."
+    assert "(3 clients, each averaged over 2 seeds)" in found.sentence("A", "B", seeds=2)
 
 
 def test_the_test_is_wilcoxons() -> None:
     a = [0.51, 0.52, 0.53, 0.54, 0.55, 0.56]
     found = paired.verdict(paired.data(clients(a=[a], b=[[0.5] * 6]), "a", "b"))
     assert found.p == pytest.approx(2 / 2**6)  # all six of one sign
-    assert "p = 0.031" in found.sentence("A", "B")
+    assert found.test().startswith("Wilcoxon signed-rank p = 0.031 (two-sided, exact, n = 6): ")
+
+
+@pytest.mark.parametrize("n", [7, 20, 50, 60])
+def test_without_ties_the_p_value_is_scipys(n: int) -> None:
+    differences = np.random.default_rng(n).normal(0.2, 1, n)
+    method = "exact" if n <= paired.EXACT_UP_TO else "asymptotic"
+    expected = wilcoxon(differences, method=method, correction=False).pvalue
+    assert paired.signed_rank_p(differences) == pytest.approx(expected)
+
+
+def test_with_ties_every_assignment_of_signs_is_counted() -> None:
+    differences = np.array([1, 1, -1, 2, 2, 3, -2.0])
+    ranks = np.array([2, 2, 2, 5, 5, 7, 5])
+    signs = np.array(list(product([0, 1], repeat=7)))
+    sums, positive = signs @ ranks, ranks[differences > 0].sum()
+    expected = 2 * min((sums <= positive).mean(), (sums >= positive).mean())
+    assert paired.signed_rank_p(differences) == pytest.approx(expected)
+    rows = pd.DataFrame({"difference": differences})
+    assert paired.verdict(rows).tied == 6
+
+
+def test_no_lean_at_all_has_a_p_value_of_one() -> None:
+    assert paired.signed_rank_p(np.array([1, -1, 2, -2, 3, -3.0])) == 1.0
 
 
 def test_too_few_differences_are_not_tested() -> None:
     found = paired.verdict(paired.data(clients(a=[[0.5] * 5]), "a", "a"))
     assert np.isnan(found.p) and found.equal == 5
-    assert "no test" in found.sentence("A", "B")
+    assert found.test() == "No test: fewer than 6 clients differ."
 
 
 def test_differences_are_ranked_from_the_greatest_gain() -> None:
@@ -179,13 +214,85 @@ def test_two_values_are_no_sweep() -> None:
     assert sweep.parameters(runs) == []
 
 
-def test_costs_are_summed_up_to_the_round_that_is_shown() -> None:
-    rounds = series(
-        "a", 0, bytes_up=[0, 1e6, 1e6], bytes_down=[0, 1e6, 1e6], seconds=[0, 2, 3], gradient_evaluations=[0, 5, 5]
+def test_megabytes_are_sent_both_ways() -> None:
+    totals = pd.DataFrame({"run": [1], "bytes_up": 3e6, "bytes_down": 1e6, "gradient_evaluations": 5.0, "seconds": 2.0})
+    assert cost.spent(totals).to_numpy().tolist() == [[1, 4, 5, 2]]
+
+
+def test_seeds_that_spent_differently_are_read_off_at_the_same_cost() -> None:
+    slow = series("a", 0, mean=[0.0, 0.5, 1.0], seconds=[0, 2, 2])
+    fast = series("a", 1, mean=[0.0, 0.5, 1.0], seconds=[0, 1, 1])
+    lines = curves_over_seeds.data(pd.concat([slow, fast]), x="seconds")
+    assert lines["x"].tolist() == pytest.approx([0.0, 1.5, 2.0])  # as far as the first of them went
+    assert lines["mean"].tolist() == pytest.approx([0.0, (0.375 + 0.75) / 2, (0.5 + 1.0) / 2])
+
+
+def test_a_method_that_sends_nothing_stays_at_zero_megabytes() -> None:
+    alone = series("a", 0, mean=[0.1, 0.5], bytes_up=[0, 0], bytes_down=[0, 0])
+    lines = curves_over_seeds.data(alone, x="megabytes")
+    assert lines[["x", "mean"]].to_numpy().tolist() == [[0, 0.1], [0, 0.5]]
+
+
+def test_the_histogram_counts_clients_in_bins_of_five_points() -> None:
+    bins = histogram.data(clients(a=[[0.7, 0.74, float(np.float32(0.75)), 1.0]]))
+    counted = bins[bins["clients"] > 0]
+    assert (len(bins), counted["start"].tolist(), counted["clients"].tolist()) == (20, [0.7, 0.75, 0.95], [2, 1, 1])
+    assert histogram.finding(bins) == "Under a no client is below 70 %."
+
+
+def test_the_error_over_R_is_a_mean_over_seeds_with_the_least_of_each_R_marked() -> None:
+    rows = pd.DataFrame(
+        [(m, m, s, R, e) for m, s, R, e in [("alone", 0, 0.0, 2), ("alone", 1, 0.0, 4), ("alone", 0, 3.0, 3),
+                                            ("together", 0, 0.0, 1), ("together", 0, 3.0, 9)]],
+        columns=["method", "algorithm", "seed", "R", "error"],
+    )  # fmt: skip
+    points = error_over_R.data(rows)
+    assert points[["method", "R", "error", "best"]].to_numpy().tolist() == [
+        ["alone", 0, 3, False], ["alone", 3, 3, True], ["together", 0, 1, True], ["together", 3, 9, False],
+    ]  # fmt: skip
+    assert points["error_pm"].iloc[0] == pytest.approx(np.sqrt(2))
+    assert error_over_R.finding(points) == "At R = 0 together errs least (1), at R = 3 alone (3)."
+
+
+def test_a_target_is_reached_in_the_first_round_that_has_it() -> None:
+    rounds = pd.DataFrame({"run": [1, 1, 1, 2, 2], "round": [0, 5, 9, 0, 5], "value": [0.1, 0.8, 0.7, 0.1, 0.2]})
+    assert communication.reached(rounds, 0.7) == {1: 5}
+    assert communication.reached(rounds, 0.15, falls=True) == {1: 0, 2: 0}
+
+
+def test_effort_joins_methods_that_differ_in_the_work_of_a_round_only() -> None:
+    little, much = {"lam": 1, "inner_steps": 1}, {"lam": 1, "inner_steps": 5}
+    runs = pd.DataFrame({
+        "run": [1, 2, 3, 4], "method": ["m1", "m5", "m5", "other"], "algorithm": "fedavg", "seed": [0, 0, 1, 0],
+        "options": [little, much, much, {"lam": 2}],
+    })  # fmt: skip
+    spent = pd.DataFrame({"run": [1, 2, 4], "megabytes": [8.0, 2, 4], "gradient_evaluations": [10.0, 20, 5]})
+    rows = communication.data(runs, {1: 80, 2: 20, 4: 40}, spent).set_index("method")
+    assert rows.loc["m1", "path"] == rows.loc["m5", "path"] != rows.loc["other", "path"]
+    assert rows.loc["m5", ["rounds", "megabytes", "seeds", "asked"]].tolist() == [20, 2, 1, 2]
+    table = rows.reset_index()
+    assert communication.missed(["m1", "m5", "other", "none"], table) == "Never: none. Not with every seed: m5."
+    assert communication.finding(table, "rounds", "90 %") == (
+        "m5 needs the fewest rounds to 90 % (20), other the fewest gradient evaluations (5)."
     )
-    assert cost.spent(rounds, {0: 1})[["megabytes", "gradient_evaluations", "seconds"]].to_numpy().tolist() == [
-        [2, 5, 2]
-    ]
+
+
+def test_a_sweep_is_chosen_on_validation_where_all_have_it() -> None:
+    options = {f"ditto{i}": {"lam": lam} for i, lam in enumerate([0.1, 1, 10])}
+    runs = _sweep_runs(options, ditto0=[[0.5]], ditto1=[[0.8]], ditto2=[[0.6]])
+    chosen = sweep.data(runs.assign(validation=[0.3, 0.4, 0.9]), "lam")
+    assert chosen.loc[chosen["best"], "value"].tolist() == [10.0]
+    assert "best at λ = 10 with 60.00 % (chosen on validation)" in sweep.finding(chosen, "λ")
+    partly = sweep.data(runs.assign(validation=[0.3, np.nan, 0.9]), "lam")
+    assert (partly.loc[partly["best"], "value"].tolist(), partly["chosen_on"].iloc[0]) == ([1.0], "test")
+
+
+def test_sweeps_in_different_settings_are_different_series() -> None:
+    points = product((1, 2, 3), (0, 3))
+    options = {f"ditto{i}": {"lam": lam, "dataset.R": R} for i, (lam, R) in enumerate(points)}
+    runs = _sweep_runs(options, **{name: [[0.5]] for name in options})
+    assert sweep.parameters(runs) == ["lam"]
+    assert sorted(sweep.data(runs, "lam")["series"].unique()) == ["Ditto R=0", "Ditto R=3"]
 
 
 def test_the_front_holds_who_is_not_beaten_at_no_greater_cost() -> None:

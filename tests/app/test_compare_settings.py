@@ -1,0 +1,90 @@
+"""What the compared runs were told: the settings that differ, their names, and rows pooled by one of them."""
+
+import pandas as pd
+import pytest
+
+from app.compare import fields
+from app.compare.effort import default_target, targets
+from app.compare.headline import by_value, headline
+from app.comparison import methods_of, per_method, per_run, pooled, with_methods
+from tests.app.frames import clients, run_record
+
+IID = {"name": "iid", "num_clients": 4}
+SKEWED = {"name": "dirichlet", "num_clients": 4, "alpha": 0.1}
+
+
+def two_partitions() -> list:
+    """Two methods on two partitions, two seeds each: runs 1 to 8."""
+    made = [
+        run_record(i, label, seed, partition_config=split)
+        for i, (label, split, seed) in enumerate(
+            [(label, split, seed) for label in ("ditto", "fedavg") for split in (IID, SKEWED) for seed in (0, 1)], 1
+        )
+    ]  # fmt: skip
+    return methods_of(made)
+
+
+def test_only_fields_that_differ_are_listed_and_the_others_counted() -> None:
+    methods = methods_of([run_record(1, algorithm_options={"lam": 1.0}), run_record(2, "fedavg")])
+    assert fields.varied(methods) == (["algorithm.name", "algorithm.lam"], 6)
+    table = fields.table(methods)
+    assert table.to_numpy().tolist() == [["Method", "Ditto", "FedAvg"], ["Method: λ", "1", "–"]]
+
+
+def test_the_seed_and_the_name_are_no_settings() -> None:
+    first, second = run_record(1, seed=0), run_record(2, "mine", algorithm="ditto", seed=1)
+    assert fields.varied(methods_of([first, second]))[0] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [("dataset.name", "fashion_mnist", "Fashion-MNIST"), ("training.lr", 0.05, "0.05"), ("dataset.pool", "all", "all"),
+     ("algorithm.name", "gone", "gone"), ("training.clip_norm", None, "none"), ("dataset.standardize", True, "yes")],
+)  # fmt: skip
+def test_values_are_written_as_a_reader_writes_them(name: str, value: object, shown: str) -> None:
+    assert fields.text(name, value) == shown
+
+
+def test_runs_are_pooled_by_a_setting_that_methods_share() -> None:
+    methods = two_partitions()
+    assert "partition.name" in fields.groupings(methods) and "partition.alpha" not in fields.groupings(methods)
+    groups = pooled(methods, lambda run: fields.value_of("partition.name", run))
+    assert [len(group.runs) for group in groups] == [4, 4]
+    assert {group.algorithm for group in groups} == {"pooled"}
+
+
+def test_pooled_by_method_a_row_keeps_the_look_of_the_method() -> None:
+    groups = pooled(two_partitions(), lambda run: fields.value_of("algorithm.name", run))
+    assert [(g.name, g.algorithm, g.run_ids) for g in groups] == [
+        ("Ditto", "ditto", (1, 2, 3, 4)), ("FedAvg", "fedavg", (5, 6, 7, 8)),
+    ]  # fmt: skip
+
+
+def test_a_pooled_row_is_the_mean_over_all_its_runs() -> None:
+    frame = clients(ditto=[[0.2], [0.4]], fedavg=[[0.6], [0.8]]).drop(columns="method")
+    methods = methods_of([run_record(i, label, seed) for i, (label, seed) in enumerate(
+        [("ditto", 0), ("ditto", 1), ("fedavg", 0), ("fedavg", 1)], 1)])  # fmt: skip
+    rows = per_method(per_run(with_methods(frame, pooled(methods, lambda run: "all")), 0.05))
+    assert rows[["method", "seeds"]].to_numpy().tolist() == [["all", 4]] and rows["mean"].iloc[0] == pytest.approx(0.5)
+
+
+def test_of_pooled_runs_nobody_leads() -> None:
+    runs = per_run(clients(**{"α = 0.1": [[0.5]], "α = 1": [[0.75]]}), 0.05)
+    assert by_value(runs) == "Mean accuracy: 50.0 % for α = 0.1, 75.0 % for α = 1."
+
+
+def test_the_headline_says_ties_and_one_seed() -> None:
+    tied = per_run(clients(a=[[0.5, 0.7]], b=[[0.5, 0.7]]), 0.05)
+    assert headline(tied, 0.05) == (
+        "a and b are level on the mean (within 0.05 points); on the lowest 5 % a and b are level (one seed)."
+    )
+
+
+def test_targets_lie_between_what_all_reach_and_what_the_best_does() -> None:
+    best = pd.Series({"a": 0.801, "b": 0.85, "c": 0.912})
+    titles = targets(best, "accuracy")
+    assert (next(iter(titles.values())), list(titles.values())[-1]) == ("81 %", "91 %")
+    assert default_target(best, list(titles), "accuracy") == "0.85"
+    assert targets(pd.Series({"a": 0.8, "b": 0.8}), "accuracy") == {}
+    errors = targets(pd.Series({"a": 1.0, "b": 4.0}), "error")
+    assert (next(iter(errors)), list(errors)[-1]) == ("4", "1")
