@@ -1,0 +1,74 @@
+"""A run of clustered clients: where their models lie in the plane in which they differ most, and who is with whom."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from app.stories.mini_run import MiniRun
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a run stands after a round."""
+
+    round: int
+    places: np.ndarray  # [N, 2] the clients' models
+    centres: np.ndarray  # [N, 2] the model of each client's cluster
+    clusters: np.ndarray  # [N]
+    accuracies: np.ndarray  # [N] of the clients' models, on their own test samples
+
+    @property
+    def accuracy(self) -> float:
+        return float(self.accuracies.mean())
+
+
+class ContextRun(MiniRun):
+    """CGPFL with one number of clusters, or CGPFL-Heur."""
+
+    standing: Standing  # after the last round
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self.accuracies: list[float] = []  # after every round so far
+        super().__init__(config)
+
+    @property
+    def value(self) -> float:
+        return self.accuracies[-1]
+
+    def _next(self) -> None:
+        super()._next()
+        (result,), models = self.results, self.simulations[0].models()
+        assert models.global_model is not None  # a clustered method's: for each client the model of its cluster
+        personal = {n: np.stack([_plain(model[n]) for model in models.personalized]) for n in models.personalized[0]}
+        centres = {n: _plain(p) for n, p in models.global_model.items()}
+        N = len(models.personalized)
+        before = self.standing.places if self.accuracies else np.zeros((N, 2))
+        places, centre_places = in_plane(_flat(personal), _flat(centres), before)
+        clusters = np.zeros(N, int) if result.clusters is None else result.clusters
+        accuracies = result.arrays["personalized.accuracy"]
+        self.standing = Standing(result.round, places, centre_places, clusters, accuracies)
+        self.accuracies.append(self.standing.accuracy)
+
+
+def in_plane(models: np.ndarray, centres: np.ndarray, before: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """``models`` [N, d] and ``centres`` in the models' two principal components, turned to lie as ``before`` [N, 2].
+
+    Components have no direction of their own: without the turn (orthogonal Procrustes) points would jump across.
+    """
+    middle = models.mean(0)
+    axes = np.linalg.svd(models - middle, full_matrices=False)[2][:2].T
+    places = (models - middle) @ axes
+    left, _, right = np.linalg.svd(places.T @ (before - before.mean(0)))
+    turn = left @ right
+    return places @ turn, (centres - middle) @ axes @ turn
+
+
+def _flat(models: Mapping[str, np.ndarray]) -> np.ndarray:
+    """[N, d] of parameters [N, ...]"""
+    return np.concatenate([p.reshape(len(p), -1) for p in models.values()], axis=1)
+
+
+def _plain(params: Any) -> np.ndarray:
+    return np.asarray(params.double().cpu().numpy())

@@ -1,0 +1,235 @@
+"""Contexts and clusters: how many models for a federation whose clients are of a few kinds?
+
+Twenty clients in four true contexts: the same ten groups of points, labelled another way in each context. CGPFL finds
+K clusters of clients by k-means on their models, and pulls every client towards the model of its cluster.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from app import palette
+from app.charts import context_count, context_plane
+from app.components.moving_figure import moving_figure, still
+from app.stories.context_curve import HEUR, NUM_CLIENTS, NUM_CONTEXTS, Guesses, Stop, example, stops
+from app.stories.story import GLIDE_MS, Dial, Mark, Place, Scene, reading, scene_at
+from app.wording import percent
+
+if TYPE_CHECKING:
+    from app.stories.context_run import ContextRun
+
+SEED = 0
+ROUNDS = 30
+TRAINING_SAMPLES, TEST_SAMPLES = 30, 100  # of each client
+NOISE = 1.5
+EXTENT = 4.2  # of the plane: beyond the furthest model of all runs
+ALONE = {"name": "local_train", "label": "Alone"}
+TOGETHER = {"name": "fedavg", "label": "Together"}
+
+
+class ContextsAndClusters:
+    slug = "contexts"
+    short = "Contexts and clusters"
+    kicker = f"Generated · {NUM_CLIENTS} clients in {NUM_CONTEXTS} contexts · {TRAINING_SAMPLES} samples each"
+    title = "How many kinds of clients are there?"
+    lead = (
+        "Clients of one context label things the same way, those of another do not; nobody says who belongs together. "
+        "CGPFL sorts the clients into K clusters by their models: each pulls its model towards that of its cluster."
+    )
+
+    @property
+    def scenes(self) -> Sequence[Scene]:
+        return [
+            _scene("One for all", 1,
+                   "K = 1: one model in the middle of all clients, who contradict one another about every label. The "
+                   "clients strain away from the cross and end at {goal}, no better than the {alone} of learning "
+                   "alone."),
+            _scene("Too few", 2,
+                   "Two clusters for four contexts: shapes that should be apart share a letter. {goal} on average, "
+                   "and the clients who share with the wrong ones pay for it."),
+            _scene("As many as there are", 4,
+                   "Each shape gets a letter of its own: five clients with 30 samples teach one another as one client "
+                   "with 150. {goal}, where each alone reaches {alone}."),
+            _scene("Too many", 10,
+                   "Nothing is mixed up now, yet clients who could learn together are split apart, and each cluster "
+                   "has too few samples: {goal}."),
+            _scene("Nearly alone", NUM_CLIENTS,
+                   "K = N: every client its own cluster. {goal}: as good as learning alone, {alone}."),
+            Scene("Who knows K?", {"clusters": HEUR}, _heuristic_told()),
+        ]  # fmt: skip
+
+    def dials(self, place: Place) -> Sequence[Dial]:
+        titles = {said: said for said in stops()} | {
+            HEUR: f"★ heuristic, {example().K_hat}",
+            f"{NUM_CLIENTS}": "20 = N",
+        }
+        return [Dial("clusters", "K, number of clusters", titles, "1")]
+
+    def start(self, place: Place) -> "ContextRun":
+        from app.stories.context_run import ContextRun
+
+        return ContextRun(experiment(method(_read(place))))
+
+    def pace(self, round: int) -> float:
+        return 8 + round / 4
+
+    def draw(self, place: Place, run: "ContextRun | None", marks: Sequence[Mark]) -> None:
+        stop = _read(place)
+        ends = [(example().K_of(_read(mark.place)), mark.value) for mark in marks]
+        df = _models(run)
+        wide, side = st.columns([3, 2], gap="large")
+        with wide:
+            st.subheader("Accuracy, for every number of clusters", anchor=False)
+            _count_figure(stop, run.accuracies if run else [], ends)
+        with side:
+            st.subheader("Clients' models: letter = cluster, shape = truth", anchor=False)
+            figure = _still_plane(palette.is_dark(), palette.is_presenting())
+            moving_figure(figure, context_plane.moving(df), key="context_figure", alt=context_plane.finding(df),
+                          name="clients-and-clusters", glide_ms=GLIDE_MS)  # fmt: skip
+            scene = scene_at(self, place)
+            reading(_now(stop, run), scene.text if scene else finding(stop))
+
+    def config(self, place: Place) -> Mapping[str, Any]:
+        """The same question as an experiment of one's own: both references, the heuristic and the reader's K."""
+        return experiment(ALONE, TOGETHER, *map(method, dict.fromkeys((_read(place), HEUR))))
+
+    def setup_label(self, place: Place) -> str:
+        ours = "" if place["clusters"] == HEUR else f" and K = {place['clusters']}"
+        return f"alone, together, the heuristic{ours} on these clients"
+
+    def table(self) -> pd.DataFrame:
+        return context_count.data(example())
+
+    @property
+    def caption(self) -> str:
+        return (
+            "The dot and the models are trained by the engine in this page; the plane is that of the models' two "
+            "principal components, anew after every round. The curve and the dotted lines are example results on the "
+            f"same clients, which ship with the product: {ROUNDS} rounds, accuracy on {TEST_SAMPLES} test samples a "
+            f"client, n = {NUM_CLIENTS} clients. The band is the mean ± standard deviation of {example().num_draws} "
+            f"draws of such clients. Computed by `{example().command}`."
+        )
+
+
+STORY = ContextsAndClusters()
+
+
+def method(stop: Stop) -> dict[str, Any]:
+    """The entry of the configuration for a place of the dial."""
+    if isinstance(stop, str):
+        return {"name": "cgpfl_heur", "label": "Heuristic", **_PULL}
+    return {"name": "cgpfl", "K": stop, "label": f"K = {stop}", **_PULL}
+
+
+_PULL = {"lam": 4.0, "personal_lr": 0.05}
+
+
+def experiment(
+    *methods: Mapping[str, Any],
+    seed: int = SEED,
+    rounds: int = ROUNDS,
+    every: int = 1,
+    training_samples: int = TRAINING_SAMPLES,
+    noise: float = NOISE,
+) -> dict[str, Any]:
+    """These methods on the story's clients, or on others like them."""
+    samples = training_samples + TEST_SAMPLES
+    return {
+        "name": "Contexts and clusters",
+        "dataset": {"name": "contexts", "num_clients": NUM_CLIENTS, "samples_per_client": samples,
+                    "num_contexts": NUM_CONTEXTS, "noise": noise},
+        "partition": {"name": "natural", "test_fraction": round(TEST_SAMPLES / samples, 6)},
+        "model": {"name": "mlr"},
+        "training": {"rounds": rounds, "local_steps": 10, "batch_size": "full", "lr": 0.1},
+        "algorithms": [dict(method) for method in methods],
+        "seeds": [seed],
+        "evaluation": {"every": every},
+        "device": "cpu",
+    }  # fmt: skip
+
+
+def finding(stop: Stop) -> str:
+    """What this number of clusters is worth, against both references and the best."""
+    there, best = example(), example().best_K
+    return (
+        f"Here a run ends at {percent(there.goal(stop))}. One model for all by FedAvg ends at "
+        f"{percent(float(there.together[0]))}, learning alone at {percent(float(there.alone[0]))}, and the best number "
+        f"of clusters, {best}, at {percent(there.goal(best))}. There are {NUM_CONTEXTS} true contexts."
+    )
+
+
+def _heuristic_told() -> str:
+    """How the heuristic chooses, and how often it was right."""
+    there, *harder = example().guesses
+    worst = min((g for g in harder if g.noise == NOISE), key=lambda g: g.hits)
+    noisy = min((g for g in harder if g.noise != NOISE), key=lambda g: g.hits)
+    return (
+        "After the first round the heuristic weighs how alike the models inside clusters are against how many models "
+        f"must be learned. It took {_taken(there)}. It is no oracle: with {worst.training_samples} samples a client it "
+        f"took {_taken(worst)}; with samples strewn as wide as {noisy.noise:g} around their class instead of "
+        f"{NOISE:g}, {_taken(noisy)}. Then first models say more about noise than about contexts."
+    )
+
+
+def _taken(guesses: Guesses) -> str:
+    """``K = 4 in all 10 draws``, ``K = 1 in 6, 4 in 2 and 9 in 2 of 10 draws``."""
+    draws, counts = len(guesses.K_hats), Counter(guesses.K_hats).most_common()
+    if len(counts) == 1:
+        return f"K = {counts[0][0]} in all {draws} draws"
+    *first, last = (f"{K} in {n}" for K, n in counts)
+    return f"K = {', '.join(first)} and {last} of {draws} draws"
+
+
+def _scene(title: str, stop: Stop, words: str) -> Scene:
+    numbers = {"goal": percent(example().goal(stop)), "alone": percent(float(example().alone[0]))}
+    return Scene(title, {"clusters": str(stop)}, words.format(**numbers))
+
+
+def _read(place: Place) -> Stop:
+    return stops()[place["clusters"]]
+
+
+def _now(stop: Stop, run: "ContextRun | None") -> str:
+    """Where the run is."""
+    setting = "heuristic" if isinstance(stop, str) else f"K = {stop}"
+    if run is None:
+        return f"Round 0 · {setting} · press Play"
+    accuracy = f"accuracy {percent(run.standing.accuracy)}"
+    return f"Round {run.round} · {setting} · {accuracy}, n = {NUM_CLIENTS}"
+
+
+def _models(run: "ContextRun | None") -> pd.DataFrame:
+    """The clients' models as they are; before training, all are the same."""
+    if run is None:
+        start = np.zeros((NUM_CLIENTS, 2))
+        unknown = np.full(NUM_CLIENTS, np.nan)
+        return context_plane.data(start, start, np.zeros(NUM_CLIENTS, int), unknown, NUM_CONTEXTS)
+    now = run.standing
+    return context_plane.data(now.places, now.centres, now.clusters, now.accuracies, NUM_CONTEXTS)
+
+
+def _count_figure(stop: Stop, accuracies: Sequence[float], ends: Sequence[tuple[float, float]]) -> None:
+    there = example()
+    run = f"; your run is at {percent(accuracies[-1])}" if accuracies else ""
+    alt = (
+        f"Accuracy against the number of clusters: {percent(there.goal(1))} with 1, best with {there.best_K}, "
+        f"{percent(there.goal(there.best_K))}, and {percent(there.goal(NUM_CLIENTS))} with {NUM_CLIENTS}; the "
+        f"heuristic takes {there.K_hat} of {NUM_CONTEXTS} true contexts{run}"
+    )
+    figure = _still_count(palette.is_dark(), palette.is_presenting())
+    moves = context_count.moving(there.K_of(stop), accuracies, ends)
+    moving_figure(figure, moves, key="count_figure", alt=alt, name="accuracy-over-clusters", glide_ms=GLIDE_MS)
+
+
+@st.cache_data(show_spinner=False)
+def _still_count(is_dark: bool, is_presenting: bool) -> dict[str, Any]:
+    return still(context_count.figure(context_count.data(example())))
+
+
+@st.cache_data(show_spinner=False)
+def _still_plane(is_dark: bool, is_presenting: bool) -> dict[str, Any]:
+    return still(context_plane.figure(NUM_CONTEXTS, EXTENT))

@@ -1,0 +1,178 @@
+"""The story of contexts and clusters: its shipped numbers, its run and its figures."""
+
+import html
+from pathlib import Path
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app.charts import context_count, context_plane
+from app.stories import contexts as story
+from app.stories.context_curve import CLUSTERS, HEUR, NUM_CLIENTS, NUM_CONTEXTS, Example, Guesses, example, stops
+from app.stories.context_run import ContextRun, in_plane
+from app.stories.contexts import STORY
+from app.stories.story import place_of, scene_at
+from engine.config import parse_experiment
+from engine.simulate import Simulation
+
+PAGE = str(Path(__file__).parents[2] / "app" / "views" / "learn.py")
+FULL = len(CLUSTERS)
+SMALL = Example(
+    command="python -m benchmarks.story_contexts",
+    accuracies=np.stack([np.linspace(0.5, 0.7, FULL), np.linspace(0.7, 0.9, FULL)], axis=1),
+    alone=np.array([0.6, 0.8]),
+    together=np.array([0.2, 0.4]),
+    heuristic=np.array([0.65, 0.75]),
+    guesses=(Guesses(30, 1.5, (3, 4)), Guesses(6, 1.5, (1, 9))),
+)
+TURN = np.array([[0.0, 1.0], [-1.0, 0.0]])
+
+
+def test_the_shipped_accuracies_are_the_engines() -> None:
+    run = STORY.start({"clusters": "4"})
+    run.advance(story.ROUNDS)
+    assert run.is_settled
+    assert run.value == pytest.approx(example().goal(4), abs=5e-4)
+
+
+def test_the_shipped_number_of_clusters_is_what_the_heuristic_takes_after_one_round() -> None:
+    run = STORY.start({"clusters": HEUR})
+    run.advance(1)
+    assert run.results[0].scalars["diagnostics.K_hat"] == example().K_hat
+
+
+def test_a_miss_of_the_heuristic_is_the_engines_too() -> None:
+    hard = next(g for g in example().guesses if g.hits < len(g.K_hats) / 2)
+    config = story.experiment(story.method(HEUR), rounds=1, training_samples=hard.training_samples, noise=hard.noise)
+    *_, result = Simulation(parse_experiment(config).runs()[0]).rounds()
+    assert result.scalars["diagnostics.K_hat"] == hard.K_hats[0]
+
+
+def test_clients_have_as_many_training_and_test_samples_as_the_page_says() -> None:
+    summary = STORY.start({"clusters": "1"}).simulations[0].task.data.summary
+    assert set(summary.train_sizes) == {story.TRAINING_SAMPLES}
+    assert set(summary.test_sizes) == {story.TEST_SAMPLES}
+    assert summary.contexts == tuple(i % NUM_CONTEXTS for i in range(NUM_CLIENTS))
+
+
+@pytest.mark.parametrize("clusters", ["1", "4", HEUR])
+def test_set_up_opens_the_run_that_is_shown_with_both_references(clusters: str) -> None:
+    opened = parse_experiment(STORY.config({"clusters": clusters})).runs()
+    shown = STORY.start({"clusters": clusters}).simulations[0].config
+    assert shown.digest in {run.digest for run in opened}
+    assert {"Alone", "Together", "Heuristic"} <= {run.label for run in opened}
+
+
+def test_the_dial_counts_from_one_to_every_client_alone_with_the_heuristic_beside_what_it_takes() -> None:
+    places = list(stops())
+    assert (places[0], places[-1]) == ("1", f"{NUM_CLIENTS}")
+    assert places[places.index(HEUR) - 1] == f"{example().K_hat}"
+
+
+def test_every_scene_stands_on_the_dial_and_says_its_number() -> None:
+    for scene in STORY.scenes:
+        assert place_of(STORY, scene.place) == scene.place
+        assert scene_at(STORY, scene.place) == scene
+    assert f"{100 * example().goal(4):.2f} %" in STORY.scenes[2].text
+
+
+def test_what_is_told_of_the_numbers_is_so() -> None:
+    there = example()
+    accuracy = {K: there.goal(K) for K in CLUSTERS}
+    assert there.best_K == there.K_hat == NUM_CONTEXTS
+    assert accuracy[2] < accuracy[NUM_CONTEXTS] > accuracy[10] > accuracy[NUM_CLIENTS]
+    assert accuracy[1] <= there.alone[0]
+    assert accuracy[NUM_CLIENTS] == pytest.approx(there.alone[0], abs=0.05)
+
+
+def test_the_heuristics_choices_are_counted_in_words() -> None:
+    assert story._taken(Guesses(6, 1.0, (4, 4))) == "K = 4 in all 2 draws"
+    assert story._taken(Guesses(6, 1.0, (1, 4, 1, 9))) == "K = 1 in 2, 4 in 1 and 9 in 1 of 4 draws"
+
+
+def test_the_plane_keeps_distances_of_models_that_lie_in_one() -> None:
+    models = np.zeros((4, 5))
+    models[:, 1:3] = [[0, 0], [3, 0], [0, 4], [3, 4]]
+    places, centres = in_plane(models, models[:1], np.zeros((4, 2)))
+    assert np.linalg.norm(places[0] - places[3]) == pytest.approx(5)
+    assert centres[0] == pytest.approx(places[0])
+
+
+def test_the_plane_does_not_turn_between_rounds() -> None:
+    models = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 1.0], [4.0, 1.0]])
+    before, _ = in_plane(models, models, np.zeros((4, 2)))
+    again, _ = in_plane(models @ TURN, models, before)
+    mirrored, _ = in_plane(models * [-1, 1], models, before)
+    assert again == pytest.approx(before)
+    assert mirrored == pytest.approx(before)
+
+
+def test_equal_models_lie_on_one_point() -> None:
+    places, centres = in_plane(np.ones((3, 4)), np.ones((3, 4)), np.zeros((3, 2)))
+    assert not places.any() and not centres.any()
+
+
+def test_with_the_true_number_each_cluster_is_a_context() -> None:
+    run = STORY.start({"clusters": "4"})
+    run.advance(5)
+    contexts = np.arange(NUM_CLIENTS) % NUM_CONTEXTS
+    assert len({*zip(contexts.tolist(), run.standing.clusters.tolist(), strict=True)}) == NUM_CONTEXTS
+    assert len(run.accuracies) == 6
+
+
+def test_a_run_begins_with_one_model_for_all() -> None:
+    run = ContextRun(story.experiment(story.method(3)))
+    assert run.round == 0 and not run.standing.places.any() and set(run.standing.clusters) == {0}
+
+
+def test_the_curve_has_shown_accuracies_and_spread_over_draws() -> None:
+    df = context_count.data(SMALL).set_index(["method", "K"])
+    first = df.loc[("cgpfl", 1)]
+    assert first.tolist() == pytest.approx([0.5, 0.6, 0.02**0.5, 2])
+    assert df.loc[("cgpfl_heur", 3), "shown"].item() == 0.65
+
+
+def test_every_client_alone_has_a_place_behind_the_break() -> None:
+    assert context_count.place(10) < context_count.place(NUM_CLIENTS) < NUM_CLIENTS
+
+
+def test_the_dot_comes_up_from_where_it_started() -> None:
+    moves = context_count.moving(4, [0.1, 0.6], [(2, 0.5)])
+    assert moves["way"] == {"x": [4, 4], "y": pytest.approx([10, 60])}
+    assert moves["your run"] == {"x": [4], "y": pytest.approx([60])}
+    assert moves["earlier runs"] == {"x": [2], "y": pytest.approx([50])}
+
+
+def test_before_a_run_there_is_no_dot() -> None:
+    assert context_count.moving(4, [], [])["your run"] == {"x": [], "y": []}
+
+
+def test_everything_that_moves_has_a_trace() -> None:
+    count = context_count.figure(context_count.data(SMALL))
+    plane = context_plane.figure(NUM_CONTEXTS, 2.0)
+    moves = context_plane.moving(story._models(None))
+    assert set(context_count.moving(4, [0.5], [])) <= {trace.name for trace in count.data}
+    assert set(moves) <= {trace.name for trace in plane.data}
+
+
+def test_letters_are_clusters_and_shapes_are_contexts() -> None:
+    places = np.arange(8.0).reshape(4, 2)
+    df = context_plane.data(places, places, np.array([0, 1, 1, 0]), np.full(4, 0.5), num_contexts=2)
+    moves = context_plane.moving(df)
+    assert moves["context 0"]["text"] == ["A", "B"] and moves["context 1"]["text"] == ["B", "A"]
+    first, second = (moves[f"context {g}"]["marker"] for g in (0, 1))
+    assert first["symbol"] != second["symbol"] and first["color"] == second["color"][::-1]
+    assert "A: 1 of context 1 and 1 of context 2" in context_plane.finding(df)
+
+
+def test_step_trains_a_round_and_the_text_says_so() -> None:
+    page = AppTest.from_file(PAGE, default_timeout=90)
+    page.query_params.update(story="contexts", clusters="2")
+    page.run()
+    assert not page.exception and page.title[0].value == STORY.title
+    assert len(page.get("plotly_chart")) == 2
+    page.button(key="step").click().run()
+    assert not page.exception
+    told = [html.unescape(h.proto.body) for h in page.get("html")]
+    assert any("Round 1 · K = 2" in text and STORY.scenes[1].text in text for text in told)
