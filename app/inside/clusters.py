@@ -17,6 +17,7 @@ from app.charts import (
 from app.components import page
 from app.inside.cluster_map import clients_on_a_map
 from app.inside.cluster_number import how_many_clusters
+from app.inside.cluster_splits import splitting
 from app.inside.view import RunView
 from app.wording import plain
 
@@ -37,6 +38,7 @@ def panel(view: RunView) -> None:
         if cells["cluster"].nunique() > 1:
             movement(view, cells)
             agreement(view, cells)
+        splitting(view)
         cost_of_clustering(view)
         number_of_clusters(view)
     clients_on_a_map(view, cells)

@@ -12,6 +12,7 @@ from app.charts import (
     cluster_raster,
     cluster_sankey,
     cluster_sizes,
+    cluster_splits,
     kmeans_cost,
     model_distance,
     transitions,
@@ -143,6 +144,24 @@ def test_the_cost_of_k_means_is_a_row_a_round() -> None:
     said = kmeans_cost.finding(table)
     assert "3 iterations and 20 ms in the median; the spread inside clusters falls from 4 to 1." in said
     assert list(kmeans_cost.figure(table, "cgpfl", 2).data[2].y) == [20.0, 20.0]
+
+
+def test_splits_wait_for_a_short_mean_and_a_long_update() -> None:
+    mean = {1: np.array([0.9]), 2: np.array([0.5, np.nan]), 3: np.array([np.nan, np.nan])}
+    largest = {1: np.array([1.0]), 2: np.array([2.0, np.nan]), 3: np.array([np.nan, np.nan])}
+    table = cluster_splits.data(mean, largest)
+    assert table.to_numpy().tolist() == [[1, 0.9, 1.0], [2, 0.5, 2.0]]
+    assert cluster_splits.finding(table, 0.4, 1.6, 0) == (
+        "The mean update never is shorter than ε₁ = 0.4: its least norm is 0.5, so nothing is split."
+    )
+    assert "No update is longer than ε₂ = 3: the largest norm is 2" in cluster_splits.finding(table, 0.6, 3.0, 0)
+    assert "never in the same round" in cluster_splits.finding(table.assign(largest=[9.0, 0.0]), 0.6, 3.0, 0)
+    assert cluster_splits.finding(table, 0.6, 1.6, 0).endswith("pass their thresholds in 1 round.")
+    assert "has not reached" in cluster_splits.finding(table, 0.6, 1.6, 2)
+    assert [note.text for note in cluster_splits.figure(table, 0.4, 1.6, 1).layout.annotations] == [
+        "ε₁ = 0.4",
+        "ε₂ = 1.6",
+    ]
 
 
 def test_the_raster_marks_the_round_and_numbers_the_true_contexts() -> None:

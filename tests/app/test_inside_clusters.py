@@ -108,6 +108,7 @@ def test_the_weight_moves_the_number_without_training(store: Store) -> None:
 def test_a_run_with_one_cluster_shows_no_moves(store: Store) -> None:
     said = words(opened(id=ONE_CLUSTER, tab="clusters"))
     assert "1 cluster of 8 clients" in said and "Who moves where?" not in said
+    assert "When does a cluster split?" in said and "so nothing is split" in said
 
 
 def test_a_method_without_clusters_has_a_map_where_the_contexts_are_known(store: Store) -> None:

@@ -1,0 +1,70 @@
+"""When a cluster of CFL splits: its mean update is short, yet some client's update is long.
+
+    a_k = ||mean update|| < eps_1   and   b_k = max_i ||update_i|| > eps_2          after the warm-up
+
+The thresholds fit one learning rate and number of local steps only; they are to be read off these two curves.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from app.palette import HUES, base_layout, ground, is_dark
+from app.wording import number, plural
+
+
+def data(mean: Mapping[int, np.ndarray], largest: Mapping[int, np.ndarray]) -> pd.DataFrame:
+    """Norms of each cluster by round -> [round, mean, largest]: the shortest mean and the longest update of a cluster.
+
+    Rounds in which no cluster had participants are left out.
+    """
+    rows = [
+        {"round": at, "mean": float(np.nanmin(mean[at])), "largest": float(np.nanmax(largest[at]))}
+        for at in sorted(mean) if np.isfinite(mean[at]).any()
+    ]  # fmt: skip
+    return pd.DataFrame(rows, columns=["round", "mean", "largest"])
+
+
+def figure(df: pd.DataFrame, eps1: float, eps2: float, at: int) -> go.Figure:
+    """Both norms, each with its threshold dotted in its colour; solid and circles, dashed and diamonds."""
+    fig, dark = go.Figure(), is_dark()
+    looks = (
+        ("mean", "shortest mean update", eps1, "ε₁", "green", "solid"),
+        ("largest", "longest single update", eps2, "ε₂", "vermilion", "dash"),
+    )
+    for name, title, threshold, symbol, hue, dash in looks:
+        color = HUES[hue][dark]
+        fig.add_scatter(
+            x=df["round"], y=df[name].astype("float32"), mode="lines", name=title,
+            line={"color": color, "width": 2.2, "dash": dash},
+            hovertemplate=f"round %{{x}}: {title} %{{y:.3g}}<extra></extra>",
+        )  # fmt: skip
+        fig.add_hline(y=threshold, line={"color": color, "width": 1.2, "dash": "dot"}, annotation={
+            "text": f"{symbol} = {threshold:g}", "font": {"color": color, "size": 13}, "x": 1, "xanchor": "right",
+        })  # fmt: skip
+    fig.add_vline(x=at, line={"color": ground().muted, "width": 1, "dash": "dot"})
+    base_layout(fig, height=340)
+    fig.update_xaxes(title_text="round")
+    fig.update_yaxes(title_text="norm of updates", rangemode="tozero")
+    return fig.update_layout(legend={"orientation": "h", "y": -0.25, "yanchor": "top", "x": 0})
+
+
+def finding(df: pd.DataFrame, eps1: float, eps2: float, warmup: int) -> str:
+    """Which of the conditions keeps the clusters together, or how often both were met."""
+    late = df[df["round"] > warmup]
+    if late.empty:
+        return f"Clusters may split after round {warmup}, which the run has not reached."
+    is_short, is_long = late["mean"] < eps1, late["largest"] > eps2
+    if (is_short & is_long).any():
+        return (
+            f"After the warm-up both norms pass their thresholds in {plural(int((is_short & is_long).sum()), 'round')}."
+        )
+    if not is_short.any():
+        least = number(float(late["mean"].min()))
+        return f"The mean update never is shorter than ε₁ = {eps1:g}: its least norm is {least}, so nothing is split."
+    if not is_long.any():
+        most = number(float(late["largest"].max()))
+        return f"No update is longer than ε₂ = {eps2:g}: the largest norm is {most}, so nothing is split."
+    return "Both thresholds are passed, but never in the same round, so nothing is split."

@@ -1,0 +1,38 @@
+"""Why does a cluster split, or why does it not? For CFL, whose thresholds are to be read off the norms of updates."""
+
+import numpy as np
+import streamlit as st
+
+from app import queries
+from app.charts import cluster_splits
+from app.components import page
+from app.inside.view import RunView
+
+NORMS = ("mean_update_norm", "max_update_norm")
+
+
+def splitting(view: RunView) -> None:
+    """Nothing for methods that do not record these norms."""
+    given = view.run.hparams
+    if not {"eps1", "eps2", "warmup"} <= given.keys():
+        return
+    rounds = queries.clusters(view.run.id)[0].tolist()
+    mean, largest = (_by_round(queries.store().url, view.run.id, name, tuple(rounds)) for name in NORMS)
+    table = cluster_splits.data(mean, largest)
+    if table.empty:
+        return
+    eps1, eps2, warmup = float(given["eps1"]), float(given["eps2"]), int(given["warmup"])
+    st.header("When does a cluster split?", anchor=False)
+    finding = cluster_splits.finding(table, eps1, eps2, warmup)
+    page.chart(
+        cluster_splits.figure(table, eps1, eps2, view.round), table, key="cluster_splits", name="splits", alt=finding,
+        title="Norms of the updates and their thresholds",
+        caption=f"{finding} A cluster splits where its mean update is shorter than ε₁ and some update longer than ε₂.",
+    )  # fmt: skip
+
+
+@st.cache_data(show_spinner=False, max_entries=20)
+def _by_round(url: str, run_id: int, name: str, rounds: tuple[int, ...]) -> dict[int, np.ndarray]:
+    """An array whose length grows with the clusters, so that it cannot be read in one piece."""
+    found = {at: queries.store().metrics.array_at(run_id, f"diagnostics.{name}", at) for at in rounds}
+    return {at: values for at, values in found.items() if values is not None}
