@@ -82,7 +82,8 @@ class Asked:
             st.caption(plain(self.cost if found.status == "failed" else f"Cancelled. {self.cost}"))
 
     def done(self, found: AnalysisRecord, artifact: ArtifactRecord) -> Findings | None:
-        anew = {"on_click": queries.store().analyses.recompute, "args": (found.id,), "key": f"{self.key}_anew"}
+        recompute = queries.store().analyses.recompute
+        anew: dict[str, Any] = {"on_click": recompute, "args": (found.id,), "key": f"{self.key}_anew"}
         try:
             answer = _read(queries.store().url, artifact.id, artifact.sha256, artifact)
         except (ArtifactDamaged, CheckpointInvalid) as error:
