@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from app import palette
 from app.components.moving_figure import Moves
 
-PAGES_PX = 54  # the height of the pictures
+PAGES_PX = 42  # the height of the pictures
 PIXELS = 8  # a picture is as wide as high
 GAP = 2  # pixels between two pictures
 
@@ -34,13 +34,17 @@ def figure(
     fig, shade, methods = go.Figure(), palette.ground(), list(ends)
     for accuracies, dash in zip(ends.values(), ("solid", "dot"), strict=False):
         fig.add_scatter(
-            x=list(range(len(angles))), y=100 * accuracies, mode="lines", hoverinfo="skip", showlegend=False,
+            x=list(range(len(angles))), y=100 * accuracies, mode="lines", hoverinfo="skip",
             line={"color": shade.muted, "width": 5, "dash": dash, "shape": "spline"}, opacity=0.35,
         )  # fmt: skip
     fig.add_scatter(x=[], y=[], mode="lines", name="pairs", line={"color": shade.muted, "width": 1.5}, hoverinfo="skip")
-    fig.add_scatter(x=[], y=[], mode="lines", name="mean", line={"color": shade.ink, "width": 1.5, "dash": "dash"},
-                    hoverinfo="skip")  # fmt: skip
-    fig.add_scatter(x=[], y=[], text=[], mode="text", name="mean label", textposition="top left", hoverinfo="skip")
+    fig.add_scatter(
+        x=[], y=[], mode="lines", name="mean", line={"color": shade.ink, "width": 1.5, "dash": "dash"}, hoverinfo="skip"
+    )
+    fig.add_scatter(
+        x=[], y=[], text=[], mode="text", name="mean label", textposition="middle right", hoverinfo="skip",
+        cliponaxis=False,
+    )  # fmt: skip
     for method, marker in zip(methods, _markers(), strict=False):
         fig.add_scatter(
             x=[], y=[], customdata=angles, mode="markers", name=method, marker=marker, cliponaxis=False,
@@ -50,8 +54,7 @@ def figure(
     palette.base_layout(fig, height=height)
     pages, every = PAGES_PX / (height - 90), max(1, len(angles) // 5)
     fig.update_layout(
-        showlegend=len(methods) > 1, margin={"t": 12, "r": 90 if with_mean else 16},
-        legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom"},
+        showlegend=False, margin={"t": 12, "r": 90 if with_mean else 16},
         yaxis={"domain": [pages + 0.02, 1], "range": [0, 103], "tickvals": list(range(0, 101, 20)), "fixedrange": True,
                "title_text": "accuracy on own pages, %"},
         yaxis2={"domain": [0, pages], "range": [PIXELS, -1], "visible": False, "fixedrange": True},

@@ -37,8 +37,8 @@ class Alone:
     kicker = "Digits · 10 clients · turned over a quarter · linear model"
     title = "Would each client do better alone?"
     lead = (
-        "The pages are turned over a quarter, where one model serves nobody quite. Alone, a client trains on its own "
-        "pages only, and its model fits them exactly. Which way is better depends on how many pages it has."
+        "The pages are turned over a quarter, where one model serves nobody quite. Alone, a client trains a model of "
+        "its own, on its own pages at its own angle. Which way is better depends on how many pages it has."
     )
 
     @property
@@ -76,7 +76,7 @@ class Alone:
             moves = dial_curve.moving(samples, {name: float(own.mean()) for name, own in now.items()})
             moving_figure(curve, moves, key="dial_figure", alt=finding(samples), name="alone", glide_ms=GLIDE_MS)
         with side:
-            st.subheader("Who gains by sharing?", anchor=False)
+            st.subheader("Who gains by sharing? ● together, □ alone", anchor=False)
             figure = _still_clients(samples, palette.is_dark(), palette.is_presenting())
             moves = turned_clients.moving(turned_clients.data(now, angles()), NAMES)
             alt = f"Accuracy of {CLIENTS} clients alone and together; {_standing(run)}"
@@ -166,6 +166,6 @@ def _still_clients(samples: str, is_dark: bool, is_presenting: bool) -> dict[str
 @st.cache_data(show_spinner=False)
 def _still_curve(is_dark: bool, is_presenting: bool) -> dict[str, Any]:
     """The figure without the runs: drawing it anew at every tick would cost more than the training."""
-    title, ticks = "pages that each client learns from", [int(n) for n in SAMPLES]
+    title, ticks = "pages that each client learns from", [5, 10, 20, 40, 80, 150]
     df = dial_curve.data(example())
     return still(dial_curve.figure(df, _lines(), title, ticks, height=420, is_log=True))
