@@ -79,7 +79,7 @@ def pooled(methods: Sequence[Method], value_of: Callable[[RunRecord], str]) -> l
     algorithms = {method.algorithm for method in methods}
     own = {value: {run.algorithm for run in runs} for value, runs in groups.items()}
     if all(len(names) == 1 for names in own.values()):
-        return [Method(value, *own[value], tuple(runs)) for value, runs in groups.items()]
+        return [Method(value, min(own[value]), tuple(runs)) for value, runs in groups.items()]
     shared = min(algorithms) if len(algorithms) == 1 else "pooled"
     return [Method(value, shared, tuple(runs)) for value, runs in groups.items()]
 

@@ -266,7 +266,8 @@ def _by_client(
     """[run, client, accuracy, test_size], without clients that have no accuracy."""
     parts = []
     for run_id in (i for i in ids if i in arrays):
-        accuracy, own = arrays[run_id], sizes.get(run_id) or [math.nan] * len(arrays[run_id])
+        accuracy = arrays[run_id]
+        own: Sequence[float] = sizes.get(run_id) or [math.nan] * len(accuracy)
         part = pd.DataFrame({"run": run_id, "client": clients[run_id], "accuracy": accuracy, "test_size": own})
         parts.append(part[np.isfinite(accuracy)])
     return _joined(parts, ["run", "client", "accuracy", "test_size"])

@@ -129,7 +129,7 @@ class Metrics:
         where = sa.or_(sa.tuple_(ClientMetric.run_id, ClientMetric.round).in_(last), *wanted)
         with self._database.read() as connection:
             rows = connection.execute(query.where(ClientMetric.name == name, where)).all()
-        return {run_id: unpack(*packed) for run_id, *packed in rows}
+        return {run_id: unpack(dtype, shape, data) for run_id, dtype, shape, data in rows}
 
     def totals(self, until: Mapping[int, int], names: Sequence[str]) -> dict[int, dict[str, float]]:
         """Sums of scalars over the rounds of many runs up to ``until[run]``, in one query: run -> name -> sum."""

@@ -3,10 +3,12 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from engine.findings import Findings
 from storage import Store
 from tests.app.samples import DIGITS, store_experiment
 
@@ -119,6 +121,68 @@ def test_clusters_are_held_against_the_true_contexts(filled_store: Store) -> Non
 def test_two_methods_are_paired_client_by_client(filled_store: Store) -> None:
     said = words(opened(experiment="1", a="Ditto", b="FedAvg"))
     assert "with Ditto than with FedAvg" in said and "(10 clients, each averaged over 2 seeds)" in said
+
+
+def test_clients_can_be_seen_as_a_histogram(filled_store: Store) -> None:
+    page = opened(experiment="1", shape="histogram")
+    assert "Bins of 5 points" in words(page)
+    assert "histogram" in {chart.proto.id.rpartition("-")[2] for chart in page.get("plotly_chart")}
+
+
+def test_rows_can_stand_for_a_setting_instead_of_a_method(filled_store: Store) -> None:
+    store_experiment(filled_store, DIGITS | {"name": "slower", "training": {"rounds": 2, "lr": 0.01}, "seeds": [0]})
+    page = opened(experiment="1,2", by="training.lr")
+    assert "for η = 0.05" in words(page) and "for η = 0.01" in words(page)
+    table = page.dataframe[-1].value
+    assert table[["method", "seeds"]].to_numpy().tolist() == [["η = 0.05", 8], ["η = 0.01", 4]]
+
+
+def test_settings_that_differ_are_listed(filled_store: Store) -> None:
+    page = opened(experiment="1")
+    listed = page.dataframe[-2].value
+    assert "Method: K" in listed["field"].tolist()
+    assert "settings are the same in all and not shown" in words(page)
+
+
+def test_a_client_leads_into_its_run(filled_store: Store) -> None:
+    page = opened(experiment="1", a="Ditto", b="FedAvg", client="3", inside="5")
+    links = " ".join(element.value for element in page.markdown)
+    assert "[Client 3 in Ditto, seed 0](/run?id=5&client=3)" in links
+    assert "[Client 3 in FedAvg, seed 0](/run?id=1&client=3)" in links
+    assert "[Open client 3 of Ditto, seed 0](/run?id=5&client=3)" in links
+
+
+def test_a_method_is_measured_on_everybody_elses_data_when_that_is_asked_for(filled_store: Store) -> None:
+    page = opened(experiment="1")
+    next(button for button in page.button if button.label == "Measure on everybody else's data").click().run()
+    asked = filled_store.analyses.of_runs(range(1, 9), "trade_off")
+    assert [(a.run_id, a.params, a.status) for a in asked] == [(i, {}, "queued") for i in range(1, 9)]
+
+
+def test_what_was_measured_elsewhere_is_drawn(filled_store: Store, tmp_path: Path) -> None:
+    for run_id in range(1, 9):
+        filled_store.analyses.request(run_id, "trade_off", {})
+        claimed = filled_store.analyses.claim()
+        assert claimed is not None
+        found = Findings({"own": np.ones(10), "others": np.full(10, run_id / 10)}).to_bytes()
+        file = filled_store.artifacts.write_file(run_id, "analysis-trade_off", 5, found)
+        filled_store.analyses.finish(claimed.id, claimed.epoch, "done", file)
+    page = opened(experiment="1")
+    assert "the test data of all other clients" in words(page)
+    assert not [button for button in page.button if button.label.startswith("Measure")]
+
+
+def test_generated_data_of_several_spreads_is_held_against_the_truth(empty_store: Store) -> None:
+    for R in (0, 2):
+        store_experiment(empty_store, {
+            "name": f"R = {R}", "dataset": {"name": "synthetic", "num_clients": 3, "samples_per_client": 40, "R": R},
+            "partition": {"name": "natural"}, "model": {"name": "logistic", "l2": 0.01},
+            "training": {"rounds": 2, "local_steps": 2, "lr": 0.1}, "algorithms": ["local_train", "fedprox_onestage"],
+        })  # fmt: skip
+    said = words(opened(experiment="1,2"))
+    assert "When does sharing pay?" in said and "at R = 2" in said
+    assert "Methods: at the exact minimiser" in words(opened(experiment="1,2", error="statistical"))
+    assert "an error of" in words(opened(experiment="1,2", goal="error"))
 
 
 def test_an_address_with_unknown_values_falls_back_to_the_defaults(filled_store: Store) -> None:
