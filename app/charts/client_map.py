@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.palette import SANS, base_layout, cluster_colors, ground
+from app.palette import SANS, base_layout, cluster_colors, ground, is_presenting
 from app.wording import number, percent
 
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "pentagon", "star", "triangle-down", "hexagon", "x")
@@ -113,7 +113,7 @@ def _traces(
         x=here["x"].astype("float32"), y=here["y"].astype("float32"), mode="markers+text",
         text=[f"{row.cluster} · {row.clients}" if row.cluster else "" for row in here.itertuples()],
         name="shared model", showlegend=not centres.empty, textposition="top right",
-        textfont={"size": 15, "color": shade.ink, "family": SANS},
+        textfont={"size": 19 if is_presenting() else 15, "color": shade.ink, "family": SANS},
         marker={"symbol": "circle-open", "size": 22, "color": shade.ink, "line": {"width": 2}},
         hovertemplate="shared model %{text} clients<extra></extra>",
     ))  # fmt: skip
@@ -155,21 +155,21 @@ def _reach(df: pd.DataFrame, centres: pd.DataFrame, axis: str) -> list[float]:
 
 def _player(rounds: list[int], active: int) -> dict[str, Any]:
     """Play, Pause and a slider. Points jump from round to round: nothing glides."""
-    shade = ground()
+    shade, size = ground(), 17 if is_presenting() else 13
     still = {"frame": {"duration": 0, "redraw": False}, "mode": "immediate", "transition": {"duration": 0}}
     play = {"frame": {"duration": FRAME_MS, "redraw": False}, "fromcurrent": True, "transition": {"duration": 0}}
     buttons = [
         {"label": "Play", "method": "animate", "args": [None, play]},
         {"label": "Pause", "method": "animate", "args": [[None], still]},
     ]
-    look = {"bgcolor": shade.second, "bordercolor": shade.line, "font": {"color": shade.ink, "size": 13}}
+    look = {"bgcolor": shade.second, "bordercolor": shade.line, "font": {"color": shade.ink, "size": size}}
     steps = [{"label": str(r), "method": "animate", "args": [[str(r)], still]} for r in rounds]
     return {
         "updatemenus": [{"type": "buttons", "direction": "left", "buttons": buttons, "showactive": False, "x": 0,
                          "xanchor": "left", "y": -0.13, "yanchor": "top", "pad": {"t": 8}, **look}],
         "sliders": [{"active": active, "steps": steps, "x": 0, "len": 1, "y": -0.13, "yanchor": "top", "pad": {"t": 22},
                      "currentvalue": {"prefix": "round ", "xanchor": "right", "offset": 12,
-                                      "font": {"size": 16, "color": shade.ink}},
+                                      "font": {"size": size + 3, "color": shade.ink}},
                      "bgcolor": shade.accent, "activebgcolor": shade.ink, "bordercolor": shade.line, "tickcolor":
-                     shade.line, "font": {"color": shade.muted, "size": 11}}],
+                     shade.line, "font": {"color": shade.muted, "size": size - 2}}],
     }  # fmt: skip
