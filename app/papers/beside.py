@@ -1,6 +1,7 @@
 """Printed numbers beside ours: one sentence, one experiment and measure as a picture, every cell as a table."""
 
 import html
+from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -41,7 +42,7 @@ def _dots(table: pd.DataFrame, settings: dict[str, str], said: str, name: str) -
 
 def _cells(table: pd.DataFrame, name: str) -> None:
     number = st.column_config.NumberColumn
-    columns = {
+    columns: dict[str, Any] = {
         "experiment": "Experiment", "table": "Table", "method": "Method", "model": "Model", "measure": "Measure",
         "paper": number("Paper, %", format="%.2f"), "ours": number("Ours, %", format="%.2f"),
         "pm": number("±", format="%.2f"), "difference": number("Difference", format="%+.2f"), "seeds": "Seeds",

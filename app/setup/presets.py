@@ -10,7 +10,7 @@ from app.setup import draft as drafts
 from app.wording import lines, plain
 from engine.config import parse_experiment
 from engine.errors import InvalidConfig
-from engine.presets import Preset
+from engine.presets import OURS, Preset
 from storage import StorageError
 
 FIRST = "digits-first"  # needs no download and a minute
@@ -30,7 +30,8 @@ def presets_panel(form: Form) -> None:
         names = sorted(known, key=lambda n: n != FIRST)
         name = st.selectbox("Preset", names, key="preset", format_func=lambda n: known[n].title)
         preset = known[name]
-        page.link("papers", "What the paper says, beside our numbers", preset=name)
+        about = "Its runs so far" if preset.document == OURS else "The paper's numbers beside ours"
+        page.link("papers", about, preset=name)
         st.caption(plain(preset.shows or preset.source))
         scale = st.segmented_control("Scale", list(preset.scales), key=f"preset_scale.{name}", required=True,
                                      default=next(iter(preset.scales)), format_func=SCALES.__getitem__)  # fmt: skip

@@ -123,6 +123,22 @@ def test_a_figure_without_numbers_leads_to_the_page_that_draws_it(empty_store: S
     assert "No numbers are printed." in said and "[CGPFL](/run?id=1&tab=clusters)" in said
 
 
+def test_of_several_experiments_only_those_that_are_missing_are_queued(empty_store: Store) -> None:
+    two = {**PRESETS[1], "name": "two", "scales": {"quick": [FIGURE, TINY]}}
+    (known.FOLDER / "two.yaml").write_text(yaml.safe_dump(two, sort_keys=False))
+    store_experiment(empty_store, FIGURE)
+    page = opened(preset="two")
+    next(b for b in page.button if b.label == "Run what is missing (4 runs)").click().run()
+    assert empty_store.queue.counts() == {"done": 1, "queued": 4}
+    assert "1 of 5 runs done, 4 queued" in words(page)
+
+
+def test_the_time_is_measured_on_demand(empty_store: Store) -> None:
+    page = opened(preset="tiny-figure")
+    next(b for b in page.button if b.label == "Estimate the time here").click().run()
+    assert re.search(r"About \d+ s on 1 slot; .* on disk", words(page))
+
+
 def test_compare_finds_the_cells_of_its_runs(empty_store: Store) -> None:
     store_experiment(empty_store, {**TINY, "seeds": [0]})
     store_experiment(empty_store, {**TINY, "name": "another name", "seeds": [1]})
