@@ -13,15 +13,20 @@ MOST_CLASSES, MOST_PRINTED = 40, 16
 
 
 def data(matrix: np.ndarray, class_names: Sequence[str] = ()) -> pd.DataFrame:
-    """[C, C] counts, true x said -> [true, said, samples, share], of the classes that occur; share is of a row."""
-    titles = list(class_names) or [str(c) for c in range(len(matrix))]
-    occurs = matrix.sum(axis=0) + matrix.sum(axis=1)
-    kept = np.sort(np.argsort(-occurs, kind="stable")[: min(MOST_CLASSES, int((occurs > 0).sum()))])
-    part, totals = matrix[np.ix_(kept, kept)], matrix.sum(axis=1)[kept]
-    names = [str(titles[c]) for c in kept]
+    """[C, C] counts, true x said -> [true, said, samples, share]; share is of a row.
+
+    Rows are the classes that are true of some sample, columns those and what was said; of many the most frequent.
+    """
+    titles = [str(name) for name in class_names] or [str(c) for c in range(len(matrix))]
+    total = matrix.sum(axis=1)
+    occurs = total + matrix.sum(axis=0)
+    columns = np.sort(np.argsort(-occurs, kind="stable")[: min(MOST_CLASSES, int((occurs > 0).sum()))])
+    rows = columns[total[columns] > 0]
+    part = matrix[np.ix_(rows, columns)]
     return pd.DataFrame({
-        "true": np.repeat(names, len(kept)), "said": np.tile(names, len(kept)), "samples": part.ravel(),
-        "share": (part / np.maximum(1, totals)[:, None]).ravel(),
+        "true": np.repeat([titles[c] for c in rows], len(columns)),
+        "said": np.tile([titles[c] for c in columns], len(rows)),
+        "samples": part.ravel(), "share": (part / total[rows][:, None]).ravel(),
     })  # fmt: skip
 
 
@@ -42,34 +47,31 @@ def finding(matrix: np.ndarray, class_names: Sequence[str] = ()) -> str:
 
 def figure(df: pd.DataFrame) -> go.Figure:
     """The darker, the larger the share of the row; numbers are samples, frames what is right."""
-    order = df["true"].drop_duplicates().tolist()
-    counts, shares = (_square(df, column, len(order)) for column in ("samples", "share"))
+    true, said = (df[column].drop_duplicates().tolist() for column in ("true", "said"))
+    counts, shares = (df[column].to_numpy().reshape(len(true), len(said)) for column in ("samples", "share"))
     shade = ground()
     fig = go.Figure(go.Heatmap(
-        z=100 * shares.astype(np.float32), x=order, y=order, zmin=0, zmax=100, xgap=1, ygap=1,
+        z=100 * shares.astype(np.float32), x=said, y=true, zmin=0, zmax=100, xgap=1, ygap=1,
         colorscale=[[0, translucent(shade.accent, 0.0)], [0.001, translucent(shade.accent, 0.14)], [1, shade.accent]],
         customdata=counts, hovertemplate="true %{y}, said %{x}<br>%{customdata:,} samples, %{z:.1f} %<extra></extra>",
         colorbar={"title": {"text": "% of row", "side": "top"}, "thickness": 10, "outlinewidth": 0,
                   "tickvals": [0, 50, 100]},
     ))  # fmt: skip
-    for i, name in enumerate(order):
-        fig.add_shape(type="rect", x0=i - 0.5, x1=i + 0.5, y0=i - 0.5, y1=i + 0.5,
+    for row, name in enumerate(true):
+        column = said.index(name)
+        fig.add_shape(type="rect", x0=column - 0.5, x1=column + 0.5, y0=row - 0.5, y1=row + 0.5,
                       line={"color": shade.muted, "width": 1.5})  # fmt: skip
-        if len(order) <= MOST_PRINTED:
-            _print_row(fig, name, order, counts[i], shares[i])
-    base_layout(fig, height=int(np.clip(150 + 26 * len(order), 320, 640)))
+        if len(said) <= MOST_PRINTED:
+            _print_row(fig, name, said, counts[row], shares[row])
+    base_layout(fig, height=int(np.clip(150 + 32 * len(true), 280, 640)))
     fig.update_xaxes(title_text="said", type="category", showgrid=False)
     fig.update_yaxes(title_text="true", type="category", autorange="reversed", showgrid=False)
     return fig.update_layout(showlegend=False)
 
 
-def _print_row(fig: go.Figure, true: str, order: Sequence[str], counts: np.ndarray, shares: np.ndarray) -> None:
+def _print_row(fig: go.Figure, true: str, said: Sequence[str], counts: np.ndarray, shares: np.ndarray) -> None:
     shade = ground()
-    for said, samples, share in zip(order, counts, shares, strict=True):
+    for name, samples, share in zip(said, counts, shares, strict=True):
         if samples:
-            fig.add_annotation(x=said, y=true, text=f"{samples:,}", showarrow=False,
+            fig.add_annotation(x=name, y=true, text=f"{samples:,}", showarrow=False,
                                font={"size": 11, "color": shade.paper if share > 0.55 else shade.ink})  # fmt: skip
-
-
-def _square(df: pd.DataFrame, column: str, size: int) -> np.ndarray:
-    return df[column].to_numpy().reshape(size, size)

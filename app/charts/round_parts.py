@@ -37,7 +37,7 @@ def figure(df: pd.DataFrame) -> go.Figure:
         fig.add_bar(
             x=own["round"].astype(str), y=own["seconds"].to_numpy(np.float32), name=part,
             marker={"color": HUES[hue][side], "line_width": 0, "pattern_shape": pattern,
-                    "pattern_fgcolor": ground().paper},
+                    "pattern_fillmode": "overlay", "pattern_fgcolor": ground().paper},
             hovertemplate=f"{part}, round %{{x}}: %{{y:.3g}} s<extra></extra>",
         )  # fmt: skip
     base_layout(fig, height=360)

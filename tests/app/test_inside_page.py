@@ -3,10 +3,12 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from engine.config import parse_experiment
+from engine.findings import Findings
 from engine.worker.records import new_run
 from storage import Status, Store
 from tests.app.samples import DIGITS, store_experiment
@@ -183,6 +185,39 @@ def test_a_run_with_one_round_has_no_slider(filled_store: Store) -> None:
 def test_archived_runs_can_be_opened_by_their_address(filled_store: Store) -> None:
     filled_store.queue.archive([DITTO])
     assert "In the archive." in words(opened(id=DITTO))
+
+
+def test_the_mistakes_of_a_client_are_drawn_once_they_were_counted(filled_store: Store) -> None:
+    models = filled_store.artifacts.write_file(DITTO, "model-last", 5, b"models")
+    filled_store.artifacts.register(DITTO, None, models)
+    assert "Count the mistakes of all clients" in [b.label for b in opened(id=DITTO, client=2).button]
+    matrices = np.zeros((10, 10, 10), np.int32)
+    matrices[2, 4, [4, 9]] = 7, 3
+    answer(filled_store, "confusion", Findings({"personalized": matrices, "global": 2 * matrices}))
+    assert "7 of 10 right; most often 4 is taken for 9: 3 of 10." in words(opened(id=DITTO, client=2))
+    assert "14 of 20 right" in words(opened(id=DITTO, client=2, model="global"))
+
+
+def test_the_parts_of_a_round_and_its_operators_are_drawn_once_they_were_measured(filled_store: Store) -> None:
+    arrays = {"rounds": np.array([1, 2]), "samples_per_second": np.array([400.0, 600.0]),
+              "seconds.local training": np.array([0.3, 0.3]), "seconds.evaluation": np.array([0.1, 0.1])}  # fmt: skip
+    values = {"parts": ["local training", "evaluation"], "evaluation_every": 2, "evaluation_seconds": 2.0,
+              "operators": [{"name": "aten::mm", "calls": 4, "self_ms": 1.5}], "profiled_steps": 5}  # fmt: skip
+    answer(filled_store, "profile", Findings(arrays, values))
+    page = opened(id=DITTO, tab="profile")
+    said = words(page)
+    assert "Local training takes 75 % of a round of 0.4 s, evaluation 25 %." in said
+    assert "Median 500 samples a second" in said and "Only every 2nd round is evaluated; once takes 2.0 s." in said
+    assert page.dataframe[-1].value.to_numpy().tolist() == [["aten::mm", 4, 1.5]]
+
+
+def answer(store: Store, kind: str, found: Findings) -> None:
+    """What a worker would write."""
+    store.analyses.request(DITTO, kind, {})
+    claimed = store.analyses.claim()
+    assert claimed is not None
+    file = store.artifacts.write_file(DITTO, f"analysis-{kind}", 5, found.to_bytes())
+    store.analyses.finish(claimed.id, claimed.epoch, "done", file)
 
 
 def half_done(store: Store, rounds: int = 3) -> tuple[int, int]:
