@@ -126,6 +126,8 @@ def _layers_run(model: Model, params: SharedParams, x: Tensor) -> list[tuple[str
 class _Given(nn.Module):
     """In a layer's place: what the layer would have given."""
 
+    value: Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("value", torch.empty(0))

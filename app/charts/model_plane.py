@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.charts.surface import color_axis, contours, known
+from app.charts.surface import ON_COLOUR, color_axis, contours, known
 from app.palette import base_layout, ground, translucent
 from app.wording import number
 
@@ -37,23 +37,23 @@ def finding(marks: pd.DataFrame) -> str:
     return f"Loss: {losses}. Distance in the parameters: {', '.join(pairs)}."
 
 
-def figure(df: pd.DataFrame, marks: pd.DataFrame) -> go.Figure:
-    """Contours with the three models, named; both axes have one measure."""
+def figure(df: pd.DataFrame, marks: pd.DataFrame, every: np.ndarray) -> go.Figure:
+    """Contours with the three models, named, in one measure both ways; ``every`` are the losses that share a scale."""
     grid = df.pivot(index="y", columns="x", values="loss")
     x, y = grid.columns.to_numpy(np.float32), grid.index.to_numpy(np.float32)
-    fig = go.Figure(contours(x, y, grid.to_numpy(float), np.concatenate([df["loss"], marks["loss"]])))
+    fig = go.Figure(contours(x, y, grid.to_numpy(float), every))
     middle = marks["y"].mean()
     for mark in marks.itertuples():
         title, above = TITLES[mark.model], mark.y >= middle
         fig.add_scatter(
             x=[mark.x], y=[mark.y], mode="markers+text", text=[f"{title} {number(mark.loss)}"],
-            textfont_color="#FFFFFF", textposition="top center" if above else "bottom center", cliponaxis=False,
+            textfont=ON_COLOUR, textposition="top center" if above else "bottom center", cliponaxis=False,
             marker={"symbol": SYMBOLS[mark.model], "size": 13, "color": "#FFFFFF",
                     "line": {"color": "#1B2428", "width": 1.5}},
             hovertemplate=f"{title}: loss {mark.loss:.4g}<extra></extra>",
         )  # fmt: skip
     base_layout(fig, height=430)
-    fig.update_layout(coloraxis=color_axis(np.concatenate([df["loss"], marks["loss"]])), showlegend=False,
+    fig.update_layout(coloraxis=color_axis(every), showlegend=False,
                       plot_bgcolor=translucent(ground().muted, 0.35))  # fmt: skip
     fig.update_xaxes(title_text="distance in the parameters", range=[x[0], x[-1]], constrain="domain")
     fig.update_yaxes(range=[y[0], y[-1]], scaleanchor="x", constrain="domain", showgrid=False)

@@ -11,6 +11,7 @@ from app.palette import base_layout, ground, is_presenting, translucent
 from app.wording import number
 
 LEVELS = 16
+ON_COLOUR = {"color": "#FFFFFF", "shadow": "auto", "size": 14}  # readable on every colour of the scale
 LEAST_LOSS = 1e-6  # a logarithm needs more than 0
 _TICKS = np.array([m * 10.0**e for e in range(-6, 6) for m in (1, 2, 5)])
 
@@ -63,7 +64,7 @@ def figure(df: pd.DataFrame, *, is_3d: bool = False) -> go.Figure:
             fig.update_xaxes(title_text="along u", row=1, col=column)
             own = {"scaleanchor": f"x{column}".replace("x1", "x"), "constrain": "domain"}
             fig.update_yaxes(title_text="along v" if column == 1 else "", row=1, col=column, **own)
-    base_layout(fig, height=430 if len(names) > 1 or not is_3d else 520)
+    base_layout(fig, height=520 if is_3d else 430)
     fig.update_annotations(font={"size": 14 * (1.3 if is_presenting() else 1.0), "color": ground().ink})
     fig.update_layout(coloraxis=color_axis(df["loss"].to_numpy()), margin_t=36, showlegend=False)
     fig.update_xaxes(constrain="domain", showgrid=False)
@@ -85,7 +86,8 @@ def contours(x: np.ndarray, y: np.ndarray, loss: np.ndarray, every: np.ndarray) 
     low, high, _ = _range(every)
     return go.Contour(
         x=x, y=y, z=_log(loss), coloraxis="coloraxis", connectgaps=False, customdata=loss.astype(np.float32),
-        contours={"start": low, "end": high, "size": (high - low) / LEVELS}, autocontour=False, line={"width": 0.6, "color": translucent("#FFFFFF", 0.55)},
+        autocontour=False, contours={"start": low, "end": high, "size": (high - low) / LEVELS},
+        line={"width": 0.6, "color": translucent("#FFFFFF", 0.55)},
         hovertemplate="(%{x:.2f}, %{y:.2f}): loss %{customdata:.3g}<extra></extra>",
     )  # fmt: skip
 
@@ -126,7 +128,7 @@ def scene(loss: np.ndarray) -> dict[str, object]:
 def _centre(loss: np.ndarray) -> go.Scatter:
     middle = float(loss[len(loss) // 2, loss.shape[1] // 2])
     return go.Scatter(
-        x=[0], y=[0], mode="markers+text", text=[f"{middle:.3g}"], textposition="top center", textfont_color="#FFFFFF",
+        x=[0], y=[0], mode="markers+text", text=[f"{middle:.3g}"], textposition="top center", textfont=ON_COLOUR,
         marker={"symbol": "cross", "size": 12, "color": "#FFFFFF", "line": {"color": "#1B2428", "width": 1.5}},
         hovertemplate=f"the model: loss {middle:.4g}<extra></extra>",
     )  # fmt: skip

@@ -18,7 +18,7 @@ COLOURS = {"class": "Colour: class", "client": "Colour: client"}
 PERPLEXITIES = {"10": "10", "30": "30", "50": "50"}
 NEIGHBOURS = 10  # that the analysis looks at
 WARNING = (
-    "In t-SNE, distances between groups and their sizes mean nothing: only who is next to whom does. The numbers below "
+    "In t-SNE, distances between groups and their sizes mean nothing: only who is next to whom does. The shares "
     "are of the features themselves."
 )
 

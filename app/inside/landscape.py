@@ -24,9 +24,9 @@ READING = (
     "Each picture has a model at its centre, marked with a cross, and shows the loss as the model's weights move along "
     "two random directions; 1 is a step as long as each of the model's filters. Both models move along the same "
     "directions and share one scale, so that depth and width can be compared: a deep hollow fits its data, a wide one "
-    "bears being moved. Personalization trades the global model's broad ground for a hollow of the client's own; with "
-    "everybody's samples one sees what it gives up. A slice along two directions is not the whole: the numbers below "
-    "look in all."
+    "bears being moved. Look whether the personalized model has found a deeper hollow than the global one, whether it "
+    "is narrower, and, with everybody's samples, what it gave up for it. A slice along two directions is not the "
+    "whole: the numbers further down look in all."
 )
 
 
@@ -42,7 +42,8 @@ def controls(view: RunView) -> tuple[dict[str, Any], int]:
     """What every question of this tab is about: the client, the round of the models, and which samples."""
     clients = {str(i): f"client {i}" for i in range(view.num_clients)}
     with st.container(horizontal=True, vertical_alignment="bottom", key="landscape_controls"):
-        client = int(address.pick("Client", clients, "client", "0"))
+        with st.container(width=180):
+            client = int(address.pick("Client", clients, "client", "0"))
         which = address.switch("Models", WHICH, "which", "last")
         data = address.switch("Samples", DATA, "on", "test")
     chosen = {"client": (client, 0), "which": (which, "last"), "data": (data, "test")}
@@ -107,7 +108,7 @@ def between(view: RunView, options: dict[str, Any], client: int) -> None:
     found = findings(view, "plane", options, verb="Compute the plane", cost=cost)
     if found is None:
         return
-    columns = st.columns(2, gap="large")
+    columns, every = st.columns(2, gap="large"), np.concatenate([found.arrays[on].ravel() for on in ON])
     for column, (on, words) in zip(columns, ON.items(), strict=True):
         points = model_plane.data(found.arrays["x"], found.arrays["y"], found.arrays[on])
         names = found.values["models"]
@@ -115,7 +116,7 @@ def between(view: RunView, options: dict[str, Any], client: int) -> None:
         said = model_plane.finding(marks)
         with column:
             page.chart(
-                model_plane.figure(points, marks), points, key=f"plane_{on}", name=f"plane-{on}-client-{client}",
+                model_plane.figure(points, marks, every), points, key=f"plane_{on}", name=f"plane-{on}-client-{client}",
                 title=f"Loss on {words}", alt=said, caption=said,
             )  # fmt: skip
 

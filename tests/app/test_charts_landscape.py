@@ -57,8 +57,9 @@ def test_hills_are_one_figure_in_which_both_surfaces_have_the_same_axis() -> Non
 def test_models_lie_where_they_were_put_and_say_their_losses() -> None:
     df = model_plane.data(AXIS, AXIS, BOWL)
     marks = model_plane.models(["global", "alone"], np.array([[0.0, 0.0], [0.3, 0.4]]), [0.5, None])
-    assert "global 0.5" in model_plane.finding(marks) and "0.5 between global and trained alone" in model_plane.finding(marks)
-    fig = model_plane.figure(df, marks)
+    said = model_plane.finding(marks)
+    assert "global 0.5" in said and "0.5 between global and trained alone" in said
+    fig = model_plane.figure(df, marks, BOWL)
     assert [(t.x[0], t.y[0]) for t in fig.data[1:]] == [(0, 0), (0.3, 0.4)]
     assert len({t.marker.symbol for t in fig.data[1:]}) == 2 and fig.layout.yaxis.scaleanchor == "x"
 

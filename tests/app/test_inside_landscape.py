@@ -1,0 +1,124 @@
+"""The tabs Landscape and Features: what the engine finds is what they draw, and their choices live in the address."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from engine.config import RunConfig
+from engine.findings import Findings
+from engine.registry import ANALYSES
+from engine.simulate import Simulation
+from engine.subject import Subject
+from storage import Store
+
+PAGE = str(Path(__file__).resolve().parents[2] / "app" / "views" / "run.py")
+DITTO, LOCAL_TRAIN = 5, 3
+QUICK: dict[str, dict[str, Any]] = {
+    "landscape": {"points": 5, "samples": 50},
+    "plane": {"points": 5, "samples": 50},
+    "sharpness": {"samples": 50, "vectors": 2, "steps": 2},
+    "features": {"samples": 40},
+}
+
+
+def subject_of(file: Path, run_id: int) -> Subject:
+    store = Store(f"sqlite:///{file}")
+    simulation = Simulation(RunConfig.from_dict(store.queue.get(run_id).config))
+    store.close()
+    list(simulation.rounds())
+    return Subject(simulation.config, simulation.task, simulation.algorithm, simulation.models(), simulation.round)
+
+
+def put(store: Store, run_id: int, kind: str, params: dict[str, Any], found: Findings) -> None:
+    store.analyses.request(run_id, kind, params)
+    mine = store.analyses.claim()
+    file = store.artifacts.write_file(run_id, f"analysis-{kind}", 5, found.to_bytes())
+    store.analyses.finish(mine.id, mine.epoch, "done", file)
+
+
+def compute(subject: Subject, kind: str, params: dict[str, Any]) -> Findings:
+    entry = ANALYSES.get(kind)
+    return entry.make(entry.options(**QUICK[kind], **params)).compute(subject)
+
+
+@pytest.fixture(scope="module")
+def computed(filled_file: Path) -> list[tuple[int, str, dict[str, Any], Findings]]:
+    """Of a run with, and one without a global model, all that the tabs ask of them by default."""
+    asked = [("landscape", {}), ("sharpness", {}), ("sharpness", {"of": "clients"}), ("features", {})]
+    ditto, alone = subject_of(filled_file, DITTO), subject_of(filled_file, LOCAL_TRAIN)
+    return [
+        *((DITTO, kind, params, compute(ditto, kind, params)) for kind, params in [*asked, ("plane", {})]),
+        *((LOCAL_TRAIN, kind, params, compute(alone, kind, params)) for kind, params in asked),
+    ]
+
+
+@pytest.fixture
+def analysed(filled_store: Store, computed: list[tuple[int, str, dict[str, Any], Findings]]) -> Store:
+    for answer in computed:
+        put(filled_store, *answer)
+    return filled_store
+
+
+def opened(run_id: int, tab: str, **address: str) -> AppTest:
+    at = AppTest.from_file(PAGE, default_timeout=60)
+    at.query_params.update({"id": str(run_id), "tab": tab, **address})
+    at.run()
+    assert not at.exception
+    return at
+
+
+def words(at: AppTest) -> str:
+    return "\n".join(element.value for element in [*at.caption, *at.markdown, *at.header])
+
+
+def titles(at: AppTest) -> str:
+    """What is written on the figures."""
+    return "\n".join(chart.proto.spec for chart in at.get("plotly_chart"))
+
+
+def test_before_anything_is_computed_each_question_has_its_button_or_says_why_not(filled_store: Store) -> None:
+    assert "models, but" in words(opened(DITTO, "landscape")) and "models, but" in words(opened(DITTO, "features"))
+    for kind in ("last", "best"):
+        file = filled_store.artifacts.write_file(DITTO, f"model-{kind}", 5, b"models")
+        filled_store.artifacts.register(DITTO, None, file)
+    at = opened(DITTO, "landscape", client="3", which="best", on="train")
+    labels = [button.label for button in at.button]
+    wanted = ["Compute the landscape", "Compute the plane", "Measure the sharpness", "Measure all clients"]
+    assert [label for label in labels if label in wanted] == wanted
+    next(button for button in at.button if button.label == "Compute the landscape").click().run()
+    (asked,) = filled_store.analyses.list(DITTO)
+    assert (asked.kind, asked.params) == ("landscape", {"client": 3, "which": "best", "data": "train"})
+    entry = ANALYSES.get("landscape")
+    assert entry.options(**asked.params).client == 3
+
+
+def test_the_landscape_shows_both_models_on_what_the_reader_chooses(analysed: Store) -> None:
+    at = opened(DITTO, "landscape")
+    assert len(at.get("plotly_chart")) == 4  # surfaces, two planes, clients
+    assert "global model on 50 samples of everybody" in titles(at) and "model of client 0 on" in titles(at)
+    own = titles(opened(DITTO, "landscape", loss="own"))
+    assert "global model on" in own and "of everybody" not in own
+    assert '"type":"surface"' in titles(opened(DITTO, "landscape", shape="hills"))
+
+
+def test_sharpness_is_a_table_of_both_models_on_both_grounds(analysed: Store) -> None:
+    (table,) = [frame.value for frame in opened(DITTO, "landscape").dataframe]
+    assert table["Model"].tolist() == ["global", "global", "client 0's", "client 0's"]
+    assert "±" in table["Trace"].iloc[0] and "Rank correlation" in words(opened(DITTO, "landscape"))
+
+
+def test_a_method_without_a_global_model_shows_the_personalized_one_on_both_grounds(analysed: Store) -> None:
+    at = opened(LOCAL_TRAIN, "landscape")
+    assert "has no global model" in words(at) and "global model on" not in titles(at)
+    assert "of everybody" in titles(at)
+
+
+def test_features_lie_beside_the_data_and_say_what_they_are(analysed: Store) -> None:
+    at = opened(DITTO, "features", client="3", colour="client")
+    assert len(at.get("plotly_chart")) == 2
+    assert "nearest neighbours" in words(at) and "are of the same class" in words(at) and "has no body" in words(at)
+    assert "distances between groups" in words(at)
+    pca = words(opened(DITTO, "features", picture="pca"))
+    assert "variance" in pca and "distances between groups" not in pca
