@@ -13,6 +13,7 @@ from app.stories.context_curve import CLUSTERS, NUM_CLIENTS, NUM_CONTEXTS, Examp
 HEIGHT = 470
 BREAK = 1.5  # from the last number that is counted up to, to "every client alone"
 RIGHT = max(CLUSTERS[:-1]) + BREAK
+NAMED_AT = 7.5  # where no curve runs along a reference
 
 
 def data(example: Example) -> pd.DataFrame:
@@ -41,8 +42,8 @@ def figure(df: pd.DataFrame) -> go.Figure:
     color = palette.color(palette.style_of("cgpfl"))
     _add_truth(fig)
     _add_band(fig, at, curve, color)
-    for method, words, where in (("local_train", "alone", "top left"), ("fedavg", "together", "top left")):
-        _add_reference(fig, method, f"{words} {_value(df, method):.2f} %", _value(df, method), where)
+    for method, words in (("local_train", "alone"), ("fedavg", "together")):
+        _add_reference(fig, method, f"{words} {_value(df, method):.2f} %", _value(df, method))
     for part, dash in ((slice(None, -1), "solid"), (slice(-2, None), "dot")):
         fig.add_scatter(
             x=at[part], y=curve["shown"][part] * 100, mode="lines+markers", marker={"size": 7, "color": color},
@@ -93,13 +94,12 @@ def _add_band(fig: go.Figure, at: list[float], curve: pd.DataFrame, color: str) 
     )  # fmt: skip
 
 
-def _add_reference(fig: go.Figure, method: str, words: str, value: float, where: str) -> None:
+def _add_reference(fig: go.Figure, method: str, words: str, value: float) -> None:
     style = palette.style_of(method)
-    ends = {"x": [0.4, RIGHT + 0.6], "y": [value, value]}
     line = {"color": palette.color(style), "width": 2, "dash": style.dash}
-    fig.add_scatter(mode="lines", line=line, hoverinfo="skip", **ends)
+    fig.add_scatter(x=[0.4, RIGHT + 0.6], y=[value, value], mode="lines", line=line, hoverinfo="skip")
     fig.add_scatter(
-        x=ends["x"][1:], y=ends["y"][1:], mode="text", text=[words], textposition=where,
+        x=[NAMED_AT], y=[value], mode="text", text=[words], textposition="top center",
         textfont_color=palette.ground().ink, hoverinfo="skip",
     )  # fmt: skip
 

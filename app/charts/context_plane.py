@@ -1,4 +1,7 @@
-"""The clients' models in the plane in which they differ most: cluster by colour and letter, true context by shape."""
+"""The clients' models in the plane in which they differ most: cluster by colour and letter, true context by shape.
+
+Models of one cluster soon lie on one spot, so each client is drawn on a small ring around its place.
+"""
 
 import string
 
@@ -14,6 +17,7 @@ from app.stories.context_curve import NUM_CLIENTS
 HEIGHT = 340
 SYMBOLS = ("circle", "square", "diamond", "triangle-up")
 SIZES = (21, 19, 24, 24)  # of the symbols, to look equally large
+RING = 0.12  # radius, as a share of the extent
 
 
 def data(
@@ -55,8 +59,11 @@ def figure(num_contexts: int, extent: float) -> go.Figure:
     return fig
 
 
-def moving(df: pd.DataFrame) -> Moves:
-    """The models as they are now."""
+def moving(df: pd.DataFrame, extent: float) -> Moves:
+    """The models as they are now, each client on its own place of the ring."""
+    angle = 2 * np.pi * df["client"] / len(df)
+    radius = RING * extent
+    df = df.assign(x=df["x"] + radius * np.cos(angle), y=df["y"] + radius * np.sin(angle))
     centres = df.drop_duplicates("cluster").sort_values("cluster")
     moves = {
         "pull": {axis: joined(df[axis], df[f"centre_{axis}"]) for axis in "xy"},

@@ -46,7 +46,7 @@ class ContextsAndClusters:
         return [
             _scene("One for all", 1,
                    "K = 1: one model in the middle of all clients, who contradict one another about every label. The "
-                   "clients strain away from the cross and end at {goal}, no better than the {alone} of learning "
+                   "clients strain away from the cross and end at {goal}, less than the {alone} of learning "
                    "alone."),
             _scene("Too few", 2,
                    "Two clusters for four contexts: shapes that should be apart share a letter. {goal} on average, "
@@ -88,7 +88,7 @@ class ContextsAndClusters:
         with side:
             st.subheader("Clients' models: letter = cluster, shape = truth", anchor=False)
             figure = _still_plane(palette.is_dark(), palette.is_presenting())
-            moving_figure(figure, context_plane.moving(df), key="context_figure", alt=context_plane.finding(df),
+            moving_figure(figure, context_plane.moving(df, EXTENT), key="context_figure", alt=context_plane.finding(df),
                           name="clients-and-clusters", glide_ms=GLIDE_MS)  # fmt: skip
             scene = scene_at(self, place)
             reading(_now(stop, run), scene.text if scene else finding(stop))
@@ -108,8 +108,9 @@ class ContextsAndClusters:
     def caption(self) -> str:
         return (
             "The dot and the models are trained by the engine in this page; the plane is that of the models' two "
-            "principal components, anew after every round. The curve and the dotted lines are example results on the "
-            f"same clients, which ship with the product: {ROUNDS} rounds, accuracy on {TEST_SAMPLES} test samples a "
+            "principal components, anew after every round, with each client on a small ring around its place. The "
+            "curve and the dotted lines are example results on the same clients, which ship with the product: "
+            f"{ROUNDS} rounds, accuracy on {TEST_SAMPLES} test samples a "
             f"client, n = {NUM_CLIENTS} clients. The band is the mean ± standard deviation of {example().num_draws} "
             f"draws of such clients. Computed by `{example().command}`."
         )

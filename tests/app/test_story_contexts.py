@@ -82,7 +82,7 @@ def test_what_is_told_of_the_numbers_is_so() -> None:
     accuracy = {K: there.goal(K) for K in CLUSTERS}
     assert there.best_K == there.K_hat == NUM_CONTEXTS
     assert accuracy[2] < accuracy[NUM_CONTEXTS] > accuracy[10] > accuracy[NUM_CLIENTS]
-    assert accuracy[1] <= there.alone[0]
+    assert there.together[0] < accuracy[1] < there.alone[0]
     assert accuracy[NUM_CLIENTS] == pytest.approx(there.alone[0], abs=0.05)
 
 
@@ -151,7 +151,7 @@ def test_before_a_run_there_is_no_dot() -> None:
 def test_everything_that_moves_has_a_trace() -> None:
     count = context_count.figure(context_count.data(SMALL))
     plane = context_plane.figure(NUM_CONTEXTS, 2.0)
-    moves = context_plane.moving(story._models(None))
+    moves = context_plane.moving(story._models(None), 2.0)
     assert set(context_count.moving(4, [0.5], [])) <= {trace.name for trace in count.data}
     assert set(moves) <= {trace.name for trace in plane.data}
 
@@ -159,11 +159,20 @@ def test_everything_that_moves_has_a_trace() -> None:
 def test_letters_are_clusters_and_shapes_are_contexts() -> None:
     places = np.arange(8.0).reshape(4, 2)
     df = context_plane.data(places, places, np.array([0, 1, 1, 0]), np.full(4, 0.5), num_contexts=2)
-    moves = context_plane.moving(df)
+    moves = context_plane.moving(df, 2.0)
     assert moves["context 0"]["text"] == ["A", "B"] and moves["context 1"]["text"] == ["B", "A"]
     first, second = (moves[f"context {g}"]["marker"] for g in (0, 1))
     assert first["symbol"] != second["symbol"] and first["color"] == second["color"][::-1]
     assert "A: 1 of context 1 and 1 of context 2" in context_plane.finding(df)
+
+
+def test_clients_whose_models_coincide_are_drawn_apart() -> None:
+    moves = context_plane.moving(story._models(None), 2.0)
+    drawn = [
+        place for g in range(NUM_CONTEXTS) for place in zip(*(moves[f"context {g}"][a] for a in "xy"), strict=True)
+    ]
+    assert np.hypot(*np.transpose(drawn)) == pytest.approx(np.full(NUM_CLIENTS, 2 * context_plane.RING))
+    assert len({tuple(np.round(place, 6)) for place in drawn}) == NUM_CLIENTS
 
 
 def test_step_trains_a_round_and_the_text_says_so() -> None:

@@ -1,0 +1,90 @@
+"""Mean and lowest 5 % against the sharpness radius, with bands over draws, a star at the best, and the run as dots."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from app import palette
+from app.components.moving_figure import Moves
+from app.stories.sharpness_curve import RADII, Example
+
+HEIGHT = 290
+NAMED = 3  # of the radii
+LOOKS = {"mean": ("mean", "solid", "circle"), "lowest5": ("lowest 5 %", "dash", "square")}
+
+
+def data(example: Example) -> pd.DataFrame:
+    """[metric, rho, shown, mean, std, draws, is_best]: on the clients that are shown, and over all draws."""
+    rows = [
+        (metric, rho, draws[0], draws.mean(), draws.std(ddof=1), len(draws), rho == example.best_rho)
+        for metric in LOOKS
+        for rho, draws in zip(RADII, getattr(example, metric), strict=True)
+    ]
+    return pd.DataFrame(rows, columns=["metric", "rho", "shown", "mean", "std", "draws", "is_best"])
+
+
+def figure(df: pd.DataFrame) -> go.Figure:
+    """Both curves; the reader's runs are still to be put in, see ``moving``."""
+    fig, color = go.Figure(), palette.color(palette.style_of("fedsam"))
+    for metric, (words, dash, symbol) in LOOKS.items():
+        curve = df[df["metric"] == metric]
+        low, high = (100 * (curve["mean"] + sign * curve["std"]) for sign in (-1, 1))
+        fig.add_scatter(
+            x=[*curve["rho"], *curve["rho"][::-1]], y=[*high, *low[::-1]], mode="lines", line_width=0, fill="toself",
+            fillcolor=palette.translucent(color, 0.15), hoverinfo="skip",
+        )  # fmt: skip
+        fig.add_scatter(
+            x=curve["rho"], y=100 * curve["shown"], mode="lines+markers",
+            line={"color": color, "width": 2.5, "dash": dash},
+            marker={"size": 6, "symbol": symbol}, hovertemplate=f"ρ = %{{x}}: {words} %{{y:.2f}} %<extra></extra>",
+        )  # fmt: skip
+        named = curve.iloc[NAMED]
+        fig.add_scatter(
+            x=[named["rho"]], y=[100 * named["shown"]], mode="text", text=[words], hoverinfo="skip",
+            textposition="bottom center", textfont_color=palette.ground().ink,
+        )  # fmt: skip
+    _add_star(fig, df, color)
+    _add_runs(fig)
+    palette.base_layout(fig, height=HEIGHT)
+    fig.update_layout(showlegend=False, margin={"t": 8, "r": 12})
+    fig.update_xaxes(range=[-0.02, RADII[-1] + 0.02], tickvals=[0, 0.1, 0.2, 0.3, 0.4, 0.5],
+                     ticktext=["0<br>FedAvg", "0.1", "0.2", "0.3", "0.4", "0.5"], fixedrange=True,
+                     title_text="ρ, larger = flatter")  # fmt: skip
+    fig.update_yaxes(range=[-4, 105], title_text="accuracy, %", fixedrange=True)
+    return fig
+
+
+def moving(rho: float, score: tuple[float, float] | None, ends: Sequence[tuple[float, float]]) -> Moves:
+    """What changes while a run with ``rho`` trains: (mean, lowest 5 %) as dots, and where earlier tails ended."""
+    now = [100 * value for value in score] if score else []
+    return {
+        "earlier runs": {"x": [end for end, _ in ends], "y": [100 * lowest5 for _, lowest5 in ends]},
+        "way": {"x": [rho] * len(now), "y": now},
+        "your run": {"x": [rho] * len(now), "y": now},
+    }
+
+
+def _add_star(fig: go.Figure, df: pd.DataFrame, color: str) -> None:
+    best = df[df["is_best"] & (df["metric"] == "lowest5")].iloc[0]
+    fig.add_scatter(
+        x=[best["rho"]], y=[100 * best["shown"]], mode="markers", marker={"symbol": "star", "size": 20, "color": color},
+        hovertemplate=f"best lowest 5 % on average over {best['draws']} draws: {100 * best['mean']:.2f} ± "
+        f"{100 * best['std']:.2f} % at ρ = {best['rho']:g}<extra></extra>",
+    )  # fmt: skip
+
+
+def _add_runs(fig: go.Figure) -> None:
+    color, paper = palette.HUES["vermilion"][palette.is_dark()], palette.ground().paper
+    fig.add_scatter(
+        x=[], y=[], mode="markers", name="earlier runs",
+        hovertemplate="lowest 5 % of an earlier run: %{y:.2f} %<extra></extra>",
+        marker={"color": color, "symbol": "square-open", "size": 10, "line": {"width": 2}},
+    )  # fmt: skip
+    fig.add_scatter(
+        x=[], y=[], mode="lines", name="way", line={"color": color, "width": 2}, opacity=0.45, hoverinfo="skip"
+    )
+    fig.add_scatter(
+        x=[], y=[], mode="markers", name="your run", hovertemplate="your run: %{y:.2f} %<extra></extra>",
+        marker={"color": color, "symbol": ["circle", "square"], "size": 13, "line": {"color": paper, "width": 2}},
+    )  # fmt: skip

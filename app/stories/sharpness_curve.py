@@ -1,0 +1,57 @@
+"""Where every sharpness radius ends: results that ship with the product (``benchmarks/story_left_behind.py``)."""
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "assets" / "examples" / "story_left_behind.json"
+
+RADII = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
+NUM_CLIENTS, NUM_LEFT_BEHIND = 40, 2  # lowest 5 %
+STEPS = np.linspace(-1, 1, 21)  # of the cross-section: 1 is as long as the weights of a unit
+
+
+@dataclass(frozen=True)
+class Check:
+    """A run that tells what the radius is not responsible for."""
+
+    mean: np.ndarray  # [draws]
+    lowest5: np.ndarray  # [draws]
+
+
+@dataclass(frozen=True)
+class Example:
+    """The shipped results, of the last round. Draw 0 is the one that is shown; 0 is plain FedAvg."""
+
+    command: str
+    mean: np.ndarray  # [rho, draws] mean accuracy of the clients
+    lowest5: np.ndarray  # [rho, draws]
+    accuracies: np.ndarray  # [rho, N] of each client, in the draw that is shown
+    sections: np.ndarray  # [rho, steps] loss around the model, in the draw that is shown
+    train_sizes: np.ndarray  # [N]
+    digits: tuple[str, ...]  # that each client holds
+    checks: dict[str, Check]
+
+    @property
+    def num_draws(self) -> int:
+        return self.mean.shape[1]
+
+    @property
+    def best_rho(self) -> float:
+        """With the best lowest 5 %, on average over the draws."""
+        return RADII[int(self.lowest5.mean(1).argmax())]
+
+    def gains(self, rho: float) -> np.ndarray:
+        """[draws] what ``rho`` adds to the lowest 5 % of FedAvg."""
+        return np.asarray(self.lowest5[RADII.index(rho)] - self.lowest5[0])
+
+
+@cache
+def example() -> Example:
+    raw = json.loads(EXAMPLE.read_text(encoding="utf-8"))
+    arrays = {n: np.array(raw[n]) for n in ("mean", "lowest5", "accuracies", "sections", "train_sizes")}
+    checks = {name: Check(np.array(c["mean"]), np.array(c["lowest5"])) for name, c in raw["checks"].items()}
+    return Example(raw["command"], **arrays, digits=tuple(raw["digits"]), checks=checks)

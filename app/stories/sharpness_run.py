@@ -1,0 +1,65 @@
+"""FedAvg and FedSAM side by side on the same clients: who is left behind, and how steep the loss around them is."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from app.stories.mini_run import MiniRun
+from app.stories.sharpness_curve import NUM_LEFT_BEHIND, STEPS
+from engine.directions import filter_normalised, gaussian
+from engine.evaluate import training_losses
+from engine.simulate import Simulation
+
+DIRECTION_SEED = 7
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where two runs stand after a round, FedAvg first."""
+
+    accuracies: np.ndarray  # [2, N] of each client on its own test samples
+    sections: np.ndarray = field(repr=False)  # [2, steps] loss around the model on all clients' training samples
+
+    @property
+    def mean(self) -> np.ndarray:
+        return self.accuracies.mean(1)
+
+    @property
+    def lowest5(self) -> np.ndarray:
+        return np.sort(self.accuracies, axis=1)[:, :NUM_LEFT_BEHIND].mean(1)
+
+
+class SharpnessRun(MiniRun):
+    """FedAvg, and FedSAM where the reader's radius is not 0."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self.scores: list[tuple[float, float]] = []  # mean and lowest 5 % of the reader's radius, after every round
+        super().__init__(config)
+
+    @property
+    def value(self) -> float:
+        return self.scores[-1][1]
+
+    def standing(self) -> Standing:
+        """The models as they are now; the sections cost more than a round does."""
+        runs = (self.simulations[0], self.simulations[-1])
+        accuracies = [self.results[i].arrays["personalized.accuracy"] for i in (0, -1)]
+        return Standing(np.stack(accuracies), np.stack([section(run) for run in runs]))
+
+    def _next(self) -> None:
+        super()._next()
+        last = self.results[-1].scalars
+        self.scores.append((last["personalized.mean"], last["personalized.lowest5"]))
+
+
+def section(simulation: Simulation) -> np.ndarray:
+    """[steps] mean loss of the global model, moved along one filter-normalised direction: the same for every model."""
+    w = simulation.models().global_model
+    assert w is not None  # FedAvg and FedSAM have one
+    direction = filter_normalised(gaussian(w, DIRECTION_SEED, 0), w)
+    moved = {n: torch.stack([p + step * direction[n] for step in STEPS.tolist()]) for n, p in w.items()}
+    losses = training_losses(simulation.task, moved)
+    return np.asarray((simulation.task.weights[:, None] * losses).sum(0).double().cpu().numpy())

@@ -1,0 +1,157 @@
+"""The story of the clients left behind: its shipped numbers, its run and its figures."""
+
+import html
+from pathlib import Path
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app.charts import cross_section, left_behind, radius
+from app.stories import left_behind as story
+from app.stories.left_behind import STORY
+from app.stories.sharpness_curve import NUM_CLIENTS, NUM_LEFT_BEHIND, RADII, STEPS, Example, example
+from app.stories.sharpness_run import Standing
+from app.stories.story import place_of, scene_at
+from engine.config import parse_experiment
+from engine.metrics import tail_size
+
+PAGE = str(Path(__file__).parents[2] / "app" / "views" / "learn.py")
+SMALL = Example(
+    command="python -m benchmarks.story_left_behind",
+    mean=np.stack([np.linspace(0.6, 0.8, len(RADII))] * 2, axis=1),
+    lowest5=np.stack([np.full(len(RADII), 0.3), np.linspace(0.3, 0.5, len(RADII))], axis=1),
+    accuracies=np.tile(np.linspace(0.9, 0.1, NUM_CLIENTS), (len(RADII), 1)),
+    sections=np.tile(1 + STEPS**2, (len(RADII), 1)),
+    train_sizes=np.arange(NUM_CLIENTS) + 1,
+    digits=("01",) * NUM_CLIENTS,
+    checks={},
+)
+
+
+def test_the_shipped_results_are_the_engines() -> None:
+    run = STORY.start({"rho": "0.2"})
+    run.advance(story.ROUNDS)
+    there, at, now = example(), RADII.index(0.2), run.standing()
+    assert run.is_settled
+    assert now.mean == pytest.approx(there.mean[[0, at], 0], abs=2e-3)
+    assert now.lowest5 == pytest.approx(there.lowest5[[0, at], 0], abs=5e-3)
+    assert now.sections[1] == pytest.approx(there.sections[at], rel=0.01)
+    assert run.value == pytest.approx(now.lowest5[1])
+
+
+def test_the_clients_are_those_that_are_named() -> None:
+    summary = STORY.start({"rho": "0"}).simulations[0].task.data.summary
+    held = ["".join(str(c) for c, n in enumerate(counts) if n) for counts in summary.class_counts]
+    assert summary.train_sizes == tuple(example().train_sizes) and tuple(held) == example().digits
+    assert tail_size(NUM_CLIENTS) == NUM_LEFT_BEHIND
+    assert f"{min(summary.train_sizes)} to {max(summary.train_sizes)} training images" in STORY.kicker
+    assert (min(summary.test_sizes), max(summary.test_sizes)) == (min(summary.train_sizes), max(summary.train_sizes))
+
+
+@pytest.mark.parametrize("rho", ["0", "0.1"])
+def test_set_up_opens_the_runs_that_are_shown(rho: str) -> None:
+    opened = parse_experiment(STORY.config({"rho": rho})).runs()
+    shown = [simulation.config for simulation in STORY.start({"rho": rho}).simulations]
+    assert [run.digest for run in opened] == [run.digest for run in shown]
+    assert len(opened) == (1 if rho == "0" else 2)
+
+
+def test_every_scene_stands_on_the_dial() -> None:
+    for scene in STORY.scenes:
+        assert place_of(STORY, scene.place) == scene.place
+        assert scene_at(STORY, scene.place) == scene
+
+
+def test_what_is_told_of_the_gain_is_so() -> None:
+    there = example()
+    for rho in (0.1, 0.2):
+        gains = there.gains(rho)
+        assert gains.mean() > 3 * gains.std(ddof=1) / len(gains) ** 0.5
+    assert there.mean[RADII.index(0.5)].mean() < 0.3
+    middle = len(STEPS) // 2
+    rises = there.sections.max(1) - there.sections[:, middle]
+    assert rises[RADII.index(0.2)] < rises[0]
+    assert there.sections[RADII.index(0.1), middle] < there.sections[0, middle]
+
+
+def test_what_is_told_against_the_gain_is_so() -> None:
+    checks, here = example().checks, example().lowest5[RADII.index(0.3)]
+    assert checks["fedavg, larger step"].lowest5.mean() > example().lowest5[0].mean()
+    assert f"{100 * checks['fedavg, twice the rounds'].lowest5.mean():.2f}" in STORY.scenes[3].text
+    assert f"{100 * here.mean():.2f}" in STORY.scenes[3].text
+
+
+def test_the_gain_is_counted_over_draws() -> None:
+    assert SMALL.gains(0.5).tolist() == pytest.approx([0.0, 0.2])
+    assert SMALL.best_rho == 0.5
+
+
+def test_the_lowest_five_percent_are_the_two_worst_clients() -> None:
+    accuracies = np.tile(np.linspace(0, 1, NUM_CLIENTS), (2, 1))
+    standing = Standing(accuracies, np.zeros((2, 3)))
+    assert standing.lowest5 == pytest.approx([1 / (2 * (NUM_CLIENTS - 1))] * 2)
+    assert standing.mean == pytest.approx([0.5, 0.5])
+
+
+def test_clients_stand_in_fedavgs_order_and_the_worst_of_each_are_marked() -> None:
+    accuracies = np.array([[0.9, 0.1, 0.5, 0.2], [0.3, 0.8, 0.7, 0.2]])
+    df = left_behind.data(accuracies, accuracies[0], np.array([9, 8, 7, 6]), ["01", "12", "23", "34"])
+    assert df["client"].tolist() == [1, 3, 2, 0]
+    assert df.loc[df["is_low_before"], "client"].tolist() == [1, 3]
+    assert df.loc[df["is_low_now"], "client"].tolist() == [3, 0]
+    moves = left_behind.moving(df)
+    assert moves["left behind"]["y"] == pytest.approx([20, 30])
+    assert moves["who"]["text"] == ["20.00 %: 6 images of 3 and 4", "30.00 %: 9 images of 0 and 1"]
+    assert "25.00 % at rho = 0.2, 15.00 % with FedAvg" in left_behind.finding(df, 0.2)
+
+
+def test_a_client_with_more_samples_has_a_larger_mark() -> None:
+    accuracies = np.full((2, 3), 0.5)
+    df = left_behind.data(accuracies, accuracies[0], np.array([4, 40, 20]), ["01"] * 3)
+    small, large, middle = left_behind.moving(df)[left_behind.NOW]["marker"]["size"]
+    assert left_behind.LEAST_SIZE < small < middle < large == left_behind.MOST_SIZE
+
+
+def test_the_curves_have_shown_values_and_spread_over_draws() -> None:
+    df = radius.data(SMALL)
+    last = df[(df["metric"] == "lowest5") & (df["rho"] == 0.5)].iloc[0]
+    assert (last["shown"], last["mean"], last["std"]) == pytest.approx((0.3, 0.4, 0.02**0.5))
+    assert last["is_best"] and df["is_best"].sum() == 2
+
+
+def test_the_runs_dots_are_its_mean_and_its_tail() -> None:
+    moves = radius.moving(0.2, (0.8, 0.5), [(0.1, 0.4)])
+    assert moves["your run"] == {"x": [0.2, 0.2], "y": pytest.approx([80, 50])}
+    assert moves["earlier runs"] == {"x": [0.1], "y": pytest.approx([40])}
+    assert radius.moving(0.2, None, [])["your run"] == {"x": [], "y": []}
+
+
+def test_the_rise_of_the_loss_is_told() -> None:
+    df = cross_section.data(np.array([-1.0, 0.0, 1.0]), np.array([[3.0, 1.0, 4.0], [2.0, 0.5, 1.0]]))
+    told = cross_section.finding(df, 0.1)
+    assert "0.50 at rho = 0.1 and 1.00 with FedAvg" in told and "1.00 and 2.50 higher" in told
+
+
+def test_everything_that_moves_has_a_trace() -> None:
+    clients = left_behind.data(SMALL.accuracies[:2], SMALL.accuracies[0], SMALL.train_sizes, SMALL.digits)
+    section = cross_section.data(STEPS, SMALL.sections[:2])
+    pairs = (
+        (left_behind.figure(0.1), left_behind.moving(clients)),
+        (radius.figure(radius.data(SMALL)), radius.moving(0.1, (0.5, 0.4), [])),
+        (cross_section.figure(0.1), cross_section.moving(section)),
+    )
+    for figure, moves in pairs:
+        assert set(moves) <= {trace.name for trace in figure.data}
+
+
+def test_step_trains_a_round_and_the_text_says_so() -> None:
+    page = AppTest.from_file(PAGE, default_timeout=90)
+    page.query_params.update(story="left-behind", rho="0.1")
+    page.run()
+    assert not page.exception and page.title[0].value == STORY.title
+    assert len(page.get("plotly_chart")) == 3
+    page.button(key="step").click().run()
+    assert not page.exception
+    told = [html.unescape(h.proto.body) for h in page.get("html")]
+    assert any("Round 1 · ρ = 0.1" in text and STORY.scenes[1].text in text for text in told)
