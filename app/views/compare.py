@@ -4,7 +4,7 @@ import pandas as pd
 import streamlit as st
 
 from app import address, queries
-from app.compare import fields, selection
+from app.compare import beside_paper, fields, selection
 from app.compare.accuracy import distribution, over_time, who_loses
 from app.compare.comparability import conflicts, missing, notes
 from app.compare.configurations import configurations
@@ -47,7 +47,9 @@ def render() -> None:
         return
     for panel in (distribution, over_time):
         panel(rows, rows.clients())
-    for panel in (who_loses, newcomers, clustered, swept, both_ends, errors, effort, configurations):
+    for panel in (
+        who_loses, newcomers, clustered, swept, both_ends, errors, effort, beside_paper.panel, configurations,
+    ):  # fmt: skip
         panel(view, clients)
     numbers(rows, rows.clients())
 
