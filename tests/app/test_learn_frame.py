@@ -59,7 +59,8 @@ def test_a_story_is_whole_before_anything_trains(slug: str) -> None:
 def test_moving_the_dial_trains_at_once_and_moves_the_link_and_the_address(slug: str) -> None:
     learn, story = page(story=slug), stories()[slug]
     dial = story.dials(place_of(story, {}))[-1]
-    there = next(stop for stop in dial.stops if stop != dial.default)
+    before = story.config(place_of(story, {}))
+    there = next(stop for stop in dial.stops if story.config(place_of(story, {dial.name: stop})) != before)
     slider = next(slider for slider in learn.select_slider if slider.key == dial.name)
     slider.set_value(there).run()
     assert not learn.exception
@@ -67,7 +68,7 @@ def test_moving_the_dial_trains_at_once_and_moves_the_link_and_the_address(slug:
     assert learn.query_params[dial.name] == there
     place = place_of(story, {dial.name: there})
     config = opened_config(learn)
-    assert config == dict(story.config(place)) != dict(story.config(place_of(story, {})))
+    assert config == dict(story.config(place)) != dict(before)
     assert parse_experiment(config).runs()
 
 
