@@ -72,7 +72,7 @@ def figure(df: pd.DataFrame, at: int, client: int | None = None) -> go.Figure:
     step = -(-len(grid) // MOST_NAMED)
     fig.update_yaxes(
         title_text="client, by final accuracy", tickvals=list(grid.index[::step]), showgrid=False,
-        ticktext=[str(c) for c in client_of[::step]], tickfont_size=10, range=[-0.5, len(grid) - 0.5],
+        ticktext=[str(c) for c in client_of[::step]], range=[-0.5, len(grid) - 0.5],
     )  # fmt: skip
     fig.update_xaxes(title_text="round", showgrid=False, range=_ends(rounds))
     return fig.update_layout(showlegend=False, dragmode="zoom", hoverdistance=-1, plot_bgcolor=shade.second)

@@ -25,7 +25,7 @@ def panel(view: RunView, now: np.ndarray) -> None:
     st.markdown(f"**{plain(standing(view, now, client))}**")
     left, right = st.columns(2, gap="large")
     with left:
-        curve(view, client)
+        curve(view, client, now)
     with right:
         own_data(view, client)
     mistakes(view, client)
@@ -62,7 +62,8 @@ def standing(view: RunView, now: np.ndarray, client: int) -> str:
     if not np.isfinite(now[client]):
         return f"Client {client} has no test samples, or its model is not finite in round {view.round}."
     said = f"Client {client}: {percent(float(now[client]))} in round {view.round}, {rank_words(now, client)}"
-    gains, absent = [], []
+    gains: list[str] = []
+    absent: list[str] = []
     lines = reference_lines(view)
     for name, words in AGAINST.items():
         if name == view.run.algorithm:
@@ -97,14 +98,14 @@ def reference_lines(view: RunView) -> dict[str, client_curve.Line]:
     return found
 
 
-def curve(view: RunView, client: int) -> None:
+def curve(view: RunView, client: int, now: np.ndarray) -> None:
     own = [
         client_curve.Line(f"{view.method}, {model}" if len(view.models) > 1 else view.method, view.run.algorithm, True,
                           model == "global", *view.accuracy(model))
         for model in view.models
     ]  # fmt: skip
     table = client_curve.data([*own, *reference_lines(view).values()], client)
-    alt = f"Test accuracy of client {client} over rounds, {standing(view, view.accuracy()[1][-1], client)}"
+    alt = f"Test accuracy over the rounds. {standing(view, now, client)}"
     page.chart(
         client_curve.figure(table, view.round), table, key="client_curve", name=f"client-{client}-curve", alt=alt,
         title=f"Client {client} over the rounds",

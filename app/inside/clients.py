@@ -57,6 +57,7 @@ def spread(view: RunView, now: np.ndarray) -> None:
         at = 100 * float(now[view.client])
         fig.add_vline(at, line={"color": ground().ink, "width": 1.5, "dash": "dash"})
         fig.add_annotation(x=at, yref="paper", y=1, text=f"client {view.client}", showarrow=False, yanchor="bottom")
+        fig.update_layout(margin_t=32)
     also = f"; beside it {names(REFERENCES[name] for name in others)} with the same seed" if others else ""
     page.chart(
         fig, steps, key="client_spread", name="clients-at-a-round", alt=client_heat_map.finding(now),
