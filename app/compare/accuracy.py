@@ -44,7 +44,7 @@ def low_mean_top(view: View, clients: pd.DataFrame, by: dumbbell.SortKey) -> Non
         title=f"Lowest {view.tail} % ◂ mean ▸ top {view.tail} %",
         alt=f"{rows.iloc[0]['method']} comes first by {SORTS[by]}, with a mean of {percent(rows.iloc[0]['mean'])}",
         caption=f"{view.tail_words(rows).capitalize()}; {view.rule}; whisker: ± over {view.spread}{ring}.",
-        on_select=opening.follow("dumbbell", lambda method: {"inside": first_run[_first(method)]}),
+        on_select=opening.follow("dumbbell", lambda who: {"inside": first_run[str(who[0])]}),
     )  # fmt: skip
 
 
@@ -55,7 +55,7 @@ def stairs(view: View, clients: pd.DataFrame, drawn: list[str], left_out: str) -
         title="Share of clients at or below an accuracy",
         alt=f"Distribution of the accuracy of {plural(len(steps), 'client')} under {names(drawn, 12)}",
         caption=f"{view.rule.capitalize()}; further right is better. Every client of every run is one step.{left_out}",
-        on_select=opening.follow("ecdf", lambda who: {"client": str(who[0]), "inside": str(who[2])}),
+        on_select=opening.follow("ecdf", lambda who: {"client": str(int(who[0])), "inside": str(int(who[2]))}),
     )  # fmt: skip
 
 
@@ -166,8 +166,3 @@ def _left_out(lines: pd.DataFrame, view: View) -> str:
     if count > curves_over_seeds.MOST_BANDS:
         return f"Bands over {view.spread} appear for {curves_over_seeds.MOST_BANDS} methods or fewer."
     return f"The band is ± one deviation over {view.spread}." if lines["mean_pm"].notna().any() else "One seed each."
-
-
-def _first(value: object) -> str:
-    """A mark's ``customdata`` arrives alone or in a list."""
-    return str(value[0]) if isinstance(value, list) else str(value)

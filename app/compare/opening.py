@@ -11,15 +11,22 @@ from app.components import page
 from app.wording import plain
 
 
-def follow(chart: str, writes: Callable[[Any], dict[str, str]]) -> Callable[[], None]:
+def follow(chart: str, writes: Callable[[list[Any]], dict[str, str]]) -> Callable[[], None]:
     """For ``page.chart(on_select=...)``: what ``writes`` makes of a mark's ``customdata`` goes into the address."""
 
     def write() -> None:
         points = st.session_state[chart].selection.points
         if points and points[0].get("customdata") is not None:
-            st.query_params.update(writes(points[0]["customdata"]))
+            st.query_params.update(writes(values(points[0]["customdata"])))
 
     return write
+
+
+def values(customdata: Any) -> list[Any]:
+    """A row of numbers travels as a typed array, which arrives as ``{"0": 3, "1": 7}``; one value comes alone."""
+    if hasattr(customdata, "values"):
+        return list(customdata.values())
+    return list(customdata) if isinstance(customdata, list | tuple) else [customdata]
 
 
 def look_inside(view: View) -> None:

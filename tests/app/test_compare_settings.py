@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from app.compare import fields
+from app.compare import fields, opening
 from app.compare.effort import default_target, targets
 from app.compare.headline import by_value, headline
 from app.comparison import methods_of, per_method, per_run, pooled, with_methods
@@ -88,3 +88,8 @@ def test_targets_lie_between_what_all_reach_and_what_the_best_does() -> None:
     assert targets(pd.Series({"a": 0.8, "b": 0.8}), "accuracy") == {}
     errors = targets(pd.Series({"a": 1.0, "b": 4.0}), "error")
     assert (next(iter(errors)), list(errors)[-1]) == ("4", "1")
+
+
+@pytest.mark.parametrize(("sent", "values"), [({"0": 3, "1": 7}, [3, 7]), ([3, 7], [3, 7]), ("Ditto", ["Ditto"])])
+def test_what_a_mark_stands_for_arrives_in_any_of_three_shapes(sent: object, values: list) -> None:
+    assert opening.values(sent) == values
