@@ -14,6 +14,7 @@ from app.wording import percent
 
 HEIGHT = 430
 LEAST_SIZE, MOST_SIZE = 8, 17  # of a mark, for the fewest and the most samples
+KEY_AT = (1, 11, 21)  # places on the axis
 BEFORE, NOW = "FedAvg", "chosen"
 
 
@@ -55,7 +56,9 @@ def figure(rho: float) -> go.Figure:
     fig.update_layout(showlegend=False, margin={"t": 12, "r": 24})
     fig.update_xaxes(range=[0, NUM_CLIENTS + 1.5], showticklabels=False, ticks="", fixedrange=True,
                      title_text=f"the {NUM_CLIENTS} clients, lowest first; larger = more samples")  # fmt: skip
-    fig.update_yaxes(range=[-4, 105], title_text="accuracy of the client, %", fixedrange=True)
+    fig.update_yaxes(
+        range=[-4, 118], tickvals=[0, 20, 40, 60, 80, 100], title_text="accuracy of the client, %", fixedrange=True
+    )
     return fig
 
 
@@ -112,12 +115,12 @@ def _digits(held: str) -> str:
 
 
 def _add_key(fig: go.Figure, rho: float, fedavg: str, fedsam: str) -> None:
-    """What the marks are, at the lower right, where no client of a trained model is."""
+    """What the marks are, in a line above the clients."""
     rows = [("circle-open", fedavg, "FedAvg"), ("circle", fedsam, f"ρ = {rho:g}"),
             ("square-open", palette.ground().ink, f"lowest 5 %: {NUM_LEFT_BEHIND} of {NUM_CLIENTS}")]  # fmt: skip
     for i, (symbol, color, words) in enumerate(rows):
         fig.add_scatter(
-            x=[NUM_CLIENTS * 0.62], y=[20 - 8 * i], mode="markers+text", text=[f"  {words}"],
+            x=[KEY_AT[i]], y=[113], mode="markers+text", text=[f"  {words}"],
             textposition="middle right", textfont_color=palette.ground().ink, hoverinfo="skip",
             marker={"symbol": symbol, "color": color, "size": 13, "line": {"width": 2}},
         )  # fmt: skip

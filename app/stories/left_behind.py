@@ -185,8 +185,9 @@ def _checked_told(rho: float) -> str:
         f"Be fair. FedSAM takes two gradients a step; FedAvg with twice the rounds has a lowest 5 % of "
         f"{_pm(twice.lowest5)}, FedSAM here {_pm(there.lowest5[RADII.index(rho)])}. And FedAvg with a step of "
         f"{LARGER_LR:g} instead of {LR:g} has {_pm(larger.lowest5)}, to which ρ = 0.2 adds {signed_points(added)} "
-        "points. So on these clients ρ saves rounds, but a larger step saves more, and flatness alone explains little. Where "
-        f"clients differ less (Dirichlet, α = 0.3), ρ = 0.2 changes the lowest 5 % by {signed_points(alike_gain)}."
+        "points. So ρ saves rounds here, but a larger step saves more, and that flatness is the cause these numbers do "
+        f"not show. Where clients differ less (Dirichlet, α = 0.3), ρ = 0.2 changes the lowest 5 % by "
+        f"{signed_points(alike_gain)}."
     )
 
 
