@@ -1,5 +1,6 @@
 """Features of samples on a plane: colour tells the class and symbol the client, or the other way round."""
 
+import html
 from collections.abc import Sequence
 from typing import Literal
 
@@ -35,7 +36,7 @@ def finding(measures: dict[Group, dict[str, float | None]], neighbours: int) -> 
 
 
 def figure(df: pd.DataFrame, colour: Group = "class", client: int | None = None) -> go.Figure:
-    """A trace a colour, named where most of its points are; the chosen client's samples are ringed."""
+    """A trace a colour; classes are named amid their samples; the chosen client's samples are ringed."""
     fig, shade, symbols = go.Figure(), ground(), OTHER[colour]
     groups = sorted(df[colour].unique())
     mark = {g: SYMBOLS[i % len(SYMBOLS)] for i, g in enumerate(sorted(df[symbols].unique()))}
@@ -57,7 +58,8 @@ def figure(df: pd.DataFrame, colour: Group = "class", client: int | None = None)
     base_layout(fig, height=560)
     fig.update_xaxes(showticklabels=False, ticks="", showline=False)
     fig.update_yaxes(showticklabels=False, ticks="", showgrid=False)
-    _name_groups(fig, df, colour, len(groups))
+    if colour == "class" and len(groups) <= MOST_NAMED:
+        _name_classes(fig, df)
     return fig.update_layout(legend={"orientation": "h", "y": -0.02, "yanchor": "top", "x": 0}, margin_t=8)
 
 
@@ -65,13 +67,11 @@ def _name(own: pd.DataFrame, group: Group) -> str:
     return str(own["class_name"].iloc[0]) if group == "class" else f"client {own['client'].iloc[0]}"
 
 
-def _name_groups(fig: go.Figure, df: pd.DataFrame, colour: Group, count: int) -> None:
-    """Words as well as colours: each group's name over its median."""
-    if count > MOST_NAMED:
-        return
-    for _, own in df.groupby(colour):
-        name = str(own["class_name"].iloc[0] if colour == "class" else own["client"].iloc[0])
+def _name_classes(fig: go.Figure, df: pd.DataFrame) -> None:
+    """Words as well as colours: each class's name over the median of its samples."""
+    for name, own in df.groupby("class_name"):
         fig.add_annotation(
-            x=float(own["x"].median()), y=float(own["y"].median()), text=f"<b>{name}</b>", showarrow=False,
-            font={"size": 13, "color": ground().ink}, bgcolor=ground().paper, opacity=0.85, borderpad=2,
+            x=float(own["x"].median()), y=float(own["y"].median()), text=f"<b>{html.escape(str(name))}</b>",
+            showarrow=False, font={"size": 13, "color": ground().ink}, bgcolor=ground().paper, opacity=0.85,
+            borderpad=2,
         )  # fmt: skip

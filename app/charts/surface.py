@@ -48,32 +48,30 @@ def finding(df: pd.DataFrame) -> str:
     return f"At a distance of {found['distance'].iloc[0]:g} the loss has changed {said}, on average."
 
 
-def figure(df: pd.DataFrame, *, is_3d: bool = False) -> go.Figure:
-    """A panel a surface; the centre is the model itself; grey where the loss is not finite."""
-    names = list(df["surface"].unique())
-    kind = {"type": "scene"} if is_3d else {}
-    fig = make_subplots(1, len(names), subplot_titles=names, specs=[[kind] * len(names)], horizontal_spacing=0.06)
-    for column, name in enumerate(names, 1):
-        grid = df[df["surface"] == name].pivot(index="b", columns="a", values="loss")
-        x, y, z = grid.columns.to_numpy(np.float32), grid.index.to_numpy(np.float32), grid.to_numpy(float)
-        if is_3d:
-            fig.add_trace(hill(x, y, z), row=1, col=column)
-        else:
-            fig.add_trace(contours(x, y, z, df["loss"].to_numpy()), row=1, col=column)
-            fig.add_trace(_centre(z), row=1, col=column)
-            fig.update_xaxes(title_text="along u", row=1, col=column)
-            own = {"scaleanchor": f"x{column}".replace("x1", "x"), "constrain": "domain"}
-            fig.update_yaxes(title_text="along v" if column == 1 else "", row=1, col=column, **own)
-    base_layout(fig, height=520 if is_3d else 430)
-    fig.update_annotations(font={"size": 14 * (1.3 if is_presenting() else 1.0), "color": ground().ink})
-    fig.update_layout(coloraxis=color_axis(df["loss"].to_numpy()), margin_t=36, showlegend=False)
-    fig.update_xaxes(constrain="domain", showgrid=False)
-    fig.update_yaxes(showgrid=False)
-    if is_3d:
-        fig.update_scenes(**scene(df["loss"].to_numpy()))
-    else:
-        fig.update_layout(plot_bgcolor=translucent(ground().muted, 0.35))
+def figure(df: pd.DataFrame, every: np.ndarray) -> go.Figure:
+    """Contours of one surface; the centre is the model itself; grey where the loss is not finite.
+
+    ``every`` are the losses of all surfaces that share its scale.
+    """
+    x, y, z = _grid(df)
+    fig = base_layout(go.Figure([contours(x, y, z, every), _centre(z)]), height=430)
+    fig.update_layout(coloraxis=color_axis(every), showlegend=False, plot_bgcolor=translucent(ground().muted, 0.35))
+    fig.update_xaxes(title_text="along u", constrain="domain")
+    fig.update_yaxes(title_text="along v", scaleanchor="x", constrain="domain", showgrid=False)
     return fig
+
+
+def hills(df: pd.DataFrame) -> go.Figure:
+    """All surfaces in one figure, side by side, with one scale for colour and height."""
+    names, every = list(df["surface"].unique()), df["loss"].to_numpy()
+    titles = [name.replace(" on ", "<br>on ", 1) for name in names]
+    fig = make_subplots(1, len(names), subplot_titles=titles, specs=[[{"type": "scene"}] * len(names)])
+    for column, name in enumerate(names, 1):
+        fig.add_trace(hill(*_grid(df[df["surface"] == name])), row=1, col=column)
+    base_layout(fig, height=520)
+    fig.update_annotations(font={"size": 14 * (1.3 if is_presenting() else 1.0), "color": ground().ink})
+    fig.update_layout(coloraxis=color_axis(every), margin_t=52, showlegend=False)
+    return fig.update_scenes(**scene(every))
 
 
 def known(loss: np.ndarray) -> np.ndarray:
@@ -123,6 +121,11 @@ def scene(loss: np.ndarray) -> dict[str, object]:
                   "ticktext": [f"{t:g}" for t in ticks]},
         "camera_eye": {"x": 1.5, "y": 1.5, "z": 0.9}, "aspectratio": {"x": 1, "y": 1, "z": 0.7},
     }  # fmt: skip
+
+
+def _grid(df: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    grid = df.pivot(index="b", columns="a", values="loss")
+    return grid.columns.to_numpy(np.float32), grid.index.to_numpy(np.float32), grid.to_numpy(float)
 
 
 def _centre(loss: np.ndarray) -> go.Scatter:

@@ -62,11 +62,27 @@ def surfaces(view: RunView, options: dict[str, Any], client: int) -> None:
         shape = address.switch("Drawn as", SHAPES, "shape", "contour")
     shown = {title(name, client, found): found.arrays[name] for name in panels(found, ground)}
     points = surface.data(found.arrays["axis"], shown)
-    said = surface.finding(points)
-    page.chart(
-        surface.figure(points, is_3d=shape == "hills"), points, key="landscape", name=f"landscape-client-{client}",
-        alt=said, caption=f"{said} {scale_words(view, found)}",
-    )  # fmt: skip
+    said, name = surface.finding(points), f"landscape-client-{client}"
+    if shape == "hills":
+        page.chart(surface.hills(points), points, key="landscape", name=name, alt=said)
+    else:
+        side_by_side(points, name)
+    st.caption(plain(f"{said} {scale_words(view, found)}"))
+
+
+def side_by_side(points: pd.DataFrame, name: str) -> None:
+    """A chart a surface, all on one scale; below one another where the screen is narrow."""
+    surfaces = points.groupby("surface", sort=False)
+    for i, (column, (what, own)) in enumerate(zip(st.columns(len(surfaces), gap="large"), surfaces, strict=True)):
+        with column:
+            page.chart(
+                surface.figure(own, points["loss"].to_numpy()), own, key=f"landscape_{i}", name=f"{name}-{i}",
+                title=sentence_case(what), alt=surface.finding(own),
+            )  # fmt: skip
+
+
+def sentence_case(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def panels(found: Findings, ground: str) -> list[str]:

@@ -4,6 +4,7 @@ Garipov, Izmailov, Podoprikhin, Vetrov, Wilson. Loss Surfaces, Mode Connectivity
 2018. https://arxiv.org/abs/1802.10026, the planes of its figure 1. Distances on the plane are distances between
 parameters: the axes are made orthonormal by Gram-Schmidt. The model trained alone is LocalTrain's, for the same client,
 rounds and batches. Where a method has no global model, or every client uses it, the common start takes the free place.
+The plane is one of the network's weights: what a method adds (conditions, prototypes) is the client's throughout.
 """
 
 from dataclasses import dataclass

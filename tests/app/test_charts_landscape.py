@@ -17,7 +17,7 @@ def test_a_surface_is_a_row_a_point_with_v_upwards() -> None:
     tilted = np.arange(25.0).reshape(5, 5)
     df = surface.data(AXIS, {"one": tilted})
     assert df.loc[(df["a"] == 1) & (df["b"] == -1), "loss"].item() == tilted[0, 4]
-    np.testing.assert_array_equal(surface.figure(df).data[0].customdata, tilted)
+    np.testing.assert_array_equal(surface.figure(df, tilted).data[0].customdata, tilted)
 
 
 def test_the_rise_is_that_halfway_to_the_edge() -> None:
@@ -29,10 +29,10 @@ def test_the_rise_is_that_halfway_to_the_edge() -> None:
 
 
 def test_both_panels_share_one_colour_scale_with_losses_on_it() -> None:
-    fig = surface.figure(bowls())
-    panels = [trace for trace in fig.data if trace.type == "contour"]
-    assert {trace.coloraxis for trace in panels} == {"coloraxis"}
-    axis = fig.layout.coloraxis
+    df = bowls()
+    figures = [surface.figure(own, df["loss"].to_numpy()) for _, own in df.groupby("surface")]
+    panels, axis = [fig.data[0] for fig in figures], figures[0].layout.coloraxis
+    assert axis == figures[1].layout.coloraxis and {trace.coloraxis for trace in panels} == {"coloraxis"}
     assert (axis.cmin, axis.cmax) == (pytest.approx(np.log10(0.1)), pytest.approx(np.log10(20.1)))
     np.testing.assert_allclose(10 ** np.array(axis.colorbar.tickvals), [float(t) for t in axis.colorbar.ticktext])
     assert {trace.contours.size for trace in panels} == {panels[0].contours.size} != {None}
@@ -43,13 +43,14 @@ def test_losses_that_are_not_finite_are_left_out_of_picture_and_scale() -> None:
     broken[0, 0], broken[4, 4] = np.inf, np.nan
     df = surface.data(AXIS, {"one": broken})
     assert df["loss"].isna().sum() == 2
-    fig = surface.figure(df)
+    fig = surface.figure(df, df["loss"].to_numpy())
     assert np.isnan(fig.data[0].z[0, 0]) and np.isfinite([fig.layout.coloraxis.cmin, fig.layout.coloraxis.cmax]).all()
-    assert surface.figure(surface.data(AXIS, {"one": BOWL * np.nan})).data
+    nothing = surface.data(AXIS, {"one": BOWL * np.nan})
+    assert surface.figure(nothing, nothing["loss"].to_numpy()).data
 
 
 def test_hills_are_one_figure_in_which_both_surfaces_have_the_same_axis() -> None:
-    fig = surface.figure(bowls(), is_3d=True)
+    fig = surface.hills(bowls())
     assert [trace.type for trace in fig.data] == ["surface", "surface"]
     assert fig.layout.scene.zaxis.range == fig.layout.scene2.zaxis.range
 

@@ -74,8 +74,8 @@ def words(at: AppTest) -> str:
 
 
 def titles(at: AppTest) -> str:
-    """What is written on the figures."""
-    return "\n".join(chart.proto.spec for chart in at.get("plotly_chart"))
+    """What is written on and over the figures."""
+    return "\n".join([*(s.value for s in at.subheader), *(chart.proto.spec for chart in at.get("plotly_chart"))])
 
 
 def test_before_anything_is_computed_each_question_has_its_button_or_says_why_not(filled_store: Store) -> None:
@@ -96,10 +96,10 @@ def test_before_anything_is_computed_each_question_has_its_button_or_says_why_no
 
 def test_the_landscape_shows_both_models_on_what_the_reader_chooses(analysed: Store) -> None:
     at = opened(DITTO, "landscape")
-    assert len(at.get("plotly_chart")) == 4  # surfaces, two planes, clients
-    assert "global model on 50 samples of everybody" in titles(at) and "model of client 0 on" in titles(at)
+    assert len(at.get("plotly_chart")) == 5  # two surfaces, two planes, clients
+    assert "Global model on 50 samples of everybody" in titles(at) and "Model of client 0 on" in titles(at)
     own = titles(opened(DITTO, "landscape", loss="own"))
-    assert "global model on" in own and "of everybody" not in own
+    assert "Global model on" in own and "of everybody" not in own
     assert '"type":"surface"' in titles(opened(DITTO, "landscape", shape="hills"))
 
 
@@ -111,7 +111,7 @@ def test_sharpness_is_a_table_of_both_models_on_both_grounds(analysed: Store) ->
 
 def test_a_method_without_a_global_model_shows_the_personalized_one_on_both_grounds(analysed: Store) -> None:
     at = opened(LOCAL_TRAIN, "landscape")
-    assert "has no global model" in words(at) and "global model on" not in titles(at)
+    assert "has no global model" in words(at) and "Global model on" not in titles(at)
     assert "of everybody" in titles(at)
 
 
