@@ -127,7 +127,8 @@ def children(environment: Mapping[str, str]) -> Supervisor:
     options += [f"--server.allowedHosts={name}" for name in settings.allowed_hosts(environment)]
     web = [sys.executable, "-m", "streamlit", "run", "app/asgi.py", *options]
     engine = [sys.executable, "-m", "engine", "worker"]
-    return Supervisor(Child("engine", engine, given), Child("web", web, given))
+    # The small runs of Learn gain nothing from threads, which would wait for one another beside busy workers.
+    return Supervisor(Child("engine", engine, given), Child("web", web, {"OMP_NUM_THREADS": "1", **given}))
 
 
 def main() -> int:

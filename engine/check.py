@@ -10,8 +10,10 @@ from engine.config import RunConfig
 from engine.datasets import Progress
 from engine.errors import DataUnavailable, FedscapeError, ImpossiblePartition, InvalidConfig
 from engine.federation import Federation, build
+from engine.models import build_model
 from engine.simulate import Simulation, choose_device, default_data_dir
 
+MOST_BYTES = 1 << 30  # of one model for each client: more is not set up beside whatever else this process does
 SECTIONS = {DataUnavailable: "dataset", ImpossiblePartition: "partition"}
 
 
@@ -22,7 +24,8 @@ class _TrainingBegins(Exception):
 def check_runs(runs: Iterable[RunConfig], data_dir: Path | None = None, progress: Progress | None = None) -> None:
     """Build the data of every seed, and every method with its model, once each. Raises InvalidConfig.
 
-    Downloads what is absent, so that workers that start at the same time find it.
+    Methods whose clients' models are too large to try are left to the worker. Downloads what is absent, so that
+    workers that start at the same time find it.
     """
     by_data: dict[str, list[RunConfig]] = {}
     for run in runs:
@@ -47,11 +50,19 @@ def _method_problems(runs: list[RunConfig], data: Federation, checked: set[str])
         if what not in checked:
             checked.add(what)
             try:
+                if _num_bytes(run, data) > MOST_BYTES:
+                    continue
                 Simulation(_on_cpu(run), data=data, tick=_stop)
             except _TrainingBegins:
                 continue
             except FedscapeError as error:
                 yield f"{run.label}: {error}"
+
+
+def _num_bytes(run: RunConfig, data: Federation) -> int:
+    """Of one model for each client. Raises Unsupported where the model cannot take the data."""
+    model = build_model(run.model, data.input_shape, data.num_classes)
+    return model.num_parameters * data.num_clients * getattr(torch, run.training.dtype).itemsize
 
 
 def _on_cpu(run: RunConfig) -> RunConfig:

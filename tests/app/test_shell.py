@@ -72,6 +72,12 @@ def test_the_web_server_is_told_where_to_listen() -> None:
     assert "--server.allowedHosts=127.0.0.1" in command
 
 
+def test_small_runs_in_pages_have_one_thread_unless_it_is_said_otherwise() -> None:
+    pair = children({})
+    assert pair.web.environment["OMP_NUM_THREADS"] == "1" and "OMP_NUM_THREADS" not in pair.dispatcher.environment
+    assert children({"OMP_NUM_THREADS": "2"}).web.environment["OMP_NUM_THREADS"] == "2"
+
+
 def test_pages_stand_in_reading_order() -> None:
     names = pages.names()
     assert names == sorted(names, key=pages.ORDER.index)
