@@ -46,8 +46,10 @@ def evaluate_common(task: Task, predictor: Predictor) -> tuple[np.ndarray, np.nd
 
 def training_losses(task: Task, models: ClientParams) -> Float[Tensor, "N K"]:
     """Mean loss of each of K models [K, ...] on the training data of every client."""
-    count = len(next(iter(models.values())))
-    losses = [evaluate(task, Predictor(row(models, k), False), task.data.train)[1] for k in range(count)]
+    losses = []
+    for k in range(len(next(iter(models.values())))):
+        task.tick()
+        losses.append(evaluate(task, Predictor(row(models, k), False), task.data.train)[1])
     return torch.from_numpy(np.stack(losses, axis=1)).to(task.device, task.dtype)
 
 

@@ -17,7 +17,7 @@ EXPERIMENT = {
 
 
 def test_a_method_that_cannot_start_is_refused_with_its_name() -> None:
-    with pytest.raises(InvalidConfig, match="gpfl.*model"):
+    with pytest.raises(InvalidConfig, match=r"gpfl.*model"):
         check.check_runs(parse_experiment(EXPERIMENT).runs())
 
 
@@ -29,3 +29,8 @@ def test_models_too_large_to_try_are_left_to_the_worker(monkeypatch: pytest.Monk
     monkeypatch.setattr(check, "MOST_BYTES", four_models)
     with pytest.raises(pytest.fail.Exception, match="set up"):
         check.check_runs(parse_experiment(EXPERIMENT).runs())
+
+
+def test_a_method_that_evaluates_all_data_while_it_sets_up_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.evaluate.evaluate", lambda *_: pytest.fail("evaluated"))
+    check.check_runs(parse_experiment(EXPERIMENT | {"algorithms": [{"name": "ifca", "K": 2}]}).runs())
