@@ -27,7 +27,7 @@ MOST_DASHED = MOST_LINES // 2  # methods that have room for a second line
 def data(series: pd.DataFrame, model: str = "personalized", x: Axis = "round") -> pd.DataFrame:
     """[run, method, algorithm, round, name, value] -> [method, algorithm, round, x, mean, mean_pm, lowest, seeds].
 
-    Only rounds that every run of a method has. x is what was spent up to that round; where the runs of a method had not
+    Only rounds that every run of a method has; a method without the model has none. x is what was spent up to that round; where the runs of a method had not
     spent the same, they are read off at the same x, between two of their points, as far as the first of them went.
     """
     wide = series.pivot_table(index=["run", "round"], columns="name", values="value")
@@ -38,7 +38,8 @@ def data(series: pd.DataFrame, model: str = "personalized", x: Axis = "round") -
     parts = []
     for (method, algorithm), runs in series.groupby(["method", "algorithm"], sort=False)["run"]:
         own = of_run[of_run["run"].isin(runs.unique())]
-        parts.append(_over_seeds(own).assign(method=method, algorithm=algorithm))
+        if len(own):
+            parts.append(_over_seeds(own).assign(method=method, algorithm=algorithm))
     columns = ["method", "algorithm", "round", "x", "mean", "mean_pm", "lowest", "seeds"]
     return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
 

@@ -82,6 +82,13 @@ def test_curves_over_megabytes_add_up_what_was_sent_also_in_rounds_that_were_not
     assert lines["x"].tolist() == [0.0, 6.0]
 
 
+def test_a_method_without_the_model_has_no_curve_whatever_it_spent() -> None:
+    spent = {"bytes_up": [0, 1e6], "bytes_down": [0, 1e6]}
+    both = pd.concat([series("a", 0, mean=[0.1, 0.5], **spent), series("alone", 1, **spent)])
+    assert curves_over_seeds.data(both, x="megabytes")["method"].tolist() == ["a", "a"]
+    assert curves_over_seeds.data(series("alone", 1, **spent), x="megabytes").empty
+
+
 def test_long_curves_are_thinned_and_keep_their_ends() -> None:
     lines = curves_over_seeds.data(series("a", 0, mean=np.linspace(0, 1, 5000).tolist()))
     assert len(lines) <= curves_over_seeds.MOST_POINTS
