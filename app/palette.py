@@ -6,6 +6,7 @@ moved until each has a contrast of at least 3:1 on its ground; dash and symbol s
 
 import colorsys
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import plotly.graph_objects as go
@@ -117,11 +118,23 @@ def color(style: MethodStyle) -> str:
 
 def shades(algorithm: str, n: int) -> list[str]:
     """``n`` colours of one method, for its settings: from its own towards the ink, all readable on the ground."""
-    base = color(style_of(algorithm))
+    return _shades(color(style_of(algorithm)), n, is_dark())
+
+
+def pairs(settings: Mapping[str, int]) -> dict[str, str]:
+    """Light colour -> dark: all of the ground and of the methods, and the shades of so many settings of a method."""
+    found = dict(zip(vars(LIGHT).values(), vars(DARK).values(), strict=True)) | dict([*HUES.values(), *GREYS.values()])
+    for algorithm, n in settings.items():
+        style = style_of(algorithm)
+        found |= zip(_shades(style.light, n, False), _shades(style.dark, n, True), strict=True)
+    return found
+
+
+def _shades(base: str, n: int, on_dark: bool) -> list[str]:
     if n <= 1:
         return [base] * n
     hue, lightness, saturation = colorsys.rgb_to_hls(*(v / 255 for v in rgb(base)))
-    end = min(0.92, lightness + 0.28) if is_dark() else max(0.12, lightness - 0.24)
+    end = min(0.92, lightness + 0.28) if on_dark else max(0.12, lightness - 0.24)
     steps = [lightness + (end - lightness) * i / (n - 1) for i in range(n)]
     return ["#" + "".join(f"{round(v * 255):02X}" for v in colorsys.hls_to_rgb(hue, s, saturation)) for s in steps]
 

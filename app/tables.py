@@ -1,11 +1,14 @@
 """The comparison as a table: for the screen, for a spreadsheet, for a paper."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any
 
 import pandas as pd
 
+from app import table_files
 from app.charts.cost import COST_NAMES
 from app.comparison import SUMMARIES, per_method
+from app.table_files import booktabs, escape
 from app.wording import MODELS, WHEN
 
 NUMBERS = (*SUMMARIES, *COST_NAMES)
@@ -52,33 +55,57 @@ def to_csv(table: pd.DataFrame) -> str:
 
 def to_latex(table: pd.DataFrame, tail: int, caption: str) -> str:
     """Rows of one model and rule as a booktabs table, in percent; the best mean, weighted mean, tails in bold."""
-    titles = ("Method", "Mean", "Weighted mean", rf"Lowest {tail}\,\%", rf"Top {tail}\,\%", "Std", "CV", "MB", "Seeds")
+    rows = [
+        [escape(row["method"]), *cells, f"{row['cv']:.3f}", f"{row['megabytes']:.2f}", str(row["seeds"])]
+        for row, cells in _printed(table, _latex_cell)
+    ]
+    return booktabs([escape(title) for title in _print_titles(tail)], rows, "l" + "r" * 8, escape(caption))
+
+
+def to_markdown(table: pd.DataFrame, tail: int, caption: str) -> str:
+    """The same rows and numbers as in LaTeX, the best in bold."""
+    return table_files.pipes(_print_titles(tail), _markdown_rows(table), "l" + "r" * 8, caption)
+
+
+def for_print(table: pd.DataFrame, tail: int) -> pd.DataFrame:
+    """Every rule, in words: percent and ± over seeds in one cell."""
+    rows = [
+        [row["method"], MODELS[row["model"]], WHEN.get(row["when"], row["when"]), *cells, f"{row['cv']:.3f}",
+         f"{row['megabytes']:.2f}", f"{row['seconds']:.1f}", f"{row['clients']}", f"{row['seeds']}"]
+        for row, cells in _printed(table, _text_cell)
+    ]  # fmt: skip
+    method, *numbers, seeds = _print_titles(tail)
+    return pd.DataFrame(rows, columns=[method, "Model", "Round", *numbers, "Seconds", "n", seeds])
+
+
+def _print_titles(tail: int) -> list[str]:
+    return ["Method", "Mean", "Weighted mean", f"Lowest {tail} %", f"Top {tail} %", "Std", "CV", "MB", "Seeds"]
+
+
+def _markdown_rows(table: pd.DataFrame) -> list[list[str]]:
+    return [
+        [table_files.unmarked(row["method"]), *cells, f"{row['cv']:.3f}", f"{row['megabytes']:.2f}", str(row["seeds"])]
+        for row, cells in _printed(table, lambda *cell: f"**{_text_cell(*cell)}**" if cell[2] else _text_cell(*cell))
+    ]
+
+
+def _printed(
+    table: pd.DataFrame, cell: Callable[[float, float, bool], str]
+) -> Iterator[tuple[dict[Hashable, Any], list[str]]]:
+    """Each row, and its percentages as ``cell(value, spread, is the best)`` writes them."""
     best = {name: table[name].max() for name in ("mean", "weighted_mean", "lowest", "top")}
-    rows = []
     for row in table.to_dict("records"):
-        cells = [_cell(row[n], row[f"{n}_pm"], row[n] == best.get(n)) for n in PERCENT]
-        rows.append([escape(row["method"]), *cells, f"{row['cv']:.3f}", f"{row['megabytes']:.2f}", str(row["seeds"])])
-    body = "\n".join("    " + " & ".join(cells) + r" \\" for cells in rows)
-    return "\n".join([
-        r"\begin{table}", r"  \centering", rf"  \caption{{{escape(caption)}}}", r"  \begin{tabular}{l" + "r" * 8 + "}",
-        r"    \toprule", "    " + " & ".join(titles) + r" \\", r"    \midrule", body, r"    \bottomrule",
-        r"  \end{tabular}", r"\end{table}", "",
-    ])  # fmt: skip
+        yield row, [cell(row[name], row[f"{name}_pm"], row[name] == best.get(name)) for name in PERCENT]
 
 
-def escape(text: str) -> str:
-    """Text as LaTeX prints it."""
-    special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$"}
-    special |= {c: rf"\{c}" for c in "&%$#_{}"}
-    greek = {"λ": "lambda", "μ": "mu", "η": "eta", "α": "alpha", "β": "beta", "ρ": "rho", "γ": "gamma", "δ": "delta"}
-    special |= {letter: rf"$\{name}$" for letter, name in greek.items()}
-    return "".join(special.get(c, c) for c in text)
-
-
-def _cell(value: float, spread: float, is_best: bool) -> str:
+def _latex_cell(value: float, spread: float, is_best: bool) -> str:
     number = f"{100 * value:.2f}"
     text = number if pd.isna(spread) else rf"{number} \pm {100 * spread:.2f}"
     return rf"$\mathbf{{{text}}}$" if is_best else f"${text}$"
+
+
+def _text_cell(value: float, spread: float, is_best: bool) -> str:
+    return f"{100 * value:.2f}" if pd.isna(spread) else f"{100 * value:.2f} ± {100 * spread:.2f}"
 
 
 def column_titles(tail: int) -> dict[str, str]:

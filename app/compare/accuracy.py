@@ -72,7 +72,7 @@ def bars(view: View, clients: pd.DataFrame, drawn: list[str], left_out: str) -> 
 
 @st.fragment
 def over_time(view: View, clients: pd.DataFrame) -> None:
-    st.header("How fast, and at what price?", anchor=False)
+    page.section("How fast, and at what price?")
     left, right = st.columns(2, gap="large")
     with left:
         x = cast(curves_over_seeds.Axis, address.switch("Across", AXES, "x", "round"))
@@ -101,7 +101,7 @@ def who_loses(view: View, clients: pd.DataFrame) -> None:
     ranked = per_run(clients, view.share).groupby("method")["mean"].mean().sort_values(ascending=False)
     if len(ranked) < 2:
         return
-    st.header("Which clients lose?", anchor=False)
+    page.section("Which clients lose?")
     by_name = {method.name: method for method in view.methods}
     a, b = chosen_pair(list(ranked.index), by_name)
     pairs = differences.data(clients, a, b)

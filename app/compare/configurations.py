@@ -5,6 +5,7 @@ import streamlit as st
 
 from app.compare import fields
 from app.compare.view import View
+from app.components import page
 from app.wording import names, plain, plural
 
 
@@ -12,7 +13,7 @@ from app.wording import names, plain, plural
 def configurations(view: View, clients: pd.DataFrame) -> None:
     table = fields.table(view.methods)
     _, alike = fields.varied(view.methods)
-    st.header("What was set differently?", anchor=False)
+    page.section("What was set differently?")
     shown = [method.name for method in view.methods][: fields.MOST_COLUMNS]
     st.dataframe(
         table, hide_index=True, key="configurations",

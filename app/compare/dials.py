@@ -12,7 +12,6 @@ from app.compare import fields, generalization
 from app.compare.view import COSTS, View
 from app.components import page
 from app.forms import label_of
-from app.wording import plain
 
 
 @st.fragment
@@ -24,7 +23,7 @@ def swept(view: View, clients: pd.DataFrame) -> None:
     parameter = address.value("parameter", found, next(iter(found)))
     rows = sweep.data(_with_validation(view, _with_own_choice(runs, parameter)), parameter)
     symbol, axis, meaning = _words(view, rows, parameter)
-    st.header(plain(f"Which {symbol} is best?"), anchor=False)
+    page.section(f"Which {symbol} is best?")
     if len(found) > 1:
         address.pick("Parameter", found, "parameter", next(iter(found)))
     finding = sweep.finding(rows, symbol)
@@ -43,7 +42,7 @@ def both_ends(view: View, clients: pd.DataFrame) -> None:
     known = runs.dropna(subset=["everywhere"])
     if view.model == "global" and known.empty:
         return  # one model for all: nothing is traded
-    st.header("Fit your own data, or know everybody's?", anchor=False)
+    page.section("Fit your own data, or know everybody's?")
     if known["method"].nunique() >= 2:
         plane(view, runs, known, whose)
     generalization.offer(view, set(known["run"]))

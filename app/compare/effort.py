@@ -27,7 +27,7 @@ def effort(view: View, clients: pd.DataFrame) -> None:
     titles = targets(best, goal)
     if len(titles) < 2:
         return
-    st.header("More rounds, or more work in each?", anchor=False)
+    page.section("More rounds, or more work in each?")
     with st.container(horizontal=True, vertical_alignment="bottom", key="effort_controls"):
         if with_truth:
             address.switch("Goal", GOALS, "goal", "accuracy")

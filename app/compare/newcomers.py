@@ -3,7 +3,6 @@
 from typing import cast
 
 import pandas as pd
-import streamlit as st
 
 from app import address
 from app.charts import dumbbell
@@ -17,7 +16,7 @@ def newcomers(view: View, clients: pd.DataFrame) -> None:
     unseen = view.unseen_clients()
     if unseen.empty:
         return
-    st.header("And clients that never trained?", anchor=False)
+    page.section("And clients that never trained?")
     by = cast(dumbbell.SortKey, address.value("sort", SORTS, "mean"))
     rows = dumbbell.data(unseen, view.share, by, view.clients("personalized", "last"))
     page.chart(

@@ -1,6 +1,7 @@
 """The panel with the table: every rule, every summary, and the files to take away."""
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import product
 from typing import Any, get_args
 
@@ -19,7 +20,7 @@ EVERY_RULE: list[Rule] = list(product(get_args(queries.Model), get_args(queries.
 
 @st.fragment
 def numbers(view: View, clients: pd.DataFrame) -> None:
-    st.header("What exactly are the numbers?", anchor=False)
+    page.section("What exactly are the numbers?")
     scope = address.switch("Rows", {"view": "As chosen above", "all": "Both models, last and best"}, "rows", "view")
     here, everyone = rows_of(view, [(view.model, view.when)])
     shown = tables.for_screen(*(rows_of(view, EVERY_RULE) if scope == "all" else (here, everyone)))
@@ -33,13 +34,17 @@ def numbers(view: View, clients: pd.DataFrame) -> None:
     )
     if view.by == METHOD:
         handbook_links(view)
-    latex = tables.to_latex(here, view.tail, f"{kicker(view.methods[0].runs[0])}; {view.rule}.")
+    files(view, here)
+
+
+def files(view: View, here: pd.DataFrame) -> None:
+    """Every row and number for a spreadsheet; what is chosen above, in percent, for a paper and for a note."""
+    words = f"{kicker(view.methods[0].runs[0])}; {view.rule}."
+    save = partial(st.download_button, on_click="ignore")
     with st.container(horizontal=True):
-        st.download_button(
-            "CSV, all rows", lambda: tables.to_csv(rows_of(view, EVERY_RULE)[0]), "comparison.csv", "text/csv",
-            on_click="ignore",
-        )  # fmt: skip
-        st.download_button("LaTeX", latex, "comparison.tex", "text/x-tex", on_click="ignore")
+        save("CSV, all rows", lambda: tables.to_csv(rows_of(view, EVERY_RULE)[0]), "comparison.csv", "text/csv")
+        save("LaTeX", lambda: tables.to_latex(here, view.tail, words), "comparison.tex", "text/x-tex")
+        save("Markdown", lambda: tables.to_markdown(here, view.tail, words), "comparison.md", "text/markdown")
 
 
 def rows_of(view: View, rules: Sequence[Rule]) -> tuple[pd.DataFrame, pd.DataFrame]:

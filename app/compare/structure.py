@@ -19,7 +19,7 @@ def clustered(view: View, clients: pd.DataFrame) -> None:
     }  # fmt: skip
     if not labelled:
         return
-    st.header("Do the clusters settle?", anchor=False)
+    page.section("Do the clusters settle?")
     several = (run_id for run_id in labelled if queries.clusters(int(run_id))[1][-1].any())
     run_id = int(address.pick("Clusters of", labelled, "clusters", next(several, next(iter(labelled)))))
     contexts = (queries.partition(run_id) or {}).get("contexts")

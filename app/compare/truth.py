@@ -24,7 +24,7 @@ def errors(view: View, clients: pd.DataFrame) -> None:
     total = queries.final_means(list(rows["run"]), f"{view.model}.total_error", view.model, view.when)
     if total.empty:
         return
-    st.header("When does sharing pay?", anchor=False)
+    page.section("When does sharing pay?")
     solved = _solved(view)
     shown = address.switch("Error", ERRORS, "error", "total") if len(solved) else "total"
     rows["error"] = rows["run"].map(total)

@@ -280,20 +280,6 @@ class LiveView {
   }
 }
 
-function loadPlotly(address) {
-  window.fedscapePlotly ??= new Promise((resolve, reject) => {
-    const script = document.createElement("script");
-    script.src = address;
-    script.onload = () => resolve(window.Plotly);
-    script.onerror = () => {
-      window.fedscapePlotly = undefined;
-      reject(new TypeError("the drawing library did not load"));
-    };
-    document.head.append(script);
-  });
-  return window.fedscapePlotly;
-}
-
 // In the small figures a whole row of buttons would lie on the title: there is the picture only.
 function config(name) {
   const buttons = name === "accuracy"

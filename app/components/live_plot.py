@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from app import palette, routes
+from app.components.download import script
 
 _HERE = Path(__file__).parent
 HTML = """
@@ -59,7 +60,7 @@ def _without_points(fig: go.Figure) -> dict[str, Any]:
 
 @st.cache_resource(show_spinner=False)
 def _component() -> Any:
-    css, js = ((_HERE / f"live_plot.{kind}").read_text(encoding="utf-8") for kind in ("css", "js"))
+    css, js = (_HERE / "live_plot.css").read_text(encoding="utf-8"), script("live_plot.js")
     return st.components.v2.component("fedscape_live_plot", html=HTML, css=css, js=js, isolate_styles=False)
 
 

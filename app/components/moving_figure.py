@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import plotly
@@ -11,8 +10,7 @@ import streamlit as st
 
 from app import routes
 from app.components import page
-
-_HERE = Path(__file__).parent
+from app.components.download import script
 
 Moves = Mapping[str, Mapping[str, Any]]
 """New values of a figure's traces, by their names."""
@@ -43,6 +41,6 @@ def still(fig: go.Figure) -> dict[str, Any]:
 
 @st.cache_resource(show_spinner=False)
 def _component() -> Any:
-    js = (_HERE / "moving_figure.js").read_text(encoding="utf-8")
+    js = script("moving_figure.js")
     html = '<div class="moving" role="img"></div>'
     return st.components.v2.component("fedscape_moving_figure", html=html, js=js, isolate_styles=False)

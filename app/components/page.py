@@ -1,6 +1,7 @@
 """The frame of a page and of a chart: kicker, question, lead; picture, table, download."""
 
 import html
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -8,8 +9,8 @@ import plotly.graph_objects as go
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
 
-from app import links, live_feed, palette, queries, routes
-from app.components import live_plot
+from app import links, live_feed, palette, queries, routes, shown, table_files
+from app.components import download, live_plot
 from app.wording import plain
 
 PRESENTING_CSS = """<style>html { font-size: 20px; } [data-testid=stMainBlockContainer] { max-width: none; }
@@ -19,6 +20,7 @@ PRESENTING_CSS = """<style>html { font-size: 20px; } [data-testid=stMainBlockCon
 
 def look() -> None:
     """The style of all pages, from the shell: the sheet, and the colours it names."""
+    shown.forget()
     colors = "".join(f"--{name}: {value};" for name, value in vars(palette.ground()).items())
     st.html(f"<style>:root {{ {colors} }}</style>")
     st.html(queries.ROOT / "assets" / "look.css")
@@ -66,6 +68,12 @@ def no_store(reason: str) -> None:
     st.button("Try again", key="try_store_again")
 
 
+def section(question: str) -> None:
+    """The heading of a panel, which a report of the page has, too."""
+    st.header(plain(question), anchor=False)
+    shown.begin_section(question)
+
+
 def chart(
     fig: go.Figure, table: pd.DataFrame, *, key: str, alt: str, title: str | None = None, name: str,
     caption: str | None = None, on_select: Any = "ignore",
@@ -75,6 +83,7 @@ def chart(
     ``alt`` says the finding, ``name`` is the name of the files; ``title`` and ``caption`` are shown as they are.
     Returns what ``st.plotly_chart`` returns.
     """
+    shown.keep(key, shown.Shown(fig, table, alt, title, caption))
     with st.container(key=f"figure_{key}", gap="small"):
         if title:
             st.subheader(plain(title), anchor=False)
@@ -82,20 +91,36 @@ def chart(
         if caption:
             st.caption(plain(caption))
         if not palette.is_presenting():
-            table_button(table, key=key, name=name)
+            table_button(table, key=key, name=name, title=title, caption=caption, alt=alt)
     return result
 
 
 @st.fragment
-def table_button(table: pd.DataFrame, *, key: str, name: str) -> None:
-    """"Table · Download": the numbers of a figure, and their CSV; nothing is sent before it is opened."""
+def table_button(
+    table: pd.DataFrame, *, key: str, name: str, title: str | None = None, caption: str | None = None, alt: str = "",
+    scope: str | None = None,
+) -> None:
+    """"Table · Download": pictures and numbers of figures; nothing is sent before it is opened.
+
+    ``scope`` is the CSS selector of what holds the figures, if not a chart of this ``key``.
+    """
     opened = st.popover("Table · Download", type="tertiary", key=f"{key}_table", on_change="rerun")
     if opened.open:
         with opened:
+            where = scope or download.scope_of(f"figure_{key}")
+            download.pictures(where, key=f"{key}_pictures", name=name, title=title, caption=caption, alt=alt)
             st.dataframe(table, hide_index=True, key=f"{key}_rows", alt=f"The numbers of {name}")
-            csv = table.to_csv(index=False)
-            st.download_button("Download CSV", csv, f"{name}.csv", "text/csv", key=f"{key}_csv", on_click="ignore")
-            st.caption("The camera above the figure saves the picture as SVG.")
+            files(table, key=key, name=name, caption=" ".join(filter(None, [title and f"{title}.", caption])))
+
+
+def files(table: pd.DataFrame, *, key: str, name: str, caption: str = "") -> None:
+    """The numbers of a table to take away, each file made when it is asked for; ``caption`` goes into it."""
+    with st.container(horizontal=True, gap="small", key=f"{key}_files"):
+        for kind in table_files.FORMATS:
+            st.download_button(
+                kind.title, partial(kind.write, table, caption), f"{name}.{kind.ending}", kind.mime,
+                key=f"{key}_{kind.ending}", type="tertiary", on_click="ignore", help=f"These numbers as {kind.title}",
+            )  # fmt: skip
 
 
 def modebar(name: str) -> dict[str, Any]:

@@ -36,7 +36,7 @@ def recorded(run: RunRecord, series: pd.DataFrame) -> None:
                             alt=f"{title.capitalize()} round by round. {finding}")  # fmt: skip
     st.caption(plain(f"{finding}{per_point} {beside_training(run, series)}"))
     if not is_presenting():
-        page.table_button(table, key="costs", name="costs")
+        page.table_button(table, key="costs", name="costs", caption=finding, scope="[class*=st-key-cost_]")
 
 
 def beside_training(run: RunRecord, series: pd.DataFrame) -> str:

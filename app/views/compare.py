@@ -1,9 +1,12 @@
 """Compare: who gains, who is left behind, how fast, at what price? Every choice on this page is in its address."""
 
+from functools import partial
+
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
-from app import address, queries
+from app import address, queries, shown
 from app.compare import beside_paper, fields, selection
 from app.compare.accuracy import distribution, over_time, who_loses
 from app.compare.comparability import conflicts, missing, notes
@@ -18,7 +21,8 @@ from app.compare.truth import errors
 from app.compare.view import METHOD, ROUNDS, TAILS, View
 from app.comparison import methods_of, per_run
 from app.components import page
-from app.palette import is_presenting
+from app.palette import is_dark, is_presenting
+from app.report.comparison import Comparison, report
 from app.wording import MODELS, kicker, lines, names, plain, plural
 from storage import RunRecord
 
@@ -39,8 +43,12 @@ def render() -> None:
     clashes = conflicts(methods)
     by = address.value("by", groupings(view), METHOD)
     rows = view.pooled(by)
-    page.header(view.setting, QUESTION, None if clients.empty else finding(rows, rows.clients(), bool(clashes)))
-    controls(selection.with_rounds(runs), chosen, groupings(view))
+    found = None if clients.empty else finding(rows, rows.clients(), bool(clashes))
+    page.header(view.setting, QUESTION, found)
+    row = controls(selection.with_rounds(runs), chosen, groupings(view))
+    if found is not None and not is_presenting():
+        with row:
+            report_button(view, rows, found)
     cautions(view, clashes, missing(named))
     if clients.empty:
         st.info(f"None of these methods has a {view.model} model; switch to {MODELS[view.other_model]}.")
@@ -84,8 +92,10 @@ def too_few(runs: list[RunRecord], chosen: list[RunRecord], absent: list[str]) -
     )
 
 
-def controls(runs: list[RunRecord], chosen: list[RunRecord], rows: dict[str, str]) -> None:
-    with st.container(horizontal=True, vertical_alignment="bottom", key="compare_controls"):
+def controls(runs: list[RunRecord], chosen: list[RunRecord], rows: dict[str, str]) -> DeltaGenerator:
+    """Draws them in a row and returns the row."""
+    row = st.container(horizontal=True, vertical_alignment="bottom", key="compare_controls")
+    with row:
         address.switch("Model", MODELS, "model", "personalized")
         address.switch("Tail", TAILS, "tail", "5")
         address.switch("Round", ROUNDS, "when", "last")
@@ -94,6 +104,16 @@ def controls(runs: list[RunRecord], chosen: list[RunRecord], rows: dict[str, str
                 address.pick("A row for each", rows, "by", METHOD)
             with st.popover("Choose runs", width="content"):
                 selection.chooser(runs, chosen, queries.experiments())
+    return row
+
+
+def report_button(view: View, rows: View, found: str) -> None:
+    """The page as a file, with its figures as they are chosen when somebody asks for it."""
+    here = Comparison(view, rows, shown.begin(), QUESTION, found, str(st.context.url or ""), is_dark())
+    st.download_button(
+        "Report, one HTML file", partial(report, here), "comparison.html", "text/html", key="report",
+        on_click="ignore", help="All figures and numbers of this page; it opens without Fedscape and without a network",
+    )  # fmt: skip
 
 
 def cautions(view: View, clashes: list[str], absent: list[str]) -> None:

@@ -141,7 +141,10 @@ def below(reader: Reader, place: Place) -> None:
         with st.container(horizontal=True, vertical_alignment="center"):
             link = links.setup_link(story.config(place))
             st.html(f'<a href="{html.escape(link)}">Open in Set up: {html.escape(story.setup_label(place))}</a>')
-            page.table_button(story.table(), key=f"{story.slug}_numbers", name=f"learn-{story.slug}")
+            page.table_button(
+                story.table(), key=f"{story.slug}_numbers", name=f"learn-{story.slug}", caption=story.caption,
+                scope="[class*=st-key-figure_]",
+            )  # fmt: skip
         st.caption(story.caption)
     order = list(stories())
     at = order.index(reader.slug)

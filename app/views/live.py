@@ -89,7 +89,7 @@ def grow(runs: Sequence[RunRecord], model: str, x: str) -> None:
         on_action=act, on_change=lambda: None,
     )  # fmt: skip
     if not palette.is_presenting() and not any(run.is_active for run in runs):
-        page.table_button(curves(runs, model), key="live_curves", name="training-curves")
+        page.table_button(curves(runs, model), key="live_curves", name="training-curves", scope=".live-figures")
 
 
 def redraw(runs: Sequence[RunRecord], model: str, x: str) -> None:

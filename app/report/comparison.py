@@ -1,0 +1,107 @@
+"""The report of a comparison: the finding, the figures as on the page, the numbers, where they are from."""
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import pandas as pd
+
+from app import tables
+from app.compare import fields
+from app.compare.comparability import conflicts, notes
+from app.compare.numbers import EVERY_RULE, rows_of
+from app.compare.view import View
+from app.inside.record import origin
+from app.report import html
+from app.report.document import document
+from app.shown import Board
+from app.wording import plural
+
+OF_ONE_RUN = {"Queued", "Started", "Ended", "From start to end", "Computed by"}  # and the digest, which begins a row
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a report is made of. ``rows`` is the view as it is pooled, ``board`` what the page shows of it."""
+
+    view: View
+    rows: View
+    board: Board
+    question: str
+    finding: str
+    address: str
+    is_dark: bool
+
+
+def report(comparison: Comparison, now: datetime | None = None) -> str:
+    """One HTML file; built when somebody asks for it."""
+    view, rows = comparison.view, comparison.rows
+    charts = [one for own in comparison.board.sections().values() for one in own]
+    number = {id(one): i for i, one in enumerate(charts)}
+    body = [
+        f"<header>{html.paragraph(view.setting, 'kicker')}<h1>{html.escape(comparison.question)}</h1>",
+        html.paragraph(comparison.finding, "lead"), *_source(comparison, now or datetime.now(UTC)), "</header>",
+        html.items([*conflicts(view.methods), *notes(view.methods)], "warnings"),
+        *(html.section(heading, *(html.figure(one, number[id(one)]) for one in own))
+          for heading, own in comparison.board.sections().items()),
+        html.section("What exactly are the numbers?", *_numbers(rows)),
+        html.section("What was set differently?", *_settings(view)),
+        html.section("Where do the numbers come from?", *_origins(view)),
+    ]  # fmt: skip
+    settings = Counter(method.algorithm for method in rows.methods)
+    return document(f"Fedscape: {comparison.question}", body, charts, settings, is_dark=comparison.is_dark)
+
+
+def _source(comparison: Comparison, now: datetime) -> list[str]:
+    view, link = comparison.view, html.link(comparison.address, comparison.address)
+    what = f"{plural(len(view.methods), 'method')}, {plural(len(view.runs), 'run')}"
+    rule = f"{view.rule}; lowest {view.tail} % and top {view.tail} % of the clients"
+    return [
+        html.paragraph(f"{what}: {rule}.", "source"),
+        f'<p class="source">Saved on {now.day} {now:%B %Y, %H:%M} UTC from Fedscape; the comparison is at {link}.</p>',
+    ]
+
+
+def _numbers(rows: View) -> list[str]:
+    table, _ = rows_of(rows, EVERY_RULE)
+    words = f"Percent, ± sample deviation over {rows.spread}; {rows.tail_words(table)}; std and CV over clients."
+    return [html.table(tables.for_print(table, rows.tail)), html.paragraph(words, "source")]
+
+
+def _settings(view: View) -> list[str]:
+    _, alike = fields.varied(view.methods)
+    left_out = len(view.methods) - fields.MOST_COLUMNS
+    rest = f" {plural(left_out, 'more method has', 'more methods have')} no column here." if left_out > 0 else ""
+    words = f"{plural(alike, 'setting is', 'settings are')} the same in all. Seeds are not settings.{rest}"
+    table = fields.table(view.methods).rename(columns={"field": "Setting"})
+    return [html.table(table), html.paragraph(words, "source"), *_whole(view)]
+
+
+def _whole(view: View) -> list[str]:
+    """Every setting of the first method, so that the report says what was run also without the app."""
+    first = view.methods[0]
+    told = fields.flat(first.runs[0].config).items()
+    table = pd.DataFrame(
+        [(fields.title(name, view.methods), fields.text(name, value)) for name, value in told],
+        columns=["Setting", first.name],
+    )
+    return [html.folded(f"All settings of {first.name}", html.table(table))]
+
+
+def _origins(view: View) -> list[str]:
+    known: dict[str, Counter[str]] = defaultdict(Counter)
+    rows = []
+    for method in view.methods:
+        for run in method.runs:
+            said = dict(origin(run))
+            digest = next((said.pop(name) for name in list(said) if name.startswith("Digest")), "")
+            for what, value in said.items():
+                if what not in OF_ONE_RUN:
+                    known[what][value] += 1
+            rows.append((run.id, method.name, run.seed, run.status, f"{run.round} of {run.rounds}", digest))
+    shared = [(what, value, count) for what, values in known.items() for value, count in values.most_common()]
+    runs = pd.DataFrame(rows, columns=["Run", "Method", "Seed", "Status", "Rounds", "Digest"])
+    return [
+        html.table(pd.DataFrame(shared, columns=["What", "Value", "Runs"])),
+        html.folded(f"{plural(len(rows), 'run')}, with digests (equal digests, equal numbers)", html.table(runs)),
+    ]

@@ -1,0 +1,42 @@
+"""The file around the parts of a report: its look in light and dark, the drawing library, no network."""
+
+import html
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from plotly.offline import get_plotlyjs
+
+from app import palette
+from app.report.html import figures_data
+from app.shown import Shown
+
+_HERE = Path(__file__).parent
+# Everything is in the file; a browser that is told so asks for nothing, whatever the file says elsewhere.
+POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
+
+
+def document(
+    title: str, body: Sequence[str], charts: Sequence[Shown], settings: Mapping[str, int], *, is_dark: bool
+) -> str:
+    """``body`` has a place for each of ``charts``, which were drawn for a dark ground or a light one.
+
+    ``settings`` counts those of each algorithm: its colours depend on it.
+    """
+    css = _ground(palette.LIGHT, palette.DARK) + (_HERE / "report.css").read_text(encoding="utf-8")
+    js = (_HERE / "report.js").read_text(encoding="utf-8")
+    return "".join([
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n',
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n',
+        '<meta name="color-scheme" content="light dark">\n',
+        f"<title>{html.escape(title)}</title>\n<style>{css}</style>\n</head>\n<body>\n<main>\n",
+        "\n".join(body),
+        "\n</main>\n<noscript>The figures need JavaScript; all numbers are in the tables.</noscript>\n",
+        figures_data(charts, palette.pairs(settings), is_dark),
+        f"\n<script>{get_plotlyjs()}</script>\n<script>{js}</script>\n</body>\n</html>\n",
+    ])  # fmt: skip
+
+
+def _ground(light: palette.Ground, dark: palette.Ground) -> str:
+    said = [";".join(f"--{name}:{value}" for name, value in vars(ground).items()) for ground in (light, dark)]
+    return f":root{{{said[0]}}}@media (prefers-color-scheme:dark){{:root{{{said[1]}}}}}"
