@@ -41,7 +41,7 @@ def difference(end: SharedParams, start: SharedParams) -> SharedParams:
 def orthonormal(u: SharedParams, v: SharedParams) -> tuple[SharedParams, SharedParams]:
     """Gram-Schmidt: unit vectors along u, and along what of v is not along u; 0 for nothing."""
     first = _unit(u)
-    rest = _without(first, _without(first, v))  # twice: the first time leaves what rounding leaves
+    rest = without(first, without(first, v))  # twice: the first time leaves what rounding leaves
     return first, _unit(rest)
 
 
@@ -50,7 +50,8 @@ def _as_long(d: Tensor, p: Tensor) -> Tensor:
     return d * (lengths[0] / lengths[1])
 
 
-def _without(unit: SharedParams, v: SharedParams) -> SharedParams:
+def without(unit: SharedParams, v: SharedParams) -> SharedParams:
+    """What of v is not along a unit vector."""
     share = dot(unit, v)
     return map_params(lambda p, q: p - share * q, v, unit)
 

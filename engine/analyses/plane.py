@@ -14,7 +14,7 @@ import torch
 from pydantic import Field
 
 from engine.alone import trained_alone
-from engine.directions import difference, dot, norm, orthonormal
+from engine.directions import difference, dot, norm, orthonormal, without
 from engine.errors import Unsupported
 from engine.findings import Findings
 from engine.ops import SharedParams
@@ -23,7 +23,7 @@ from engine.registry import ANALYSES
 from engine.subject import Subject
 from engine.surface import Plane, mean_loss, surface
 
-_NEAR = 1e-6  # of the distance: no direction of its own
+_NEAR = 1e-6  # of a model's length, which rounding may reach: no place of its own
 
 
 class Options(OnSamples):
@@ -84,7 +84,7 @@ def _is_among(params: SharedParams, chosen: list[SharedParams]) -> bool:
         return False
     far = difference(params, chosen[0])
     if len(chosen) == 2:
-        return norm(orthonormal(difference(chosen[1], chosen[0]), far)[1]) == 0
+        far = without(orthonormal(difference(chosen[1], chosen[0]), far)[0], far)
     return norm(far) <= _NEAR * norm(params)
 
 

@@ -189,6 +189,15 @@ def test_the_common_start_takes_a_free_place(method, models) -> None:
     assert found.values["models"] == models and np.isfinite(found.arrays["everyone"]).all()
 
 
+def test_a_model_on_the_line_through_two_others_spans_no_plane() -> None:
+    run = subject_of("ditto", model={"name": "dnn", "hidden": 4})
+    w, alone = run.models.global_model, trained_alone(run, 1)
+    run.models.personalized[1].update({n: torch.lerp(w[n], alone[n], 0.3) for n in w})
+    found = plane(run, client=1)
+    assert found.values["models"] == ["global", "personalized", "initial"]
+    assert abs(found.arrays["places"][2, 1]) > 1e-3
+
+
 def test_two_models_have_no_plane() -> None:
     with pytest.raises(Unsupported, match="three models"):
         plane(subject_of("local_train"))
