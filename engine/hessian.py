@@ -122,7 +122,7 @@ def worst_in_ball(
 ) -> Ball:
     """Ascent with steps of rho, projected onto the ball, from the first-order point; the largest loss on the way.
 
-    Where the gradient is zero, the way starts in a random direction.
+    Where the gradient is zero, the way starts in a random direction. NaN where a loss on the way is no number.
     """
     slope, centre = objective.slope(at)
     is_flat = not slope.any()
@@ -134,7 +134,8 @@ def worst_in_ball(
         eps = eps + rho * _unit(slope)
         eps = eps * min(1.0, rho / max(float(eps.norm()), 1e-30))
     losses.append(objective.value(at + eps))
-    return Ball(centre, centre if is_flat else losses[0], max([centre, *losses]))
+    worst = math.nan if any(map(math.isnan, losses)) else max([centre, *losses])
+    return Ball(centre, centre if is_flat else losses[0], worst)
 
 
 def _largest(diagonal: list[float], beside: list[float], length: float) -> Eigenvalue:

@@ -76,6 +76,15 @@ def test_on_a_slope_the_first_order_point_is_the_worst() -> None:
     assert found.first_order == pytest.approx(0.2 * 5) == found.worst
 
 
+def test_a_loss_that_is_no_number_nearby_is_not_passed_over() -> None:
+    def root(params: dict[str, torch.Tensor]) -> torch.Tensor:
+        return (params["a"].sum() + 1).sqrt() - 2 * params["a"].sum()  # rises towards where it is not defined
+
+    objective = Objective([root], {"a": torch.zeros(1, dtype=torch.float64)})
+    assert np.isnan(worst_in_ball(objective, objective.start, 2.0, stream()).worst)
+    assert worst_in_ball(objective, objective.start, 0.5, stream()).worst == pytest.approx(0.5**0.5 + 1)
+
+
 def test_a_slope_and_a_bend_add_up_along_the_same_line() -> None:
     matrix = torch.diag(torch.tensor([4.0, 1, 1, 1, 1, 1], dtype=torch.float64))
     objective = quadratic(matrix, torch.tensor([1.0, 0, 0, 0, 0, 0], dtype=torch.float64))
