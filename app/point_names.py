@@ -5,6 +5,7 @@ from typing import NamedTuple
 import plotly.graph_objects as go
 
 WIDE, HIGH = 0.3, 0.065  # what a name takes, as shares of the plot
+BESIDE = 13  # pixels from a point to its name
 ROUNDING = 1e-9  # what differs by less, relatively, is equal
 
 
@@ -16,7 +17,7 @@ class Point(NamedTuple):
 
 
 def name_points(fig: go.Figure, points: list[Point]) -> None:
-    """Each name right of its point, left of it near the right edge; lower where it would meet another.
+    """Each name right of its point, left of it near the right edge; where it would meet another, lower and on a thread.
 
     Points without a text stay without a name.
     """
@@ -27,13 +28,19 @@ def name_points(fig: go.Figure, points: list[Point]) -> None:
         x, y = (point.x - left) / width, (point.y - low) / height
         on_left = x > 1 - 1.2 * WIDE
         start = x - WIDE if on_left else x
-        while any(abs(start - other) < WIDE and abs(y - taken) < HIGH - ROUNDING for other, taken in placed):
-            y -= HIGH
+        while meets := [at for other, at in placed if abs(start - other) < WIDE and abs(y - at) < HIGH - ROUNDING]:
+            y = min(meets) - HIGH
         placed.append((start, y))
-        fig.add_annotation(
-            x=point.x, y=low + y * height, text=point.text, showarrow=False, xanchor="right" if on_left else "left",
-            xshift=-13 if on_left else 13, font={"color": point.color},
-        )  # fmt: skip
+        aside, anchor = (-BESIDE, "right") if on_left else (BESIDE, "left")
+        place: dict[str, object] = {"y": low + y * height, "showarrow": False, "xshift": aside}
+        if y < (point.y - low) / height:
+            place = {"y": point.y, "ax": aside, "ayref": "y", "ay": low + y * height, **_thread(point.color)}
+        fig.add_annotation(x=point.x, text=point.text, xanchor=anchor, font={"color": point.color}, **place)
+
+
+def _thread(color: str) -> dict[str, object]:
+    """A hairline in place of an arrow."""
+    return {"showarrow": True, "arrowhead": 0, "arrowwidth": 1, "arrowcolor": color, "standoff": 3}
 
 
 def _extent(values: list[float]) -> float:

@@ -12,7 +12,7 @@ def heights(*ys: float) -> list[float]:
     """Where the names of points at x = 1 stand, from the top."""
     fig = go.Figure()
     name_points(fig, [Point(str(n), 1.0, y, "black") for n, y in enumerate(ys)])
-    return [annotation.y for annotation in fig.layout.annotations]
+    return [name.y if name.ay is None else name.ay for name in fig.layout.annotations]
 
 
 def test_a_name_stands_at_the_height_of_its_point() -> None:
@@ -21,6 +21,18 @@ def test_a_name_stands_at_the_height_of_its_point() -> None:
 
 def test_names_of_points_that_meet_stand_below_each_other() -> None:
     assert heights(90.0, 90.0, 80.0) == pytest.approx([90.0, 90.0 - 10 * HIGH, 80.0])
+
+
+def test_a_name_goes_no_lower_than_the_name_above_it_asks() -> None:
+    assert heights(90.0, 89.9, 80.0) == pytest.approx([90.0, 90.0 - 10 * HIGH, 80.0])
+
+
+def test_a_name_that_had_to_move_hangs_on_a_thread_from_its_point() -> None:
+    fig = go.Figure()
+    name_points(fig, [Point("first", 1.0, 90.0, "black"), Point("second", 1.0, 90.0, "red")])
+    first, second = fig.layout.annotations
+    assert not first.showarrow
+    assert (second.showarrow, second.y, second.ayref, second.arrowcolor) == (True, 90.0, "y", "red")
 
 
 @pytest.mark.parametrize("last", [97.0, math.nextafter(97.0, 98.0)])
