@@ -80,12 +80,13 @@ def finding(df: pd.DataFrame, spent: Spent, target: str) -> str:
     """Who needs least of either."""
     if df.empty:
         return f"No method gets to {target}."
-    fewest, cheapest = df.loc[df[spent].idxmin()], df.loc[df["gradient_evaluations"].idxmin()]
-    said = f"{fewest['method']} needs the fewest {TITLES[spent]} to {target} ({number(fewest[spent])})"
-    work = count(cheapest["gradient_evaluations"])
-    if fewest["method"] == cheapest["method"]:
+    fewest, cheapest = (list(df.loc[df[what] == df[what].min(), "method"]) for what in (spent, "gradient_evaluations"))
+    needs = "needs" if len(fewest) == 1 else "need"
+    said = f"{names(fewest)} {needs} the fewest {TITLES[spent]} to {target} ({number(df[spent].min())})"
+    work = count(df["gradient_evaluations"].min())
+    if fewest == cheapest:
         return f"{said}, and the fewest gradient evaluations ({work})."
-    return f"{said}, {cheapest['method']} the fewest gradient evaluations ({work})."
+    return f"{said}, {names(cheapest)} the fewest gradient evaluations ({work})."
 
 
 def missed(methods: list[str], df: pd.DataFrame) -> str:

@@ -282,6 +282,8 @@ def test_effort_joins_methods_that_differ_in_the_work_of_a_round_only() -> None:
     assert communication.finding(table, "rounds", "90 %") == (
         "m5 needs the fewest rounds to 90 % (20), other the fewest gradient evaluations (5)."
     )
+    alike = pd.concat([table, table[table["method"] == "m5"].assign(method="twin")], ignore_index=True)
+    assert communication.finding(alike, "rounds", "90 %").startswith("m5 and twin need the fewest rounds to 90 % (20)")
 
 
 def test_a_sweep_is_chosen_on_validation_where_all_have_it() -> None:
