@@ -1,7 +1,7 @@
 """The look of every figure: the colour, dash and symbol of each method, and the frame around the data.
 
 A method keeps its style on every page and in every export, whatever else is shown. Colours are the Okabe-Ito hues,
-moved until each has a contrast of at least 3:1 on its ground; dash and symbol say the same to those who see no hue.
+moved until each can be read as text on its ground, at 4.5:1; dash and symbol say the same to those who see no hue.
 """
 
 import colorsys
@@ -45,17 +45,17 @@ class MethodStyle:
 
 HUES = {
     "blue": ("#0072B2", "#4BA3DC"),
-    "vermilion": ("#C8500A", "#F0803C"),
+    "vermilion": ("#C24C06", "#F0803C"),
     "green": ("#00805D", "#2DBE93"),
     "purple": ("#A8487F", "#DD8FBB"),
-    "sky": ("#2A84BE", "#7CC8F2"),
+    "sky": ("#2276AE", "#7CC8F2"),
     "amber": ("#9A6700", "#E8B23A"),
     "teal": ("#0B7A84", "#4FC7D1"),
     "violet": ("#6A51A3", "#A998E0"),
     "rust": ("#8C3B2E", "#D97F6F"),
     "olive": ("#66711B", "#B5C255"),
 }
-GREYS = {"mid": ("#666D70", "#9AA4A7"), "pale": ("#82898C", "#79858A"), "dark": ("#454C50", "#C2CACC")}
+GREYS = {"mid": ("#5A6164", "#9AA4A7"), "pale": ("#6C7376", "#79858A"), "dark": ("#454C50", "#C2CACC")}
 
 # Greys are the references that a personalized method has to beat; families share a hue.
 _KNOWN = {

@@ -19,6 +19,7 @@ SHAPES = {"ecdf": "Cumulative", "histogram": "Histogram"}
 
 @st.fragment
 def distribution(view: View, clients: pd.DataFrame) -> None:
+    page.section("How do the clients fare?")
     left, right = st.columns(2, gap="large")
     with left:
         by = cast(dumbbell.SortKey, address.switch("Sorted by", SORTS, "sort", "mean"))

@@ -38,16 +38,16 @@ def explanation(entry: Entry, text: EntryText) -> None:
         paragraph(remark, options)
     table = options_table(entry)
     if table:
-        st.subheader("Hyper-parameters", anchor=False)
+        st.header("Hyper-parameters", anchor=False)
         st.html(table)
     for label, title in (("Pitfalls", "Pitfalls"), ("Deviations", "What the paper leaves open, and where we differ")):
         if label in text.labelled:
-            st.subheader(title, anchor=False)
+            st.header(title, anchor=False)
             paragraph(text.labelled[label], options)
 
 
 def equations(text: EntryText) -> None:
-    st.subheader("One round", anchor=False)
+    st.header("One round", anchor=False)
     with st.container(key="handbook_equations"):
         st.latex(aligned(text.equations))
 

@@ -14,7 +14,7 @@ from engine.registry import Entry
 def thing(entry: Entry) -> None:
     """A heading, a sentence, what else its file says, its options."""
     text = text_of(entry)
-    st.subheader(plain(entry.title), anchor=entry.name)
+    st.header(plain(entry.title), anchor=entry.name)
     st.html(_told(entry, text) + options_table(entry))
 
 

@@ -15,7 +15,7 @@ from engine.registry import ALGORITHMS
 
 
 def algorithms_section(form: Form, draft: Mapping[str, Any], training: Mapping[str, Any]) -> list[dict[str, Any]]:
-    st.subheader("Algorithms", anchor=False)
+    st.header("Algorithms", anchor=False)
     form.spot("algorithms")
     places = zip(drafts.ids(), draft["algorithms"], strict=True)
     entries = [_algorithm(form, place, uid, entry, training) for place, (uid, entry) in enumerate(places)]
@@ -30,7 +30,7 @@ def sweep_section(
     form: Form, draft: Mapping[str, Any], entries: list[dict[str, Any]]
 ) -> tuple[list[dict[str, Any]], Any]:
     """Answers (algorithms with their sweeps, seeds). A run for each combination of a method's values and each seed."""
-    st.subheader("Sweep and seeds", anchor=False)
+    st.header("Sweep and seeds", anchor=False)
     ids = drafts.ids()
     offered = {
         f"{uid}.{name}": (uid, name) for uid, entry in zip(ids, entries, strict=True) for name in _variable(entry)

@@ -35,7 +35,7 @@ def first_run(raw: Mapping[str, Any]) -> RunConfig | None:
 
 def split_panel(run: RunConfig | None) -> list[str]:
     """Draw the split; answers what is wrong with the data, as problems of the configuration."""
-    st.subheader("Who holds what", anchor=False)
+    st.header("Who holds what", anchor=False)
     if run is None:
         st.caption("The split appears here as soon as data set and partition are valid.")
         return []

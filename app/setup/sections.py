@@ -31,7 +31,7 @@ SHARED = tuple(PartitionOptions.model_fields)  # what a change of the partitione
 
 
 def data_section(form: Form, draft: Mapping[str, Any]) -> dict[str, Any]:
-    st.subheader("Data", anchor=False)
+    st.header("Data", anchor=False)
     name = pick(form, DATASETS, draft["dataset"]["name"], "Data set", "dataset", on_change=_fit_partition)
     values = draft["dataset"] if draft["dataset"]["name"] == name else {}
     if name == "custom":
@@ -42,7 +42,7 @@ def data_section(form: Form, draft: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def heterogeneity_section(form: Form, draft: Mapping[str, Any], num_classes: int | None) -> dict[str, Any]:
-    st.subheader("Heterogeneity", anchor=False)
+    st.header("Heterogeneity", anchor=False)
     name = pick(form, PARTITIONERS, draft["partition"]["name"], "How the data lies among the clients", "partition")
     old = draft["partition"]
     values = old if old["name"] == name else {k: v for k, v in old.items() if k in SHARED}
@@ -58,7 +58,7 @@ def heterogeneity_section(form: Form, draft: Mapping[str, Any], num_classes: int
 
 def training_section(form: Form, draft: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """Answers (model, training, evaluation)."""
-    st.subheader("Training", anchor=False)
+    st.header("Training", anchor=False)
     name = pick(form, MODELS, draft["model"]["name"], "Model", "model")
     values = draft["model"] if draft["model"]["name"] == name else {}
     model = {"name": name, **form.options(MODELS.get(name).options, values, "model", key=f"model.{name}")}

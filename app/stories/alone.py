@@ -71,12 +71,12 @@ class Alone:
         now = dict(zip(NAMES, run.accuracies, strict=True)) if run else {}
         wide, side = st.columns([3, 2], gap="large")
         with wide:
-            st.subheader("Accuracy, for every number of pages", anchor=False)
+            st.header("Accuracy, for every number of pages", anchor=False)
             curve = _still_curve(palette.is_dark(), palette.is_presenting())
             moves = dial_curve.moving(samples, {name: float(own.mean()) for name, own in now.items()})
             moving_figure(curve, moves, key="dial_figure", alt=finding(samples), name="alone", glide_ms=GLIDE_MS)
         with side:
-            st.subheader("Who gains by sharing? ● together, □ alone", anchor=False)
+            st.header("Who gains by sharing? ● together, □ alone", anchor=False)
             figure = _still_clients(samples, palette.is_dark(), palette.is_presenting())
             moves = turned_clients.moving(turned_clients.data(now, angles()), NAMES)
             alt = f"Accuracy of {CLIENTS} clients alone and together; {_standing(run)}"

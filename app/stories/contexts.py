@@ -83,10 +83,10 @@ class ContextsAndClusters:
         df = _models(run)
         wide, side = st.columns([3, 2], gap="large")
         with wide:
-            st.subheader("Accuracy, for every number of clusters", anchor=False)
+            st.header("Accuracy, for every number of clusters", anchor=False)
             _count_figure(stop, run.accuracies if run else [], ends)
         with side:
-            st.subheader("Clients' models: letter = cluster, shape = truth", anchor=False)
+            st.header("Clients' models: letter = cluster, shape = truth", anchor=False)
             figure = _still_plane(palette.is_dark(), palette.is_presenting())
             moving_figure(figure, context_plane.moving(df, EXTENT), key="context_figure", alt=context_plane.finding(df),
                           name="clients-and-clusters", glide_ms=GLIDE_MS)  # fmt: skip

@@ -79,10 +79,10 @@ class LambdaDial:
                 for mark in marks if mark.place["spread"] == place["spread"]]  # fmt: skip
         wide, side = st.columns([3, 2], gap="large")
         with wide:
-            st.subheader("Error to the truth, for every λ", anchor=False)
+            st.header("Error to the truth, for every λ", anchor=False)
             _dial_figure(R, stop, errors, ends)
         with side:
-            st.subheader("Ten clients: ○ truth, ● model, + common", anchor=False)
+            st.header("Ten clients: ○ truth, ● model, + common", anchor=False)
             moves = client_plane.moving(
                 client_plane.data(example(), R, standing.models),
                 None if standing.shared is None else example().in_plane(R, standing.shared),

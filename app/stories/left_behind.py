@@ -66,14 +66,14 @@ class LeftBehind:
         ends = [(OF_ADDRESS[mark.place["rho"]], mark.value) for mark in marks]
         wide, side = st.columns([3, 2], gap="large")
         with wide:
-            st.subheader("Each client's accuracy, in FedAvg's order", anchor=False)
+            st.header("Each client's accuracy, in FedAvg's order", anchor=False)
             _client_figure(rho, accuracies)
             scene = scene_at(self, place)
             reading(_now(rho, run, accuracies), scene.text if scene else finding(rho))
         with side:
-            st.subheader("Mean and lowest 5 %, for every ρ", anchor=False)
+            st.header("Mean and lowest 5 %, for every ρ", anchor=False)
             _radius_figure(rho, run.scores[-1] if run else None, ends)
-            st.subheader("The loss around the model", anchor=False)
+            st.header("The loss around the model", anchor=False)
             _section_figure(rho, sections)
 
     def config(self, place: Place) -> Mapping[str, Any]:

@@ -69,13 +69,13 @@ class OneModel:
         df = turned_clients.data({"One model": run.accuracies[0]} if run else {}, angles(turn))
         wide, side = st.columns([3, 2], gap="large")
         with wide:
-            st.subheader("How well does the one model read each client's pages?", anchor=False)
+            st.header("How well does the one model read each client's pages?", anchor=False)
             figure = _still_clients(turn, palette.is_dark(), palette.is_presenting())
             moves = turned_clients.moving(df, ["One model"], with_mean=True)
             alt = f"Accuracy of the one model for each of {CLIENTS} clients; {_standing(run)}"
             moving_figure(figure, moves, key="client_figure", alt=alt, name="one-model-clients", glide_ms=GLIDE_MS)
         with side:
-            st.subheader("And at every other turn?", anchor=False)
+            st.header("And at every other turn?", anchor=False)
             curve = _still_curve(palette.is_dark(), palette.is_presenting())
             means = [(mark.place["turn"], mark.value) for mark in marks]
             now = {"mean": run.value, "lowest client": float(run.accuracies[0].min())} if run else {}

@@ -36,14 +36,14 @@ def first_start() -> None:
     """Nothing to list: the ways to something."""
     left, right = st.columns(2, gap="large")
     with left:
-        st.subheader("See it work", anchor=False)
+        st.header("See it work", anchor=False)
         st.write("Five methods learn handwritten digits on twenty clients while you watch, in about a minute.")
         if DEMO in preset_names():
             st.button("Start the 60-second demo", type="primary", key="demo", on_click=attempt, args=(start_demo,))
         if st.session_state.pop("library_started", None):
             launch.open_page("live", "See it train")
     with right:
-        st.subheader("Bring your own", anchor=False)
+        st.header("Bring your own", anchor=False)
         st.html(
             f'<p><a href="{links.link("setup")}" target="_self">Set up an experiment</a>, or import exported runs.</p>'
         )

@@ -89,12 +89,12 @@ def test_a_name_that_nobody_registered_leads_to_the_index() -> None:
 @pytest.mark.parametrize("section", ["datasets", "partitioners", "models"])
 def test_data_splits_and_models_have_their_sections(section: str) -> None:
     page = opened(show=section)
-    assert page.subheader and "<table" in html_of(page)
+    assert page.header and "<table" in html_of(page)
 
 
 def test_every_data_set_is_told() -> None:
     assert {entry.title for entry in DATASETS} == {
-        re.sub(r"\\", "", s.value) for s in opened(show="datasets").subheader
+        re.sub(r"\\", "", s.value) for s in opened(show="datasets").header
     }
 
 

@@ -11,8 +11,8 @@ NAMES = [*ALGORITHMS.names(), "a_method_of_mine", "another"]
 def test_every_method_is_readable_in_light_and_dark() -> None:
     for name in NAMES:
         style = palette.style_of(name)
-        assert palette.contrast(style.light, palette.LIGHT.paper) >= 3, name
-        assert palette.contrast(style.dark, palette.DARK.paper) >= 3, name
+        assert palette.contrast(style.light, palette.LIGHT.paper) >= 4.5, name
+        assert palette.contrast(style.dark, palette.DARK.paper) >= 4.5, name
 
 
 def test_no_two_known_methods_look_alike() -> None:
@@ -28,7 +28,7 @@ def test_shades_of_one_method_differ_and_stay_readable() -> None:
     for name in NAMES:
         shades = palette.shades(name, 5)
         assert len(set(shades)) == 5
-        assert min(palette.contrast(shade, palette.LIGHT.paper) for shade in shades) >= 3
+        assert min(palette.contrast(shade, palette.LIGHT.paper) for shade in shades) >= 4.5
 
 
 def test_black_on_white_has_the_largest_contrast() -> None:
