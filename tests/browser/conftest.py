@@ -16,6 +16,10 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, sync_playwright
 
+from engine.config import parse_experiment
+from engine.worker.records import new_run
+from storage import Store
+
 ROOT = Path(__file__).resolve().parents[2]
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -23,6 +27,22 @@ FLAGS = (
 )
 START_S = 60
 STOP_S = 20
+TRAIN_S = 100
+TRAINED = {
+    "name": "one of each kind",
+    "dataset": {"name": "digits"},
+    "partition": {"name": "classes_per_client", "num_clients": 8, "classes_per_client": 4, "test_fraction": 0.25},
+    "model": {"name": "dnn", "hidden": 8},
+    "training": {"rounds": 10, "local_steps": 5, "batch_size": 20, "lr": 0.1},
+    "algorithms": [
+        {"name": "fedavg"},
+        {"name": "local_train"},
+        {"name": "cgpfl", "K": 2, "label": "CGPFL K=2"},
+        {"name": "cgpfl_heur"},
+        {"name": "plgu_lf"},
+    ],
+    "seeds": [0, 1],
+}  # fmt: skip
 
 
 @dataclass
@@ -84,6 +104,31 @@ def witness(context: BrowserContext) -> Witness:
 @pytest.fixture
 def page(context: BrowserContext, witness: Witness) -> Page:
     return context.new_page()
+
+
+@dataclass(frozen=True)
+class Trained:
+    """An experiment whose runs the app's own engine has trained, so that their models are kept."""
+
+    experiment: int
+    runs: dict[tuple[str, int], int]  # (algorithm, seed) -> id
+    store: Store
+
+
+@pytest.fixture(scope="session")
+def trained(server: Server) -> Iterator[Trained]:
+    """Queued as by Set up, and waited for. Eight clients, two seeds, methods with and without clusters and layers."""
+    store = Store(server.database_url)
+    store.ensure_schema(wait_s=START_S)
+    queued = [new_run(run) for run in parse_experiment(TRAINED).runs()]
+    experiment = store.experiments.create(TRAINED["name"], TRAINED, queued).id
+    until, runs = time.monotonic() + TRAIN_S, store.queue.runs(experiment_ids=[experiment])
+    while any(run.is_active for run in runs) and time.monotonic() < until:
+        time.sleep(0.3)
+        runs = store.queue.runs(experiment_ids=[experiment])
+    assert {run.status for run in runs} == {"done"}, [(run.label, run.status, run.error) for run in runs]
+    yield Trained(experiment, {(run.algorithm, run.seed): run.id for run in runs}, store)
+    store.close()
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,180 @@
+"""A walk through every page, over runs that the app itself has trained: all is there, nothing complains, links hold."""
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from app import pages
+from app.wording import percent
+from tests.browser.conftest import TRAINED, Server, Trained, Witness
+
+LOAD_MS = 60_000
+COMPUTE_MS = 100_000
+READY = "[data-test-script-state=notRunning]"
+DRAWN = "least => document.querySelectorAll('.js-plotly-plot .main-svg:first-child').length >= least"
+
+Address = Callable[[Trained], str]
+PAGES: dict[str, tuple[Address, int]] = {  # with the fewest charts there must be
+    "learn": (lambda _: "/", 2),
+    "setup": (lambda _: "/setup", 1),
+    "live": (lambda t: f"/live?experiment={t.experiment}", 5),
+    "compare": (lambda t: f"/compare?experiment={t.experiment}", 8),
+    "run": (lambda t: f"/run?id={t.runs['cgpfl', 0]}&client=1", 4),
+    "papers": (lambda _: "/papers", 0),
+    "library": (lambda t: f"/library?runs={t.runs['fedavg', 0]}", 0),
+    "handbook": (lambda _: "/handbook", 0),
+}
+FURTHER: dict[str, tuple[Address, int]] = {
+    "clusters": (lambda t: f"/run?id={t.runs['cgpfl', 0]}&tab=clusters&round=5", 5),
+    "clusters solved for": (lambda t: f"/run?id={t.runs['cgpfl_heur', 0]}&tab=clusters", 5),
+    "landscape": (lambda t: f"/run?id={t.runs['plgu_lf', 0]}&tab=landscape", 0),
+    "features": (lambda t: f"/run?id={t.runs['plgu_lf', 0]}&tab=features", 0),
+    "layers": (lambda t: f"/run?id={t.runs['plgu_lf', 0]}&tab=layers", 3),
+    "profile": (lambda t: f"/run?id={t.runs['plgu_lf', 0]}&tab=profile", 3),
+    "record": (lambda t: f"/run?id={t.runs['plgu_lf', 0]}&tab=record", 0),
+    "the global models": (lambda t: f"/compare?experiment={t.experiment}&model=global&when=best&tail=10", 6),
+    "a row for each seed": (lambda t: f"/compare?experiment={t.experiment}&by=seeds", 4),
+    "a preset": (lambda _: "/papers?preset=cgpfl-table1", 0),
+    "a method": (lambda _: "/handbook?method=cgpfl", 0),
+    "data sets": (lambda _: "/handbook?show=datasets", 0),
+    "nothing by that name": (lambda _: "/run?id=999999&tab=layers", 0),
+}
+
+
+def test_the_walk_knows_every_page() -> None:
+    assert list(PAGES) == pages.names()
+
+
+@pytest.mark.parametrize("place", [*PAGES, *FURTHER])
+def test_every_place_opens_with_its_question_and_its_charts(
+    place: str, page: Page, server: Server, trained: Trained, witness: Witness
+) -> None:
+    address, charts = (PAGES | FURTHER)[place]
+    opened(page, server.url + address(trained), charts)
+    assert page.get_by_role("heading", level=1).inner_text().strip()
+    assert page.get_by_test_id("stException").count() == 0
+    assert witness == Witness()
+
+
+def test_a_click_on_a_pair_leads_to_that_client(page: Page, server: Server, trained: Trained) -> None:
+    opened(page, f"{server.url}/compare?experiment={trained.experiment}", 8)
+    chart = page.locator(".st-key-figure_paired .js-plotly-plot")
+    point = chart.locator(".scatterlayer .point").first
+    point.scroll_into_view_if_needed(timeout=LOAD_MS)
+    client = point.evaluate("node => node.__data__.data[1]")
+    point.click(force=True)
+    link = page.get_by_role("link", name=f"Client {client:.0f} in").first
+    expect(link).to_be_visible(timeout=LOAD_MS)
+    link.click()
+    expect(page.get_by_text(f"Client {client:.0f}:")).to_be_visible(timeout=LOAD_MS)
+
+
+def test_a_comparison_with_its_choices_is_a_link(
+    page: Page, browser: Browser, server: Server, trained: Trained
+) -> None:
+    runs = ",".join(str(trained.runs[name, seed]) for name in ("fedavg", "cgpfl", "plgu_lf") for seed in (0, 1))
+    opened(page, f"{server.url}/compare?runs={runs}", 6)
+    for choice in ("Global", "10 %", "Best round"):
+        pressed(page, choice).click()
+        page.wait_for_selector(READY, timeout=LOAD_MS)
+    rule = page.get_by_text("global model, best round").first
+    expect(rule).to_be_visible(timeout=LOAD_MS)
+    expect(rule).to_contain_text("10 % = 1 of 8")
+    same = ("model=global", "tail=10", "when=best", "runs=")
+    assert all(part in page.url for part in same)
+    assert elsewhere(browser, page.url, ".lead") == page.locator(".lead").inner_text()
+
+
+def test_a_client_in_a_round_is_a_link(page: Page, browser: Browser, server: Server, trained: Trained) -> None:
+    run_id = trained.runs["cgpfl", 1]
+    opened(page, f"{server.url}/run?id={run_id}", 2)
+    page.get_by_role("slider", name="Round").press("ArrowLeft")
+    expect(page.get_by_role("heading", name="round 9")).to_be_visible(timeout=LOAD_MS)
+    page.wait_for_selector(READY, timeout=LOAD_MS)
+    page.get_by_role("button", name="Lowest").click(timeout=LOAD_MS)
+    page.wait_for_url("**client=*", timeout=LOAD_MS)
+    rounds, accuracy = trained.store.metrics.array(run_id, "personalized.accuracy")
+    lowest = float(accuracy[rounds == 9].min())
+    said = page.get_by_text("lowest of 8")
+    expect(said).to_contain_text(f"{percent(lowest)} in round 9", timeout=LOAD_MS)
+    assert elsewhere(browser, page.url, "text=lowest of 8") == said.inner_text()
+
+
+def test_exported_runs_carry_the_numbers_of_the_database(
+    page: Page, server: Server, trained: Trained, tmp_path: Path
+) -> None:
+    ids = [trained.runs["plgu_lf", 0], trained.runs["fedavg", 1]]
+    opened(page, f"{server.url}/library?runs={ids[0]},{ids[1]}", 0)
+    exported = json.loads(downloaded(page, "Export JSON", tmp_path))
+    means = [run["summary"]["personalized"]["mean"] for run in exported["runs"]]
+    kept = trained.store.queue.runs(run_ids=ids)
+    assert sorted(means) == pytest.approx(sorted(run.summary["personalized"]["mean"] for run in kept))
+    rows = list(csv.DictReader(io.StringIO(downloaded(page, "Export CSV", tmp_path))))
+    assert len(rows) == len(ids) * (TRAINED["training"]["rounds"] + 1)
+
+
+def test_the_table_of_compare_carries_the_numbers_of_the_database(
+    page: Page, server: Server, trained: Trained, tmp_path: Path
+) -> None:
+    opened(page, f"{server.url}/compare?experiment={trained.experiment}", 8)
+    rows = list(csv.DictReader(io.StringIO(downloaded(page, "CSV, all rows", tmp_path))))
+    ours = {(row["algorithm"], row["model"], row["when"]): float(row["mean"]) for row in rows}
+    for (algorithm, seed), run_id in trained.runs.items():
+        if seed:
+            continue
+        both = trained.store.queue.runs(run_ids=[run_id, trained.runs[algorithm, 1]])
+        mean = sum(run.summary["personalized"]["mean"] for run in both) / 2
+        assert ours[algorithm, "personalized", "last round"] == pytest.approx(mean, abs=1e-5)
+
+
+@pytest.mark.timeout(200)
+def test_a_landscape_is_queued_by_its_button_and_drawn_around_the_recorded_loss(
+    page: Page, server: Server, trained: Trained, witness: Witness
+) -> None:
+    run_id = trained.runs["plgu_lf", 1]
+    opened(page, f"{server.url}/run?id={run_id}&tab=landscape&client=2", 0)
+    page.get_by_role("button", name="Compute the landscape").click(timeout=LOAD_MS)
+    page.wait_for_function(DRAWN, arg=2, timeout=COMPUTE_MS)
+    expect(page.get_by_text("from the models of round 10")).to_be_visible(timeout=LOAD_MS)
+    loss = trained.store.metrics.array_at(run_id, "personalized.loss")
+    shown = page.locator(".st-key-figure_landscape_1 .js-plotly-plot").evaluate(
+        "plot => plot.data.flatMap(trace => trace.text ?? []).map(Number)"
+    )
+    assert loss is not None
+    assert shown == [pytest.approx(float(loss[2]), rel=0.01)]
+    assert witness == Witness()
+
+
+def opened(page: Page, url: str, charts: int) -> None:
+    """The page, when it stands and as many charts are drawn."""
+    page.goto(url)
+    page.get_by_role("heading", level=1).wait_for(timeout=LOAD_MS)
+    page.wait_for_selector(READY, timeout=LOAD_MS)
+    page.wait_for_function(DRAWN, arg=charts, timeout=LOAD_MS)
+
+
+def pressed(page: Page, name: str) -> Locator:
+    """A button of a switch, whichever role its Streamlit gives it."""
+    return page.get_by_role("radio", name=name, exact=True).or_(page.get_by_role("button", name=name, exact=True)).first
+
+
+def elsewhere(browser: Browser, url: str, what: str) -> str:
+    """What a reader who was sent the link sees."""
+    with browser.new_context(viewport={"width": 1280, "height": 900}) as context:
+        found = context.new_page()
+        found.goto(url)
+        expect(found.locator(what).first).to_be_visible(timeout=LOAD_MS)
+        return found.locator(what).first.inner_text()
+
+
+def downloaded(page: Page, button: str, folder: Path) -> str:
+    with page.expect_download(timeout=LOAD_MS) as download:
+        page.get_by_role("button", name=button, exact=True).click(timeout=LOAD_MS)
+    path = folder / download.value.suggested_filename
+    download.value.save_as(path)
+    return path.read_text()
