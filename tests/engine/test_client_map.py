@@ -13,7 +13,7 @@ from engine.config import RunConfig, parse_experiment
 from engine.errors import Unsupported
 from engine.findings import Findings
 from engine.registry import ANALYSES
-from engine.simulate import Simulation
+from engine.simulate import Models, Simulation
 from engine.subject import Subject
 
 THREE_CLIENTS = {
@@ -49,6 +49,14 @@ def test_models_on_a_line_need_one_axis() -> None:
     np.testing.assert_allclose(plane.explained, [1.0, 0.0], atol=1e-12)
     places = [plane.place(m)[0] for m in models([3.0, 0.0, 4.0], [0.0, 7.0, 0.0])]
     np.testing.assert_allclose(np.abs(places), [[5.0, 0.0], [0.0, 0.0]], atol=1e-9)
+
+
+def test_shares_are_of_all_variance_also_of_what_no_axis_shows() -> None:
+    four = models([3.0, 0.0, 0.0], [-3.0, 0.0, 0.0], [0.0, 2.0, 1.0], [0.0, -2.0, -1.0])  # 18 + 10 squared
+    np.testing.assert_allclose(fit(four, dims=1).explained, [18 / 28])
+    places = client_map.Places()
+    client_map.add(places, fit(four, dims=1), 0, Models(four[0], None, four))
+    assert places.shown == [pytest.approx(18 / 28)]
 
 
 def test_a_plane_is_the_same_in_small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:

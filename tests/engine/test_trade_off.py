@@ -24,7 +24,8 @@ def finished(**changes: object) -> Subject:
 
 
 def test_others_are_the_samples_of_all_other_clients_pooled() -> None:
-    subject = finished()
+    uneven = {"name": "classes_per_client", "num_clients": 4, "classes_per_client": 3, "sizes": [10, 120]}
+    subject = finished(dataset="digits", partition=uneven)
     found = TradeOff(AnalysisOptions()).compute(subject).arrays
     test, models = subject.task.data.test, subject.personalized
     for i in range(4):
