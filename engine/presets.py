@@ -25,11 +25,15 @@ _WORDS = ("document", "item", "shows", "cut")
 
 @dataclass(frozen=True)
 class View:
-    """Where a figure is drawn from the preset's runs, and what to know of it."""
+    """Where a figure is drawn from the preset's runs, and what to know of it.
+
+    ``panels`` are the panels of that page that are the figure, by their names there.
+    """
 
     page: str
     params: dict[str, str]
     note: str
+    panels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -126,5 +130,8 @@ def _unknown_experiments(paper: tuple[Published, ...], scales: dict[str, Any]) -
 def _view(raw: Any) -> tuple[View | None, list[str]]:
     if not isinstance(raw, dict) or not isinstance(raw.get("page"), str) or not isinstance(raw.get("note"), str):
         return None, ["view: needs a page and a note, for instance {page: run, tab: clusters, note: ...}"]
-    params = {str(key): str(value) for key, value in raw.items() if key not in ("page", "note")}
-    return View(raw["page"], params, raw["note"]), []
+    panels = raw.get("panels", [])
+    if not isinstance(panels, list) or not all(isinstance(panel, str) for panel in panels):
+        return None, ["view.panels: a list of names, for instance [errors]"]
+    params = {str(key): str(value) for key, value in raw.items() if key not in ("page", "note", "panels")}
+    return View(raw["page"], params, raw["note"], tuple(panels)), []

@@ -1,7 +1,9 @@
-"""Squared error to the truth against R, the spread of the clients' true models: when to share, and how much.
+"""Error against how much clients differ: R, the spread of their true models, or s, the classes that each has.
 
 After figure 1 of document 004 (one-stage FedProx): alone is best where clients differ, together where they are alike.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,52 +17,64 @@ from app.palette import base_layout
 from app.wording import number
 
 
-def data(runs: pd.DataFrame) -> pd.DataFrame:
+class Difference(NamedTuple):
+    """How much clients differ: the column that says it, and its title."""
+
+    symbol: str
+    title: str
+
+
+SPREAD = Difference("R", "R, spread of the clients' true models")
+CLASSES = Difference("s", "s, classes that each client has")
+
+
+def data(runs: pd.DataFrame, of: Difference = SPREAD) -> pd.DataFrame:
     """[method, algorithm, seed, R, error] -> [method, algorithm, R, error, error_pm, seeds, best], best of each R.
 
     ``method`` is what the runs of all R have in common; ± is the deviation over seeds.
     """
     known = runs.dropna(subset=["error"])
-    parts = [per_method(own, ("error",)).assign(R=R) for R, own in known.groupby("R")]
-    columns = ["method", "algorithm", "R", "error", "error_pm", "seeds", "best"]
+    parts = [per_method(own, ("error",)).assign(**{of.symbol: x}) for x, own in known.groupby(of.symbol)]
+    columns = ["method", "algorithm", of.symbol, "error", "error_pm", "seeds", "best"]
     if not parts:
         return pd.DataFrame(columns=columns)
     rows = pd.concat(parts, ignore_index=True)
-    rows["best"] = rows["error"] == rows.groupby("R")["error"].transform("min")
+    rows["best"] = rows["error"] == rows.groupby(of.symbol)["error"].transform("min")
     order = {name: at for at, name in enumerate(known["method"].unique())}
-    return rows.sort_values(["method", "R"], key=lambda c: c.map(order) if c.name == "method" else c)[
+    return rows.sort_values(["method", of.symbol], key=lambda c: c.map(order) if c.name == "method" else c)[
         columns
     ].reset_index(drop=True)
 
 
-def figure(df: pd.DataFrame, title: str) -> go.Figure:
+def figure(df: pd.DataFrame, title: str, of: Difference = SPREAD) -> go.Figure:
     """A line a method with its whiskers over seeds, the references in their dashes; a star at the best of each R."""
     fig, look, ends = go.Figure(), looks(df), []
     for method, own in df.groupby("method", sort=False):
         style = look[method]
         spread = {"type": "data", "array": own["error_pm"].fillna(0), "color": style.color, "thickness": 1, "width": 4}
         fig.add_scatter(
-            x=own["R"], y=own["error"], mode="lines+markers", name=method, error_y=spread, cliponaxis=False,
+            x=own[of.symbol], y=own["error"], mode="lines+markers", name=method, error_y=spread, cliponaxis=False,
             line={"color": style.color, "dash": style.dash, "width": 1.5 if _is_reference(own) else 2.2},
             marker={"size": np.where(own["best"], 15, 8), "symbol": np.where(own["best"], "star", style.symbol)},
-            hovertemplate=f"{method}, R = %{{x:g}}<br>error %{{y:.3g}}<extra></extra>",
+            hovertemplate=f"{method}, {of.symbol} = %{{x:g}}<br>error %{{y:.3g}}<extra></extra>",
         )  # fmt: skip
         last = own.iloc[-1]
         ends.append(End(str(method), None, float(np.log10(last["error"])), style.color))
     base_layout(fig, height=430)
     low, high = df["error"].min(), df["error"].max()
     label_ends(fig, ends, float(np.log10(low)), float(np.log10(high)))
-    fig.update_xaxes(title_text="R, spread of the clients' true models", tickvals=sorted(df["R"].unique()))
+    fig.update_xaxes(title_text=of.title, tickvals=sorted(df[of.symbol].unique()))
     fig.update_yaxes(title_text=title)
     log_axis.say(fig.layout.yaxis, low, high)
     return fig.update_layout(showlegend=False)
 
 
-def finding(df: pd.DataFrame) -> str:
+def finding(df: pd.DataFrame, of: Difference = SPREAD) -> str:
     """``At R = 0 GlobalTrain errs least (0.39), at R = 3 FedProx adaptive (3.01).``"""
-    best = df[df["best"]].drop_duplicates("R").sort_values("R")
-    said = [f"at R = {number(r.R)} {r.method} {'errs least ' if i == 0 else ''}({number(r.error)})"
-            for i, r in enumerate(best.itertuples())]  # fmt: skip
+    best = df[df["best"]].drop_duplicates(of.symbol).sort_values(of.symbol)
+    rows = zip(best[of.symbol], best["method"], best["error"], strict=True)
+    said = [f"at {of.symbol} = {number(x)} {method} {'errs least ' if i == 0 else ''}({number(error)})"
+            for i, (x, method, error) in enumerate(rows)]  # fmt: skip
     text = ", ".join(said)
     return text[:1].upper() + text[1:] + "."
 

@@ -30,11 +30,12 @@ def chosen_runs(runs: Sequence[RunRecord]) -> list[RunRecord]:
 
 
 def newest(runs: Sequence[RunRecord]) -> set[int]:
-    """The newest experiment with two methods, or all experiments where there is none."""
+    """The newest experiment with two methods that are done, else with two, else all experiments."""
     groups = _by_experiment(runs)
-    for experiment_id, own in groups.items():
-        if len({run.label for run in own}) > 1:
-            return {experiment_id}
+    for counts in (lambda run: run.status == "done", lambda run: True):
+        for experiment_id, own in groups.items():
+            if len({run.label for run in own if counts(run)}) > 1:
+                return {experiment_id}
     return set(groups)
 
 

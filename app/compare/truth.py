@@ -1,5 +1,6 @@
-"""The panel on generated data, where the truth is known: who errs least, as the clients lie further apart."""
+"""The panels on how much clients differ: who errs least, as truths lie further apart or classes are fewer."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -10,6 +11,8 @@ from app.charts import error_over_R
 from app.compare.view import View
 from app.comparison import REFERENCES, method_name
 from app.components import page
+from app.wording import TITLES
+from storage import RunRecord
 
 ERRORS = {"total": "Of the models as trained", "statistical": "Of the exact solution"}
 STATISTICAL = {"personalized": "diagnostics.statistical_error_local", "global": "diagnostics.statistical_error_global"}
@@ -18,7 +21,9 @@ STATISTICAL = {"personalized": "diagnostics.statistical_error_local", "global": 
 @st.fragment
 def errors(view: View, clients: pd.DataFrame) -> None:
     """Drawn for runs on generated data of two spreads R or more."""
-    rows = pd.DataFrame([_row(run) for run in view.runs.values() if run.config["dataset"].get("R") is not None])
+    rows = pd.DataFrame(
+        [_row(run) | {"R": float(R)} for run in view.runs.values() if (R := run.config["dataset"].get("R")) is not None]
+    )
     if rows.empty or rows["R"].nunique() < 2:
         return
     total = queries.final_means(list(rows["run"]), f"{view.model}.total_error", view.model, view.when)
@@ -42,10 +47,39 @@ def errors(view: View, clients: pd.DataFrame) -> None:
     )  # fmt: skip
 
 
-def _row(run: Any) -> dict[str, Any]:
+@st.fragment
+def errors_over_classes(view: View, clients: pd.DataFrame) -> None:
+    """Drawn for runs measured on a common test set whose clients have two numbers of classes or more."""
+    of = error_over_R.CLASSES
+    known = queries.final_means(list(view.runs), f"{view.model}.common_accuracy", view.model, view.when)
+    for model, runs in _by_model([view.runs[run_id] for run_id in known.index]).items():
+        rows = pd.DataFrame([_row(run) | {of.symbol: run.config["partition"]["classes_per_client"]} for run in runs])
+        points = error_over_R.data(rows.assign(error=100 * (1 - rows["run"].map(known))), of)
+        if points[of.symbol].nunique() < 2:
+            continue
+        page.section(f"When does sharing pay with {model}?")
+        finding = error_over_R.finding(points, of)
+        page.chart(
+            error_over_R.figure(points, "error on the common test set, %, log scale", of), points,
+            key=f"errors_{model}", name=f"error-over-classes-{model}", alt=finding,
+            title="Error on the common test set against classes a client; ★ least",
+            caption=f"{finding} In percent, mean over the clients' models of the {view.rule}; whisker: ± over seeds.",
+        )  # fmt: skip
+
+
+def _by_model(runs: Sequence[RunRecord]) -> dict[str, list[RunRecord]]:
+    """``mlr on MNIST`` -> its runs with a number of classes for each client."""
+    found: dict[str, list[RunRecord]] = {}
+    for run in runs:
+        if run.config["partition"]["name"] == "classes_per_client":
+            dataset, model = run.config["dataset"]["name"], run.config["model"]["name"]
+            found.setdefault(f"{model} on {TITLES.get(dataset, dataset)}", []).append(run)
+    return found
+
+
+def _row(run: RunRecord) -> dict[str, Any]:
     return {
         "run": run.id, "method": method_name(run.label, run.algorithm), "algorithm": run.algorithm, "seed": run.seed,
-        "R": float(run.config["dataset"]["R"]),
     }  # fmt: skip
 
 

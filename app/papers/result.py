@@ -1,8 +1,18 @@
 """What came out: the paper's numbers beside ours, and the figures that have no numbers."""
 
+from collections.abc import Callable
+
+import pandas as pd
 import streamlit as st
 
+from app import queries
 from app.charts import beside_paper
+from app.compare.accuracy import distribution, over_time
+from app.compare.dials import swept
+from app.compare.effort import effort
+from app.compare.truth import errors, errors_over_classes
+from app.compare.view import View
+from app.comparison import methods_of
 from app.components import page
 from app.papers.beside import beside
 from app.papers.standing import Standing
@@ -10,6 +20,10 @@ from app.wording import kicker, names, plain
 from engine.presets import Preset
 from storage import RunRecord
 
+PANELS: dict[str, Callable[[View, pd.DataFrame], None]] = {
+    "distribution": distribution, "over_time": over_time, "swept": swept, "errors": errors,
+    "errors_over_classes": errors_over_classes, "effort": effort,
+}  # fmt: skip
 SCALE_WORDS = {"quick": "quick", "paper": "published"}
 
 
@@ -17,9 +31,21 @@ def result(preset: Preset, scale: str, now: Standing) -> None:
     """Cells where the paper prints numbers; where it does not, the way to the figure."""
     if preset.view:
         st.markdown(plain(preset.view.note))
+        figures(preset, now)
     if preset.paper:
         numbers(preset, scale, now)
     ways(preset, now)
+
+
+def figures(preset: Preset, now: Standing) -> None:
+    """The panels of Compare that are the preset's figures, of the runs that are done."""
+    methods = tuple(methods_of(queries.runs(run_ids=[run.id for run in now.done], with_partition=True)))
+    if preset.view is None or len(methods) < 2:
+        return
+    view = View.from_address(methods)
+    clients = view.clients()
+    for name in preset.view.panels:
+        PANELS[name](view, clients)
 
 
 def numbers(preset: Preset, scale: str, now: Standing) -> None:

@@ -17,7 +17,7 @@ from app.compare.headline import by_value, headline
 from app.compare.newcomers import newcomers
 from app.compare.numbers import numbers
 from app.compare.structure import clustered
-from app.compare.truth import errors
+from app.compare.truth import errors, errors_over_classes
 from app.compare.view import METHOD, ROUNDS, TAILS, View
 from app.comparison import methods_of, per_run
 from app.components import page
@@ -56,7 +56,8 @@ def render() -> None:
     for panel in (distribution, over_time):
         panel(rows, rows.clients())
     for panel in (
-        who_loses, newcomers, clustered, swept, both_ends, errors, effort, beside_paper.panel, configurations,
+        who_loses, newcomers, clustered, swept, both_ends, errors, errors_over_classes, effort, beside_paper.panel,
+        configurations,
     ):  # fmt: skip
         panel(view, clients)
     numbers(rows, rows.clients())

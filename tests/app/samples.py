@@ -4,6 +4,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from engine.config import RunConfig, parse_experiment
 from engine.simulate import Simulation
 from engine.worker.recorder import without_nan
@@ -29,15 +31,19 @@ DIGITS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def store_experiment(store: Store, raw: Mapping[str, Any]) -> ExperimentRecord:
-    """Computes every run of ``raw`` here and now, and stores it as done."""
+def store_experiment(
+    store: Store, raw: Mapping[str, Any], extra: Mapping[str, np.ndarray] | None = None
+) -> ExperimentRecord:
+    """Computes every run of ``raw`` here and now, and stores it as done. Each round gets the ``extra`` arrays too."""
     config = parse_experiment(raw)
-    return store.experiments.import_finished(config.name, dict(raw), [_finished(run) for run in config.runs()])
+    runs = [_finished(run, extra or {}) for run in config.runs()]
+    return store.experiments.import_finished(config.name, dict(raw), runs)
 
 
-def _finished(config: RunConfig) -> FinishedRun:
+def _finished(config: RunConfig, extra: Mapping[str, np.ndarray]) -> FinishedRun:
     simulation = Simulation(config)
-    rounds = [as_record(result) for result in simulation.rounds()]
+    records = [as_record(result) for result in simulation.rounds()]
+    rounds = [dataclasses.replace(record, arrays={**record.arrays, **extra}) for record in records]
     return FinishedRun(
         new_run(config), "done", rounds, dataclasses.asdict(simulation.provenance),
         dataclasses.asdict(simulation.task.data.summary), without_nan(simulation.summary()),

@@ -8,7 +8,10 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app.compare.selection import newest
+from engine.config import parse_experiment
 from engine.findings import Findings
+from engine.worker.records import new_run
 from storage import Store
 from tests.app.samples import DIGITS, store_experiment
 
@@ -183,6 +186,23 @@ def test_generated_data_of_several_spreads_is_held_against_the_truth(empty_store
     assert "When does sharing pay?" in said and "at R = 2" in said
     assert "Methods: at the exact minimiser" in words(opened(experiment="1,2", error="statistical"))
     assert "an error of" in words(opened(experiment="1,2", goal="error"))
+
+
+def test_clients_of_several_numbers_of_classes_are_held_against_the_common_test_set(empty_store: Store) -> None:
+    for classes, accuracy in ((2, 0.5), (4, 0.75)):
+        partition = {"name": "classes_per_client", "num_clients": 4, "classes_per_client": classes}
+        store_experiment(empty_store, {
+            "name": f"s = {classes}", "dataset": "digits", "partition": partition, "model": "mlr",
+            "training": {"rounds": 1, "local_steps": 1}, "algorithms": ["local_train", "fedavg"],
+        }, {"personalized.common_accuracy": np.full(4, accuracy)})  # fmt: skip
+    said = words(opened(experiment="1,2"))
+    assert "When does sharing pay with mlr on Digits?" in said
+    assert "At s = 2 LocalTrain errs least (50), at s = 4 LocalTrain (25)." in said
+
+
+def test_an_experiment_that_is_done_comes_before_a_newer_one_that_has_begun(filled_store: Store) -> None:
+    queued = filled_store.experiments.create("begun", {}, [new_run(run) for run in parse_experiment(DIGITS).runs()])
+    assert newest(filled_store.queue.runs()) == {1} and queued.id > 1
 
 
 def test_an_address_with_unknown_values_falls_back_to_the_defaults(filled_store: Store) -> None:

@@ -10,6 +10,8 @@ from streamlit.testing.v1 import AppTest
 
 from app.compare.beside_paper import of_runs
 from app.papers import known
+from app.papers.result import PANELS
+from engine.presets import presets as presets_of_the_product
 from storage import Store
 from tests.app.samples import store_experiment
 
@@ -121,6 +123,19 @@ def test_a_figure_without_numbers_leads_to_the_page_that_draws_it(empty_store: S
     store_experiment(empty_store, FIGURE)
     said = words(opened(preset="tiny-figure"))
     assert "No numbers are printed." in said and "[CGPFL](/run?id=1&tab=clusters)" in said
+
+
+def test_a_figure_that_compare_draws_is_drawn_here_too(empty_store: Store) -> None:
+    view = {"page": "compare", "panels": ["over_time"], "note": "Below, the same figure."}
+    figure = {**PRESETS[1], "name": "drawn", "view": view, "scales": {"quick": [TINY]}}
+    (known.FOLDER / "drawn.yaml").write_text(yaml.safe_dump(figure, sort_keys=False))
+    assert not opened(preset="drawn").get("plotly_chart")
+    store_experiment(empty_store, TINY)
+    assert len(opened(preset="drawn").get("plotly_chart")) == 2
+
+
+def test_every_panel_that_a_preset_names_can_be_drawn() -> None:
+    assert {panel for preset in presets_of_the_product() if preset.view for panel in preset.view.panels} <= set(PANELS)
 
 
 def test_of_several_experiments_only_those_that_are_missing_are_queued(empty_store: Store) -> None:
