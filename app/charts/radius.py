@@ -10,7 +10,7 @@ from app.components.moving_figure import Moves
 from app.stories.sharpness_curve import RADII, Example
 
 HEIGHT = 290
-NAMED = 3  # of the radii
+NAMED, BELOW = 5, 12  # which of the radii has the names of the curves, and how many points below them
 LOOKS = {"mean": ("mean", "solid", "circle"), "lowest5": ("lowest 5 %", "dash", "square")}
 
 
@@ -41,8 +41,8 @@ def figure(df: pd.DataFrame) -> go.Figure:
         )  # fmt: skip
         named = curve.iloc[NAMED]
         fig.add_scatter(
-            x=[named["rho"]], y=[100 * named["shown"]], mode="text", text=[words], hoverinfo="skip",
-            textposition="bottom center", textfont_color=palette.ground().ink,
+            x=[named["rho"]], y=[100 * named["shown"] - BELOW], mode="text", text=[words], hoverinfo="skip",
+            textfont_color=palette.ground().ink,
         )  # fmt: skip
     _add_star(fig, df, color)
     _add_runs(fig)

@@ -50,6 +50,10 @@ def figure(
             x=[], y=[], customdata=angles, mode="markers", name=method, marker=marker, cliponaxis=False,
             hovertemplate=f"{method}, client %{{x}}, turned by %{{customdata:.3g}}°: %{{y:.2f}} %<extra></extra>",
         )  # fmt: skip
+    fig.add_scatter(
+        x=[-0.4], y=[7], mode="text", text=["pale: where training ends"], textposition="middle right",
+        textfont_color=shade.muted, hoverinfo="skip",
+    )  # fmt: skip
     _add_pages(fig, pictures, len(angles))
     palette.base_layout(fig, height=height)
     pages, every = PAGES_PX / (height - 90), max(1, len(angles) // 5)

@@ -109,8 +109,8 @@ class Alone:
         return (
             "The dots are trained by the engine in this page, on 1,797 real digits of 8 x 8 pixels; pages that are not "
             f"learned from are tested on. The curves are example results that ship with the product, "
-            f"{len(example().seeds)} seeds, computed by `{example().command}`; the bands are ± one standard deviation "
-            "over the seeds."
+            f"means of {len(example().seeds)} seeds, computed by `{example().command}`; the bands are ± one standard "
+            "deviation over the seeds."
         )
 
 

@@ -98,8 +98,9 @@ class OneModel:
     def caption(self) -> str:
         return (
             "The dots are trained by the engine in this page: 1,797 real digits of 8 x 8 pixels, every client tested "
-            f"on 36 pages of its own. The curves are example results that ship with the product, {len(example().seeds)}"
-            f" seeds, computed by `{example().command}`; the bands are ± one standard deviation over the seeds."
+            f"on 36 pages of its own. The curves are example results that ship with the product, means of "
+            f"{len(example().seeds)} seeds, computed by `{example().command}`; the bands are ± one standard deviation "
+            "over the seeds."
         )
 
 
