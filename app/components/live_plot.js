@@ -140,6 +140,7 @@ class LiveView {
       const traces = spec.data.map((trace) => ({ ...trace, ...this.valuesOf(trace.meta) }));
       await Plotly.react(this.figure(name), traces, { ...spec.layout }, config(name));
     }
+    this.followZoom();
     this.label();
   }
 
@@ -171,7 +172,17 @@ class LiveView {
     window.Plotly.restyle(this.figure("clients"), { x: values.map((v) => v.x), y: values.map((v) => v.y) });
   }
 
-  // The names of methods at the ends of their lines, one for all seeds, moved apart where they would meet.
+  followZoom() {
+    const figure = this.figure("accuracy");
+    if (figure.followed) return;
+    figure.followed = true;
+    figure.on("plotly_relayout", (changed) => {
+      if (Object.keys(changed).some((key) => key.startsWith("yaxis"))) this.label();
+    });
+  }
+
+  // The names of methods at the ends of their lines, one for all seeds, moved apart where they would meet. They stand
+  // at shares of the height: at values, the axis would reach up to them, past 100 %.
   label() {
     const figure = this.figure("accuracy");
     const axis = figure._fullLayout?.yaxis;
@@ -189,9 +200,9 @@ class LiveView {
     const narrow = figure.clientWidth < NARROW_PX;
     const labels = [...ends].map(([text, end]) => ({ text, ...end, y: mean(end.values) }));
     const heights = spread(labels.map((label) => axis.l2p(label.y)), LABEL_LINE * figure.layout.font.size);
-    const annotations = labels.map(({ text, x, color, y }, i) => ({
-      text, x, y, yshift: axis.l2p(y) - heights[i], xshift: 8, showarrow: false, xanchor: "left",
-      font: { color }, bgcolor: this.data.paper,
+    const annotations = labels.map(({ text, x, color }, i) => ({
+      text, x, y: 1 - heights[i] / axis._length, yref: "paper", yanchor: "middle", xshift: 8, showarrow: false,
+      xanchor: "left", font: { color }, bgcolor: this.data.paper,
     }));
     const room = narrow ? 16 : this.data.figures.accuracy.layout.margin.r;
     window.Plotly.relayout(figure, { annotations: narrow ? [] : annotations, "margin.r": room });
@@ -299,7 +310,7 @@ function mean(values) {
   return values.reduce((sum, value) => sum + value, 0) / values.length;
 }
 
-// The nearest positions in the same order with at least `gap` between neighbours.
+// The nearest positions from 0 on in the same order with at least `gap` between neighbours.
 function spread(values, gap) {
   const order = values.map((_, i) => i).sort((a, b) => values[a] - values[b]);
   const groups = [];
@@ -317,6 +328,11 @@ function spread(values, gap) {
   const placed = [];
   for (const { members, centre } of groups) {
     members.forEach((k, i) => (placed[k] = centre + gap * (i - (members.length - 1) / 2)));
+  }
+  let free = 0;
+  for (const k of order) {
+    placed[k] = Math.max(placed[k], free);
+    free = placed[k] + gap;
   }
   return placed;
 }
