@@ -54,8 +54,6 @@ def figure(
     if x == "round" and runs:
         fig.update_xaxes(range=[0, max(run.rounds for run in runs)])
     fig.update_yaxes(rangemode="normal" if panel == "accuracy" else "tozero")
-    if panel == "accuracy":  # the names at the ends of the lines ask for room above what can be reached
-        fig.update_yaxes(autorangeoptions_maxallowed=101)
     return fig
 
 
