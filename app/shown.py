@@ -7,6 +7,7 @@ again, by a switch of its panel, takes its own place. Another page starts with n
 from collections.abc import MutableMapping
 from dataclasses import dataclass
 from typing import cast
+from urllib.parse import urlencode
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -29,10 +30,11 @@ class Shown:
 
 @dataclass
 class Board:
-    """All that is shown, by the key of each chart, in the order in which it came."""
+    """All that is shown, by the key of each chart, in the order in which it came; and the page's address by then."""
 
     charts: dict[str, Shown]
     section: str = ""
+    address: str = ""
 
     def sections(self) -> dict[str, list[Shown]]:
         """Heading -> its charts."""
@@ -64,6 +66,7 @@ def keep(key: str, one: Shown) -> None:
     if (board := _board()) is not None:
         known = board.charts.get(key)
         section = known.section if known else board.section
+        board.address = f"{st.context.url or ''}?{urlencode(st.query_params.to_dict())}"
         board.charts[key] = Shown(one.figure, one.table, one.alt, one.title, one.caption, section)
 
 

@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from urllib.parse import parse_qs, urlsplit
 
 import pandas as pd
 
@@ -29,7 +30,6 @@ class Comparison:
     board: Board
     question: str
     finding: str
-    address: str
     is_dark: bool
 
 
@@ -52,13 +52,21 @@ def report(comparison: Comparison, now: datetime | None = None) -> str:
     return document(f"Fedscape: {comparison.question}", body, charts, settings, is_dark=comparison.is_dark)
 
 
+def link_back(comparison: Comparison) -> str:
+    """The page with its choices; it always names its runs, for the newest experiment will be another one."""
+    address, runs = comparison.board.address, ",".join(map(str, comparison.view.runs))
+    is_named = {"runs", "experiment"} & set(parse_qs(urlsplit(address).query))
+    return address if is_named else f"{address.rstrip('?')}{'&' if '=' in address else '?'}runs={runs}"
+
+
 def _source(comparison: Comparison, now: datetime) -> list[str]:
-    view, link = comparison.view, html.link(comparison.address, comparison.address)
+    view, address = comparison.view, link_back(comparison)
     what = f"{plural(len(view.methods), 'method')}, {plural(len(view.runs), 'run')}"
     rule = f"{view.rule}; lowest {view.tail} % and top {view.tail} % of the clients"
     return [
         html.paragraph(f"{what}: {rule}.", "source"),
-        f'<p class="source">Saved on {now.day} {now:%B %Y, %H:%M} UTC from Fedscape; the comparison is at {link}.</p>',
+        f'<p class="source">Saved on {now.day} {now:%B %Y, %H:%M} UTC from Fedscape; the comparison is at '
+        f"{html.link(address, address)}.</p>",
     ]
 
 

@@ -110,7 +110,7 @@ def controls(runs: list[RunRecord], chosen: list[RunRecord], rows: dict[str, str
 
 def report_button(view: View, rows: View, found: str) -> None:
     """The page as a file, with its figures as they are chosen when somebody asks for it."""
-    here = Comparison(view, rows, shown.begin(), QUESTION, found, str(st.context.url or ""), is_dark())
+    here = Comparison(view, rows, shown.begin(), QUESTION, found, is_dark())
     st.download_button(
         "Report, one HTML file", partial(report, here), "comparison.html", "text/html", key="report",
         on_click="ignore", help="All figures and numbers of this page; it opens without Fedscape and without a network",

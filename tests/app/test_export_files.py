@@ -1,0 +1,72 @@
+"""Tables as files: what goes in comes out again, in print it is escaped, and a ± stands with its number."""
+
+import io
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from app import table_files, tables
+from app.comparison import per_run
+from tests.app.frames import clients
+
+TABLE = pd.DataFrame({
+    "method": ["Fed_Avg λ=1 & 2 %", "a|b `c` <i>"], "mean": [0.975, 0.5], "mean_pm": [0.0125, np.nan],
+    "rounds": [50, 7], "rate": [1.2e-05, -0.25],
+})  # fmt: skip
+
+
+def test_csv_keeps_every_number() -> None:
+    pd.testing.assert_frame_equal(pd.read_csv(io.StringIO(table_files.to_csv(TABLE))), TABLE)
+
+
+def test_latex_is_a_booktabs_table_with_numbers_in_math_and_names_escaped() -> None:
+    text = table_files.to_latex(TABLE, "n = 40 & 3 seeds")
+    assert r"Fed\_Avg $\lambda$=1 \& 2 \% & $0.975 \pm 0.0125$ & $50$ & $1.2 \cdot 10^{-5}$ \\" in text
+    assert r"& $0.5$ & $7$ & $-0.25$ \\" in text
+    assert r"\caption{n = 40 \& 3 seeds}" in text
+    assert r"\begin{tabular}{lrrr}" in text and text.startswith(r"% \usepackage{booktabs}")
+
+
+def test_latex_has_balanced_braces_and_environments_and_the_same_cells_in_each_row() -> None:
+    text = table_files.to_latex(TABLE, r"\ { } $ # ^ ~")
+    bare = re.sub(r"\\[{}]", "", text)
+    assert bare.count("{") == bare.count("}")
+    assert re.findall(r"\\begin{(\w+)}", text) == re.findall(r"\\end{(\w+)}", text)[::-1] == ["table", "tabular"]
+    rows = [line for line in text.splitlines() if line.endswith(r"\\")]
+    assert {len(re.findall(r"(?<!\\)&", row)) for row in rows} == {3}
+    rules = ["toprule", "midrule", "bottomrule"]
+    assert re.findall(r"\\(\w+rule)", text) == rules
+
+
+def test_markdown_is_a_table_that_shows_text_as_it_is() -> None:
+    text = table_files.to_markdown(TABLE, "said *so*")
+    head, ruler, first, second, empty, caption = text.splitlines()
+    assert head == "| Method | Mean | Rounds | Rate |" and ruler == "| :--- | ---: | ---: | ---: |"
+    assert first == r"| Fed\_Avg λ=1 & 2 % | 0.975 ± 0.0125 | 50 | 1.2e-05 |"
+    assert second == r"| a\|b \`c\` \<i\> | 0.5 | 7 | −0.25 |"
+    assert (empty, caption) == ("", r"said \*so\*")
+
+
+def test_what_is_missing_is_a_dash_in_print() -> None:
+    table = pd.DataFrame({"a": [None, "x"], "b": [1.0, np.nan]})
+    assert "– & $1$" in table_files.to_latex(table, "").replace("--", "–")
+    assert "| x | – |" in table_files.to_markdown(table, "")
+
+
+def test_the_comparison_is_the_same_in_latex_and_in_markdown() -> None:
+    runs = per_run(clients(FedAvg=[[0.5, 0.7], [0.6, 0.8]], Ditto=[[0.9, 0.7], [0.9, 0.8]]), 0.05)
+    runs = runs.assign(megabytes=1.5, gradient_evaluations=200.0, seconds=0.25, model="personalized", when="last")
+    table = tables.data(runs)
+    assert "**82.50 ± 3.54**" in tables.to_markdown(table, 5, "")
+    assert "82.50 \\pm 3.54" in tables.to_latex(table, 5, "")
+    printed = tables.for_print(table, 5)
+    assert printed.loc[1, ["Method", "Mean", "Round", "n", "Seeds"]].tolist() == [
+        "Ditto", "82.50 ± 3.54", "last round", "2", "2",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", table_files.FORMATS, ids=lambda kind: kind.ending)
+def test_a_table_without_rows_is_still_a_file(kind: table_files.Format) -> None:
+    assert "ethod" in kind.write(TABLE.head(0), "")

@@ -1,0 +1,80 @@
+"""The report: whatever text comes in is shown and not run, figures stand in order, both themes are known."""
+
+import json
+import re
+from html.parser import HTMLParser
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from app import palette
+from app.report import document, html
+from app.shown import Board, Shown
+from engine.registry import ALGORITHMS
+
+EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
+
+
+def shown(section: str = "", rows: int = 2) -> Shown:
+    fig = go.Figure(go.Scatter(x=[1, 2], y=[3, 4], name=EVIL, line={"color": palette.LIGHT.ink}))
+    return Shown(fig, pd.DataFrame({"name": [EVIL] * rows, "value": [0.5] * rows}), EVIL, EVIL, EVIL, section)
+
+
+class Elements(HTMLParser):
+    """Tags with their attributes, and the text of scripts."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+
+def test_text_of_a_user_is_never_markup() -> None:
+    body = [html.section(EVIL, html.figure(shown(), 0)), html.paragraph(EVIL), html.items([EVIL])]
+    text = document.document(EVIL, body, [shown()], {}, is_dark=False)
+    tags = Elements(text).tags
+    assert [tag for tag, _ in tags].count("script") == 3
+    assert not [1 for tag, attributes in tags if tag == "img" or "onerror" in attributes]
+    assert text.count("alert(1)") > 1
+
+
+def test_a_link_leads_to_the_web_only() -> None:
+    assert html.link("http://127.0.0.1:8501/compare?experiment=1", "here").startswith("<a href=")
+    assert html.link("javascript:alert(1)", "here") == "here"
+
+
+def test_nothing_in_the_file_comes_from_elsewhere() -> None:
+    text = document.document("t", [html.figure(shown(), 0)], [shown()], {}, is_dark=False)
+    tags = Elements(text).tags
+    assert not [tag for tag, attributes in tags if "src" in attributes or tag == "link"]
+    policy = next(a["content"] for tag, a in tags if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy and "default-src 'none'" in policy and "http" not in policy
+
+
+def test_the_figures_are_kept_as_they_were_drawn() -> None:
+    text = html.figures_data([shown()], {"#000000": "#FFFFFF"}, True)
+    kept = json.loads(re.sub(r"</?script[^>]*>", "", text))
+    assert kept["drawn"] == "dark" and kept["pairs"] == [["#000000", "#FFFFFF"]]
+    assert kept["figures"][0]["data"][0]["name"] == EVIL
+
+
+def test_long_tables_are_cut_and_say_so() -> None:
+    text = html.figure(shown(rows=html.MOST_ROWS + 5), 0)
+    assert text.count("<tr>") == html.MOST_ROWS + 1 and "5 more rows" in text
+
+
+def test_every_colour_of_a_light_figure_has_one_in_the_dark_and_back() -> None:
+    settings = dict.fromkeys(ALGORITHMS.names(), 1) | {"ditto": 5, "cgpfl": 4}
+    pairs = palette.pairs(settings)
+    assert len(set(pairs.values())) == len(pairs)
+    assert all(palette.style_of(name).light in pairs for name in settings)
+    assert all(shade in pairs for shade in palette.shades("ditto", 5))
+    assert all(value in pairs for value in vars(palette.LIGHT).values())
+
+
+def test_a_chart_that_is_drawn_again_keeps_its_place() -> None:
+    board = Board({"a": shown("One"), "b": shown("Two"), "c": shown("One")})
+    assert {heading: len(own) for heading, own in board.sections().items()} == {"One": 2, "Two": 1}

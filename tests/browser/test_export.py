@@ -1,0 +1,173 @@
+"""What is saved in Chromium is read back: pictures, tables, and the report, which opens by itself from a file."""
+
+import io
+import re
+import struct
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from playwright.sync_api import Browser, Download, Locator, Page, expect
+
+from app.charts import dumbbell
+from storage import Store
+from tests.app.samples import DIGITS, store_experiment
+from tests.browser.conftest import Server, Witness
+
+LOAD_MS = 60_000
+READY = "[data-test-script-state=notRunning]"
+DRAWN = "document.querySelectorAll('.js-plotly-plot .main-svg').length > 4"
+SVG = "{http://www.w3.org/2000/svg}"
+TITLE = "Lowest 5 % ◂ mean ▸ top 5 %"
+METHODS = ("FedAvg", "LocalTrain", "Ditto", "CGPFL K=3")
+
+
+@pytest.fixture(scope="module")
+def experiment(server: Server) -> int:
+    store = Store(server.database_url)
+    try:
+        store.ensure_schema(wait_s=LOAD_MS / 1000)
+        return store_experiment(store, DIGITS).id
+    finally:
+        store.close()
+
+
+@pytest.fixture
+def compare(page: Page, server: Server, experiment: int) -> Page:
+    page.goto(f"{server.url}/compare?experiment={experiment}")
+    page.wait_for_function(DRAWN, timeout=LOAD_MS)
+    page.wait_for_selector(READY, timeout=LOAD_MS)
+    return page
+
+
+def opened(page: Page, key: str) -> Locator:
+    """The popover of a figure."""
+    figure = page.locator(f".st-key-figure_{key}")
+    figure.scroll_into_view_if_needed(timeout=LOAD_MS)
+    figure.get_by_role("button", name="Table · Download").click()
+    popover = page.get_by_test_id("stPopoverBody")
+    expect(popover.get_by_role("button", name="Markdown")).to_be_visible(timeout=LOAD_MS)
+    return popover
+
+
+def saved(page: Page, place: Locator | Page, name: str) -> tuple[str, bytes]:
+    with page.expect_download(timeout=LOAD_MS) as waiting:
+        place.get_by_role("button", name=re.compile(rf"^{name}(,|$)")).click()
+    return waiting.value.suggested_filename, content(waiting.value)
+
+
+def content(download: Download) -> bytes:
+    return Path(download.path()).read_bytes()
+
+
+def test_a_figure_is_saved_as_png_of_twice_its_size(compare: Page, witness: Witness) -> None:
+    name, png = saved(compare, opened(compare, "dumbbell"), "PNG")
+    assert name == "low-mean-top.png" and png[:8] == b"\x89PNG\r\n\x1a\n"
+    width, height = struct.unpack(">II", png[16:24])
+    plot = compare.locator(".st-key-figure_dumbbell .js-plotly-plot").bounding_box()
+    assert plot and width == 2 * (round(plot["width"]) + 32)
+    assert height > 2 * plot["height"]  # title and caption beside the figure
+    assert witness == Witness()
+
+
+def test_a_figure_is_saved_as_svg_with_its_words_its_ground_and_its_zoom(compare: Page, witness: Witness) -> None:
+    plot = compare.locator(".st-key-figure_dumbbell .js-plotly-plot")
+    plot.evaluate("plot => { plot.layout.xaxis.range = [1234, 5678]; }")
+    name, text = saved(compare, opened(compare, "dumbbell"), "SVG")
+    root = ElementTree.fromstring(text)
+    words = " ".join(" ".join(root.itertext()).split())
+    assert name == "low-mean-top.svg" and root.findtext(f"{SVG}title") == TITLE
+    assert root.findtext(f"{SVG}desc", "").endswith("%")
+    assert words.count(TITLE) == 2 and "whisker" in words and "DIGITS" in words
+    assert all(method in words for method in METHODS)
+    assert any(tick in words for tick in ("2000", "2,000", "2k"))
+    ground = root.find(f"{SVG}rect")
+    assert ground is not None and ground.get("fill", "").upper() == "#FBFAF7"
+    assert witness == Witness()
+
+
+def test_a_picture_is_dark_where_the_page_is(browser: Browser, server: Server, experiment: int) -> None:
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme="dark")
+    page = context.new_page()
+    page.goto(f"{server.url}/compare?experiment={experiment}")
+    page.wait_for_function(DRAWN, timeout=LOAD_MS)
+    page.wait_for_selector(READY, timeout=LOAD_MS)
+    root = ElementTree.fromstring(saved(page, opened(page, "dumbbell"), "SVG")[1])
+    ground = root.find(f"{SVG}rect")
+    assert ground is not None and ground.get("fill", "").upper() == "#10171A"
+    context.close()
+
+
+def test_the_numbers_of_a_figure_are_saved_for_a_spreadsheet_a_paper_and_a_note(
+    compare: Page, witness: Witness
+) -> None:
+    popover = opened(compare, "dumbbell")
+    name, csv = saved(compare, popover, "CSV")
+    table = pd.read_csv(io.BytesIO(csv))
+    assert name == "low-mean-top.csv" and set(table["method"]) == set(METHODS)
+    assert list(table.columns) == list(dumbbell.data(pd.DataFrame(
+        columns=["run", "method", "algorithm", "seed", "client", "accuracy", "test_size"]
+    ), 0.05).columns)  # fmt: skip
+    best = table.iloc[0]
+    latex, markdown = (saved(compare, popover, kind)[1].decode() for kind in ("LaTeX", "Markdown"))
+    number = f"{best['mean']:.4g}"
+    assert rf"{number} \pm" in latex and r"\toprule" in latex
+    assert f"{number} ± " in markdown and markdown.startswith("| Method |")
+    assert witness == Witness()
+
+
+def test_the_pictures_of_a_story_can_be_saved(page: Page, server: Server, witness: Witness) -> None:
+    page.goto(f"{server.url}/?story=dial")
+    page.wait_for_selector(".moving .main-svg", timeout=LOAD_MS)
+    page.wait_for_selector(READY, timeout=LOAD_MS)
+    page.get_by_role("button", name="Table · Download").click()
+    buttons = page.locator(".pictures").get_by_role("button", name="SVG")
+    expect(buttons).to_have_count(page.locator(".moving .main-svg:first-child").count(), timeout=LOAD_MS)
+    with page.expect_download(timeout=LOAD_MS) as waiting:
+        buttons.first.click()
+    assert ElementTree.fromstring(content(waiting.value)).tag == f"{SVG}svg"
+    assert witness == Witness()
+
+
+def test_nothing_of_a_table_is_sent_before_it_is_opened(compare: Page) -> None:
+    assert compare.locator(".pictures").count() == 0
+    opened(compare, "dumbbell")
+    assert compare.locator(".pictures").count() == 1
+
+
+def test_the_comparison_is_saved_as_a_report_that_opens_without_the_app(
+    compare: Page, browser: Browser, tmp_path: Path
+) -> None:
+    figures = compare.locator("[class*=st-key-figure_] .js-plotly-plot").count()
+    finding = compare.locator(".lead").first.inner_text()
+    name, text = saved(compare, compare, "Report")
+    file = tmp_path / name
+    file.write_bytes(text)
+    for scheme, paper in (("light", "rgb(251, 250, 247)"), ("dark", "rgb(16, 23, 26)")):
+        context = browser.new_context(offline=True, color_scheme=scheme)  # type: ignore[arg-type]
+        seen, requests = Witness(), []
+        seen.watch(context)
+        context.on("request", lambda request, requests=requests: requests.append(request.url))
+        report = context.new_page()
+        report.goto(file.as_uri())
+        report.wait_for_function(f"document.querySelectorAll('.plot .main-svg').length >= {figures}", timeout=LOAD_MS)
+        assert report.locator(".plot").count() == figures
+        assert report.locator(".lead").inner_text() == finding
+        assert report.evaluate("getComputedStyle(document.body).backgroundColor") == paper
+        words = report.locator("main").inner_text()
+        assert all(method in words for method in METHODS) and compare.url in words
+        assert "What was set differently?" in words and "torch version" in words
+        assert requests == [file.as_uri()] and seen == Witness()
+        context.close()
+
+
+def test_the_report_shows_the_figures_as_they_are_chosen_now(compare: Page) -> None:
+    compare.get_by_role("radio", name="Megabytes").or_(compare.get_by_role("button", name="Megabytes")).first.click(
+        timeout=LOAD_MS
+    )
+    compare.wait_for_url("**x=megabytes*", timeout=LOAD_MS)
+    expect(compare.locator(".st-key-figure_curves").get_by_text("megabytes sent").first).to_be_visible(timeout=LOAD_MS)
+    text = saved(compare, compare, "Report")[1].decode()
+    assert "x=megabytes" in text
+    assert "personalized accuracy over megabytes sent" in text
