@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from app.comparison import NOT_THE_METHOD, Method
+from app.comparison import NOT_THE_METHOD, Method, method_name
 from app.forms import parameters_of
 from app.wording import MISSING, TITLES
 from engine.config import Evaluation, Training
@@ -108,6 +108,23 @@ def value_of(name: str, run: RunRecord) -> str:
         return said
     parameter = parameter_of(name, [run.config])
     return f"{parameter.symbol if parameter else name.rpartition('.')[2]} = {said}"
+
+
+def names_along(runs: Sequence[RunRecord], axis: str) -> dict[int, str]:
+    """run -> its method's name on a chart over the field ``axis``: the runs of one name are to be averaged over seeds.
+
+    Where they differ in more than the axis they say in what, ``FedAvg, rounds = 50``.
+    """
+    groups: dict[str, list[RunRecord]] = {}
+    for run in runs:
+        groups.setdefault(method_name(run.label, run.algorithm), []).append(run)
+    found = {}
+    for name, own in groups.items():
+        configs = [flat(run.config) for run in own]
+        fields = dict.fromkeys(field for config in configs for field in config if field != axis)
+        apart = [f for f in fields if len({_key(config.get(f, ...)) for config in configs}) > 1]
+        found |= {run.id: ", ".join([name, *(value_of(field, run) for field in apart)]) for run in own}
+    return found
 
 
 def _key(value: Any) -> str:

@@ -1,19 +1,20 @@
 """The panels on how much clients differ: who errs least, as truths lie further apart or classes are fewer."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import pandas as pd
 import streamlit as st
 
 from app import address, queries
 from app.charts import error_over_R
+from app.compare import fields
 from app.compare.view import View
-from app.comparison import REFERENCES, method_name
+from app.comparison import REFERENCES
 from app.components import page
 from app.wording import TITLES
 from storage import RunRecord
 
+SPREAD, CLASSES = "dataset.R", "partition.classes_per_client"
 ERRORS = {"total": "Of the models as trained", "statistical": "Of the exact solution"}
 STATISTICAL = {"personalized": "diagnostics.statistical_error_local", "global": "diagnostics.statistical_error_global"}
 
@@ -21,9 +22,7 @@ STATISTICAL = {"personalized": "diagnostics.statistical_error_local", "global": 
 @st.fragment
 def errors(view: View, clients: pd.DataFrame) -> None:
     """Drawn for runs on generated data of two spreads R or more."""
-    rows = pd.DataFrame(
-        [_row(run) | {"R": float(R)} for run in view.runs.values() if (R := run.config["dataset"].get("R")) is not None]
-    )
+    rows = _rows([run for run in view.runs.values() if run.config["dataset"].get("R") is not None], SPREAD, "R")
     if rows.empty or rows["R"].nunique() < 2:
         return
     total = queries.final_means(list(rows["run"]), f"{view.model}.total_error", view.model, view.when)
@@ -53,7 +52,7 @@ def errors_over_classes(view: View, clients: pd.DataFrame) -> None:
     of = error_over_R.CLASSES
     known = queries.final_means(list(view.runs), f"{view.model}.common_accuracy", view.model, view.when)
     for model, runs in _by_model([view.runs[run_id] for run_id in known.index]).items():
-        rows = pd.DataFrame([_row(run) | {of.symbol: run.config["partition"]["classes_per_client"]} for run in runs])
+        rows = _rows(runs, CLASSES, of.symbol)
         points = error_over_R.data(rows.assign(error=100 * (1 - rows["run"].map(known))), of)
         if points[of.symbol].nunique() < 2:
             continue
@@ -77,10 +76,14 @@ def _by_model(runs: Sequence[RunRecord]) -> dict[str, list[RunRecord]]:
     return found
 
 
-def _row(run: RunRecord) -> dict[str, Any]:
-    return {
-        "run": run.id, "method": method_name(run.label, run.algorithm), "algorithm": run.algorithm, "seed": run.seed,
-    }  # fmt: skip
+def _rows(runs: Sequence[RunRecord], axis: str, column: str) -> pd.DataFrame:
+    """[run, method, algorithm, seed, <column>]: what each run has of the field ``axis``."""
+    named = fields.names_along(runs, axis)
+    return pd.DataFrame([
+        {"run": run.id, "method": named[run.id], "algorithm": run.algorithm, "seed": run.seed,
+         column: float(fields.flat(run.config)[axis])}
+        for run in runs
+    ])  # fmt: skip
 
 
 def _solved(view: View) -> pd.Series:

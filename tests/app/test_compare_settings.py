@@ -68,6 +68,16 @@ def test_a_pooled_row_is_the_mean_over_all_its_runs() -> None:
     assert rows[["method", "seeds"]].to_numpy().tolist() == [["all", 4]] and rows["mean"].iloc[0] == pytest.approx(0.5)
 
 
+def test_runs_that_differ_in_more_than_the_axis_are_not_averaged() -> None:
+    def run(number: int, R: float, samples: int, label: str = "fedavg"):
+        return run_record(number, label, dataset={"name": "synthetic", "R": R, "samples_per_client": samples})
+
+    runs = [run(1, 0.0, 50), run(2, 2.0, 50), run(3, 0.0, 200), run(4, 0.0, 50, "ditto"), run(5, 2.0, 50, "ditto")]
+    names = fields.names_along(runs, "dataset.R")
+    assert names[1] == names[2] == "FedAvg, Samples per client = 50" and names[3] == "FedAvg, Samples per client = 200"
+    assert names[4] == names[5] == "Ditto"
+
+
 def test_of_pooled_runs_nobody_leads() -> None:
     runs = per_run(clients(**{"α = 0.1": [[0.5]], "α = 1": [[0.75]]}), 0.05)
     assert by_value(runs) == "Mean accuracy: 50.0 % for α = 0.1, 75.0 % for α = 1."
