@@ -29,7 +29,7 @@ def test_every_client_gives_as_many_samples_and_they_carry_their_labels() -> Non
 
 def test_features_are_those_of_the_clients_own_bodies() -> None:
     run = subject_of("ditto", model=DNN)
-    x, clients = run.task.data.test.x, np.repeat(np.arange(4), 3)
+    x, clients = run.task.data.test.x, np.tile(np.arange(4), 3)
     found = features_of(run, x, clients)
     for i in (0, 3):
         own = run.task.model.features(run.models.personalized[i], x[clients == i])
