@@ -58,9 +58,12 @@ def test_the_trace_is_exact_for_few_parameters_and_for_diagonal_hessians() -> No
 
 
 def test_random_signs_find_the_trace_within_their_error() -> None:
-    objective = quadratic(rotated(VALUES * 10), torch.zeros(60, dtype=torch.float64))
+    matrix = rotated(VALUES * 10)
+    objective = quadratic(matrix, torch.zeros(60, dtype=torch.float64))
     found = trace(objective, objective.start, stream(), vectors=40)
-    assert found.standard_error > 0 and abs(found.value - 10 * sum(VALUES)) < 4 * found.standard_error
+    assert abs(found.value - 10 * sum(VALUES)) < 4 * found.standard_error
+    of_one = (2 * (matrix.square().sum() - matrix.diagonal().square().sum())).sqrt()  # Hutchinson's deviation
+    assert found.standard_error == pytest.approx(float(of_one) / 40**0.5, rel=0.3)
 
 
 def test_the_worst_loss_in_a_ball_around_a_minimum_is_that_of_the_top_eigenvector() -> None:
