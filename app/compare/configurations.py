@@ -20,6 +20,7 @@ def configurations(view: View, clients: pd.DataFrame) -> None:
         column_config={"field": st.column_config.TextColumn("Setting", pinned=True)},
         alt=f"{plural(len(table), 'setting')} in which {names(shown)} differ",
     )  # fmt: skip
+    page.files(table, key="configurations", name="settings", caption="Settings in which the methods differ.")
     left_out = len(view.methods) - len(shown)
     rest = f" {plural(left_out, 'more method has', 'more methods have')} no column here." if left_out > 0 else ""
     st.caption(plain(f"{plural(alike, 'setting is', 'settings are')} the same in all and not shown; – : a method does "

@@ -82,9 +82,7 @@ def listing(view: RunView, now: np.ndarray) -> None:
     if absent:
         said += f" No {names(absent)} with seed {view.run.seed} in this experiment to hold it against."
     st.caption(plain(said))
-    csv = table.to_csv(index=False)
-    st.download_button("Download CSV", csv, "clients.csv", "text/csv", key="clients_csv", type="tertiary",
-                       on_click="ignore")  # fmt: skip
+    page.files(table, key="clients", name="clients", caption=said)
 
 
 def client_rows(partition: dict[str, Any], now: np.ndarray, references: dict[str, np.ndarray]) -> pd.DataFrame:

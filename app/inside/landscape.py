@@ -145,6 +145,7 @@ def sharp(view: RunView, options: dict[str, Any], client: int) -> None:
         return
     table = measures(found, client)
     st.dataframe(table, hide_index=True, key="sharpness_table", alt=said_of(found, client))
+    page.files(table, key="sharpness_table", name=f"sharpness-client-{client}", caption=said_of(found, client))
     st.caption(plain(
         f"{said_of(found, client)} Worst nearby: the largest loss within ρ = 0.05 of the weights, by projected "
         "ascent; one step: where sharpness-aware training looks. The eigenvalue is the curvature of the steepest "

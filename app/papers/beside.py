@@ -52,7 +52,9 @@ def _cells(table: pd.DataFrame, name: str) -> None:
         placeholder="–", alt="Every printed number beside ours",
     )  # fmt: skip
     unread = int(table["paper"].isna().sum())
-    st.caption(plain(READING + (f" Cells that cannot be read in the source: {unread}." if unread else "")))
+    said = READING + (f" Cells that cannot be read in the source: {unread}." if unread else "")
+    st.caption(plain(said))
+    page.files(beside_paper.for_screen(table), key=f"beside_cells_{name}", name=f"{name} all cells", caption=said)
 
 
 def _title(words: str) -> str:

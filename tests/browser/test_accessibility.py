@@ -1,0 +1,146 @@
+"""Every page: headings in order, a name for each control and figure, the keyboard, a phone, nothing that moves."""
+
+from itertools import pairwise
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from storage import Store
+from tests.app.samples import DIGITS, store_experiment
+from tests.browser.conftest import Server, Witness
+
+LOAD_MS = 60_000
+READY = "[data-test-script-state=notRunning]"
+PAGES = (
+    "/", "/?story=dial", "/setup", "/live?experiment={experiment}", "/compare?experiment={experiment}",
+    "/run?id={run}", "/run?id={run}&tab=clusters", "/run?id={run}&tab=record", "/papers", "/library", "/handbook",
+    "/handbook?method=ditto", "/handbook?show=datasets",
+)  # fmt: skip
+SEEN = "const seen = node => node.getClientRects().length > 0;"
+LEVELS = f"""() => {{ {SEEN}
+  return [...document.querySelectorAll('h1, h2, h3, h4')].filter(seen).map(head => +head.tagName[1]); }}"""
+UNNAMED = f"""() => {{ {SEEN}
+  const named = node => node.textContent.trim() || node.ariaLabel || node.title || node.labels?.length
+    || node.getAttribute('aria-labelledby') || node.querySelector('[aria-label], title');
+  return [...document.querySelectorAll('button, a[href], input, select, textarea, [role=slider]')]
+    .filter(seen).filter(node => !named(node)).map(node => node.outerHTML.slice(0, 200)); }}"""
+UNTOLD = f"""() => {{ {SEEN}
+  return [...document.querySelectorAll('.js-plotly-plot')].filter(seen)
+    .filter(plot => !plot.closest('[aria-label]')?.ariaLabel.trim()).map(plot => plot.outerHTML.slice(0, 200)); }}"""
+# Out of use, or the ends of a slider, which show while it is held.
+ASIDE = "[disabled], [aria-disabled=true], [data-testid^=stSliderT], [data-testid=stSlider] :not(label *)"
+FAINT = f"""() => {{ {SEEN}
+  const ASIDE = "{ASIDE}";
+  const parts = color => {{ const [r, g, b, a = 1] = color.match(/[\\d.]+/g).map(Number); return [r, g, b, a]; }};
+  const over = (top, ground) => ground.map((v, i) => top[i] * top[3] + v * (1 - top[3]));
+  const light = ([r, g, b]) => [r, g, b].map(v => v / 255)
+    .map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  return [...document.querySelectorAll('p, li, td, th, dd, dt, h1, h2, h3, label, code, .kicker, .lead')]
+    .filter(seen).filter(node => node.textContent.trim())
+    .filter(node => !node.closest(ASIDE))
+    .map(node => {{
+      let ground = [255, 255, 255], opacity = 1;
+      const line = []; for (let at = node; at; at = at.parentElement) line.push(getComputedStyle(at));
+      for (const style of line.toReversed()) {{
+        ground = over(parts(style.backgroundColor), ground);
+        opacity *= style.opacity;
+      }}
+      const ink = parts(line[0].color); ink[3] *= opacity;
+      const [one, other] = [light(over(ink, ground)), light(ground)].sort((a, b) => b - a);
+      return [(one + 0.05) / (other + 0.05), node.textContent.trim().slice(0, 60)];
+    }}).filter(([contrast]) => contrast < 4.45); }}"""
+MOVING = """() => document.getAnimations().filter(a => a.playState === 'running'
+  && a.effect.getComputedTiming().duration > 1).map(a => a.animationName ?? a.transitionProperty)"""
+FOCUS = "() => document.activeElement?.innerText || document.activeElement?.ariaLabel || ''"
+OUTLINE = """() => { const style = getComputedStyle(document.activeElement);
+  return style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) > 0 || style.boxShadow !== 'none'; }"""
+
+
+@pytest.fixture(scope="module")
+def given(server: Server) -> dict[str, int]:
+    """An experiment, and of it the run with clusters."""
+    store = Store(server.database_url)
+    try:
+        store.ensure_schema(wait_s=LOAD_MS / 1000)
+        experiment = store_experiment(store, DIGITS | {"seeds": [0]}).id
+        runs = store.queue.runs(experiment_ids=[experiment])
+        return {"experiment": experiment, "run": next(run.id for run in runs if run.algorithm == "cgpfl")}
+    finally:
+        store.close()
+
+
+def opened(page: Page, server: Server, address: str) -> None:
+    page.goto(f"{server.url}{address}")
+    page.wait_for_selector("h1", timeout=LOAD_MS)
+    page.wait_for_selector(READY, timeout=LOAD_MS)
+
+
+@pytest.mark.parametrize("address", PAGES)
+def test_a_page_can_be_read_without_seeing_it(
+    address: str, page: Page, server: Server, given: dict[str, int], witness: Witness
+) -> None:
+    opened(page, server, address.format(**given))
+    levels = page.evaluate(LEVELS)
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels)), levels
+    assert page.evaluate("document.documentElement.lang") == "en"
+    assert page.evaluate(UNNAMED) == []
+    assert page.evaluate(UNTOLD) == []
+    assert page.evaluate(MOVING) == []
+    assert witness == Witness()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("address", PAGES)
+def test_text_stands_out_and_a_phone_never_scrolls_sideways(
+    scheme: str, address: str, browser: Browser, server: Server, given: dict[str, int]
+) -> None:
+    context = browser.new_context(
+        viewport={"width": 390, "height": 800}, color_scheme=scheme, reduced_motion="reduce"  # type: ignore[arg-type]
+    )  # fmt: skip
+    page = context.new_page()
+    opened(page, server, address.format(**given))
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page.evaluate(FAINT) == []
+    context.close()
+
+
+def test_the_keyboard_reaches_the_controls_in_order_and_shows_where_it_is(
+    page: Page, server: Server, given: dict[str, int]
+) -> None:
+    opened(page, server, "/compare?experiment={experiment}".format(**given))
+    page.wait_for_selector(".st-key-figure_dumbbell .main-svg", timeout=LOAD_MS)
+    wanted, visited = ["Personalized", "5 %", "Last round", "Choose runs", "Report, one HTML file", "mean"], []
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        visited.append(page.evaluate(FOCUS).strip().split("\n")[0])
+        if visited[-1] in wanted:
+            assert page.evaluate(OUTLINE), visited[-1]
+    places = [visited.index(name) for name in wanted if name in visited]
+    assert len(places) == len(wanted), visited
+    assert places == sorted(places), visited
+
+
+def test_tables_and_downloads_open_from_the_keyboard(page: Page, server: Server, given: dict[str, int]) -> None:
+    opened(page, server, "/compare?experiment={experiment}".format(**given))
+    button = page.locator(".st-key-figure_dumbbell").get_by_role("button", name="Table · Download")
+    button.focus(timeout=LOAD_MS)
+    page.keyboard.press("Enter")
+    png = page.locator(".pictures").get_by_role("button", name="PNG")
+    expect(png).to_be_visible(timeout=LOAD_MS)
+    png.focus()
+    with page.expect_download(timeout=LOAD_MS) as waiting:
+        page.keyboard.press("Enter")
+    assert waiting.value.suggested_filename == "low-mean-top.png"
+
+
+def test_a_lecture_room_reads_larger_type_in_figures_too(page: Page, server: Server, given: dict[str, int]) -> None:
+    size = "() => parseFloat(getComputedStyle(document.querySelector('.st-key-figure_dumbbell .ytick text')).fontSize)"
+    sizes = []
+    for more in ("", "&presenting=true"):
+        opened(page, server, "/compare?experiment={experiment}".format(**given) + more)
+        page.wait_for_selector(".st-key-figure_dumbbell .ytick text", timeout=LOAD_MS)
+        sizes.append(page.evaluate(size))
+    assert sizes[1] > 1.2 * sizes[0]
+    assert page.get_by_role("button", name="Table · Download").count() == 0
