@@ -1,0 +1,152 @@
+"""Write the pictures of the pages, light and dark, over the runs of a database.
+
+    DATABASE_URL=sqlite:////.../fedscape.db DATA_DIR=... python -m docs.screenshots [page ...]
+
+Needs Chromium. Starts the app by itself, shows the experiment with the most methods, and has the app compute what a
+page asks for by a button. A picture has a palette of its own, so that it stays small.
+"""
+
+import io
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+
+from PIL import Image
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from storage import RunRecord
+from storage.store import store_from_env
+
+FOLDER = Path(__file__).parent
+WIDTH, LOAD_MS, COMPUTE_MS, SETTLED_MS = 1280, 60_000, 600_000, 2_500
+COLORS = 192
+SHOWN = ("local_train", "fedavg", "pfedme", "ditto", "cgpfl", "cgpfl_heur", "fedrep", "plgu_lf")  # on Compare
+
+
+@dataclass(frozen=True)
+class Shot:
+    """A page as it is shown: ``path`` may name ``{experiment}``, ``{runs}`` and the run of a method, ``{cgpfl}``."""
+
+    path: str
+    height: int
+    button: str | None = None  # is pressed where it is there
+    scroll_to: str | None = None  # the heading that stands on top
+
+
+SHOTS = {
+    "learn": Shot("/?story=dial", 1010),
+    "setup": Shot("/setup", 1180),
+    "live": Shot("/live?runs={runs}", 1330),
+    "compare": Shot("/compare?runs={runs}", 1000),
+    "compare-clients": Shot("/compare?runs={runs}", 900, scroll_to="Which clients lose?"),
+    "run": Shot("/run?id={cgpfl}&client=3", 1010),
+    "clusters": Shot("/run?id={cgpfl}&tab=clusters", 1290, scroll_to="Do the clusters settle?"),
+    "landscape": Shot("/run?id={plgu_lf}&tab=landscape&client=3", 1240, "Compute the landscape"),
+    "features": Shot("/run?id={plgu_lf}&tab=features", 1300, "Compute the features"),
+    "layers": Shot("/run?id={plgu_lf}&tab=layers", 1180),
+    "papers": Shot("/papers", 1250),
+    "library": Shot("/library", 1080),
+    "handbook": Shot("/handbook?method=gpfl", 1200),
+}
+
+
+def main(names: list[str]) -> None:
+    places = names_of_places()
+    with served() as url, sync_playwright() as playwright:
+        chromium = subprocess.run([FOLDER.parent / ".ci" / "chromium"], check=True, capture_output=True, text=True)
+        browser = playwright.chromium.launch(
+            executable_path=chromium.stdout.strip(), args=["--headless", "--no-sandbox", "--disable-gpu"]
+        )
+        for name in names or SHOTS:
+            for scheme in ("light", "dark"):
+                png = picture(browser, url + SHOTS[name].path.format_map(places), SHOTS[name], scheme)
+                path = FOLDER / f"{name}-{scheme}.png"
+                path.write_bytes(small(png))
+                print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB")
+        browser.close()
+
+
+def names_of_places() -> dict[str, str]:
+    """What the addresses name, of the experiment with the most methods: the first run of each method."""
+    store = store_from_env(FOLDER.parent)
+    by_experiment: dict[int, list[RunRecord]] = {}
+    for run in store.queue.runs():
+        by_experiment.setdefault(run.experiment_id, []).append(run)
+    store.close()
+    if not by_experiment:
+        sys.exit("no runs in this database; set DATABASE_URL to one with results")
+    runs = max(by_experiment.values(), key=lambda own: len({run.label for run in own}))
+    first = {run.algorithm: run for run in reversed(runs)}
+    shown = [run for run in runs if run.algorithm in SHOWN and run.label == first[run.algorithm].label] or runs
+    places = {"experiment": str(runs[0].experiment_id), "runs": ",".join(str(run.id) for run in shown)}
+    return places | {algorithm: str(run.id) for algorithm, run in first.items()}
+
+
+@contextmanager
+def served() -> Iterator[str]:
+    """``python -m app`` on a free port, until it is no longer needed."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    url, own = f"http://127.0.0.1:{port}", {"HOST": "127.0.0.1", "PORT": str(port)}
+    process = subprocess.Popen([sys.executable, "-m", "app"], cwd=FOLDER.parent, env=os.environ | own)
+    try:
+        while process.poll() is None and not is_healthy(url):
+            time.sleep(0.3)
+        yield url
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait()
+
+
+def is_healthy(url: str) -> bool:
+    try:
+        with urlopen(f"{url}/_stcore/health", timeout=1):
+            return True
+    except (URLError, TimeoutError, ConnectionError):
+        return False
+
+
+def picture(browser: Browser, url: str, shot: Shot, scheme: str) -> bytes:
+    """The page as PNG, when everything on it is drawn."""
+    page = browser.new_page(viewport={"width": WIDTH, "height": shot.height}, color_scheme=scheme)  # type: ignore[arg-type]
+    page.goto(url)
+    settled(page)
+    if shot.button and page.get_by_role("button", name=shot.button).count():
+        page.get_by_role("button", name=shot.button).click()
+        page.wait_for_selector(".js-plotly-plot .main-svg", timeout=COMPUTE_MS)
+        settled(page)
+    if shot.scroll_to:
+        page.get_by_role("heading", name=shot.scroll_to).evaluate("node => node.scrollIntoView()")
+        page.get_by_test_id("stMain").evaluate("node => node.scrollBy(0, -90)")  # from under the navigation
+        settled(page)
+    png = page.screenshot()
+    page.close()
+    return png
+
+
+def settled(page: Page) -> None:
+    page.get_by_role("heading", level=1).wait_for(timeout=LOAD_MS)
+    page.wait_for_selector("[data-test-script-state=notRunning]", timeout=LOAD_MS)
+    page.wait_for_timeout(SETTLED_MS)
+
+
+def small(png: bytes) -> bytes:
+    """The same picture in few colours."""
+    written = io.BytesIO()
+    few = Image.open(io.BytesIO(png)).convert("RGB").quantize(COLORS, dither=Image.Dither.NONE)
+    few.save(written, "PNG", optimize=True)
+    return written.getvalue()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
