@@ -136,7 +136,7 @@ def overview(store: Store) -> dict[str, Any]:
         devices = wording.names(engine.device for engine in engines)
         words.append(f"{devices}, {wording.plural(sum(engine.slots for engine in engines), 'slot')}")
     else:
-        words.append("no engine: start the app with python -m app")
+        words.append("no engine: make run starts it")
     busy = bool(counts.get("running") or counts.get("queued") or analyses)
     return {"text": " · ".join(words), "busy": busy, "engine": bool(engines), "wait_ms": 2000 if busy else IDLE_MS}
 
