@@ -5,6 +5,8 @@ from typing import NamedTuple
 import numpy as np
 import plotly.graph_objects as go
 
+SIZE = 13  # of letters that are 7 pixels wide
+
 
 class End(NamedTuple):
     """Where a line ends; x None: at the right edge of the plot."""
@@ -27,7 +29,8 @@ def label_ends(fig: go.Figure, ends: list[End], low: float, high: float, lines: 
             **place, y=y, text=end.text, showarrow=False, xanchor="left", xshift=9,
             font={"color": end.color},
         )  # fmt: skip
-    fig.update_layout(margin_r=max((16 + 7 * len(end.text) for end in ends), default=16))
+    size = fig.layout.font.size or SIZE
+    fig.update_layout(margin_r=max((16 + round(7 * len(end.text) * size / SIZE) for end in ends), default=16))
 
 
 def spread_apart(values: list[float], gap: float, ceiling: float = np.inf) -> list[float]:

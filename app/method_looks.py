@@ -2,11 +2,14 @@
 
 import re
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
+from app.comparison import method_name
 from app.palette import shades, style_of
+from storage import RunRecord
 
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 
@@ -35,6 +38,14 @@ def looks(methods: pd.DataFrame) -> dict[str, Look]:
         ):
             found[method] = Look(color, dashes[i % len(dashes)], style.symbol)
     return found
+
+
+def looks_of_runs(runs: Sequence[RunRecord]) -> dict[int, Look]:
+    """The look of every run's method, by the run's id."""
+    names = {run.id: method_name(run.label, run.algorithm) for run in runs}
+    rows = [(names[run.id], run.algorithm) for run in runs]
+    look = looks(pd.DataFrame(rows, columns=["method", "algorithm"]))
+    return {run: look[name] for run, name in names.items()}
 
 
 def _by_numbers(name: str) -> list[tuple[bool, float, str]]:

@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 
 from app import palette
 from app.comparison import method_name
+from app.method_looks import looks_of_runs
 from storage import RunRecord
 
 
@@ -23,13 +24,13 @@ def data(runs: Sequence[RunRecord], clients: Mapping[int, Sequence[float] | None
 
 
 def figure(df: pd.DataFrame, runs: Sequence[RunRecord], height: int = 400) -> go.Figure:
-    fig = go.Figure()
+    fig, look = go.Figure(), looks_of_runs(runs)
     for run in runs:
-        mine, style = df[df["run"] == run.id], palette.style_of(run.algorithm)
+        mine, style = df[df["run"] == run.id], look[run.id]
         said = f"{method_name(run.label, run.algorithm)}, seed {run.seed}"
         fig.add_scatter(
             **_steps(mine), mode="lines",
-            line={"color": palette.color(style), "dash": style.dash, "width": 1.8, "shape": "hv"},
+            line={"color": style.color, "dash": style.dash, "width": 1.8, "shape": "hv"},
             name=said, meta={"run": run.id, "y": "clients"},
             hovertemplate=f"{said}<br>%{{y:.0f}} % of clients at or below %{{x:.2f}} %<extra></extra>",
         )  # fmt: skip

@@ -1,6 +1,7 @@
 """Training curves: accuracy, loss, spread and megabytes of a few runs, over rounds, megabytes or seconds.
 
-The mean over clients is a solid line, the lowest 5 % a dashed one; the colour is the method's. Seeds share a colour.
+The mean over clients is a solid line, the lowest 5 % a dashed one; the colour is the method's, a shade of it
+that of one of its settings. Seeds share a colour.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,7 @@ import plotly.graph_objects as go
 
 from app import palette
 from app.comparison import method_name
+from app.method_looks import looks_of_runs
 from storage import RunRecord
 
 COLUMNS = ("mean", "lowest5", "std", "loss", "train_loss", "megabytes", "seconds")
@@ -42,11 +44,11 @@ def figure(
 ) -> go.Figure:
     """One panel. Every line says in ``meta`` what it draws, so that points can be added to it where it is shown."""
     title, lines = PANELS[panel]
-    fig = go.Figure()
+    fig, look = go.Figure(), looks_of_runs(runs)
     for run in runs:
         mine = df[df["run"] == run.id]
         for name, dash in lines.items():
-            fig.add_scatter(**_line(run, name, dash, mine, x))
+            fig.add_scatter(**_line(run, look[run.id].color, name, dash, mine, x))
     palette.base_layout(fig, height=height)
     fig.update_layout(title_text=title, showlegend=False, margin={"t": 44, "r": _label_room(runs, panel)},
                       uirevision=f"{panel} {x} {[run.id for run in runs]}")  # fmt: skip
@@ -64,13 +66,13 @@ def _points(run: RunRecord, points: Mapping[str, Sequence[float | None]]) -> pd.
     return table.assign(**head, round=list(points["round"]))
 
 
-def _line(run: RunRecord, name: str, dash: str, mine: pd.DataFrame, x: str) -> dict[str, Any]:
+def _line(run: RunRecord, color: str, name: str, dash: str, mine: pd.DataFrame, x: str) -> dict[str, Any]:
     """``meta``: the run, the column, and the label at the line's end, which the main lines have."""
     main, label = dash == "solid", method_name(run.label, run.algorithm)
     said = f"{label}, seed {run.seed}: {_SAID[name]}"
     return {
         "x": mine[x].to_numpy(np.float32), "y": mine[name].to_numpy(np.float32), "mode": "lines", "name": said,
-        "line": {"color": palette.color(palette.style_of(run.algorithm)), "dash": dash, "width": 2 if main else 1.2},
+        "line": {"color": color, "dash": dash, "width": 2 if main else 1.2},
         "connectgaps": True, "meta": {"run": run.id, "x": x, "y": name, "label": label if main else None},
         "hovertemplate": f"{said}<br>%{{y{_UNITS[name]}<br>{x} %{{x:.4~g}}<extra></extra>",
     }  # fmt: skip
