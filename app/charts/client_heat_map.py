@@ -44,7 +44,8 @@ def finding(accuracy: np.ndarray) -> str:
     behind = int((mean - values > BEHIND).sum())
     against = f"{percent(values[worst])} against a mean of {percent(mean)}"
     if behind > 1:
-        return f"{behind} of {clients} are left behind, client {known[worst]} most: {against}."
+        far = f"more than {100 * BEHIND:g} points below the mean"
+        return f"{behind} of {clients} are left behind, {far}, client {known[worst]} most: {against}."
     if behind:
         return f"Client {known[worst]} is left behind: {against} over {clients}."
     return f"No client is far behind: the least accurate, client {known[worst]}, has {against} over {clients}."

@@ -82,7 +82,8 @@ def finding(df: pd.DataFrame) -> str:
         settled = f"no client has moved since round {moving[-1]}"
     ari = last["ari"].iloc[0]
     truth = f"; adjusted Rand index against the true contexts {ari:.2f}" if pd.notna(ari) else ""
-    return f"{plural(len(sizes), 'cluster')} of {_listed(sizes)} clients; {settled}{truth}."
+    members = f"{_listed(sizes)} clients" if len(set(sizes)) > 1 else plural(sizes[0], "client")
+    return f"{plural(len(sizes), 'cluster')} of {members}; {settled}{truth}."
 
 
 def figure(df: pd.DataFrame, at: int | None = None) -> go.Figure:

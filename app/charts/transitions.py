@@ -14,6 +14,8 @@ from app.charts.cluster_raster import letter
 from app.palette import base_layout, contrast, ground, rgb, translucent
 from app.wording import percent, plural
 
+ROOM = 7  # clusters whose cells are high enough for two lines
+
 
 def data(cells: pd.DataFrame, before: int, after: int) -> pd.DataFrame:
     """Cells of the raster, two of its rounds -> [before, after, clients, share]: a row a pair of letters in use."""
@@ -43,7 +45,7 @@ def figure(df: pd.DataFrame, before: int, after: int) -> go.Figure:
         hovertemplate="%{customdata} of those in %{x} now were in %{y}: %{z:.0%}<extra></extra>",
     )  # fmt: skip
     base_layout(fig, height=360)
-    few = len(order[0]) <= 12
+    few = len(order[0]) <= ROOM
     for row in df.itertuples():
         if row.clients:
             color = _readable(row.share)

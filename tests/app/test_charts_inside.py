@@ -47,7 +47,8 @@ def test_the_map_has_200_clients_and_300_rounds_at_most_with_both_ends_and_the_c
     [
         ([0.9, 0.9, 0.9, 0.5], "Client 3 is left behind: 50.00 % against a mean of 80.00 % over 4 clients."),
         ([0.5, 0.9, 0.9, 0.4, np.nan],
-         "2 of 4 clients are left behind, client 3 most: 40.00 % against a mean of 67.50 %."),
+         "2 of 4 clients are left behind, more than 5 points below the mean, client 3 most: 40.00 % against a mean of "
+         "67.50 %."),
         ([0.90, 0.92], "No client is far behind: the least accurate, client 0, has 90.00 % against a mean of 91.00 % "
                        "over 2 clients."),
         ([np.nan], "No client has a finite accuracy in this round."),

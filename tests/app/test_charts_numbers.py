@@ -178,7 +178,7 @@ def test_clusters_equal_to_the_contexts_have_a_rand_index_of_one() -> None:
 
 def test_the_cluster_finding_says_when_they_settled() -> None:
     cells = cluster_raster.data(np.arange(1, 4), np.array([[0, 0, 0, 1], [0, 0, 1, 1], [0, 0, 1, 1]]))
-    assert cluster_raster.finding(cells) == "2 clusters of 2 and 2 clients; no client has moved since round 2."
+    assert cluster_raster.finding(cells) == "2 clusters of 2 clients; no client has moved since round 2."
 
 
 def test_memberships_are_rows_where_a_client_enters_a_cluster() -> None:
