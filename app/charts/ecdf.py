@@ -44,7 +44,7 @@ def figure(df: pd.DataFrame, share: float = 0.05, drawn: Sequence[str] | None = 
     base_layout(fig, height=430)
     fig.add_hline(y=100 * share, line={"color": ground().muted, "width": 1, "dash": "dot"})
     fig.add_annotation(
-        xref="paper", x=0, y=100 * share, text=f"lowest {100 * share:g} %", showarrow=False, xanchor="left",
+        xref="paper", x=1, y=100 * share, text=f"lowest {100 * share:g} %", showarrow=False, xanchor="right",
         yanchor="bottom", font={"color": ground().muted},
     )  # fmt: skip
     fig.update_xaxes(title_text="test accuracy, %")

@@ -116,7 +116,8 @@ def figure(df: pd.DataFrame, a: str, b: str, methods: pd.DataFrame) -> go.Figure
         fig.add_scatter(
             x=100 * points["b"], y=100 * points["a"], mode="markers", text=points["who"],
             customdata=points[["difference", "client"]].to_numpy() * [100, 1],
-            marker={"color": color, "symbol": symbol, "size": 6 + 2 * np.sqrt(points["count"])}, cliponaxis=False,
+            marker={"color": color, "symbol": symbol, "size": 6 + 2 * np.sqrt(points["count"]), "opacity": 1},
+            cliponaxis=False,
             marker_line={"width": 1.2, "color": color},
             hovertemplate=f"%{{text}}<br>{a} %{{y:.2f}} %, {b} %{{x:.2f}} %: %{{customdata[0]:+.2f}}<extra></extra>",
         )  # fmt: skip
