@@ -46,7 +46,7 @@ def figure(df: pd.DataFrame, own: int | None = None) -> go.Figure:
         )
     fig.add_scatter(
         x=df["K"], y=df["e"], mode="lines+markers", name="e(K)", line={"color": hue, "width": 2.2},
-        marker={"size": np.where(df["chosen"], 17, 6), "symbol": np.where(df["chosen"], "star", "circle")},
+        marker={"size": np.where(df["chosen"], 17, 6), "symbol": np.where(df["chosen"], "star", "circle"), "opacity": 1},
         marker_line_width=0,
         hovertemplate="K = %{x}: e(K) = %{y:.4g}<extra></extra>",
     )  # fmt: skip

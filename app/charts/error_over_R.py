@@ -55,7 +55,8 @@ def figure(df: pd.DataFrame, title: str, of: Difference = SPREAD) -> go.Figure:
         fig.add_scatter(
             x=own[of.symbol], y=own["error"], mode="lines+markers", name=method, error_y=spread, cliponaxis=False,
             line={"color": style.color, "dash": style.dash, "width": 1.5 if _is_reference(own) else 2.2},
-            marker={"size": np.where(own["best"], 15, 8), "symbol": np.where(own["best"], "star", style.symbol)},
+            marker={"size": np.where(own["best"], 15, 8), "symbol": np.where(own["best"], "star", style.symbol),
+                    "opacity": 1},
             hovertemplate=f"{method}, {of.symbol} = %{{x:g}}<br>error %{{y:.3g}}<extra></extra>",
         )  # fmt: skip
         last = own.iloc[-1]

@@ -115,7 +115,7 @@ def _series_lines(fig: go.Figure, series: str, own: pd.DataFrame, color: str, sy
     fig.add_scatter(
         x=x, y=100 * own["mean"], mode="lines+markers", name=series, text=texts, error_y=spread, cliponaxis=False,
         line={"color": color, "width": 2.2}, marker_line_width=0,
-        marker={"size": np.where(own["best"], 16, 7), "symbol": np.where(own["best"], "star", "circle")},
+        marker={"size": np.where(own["best"], 16, 7), "symbol": np.where(own["best"], "star", "circle"), "opacity": 1},
         hovertemplate=f"{series}, {symbol} = %{{x:g}}<br>mean %{{text}}<extra></extra>",
     )  # fmt: skip
     fig.add_scatter(
