@@ -46,8 +46,8 @@ def figure(df: pd.DataFrame, own: int | None = None) -> go.Figure:
         )
     fig.add_scatter(
         x=df["K"], y=df["e"], mode="lines+markers", name="e(K)", line={"color": hue, "width": 2.2},
-        marker={"size": np.where(df["chosen"], 17, 6), "symbol": np.where(df["chosen"], "star", "circle"), "opacity": 1},
-        marker_line_width=0,
+        marker={"size": np.where(df["chosen"], 17, 6), "symbol": np.where(df["chosen"], "star", "circle")},
+        marker_line_width=0, marker_opacity=1,
         hovertemplate="K = %{x}: e(K) = %{y:.4g}<extra></extra>",
     )  # fmt: skip
     if own is not None:
