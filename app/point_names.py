@@ -16,13 +16,14 @@ class Point(NamedTuple):
     color: str
 
 
-def name_points(fig: go.Figure, points: list[Point]) -> None:
+def name_points(fig: go.Figure, points: list[Point], from_zero: bool = False) -> None:
     """Each name right of its point, left of it near the right edge; where it would meet another, lower and on a thread.
 
-    Points without a text stay without a name.
+    Points without a text stay without a name. ``from_zero``: the x axis begins there, not at the first point.
     """
-    width, height = _extent([p.x for p in points]), _extent([p.y for p in points])
-    left, low = min((p.x for p in points), default=0.0), min((p.y for p in points), default=0.0)
+    across = [p.x for p in points] + [0.0] * from_zero
+    width, height = _extent(across), _extent([p.y for p in points])
+    left, low = min(across, default=0.0), min((p.y for p in points), default=0.0)
     placed: list[tuple[float, float]] = []
     for point in sorted((p for p in points if p.text), key=lambda p: -p.y):
         x, y = (point.x - left) / width, (point.y - low) / height

@@ -49,7 +49,7 @@ def figure(df: pd.DataFrame, cost: Axis) -> go.Figure:
     base_layout(fig, height=430)
     names = named_methods(df, "front", "mean")
     points = [(names.get(r.method, ""), r.cost, 100 * r.mean, look[r.method].color) for r in df.itertuples()]
-    name_points(fig, [Point(*point) for point in points])
+    name_points(fig, [Point(*point) for point in points], from_zero=True)
     fig.update_xaxes(title_text=AXIS_TITLES[cost], rangemode="tozero")
     fig.update_yaxes(title_text="mean test accuracy, %")
     return fig.update_layout(showlegend=False)

@@ -35,6 +35,13 @@ def test_a_name_that_had_to_move_hangs_on_a_thread_from_its_point() -> None:
     assert (second.showarrow, second.y, second.ayref, second.arrowcolor) == (True, 90.0, "y", "red")
 
 
+def test_a_name_near_the_right_edge_stands_on_the_left_of_its_point() -> None:
+    for from_zero, anchors in ((False, ("left", "right")), (True, ("right", "right"))):
+        fig = go.Figure()
+        name_points(fig, [Point("first", 99.0, 2.0, "black"), Point("second", 100.0, 1.0, "black")], from_zero)
+        assert tuple(name.xanchor for name in fig.layout.annotations) == anchors
+
+
 @pytest.mark.parametrize("last", [97.0, math.nextafter(97.0, 98.0)])
 def test_points_that_differ_by_rounding_only_are_named_too(last: float) -> None:
     assert heights(97.0, 97.0, last) == pytest.approx([97.0, 97.0 - HIGH, 97.0 - 2 * HIGH])
