@@ -21,6 +21,7 @@ from app.compare.truth import errors, errors_over_classes
 from app.compare.view import METHOD, ROUNDS, TAILS, View
 from app.comparison import methods_of, per_run
 from app.components import page
+from app.components.examples import examples_button
 from app.palette import is_dark, is_presenting
 from app.report.comparison import Comparison, report
 from app.wording import MODELS, kicker, lines, names, plain, plural
@@ -89,8 +90,10 @@ def too_few(runs: list[RunRecord], chosen: list[RunRecord], absent: list[str]) -
         selection.chooser(runs, chosen, queries.experiments())
         return
     st.markdown(
-        "Queue an experiment with several methods in [Set up](/setup), or load examples in the [Library](/library)."
+        "Queue an experiment with several methods in [Set up](/setup), import one in the [Library](/library), or look "
+        "at the results that come with Fedscape:"
     )
+    examples_button()
 
 
 def controls(runs: list[RunRecord], chosen: list[RunRecord], rows: dict[str, str]) -> DeltaGenerator:

@@ -6,6 +6,7 @@ import streamlit as st
 
 from app import address, live_feed, queries
 from app.components import page
+from app.components.examples import examples_button
 from app.inside import chooser
 from app.inside.clients import headline
 from app.inside.view import RunView
@@ -65,9 +66,11 @@ def nothing_here() -> None:
     gone = "id" in st.query_params
     said = "The run of this address is not here; it may have been deleted." if gone else "No run has results yet."
     page.header("INSIDE A RUN", "What happened inside?", said)
-    with st.container(horizontal=True, key="inside_ways"):
-        page.link("library", "Choose a run in the Library")
+    with st.container(horizontal=True, vertical_alignment="center", key="inside_ways"):
+        page.link("library", "Choose a run in the Library" if gone else "See all runs in the Library")
         page.link("setup", "Set up an experiment")
+        if not gone:
+            examples_button()
 
 
 def condition(run: RunRecord) -> None:

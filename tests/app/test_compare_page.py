@@ -37,6 +37,12 @@ def test_without_runs_the_page_says_where_they_come_from(empty_store: Store) -> 
     assert "needs two methods" in said and "(/setup)" in said and "(/library)" in said
 
 
+def test_without_runs_the_results_that_come_with_the_product_are_a_click_away(empty_store: Store) -> None:
+    page = opened()
+    page.button(key="load_examples").click().run()
+    assert not page.exception and "leads by" in words(page) and "Example results" in words(page)
+
+
 def test_one_method_is_too_few_and_another_can_be_chosen(filled_store: Store) -> None:
     page = opened(runs="1,2")
     assert "1 method chosen" in words(page)

@@ -45,6 +45,13 @@ def test_without_runs_the_page_says_where_they_come_from(empty_store: Store) -> 
     assert "No run has results yet" in said and "(/setup)" in said and "(/library)" in said
 
 
+def test_without_runs_the_examples_are_a_click_away(empty_store: Store) -> None:
+    page = opened()
+    page.button(key="load_examples").click().run()
+    assert not page.exception and "An example result" in words(page)
+    assert not [button for button in opened(id=99999).button if button.key == "load_examples"]
+
+
 @pytest.mark.parametrize("number", ["77", "", "x", "9" * 40])
 def test_an_address_of_no_run_says_so_instead_of_showing_another(filled_store: Store, number: str) -> None:
     page = opened(id=number)
