@@ -13,6 +13,7 @@ from app.stories.left_behind import STORY
 from app.stories.sharpness_curve import NUM_CLIENTS, NUM_LEFT_BEHIND, RADII, STEPS, Example, example
 from app.stories.sharpness_run import Standing
 from app.stories.story import place_of, scene_at
+from app.wording import percent
 from engine.config import parse_experiment
 from engine.metrics import tail_size
 
@@ -155,3 +156,10 @@ def test_step_trains_a_round_and_the_text_says_so() -> None:
     assert not page.exception
     told = [html.unescape(h.proto.body) for h in page.get("html")]
     assert any("Round 1 · ρ = 0.1" in text and STORY.scenes[1].text in text for text in told)
+
+
+def test_the_numbers_of_the_draw_that_is_shown_are_those_of_its_clients() -> None:
+    there = example()
+    lowest = np.sort(there.accuracies, axis=1)[:, :NUM_LEFT_BEHIND]
+    assert [percent(value) for value in there.lowest5[:, 0]] == [percent(value) for value in lowest.mean(1)]
+    assert [percent(value) for value in there.mean[:, 0]] == [percent(value) for value in there.accuracies.mean(1)]
