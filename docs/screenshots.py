@@ -34,7 +34,7 @@ SHOWN = ("local_train", "fedavg", "pfedme", "ditto", "cgpfl", "cgpfl_heur", "fed
 
 @dataclass(frozen=True)
 class Shot:
-    """A page as it is shown: ``path`` may name ``{experiment}``, ``{runs}`` and the run of a method, ``{cgpfl}``."""
+    """A page as it is shown. ``path`` may name ``{runs}``, those of one ``{seed}``, the run of a method ``{cgpfl}``."""
 
     path: str
     height: int
@@ -45,7 +45,7 @@ class Shot:
 SHOTS = {
     "learn": Shot("/?story=dial", 1010),
     "setup": Shot("/setup", 1180),
-    "live": Shot("/live?runs={runs}", 1330),
+    "live": Shot("/live?runs={seed}", 1330),
     "compare": Shot("/compare?runs={runs}", 1000),
     "compare-clients": Shot("/compare?runs={runs}", 900, scroll_to="Which clients lose?"),
     "run": Shot("/run?id={cgpfl}&client=3", 1010),
@@ -53,7 +53,7 @@ SHOTS = {
     "landscape": Shot("/run?id={plgu_lf}&tab=landscape&client=3", 1240, "Compute the landscape"),
     "features": Shot("/run?id={plgu_lf}&tab=features", 1300, "Compute the features"),
     "layers": Shot("/run?id={plgu_lf}&tab=layers", 1180),
-    "papers": Shot("/papers", 1250),
+    "papers": Shot("/papers", 1080),
     "library": Shot("/library", 1080),
     "handbook": Shot("/handbook?method=gpfl", 1200),
 }
@@ -84,10 +84,12 @@ def names_of_places() -> dict[str, str]:
     store.close()
     if not by_experiment:
         sys.exit("no runs in this database; set DATABASE_URL to one with results")
-    runs = max(by_experiment.values(), key=lambda own: len({run.label for run in own}))
+    most = max(by_experiment.values(), key=lambda own: len({run.label for run in own}))
+    runs = sorted(most, key=lambda run: run.id)
     first = {run.algorithm: run for run in reversed(runs)}
     shown = [run for run in runs if run.algorithm in SHOWN and run.label == first[run.algorithm].label] or runs
-    places = {"experiment": str(runs[0].experiment_id), "runs": ",".join(str(run.id) for run in shown)}
+    seed = [run for run in shown if run.seed == runs[0].seed]
+    places = {name: ",".join(str(run.id) for run in own) for name, own in (("runs", shown), ("seed", seed))}
     return places | {algorithm: str(run.id) for algorithm, run in first.items()}
 
 
