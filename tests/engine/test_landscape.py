@@ -38,6 +38,15 @@ def test_the_centre_is_the_recorded_loss(model) -> None:
     assert found.arrays["global_everyone"].shape == (5, 5) and found.arrays["axis"][2] == 0
 
 
+def test_training_samples_are_those_trained_on() -> None:
+    run = subject_of("ditto")
+    found = compute(run, client=2, data="train")
+    (x, y), own = run.task.data.train.of_client(2), run.models.personalized[2]
+    expected = float(torch.nn.functional.cross_entropy(run.task.model.logits(own, x), y))
+    assert found.values["centres"]["personalized_own"] == pytest.approx(expected, rel=1e-6)
+    assert found.values["samples"] == {"own": len(y), "everyone": len(run.task.data.train.y)}
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(
     ("model", "shape"),
