@@ -130,7 +130,12 @@ def tail_note(num_clients: int, share: float = 0.05) -> str:
 
 
 def kicker(what: RunRecord | Mapping[str, Any] | Sequence[RunRecord]) -> str:
-    """``MNIST · 40 CLIENTS · 3 CLASSES EACH · 3 SEEDS`` of a configuration, a run, or runs of one experiment."""
+    """``MNIST · 40 CLIENTS · 3 CLASSES EACH · 3 SEEDS``: ``setting`` as it stands above a title."""
+    return setting(what).upper()
+
+
+def setting(what: RunRecord | Mapping[str, Any] | Sequence[RunRecord]) -> str:
+    """``MNIST · 40 clients · 3 classes each · 3 seeds`` of a configuration, a run, or runs of one experiment."""
     if isinstance(what, Mapping):
         config, seeds = what, what.get("seeds") or [what.get("seed", 0)]
     elif isinstance(what, RunRecord):
@@ -139,7 +144,7 @@ def kicker(what: RunRecord | Mapping[str, Any] | Sequence[RunRecord]) -> str:
         config, seeds = (what[0].config if what else {}), {run.seed for run in what}
     seeds = seeds if isinstance(seeds, list | tuple | set) else [seeds]
     parts = [*_data_words(config), plural(len(seeds), "seed")]
-    return " · ".join(parts).upper()
+    return " · ".join(parts)
 
 
 def plain(text: str) -> str:

@@ -11,7 +11,7 @@ from app.components import page
 from app.papers.beside import beside
 from app.papers.known import known, wanted
 from app.papers.result import SCALE_WORDS
-from app.wording import kicker
+from app.wording import setting
 from engine.errors import InvalidConfig
 from engine.presets import Preset
 from storage import RunRecord
@@ -22,7 +22,7 @@ def panel(view: View, clients: pd.DataFrame) -> None:
     """Nothing where no run is of a preset with printed numbers; a run with other settings is none of the paper's."""
     for preset, scale, table in of_runs(view.runs.values()):
         page.section(f"What does the paper say? {preset.title}")
-        settings = {config["name"]: kicker(config) for config in preset.configs(scale)}
+        settings = {config["name"]: setting(config) for config in preset.configs(scale)}
         beside(table, settings, SCALE_WORDS[scale], f"{preset.name}-{scale}")
         page.link("papers", "The whole table", preset=preset.name, scale=scale)
 

@@ -11,7 +11,7 @@ import streamlit as st
 from app import address, queries, tables
 from app.compare.view import METHOD, View
 from app.components import page
-from app.wording import kicker, names, plain
+from app.wording import names, plain, setting
 from engine.registry import ALGORITHMS
 
 Rule = tuple[queries.Model, queries.When]
@@ -39,7 +39,7 @@ def numbers(view: View, clients: pd.DataFrame) -> None:
 
 def files(view: View, here: pd.DataFrame) -> None:
     """Every row and number for a spreadsheet; what is chosen above, in percent, for a paper and for a note."""
-    words = f"{kicker(view.methods[0].runs[0])}; {view.rule}."
+    words = f"{setting(view.methods[0].runs)}; {view.rule}."
     save = partial(st.download_button, on_click="ignore")
     with st.container(horizontal=True):
         save("CSV, all rows", lambda: tables.to_csv(rows_of(view, EVERY_RULE)[0]), "comparison.csv", "text/csv")

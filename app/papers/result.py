@@ -16,7 +16,7 @@ from app.comparison import methods_of
 from app.components import page
 from app.papers.beside import beside
 from app.papers.standing import Standing
-from app.wording import kicker, names, plain
+from app.wording import names, plain, setting
 from engine.presets import Preset
 from storage import RunRecord
 
@@ -55,7 +55,7 @@ def numbers(preset: Preset, scale: str, now: Standing) -> None:
     table = beside_paper.data(cells, by_label(now))
     if scale == "quick":
         st.caption("The quick version is not the paper's setting: expect other numbers.")
-    beside(table, {name: kicker(config) for name, config in configs.items()}, SCALE_WORDS[scale], preset.name)
+    beside(table, {name: setting(config) for name, config in configs.items()}, SCALE_WORDS[scale], preset.name)
     printed = sum(len(table.rows) * len(table.measures) for table in preset.paper)
     if printed > len(table):
         files = names(table.file for table in preset.paper)

@@ -37,6 +37,7 @@ def test_a_kicker_is_the_set_up_in_a_line() -> None:
         "seeds": [0, 1, 2],
     }
     assert wording.kicker(config) == "MNIST · 40 CLIENTS · 3 CLASSES EACH · C = 10 % · 3 SEEDS"
+    assert wording.setting(config) == "MNIST · 40 clients · 3 classes each · C = 10 % · 3 seeds"
 
 
 def test_clients_of_the_data_set_count_when_the_split_is_natural() -> None:
