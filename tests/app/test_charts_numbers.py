@@ -241,7 +241,7 @@ def test_a_method_that_sends_nothing_stays_at_zero_megabytes() -> None:
 
 
 def test_the_histogram_counts_clients_in_bins_of_five_points() -> None:
-    bins = histogram.data(clients(a=[[0.7, 0.74, float(np.float32(0.75)), 1.0]]))
+    bins = histogram.data(clients(a=[[float(np.float32(0.7)), 0.74, 0.75, 1.0]]))
     counted = bins[bins["clients"] > 0]
     assert (len(bins), counted["start"].tolist(), counted["clients"].tolist()) == (20, [0.7, 0.75, 0.95], [2, 1, 1])
     assert histogram.finding(bins) == "Under a no client is below 70 %."
@@ -263,12 +263,12 @@ def test_the_error_over_R_is_a_mean_over_seeds_with_the_least_of_each_R_marked()
 
 def test_a_target_is_reached_in_the_first_round_that_has_it() -> None:
     rounds = pd.DataFrame({"run": [1, 1, 1, 2, 2], "round": [0, 5, 9, 0, 5], "value": [0.1, 0.8, 0.7, 0.1, 0.2]})
-    assert communication.reached(rounds, 0.7) == {1: 5}
+    assert communication.reached(rounds, 0.7) == communication.reached(rounds, 0.8) == {1: 5}
     assert communication.reached(rounds, 0.15, falls=True) == {1: 0, 2: 0}
 
 
 def test_effort_joins_methods_that_differ_in_the_work_of_a_round_only() -> None:
-    little, much = {"lam": 1, "inner_steps": 1}, {"lam": 1, "inner_steps": 5}
+    little, much = ({"lam": 1, "inner_steps": n, "training.local_steps": n} for n in (1, 5))
     runs = pd.DataFrame({
         "run": [1, 2, 3, 4], "method": ["m1", "m5", "m5", "other"], "algorithm": "fedavg", "seed": [0, 0, 1, 0],
         "options": [little, much, much, {"lam": 2}],

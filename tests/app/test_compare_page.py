@@ -179,6 +179,8 @@ def test_what_was_measured_elsewhere_is_drawn(filled_store: Store, tmp_path: Pat
     page = opened(experiment="1")
     assert "the test data of all other clients" in words(page)
     assert not [button for button in page.button if button.label.startswith("Measure")]
+    of_best = opened(experiment="1", when="best")  # other models, of which nothing is known
+    assert [button for button in of_best.button if button.label.startswith("Measure")]
 
 
 def test_generated_data_of_several_spreads_is_held_against_the_truth(empty_store: Store) -> None:

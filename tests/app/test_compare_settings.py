@@ -53,6 +53,11 @@ def test_runs_are_pooled_by_a_setting_that_methods_share() -> None:
     assert {group.algorithm for group in groups} == {"pooled"}
 
 
+def test_a_setting_of_which_each_method_has_its_own_value_pools_nothing() -> None:
+    methods = methods_of([run_record(1), run_record(2, "fedavg")])
+    assert "algorithm.name" in fields.varied(methods)[0] and fields.groupings(methods) == []
+
+
 def test_pooled_by_method_a_row_keeps_the_look_of_the_method() -> None:
     groups = pooled(two_partitions(), lambda run: fields.value_of("algorithm.name", run))
     assert [(g.name, g.algorithm, g.run_ids) for g in groups] == [
