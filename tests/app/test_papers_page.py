@@ -112,6 +112,12 @@ def test_a_part_that_ran_under_another_name_is_offered(empty_store: Store) -> No
     assert "2 are here already" in words(page)
 
 
+def test_archived_runs_are_no_results(empty_store: Store) -> None:
+    store_experiment(empty_store, TINY)
+    empty_store.queue.archive([1, 2, 3, 4])
+    assert "0 of 4 runs done" in words(opened(preset="tiny-table"))
+
+
 def test_a_run_of_the_same_name_with_other_settings_is_not_passed_off(empty_store: Store) -> None:
     store_experiment(empty_store, {**TINY, "training": {"rounds": 1, "local_steps": 2}})
     page = opened(preset="tiny-table")
