@@ -118,7 +118,7 @@ def names_along(runs: Sequence[RunRecord], axis: str) -> dict[int, str]:
     groups: dict[str, list[RunRecord]] = {}
     for run in runs:
         groups.setdefault(method_name(run.label, run.algorithm), []).append(run)
-    found = {}
+    found: dict[int, str] = {}
     for name, own in groups.items():
         configs = [flat(run.config) for run in own]
         fields = dict.fromkeys(field for config in configs for field in config if field != axis)
