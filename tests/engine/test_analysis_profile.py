@@ -61,6 +61,8 @@ def test_each_part_takes_what_it_is_known_to_take(clock: Clock, monkeypatch: pyt
     for part, seconds in expected.items():
         assert found.arrays[f"seconds.{part}"].tolist() == [seconds] * 4, part
     assert (found.arrays[f"seconds.{EVALUATION}"] >= 10.0).tolist() == [False, True, False, True]
+    gradients = [result.scalars["gradient_evaluations"] for result in Simulation(config).rounds()][1:5]
+    np.testing.assert_allclose(found.arrays["samples_per_second"] * sum(expected.values()), gradients)
     assert found.arrays["rounds"].tolist() == [1, 2, 3, 4]
     assert found.values["parts"] == list(PARTS)
     assert found.values["evaluation_every"] == 2
