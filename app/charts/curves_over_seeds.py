@@ -27,8 +27,9 @@ MOST_DASHED = MOST_LINES // 2  # methods that have room for a second line
 def data(series: pd.DataFrame, model: str = "personalized", x: Axis = "round") -> pd.DataFrame:
     """[run, method, algorithm, round, name, value] -> [method, algorithm, round, x, mean, mean_pm, lowest, seeds].
 
-    Only rounds that every run of a method has; a method without the model has none. x is what was spent up to that round; where the runs of a method had not
-    spent the same, they are read off at the same x, between two of their points, as far as the first of them went.
+    Only rounds that every run of a method has; a method without the model has none. x is what was spent up to that
+    round; where the runs of a method had not spent the same, they are read off at the same x, between two of their
+    points, as far as the first of them went.
     """
     wide = series.pivot_table(index=["run", "round"], columns="name", values="value")
     wide = wide.reindex(columns=[f"{model}.mean", f"{model}.lowest5", *COSTS_OF[x]]).sort_index()
