@@ -8,6 +8,7 @@ import colorsys
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import plotly.graph_objects as go
 import streamlit as st
@@ -163,28 +164,47 @@ def contrast(one: str, other: str) -> float:
 
 
 def base_layout(fig: go.Figure, *, height: int | None = None) -> go.Figure:
-    """The look of a figure in a journal: no ground, hairlines across, a serif title. Large type while presenting."""
-    shade, scale = ground(), 1.3 if is_presenting() else 1.0
+    """The look of a figure in a journal: no ground, hairlines across, a serif title. Large type while presenting.
+
+    The layout is put in as a whole: updating its parts one by one takes Plotly fifteen times as long.
+    """
+    there = fig.layout.to_plotly_json()
+    base = _layout(1.3 if is_presenting() else 1.0, bool(there.get("title", {}).get("text")))
+    base["height"] = round(height * (1.15 if is_presenting() else 1.0)) if height else None
+    for letter, shown in (("x", {"showgrid": False, "showline": True}), ("y", {"showgrid": True, "showline": False})):
+        names = {f"{letter}axis", *(name for name in there if name.startswith(f"{letter}axis"))}
+        base |= dict.fromkeys(names, base[f"{letter}axis"] | shown)
+    fig.layout = _over(there, base)
+    return fig
+
+
+def _layout(scale: float, has_title: bool) -> dict[str, Any]:
+    shade = ground()
     axis = {
         "gridcolor": shade.line, "linecolor": shade.line, "zeroline": False, "ticks": "outside", "ticklen": 4,
         "tickcolor": shade.line, "tickfont": {"size": 12 * scale, "color": shade.muted}, "automargin": True,
-        "title_font": {"size": 13 * scale, "color": shade.muted}, "title_standoff": 8,
+        "title": {"font": {"size": 13 * scale, "color": shade.muted}, "standoff": 8},
     }  # fmt: skip
-    fig.update_layout(
-        template="none", height=round(height * min(scale, 1.15)) if height else None, autosize=True,
-        paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)",
-        font={"family": SANS, "size": 13 * scale, "color": shade.ink},
-        title={"font": {"family": SERIF, "size": 17 * scale, "color": shade.ink}, "x": 0, "xref": "container"},
-        margin={"l": 8, "r": 16, "t": 40 if fig.layout.title.text else 16, "b": 8}, hovermode="closest",
-        hoverlabel={"bgcolor": shade.second, "bordercolor": shade.line,
-                    "font": {"family": SANS, "size": 13 * scale, "color": shade.ink}},
-        legend={"bgcolor": "rgba(0,0,0,0)", "font": {"size": 12 * scale, "color": shade.ink}},
-        modebar={"bgcolor": "rgba(0,0,0,0)", "color": shade.muted, "activecolor": shade.accent},
-        transition_duration=0,
-    )  # fmt: skip
-    fig.update_xaxes(showgrid=False, showline=True, **axis)
-    fig.update_yaxes(showgrid=True, showline=False, **axis)
-    return fig
+    return {
+        "template": "none", "autosize": True, "paper_bgcolor": "rgba(0,0,0,0)", "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"family": SANS, "size": 13 * scale, "color": shade.ink},
+        "title": {"font": {"family": SERIF, "size": 17 * scale, "color": shade.ink}, "x": 0, "xref": "container"},
+        "margin": {"l": 8, "r": 16, "t": 40 if has_title else 16, "b": 8}, "hovermode": "closest",
+        "hoverlabel": {"bgcolor": shade.second, "bordercolor": shade.line,
+                       "font": {"family": SANS, "size": 13 * scale, "color": shade.ink}},
+        "legend": {"bgcolor": "rgba(0,0,0,0)", "font": {"size": 12 * scale, "color": shade.ink}},
+        "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": shade.muted, "activecolor": shade.accent},
+        "transition": {"duration": 0}, "xaxis": axis, "yaxis": axis,
+    }  # fmt: skip
+
+
+def _over(there: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
+    """``there`` with all of ``base``, however deep."""
+    merged = dict(there)
+    for name, value in base.items():
+        old = merged.get(name)
+        merged[name] = _over(old, value) if isinstance(value, Mapping) and isinstance(old, Mapping) else value
+    return merged
 
 
 def is_presenting() -> bool:
