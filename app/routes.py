@@ -29,6 +29,7 @@ are_served = False  # set by the web server when it starts
 
 _LIBRARY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 _INDEX = Path(st.__file__).parent / "static" / "index.html"
+_WITH_CHARTS = ("/compare", "/run")  # from their first moment on
 _A_YEAR_S = 365 * 24 * 3600
 
 
@@ -72,11 +73,16 @@ def _drawing_library(request: Request) -> Response:
 
 
 def _page(request: Request) -> Response:
-    return HTMLResponse(_index(), headers={"Cache-Control": "no-cache"})
+    return HTMLResponse(_index(request.url.path in _WITH_CHARTS), headers={"Cache-Control": "no-cache"})
 
 
 @cache
-def _index() -> str:
-    """Streamlit's own, told where its server is: for a link to /live it would ask at /live/_stcore first, and wait."""
+def _index(has_charts: bool) -> str:
+    """Streamlit's own, told where its server is: for a link to /live it would ask at /live/_stcore first, and wait.
+
+    A page of charts is also told which file draws them: else it asks, and reads it, when the first chart comes.
+    """
     told = "<title>Fedscape</title><script>window.__streamlit = {BACKEND_BASE_URL: location.origin + '/'};</script>"
-    return _INDEX.read_text(encoding="utf-8").replace("<title>Streamlit</title>", told)
+    files = sorted(_INDEX.parent.glob("static/js/PlotlyChart.*.js")) if has_charts else []
+    ahead = "".join(f'<link rel="modulepreload" crossorigin href="/static/js/{file.name}">' for file in files)
+    return _INDEX.read_text(encoding="utf-8").replace("<title>Streamlit</title>", told + ahead)

@@ -3,7 +3,8 @@
     python -m benchmarks.pages [--runs 50] [--rounds 500] [--clients 100] [--pages compare live]
 
 Server: one run of the page's script, caches empty and then filled. Browser: from the navigation until the last chart
-stands, in Chromium with a fresh profile and then with a warm one; bytes are those of files and of WebSocket messages.
+stands (0 where there is none) and until nothing changes any more, in Chromium with a fresh profile and then with a warm
+one; bytes are those of files and of WebSocket messages.
 """
 
 import argparse
@@ -40,8 +41,10 @@ DRAWN = """() => {
     const ready = document.querySelector('[data-test-script-state=notRunning]')
         && !document.querySelector('.stSkeleton') && plots.every((plot) => plot.querySelector('.main-svg'));
     const state = ready ? document.querySelectorAll('*').length : -1;
-    if (state !== window.lastState) { window.lastState = state; window.lastChange = performance.now(); }
-    return state > 0 && performance.now() - window.lastChange > QUIET ? window.lastChange : 0;
+    const drawn = document.querySelectorAll('.main-svg').length, now = performance.now();
+    if (drawn !== window.lastDrawn) { window.lastDrawn = drawn; window.lastChart = drawn ? now : 0; }
+    if (state !== window.lastState) { window.lastState = state; window.lastChange = now; }
+    return state > 0 && now - window.lastChange > QUIET ? [window.lastChart, window.lastChange] : 0;
 }""".replace("QUIET", str(QUIET_MS))
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
 
@@ -104,8 +107,11 @@ def running_app() -> Iterator[str]:
         process.wait(30)
 
 
-def in_the_browser(browser: Browser, url: str) -> list[tuple[float, float]]:
-    """(seconds until drawn, megabytes received): a fresh profile, then three times the same page again."""
+def in_the_browser(browser: Browser, url: str) -> list[tuple[float, float, float]]:
+    """(seconds until the last chart stands, until nothing changes, megabytes received).
+
+    A fresh profile, then three times the same page again.
+    """
     context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
     page, received = context.new_page(), [0.0]
     session = context.new_cdp_session(page)
@@ -121,24 +127,26 @@ def in_the_browser(browser: Browser, url: str) -> list[tuple[float, float]]:
     for _ in range(4):
         received[0] = 0.0
         page.goto(url)
-        drawn_ms = page.wait_for_function(DRAWN, polling=50, timeout=120_000).json_value()
-        seen.append((drawn_ms / 1000, received[0]))
+        charts_ms, still_ms = page.wait_for_function(DRAWN, polling=50, timeout=120_000).json_value()
+        seen.append((charts_ms / 1000, still_ms / 1000, received[0]))
     context.close()
     return seen
 
 
 def report(pages: list[str]) -> None:
-    print(f"{'page':10} {'server s':>9} {'again':>6} | {'browser s':>9} {'MB':>6} | {'again s':>8} {'MB':>6}")
+    heading = f"{'charts s':>9} {'still s':>8} {'MB':>6}"
+    print(f"{'page':10} {'server s':>9} {'again':>6} | {'first:':7}{heading} | {'again:':7}{heading}")
     server = {page: (seconds_on_the_server(page), seconds_on_the_server(page)) for page in pages}
     with running_app() as url, sync_playwright() as playwright:
         chromium = subprocess.run([ROOT / ".ci" / "chromium"], capture_output=True, text=True, check=True).stdout
         browser = playwright.chromium.launch(executable_path=chromium.strip(), args=list(FLAGS))
         for page in pages:
             first, *again = in_the_browser(browser, f"{url}/{'' if page == 'learn' else page}")
-            warm_s, warm_mb = (median(values) for values in zip(*again, strict=True))
             cold, warm = server[page]
-            print(f"{page:10} {cold:9.2f} {warm:6.2f} | {first[0]:9.2f} {first[1]:6.2f} |", end="")
-            print(f" {warm_s:8.2f} {warm_mb:6.2f}", flush=True)
+            print(f"{page:10} {cold:9.2f} {warm:6.2f}", end="")
+            for charts_s, still_s, megabytes in (first, [median(values) for values in zip(*again, strict=True)]):
+                print(f" | {'':7}{charts_s:9.2f} {still_s:8.2f} {megabytes:6.2f}", end="")
+            print(flush=True)
         browser.close()
 
 

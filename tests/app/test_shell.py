@@ -1,6 +1,7 @@
 """The shell around the pages: settings, navigation, routes, and a supervisor that keeps the engine alive."""
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -8,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import streamlit as st
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
@@ -234,3 +236,10 @@ def test_the_drawing_library_comes_from_here(client: TestClient) -> None:
 
 def test_a_link_to_a_page_is_told_where_the_server_is(client: TestClient) -> None:
     assert "BACKEND_BASE_URL" in client.get("/live").text
+
+
+def test_a_page_of_charts_is_told_which_file_draws_them_and_others_are_not(client: TestClient) -> None:
+    link = r'rel="modulepreload" crossorigin href="/(static/js/PlotlyChart[^"]+)"'
+    (ahead,) = re.findall(link, client.get("/compare").text)
+    assert (Path(st.__file__).parent / "static" / ahead).is_file()
+    assert "PlotlyChart" not in client.get("/").text
