@@ -71,7 +71,10 @@ def signed_points(x: float | None) -> str:
 
 
 def number(x: float | None, digits: int = 3) -> str:
-    return f"{x:.{digits}g}".replace("-", "−") if _is_number(x) else MISSING
+    """``0.0123``, ``12.3``; thousands are written out: ``1665``."""
+    if not _is_number(x):
+        return MISSING
+    return (f"{x:.0f}" if 10**digits - 0.5 <= abs(x) < 1e6 else f"{x:.{digits}g}").replace("-", "−")
 
 
 def seconds(s: float | None) -> str:

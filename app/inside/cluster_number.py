@@ -17,7 +17,7 @@ def how_many_clusters(run_id: int, until: int | None = None) -> None:
     _, spread = queries.client_series(run_id, "diagnostics.cost")
     solved = int(max(at[0], until)) if until is not None else int(at[-1])
     used, own = (_recorded(run_id, name, solved) for name in ("diagnostics.mu", "diagnostics.K_hat"))
-    weights = {f"{mu:.4g}": f"μ = {mu:.3g}" for mu in sorted({used, *cluster_count.weights_around(used)})}
+    weights = {f"{mu:.4g}": f"μ = {number(mu)}" for mu in sorted({used, *cluster_count.weights_around(used)})}
     weights[f"{used:.4g}"] += ", the run's"
     mu = float(address.slide("Weight of the spread", weights, "mu", f"{used:.4g}"))
     terms = cluster_count.data(_row(at, capacity, solved), _row(at, spread, solved), mu)

@@ -63,3 +63,10 @@ def test_ordinals_end_as_they_are_spoken() -> None:
     assert [wording.ordinal(n) for n in (1, 2, 3, 4, 11, 12, 13, 21, 102, 111)] == [
         "1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "102nd", "111th",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("x", "text"), [(0.01234, "0.0123"), (-12.34, "−12.3"), (999.6, "1000"), (1665.2, "1665"), (2.5e7, "2.5e+07")]
+)
+def test_numbers_have_three_digits_and_thousands_are_written_out(x: float, text: str) -> None:
+    assert wording.number(x) == text
