@@ -1,35 +1,21 @@
 """The page Compare as its reader meets it; every choice is in the address."""
 
-import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from app.compare.selection import newest
 from engine.config import parse_experiment
 from engine.findings import Findings
 from engine.worker.records import new_run
 from storage import Store
+from tests.app.pages import open_page, words
 from tests.app.samples import DIGITS, store_experiment
 
-PAGE = Path(__file__).resolve().parents[2] / "app" / "views" / "compare.py"
-
-
-def opened(**address: str) -> AppTest:
-    page = AppTest.from_file(str(PAGE), default_timeout=60)
-    for name, value in address.items():
-        page.query_params[name] = value
-    page.run()
-    assert not page.exception
-    return page
-
-
-def words(page: AppTest) -> str:
-    elements = [*page.markdown, *page.caption, *page.warning, *page.info, *page.get("html"), *page.title, *page.header]
-    return re.sub(r"\\(.)", r"\1", "\n".join(element.value for element in elements))
+opened = partial(open_page, "compare")
 
 
 def test_without_runs_the_page_says_where_they_come_from(empty_store: Store) -> None:

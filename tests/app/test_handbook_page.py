@@ -1,6 +1,7 @@
 """The Handbook page, as its script runs: index, search, a page for each method, and the way to Set up."""
 
 import re
+from functools import partial
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -12,8 +13,9 @@ from app.handbook.measured import Measured, measured
 from app.links import unpack_config
 from engine.config import parse_experiment
 from engine.registry import ALGORITHMS, DATASETS
+from tests.app.pages import open_page
 
-PAGE = str(Path(__file__).parents[2] / "app" / "views" / "handbook.py")
+opened = partial(open_page, "handbook")
 PLAIN = '''"""My method, in one sentence."""
 
 from dataclasses import dataclass
@@ -26,15 +28,6 @@ from engine.registry import ALGORITHMS
 class Mine:
     pass
 '''
-
-
-def opened(**address: str) -> AppTest:
-    page = AppTest.from_file(PAGE, default_timeout=90)
-    for name, value in address.items():
-        page.query_params[name] = value
-    page.run()
-    assert not page.exception
-    return page
 
 
 def html_of(page: AppTest) -> str:

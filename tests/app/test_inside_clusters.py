@@ -1,8 +1,8 @@
 """The tabs Clusters and Layers of a run, as their reader meets them; every choice is in the address."""
 
-import re
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,11 @@ from engine.config import RunConfig
 from engine.simulate import Simulation
 from engine.subject import Subject
 from storage import Store
+from tests.app.pages import open_page, words
 from tests.app.samples import DIGITS, store_experiment
 
-PAGE = Path(__file__).resolve().parents[2] / "app" / "views" / "run.py"
+opened = partial(open_page, "run")
+
 CONTEXTS: dict[str, Any] = {
     "name": "clusters and layers",
     "dataset": {"name": "contexts", "num_clients": 8, "num_contexts": 2, "samples_per_client": 20, "dim": 4},
@@ -52,20 +54,6 @@ def store(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     store = Store(f"sqlite:///{tmp_path / 'fedscape.db'}")
     yield store
     store.close()
-
-
-def opened(**address: object) -> AppTest:
-    page = AppTest.from_file(str(PAGE), default_timeout=60)
-    for name, value in address.items():
-        page.query_params[name] = str(value)
-    page.run()
-    assert not page.exception
-    return page
-
-
-def words(page: AppTest) -> str:
-    elements = [*page.markdown, *page.caption, *page.warning, *page.header, *page.subheader]
-    return re.sub(r"\\(.)", r"\1", "\n".join(element.value for element in elements))
 
 
 def tabs(page: AppTest) -> list[str]:

@@ -12,8 +12,8 @@ from engine.registry import ANALYSES
 from engine.simulate import Simulation
 from engine.subject import Subject
 from storage import Store
+from tests.app.pages import open_page, words
 
-PAGE = str(Path(__file__).resolve().parents[2] / "app" / "views" / "run.py")
 DITTO, LOCAL_TRAIN = 5, 3
 QUICK: dict[str, dict[str, Any]] = {
     "landscape": {"points": 5, "samples": 50},
@@ -62,15 +62,7 @@ def analysed(filled_store: Store, computed: list[tuple[int, str, dict[str, Any],
 
 
 def opened(run_id: int, tab: str, **address: str) -> AppTest:
-    at = AppTest.from_file(PAGE, default_timeout=60)
-    at.query_params.update({"id": str(run_id), "tab": tab, **address})
-    at.run()
-    assert not at.exception
-    return at
-
-
-def words(at: AppTest) -> str:
-    return "\n".join(element.value for element in [*at.caption, *at.markdown, *at.header])
+    return open_page("run", id=run_id, tab=tab, **address)
 
 
 def titles(at: AppTest) -> str:

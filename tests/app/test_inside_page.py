@@ -1,7 +1,7 @@
 """The page Inside a run as its reader meets it: one run, its tabs, its states; every choice is in the address."""
 
 import re
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,24 +11,12 @@ from engine.config import parse_experiment
 from engine.findings import Findings
 from engine.worker.records import new_run
 from storage import Status, Store
+from tests.app.pages import open_page, words
 from tests.app.samples import DIGITS, store_experiment
 
-PAGE = Path(__file__).resolve().parents[2] / "app" / "views" / "run.py"
+opened = partial(open_page, "run")
+
 DITTO, DITTO_AGAIN, LOCAL_TRAIN = 5, 6, 3
-
-
-def opened(**address: object) -> AppTest:
-    page = AppTest.from_file(str(PAGE), default_timeout=60)
-    for name, value in address.items():
-        page.query_params[name] = str(value)
-    page.run()
-    assert not page.exception
-    return page
-
-
-def words(page: AppTest) -> str:
-    elements = [*page.markdown, *page.caption, *page.info, *page.error, *page.get("html"), *page.title, *page.header]
-    return re.sub(r"\\(.)", r"\1", "\n".join(element.value for element in elements))
 
 
 def tabs(page: AppTest) -> list[str]:

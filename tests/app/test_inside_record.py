@@ -15,8 +15,8 @@ from app.links import unpack_config
 from engine.config import RunConfig, load_config, parse_experiment
 from storage import ArtifactRecord, EventRecord, RunRecord, Store
 from tests.app.frames import run_record, series
+from tests.app.pages import open_page
 
-PAGE = Path(__file__).resolve().parents[2] / "app" / "views" / "run.py"
 CGPFL = 7
 
 
@@ -25,11 +25,7 @@ def stored(store: Store, run_id: int = CGPFL) -> RunRecord:
 
 
 def opened(run_id: int, tab: str = "record") -> AppTest:
-    page = AppTest.from_file(str(PAGE), default_timeout=60)
-    page.query_params["id"], page.query_params["tab"] = str(run_id), tab
-    page.run()
-    assert not page.exception
-    return page
+    return open_page("run", id=run_id, tab=tab)
 
 
 @pytest.mark.parametrize("run_id", [1, 3, 5, CGPFL])

@@ -1,7 +1,7 @@
 """The page Library, alone on its own database, and what it takes in and gives away."""
 
 import json
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,18 +11,10 @@ from app import exchange, run_table
 from engine.errors import InvalidConfig
 from engine.worker.records import new_run
 from storage import Store
+from tests.app.pages import open_page
 from tests.app.samples import DIGITS
 
-VIEW = Path(__file__).resolve().parents[2] / "app" / "views" / "library.py"
-
-
-def opened(**address: str) -> AppTest:
-    page = AppTest.from_file(VIEW, default_timeout=60)
-    for name, value in address.items():
-        page.query_params[name] = value
-    page.run()
-    assert not page.exception
-    return page
+opened = partial(open_page, "library")
 
 
 def listed(page: AppTest) -> list[Any]:

@@ -1,33 +1,18 @@
 """The Live page as it runs without the routes: states, choices, buttons. What the browser draws is tested there."""
 
 import re
-from pathlib import Path
+from functools import partial
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from app import links
 from engine.config import parse_experiment
 from engine.worker.records import new_run
 from storage import Status, StorageError, Store
+from tests.app.pages import open_page, words
 from tests.app.samples import DIGITS
 
-PAGE = Path(__file__).resolve().parents[2] / "app" / "views" / "live.py"
-
-
-def opened(**address: str) -> AppTest:
-    page = AppTest.from_file(str(PAGE), default_timeout=60)
-    for name, value in address.items():
-        page.query_params[name] = value
-    page.run()
-    assert not page.exception
-    return page
-
-
-def words(page: AppTest) -> str:
-    """Everything that is written on it."""
-    elements = [*page.title, *page.markdown, *page.text, *page.caption, *page.info, *page.code, *page.get("html")]
-    return "\n".join(element.value for element in elements)
+opened = partial(open_page, "live")
 
 
 def queue_two(store: Store) -> None:

@@ -1,21 +1,23 @@
 """The page Papers: nothing run yet, partly run, done, and runs that only look like the paper's."""
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from streamlit.testing.v1 import AppTest
 
 from app.compare.beside_paper import of_runs
 from app.papers import known
 from app.papers.result import PANELS
 from engine.presets import presets as presets_of_the_product
 from storage import Store
+from tests.app.pages import open_page, words
 from tests.app.samples import store_experiment
 
-PAGE = Path(__file__).resolve().parents[2] / "app" / "views" / "papers.py"
+opened = partial(open_page, "papers")
+
 TINY: dict[str, Any] = {
     "name": "tiny, quick", "dataset": {"name": "digits"}, "partition": {"name": "iid", "num_clients": 4},
     "model": {"name": "mlr"}, "training": {"rounds": 2, "local_steps": 2}, "seeds": [0, 1],
@@ -47,20 +49,6 @@ def presets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for preset in PRESETS:
         (folder / f"{preset['name']}.yaml").write_text(yaml.safe_dump(preset, sort_keys=False))
     monkeypatch.setattr(known, "FOLDER", folder)
-
-
-def opened(**address: str) -> AppTest:
-    page = AppTest.from_file(str(PAGE), default_timeout=60)
-    for name, value in address.items():
-        page.query_params[name] = value
-    page.run()
-    assert not page.exception
-    return page
-
-
-def words(page: AppTest) -> str:
-    elements = [*page.markdown, *page.caption, *page.warning, *page.get("html"), *page.title, *page.header]
-    return re.sub(r"\\(.)", r"\1", "\n".join(element.value for element in elements))
 
 
 def test_the_list_has_every_figure_and_table_under_its_paper(empty_store: Store) -> None:

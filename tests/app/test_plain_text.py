@@ -1,6 +1,5 @@
 """Names come with links and imported files: wherever the pages show one, it is text and nothing else."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,23 +9,14 @@ from app.links import pack_config
 from engine.config import parse_experiment
 from engine.worker.records import new_run
 from storage import Store
+from tests.app.pages import open_page
 from tests.app.samples import DIGITS, store_experiment
 
-VIEWS = Path(__file__).resolve().parents[2] / "app" / "views"
 PICTURE, FORMULA = "![](http://evil/x.png)", "$x$ *y*"
 NAMED: dict[str, Any] = DIGITS | {
     "name": PICTURE, "seeds": [0], "training": {"rounds": 2},
     "algorithms": [{"name": "fedavg", "label": PICTURE}, {"name": "cgpfl", "K": 2, "lam": 12, "label": FORMULA}],
 }  # fmt: skip
-
-
-def opened(view: str, **address: str) -> AppTest:
-    page = AppTest.from_file(str(VIEWS / f"{view}.py"), default_timeout=60)
-    for name, value in address.items():
-        page.query_params[name] = value
-    page.run()
-    assert not page.exception
-    return page
 
 
 def markdown(page: AppTest) -> str:
@@ -44,7 +34,7 @@ def assert_is_text(page: AppTest) -> None:
 
 def test_compare_shows_labels_as_text(empty_store: Store) -> None:
     store_experiment(empty_store, NAMED)
-    page = opened("compare")
+    page = open_page("compare")
     assert_is_text(page)
     assert r"\!\[\](http\://evil/x.png)" in markdown(page)
 
@@ -55,17 +45,17 @@ def test_live_and_compare_show_errors_as_text(empty_store: Store, status: Any) -
     run = empty_store.queue.claim()
     assert run is not None
     empty_store.queue.finish(run.id, run.epoch, status, f"{PICTURE} {FORMULA}")
-    assert_is_text(opened("live"))
-    assert_is_text(opened("compare", experiment="1"))
+    assert_is_text(open_page("live"))
+    assert_is_text(open_page("compare", experiment="1"))
 
 
 def test_set_up_shows_names_as_text(empty_store: Store) -> None:
     sweep = {"name": "ditto", "label": PICTURE, "sweep": {FORMULA: [1]}, "training": {"lr": PICTURE}}
-    page = opened("setup", config=pack_config(NAMED | {"algorithms": [sweep, {"name": PICTURE}], PICTURE: 1}))
+    page = open_page("setup", config=pack_config(NAMED | {"algorithms": [sweep, {"name": PICTURE}], PICTURE: 1}))
     assert page.warning
     assert_is_text(page)
 
 
 def test_library_shows_names_as_text(empty_store: Store) -> None:
     store_experiment(empty_store, NAMED)
-    assert_is_text(opened("library", runs="1,2"))
+    assert_is_text(open_page("library", runs="1,2"))

@@ -1,0 +1,26 @@
+"""A page of the app, run as a reader's address opens it, and everything that is written on it."""
+
+import re
+from pathlib import Path
+
+from streamlit.testing.v1 import AppTest
+
+VIEWS = Path(__file__).resolve().parents[2] / "app" / "views"
+ENOUGH_S = 90.0
+
+
+def open_page(name: str, /, **address: object) -> AppTest:
+    """``/name?address``; fails where the page does."""
+    page = AppTest.from_file(str(VIEWS / f"{name}.py"), default_timeout=ENOUGH_S)
+    for key, value in address.items():
+        page.query_params[key] = str(value)
+    page.run()
+    assert not page.exception
+    return page
+
+
+def words(page: AppTest) -> str:
+    """What a reader reads: Markdown without its backslashes."""
+    elements = [*page.title, *page.header, *page.subheader, *page.markdown, *page.text, *page.caption, *page.code,
+                *page.info, *page.warning, *page.error, *page.get("html")]  # fmt: skip
+    return re.sub(r"\\(.)", r"\1", "\n".join(element.value for element in elements))
