@@ -6,6 +6,7 @@ import plotly.graph_objects as go
 
 from app import palette
 from app.components.moving_figure import Moves
+from app.hairlines import joined
 from app.stories.lambda_curves import Example
 
 HEIGHT = 330
@@ -57,12 +58,7 @@ def moving(df: pd.DataFrame, shared: np.ndarray | None) -> Moves:
     common = [] if shared is None else shared.tolist()
     hover = df[["client", "error"]].to_numpy().tolist()
     return {
-        "pairs": {axis: _joined(df[f"truth_{axis}"], df[f"model_{axis}"]) for axis in "xy"},
+        "pairs": {axis: joined(df[f"truth_{axis}"], df[f"model_{axis}"]) for axis in "xy"},
         "model": {"x": df["model_x"].tolist(), "y": df["model_y"].tolist(), "customdata": hover},
         "common model": {"x": common[:1], "y": common[1:]},
     }
-
-
-def _joined(start: pd.Series, end: pd.Series) -> list[float | None]:
-    """Ends of separate lines, with gaps between."""
-    return [value for pair in zip(start, end, strict=True) for value in (*pair, None)]

@@ -14,6 +14,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.metrics import adjusted_rand_score
 
 from app.palette import base_layout, cluster_colors, ground
+from app.thinning import evenly
 from app.wording import plural
 
 MOST_ROUNDS, MOST_CLIENTS, MOST_LETTERS = 300, 200, 60
@@ -94,7 +95,7 @@ def figure(df: pd.DataFrame, at: int | None = None) -> go.Figure:
     num_clusters, num_clients = int(df["cluster"].max()) + 1, df["client"].nunique()
     grid = df.pivot(index="row", columns="round", values="cluster")
     client_of = df.drop_duplicates("row").set_index("row")["client"]
-    grid = grid.iloc[_spread(len(grid), MOST_CLIENTS), _spread(grid.shape[1], MOST_ROUNDS)]
+    grid = grid.iloc[evenly(len(grid), MOST_CLIENTS), evenly(grid.shape[1], MOST_ROUNDS)]
     client_of = client_of.loc[grid.index].reset_index(drop=True)
     grid = grid.reset_index(drop=True)
     letters = _letters(grid.to_numpy())
@@ -188,10 +189,6 @@ def _starts(clusters: np.ndarray, letters: np.ndarray) -> np.ndarray:
     begins = np.ones(clusters.shape, bool)
     begins[:, 1:] = clusters[:, 1:] != clusters[:, :-1]
     return np.where(begins, letters, "")
-
-
-def _spread(count: int, most: int) -> np.ndarray:
-    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
 
 
 def _by_size(labels: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 from app.line_ends import End, label_ends
 from app.method_looks import Look, looks
 from app.palette import base_layout, translucent
+from app.thinning import evenly
 
 Axis = Literal["round", "megabytes", "gradient_evaluations", "seconds"]
 AXIS_TITLES: dict[Axis, str] = {
@@ -110,7 +111,7 @@ def _spent(wide: pd.DataFrame, x: Axis) -> pd.Series:
 def _over_seeds(own: pd.DataFrame) -> pd.DataFrame:
     """[run, round, x, mean, lowest] of one method -> its mean and deviation over runs, at most MOST_POINTS rows."""
     at = {name: own.pivot(index="round", columns="run", values=name).dropna() for name in ("x", "mean")}
-    rounds = _thinned(at["x"].index.to_numpy())
+    rounds = at["x"].index[evenly(len(at["x"]), MOST_POINTS)]
     x = at["x"].loc[rounds].to_numpy()
     ends = x[-1].min() if len(x) else 0.0
     alike = np.allclose(x, x[:, :1])
@@ -127,9 +128,3 @@ def _over_seeds(own: pd.DataFrame) -> pd.DataFrame:
         "round": rounds, "x": grid, "mean": mean.mean(axis=1), "mean_pm": spread, "lowest": lowest.mean(axis=1),
         "seeds": mean.shape[1],
     })  # fmt: skip
-
-
-def _thinned(rounds: np.ndarray) -> np.ndarray:
-    """At most MOST_POINTS of the rounds, the first and the last among them."""
-    places = np.linspace(0, len(rounds) - 1, min(len(rounds), MOST_POINTS))
-    return rounds[np.unique(places.round().astype(int))]

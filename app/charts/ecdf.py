@@ -8,6 +8,7 @@ import plotly.graph_objects as go
 
 from app.method_looks import looks
 from app.palette import base_layout, ground
+from app.thinning import evenly
 
 MOST_LINES, MOST_STEPS = 12, 300
 
@@ -31,7 +32,7 @@ def figure(df: pd.DataFrame, share: float = 0.05, drawn: Sequence[str] | None = 
     look, fig = looks(df), go.Figure()
     for method in list(df["method"].unique() if drawn is None else drawn)[:MOST_LINES]:
         style, own = look[method], df[df["method"] == method]
-        own = own.iloc[np.unique(np.linspace(0, len(own) - 1, min(len(own), MOST_STEPS)).round().astype(int))]
+        own = own.iloc[evenly(len(own), MOST_STEPS)]
         x, y = 100 * own["accuracy"].to_numpy(np.float32), 100 * own["share"].to_numpy(np.float32)
         who = own[["client", "seed", "run"]].to_numpy()
         fig.add_scatter(

@@ -8,6 +8,7 @@ import plotly.graph_objects as go
 
 from app import palette
 from app.components.moving_figure import Moves
+from app.hairlines import joined
 
 PAGES_PX = 42  # the height of the pictures
 PIXELS = 8  # a picture is as wide as high
@@ -81,11 +82,8 @@ def moving(df: pd.DataFrame, methods: Sequence[str], *, with_mean: bool = False)
         moves["mean"] = {"x": [-0.6, end], "y": [mean, mean]}
         moves["mean label"] = {"x": [end], "y": [mean], "text": [f"mean {mean:.1f}"]}
     if len(methods) > 1:
-        pairs = zip(*(y.tolist() for y in values.values()), strict=True)
-        moves["pairs"] = {
-            "x": [x for client in range(len(first)) for x in (client, client, None)],
-            "y": [y for pair in pairs for y in (*pair, None)],
-        }
+        clients, (one, other) = range(len(first)), (moves[method]["y"] for method in methods)
+        moves["pairs"] = {"x": joined(clients, clients), "y": joined(one, other)}
     return moves
 
 
