@@ -88,7 +88,7 @@ def finding(df: pd.DataFrame) -> str:
 def _hover(df: pd.DataFrame, table: pd.DataFrame) -> np.ndarray:
     said = df.assign(text=[
         f"client {r.client}, {r.name}: score {r.score:.3f}{', kept personal' if r.personal else ''} (round {r.round})"
-        for r in df.rename(columns={"name": "layer_name"}).assign(name=df["name"]).itertuples(index=False)
+        for r in df.itertuples()
     ])  # fmt: skip
     return said.pivot(index="client", columns="layer", values="text").loc[table.index].to_numpy()
 

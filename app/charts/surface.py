@@ -143,7 +143,8 @@ def _log(loss: np.ndarray) -> np.ndarray:
 
 def _range(loss: np.ndarray) -> tuple[float, float, Sequence[float]]:
     """Ends of the scale as logarithms, and some six round losses between them."""
-    logs = _log(loss)[np.isfinite(_log(loss))]
+    logs = _log(loss)
+    logs = logs[np.isfinite(logs)]
     low, high = (float(logs.min()), float(logs.max())) if len(logs) else (-1.0, 1.0)
     high = max(high, low + 0.01)
     ticks = _TICKS[(np.log10(_TICKS) >= low) & (np.log10(_TICKS) <= high)]
