@@ -30,6 +30,7 @@ are_served = False  # set by the web server when it starts
 _LIBRARY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 _INDEX = Path(st.__file__).parent / "static" / "index.html"
 _WITH_CHARTS = ("/compare", "/run")  # from their first moment on
+_DRAW = ("PlotlyChart", "DataFrame", "arrowFormatUtils")  # Streamlit's files for charts and tables
 _A_YEAR_S = 365 * 24 * 3600
 
 
@@ -80,9 +81,10 @@ def _page(request: Request) -> Response:
 def _index(has_charts: bool) -> str:
     """Streamlit's own, told where its server is: for a link to /live it would ask at /live/_stcore first, and wait.
 
-    A page of charts is also told which file draws them: else it asks, and reads it, when the first chart comes.
+    A page of charts is also told which files draw them and their tables: else it asks for each, and reads it, when the
+    first one comes.
     """
     told = "<title>Fedscape</title><script>window.__streamlit = {BACKEND_BASE_URL: location.origin + '/'};</script>"
-    files = sorted(_INDEX.parent.glob("static/js/PlotlyChart.*.js")) if has_charts else []
+    files = [file for chunk in _DRAW for file in sorted(_INDEX.parent.glob(f"static/js/{chunk}.*.js")) if has_charts]
     ahead = "".join(f'<link rel="modulepreload" crossorigin href="/static/js/{file.name}">' for file in files)
     return _INDEX.read_text(encoding="utf-8").replace("<title>Streamlit</title>", told + ahead)

@@ -238,8 +238,9 @@ def test_a_link_to_a_page_is_told_where_the_server_is(client: TestClient) -> Non
     assert "BACKEND_BASE_URL" in client.get("/live").text
 
 
-def test_a_page_of_charts_is_told_which_file_draws_them_and_others_are_not(client: TestClient) -> None:
-    link = r'rel="modulepreload" crossorigin href="/(static/js/PlotlyChart[^"]+)"'
+@pytest.mark.parametrize("chunk", ["PlotlyChart", "DataFrame", "arrowFormatUtils"])
+def test_a_page_of_charts_is_told_which_files_draw_them_and_others_are_not(client: TestClient, chunk: str) -> None:
+    link = rf'rel="modulepreload" crossorigin href="/(static/js/{chunk}\.[^"]+)"'
     (ahead,) = re.findall(link, client.get("/compare").text)
     assert (Path(st.__file__).parent / "static" / ahead).is_file()
-    assert "PlotlyChart" not in client.get("/").text
+    assert not re.findall(link, client.get("/").text)
