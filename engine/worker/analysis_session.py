@@ -17,7 +17,7 @@ from engine.subject import Subject
 from engine.worker.executor import AnalysisTicket
 from engine.worker.failures import reason
 from engine.worker.saved_models import MODELS_BEST, MODELS_LAST, unpack
-from storage import ArtifactDamaged, DatabaseLocked, Fenced, RunRecord, StorageError, Store
+from storage import ArtifactDamaged, DatabaseLocked, RunRecord, StorageError, Store
 
 REPORT_S = 0.4  # progress reaches the screen, and a cancellation the analysis, within this time
 MODELS_OF = {"last": MODELS_LAST, "best": MODELS_BEST}
@@ -27,17 +27,6 @@ log = logging.getLogger(__name__)
 
 class Cancelled(Exception):
     """The analysis is asked to stop here. Not an error."""
-
-
-def analyze_ticket(store: Store, ticket: AnalysisTicket, threads: int = 1) -> None:
-    """Work on a claimed analysis until it is done, failed, cancelled, or somebody else's.
-
-    Raises StorageError where that cannot be written down.
-    """
-    try:
-        AnalysisSession(store, ticket, threads).run()
-    except Fenced as fenced:
-        log.info("%s", fenced)
 
 
 class Watch:

@@ -1,5 +1,6 @@
 """A worker process: waits for tickets, works on them one after another, leaves when its dispatcher does."""
 
+import logging
 import multiprocessing
 import os
 import signal
@@ -14,11 +15,13 @@ from engine.errors import FedscapeError
 from engine.registry import ALGORITHMS, DATASETS, METRICS, MODELS, PARTITIONERS
 from engine.worker.executor import Ticket, Work
 from engine.worker.slots import Slot
-from storage import StorageError, Store
+from storage import Fenced, StorageError, Store
 
 # The dispatcher, which knows this module too, shall not wait for torch: what needs it is imported where it is used.
 REGISTRIES = (ALGORITHMS, DATASETS, METRICS, MODELS, PARTITIONERS)
 SESSIONS = ("engine.worker.session", "engine.worker.analysis_session")
+
+log = logging.getLogger(__name__)
 
 
 def main(connection: Connection, slot: Slot) -> None:
@@ -32,16 +35,26 @@ def main(connection: Connection, slot: Slot) -> None:
             connection.send(_work(ticket, slot))
 
 
-def _work(ticket: Work, slot: Slot) -> str | None:
-    from engine.worker.analysis_session import analyze_ticket
-    from engine.worker.session import run_ticket
+def work_on(store: Store, ticket: Work, threads: int = 1) -> None:
+    """Until what was claimed has ended, is paused, or is somebody else's.
 
-    store = _store(ticket.database_url, ticket.artifacts)
+    Raises StorageError where that cannot be written down.
+    """
+    from engine.worker.analysis_session import AnalysisSession
+    from engine.worker.session import Session
+
     try:
         if isinstance(ticket, Ticket):
-            run_ticket(store, ticket, slot.threads)
+            Session(store, ticket, threads).run()
         else:
-            analyze_ticket(store, ticket, slot.threads)
+            AnalysisSession(store, ticket, threads).run()
+    except Fenced as fenced:
+        log.info("%s", fenced)
+
+
+def _work(ticket: Work, slot: Slot) -> str | None:
+    try:
+        work_on(_store(ticket.database_url, ticket.artifacts), ticket, slot.threads)
     except StorageError as error:
         return str(error)
     return None

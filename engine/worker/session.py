@@ -1,7 +1,6 @@
 """One ticket, worked on: from the stored configuration to the run's last status."""
 
 import dataclasses
-import logging
 import os
 import socket
 
@@ -15,22 +14,9 @@ from engine.worker.executor import Ticket
 from engine.worker.failures import reason
 from engine.worker.recorder import CHECKPOINT, Recorder, Stop, without_nan
 from engine.worker.saved_models import MODELS_BEST, MODELS_LAST
-from storage import FINISHED, ArtifactDamaged, Fenced, NewArtifact, Status, StorageError, Store
+from storage import FINISHED, ArtifactDamaged, NewArtifact, Status, StorageError, Store
 
 Outcome = tuple[Status, str | None]
-
-log = logging.getLogger(__name__)
-
-
-def run_ticket(store: Store, ticket: Ticket, threads: int = 1) -> None:
-    """Work on a claimed run until it is finished, paused, cancelled, or somebody else's.
-
-    Raises StorageError where that cannot be written down.
-    """
-    try:
-        Session(store, ticket, threads).run()
-    except Fenced as fenced:
-        log.info("%s", fenced)
 
 
 class Session:

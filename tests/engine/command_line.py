@@ -10,7 +10,7 @@ import yaml
 import engine.cli
 from engine.arguments import parser
 from engine.worker.executor import Ended, Ticket
-from engine.worker.session import run_ticket
+from engine.worker.process import work_on
 from storage import Store
 
 DIGITS: dict[str, Any] = {
@@ -42,7 +42,7 @@ class ThisProcess:
         return 0 if self._ended else 1
 
     def submit(self, ticket: Ticket) -> None:
-        run_ticket(Store(ticket.database_url, ticket.artifacts), ticket)
+        work_on(Store(ticket.database_url, ticket.artifacts), ticket)
         self._ended.append(Ended(ticket))
 
     def poll(self, wait_s: float = 0.0) -> list[Ended]:

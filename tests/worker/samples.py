@@ -6,7 +6,7 @@ import numpy as np
 
 from engine.config import parse_experiment, set_value
 from engine.worker import AnalysisTicket, Ticket
-from engine.worker.session import run_ticket
+from engine.worker.process import work_on
 from storage import NewRun, RunRecord, Store
 
 TINY = {
@@ -49,7 +49,7 @@ def compute(store: Store, **changes: Any) -> RunRecord:
     """Queued, claimed and worked on, in this process."""
     queue(store, **changes)
     ticket = claim(store)
-    run_ticket(store, ticket)
+    work_on(store, ticket)
     return store.queue.get(ticket.run_id)
 
 

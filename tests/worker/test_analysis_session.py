@@ -13,7 +13,8 @@ from engine.findings import Findings
 from engine.registry import ANALYSES
 from engine.subject import Subject
 from engine.worker import AnalysisTicket, analysis_session
-from engine.worker.analysis_session import REPORT_S, Cancelled, Watch, analyze_ticket
+from engine.worker.analysis_session import REPORT_S, Cancelled, Watch
+from engine.worker.process import work_on
 from engine.worker.saved_models import MODELS_BEST, MODELS_LAST
 from storage import AnalysisRecord, DatabaseLocked, Store
 from tests.worker.samples import claim_analysis, compute
@@ -46,7 +47,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
 def analyze(store: Store, run_id: int, kind: str = "sizes", **params: Any) -> AnalysisRecord:
     """Asked for, claimed and worked on, in this process."""
     asked = store.analyses.request(run_id, kind, params)
-    analyze_ticket(store, claim_analysis(store))
+    work_on(store, claim_analysis(store))
     return store.analyses.get(asked.id)
 
 
@@ -146,7 +147,7 @@ def test_an_analysis_claimed_by_another_writes_nothing(store: Store):
     store.analyses.requeue_running()
     claim_analysis(store)
     before = store.artifacts.list(run.id)
-    analyze_ticket(store, old)
+    work_on(store, old)
     assert store.analyses.get(asked.id).status == "running"
     assert store.artifacts.list(run.id) == before
     assert store.artifacts.sweep() == 0
@@ -161,7 +162,7 @@ def test_a_run_deleted_meanwhile_leaves_nothing_behind(store: Store, monkeypatch
 
     computing(monkeypatch, delete)
     store.analyses.request(run.id, "sizes", {})
-    analyze_ticket(store, claim_analysis(store))
+    work_on(store, claim_analysis(store))
     assert store.analyses.active() == []
     assert [path for path in store.artifacts.folder.rglob("*") if path.is_file()] == []
 

@@ -10,7 +10,7 @@ import pytest
 import storage.metrics
 from engine.simulate import Simulation
 from engine.worker import session
-from engine.worker.session import run_ticket
+from engine.worker.process import work_on
 from storage import Store
 from storage.artifacts import ArtifactStore
 from storage.metrics import Metrics
@@ -68,11 +68,11 @@ def test_a_run_killed_and_taken_up_again_equals_one_left_in_peace(store: Store, 
     with monkeypatch.context() as patch:
         patch.setattr(*KILL_POINTS[point])
         with suppress(Killed):
-            run_ticket(store, killed)
+            work_on(store, killed)
     store.queue.requeue_running()
     store.artifacts.sweep()
     if store.queue.get(killed.run_id).status == "queued":
-        run_ticket(store, claim(store))
+        work_on(store, claim(store))
 
     again = store.queue.get(killed.run_id)
     assert (again.status, again.round, again.summary) == ("done", whole.round, whole.summary)

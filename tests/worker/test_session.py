@@ -8,9 +8,9 @@ import torch
 from engine.errors import DataUnavailable
 from engine.simulate import Simulation
 from engine.worker import process, recorder, saved_models, session
+from engine.worker.process import work_on
 from engine.worker.recorder import Recorder, Stop
 from engine.worker.saved_models import MODELS_BEST, MODELS_LAST, unpack
-from engine.worker.session import run_ticket
 from engine.worker.slots import Slot
 from storage import Store
 from tests.worker.samples import claim, compute, kinds, queue, rows, stored_rounds
@@ -91,7 +91,7 @@ def test_a_plugin_that_cannot_be_read_fails_the_run_and_is_named_in_its_error(st
     (tmp_path / "my_method.py").write_text("import nothing_of_this_name\n")
     monkeypatch.setenv("FEDSCAPE_PLUGINS", str(tmp_path))
     process._warm_up(Slot(threads=1))
-    run_ticket(store, ticket)
+    work_on(store, ticket)
     run = store.queue.get(ticket.run_id)
     assert run.status == "failed"
     assert "my_method.py" in run.error and "nothing_of_this_name" in run.error
@@ -139,7 +139,7 @@ def test_a_paused_run_goes_on_from_where_it_stopped(store: Store, monkeypatch):
         paused = compute(store, checkpoint_s=1000)
     assert (paused.status, paused.round) == ("paused", 3)
     store.queue.resume([paused.id])
-    run_ticket(store, claim(store))
+    work_on(store, claim(store))
     assert store.queue.get(paused.id).status == "done"
     assert rows(store, paused.id) == rows(store, whole.id)
     assert store.queue.get(paused.id).summary == whole.summary
@@ -160,7 +160,7 @@ def test_a_run_paused_while_evaluating_repeats_that_round(store: Store, monkeypa
         paused = compute(store, checkpoint_s=1000)
     assert (paused.status, paused.round) == ("paused", 2)
     store.queue.resume([paused.id])
-    run_ticket(store, claim(store))
+    work_on(store, claim(store))
     assert rows(store, paused.id) == rows(store, whole.id)
 
 
@@ -172,7 +172,7 @@ def test_a_damaged_checkpoint_is_left_out(store: Store, monkeypatch):
     for record in store.artifacts.list(paused.id, "checkpoint"):
         (store.artifacts.folder / record.path).write_bytes(b"rubbish")
     store.queue.resume([paused.id])
-    run_ticket(store, claim(store))
+    work_on(store, claim(store))
     assert rows(store, paused.id) == rows(store, whole.id)
     assert {event.kind for event in store.events.list(paused.id)} == {"checkpoint"}
 
@@ -182,7 +182,7 @@ def test_a_run_that_was_claimed_again_is_left_alone(store: Store):
     old = claim(store)
     store.queue.requeue_running()
     store.queue.claim()
-    run_ticket(store, old)
+    work_on(store, old)
     assert store.queue.get(old.run_id).status == "running"
     assert stored_rounds(store, old.run_id).tolist() == []
 
