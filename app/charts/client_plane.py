@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app import palette
+from app import palette, reader_run
 from app.components.moving_figure import Moves
 from app.hairlines import joined
 from app.stories.lambda_curves import Example
@@ -36,8 +36,7 @@ def figure(df: pd.DataFrame) -> go.Figure:
         hovertemplate="truth of client %{customdata}<extra></extra>",
     )  # fmt: skip
     fig.add_scatter(
-        x=[], y=[], mode="markers", name="model",
-        marker={"size": 9, "color": palette.HUES["vermilion"][palette.is_dark()]},
+        x=[], y=[], mode="markers", name="model", marker={"size": 9, "color": reader_run.color()},
         hovertemplate="model of client %{customdata[0]}: error %{customdata[1]:.2f}<extra></extra>",
     )  # fmt: skip
     fig.add_scatter(

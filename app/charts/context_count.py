@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app import palette
+from app import palette, reader_run
+from app.bands import band
 from app.components.moving_figure import Moves
 from app.stories.context_curve import CLUSTERS, NUM_CLIENTS, NUM_CONTEXTS, Example
 
@@ -41,7 +42,7 @@ def figure(df: pd.DataFrame) -> go.Figure:
     at = [place(K) for K in curve["K"]]
     color = palette.color(palette.style_of("cgpfl"))
     _add_truth(fig)
-    _add_band(fig, at, curve, color)
+    fig.add_trace(band(at, 100 * curve["mean"], 100 * curve["std"], color))
     for method, words in (("local_train", "alone"), ("fedavg", "together")):
         _add_reference(fig, method, f"{words} {_value(df, method):.2f} %", _value(df, method))
     for part, dash in ((slice(None, -1), "solid"), (slice(-2, None), "dot")):
@@ -51,7 +52,8 @@ def figure(df: pd.DataFrame) -> go.Figure:
             hovertemplate="K = %{customdata}: %{y:.2f} %<extra></extra>",
         )  # fmt: skip
     _add_star(fig, df, color)
-    _add_runs(fig)
+    ended, now = "an earlier run ended at %{y:.2f} %", "your run: %{y:.2f} %"
+    fig.add_traces([reader_run.rings(ended), reader_run.way(), reader_run.dots(now)])
     palette.base_layout(fig, height=HEIGHT)
     fig.update_layout(showlegend=False, margin={"t": 12, "r": 24})
     ticks = [f"{K}" for K in CLUSTERS[:-1]] + [f"{NUM_CLIENTS}<br>alone"]
@@ -86,14 +88,6 @@ def _add_truth(fig: go.Figure) -> None:
     )  # fmt: skip
 
 
-def _add_band(fig: go.Figure, at: list[float], curve: pd.DataFrame, color: str) -> None:
-    low, high = (100 * (curve["mean"] + sign * curve["std"]) for sign in (-1, 1))
-    fig.add_scatter(
-        x=[*at, *at[::-1]], y=[*high, *low[::-1]], mode="lines", line_width=0, fill="toself",
-        fillcolor=palette.translucent(color, 0.15), hoverinfo="skip",
-    )  # fmt: skip
-
-
 def _add_reference(fig: go.Figure, method: str, words: str, value: float) -> None:
     style = palette.style_of(method)
     line = {"color": palette.color(style), "width": 2, "dash": style.dash}
@@ -111,20 +105,4 @@ def _add_star(fig: go.Figure, df: pd.DataFrame, color: str) -> None:
         textposition="top center", textfont_color=palette.ground().ink,
         marker={"symbol": "star", "size": 24, "color": color},
         hovertemplate=f"the heuristic takes K = {K}: %{{y:.2f}} %<extra></extra>",
-    )  # fmt: skip
-
-
-def _add_runs(fig: go.Figure) -> None:
-    color, paper = palette.HUES["vermilion"][palette.is_dark()], palette.ground().paper
-    fig.add_scatter(
-        x=[], y=[], mode="markers", name="earlier runs",
-        hovertemplate="an earlier run ended at %{y:.2f} %<extra></extra>",
-        marker={"color": color, "symbol": "circle-open", "size": 11, "line": {"width": 2}},
-    )  # fmt: skip
-    fig.add_scatter(
-        x=[], y=[], mode="lines", name="way", line={"color": color, "width": 2}, opacity=0.45, hoverinfo="skip"
-    )
-    fig.add_scatter(
-        x=[], y=[], mode="markers", name="your run", hovertemplate="your run: %{y:.2f} %<extra></extra>",
-        marker={"color": color, "size": 14, "line": {"color": paper, "width": 2}},
     )  # fmt: skip

@@ -7,9 +7,10 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from app.bands import band
 from app.line_ends import End, label_ends
 from app.method_looks import Look, looks
-from app.palette import base_layout, translucent
+from app.palette import base_layout
 from app.thinning import evenly
 
 Axis = Literal["round", "megabytes", "gradient_evaluations", "seconds"]
@@ -57,7 +58,7 @@ def figure(df: pd.DataFrame, x: Axis = "round", drawn: Sequence[str] | None = No
     for method, own in groups:
         style = look[method]
         if own["mean_pm"].notna().any() and len(groups) <= MOST_BANDS:
-            fig.add_trace(_band(own, style.color))
+            fig.add_trace(band(own["x"], 100 * own["mean"], 100 * own["mean_pm"], style.color))
         fig.add_traces(_lines(str(method), own, style, x, with_lowest=len(groups) <= MOST_DASHED))
         last = own.iloc[-1]
         ends.append(End(str(method), float(last["x"]), 100 * float(last["mean"]), style.color))
@@ -68,15 +69,6 @@ def figure(df: pd.DataFrame, x: Axis = "round", drawn: Sequence[str] | None = No
     fig.update_yaxes(title_text="test accuracy, %", range=[low - pad, high + pad])
     fig.update_xaxes(title_text=AXIS_TITLES[x], range=[0, float(df["x"].max()) or 1.0])
     return fig.update_layout(showlegend=False)
-
-
-def _band(own: pd.DataFrame, color: str) -> go.Scatter:
-    at, mean, spread = (own[c].to_numpy(np.float32) for c in ("x", "mean", "mean_pm"))
-    spread = np.nan_to_num(spread)
-    return go.Scatter(
-        x=np.concatenate([at, at[::-1]]), y=100 * np.concatenate([mean + spread, (mean - spread)[::-1]]),
-        fill="toself", fillcolor=translucent(color, 0.18), line={"width": 0}, hoverinfo="skip",
-    )  # fmt: skip
 
 
 def _lines(method: str, own: pd.DataFrame, style: Look, x: Axis, with_lowest: bool) -> list[go.Scatter]:

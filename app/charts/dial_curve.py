@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app import palette
+from app import palette, reader_run
+from app.bands import band
 from app.components.moving_figure import Moves
 from app.line_ends import End, label_ends
 from app.stories.dial_example import DialExample
@@ -39,17 +40,18 @@ def figure(
     for name, line in lines.items():
         own = df[df["line"] == name]
         x, mean, pm = own["stop"].astype(float).to_numpy(), 100 * own["mean"].to_numpy(), 100 * own["pm"].to_numpy()
-        fig.add_scatter(
-            x=[*x, *x[::-1]], y=[*(mean + pm), *(mean - pm)[::-1]], fill="toself", mode="none", hoverinfo="skip",
-            fillcolor=palette.translucent(line.color, 0.14),
-        )  # fmt: skip
+        fig.add_trace(band(x, mean, pm, line.color))
         fig.add_scatter(
             x=x, y=mean, mode="lines", line={"color": line.color, "dash": line.dash, "width": 2.5}, hoverinfo="text",
             hovertext=[f"{row.stop}{unit}: {name} {100 * row.mean:.2f} ± {100 * row.pm:.2f} %, {row.seeds} seeds"
                        for row in own.itertuples()],
         )  # fmt: skip
         ends.append(End(name, None, float(mean[-1]), line.color))
-    _add_runs(fig, lines)
+    fig.add_traces([
+        reader_run.way("stop"), reader_run.rings("an earlier run ended at %{y:.2f} %"),
+        *(reader_run.dots(f"your run, {name}: %{{y:.2f}} %", [line.symbol], f"your {name}")
+          for name, line in lines.items()),
+    ])  # fmt: skip
     palette.base_layout(fig, height=height)
     label_ends(fig, ends, 0, 100, lines=12)
     stops = df["stop"].astype(float)
@@ -70,21 +72,3 @@ def moving(stop: str, now: Mapping[str, float], marks: Sequence[tuple[str, float
     moves["stop"] = {"x": [at, at], "y": [0, 100]}
     moves["earlier runs"] = {"x": [float(s) for s, _ in marks], "y": [100 * value for _, value in marks]}
     return moves
-
-
-def _add_runs(fig: go.Figure, lines: Mapping[str, Line]) -> None:
-    color, shade = palette.HUES["vermilion"][palette.is_dark()], palette.ground()
-    fig.add_scatter(
-        x=[], y=[], mode="lines", name="stop", line={"color": color, "width": 1.5}, opacity=0.5, hoverinfo="skip"
-    )
-    fig.add_scatter(
-        x=[], y=[], mode="markers", name="earlier runs",
-        hovertemplate="an earlier run ended at %{y:.2f} %<extra></extra>",
-        marker={"color": color, "symbol": "circle-open", "size": 8, "line": {"width": 1.5}},
-    )  # fmt: skip
-    for name, line in lines.items():
-        fig.add_scatter(
-            x=[], y=[], mode="markers", name=f"your {name}",
-            hovertemplate=f"your run, {name}: %{{y:.2f}} %<extra></extra>",
-            marker={"color": color, "symbol": line.symbol, "size": 13, "line": {"color": shade.paper, "width": 2}},
-        )  # fmt: skip

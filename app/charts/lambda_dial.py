@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app import palette
+from app import palette, reader_run
 from app.components.moving_figure import Moves
 from app.stories.lambda_curves import Example
 
@@ -53,7 +53,8 @@ def figure(df: pd.DataFrame, R: float) -> go.Figure:
             is_named = other in (df["R"].min(), df["R"].max()) and abs(other - R) >= NAMED_APART
             _add_pale(fig, curve, is_named=is_named)
     _add_curve(fig, df[df["R"] == R])
-    _add_runs(fig)
+    ended, now = "an earlier run ended at %{y:.2f}", "your run: error %{y:.2f}"
+    fig.add_traces([reader_run.rings(ended), reader_run.way(), reader_run.dots(now)])
     palette.base_layout(fig, height=HEIGHT)
     fig.update_layout(showlegend=False, margin={"t": 12, "r": 24})
     fig.update_xaxes(type="log", range=[-3.95, 1.95], tickvals=list(TICKS), ticktext=list(TICKS.values()),
@@ -110,19 +111,3 @@ def _add_curve(fig: go.Figure, curve: pd.DataFrame) -> None:
             hovertemplate=f"{text}, λ = {lam}<extra></extra>",
             marker={"color": mark_color, "symbol": symbol, "size": size, "line": {"width": 2 if mark == "best" else 0}},
         )  # fmt: skip
-
-
-def _add_runs(fig: go.Figure) -> None:
-    color, paper = palette.HUES["vermilion"][1 if palette.is_dark() else 0], palette.ground().paper
-    fig.add_scatter(
-        x=[], y=[], mode="markers", name="earlier runs",
-        hovertemplate="an earlier run ended at %{y:.2f}<extra></extra>",
-        marker={"color": color, "symbol": "circle-open", "size": 9, "line": {"width": 2}},
-    )  # fmt: skip
-    fig.add_scatter(
-        x=[], y=[], mode="lines", name="way", line={"color": color, "width": 2}, opacity=0.45, hoverinfo="skip"
-    )
-    fig.add_scatter(
-        x=[], y=[], mode="markers", name="your run", hovertemplate="your run: error %{y:.2f}<extra></extra>",
-        marker={"color": color, "size": 13, "line": {"color": paper, "width": 2}},
-    )  # fmt: skip

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import pandas as pd
 import plotly.graph_objects as go
 
-from app import palette
+from app import palette, reader_run
+from app.bands import band
 from app.components.moving_figure import Moves
 from app.stories.sharpness_curve import RADII, Example
 
@@ -29,11 +30,7 @@ def figure(df: pd.DataFrame) -> go.Figure:
     fig, color = go.Figure(), palette.color(palette.style_of("fedsam"))
     for metric, (words, dash, symbol) in LOOKS.items():
         curve = df[df["metric"] == metric]
-        low, high = (100 * (curve["mean"] + sign * curve["std"]) for sign in (-1, 1))
-        fig.add_scatter(
-            x=[*curve["rho"], *curve["rho"][::-1]], y=[*high, *low[::-1]], mode="lines", line_width=0, fill="toself",
-            fillcolor=palette.translucent(color, 0.15), hoverinfo="skip",
-        )  # fmt: skip
+        fig.add_trace(band(curve["rho"], 100 * curve["mean"], 100 * curve["std"], color))
         fig.add_scatter(
             x=curve["rho"], y=100 * curve["shown"], mode="lines+markers",
             line={"color": color, "width": 2.5, "dash": dash},
@@ -45,7 +42,10 @@ def figure(df: pd.DataFrame) -> go.Figure:
             textfont_color=palette.ground().ink,
         )  # fmt: skip
     _add_star(fig, df, color)
-    _add_runs(fig)
+    fig.add_traces([
+        reader_run.rings("lowest 5 % of an earlier run: %{y:.2f} %", "square"), reader_run.way(),
+        reader_run.dots("your run: %{y:.2f} %", [symbol for _, _, symbol in LOOKS.values()]),
+    ])  # fmt: skip
     palette.base_layout(fig, height=HEIGHT)
     fig.update_layout(showlegend=False, margin={"t": 8, "r": 12})
     fig.update_xaxes(range=[-0.02, RADII[-1] + 0.02], tickvals=[0, 0.1, 0.2, 0.3, 0.4, 0.5],
@@ -71,20 +71,4 @@ def _add_star(fig: go.Figure, df: pd.DataFrame, color: str) -> None:
         x=[best["rho"]], y=[100 * best["shown"]], mode="markers", marker={"symbol": "star", "size": 20, "color": color},
         hovertemplate=f"best lowest 5 % on average over {best['draws']} draws: {100 * best['mean']:.2f} ± "
         f"{100 * best['std']:.2f} % at ρ = {best['rho']:g}<extra></extra>",
-    )  # fmt: skip
-
-
-def _add_runs(fig: go.Figure) -> None:
-    color, paper = palette.HUES["vermilion"][palette.is_dark()], palette.ground().paper
-    fig.add_scatter(
-        x=[], y=[], mode="markers", name="earlier runs",
-        hovertemplate="lowest 5 % of an earlier run: %{y:.2f} %<extra></extra>",
-        marker={"color": color, "symbol": "square-open", "size": 10, "line": {"width": 2}},
-    )  # fmt: skip
-    fig.add_scatter(
-        x=[], y=[], mode="lines", name="way", line={"color": color, "width": 2}, opacity=0.45, hoverinfo="skip"
-    )
-    fig.add_scatter(
-        x=[], y=[], mode="markers", name="your run", hovertemplate="your run: %{y:.2f} %<extra></extra>",
-        marker={"color": color, "symbol": ["circle", "square"], "size": 13, "line": {"color": paper, "width": 2}},
     )  # fmt: skip

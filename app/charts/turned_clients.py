@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app import palette
+from app import palette, reader_run
 from app.components.moving_figure import Moves
 from app.hairlines import joined
 
@@ -91,7 +91,7 @@ def _markers() -> list[dict[str, object]]:
     """The first method is what the reader trains; the second is told from it by its form and by being hollow."""
     shade = palette.ground()
     return [
-        {"symbol": "circle", "size": 12, "color": palette.HUES["vermilion"][palette.is_dark()],
+        {"symbol": "circle", "size": 12, "color": reader_run.color(),
          "line": {"width": 1, "color": shade.paper}},
         {"symbol": "square-open", "size": 11, "color": shade.ink, "line": {"width": 2}},
     ]  # fmt: skip
