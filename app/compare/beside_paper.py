@@ -9,8 +9,8 @@ from app.charts import beside_paper
 from app.compare.view import View
 from app.components import page
 from app.papers.beside import beside
-from app.papers.known import known, wanted
-from app.papers.result import SCALE_WORDS
+from app.papers.known import SCALE_WORDS, known, wanted
+from app.papers.standing import Standing
 from app.wording import setting
 from engine.errors import InvalidConfig
 from engine.presets import Preset
@@ -32,7 +32,7 @@ def of_runs(runs: Iterable[RunRecord]) -> list[tuple[Preset, str, pd.DataFrame]]
     runs = list(runs)
     found = []
     for preset, scale in _candidates({run.experiment_name for run in runs}):
-        tables = [_cells(preset, scale, name, runs) for name in {run.experiment_name: None for run in runs}]
+        tables = [_cells(preset, scale, name, runs) for name in dict.fromkeys(run.experiment_name for run in runs)]
         filled = [table for table in tables if table["seeds"].any()]
         if filled:
             found.append((preset, scale, pd.concat(filled, ignore_index=True)))
@@ -54,8 +54,6 @@ def _candidates(names: set[str]) -> list[tuple[Preset, str]]:
 
 def _cells(preset: Preset, scale: str, experiment: str, runs: list[RunRecord]) -> pd.DataFrame:
     by_digest = {run.digest: run for run in runs if run.experiment_name == experiment}
-    own: dict[tuple[str, str], list[RunRecord | None]] = {}
-    for want in wanted(preset, scale, experiment):
-        own.setdefault((want.experiment, want.label), []).append(by_digest.get(want.digest))
-    compared = {key: found for key, found in own.items() if any(found)}
+    here = Standing(tuple((want, by_digest.get(want.digest)) for want in wanted(preset, scale, experiment)))
+    compared = {key: found for key, found in here.by_label().items() if any(found)}
     return beside_paper.data(preset.cells(experiment), compared)

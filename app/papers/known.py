@@ -9,6 +9,9 @@ import streamlit as st
 from engine.config import ExperimentConfig, parse_experiment
 from engine.presets import FOLDER, OURS, Preset, load_preset, preset_names
 
+SCALES = {"quick": "Quick", "paper": "As published"}
+SCALE_WORDS = {"quick": "quick", "paper": "published"}  # before a noun
+
 
 @dataclass(frozen=True)
 class Wanted:

@@ -5,12 +5,10 @@ from collections.abc import Mapping
 import streamlit as st
 
 from app.components import page
-from app.papers.known import by_document, wanted
+from app.papers.known import SCALES, by_document, wanted
 from app.papers.standing import standing
 from app.wording import plain, plural
 from engine.presets import OURS, Preset
-
-SCALES = {"quick": "quick", "paper": "as published"}
 
 
 def listing(presets: Mapping[str, Preset]) -> None:
@@ -24,11 +22,9 @@ def listing(presets: Mapping[str, Preset]) -> None:
                 st.caption(" ".join(filter(None, [plain(preset.shows), plain(numbers(preset, done[preset.name]))])))
 
 
-
-
 def numbers(preset: Preset, done: int) -> str:
     """``54 runs quick, 24 of them here; 162 runs as published.``"""
-    parts = [f"{plural(len(wanted(preset, scale)), 'run')} {SCALES[scale]}" for scale in preset.scales]
+    parts = [f"{plural(len(wanted(preset, scale)), 'run')} {SCALES[scale].lower()}" for scale in preset.scales]
     if done:
         parts[0] += f", {done} of them here"
     return "; ".join(parts) + "."

@@ -4,7 +4,7 @@ import streamlit as st
 
 from app import launch, queries
 from app.components import page
-from app.papers.known import experiments, wanted
+from app.papers.known import SCALE_WORDS, SCALES, experiments, wanted
 from app.papers.standing import Standing, standing
 from app.setup import cost
 from app.wording import duration, lines, plain, plural, size_bytes
@@ -12,7 +12,6 @@ from engine.errors import FedscapeError, InvalidConfig
 from engine.presets import Preset
 from storage import StorageError
 
-SCALES = {"quick": "Quick", "paper": "As published"}
 LOOK_AGAIN_S = 3
 _SEEN = "papers_seen"
 
@@ -41,14 +40,13 @@ def _status(preset: Preset, scale: str) -> None:
 
 def _queue_button(preset: Preset, scale: str, now: Standing) -> None:
     """All experiments, or those that are not complete."""
-    version = "quick version" if scale == "quick" else "published version"
     missing = now.unfinished
     count = sum(w.experiment in missing for w, _ in now.pairs)
     some = now.runs and len(missing) < len(preset.configs(scale))
-    label = f"Run what is missing ({plural(count, 'run')})" if some else f"Run the {version} ({plural(count, 'run')})"
+    what = "what is missing" if some else f"the {SCALE_WORDS[scale]} version"
     if now.runs and not some:
         st.caption(f"Of these very runs {len(now.runs)} are here already, and shown below.")
-    if not st.button(label, key=f"papers_run_{preset.name}_{scale}", type="primary"):
+    if not st.button(f"Run {what} ({plural(count, 'run')})", key=f"papers_run_{preset.name}_{scale}", type="primary"):
         return
     try:
         with st.spinner("Checking the data"):

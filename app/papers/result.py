@@ -15,6 +15,7 @@ from app.compare.view import View
 from app.comparison import methods_of
 from app.components import page
 from app.papers.beside import beside
+from app.papers.known import SCALE_WORDS
 from app.papers.standing import Standing
 from app.wording import names, plain, setting
 from engine.presets import Preset
@@ -24,7 +25,6 @@ PANELS: dict[str, Callable[[View, pd.DataFrame], None]] = {
     "distribution": distribution, "over_time": over_time, "swept": swept, "errors": errors,
     "errors_over_classes": errors_over_classes, "effort": effort,
 }  # fmt: skip
-SCALE_WORDS = {"quick": "quick", "paper": "published"}
 
 
 def result(preset: Preset, scale: str, now: Standing) -> None:
@@ -52,7 +52,7 @@ def numbers(preset: Preset, scale: str, now: Standing) -> None:
     st.header("Do the paper's numbers come out?", anchor=False)
     configs = {config["name"]: config for config in preset.configs(scale)}
     cells = [cell for name in configs for cell in preset.cells(name)]
-    table = beside_paper.data(cells, by_label(now))
+    table = beside_paper.data(cells, now.by_label())
     if scale == "quick":
         st.caption("The quick version is not the paper's setting: expect other numbers.")
     beside(table, {name: setting(config) for name, config in configs.items()}, SCALE_WORDS[scale], preset.name)
@@ -79,14 +79,6 @@ def ways(preset: Preset, now: Standing) -> None:
                     page.link("run", plain(run.label), id=run.id, **preset.view.params)
     every = ",".join(str(run.id) for run in now.done)
     page.link("compare", "Compare all of them", runs=every)
-
-
-def by_label(now: Standing) -> dict[tuple[str, str], list[RunRecord | None]]:
-    """(experiment, label) -> its runs, one for each seed that is wanted."""
-    runs: dict[tuple[str, str], list[RunRecord | None]] = {}
-    for wanted, run in now.pairs:
-        runs.setdefault((wanted.experiment, wanted.label), []).append(run)
-    return runs
 
 
 def _first_seeds(runs: list[RunRecord]) -> list[RunRecord]:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from app import queries
+from app.compare.fields import flat
 from app.papers.known import Wanted
 from app.wording import STATUS, names, plural
 from engine.config import parse_experiment
 from storage import RunRecord
 
 _RANK = {"done": 0, "running": 1, "queued": 2, "paused": 3, "diverged": 4}
-_SAME_NUMBERS = {"seed", "name", "label", "device", "backend", "threads", "checkpoint_s", "version"}
 _ABSENT = object()
 
 
@@ -43,6 +43,13 @@ class Standing:
     def of(self, experiment: str) -> list[RunRecord]:
         return [run for wanted, run in self.pairs if run and wanted.experiment == experiment]
 
+    def by_label(self) -> dict[tuple[str, str], list[RunRecord | None]]:
+        """(experiment, label) -> its runs, one for each seed that is wanted."""
+        found: dict[tuple[str, str], list[RunRecord | None]] = {}
+        for wanted, run in self.pairs:
+            found.setdefault((wanted.experiment, wanted.label), []).append(run)
+        return found
+
     def sentence(self) -> str:
         """``24 of 54 runs done, 2 running, 1 failed``."""
         counts = Counter(run.status for run in self.runs)
@@ -66,20 +73,22 @@ def changed(wanted: Sequence[Wanted], configs: Iterable[Mapping[str, Any]]) -> d
 
     They are no evidence for the paper's setting, so their numbers are left out.
     """
-    meant = {(run.name, run.label, run.seed): run.to_dict() for c in configs for run in parse_experiment(c).runs()}
-    digests = {w.digest for w in wanted}
-    ids = [e.id for e in queries.experiments() if e.name in {w.experiment for w in wanted}]
+    called, digests = {w.experiment for w in wanted}, {w.digest for w in wanted}
+    ids = [e.id for e in queries.experiments() if e.name in called]
+    others = [run for run in (queries.runs(experiment_ids=ids) if ids else []) if run.digest not in digests]
+    asked = [parse_experiment(c) for c in configs if c["name"] in {run.experiment_name for run in others}]
+    meant = {(run.name, run.label, run.seed): run.to_dict() for experiment in asked for run in experiment.runs()}
     found: dict[str, list[str]] = {}
-    for run in queries.runs(experiment_ids=ids) if ids else []:
+    for run in others:
         key = (run.experiment_name, run.label, run.seed)
-        if run.digest not in digests and key in meant:
+        if key in meant:
             found.setdefault(run.experiment_name, []).extend(differences(meant[key], run.config))
     return {experiment: list(dict.fromkeys(fields)) for experiment, fields in found.items()}
 
 
 def differences(meant: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     """``training.rounds 20 instead of 200``, for each field that changes the numbers."""
-    a, b = _flat(meant), _flat(other)
+    a, b = flat(meant), flat(other)
     return [
         f"{field} {_said(b.get(field, _ABSENT))} instead of {_said(a.get(field, _ABSENT))}"
         for field in dict.fromkeys([*a, *b])
@@ -97,16 +106,6 @@ def _found(digests: set[str]) -> list[RunRecord]:
 
 def _rank(run: RunRecord | None) -> int:
     return len(_RANK) + 1 if run is None else _RANK.get(run.status, len(_RANK))
-
-
-def _flat(config: Mapping[str, Any], path: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in config.items():
-        if not path and key in _SAME_NUMBERS:
-            continue
-        inside = isinstance(value, Mapping)
-        flat |= _flat(value, f"{path}{key}.") if inside else {f"{path}{key}": value}
-    return flat
 
 
 def _said(value: Any) -> str:

@@ -6,9 +6,9 @@ import streamlit as st
 
 from app import address
 from app.components import page
-from app.papers.known import known, wanted
+from app.papers.known import SCALES, known, wanted
 from app.papers.listing import listing
-from app.papers.progress import SCALES, progress_panel
+from app.papers.progress import progress_panel
 from app.papers.result import result
 from app.papers.standing import changed, changed_sentence, standing
 from app.wording import lines, plain
