@@ -8,7 +8,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from engine.algorithms import PredictsItsOwnWay
+from engine.algorithms import special_forward
 from engine.analyses import AnalysisOptions
 from engine.errors import Unsupported
 from engine.federation import ClientData
@@ -64,20 +64,16 @@ def place(subject: Subject, options: OnSamples) -> list[Placed]:
     shared = subject.global_model
     if shared is not None:
         models["global"] = shared.of_client(options.client), None
-    models["personalized"] = subject.models.personalized[options.client], special_forward(subject)
+    forward = special_forward(subject.algorithm, subject.task.model)
+    models["personalized"] = subject.models.personalized[options.client], forward
     return [Placed(name, on, *model, samples) for name, model in models.items() for on, samples in grounds.items()]
 
 
 def placed_own(subject: Subject, options: OnSamples, client: int) -> Placed:
     """A client's personalized model on its own samples."""
     samples = own_samples(subject, options.model_copy(update={"client": client}))
-    return Placed("personalized", "own", subject.models.personalized[client], special_forward(subject), samples)
-
-
-def special_forward(subject: Subject) -> Forward | None:
-    """How the method's personalized models predict; None where it is as the network does."""
-    algorithm = subject.algorithm
-    return algorithm.forward(subject.task.model) if isinstance(algorithm, PredictsItsOwnWay) else None
+    forward = special_forward(subject.algorithm, subject.task.model)
+    return Placed("personalized", "own", subject.models.personalized[client], forward, samples)
 
 
 def own_samples(subject: Subject, options: OnSamples) -> Samples:
@@ -85,7 +81,7 @@ def own_samples(subject: Subject, options: OnSamples) -> Samples:
     client, last = options.client, subject.task.num_clients - 1
     if client > last:
         raise Unsupported(f"client: {client}, but the run has clients 0 to {last}; choose one of them")
-    data = data_of(subject, options)
+    data = data_of(subject, options.data)
     start, end = data.offsets[client].item(), data.offsets[client + 1].item()
     if start == end:
         raise Unsupported(f"client {client} has no {options.data} samples; choose another client, or other data")
@@ -94,12 +90,12 @@ def own_samples(subject: Subject, options: OnSamples) -> Samples:
 
 def pooled_samples(subject: Subject, options: OnSamples) -> Samples:
     """Everybody's, each sample as likely as any other."""
-    data = data_of(subject, options)
+    data = data_of(subject, options.data)
     return _draw(subject, data, 0, len(data.y), options, "everyone")
 
 
-def data_of(subject: Subject, options: OnSamples) -> ClientData:
-    return subject.task.data.test if options.data == "test" else subject.task.data.train
+def data_of(subject: Subject, name: DataName) -> ClientData:
+    return subject.task.data.test if name == "test" else subject.task.data.train
 
 
 def finite(value: float) -> float | None:

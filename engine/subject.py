@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from engine.algorithms import Algorithm, PredictsItsOwnWay
+from engine.algorithms import Algorithm, special_forward
 from engine.config import RunConfig
 from engine.ops import SharedParams
 from engine.simulate import Models, Simulation
@@ -49,8 +49,7 @@ class Subject:
     def personalized(self) -> Predictor:
         """The stored models of all clients, predicting as the method has them predict."""
         stacked = {n: torch.stack([p[n] for p in self.models.personalized]) for n in self.models.personalized[0]}
-        forward = self.algorithm.forward(self.task.model) if isinstance(self.algorithm, PredictsItsOwnWay) else None
-        return Predictor(stacked, is_per_client=True, forward=forward)
+        return Predictor(stacked, is_per_client=True, forward=special_forward(self.algorithm, self.task.model))
 
     @property
     def global_model(self) -> Predictor | None:

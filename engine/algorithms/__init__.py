@@ -39,3 +39,8 @@ class PredictsItsOwnWay(Protocol):
 
     def forward(self, model: Model) -> Forward | None:
         """The ``forward`` of its personalized predictors; None where it is the model's after all."""
+
+
+def special_forward(algorithm: Algorithm, model: Model) -> Forward | None:
+    """How a method's personalized models predict; None where it is as the network does."""
+    return algorithm.forward(model) if isinstance(algorithm, PredictsItsOwnWay) else None

@@ -20,17 +20,15 @@ from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from torch import Tensor
 
-from engine.algorithms import PredictsItsOwnWay
+from engine.algorithms import special_forward
 from engine.analyses import AnalysisOptions
 from engine.errors import Unsupported
 from engine.findings import Findings
-from engine.models import Model
 from engine.ops import SharedParams
-from engine.placed import DataName, finite
+from engine.placed import DataName, data_of, finite
 from engine.registry import ANALYSES
 from engine.streams import key, numpy_stream
 from engine.subject import Subject
-from engine.task import Forward
 
 NEIGHBOURS = 10
 _COMPONENTS = 50
@@ -51,7 +49,7 @@ class Features:
     def compute(self, subject: Subject) -> Findings:
         """``tsne`` and ``pca`` [n, 2], ``label`` and ``client`` [n], and how far features tell classes and clients."""
         rows, clients = self._drawn(subject)
-        data = subject.task.data.test if self.options.data == "test" else subject.task.data.train
+        data = data_of(subject, self.options.data)
         found = features_of(subject, data.features(rows), clients)
         labels = data.y[rows].cpu().numpy()
         if not np.isfinite(found).all():
@@ -74,7 +72,7 @@ class Features:
 
     def _drawn(self, subject: Subject) -> tuple[Tensor, np.ndarray]:
         """Rows of samples with their clients: as many of each client, of as many clients as there is room for."""
-        data = subject.task.data.test if self.options.data == "test" else subject.task.data.train
+        data = data_of(subject, self.options.data)
         stream = numpy_stream(subject.config.seed, "drawn features", self.options.data, self.options.seed)
         sizes, offsets = data.sizes.cpu().numpy(), data.offsets.cpu().numpy()
         shuffled = stream.permutation(len(data.y))
@@ -109,13 +107,8 @@ def _given_to_head(subject: Subject, params: SharedParams, x: Tensor) -> Tensor:
     model = replace(subject.task.model, module=copy.deepcopy(subject.task.model.module))
     seen: list[Tensor] = []
     model.module.head.register_forward_pre_hook(lambda head, given: seen.append(given[0]))
-    _forward(subject, model)(params, x)
+    (special_forward(subject.algorithm, model) or model.logits)(params, x)
     return seen[0] if seen else model.features(params, x)
-
-
-def _forward(subject: Subject, model: Model) -> Forward:
-    algorithm = subject.algorithm
-    return (algorithm.forward(model) if isinstance(algorithm, PredictsItsOwnWay) else None) or model.logits
 
 
 def _told_apart(features: np.ndarray, groups: np.ndarray) -> dict[str, float | None]:

@@ -13,12 +13,13 @@ import numpy as np
 import torch
 from pydantic import Field
 
+from engine.algorithms import special_forward
 from engine.alone import trained_alone
 from engine.directions import difference, dot, norm, orthonormal, without
 from engine.errors import Unsupported
 from engine.findings import Findings
 from engine.ops import SharedParams
-from engine.placed import OnSamples, finite, own_samples, pooled_samples, special_forward
+from engine.placed import OnSamples, finite, own_samples, pooled_samples
 from engine.registry import ANALYSES
 from engine.subject import Subject
 from engine.surface import Plane, mean_loss, surface
@@ -47,7 +48,8 @@ class ThreeModels:
         x, y = _axes(places, o.points, o.margin)
         own = subject.models.personalized[o.client]
         steps = (torch.from_numpy(v).to(subject.task.device, subject.task.dtype) for v in (x, y))
-        plane, forward = Plane(own | origin, first, second, *steps), special_forward(subject)
+        plane = Plane(own | origin, first, second, *steps)
+        forward = special_forward(subject.algorithm, subject.task.model)
         arrays, losses = {"x": x, "y": y, "places": places}, {}
         for i, (on, samples) in enumerate(grounds.items()):
             watch = lambda share, i=i: subject.progress(0.5 + 0.25 * (i + share))  # noqa: E731

@@ -62,7 +62,7 @@ class Sharpness:
         """``eigenvalue``, ``rise``, ``loss`` and ``accuracy`` [N] of each client's model on its own samples."""
         count = subject.task.num_clients
         arrays = {n: np.full(count, np.nan) for n in ("eigenvalue", "rise", "loss")}
-        for client in np.flatnonzero(data_of(subject, self.options).sizes.cpu().numpy()).tolist():
+        for client in np.flatnonzero(data_of(subject, self.options.data).sizes.cpu().numpy()).tolist():
             watch = _Watch(subject, client / count, 1 / count, 120)
             objective = _objective(subject, placed_own(subject, self.options, client), watch)
             at, rho, steps = objective.start, self.options.rho, self.options.steps

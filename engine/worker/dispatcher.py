@@ -166,4 +166,3 @@ class Dispatcher:
                 host=socket.gethostname(), pid=os.getpid(), device=self.executor.device, slots=self.executor.slots,
                 running=len(self._tickets),
             )
-
