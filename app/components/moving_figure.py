@@ -1,22 +1,25 @@
 """A figure that is redrawn in place: its dots move from where they were to where they are, and zoom and hover stay."""
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, ParamSpec
 
 import plotly
 import plotly.graph_objects as go
 import streamlit as st
 
-from app import routes
+from app import palette, routes
 from app.components import page
 from app.components.download import script
 
+GLIDE_MS = 220  # how long a point takes to its next place; less than a page lets pass between two
+P = ParamSpec("P")
 Moves = Mapping[str, Mapping[str, Any]]
 """New values of a figure's traces, by their names."""
 
 
-def moving_figure(figure: Mapping[str, Any], moves: Moves, *, key: str, alt: str, name: str, glide_ms: int = 0) -> None:
+def moving_figure(figure: Mapping[str, Any], moves: Moves, *, key: str, alt: str, name: str) -> None:
     """Draws a ``figure`` (see ``still``) with ``moves`` put into its traces; points glide to their next place.
 
     Where this process serves no drawing library, it is an ordinary figure, which jumps.
@@ -28,15 +31,27 @@ def moving_figure(figure: Mapping[str, Any], moves: Moves, *, key: str, alt: str
             return
         _component()(
             key=key,
-            data={"figure": figure, "moves": moves, "alt": alt, "config": page.modebar(name), "glide_ms": glide_ms,
+            data={"figure": figure, "moves": moves, "alt": alt, "config": page.modebar(name), "glide_ms": GLIDE_MS,
                   "plotly": f"{routes.PLOTLY}?v={plotly.__version__}"},
         )  # fmt: skip
 
 
-def still(fig: go.Figure) -> dict[str, Any]:
-    """What stays while a figure moves, plain, to be kept between its moves."""
-    spec: dict[str, Any] = json.loads(fig.to_json())
-    return spec
+def still(draw: Callable[P, go.Figure]) -> Callable[P, dict[str, Any]]:
+    """What stays while a figure moves, plain: drawn once for its arguments, on each ground and in each size of type.
+
+    Drawing it anew at every move would cost more than the training.
+    """
+
+    def kept(*args: P.args, **options: P.kwargs) -> dict[str, Any]:
+        what = (draw.__module__, draw.__qualname__, args, options)
+        return _drawn(what, palette.is_dark(), palette.is_presenting(), partial(draw, *args, **options))
+
+    return kept
+
+
+@st.cache_data(show_spinner=False)
+def _drawn(what: tuple[object, ...], is_dark: bool, is_presenting: bool, _draw: Callable[[], go.Figure]) -> Any:
+    return json.loads(_draw().to_json())
 
 
 @st.cache_resource(show_spinner=False)

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import plotly.graph_objects as go
 import streamlit as st
 
 from app import palette
 from app.charts import dial_curve, turned_clients
 from app.components.moving_figure import moving_figure, still
 from app.stories.dial_example import DialExample, load
-from app.stories.story import GLIDE_MS, Dial, Mark, Place, Scene, reading, scene_at
+from app.stories.story import Dial, Mark, Place, Scene, reading
 from app.wording import percent, percent_pm, signed_points
 
 if TYPE_CHECKING:
@@ -72,17 +73,14 @@ class Alone:
         wide, side = st.columns([3, 2], gap="large")
         with wide:
             st.header("Accuracy, for every number of pages", anchor=False)
-            curve = _still_curve(palette.is_dark(), palette.is_presenting())
             moves = dial_curve.moving(samples, {name: float(own.mean()) for name, own in now.items()})
-            moving_figure(curve, moves, key="dial_figure", alt=finding(samples), name="alone", glide_ms=GLIDE_MS)
+            moving_figure(_still_curve(), moves, key="dial_figure", alt=finding(samples), name="alone")
         with side:
             st.header("Who gains by sharing? ● together, □ alone", anchor=False)
-            figure = _still_clients(samples, palette.is_dark(), palette.is_presenting())
             moves = turned_clients.moving(turned_clients.data(now, angles()), NAMES)
             alt = f"Accuracy of {CLIENTS} clients alone and together; {_standing(run)}"
-            moving_figure(figure, moves, key="client_figure", alt=alt, name="alone-clients", glide_ms=GLIDE_MS)
-            scene = scene_at(self, place)
-            reading(_standing(run), scene.text if scene else finding(samples))
+            moving_figure(_still_clients(samples), moves, key="client_figure", alt=alt, name="alone-clients")
+            reading(self, place, _standing(run), finding(samples))
 
     def config(self, place: Place) -> Mapping[str, Any]:
         samples = int(place["samples"])
@@ -157,15 +155,14 @@ def _lines() -> dict[str, dial_curve.Line]:
     return {label: dial_curve.Line(palette.color(style), style.dash, style.symbol) for label, style in styles.items()}
 
 
-@st.cache_data(show_spinner=False)
-def _still_clients(samples: str, is_dark: bool, is_presenting: bool) -> dict[str, Any]:
+@still
+def _still_clients(samples: str) -> go.Figure:
     ends = {name: example().clients_at(samples)[name] for name in NAMES}
-    return still(turned_clients.figure(ends, angles(), example().pictures[str(TURN)], height=300))
+    return turned_clients.figure(ends, angles(), example().pictures[str(TURN)], height=300)
 
 
-@st.cache_data(show_spinner=False)
-def _still_curve(is_dark: bool, is_presenting: bool) -> dict[str, Any]:
-    """The figure without the runs: drawing it anew at every tick would cost more than the training."""
+@still
+def _still_curve() -> go.Figure:
     title, ticks = "pages that each client learns from", [5, 10, 20, 40, 80, 150]
     df = dial_curve.data(example())
-    return still(dial_curve.figure(df, _lines(), title, ticks, height=420, is_log=True))
+    return dial_curve.figure(df, _lines(), title, ticks, height=420, is_log=True)

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import plotly.graph_objects as go
 import streamlit as st
 
-from app import palette
 from app.charts import context_count, context_plane
 from app.components.moving_figure import moving_figure, still
 from app.stories.context_curve import HEUR, NUM_CLIENTS, NUM_CONTEXTS, Guesses, Stop, example, stops
-from app.stories.story import GLIDE_MS, Dial, Mark, Place, Scene, reading, scene_at
+from app.stories.story import Dial, Mark, Place, Scene, reading
 from app.wording import percent
 
 if TYPE_CHECKING:
@@ -87,11 +87,9 @@ class ContextsAndClusters:
             _count_figure(stop, run.accuracies if run else [], ends)
         with side:
             st.header("Clients' models: letter = cluster, shape = truth", anchor=False)
-            figure = _still_plane(palette.is_dark(), palette.is_presenting())
-            moving_figure(figure, context_plane.moving(df, EXTENT), key="context_figure", alt=context_plane.finding(df),
-                          name="clients-and-clusters", glide_ms=GLIDE_MS)  # fmt: skip
-            scene = scene_at(self, place)
-            reading(_now(stop, run), scene.text if scene else finding(stop))
+            moves, alt = context_plane.moving(df, EXTENT), context_plane.finding(df)
+            moving_figure(_still_plane(), moves, key="context_figure", alt=alt, name="clients-and-clusters")
+            reading(self, place, _now(stop, run), finding(stop))
 
     def config(self, place: Place) -> Mapping[str, Any]:
         """The same question as an experiment of one's own: both references, the heuristic and the reader's K."""
@@ -221,16 +219,15 @@ def _count_figure(stop: Stop, accuracies: Sequence[float], ends: Sequence[tuple[
         f"{percent(there.goal(there.best_K))}, and {percent(there.goal(NUM_CLIENTS))} with {NUM_CLIENTS}; the "
         f"heuristic takes {there.K_hat} of {NUM_CONTEXTS} true contexts{run}"
     )
-    figure = _still_count(palette.is_dark(), palette.is_presenting())
     moves = context_count.moving(there.K_of(stop), accuracies, ends)
-    moving_figure(figure, moves, key="count_figure", alt=alt, name="accuracy-over-clusters", glide_ms=GLIDE_MS)
+    moving_figure(_still_count(), moves, key="count_figure", alt=alt, name="accuracy-over-clusters")
 
 
-@st.cache_data(show_spinner=False)
-def _still_count(is_dark: bool, is_presenting: bool) -> dict[str, Any]:
-    return still(context_count.figure(context_count.data(example())))
+@still
+def _still_count() -> go.Figure:
+    return context_count.figure(context_count.data(example()))
 
 
-@st.cache_data(show_spinner=False)
-def _still_plane(is_dark: bool, is_presenting: bool) -> dict[str, Any]:
-    return still(context_plane.figure(NUM_CONTEXTS, EXTENT))
+@still
+def _still_plane() -> go.Figure:
+    return context_plane.figure(NUM_CONTEXTS, EXTENT)

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+import plotly.graph_objects as go
 import streamlit as st
 
-from app import palette
 from app.charts import client_plane, lambda_dial
 from app.components.moving_figure import moving_figure, still
 from app.stories.lambda_curves import ADAPTIVE, ALONE, LAMBDAS, SPREADS, TOGETHER, Stop, example, text, untrained
-from app.stories.story import GLIDE_MS, Dial, Mark, Place, Scene, reading, scene_at
+from app.stories.story import Dial, Mark, Place, Scene, reading
 
 if TYPE_CHECKING:
     from app.stories.lambda_run import LambdaRun
@@ -88,12 +88,11 @@ class LambdaDial:
                 None if standing.shared is None else example().in_plane(R, standing.shared),
             )
             alt = f"Each client's true model and its own in a plane; the mean squared distance is {standing.error:.2f}"
-            figure = _still_clients(R, palette.is_dark(), palette.is_presenting())
-            moving_figure(figure, moves, key="client_figure", alt=alt, name="clients-and-truths", glide_ms=GLIDE_MS)
-            lam, scene = example().lam_of(R, stop), scene_at(self, place)
+            moving_figure(_still_clients(R), moves, key="client_figure", alt=alt, name="clients-and-truths")
+            lam = example().lam_of(R, stop)
             setting = "one model for all" if lam is None else f"λ = {lam:.2g}"
             now = f"Round {standing.round} · {setting} · error {standing.error:.2f}"
-            reading(now, scene.text if scene else finding(R, stop))
+            reading(self, place, now, finding(R, stop))
 
     def config(self, place: Place) -> Mapping[str, Any]:
         """The same question as an experiment of one's own: both ends, the adaptive choice and the reader's."""
@@ -181,17 +180,15 @@ def _dial_figure(R: float, stop: Stop, errors: list[float], ends: list[tuple[flo
         f"lambda {curve.best_lam:g}, together {curve.together:.2f}, adaptive {curve.adaptive:.2f}; "
         f"your run is at {errors[-1]:.2f}"
     )
-    figure = _still_dial(R, palette.is_dark(), palette.is_presenting())
     moves = lambda_dial.moving(example().lam_of(R, stop), errors, ends)
-    moving_figure(figure, moves, key="dial_figure", alt=alt, name="lambda-dial", glide_ms=GLIDE_MS)
+    moving_figure(_still_dial(R), moves, key="dial_figure", alt=alt, name="lambda-dial")
 
 
-@st.cache_data(show_spinner=False)
-def _still_dial(R: float, is_dark: bool, is_presenting: bool) -> dict[str, Any]:
-    """The figure without the runs: drawing it anew at every tick would cost more than the training."""
-    return still(lambda_dial.figure(lambda_dial.data(example()), R))
+@still
+def _still_dial(R: float) -> go.Figure:
+    return lambda_dial.figure(lambda_dial.data(example()), R)
 
 
-@st.cache_data(show_spinner=False)
-def _still_clients(R: float, is_dark: bool, is_presenting: bool) -> dict[str, Any]:
-    return still(client_plane.figure(client_plane.data(example(), R, untrained(R).models)))
+@still
+def _still_clients(R: float) -> go.Figure:
+    return client_plane.figure(client_plane.data(example(), R, untrained(R).models))

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import plotly.graph_objects as go
 import streamlit as st
 
-from app import palette
 from app.charts import cross_section, left_behind, radius
 from app.components.moving_figure import moving_figure, still
 from app.stories.sharpness_curve import NUM_CLIENTS, NUM_LEFT_BEHIND, RADII, STEPS, example
-from app.stories.story import GLIDE_MS, Dial, Mark, Place, Scene, reading, scene_at
+from app.stories.story import Dial, Mark, Place, Scene, reading
 from app.wording import percent, signed_points
 
 if TYPE_CHECKING:
@@ -68,8 +68,7 @@ class LeftBehind:
         with wide:
             st.header("Each client's accuracy, in FedAvg's order", anchor=False)
             _client_figure(rho, accuracies)
-            scene = scene_at(self, place)
-            reading(_now(rho, run, accuracies), scene.text if scene else finding(rho))
+            reading(self, place, _now(rho, run, accuracies), finding(rho))
         with side:
             st.header("Mean and lowest 5 %, for every ρ", anchor=False)
             _radius_figure(rho, run.scores[-1] if run else None, ends)
@@ -241,9 +240,8 @@ def _now(rho: float, run: "SharpnessRun | None", accuracies: np.ndarray) -> str:
 def _client_figure(rho: float, accuracies: np.ndarray) -> None:
     there = example()
     df = left_behind.data(accuracies, there.accuracies[0], there.train_sizes, there.digits)
-    figure = _still_clients(rho, palette.is_dark(), palette.is_presenting())
-    moving_figure(figure, left_behind.moving(df), key="tail_figure", alt=left_behind.finding(df, rho),
-                  name="clients-left-behind", glide_ms=GLIDE_MS)  # fmt: skip
+    moves, alt = left_behind.moving(df), left_behind.finding(df, rho)
+    moving_figure(_still_clients(rho), moves, key="tail_figure", alt=alt, name="clients-left-behind")
 
 
 def _radius_figure(rho: float, score: tuple[float, float] | None, ends: Sequence[tuple[float, float]]) -> None:
@@ -252,28 +250,26 @@ def _radius_figure(rho: float, score: tuple[float, float] | None, ends: Sequence
         f"Lowest 5 % against rho: {percent(float(there.lowest5[0, 0]))} for FedAvg, best on average at "
         f"{there.best_rho:g}, {percent(float(there.lowest5[-1, 0]))} at {RADII[-1]:g}"
     )
-    figure = _still_radius(palette.is_dark(), palette.is_presenting())
     moves = radius.moving(rho, score, ends)
-    moving_figure(figure, moves, key="radius_figure", alt=alt, name="accuracy-over-rho", glide_ms=GLIDE_MS)
+    moving_figure(_still_radius(), moves, key="radius_figure", alt=alt, name="accuracy-over-rho")
 
 
 def _section_figure(rho: float, sections: np.ndarray) -> None:
     df = cross_section.data(STEPS, sections)
-    figure = _still_section(rho, palette.is_dark(), palette.is_presenting())
-    moving_figure(figure, cross_section.moving(df), key="section_figure", alt=cross_section.finding(df, rho),
-                  name="loss-around-the-model", glide_ms=GLIDE_MS)  # fmt: skip
+    moves, alt = cross_section.moving(df), cross_section.finding(df, rho)
+    moving_figure(_still_section(rho), moves, key="section_figure", alt=alt, name="loss-around-the-model")
 
 
-@st.cache_data(show_spinner=False)
-def _still_clients(rho: float, is_dark: bool, is_presenting: bool) -> dict[str, Any]:
-    return still(left_behind.figure(rho))
+@still
+def _still_clients(rho: float) -> go.Figure:
+    return left_behind.figure(rho)
 
 
-@st.cache_data(show_spinner=False)
-def _still_radius(is_dark: bool, is_presenting: bool) -> dict[str, Any]:
-    return still(radius.figure(radius.data(example())))
+@still
+def _still_radius() -> go.Figure:
+    return radius.figure(radius.data(example()))
 
 
-@st.cache_data(show_spinner=False)
-def _still_section(rho: float, is_dark: bool, is_presenting: bool) -> dict[str, Any]:
-    return still(cross_section.figure(rho))
+@still
+def _still_section(rho: float) -> go.Figure:
+    return cross_section.figure(rho)

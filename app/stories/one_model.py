@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import plotly.graph_objects as go
 import streamlit as st
 
 from app import palette
 from app.charts import dial_curve, turned_clients
 from app.components.moving_figure import moving_figure, still
 from app.stories.dial_example import DialExample, load
-from app.stories.story import GLIDE_MS, Dial, Mark, Place, Scene, reading, scene_at
+from app.stories.story import Dial, Mark, Place, Scene, reading
 from app.wording import percent, percent_pm
 
 if TYPE_CHECKING:
@@ -70,19 +71,16 @@ class OneModel:
         wide, side = st.columns([3, 2], gap="large")
         with wide:
             st.header("How well does the one model read each client's pages?", anchor=False)
-            figure = _still_clients(turn, palette.is_dark(), palette.is_presenting())
             moves = turned_clients.moving(df, ["One model"], with_mean=True)
             alt = f"Accuracy of the one model for each of {CLIENTS} clients; {_standing(run)}"
-            moving_figure(figure, moves, key="client_figure", alt=alt, name="one-model-clients", glide_ms=GLIDE_MS)
+            moving_figure(_still_clients(turn), moves, key="client_figure", alt=alt, name="one-model-clients")
         with side:
             st.header("And at every other turn?", anchor=False)
-            curve = _still_curve(palette.is_dark(), palette.is_presenting())
             means = [(mark.place["turn"], mark.value) for mark in marks]
             now = {"mean": run.value, "lowest client": float(run.accuracies[0].min())} if run else {}
             moves = dial_curve.moving(turn, now, means)
-            moving_figure(curve, moves, key="dial_figure", alt=finding(turn), name="one-model", glide_ms=GLIDE_MS)
-            scene = scene_at(self, place)
-            reading(_standing(run), scene.text if scene else finding(turn))
+            moving_figure(_still_curve(), moves, key="dial_figure", alt=finding(turn), name="one-model")
+            reading(self, place, _standing(run), finding(turn))
 
     def config(self, place: Place) -> Mapping[str, Any]:
         """The run, and each client alone on the same pages."""
@@ -165,21 +163,13 @@ def _lines() -> dict[str, dial_curve.Line]:
     }
 
 
-@st.cache_data(show_spinner=False)
-def _still_clients(turn: str, is_dark: bool, is_presenting: bool) -> dict[str, Any]:
-    return still(
-        turned_clients.figure(
-            {"One model": example().clients_at(turn)["One model"]}, angles(turn), example().pictures[turn],
-            height=420, with_mean=True,
-        )
-    )  # fmt: skip
+@still
+def _still_clients(turn: str) -> go.Figure:
+    ends = {"One model": example().clients_at(turn)["One model"]}
+    return turned_clients.figure(ends, angles(turn), example().pictures[turn], height=420, with_mean=True)
 
 
-@st.cache_data(show_spinner=False)
-def _still_curve(is_dark: bool, is_presenting: bool) -> dict[str, Any]:
-    """The figure without the runs: drawing it anew at every tick would cost more than the training."""
-    return still(
-        dial_curve.figure(
-            dial_curve.data(example()), _lines(), "pages turned apart over", range(0, 361, 90), height=250, unit="°"
-        )
-    )
+@still
+def _still_curve() -> go.Figure:
+    title, ticks = "pages turned apart over", range(0, 361, 90)
+    return dial_curve.figure(dial_curve.data(example()), _lines(), title, ticks, height=250, unit="°")

@@ -13,8 +13,6 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import pandas as pd
 import streamlit as st
 
-GLIDE_MS = 220  # how long a point of a figure takes to its next place; a tick is a little longer
-
 Place = Mapping[str, str]
 """Where the dials of a story stand: by the name of each, what the address says of it."""
 
@@ -128,6 +126,8 @@ def scene_at(story: Story[Any], place: Place) -> Scene | None:
     return next((scene for scene in story.scenes if dict(scene.place) == dict(place)), None)
 
 
-def reading(now: str, text: str) -> None:
-    """The text beside the figures: where the run is, and what that means."""
+def reading(story: Story[Any], place: Place, now: str, finding: str) -> None:
+    """The text beside the figures: where the run is, and what that means; of a scene its own words."""
+    scene = scene_at(story, place)
+    text = scene.text if scene else finding
     st.html(f'<p class="reading"><b>{html.escape(now)}</b><br>{html.escape(text)}</p>')
