@@ -10,34 +10,34 @@ from app.charts import cost, curves_over_seeds, differences, dumbbell, ecdf, his
 from app.compare import opening
 from app.compare.comparability import same_clients
 from app.compare.view import AXES, COSTS, METHOD, SORTS, View, more
-from app.comparison import Method, per_run
+from app.comparison import Method
 from app.components import page
-from app.wording import names, percent, plain, plural
+from app.wording import names, percent, plain, plural, signed_points
 
 SHAPES = {"ecdf": "Cumulative", "histogram": "Histogram"}
 
 
 @st.fragment
-def distribution(view: View, clients: pd.DataFrame) -> None:
+def distribution(view: View) -> None:
     page.section("How do the clients fare?")
     left, right = st.columns(2, gap="large")
     with left:
         by = cast(dumbbell.SortKey, address.switch("Sorted by", SORTS, "sort", "mean"))
-        low_mean_top(view, clients, by)
+        low_mean_top(view, by)
     with right:
         shape = address.switch("Every client", SHAPES, "shape", "ecdf")
-        drawn = view.drawn(clients, ecdf.MOST_LINES)
-        left_out = more(clients["method"].nunique(), len(drawn))
+        drawn = view.drawn(ecdf.MOST_LINES)
+        left_out = more(view.clients()["method"].nunique(), len(drawn))
         if shape == "histogram":
-            bars(view, clients, drawn, left_out)
+            bars(view, drawn, left_out)
         else:
-            stairs(view, clients, drawn, left_out)
+            stairs(view, drawn, left_out)
     if view.by == METHOD:
         opening.look_inside(view)
 
 
-def low_mean_top(view: View, clients: pd.DataFrame, by: dumbbell.SortKey) -> None:
-    rows = dumbbell.data(clients, view.share, by, view.clients(view.other_model))
+def low_mean_top(view: View, by: dumbbell.SortKey) -> None:
+    rows = dumbbell.data(view.clients(), view.share, by, view.clients(view.other_model))
     ring = f"; ring: mean of the {view.other_model} model" if rows["other"].notna().any() else ""
     first_run = {method.name: str(method.runs[0].id) for method in view.methods}
     page.chart(
@@ -49,8 +49,8 @@ def low_mean_top(view: View, clients: pd.DataFrame, by: dumbbell.SortKey) -> Non
     )  # fmt: skip
 
 
-def stairs(view: View, clients: pd.DataFrame, drawn: list[str], left_out: str) -> None:
-    steps = ecdf.data(clients)
+def stairs(view: View, drawn: list[str], left_out: str) -> None:
+    steps = ecdf.data(view.clients())
     page.chart(
         ecdf.figure(steps, view.share, drawn), steps, key="ecdf", name="ecdf",
         title="Share of clients at or below an accuracy",
@@ -60,8 +60,8 @@ def stairs(view: View, clients: pd.DataFrame, drawn: list[str], left_out: str) -
     )  # fmt: skip
 
 
-def bars(view: View, clients: pd.DataFrame, drawn: list[str], left_out: str) -> None:
-    bins = histogram.data(clients)
+def bars(view: View, drawn: list[str], left_out: str) -> None:
+    bins = histogram.data(view.clients())
     finding = histogram.finding(bins)
     page.chart(
         histogram.figure(bins, drawn), bins, key="histogram", name="histogram", alt=finding,
@@ -72,13 +72,13 @@ def bars(view: View, clients: pd.DataFrame, drawn: list[str], left_out: str) -> 
 
 
 @st.fragment
-def over_time(view: View, clients: pd.DataFrame) -> None:
+def over_time(view: View) -> None:
     page.section("How fast, and at what price?")
     left, right = st.columns(2, gap="large")
     with left:
         x = cast(curves_over_seeds.Axis, address.switch("Across", AXES, "x", "round"))
         lines = curves_over_seeds.data(view.series(x), view.model, x)
-        drawn = view.drawn(clients, curves_over_seeds.MOST_LINES)
+        drawn = view.drawn(curves_over_seeds.MOST_LINES)
         dashed = ", and the lowest 5 % dashed" if len(drawn) <= curves_over_seeds.MOST_DASHED else ""
         page.chart(
             curves_over_seeds.figure(lines, x, drawn), lines, key="curves", name=f"accuracy-over-{x}",
@@ -88,7 +88,7 @@ def over_time(view: View, clients: pd.DataFrame) -> None:
         )  # fmt: skip
     with right:
         price = cast(curves_over_seeds.Axis, address.switch("Price", COSTS, "price", "megabytes"))
-        points = cost.data(view.with_costs(clients), price)
+        points = cost.data(view.with_costs(), price)
         unnamed = f" Names beside {cost.MOST_NAMED} points." if len(points) > cost.MOST_NAMED else ""
         page.chart(
             cost.figure(points, price), points, key="cost", name=f"accuracy-against-{price}",
@@ -98,8 +98,9 @@ def over_time(view: View, clients: pd.DataFrame) -> None:
 
 
 @st.fragment
-def who_loses(view: View, clients: pd.DataFrame) -> None:
-    ranked = per_run(clients, view.share).groupby("method")["mean"].mean().sort_values(ascending=False)
+def who_loses(view: View) -> None:
+    clients = view.clients()
+    ranked = view.per_run().groupby("method")["mean"].mean().sort_values(ascending=False)
     if len(ranked) < 2:
         return
     page.section("Which clients lose?")
@@ -143,7 +144,7 @@ def chosen_pair(ranked: list[str], by_name: dict[str, Method]) -> tuple[str, str
 def one_client(view: View, pairs: pd.DataFrame, a: str, b: str) -> None:
     """What a click on a client leads to; the list does the same from the keyboard."""
     titles = {"": "no client"} | {
-        str(row.client): f"client {row.client}: {100 * row.difference:+.2f} points".replace("-", "−")
+        str(row.client): f"client {row.client}: {signed_points(row.difference)} points"
         for row in pairs.itertuples()
     }
     with st.container(horizontal=True, vertical_alignment="bottom", key="one_client"):

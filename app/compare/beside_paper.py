@@ -18,7 +18,7 @@ from storage import RunRecord
 
 
 @st.fragment
-def panel(view: View, clients: pd.DataFrame) -> None:
+def panel(view: View) -> None:
     """Nothing where no run is of a preset with printed numbers; a run with other settings is none of the paper's."""
     for preset, scale, table in of_runs(view.runs.values()):
         page.section(f"What does the paper say? {preset.title}")

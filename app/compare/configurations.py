@@ -1,6 +1,5 @@
 """The panel on what the methods were told: the settings in which they differ, and how many they share."""
 
-import pandas as pd
 import streamlit as st
 
 from app.compare import fields
@@ -10,7 +9,7 @@ from app.wording import names, plain, plural
 
 
 @st.fragment
-def configurations(view: View, clients: pd.DataFrame) -> None:
+def configurations(view: View) -> None:
     table = fields.table(view.methods)
     _, alike = fields.varied(view.methods)
     page.section("What was set differently?")

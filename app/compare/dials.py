@@ -15,8 +15,8 @@ from app.forms import label_of
 
 
 @st.fragment
-def swept(view: View, clients: pd.DataFrame) -> None:
-    runs = view.with_options(clients)
+def swept(view: View) -> None:
+    runs = view.with_options()
     found = {name: name.removeprefix("training.") for name in sweep.parameters(runs)}
     if not found:
         return
@@ -35,10 +35,10 @@ def swept(view: View, clients: pd.DataFrame) -> None:
 
 
 @st.fragment
-def both_ends(view: View, clients: pd.DataFrame) -> None:
+def both_ends(view: View) -> None:
     """The trade-off plane: each client's model on its own data, and on everybody else's."""
     everywhere, whose = generalization.elsewhere(view)
-    runs = view.with_options(clients).assign(everywhere=lambda runs: runs["run"].map(everywhere).astype(float))
+    runs = view.with_options().assign(everywhere=lambda runs: runs["run"].map(everywhere).astype(float))
     known = runs.dropna(subset=["everywhere"])
     if view.model == "global" and known.empty:
         return  # one model for all: nothing is traded
@@ -50,7 +50,7 @@ def both_ends(view: View, clients: pd.DataFrame) -> None:
 
 def plane(view: View, runs: pd.DataFrame, known: pd.DataFrame, whose: str) -> None:
     price = address.switch("Size of a mark", COSTS, "size", "megabytes")
-    with_costs = known.merge(view.with_costs(view.clients())[["run", *COSTS]], on="run")
+    with_costs = known.merge(view.with_costs()[["run", *COSTS]], on="run")
     dial = address.value("parameter", found := sweep.parameters(runs), next(iter(found), ""))
     points = tradeoff.data(with_costs, price, dial or None)
     finding = tradeoff.finding(points)

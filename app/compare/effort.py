@@ -19,7 +19,7 @@ MOST_TARGETS = 25
 
 
 @st.fragment
-def effort(view: View, clients: pd.DataFrame) -> None:
+def effort(view: View) -> None:
     with_truth = len(queries.final_means(list(view.runs), f"{view.model}.total_error")) > 0
     goal = address.value("goal", GOALS, "accuracy") if with_truth else "accuracy"
     series = _series(view, goal)
@@ -36,7 +36,7 @@ def effort(view: View, clients: pd.DataFrame) -> None:
     words = f"{'a mean accuracy of' if goal == 'accuracy' else 'an error of'} {titles[chosen]}"
     until = communication.reached(series, float(chosen), falls=goal == "error")
     spent_then = cost.spent(queries.scalar_totals(until, cost.RECORDED))
-    points = communication.data(view.with_options(clients), until, spent_then)
+    points = communication.data(view.with_options(), until, spent_then)
     if points.empty:
         st.info(communication.finding(points, spent, words))
         return

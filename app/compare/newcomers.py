@@ -11,7 +11,7 @@ from app.components import page
 from app.wording import names, percent, plural
 
 
-def newcomers(view: View, clients: pd.DataFrame) -> None:
+def newcomers(view: View) -> None:
     """Drawn only where clients were held out."""
     unseen = view.unseen_clients()
     if unseen.empty:

@@ -19,7 +19,7 @@ EVERY_RULE: list[Rule] = list(product(get_args(queries.Model), get_args(queries.
 
 
 @st.fragment
-def numbers(view: View, clients: pd.DataFrame) -> None:
+def numbers(view: View) -> None:
     page.section("What exactly are the numbers?")
     scope = address.switch("Rows", {"view": "As chosen above", "all": "Both models, last and best"}, "rows", "view")
     here, everyone = rows_of(view, [(view.model, view.when)])
@@ -51,9 +51,8 @@ def rows_of(view: View, rules: Sequence[Rule]) -> tuple[pd.DataFrame, pd.DataFra
     """The table for some models and rounds, and the clients behind it."""
     everyone, runs = [], []
     for model, when in rules:
-        own = view.clients(model, when)
-        everyone.append(own.assign(model=model, when=when))
-        runs.append(view.with_costs(own, model, when).assign(model=model, when=when))
+        everyone.append(view.clients(model, when).assign(model=model, when=when))
+        runs.append(view.with_costs(model, when).assign(model=model, when=when))
     return tables.data(pd.concat(runs, ignore_index=True)), pd.concat(everyone, ignore_index=True)
 
 

@@ -1,6 +1,5 @@
 """The panel on what a method with clusters does inside: who is together with whom, and with how many."""
 
-import pandas as pd
 import streamlit as st
 
 from app import address, queries
@@ -11,11 +10,11 @@ from app.inside.cluster_number import how_many_clusters
 
 
 @st.fragment
-def clustered(view: View, clients: pd.DataFrame) -> None:
+def clustered(view: View) -> None:
     grouped = queries.clustered(list(view.runs))
     labelled = {
         str(run.id): f"{method.name}, seed {run.seed}"
-        for method in view.best_first(clients) for run in method.runs if run.id in grouped
+        for method in view.best_first() for run in method.runs if run.id in grouped
     }  # fmt: skip
     if not labelled:
         return

@@ -20,7 +20,7 @@ STATISTICAL = {"personalized": "diagnostics.statistical_error_local", "global": 
 
 
 @st.fragment
-def errors(view: View, clients: pd.DataFrame) -> None:
+def errors(view: View) -> None:
     """Drawn for runs on generated data of two spreads R or more."""
     rows = _rows([run for run in view.runs.values() if run.config["dataset"].get("R") is not None], SPREAD, "R")
     if rows.empty or rows["R"].nunique() < 2:
@@ -47,7 +47,7 @@ def errors(view: View, clients: pd.DataFrame) -> None:
 
 
 @st.fragment
-def errors_over_classes(view: View, clients: pd.DataFrame) -> None:
+def errors_over_classes(view: View) -> None:
     """Drawn for runs measured on a common test set whose clients have two numbers of classes or more."""
     of = error_over_R.CLASSES
     known = queries.final_means(list(view.runs), f"{view.model}.common_accuracy", view.model, view.when)

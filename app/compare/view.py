@@ -88,41 +88,46 @@ class View:
 
     def clients(self, model: queries.Model | None = None, when: queries.When | None = None) -> pd.DataFrame:
         """[run, method, algorithm, seed, client, accuracy, test_size]."""
-        model, when = model or self.model, when or self.when
-        return self._keep(("clients", model, when), lambda: queries.final_clients(list(self.runs), model, when))
+        ids, model, when = list(self.runs), model or self.model, when or self.when
+        return self._keep(("clients", model, when), lambda: self._named(queries.final_clients(ids, model, when)))
 
     def unseen_clients(self) -> pd.DataFrame:
         """[run, method, algorithm, seed, client, accuracy, test_size] of clients that never trained, last round."""
-        return self._keep("unseen", lambda: queries.unseen_clients(list(self.runs)))
+        return self._keep("unseen", lambda: self._named(queries.unseen_clients(list(self.runs))))
 
     def series(self, axis: str = "round") -> pd.DataFrame:
         """[run, method, algorithm, seed, round, name, value]: accuracies of every round, and an axis' costs."""
         wanted = [f"{self.model}.mean", f"{self.model}.lowest5", *curves_over_seeds.COSTS_OF[axis]]
-        return self._keep(("series", axis), lambda: queries.scalar_series(list(self.runs), wanted))
+        return self._keep(("series", axis), lambda: self._named(queries.scalar_series(list(self.runs), wanted)))
 
-    def with_costs(
-        self, clients: pd.DataFrame, model: queries.Model | None = None, when: queries.When | None = None
-    ) -> pd.DataFrame:
+    def per_run(self, model: queries.Model | None = None, when: queries.When | None = None) -> pd.DataFrame:
+        """A row a run with its summaries over clients."""
+        model, when = model or self.model, when or self.when
+        return self._keep(("runs", model, when), lambda: per_run(self.clients(model, when), self.share))
+
+    def with_costs(self, model: queries.Model | None = None, when: queries.When | None = None) -> pd.DataFrame:
         """A row a run with its summaries, and what it had spent when it was as good as that."""
         until = {}
         for run_id, run in self.runs.items():
             best = queries.best_round(run, model or self.model) if (when or self.when) == "best" else None
             until[run_id] = run.round if best is None else best
         spent = cost.spent(queries.scalar_totals(until, cost.RECORDED))
-        return per_run(clients, self.share).merge(spent, on="run", how="left")
+        return self.per_run(model, when).merge(spent, on="run", how="left")
 
-    def with_options(self, clients: pd.DataFrame) -> pd.DataFrame:
+    def with_options(self) -> pd.DataFrame:
         """A row a run with its summaries, and what a sweep may have varied in it."""
         given = {run_id: sweep.options(run.config) for run_id, run in self.runs.items()}
-        return per_run(clients, self.share).assign(options=lambda runs: runs["run"].map(given))
+        runs = self.per_run()
+        return runs.assign(options=runs["run"].map(given))
 
-    def best_first(self, clients: pd.DataFrame) -> list[Method]:
-        means = clients.groupby("method")["accuracy"].mean()
+    def best_first(self) -> list[Method]:
+        means = self.clients().groupby("method")["accuracy"].mean()
         return sorted(self.methods, key=lambda method: -means.get(method.name, -1.0))
 
-    def drawn(self, clients: pd.DataFrame, most: int) -> list[str]:
+    def drawn(self, most: int) -> list[str]:
         """The methods that a chart of at most ``most`` lines draws: the references, and the best by their mean."""
-        ranked = [method for method in self.best_first(clients) if method.name in set(clients["method"])]
+        known = set(self.clients()["method"].unique())
+        ranked = [method for method in self.best_first() if method.name in known]
         references = [next((m for m in self.methods if m in ranked and m.algorithm == a), None) for a in REFERENCES]
         first = [m for m in references if m is not None]
         chosen = {m.name for m in [*first, *(m for m in ranked if m not in first)][:most]}
@@ -134,11 +139,13 @@ class View:
         return f"lowest {self.tail} % = {' or '.join(sorted(counts))} clients"
 
     def _keep(self, key: object, read: Callable[[], pd.DataFrame]) -> pd.DataFrame:
-        """Read once while the page is drawn: panels ask for the same tables."""
+        """Once while the page is drawn: panels ask for the same tables."""
         if key not in self._kept:
-            self._kept[key] = with_methods(read(), self.methods)
+            self._kept[key] = read()
         return self._kept[key]
 
+    def _named(self, table: pd.DataFrame) -> pd.DataFrame:
+        return with_methods(table, self.methods)
 
 
 def more(count: int, shown: int) -> str:

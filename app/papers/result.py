@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-import pandas as pd
 import streamlit as st
 
 from app import queries
@@ -21,7 +20,7 @@ from app.wording import names, plain, setting
 from engine.presets import Preset
 from storage import RunRecord
 
-PANELS: dict[str, Callable[[View, pd.DataFrame], None]] = {
+PANELS: dict[str, Callable[[View], None]] = {
     "distribution": distribution, "over_time": over_time, "swept": swept, "errors": errors,
     "errors_over_classes": errors_over_classes, "effort": effort,
 }  # fmt: skip
@@ -43,9 +42,8 @@ def figures(preset: Preset, now: Standing) -> None:
     if preset.view is None or len(methods) < 2:
         return
     view = View.from_address(methods)
-    clients = view.clients()
     for name in preset.view.panels:
-        PANELS[name](view, clients)
+        PANELS[name](view)
 
 
 def numbers(preset: Preset, scale: str, now: Standing) -> None:

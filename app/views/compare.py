@@ -2,7 +2,6 @@
 
 from functools import partial
 
-import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
@@ -19,7 +18,7 @@ from app.compare.numbers import numbers
 from app.compare.structure import clustered
 from app.compare.truth import errors, errors_over_classes
 from app.compare.view import METHOD, ROUNDS, TAILS, View
-from app.comparison import methods_of, per_run
+from app.comparison import methods_of
 from app.components import page
 from app.components.examples import examples_button
 from app.palette import is_dark, is_presenting
@@ -40,28 +39,27 @@ def render() -> None:
         too_few(selection.with_rounds(runs), chosen, missing(named))
         return
     view = View.from_address(methods)
-    clients = view.clients()
     clashes = conflicts(methods)
-    by = address.value("by", groupings(view), METHOD)
-    rows = view.pooled(by)
-    found = None if clients.empty else finding(rows, rows.clients(), bool(clashes))
+    choices = groupings(view)
+    rows = view.pooled(address.value("by", choices, METHOD))
+    found = None if view.clients().empty else finding(rows, bool(clashes))
     page.header(view.setting, QUESTION, found)
-    row = controls(selection.with_rounds(runs), chosen, groupings(view))
+    row = controls(selection.with_rounds(runs), chosen, choices)
     if found is not None and not is_presenting():
         with row:
             report_button(view, rows, found)
     cautions(view, clashes, missing(named))
-    if clients.empty:
+    if found is None:
         st.info(f"None of these methods has a {view.model} model; switch to {MODELS[view.other_model]}.")
         return
     for panel in (distribution, over_time):
-        panel(rows, rows.clients())
+        panel(rows)
     for panel in (
         who_loses, newcomers, clustered, swept, both_ends, errors, errors_over_classes, effort, beside_paper.panel,
         configurations,
     ):  # fmt: skip
-        panel(view, clients)
-    numbers(rows, rows.clients())
+        panel(view)
+    numbers(rows)
 
 
 def groupings(view: View) -> dict[str, str]:
@@ -69,8 +67,8 @@ def groupings(view: View) -> dict[str, str]:
     return {METHOD: "Method"} | {name: fields.title(name, view.methods) for name in fields.groupings(view.methods)}
 
 
-def finding(view: View, clients: pd.DataFrame, is_mixed: bool) -> str:
-    runs = per_run(clients, view.share)
+def finding(view: View, is_mixed: bool) -> str:
+    runs = view.per_run()
     if view.by != METHOD:
         return by_value(runs)
     if is_mixed:
