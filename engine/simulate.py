@@ -51,6 +51,18 @@ class Models:
     global_model: SharedParams | None
     personalized: list[SharedParams]
 
+    @property
+    def is_common(self) -> bool:
+        """Whether every client's model is the global one, the same tensors."""
+        shared = self.global_model
+        return shared is not None and all(p[n] is shared[n] for p in self.personalized for n in shared)
+
+    @property
+    def is_global_per_client(self) -> bool:
+        """Whether each client would be given a global model of its own, [N, ...]."""
+        name, initial = next(iter(self.initial.items()))
+        return self.global_model is not None and self.global_model[name].dim() > initial.dim()
+
 
 def default_data_dir() -> Path:
     """``DATA_DIR``, by default data/ in the project's root."""

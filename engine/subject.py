@@ -36,29 +36,35 @@ class Subject:
         progress: Progress = unwatched,
     ) -> "Subject":
         """Loads and partitions the run's data again. Raises DataUnavailable where it is gone."""
-        simulation = Simulation(config, data_dir=data_dir, tick=lambda: progress(0.0))
-        device = simulation.task.device
-        on_device = Models(
-            _to(models.initial, device),
-            None if models.global_model is None else _to(models.global_model, device),
-            [_to(params, device) for params in models.personalized],
-        )
+        alive = lambda *_: progress(0.0)  # noqa: E731
+        simulation = Simulation(config, data_dir=data_dir, tick=alive, progress=alive)
+        on_device = _to_device(models, simulation.task.device)
         return cls(config, simulation.task, simulation.algorithm, on_device, round, progress)
 
     @property
     def personalized(self) -> Predictor:
         """The stored models of all clients, predicting as the method has them predict."""
-        stacked = {n: torch.stack([p[n] for p in self.models.personalized]) for n in self.models.personalized[0]}
-        return Predictor(stacked, is_per_client=True, forward=special_forward(self.algorithm, self.task.model))
+        models, forward = self.models.personalized, special_forward(self.algorithm, self.task.model)
+        if self.models.is_common:
+            return Predictor(models[0], is_per_client=False, forward=forward)
+        stacked = {n: torch.stack([p[n] for p in models]) for n in models[0]}
+        return Predictor(stacked, is_per_client=True, forward=forward)
 
     @property
     def global_model(self) -> Predictor | None:
         """The stored global model, or the one that each client would be given; None where the method has none."""
         params = self.models.global_model
-        if params is None:
-            return None
-        name, initial = next(iter(self.models.initial.items()))
-        return Predictor(params, is_per_client=params[name].dim() > initial.dim())
+        return None if params is None else Predictor(params, self.models.is_global_per_client)
+
+
+def _to_device(models: Models, device: torch.device) -> Models:
+    """One model that all clients use stays one."""
+    shared = None if models.global_model is None else _to(models.global_model, device)
+    if shared is not None and models.is_common:
+        personalized = [shared] * len(models.personalized)
+    else:
+        personalized = [_to(params, device) for params in models.personalized]
+    return Models(_to(models.initial, device), shared, personalized)
 
 
 def _to(params: SharedParams, device: torch.device) -> SharedParams:

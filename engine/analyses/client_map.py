@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from engine.analyses import AnalysisOptions
-from engine.analyses.model_pca import Plane, fit
+from engine.analyses.model_pca import Plane, fit, spread
+from engine.directions import norm
 from engine.findings import Findings
-from engine.ops import SharedParams
+from engine.ops import SharedParams, row
 from engine.registry import ANALYSES
 from engine.simulate import Models, Simulation
 from engine.subject import Subject
@@ -84,8 +85,7 @@ def chosen_rounds(every: int, last: int) -> set[int]:
 
 
 def add(places: Places, plane: Plane, round: int, models: Models) -> None:
-    placed = [plane.place(params) for params in models.personalized]
-    clients = np.stack([at for at, _ in placed])
+    clients = np.stack([plane.place(params) for params in models.personalized])
     places.rounds.append(round)
     places.clients.append(clients)
     places.shared.append(_shared(plane, models))
@@ -99,35 +99,20 @@ def _share_shown(clients: np.ndarray, models: list[SharedParams]) -> float:
     return min(1.0, inside / whole) if whole > 0 else 1.0
 
 
-def spread(models: list[SharedParams]) -> float:
-    """sum_i ||w_i - mean w||^2."""
-    total = 0.0
-    for name in models[0]:
-        mean = sum(m[name].double() for m in models) / len(models)
-        total += sum(float((m[name].double() - mean).square().sum()) for m in models)
-    return total
-
-
 def _shared(plane: Plane, models: Models) -> np.ndarray:
     """The global model, or those that the clients would be given; none where there is none of this kind."""
     params = models.global_model
     if params is None:
         return np.zeros((0, 2))
-    per_client = [params]
-    name, initial = next(iter(models.initial.items()))
-    if params[name].dim() > initial.dim():
-        per_client = [{n: p[i] for n, p in params.items()} for i in range(len(models.personalized))]
-    return np.stack([plane.place(p)[0] for p in per_client]) if plane.holds(per_client[0]) else np.zeros((0, 2))
+    clients = range(len(models.personalized))
+    given = [row(params, i) for i in clients] if models.is_global_per_client else [params]
+    return np.stack([plane.place(p) for p in given]) if plane.holds(given[0]) else np.zeros((0, 2))
 
 
 def difference(stored: list[SharedParams], again: list[SharedParams]) -> float:
     """max_i ||again_i - stored_i|| / max_i ||stored_i||."""
-
-    def norm(one: SharedParams, other: SharedParams | None = None) -> float:
-        gaps = (p.double() - (other[n].double() if other else 0) for n, p in one.items())
-        return float(sum(float(gap.square().sum()) for gap in gaps)) ** 0.5
-
-    return max(map(norm, again, stored)) / (max(map(norm, stored)) or 1.0)
+    gaps = [{n: p.double() - old[n].double() for n, p in new.items()} for new, old in zip(again, stored, strict=True)]
+    return max(map(norm, gaps)) / (max(map(norm, stored)) or 1.0)
 
 
 def _findings(places: Places, plane: Plane, stored: Models, again: Models) -> Findings:
@@ -138,5 +123,5 @@ def _findings(places: Places, plane: Plane, stored: Models, again: Models) -> Fi
     if places.shared[-1].size:
         arrays["shared"] = np.stack(places.shared).astype(np.float32)
     if plane.holds(stored.initial):
-        arrays["start"] = plane.place(stored.initial)[0].astype(np.float32)
+        arrays["start"] = plane.place(stored.initial).astype(np.float32)
     return Findings(arrays, {"difference": difference(stored.personalized, again.personalized)})

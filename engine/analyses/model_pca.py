@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn.functional import pad
 
 from engine.errors import Unsupported
 from engine.ops import SharedParams
@@ -33,18 +34,20 @@ class Plane:
         """Whether ``params`` are a model of the same kind."""
         return all(n in params and params[n].shape == centre.shape for n, centre in self.centre.items())
 
-    def place(self, params: SharedParams) -> tuple[Float[np.ndarray, "D"], float]:
-        """(coordinates, squared distance from the centre, of which the plane may show a part)."""
+    def place(self, params: SharedParams) -> Float[np.ndarray, "D"]:
         total = torch.zeros(len(self.explained), dtype=torch.float64)
-        squared = 0.0
         for name, centre in self.centre.items():
             away = (params[name].double() - centre).flatten()
             total += (self.axes[name].reshape(-1, len(away)) @ away).cpu()
-            squared += float(away.square().sum())
-        return total.numpy(), squared
+        return total.numpy()
 
 
-def fit(models: Sequence[SharedParams], dims: int = 2) -> Plane:
+def spread(models: Sequence[SharedParams]) -> float:
+    """sum_i ||w_i - mean w||^2."""
+    return sum(float(block.square().sum()) for _, block in _blocks(models))
+
+
+def fit(models: Sequence[SharedParams]) -> Plane:
     """The plane in which ``models`` differ most. Axes that nothing varies along are zero.
 
     An axis points to the model that is furthest along it. Raises Unsupported where a model is not finite.
@@ -53,15 +56,16 @@ def fit(models: Sequence[SharedParams], dims: int = 2) -> Plane:
     if not isinstance(gram, Tensor) or not bool(gram.isfinite().all()):
         raise Unsupported("the models hold numbers that are not finite, so they have no places; choose the best round")
     values, vectors = torch.linalg.eigh(gram)
-    values, vectors = values.flip(0)[:dims].clamp(min=0), vectors.flip(1)[:, :dims]
+    # An axis of zeros more, for a single model.
+    values, vectors = (pad(t, (0, 1))[..., :2] for t in (values.flip(0).clamp(min=0), vectors.flip(1)))
     noise = len(models) * torch.finfo(values.dtype).eps * values.max()
     towards = torch.sign(vectors.gather(0, vectors.abs().argmax(0, keepdim=True)))
     scaled = vectors * towards * torch.where(values > noise, values.rsqrt(), 0.0)
-    spread = float(gram.trace())
+    whole = float(gram.trace())
     return Plane(
-        {n: torch.stack([m[n] for m in models]).double().mean(0) for n in models[0]},
+        {n: sum((m[n].double() for m in models[1:]), models[0][n].double()) / len(models) for n in models[0]},
         _axes(models, scaled),
-        (values / spread if spread > 0 else values).cpu().numpy(),
+        (values / whole if whole > 0 else values).cpu().numpy(),
     )
 
 

@@ -36,8 +36,9 @@ class TradeOff:
         sizes = task.data.test.sizes.cpu().numpy().astype(float)
         for i in range(task.num_clients):
             subject.progress(i / task.num_clients)
-            model = Predictor(personalized.of_client(i), is_per_client=False, forward=personalized.forward)
-            accuracy, _ = evaluate(task, model, task.data.test)
+            if i == 0 or personalized.is_per_client:  # else it is the same model again
+                model = Predictor(personalized.of_client(i), is_per_client=False, forward=personalized.forward)
+                accuracy, _ = evaluate(task, model, task.data.test)
             own[i], others[i] = accuracy[i], _pooled(np.delete(accuracy, i), np.delete(sizes, i))
         return Findings({"own": own, "others": others})
 

@@ -22,7 +22,7 @@ MAX_BYTES = 256 * 2**20
 
 def num_bytes(models: Models) -> int:
     """How large the file will be, nearly."""
-    parts = [models.initial, models.global_model or {}, *([] if _is_common(models) else models.personalized)]
+    parts = [models.initial, models.global_model or {}, *([] if models.is_common else models.personalized)]
     return sum(p.nbytes for params in parts for p in params.values())
 
 
@@ -30,7 +30,7 @@ def pack(models: Models) -> bytes:
     tensors = _named("initial", models.initial)
     if models.global_model is not None:
         tensors |= _named("global", models.global_model)
-    if not _is_common(models):
+    if not models.is_common:
         names = models.personalized[0]
         tensors |= _named("personalized", {n: torch.stack([p[n] for p in models.personalized]) for n in names})
     return safetensors.torch.save(tensors, metadata={"num_clients": str(len(models.personalized))})
@@ -47,13 +47,6 @@ def unpack(data: bytes) -> Models:
     stacked = _under("personalized", tensors)
     personalized = [{n: p[i] for n, p in stacked.items()} if stacked else common or {} for i in range(num_clients)]
     return Models(_under("initial", tensors), common, personalized)
-
-
-def _is_common(models: Models) -> bool:
-    """Whether every client's model is the global one, which ``of_client`` then answers for each of them."""
-    return models.global_model is not None and all(
-        p[n] is models.global_model[n] for p in models.personalized for n in models.global_model
-    )
 
 
 def _named(prefix: str, params: SharedParams) -> SharedParams:

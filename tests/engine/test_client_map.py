@@ -47,16 +47,16 @@ def models(*rows: list[float]) -> list[dict[str, torch.Tensor]]:
 def test_models_on_a_line_need_one_axis() -> None:
     plane = fit(models([0.0, 0.0, 0.0], [3.0, 0.0, 4.0], [-3.0, 0.0, -4.0]))
     np.testing.assert_allclose(plane.explained, [1.0, 0.0], atol=1e-12)
-    places = [plane.place(m)[0] for m in models([3.0, 0.0, 4.0], [0.0, 7.0, 0.0])]
+    places = [plane.place(m) for m in models([3.0, 0.0, 4.0], [0.0, 7.0, 0.0])]
     np.testing.assert_allclose(np.abs(places), [[5.0, 0.0], [0.0, 0.0]], atol=1e-9)
 
 
 def test_shares_are_of_all_variance_also_of_what_no_axis_shows() -> None:
-    four = models([3.0, 0.0, 0.0], [-3.0, 0.0, 0.0], [0.0, 2.0, 1.0], [0.0, -2.0, -1.0])  # 18 + 10 squared
-    np.testing.assert_allclose(fit(four, dims=1).explained, [18 / 28])
+    six = models(*(sign * row for row in np.diag([3.0, 2.0, 1.0]) for sign in (1, -1)))  # 18 + 8 + 2 squared
+    np.testing.assert_allclose(fit(six).explained, [18 / 28, 8 / 28])
     places = client_map.Places()
-    client_map.add(places, fit(four, dims=1), 0, Models(four[0], None, four))
-    assert places.shown == [pytest.approx(18 / 28)]
+    client_map.add(places, fit(six), 0, Models(six[0], None, six))
+    assert places.shown == [pytest.approx(26 / 28)]
 
 
 def test_a_plane_is_the_same_in_small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,13 +64,18 @@ def test_a_plane_is_the_same_in_small_blocks(monkeypatch: pytest.MonkeyPatch) ->
     whole = fit(clients)
     monkeypatch.setattr("engine.analyses.model_pca.BLOCK", 1)
     for model in clients:
-        np.testing.assert_allclose(fit(clients).place(model)[0], whole.place(model)[0], atol=1e-12)
+        np.testing.assert_allclose(fit(clients).place(model), whole.place(model), atol=1e-12)
 
 
 def test_equal_models_are_all_in_the_middle() -> None:
     plane = fit(models([1.0, 2.0, 3.0], [1.0, 2.0, 3.0]))
     assert plane.explained.tolist() == [0.0, 0.0]
-    assert plane.place(models([1.0, 2.0, 3.0])[0])[0].tolist() == [0.0, 0.0]
+    assert plane.place(models([1.0, 2.0, 3.0])[0]).tolist() == [0.0, 0.0]
+
+
+def test_a_single_model_is_in_the_middle_of_two_axes() -> None:
+    (alone,) = models([1.0, 2.0, 3.0])
+    assert fit([alone]).explained.tolist() == fit([alone]).place(alone).tolist() == [0.0, 0.0]
 
 
 def test_models_that_are_not_finite_have_no_place() -> None:
@@ -102,7 +107,7 @@ def test_a_client_s_place_in_an_earlier_round_is_that_of_a_shorter_run() -> None
     short = Simulation(replace(long.config, training=long.config.training.model_copy(update={"rounds": 2})))
     for _ in short.rounds():
         pass
-    expected, _ = fit(long.models.personalized).place(short.models().personalized[1])
+    expected = fit(long.models.personalized).place(short.models().personalized[1])
     np.testing.assert_allclose(found(long).arrays["clients"][1, 1], expected, atol=1e-5)
 
 

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+import torch
 
 from engine.evaluate import evaluate
-from engine.subject import Subject
+from engine.subject import Subject, _to_device
 from tests.engine.analyses import tiny_config, trained
 
 DNN = {"model": {"name": "dnn", "hidden": 8}}
@@ -41,6 +42,14 @@ def test_a_clustered_method_gives_each_client_its_own_global_model() -> None:
     plain, _ = trained(tiny_config())
     assert clustered.global_model.is_per_client
     assert not plain.global_model.is_per_client
+
+
+def test_one_model_of_all_clients_stays_one_on_every_device() -> None:
+    common, _ = trained(tiny_config())
+    own, _ = trained(tiny_config(algorithms=["ditto"]))
+    assert not common.personalized.is_per_client and own.personalized.is_per_client
+    elsewhere = [_to_device(subject.models, torch.device("meta")).is_common for subject in (common, own)]
+    assert elsewhere == [True, False]
 
 
 def test_loading_tells_that_it_is_alive_and_can_be_stopped() -> None:

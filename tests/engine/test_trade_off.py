@@ -23,9 +23,10 @@ def finished(**changes: object) -> Subject:
     return Subject.load(config, simulation.models(), simulation.round)
 
 
-def test_others_are_the_samples_of_all_other_clients_pooled() -> None:
+@pytest.mark.parametrize("method", ["ditto", "fedavg"])
+def test_others_are_the_samples_of_all_other_clients_pooled(method: str) -> None:
     uneven = {"name": "classes_per_client", "num_clients": 4, "classes_per_client": 3, "sizes": [10, 120]}
-    subject = finished(dataset="digits", partition=uneven)
+    subject = finished(dataset="digits", partition=uneven, algorithms=[method])
     found = TradeOff(AnalysisOptions()).compute(subject).arrays
     test, models = subject.task.data.test, subject.personalized
     for i in range(4):
