@@ -7,7 +7,6 @@ are small against those of a model that has seen nearly nothing; with many, they
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
@@ -15,6 +14,7 @@ import streamlit as st
 from app import palette
 from app.charts import dial_curve, turned_clients
 from app.components.moving_figure import moving_figure, still
+from app.stories import turned_pages
 from app.stories.dial_example import DialExample, load
 from app.stories.story import Dial, Mark, Place, Scene, reading
 from app.wording import percent, percent_pm, signed_points
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 CLIENTS = 10
 TURN = 90
-ROUNDS = 30
 OWNED = 180  # samples of a client, to learn from and to be tested on
 SAMPLES = ("5", "10", "20", "40", "60", "80", "120", "150")
 START = "20"
 METHODS = {"fedavg": "Together", "local_train": "Alone"}
 NAMES = tuple(METHODS.values())
+ANGLES = turned_pages.angles(TURN, CLIENTS)
 
 
 class Alone:
@@ -77,24 +77,17 @@ class Alone:
             moving_figure(_still_curve(), moves, key="dial_figure", alt=finding(samples), name="alone")
         with side:
             st.header("Who gains by sharing? ● together, □ alone", anchor=False)
-            moves = turned_clients.moving(turned_clients.data(now, angles()), NAMES)
+            moves = turned_clients.moving(turned_clients.data(now, ANGLES), NAMES)
             alt = f"Accuracy of {CLIENTS} clients alone and together; {_standing(run)}"
             moving_figure(_still_clients(samples), moves, key="client_figure", alt=alt, name="alone-clients")
             reading(self, place, _standing(run), finding(samples))
 
     def config(self, place: Place) -> Mapping[str, Any]:
         samples = int(place["samples"])
-        return {
-            "name": f"Alone or together, {samples} pages each",
-            "dataset": {"name": "digits"},
-            "partition": {"name": "feature_shift", "kind": "rotation", "num_clients": CLIENTS, "num_groups": CLIENTS,
-                          "strength": TURN / 360, "test_fraction": round(1 - samples / OWNED, 4)},
-            "model": {"name": "mlr"},
-            "training": {"rounds": ROUNDS, "local_steps": 20, "batch_size": "full", "lr": 0.5},
-            "algorithms": [{"name": name, "label": label} for name, label in METHODS.items()],
-            "seeds": [0],
-            "device": "cpu",
-        }  # fmt: skip
+        return turned_pages.experiment(
+            f"Alone or together, {samples} pages each", METHODS, turn=TURN, num_clients=CLIENTS,
+            test_fraction=round(1 - samples / OWNED, 4),
+        )  # fmt: skip
 
     def setup_label(self, place: Place) -> str:
         return f"alone and together, {place['samples']} pages each"
@@ -117,11 +110,6 @@ STORY = Alone()
 
 def example() -> DialExample:
     return load("alone")
-
-
-def angles() -> np.ndarray:
-    """[N] degrees by which each client's pages are turned."""
-    return TURN * np.arange(CLIENTS) / CLIENTS
 
 
 def finding(samples: str) -> str:
@@ -158,7 +146,7 @@ def _lines() -> dict[str, dial_curve.Line]:
 @still
 def _still_clients(samples: str) -> go.Figure:
     ends = {name: example().clients_at(samples)[name] for name in NAMES}
-    return turned_clients.figure(ends, angles(), example().pictures[str(TURN)], height=300)
+    return turned_clients.figure(ends, ANGLES, example().pictures[str(TURN)], height=300)
 
 
 @still

@@ -15,6 +15,7 @@ import streamlit as st
 from app import palette
 from app.charts import dial_curve, turned_clients
 from app.components.moving_figure import moving_figure, still
+from app.stories import turned_pages
 from app.stories.dial_example import DialExample, load
 from app.stories.story import Dial, Mark, Place, Scene, reading
 from app.wording import percent, percent_pm
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
     from app.stories.accuracy_run import AccuracyRun
 
 CLIENTS = 20
-ROUNDS = 30
 TURNS = ("0", "18", "36", "54", "72", "90", "135", "180", "270", "360")
 START = "90"
+LABELS = {"fedavg": "One model", "local_train": "Alone"}
 
 
 class OneModel:
@@ -111,23 +112,15 @@ def example() -> DialExample:
 
 def config(turn: str, *methods: str) -> Mapping[str, Any]:
     """An experiment on clients whose pages are turned over ``turn`` degrees."""
-    labels = {"fedavg": "One model", "local_train": "Alone"}
-    return {
-        "name": f"One model for all, {turn}°",
-        "dataset": {"name": "digits"},
-        "partition": {"name": "feature_shift", "kind": "rotation", "num_clients": CLIENTS, "num_groups": CLIENTS,
-                      "strength": int(turn) / 360, "test_fraction": 0.4},
-        "model": {"name": "mlr"},
-        "training": {"rounds": ROUNDS, "local_steps": 20, "batch_size": "full", "lr": 0.5},
-        "algorithms": [{"name": name, "label": labels[name]} for name in methods],
-        "seeds": [0],
-        "device": "cpu",
-    }  # fmt: skip
+    return turned_pages.experiment(
+        f"One model for all, {turn}°", {name: LABELS[name] for name in methods}, turn=int(turn), num_clients=CLIENTS,
+        test_fraction=0.4,
+    )  # fmt: skip
 
 
 def angles(turn: str) -> np.ndarray:
     """[N] degrees by which each client's pages are turned."""
-    return int(turn) * np.arange(CLIENTS) / CLIENTS
+    return turned_pages.angles(int(turn), CLIENTS)
 
 
 def finding(turn: str) -> str:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from app.charts import dial_curve, turned_clients
-from app.stories import one_model
+from app.stories import turned_pages
 from app.stories.accuracy_run import AccuracyRun
 from app.stories.dial_example import pack
 from app.stories.one_model import STORY, TURNS, angles, config, example
@@ -16,7 +16,7 @@ UPRIGHT, QUARTER = {"turn": "0"}, {"turn": "90"}
 
 def ended(turn: str) -> AccuracyRun:
     run = AccuracyRun(config(turn, "fedavg"))
-    run.advance(one_model.ROUNDS)
+    run.advance(turned_pages.ROUNDS)
     return run
 
 
@@ -49,10 +49,10 @@ def test_learning_alone_does_not_mind_the_turn() -> None:
 
 def test_the_run_ends_after_its_last_round_and_not_before() -> None:
     run = AccuracyRun(config("18", "fedavg"))
-    run.advance(one_model.ROUNDS - 1)
+    run.advance(turned_pages.ROUNDS - 1)
     assert not run.is_settled
     run.advance(5)
-    assert run.is_settled and run.round == one_model.ROUNDS
+    assert run.is_settled and run.round == turned_pages.ROUNDS
 
 
 def test_set_up_opens_the_run_that_is_shown_and_learning_alone() -> None:
