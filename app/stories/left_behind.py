@@ -15,9 +15,9 @@ import streamlit as st
 
 from app.charts import cross_section, left_behind, radius
 from app.components.moving_figure import moving_figure, still
-from app.stories.sharpness_curve import NUM_CLIENTS, NUM_LEFT_BEHIND, RADII, STEPS, example
+from app.stories.sharpness_curve import NUM_CLIENTS, NUM_LEFT_BEHIND, RADII, STEPS, Standing, example
 from app.stories.story import Dial, Mark, Place, Scene, reading
-from app.wording import percent, signed_points
+from app.wording import percent, percent_pm, signed_points
 
 if TYPE_CHECKING:
     from app.stories.sharpness_run import SharpnessRun
@@ -62,18 +62,18 @@ class LeftBehind:
 
     def draw(self, place: Place, run: "SharpnessRun | None", marks: Sequence[Mark]) -> None:
         rho = OF_ADDRESS[place["rho"]]
-        accuracies, sections = _shown(rho, run)
+        standing = run.standing() if run else example().ended(rho)
         ends = [(OF_ADDRESS[mark.place["rho"]], mark.value) for mark in marks]
         wide, side = st.columns([3, 2], gap="large")
         with wide:
             st.header("Each client's accuracy, in FedAvg's order", anchor=False)
-            _client_figure(rho, accuracies)
-            reading(self, place, _now(rho, run, accuracies), finding(rho))
+            _client_figure(rho, standing.accuracies)
+            reading(self, place, _now(rho, run, standing), finding(rho))
         with side:
             st.header("Mean and lowest 5 %, for every ρ", anchor=False)
             _radius_figure(rho, run.scores[-1] if run else None, ends)
             st.header("The loss around the model", anchor=False)
-            _section_figure(rho, sections)
+            _section_figure(rho, standing.sections)
 
     def config(self, place: Place) -> Mapping[str, Any]:
         """FedAvg and the reader's radius."""
@@ -214,27 +214,18 @@ def _mean_pm(rho: float) -> str:
 
 
 def _pm(draws: np.ndarray) -> str:
-    return f"{100 * draws.mean():.2f} ± {100 * draws.std(ddof=1):.2f} %"
+    return percent_pm(float(draws.mean()), float(draws.std(ddof=1)))
 
 
 def _digits(client: int) -> str:
     return " and ".join(f"{digit}s" for digit in example().digits[client])
 
 
-def _shown(rho: float, run: "SharpnessRun | None") -> tuple[np.ndarray, np.ndarray]:
-    """([2, N] accuracies, [2, steps] losses), FedAvg's first; before a run starts, as shipped runs end."""
-    if run:
-        now = run.standing()
-        return now.accuracies, now.sections
-    both = [0, RADII.index(rho)]
-    return example().accuracies[both], example().sections[both]
-
-
-def _now(rho: float, run: "SharpnessRun | None", accuracies: np.ndarray) -> str:
+def _now(rho: float, run: "SharpnessRun | None", standing: Standing) -> str:
     """Where the run is."""
-    lowest = np.sort(accuracies[1])[:NUM_LEFT_BEHIND].mean()
-    scores = f"mean {percent(float(accuracies[1].mean()))} · lowest 5 % {percent(float(lowest))}, n = {NUM_CLIENTS}"
-    return f"{f'Round {run.round}' if run else f'As runs end, round {ROUNDS}'} · ρ = {rho:g} · {scores}"
+    mean, lowest5 = (percent(float(both[1])) for both in (standing.mean, standing.lowest5))
+    at = f"Round {run.round}" if run else f"As runs end, round {ROUNDS}"
+    return f"{at} · ρ = {rho:g} · mean {mean} · lowest 5 % {lowest5}, n = {NUM_CLIENTS}"
 
 
 def _client_figure(rho: float, accuracies: np.ndarray) -> None:

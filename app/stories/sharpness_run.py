@@ -1,35 +1,18 @@
 """FedAvg and FedSAM side by side on the same clients: who is left behind, and how steep the loss around them is."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
 
 from app.stories.mini_run import MiniRun
-from app.stories.sharpness_curve import NUM_LEFT_BEHIND, STEPS
+from app.stories.sharpness_curve import STEPS, Standing
 from engine.directions import filter_normalised, gaussian
 from engine.evaluate import training_losses
 from engine.simulate import Simulation
 
 DIRECTION_SEED = 7
-
-
-@dataclass(frozen=True)
-class Standing:
-    """Where two runs stand after a round, FedAvg first."""
-
-    accuracies: np.ndarray  # [2, N] of each client on its own test samples
-    sections: np.ndarray = field(repr=False)  # [2, steps] loss around the model on all clients' training samples
-
-    @property
-    def mean(self) -> np.ndarray:
-        return self.accuracies.mean(1)
-
-    @property
-    def lowest5(self) -> np.ndarray:
-        return np.sort(self.accuracies, axis=1)[:, :NUM_LEFT_BEHIND].mean(1)
 
 
 class SharpnessRun(MiniRun):
@@ -45,9 +28,9 @@ class SharpnessRun(MiniRun):
 
     def standing(self) -> Standing:
         """The models as they are now; the sections cost more than a round does."""
-        runs = (self.simulations[0], self.simulations[-1])
-        accuracies = [self.results[i].arrays["personalized.accuracy"] for i in (0, -1)]
-        return Standing(np.stack(accuracies), np.stack([section(run) for run in runs]))
+        accuracies = [result.arrays["personalized.accuracy"] for result in self.results]
+        sections = [section(simulation) for simulation in self.simulations]
+        return Standing(*(np.stack([own[0], own[-1]]) for own in (accuracies, sections)))
 
     def _next(self) -> None:
         super()._next()

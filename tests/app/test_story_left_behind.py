@@ -9,9 +9,9 @@ from streamlit.testing.v1 import AppTest
 
 from app.charts import cross_section, left_behind, radius
 from app.stories import left_behind as story
+from app.stories import sharpness_run
 from app.stories.left_behind import STORY
-from app.stories.sharpness_curve import NUM_CLIENTS, NUM_LEFT_BEHIND, RADII, STEPS, Example, example
-from app.stories.sharpness_run import Standing
+from app.stories.sharpness_curve import NUM_CLIENTS, NUM_LEFT_BEHIND, RADII, STEPS, Example, Standing, example
 from app.stories.story import place_of, scene_at
 from app.wording import percent
 from engine.config import parse_experiment
@@ -163,3 +163,11 @@ def test_the_numbers_of_the_draw_that_is_shown_are_those_of_its_clients() -> Non
     lowest = np.sort(there.accuracies, axis=1)[:, :NUM_LEFT_BEHIND]
     assert [percent(value) for value in there.lowest5[:, 0]] == [percent(value) for value in lowest.mean(1)]
     assert [percent(value) for value in there.mean[:, 0]] == [percent(value) for value in there.accuracies.mean(1)]
+
+
+def test_without_a_radius_the_loss_around_the_one_model_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    run, measured = STORY.start({"rho": "0"}), []
+    monkeypatch.setattr(sharpness_run, "section", lambda simulation: measured.append(simulation) or np.zeros(3))
+    standing = run.standing()
+    assert len(measured) == 1
+    assert standing.sections.shape == (2, 3) and (standing.accuracies[0] == standing.accuracies[1]).all()
