@@ -13,6 +13,7 @@ from app import palette
 from app.components.moving_figure import Moves
 from app.hairlines import joined
 from app.stories.context_curve import NUM_CLIENTS
+from app.wording import percent
 
 HEIGHT = 340
 SYMBOLS = ("circle", "square", "diamond", "triangle-up")
@@ -71,7 +72,7 @@ def moving(df: pd.DataFrame, extent: float) -> Moves:
                            "customdata": centres["letter"].tolist()},
     }  # fmt: skip
     for context, clients in df.groupby("context"):
-        told = [f"{100 * a:.2f} %" if np.isfinite(a) else "untrained" for a in clients["accuracy"]]
+        told = [percent(a) if np.isfinite(a) else "untrained" for a in clients["accuracy"]]
         moves[_name(context)] = {
             "x": clients["x"].tolist(), "y": clients["y"].tolist(), "text": clients["letter"].tolist(),
             "marker": _marker(context, clients["cluster"].tolist()),

@@ -12,6 +12,7 @@ from app.bands import band
 from app.components.moving_figure import Moves
 from app.line_ends import End, label_ends
 from app.stories.dial_example import DialExample
+from app.wording import percent_pm
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ def figure(
         fig.add_trace(band(x, mean, pm, line.color))
         fig.add_scatter(
             x=x, y=mean, mode="lines", line={"color": line.color, "dash": line.dash, "width": 2.5}, hoverinfo="text",
-            hovertext=[f"{row.stop}{unit}: {name} {100 * row.mean:.2f} ± {100 * row.pm:.2f} %, {row.seeds} seeds"
+            hovertext=[f"{row.stop}{unit}: {name} {percent_pm(row.mean, row.pm)}, {row.seeds} seeds"
                        for row in own.itertuples()],
         )  # fmt: skip
         ends.append(End(name, None, float(mean[-1]), line.color))

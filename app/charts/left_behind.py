@@ -95,7 +95,7 @@ def _who(low: pd.DataFrame) -> dict[str, list[object]]:
     """The clients left behind in words, one line below the other; above them where there is no room below."""
     below = 100 * low["now"].min() - 9 * np.arange(1, len(low) + 1)
     above = 100 * low["now"].max() + 9 * np.arange(1, len(low) + 1)
-    told = [f"{100 * row.now:.2f} %: {row.samples} images of {_digits(row.digits)}" for row in low.itertuples()]
+    told = [f"{percent(row.now)}: {row.samples} images of {_digits(row.digits)}" for row in low.itertuples()]
     return {
         "x": [float(low["place"].min())] * len(low),
         "y": (below if below[-1] > 0 else above).tolist(),

@@ -9,6 +9,7 @@ from app import palette, reader_run
 from app.bands import band
 from app.components.moving_figure import Moves
 from app.stories.sharpness_curve import RADII, Example
+from app.wording import percent_pm
 
 HEIGHT = 290
 NAMED, BELOW = 5, 12  # which of the radii has the names of the curves, and how many points below them
@@ -69,6 +70,6 @@ def _add_star(fig: go.Figure, df: pd.DataFrame, color: str) -> None:
     best = df[df["is_best"] & (df["metric"] == "lowest5")].iloc[0]
     fig.add_scatter(
         x=[best["rho"]], y=[100 * best["shown"]], mode="markers", marker={"symbol": "star", "size": 20, "color": color},
-        hovertemplate=f"best lowest 5 % on average over {best['draws']} draws: {100 * best['mean']:.2f} ± "
-        f"{100 * best['std']:.2f} % at ρ = {best['rho']:g}<extra></extra>",
+        hovertemplate=f"best lowest 5 % on average over {best['draws']} draws: "
+        f"{percent_pm(best['mean'], best['std'])} at ρ = {best['rho']:g}<extra></extra>",
     )  # fmt: skip
