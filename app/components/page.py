@@ -95,6 +95,14 @@ def chart(
     return result
 
 
+def told(
+    fig: go.Figure, table: pd.DataFrame, finding: str, *, key: str, name: str, title: str | None = None, also: str = ""
+) -> None:
+    """A chart whose ``finding`` is both its alt and what its caption begins with; ``also`` goes on from there."""
+    caption = " ".join(filter(None, [finding, also]))
+    chart(fig, table, key=key, alt=finding, title=title, name=name, caption=caption)
+
+
 @st.fragment
 def table_button(
     table: pd.DataFrame, *, key: str, name: str, title: str | None = None, caption: str | None = None, alt: str = "",

@@ -118,9 +118,9 @@ def own_data(view: RunView, client: int) -> None:
         st.caption("How its data are composed was not recorded.")
         return
     table, finding = client_data.data(view.partition, client), client_data.finding(view.partition, client)
-    page.chart(
-        client_data.figure(table), table, key="client_data", name=f"client-{client}-data", alt=finding,
-        title="What its data are made of", caption=finding,
+    page.told(
+        client_data.figure(table), table, finding, key="client_data", name=f"client-{client}-data",
+        title="What its data are made of",
     )  # fmt: skip
 
 
@@ -137,9 +137,9 @@ def mistakes(view: RunView, client: int) -> None:
     matrix = found.arrays.get(view.model, found.arrays["personalized"])[client]
     titles = view.partition.get("class_names") or ()
     table, finding = confusion.data(matrix, titles), confusion.finding(matrix, titles)
-    page.chart(
-        confusion.figure(table), table, key="client_confusion", name=f"client-{client}-confusion", alt=finding,
-        caption=f"{finding} Its own test samples, {view.model} model of the last round.",
+    page.told(
+        confusion.figure(table), table, finding, key="client_confusion", name=f"client-{client}-confusion",
+        also=f"Its own test samples, {view.model} model of the last round.",
     )  # fmt: skip
 
 

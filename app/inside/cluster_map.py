@@ -39,11 +39,10 @@ def drawn(view: RunView, cells: pd.DataFrame, found: Findings) -> None:
         if not is_presenting():
             trails = address.switch("Trails", TRAILS, "trails", "off") == "on"
     centres = client_map.shared(found.arrays, table)
-    finding = client_map.finding(table, found.arrays, by=by, at=view.round)
-    fig = client_map.figure(table, centres, found.arrays, by=by, at=view.round, trails=trails)
-    page.chart(
-        fig, table, key="client_map", name="client-map", alt=finding, title="Clients' personalized models on one plane",
-        caption=f"{finding} {ending(found.values['difference'])}",
+    page.told(
+        client_map.figure(table, centres, found.arrays, by=by, at=view.round, trails=trails), table,
+        client_map.finding(table, found.arrays, by=by, at=view.round), key="client_map", name="client-map",
+        title="Clients' personalized models on one plane", also=ending(found.values["difference"]),
     )  # fmt: skip
 
 

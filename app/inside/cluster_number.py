@@ -21,12 +21,11 @@ def how_many_clusters(run_id: int, until: int | None = None) -> None:
     weights[f"{used:.4g}"] += ", the run's"
     mu = float(address.slide("Weight of the spread", weights, "mu", f"{used:.4g}"))
     terms = cluster_count.data(_row(at, capacity, solved), _row(at, spread, solved), mu)
-    finding = cluster_count.finding(terms, mu)
-    page.chart(
-        cluster_count.figure(terms, int(own)), terms, key="cluster_count", name="number-of-clusters", alt=finding,
-        title="How many clusters the heuristic wants",
-        caption=f"{finding} The run used μ = {number(used, 4)} and took K = {own:g} (round "
-        f"{_row(at, at, solved)}). Nothing is trained again.",
+    page.told(
+        cluster_count.figure(terms, int(own)), terms, cluster_count.finding(terms, mu), key="cluster_count",
+        name="number-of-clusters", title="How many clusters the heuristic wants",
+        also=f"The run used μ = {number(used, 4)} and took K = {own:g} (round {_row(at, at, solved)}). Nothing is "
+        "trained again.",
     )  # fmt: skip
 
 

@@ -23,11 +23,11 @@ def splitting(view: RunView) -> None:
         return
     eps1, eps2, warmup = float(given["eps1"]), float(given["eps2"]), int(given["warmup"])
     st.header("When does a cluster split?", anchor=False)
-    finding = cluster_splits.finding(table, eps1, eps2, warmup)
-    page.chart(
-        cluster_splits.figure(table, eps1, eps2, view.round), table, key="cluster_splits", name="splits", alt=finding,
+    page.told(
+        cluster_splits.figure(table, eps1, eps2, view.round), table,
+        cluster_splits.finding(table, eps1, eps2, warmup), key="cluster_splits", name="splits",
         title="Norms of the updates and their thresholds",
-        caption=f"{finding} A cluster splits where its mean update is shorter than ε₁ and some update longer than ε₂.",
+        also="A cluster splits where its mean update is shorter than ε₁ and some update longer than ε₂.",
     )  # fmt: skip
 
 

@@ -46,11 +46,10 @@ def panel(view: RunView) -> None:
 
 def settling(view: RunView, cells: pd.DataFrame) -> None:
     st.header("Do the clusters settle?", anchor=False)
-    finding = cluster_raster.finding(cells)
-    known = " Letters are clusters, numbers true contexts." if cells["ari"].notna().any() else ""
-    page.chart(
-        cluster_raster.figure(cells, view.round), cluster_raster.memberships(cells), key="raster", name="clusters",
-        alt=finding, title="Cluster of each client, round by round", caption=finding + known,
+    known = "Letters are clusters, numbers true contexts." if cells["ari"].notna().any() else ""
+    page.told(
+        cluster_raster.figure(cells, view.round), cluster_raster.memberships(cells), cluster_raster.finding(cells),
+        key="raster", name="clusters", title="Cluster of each client, round by round", also=known,
     )  # fmt: skip
 
 
@@ -65,16 +64,15 @@ def movement(view: RunView, cells: pd.DataFrame) -> None:
     left, right = st.columns(2)
     with left:
         table = transitions.data(cells, earlier, after)
-        finding = transitions.finding(table, earlier, after)
-        page.chart(
-            transitions.figure(table, earlier, after), table, key="transitions", name="transitions", alt=finding,
-            title="Where the members of each cluster were", caption=f"{finding} Columns add up to 100 %.",
+        page.told(
+            transitions.figure(table, earlier, after), table, transitions.finding(table, earlier, after),
+            key="transitions", name="transitions", title="Where the members of each cluster were",
+            also="Columns add up to 100 %.",
         )  # fmt: skip
     with right:
         ways = cluster_sankey.data(cells, cluster_sankey.stops(rounds, after))
-        finding = cluster_sankey.finding(ways)
-        page.chart(
-            cluster_sankey.figure(ways, after), ways, key="sankey", name="cluster-ways", alt=finding, caption=finding,
+        page.told(
+            cluster_sankey.figure(ways, after), ways, cluster_sankey.finding(ways), key="sankey", name="cluster-ways",
             title="The clients' way",
         )  # fmt: skip
 
@@ -102,10 +100,9 @@ def agreement(view: RunView, cells: pd.DataFrame) -> None:
     st.header("Are they the right ones?", anchor=False)
     left, right = st.columns(2)
     with left:
-        finding = cluster_agreement.finding(found)
-        page.chart(
-            cluster_agreement.figure(found, view.run.algorithm, view.round), found, key="cluster_agreement",
-            name="agreement", alt=finding, title="Agreement with the true contexts", caption=finding,
+        page.told(
+            cluster_agreement.figure(found, view.run.algorithm, view.round), found, cluster_agreement.finding(found),
+            key="cluster_agreement", name="agreement", title="Agreement with the true contexts",
         )  # fmt: skip
     with right:
         sizes(view, cells)
@@ -113,10 +110,9 @@ def agreement(view: RunView, cells: pd.DataFrame) -> None:
 
 def sizes(view: RunView, cells: pd.DataFrame) -> None:
     table = cluster_sizes.data(cells)
-    finding = cluster_sizes.finding(table)
-    page.chart(
-        cluster_sizes.figure(table, view.round), table, key="cluster_sizes", name="cluster-sizes", alt=finding,
-        title="Clients in each cluster", caption=finding,
+    page.told(
+        cluster_sizes.figure(table, view.round), table, cluster_sizes.finding(table), key="cluster_sizes",
+        name="cluster-sizes", title="Clients in each cluster",
     )  # fmt: skip
 
 
@@ -129,16 +125,14 @@ def cost_of_clustering(view: RunView) -> None:
     left, right = st.columns(2)
     distance, cost = model_distance.data(series), kmeans_cost.data(series)
     with left:
-        finding = model_distance.finding(distance)
-        page.chart(
-            model_distance.figure(distance, view.run.algorithm, view.round), distance, key="model_distance",
-            name="model-distance", alt=finding, title="Distance between what clients send", caption=finding,
+        page.told(
+            model_distance.figure(distance, view.run.algorithm, view.round), distance, model_distance.finding(distance),
+            key="model_distance", name="model-distance", title="Distance between what clients send",
         )  # fmt: skip
     with right:
-        finding = kmeans_cost.finding(cost)
-        page.chart(
-            kmeans_cost.figure(cost, view.run.algorithm, view.round), cost, key="kmeans_cost", name="k-means",
-            alt=finding, title="The server's k-means", caption=finding,
+        page.told(
+            kmeans_cost.figure(cost, view.run.algorithm, view.round), cost, kmeans_cost.finding(cost),
+            key="kmeans_cost", name="k-means", title="The server's k-means",
         )  # fmt: skip
 
 

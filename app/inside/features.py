@@ -58,10 +58,10 @@ def picture(view: RunView, found: Findings) -> None:
     points = feature_map.data(arrays[kind], arrays["label"], arrays["client"], view.partition.get("class_names") or [])
     said = feature_map.finding({"class": values["class"], "client": values["client"]}, NEIGHBOURS)
     other = "client" if colour == "class" else "class"
-    page.chart(
-        feature_map.figure(points, colour, view.client), points, key="features", name=f"features-{kind}", alt=said,
+    page.told(
+        feature_map.figure(points, colour, view.client), points, said, key="features", name=f"features-{kind}",
         title=f"{PICTURES[kind]} of {count(len(points))} samples; symbols tell the {other}",
-        caption=f"{said} {WARNING if kind == 'tsne' else explained(values)} {of_what(values)}",
+        also=f"{WARNING if kind == 'tsne' else explained(values)} {of_what(values)}",
     )  # fmt: skip
 
 
@@ -81,7 +81,7 @@ def learnt_from(view: RunView) -> None:
     if not view.partition.get("class_counts"):
         return
     table = split.data(view.partition)
-    page.chart(
-        split.figure(table, height=560), table, key="features_split", name="split", alt=split.sentence(table),
-        title="The data they learnt from", caption=split.sentence(table),
+    page.told(
+        split.figure(table, height=560), table, split.sentence(table), key="features_split", name="split",
+        title="The data they learnt from",
     )  # fmt: skip

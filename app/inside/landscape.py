@@ -129,11 +129,10 @@ def between(view: RunView, options: dict[str, Any], client: int) -> None:
         points = model_plane.data(found.arrays["x"], found.arrays["y"], found.arrays[on])
         names = found.values["models"]
         marks = model_plane.models(names, found.arrays["places"], [found.values["losses"][on][n] for n in names])
-        said = model_plane.finding(marks)
         with column:
-            page.chart(
-                model_plane.figure(points, marks, every), points, key=f"plane_{on}", name=f"plane-{on}-client-{client}",
-                title=f"Loss on {words}", alt=said, caption=said,
+            page.told(
+                model_plane.figure(points, marks, every), points, model_plane.finding(marks), key=f"plane_{on}",
+                name=f"plane-{on}-client-{client}", title=f"Loss on {words}",
             )  # fmt: skip
 
 
@@ -183,5 +182,5 @@ def sharp_clients(view: RunView, options: dict[str, Any], client: int) -> None:
     if found is None:
         return
     points = sharpness.data(*(np.asarray(found.arrays[n]) for n in ("eigenvalue", "rise", "loss", "accuracy")))
-    said = sharpness.finding(points)
-    page.chart(sharpness.figure(points, client), points, key="sharp_clients", name="sharpness", alt=said, caption=said)
+    fig, said = sharpness.figure(points, client), sharpness.finding(points)
+    page.told(fig, points, said, key="sharp_clients", name="sharpness")

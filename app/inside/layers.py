@@ -42,33 +42,30 @@ def panel(view: RunView) -> None:
 def by_client(view: RunView, rounds: np.ndarray, scores: np.ndarray, kept: np.ndarray | None, names: list[str]) -> None:
     at = max(view.round, int(rounds[0]))
     cells = layer_scores.data(rounds, scores, at, names, kept)
-    finding = layer_scores.finding(cells)
     old = int((cells["round"] < at).groupby(cells["client"]).first().sum())
-    said = [finding, f"Before the training of round {at}."]
+    said = [f"Before the training of round {at}."]
     said += [f"{old} of them sat out then: their last scores before it are shown."] if old else []
     said += ["Outlined with a diamond: kept personal."] if kept is not None else []
-    page.chart(
-        layer_scores.figure(cells), cells, key="layer_scores", name="layer-scores", alt=finding,
-        title="Score of each layer, client by client", caption=" ".join(said),
+    page.told(
+        layer_scores.figure(cells), cells, layer_scores.finding(cells), key="layer_scores", name="layer-scores",
+        title="Score of each layer, client by client", also=" ".join(said),
     )  # fmt: skip
     st.caption(plain(MEANING))
 
 
 def over_rounds(view: RunView, rounds: np.ndarray, scores: np.ndarray, names: list[str]) -> None:
     means = layer_habits.data(rounds, scores, names)
-    finding = layer_habits.finding(means)
-    page.chart(
-        layer_habits.figure(means, view.round), means, key="layer_means", name="layer-means", alt=finding,
-        title="Mean score of each layer, round by round", caption=finding,
+    page.told(
+        layer_habits.figure(means, view.round), means, layer_habits.finding(means), key="layer_means",
+        name="layer-means", title="Mean score of each layer, round by round",
     )  # fmt: skip
 
 
 def how_often(kept: np.ndarray, names: list[str]) -> None:
     often = layer_habits.how_often(kept, names)
-    finding = layer_habits.often_finding(often)
-    page.chart(
-        layer_habits.bars(often), often, key="layers_kept", name="layers-kept", alt=finding,
-        title="How often each layer was kept personal", caption=finding,
+    page.told(
+        layer_habits.bars(often), often, layer_habits.often_finding(often), key="layers_kept", name="layers-kept",
+        title="How often each layer was kept personal",
     )  # fmt: skip
 
 

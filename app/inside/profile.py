@@ -64,12 +64,11 @@ def breakdown(view: RunView, series: pd.DataFrame) -> None:
     if found is None:
         return
     parts = round_parts.data(*clocks(found))
-    finding = round_parts.finding(parts)
     left, right = st.columns([3, 2], gap="large")
     with left:
-        page.chart(
-            round_parts.figure(parts), parts, key="round_parts", name="parts-of-a-round", alt=finding,
-            title="Seconds of each round, by part", caption=f"{finding} {pace(found)}",
+        page.told(
+            round_parts.figure(parts), parts, round_parts.finding(parts), key="round_parts", name="parts-of-a-round",
+            title="Seconds of each round, by part", also=pace(found),
         )  # fmt: skip
     with right:
         st.subheader("The most expensive operators", anchor=False)

@@ -74,9 +74,9 @@ def whose_data(view: RunView) -> None:
         st.caption("The split is not known: the run has not begun.")
         return
     table = split.data(partition)
-    page.chart(
-        split.figure(table), table, key="run_split", name="split", alt=split.sentence(table),
-        caption=f"{split.sentence(table)} Drawn with seed {view.run.seed}.",
+    page.told(
+        split.figure(table), table, split.sentence(table), key="run_split", name="split",
+        also=f"Drawn with seed {view.run.seed}.",
     )  # fmt: skip
     config = {name: st.column_config.NumberColumn(name.capitalize(), format="%.6g")
               for name in ("lowest", "median", "highest", "mean", "all")}  # fmt: skip
