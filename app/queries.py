@@ -6,6 +6,7 @@ Every function may be called before the database exists: there is nothing to see
 import math
 import os
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +14,18 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from storage import EngineRecord, ExperimentNotFound, ExperimentRecord, RunRecord, Status, StorageError, Store
+from engine.errors import CheckpointInvalid
+from engine.findings import Findings
+from storage import (
+    AnalysisRecord,
+    EngineRecord,
+    ExperimentNotFound,
+    ExperimentRecord,
+    RunRecord,
+    Status,
+    StorageError,
+    Store,
+)
 from storage import store_from_env as _store_from_env
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -23,7 +35,7 @@ LOOK_AGAIN_S = 3.0  # a database that was there may go away
 SUMMARY_NAMES = ("mean", "weighted_mean", "lowest5", "top5", "std", "cv")
 SETS_KEPT = 60  # tables of all runs that a page compares
 _RUN = ["run", "label", "algorithm", "seed"]
-Stand = tuple[tuple[int, int], ...]  # runs and their last rounds
+Stand = tuple[tuple[int, int], ...]  # runs, and a round of each
 
 
 def store() -> Store:
@@ -85,8 +97,8 @@ def partition(run_id: int) -> dict[str, Any] | None:
 def final_clients(run_ids: Sequence[int], model: Model = "personalized", when: When = "last") -> pd.DataFrame:
     """[run, label, algorithm, seed, client, accuracy, test_size]; clients without test samples are left out."""
     found = runs(run_ids=list(run_ids), include_archived=True)
-    best = {run.id: at for run in found if when == "best" and (at := best_round(run, model)) is not None}
-    table = _clients(store().url, _stand(found), f"{model}.accuracy", tuple(best.items())) if found else pd.DataFrame()
+    at = _rounds_of(found, model, when)
+    table = _clients(store().url, _stand(found), f"{model}.accuracy", at) if found else pd.DataFrame()
     return _labelled(table, found, ["client", "accuracy", "test_size"])
 
 
@@ -102,8 +114,8 @@ def final_means(run_ids: Sequence[int], name: str, model: Model = "personalized"
     that has it, or of the best by ``model``. Runs without it are left out.
     """
     found = runs(run_ids=list(run_ids), include_archived=True)
-    best = {run.id: at for run in found if when == "best" and (at := best_round(run, model)) is not None}
-    return _final_means(store().url, _stand(found), name, tuple(best.items())) if found else pd.Series(dtype=float)
+    at = _rounds_of(found, model, when)
+    return _final_means(store().url, _stand(found), name, at) if found else pd.Series(dtype=float)
 
 
 def best_round(run: RunRecord, model: Model = "personalized") -> int | None:
@@ -117,6 +129,12 @@ def scalar_series(run_ids: Sequence[int], names: Sequence[str]) -> pd.DataFrame:
     found = runs(run_ids=list(run_ids), include_archived=True)
     table = _scalars(store().url, _stand(found), tuple(names)) if found else pd.DataFrame()
     return _labelled(table, found, ["round", "name", "value"])
+
+
+def final_scalars(run_ids: Sequence[int], name: str) -> pd.Series:
+    """run -> the last stored value of one scalar; runs without it are left out."""
+    found = scalar_series(run_ids, [name]).dropna(subset=["value"])
+    return found.groupby("run")["value"].last().astype(float)
 
 
 def scalar_totals(until: Mapping[int, int], names: Sequence[str]) -> pd.DataFrame:
@@ -146,6 +164,14 @@ def client_series(run_id: int, name: str) -> tuple[np.ndarray, np.ndarray]:
 def clusters(run_id: int) -> tuple[np.ndarray, np.ndarray]:
     """(rounds [R], labels [R, N]); both empty where the method has no clusters."""
     return _clusters(store().url, run_id, _last_round(run_id))
+
+
+def findings(analysis: AnalysisRecord) -> Findings:
+    """What a finished analysis has found: one copy for all readers, so that nobody may write to it.
+
+    Raises ArtifactDamaged, or CheckpointInvalid where the file holds no findings or was deleted.
+    """
+    return _findings(store().url, analysis.artifact_id, analysis.finished_at)
 
 
 def summaries(run_ids: Sequence[int]) -> pd.DataFrame:
@@ -179,7 +205,7 @@ def _prepare(url: str) -> bool:
 
 
 @st.cache_data(show_spinner=False, max_entries=SETS_KEPT)
-def _clients(url: str, stand: Stand, name: str, at: tuple[tuple[int, int], ...]) -> pd.DataFrame:
+def _clients(url: str, stand: Stand, name: str, at: Stand) -> pd.DataFrame:
     ids = [run_id for run_id, _ in stand]
     found = store().queue.runs(run_ids=ids, include_archived=True)
     sizes = {run.id: (run.partition or {}).get("test_sizes") for run in found}
@@ -198,7 +224,7 @@ def _unseen(url: str, stand: Stand) -> pd.DataFrame:
 
 
 @st.cache_data(show_spinner=False, max_entries=SETS_KEPT)
-def _final_means(url: str, stand: Stand, name: str, at: tuple[tuple[int, int], ...]) -> pd.Series:
+def _final_means(url: str, stand: Stand, name: str, at: Stand) -> pd.Series:
     arrays = store().metrics.arrays_at([run_id for run_id, _ in stand], name, dict(at))
     return pd.Series({i: float(mean_of_known(a[None])[0]) for i, a in arrays.items()}, dtype=float).dropna()
 
@@ -218,7 +244,7 @@ def _scalars(url: str, stand: Stand, names: tuple[str, ...]) -> pd.DataFrame:
 
 
 @st.cache_data(show_spinner=False, max_entries=SETS_KEPT)
-def _totals(url: str, until: tuple[tuple[int, int], ...], names: tuple[str, ...]) -> pd.DataFrame:
+def _totals(url: str, until: Stand, names: tuple[str, ...]) -> pd.DataFrame:
     sums = store().metrics.totals(dict(until), names)
     return pd.DataFrame([{"run": i, **{n: own.get(n, 0.0) for n in names}} for i, own in sums.items()])
 
@@ -242,6 +268,17 @@ def _clusters(url: str, run_id: int, last_round: int) -> tuple[np.ndarray, np.nd
     return store().metrics.clusters(run_id)
 
 
+@st.cache_resource(show_spinner=False, max_entries=500)
+def _findings(url: str, artifact_id: int | None, finished_at: datetime | None) -> Findings:
+    artifact = store().artifacts.get(artifact_id) if artifact_id is not None else None
+    if artifact is None:
+        raise CheckpointInvalid("the findings were deleted; compute them again")
+    found = Findings.from_bytes(store().artifacts.read(artifact))
+    for array in found.arrays.values():
+        array.setflags(write=False)
+    return found
+
+
 def mean_of_known(values: np.ndarray) -> np.ndarray:
     """[R, N] -> [R]: the mean over the clients that have a value; NaN where none has."""
     known = np.isfinite(values)
@@ -257,6 +294,13 @@ def _last_round(run_id: int) -> int:
 
 def _stand(found: Sequence[RunRecord]) -> Stand:
     return tuple((run.id, run.round) for run in found)
+
+
+def _rounds_of(found: Sequence[RunRecord], model: Model, when: When) -> Stand:
+    """The best round of each run, where that is asked for and known; the last is meant for all others."""
+    if when == "last":
+        return ()
+    return tuple((run.id, at) for run in found if (at := best_round(run, model)) is not None)
 
 
 def _by_client(

@@ -45,7 +45,8 @@ def both_ends(view: View) -> None:
     page.section("Fit your own data, or know everybody's?")
     if known["method"].nunique() >= 2:
         plane(view, runs, known, whose)
-    generalization.offer(view, set(known["run"]))
+    if whose == generalization.OTHERS:
+        generalization.offer(view)
 
 
 def plane(view: View, runs: pd.DataFrame, known: pd.DataFrame, whose: str) -> None:
@@ -65,9 +66,8 @@ def plane(view: View, runs: pd.DataFrame, known: pd.DataFrame, whose: str) -> No
 
 def _with_own_choice(runs: pd.DataFrame, parameter: str) -> pd.DataFrame:
     """CGPFL-Heur records ``diagnostics.K_hat``: the K that it found itself."""
-    found = queries.scalar_series(list(runs["run"]), [f"diagnostics.{parameter}_hat"])
-    last = found.groupby("run")["value"].last() if len(found) else pd.Series(dtype=float)
-    return runs.assign(itself=runs["run"].map(last).astype(float))
+    found = queries.final_scalars(list(runs["run"]), f"diagnostics.{parameter}_hat")
+    return runs.assign(itself=runs["run"].map(found).astype(float))
 
 
 def _with_validation(view: View, runs: pd.DataFrame) -> pd.DataFrame:

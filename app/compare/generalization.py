@@ -13,10 +13,10 @@ from app import queries
 from app.compare.view import View
 from app.wording import count, plain, plural
 from engine.errors import CheckpointInvalid
-from engine.findings import Findings
 from storage import AnalysisRecord, ArtifactDamaged, StorageError
 
 KIND = "trade_off"
+COMMON, OTHERS = "the common test set", "the test data of all other clients"
 LOOK_S = 2.0
 
 
@@ -24,13 +24,13 @@ def elsewhere(view: View) -> tuple[pd.Series, str]:
     """(run -> mean accuracy of its clients' models beyond their own data, on whose data that is)."""
     recorded = queries.final_means(list(view.runs), f"{view.model}.common_accuracy", view.model, view.when)
     if len(recorded):
-        return recorded, "the common test set"
-    measured = _measured(view) if view.model == "personalized" else {}
-    return pd.Series(measured, dtype=float), "the test data of all other clients"
+        return recorded, COMMON
+    measured = _measured(_asked(view)) if view.model == "personalized" else {}
+    return pd.Series(measured, dtype=float), OTHERS
 
 
-def offer(view: View, known: set[int]) -> None:
-    """For runs of which it is not known: a button that measures it from their models, or how far that is."""
+def offer(view: View) -> None:
+    """For runs that were not measured: a button that measures them from their models, or how far that is."""
     asked = _asked(view)
     waiting = [a for a in asked if a.is_active]
     if waiting:
@@ -38,8 +38,8 @@ def offer(view: View, known: set[int]) -> None:
         return
     for error in sorted({a.error for a in asked if a.status == "failed" and a.error}):
         st.caption(plain(f"{plural(sum(a.error == error for a in asked), 'run')} could not be measured: {error}"))
-    missing = [run_id for run_id, run in view.runs.items() if run_id not in known and run.is_finished]
-    missing = [run_id for run_id in missing if not any(a.run_id == run_id and a.status == "done" for a in asked)]
+    measured = _measured(asked)
+    missing = [run_id for run_id, run in view.runs.items() if run_id not in measured and run.is_finished]
     if not missing:
         return
     evaluations = sum(len(_sizes(view, run_id)) * sum(_sizes(view, run_id)) for run_id in missing)
@@ -65,18 +65,18 @@ def underway(ids: Sequence[int]) -> None:
     st.progress(1 - len(left) / len(ids), text=f"Measuring: {plural(len(left), 'run')} to come.{said}")
 
 
-def _measured(view: View) -> dict[int, float]:
-    """run -> mean over clients, of the analyses that are done for the models of the round in view."""
+def _measured(asked: Sequence[AnalysisRecord]) -> dict[int, float]:
+    """run -> mean over clients, of the analyses that are done."""
     found = {}
-    for analysis in _asked(view):
-        if analysis.status == "done" and analysis.artifact_id is not None:
+    for analysis in asked:
+        if analysis.status == "done":
             with suppress(ArtifactDamaged, CheckpointInvalid):  # then it is not known, and can be measured again
-                others = _read(queries.store().url, analysis.artifact_id).arrays["others"]
-                found[analysis.run_id] = float(np.nanmean(others))
+                found[analysis.run_id] = float(np.nanmean(queries.findings(analysis).arrays["others"]))
     return found
 
 
 def _asked(view: View) -> list[AnalysisRecord]:
+    """On the models of the round in view."""
     found = queries.store().analyses.of_runs(list(view.runs), KIND)
     return [analysis for analysis in found if analysis.params == _options(view)]
 
@@ -86,18 +86,13 @@ def _options(view: View) -> dict[str, Any]:
 
 
 def _request(view: View, run_ids: Sequence[int]) -> None:
+    analyses = queries.store().analyses
     for run_id in run_ids:
         with suppress(StorageError):  # the run was deleted meanwhile, which the page says by itself
-            queries.store().analyses.request(run_id, KIND, _options(view))
+            asked = analyses.request(run_id, KIND, _options(view))
+            if asked.status == "done":  # its findings could not be read
+                analyses.recompute(asked.id)
 
 
 def _sizes(view: View, run_id: int) -> list[int]:
     return (view.runs[run_id].partition or {}).get("test_sizes") or []
-
-
-@st.cache_resource(show_spinner=False, max_entries=500)
-def _read(url: str, artifact_id: int) -> Findings:
-    artifact = queries.store().artifacts.get(artifact_id)
-    if artifact is None:
-        raise CheckpointInvalid("the findings were deleted; measure again")
-    return Findings.from_bytes(queries.store().artifacts.read(artifact))

@@ -88,5 +88,4 @@ def _rows(runs: Sequence[RunRecord], axis: str, column: str) -> pd.DataFrame:
 
 def _solved(view: View) -> pd.Series:
     """run -> the error of the converged solution, where the method records it."""
-    found = queries.scalar_series(list(view.runs), [STATISTICAL[view.model]])
-    return found.groupby("run")["value"].last().dropna() if len(found) else pd.Series(dtype=float)
+    return queries.final_scalars(list(view.runs), STATISTICAL[view.model])

@@ -85,7 +85,7 @@ class Asked:
         recompute = queries.store().analyses.recompute
         anew: dict[str, Any] = {"on_click": recompute, "args": (found.id,), "key": f"{self.key}_anew"}
         try:
-            answer = _read(queries.store().url, artifact.id, artifact.sha256, artifact)
+            answer = queries.findings(found)
         except (ArtifactDamaged, CheckpointInvalid) as error:
             st.warning(plain(f"What was found can no longer be read: {error}"))
             st.button("Compute again", **anew)
@@ -155,12 +155,3 @@ def without_models(run: RunRecord) -> str:
     else:
         why = "they were too large to keep, or have been deleted"
     return f"This looks at the run's models, but {why}. Rerun it from the Library, then ask here again."
-
-
-@st.cache_resource(show_spinner=False, max_entries=64)
-def _read(url: str, artifact_id: int, sha256: str, _artifact: ArtifactRecord) -> Findings:
-    """One copy for all readers, so that nobody may write to it."""
-    found = Findings.from_bytes(queries.store().artifacts.read(_artifact))
-    for array in found.arrays.values():
-        array.setflags(write=False)
-    return found

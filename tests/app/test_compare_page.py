@@ -169,6 +169,17 @@ def test_what_was_measured_elsewhere_is_drawn(filled_store: Store, tmp_path: Pat
     assert [button for button in of_best.button if button.label.startswith("Measure")]
 
 
+def test_what_was_measured_and_cannot_be_read_is_measured_again(filled_store: Store) -> None:
+    asked = filled_store.analyses.request(5, "trade_off", {})
+    claimed = filled_store.analyses.claim()
+    assert claimed is not None
+    file = filled_store.artifacts.write_file(5, "analysis-trade_off", 5, b"no findings")
+    filled_store.analyses.finish(claimed.id, claimed.epoch, "done", file)
+    page = opened(experiment="1")
+    next(button for button in page.button if button.label == "Measure on everybody else's data").click().run()
+    assert filled_store.analyses.get(asked.id).status == "queued"
+
+
 def test_generated_data_of_several_spreads_is_held_against_the_truth(empty_store: Store) -> None:
     for R in (0, 2):
         store_experiment(empty_store, {
