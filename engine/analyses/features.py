@@ -54,6 +54,10 @@ class Features:
         labels = data.y[rows].cpu().numpy()
         if not np.isfinite(found).all():
             raise Unsupported("some features are not finite, so they have no distances; choose the best round")
+        if not np.ptp(found, axis=0).any():
+            raise Unsupported("all samples have the same features, so there is no picture; choose another round or run")
+        width = found.shape[1]
+        found = np.pad(found, ((0, 0), (0, max(0, 2 - width))))  # a picture has two axes
         subject.progress(0.2)
         with threadpool_limits(limits=1):
             pca = PCA(min(_COMPONENTS, *found.shape), svd_solver="full").fit(found)
@@ -65,7 +69,7 @@ class Features:
             "tsne": tsne, "pca": components[:, :2], "label": labels.astype(np.int32), "client": clients.astype(np.int32)
         }  # fmt: skip
         return Findings({n: a.astype(np.float32) if a.dtype.kind == "f" else a for n, a in arrays.items()}, {
-            "round": subject.round, "data": self.options.data, "width": found.shape[1],
+            "round": subject.round, "data": self.options.data, "width": width,
             "are_inputs": not subject.task.model.body, "explained": pca.explained_variance_ratio_[:2].tolist(),
             **measures,
         })  # fmt: skip
@@ -87,7 +91,8 @@ class Features:
     def _tsne(self, components: np.ndarray) -> np.ndarray:
         perplexity = min(self.options.perplexity, (len(components) - 1) / 3)
         start = key(self.options.seed, "t-SNE") % 2**32
-        return TSNE(perplexity=perplexity, init="pca", random_state=start, n_jobs=1).fit_transform(components)
+        scaled = components / np.abs(components).max()  # t-SNE knows no scale, and its single precision a small range
+        return TSNE(perplexity=perplexity, init="pca", random_state=start, n_jobs=1).fit_transform(scaled)
 
 
 def features_of(subject: Subject, x: Tensor, clients: np.ndarray) -> np.ndarray:

@@ -77,6 +77,30 @@ def test_the_same_options_give_the_same_picture() -> None:
     assert not np.allclose(first.arrays["tsne"], other.arrays["tsne"])
 
 
+def test_features_that_are_all_the_same_are_refused() -> None:
+    run = subject_of("ditto", model=DNN)
+    for params in run.models.personalized:
+        params["body.1.weight"].fill_(0.0)
+        params["body.1.bias"].fill_(1.0)
+    with pytest.raises(Unsupported, match="same features"):
+        compute(run)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
+def test_features_of_any_scale_have_a_picture(scale: float) -> None:
+    run = subject_of("ditto", model=DNN)
+    for params in run.models.personalized:
+        params["body.1.weight"].mul_(scale)
+        params["body.1.bias"].mul_(scale)
+    assert np.isfinite(compute(run, samples=100).arrays["tsne"]).all()
+
+
+def test_features_of_one_number_lie_on_a_line() -> None:
+    found = compute(subject_of("ditto", model={"name": "dnn", "hidden": 1}), samples=100)
+    assert found.values["width"] == 1 and found.values["explained"] == [1.0, 0.0]
+    assert not found.arrays["pca"][:, 1].any() and found.arrays["tsne"].shape[1] == 2
+
+
 def test_features_that_are_not_finite_are_refused() -> None:
     run = subject_of("ditto", model=DNN)
     run.models.personalized[0]["body.1.bias"].fill_(torch.nan)
