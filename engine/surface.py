@@ -104,6 +104,7 @@ class _Way:
 def _way(model: Model, params: SharedParams, x: Tensor, may_skip: bool) -> _Way:
     ran = _layers_run(model, params, x)
     names = [name for name, layer, _ in ran if next(layer.parameters(), None) is not None]
+    may_skip = may_skip and {n.rpartition(".")[0] for n in model.names} == set(names)  # no parameters beside the layers
     is_linear = bool(names) and isinstance(model.module.get_submodule(names[0]), _LINEAR_IN_PARAMETERS)
     skipped = names[0] if may_skip and is_linear and names.count(names[0]) == 1 else None
     behind = ran[[name for name, *_ in ran].index(skipped) :] if skipped else ran

@@ -11,7 +11,7 @@ from engine.analyses.plane import ThreeModels
 from engine.config import parse_experiment
 from engine.directions import difference, filter_normalised, gaussian, norm, orthonormal
 from engine.errors import Unsupported
-from engine.models import build_model
+from engine.models import Model, SplitModel, build_model
 from engine.placed import Samples
 from engine.registry import ANALYSES
 from engine.scoring import score
@@ -64,6 +64,26 @@ def test_tables_of_embeddings_are_skipped_too() -> None:
     network, plane, _ = example(model, (6,), torch.float64)
     tokens = Samples(torch.randint(0, 20, (7, 6)).double(), torch.randint(0, 3, (7,)))
     short, long = (surface(network, plane, tokens, is_shortened=way) for way in (True, False))
+    np.testing.assert_allclose(short, long, rtol=1e-12)
+
+
+def test_a_first_layer_behind_a_parameter_is_not_skipped() -> None:
+    class Scaled(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale, self.layer = torch.nn.Parameter(torch.ones(1, 5)), torch.nn.Linear(5, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.layer(self.scale * x).relu()
+
+    def make() -> SplitModel:
+        return SplitModel(Scaled(), torch.nn.Linear(4, 3)).double()
+
+    _, plane, samples = example("mlr", (5,), torch.float64)
+    network = Model(make(), make)
+    origin = network.initial(0)
+    moved = Plane(origin, gaussian(origin, 0, 0), gaussian(origin, 0, 1), plane.a, plane.b)
+    short, long = (surface(network, moved, samples, is_shortened=way) for way in (True, False))
     np.testing.assert_allclose(short, long, rtol=1e-12)
 
 
