@@ -68,6 +68,15 @@ def test_each_part_takes_what_it_is_known_to_take(clock: Clock, monkeypatch: pyt
     assert found.values["evaluation_every"] == 2
 
 
+def test_newcomers_are_measured_on_the_time_of_the_evaluation(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    subject, _ = trained(tiny_config())
+    slowed(clock, monkeypatch, Simulation, "_measure_unseen", 10.0)
+    slowed(clock, monkeypatch, type(subject.algorithm), "round", 3.0)
+    found = profiled(subject, rounds=4)
+    assert found.arrays[f"seconds.{EVALUATION}"].tolist() == [0, 0, 0, 10]
+    assert found.arrays[f"seconds.{REST}"].tolist() == [3, 3, 3, 3]
+
+
 def test_clocks_change_no_number() -> None:
     config = tiny_config(algorithms=[{"name": "fedrep"}], model={"name": "dnn", "hidden": 8})
     subject, _ = trained(config)
