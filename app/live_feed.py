@@ -4,7 +4,7 @@ A curve gets at most MAX_POINTS points: rounds in between are left out, evenly a
 stays. A request reads a bounded number of rounds; ``more`` says that there are others to fetch at once.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import ceil
@@ -15,6 +15,7 @@ import numpy as np
 from app import wording
 from app.address import parse_ids
 from app.comparison import method_name
+from app.thinning import evenly
 from storage import RoundRecord, RunRecord, Store
 
 MAX_POINTS = 300
@@ -191,13 +192,6 @@ def _latest_clients(rounds: Sequence[RoundRecord], model: str) -> list[float] | 
     for record in reversed(rounds):
         if name in record.arrays:
             values = record.arrays[name]
-            return _thinned(sorted(round(float(v) * 100, 2) for v in values[np.isfinite(values)]))
+            ordered = sorted(round(float(v) * 100, 2) for v in values[np.isfinite(values)])
+            return [ordered[i] for i in evenly(len(ordered), MAX_POINTS)]
     return None
-
-
-def _thinned(values: Iterable[float]) -> list[float]:
-    """At most MAX_POINTS of sorted values, ends included."""
-    kept = list(values)
-    if len(kept) <= MAX_POINTS:
-        return kept
-    return [kept[i] for i in np.linspace(0, len(kept) - 1, MAX_POINTS).round().astype(int)]

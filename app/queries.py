@@ -268,7 +268,7 @@ def _clusters(url: str, run_id: int, last_round: int) -> tuple[np.ndarray, np.nd
     return store().metrics.clusters(run_id)
 
 
-@st.cache_resource(show_spinner=False, max_entries=500)
+@st.cache_resource(show_spinner=False, max_entries=200)
 def _findings(url: str, artifact_id: int | None, finished_at: datetime | None) -> Findings:
     artifact = store().artifacts.get(artifact_id) if artifact_id is not None else None
     if artifact is None:

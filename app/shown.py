@@ -5,7 +5,7 @@ again, by a switch of its panel, takes its own place. Another page starts with n
 """
 
 from collections.abc import MutableMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 from urllib.parse import urlencode
 
@@ -65,9 +65,8 @@ def keep(key: str, one: Shown) -> None:
     """A chart that is drawn again keeps its place and its heading: a panel can be drawn without the page."""
     if (board := _board()) is not None:
         known = board.charts.get(key)
-        section = known.section if known else board.section
         board.address = f"{st.context.url or ''}?{urlencode(st.query_params.to_dict())}"
-        board.charts[key] = Shown(one.figure, one.table, one.alt, one.title, one.caption, section)
+        board.charts[key] = replace(one, section=known.section if known else board.section)
 
 
 def _board() -> Board | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-MISSING = "–"
+from app.wording import MISSING
 
 
 @dataclass(frozen=True)

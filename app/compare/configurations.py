@@ -11,7 +11,6 @@ from app.wording import names, plain, plural
 @st.fragment
 def configurations(view: View) -> None:
     table = fields.table(view.methods)
-    _, alike = fields.varied(view.methods)
     page.section("What was set differently?")
     shown = [method.name for method in view.methods][: fields.MOST_COLUMNS]
     st.dataframe(
@@ -20,7 +19,4 @@ def configurations(view: View) -> None:
         alt=f"{plural(len(table), 'setting')} in which {names(shown)} differ",
     )  # fmt: skip
     page.files(table, key="configurations", name="settings", caption="Settings in which the methods differ.")
-    left_out = len(view.methods) - len(shown)
-    rest = f" {plural(left_out, 'more method has', 'more methods have')} no column here." if left_out > 0 else ""
-    st.caption(plain(f"{plural(alike, 'setting is', 'settings are')} the same in all and not shown; – : a method does "
-                     f"not know the setting. Seeds are not settings.{rest}"))  # fmt: skip
+    st.caption(plain(fields.about(view.methods)))

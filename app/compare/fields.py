@@ -8,7 +8,7 @@ import pandas as pd
 
 from app.comparison import NOT_THE_METHOD, Method, method_name
 from app.forms import parameters_of
-from app.wording import MISSING, TITLES
+from app.wording import MISSING, TITLES, plural
 from engine.config import Evaluation, Training
 from engine.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Parameter, Registry
 from storage import RunRecord
@@ -16,6 +16,7 @@ from storage import RunRecord
 REGISTRIES = {"algorithm": ALGORITHMS, "dataset": DATASETS, "partition": PARTITIONERS, "model": MODELS}
 SECTIONS = {"algorithm": "Method", "dataset": "Data set", "partition": "Partition", "model": "Model",
             "training": "Training", "evaluation": "Evaluation"}  # fmt: skip
+MOST_COLUMNS = 12  # that a reader can hold against one another
 
 
 def flat(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -61,7 +62,14 @@ def table(methods: Sequence[Method]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["field", *configs])
 
 
-MOST_COLUMNS = 12  # that a reader can hold against one another
+def about(methods: Sequence[Method]) -> str:
+    """What the table does not show."""
+    alike, left_out = varied(methods)[1], len(methods) - MOST_COLUMNS
+    rest = f" {plural(left_out, 'more method has', 'more methods have')} no column here." if left_out > 0 else ""
+    return (
+        f"{plural(alike, 'setting is', 'settings are')} the same in all and not shown; {MISSING} : a method does not "
+        f"know the setting. Seeds are not settings.{rest}"
+    )
 
 
 def title(name: str, methods: Sequence[Method]) -> str:

@@ -28,10 +28,7 @@ def numbers(view: View) -> None:
         shown, hide_index=True, key="numbers", column_config=_columns(list(shown.columns), view.tail),
         alt=f"Accuracy and cost of {names(here['method'], 12)}",
     )  # fmt: skip
-    st.caption(
-        f"Percent, ± sample deviation over {view.spread}; {view.tail_words(here)}; std and CV over clients "
-        "(population)."
-    )
+    st.caption(about(view, here))
     if view.by == METHOD:
         handbook_links(view)
     files(view, here)
@@ -45,6 +42,12 @@ def files(view: View, here: pd.DataFrame) -> None:
         save("CSV, all rows", lambda: tables.to_csv(rows_of(view, EVERY_RULE)[0]), "comparison.csv", "text/csv")
         save("LaTeX", lambda: tables.to_latex(here, view.tail, words), "comparison.tex", "text/x-tex")
         save("Markdown", lambda: tables.to_markdown(here, view.tail, words), "comparison.md", "text/markdown")
+
+
+def about(view: View, table: pd.DataFrame) -> str:
+    """How its numbers are meant; [tail, clients]."""
+    tail = view.tail_words(table)
+    return f"Percent, ± sample deviation over {view.spread}; {tail}; std and CV over clients (population)."
 
 
 def rows_of(view: View, rules: Sequence[Rule]) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -10,7 +10,7 @@ import pandas as pd
 from app import tables
 from app.compare import fields
 from app.compare.comparability import conflicts, notes
-from app.compare.numbers import EVERY_RULE, rows_of
+from app.compare.numbers import EVERY_RULE, about, rows_of
 from app.compare.view import View
 from app.inside.record import origin
 from app.report import html
@@ -72,17 +72,12 @@ def _source(comparison: Comparison, now: datetime) -> list[str]:
 
 def _numbers(rows: View) -> list[str]:
     table, _ = rows_of(rows, EVERY_RULE)
-    words = f"Percent, ± sample deviation over {rows.spread}; {rows.tail_words(table)}; std and CV over clients."
-    return [html.table(tables.for_print(table, rows.tail)), html.paragraph(words, "source")]
+    return [html.table(tables.for_print(table, rows.tail)), html.paragraph(about(rows, table), "source")]
 
 
 def _settings(view: View) -> list[str]:
-    _, alike = fields.varied(view.methods)
-    left_out = len(view.methods) - fields.MOST_COLUMNS
-    rest = f" {plural(left_out, 'more method has', 'more methods have')} no column here." if left_out > 0 else ""
-    words = f"{plural(alike, 'setting is', 'settings are')} the same in all. Seeds are not settings.{rest}"
     table = fields.table(view.methods).rename(columns={"field": "Setting"})
-    return [html.table(table), html.paragraph(words, "source"), *_whole(view)]
+    return [html.table(table), html.paragraph(fields.about(view.methods), "source"), *_whole(view)]
 
 
 def _whole(view: View) -> list[str]:

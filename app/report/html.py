@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from app.shown import Shown
-from app.table_files import MISSING
+from app.wording import MISSING
 
 MOST_ROWS = 200  # of the numbers behind one figure
 
