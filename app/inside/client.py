@@ -3,9 +3,7 @@
 import numpy as np
 import streamlit as st
 
-from app import queries
 from app.charts import client_curve, client_data, confusion
-from app.comparison import method_name
 from app.components import page
 from app.inside import analysis
 from app.inside.view import REFERENCES, RunView, at_round
@@ -64,7 +62,7 @@ def standing(view: RunView, now: np.ndarray, client: int) -> str:
     said = f"Client {client}: {percent(float(now[client]))} in round {view.round}, {rank_words(now, client)}"
     gains: list[str] = []
     absent: list[str] = []
-    lines = reference_lines(view)
+    lines = view.reference_lines
     for name, words in AGAINST.items():
         if name == view.run.algorithm:
             continue
@@ -86,25 +84,13 @@ def rank_words(accuracy: np.ndarray, client: int) -> str:
     return f"{'' if place == 0 else ordinal(place + 1) + ' '}{end} of {len(known)}"
 
 
-def reference_lines(view: RunView) -> dict[str, client_curve.Line]:
-    """LocalTrain's own models and FedAvg's global one, where they saw the same clients."""
-    found = {}
-    for name, run in view.references.items():
-        model: queries.Model = "global" if name == "fedavg" else "personalized"
-        rounds, accuracy = queries.client_series(run.id, f"{model}.accuracy")
-        if len(rounds) and accuracy.shape[1] == view.num_clients:
-            title = method_name(run.label, run.algorithm)
-            found[name] = client_curve.Line(title, name, False, model == "global", rounds, accuracy)
-    return found
-
-
 def curve(view: RunView, client: int, now: np.ndarray) -> None:
     own = [
         client_curve.Line(f"{view.method}, {model}" if len(view.models) > 1 else view.method, view.run.algorithm, True,
                           model == "global", *view.accuracy(model))
         for model in view.models
     ]  # fmt: skip
-    table = client_curve.data([*own, *reference_lines(view).values()], client)
+    table = client_curve.data([*own, *view.reference_lines.values()], client)
     alt = f"Test accuracy over the rounds. {standing(view, now, client)}"
     page.chart(
         client_curve.figure(table, view.round), table, key="client_curve", name=f"client-{client}-curve", alt=alt,

@@ -105,7 +105,7 @@ def client_rows(partition: dict[str, Any], now: np.ndarray, references: dict[str
 def reference_accuracies(view: RunView) -> dict[str, np.ndarray]:
     """[N] of LocalTrain and FedAvg at the round shown, those that were run on the same clients."""
     found = {}
-    for name, line in client.reference_lines(view).items():
+    for name, line in view.reference_lines.items():
         values = at_round(line.rounds, line.accuracy, view.round)
         if values is not None:
             found[name] = values.astype(float)
@@ -141,7 +141,7 @@ def headline(view: RunView) -> str:
     """The finding of the run in its last round, and how many clients would do better alone."""
     now = view.accuracy("personalized")[1][-1]
     said = client_heat_map.finding(now)
-    alone = client.reference_lines(view).get("local_train")
+    alone = view.reference_lines.get("local_train")
     other = None if alone is None else at_round(alone.rounds, alone.accuracy, int(view.rounds[-1]))
     return said if other is None else f"{said} {better_alone(now, other)}"
 

@@ -7,6 +7,7 @@ from typing import Any, cast, get_args
 import numpy as np
 
 from app import address, queries
+from app.charts.client_curve import Line
 from app.comparison import method_name
 from storage import RunRecord
 
@@ -81,6 +82,18 @@ class RunView:
         for run in own:
             if run.algorithm in REFERENCES and run.algorithm != self.run.algorithm:
                 found.setdefault(run.algorithm, run)
+        return found
+
+    @cached_property
+    def reference_lines(self) -> dict[str, Line]:
+        """LocalTrain's own models and FedAvg's global one, where they saw the same clients: by algorithm."""
+        found = {}
+        for name, run in self.references.items():
+            model: queries.Model = "global" if name == "fedavg" else "personalized"
+            rounds, accuracy = queries.client_series(run.id, f"{model}.accuracy")
+            if len(rounds) and accuracy.shape[1] == self.num_clients:
+                title = method_name(run.label, run.algorithm)
+                found[name] = Line(title, name, False, model == "global", rounds, accuracy)
         return found
 
 
