@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from engine.partitioners.measures import label_entropy
+
 SIZES = {"train_sizes": "Training samples", "val_sizes": "Validation samples", "test_sizes": "Test samples"}
 
 
@@ -22,13 +24,6 @@ def numbers(partition: Mapping[str, Any]) -> pd.DataFrame:
         rows.append(_row("Classes held", (counts > 0).sum(axis=1), (together > 0).sum()))
         rows.append(_row("Label entropy, bits", label_entropy(counts), label_entropy(together[None])[0]))
     return pd.DataFrame(rows, columns=["what", "lowest", "median", "highest", "mean", "all"])
-
-
-def label_entropy(counts: np.ndarray) -> np.ndarray:
-    """[N, C] -> [N] in bits: 0 for a single class, log2 C for equal shares of all."""
-    share = counts / np.maximum(1, counts.sum(axis=1, keepdims=True))
-    logs = np.log2(share, out=np.zeros_like(share, dtype=float), where=share > 0)
-    return np.abs((share * logs).sum(axis=1))  # not -0
 
 
 def _row(what: str, values: np.ndarray, together: float) -> dict[str, Any]:

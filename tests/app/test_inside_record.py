@@ -67,11 +67,6 @@ def test_a_method_that_is_not_here_any_more_is_shown_with_what_it_was_given() ->
     assert table.loc["zeta", "value"] == "3" and table.loc["algorithm", "value"] == "gone"
 
 
-def test_label_entropy_is_that_of_information_theory() -> None:
-    counts = np.array([[4, 0, 0, 0], [1, 1, 1, 1], [2, 2, 0, 0], [0, 0, 0, 0]], dtype=float)
-    assert federation.label_entropy(counts).tolist() == [0, 2, 1, 0]
-
-
 def test_numbers_on_the_split_are_over_clients_and_over_all_samples() -> None:
     partition = {
         "train_sizes": [2, 4, 9], "val_sizes": [0, 0, 0], "test_sizes": [1, 1, 1],

@@ -13,8 +13,8 @@ from tests.support.builders import federation, simulation, trained
 COUNTS = arrays(np.int64, st.tuples(st.integers(2, 6), st.integers(2, 5)), elements=st.integers(0, 50))
 
 
-def test_entropy_of_one_two_and_four_classes():
-    assert label_entropy(np.array([[9, 0, 0, 0], [4, 4, 0, 0], [1, 1, 1, 1]])).tolist() == [0, 1, 2]
+def test_entropy_of_one_two_four_and_no_classes():
+    assert label_entropy(np.array([[9, 0, 0, 0], [4, 4, 0, 0], [1, 1, 1, 1], [0, 0, 0, 0]])).tolist() == [0, 1, 2, 0]
 
 
 def test_equal_distributions_are_at_distance_zero_whatever_their_sizes():
