@@ -62,12 +62,11 @@ def stairs(view: View, drawn: list[str], left_out: str) -> None:
 
 def bars(view: View, drawn: list[str], left_out: str) -> None:
     bins = histogram.data(view.clients())
-    finding = histogram.finding(bins)
-    page.chart(
-        histogram.figure(bins, drawn), bins, key="histogram", name="histogram", alt=finding,
+    page.told(
+        histogram.figure(bins, drawn), bins, histogram.finding(bins), key="histogram", name="histogram",
         title="Clients by their accuracy",
-        caption=f"{finding} Bins of {100 * histogram.WIDTH:g} points; the same height is the same share of clients "
-                f"everywhere. {view.rule.capitalize()}.{left_out}",
+        also=f"Bins of {100 * histogram.WIDTH:g} points; the same height is the same share of clients everywhere. "
+             f"{view.rule.capitalize()}.{left_out}",
     )  # fmt: skip
 
 
@@ -90,10 +89,10 @@ def over_time(view: View) -> None:
         price = cast(curves_over_seeds.Axis, address.switch("Price", COSTS, "price", "megabytes"))
         points = cost.data(view.with_costs(), price)
         unnamed = f" Names beside {cost.MOST_NAMED} points." if len(points) > cost.MOST_NAMED else ""
-        page.chart(
-            cost.figure(points, price), points, key="cost", name=f"accuracy-against-{price}",
-            title="Accuracy against what it costs", alt=cost.finding(points, price),
-            caption=f"{cost.finding(points, price)} {view.rule.capitalize()}, everything spent until then.{unnamed}",
+        page.told(
+            cost.figure(points, price), points, cost.finding(points, price), key="cost",
+            name=f"accuracy-against-{price}", title="Accuracy against what it costs",
+            also=f"{view.rule.capitalize()}, everything spent until then.{unnamed}",
         )  # fmt: skip
 
 

@@ -26,11 +26,10 @@ def swept(view: View) -> None:
     page.section(f"Which {symbol} is best?")
     if len(found) > 1:
         address.pick("Parameter", found, "parameter", next(iter(found)))
-    finding = sweep.finding(rows, symbol)
-    page.chart(
-        sweep.figure(rows, symbol, axis), rows, key="sweep", name=f"sweep-{parameter}", alt=finding,
+    page.told(
+        sweep.figure(rows, symbol, axis), rows, sweep.finding(rows, symbol), key="sweep", name=f"sweep-{parameter}",
         title=f"Accuracy against {symbol}; ★ best, chosen on {rows['chosen_on'].iloc[0]}; dashed: lowest {view.tail} %",
-        caption=f"{finding} {meaning} {view.rule.capitalize()}, whisker: ± over seeds.",
+        also=f"{meaning} {view.rule.capitalize()}, whisker: ± over seeds.".strip(),
     )  # fmt: skip
 
 
@@ -54,13 +53,12 @@ def plane(view: View, runs: pd.DataFrame, known: pd.DataFrame, whose: str) -> No
     with_costs = known.merge(view.with_costs()[["run", *COSTS]], on="run")
     dial = address.value("parameter", found := sweep.parameters(runs), next(iter(found), ""))
     points = tradeoff.data(with_costs, price, dial or None)
-    finding = tradeoff.finding(points)
     unnamed = f" Names beside {MOST_NAMED} points." if len(points) > MOST_NAMED else ""
-    page.chart(
+    page.told(
         tradeoff.figure(points, curves_over_seeds.AXIS_TITLES[cast(curves_over_seeds.Axis, price)]), points,
-        key="tradeoff", name="trade-off", alt=finding, title="The trade-off plane",
-        caption=f"{finding} Up: the same models on {whose}. Both accuracies are of the {view.rule}; "
-                f"marks are as large as their cost.{unnamed}",
+        tradeoff.finding(points), key="tradeoff", name="trade-off", title="The trade-off plane",
+        also=f"Up: the same models on {whose}. Both accuracies are of the {view.rule}; "
+             f"marks are as large as their cost.{unnamed}",
     )  # fmt: skip
 
 

@@ -37,15 +37,15 @@ def effort(view: View) -> None:
     until = communication.reached(series, float(chosen), falls=goal == "error")
     spent_then = cost.spent(queries.scalar_totals(until, cost.RECORDED))
     points = communication.data(view.with_options(), until, spent_then)
-    if points.empty:
-        st.info(communication.finding(points, spent, words))
-        return
     finding = communication.finding(points, spent, words)
-    page.chart(
-        communication.figure(points, spent, titles[chosen]), points, key="effort", name="communication-computation",
-        title="Communication against computation", alt=finding,
-        caption=f"{finding} A line joins settings that differ in the work of a round only. "
-                f"{communication.missed([m.name for m in view.methods], points)}".strip(),
+    if points.empty:
+        st.info(finding)
+        return
+    page.told(
+        communication.figure(points, spent, titles[chosen]), points, finding, key="effort",
+        name="communication-computation", title="Communication against computation",
+        also="A line joins settings that differ in the work of a round only. "
+             f"{communication.missed([m.name for m in view.methods], points)}".strip(),
     )  # fmt: skip
 
 

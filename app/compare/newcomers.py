@@ -19,11 +19,11 @@ def newcomers(view: View) -> None:
     page.section("And clients that never trained?")
     by = cast(dumbbell.SortKey, address.value("sort", SORTS, "mean"))
     rows = dumbbell.data(unseen, view.share, by, view.clients("personalized", "last"))
-    page.chart(
-        dumbbell.figure(rows, view.share, "the trained clients'"), rows, key="newcomers", name="newcomers",
-        title=f"Newcomers: lowest {view.tail} % ◂ mean ▸ top {view.tail} %", alt=finding(rows),
-        caption=f"{finding(rows)} Each got the last round's server model and one participation on its own training "
-                f"data, by the method's own rule. Ring: mean of the clients that trained.{_without(view, unseen)}",
+    page.told(
+        dumbbell.figure(rows, view.share, "the trained clients'"), rows, finding(rows), key="newcomers",
+        name="newcomers", title=f"Newcomers: lowest {view.tail} % ◂ mean ▸ top {view.tail} %",
+        also="Each got the last round's server model and one participation on its own training data, by the method's "
+             f"own rule. Ring: mean of the clients that trained.{_without(view, unseen)}",
     )  # fmt: skip
 
 

@@ -23,9 +23,8 @@ def clustered(view: View) -> None:
     run_id = int(address.pick("Clusters of", labelled, "clusters", next(several, next(iter(labelled)))))
     contexts = (queries.partition(run_id) or {}).get("contexts")
     cells = cluster_raster.data(*queries.clusters(run_id), contexts)
-    finding = cluster_raster.finding(cells)
-    page.chart(
-        cluster_raster.figure(cells), cluster_raster.memberships(cells), key="raster", name="clusters", alt=finding,
-        title="Cluster of each client, round by round", caption=finding,
+    page.told(
+        cluster_raster.figure(cells), cluster_raster.memberships(cells), cluster_raster.finding(cells), key="raster",
+        name="clusters", title="Cluster of each client, round by round",
     )  # fmt: skip
     how_many_clusters(run_id)

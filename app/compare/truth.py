@@ -35,14 +35,12 @@ def errors(view: View) -> None:
     if shown == "statistical":
         rows["error"] = rows["run"].map(solved).where(~rows["algorithm"].isin(REFERENCES), rows["error"])
     points = error_over_R.data(rows)
-    finding = error_over_R.finding(points)
     whose = "each client's model to its own truth" if view.model == "personalized" else "the global model to the mean"
     solution = " Methods: at the exact minimiser of what they fit; FedAvg and LocalTrain: as trained."
-    page.chart(
-        error_over_R.figure(points, "squared error, log scale"), points, key="error_over_R", name="error-over-R",
-        title="Distance to the truth against R; ★ least", alt=finding,
-        caption=f"{finding} Squared distance of {whose}, whisker: ± over seeds."
-                f"{solution if shown == 'statistical' else ''}",
+    page.told(
+        error_over_R.figure(points, "squared error, log scale"), points, error_over_R.finding(points),
+        key="error_over_R", name="error-over-R", title="Distance to the truth against R; ★ least",
+        also=f"Squared distance of {whose}, whisker: ± over seeds.{solution if shown == 'statistical' else ''}",
     )  # fmt: skip
 
 
@@ -57,12 +55,11 @@ def errors_over_classes(view: View) -> None:
         if points[of.symbol].nunique() < 2:
             continue
         page.section(f"When does sharing pay with {model}?")
-        finding = error_over_R.finding(points, of)
-        page.chart(
+        page.told(
             error_over_R.figure(points, "error on the common test set, %, log scale", of), points,
-            key=f"errors_{model}", name=f"error-over-classes-{model}", alt=finding,
+            error_over_R.finding(points, of), key=f"errors_{model}", name=f"error-over-classes-{model}",
             title="Error on the common test set against classes a client; ★ least",
-            caption=f"{finding} In percent, mean over the clients' models of the {view.rule}; whisker: ± over seeds.",
+            also=f"In percent, mean over the clients' models of the {view.rule}; whisker: ± over seeds.",
         )  # fmt: skip
 
 
