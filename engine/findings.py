@@ -9,6 +9,7 @@ import safetensors.numpy
 from safetensors import SafetensorError
 
 from engine.errors import CheckpointInvalid
+from engine.metadata import metadata
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,8 +28,7 @@ class Findings:
         """Inverse of ``to_bytes``. Raises CheckpointInvalid."""
         try:
             arrays = safetensors.numpy.load(data)
-            size = int.from_bytes(data[:8], "little")
-            values = json.loads(json.loads(data[8 : 8 + size])["__metadata__"]["values"])
+            values = json.loads(metadata(data)["values"])
         except (SafetensorError, KeyError, ValueError) as error:
             raise CheckpointInvalid(f"these are not the findings of an analysis ({error}); compute it again") from error
         return cls(arrays, values)

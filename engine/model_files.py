@@ -4,7 +4,7 @@ from pathlib import Path
 
 import safetensors.torch
 
-from engine.ops import SharedParams
+from engine.ops import SharedParams, row
 from engine.simulate import Models
 
 
@@ -17,16 +17,12 @@ def write_models(folder: Path, models: Models) -> None:
     _write(folder / "initial", models.initial)
     for i, params in enumerate(models.personalized):
         _write(folder / f"personalized-{i}", params)
-    if models.global_model is not None:
-        for name, params in _global_models(models.global_model, models.initial).items():
-            _write(folder / name, params)
-
-
-def _global_models(params: SharedParams, initial: SharedParams) -> dict[str, SharedParams]:
-    some = next(iter(initial))
-    if some not in params or params[some].dim() == initial[some].dim():
-        return {"global": params}
-    return {f"global-{i}": {n: p[i] for n, p in params.items()} for i in range(len(params[some]))}
+    shared = models.global_model
+    if shared is not None and models.is_global_per_client:
+        for i in range(len(models.personalized)):
+            _write(folder / f"global-{i}", row(shared, i))
+    elif shared is not None:
+        _write(folder / "global", shared)
 
 
 def _write(path: Path, params: SharedParams) -> None:

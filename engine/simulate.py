@@ -61,7 +61,8 @@ class Models:
     def is_global_per_client(self) -> bool:
         """Whether each client would be given a global model of its own, [N, ...]."""
         name, initial = next(iter(self.initial.items()))
-        return self.global_model is not None and self.global_model[name].dim() > initial.dim()
+        shared = self.global_model or {}
+        return name in shared and shared[name].dim() > initial.dim()
 
 
 def default_data_dir() -> Path:

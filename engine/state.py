@@ -12,6 +12,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from engine.errors import CheckpointInvalid
+from engine.metadata import metadata
 
 
 def to_bytes(value: Any) -> bytes:
@@ -24,8 +25,7 @@ def to_bytes(value: Any) -> bytes:
 def from_bytes(data: bytes, module: str, device: torch.device) -> Any:
     """Inverse of to_bytes. Dataclasses are looked up in ``module`` only. Raises CheckpointInvalid."""
     try:
-        size = int.from_bytes(data[:8], "little")
-        tree = json.loads(json.loads(data[8 : 8 + size])["__metadata__"]["tree"])
+        tree = json.loads(metadata(data)["tree"])
         tensors = {n: t.to(device) for n, t in safetensors.torch.load(data).items()}
         return _rebuild(tree, tensors, module)
     except (ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:

@@ -36,7 +36,10 @@ class Subject:
         progress: Progress = unwatched,
     ) -> "Subject":
         """Loads and partitions the run's data again. Raises DataUnavailable where it is gone."""
-        alive = lambda *_: progress(0.0)  # noqa: E731
+
+        def alive(*_: object) -> None:
+            progress(0.0)
+
         simulation = Simulation(config, data_dir=data_dir, tick=alive, progress=alive)
         on_device = _to_device(models, simulation.task.device)
         return cls(config, simulation.task, simulation.algorithm, on_device, round, progress)

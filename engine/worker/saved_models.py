@@ -7,12 +7,11 @@
 Without their prefix ``initial/``, ``global/`` and row i of ``personalized/`` are ordinary state dicts of the model.
 """
 
-import json
-
 import safetensors.torch
 import torch
 
 from engine.errors import CheckpointInvalid
+from engine.metadata import metadata
 from engine.ops import SharedParams
 from engine.simulate import Models
 
@@ -40,7 +39,7 @@ def unpack(data: bytes) -> Models:
     """Inverse of pack, on the CPU. Raises CheckpointInvalid."""
     try:
         tensors = safetensors.torch.load(data)
-        num_clients = int(_metadata(data)["num_clients"])
+        num_clients = int(metadata(data)["num_clients"])
     except (safetensors.SafetensorError, KeyError, ValueError) as error:
         raise CheckpointInvalid(f"these are not the models of a run ({error}); run it again") from error
     common = _under("global", tensors) or None
@@ -55,8 +54,3 @@ def _named(prefix: str, params: SharedParams) -> SharedParams:
 
 def _under(prefix: str, tensors: SharedParams) -> SharedParams:
     return {n.removeprefix(f"{prefix}/"): p for n, p in tensors.items() if n.startswith(f"{prefix}/")}
-
-
-def _metadata(data: bytes) -> dict[str, str]:
-    size = int.from_bytes(data[:8], "little")
-    return json.loads(data[8 : 8 + size])["__metadata__"]
