@@ -8,6 +8,7 @@ import plotly.graph_objects as go
 
 from app.method_looks import looks
 from app.palette import base_layout, ground, translucent
+from app.spreads import whiskers
 from app.wording import percent, percent_pm, plural, signed_points
 from engine.published import Cell
 from storage import RunRecord
@@ -79,7 +80,7 @@ def figure(df: pd.DataFrame) -> go.Figure:
                 hovertext=f"{row.method}, ours: {percent_pm(row.ours, row.pm)}<br>{row.seeds} of "
                 f"{plural(row.wanted, 'seed')}, {signed_points(row.difference)} points",
                 marker={"symbol": style.symbol, "size": 13, "color": style.color},
-                error_x=_whisker(row.pm, style.color),
+                error_x=whiskers([100 * row.pm], style.color),
             )  # fmt: skip
         if pd.notna(row.paper):
             fig.add_scatter(
@@ -110,9 +111,3 @@ def for_screen(df: pd.DataFrame) -> pd.DataFrame:
 def _value(run: RunRecord, cell: Cell) -> float | None:
     """Of the last round."""
     return ((run.summary or {}).get(cell.model) or {}).get(cell.measure)
-
-
-def _whisker(pm: float, color: str) -> dict[str, object] | None:
-    if pd.isna(pm):
-        return None
-    return {"type": "data", "array": [100 * pm], "color": color, "thickness": 1.5, "width": 7}

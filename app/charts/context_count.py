@@ -7,8 +7,8 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app import palette, reader_run
-from app.bands import band
 from app.components.moving_figure import Moves
+from app.spreads import band
 from app.stories.context_curve import CLUSTERS, NUM_CLIENTS, NUM_CONTEXTS, Example
 
 HEIGHT = 470

@@ -8,6 +8,7 @@ from app.comparison import pareto_front, per_method
 from app.method_looks import looks
 from app.palette import base_layout, ground
 from app.point_names import Point, name_points
+from app.spreads import whiskers
 
 COST_NAMES = ("megabytes", "gradient_evaluations", "seconds")
 RECORDED = ("bytes_up", "bytes_down", "gradient_evaluations", "seconds")
@@ -40,9 +41,8 @@ def figure(df: pd.DataFrame, cost: Axis) -> go.Figure:
     )  # fmt: skip
     for row in df.itertuples():
         style = look[row.method]
-        spread = {"type": "data", "array": [100 * row.mean_pm], "color": style.color, "thickness": 1.2, "width": 5}
         fig.add_scatter(
-            x=[row.cost], y=[100 * row.mean], mode="markers", error_y=spread if row.seeds > 1 else None,
+            x=[row.cost], y=[100 * row.mean], mode="markers", error_y=whiskers([100 * row.mean_pm], style.color),
             marker={"color": style.color, "symbol": style.symbol, "size": 12}, cliponaxis=False,
             hovertemplate=f"{row.method}<br>%{{y:.2f}} % for %{{x:,.4g}} {AXIS_TITLES[cost]}<extra></extra>",
         )  # fmt: skip

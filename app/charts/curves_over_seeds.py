@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.bands import band
 from app.line_ends import End, label_ends
 from app.method_looks import Look, looks
 from app.palette import base_layout
+from app.spreads import band
 from app.thinning import evenly
 
 Axis = Literal["round", "megabytes", "gradient_evaluations", "seconds"]

@@ -8,9 +8,9 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app import palette, reader_run
-from app.bands import band
 from app.components.moving_figure import Moves
 from app.line_ends import End, label_ends
+from app.spreads import band
 from app.stories.dial_example import DialExample
 from app.wording import percent_pm
 

@@ -8,6 +8,7 @@ import plotly.graph_objects as go
 from app.comparison import per_method, per_run
 from app.method_looks import Look, looks
 from app.palette import base_layout, ground, translucent
+from app.spreads import whiskers
 from app.wording import percent_pm, plural
 
 MOST_ROOMY = 14  # methods that have room for a number above their mean
@@ -75,17 +76,12 @@ def _row(at: int, row: Any, style: Look, texts: list[str], is_dense: bool) -> li
     )  # fmt: skip
     middle = go.Scatter(
         x=[mean], y=[at], mode="markers" if is_dense else "markers+text", text=f"<b>{mean:.1f}</b>",
-        textposition="top center", customdata=[row.method], error_x=_whisker(row, style.color), hovertext=texts[1],
+        textposition="top center", customdata=[row.method], hovertext=texts[1],
+        error_x=whiskers([100 * row.mean_pm], style.color),
         marker={"symbol": style.symbol, "size": 10 if is_dense else 13, "color": style.color},
         marker_line={"width": 1, "color": ground().paper}, hoverinfo="text", cliponaxis=False,
     )  # fmt: skip
     return [tails, middle]
-
-
-def _whisker(row: Any, color: str) -> dict[str, Any] | None:
-    if pd.isna(row.mean_pm):
-        return None
-    return {"type": "data", "array": [100 * row.mean_pm], "color": color, "thickness": 1.5, "width": 7}
 
 
 def _hover(row: Any, share: float) -> list[str]:

@@ -14,6 +14,7 @@ from app.comparison import REFERENCES, per_method
 from app.line_ends import End, label_ends
 from app.method_looks import looks
 from app.palette import base_layout
+from app.spreads import whiskers
 from app.wording import number
 
 
@@ -51,9 +52,9 @@ def figure(df: pd.DataFrame, title: str, of: Difference = SPREAD) -> go.Figure:
     fig, look, ends = go.Figure(), looks(df), []
     for method, own in df.groupby("method", sort=False):
         style = look[method]
-        spread = {"type": "data", "array": own["error_pm"].fillna(0), "color": style.color, "thickness": 1, "width": 4}
         fig.add_scatter(
-            x=own[of.symbol], y=own["error"], mode="lines+markers", name=method, error_y=spread, cliponaxis=False,
+            x=own[of.symbol], y=own["error"], mode="lines+markers", name=method, cliponaxis=False,
+            error_y=whiskers(own["error_pm"], style.color),
             line={"color": style.color, "dash": style.dash, "width": 1.5 if _is_reference(own) else 2.2},
             marker={"size": np.where(own["best"], 15, 8), "symbol": np.where(own["best"], "star", style.symbol),
                     "opacity": 1},

@@ -6,8 +6,8 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app import palette, reader_run
-from app.bands import band
 from app.components.moving_figure import Moves
+from app.spreads import band
 from app.stories.sharpness_curve import RADII, Example
 from app.wording import percent_pm
 

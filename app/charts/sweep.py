@@ -12,6 +12,7 @@ from app.comparison import REFERENCES, method_name, per_method
 from app.line_ends import End, label_ends
 from app.method_looks import looks
 from app.palette import base_layout
+from app.spreads import whiskers
 from app.wording import number, percent_pm
 
 FEWEST_VALUES = 3
@@ -111,10 +112,9 @@ def finding(df: pd.DataFrame, symbol: str) -> str:
 
 def _series_lines(fig: go.Figure, series: str, own: pd.DataFrame, color: str, symbol: str) -> None:
     x, texts = own["value"].to_numpy(float), [percent_pm(r.mean, r.mean_pm) for r in own.itertuples()]
-    spread = {"type": "data", "array": (100 * own["mean_pm"]).fillna(0), "color": color, "thickness": 1.2, "width": 4}
     fig.add_scatter(
-        x=x, y=100 * own["mean"], mode="lines+markers", name=series, text=texts, error_y=spread, cliponaxis=False,
-        line={"color": color, "width": 2.2}, marker_line_width=0,
+        x=x, y=100 * own["mean"], mode="lines+markers", name=series, text=texts, cliponaxis=False,
+        error_y=whiskers(100 * own["mean_pm"], color), line={"color": color, "width": 2.2}, marker_line_width=0,
         marker={"size": np.where(own["best"], 16, 7), "symbol": np.where(own["best"], "star", "circle"), "opacity": 1},
         hovertemplate=f"{series}, {symbol} = %{{x:g}}<br>mean %{{text}}<extra></extra>",
     )  # fmt: skip

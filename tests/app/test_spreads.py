@@ -1,8 +1,8 @@
-"""The band around a line, by its corners."""
+"""Bands by their corners, and whiskers by their lengths."""
 
 import numpy as np
 
-from app.bands import band
+from app.spreads import band, whiskers
 
 
 def test_a_band_goes_there_above_the_line_and_back_below_it() -> None:
@@ -17,3 +17,9 @@ def test_a_band_is_as_narrow_as_the_line_where_the_spread_is_not_known() -> None
 
 def test_a_band_of_few_points_has_no_marks_at_its_corners() -> None:
     assert band([1], [50], [5], "#102030").mode == "lines"
+
+
+def test_whiskers_are_as_long_as_the_spread_and_none_where_it_is_not_known() -> None:
+    drawn = whiskers([0.5, np.nan], "#102030")
+    assert drawn is not None and np.asarray(drawn["array"]).tolist() == [0.5, 0]
+    assert whiskers([np.nan], "#102030") is None

@@ -1,4 +1,4 @@
-"""The band around a line: how far its values are spread over seeds or draws."""
+"""How far values are spread over seeds or draws: the band around a line, the whiskers of points."""
 
 from collections.abc import Sequence
 
@@ -19,3 +19,11 @@ def band(x: Values, mean: Values, spread: Values, color: str) -> go.Scatter:
         x=np.concatenate([at, at[::-1]]), y=np.concatenate([middle + apart, (middle - apart)[::-1]]), mode="lines",
         line={"width": 0}, fill="toself", fillcolor=translucent(color, OPACITY), hoverinfo="skip",
     )  # fmt: skip
+
+
+def whiskers(spread: Values, color: str) -> dict[str, object] | None:
+    """The ``error_x`` or ``error_y`` of points; None where no spread is known."""
+    known = np.asarray(spread, float)
+    if not np.isfinite(known).any():
+        return None
+    return {"type": "data", "array": np.nan_to_num(known), "color": color, "thickness": 1.4, "width": 5}
