@@ -90,6 +90,7 @@ _KNOWN = {
 }  # fmt: skip
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "pentagon", "hexagon")
+_GROUP_SYMBOLS = (*_SYMBOLS, "star", "triangle-down")
 CLUSTER_HUES = ("blue", "amber", "green", "purple", "vermilion", "sky", "violet", "olive", "teal", "rust")
 
 
@@ -144,6 +145,16 @@ def cluster_colors(n: int) -> list[str]:
     """Colours of contexts; beyond ten they repeat, and letters tell them apart."""
     which = 1 if is_dark() else 0
     return [HUES[CLUSTER_HUES[i % len(CLUSTER_HUES)]][which] for i in range(n)]
+
+
+def group_dash(i: int) -> str:
+    """Beside the i-th of ``cluster_colors``; beyond five they repeat."""
+    return _DASHES[i % len(_DASHES)]
+
+
+def group_symbol(i: int) -> str:
+    """Beside the i-th of ``cluster_colors``; beyond ten they repeat."""
+    return _GROUP_SYMBOLS[i % len(_GROUP_SYMBOLS)]
 
 
 def rgb(hex_color: str) -> tuple[int, int, int]:

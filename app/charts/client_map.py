@@ -11,10 +11,9 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.palette import SANS, base_layout, cluster_colors, ground, is_presenting
+from app.palette import SANS, base_layout, cluster_colors, ground, group_symbol, is_presenting
 from app.wording import number, percent
 
-SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "pentagon", "star", "triangle-down", "hexagon", "x")
 FRAME_MS = 250
 TRAIL = 12  # rounds that a trail goes back
 GROUPS = {"cluster": "cluster", "context": "true context"}
@@ -104,7 +103,7 @@ def _traces(
             x=own["x"].astype("float32"), y=own["y"].astype("float32"), mode="markers",
             name=f"{GROUPS[by]} {group}" if group else "clients", showlegend=True,
             customdata=np.stack([own["client"].astype(str), [_also(by, o) for o in other]], axis=1),
-            marker={"color": color, "symbol": SYMBOLS[i % len(SYMBOLS)], "size": 11, "opacity": 0.85,
+            marker={"color": color, "symbol": group_symbol(i), "size": 11, "opacity": 0.85,
                     "line": {"width": 1, "color": shade.paper}},
             hovertemplate="client %{customdata[0]}%{customdata[1]}<extra>%{fullData.name}</extra>",
         ))  # fmt: skip

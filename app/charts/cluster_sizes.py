@@ -5,11 +5,10 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app.line_ends import End, label_ends
-from app.palette import base_layout, cluster_colors, ground
+from app.palette import base_layout, cluster_colors, ground, group_dash
 from app.wording import plural
 
 MOST_LINES = 12
-_DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 
 
 def data(cells: pd.DataFrame) -> pd.DataFrame:
@@ -29,7 +28,7 @@ def figure(df: pd.DataFrame, at: int) -> go.Figure:
         hue, name, last = colors[cluster], own["letter"].iloc[0], int(own["clients"].iloc[-1])
         fig.add_scatter(
             x=own["round"], y=own["clients"].astype(np.float32), mode="lines", name=name,
-            line={"color": hue, "width": 2, "dash": _DASHES[cluster % len(_DASHES)], "shape": "hv"},
+            line={"color": hue, "width": 2, "dash": group_dash(int(cluster)), "shape": "hv"},
             hovertemplate=f"round %{{x}}: %{{y:.0f}} in {name}<extra></extra>",
         )  # fmt: skip
         ends.append(End(f"<b>{name}</b> · {last}", None, last, hue))

@@ -8,11 +8,10 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.palette import base_layout, cluster_colors, ground
+from app.palette import base_layout, cluster_colors, ground, group_symbol
 from app.wording import percent
 
 Group = Literal["class", "client"]
-SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "pentagon", "star", "triangle-down", "hexagon")
 MOST_NAMED = 20  # groups with an entry in the legend, or a name on the picture
 OTHER: dict[Group, Group] = {"class": "client", "client": "class"}
 
@@ -39,7 +38,7 @@ def figure(df: pd.DataFrame, colour: Group = "class", client: int | None = None)
     """A trace a colour; classes are named amid their samples; the chosen client's samples are ringed."""
     fig, shade, symbols = go.Figure(), ground(), OTHER[colour]
     groups = sorted(df[colour].unique())
-    mark = {g: SYMBOLS[i % len(SYMBOLS)] for i, g in enumerate(sorted(df[symbols].unique()))}
+    mark = {g: group_symbol(i) for i, g in enumerate(sorted(df[symbols].unique()))}
     for group, color in zip(groups, cluster_colors(len(groups)), strict=True):
         own = df[df[colour] == group]
         fig.add_scatter(

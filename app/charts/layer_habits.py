@@ -7,11 +7,10 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app.line_ends import End, label_ends
-from app.palette import base_layout, cluster_colors, ground
+from app.palette import base_layout, cluster_colors, ground, group_dash
 from app.wording import percent
 
 MOST_LAYERS = 10
-_DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 
 
 def data(rounds: np.ndarray, scores: np.ndarray, names: Sequence[str]) -> pd.DataFrame:
@@ -45,7 +44,7 @@ def figure(df: pd.DataFrame, at: int) -> go.Figure:
         own = df[df["layer"] == layer]
         fig.add_scatter(
             x=own["round"], y=own["score"].astype("float32"), mode="lines", name=own["name"].iloc[0],
-            line={"color": hue, "width": 2.2, "dash": _DASHES[layer % len(_DASHES)]},
+            line={"color": hue, "width": 2.2, "dash": group_dash(layer)},
             hovertemplate=f"{own['name'].iloc[0]}, round %{{x}}: %{{y:.3f}}<extra></extra>",
         )  # fmt: skip
         ends.append(End(own["name"].iloc[0], None, float(own["score"].iloc[-1]), hue))
