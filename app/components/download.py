@@ -1,16 +1,13 @@
 """Pictures of the figures on screen: PNG for a slide, SVG for a paper, made in the browser as they stand there now."""
 
 import re
-from functools import cache
-from pathlib import Path
 from typing import Any
 
-import plotly
 import streamlit as st
 
 from app import routes
+from app.components import drawing_library
 
-_HERE = Path(__file__).parent
 HTML = '<div class="pictures"></div>'
 WITHOUT_LIBRARY = (
     "The camera above the figure saves it as SVG. For PNG, and for pictures with their title and caption, start the "
@@ -28,8 +25,7 @@ def pictures(scope: str, *, key: str, name: str, title: str | None, caption: str
         st.caption(WITHOUT_LIBRARY)
         return
     words = {"title": title or "", "caption": caption or "", "alt": alt, "name": name}
-    library = f"{routes.PLOTLY}?v={plotly.__version__}"
-    _component()(key=key, data={"figures": f"{scope} .js-plotly-plot", "plotly": library, **words})
+    _component()(key=key, data={"figures": f"{scope} .js-plotly-plot", "plotly": drawing_library.ADDRESS, **words})
 
 
 def scope_of(key: str) -> str:
@@ -37,13 +33,7 @@ def scope_of(key: str) -> str:
     return ".st-key-" + re.sub(r"[^a-zA-Z0-9_-]", "-", key.strip())
 
 
-@cache
-def script(name: str) -> str:
-    """A component's script, with the loading of the drawing library that such scripts share."""
-    return "\n".join((_HERE / file).read_text(encoding="utf-8") for file in ("drawing_library.js", name))
-
-
 @st.cache_resource(show_spinner=False)
 def _component() -> Any:
-    js = script("download.js")
+    js = drawing_library.script("download.js")
     return st.components.v2.component("fedscape_download", html=HTML, js=js, isolate_styles=False)

@@ -5,12 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import plotly
 import plotly.graph_objects as go
 import streamlit as st
 
 from app import palette, routes
-from app.components.download import script
+from app.components import drawing_library
 
 _HERE = Path(__file__).parent
 HTML = """
@@ -39,7 +38,7 @@ def live_plot(
             "figures": {name: _without_points(fig) for name, fig in figures.items()},
             "titles": {name: fig.layout.title.text for name, fig in figures.items()},
             "runs": [dict(standing) for standing in standings], "model": model, "feed": routes.FEED,
-            "plotly": f"{routes.PLOTLY}?v={plotly.__version__}", "swatches": swatches, "links": dict(links),
+            "plotly": drawing_library.ADDRESS, "swatches": swatches, "links": dict(links),
             "presenting": palette.is_presenting(), "paper": palette.translucent(palette.ground().paper, 0.8),
         },
         on_action_change=on_action,
@@ -60,7 +59,7 @@ def _without_points(fig: go.Figure) -> dict[str, Any]:
 
 @st.cache_resource(show_spinner=False)
 def _component() -> Any:
-    css, js = (_HERE / "live_plot.css").read_text(encoding="utf-8"), script("live_plot.js")
+    css, js = (_HERE / "live_plot.css").read_text(encoding="utf-8"), drawing_library.script("live_plot.js")
     return st.components.v2.component("fedscape_live_plot", html=HTML, css=css, js=js, isolate_styles=False)
 
 

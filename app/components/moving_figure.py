@@ -5,13 +5,11 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ParamSpec
 
-import plotly
 import plotly.graph_objects as go
 import streamlit as st
 
 from app import palette, routes
-from app.components import page
-from app.components.download import script
+from app.components import drawing_library, page
 
 GLIDE_MS = 220  # how long a point takes to its next place; less than a page lets pass between two
 P = ParamSpec("P")
@@ -32,7 +30,7 @@ def moving_figure(figure: Mapping[str, Any], moves: Moves, *, key: str, alt: str
         _component()(
             key=key,
             data={"figure": figure, "moves": moves, "alt": alt, "config": page.modebar(name), "glide_ms": GLIDE_MS,
-                  "plotly": f"{routes.PLOTLY}?v={plotly.__version__}"},
+                  "plotly": drawing_library.ADDRESS},
         )  # fmt: skip
 
 
@@ -56,6 +54,6 @@ def _drawn(what: tuple[object, ...], is_dark: bool, is_presenting: bool, _draw: 
 
 @st.cache_resource(show_spinner=False)
 def _component() -> Any:
-    js = script("moving_figure.js")
+    js = drawing_library.script("moving_figure.js")
     html = '<div class="moving" role="img"></div>'
     return st.components.v2.component("fedscape_moving_figure", html=html, js=js, isolate_styles=False)
