@@ -9,29 +9,21 @@ one; bytes are those of files and of WebSocket messages.
 
 import argparse
 import os
-import signal
-import socket
-import subprocess
-import sys
 import tempfile
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
 import numpy as np
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 from streamlit.testing.v1 import AppTest
 
+from benchmarks.running import ROOT, chromium, running_app
 from engine.config import RunConfig, parse_experiment
 from engine.metrics import summarize_clients
 from engine.worker.records import new_run
 from storage import FinishedRun, RoundRecord, Store
 
-ROOT = Path(__file__).resolve().parents[1]
 METHODS = (
     "fedavg", "local_train", "fedprox", "ditto", "pfedme", "cgpfl", "fedrep", "fedper", "apfl", "scaffold",
 )  # fmt: skip
@@ -46,7 +38,6 @@ DRAWN = """() => {
     if (state !== window.lastState) { window.lastState = state; window.lastChange = now; }
     return state > 0 && now - window.lastChange > QUIET ? [window.lastChart, window.lastChange] : 0;
 }""".replace("QUIET", str(QUIET_MS))
-FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
 
 
 def configs(num_runs: int, rounds: int, clients: int) -> list[RunConfig]:
@@ -91,22 +82,6 @@ def seconds_on_the_server(page: str) -> float:
     return time.perf_counter() - started
 
 
-@contextmanager
-def running_app() -> Iterator[str]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    environment = os.environ | {"HOST": "127.0.0.1", "PORT": str(port)}
-    command = [sys.executable, "-m", "app"]
-    process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL)
-    try:
-        _wait_for(f"http://127.0.0.1:{port}/_stcore/health")
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.wait(30)
-
-
 def in_the_browser(browser: Browser, url: str) -> list[tuple[float, float, float]]:
     """(seconds until the last chart stands, until nothing changes, megabytes received).
 
@@ -137,9 +112,7 @@ def report(pages: list[str]) -> None:
     heading = f"{'charts s':>9} {'still s':>8} {'MB':>6}"
     print(f"{'page':10} {'server s':>9} {'again':>6} | {'first:':7}{heading} | {'again:':7}{heading}")
     server = {page: (seconds_on_the_server(page), seconds_on_the_server(page)) for page in pages}
-    with running_app() as url, sync_playwright() as playwright:
-        chromium = subprocess.run([ROOT / ".ci" / "chromium"], capture_output=True, text=True, check=True).stdout
-        browser = playwright.chromium.launch(executable_path=chromium.strip(), args=list(FLAGS))
+    with running_app() as url, chromium() as browser:
         for page in pages:
             first, *again = in_the_browser(browser, f"{url}/{'' if page == 'learn' else page}")
             cold, warm = server[page]
@@ -147,7 +120,6 @@ def report(pages: list[str]) -> None:
             for charts_s, still_s, megabytes in (first, [median(values) for values in zip(*again, strict=True)]):
                 print(f" | {'':7}{charts_s:9.2f} {still_s:8.2f} {megabytes:6.2f}", end="")
             print(flush=True)
-        browser.close()
 
 
 def main() -> None:
@@ -168,16 +140,6 @@ def main() -> None:
         store.close()
         print(f"{len(runs)} runs of {arguments.rounds} rounds and {arguments.clients} clients")
         report(arguments.pages)
-
-
-def _wait_for(url: str) -> None:
-    for _ in range(300):
-        try:
-            with urllib.request.urlopen(url, timeout=1):
-                return
-        except (urllib.error.URLError, TimeoutError, ConnectionError):
-            time.sleep(0.2)
-    raise SystemExit("the app did not come up")
 
 
 if __name__ == "__main__":

@@ -7,22 +7,14 @@ page asks for by a button. A picture has a palette of its own, so that it stays 
 """
 
 import io
-import os
-import signal
-import socket
-import subprocess
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.error import URLError
-from urllib.request import urlopen
 
 from PIL import Image
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
+from benchmarks.running import chromium, running_app
 from storage import RunRecord
 from storage.store import store_from_env
 
@@ -61,18 +53,13 @@ SHOTS = {
 
 def main(names: list[str]) -> None:
     places = names_of_places()
-    with served() as url, sync_playwright() as playwright:
-        chromium = subprocess.run([FOLDER.parent / ".ci" / "chromium"], check=True, capture_output=True, text=True)
-        browser = playwright.chromium.launch(
-            executable_path=chromium.stdout.strip(), args=["--headless", "--no-sandbox", "--disable-gpu"]
-        )
+    with running_app() as url, chromium() as browser:
         for name in names or SHOTS:
             for scheme in ("light", "dark"):
                 png = picture(browser, url + SHOTS[name].path.format_map(places), SHOTS[name], scheme)
                 path = FOLDER / f"{name}-{scheme}.png"
                 path.write_bytes(small(png))
                 print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB")
-        browser.close()
 
 
 def names_of_places() -> dict[str, str]:
@@ -91,31 +78,6 @@ def names_of_places() -> dict[str, str]:
     seed = [run for run in shown if run.seed == runs[0].seed]
     places = {name: ",".join(str(run.id) for run in own) for name, own in (("runs", shown), ("seed", seed))}
     return places | {algorithm: str(run.id) for algorithm, run in first.items()}
-
-
-@contextmanager
-def served() -> Iterator[str]:
-    """``python -m app`` on a free port, until it is no longer needed."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    url, own = f"http://127.0.0.1:{port}", {"HOST": "127.0.0.1", "PORT": str(port)}
-    process = subprocess.Popen([sys.executable, "-m", "app"], cwd=FOLDER.parent, env=os.environ | own)
-    try:
-        while process.poll() is None and not is_healthy(url):
-            time.sleep(0.3)
-        yield url
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.wait()
-
-
-def is_healthy(url: str) -> bool:
-    try:
-        with urlopen(f"{url}/_stcore/health", timeout=1):
-            return True
-    except (URLError, TimeoutError, ConnectionError):
-        return False
 
 
 def picture(browser: Browser, url: str, shot: Shot, scheme: str) -> bytes:
