@@ -51,3 +51,10 @@ def figure(df: pd.DataFrame, share: float = 0.05, drawn: Sequence[str] | None = 
     fig.update_xaxes(title_text="test accuracy, %")
     fig.update_yaxes(title_text="% of clients at or below", range=[0, 102])
     return fig.update_layout(legend={"orientation": "h", "y": -0.2, "yanchor": "top", "x": 0, "itemwidth": 40})
+
+
+def mark(fig: go.Figure, accuracy: float, name: str) -> None:
+    """A line through all staircases where one client is."""
+    fig.add_vline(100 * accuracy, line={"color": ground().ink, "width": 1.5, "dash": "dash"})
+    fig.add_annotation(x=100 * accuracy, yref="paper", y=1, text=name, showarrow=False, yanchor="bottom")
+    fig.update_layout(margin_t=32)

@@ -20,10 +20,11 @@ def panel(view: RunView, now: np.ndarray) -> None:
     if client is None:
         st.caption("Click a row of the map or of the table, or choose a client here.")
         return
-    st.markdown(f"**{plain(standing(view, now, client))}**")
+    said = standing(view, now, client)
+    st.markdown(f"**{plain(said)}**")
     left, right = st.columns(2, gap="large")
     with left:
-        curve(view, client, now)
+        curve(view, client, said)
     with right:
         own_data(view, client)
     mistakes(view, client)
@@ -84,17 +85,17 @@ def rank_words(accuracy: np.ndarray, client: int) -> str:
     return f"{'' if place == 0 else ordinal(place + 1) + ' '}{end} of {len(known)}"
 
 
-def curve(view: RunView, client: int, now: np.ndarray) -> None:
+def curve(view: RunView, client: int, said: str) -> None:
+    """Over the rounds; ``said`` is where the client stands now."""
     own = [
         client_curve.Line(f"{view.method}, {model}" if len(view.models) > 1 else view.method, view.run.algorithm, True,
                           model == "global", *view.accuracy(model))
         for model in view.models
     ]  # fmt: skip
     table = client_curve.data([*own, *view.reference_lines.values()], client)
-    alt = f"Test accuracy over the rounds. {standing(view, now, client)}"
     page.chart(
-        client_curve.figure(table, view.round), table, key="client_curve", name=f"client-{client}-curve", alt=alt,
-        title=f"Client {client} over the rounds",
+        client_curve.figure(table, view.round), table, key="client_curve", name=f"client-{client}-curve",
+        alt=f"Test accuracy over the rounds. {said}", title=f"Client {client} over the rounds",
         caption="Thick: this run; dashed: a global model; thin: the same client, start and batches elsewhere.",
     )  # fmt: skip
 

@@ -10,7 +10,7 @@ from app.charts import client_heat_map, ecdf, split
 from app.components import page
 from app.inside import client
 from app.inside.view import REFERENCES, RunView, at_round
-from app.palette import ground, is_presenting
+from app.palette import is_presenting
 from app.wording import MISSING, names, plain, plural
 from storage import RunRecord
 
@@ -54,10 +54,7 @@ def spread(view: RunView, now: np.ndarray) -> None:
     steps = ecdf.data(pd.concat([_clients(view.method, view.run, now), *beside]))
     fig = ecdf.figure(steps)
     if view.client is not None and np.isfinite(now[view.client]):
-        at = 100 * float(now[view.client])
-        fig.add_vline(at, line={"color": ground().ink, "width": 1.5, "dash": "dash"})
-        fig.add_annotation(x=at, yref="paper", y=1, text=f"client {view.client}", showarrow=False, yanchor="bottom")
-        fig.update_layout(margin_t=32)
+        ecdf.mark(fig, float(now[view.client]), f"client {view.client}")
     also = f"; beside it {names(REFERENCES[name] for name in others)} with the same seed" if others else ""
     page.chart(
         fig, steps, key="client_spread", name="clients-at-a-round", alt=client_heat_map.finding(now),

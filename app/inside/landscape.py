@@ -142,11 +142,11 @@ def sharp(view: RunView, options: dict[str, Any], client: int) -> None:
     found = findings(view, "sharpness", options, verb="Measure the sharpness", cost=cost)
     if found is None:
         return
-    table = measures(found, client)
-    st.dataframe(table, hide_index=True, key="sharpness_table", alt=said_of(found, client))
-    page.files(table, key="sharpness_table", name=f"sharpness-client-{client}", caption=said_of(found, client))
+    table, said = measures(found, client), said_of(found, client)
+    st.dataframe(table, hide_index=True, key="sharpness_table", alt=said)
+    page.files(table, key="sharpness_table", name=f"sharpness-client-{client}", caption=said)
     st.caption(plain(
-        f"{said_of(found, client)} Worst nearby: the largest loss within ρ = 0.05 of the weights, by projected "
+        f"{said} Worst nearby: the largest loss within ρ = 0.05 of the weights, by projected "
         "ascent; one step: where sharpness-aware training looks. The eigenvalue is the curvature of the steepest "
         "direction, by Lanczos; the trace that of all together, ± the standard error of 32 random vectors."
     ))  # fmt: skip

@@ -42,6 +42,12 @@ def test_ecdf_names_the_client_under_the_pointer() -> None:
     assert all(isinstance(trace, go.Scatter) for trace in fig.data)
 
 
+def test_ecdf_marks_a_client_at_its_accuracy() -> None:
+    fig = ecdf.figure(ecdf.data(TWO))
+    ecdf.mark(fig, 0.25, "client 3")
+    assert fig.layout.shapes[-1].x0 == 25 and fig.layout.annotations[-1].text == "client 3"
+
+
 def test_ecdf_draws_twelve_methods_at_most() -> None:
     many = clients(**{f"m{i}": [[0.5]] for i in range(20)})
     assert len(ecdf.figure(ecdf.data(many)).data) == ecdf.MOST_LINES
