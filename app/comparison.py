@@ -58,6 +58,11 @@ def method_name(label: str, algorithm: str) -> str:
     return " ".join([entry.title, *(symbols.get(key, key) + sign + value for key, sign, value in parts)])
 
 
+def run_name(run: RunRecord) -> str:
+    """``Ditto λ=0.1, seed 0``."""
+    return f"{method_name(run.label, run.algorithm)}, seed {run.seed}"
+
+
 def with_methods(frame: pd.DataFrame, methods: Sequence[Method]) -> pd.DataFrame:
     """Adds the columns ``method`` and ``algorithm`` to rows that have a ``run``, in the order of ``methods``."""
     rank = {run_id: i for i, method in enumerate(methods) for run_id in method.run_ids}

@@ -8,7 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app import palette
-from app.comparison import method_name
+from app.comparison import run_name
 from app.method_looks import looks_of_runs
 from storage import RunRecord
 
@@ -27,7 +27,7 @@ def figure(df: pd.DataFrame, runs: Sequence[RunRecord], height: int = 400) -> go
     fig, look = go.Figure(), looks_of_runs(runs)
     for run in runs:
         mine, style = df[df["run"] == run.id], look[run.id]
-        said = f"{method_name(run.label, run.algorithm)}, seed {run.seed}"
+        said = run_name(run)
         fig.add_scatter(
             **_steps(mine), mode="lines",
             line={"color": style.color, "dash": style.dash, "width": 1.8, "shape": "hv"},

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from app.comparison import Method, method_name
+from app.comparison import Method, run_name
 from app.wording import names, plural
 from storage import RunRecord
 
@@ -48,7 +48,7 @@ def missing(runs: Sequence[RunRecord]) -> list[str]:
     coming = [run for run in without if not run.is_finished]
     found = [f"{plural(len(coming), 'run')} on the way, to appear here after the first round."] if coming else []
     return found + [
-        f"{method_name(run.label, run.algorithm)}, seed {run.seed}: {run.status} before its first round"
+        f"{run_name(run)}: {run.status} before its first round"
         + (f" ({run.error})." if run.error else ".")
         for run in without if run.is_finished
     ]  # fmt: skip

@@ -10,10 +10,11 @@ from app.comparison import NOT_THE_METHOD, Method, method_name
 from app.forms import parameters_of
 from app.wording import MISSING, TITLES, plural
 from engine.config import Evaluation, Training
-from engine.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Parameter, Registry
+from engine.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Options, Parameter, Registry
 from storage import RunRecord
 
 REGISTRIES = {"algorithm": ALGORITHMS, "dataset": DATASETS, "partition": PARTITIONERS, "model": MODELS}
+SCHEMAS: dict[str, type[Options]] = {"training": Training, "evaluation": Evaluation}
 SECTIONS = {"algorithm": "Method", "dataset": "Data set", "partition": "Partition", "model": "Model",
             "training": "Training", "evaluation": "Evaluation"}  # fmt: skip
 MOST_COLUMNS = 12  # that a reader can hold against one another
@@ -84,10 +85,8 @@ def title(name: str, methods: Sequence[Method]) -> str:
 def parameter_of(name: str, configs: Sequence[Mapping[str, Any]]) -> Parameter | None:
     """What is known of a field such as ``training.lr`` or ``algorithm.lam`` among the things that the runs name."""
     section, _, option = name.partition(".")
-    if section == "training":
-        known = parameters_of(Training)
-    elif section == "evaluation":
-        known = parameters_of(Evaluation)
+    if section in SCHEMAS:
+        known = parameters_of(SCHEMAS[section])
     else:
         registry = REGISTRIES.get(section)
         things = dict.fromkeys(str(config[section]["name"]) for config in configs) if registry else {}

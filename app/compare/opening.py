@@ -39,7 +39,7 @@ def look_inside(view: View) -> None:
         if run_id:
             client = chosen_client(view)
             of = f"client {client} of " if client is not None else ""
-            page.link("run", plain(f"Open {of}{titles[run_id]}"), id=run_id, **_given(client))
+            page.link("run", plain(f"Open {of}{titles[run_id]}"), id=run_id, client=client)
 
 
 def client_links(view: View, names: list[str], client: int | None) -> None:
@@ -47,7 +47,7 @@ def client_links(view: View, names: list[str], client: int | None) -> None:
     first = {method.name: method.runs[0] for method in view.methods}
     for name in names if client is not None else []:
         run = first[name]
-        page.link("run", plain(f"Client {client} in {name}, seed {run.seed}"), id=run.id, **_given(client))
+        page.link("run", plain(f"Client {client} in {name}, seed {run.seed}"), id=run.id, client=client)
 
 
 def chosen_client(view: View) -> int | None:
@@ -55,7 +55,3 @@ def chosen_client(view: View) -> int | None:
     numbers = [str(i) for i in range(int(view.clients()["client"].max()) + 1)] if len(view.clients()) else []
     said = address.value("client", numbers, "")
     return int(said) if said else None
-
-
-def _given(client: int | None) -> dict[str, object]:
-    return {} if client is None else {"client": client}

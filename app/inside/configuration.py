@@ -5,35 +5,29 @@ from typing import Any
 
 import pandas as pd
 
+from app.compare.fields import REGISTRIES, SCHEMAS, SECTIONS
 from app.forms import label_of, parameters_of
 from app.handbook.options_table import default as in_words
-from engine.config import Evaluation, Machine, Training
-from engine.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Options, Registry
+from engine.config import Machine
+from engine.registry import Options
 from storage import RunRecord
 
-CHOICES: dict[str, tuple[str, Registry]] = {
-    "algorithm": ("Method", ALGORITHMS), "dataset": ("Data", DATASETS), "partition": ("Partition", PARTITIONERS),
-    "model": ("Model", MODELS),
-}  # fmt: skip
-SECTIONS: dict[str, tuple[str, type[Options]]] = {
-    "training": ("Training", Training),
-    "evaluation": ("Evaluation", Evaluation),
-}
 COLUMNS = ["part", "option", "value", "default", "meaning", "differs"]
 
 
 def options(run: RunRecord) -> pd.DataFrame:
     """[part, option, value, default, meaning, differs]; what differs from its default comes first."""
     rows: list[dict[str, Any]] = []
-    for key, (part, registry) in CHOICES.items():
+    for key, registry in REGISTRIES.items():
+        part = SECTIONS[key]
         given = dict(run.config.get(key) or {})
         name = given.pop("name", "")
         known = name in registry
         title = registry.get(name).title if known else name
         rows.append(_row(part, registry.kind, title, "", f"Called {name} in a configuration.", True))
         rows += _rows(part, given, registry.get(name).options if known else Options, _resolved(run, key))
-    for key, (part, schema) in SECTIONS.items():
-        rows += _rows(part, run.config.get(key) or {}, schema, {})
+    for key, schema in SCHEMAS.items():
+        rows += _rows(SECTIONS[key], run.config.get(key) or {}, schema, {})
     machine = {name: run.config[name] for name in Machine.model_fields if name in run.config}
     rows += _rows("Machine", machine, Machine, {})
     rows.append(_row("Run", "seed", run.seed, "", "Of the split, the start and the batches.", True))

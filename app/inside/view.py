@@ -8,7 +8,7 @@ import numpy as np
 
 from app import address, queries
 from app.charts.client_curve import Line
-from app.comparison import method_name
+from app.comparison import method_name, run_name
 from storage import RunRecord
 
 REFERENCES = {"local_train": "LocalTrain", "fedavg": "FedAvg"}  # alone, and one model for all
@@ -28,7 +28,7 @@ class RunView:
     @property
     def name(self) -> str:
         """``CGPFL K=4, seed 0``."""
-        return f"{self.method}, seed {self.run.seed}"
+        return run_name(self.run)
 
     @cached_property
     def models(self) -> tuple[queries.Model, ...]:

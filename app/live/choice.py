@@ -5,14 +5,10 @@ from collections.abc import Sequence
 import streamlit as st
 
 from app import address, live_feed, palette, queries, wording
-from app.comparison import method_name
+from app.comparison import run_name
 from storage import ExperimentRecord, RunRecord, StorageError
 
 _REFUSED = "live.refused"
-
-
-def named(run: RunRecord) -> str:
-    return f"{method_name(run.label, run.algorithm)}, seed {run.seed}"
 
 
 def chosen_runs(experiments: Sequence[ExperimentRecord]) -> list[RunRecord]:
@@ -64,7 +60,7 @@ def experiment_control(experiments: Sequence[ExperimentRecord], current: int | N
 def run_control(listed: Sequence[RunRecord], shown: Sequence[RunRecord]) -> None:
     """Up to twelve runs at a time; the rest is named, not drawn."""
     siblings = queries.runs(experiment_ids=sorted({run.experiment_id for run in listed}), include_archived=True)
-    names = {run.id: f"{named(run)} · run {run.id}" for run in [*siblings, *listed]}
+    names = {run.id: f"{run_name(run)} · run {run.id}" for run in [*siblings, *listed]}
 
     def show_runs() -> None:
         st.query_params["runs"] = ",".join(map(str, sorted(st.session_state["live_runs"])))

@@ -6,7 +6,7 @@ from typing import Any
 import streamlit as st
 
 from app import links, queries
-from app.live.choice import named
+from app.comparison import run_name
 from app.one_run import experiment_of
 from app.wording import plain
 from storage import RunRecord
@@ -14,7 +14,7 @@ from storage import RunRecord
 
 def what_happened(run: RunRecord) -> None:
     """The log of a run that went wrong, and the way out."""
-    with st.expander(plain(f"What happened to {named(run)}?")):
+    with st.expander(plain(f"What happened to {run_name(run)}?")):
         st.text(run.error or "no reason was stored")
         events = queries.store().events.list(run.id, limit=20)
         if events:

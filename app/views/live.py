@@ -9,9 +9,9 @@ import streamlit as st
 
 from app import address, live_feed, palette, queries, routes, wording
 from app.charts import latest_clients, training_curve
-from app.comparison import method_name
+from app.comparison import method_name, run_name
 from app.components import live_plot, page
-from app.live.choice import chosen_runs, controls, experiment_control, named, perform, refusal
+from app.live.choice import chosen_runs, controls, experiment_control, perform, refusal
 from app.live.trouble import retry_links, what_happened
 from storage import ExperimentRecord, RunRecord
 
@@ -141,7 +141,7 @@ def inside(runs: Sequence[RunRecord]) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="live_inside"):
         st.caption("Look inside:")
         for run in begun:
-            page.link("run", wording.plain(named(run)), id=run.id)
+            page.link("run", wording.plain(run_name(run)), id=run.id)
 
 
 def panels(runs: Sequence[RunRecord], table: pd.DataFrame, x: str, clients: go.Figure) -> dict[str, go.Figure]:
@@ -157,7 +157,7 @@ def curves(runs: Sequence[RunRecord], model: str) -> pd.DataFrame:
 
 def in_words(runs: Sequence[RunRecord]) -> str:
     """The figure in a sentence, for those who cannot see it."""
-    return "Training curves. " + "; ".join(f"{named(run)}: {live_feed.progress(run)}" for run in runs)
+    return "Training curves. " + "; ".join(f"{run_name(run)}: {live_feed.progress(run)}" for run in runs)
 
 
 def run_row(run: RunRecord) -> None:
@@ -165,7 +165,7 @@ def run_row(run: RunRecord) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key=f"run_{run.id}"):
         error = f" · {live_feed.first_line(run.error)}" if run.error else ""
         status = wording.STATUS[live_feed.status_of(run)]
-        st.text(f"{named(run)} · {status} · {live_feed.progress(run)}{error}")
+        st.text(f"{run_name(run)} · {status} · {live_feed.progress(run)}{error}")
         if not palette.is_presenting():
             for action in live_feed.actions(run):
                 st.button(action, key=f"{action}_{run.id}", on_click=perform, args=(action, [run.id]), type="tertiary")
