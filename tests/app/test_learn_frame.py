@@ -2,7 +2,7 @@
 
 import html
 import re
-from pathlib import Path
+from functools import partial
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -10,24 +10,24 @@ from streamlit.testing.v1 import AppTest
 
 from app import links
 from app.stories import ORDER, stories
-from app.stories.story import place_of
+from app.stories.story import place_of, scene_at
 from engine.config import parse_experiment
+from tests.app.pages import ENOUGH_S, VIEWS, open_page
 
-PAGE = str(Path(__file__).parents[2] / "app" / "views" / "learn.py")
-SECONDS = 90
+page = partial(open_page, "learn")
 SLUGS = list(stories())
+BEGUN = {  # what each story's second scene says after a round, and its figures
+    "one-model": ("Round 1 · mean ", 2), "alone": ("Round 1 · alone ", 2), "dial": ("Round 1 · one model for all", 2),
+    "contexts": ("Round 1 · K = 2", 2), "left-behind": ("Round 1 · ρ = 0.1", 3),
+}  # fmt: skip
 
 
-def page(**address: str) -> AppTest:
-    """The Learn page at an address, drawn once."""
-    found = AppTest.from_file(PAGE, default_timeout=SECONDS)
-    for name, value in address.items():
-        found.query_params[name] = value
-    return found.run()
+def bodies(learn: AppTest) -> list[str]:
+    return [h.proto.body for h in learn.get("html")]
 
 
 def texts(learn: AppTest) -> str:
-    return " ".join(html.unescape(h.proto.body) for h in learn.get("html"))
+    return html.unescape(" ".join(bodies(learn)))
 
 
 def opened_config(learn: AppTest) -> dict[str, object]:
@@ -47,9 +47,16 @@ def test_no_two_stories_share_a_word_of_the_address() -> None:
 
 
 @pytest.mark.parametrize("slug", SLUGS)
+def test_every_scene_stands_on_the_dials(slug: str) -> None:
+    story = stories()[slug]
+    for scene in story.scenes:
+        assert place_of(story, scene.place) == scene.place
+        assert scene_at(story, scene.place) == scene
+
+
+@pytest.mark.parametrize("slug", SLUGS)
 def test_a_story_is_whole_before_anything_trains(slug: str) -> None:
     learn = page(story=slug)
-    assert not learn.exception
     assert learn.title[0].value == stories()[slug].title
     assert len(learn.get("plotly_chart")) >= 2
     assert all(figure.proto.alt for figure in learn.get("plotly_chart"))
@@ -83,6 +90,16 @@ def test_every_scene_is_a_button_that_plays(slug: str) -> None:
     assert scenes[1].text in texts(learn)
 
 
+@pytest.mark.parametrize("slug", SLUGS)
+def test_step_trains_a_round_and_the_text_says_so(slug: str) -> None:
+    (begun, figures), scene = BEGUN[slug], stories()[slug].scenes[1]
+    learn = page(story=slug, **scene.place)
+    assert len(learn.get("plotly_chart")) == figures
+    learn.button(key="step").click().run()
+    assert not learn.exception
+    assert any(begun in text and scene.text in text for text in map(html.unescape, bodies(learn)))
+
+
 def test_play_turns_into_pause() -> None:
     learn = page()
     learn.button(key="play").click().run()
@@ -109,7 +126,6 @@ def test_the_first_story_needs_no_word_in_the_address() -> None:
 @pytest.mark.parametrize("said", ["nonsense", ""])
 def test_a_story_that_is_not_there_is_the_first(said: str) -> None:
     learn = page(story=said)
-    assert not learn.exception
     assert learn.title[0].value == stories()[SLUGS[0]].title
 
 
@@ -134,7 +150,7 @@ def test_a_story_keeps_its_place_while_another_is_read_and_stands_still() -> Non
 
 
 def test_presenting_leaves_the_question_the_dial_and_the_figures() -> None:
-    learn = AppTest.from_file(PAGE, default_timeout=SECONDS)
+    learn = AppTest.from_file(str(VIEWS / "learn.py"), default_timeout=ENOUGH_S)
     learn.session_state["presenting"] = True
     learn.run()
     assert not learn.exception

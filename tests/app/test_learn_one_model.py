@@ -8,7 +8,6 @@ from app.stories import turned_pages
 from app.stories.accuracy_run import AccuracyRun
 from app.stories.dial_example import pack
 from app.stories.one_model import STORY, TURNS, angles, config, example
-from app.stories.story import place_of, scene_at
 from engine.config import parse_experiment
 
 UPRIGHT, QUARTER = {"turn": "0"}, {"turn": "90"}
@@ -62,11 +61,9 @@ def test_set_up_opens_the_run_that_is_shown_and_learning_alone() -> None:
     assert [run.algorithm.name for run in opened] == ["fedavg", "local_train"]
 
 
-def test_every_scene_stands_on_the_dial_and_says_its_number() -> None:
+def test_every_scene_says_its_number() -> None:
     for scene in STORY.scenes:
-        assert place_of(STORY, scene.place) == scene.place
         assert f"{100 * example().at('mean', scene.place['turn'])[0]:.2f}" in scene.text
-        assert scene_at(STORY, scene.place) == scene
 
 
 def test_clients_are_turned_as_the_columns_say() -> None:

@@ -2,7 +2,7 @@
 
 import html
 import re
-from pathlib import Path
+from functools import partial
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -11,17 +11,9 @@ from streamlit.testing.v1 import AppTest
 from app import links
 from app.stories.lambda_dial import STORY
 from engine.config import parse_experiment
+from tests.app.pages import open_page
 
-PAGE = str(Path(__file__).parents[2] / "app" / "views" / "learn.py")
-SECONDS = 90
-
-
-@pytest.fixture
-def learn() -> AppTest:
-    """The story of the lambda dial."""
-    page = AppTest.from_file(PAGE, default_timeout=SECONDS)
-    page.query_params["story"] = STORY.slug
-    return page
+opened = partial(open_page, "learn", story=STORY.slug)
 
 
 def reading(page: AppTest) -> str:
@@ -33,16 +25,15 @@ def link(page: AppTest) -> str:
     return html.unescape(next(match[1] for match in found if match))
 
 
-def test_the_page_asks_its_question_without_any_run(learn: AppTest) -> None:
-    learn.run()
-    assert not learn.exception
+def test_the_page_asks_its_question_without_any_run() -> None:
+    learn = opened()
     assert learn.title[0].value == "How much should clients share?"
     assert len(learn.get("plotly_chart")) == 2
     assert "Round 0" in reading(learn)
 
 
-def test_step_trains_one_round(learn: AppTest) -> None:
-    learn.run()
+def test_step_trains_one_round() -> None:
+    learn = opened()
     learn.button(key="step").click().run()
     assert not learn.exception
     assert "Round 1 " in reading(learn)
@@ -50,8 +41,8 @@ def test_step_trains_one_round(learn: AppTest) -> None:
     assert "Round 0 " in reading(learn)
 
 
-def test_a_scene_sets_the_dials_and_plays(learn: AppTest) -> None:
-    learn.run()
+def test_a_scene_sets_the_dials_and_plays() -> None:
+    learn = opened()
     learn.button(key="scene_c").click().run()
     assert not learn.exception
     assert (learn.select_slider[0].value, learn.select_slider[1].value) == ("3", "together")
@@ -59,23 +50,19 @@ def test_a_scene_sets_the_dials_and_plays(learn: AppTest) -> None:
     assert STORY.scenes[2].text.split(":")[0] in html.unescape(reading(learn))
 
 
-def test_the_address_keeps_the_dials(learn: AppTest) -> None:
-    learn.query_params["spread"], learn.query_params["share"] = "0.5", "0.02"
-    learn.run()
+def test_the_address_keeps_the_dials() -> None:
+    learn = opened(spread="0.5", share="0.02")
     assert "λ = 0.02" in reading(learn) and "At R = 0.5" in reading(learn)
 
 
-def test_an_address_that_makes_no_sense_is_the_default(learn: AppTest) -> None:
-    learn.query_params["spread"], learn.query_params["share"] = "17", "much"
-    learn.run()
-    assert not learn.exception
+def test_an_address_that_makes_no_sense_is_the_default() -> None:
+    learn = opened(spread="17", share="much")
     assert "At R = 1" in reading(learn)
 
 
 @pytest.mark.parametrize("dial", ["alone", "0.02", "adaptive"])
-def test_the_link_opens_set_up_with_both_ends_the_adaptive_choice_and_the_readers(learn: AppTest, dial: str) -> None:
-    learn.query_params["share"] = dial
-    learn.run()
+def test_the_link_opens_set_up_with_both_ends_the_adaptive_choice_and_the_readers(dial: str) -> None:
+    learn = opened(share=dial)
     packed = parse_qs(urlsplit(link(learn)).query)["config"][0]
     experiment = parse_experiment(links.unpack_config(packed))
     labels = {entry.label for entry in experiment.algorithms}

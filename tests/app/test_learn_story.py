@@ -10,7 +10,6 @@ from app.stories import lambda_dial as story
 from app.stories.lambda_curves import ADAPTIVE, ALONE, TOGETHER, Stop, example
 from app.stories.lambda_dial import STORY
 from app.stories.lambda_run import LambdaRun
-from app.stories.story import place_of, scene_at
 from engine.config import parse_experiment
 from engine.simulate import Simulation
 
@@ -43,12 +42,10 @@ def test_the_shipped_adaptive_lambda_is_the_formula_of_the_paper() -> None:
     assert example().curve(0.0).adaptive_lam == pytest.approx(1 / 0.15)
 
 
-def test_every_scene_says_numbers_and_stands_on_the_dial() -> None:
+def test_every_scene_says_its_number() -> None:
     for scene in STORY.scenes:
-        assert place_of(STORY, scene.place) == scene.place
         R, stop = float(scene.place["spread"]), story.stops(float(scene.place["spread"]))[scene.place["share"]]
         assert f"{example().goal(R, stop):.2f}" in scene.text
-        assert scene_at(STORY, scene.place) == scene
 
 
 def test_the_shipped_results_are_the_engines() -> None:

@@ -1,23 +1,17 @@
 """The story of the clients left behind: its shipped numbers, its run and its figures."""
 
-import html
-from pathlib import Path
-
 import numpy as np
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from app.charts import cross_section, left_behind, radius
 from app.stories import left_behind as story
 from app.stories import sharpness_run
 from app.stories.left_behind import STORY
 from app.stories.sharpness_curve import NUM_CLIENTS, NUM_LEFT_BEHIND, RADII, STEPS, Example, Standing, example
-from app.stories.story import place_of, scene_at
 from app.wording import percent
 from engine.config import parse_experiment
 from engine.metrics import tail_size
 
-PAGE = str(Path(__file__).parents[2] / "app" / "views" / "learn.py")
 SMALL = Example(
     command="python -m benchmarks.story_left_behind",
     mean=np.stack([np.linspace(0.6, 0.8, len(RADII))] * 2, axis=1),
@@ -56,12 +50,6 @@ def test_set_up_opens_the_runs_that_are_shown(rho: str) -> None:
     shown = [simulation.config for simulation in STORY.start({"rho": rho}).simulations]
     assert [run.digest for run in opened] == [run.digest for run in shown]
     assert len(opened) == (1 if rho == "0" else 2)
-
-
-def test_every_scene_stands_on_the_dial() -> None:
-    for scene in STORY.scenes:
-        assert place_of(STORY, scene.place) == scene.place
-        assert scene_at(STORY, scene.place) == scene
 
 
 def test_what_is_told_of_the_gain_is_so() -> None:
@@ -144,18 +132,6 @@ def test_everything_that_moves_has_a_trace() -> None:
     )
     for figure, moves in pairs:
         assert set(moves) <= {trace.name for trace in figure.data}
-
-
-def test_step_trains_a_round_and_the_text_says_so() -> None:
-    page = AppTest.from_file(PAGE, default_timeout=90)
-    page.query_params.update(story="left-behind", rho="0.1")
-    page.run()
-    assert not page.exception and page.title[0].value == STORY.title
-    assert len(page.get("plotly_chart")) == 3
-    page.button(key="step").click().run()
-    assert not page.exception
-    told = [html.unescape(h.proto.body) for h in page.get("html")]
-    assert any("Round 1 · ρ = 0.1" in text and STORY.scenes[1].text in text for text in told)
 
 
 def test_the_numbers_of_the_draw_that_is_shown_are_those_of_its_clients() -> None:
