@@ -1,5 +1,6 @@
 """Where the time of a round goes, by a clock that the test moves: parts that are known to the second."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,7 @@ def test_each_part_takes_what_it_is_known_to_take(clock: Clock, monkeypatch: pyt
     def step(share: float) -> None:  # the tick of a local step
         clock.now += 1.0
 
-    found = profiled(Subject(config, subject.task, subject.algorithm, subject.models, 4, step), rounds=4)
+    found = profiled(replace(subject, progress=step), rounds=4)
     passes = 1 if backend == "fused" else 2  # the loop trains its two participants one after the other
     expected = {CHOOSING: 0.5, GATHERING: 0.5 * passes, TRAINING: 2.0 * passes, REST: 3.0}
     for part, seconds in expected.items():

@@ -15,6 +15,7 @@ from engine.findings import Findings
 from engine.registry import ANALYSES
 from engine.simulate import Models, Simulation
 from engine.subject import Subject
+from tests.engine.analyses import trained
 
 THREE_CLIENTS = {
     "dataset": {"name": "contexts", "num_clients": 3, "num_contexts": 3, "samples_per_client": 20, "dim": 4},
@@ -29,10 +30,7 @@ def config(**algorithm: object) -> RunConfig:
 
 
 def finished(config: RunConfig) -> Subject:
-    simulation = Simulation(config)
-    for _ in simulation.rounds():
-        pass
-    return Subject.load(config, simulation.models(), simulation.round)
+    return trained(config)[0]
 
 
 def found(subject: Subject) -> Findings:

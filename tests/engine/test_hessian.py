@@ -1,5 +1,7 @@
 """Curvature and sharpness of losses whose answers are known: quadratics, and softmax regression's Hessian."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +10,6 @@ from torch.autograd.functional import hessian
 from engine.analyses.sharpness_of import Options, Sharpness
 from engine.hessian import Objective, top_eigenvalue, trace, worst_in_ball
 from engine.subject import Subject
-from tests.support.builders import trained
 from tests.support.subjects import subject_of
 
 
@@ -146,8 +147,7 @@ def test_a_broken_model_has_no_numbers() -> None:
 
 def test_progress_never_goes_back() -> None:
     shares: list[float] = []
-    run = trained("ditto")
-    measures(Subject(run.config, run.task, run.algorithm, run.models(), run.round, shares.append))
+    measures(replace(subject_of("ditto"), progress=shares.append))
     assert shares == sorted(shares) and shares[-1] <= 1 and not np.isnan(shares).any()
 
 

@@ -1,5 +1,7 @@
 """Loss landscapes: their centre is the recorded loss, the short way is the long way, a quadratic is a quadratic."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -18,7 +20,7 @@ from engine.scoring import score
 from engine.subject import Subject
 from engine.surface import Plane, surface
 from tests.support.builders import assert_equal, trained
-from tests.support.subjects import subject_of
+from tests.support.subjects import as_subject, subject_of
 
 
 def compute(subject: Subject, **options):
@@ -28,7 +30,7 @@ def compute(subject: Subject, **options):
 @pytest.mark.parametrize("model", ["mlr", {"name": "dnn", "hidden": 4}])
 def test_the_centre_is_the_recorded_loss(model) -> None:
     run = trained("ditto", model=model)
-    found = compute(Subject(run.config, run.task, run.algorithm, run.models(), run.round), client=2)
+    found = compute(as_subject(run), client=2)
     recorded = score(run.algorithm, run.state, run.task)
     sizes = np.array(run.task.data.summary.test_sizes)
     assert found.values["centres"]["personalized_own"] == pytest.approx(recorded["personalized.loss"][2], rel=1e-6)
@@ -133,7 +135,7 @@ def test_points_that_are_not_finite_stay_so() -> None:
 
 def test_methods_that_predict_their_own_way_have_landscapes() -> None:
     run = trained({"name": "fedproto", "predict": "prototype"}, model={"name": "dnn", "hidden": 4})
-    found = compute(Subject(run.config, run.task, run.algorithm, run.models(), run.round))
+    found = compute(as_subject(run))
     recorded = score(run.algorithm, run.state, run.task)["personalized.loss"][0]
     assert found.values["centres"]["personalized_own"] == pytest.approx(recorded, rel=1e-6)
     assert "global_own" not in found.arrays
@@ -148,7 +150,7 @@ def test_the_analysis_is_found_by_its_name_and_tells_its_progress() -> None:
     shares: list[float] = []
     run = subject_of("ditto")
     ANALYSES.get("landscape").make(Options(points=3)).compute(
-        Subject(run.config, run.task, run.algorithm, run.models, run.round, shares.append)
+        replace(run, progress=shares.append)
     )
     assert shares == sorted(shares) and shares[0] == 0 and shares[-1] < 1
 
@@ -191,7 +193,7 @@ def test_distances_on_the_plane_are_distances_between_models() -> None:
 
 def test_the_models_on_the_plane_have_their_recorded_losses() -> None:
     run = trained("ditto")
-    found = plane(Subject(run.config, run.task, run.algorithm, run.models(), run.round), client=1).values["losses"]
+    found = plane(as_subject(run), client=1).values["losses"]
     recorded = score(run.algorithm, run.state, run.task)
     assert found["own"]["personalized"] == pytest.approx(recorded["personalized.loss"][1])
     assert found["own"]["global"] == pytest.approx(recorded["global.loss"][1])

@@ -1,5 +1,7 @@
 """Each personalized model beyond its own client, against a direct evaluation."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -10,6 +12,7 @@ from engine.config import RunConfig, parse_experiment
 from engine.errors import Unsupported
 from engine.simulate import Simulation
 from engine.subject import Subject
+from tests.engine.analyses import trained
 
 
 def finished(**changes: object) -> Subject:
@@ -18,9 +21,7 @@ def finished(**changes: object) -> Subject:
         "partition": "natural", "training": {"rounds": 2, "local_steps": 3}, "algorithms": ["ditto"], "seeds": [0],
         **changes,
     }).runs()[0]  # fmt: skip
-    simulation = Simulation(config)
-    list(simulation.rounds())
-    return Subject.load(config, simulation.models(), simulation.round)
+    return trained(config)[0]
 
 
 @pytest.mark.parametrize("method", ["ditto", "fedavg"])
@@ -47,9 +48,7 @@ def test_own_is_what_the_run_recorded() -> None:
 def test_it_tells_how_far_it_is() -> None:
     seen: list[float] = []
     subject = finished()
-    TradeOff(AnalysisOptions()).compute(
-        Subject(subject.config, subject.task, subject.algorithm, subject.models, subject.round, seen.append)
-    )
+    TradeOff(AnalysisOptions()).compute(replace(subject, progress=seen.append))
     assert seen == [0, 0.25, 0.5, 0.75]
 
 

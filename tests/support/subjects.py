@@ -2,11 +2,16 @@
 
 from typing import Any
 
+from engine.simulate import Simulation
 from engine.subject import Subject
 from tests.support.builders import trained
 
 
 def subject_of(algorithm: dict[str, Any] | str, **changed: Any) -> Subject:
     """A tiny trained run with the models that it stores."""
-    run = trained(algorithm, **changed)
+    return as_subject(trained(algorithm, **changed))
+
+
+def as_subject(run: Simulation) -> Subject:
+    """A run as it stands, where what was recorded of it is looked at too."""
     return Subject(run.config, run.task, run.algorithm, run.models(), run.round)
