@@ -1,5 +1,7 @@
 """Configuration and log: what exactly was run, on what, what is kept of it, and what happened on the way."""
 
+from typing import Any
+
 import pandas as pd
 import streamlit as st
 
@@ -53,17 +55,26 @@ def where_it_ran(run: RunRecord) -> None:
 
 def origin(run: RunRecord) -> list[tuple[str, str]]:
     """What and its value, in words; what was not recorded is left out."""
-    known = run.provenance or {}
     took = (run.finished_at - run.started_at).total_seconds() if run.started_at and run.finished_at else None
-    found = {
+    return made_with(run) + _said({
+        "Queued": _time(run.created_at), "Started": _time(run.started_at), "Ended": _time(run.finished_at),
+        "From start to end": duration(took) if took is not None else None, "Computed by": run.worker,
+        "Digest (equal digests, equal numbers)": run.digest,
+    })  # fmt: skip
+
+
+def made_with(run: RunRecord) -> list[tuple[str, str]]:
+    """Of the origin what other runs may share: versions, device, data and code."""
+    known = run.provenance or {}
+    return _said({
         **{f"{name} version": version for name, version in (known.get("versions") or {}).items()},
         "Device": known.get("device"), "Backend": known.get("backend"), "CPU threads": known.get("threads"),
         "Fingerprint of the data": known.get("dataset_fingerprint"), "Version of the code": known.get("code"),
         **{str(name): value for name, value in (known.get("extra") or {}).items()},
-        "Queued": _time(run.created_at), "Started": _time(run.started_at), "Ended": _time(run.finished_at),
-        "From start to end": duration(took) if took is not None else None, "Computed by": run.worker,
-        "Digest (equal digests, equal numbers)": run.digest,
-    }  # fmt: skip
+    })  # fmt: skip
+
+
+def _said(found: dict[str, Any]) -> list[tuple[str, str]]:
     return [(what, str(value)) for what, value in found.items() if value not in (None, "")]
 
 

@@ -12,13 +12,11 @@ from app.compare import fields
 from app.compare.comparability import conflicts, notes
 from app.compare.numbers import EVERY_RULE, about, rows_of
 from app.compare.view import View
-from app.inside.record import origin
+from app.inside.record import made_with
 from app.report import html
 from app.report.document import document
 from app.shown import Board
 from app.wording import plural
-
-OF_ONE_RUN = {"Queued", "Started", "Ended", "From start to end", "Computed by"}  # and the digest, which begins a row
 
 
 @dataclass(frozen=True)
@@ -96,12 +94,9 @@ def _origins(view: View) -> list[str]:
     rows = []
     for method in view.methods:
         for run in method.runs:
-            said = dict(origin(run))
-            digest = next((said.pop(name) for name in list(said) if name.startswith("Digest")), "")
-            for what, value in said.items():
-                if what not in OF_ONE_RUN:
-                    known[what][value] += 1
-            rows.append((run.id, method.name, run.seed, run.status, f"{run.round} of {run.rounds}", digest))
+            for what, value in made_with(run):
+                known[what][value] += 1
+            rows.append((run.id, method.name, run.seed, run.status, f"{run.round} of {run.rounds}", run.digest))
     shared = [(what, value, count) for what, values in known.items() for value, count in values.most_common()]
     runs = pd.DataFrame(rows, columns=["Run", "Method", "Seed", "Status", "Rounds", "Digest"])
     return [
