@@ -13,6 +13,6 @@ def trained_alone(subject: Subject, client: int) -> SharedParams:
     for round in range(1, subject.round + 1):
         subject.progress(0.5 * round / subject.round)
         task = replace(subject.task, training=subject.config.training.in_round(round))
-        if client in task.cohort(round).clients.tolist():
+        if client in task.participants(round):
             theta = local_sgd(task, theta, task.cohort_of([client], round)).params
     return row(theta, 0)

@@ -114,8 +114,12 @@ class Task:
 
     def cohort(self, round: int) -> Cohort:
         """The participants of a round and their batches: the same for every method of the experiment."""
-        chosen = cohort_of_round(self.seed, round, self.num_clients, self.training.participation)
-        return self.cohort_of(chosen.tolist(), round)
+        return self.cohort_of(self.participants(round), round)
+
+    def participants(self, round: int) -> list[int]:
+        """Who takes part in a round, without batches."""
+        chosen: list[int] = cohort_of_round(self.seed, round, self.num_clients, self.training.participation).tolist()
+        return chosen
 
     def everyone(self, round: int = 0, stream: str = "batches", steps: int | None = None) -> Cohort:
         """All clients, for adaptation outside the rounds."""
