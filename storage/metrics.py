@@ -106,13 +106,7 @@ class Metrics:
 
     def array_at(self, run_id: int, name: str, round: int | None = None) -> np.ndarray | None:
         """One array of one round (None: the last that has it), or None where there is none."""
-        query = sa.select(ClientMetric.dtype, ClientMetric.shape, ClientMetric.data)
-        query = query.where(ClientMetric.run_id == run_id, ClientMetric.name == name)
-        if round is not None:
-            query = query.where(ClientMetric.round == round)
-        with self._database.read() as connection:
-            row = connection.execute(query.order_by(ClientMetric.round.desc()).limit(1)).one_or_none()
-        return None if row is None else unpack(*row)
+        return self.arrays_at([run_id], name, None if round is None else {run_id: round}).get(run_id)
 
     def arrays_at(
         self, run_ids: Sequence[int], name: str, rounds: Mapping[int, int] | None = None

@@ -1,7 +1,5 @@
 """The paper's numbers beside ours, by hand: means, deviations, differences, and what is missing."""
 
-from datetime import UTC, datetime
-
 import numpy as np
 import pytest
 
@@ -10,16 +8,11 @@ from app.papers.known import Wanted
 from app.papers.standing import Standing, changed_sentence, differences
 from engine.published import Cell
 from storage import RunRecord
+from tests.app.frames import run_record
 
 
-def run(number: int, label: str, status: str = "done", digest: str = "", **summaries: dict[str, float]) -> RunRecord:
-    return RunRecord(
-        id=number, experiment_id=1, experiment_name="e", position=number, algorithm="fedavg", label=label, seed=number,
-        hparams={}, config={}, digest=digest, status=status, rounds=5, round=5, epoch=1, control="",
-        created_at=datetime(2026, 1, 1, tzinfo=UTC), started_at=None, finished_at=None, heartbeat_at=None,
-        seconds_per_round=None, error=None, worker=None, provenance=None, partition=None, summary=summaries,
-        archived=False, example=False,
-    )  # type: ignore[arg-type]  # fmt: skip
+def run(number: int, label: str, status: str = "done", **summaries: dict[str, float]) -> RunRecord:
+    return run_record(number, label, number, algorithm="fedavg", status=status, summary=summaries)
 
 
 def cell(label: str, value: float | None, model: str = "personalized", measure: str = "mean") -> Cell:

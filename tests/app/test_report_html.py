@@ -2,15 +2,22 @@
 
 import json
 import re
+from html import escape
 from html.parser import HTMLParser
 
 import pandas as pd
 import plotly.graph_objects as go
 
-from app import palette
+from app import palette, queries
+from app.compare import fields
+from app.compare.numbers import about
+from app.compare.view import View
+from app.comparison import methods_of
 from app.report import document, html
+from app.report.comparison import Comparison, report
 from app.shown import Board, Shown
 from engine.registry import ALGORITHMS
+from storage import Store
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
 
@@ -78,3 +85,12 @@ def test_every_colour_of_a_light_figure_has_one_in_the_dark_and_back() -> None:
 def test_a_chart_that_is_drawn_again_keeps_its_place() -> None:
     board = Board({"a": shown("One"), "b": shown("Two"), "c": shown("One")})
     assert {heading: len(own) for heading, own in board.sections().items()} == {"One": 2, "Two": 1}
+
+
+def test_the_report_says_what_made_the_runs_and_how_each_is_recognised(filled_store: Store) -> None:
+    runs = queries.runs(with_partition=True)
+    view = View(tuple(methods_of(runs)), "personalized", "last", 5)
+    text = report(Comparison(view, view, Board({}), "Who gains?", "FedAvg leads.", False))
+    assert all(run.digest in text for run in runs)
+    assert "<td>Device</td><td>cpu</td>" in text and "From start to end" not in text
+    assert about(view, view.per_run()) in text and escape(fields.about(view.methods)) in text
