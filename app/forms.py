@@ -14,7 +14,7 @@ import streamlit as st
 import yaml
 from streamlit.delta_generator import DeltaGenerator
 
-from app.wording import plain
+from app.wording import capital, plain
 from engine.config import parse_value
 from engine.registry import Entry, Options, Parameter
 
@@ -178,7 +178,7 @@ def label_of(parameter: Parameter) -> str:
         if is_symbol
         else parameter.symbol
         if is_titled
-        else words[:1].upper() + words[1:]
+        else capital(words)
     )
     direction = re.search(r"(larger = [^;,.]+)", parameter.description)
     return f"{label} ({direction[1]})" if direction else label

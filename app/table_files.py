@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from app.wording import MISSING
+from app.wording import MISSING, capital
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,7 @@ def _shown(table: pd.DataFrame) -> list[Any]:
 
 def _title(name: Any) -> str:
     """``lowest_pm`` is a column's name, ``Lowest 5 %`` a title."""
-    words = str(name).replace("_", " ").strip()
-    return words[:1].upper() + words[1:]
+    return capital(str(name).replace("_", " ").strip())
 
 
 def _alignment(table: pd.DataFrame) -> str:

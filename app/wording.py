@@ -31,19 +31,6 @@ STATUS_MEANING = {
     "diverged": "stopped because a loss was no longer finite; its rounds are kept",
     "lost": "has not been heard of for a while; it is taken up again when the engine is back",
 }
-METRIC_TITLES = {
-    "mean": "Mean accuracy",
-    "weighted_mean": "Mean accuracy, weighted by test samples",
-    "lowest5": "Lowest 5 %",
-    "top5": "Top 5 %",
-    "std": "Standard deviation over clients",
-    "cv": "Coefficient of variation over clients",
-    "loss": "Test loss",
-    "train_loss": "Training loss",
-    "megabytes": "Megabytes sent, both ways",
-    "gradient_evaluations": "Gradient evaluations",
-    "seconds": "Seconds of training",
-}
 WHEN = {"last": "last round", "best": "best round, chosen on test", "best_val": "best round, chosen on validation"}
 MODELS = {"personalized": "Personalized", "global": "Global"}
 TITLES = {
@@ -159,6 +146,11 @@ def plain(text: str) -> str:
 def lines(sentences: Iterable[str]) -> str:
     """One below the other, each as it is."""
     return "  \n".join(map(plain, sentences))
+
+
+def capital(text: str) -> str:
+    """With a capital letter first and all others as they are: ``CGPFL leads`` stays."""
+    return text[:1].upper() + text[1:]
 
 
 def names(items: Iterable[str], limit: int = 4) -> str:

@@ -15,7 +15,7 @@ from app.line_ends import End, label_ends
 from app.method_looks import looks
 from app.palette import base_layout
 from app.spreads import whiskers
-from app.wording import number
+from app.wording import capital, number
 
 
 class Difference(NamedTuple):
@@ -77,8 +77,7 @@ def finding(df: pd.DataFrame, of: Difference = SPREAD) -> str:
     rows = zip(best[of.symbol], best["method"], best["error"], strict=True)
     said = [f"at {of.symbol} = {number(x)} {method} {'errs least ' if i == 0 else ''}({number(error)})"
             for i, (x, method, error) in enumerate(rows)]  # fmt: skip
-    text = ", ".join(said)
-    return text[:1].upper() + text[1:] + "."
+    return capital(", ".join(said)) + "."
 
 
 def _is_reference(own: pd.DataFrame) -> bool:

@@ -11,7 +11,7 @@ from app.charts import model_plane, sharpness, surface
 from app.components import page
 from app.inside.analysis import findings
 from app.inside.view import RunView
-from app.wording import count, number, plain
+from app.wording import capital, count, number, plain
 from engine.findings import Findings
 
 WHICH = {"last": "Of the last round", "best": "Of the best round"}
@@ -77,12 +77,8 @@ def side_by_side(points: pd.DataFrame, name: str) -> None:
         with column:
             page.chart(
                 surface.figure(own, points["loss"].to_numpy()), own, key=f"landscape_{i}", name=f"{name}-{i}",
-                title=sentence_case(what), alt=surface.finding(own),
+                title=capital(what), alt=surface.finding(own),
             )  # fmt: skip
-
-
-def sentence_case(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def panels(found: Findings, ground: str) -> list[str]:

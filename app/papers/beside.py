@@ -9,7 +9,7 @@ import streamlit as st
 from app import address
 from app.charts import beside_paper
 from app.components import page
-from app.wording import plain
+from app.wording import capital, plain
 
 READING = "Ours: last round, mean over seeds, ± their sample deviation. Differences in points."
 
@@ -30,7 +30,7 @@ def _dots(table: pd.DataFrame, settings: dict[str, str], said: str, name: str) -
     with st.container(horizontal=True, vertical_alignment="bottom", key=f"beside_choice_{name}"):
         of = address.pick("Experiment", experiments, "paper_of", some["experiment"].iloc[0])
         own = table[table["experiment"] == of]
-        measures = {m: _title(beside_paper.MEASURES[m]) for m in dict.fromkeys(own["measure"])}
+        measures = {m: capital(beside_paper.MEASURES[m]) for m in dict.fromkeys(own["measure"])}
         first = next(iter(measures))
         measure = address.switch("Measure", measures, "paper_measure", first) if len(measures) > 1 else first
     shown = own[own["measure"] == measure].reset_index(drop=True)
@@ -55,7 +55,3 @@ def _cells(table: pd.DataFrame, name: str) -> None:
     said = READING + (f" Cells that cannot be read in the source: {unread}." if unread else "")
     st.caption(plain(said))
     page.files(beside_paper.for_screen(table), key=f"beside_cells_{name}", name=f"{name} all cells", caption=said)
-
-
-def _title(words: str) -> str:
-    return words[:1].upper() + words[1:]

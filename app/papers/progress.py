@@ -13,14 +13,13 @@ from engine.presets import Preset
 from storage import StorageError
 
 LOOK_AGAIN_S = 3
-_SEEN = "papers_seen"
 
 
 def progress_panel(preset: Preset, scale: str, now: Standing) -> None:
     """Where the runs stand, what is missing, and how to get it."""
-    st.session_state[_SEEN] = now.sentence()
-    every = LOOK_AGAIN_S if now.is_active else None
-    st.fragment(_status, run_every=every)(preset, scale)
+    st.markdown(f"**{SCALES[scale]}**: {plain(now.sentence())}.")
+    if now.is_active:
+        _follow(preset, scale, now.sentence())
     with st.container(horizontal=True, vertical_alignment="center", key="papers_actions"):
         if now.unfinished:
             _queue_button(preset, scale, now)
@@ -30,11 +29,10 @@ def progress_panel(preset: Preset, scale: str, now: Standing) -> None:
             _estimate_button(preset, scale)
 
 
-def _status(preset: Preset, scale: str) -> None:
-    """One line; when it has changed the whole page is drawn again, with the new numbers."""
-    now = standing(wanted(preset, scale)).sentence()
-    st.markdown(f"**{SCALES[scale]}**: {plain(now)}.")
-    if now != st.session_state.get(_SEEN):
+@st.fragment(run_every=LOOK_AGAIN_S)
+def _follow(preset: Preset, scale: str, said: str) -> None:
+    """When the runs stand otherwise than ``said`` the whole page is drawn again, with the new numbers."""
+    if standing(wanted(preset, scale)).sentence() != said:
         st.rerun()
 
 

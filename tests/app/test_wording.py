@@ -12,6 +12,7 @@ from app import wording
     [
         (wording.percent(0.97406), "97.41 %"), (wording.percent(math.nan), "–"), (wording.percent(None), "–"),
         (wording.percent_pm(0.9741, 0.0012), "97.41 ± 0.12 %"), (wording.percent_pm(0.9741, math.nan), "97.41 %"),
+        (wording.capital("alone CGPFL"), "Alone CGPFL"), (wording.capital(""), ""),
         (wording.signed_points(0.021), "+2.10"), (wording.signed_points(-0.0035), "−0.35"),
         (wording.seconds(0.0123), "12 ms"), (wording.seconds(1.44), "1.4 s"), (wording.seconds(38.2), "38 s"),
         (wording.duration(7.2), "8 s"), (wording.duration(200), "3 min 20 s"), (wording.duration(7500), "2 h 05 min"),
