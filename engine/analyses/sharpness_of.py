@@ -59,7 +59,7 @@ class Sharpness:
         return Findings({}, {"round": subject.round, "client": self.options.client, "measures": rows})
 
     def _of_clients(self, subject: Subject) -> Findings:
-        """``eigenvalue``, ``rise``, ``loss`` and ``accuracy`` [N] of each client's model on its own samples."""
+        """[N] each: ``eigenvalue``, ``rise``, ``loss`` of a client's model on its samples; ``accuracy`` in its test."""
         count = subject.task.num_clients
         arrays = {n: np.full(count, np.nan) for n in ("eigenvalue", "rise", "loss")}
         for client in np.flatnonzero(data_of(subject, self.options.data).sizes.cpu().numpy()).tolist():
