@@ -14,9 +14,9 @@ from app.wording import plural
 MOST_STOPS = 6
 
 
-def stops(rounds: np.ndarray, chosen: int, most: int = MOST_STOPS) -> list[int]:
+def stops(rounds: np.ndarray, chosen: int) -> list[int]:
     """A handful of ``rounds``, evenly spread, the first, the last and the one nearest to ``chosen`` among them."""
-    places = {*evenly(len(rounds), most - 1), int(np.abs(rounds - chosen).argmin())}
+    places = {*evenly(len(rounds), MOST_STOPS - 1), int(np.abs(rounds - chosen).argmin())}
     return [int(rounds[i]) for i in sorted(places)]
 
 
