@@ -94,28 +94,22 @@ def partition(run_id: int) -> dict[str, Any] | None:
     return found[0].partition if found else None
 
 
-def final_clients(run_ids: Sequence[int], model: Model = "personalized", when: When = "last") -> pd.DataFrame:
+def final_clients(of: Sequence[RunRecord], model: Model = "personalized", when: When = "last") -> pd.DataFrame:
     """[run, label, algorithm, seed, client, accuracy, test_size]; clients without test samples are left out."""
-    found = runs(run_ids=list(run_ids), include_archived=True)
-    at = _rounds_of(found, model, when)
-    table = _clients(store().url, _stand(found), f"{model}.accuracy", at) if found else pd.DataFrame()
-    return _labelled(table, found, ["client", "accuracy", "test_size"])
+    table = _clients(store().url, _stand(of), f"{model}.accuracy", _rounds_of(of, model, when))
+    return _labelled(table, of, ["client", "accuracy", "test_size"])
 
 
-def unseen_clients(run_ids: Sequence[int]) -> pd.DataFrame:
+def unseen_clients(of: Sequence[RunRecord]) -> pd.DataFrame:
     """Like final_clients, of the clients held out of training, under their numbers before that."""
-    found = runs(run_ids=list(run_ids), include_archived=True)
-    table = _unseen(store().url, _stand(found)) if found else pd.DataFrame()
-    return _labelled(table, found, ["client", "accuracy", "test_size"])
+    return _labelled(_unseen(store().url, _stand(of)), of, ["client", "accuracy", "test_size"])
 
 
-def final_means(run_ids: Sequence[int], name: str, model: Model = "personalized", when: When = "last") -> pd.Series:
+def final_means(of: Sequence[RunRecord], name: str, model: Model = "personalized", when: When = "last") -> pd.Series:
     """run -> mean over the clients that have it of one array, such as ``personalized.total_error``; of the last round
     that has it, or of the best by ``model``. Runs without it are left out.
     """
-    found = runs(run_ids=list(run_ids), include_archived=True)
-    at = _rounds_of(found, model, when)
-    return _final_means(store().url, _stand(found), name, at) if found else pd.Series(dtype=float)
+    return _final_means(store().url, _stand(of), name, _rounds_of(of, model, when))
 
 
 def best_round(run: RunRecord, model: Model = "personalized") -> int | None:
@@ -124,16 +118,14 @@ def best_round(run: RunRecord, model: Model = "personalized") -> int | None:
     return best["round"] if best else None
 
 
-def scalar_series(run_ids: Sequence[int], names: Sequence[str]) -> pd.DataFrame:
+def scalar_series(of: Sequence[RunRecord], names: Sequence[str]) -> pd.DataFrame:
     """[run, label, algorithm, seed, round, name, value] of stored scalars such as ``personalized.mean``."""
-    found = runs(run_ids=list(run_ids), include_archived=True)
-    table = _scalars(store().url, _stand(found), tuple(names)) if found else pd.DataFrame()
-    return _labelled(table, found, ["round", "name", "value"])
+    return _labelled(_scalars(store().url, _stand(of), tuple(names)), of, ["round", "name", "value"])
 
 
-def final_scalars(run_ids: Sequence[int], name: str) -> pd.Series:
+def final_scalars(of: Sequence[RunRecord], name: str) -> pd.Series:
     """run -> the last stored value of one scalar; runs without it are left out."""
-    found = scalar_series(run_ids, [name]).dropna(subset=["value"])
+    found = scalar_series(of, [name]).dropna(subset=["value"])
     return found.groupby("run")["value"].last().astype(float)
 
 
@@ -144,11 +136,10 @@ def scalar_totals(until: Mapping[int, int], names: Sequence[str]) -> pd.DataFram
     return _totals(store().url, tuple(sorted(until.items())), tuple(names))
 
 
-def mean_series(run_ids: Sequence[int], names: Sequence[str]) -> pd.DataFrame:
+def mean_series(of: Sequence[RunRecord], names: Sequence[str]) -> pd.DataFrame:
     """Like scalar_series, of per-client values such as ``train_loss``: their mean over the clients that have one."""
-    found = runs(run_ids=list(run_ids), include_archived=True)
-    parts = [_means(store().url, run.id, run.round, tuple(names)).assign(run=run.id) for run in found]
-    return _labelled(_joined(parts, ["run", "round", "name", "value"]), found, ["round", "name", "value"])
+    parts = [_means(store().url, run.id, run.round, tuple(names)).assign(run=run.id) for run in of]
+    return _labelled(_joined(parts, ["run", "round", "name", "value"]), of, ["round", "name", "value"])
 
 
 def clustered(run_ids: Sequence[int]) -> set[int]:
@@ -292,15 +283,15 @@ def _last_round(run_id: int) -> int:
     return found[0].round if found else -1
 
 
-def _stand(found: Sequence[RunRecord]) -> Stand:
-    return tuple((run.id, run.round) for run in found)
+def _stand(of: Sequence[RunRecord]) -> Stand:
+    return tuple((run.id, run.round) for run in of)
 
 
-def _rounds_of(found: Sequence[RunRecord], model: Model, when: When) -> Stand:
+def _rounds_of(of: Sequence[RunRecord], model: Model, when: When) -> Stand:
     """The best round of each run, where that is asked for and known; the last is meant for all others."""
     if when == "last":
         return ()
-    return tuple((run.id, at) for run in found if (at := best_round(run, model)) is not None)
+    return tuple((run.id, at) for run in of if (at := best_round(run, model)) is not None)
 
 
 def _by_client(
@@ -317,11 +308,11 @@ def _by_client(
     return _joined(parts, ["run", "client", "accuracy", "test_size"])
 
 
-def _labelled(table: pd.DataFrame, found: Sequence[RunRecord], columns: list[str]) -> pd.DataFrame:
+def _labelled(table: pd.DataFrame, of: Sequence[RunRecord], columns: list[str]) -> pd.DataFrame:
     """Rows that have a ``run``, with its label, algorithm and seed."""
     if table.empty:
         return pd.DataFrame(columns=[*_RUN, *columns])
-    rows = {run.id: (run.label, run.algorithm, run.seed) for run in found}
+    rows = {run.id: (run.label, run.algorithm, run.seed) for run in of}
     heads = pd.DataFrame.from_dict(rows, orient="index", columns=_RUN[1:])
     return table.join(heads, on="run")[[*_RUN, *columns]]
 

@@ -5,7 +5,7 @@ from typing import cast
 import pandas as pd
 import streamlit as st
 
-from app import address, queries
+from app import address
 from app.charts import curves_over_seeds, sweep, tradeoff
 from app.charts.cost import MOST_NAMED
 from app.compare import fields, generalization
@@ -21,7 +21,7 @@ def swept(view: View) -> None:
     if not found:
         return
     parameter = address.value("parameter", found, next(iter(found)))
-    rows = sweep.data(_with_validation(view, _with_own_choice(runs, parameter)), parameter)
+    rows = sweep.data(_with_validation(view, _with_own_choice(view, runs, parameter)), parameter)
     symbol, axis, meaning = _words(view, rows, parameter)
     page.section(f"Which {symbol} is best?")
     if len(found) > 1:
@@ -62,16 +62,14 @@ def plane(view: View, runs: pd.DataFrame, known: pd.DataFrame, whose: str) -> No
     )  # fmt: skip
 
 
-def _with_own_choice(runs: pd.DataFrame, parameter: str) -> pd.DataFrame:
+def _with_own_choice(view: View, runs: pd.DataFrame, parameter: str) -> pd.DataFrame:
     """CGPFL-Heur records ``diagnostics.K_hat``: the K that it found itself."""
-    found = queries.final_scalars(list(runs["run"]), f"diagnostics.{parameter}_hat")
-    return runs.assign(itself=runs["run"].map(found).astype(float))
+    return runs.assign(itself=runs["run"].map(view.last(f"diagnostics.{parameter}_hat")).astype(float))
 
 
 def _with_validation(view: View, runs: pd.DataFrame) -> pd.DataFrame:
     """Adds the mean accuracy on the data that clients kept aside to choose on, where runs have any."""
-    means = queries.final_means(list(runs["run"]), f"{view.model}.val_accuracy", view.model, view.when)
-    return runs.assign(validation=runs["run"].map(means).astype(float))
+    return runs.assign(validation=runs["run"].map(view.means("val_accuracy")).astype(float))
 
 
 def _words(view: View, rows: pd.DataFrame, parameter: str) -> tuple[str, str, str]:

@@ -20,7 +20,7 @@ MOST_TARGETS = 25
 
 @st.fragment
 def effort(view: View) -> None:
-    with_truth = len(queries.final_means(list(view.runs), f"{view.model}.total_error")) > 0
+    with_truth = len(view.means("total_error")) > 0
     goal = address.value("goal", GOALS, "accuracy") if with_truth else "accuracy"
     series = _series(view, goal)
     best = series.groupby("method")["value"].agg("min" if goal == "error" else "max")
@@ -72,7 +72,7 @@ def default_target(best: pd.Series, values: list[str], goal: str) -> str:
 def _series(view: View, goal: str) -> pd.DataFrame:
     """[run, method, round, value] of what is to be reached."""
     if goal == "error":
-        errors = queries.mean_series(list(view.runs), [f"{view.model}.total_error"])
+        errors = queries.mean_series(list(view.runs.values()), [f"{view.model}.total_error"])
         return with_methods(errors, view.methods).dropna(subset=["value"])
     known = view.series().dropna(subset=["value"])
     return known[known["name"] == f"{view.model}.mean"]

@@ -22,7 +22,7 @@ LOOK_S = 2.0
 
 def elsewhere(view: View) -> tuple[pd.Series, str]:
     """(run -> mean accuracy of its clients' models beyond their own data, on whose data that is)."""
-    recorded = queries.final_means(list(view.runs), f"{view.model}.common_accuracy", view.model, view.when)
+    recorded = view.means("common_accuracy")
     if len(recorded):
         return recorded, COMMON
     measured = _measured(_asked(view)) if view.model == "personalized" else {}

@@ -27,4 +27,4 @@ def clustered(view: View) -> None:
         cluster_raster.figure(cells), cluster_raster.memberships(cells), cluster_raster.finding(cells), key="raster",
         name="clusters", title="Cluster of each client, round by round",
     )  # fmt: skip
-    how_many_clusters(run_id)
+    how_many_clusters(view.runs[run_id])

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
-from app import address, queries
+from app import address
 from app.charts import error_over_R
 from app.compare import fields
 from app.compare.view import View
@@ -25,13 +25,12 @@ def errors(view: View) -> None:
     rows = _rows([run for run in view.runs.values() if run.config["dataset"].get("R") is not None], SPREAD, "R")
     if rows.empty or rows["R"].nunique() < 2:
         return
-    total = queries.final_means(list(rows["run"]), f"{view.model}.total_error", view.model, view.when)
-    if total.empty:
+    rows["error"] = rows["run"].map(view.means("total_error")).astype(float)
+    if rows["error"].isna().all():
         return
     page.section("When does sharing pay?")
-    solved = _solved(view)
+    solved = view.last(STATISTICAL[view.model])  # the error of the converged solution, where the method records it
     shown = address.switch("Error", ERRORS, "error", "total") if len(solved) else "total"
-    rows["error"] = rows["run"].map(total)
     if shown == "statistical":
         rows["error"] = rows["run"].map(solved).where(~rows["algorithm"].isin(REFERENCES), rows["error"])
     points = error_over_R.data(rows)
@@ -48,7 +47,7 @@ def errors(view: View) -> None:
 def errors_over_classes(view: View) -> None:
     """Drawn for runs measured on a common test set whose clients have two numbers of classes or more."""
     of = error_over_R.CLASSES
-    known = queries.final_means(list(view.runs), f"{view.model}.common_accuracy", view.model, view.when)
+    known = view.means("common_accuracy")
     for model, runs in _by_model([view.runs[run_id] for run_id in known.index]).items():
         rows = _rows(runs, CLASSES, of.symbol)
         points = error_over_R.data(rows.assign(error=100 * (1 - rows["run"].map(known))), of)
@@ -81,8 +80,3 @@ def _rows(runs: Sequence[RunRecord], axis: str, column: str) -> pd.DataFrame:
          column: float(fields.flat(run.config)[axis])}
         for run in runs
     ])  # fmt: skip
-
-
-def _solved(view: View) -> pd.Series:
-    """run -> the error of the converged solution, where the method records it."""
-    return queries.final_scalars(list(view.runs), STATISTICAL[view.model])

@@ -88,17 +88,25 @@ class View:
 
     def clients(self, model: queries.Model | None = None, when: queries.When | None = None) -> pd.DataFrame:
         """[run, method, algorithm, seed, client, accuracy, test_size]."""
-        ids, model, when = list(self.runs), model or self.model, when or self.when
-        return self._keep(("clients", model, when), lambda: self._named(queries.final_clients(ids, model, when)))
+        model, when = model or self.model, when or self.when
+        return self._keep(("clients", model, when), lambda: self._named(queries.final_clients(self._all, model, when)))
 
     def unseen_clients(self) -> pd.DataFrame:
         """[run, method, algorithm, seed, client, accuracy, test_size] of clients that never trained, last round."""
-        return self._keep("unseen", lambda: self._named(queries.unseen_clients(list(self.runs))))
+        return self._keep("unseen", lambda: self._named(queries.unseen_clients(self._all)))
 
     def series(self, axis: str = "round") -> pd.DataFrame:
         """[run, method, algorithm, seed, round, name, value]: accuracies of every round, and an axis' costs."""
         wanted = [f"{self.model}.mean", f"{self.model}.lowest5", *curves_over_seeds.COSTS_OF[axis]]
-        return self._keep(("series", axis), lambda: self._named(queries.scalar_series(list(self.runs), wanted)))
+        return self._keep(("series", axis), lambda: self._named(queries.scalar_series(self._all, wanted)))
+
+    def means(self, name: str) -> pd.Series:
+        """run -> mean over clients of one array of the chosen model and round, such as ``total_error``."""
+        return queries.final_means(self._all, f"{self.model}.{name}", self.model, self.when)
+
+    def last(self, name: str) -> pd.Series:
+        """run -> the last stored value of a scalar."""
+        return queries.final_scalars(self._all, name)
 
     def per_run(self, model: queries.Model | None = None, when: queries.When | None = None) -> pd.DataFrame:
         """A row a run with its summaries over clients."""
@@ -137,6 +145,10 @@ class View:
         """``lowest 5 % = 2 of 40 clients``; [tail, clients]."""
         counts = {f"{row.tail} of {row.clients}" for row in rows.itertuples()}
         return f"lowest {self.tail} % = {' or '.join(sorted(counts))} clients"
+
+    @property
+    def _all(self) -> list[RunRecord]:
+        return list(self.runs.values())
 
     def _keep(self, key: object, read: Callable[[], pd.DataFrame]) -> pd.DataFrame:
         """Once while the page is drawn: panels ask for the same tables."""

@@ -19,7 +19,7 @@ LARGEST_DIFFERENCE = 1e-3  # of a replay on another machine, beyond which it is 
 def clients_on_a_map(view: RunView, cells: pd.DataFrame) -> None:
     """The analysis where it is done, otherwise its button with what it costs."""
     st.header("Whose models are alike?", anchor=False)
-    spent = queries.scalar_series([view.run.id], ["seconds"])["value"].sum()
+    spent = queries.scalar_series([view.run], ["seconds"])["value"].sum()
     found = findings(
         view, "client_map", {}, verb="Put the clients on a map",
         cost=f"Trains the run again, {plural(view.run.round, 'round')}: about {duration(spent)} of one core.",

@@ -7,16 +7,17 @@ from app.charts import cluster_count
 from app.components import page
 from app.inside.view import at_round
 from app.wording import number
+from storage import RunRecord
 
 
-def how_many_clusters(run_id: int, until: int | None = None) -> None:
+def how_many_clusters(run: RunRecord, until: int | None = None) -> None:
     """e(K) of the last round that solved for K, or of the last not after ``until``; nothing where none did."""
-    at, capacity = queries.client_series(run_id, "diagnostics.capacity")
+    at, capacity = queries.client_series(run.id, "diagnostics.capacity")
     if not len(at):
         return
-    _, spread = queries.client_series(run_id, "diagnostics.cost")
+    _, spread = queries.client_series(run.id, "diagnostics.cost")
     solved = int(max(at[0], until)) if until is not None else int(at[-1])
-    used, own = (_recorded(run_id, name, solved) for name in ("diagnostics.mu", "diagnostics.K_hat"))
+    used, own = (_recorded(run, name, solved) for name in ("diagnostics.mu", "diagnostics.K_hat"))
     weights = {f"{mu:.4g}": f"μ = {number(mu)}" for mu in sorted({used, *cluster_count.weights_around(used)})}
     weights[f"{used:.4g}"] += ", the run's"
     mu = float(address.slide("Weight of the spread", weights, "mu", f"{used:.4g}"))
@@ -29,8 +30,8 @@ def how_many_clusters(run_id: int, until: int | None = None) -> None:
     )  # fmt: skip
 
 
-def _recorded(run_id: int, name: str, solved: int) -> float:
-    series = queries.scalar_series([run_id], [name])
+def _recorded(run: RunRecord, name: str, solved: int) -> float:
+    series = queries.scalar_series([run], [name])
     return float(_row(series["round"].to_numpy(), series["value"].to_numpy(), solved))
 
 

@@ -118,7 +118,7 @@ def sizes(view: RunView, cells: pd.DataFrame) -> None:
 
 def cost_of_clustering(view: RunView) -> None:
     """For methods that cluster models by k-means: how far these are apart, and what the k-means takes."""
-    series = queries.scalar_series([view.run.id], [*kmeans_cost.NAMES, "diagnostics.model_distance"])
+    series = queries.scalar_series([view.run], [*kmeans_cost.NAMES, "diagnostics.model_distance"])
     if series.empty:
         return
     st.header("How far apart are the models?", anchor=False)
@@ -140,7 +140,7 @@ def cost_of_clustering(view: RunView) -> None:
 def number_of_clusters(view: RunView) -> None:
     if len(queries.client_series(view.run.id, "diagnostics.capacity")[0]):
         st.header("Why this many?", anchor=False)
-        how_many_clusters(view.run.id, view.round)
+        how_many_clusters(view.run, view.round)
 
 
 def cells_of(view: RunView) -> pd.DataFrame:

@@ -17,7 +17,7 @@ from storage import RunRecord
 
 def panel(view: RunView) -> None:
     st.header("What did it cost?", anchor=False)
-    series = queries.scalar_series([view.run.id], list(profile.COSTS))
+    series = queries.scalar_series([view.run], list(profile.COSTS))
     recorded(view.run, series)
     st.header("Where does the time of a round go?", anchor=False)
     breakdown(view, series)
