@@ -1,4 +1,4 @@
-"""One Chromium and one running app for all browser tests; a fresh context, and a witness, for each."""
+"""One Chromium with one profile, and one running app, for all browser tests; fresh pages, and a witness, for each."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, WebError, sync_playwright
 
 from engine.config import parse_experiment
 from engine.worker.records import new_run
@@ -54,12 +54,20 @@ class Witness:
 
     def watch(self, context: BrowserContext) -> None:
         context.on("console", self._console)
-        context.on("weberror", lambda error: self.console_errors.append(str(error.error)))
+        context.on("weberror", self._error)
         context.on("request", self._request)
+
+    def leave(self, context: BrowserContext) -> None:
+        context.remove_listener("console", self._console)
+        context.remove_listener("weberror", self._error)
+        context.remove_listener("request", self._request)
 
     def _console(self, message: ConsoleMessage) -> None:
         if message.type == "error":
             self.console_errors.append(message.text)
+
+    def _error(self, error: WebError) -> None:
+        self.console_errors.append(str(error.error))
 
     def _request(self, request: Request) -> None:
         address = urlsplit(request.url)
@@ -86,19 +94,33 @@ def browser() -> Iterator[Browser]:
         chromium.close()
 
 
-@pytest.fixture
-def context(browser: Browser) -> Iterator[BrowserContext]:
-    fresh = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
-    yield fresh
-    fresh.close()
+@pytest.fixture(scope="session")
+def profile(browser: Browser) -> Iterator[BrowserContext]:
+    """One for all tests: what it has fetched of the app once it has in its cache, as a reader's browser has."""
+    kept = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
+    yield kept
+    kept.close()
 
 
 @pytest.fixture
-def witness(context: BrowserContext) -> Witness:
+def context(profile: BrowserContext) -> Iterator[BrowserContext]:
+    """``profile`` with nothing in it but that cache."""
+    yield profile
+    for page in profile.pages:
+        if page.url.startswith("http"):
+            page.evaluate("localStorage.clear(), sessionStorage.clear()")
+        page.close()
+    profile.clear_cookies()
+    profile.unroute_all()
+
+
+@pytest.fixture
+def witness(context: BrowserContext) -> Iterator[Witness]:
     """Watches ``context`` from before its first page on."""
     seen = Witness()
     seen.watch(context)
-    return seen
+    yield seen
+    seen.leave(context)
 
 
 @pytest.fixture

@@ -1,9 +1,10 @@
 """Every page: headings in order, a name for each control and figure, the keyboard, a phone, nothing that moves."""
 
 from itertools import pairwise
+from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from storage import Store
 from tests.app.samples import DIGITS, store_experiment
@@ -105,16 +106,13 @@ def test_a_page_can_be_read_without_seeing_it(
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("address", PAGES)
 def test_text_stands_out_and_a_phone_never_scrolls_sideways(
-    scheme: str, address: str, browser: Browser, server: Server, given: dict[str, int]
+    scheme: Literal["light", "dark"], address: str, page: Page, server: Server, given: dict[str, int]
 ) -> None:
-    context = browser.new_context(
-        viewport={"width": 390, "height": 800}, color_scheme=scheme, reduced_motion="reduce"  # type: ignore[arg-type]
-    )  # fmt: skip
-    page = context.new_page()
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.emulate_media(color_scheme=scheme)
     opened(page, server, address.format(**given))
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert at_rest(page, FAINT) == []
-    context.close()
 
 
 def test_the_keyboard_reaches_the_controls_in_order_and_shows_where_it_is(

@@ -87,16 +87,14 @@ def test_a_figure_is_saved_as_svg_with_its_words_its_ground_and_its_zoom(compare
     assert witness == Witness()
 
 
-def test_a_picture_is_dark_where_the_page_is(browser: Browser, server: Server, experiment: int) -> None:
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme="dark")
-    page = context.new_page()
+def test_a_picture_is_dark_where_the_page_is(page: Page, server: Server, experiment: int) -> None:
+    page.emulate_media(color_scheme="dark")
     page.goto(f"{server.url}/compare?experiment={experiment}")
     page.wait_for_function(DRAWN, timeout=LOAD_MS)
     page.wait_for_selector(READY, timeout=LOAD_MS)
     root = ElementTree.fromstring(saved(page, opened(page, "dumbbell"), "SVG")[1])
     ground = root.find(f"{SVG}rect")
     assert ground is not None and ground.get("fill", "").upper() == "#10171A"
-    context.close()
 
 
 def test_the_numbers_of_a_figure_are_saved_for_a_spreadsheet_a_paper_and_a_note(
