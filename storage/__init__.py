@@ -27,8 +27,10 @@ from storage.records import (
     FinishedRun,
     NewArtifact,
     NewRun,
+    Place,
     RoundRecord,
     RunRecord,
+    SavedViewRecord,
     Status,
 )
 from storage.store import Store, store_from_env
@@ -36,6 +38,7 @@ from storage.store import Store, store_from_env
 __all__ = [
     "FINISHED", "AnalysisNotFound", "AnalysisRecord", "AnalysisStatus", "ArtifactDamaged", "ArtifactRecord", "Control",
     "DatabaseLocked", "DispatcherLock", "EngineRecord", "EventRecord", "ExperimentNotFound", "ExperimentRecord",
-    "Fenced", "FinishedRun", "NetworkFileSystem", "NewArtifact", "NewRun", "NotADatabase", "RoundRecord", "RunNotFound",
-    "RunRecord", "RunsActive", "SchemaOutdated", "SchemaTooNew", "Status", "StorageError", "Store", "store_from_env",
+    "Fenced", "FinishedRun", "NetworkFileSystem", "NewArtifact", "NewRun", "NotADatabase", "Place", "RoundRecord",
+    "RunNotFound", "RunRecord", "RunsActive", "SavedViewRecord", "SchemaOutdated", "SchemaTooNew", "Status",
+    "StorageError", "Store", "store_from_env",
 ]

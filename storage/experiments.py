@@ -12,7 +12,7 @@ from storage.errors import ExperimentNotFound
 from storage.metrics import insert_rounds
 from storage.models import Experiment, Run, now
 from storage.records import ExperimentRecord, FinishedRun, NewRun
-from storage.run_queue import delete_runs, insert_run, put_partition
+from storage.run_queue import IN_USE, delete_runs, insert_run, put_partition
 
 COLUMNS = tuple(Experiment.__table__.columns)
 
@@ -50,8 +50,9 @@ class Experiments:
         return self.get(experiment_id)
 
     def list(self, include_archived: bool = False) -> list[ExperimentRecord]:
-        """Newest first."""
-        query = _select().order_by(Experiment.id.desc())
+        """Newest first, without those whose runs are all in the trash."""
+        of_it = sa.select(Run.id).where(Run.experiment_id == Experiment.id)
+        query = _select().where(of_it.where(IN_USE).exists() | ~of_it.exists()).order_by(Experiment.id.desc())
         if not include_archived:
             query = query.where(Experiment.archived.is_(False))
         with self._database.read() as connection:
@@ -106,7 +107,8 @@ def _select() -> sa.Select:
 
 def _records(connection: sa.Connection, query: sa.Select) -> list[ExperimentRecord]:
     rows = connection.execute(query).all()
-    counted = sa.select(Run.experiment_id, Run.status, sa.func.count()).group_by(Run.experiment_id, Run.status)
+    counted = sa.select(Run.experiment_id, Run.status, sa.func.count()).where(IN_USE)
+    counted = counted.group_by(Run.experiment_id, Run.status)
     counts: dict[int, dict[str, int]] = defaultdict(dict)
     for experiment_id, status, count in connection.execute(counted.where(Run.experiment_id.in_([r.id for r in rows]))):
         counts[experiment_id][status] = count

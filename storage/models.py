@@ -110,6 +110,9 @@ class Run(Base):
     provenance: Mapped[dict[str, Any] | None]
     summary: Mapped[dict[str, Any] | None]
     archived: Mapped[bool]
+    priority: Mapped[int] = mapped_column(default=0)
+    rank: Mapped[int] = mapped_column(default=0)  # among queued runs of one priority
+    deleted_at: Mapped[datetime | None] = mapped_column(index=True)
 
 
 class Partition(Base):
@@ -211,6 +214,19 @@ class Event(Base):
     level: Mapped[str]
     kind: Mapped[str]
     message: Mapped[str]
+
+
+class SavedView(Base):
+    """The choices of a page's address, under a name."""
+
+    __tablename__ = "saved_views"
+    __table_args__ = (sa.UniqueConstraint("page", "name"), NEVER_REUSE_IDS)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    page: Mapped[str]
+    name: Mapped[str]
+    query: Mapped[str]
+    created_at: Mapped[datetime]
 
 
 class Engine(Base):

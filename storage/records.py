@@ -12,6 +12,7 @@ import numpy as np
 
 Status = Literal["queued", "running", "paused", "done", "failed", "cancelled", "diverged"]
 Control = Literal["", "cancel", "pause"]
+Place = Literal["first", "earlier", "later", "last"]  # in the queue
 AnalysisStatus = Literal["queued", "running", "done", "failed", "cancelled"]
 
 ACTIVE: tuple[Status, ...] = ("queued", "running")
@@ -103,6 +104,8 @@ class RunRecord:
     archived: bool
     example: bool
     cost: dict[str, Any] | None = None
+    priority: int = 0
+    deleted_at: datetime | None = None
 
     @property
     def is_active(self) -> bool:
@@ -173,6 +176,17 @@ class AnalysisRecord:
     def is_active(self) -> bool:
         """Queued or running: it will go on without anybody doing anything."""
         return self.status in ACTIVE
+
+
+@dataclass(frozen=True)
+class SavedViewRecord:
+    """The choices of a page's address (``status=done&sort=mean``) under a name."""
+
+    id: int
+    page: str
+    name: str
+    query: str
+    created_at: datetime
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,13 @@ from storage.errors import RunNotFound, RunsActive
 from storage.fence import update_owned
 from storage.metrics import insert_rounds
 from storage.models import Artifact, Experiment, Partition, Run, UtcDateTime, now
-from storage.records import FINISHED, Control, NewRun, RoundRecord, RunRecord, Status
+from storage.queue_order import moved
+from storage.records import FINISHED, Control, NewRun, Place, RoundRecord, RunRecord, Status
 
 ELSEWHERE = {"experiment_name", "example", "partition"}  # of a record, not in the table runs
 MAX_ID = 2**63 - 1  # what a database can hold; a larger id, out of an address bar say, is no run's
+IN_USE = Run.deleted_at.is_(None)
+TURN = (Run.priority.desc(), Run.rank, Run.id)  # the order in which queued runs are claimed
 COLUMNS = tuple(getattr(Run, f.name) for f in fields(RunRecord) if f.name not in ELSEWHERE)
 
 
@@ -34,7 +37,7 @@ class RunQueue:
         newest_first: bool = True, with_partition: bool = True,
     ) -> list[RunRecord]:
         """Runs that meet all conditions. Long lists are quicker ``with_partition=False``."""
-        query = _select(with_partition)
+        query = select_runs(with_partition)
         run_ids = None if run_ids is None else [i for i in run_ids if abs(i) <= MAX_ID]
         for column, allowed in ((Run.experiment_id, experiment_ids), (Run.id, run_ids), (Run.status, statuses)):
             if allowed is not None:
@@ -43,7 +46,7 @@ class RunQueue:
             query = query.where(Run.archived.is_(False), Experiment.archived.is_(False))
         query = query.order_by(Run.id.desc() if newest_first else Run.id).limit(limit)
         with self._database.read() as connection:
-            return _records(connection, query)
+            return run_records(connection, query)
 
     def get(self, run_id: int) -> RunRecord:
         with self._database.read() as connection:
@@ -52,24 +55,30 @@ class RunQueue:
     def find_by_digest(self, digests: Iterable[str]) -> list[RunRecord]:
         """Runs of the same resolved configuration and seed, whatever their status; newest first."""
         with self._database.read() as connection:
-            return _records(connection, _select().where(Run.digest.in_(tuple(digests))).order_by(Run.id.desc()))
+            return run_records(connection, select_runs().where(Run.digest.in_(tuple(digests))).order_by(Run.id.desc()))
 
     def counts(self) -> dict[str, int]:
         """How many runs there are of each status that occurs."""
+        counted = sa.select(Run.status, sa.func.count()).where(IN_USE).group_by(Run.status)
         with self._database.read() as connection:
-            rows = connection.execute(sa.select(Run.status, sa.func.count()).group_by(Run.status))
-            return {row[0]: row[1] for row in rows}
+            return {row[0]: row[1] for row in connection.execute(counted)}
+
+    def waiting(self) -> list[RunRecord]:
+        """Queued runs in the order in which they will be claimed."""
+        query = select_runs(with_partition=False).where(Run.status == "queued").order_by(*TURN)
+        with self._database.read() as connection:
+            return run_records(connection, query)
 
     # What the dispatcher does.
 
     def claim(self, run_ids: Sequence[int] | None = None) -> RunRecord | None:
-        """Takes the oldest queued run (of ``run_ids``), or None. From now on only its new epoch may write to it."""
-        oldest = sa.select(Run.id).where(Run.status == "queued").order_by(Run.id).limit(1)
+        """Takes the queued run whose turn it is (of ``run_ids``), or None. Only its new epoch may write to it now."""
+        following = sa.select(Run.id).where(Run.status == "queued", IN_USE).order_by(*TURN).limit(1)
         if run_ids is not None:
-            oldest = oldest.where(Run.id.in_(run_ids))
+            following = following.where(Run.id.in_(run_ids))
         at = now()
         with self._database.write() as connection:
-            run_id = connection.scalar(oldest.with_for_update(skip_locked=True))
+            run_id = connection.scalar(following.with_for_update(skip_locked=True))
             if run_id is None:
                 return None
             connection.execute(sa.update(Run).where(Run.id == run_id).values(
@@ -159,17 +168,36 @@ class RunQueue:
         with self._database.write() as connection:
             connection.execute(asked.values(status=status, control=""))
 
+    def prioritize(self, run_ids: Sequence[int], priority: int) -> None:
+        """Larger comes first; 0 is what a run has by itself. It counts whenever the run waits."""
+        with self._database.write() as connection:
+            connection.execute(sa.update(Run).where(Run.id.in_(run_ids)).values(priority=priority))
+
+    def move(self, run_ids: Sequence[int], to: Place) -> None:
+        """Queued runs, in the order they have, among those of their own priority; others stay as they are."""
+        waiting = sa.select(Run.id, Run.priority, Run.rank).where(Run.status == "queued", IN_USE).order_by(*TURN)
+        with self._database.write() as connection:
+            rows = connection.execute(waiting.with_for_update()).all()
+            for priority in {row.priority for row in rows if row.id in run_ids}:
+                equals = [row for row in rows if row.priority == priority]
+                order = moved([row.id for row in equals], set(run_ids), to)
+                before = {row.id: row.rank for row in equals}
+                # Negative, so that what is queued later, at rank 0, comes after them.
+                for rank, run_id in enumerate(order, -len(order)):
+                    if before[run_id] != rank:
+                        connection.execute(sa.update(Run).where(Run.id == run_id).values(rank=rank))
+
     def rerun(self, run_ids: Sequence[int]) -> list[RunRecord]:
         """New queued runs beside the old ones, from the same configurations."""
         with self._database.write() as connection:
-            old = _records(connection, _select(with_partition=False).where(Run.id.in_(run_ids)).order_by(Run.id))
+            old = run_records(connection, select_runs(with_partition=False).where(Run.id.in_(run_ids)).order_by(Run.id))
             if missing := set(run_ids) - {run.id for run in old}:
                 raise RunNotFound(missing)
             ids = [
                 insert_run(connection, run.experiment_id, _next_position(connection, run.experiment_id), _again(run))
                 for run in old
             ]
-            return _records(connection, _select().where(Run.id.in_(ids)).order_by(Run.id))
+            return run_records(connection, select_runs().where(Run.id.in_(ids)).order_by(Run.id))
 
     def retry(self, run_ids: Sequence[int]) -> list[RunRecord]:
         """Reruns those that failed or diverged."""
@@ -183,7 +211,9 @@ class RunQueue:
             connection.execute(sa.update(Run).where(Run.id.in_(run_ids)).values(archived=archived))
 
     def delete(self, run_ids: Sequence[int]) -> None:
-        """Rows and files, and experiments left without runs. Raises RunsActive, and deletes none, if one is running."""
+        """Rows and files, and experiments left without runs, for good. Raises RunsActive, and deletes none, if one is
+        running.
+        """
         with self._database.write() as connection:
             paths = delete_runs(connection, run_ids)
         self._artifacts.remove_files(paths)
@@ -193,7 +223,7 @@ def insert_run(connection: sa.Connection, experiment_id: int, position: int, run
     """A queued run, inside the caller's transaction; ``values`` replace what a new run starts with."""
     row = vars(run) | {
         "experiment_id": experiment_id, "position": position, "status": "queued", "round": -1, "epoch": 0,
-        "control": "", "created_at": now(), "archived": False,
+        "control": "", "created_at": now(), "archived": False, "priority": 0, "rank": 0,
     } | values
     return connection.execute(sa.insert(Run).values(row).returning(Run.id)).scalar_one()
 
@@ -205,32 +235,36 @@ def put_partition(connection: sa.Connection, run_id: int, partition: dict) -> No
 
 def delete_runs(connection: sa.Connection, run_ids: Sequence[int]) -> list[str]:
     """Inside the caller's transaction; answers the files to remove after it."""
-    doomed = connection.execute(
-        sa.select(Run.id, Run.status, Run.experiment_id).where(Run.id.in_(run_ids)).with_for_update()
-    ).all()
-    if running := [row.id for row in doomed if row.status == "running"]:
-        raise RunsActive(running)
+    refuse_running(connection, run_ids)
+    touched = set(connection.scalars(sa.select(Run.experiment_id).where(Run.id.in_(run_ids))))
     paths = connection.scalars(sa.select(Artifact.path).where(Artifact.run_id.in_(run_ids))).all()
     connection.execute(sa.delete(Run).where(Run.id.in_(run_ids)))
-    touched = {row.experiment_id for row in doomed}
     empty = ~sa.exists().where(Run.experiment_id == Experiment.id)
     connection.execute(sa.delete(Experiment).where(Experiment.id.in_(touched), empty))
     return list(paths)
 
 
-def _select(with_partition: bool = True) -> sa.Select:
+def refuse_running(connection: sa.Connection, run_ids: Sequence[int]) -> None:
+    rows = connection.execute(sa.select(Run.id, Run.status).where(Run.id.in_(run_ids)).with_for_update()).all()
+    if running := [row.id for row in rows if row.status == "running"]:
+        raise RunsActive(running)
+
+
+def select_runs(with_partition: bool = True, in_use: bool = True) -> sa.Select:
     query = sa.select(*COLUMNS, Experiment.name.label("experiment_name"), Experiment.example).join(Experiment)
+    if in_use:
+        query = query.where(IN_USE)
     if with_partition:
         return query.add_columns(Partition.partition).outerjoin(Partition, Partition.run_id == Run.id)
     return query.add_columns(sa.null().label("partition"))
 
 
-def _records(connection: sa.Connection, query: sa.Select) -> list[RunRecord]:
+def run_records(connection: sa.Connection, query: sa.Select) -> list[RunRecord]:
     return [RunRecord(**row._mapping) for row in connection.execute(query)]
 
 
 def _get(connection: sa.Connection, run_id: int) -> RunRecord:
-    found = _records(connection, _select().where(Run.id == run_id)) if abs(run_id) <= MAX_ID else []
+    found = run_records(connection, select_runs().where(Run.id == run_id)) if abs(run_id) <= MAX_ID else []
     if not found:
         raise RunNotFound([run_id])
     return found[0]

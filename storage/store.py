@@ -18,7 +18,9 @@ from storage.experiments import Experiments
 from storage.metrics import Metrics
 from storage.postgres import PostgreSQL
 from storage.run_queue import RunQueue
+from storage.saved_views import SavedViews
 from storage.sqlite import SQLite
+from storage.trash import Trash
 
 RETRY_S = 0.2
 
@@ -35,10 +37,12 @@ class Store:
         self.artifacts = ArtifactStore(self._database, artifacts or self._database.artifacts_folder)
         self.experiments = Experiments(self._database, self.artifacts)
         self.queue = RunQueue(self._database, self.artifacts)
+        self.trash = Trash(self._database, self.artifacts)
         self.metrics = Metrics(self._database, self.artifacts)
         self.analyses = Analyses(self._database, self.artifacts)
         self.events = Events(self._database)
         self.engines = Engines(self._database)
+        self.saved_views = SavedViews(self._database)
 
     @staticmethod
     def default_url(root: Path) -> str:

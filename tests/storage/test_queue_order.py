@@ -1,0 +1,59 @@
+"""Whose turn it is: the larger priority, then the order that somebody chose, then the oldest."""
+
+import pytest
+
+from storage import Place, Store
+from storage.queue_order import moved
+from tests.storage.samples import new_run
+
+
+@pytest.fixture
+def queued(store: Store) -> list[int]:
+    """Four runs, as they were asked for."""
+    store.experiments.create("x", {}, [new_run(seed) for seed in range(4)])
+    return [run.id for run in store.queue.waiting()]
+
+
+def turns(store: Store) -> list[int]:
+    """In the order in which they really are claimed."""
+    claimed = []
+    while (run := store.queue.claim()) is not None:
+        claimed.append(run.id)
+    return claimed
+
+
+@pytest.mark.parametrize(
+    ("chosen", "to", "order"),
+    [
+        ([3], "first", [3, 1, 2, 4]), ([3], "earlier", [1, 3, 2, 4]), ([2], "later", [1, 3, 2, 4]),
+        ([1], "last", [2, 3, 4, 1]), ([1], "earlier", [1, 2, 3, 4]), ([4], "later", [1, 2, 3, 4]),
+        ([2, 4], "first", [2, 4, 1, 3]), ([2, 4], "earlier", [2, 4, 1, 3]), ([1, 3], "later", [2, 4, 1, 3]),
+    ],
+)  # fmt: skip
+def test_a_block_moves_together(chosen: list[int], to: Place, order: list[int]) -> None:
+    assert moved([1, 2, 3, 4], chosen, to) == order
+
+
+def test_the_larger_priority_is_claimed_first(store: Store, queued: list[int]) -> None:
+    store.queue.prioritize([queued[2]], 1)
+    store.queue.prioritize([queued[0]], -1)
+    assert turns(store) == [queued[2], queued[1], queued[3], queued[0]]
+
+
+def test_runs_are_claimed_in_the_order_they_were_moved_into_and_newer_ones_after_them(
+    store: Store, queued: list[int]
+) -> None:
+    a, b, c, d = queued
+    store.queue.move([d], "first")
+    store.queue.move([b], "later")
+    store.experiments.create("y", {}, [new_run(9)])
+    assert [run.id for run in store.queue.waiting()][:4] == [d, a, c, b]
+    assert turns(store)[:4] == [d, a, c, b]
+
+
+def test_moving_leaves_other_priorities_and_runs_that_do_not_wait_alone(store: Store, queued: list[int]) -> None:
+    a, b, c, d = queued
+    store.queue.prioritize([a, b], 1)
+    store.queue.request([d], "cancel")
+    store.queue.move([b, c, d], "first")
+    assert turns(store) == [b, a, c]

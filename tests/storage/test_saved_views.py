@@ -1,0 +1,15 @@
+"""Views under a name."""
+
+from storage import Store
+
+
+def test_views_of_a_page_are_listed_by_name_and_saved_anew_under_the_same_name(store: Store) -> None:
+    store.saved_views.save("library", "done on digits", "status=done&dataset=digits")
+    store.saved_views.save("library", "best first", "sort=mean")
+    store.saved_views.save("compare", "best first", "sort=top")
+    store.saved_views.save("library", "best first", "sort=lowest5")
+    found = [(view.name, view.query) for view in store.saved_views.list("library")]
+    assert found == [("best first", "sort=lowest5"), ("done on digits", "status=done&dataset=digits")]
+    store.saved_views.delete("library", "best first")
+    assert [view.name for view in store.saved_views.list("library")] == ["done on digits"]
+    assert [view.query for view in store.saved_views.list("compare")] == ["sort=top"]

@@ -1,0 +1,64 @@
+"""Deleted runs are out of everybody's way, whole, and come back, until the trash is emptied."""
+
+from datetime import timedelta
+
+import pytest
+
+from storage import RunNotFound, RunRecord, RunsActive, Store
+from tests.storage.samples import a_round, new_run
+
+
+@pytest.fixture
+def done(store: Store, run: RunRecord) -> RunRecord:
+    """A run with a round and a file."""
+    file = store.artifacts.write_file(run.id, "model-last", 0, b"models")
+    store.metrics.append(run.id, run.epoch, [a_round(0)], checkpoint=file)
+    store.queue.finish(run.id, run.epoch, "done")
+    return store.queue.get(run.id)
+
+
+def test_a_deleted_run_is_nowhere_to_be_seen(store: Store, done: RunRecord) -> None:
+    store.trash.put([done.id])
+    assert store.queue.runs(include_archived=True) == store.queue.find_by_digest([done.digest]) == []
+    assert store.experiments.list(include_archived=True) == [] and store.queue.counts() == {}
+    with pytest.raises(RunNotFound):
+        store.queue.get(done.id)
+    (trashed,) = store.trash.list()
+    assert trashed.id == done.id and trashed.deleted_at is not None
+
+
+def test_it_comes_back_with_its_rounds_and_files(store: Store, done: RunRecord) -> None:
+    store.trash.put([done.id])
+    store.trash.restore([done.id])
+    assert store.queue.get(done.id).summary == done.summary
+    assert [r.round for r in store.metrics.rounds(done.id)] == [0]
+    assert store.artifacts.read(store.artifacts.latest(done.id, "model-last")) == b"models"
+    assert store.trash.list() == [] and store.experiments.list()[0].num_runs == 1
+
+
+def test_a_queued_run_is_not_claimed_while_it_is_deleted(store: Store) -> None:
+    store.experiments.create("x", {}, [new_run(0), new_run(1)])
+    first, second = (run.id for run in store.queue.waiting())
+    store.trash.put([first])
+    assert [run.id for run in store.queue.waiting()] == [second]
+    claimed = store.queue.claim()
+    assert claimed is not None and claimed.id == second and store.queue.claim() is None
+    store.trash.restore([first])
+    back = store.queue.claim()
+    assert back is not None and back.id == first
+
+
+def test_a_running_run_is_not_put_into_the_trash_nor_are_those_with_it(store: Store, run: RunRecord) -> None:
+    store.experiments.create("x", {}, [new_run(1)])
+    other = store.queue.waiting()[0].id
+    with pytest.raises(RunsActive, match="cancel it"):
+        store.trash.put([run.id, other])
+    assert store.trash.list() == []
+
+
+def test_emptying_deletes_for_good_what_lay_there_long_enough(store: Store, done: RunRecord) -> None:
+    store.trash.put([done.id])
+    assert store.trash.empty(timedelta(days=1)) == 0 and len(store.trash.list()) == 1
+    assert store.trash.empty() == 1 and store.trash.list() == []
+    assert store.metrics.rounds(done.id) == [] and not list(store.artifacts.folder.glob("*/*"))
+    assert store.experiments.list(include_archived=True) == []
