@@ -5,6 +5,7 @@ from storage.errors import (
     AnalysisNotFound,
     ArtifactDamaged,
     DatabaseLocked,
+    DatabaseUnavailable,
     ExperimentNotFound,
     Fenced,
     NetworkFileSystem,
@@ -14,6 +15,7 @@ from storage.errors import (
     SchemaOutdated,
     SchemaTooNew,
     StorageError,
+    Transient,
 )
 from storage.records import (
     FINISHED,
@@ -37,8 +39,8 @@ from storage.store import Store, store_from_env
 
 __all__ = [
     "FINISHED", "AnalysisNotFound", "AnalysisRecord", "AnalysisStatus", "ArtifactDamaged", "ArtifactRecord", "Control",
-    "DatabaseLocked", "DispatcherLock", "EngineRecord", "EventRecord", "ExperimentNotFound", "ExperimentRecord",
-    "Fenced", "FinishedRun", "NetworkFileSystem", "NewArtifact", "NewRun", "NotADatabase", "Place", "RoundRecord",
-    "RunNotFound", "RunRecord", "RunsActive", "SavedViewRecord", "SchemaOutdated", "SchemaTooNew", "Status",
-    "StorageError", "Store", "store_from_env",
+    "DatabaseLocked", "DatabaseUnavailable", "DispatcherLock", "EngineRecord", "EventRecord", "ExperimentNotFound",
+    "ExperimentRecord", "Fenced", "FinishedRun", "NetworkFileSystem", "NewArtifact", "NewRun", "NotADatabase", "Place",
+    "RoundRecord", "RunNotFound", "RunRecord", "RunsActive", "SavedViewRecord", "SchemaOutdated", "SchemaTooNew",
+    "Status", "StorageError", "Store", "Transient", "store_from_env",
 ]

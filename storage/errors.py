@@ -7,8 +7,16 @@ class StorageError(Exception):
     """Base of every error of this package. Its text is meant for the person who asked."""
 
 
-class DatabaseLocked(StorageError):
+class Transient(StorageError):
+    """Nothing is wrong with what was asked: asking again later may work. Work in the background does."""
+
+
+class DatabaseLocked(Transient):
     """Another process held the database for longer than we wait."""
+
+
+class DatabaseUnavailable(Transient):
+    """The database's server does not answer, or has ended our connection. Whether a commit took place is unknown."""
 
 
 class NotADatabase(StorageError):
