@@ -31,6 +31,7 @@ STATUS_MEANING = {
     "diverged": "stopped because a loss was no longer finite; its rounds are kept",
     "lost": "has not been heard of for a while; it is taken up again when the engine is back",
 }
+PRIORITIES = {"high": 1, "normal": 0, "low": -1}
 WHEN = {"last": "last round", "best": "best round, chosen on test", "best_val": "best round, chosen on validation"}
 MODELS = {"personalized": "Personalized", "global": "Global"}
 TITLES = {
@@ -112,6 +113,11 @@ def ordinal(n: int) -> str:
 def plural(n: int, one: str, many: str | None = None) -> str:
     """``1 run``, ``3 runs``, ``2 losses``."""
     return f"{count(n)} {one if n == 1 else many or one + 's'}"
+
+
+def priority(n: int) -> str:
+    """``high``, ``normal`` or ``low``, for whatever was stored."""
+    return "high" if n > 0 else "low" if n < 0 else "normal"
 
 
 def tail_note(num_clients: int, share: float = 0.05) -> str:

@@ -1,5 +1,7 @@
 """The log: what happened to a run, or to the whole installation, in words for a person."""
 
+from collections.abc import Sequence
+
 import sqlalchemy as sa
 
 from storage.database import Database
@@ -20,13 +22,19 @@ class Events:
                 raise RunNotFound([run_id])
             connection.execute(sa.insert(Event).values(values))
 
+    def of_runs(self, run_ids: Sequence[int], limit: int = 200) -> list[EventRecord]:
+        """The newest ``limit`` events of these runs, oldest first."""
+        return self._newest(sa.select(*Event.__table__.columns).where(Event.run_id.in_(run_ids)), limit)
+
+    def _newest(self, query: sa.Select, limit: int) -> list[EventRecord]:
+        with self._database.read() as connection:
+            rows = connection.execute(query.order_by(Event.id.desc()).limit(limit))
+            return [EventRecord(**row._mapping) for row in rows][::-1]
+
     def list(self, run_id: int | None = None, after: int = 0, limit: int = 200) -> list[EventRecord]:
         """The newest ``limit`` events with an id beyond ``after`` (of one run, or all), oldest first."""
-        query = sa.select(*Event.__table__.columns).where(Event.id > after).order_by(Event.id.desc()).limit(limit)
-        if run_id is not None:
-            query = query.where(Event.run_id == run_id)
-        with self._database.read() as connection:
-            return [EventRecord(**row._mapping) for row in connection.execute(query)][::-1]
+        query = sa.select(*Event.__table__.columns).where(Event.id > after)
+        return self._newest(query if run_id is None else query.where(Event.run_id == run_id), limit)
 
 
 def _lasting(run_id: int) -> sa.Select:

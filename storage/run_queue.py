@@ -63,6 +63,12 @@ class RunQueue:
         with self._database.read() as connection:
             return {row[0]: row[1] for row in connection.execute(counted)}
 
+    def ids(self, statuses: Sequence[Status]) -> list[int]:
+        """Of runs that stand so, archived or not, lowest first: quicker than the runs themselves."""
+        query = sa.select(Run.id).where(Run.status.in_(statuses), IN_USE).order_by(Run.id)
+        with self._database.read() as connection:
+            return list(connection.scalars(query))
+
     def waiting(self) -> list[RunRecord]:
         """Queued runs in the order in which they will be claimed."""
         query = select_runs(with_partition=False).where(Run.status == "queued").order_by(*TURN)

@@ -71,3 +71,8 @@ def test_ordinals_end_as_they_are_spoken() -> None:
 )
 def test_numbers_have_three_digits_and_thousands_are_written_out(x: float, text: str) -> None:
     assert wording.number(x) == text
+
+
+def test_priorities_have_a_name_whatever_was_stored() -> None:
+    assert [wording.priority(n) for n in (5, 1, 0, -1, -9)] == ["high", "high", "normal", "low", "low"]
+    assert all(wording.priority(n) == name for name, n in wording.PRIORITIES.items())

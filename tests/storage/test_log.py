@@ -14,6 +14,14 @@ def test_the_newest_events_come_oldest_first(store: Store, run: RunRecord) -> No
     assert [e.message for e in store.events.list(after=events[0].id)] == ["event 3", "event 4"]
 
 
+def test_events_of_several_runs_come_as_they_happened(store: Store, run: RunRecord) -> None:
+    for run_id, message in ((run.id, "one"), (None, "of nobody"), (run.id, "two")):
+        store.events.add(run_id, "info", "test", message)
+    assert [e.message for e in store.events.of_runs([run.id, run.id + 1])] == ["one", "two"]
+    assert [e.message for e in store.events.of_runs([run.id], limit=1)] == ["two"]
+    assert store.events.of_runs([]) == []
+
+
 def test_a_deleted_run_takes_its_events_with_it(store: Store, run: RunRecord) -> None:
     store.events.add(run.id, "error", "worker", "gone")
     store.queue.finish(run.id, run.epoch, "failed")

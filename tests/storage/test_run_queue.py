@@ -182,6 +182,9 @@ def test_runs_are_filtered_ordered_and_limited(store: Store) -> None:
     assert [r.id for r in store.queue.runs(run_ids=ids[:2], include_archived=True)] == [ids[1], ids[0]]
     assert store.queue.runs(run_ids=[]) == []
     assert store.queue.counts() == {"running": 1, "queued": 2}
+    assert store.queue.ids(["queued"]) == ids[1:]
+    store.trash.put([ids[2]])
+    assert store.queue.ids(["queued", "running"]) == ids[:2]
 
 
 def test_runs_of_the_same_configuration_are_found_by_digest(store: Store) -> None:
