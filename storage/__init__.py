@@ -23,6 +23,7 @@ from storage.records import (
     AnalysisStatus,
     ArtifactRecord,
     Control,
+    DiskUse,
     EngineRecord,
     EventRecord,
     ExperimentRecord,
@@ -39,8 +40,8 @@ from storage.store import Store, store_from_env
 
 __all__ = [
     "FINISHED", "AnalysisNotFound", "AnalysisRecord", "AnalysisStatus", "ArtifactDamaged", "ArtifactRecord", "Control",
-    "DatabaseLocked", "DatabaseUnavailable", "DispatcherLock", "EngineRecord", "EventRecord", "ExperimentNotFound",
-    "ExperimentRecord", "Fenced", "FinishedRun", "NetworkFileSystem", "NewArtifact", "NewRun", "NotADatabase", "Place",
-    "RoundRecord", "RunNotFound", "RunRecord", "RunsActive", "SavedViewRecord", "SchemaOutdated", "SchemaTooNew",
-    "Status", "StorageError", "Store", "Transient", "store_from_env",
+    "DatabaseLocked", "DatabaseUnavailable", "DiskUse", "DispatcherLock", "EngineRecord", "EventRecord",
+    "ExperimentNotFound", "ExperimentRecord", "Fenced", "FinishedRun", "NetworkFileSystem", "NewArtifact", "NewRun",
+    "NotADatabase", "Place", "RoundRecord", "RunNotFound", "RunRecord", "RunsActive", "SavedViewRecord",
+    "SchemaOutdated", "SchemaTooNew", "Status", "StorageError", "Store", "Transient", "store_from_env",
 ]

@@ -8,7 +8,7 @@ import hashlib
 import os
 import re
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,9 +17,10 @@ import sqlalchemy as sa
 from storage.database import Database
 from storage.errors import ArtifactDamaged, StorageError
 from storage.fence import update_owned
-from storage.models import Artifact, now
+from storage.models import Artifact, Run, now
 from storage.records import ArtifactRecord, NewArtifact
 
+MODEL = "model-"  # what the kinds of models begin with
 UNFINISHED = ".tmp"
 OURS = re.compile(r"\d+/[^/]+-\d{6,}-[0-9a-f]{12}\.(bin|tmp)")  # what write_file names its files
 COLUMNS = tuple(Artifact.__table__.columns)
@@ -87,6 +88,15 @@ class ArtifactStore:
         with self._database.write() as connection:
             paths = connection.scalars(doomed).all()
         self.remove_files(paths)
+
+    def drop_models(self, run_ids: Sequence[int]) -> int:
+        """Deletes the models of those that are not running; rounds and analyses stay. Answers the bytes freed."""
+        idle = sa.select(Run.id).where(Run.id.in_(run_ids), Run.status != "running")
+        doomed = sa.delete(Artifact).where(Artifact.run_id.in_(idle), Artifact.kind.startswith(MODEL))
+        with self._database.write() as connection:
+            rows = connection.execute(doomed.returning(Artifact.path, Artifact.size_bytes)).all()
+        self.remove_files(row.path for row in rows)
+        return sum(row.size_bytes for row in rows)
 
     def total_bytes(self, run_id: int | None = None) -> int:
         query = sa.select(sa.func.coalesce(sa.func.sum(Artifact.size_bytes), 0))

@@ -111,6 +111,14 @@ class Database(ABC):
     def back_up(self, label: str) -> Path | None:
         """A copy beside the database, where the database is ours to copy."""
 
+    @abstractmethod
+    def size_bytes(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def files(self) -> tuple[Path, ...]:
+        """What of it lies on a disk of this machine, whether it is there now or not."""
+
     @property
     @abstractmethod
     def artifacts_folder(self) -> Path:

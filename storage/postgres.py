@@ -35,6 +35,14 @@ class PostgreSQL(Database):
     def back_up(self, label: str) -> Path | None:
         return None  # the server's owner has a backup; pg_dump is not ours to run
 
+    def size_bytes(self) -> int:
+        with self.read() as connection:
+            return int(connection.scalar(sa.text("SELECT pg_database_size(current_database())")) or 0)
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        return ()
+
     def try_lock(self) -> DispatcherLock | None:
         """Held by a connection of its own: the server frees it when that connection ends."""
         with self._explained():

@@ -190,6 +190,18 @@ class SavedViewRecord:
 
 
 @dataclass(frozen=True)
+class DiskUse:
+    """What is stored, in bytes. The parts don't overlap: a deleted run's files count as trash alone."""
+
+    database_bytes: int  # with what is on its way into it
+    checkpoints_bytes: int
+    models_bytes: int
+    analyses_bytes: int
+    trash_bytes: int
+    free_bytes: int  # left on the disk; on the fuller one where database and artifacts lie on two
+
+
+@dataclass(frozen=True)
 class EngineRecord:
     """A live engine, for the screen only."""
 

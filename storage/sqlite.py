@@ -88,6 +88,14 @@ class SQLite(Database):
         os.replace(unfinished, target)
         return target
 
+    def size_bytes(self) -> int:
+        return sum(map(_size, self.files))
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The database, and what belongs to it while it is open."""
+        return tuple(self.path.with_name(f"{self.path.name}{suffix}") for suffix in ("", "-wal", "-shm"))
+
     @property
     def artifacts_folder(self) -> Path:
         """After the whole name: x.db and x.sqlite are two databases."""
@@ -148,6 +156,13 @@ class SQLite(Database):
             CANTOPEN: "the file cannot be opened: check the path and its permissions",
         }.get(code, "see the log for the statement")
         return StorageError(f"{self.path}: {text}; {advice}")
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:  # some of them are there only while somebody has the database open
+        return 0
 
 
 def _begin(connection: sa.Connection) -> None:

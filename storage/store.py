@@ -11,12 +11,14 @@ from storage import schema
 from storage.analyses import Analyses
 from storage.artifacts import ArtifactStore
 from storage.database import Database, DispatcherLock
+from storage.disk_use import disk_use
 from storage.engines import Engines
 from storage.errors import StorageError
 from storage.events import Events
 from storage.experiments import Experiments
 from storage.metrics import Metrics
 from storage.postgres import PostgreSQL
+from storage.records import DiskUse
 from storage.run_queue import RunQueue
 from storage.saved_views import SavedViews
 from storage.sqlite import SQLite
@@ -81,6 +83,10 @@ class Store:
             else:
                 time.sleep(RETRY_S)
         self.check_schema()
+
+    def disk_use(self) -> DiskUse:
+        """How many bytes lie where, and how many are free."""
+        return disk_use(self._database, self.artifacts.folder)
 
     def try_dispatcher_lock(self) -> DispatcherLock | None:
         """The right to claim runs and to migrate, or None while another process has it. Ends with the process."""
