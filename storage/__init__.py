@@ -6,6 +6,7 @@ from storage.errors import (
     ArtifactDamaged,
     DatabaseLocked,
     DatabaseUnavailable,
+    DispatcherLockLost,
     ExperimentNotFound,
     Fenced,
     NetworkFileSystem,
@@ -40,8 +41,9 @@ from storage.store import Store, store_from_env
 
 __all__ = [
     "FINISHED", "AnalysisNotFound", "AnalysisRecord", "AnalysisStatus", "ArtifactDamaged", "ArtifactRecord", "Control",
-    "DatabaseLocked", "DatabaseUnavailable", "DiskUse", "DispatcherLock", "EngineRecord", "EventRecord",
-    "ExperimentNotFound", "ExperimentRecord", "Fenced", "FinishedRun", "NetworkFileSystem", "NewArtifact", "NewRun",
-    "NotADatabase", "Place", "RoundRecord", "RunNotFound", "RunRecord", "RunsActive", "SavedViewRecord",
-    "SchemaOutdated", "SchemaTooNew", "Status", "StorageError", "Store", "Transient", "store_from_env",
+    "DatabaseLocked", "DatabaseUnavailable", "DiskUse", "DispatcherLock", "DispatcherLockLost", "EngineRecord",
+    "EventRecord", "ExperimentNotFound", "ExperimentRecord", "Fenced", "FinishedRun", "NetworkFileSystem",
+    "NewArtifact", "NewRun", "NotADatabase", "Place", "RoundRecord", "RunNotFound", "RunRecord", "RunsActive",
+    "SavedViewRecord", "SchemaOutdated", "SchemaTooNew", "Status", "StorageError", "Store", "Transient",
+    "store_from_env",
 ]

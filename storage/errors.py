@@ -19,6 +19,10 @@ class DatabaseUnavailable(Transient):
     """The database's server does not answer, or has ended our connection. Whether a commit took place is unknown."""
 
 
+class DispatcherLockLost(StorageError):
+    """This process was the dispatcher, and another one is now. Stop what was begun: that one takes it up."""
+
+
 class NotADatabase(StorageError):
     """The file is damaged or was never a database."""
 

@@ -4,14 +4,17 @@ import os
 from pathlib import Path
 
 import sqlalchemy as sa
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, OperationalError
 
 from storage.database import Database, DispatcherLock
-from storage.errors import DatabaseLocked, SchemaOutdated, StorageError
+from storage.errors import DatabaseLocked, DatabaseUnavailable, DispatcherLockLost, SchemaOutdated, StorageError
 from storage.models import to_json
 
 LOCK_CLASS, LOCK_OBJECT = 0x0FED, 0x5CA9E  # the advisory lock; locks are apart in each database of a server
 NO_TABLE, NO_COLUMN, LOCK_TIMEOUT, DEADLOCK = "42P01", "42703", "55P03", "40P01"
+AWAY = ("08", "57P", "53300")  # how such states begin: no connection, a server that stops or starts, no place free
+KEEPALIVES = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
+VANISHED_MS = 60_000  # after which a machine that no longer answers counts as gone, at both ends of the line
 
 
 class PostgreSQL(Database):
@@ -20,11 +23,12 @@ class PostgreSQL(Database):
     read_options = {"isolation_level": "REPEATABLE READ"}  # its default shows what others commit in between
 
     def open(self) -> sa.Engine:
-        options = f"-c lock_timeout={round(1000 * self.timeout_s)}"
+        settings = {f"tcp_{name}": value for name, value in KEEPALIVES.items()} | {"tcp_user_timeout": VANISHED_MS}
+        settings["lock_timeout"] = round(1000 * self.timeout_s)
+        options = KEEPALIVES | {"tcp_user_timeout": VANISHED_MS, "connect_timeout": max(2, round(self.timeout_s))}
+        options |= {"options": " ".join(f"-c {name}={value}" for name, value in settings.items())}
         try:
-            return sa.create_engine(
-                self.url, json_serializer=to_json, pool_pre_ping=True, connect_args={"options": options}
-            )
+            return sa.create_engine(self.url, json_serializer=to_json, pool_pre_ping=True, connect_args=options)
         except ModuleNotFoundError as error:
             raise StorageError(f"{self.name} needs a driver: pip install 'psycopg[binary]'") from error
 
@@ -45,10 +49,17 @@ class PostgreSQL(Database):
 
     def try_lock(self) -> DispatcherLock | None:
         """Held by a connection of its own: the server frees it when that connection ends."""
+        connection = self._locked_connection()
+        if connection is None:
+            return None
+        holder = _Holder(self, connection)
+        return DispatcherLock(holder.end, holder.renew)
+
+    def _locked_connection(self) -> sa.Connection | None:
         with self._explained():
             connection = self.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
             if connection.scalar(sa.select(sa.func.pg_try_advisory_lock(LOCK_CLASS, LOCK_OBJECT))):
-                return DispatcherLock(lambda: _end(connection))
+                return connection
             connection.close()
             return None
 
@@ -66,9 +77,45 @@ class PostgreSQL(Database):
             return DatabaseLocked(f"{self.name} was locked by another session for {self.timeout_s:g} s; try again")
         if state in (NO_TABLE, NO_COLUMN):
             return SchemaOutdated(f"{self.name} has no or old tables; start the app, which brings them up to date")
-        return StorageError(f"{self.name}: {text}; check that the server runs and that DATABASE_URL is right")
+        if error.connection_invalidated or (isinstance(error, OperationalError) and (state or "08").startswith(AWAY)):
+            return DatabaseUnavailable(
+                f"{self.name} does not answer ({text.splitlines()[0]}); what is being computed waits for it: check "
+                "that the server runs and that DATABASE_URL is right"
+            )
+        return StorageError(f"{self.name}: {text}; see the server's log")
 
 
-def _end(connection: sa.Connection) -> None:
-    connection.invalidate()  # closes the session itself, so the lock goes even when the server no longer answers
-    connection.close()
+class _Holder:
+    """The connection that has the dispatcher's lock, or the next one when that has died."""
+
+    def __init__(self, database: PostgreSQL, connection: sa.Connection) -> None:
+        self._database = database
+        self._connection: sa.Connection | None = connection
+
+    def renew(self) -> bool:
+        if self._is_alive():
+            return False
+        self._connection = self._database._locked_connection()
+        if self._connection is None:
+            raise DispatcherLockLost(
+                f"the connection to {self._database.name} broke, and another process is its dispatcher now"
+            )
+        return True
+
+    def end(self) -> None:
+        """Ends the session itself, so that the lock goes even when the server no longer answers."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.invalidate()
+            connection.close()
+
+    def _is_alive(self) -> bool:
+        """As long as its session lives, it has the lock."""
+        if self._connection is None:
+            return False
+        try:
+            self._connection.scalar(sa.select(1))
+        except DBAPIError:
+            self.end()  # or its next use would silently be another session
+            return False
+        return True

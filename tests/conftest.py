@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import jaxtyping
@@ -14,6 +15,9 @@ jaxtyping.install_import_hook("engine", "tests.shapes.checked")
 import hypothesis
 import pytest
 import torch
+
+from storage import Store
+from tests.support import postgres
 
 torch.set_num_threads(1)
 
@@ -30,14 +34,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in drives_browser:
         item.add_marker(pytest.mark.browser)
         item.add_marker(pytest.mark.xdist_group("browser"))
-    if WITHOUT_BROWSER and drives_browser:
-        config.hook.pytest_deselected(items=drives_browser)
-        items[:] = [item for item in items if item not in drives_browser]
+    if WITHOUT_BROWSER:
+        _leave_out(drives_browser, config, items)
+    if postgres.missing():
+        _leave_out([item for item in items if item.get_closest_marker("postgres")], config, items)
+
+
+def _leave_out(unwanted: list[pytest.Item], config: pytest.Config, items: list[pytest.Item]) -> None:
+    if unwanted:
+        config.hook.pytest_deselected(items=unwanted)
+        items[:] = [item for item in items if item not in unwanted]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if WITHOUT_BROWSER:
         terminalreporter.section("BROWSER=0: THE BROWSER TESTS WERE LEFT OUT", red=True, bold=True)
+    if what := postgres.missing():
+        terminalreporter.section(f"NO {what}: THE POSTGRESQL TESTS WERE LEFT OUT", red=True, bold=True)
 
 
 @pytest.fixture
@@ -54,3 +67,31 @@ def _own_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, database_
     monkeypatch.delenv("FEDSCAPE_PLUGINS", raising=False)
     # AppTest leaves its script behind as __main__, which worker processes of a later test would import again.
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[postgres.Server]:
+    """A server of our own, which a test may stop and start."""
+    if postgres.programs() is None:
+        pytest.skip("TEST_POSTGRES_URL is not ours to stop, and .ci/postgres finds no programs for a server of our own")
+    with postgres.running() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres_database(request: pytest.FixtureRequest) -> Iterator[str]:
+    """One a session, or a worker of it; on the server of TEST_POSTGRES_URL where that is given."""
+    server_url = postgres.given_url() or request.getfixturevalue("postgres_server").url()
+    with postgres.database(server_url, f"fedscape_test_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}") as url:
+        yield url
+
+
+@pytest.fixture
+def postgres_store(postgres_database: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Store]:
+    """Tables without rows. DATABASE_URL and ARTIFACTS_DIR point to it."""
+    postgres.empty(postgres_database)
+    monkeypatch.setenv("DATABASE_URL", postgres_database)
+    monkeypatch.setenv("ARTIFACTS_DIR", str(tmp_path / "artifacts"))
+    store = Store(postgres_database)
+    yield store
+    store.close()

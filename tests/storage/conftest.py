@@ -1,19 +1,13 @@
-"""A fresh store for each test: a copy of one empty SQLite file, or the PostgreSQL database of TEST_POSTGRES_URL."""
+"""A fresh store for each test: a copy of one empty SQLite file, and an empty PostgreSQL database."""
 
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
 
 from storage import RunRecord, Store
-from storage.models import Base
 from tests.storage.samples import new_run
-
-POSTGRES_URL = os.environ.get("TEST_POSTGRES_URL")
-BACKENDS = ["sqlite", "postgres"] if POSTGRES_URL else ["sqlite"]
 
 
 @pytest.fixture(scope="session")
@@ -33,17 +27,7 @@ def sqlite_store(empty_database: Path, tmp_path: Path) -> Iterator[Store]:
     store.close()
 
 
-@pytest.fixture
-def postgres_store(tmp_path: Path) -> Iterator[Store]:
-    store = Store(POSTGRES_URL or "", artifacts=tmp_path / "artifacts")
-    store.ensure_schema()
-    with store._database.write() as connection:
-        connection.execute(sa.text(f"TRUNCATE {', '.join(Base.metadata.tables)}"))
-    yield store
-    store.close()
-
-
-@pytest.fixture(params=BACKENDS)
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def store(request: pytest.FixtureRequest) -> Store:
     return request.getfixturevalue(f"{request.param}_store")
 
