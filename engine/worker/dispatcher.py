@@ -9,19 +9,23 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Hashable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from engine.worker.claims import KILLED, AnalysisClaims, Claims, RunClaims, note
 from engine.worker.executor import Ended, Executor, Key, Work
-from storage import DatabaseLocked, DispatcherLock, Fenced, StorageError, Store
+from engine.worker.upkeep import tidy
+from engine.worker.watchdog import Watchdog
+from storage import DispatcherLock, Fenced, StorageError, Store, Transient
 
 OBEY_S = 2.0  # after that a worker that should stop is killed
 LOOK_S = 0.25  # how often requests are looked for
 BEAT_S = 2.0
+TIDY_S = 3600.0
 WAIT_S = 0.2
+RETRY_S = 0.5  # between turns while the database does not answer
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +33,7 @@ log = logging.getLogger(__name__)
 class Dispatcher:
     """Owns the lock and the executor it is given until ``close``. ``run_ids``: claim none but these, and no analysis.
 
-    Analyses come first: somebody sits in front of the screen and waits for them.
+    Analyses come first, and have a slot of their own: somebody sits in front of the screen and waits for them.
     """
 
     def __init__(
@@ -43,9 +47,10 @@ class Dispatcher:
         self._tickets: dict[Key, Work] = {}
         self._ended: list[Ended] = []  # heard of, not settled yet
         self._unwanted_since: dict[Key, float] = {}
-        self._looked = self._beaten = -float("inf")
+        self._watchdog = Watchdog()
+        self._looked = self._beaten = self._tidied = -float("inf")
         self._engine_id = ""
-        self._is_in_order = False
+        self._is_in_order = self._may_have_strays = False
 
     @classmethod
     def acquire(
@@ -71,21 +76,30 @@ class Dispatcher:
 
     def run(self, stop: threading.Event, until_idle: bool = False) -> None:
         """Turn after turn until ``stop`` is set, or until there is nothing to do."""
+        trouble = ""
         while not stop.is_set():
             try:
                 self.step()
-            except DatabaseLocked as error:  # a turn may be left anywhere: the next one goes on with it
-                log.warning("%s", error)
+                trouble = ""
+            except Transient as error:  # a turn may be left anywhere: the next one goes on with it
+                if trouble != str(error):
+                    trouble = str(error)
+                    log.warning("%s", trouble)
+                stop.wait(RETRY_S)
                 continue
             if until_idle and self.is_idle:
                 return
 
     def step(self, wait_s: float = WAIT_S) -> None:
-        """One turn; waits up to ``wait_s`` for something to end, and refills its slot."""
+        """One turn; waits up to ``wait_s`` for something to end, and refills its slot.
+
+        Raises DispatcherLockLost where another process is the dispatcher now, which takes up what this one began.
+        """
+        self._lock.renew()
         self._put_in_order()
         self._settle()
         self._beat()
-        self._stop_unwanted()
+        self._watch()
         self._fill_slots()
         self._ended += self.executor.poll(wait_s)
         self._settle()
@@ -94,9 +108,10 @@ class Dispatcher:
     def close(self) -> None:
         """Stops the workers; what they worked on is queued again, for the next dispatcher."""
         self.executor.close()
-        for ticket in self._tickets.values():
-            with suppress(StorageError):  # what is not let go now is let go at the next start
-                self._of(ticket).let_go(ticket)
+        with suppress(StorageError):  # what is not let go now is let go at the next start; or it is another's by now
+            self._lock.renew()
+            for claims in self._claims.values():
+                claims.requeue_running()
         self._tickets.clear()
         with suppress(StorageError):
             self.store.engines.remove(self._engine_id)
@@ -110,15 +125,24 @@ class Dispatcher:
                 claims.requeue_running()
             self.store.artifacts.sweep()
             self._is_in_order = True
+        if self._may_have_strays:
+            for claims in self._claims.values():
+                claims.requeue_strays(self._tickets.keys())
+            self._may_have_strays = False
+        if self._clock() - self._tidied >= TIDY_S:
+            tidy(self.store)
+            self._tidied = self._clock()
 
     def _fill_slots(self) -> None:
-        while self.executor.free and (ticket := self._next()) is not None:
-            self._tickets[ticket.key] = ticket
-            self.executor.submit(ticket)
+        self._may_have_strays = True  # where a claim's answer does not arrive
+        for kind, claims in self._claims.items():
+            while self._has_room(kind) and (ticket := claims.claim()) is not None:
+                self._tickets[ticket.key] = ticket
+                self.executor.submit(ticket)
+        self._may_have_strays = False
 
-    def _next(self) -> Work | None:
-        found = (claims.claim() for claims in self._claims.values())
-        return next((ticket for ticket in found if ticket is not None), None)
+    def _has_room(self, kind: str) -> bool:
+        return bool(self.executor.free_for_analyses if kind == "analysis" else self.executor.free)
 
     def _settle(self) -> None:
         while self._ended:
@@ -128,24 +152,30 @@ class Dispatcher:
             self._tickets.pop(ended.ticket.key, None)
             del self._ended[0]
 
-    def _stop_unwanted(self) -> None:
-        """A worker has time to obey by itself; then it is killed, and its work becomes what it was asked to become."""
-        now = self._clock()
-        if not self._tickets or now - self._looked < LOOK_S:
+    def _watch(self) -> None:
+        """A worker has time to obey by itself; then it is killed, and its work becomes what it was asked to become.
+
+        One that hangs is killed, too, which counts as its death.
+        """
+        now, before = self._clock(), self._looked
+        if not self._tickets or now - before < LOOK_S:
             return
         self._looked = now
-        wanted = self._wanted()
-        self._unwanted_since = {key: self._unwanted_since.get(key, now) for key in self._tickets if key not in wanted}
+        signs = self._signs_of_life()
+        self._unwanted_since = {key: self._unwanted_since.get(key, now) for key in self._tickets if key not in signs}
         for key, since in self._unwanted_since.items():
             if now - since >= OBEY_S:
                 self._kill(self._tickets[key])
+        for key in self._watchdog.hung(signs, now - before):
+            self.executor.kill(self._tickets[key])
+            self._ended.append(Ended(self._tickets[key], self._watchdog.verdict))
 
-    def _wanted(self) -> set[Key]:
-        wanted: set[Key] = set()
+    def _signs_of_life(self) -> dict[Key, Hashable]:
+        signs: dict[Key, Hashable] = {}
         for kind, claims in self._claims.items():
             if tickets := [ticket for ticket in self._tickets.values() if ticket.key[0] == kind]:
-                wanted |= claims.wanted(tickets)
-        return wanted
+                signs |= claims.signs_of_life(tickets)
+        return signs
 
     def _kill(self, ticket: Work) -> None:
         self.executor.kill(ticket)
@@ -161,8 +191,8 @@ class Dispatcher:
     def _beat(self) -> None:
         """Tells the screen that this engine lives."""
         if self._clock() - self._beaten >= BEAT_S:
-            self._beaten = self._clock()
             self._engine_id = self.store.engines.beat(
                 host=socket.gethostname(), pid=os.getpid(), device=self.executor.device, slots=self.executor.slots,
-                running=len(self._tickets),
+                running=sum(kind == "run" for kind, _ in self._tickets),
             )
+            self._beaten = self._clock()  # a database that takes no writes is no sign that workers hang: see _watch

@@ -52,14 +52,21 @@ class Ended:
 
 
 class Executor(Protocol):
-    """Runs tickets on ``slots`` shares of ``device``. It never retries: that is the dispatcher's business."""
+    """Runs tickets on ``slots`` shares of ``device``. It never retries: that is the dispatcher's business.
+
+    Beside these slots there is one for an analysis, so that none waits for a run to end.
+    """
 
     slots: int
     device: str
 
     @property
     def free(self) -> int:
-        """Tickets that can be submitted now."""
+        """Tickets of any kind that can be submitted now."""
+
+    @property
+    def free_for_analyses(self) -> int:
+        """The same and, unless it is taken, the slot that only analyses get."""
 
     def submit(self, ticket: Work) -> None:
         """Start working on it; only while there is a free slot."""

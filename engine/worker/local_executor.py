@@ -15,10 +15,16 @@ from pathlib import Path
 
 import engine
 from engine.worker import process
-from engine.worker.executor import Ended, Work
-from engine.worker.slots import Slot, device_name, plan_slots
+from engine.worker.executor import AnalysisTicket, Ended, Work
+from engine.worker.slots import Slot, analysis_slot, device_name, plan_slots
 
 Context = ForkServerContext | SpawnContext
+
+ENDS_S = 1.0  # a process whose pipe has closed is about to end, and to tell how
+NO_MEMORY = (
+    ": most likely the machine ran out of memory; let fewer runs compute at once (FEDSCAPE_SLOTS=1), or choose fewer "
+    "clients, smaller batches or a smaller model"
+)
 
 
 class LocalExecutor:
@@ -31,15 +37,24 @@ class LocalExecutor:
         plan = plan_slots(slots, threads)
         context = _context()
         self.slots, self.device = len(plan), device_name()
-        self._workers = [_Worker(slot, context) for slot in plan]
+        self._for_runs = [_Worker(slot, context) for slot in plan]
+        self._for_analyses = _Worker(analysis_slot(len(plan)), context)
+        self._workers = [self._for_analyses, *self._for_runs]
 
     @property
     def free(self) -> int:
-        return sum(worker.ticket is None for worker in self._workers)
+        return len(_idle(self._for_runs))
+
+    @property
+    def free_for_analyses(self) -> int:
+        return len(_idle(self._workers))
 
     def submit(self, ticket: Work) -> None:
-        idle = [worker for worker in self._workers if worker.ticket is None]
-        worker = next((w for w in idle if w.is_alive), idle[0])
+        if isinstance(ticket, AnalysisTicket) and self._for_analyses.ticket is None:
+            worker = self._for_analyses
+        else:
+            idle = _idle(self._for_runs)
+            worker = next((w for w in idle if w.is_alive), idle[0])
         if not worker.is_alive:
             worker.start()
         worker.give(ticket)
@@ -92,20 +107,36 @@ class _Worker:
         try:
             return Ended(ticket, self.connection.recv())
         except (EOFError, OSError):
-            return Ended(ticket, f"the worker process {self.kill()}")
+            return Ended(ticket, f"the worker process {_in_words(self.kill(ENDS_S))}")
 
-    def kill(self) -> str:
-        """Answers how the process ended, by itself or now."""
+    def kill(self, wait_s: float = 0.0) -> int | None:
+        """Answers the exit code of a process that ends by itself within ``wait_s``."""
         if self._process is None or self.connection is None:
-            return "had not started"
-        self._process.join(0.1)  # a process whose pipe has just closed may be about to report its exit code
+            return None
+        self._process.join(wait_s)
+        by_itself = self._process.exitcode
         self._process.kill()
         self._process.join()
-        code = self._process.exitcode or 0
         self._process.close()
         self.connection.close()
         self._process = self.connection = self.ticket = None
-        return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        return by_itself
+
+
+def _idle(workers: list[_Worker]) -> list[_Worker]:
+    return [worker for worker in workers if worker.ticket is None]
+
+
+def _in_words(exit_code: int | None) -> str:
+    """How a process ended that nobody had asked to, and what to do."""
+    if exit_code == -signal.SIGKILL:
+        return f"was killed by signal 9{NO_MEMORY}"
+    if exit_code is None:
+        return "no longer answered and was killed; see what it wrote where the engine was started"
+    how = f"ended with exit code {exit_code}"
+    if exit_code < 0:
+        how = f"was killed by signal {-exit_code} ({signal.strsignal(-exit_code)})"
+    return f"{how}; see what it wrote where the engine was started"
 
 
 def _context() -> Context:

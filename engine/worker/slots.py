@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import InvalidConfig
+from engine.worker.environment import whole_number
 
 DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # NVIDIA, AMD, Windows' subsystem
 RUNS_PER_GPU = 2  # one run's evaluation and bookkeeping fill the gaps of the other's kernels
@@ -23,15 +24,25 @@ def plan_slots(slots: int | None = None, threads: int | None = None) -> list[Slo
     """``slots`` and ``threads``, else FEDSCAPE_SLOTS and FEDSCAPE_THREADS, else what suits the machine.
 
     Without a GPU every core is a slot of one thread: many runs side by side finish sooner than one run on many threads,
-    and threads that wait for one another on a contended machine are slower than one alone.
+    and threads that wait for one another on a contended machine are slower than one alone. With GPUs every slot has a
+    share of one (FEDSCAPE_RUNS_PER_GPU); more slots than shares are refused, as by chance some runs of a comparison
+    would be computed on the CPU.
     """
-    slots, threads = slots or _from_environment("FEDSCAPE_SLOTS"), threads or _from_environment("FEDSCAPE_THREADS")
+    slots, threads = slots or whole_number("FEDSCAPE_SLOTS"), threads or whole_number("FEDSCAPE_THREADS")
     cores, gpus = num_cores(), num_gpus()
+    shares = gpus * (whole_number("FEDSCAPE_RUNS_PER_GPU") or RUNS_PER_GPU)
     if slots is None:
-        slots = RUNS_PER_GPU * gpus or max(1, cores // (threads or 1))
+        slots = shares or max(1, cores // (threads or 1))
+    if gpus and slots > shares:
+        raise InvalidConfig([_too_many(slots, gpus, shares)])
     if threads is None:
         threads = max(1, cores // slots)
-    return [Slot(threads, i % gpus if gpus else None) for i in range(slots)]
+    return [Slot(threads, _gpu(i, gpus)) for i in range(slots)]
+
+
+def analysis_slot(num_runs: int) -> Slot:
+    """What analyses get beside ``num_runs`` slots of runs, on the GPU whose turn it would be."""
+    return Slot(1, _gpu(num_runs, num_gpus()))
 
 
 def num_cores() -> int:
@@ -57,10 +68,13 @@ def device_name() -> str:
     return torch.cuda.get_device_name()
 
 
-def _from_environment(name: str) -> int | None:
-    text = os.environ.get(name, "").strip()
-    if not text:
-        return None
-    if not text.isdecimal() or int(text) < 1:
-        raise InvalidConfig([f"{name}: {text!r}, but a whole number from 1 on is needed; unset it to let us choose"])
-    return int(text)
+def _gpu(index: int, gpus: int) -> int | None:
+    return index % gpus if gpus else None
+
+
+def _too_many(slots: int, gpus: int, shares: int) -> str:
+    each, computing = shares // gpus, "1 GPU computes" if gpus == 1 else f"{gpus} GPUs compute"
+    return (
+        f"FEDSCAPE_SLOTS: {slots} runs at once, but {computing} {shares} ({each} each); set FEDSCAPE_SLOTS to "
+        f"{shares} or less, or FEDSCAPE_RUNS_PER_GPU to more than {each}"
+    )

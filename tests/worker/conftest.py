@@ -1,4 +1,4 @@
-"""A migrated store for each test: a copy of one empty SQLite file."""
+"""A migrated store for each test, a copy of one empty SQLite file; a dispatcher whose executor computes nothing."""
 
 import shutil
 from collections.abc import Iterator
@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from engine.worker import Dispatcher
 from storage import Store
+from tests.worker.fakes import Clock, FakeExecutor
 
 
 @pytest.fixture(scope="session")
@@ -24,3 +26,19 @@ def store(empty_database: Path, database_url: str) -> Iterator[Store]:
     store = Store(database_url)
     yield store
     store.close()
+
+
+@pytest.fixture
+def executor() -> FakeExecutor:
+    return FakeExecutor()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def dispatcher(store: Store, executor: FakeExecutor, clock: Clock) -> Iterator[Dispatcher]:
+    with Dispatcher(store, executor, store.try_dispatcher_lock(), clock=clock) as dispatcher:
+        yield dispatcher

@@ -1,73 +1,17 @@
 """The dispatcher's decisions, with an executor that computes nothing and a clock that the test moves."""
 
 import threading
-from collections.abc import Iterator
 
 import pytest
 
-from engine.worker import AnalysisTicket, Dispatcher, Ended, Ticket, Work
+from engine.worker import Dispatcher, Ended, Ticket
+from engine.worker import dispatcher as dispatcher_module
 from engine.worker.claims import MAX_DEATHS
 from engine.worker.dispatcher import OBEY_S
-from storage import DatabaseLocked, Store
+from engine.worker.recorder import CHECKPOINT
+from storage import DatabaseLocked, DatabaseUnavailable, DispatcherLock, DispatcherLockLost, Store
+from tests.worker.fakes import FakeExecutor
 from tests.worker.samples import claim, queue
-
-
-class FakeExecutor:
-    """Two slots; a ticket ends when the test says so."""
-
-    slots, device = 2, "cpu"
-
-    def __init__(self) -> None:
-        self.tickets: list[Work] = []
-        self.ended: list[Ended] = []
-        self.is_closed = False
-
-    @property
-    def free(self) -> int:
-        return self.slots - len(self.tickets)
-
-    def submit(self, ticket: Work) -> None:
-        self.tickets.append(ticket)
-
-    def poll(self, wait_s: float = 0.0) -> list[Ended]:
-        ended, self.ended = self.ended, []
-        return ended
-
-    def kill(self, ticket: Work) -> None:
-        self.tickets = [t for t in self.tickets if t != ticket]
-
-    def close(self) -> None:
-        self.is_closed = True
-
-    def end(self, problem: str | None = None) -> None:
-        self.ended.append(Ended(self.tickets.pop(0), problem))
-
-    @property
-    def run_ids(self) -> list[int]:
-        return [ticket.run_id for ticket in self.tickets]
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def executor() -> FakeExecutor:
-    return FakeExecutor()
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def dispatcher(store: Store, executor: FakeExecutor, clock: Clock) -> Iterator[Dispatcher]:
-    with Dispatcher(store, executor, store.try_dispatcher_lock(), clock=clock) as dispatcher:
-        yield dispatcher
 
 
 def status(store: Store, run_id: int) -> str:
@@ -135,7 +79,8 @@ def test_a_run_whose_worker_died_is_queued_again(store, dispatcher, executor):
     executor.end("the worker process was killed by signal 9")
     dispatcher.step()
     assert [(t.run_id, t.epoch) for t in executor.tickets] == [(run_id, 2)]
-    assert [event.message for event in store.events.list(run_id)] == ["the worker process was killed by signal 9"]
+    (event,) = store.events.list(run_id)
+    assert event.message == "the worker process was killed by signal 9; there was no checkpoint yet"
 
 
 def test_a_run_that_kills_its_workers_is_given_up(store, dispatcher, executor):
@@ -147,6 +92,18 @@ def test_a_run_that_kills_its_workers_is_given_up(store, dispatcher, executor):
     assert status(store, run_id) == "failed"
     assert "killed by signal 9" in store.queue.get(run_id).error
     assert dispatcher.is_idle
+
+
+def test_a_run_that_gets_on_between_its_workers_deaths_is_not_given_up(store, dispatcher, executor):
+    (run_id,) = queue(store)
+    for round in range(2 * MAX_DEATHS):
+        dispatcher.step()
+        (ticket,) = executor.tickets
+        file = store.artifacts.write_file(run_id, CHECKPOINT, round, b"state")
+        store.artifacts.register(run_id, ticket.epoch, file)
+        executor.end("the worker process was killed by signal 9")
+    dispatcher.step()
+    assert status(store, run_id) == "running"
 
 
 def test_a_worker_that_died_after_finishing_its_run_changes_nothing(store, dispatcher, executor):
@@ -249,7 +206,57 @@ def test_a_database_locked_at_the_start_is_put_in_order_at_a_later_turn(store, e
         dispatcher.step()
         dispatcher.step()
         assert [(t.run_id, t.epoch) for t in executor.tickets] == [(left.run_id, left.epoch + 1)]
-    assert len(tries) == 2
+        assert len(tries) == 2
+
+
+@pytest.mark.parametrize("kind", ["run", "analysis"])
+def test_what_was_claimed_when_the_server_went_away_is_not_forgotten(store, dispatcher, executor, monkeypatch, kind):
+    (run_id,) = queue(store)
+    if kind == "analysis":
+        ticket = claim(store)
+        store.queue.finish(run_id, ticket.epoch, "done")
+        store.analyses.request(run_id, "features", {})
+    claims = dispatcher._claims[kind]
+
+    def claim_unheard() -> None:
+        assert type(claims).claim(claims) is not None
+        raise DatabaseUnavailable("the server went away after the commit")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(claims, "claim", claim_unheard)
+        with pytest.raises(DatabaseUnavailable):
+            dispatcher.step()
+    assert executor.tickets == []
+    dispatcher.step()
+    assert [(ticket.key, ticket.epoch) for ticket in executor.tickets] == [((kind, 1), 2)]
+
+
+def test_a_dispatcher_that_has_lost_its_lock_stops_and_leaves_runs_to_the_next(store, executor):
+    def lost() -> bool:
+        raise DispatcherLockLost("another process is the dispatcher")
+
+    queue(store)
+    begun = claim(store)
+    with Dispatcher(store, executor, DispatcherLock(lambda: None, lost)) as dispatcher:
+        with pytest.raises(DispatcherLockLost):
+            dispatcher.run(threading.Event())
+    assert executor.is_closed
+    assert (store.queue.get(begun.run_id).status, store.queue.get(begun.run_id).epoch) == ("running", begun.epoch)
+
+
+def test_a_database_that_does_not_answer_is_told_once(store, dispatcher, monkeypatch, caplog):
+    stop, turns = threading.Event(), []
+
+    def locked() -> None:
+        turns.append(1)
+        if len(turns) == 3:
+            stop.set()
+        raise DatabaseLocked("the database is locked")
+
+    monkeypatch.setattr(dispatcher_module, "RETRY_S", 0.0)
+    monkeypatch.setattr(dispatcher, "step", locked)
+    dispatcher.run(stop)
+    assert [record.message for record in caplog.records] == ["the database is locked"]
 
 
 def test_a_run_deleted_before_its_workers_death_is_told_ends_nothing(store, dispatcher, executor):
@@ -272,92 +279,3 @@ def test_running_until_idle_ends_when_nothing_is_queued(store, dispatcher, execu
     monkeypatch.setattr(executor, "submit", finish_at_once)
     dispatcher.run(threading.Event(), until_idle=True)
     assert store.queue.counts() == {"done": 3}
-
-
-# Analyses, which are queued beside the runs.
-
-
-@pytest.fixture
-def finished(store: Store) -> int:
-    """A run that analyses can be asked of; nobody reads its models here."""
-    (run_id,) = queue(store)
-    ticket = claim(store)
-    store.queue.finish(run_id, ticket.epoch, "done")
-    return run_id
-
-
-def analyses(executor: FakeExecutor) -> list[int]:
-    return [ticket.analysis_id for ticket in executor.tickets if isinstance(ticket, AnalysisTicket)]
-
-
-def test_an_analysis_is_begun_before_runs_that_were_queued_earlier(store, finished, dispatcher, executor):
-    first, _ = queue(store, seeds=[1, 2])
-    asked = store.analyses.request(finished, "features", {})
-    dispatcher.step()
-    assert [ticket.key for ticket in executor.tickets] == [("analysis", asked.id), ("run", first)]
-
-
-def test_a_dispatcher_of_some_runs_leaves_analyses_alone(store, finished, executor):
-    store.analyses.request(finished, "features", {})
-    with Dispatcher(store, executor, store.try_dispatcher_lock(), run_ids=queue(store)) as dispatcher:
-        dispatcher.step()
-        assert analyses(executor) == []
-    assert store.analyses.active()[0].status == "queued"
-
-
-def test_a_run_and_an_analysis_of_one_number_are_two(store, finished, dispatcher, executor, clock):
-    (run_id,) = queue(store)
-    asked = [store.analyses.request(finished, kind, {}) for kind in ("a", "b")][-1]
-    assert asked.id == run_id
-    store.analyses.cancel(1)
-    dispatcher.step()
-    assert [ticket.key for ticket in executor.tickets] == [("analysis", run_id), ("run", run_id)]
-    store.analyses.cancel(asked.id)
-    for clock.now in (1.0, 1.5 + OBEY_S):
-        dispatcher.step()
-    assert [ticket.key for ticket in executor.tickets] == [("run", run_id)]
-    assert store.analyses.get(asked.id).status == "cancelled"
-    assert status(store, run_id) == "running"
-    assert "analysis 2 is now cancelled" in store.events.list(finished)[-1].message
-
-
-def test_an_analysis_that_kills_its_workers_is_given_up(store, finished, dispatcher, executor):
-    asked = store.analyses.request(finished, "features", {})
-    for attempt in range(1, MAX_DEATHS + 1):
-        dispatcher.step()
-        assert [(t.analysis_id, t.attempts) for t in executor.tickets] == [(asked.id, attempt)]
-        executor.end("the worker process was killed by signal 9")
-    dispatcher.step()
-    failed = store.analyses.get(asked.id)
-    assert failed.status == "failed"
-    assert "given up after 3 attempts" in failed.error and "ask for it again" in failed.error
-    assert len(store.events.list(finished)) == MAX_DEATHS
-    assert dispatcher.is_idle
-
-
-def test_an_analysis_that_a_dead_dispatcher_left_is_taken_up_again(store, finished, executor):
-    asked = store.analyses.request(finished, "features", {})
-    store.analyses.claim()
-    with Dispatcher(store, executor, store.try_dispatcher_lock()) as dispatcher:
-        dispatcher.step()
-        assert [(t.analysis_id, t.epoch) for t in executor.tickets] == [(asked.id, 2)]
-    assert store.analyses.get(asked.id).status == "queued"
-
-
-def test_a_run_deleted_during_its_analysis_frees_the_slot(store, finished, dispatcher, executor, clock):
-    store.analyses.request(finished, "features", {})
-    dispatcher.step()
-    store.queue.delete([finished])
-    for clock.now in (1.0, 1.5 + OBEY_S):
-        dispatcher.step()
-    assert executor.tickets == []
-    assert dispatcher.is_idle
-
-
-def test_a_worker_that_died_after_its_run_was_deleted_ends_nothing(store, finished, dispatcher, executor):
-    store.analyses.request(finished, "features", {})
-    dispatcher.step()
-    store.queue.delete([finished])
-    executor.end("the worker process was killed by signal 9")
-    dispatcher.step()
-    assert dispatcher.is_idle

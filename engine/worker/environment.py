@@ -1,0 +1,15 @@
+"""Numbers that the environment sets."""
+
+import os
+
+from engine.errors import InvalidConfig
+
+
+def whole_number(name: str) -> int | None:
+    """From 1 on; None where the variable is not set."""
+    text = os.environ.get(name, "").strip()
+    if not text:
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise InvalidConfig([f"{name}: {text!r}, but a whole number from 1 on is needed; unset it to let us choose"])
+    return int(text)

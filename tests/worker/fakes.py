@@ -1,0 +1,49 @@
+"""An executor that computes nothing, and a clock that the test moves."""
+
+from engine.worker import AnalysisTicket, Ended, Work
+
+
+class FakeExecutor:
+    """Two slots and one for an analysis; a ticket ends when the test says so."""
+
+    slots, device = 2, "cpu"
+
+    def __init__(self) -> None:
+        self.tickets: list[Work] = []
+        self.ended: list[Ended] = []
+        self.is_closed = False
+
+    @property
+    def free(self) -> int:
+        return self.slots - len(self.tickets) + any(isinstance(ticket, AnalysisTicket) for ticket in self.tickets)
+
+    @property
+    def free_for_analyses(self) -> int:
+        return self.slots + 1 - len(self.tickets)
+
+    def submit(self, ticket: Work) -> None:
+        self.tickets.append(ticket)
+
+    def poll(self, wait_s: float = 0.0) -> list[Ended]:
+        ended, self.ended = self.ended, []
+        return ended
+
+    def kill(self, ticket: Work) -> None:
+        self.tickets = [t for t in self.tickets if t != ticket]
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def end(self, problem: str | None = None) -> None:
+        self.ended.append(Ended(self.tickets.pop(0), problem))
+
+    @property
+    def run_ids(self) -> list[int]:
+        return [ticket.run_id for ticket in self.tickets]
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
