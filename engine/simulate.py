@@ -20,7 +20,7 @@ from engine.backends import choose_backend
 from engine.backends.clipped import Clipped
 from engine.batches import Cohort
 from engine.config import RunConfig, resolve_hparams
-from engine.errors import Unsupported
+from engine.errors import CheckpointInvalid, Unsupported
 from engine.federation import Federation, build
 from engine.metrics import summarize_clients
 from engine.models import build_model
@@ -150,14 +150,19 @@ class Simulation:
         return states.to_bytes(whole)
 
     def restore(self, data: bytes) -> None:
-        """Go back to a checkpoint of the same configuration. Raises CheckpointInvalid."""
+        """Go back to a checkpoint of the same configuration. Raises CheckpointInvalid, and changes nothing."""
         whole = states.from_bytes(data, type(self.algorithm).__module__, self.task.device)
-        if whole["digest"] != self.config.digest:
-            raise states.CheckpointInvalid("the checkpoint belongs to another configuration; start the run again")
-        self.round, self.state, self.last = whole["round"], whole["state"], whole["last"]
-        self.best = {k: Best(**b) for k, b in whole["best"].items()}
-        self.task, self.algorithm = self._in_round(self.round)
-        for note in whole["notes"]:
+        try:
+            if whole["digest"] != self.config.digest:
+                raise CheckpointInvalid("the checkpoint belongs to another configuration; start the run again")
+            round, state, last, notes = (whole[name] for name in ("round", "state", "last", "notes"))
+            best = {path: Best(**whole["best"][path]) for path in self.best}
+        except (KeyError, TypeError) as error:
+            message = f"the checkpoint was written by another version ({error!r} does not fit); start the run again"
+            raise CheckpointInvalid(message) from error
+        self.round, self.state, self.last, self.best = round, state, last, best
+        self.task, self.algorithm = self._in_round(round)
+        for note in notes:
             self.task.note(note)
 
     def models(self, which: str = "last") -> Models:

@@ -28,7 +28,7 @@ def from_bytes(data: bytes, module: str, device: torch.device) -> Any:
         tree = json.loads(metadata(data)["tree"])
         tensors = {n: t.to(device) for n, t in safetensors.torch.load(data).items()}
         return _rebuild(tree, tensors, module)
-    except (ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, SafetensorError) as error:
         raise CheckpointInvalid(f"the checkpoint does not fit this run ({error}); start the run again") from error
 
 

@@ -4,8 +4,11 @@ from storage.database import DispatcherLock
 from storage.errors import (
     AnalysisNotFound,
     ArtifactDamaged,
+    ArtifactNotWritten,
     DatabaseLocked,
+    DatabaseMoved,
     DatabaseUnavailable,
+    DiskFull,
     DispatcherLockLost,
     ExperimentNotFound,
     Fenced,
@@ -40,10 +43,10 @@ from storage.records import (
 from storage.store import Store, store_from_env
 
 __all__ = [
-    "FINISHED", "AnalysisNotFound", "AnalysisRecord", "AnalysisStatus", "ArtifactDamaged", "ArtifactRecord", "Control",
-    "DatabaseLocked", "DatabaseUnavailable", "DiskUse", "DispatcherLock", "DispatcherLockLost", "EngineRecord",
-    "EventRecord", "ExperimentNotFound", "ExperimentRecord", "Fenced", "FinishedRun", "NetworkFileSystem",
-    "NewArtifact", "NewRun", "NotADatabase", "Place", "RoundRecord", "RunNotFound", "RunRecord", "RunsActive",
-    "SavedViewRecord", "SchemaOutdated", "SchemaTooNew", "Status", "StorageError", "Store", "Transient",
-    "store_from_env",
+    "FINISHED", "AnalysisNotFound", "AnalysisRecord", "AnalysisStatus", "ArtifactDamaged", "ArtifactNotWritten",
+    "ArtifactRecord", "Control", "DatabaseLocked", "DatabaseMoved", "DatabaseUnavailable", "DiskFull", "DiskUse",
+    "DispatcherLock", "DispatcherLockLost", "EngineRecord", "EventRecord", "ExperimentNotFound", "ExperimentRecord",
+    "Fenced", "FinishedRun", "NetworkFileSystem", "NewArtifact", "NewRun", "NotADatabase", "Place", "RoundRecord",
+    "RunNotFound", "RunRecord", "RunsActive", "SavedViewRecord", "SchemaOutdated", "SchemaTooNew", "Status",
+    "StorageError", "Store", "Transient", "store_from_env",
 ]

@@ -138,7 +138,10 @@ class Analyses:
         self, analysis_id: int, epoch: int, status: AnalysisStatus, result: NewArtifact | None = None,
         error: str | None = None,
     ) -> None:
-        """The last write of an owner; ``result`` is registered with it, or its file removed if it comes too late."""
+        """The last write of an owner; ``result`` is registered with it, or its file removed if it comes too late.
+
+        Asked again after it has taken place, it raises Fenced, too, and the file stays.
+        """
         values: dict[str, Any] = {"status": status, "error": error, "control": "", "finished_at": now()}
         if status == "done":
             values["progress"] = 1.0
@@ -151,7 +154,7 @@ class Analyses:
                     link = sa.update(Analysis).where(Analysis.id == analysis_id)
                     connection.execute(link.values(artifact_id=artifact.id))
         except Fenced:
-            if result is not None:
+            if result is not None and not self._artifacts.is_registered(result):
                 self._artifacts.remove_files([result.path])
             raise
 

@@ -4,6 +4,7 @@ A file is written under another name, flushed, renamed and only then registered,
 file. A file without a row is rubbish that ``sweep`` removes.
 """
 
+import errno
 import hashlib
 import os
 import re
@@ -15,7 +16,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from storage.database import Database
-from storage.errors import ArtifactDamaged, StorageError
+from storage.errors import ArtifactDamaged, ArtifactNotWritten
 from storage.fence import update_owned
 from storage.models import Artifact, Run, now
 from storage.records import ArtifactRecord, NewArtifact
@@ -24,6 +25,7 @@ MODEL = "model-"  # what the kinds of models begin with
 UNFINISHED = ".tmp"
 OURS = re.compile(r"\d+/[^/]+-\d{6,}-[0-9a-f]{12}\.(bin|tmp)")  # what write_file names its files
 COLUMNS = tuple(Artifact.__table__.columns)
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class ArtifactStore:
@@ -36,8 +38,8 @@ class ArtifactStore:
         try:
             _write_durably(self.folder / path, data)
         except OSError as error:
-            raise StorageError(
-                f"cannot write {self.folder / path} ({error.strerror}); free some space or check the folder's owner"
+            raise ArtifactNotWritten(
+                f"cannot write {self.folder / path} ({error.strerror}); {_advice(error)}"
             ) from error
         return NewArtifact(kind, round, path, hashlib.sha256(data).hexdigest(), len(data))
 
@@ -68,6 +70,11 @@ class ArtifactStore:
     def read(self, record: ArtifactRecord) -> bytes:
         """The bytes that were written, or ArtifactDamaged."""
         path = self.folder / record.path
+    def is_registered(self, file: NewArtifact) -> bool:
+        """For whoever does not know whether a commit took place."""
+        with self._database.read() as connection:
+            return connection.scalar(sa.select(Artifact.id).where(Artifact.path == file.path)) is not None
+
         what = f"the {record.kind} of run {record.run_id}, round {record.round},"
         try:
             data = path.read_bytes()
@@ -116,10 +123,16 @@ class ArtifactStore:
         return len(rubbish)
 
     def remove_files(self, paths: Iterable[str]) -> None:
-        """After their rows are gone: a kill in between leaves rubbish, not a row without a file."""
+        """After their rows are gone: a kill in between leaves rubbish, not a row without a file.
+
+        So does a file that cannot be removed now; ``sweep`` tries again.
+        """
         folders = set()
         for path in paths:
-            (self.folder / path).unlink(missing_ok=True)
+            try:
+                (self.folder / path).unlink(missing_ok=True)
+            except OSError as error:
+                log.warning("cannot remove %s (%s); check the folder's owner", self.folder / path, error.strerror)
             folders.add((self.folder / path).parent)
         for folder in folders:
             with suppress(OSError):  # a folder that is not empty stays
@@ -151,3 +164,9 @@ def _write_durably(path: Path, data: bytes) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+def _advice(error: OSError) -> str:
+    if error.errno in NO_ROOM:
+        return "free some space on this disk, or delete models in the library"
+    return "check the owner and the permissions of the folder"
+
+

@@ -24,8 +24,9 @@ class Engines:
         return engine_id
 
     def list(self, fresh_s: float = 10.0) -> list[EngineRecord]:
-        """Those heard of in the last ``fresh_s`` seconds."""
-        query = sa.select(*Engine.__table__.columns).where(Engine.heartbeat_at >= now() - timedelta(seconds=fresh_s))
+        """Those heard of in the last ``fresh_s`` seconds; from the future are those of a clock that was set back."""
+        at, margin = now(), timedelta(seconds=fresh_s)
+        query = sa.select(*Engine.__table__.columns).where(Engine.heartbeat_at.between(at - margin, at + margin))
         with self._database.read() as connection:
             return [EngineRecord(**row._mapping) for row in connection.execute(query.order_by(Engine.started_at))]
 

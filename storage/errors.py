@@ -23,6 +23,14 @@ class DispatcherLockLost(StorageError):
     """This process was the dispatcher, and another one is now. Stop what was begun: that one takes it up."""
 
 
+class DiskFull(Transient):
+    """There is no room for what was to be written; nothing of it was."""
+
+
+class DatabaseMoved(StorageError):
+    """The file was deleted or moved away while it was in use."""
+
+
 class NotADatabase(StorageError):
     """The file is damaged or was never a database."""
 
@@ -81,6 +89,10 @@ class RunsActive(StorageError):
         self.run_ids = tuple(sorted(run_ids))
         ids = ", ".join(map(str, self.run_ids))
         super().__init__(f"run {ids} is still running; cancel it, wait until it has stopped, then delete it")
+
+
+class ArtifactNotWritten(StorageError):
+    """A file that could not be written: the disk is full, or the folder is not ours to write into."""
 
 
 class ArtifactDamaged(StorageError):

@@ -8,6 +8,7 @@ import fcntl
 import importlib
 import logging
 import os
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -19,8 +20,16 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
 from storage.database import Database, DispatcherLock
-from storage.errors import DatabaseLocked, NetworkFileSystem, NotADatabase, SchemaOutdated, StorageError
+from storage.errors import (
+    DatabaseLocked,
+    DiskFull,
+    NetworkFileSystem,
+    NotADatabase,
+    SchemaOutdated,
+    StorageError,
+)
 from storage.models import to_json
+from storage.same_file import SameFile
 
 SAFE_VERSION = (3, 51, 3)
 NETWORK_FILE_SYSTEMS = frozenset({
@@ -29,6 +38,8 @@ NETWORK_FILE_SYSTEMS = frozenset({
 })
 LOCK_TRIES, LOCK_PAUSE_S = 10, 0.02
 READONLY, BUSY, LOCKED, IOERR, CORRUPT, FULL, CANTOPEN, NOTADB = 8, 5, 6, 10, 11, 13, 14, 26
+NO_ROOM = (FULL, 778, 4874)  # of IOERR: a write, and the growth of the shared memory (quotas end there)
+LEAST_ROOM = 2**20
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +57,7 @@ class SQLite(Database):
         self._make_folder()
         refuse_network_file_system(self.path)
         engine = sa.create_engine(self.url, module=driver(), json_serializer=to_json)
+        SameFile(self.path, engine)
         sa.event.listen(engine, "connect", self._prepare_connection)
         sa.event.listen(engine, "begin", _begin)
         return engine
@@ -81,11 +93,18 @@ class SQLite(Database):
         target = self.path.with_name(f"{self.path.name}.backup-{label}.db")
         unfinished = target.with_suffix(".tmp")
         unfinished.unlink(missing_ok=True)
-        with self.read() as connection, closing(driver().connect(str(unfinished))) as copy:
-            source = connection.connection.driver_connection
-            assert source is not None
-            source.backup(copy)
-        os.replace(unfinished, target)
+        try:
+            with self.read() as connection, closing(driver().connect(str(unfinished))) as copy:
+                source = connection.connection.driver_connection
+                assert source is not None
+                source.backup(copy)
+            os.replace(unfinished, target)
+        except (OSError, driver().Error) as error:
+            unfinished.unlink(missing_ok=True)
+            raise DiskFull(
+                f"no backup of {self.path} could be written to {target} ({error}), and without one it is not brought "
+                "up to date; free as much space as the database takes"
+            ) from error
         return target
 
     def size_bytes(self) -> int:
@@ -126,7 +145,13 @@ class SQLite(Database):
 
     def _flock(self, kind: int) -> int | None:
         """The file stays when the lock goes: deleting it would let two processes lock two files of one name."""
-        handle = os.open(self.lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            handle = os.open(self.lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise StorageError(
+                f"cannot write {self.lock_path} ({error.strerror}); check the owner, the permissions and the free "
+                "space of the folder, or set DATABASE_URL to a file in another one"
+            ) from error
         try:
             fcntl.flock(handle, kind | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -134,9 +159,15 @@ class SQLite(Database):
             return None
         return handle
 
+    def _has_no_room(self) -> bool:
+        """What SQLite needs to open a file does not fit either, which it tells as an error of the disk."""
+        return self.path.parent.is_dir() and shutil.disk_usage(self.path.parent).free < LEAST_ROOM
+
     def explain(self, error: DBAPIError) -> StorageError:
-        code = (getattr(error.orig, "sqlite_errorcode", None) or 0) & 0xFF
-        text = str(error.orig)
+        extended = getattr(error.orig, "sqlite_errorcode", None) or 0
+        code, text = extended & 0xFF, str(error.orig)
+        if extended in NO_ROOM or (code in (IOERR, CANTOPEN) and self._has_no_room()):
+            return DiskFull(f"{self.path} cannot grow ({text}): the disk is full, or a quota is; free some space")
         if code in (BUSY, LOCKED):
             return DatabaseLocked(
                 f"{self.path} was locked by another process for {self.timeout_s:g} s; close other programs that have "
@@ -150,10 +181,10 @@ class SQLite(Database):
         if "no such table" in text or "no such column" in text:
             return SchemaOutdated(f"{self.path} has no or old tables ({text}); start the app, which updates them")
         advice = {
-            FULL: "the disk is full: free some space",
             IOERR: "the disk answered with an error: check it and its free space",
             READONLY: "the file cannot be written: check its owner and permissions",
-            CANTOPEN: "the file cannot be opened: check the path and its permissions",
+            CANTOPEN: "it is a folder: set DATABASE_URL to a file in it, like fedscape.db" if self.path.is_dir()
+            else "the file cannot be opened: check the path and its permissions",
         }.get(code, "see the log for the statement")
         return StorageError(f"{self.path}: {text}; {advice}")
 

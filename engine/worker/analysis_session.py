@@ -4,6 +4,7 @@ import logging
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,8 +17,18 @@ from engine.simulate import Models
 from engine.subject import Subject
 from engine.worker.executor import AnalysisTicket
 from engine.worker.failures import reason
+from engine.worker.patience import patiently
 from engine.worker.saved_models import MODELS_BEST, MODELS_LAST, unpack
-from storage import ArtifactDamaged, DatabaseLocked, RunRecord, StorageError, Store
+from storage import (
+    AnalysisStatus,
+    ArtifactDamaged,
+    ArtifactNotWritten,
+    NewArtifact,
+    RunRecord,
+    StorageError,
+    Store,
+    Transient,
+)
 
 REPORT_S = 0.4  # progress reaches the screen, and a cancellation the analysis, within this time
 MODELS_OF = {"last": MODELS_LAST, "best": MODELS_BEST}
@@ -46,7 +57,7 @@ class Watch:
     def report(self) -> None:
         try:
             control = self.store.analyses.report(self.ticket.analysis_id, self.ticket.epoch, self._share)
-        except DatabaseLocked as error:  # the work goes on; the next report tells more
+        except Transient as error:  # the work goes on; the next report tells more
             log.warning("analysis %d: %s", self.ticket.analysis_id, error)
             control = ""
         self._reported = self._clock()
@@ -62,25 +73,30 @@ class AnalysisSession:
         self.watch = Watch(store, ticket)
 
     def run(self) -> None:
-        ticket, end = self.ticket, self.store.analyses.finish
+        status, file, error = self._outcome()
+        finish = self.store.analyses.finish
+        patiently(lambda: finish(self.ticket.analysis_id, self.ticket.epoch, status, file, error))
+
+    def _outcome(self) -> tuple[AnalysisStatus, NewArtifact | None, str | None]:
         try:
             kind, round, findings = self._compute()
+            file = self.store.artifacts.write_file(self.ticket.run_id, f"analysis-{kind}", round, findings)
+            return "done", file, None
         except Cancelled:
-            end(ticket.analysis_id, ticket.epoch, "cancelled")
+            return "cancelled", None, None
         except ArtifactDamaged as error:
-            end(ticket.analysis_id, ticket.epoch, "failed", error=str(error))
+            return "failed", None, str(error)
+        except ArtifactNotWritten as error:
+            return "failed", None, f"what was found could not be kept: {error}, then ask for it again"
         except StorageError:
             raise
         except Exception as error:  # noqa: BLE001  of an analysis, a method or a data set, which may be anybody's
-            why = reason(self.store, ticket.run_id, error)
-            end(ticket.analysis_id, ticket.epoch, "failed", error=why)
-        else:
-            file = self.store.artifacts.write_file(ticket.run_id, f"analysis-{kind}", round, findings)
-            end(ticket.analysis_id, ticket.epoch, "done", file)
+            return "failed", None, patiently(partial(reason, self.store, self.ticket.run_id, error))
 
     def _compute(self) -> tuple[str, int, bytes]:
         """(kind, round, findings as bytes)."""
-        asked, run = self.store.analyses.get(self.ticket.analysis_id), self.store.queue.get(self.ticket.run_id)
+        asked = patiently(lambda: self.store.analyses.get(self.ticket.analysis_id))
+        run = patiently(lambda: self.store.queue.get(self.ticket.run_id))
         entry = ANALYSES.get(asked.kind)
         options: Any = read_options(entry.options, asked.params, asked.kind)
         config = RunConfig.from_dict(run.config)
@@ -94,7 +110,7 @@ class AnalysisSession:
 
     def _models(self, run: RunRecord, which: str) -> tuple[Models, int]:
         """Those of the last or the best round, and that round. Raises Unsupported where they are not kept."""
-        artifact = self.store.artifacts.latest(run.id, MODELS_OF[which])
+        artifact = patiently(lambda: self.store.artifacts.latest(run.id, MODELS_OF[which]))
         if artifact is None:
             raise Unsupported(
                 f"the models of this run's {which} round are not kept: it is {run.status}, or they were too large, or "

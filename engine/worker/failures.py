@@ -11,6 +11,10 @@ FULL_GPU = (
     "the GPU has no memory left for this run; set FEDSCAPE_SLOTS=1 so that it has the GPU to itself, or choose fewer "
     "clients, smaller batches or a smaller model"
 )
+FULL_MEMORY = (
+    "this machine has no memory left for this run; let fewer runs compute at once (FEDSCAPE_SLOTS=1), or choose fewer "
+    "clients, smaller batches or a smaller model"
+)
 
 
 def reason(store: Store, run_id: int, error: Exception) -> str:
@@ -19,5 +23,12 @@ def reason(store: Store, run_id: int, error: Exception) -> str:
         return str(error)
     if isinstance(error, torch.OutOfMemoryError):
         return FULL_GPU
+    if is_out_of_memory(error):
+        return FULL_MEMORY
     store.events.add(run_id, "error", "traceback", "".join(traceback.format_exception(error)))
     return f"unexpected error: {type(error).__name__}: {error}; the run's log has the details"
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Python's and numpy's MemoryError; torch's allocator on the CPU has no class of its own for it."""
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "can't allocate memory" in str(error))

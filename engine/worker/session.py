@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import socket
+from functools import partial
 
 import torch
 
@@ -12,9 +13,10 @@ from engine.simulate import Simulation
 from engine.worker import saved_models
 from engine.worker.executor import Ticket
 from engine.worker.failures import reason
+from engine.worker.patience import patiently
 from engine.worker.recorder import CHECKPOINT, Recorder, Stop, without_nan
 from engine.worker.saved_models import MODELS_BEST, MODELS_LAST
-from storage import FINISHED, ArtifactDamaged, NewArtifact, Status, StorageError, Store
+from storage import FINISHED, ArtifactDamaged, ArtifactNotWritten, NewArtifact, Status, StorageError, Store
 
 Outcome = tuple[Status, str | None]
 
@@ -33,7 +35,7 @@ class Session:
         if self.simulation is not None:
             self._describe(self.simulation)  # warnings that came up on the way
         if self.recorder.finish(status, error) in FINISHED:  # nobody resumes it
-            self.store.artifacts.keep_last(self.ticket.run_id, CHECKPOINT, 0)
+            patiently(lambda: self.store.artifacts.keep_last(self.ticket.run_id, CHECKPOINT, 0))
 
     def _outcome(self) -> Outcome:
         try:
@@ -43,10 +45,10 @@ class Session:
         except StorageError:
             raise
         except Exception as error:  # noqa: BLE001  of a method or a data set, which may be anybody's
-            return "failed", reason(self.store, self.ticket.run_id, error)
+            return "failed", patiently(partial(reason, self.store, self.ticket.run_id, error))
 
     def _compute(self) -> Outcome:
-        run = self.store.queue.get(self.ticket.run_id)
+        run = patiently(lambda: self.store.queue.get(self.ticket.run_id))
         config = RunConfig.from_dict(run.config)
         torch.set_num_threads(config.machine.threads or self.threads)
         tick = self.recorder.tick
@@ -58,18 +60,17 @@ class Session:
 
     def _resume(self, simulation: Simulation, stored_round: int) -> None:
         """Back to the newest checkpoint that can be used, and forget the rounds after it: they are computed again."""
-        for record in self.store.artifacts.list(self.ticket.run_id, CHECKPOINT):
+        for record in patiently(lambda: self.store.artifacts.list(self.ticket.run_id, CHECKPOINT)):
             try:
                 simulation.restore(self.store.artifacts.read(record))
                 break
             except (CheckpointInvalid, ArtifactDamaged) as error:
-                message = f"the checkpoint of round {record.round} is left out: {error}"
-                self.store.events.add(self.ticket.run_id, "warning", "checkpoint", message)
+                self.recorder.warn(CHECKPOINT, f"the checkpoint of round {record.round} is left out: {error}")
         self.recorder.round = simulation.round
         if stored_round > simulation.round:
-            self.store.metrics.rewind(self.ticket.run_id, self.ticket.epoch, simulation.round)
+            patiently(lambda: self.store.metrics.rewind(self.ticket.run_id, self.ticket.epoch, simulation.round))
         for kind in (MODELS_LAST, MODELS_BEST) if stored_round >= 0 else ():
-            self.store.artifacts.keep_last(self.ticket.run_id, kind, 0)
+            patiently(partial(self.store.artifacts.keep_last, self.ticket.run_id, kind, 0))
 
     def _train(self, simulation: Simulation, config: RunConfig) -> Outcome:
         for result in simulation.rounds():
@@ -96,19 +97,21 @@ class Session:
         """The models of the last and of the best round, in one transaction each, the first with the last rounds."""
         best = simulation.best["personalized"].round
         rounds = {MODELS_LAST: simulation.round} | ({MODELS_BEST: best} if best >= 0 else {})
-        files = [file for kind, round in rounds.items() if (file := self._model_file(simulation, kind, round))]
-        self.recorder.append(files[0] if files else None)
-        for file in files[1:]:
-            self.store.artifacts.register(self.ticket.run_id, self.ticket.epoch, file)
+        for kind, round in rounds.items():
+            if (file := self._model_file(simulation, kind, round)) is not None:
+                self.recorder.keep(file)
 
     def _model_file(self, simulation: Simulation, kind: str, round: int) -> NewArtifact | None:
+        """None, and a line in the run's log, where they are too large or there is no room for them."""
         models = simulation.models(kind.removeprefix("model-"))
-        size = saved_models.num_bytes(models)
-        if size <= saved_models.MAX_BYTES:
-            return self.store.artifacts.write_file(self.ticket.run_id, kind, round, saved_models.pack(models))
-        limit = saved_models.MAX_BYTES // 2**20
-        message = f"the models of round {round} are not kept: {size // 2**20} MiB, more than {limit} MiB"
-        self.store.events.add(self.ticket.run_id, "warning", "models", message)
+        size, limit = saved_models.num_bytes(models), saved_models.MAX_BYTES
+        why = f"{size // 2**20} MiB, more than {limit // 2**20} MiB"
+        if size <= limit:
+            try:
+                return self.store.artifacts.write_file(self.ticket.run_id, kind, round, saved_models.pack(models))
+            except ArtifactNotWritten as error:
+                why = str(error)
+        self.recorder.warn("models", f"the models of round {round} are not kept: {why}")
         return None
 
     def _describe(self, simulation: Simulation) -> None:
@@ -120,7 +123,9 @@ class Session:
             return
         self._described = [*simulation.task.notes]
         provenance = without_nan(dataclasses.asdict(simulation.provenance))
-        self.store.queue.describe(self.ticket.run_id, self.ticket.epoch, provenance, partition, _worker_name())
+        patiently(lambda: self.store.queue.describe(
+            self.ticket.run_id, self.ticket.epoch, provenance, partition, _worker_name()
+        ))
 
 
 def _worker_name() -> str:
