@@ -6,6 +6,7 @@ file. A file without a row is rubbish that ``sweep`` removes.
 
 import errno
 import hashlib
+import logging
 import os
 import re
 import uuid
@@ -24,8 +25,10 @@ from storage.records import ArtifactRecord, NewArtifact
 MODEL = "model-"  # what the kinds of models begin with
 UNFINISHED = ".tmp"
 OURS = re.compile(r"\d+/[^/]+-\d{6,}-[0-9a-f]{12}\.(bin|tmp)")  # what write_file names its files
-COLUMNS = tuple(Artifact.__table__.columns)
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+COLUMNS = tuple(Artifact.__table__.columns)
+
+log = logging.getLogger(__name__)
 
 
 class ArtifactStore:
@@ -67,14 +70,14 @@ class ArtifactStore:
             row = connection.execute(sa.select(*COLUMNS).where(Artifact.id == artifact_id)).one_or_none()
         return None if row is None else ArtifactRecord(**row._mapping)
 
-    def read(self, record: ArtifactRecord) -> bytes:
-        """The bytes that were written, or ArtifactDamaged."""
-        path = self.folder / record.path
     def is_registered(self, file: NewArtifact) -> bool:
         """For whoever does not know whether a commit took place."""
         with self._database.read() as connection:
             return connection.scalar(sa.select(Artifact.id).where(Artifact.path == file.path)) is not None
 
+    def read(self, record: ArtifactRecord) -> bytes:
+        """The bytes that were written, or ArtifactDamaged."""
+        path = self.folder / record.path
         what = f"the {record.kind} of run {record.run_id}, round {record.round},"
         try:
             data = path.read_bytes()
@@ -146,6 +149,12 @@ def insert_artifact(connection: sa.Connection, run_id: int, new: NewArtifact) ->
     return ArtifactRecord(**row._mapping)
 
 
+def _advice(error: OSError) -> str:
+    if error.errno in NO_ROOM:
+        return "free some space on this disk, or delete models in the library"
+    return "check the owner and the permissions of the folder"
+
+
 def _write_durably(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_suffix(UNFINISHED)
@@ -164,9 +173,3 @@ def _write_durably(path: Path, data: bytes) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
-def _advice(error: OSError) -> str:
-    if error.errno in NO_ROOM:
-        return "free some space on this disk, or delete models in the library"
-    return "check the owner and the permissions of the folder"
-
-
