@@ -33,10 +33,17 @@ class Trash:
         with self._database.read() as connection:
             return run_records(connection, query.order_by(Run.deleted_at.desc(), Run.id.desc()))
 
+    def delete(self, run_ids: Sequence[int]) -> int:
+        """For good, those of them that are here still; answers how many."""
+        return self._delete(Run.id.in_(run_ids))
+
     def empty(self, older_than: timedelta = timedelta(0)) -> int:
         """Deletes for good what has lain here for so long; answers how many runs."""
+        return self._delete(Run.deleted_at <= now() - older_than)
+
+    def _delete(self, which: sa.ColumnElement[bool]) -> int:
         with self._database.write() as connection:
-            run_ids = connection.scalars(sa.select(Run.id).where(Run.deleted_at <= now() - older_than)).all()
+            run_ids = connection.scalars(sa.select(Run.id).where(~IN_USE, which)).all()
             paths = delete_runs(connection, run_ids)
         self._artifacts.remove_files(paths)
         return len(run_ids)

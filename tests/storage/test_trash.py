@@ -56,6 +56,16 @@ def test_a_running_run_is_not_put_into_the_trash_nor_are_those_with_it(store: St
     assert store.trash.list() == []
 
 
+def test_only_what_is_still_here_is_deleted_for_good(store: Store, done: RunRecord) -> None:
+    store.experiments.create("x", {}, [new_run(1), new_run(2)])
+    first, second = (run.id for run in store.queue.waiting())
+    store.trash.put([done.id, first])
+    store.trash.restore([first])
+    assert store.trash.delete([done.id, first, second]) == 1
+    assert store.trash.list() == [] and {run.id for run in store.queue.runs()} == {first, second}
+    assert not list(store.artifacts.folder.glob("*/*"))
+
+
 def test_emptying_deletes_for_good_what_lay_there_long_enough(store: Store, done: RunRecord) -> None:
     store.trash.put([done.id])
     assert store.trash.empty(timedelta(days=1)) == 0 and len(store.trash.list()) == 1
