@@ -99,6 +99,13 @@ class ArtifactStore:
             paths = connection.scalars(doomed).all()
         self.remove_files(paths)
 
+    def models_bytes(self, run_ids: Sequence[int]) -> int:
+        """What ``drop_models`` would free."""
+        idle = sa.select(Run.id).where(Run.id.in_(run_ids), Run.status != "running")
+        sizes = sa.select(sa.func.sum(Artifact.size_bytes))
+        with self._database.read() as connection:
+            return int(connection.scalar(sizes.where(Artifact.run_id.in_(idle), Artifact.kind.startswith(MODEL))) or 0)
+
     def drop_models(self, run_ids: Sequence[int]) -> int:
         """Deletes the models of those that are not running; rounds and analyses stay. Answers the bytes freed."""
         idle = sa.select(Run.id).where(Run.id.in_(run_ids), Run.status != "running")

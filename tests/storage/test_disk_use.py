@@ -69,5 +69,6 @@ def test_models_of_others_and_of_a_running_run_stay(store: Store, done: RunRecor
     store.experiments.create("x", {}, [new_run(1)])
     running = store.queue.claim()
     put(store, running.id, "model-last", 13)
-    assert store.artifacts.drop_models([running.id, 99]) == 0
+    assert store.artifacts.models_bytes([done.id, running.id]) == 12
+    assert store.artifacts.drop_models([running.id, 99]) == store.artifacts.models_bytes([running.id, 99]) == 0
     assert sizes(store) == (3, 25, 11, 0)
