@@ -2,17 +2,20 @@
 
 import os
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import count
 from pathlib import Path
 
 from app import queries
-from engine.config import file_label
+from engine.config import RunConfig, file_label
 from engine.errors import InvalidConfig
 from engine.export import RunOutcome, export_text, joint_config
 from engine.reading import read_export
 from engine.tables import rounds_table
 from engine.worker.records import finished_run, outcome
-from storage import ExperimentRecord, RunRecord
+from storage import ExperimentRecord, FinishedRun, RunRecord
+
+Progress = Callable[[int, int], None]  # which run of how many
 
 EXAMPLES = queries.ROOT / "assets" / "examples" / "runs"
 
@@ -35,27 +38,34 @@ def csv_of(run_ids: Sequence[int]) -> bytes:
     return rounds_table(_outcomes(_with_partition(run_ids))).to_csv(index=False).encode()
 
 
-def import_bytes(name: str, data: bytes) -> list[ExperimentRecord]:
+def import_bytes(name: str, data: bytes, tell: Progress = lambda number, of: None) -> list[ExperimentRecord]:
     """Runs of an exported document that somebody brings. Raises InvalidConfig, and then keeps nothing."""
     handle, path = tempfile.mkstemp(suffix=".json")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
-        return import_file(Path(path))
+        return import_file(Path(path), tell)
     except InvalidConfig as error:
         raise InvalidConfig(problem.replace(path, name) for problem in error.problems) from None
     finally:
         Path(path).unlink(missing_ok=True)
 
 
-def import_file(path: Path, *, example: bool = False) -> list[ExperimentRecord]:
+def import_file(
+    path: Path, tell: Progress = lambda number, of: None, *, example: bool = False
+) -> list[ExperimentRecord]:
     """Raises InvalidConfig."""
-    store = queries.store()
+    store, documents = queries.store(), read_export(path)
+    numbers, of = count(1), sum(len(found.runs) for found in documents)
+
+    def taken(runs: Sequence[tuple[RunConfig, RunOutcome]]) -> Iterator[FinishedRun]:
+        for config, run in runs:
+            tell(next(numbers), of)
+            yield finished_run(config, run)
+
     return [
-        store.experiments.import_finished(
-            found.config.name, found.config.raw, [finished_run(config, run) for config, run in found.runs], example
-        )
-        for found in read_export(path)
+        store.experiments.import_finished(found.config.name, found.config.raw, taken(found.runs), example)
+        for found in documents
     ]
 
 
@@ -82,3 +92,6 @@ def _outcomes(runs: Iterable[RunRecord]) -> Iterable[RunOutcome]:
     """Read one after the other: an export of many runs needs the memory of one."""
     store = queries.store()
     return (outcome(store, run) for run in runs)
+
+
+FORMATS = (("JSON", json_of, "json", "application/json"), ("CSV", csv_of, "csv", "text/csv"))

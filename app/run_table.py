@@ -1,7 +1,6 @@
-"""Every run as a row: filtered, sorted, and brought together by experiment, method, data set or status."""
+"""Every run as a row: sorted, and brought together by experiment, method, data set or status."""
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -9,7 +8,6 @@ import pandas as pd
 from app import wording
 from storage import RunRecord
 
-SORTS = {"newest": "newest first", "oldest": "oldest first", "mean": "highest mean", "lowest5": "highest lowest 5 %"}
 GROUPS = {
     "none": "single runs",
     "experiment": "experiments",
@@ -17,69 +15,60 @@ GROUPS = {
     "dataset": "data sets",
     "status": "status",
 }
+SORTS = {
+    "newest": "newest first",
+    "oldest": "oldest first",
+    "mean": "highest mean",
+    "lowest5": "highest lowest 5 %",
+    "best": "highest best mean",
+    "rounds": "most rounds done",
+    "experiment": "experiment",
+    "method": "method",
+    "seed": "seed",
+    "dataset": "data set",
+    "split": "split",
+    "status": "status",
+}
 NUMBERS = ("mean", "lowest5", "best mean")
 
-
-@dataclass(frozen=True)
-class Filter:
-    """Which runs are listed; what is empty lets everything through."""
-
-    text: str = ""
-    statuses: Collection[str] = field(default=())
-    algorithms: Collection[str] = field(default=())
-    datasets: Collection[str] = field(default=())
-
-    def passes(self, run: RunRecord) -> bool:
-        chosen = ((self.statuses, run.status), (self.algorithms, run.algorithm), (self.datasets, dataset_of(run)))
-        return all(not allowed or value in allowed for allowed, value in chosen) and self._is_said(run)
-
-    def _is_said(self, run: RunRecord) -> bool:
-        """Every word occurs somewhere: in a name, a status, a hyper-parameter ``lam=12`` or the number of the run."""
-        settings = " ".join(f"{name}={value}" for name, value in run.hparams.items())
-        haystack = (
-            f"{run.id} {run.experiment_name} {run.label} {run.algorithm} {dataset_of(run)} {run.status} {settings}"
-        )
-        return all(word in haystack.lower() for word in self.text.lower().split())
+_BY = {"newest": "run", "oldest": "run", "best": "best mean", "rounds": "progress"}  # where the column has another name
+_FALLING = ("newest", "mean", "lowest5", "best", "rounds")
+_COLUMNS = (
+    "run", "experiment", "method", "seed", "status", "progress", "mean", "lowest5", "best mean", "dataset", "split",
+    "queued", "experiment_id", "runs",
+)  # fmt: skip
 
 
 def data(runs: Sequence[RunRecord]) -> pd.DataFrame:
-    """A row a run; accuracies in percent, of the personalized models, in the last round and in the best one."""
+    """A row a run; accuracies in percent, of the personalized models, in the last round and in the best one.
+
+    ``runs`` has the ids that a row stands for.
+    """
     return pd.DataFrame([_row(run) for run in runs], columns=list(_COLUMNS)).astype(dict.fromkeys(NUMBERS, "float64"))
 
 
 def ordered(table: pd.DataFrame, by: str) -> pd.DataFrame:
-    """Sorted by a key of SORTS; runs without a value come last."""
-    if by in NUMBERS:
-        return table.sort_values([by, "run"], ascending=[False, False], na_position="last", ignore_index=True)
-    return table.sort_values("run", ascending=by == "oldest", ignore_index=True)
+    """Sorted by a key of SORTS, equal ones newest first; runs without a value come last."""
+    column, falling = _BY.get(by, by), by in _FALLING
+    keys, directions = ([column], [not falling]) if column == "run" else ([column, "run"], [not falling, False])
+    return table.sort_values(keys, ascending=directions, na_position="last", ignore_index=True, kind="stable")
 
 
-def grouped(table: pd.DataFrame, by: str) -> pd.DataFrame:
-    """A row a group, in the order of the table: its runs, how they stand, accuracy over its finished runs.
+def grouped(table: pd.DataFrame, by: str, sort: str = "newest") -> pd.DataFrame:
+    """A row a group: its runs, how they stand, accuracy over its finished runs.
 
-    ``runs`` keeps the ids, so that a chosen row stands for all of them.
+    Sorted by the group's own accuracy where ``sort`` is one, else as its first row in ``table``.
     """
-    rows = []
-    for name, part in table.groupby(by, sort=False):
-        finished = part[part["status"] == "done"]
-        means = finished["mean"].dropna()
-        rows.append({
-            by: name, "runs": part["run"].tolist(), "number": len(part), "done": len(finished),
-            "methods": wording.names(part["method"]), "seeds": part["seed"].nunique(),
-            "mean": means.mean(), "std": means.std(ddof=1) if len(means) > 1 else np.nan,
-            "lowest5": finished["lowest5"].mean(), "queued": part["queued"].max(),
-        })  # fmt: skip
-    return pd.DataFrame(rows)
+    key = "experiment_id" if by == "experiment" else by  # two experiments may have one name
+    rows = pd.DataFrame([_group(part, by) for _, part in table.groupby(key, sort=False)])
+    column = _BY.get(sort, sort)
+    if column in NUMBERS and len(rows):
+        rows = rows.sort_values(column, ascending=False, na_position="last", ignore_index=True, kind="stable")
+    return rows
 
 
 def dataset_of(run: RunRecord) -> str:
     return str((run.config.get("dataset") or {}).get("name", ""))
-
-
-_COLUMNS = (
-    "run", "experiment", "method", "seed", "status", "progress", "mean", "lowest5", "best mean", "dataset", "split",
-    "queued",
-)  # fmt: skip
 
 
 def _row(run: RunRecord) -> dict[str, object]:
@@ -93,13 +82,26 @@ def _row(run: RunRecord) -> dict[str, object]:
         "mean": _points(last.get("mean")), "lowest5": _points(last.get("lowest5")),
         "best mean": _points(best.get("mean")),
         "dataset": wording.TITLES.get(dataset, dataset), "split": _split(run), "queued": run.created_at,
+        "experiment_id": run.experiment_id, "runs": [run.id],
+    }  # fmt: skip
+
+
+def _group(part: pd.DataFrame, by: str) -> dict[str, object]:
+    finished = part[part["status"] == wording.STATUS["done"]]
+    means = finished["mean"].dropna()
+    names = {"method": "methods", "dataset": "datasets"}
+    others = {many: wording.names(part[one]) for one, many in names.items() if one != by}
+    return {
+        by: part[by].iloc[0], "number": len(part), "done": len(finished), **others, "seeds": part["seed"].nunique(),
+        "mean": means.mean(), "std": means.std(ddof=1) if len(means) > 1 else np.nan,
+        "lowest5": finished["lowest5"].mean(), "best mean": finished["best mean"].mean(),
+        "queued": part["queued"].max(), "runs": part["run"].tolist(),
     }  # fmt: skip
 
 
 def _split(run: RunRecord) -> str:
-    """``40 clients, 3 classes each`` out of the words of the kicker."""
-    parts = wording.kicker(run).split(" · ")[1:-1]
-    return ", ".join(part.lower() for part in parts)
+    """``40 clients, 3 classes each``."""
+    return ", ".join(wording.setting(run).split(" · ")[1:-1])
 
 
 def _points(fraction: float | None) -> float:

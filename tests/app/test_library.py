@@ -18,8 +18,8 @@ opened = partial(open_page, "library")
 
 
 def listed(page: AppTest) -> list[Any]:
-    table = page.dataframe[0].value
-    return table[table.columns[0]].tolist()
+    """The runs of the table, in its order."""
+    return [run_id for ids in page.dataframe[0].value["runs"] for run_id in ids]
 
 
 def test_the_first_start_offers_the_demo_and_an_import(empty_store: Store):
@@ -79,21 +79,36 @@ def test_chosen_runs_open_in_compare_and_their_experiment_in_set_up(filled_store
     assert any("/setup?config=" in text.value for text in page.markdown)
 
 
-def test_deleting_asks_first_and_then_deletes(filled_store: Store):
+def test_deleted_runs_are_brought_back_by_undo(filled_store: Store):
     page = opened(runs="1,2")
-    assert any("cannot be undone" in text.value for text in page.markdown)
-    assert len(filled_store.queue.runs()) == 8
-    page.button(key="delete_now").click().run()
-    assert page.success[0].value == "Deleted 2 runs."
+    page.button(key="delete").click().run()
+    assert page.success[0].value == "Deleted 2 runs." and "runs" not in page.query_params
     assert {run.id for run in filled_store.queue.runs()} == {3, 4, 5, 6, 7, 8}
+    page.button(key="library_offer_0").click().run()
+    assert page.success[0].value == "Brought back 2 runs."
+    assert len(filled_store.queue.runs()) == 8 and str(page.query_params["runs"]) == "1,2"
 
 
-def test_a_running_run_is_not_deleted_and_the_page_says_why(filled_store: Store):
+def test_undo_is_offered_until_something_else_is_done(filled_store: Store):
+    page = opened(runs="1")
+    page.button(key="delete").click().run()
+    page.text_input(key="q").set_value("ditto").run()
+    assert offers(page) == ["Undo"]
+    page.multiselect(key="library_runs").set_value([5]).run()
+    page.button(key="archive").click().run()
+    assert offers(page) == []
+    assert [run.id for run in filled_store.trash.list()] == [1]
+
+
+def test_a_running_run_is_not_deleted_and_the_way_to_it_is_offered(filled_store: Store):
     (run,) = filled_store.queue.rerun([1])
     filled_store.queue.claim()
-    page = opened(runs=str(run.id))
-    page.button(key="delete_now").click().run()
-    assert "still running" in page.error[0].value
+    page = opened(runs=f"2,{run.id}")
+    page.button(key="delete").click().run()
+    assert page.success[0].value == "Deleted 1 run; 1 is still running: cancel it first."
+    assert offers(page) == ["Undo", "Cancel 1 run"]
+    page.button(key="library_offer_1").click().run()
+    assert filled_store.queue.get(run.id).control == "cancel"
 
 
 def test_archived_runs_are_out_of_sight_until_asked_for(filled_store: Store):
@@ -141,6 +156,11 @@ def test_what_ships_with_the_product_can_be_loaded(empty_store: Store):
     page.button(key="examples").click().run()
     assert not page.exception and page.success[0].value.startswith("Imported")
     assert all(name.endswith("(example)") for name in page.dataframe[0].value["experiment"])
+
+
+def offers(page: AppTest) -> list[str]:
+    """The buttons beside what was said last."""
+    return [button.label for button in page.button if str(button.key).startswith("library_offer_")]
 
 
 def test_a_queued_run_has_no_accuracy_yet(empty_store: Store):

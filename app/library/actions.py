@@ -1,0 +1,98 @@
+"""Everything that can be done with the chosen runs, and what is said of it afterwards."""
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from app import exchange, launch, links, queries, wording
+from app.library import bulk, experiment, models, trash
+from app.library.chosen import choose
+from app.library.said import Offer, Said, attempt
+from storage import RunRecord
+
+
+def panel(runs: Sequence[RunRecord]) -> None:
+    with st.container(horizontal=True, vertical_alignment="center", key="library_look"):
+        look_at(runs)
+        export(runs)
+    with st.container(horizontal=True, vertical_alignment="center", key="library_actions"):
+        for name in ("rerun", "retry", "pause", "resume", "cancel"):
+            offer(name, runs)
+        priorities(runs)
+        for name in ("archive", "unarchive", "delete"):
+            offer(name, runs)
+        models.panel(runs)
+        experiment.panel(runs)
+
+
+def look_at(runs: Sequence[RunRecord]) -> None:
+    """Turn to a page that shows them, or to Set up with their experiment."""
+    ids = ",".join(str(run.id) for run in runs)
+    if st.button("Compare", key="compare", type="primary"):
+        launch.open_page("compare", "Compare them", runs=ids)
+    if len(runs) == 1 and st.button("Look inside", key="inside"):
+        launch.open_page("run", "Look inside", id=runs[0].id)
+    if st.button("Watch", key="watch"):
+        launch.open_page("live", "Watch them", runs=ids)
+    if (one := experiment.of(runs)) and st.button("Open in Set up", key="open_setup"):
+        launch.open_page("setup", "Set up", config=links.pack_config(one.config))
+
+
+def export(runs: Sequence[RunRecord]) -> None:
+    """To take them along; each file is made when it is asked for."""
+    ids, name = [run.id for run in runs], exchange.file_name(runs)
+    for title, write, ending, mime in exchange.FORMATS:
+        st.download_button(f"Export {title}", lambda write=write: write(ids), f"{name}.{ending}", mime,
+                           key=ending, on_click="ignore")  # fmt: skip
+
+
+def offer(name: str, runs: Sequence[RunRecord]) -> None:
+    """A button, where the action fits one of the runs at least; what cannot be taken back is asked first."""
+    action, ids = bulk.ACTIONS[name], [run.id for run in runs]
+    fit = bulk.fitting(action, runs)
+    if not fit and name != "delete":
+        return
+    title = action.title if len(fit) in (0, len(runs)) else f"{action.title} {len(fit)} of {len(runs)}"
+    if name != "cancel":
+        st.button(title, key=name, on_click=attempt, args=(perform, name, ids))
+        return
+    with st.popover(title, key="cancel"):
+        several = wording.plural(len(fit), "run")
+        st.write(f"Stop {several} for good? Finished rounds are kept. Pause keeps a run's place instead.")
+        st.button(f"Cancel {several}", key="cancel_now", type="primary", on_click=attempt, args=(perform, name, ids))
+
+
+def priorities(runs: Sequence[RunRecord]) -> None:
+    """Who comes first of those that still have to run."""
+    waiting = [run for run in runs if not run.is_finished]
+    if not waiting:
+        return
+    with st.popover("Priority", key="priority"):
+        now = wording.names(wording.priority(run.priority) for run in waiting)
+        st.write(f"Now {now}. Runs of a higher priority are started first; within one, the queue's order counts.")
+        for name in wording.PRIORITIES:
+            if bulk.fitting(bulk.ACTIONS[f"{name} priority"], runs):
+                st.button(name.capitalize(), key=f"priority_{name}", on_click=attempt,
+                          args=(perform, f"{name} priority", [run.id for run in runs]))  # fmt: skip
+
+
+def perform(name: str, run_ids: Sequence[int]) -> Said:
+    """Asks it of those whom it fits as they stand now, and says what came of it."""
+    action = bulk.ACTIONS[name]
+    runs = queries.runs(run_ids=run_ids, include_archived=True)
+    text, fit = bulk.outcome(action, runs, len(run_ids)), bulk.fitting(action, runs)
+    answer = action.do(queries.store(), fit) if fit else None
+    if isinstance(answer, list):  # new runs
+        choose([run.id for run in answer])
+    offers = after_deletion(runs, fit) if name == "delete" else ()
+    return Said(text, "success" if fit else "info", offers)
+
+
+def after_deletion(runs: Sequence[RunRecord], deleted: Sequence[int]) -> tuple[Offer, ...]:
+    """The way back, and what stands in the way of the others."""
+    choose([run.id for run in runs if run.id not in deleted])
+    running = [run.id for run in runs if run.id not in deleted]
+    offers = [Offer("Undo", trash.restore, (list(deleted),))] if deleted else []
+    if running:
+        offers.append(Offer(f"Cancel {wording.plural(len(running), 'run')}", perform, ("cancel", running)))
+    return tuple(offers)

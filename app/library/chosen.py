@@ -1,0 +1,41 @@
+"""The chosen runs stand in the address, so that a choice is a link."""
+
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+import streamlit as st
+
+from app import address, wording
+from storage import RunRecord
+
+KEY = "library_runs"
+
+
+def choose(run_ids: Sequence[int]) -> None:
+    if run_ids:
+        st.query_params["runs"] = ",".join(map(str, run_ids))
+    else:
+        st.query_params.pop("runs", None)
+
+
+def take_rows(key: str, table: pd.DataFrame) -> None:
+    """The chosen rows of the table are the chosen runs; those that the table doesn't show stay chosen."""
+    ids = [run_id for own in table["runs"] for run_id in own]
+    rows = st.session_state[key]["selection"]["rows"]
+    picked = [run_id for own in table["runs"].iloc[rows] for run_id in own]
+    choose([*(run_id for run_id in address.ids("runs") if run_id not in ids), *picked])
+
+
+def panel(runs: Mapping[int, RunRecord], listed: Sequence[int]) -> list[RunRecord]:
+    """Which runs are chosen, of those ``listed`` and elsewhere."""
+    chosen = [run_id for run_id in address.ids("runs") if run_id in runs]
+    st.session_state[KEY] = chosen
+    with st.container(horizontal=True, vertical_alignment="bottom", key="library_choice"):
+        st.multiselect(
+            "Chosen runs", list(dict.fromkeys([*chosen, *listed])), key=KEY,
+            on_change=lambda: choose(st.session_state[KEY]), placeholder="tick rows of the table, or choose here",
+            format_func=lambda run_id: f"{run_id} · {runs[run_id].label}, seed {runs[run_id].seed}",
+        )  # fmt: skip
+        if set(listed) - set(chosen):
+            st.button(f"Choose all {wording.count(len(listed))}", key="choose_all", on_click=choose, args=(listed,))
+    return [runs[run_id] for run_id in chosen]

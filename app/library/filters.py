@@ -1,0 +1,83 @@
+"""The controls that say which runs are meant. Every choice lives in the address."""
+
+from collections.abc import Callable, Sequence
+from datetime import date, datetime
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import streamlit as st
+
+from app import address, wording
+from app.library.finding import WHEN, Filter, window
+from app.run_table import dataset_of
+from storage import RunRecord
+
+TYPED = ("q", "from", "to")  # widgets that hold what the address says of them
+NARROWING = (*TYPED, "status", "method", "dataset", "when")
+
+
+def controls(runs: Sequence[RunRecord]) -> tuple[Filter, bool]:
+    """What is asked for, and whether archived runs are, too."""
+    with st.container(horizontal=True, vertical_alignment="bottom", key="library_filters"):
+        text = st.text_input("Find", key="q", bind="query-params", placeholder="ditto lam=1 digits", type="search",
+                             help="Words of names, and settings with their value: lam=1, lr=0.05, seed=2")  # fmt: skip
+        statuses = choice("Status", "status", list(wording.STATUS), wording.STATUS.__getitem__)
+        algorithms = choice("Method", "method", sorted({run.algorithm for run in runs}))
+        datasets = choice("Data set", "dataset", sorted({dataset_of(run) for run in runs}), title_of_data)
+        since, until = days()
+        with_archived = st.toggle("Archived too", key="archived", bind="query-params")
+    return Filter(text or "", statuses, algorithms, datasets, since, until), with_archived
+
+
+def choice(label: str, name: str, options: list[str], title: Callable[[str], str] = str) -> list[str]:
+    """Several of many; nothing chosen lets everything through. Lives in the address as ``?status=done,failed``.
+
+    What the address names is offered, too, though no run has it: a view of failed runs is empty where none failed.
+    """
+    key = f"library_{name}"
+    said = [value for value in st.query_params.get(name, "").split(",") if value]
+    known = set(wording.STATUS) if name == "status" else set(said) | set(options)
+    st.session_state[key] = said = [value for value in dict.fromkeys(said) if value in known]
+
+    def write() -> None:
+        if st.session_state[key]:
+            st.query_params[name] = ",".join(st.session_state[key])
+        else:
+            st.query_params.pop(name, None)
+
+    st.multiselect(label, list(dict.fromkeys([*options, *said])), key=key, placeholder="any", on_change=write,
+                   format_func=title)  # fmt: skip
+    return said
+
+
+def days() -> tuple[datetime | None, datetime | None]:
+    """When runs were asked for: a window that goes with the clock, or two days."""
+    when = address.pick("Queued", WHEN, "when", "any")
+    first = last = None
+    if when == "days":
+        first = st.date_input("From", None, key="from", bind="query-params", format="YYYY-MM-DD")
+        last = st.date_input("To", None, key="to", bind="query-params", format="YYYY-MM-DD")
+    return window(when, _day(first), _day(last), datetime.now(zone()))
+
+
+def zone() -> ZoneInfo:
+    """The reader's own, where the browser says it and this machine knows it."""
+    try:
+        return ZoneInfo(st.context.timezone or "UTC")
+    except (ZoneInfoNotFoundError, ValueError):
+        return ZoneInfo("UTC")
+
+
+def clear() -> None:
+    """All runs again, ordered and grouped as they were."""
+    for name in NARROWING:
+        st.query_params.pop(name, None)
+    for name in TYPED:
+        st.session_state.pop(name, None)
+
+
+def title_of_data(name: str) -> str:
+    return wording.TITLES.get(name, name)
+
+
+def _day(chosen: object) -> date | None:
+    return chosen if isinstance(chosen, date) else None

@@ -1,0 +1,90 @@
+"""The table of the runs that pass the filters. Rows that are chosen join the chosen runs."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from app import address, run_table, wording
+from app.library import filters
+from app.library.chosen import take_rows
+from storage import RunRecord
+
+ROWS = 500  # of one page of the table
+HIDDEN = ("runs", "experiment_id")
+
+
+def panel(passing: Sequence[RunRecord], of: int) -> list[int]:
+    """Answers the ids of the runs that it shows."""
+    with st.container(horizontal=True, vertical_alignment="bottom", key="library_order"):
+        group = address.pick("Rows are", run_table.GROUPS, "group", "none")
+        sort = address.pick("Order", run_table.SORTS, "sort", "newest")
+        found = f"{wording.plural(len(passing), 'run')}" + (f" of {wording.count(of)}" if of > len(passing) else "")
+        st.caption(found)
+    if not passing:
+        nothing(of)
+        return []
+    table = run_table.ordered(run_table.data(passing), sort)
+    if group != "none":
+        table = run_table.grouped(table, group, sort)
+    table = paged(table)
+    rows(table, f"{group}.{sort}")
+    return [run_id for ids in table["runs"] for run_id in ids]
+
+
+def nothing(of: int) -> None:
+    """No run is listed: why, and the way to all of them."""
+    with st.container(horizontal=True, vertical_alignment="center", key="library_nothing"):
+        st.write(f"No run passes these filters; without them there {'is' if of == 1 else 'are'} {wording.count(of)}.")
+        st.button("Clear the filters", key="clear", on_click=filters.clear)
+
+
+def paged(table: pd.DataFrame) -> pd.DataFrame:
+    """At most ROWS at a time; the rest is pages away."""
+    if len(table) <= ROWS:
+        return table
+    at = st.pagination(-(-len(table) // ROWS), key="page", bind="query-params")
+    first = (at - 1) * ROWS
+    left = len(table) - min(len(table), first + ROWS)
+    st.caption(f"Rows {first + 1} to {len(table) - left}" + (f", {wording.count(left)} more" if left else ""))
+    return table.iloc[first : first + ROWS]
+
+
+def rows(table: pd.DataFrame, order: str) -> None:
+    key = f"library_table.{hash((order, str(table['runs'].tolist())))}"  # other rows, another selection
+    st.dataframe(
+        table, hide_index=True, key=key, placeholder=wording.MISSING, height=min(38 + 35 * len(table), 520),
+        on_select=lambda: take_rows(key, table), selection_mode="multi-row", column_config=columns(),
+        column_order=[c for c in table if c not in HIDDEN], alt=f"{wording.plural(len(table), 'row')} of runs",
+    )  # fmt: skip
+
+
+def columns() -> dict[str, Any]:
+    accuracy: dict[str, Any] = {"format": "%.2f", "help": "Percent, personalized models, last round"}
+    best = (
+        "Percent, in the best round: the one with the largest mean weighted by samples, of the accuracy on validation "
+        "data where there is any. So the plain mean on test data may be higher in another round, even in the last one, "
+        "and this below the mean."
+    )
+    return {
+        "run": st.column_config.NumberColumn("Run", width="small"),
+        "progress": st.column_config.ProgressColumn("Rounds", format="%.0f %%", min_value=0, max_value=100),
+        "mean": st.column_config.NumberColumn("Mean, %", **accuracy),
+        "std": st.column_config.NumberColumn("± over runs", format="%.2f", help="Sample deviation of the runs' means"),
+        "lowest5": st.column_config.NumberColumn("Lowest 5 %, %", **accuracy),
+        "best mean": st.column_config.NumberColumn("Best mean, %", format="%.2f", help=best),
+        "number": st.column_config.NumberColumn("Runs", width="small"),
+        "queued": times("Queued"),
+        **{
+            name: name.capitalize()
+            for name in ("experiment", "method", "methods", "seed", "seeds", "status", "split", "done")
+        },
+        "dataset": "Data set",
+        "datasets": "Data sets",
+    }
+
+
+def times(title: str) -> Any:
+    """A column of times, as the reader's clock shows them."""
+    return st.column_config.DatetimeColumn(title, format="D MMM YYYY, HH:mm", timezone=str(filters.zone()))

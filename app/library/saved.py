@@ -1,0 +1,73 @@
+"""Views: the page's choices under a name, each a link. Two come with the product."""
+
+from collections.abc import Mapping
+from urllib.parse import parse_qsl, urlencode
+
+import streamlit as st
+
+from app import queries, wording
+from app.components import page
+from app.library.said import Offer, Said, attempt
+
+PAGE = "library"
+CHOICES = ("q", "status", "method", "dataset", "when", "from", "to", "archived", "group", "sort")
+SHIPPED = {"Failed or diverged": "status=failed,diverged", "Still to run": "status=queued,running,paused"}
+NAME = "library_view_name"
+LONGEST = 60
+
+
+def bar() -> None:
+    """A link a view, and what keeps the present one."""
+    saved = {view.name: view.query for view in queries.store().saved_views.list(PAGE)}
+    now = asked(st.query_params)
+    with st.container(horizontal=True, vertical_alignment="center", key="library_views"):
+        st.caption("Views")
+        for name, query in {"All runs": "", **SHIPPED, **saved}.items():
+            label = wording.plain(name)
+            page.link(PAGE, f"**{label}**" if same(query, now) else label, **dict(parse_qsl(query)))
+        with st.popover("Save view", key="view"):
+            keep(now, saved)
+
+
+def keep(now: str, saved: Mapping[str, str]) -> None:
+    """The present choices under a name; and what has one already."""
+    if now:
+        st.text_input("Name of this view", key=NAME, max_chars=LONGEST, placeholder="Ditto on digits, best first")
+        st.button("Save", key="save_view", type="primary", on_click=lambda: attempt(save, st.session_state[NAME], now))
+        st.caption(wording.plain(f"Kept with it: {', '.join(f'{k} {v}' for k, v in parse_qsl(now))}."))
+    else:
+        st.caption("Filter, sort or group the runs first: a view keeps these choices under a name.")
+    for name in saved:
+        st.button(f"Delete “{wording.plain(name)}”", key=f"delete_view_{name}", type="tertiary", on_click=attempt,
+                  args=(delete, name))  # fmt: skip
+
+
+def asked(query: Mapping[str, str]) -> str:
+    """The choices of an address that make up a view, always in one order."""
+    return urlencode([(name, query[name]) for name in CHOICES if query.get(name)], safe=",")
+
+
+def same(query: str, other: str) -> bool:
+    return asked(dict(parse_qsl(query))) == other
+
+
+def save(name: str, query: str) -> Said:
+    name = " ".join(name.split())
+    if not name or name in SHIPPED:
+        return Said(wording.plain(f"“{name}” comes with the product." if name else "A view needs a name.")
+                    + " Write another name, then press Save.", "error")  # fmt: skip
+    views = queries.store().saved_views
+    before = {view.name: view.query for view in views.list(PAGE)}.get(name)
+    views.save(PAGE, name, query)
+    if before in (None, query):
+        return Said(f"Saved the view “{wording.plain(name)}”.")
+    return Said(f"Replaced the view “{wording.plain(name)}”.", offers=(Offer("Undo", save, (name, before)),))
+
+
+def delete(name: str) -> Said:
+    views = queries.store().saved_views
+    query = next((view.query for view in views.list(PAGE) if view.name == name), None)
+    if query is None:
+        return Said(f"The view “{wording.plain(name)}” is not here any more.", "info")
+    views.delete(PAGE, name)
+    return Said(f"Deleted the view “{wording.plain(name)}”.", offers=(Offer("Undo", save, (name, query)),))
