@@ -237,9 +237,9 @@ def test_a_dispatcher_that_has_lost_its_lock_stops_and_leaves_runs_to_the_next(s
 
     queue(store)
     begun = claim(store)
-    with Dispatcher(store, executor, DispatcherLock(lambda: None, lost)) as dispatcher:
-        with pytest.raises(DispatcherLockLost):
-            dispatcher.run(threading.Event())
+    lock = DispatcherLock(lambda: None, lost)
+    with pytest.raises(DispatcherLockLost), Dispatcher(store, executor, lock) as dispatcher:
+        dispatcher.run(threading.Event())
     assert executor.is_closed
     assert (store.queue.get(begun.run_id).status, store.queue.get(begun.run_id).epoch) == ("running", begun.epoch)
 

@@ -8,7 +8,7 @@ import pytest
 
 from engine.errors import InvalidConfig
 from engine.worker import slots
-from engine.worker.slots import Slot, plan_slots
+from engine.worker.slots import Slot, analysis_slot, plan_slots
 
 ROOT = Path(__file__).parents[2]
 
@@ -17,8 +17,14 @@ ROOT = Path(__file__).parents[2]
 def two_cores(monkeypatch):
     monkeypatch.setattr(slots, "num_cores", lambda: 2)
     monkeypatch.setattr(slots, "num_gpus", lambda: 0)
-    monkeypatch.delenv("FEDSCAPE_SLOTS", raising=False)
-    monkeypatch.delenv("FEDSCAPE_THREADS", raising=False)
+    for name in ("SLOTS", "THREADS", "RUNS_PER_GPU"):
+        monkeypatch.delenv(f"FEDSCAPE_{name}", raising=False)
+
+
+@pytest.fixture
+def two_gpus(monkeypatch):
+    monkeypatch.setattr(slots, "num_gpus", lambda: 2)
+    monkeypatch.setattr(slots, "num_cores", lambda: 16)
 
 
 def test_every_core_is_a_slot_of_one_thread():
@@ -33,9 +39,44 @@ def test_more_threads_are_fewer_slots():
     assert plan_slots(threads=2) == [Slot(2)]
 
 
-def test_two_runs_share_a_gpu(monkeypatch):
-    monkeypatch.setattr(slots, "num_gpus", lambda: 2)
-    assert [slot.gpu for slot in plan_slots()] == [0, 1, 0, 1]
+def test_two_runs_share_a_gpu(two_gpus):
+    assert plan_slots() == [Slot(4, 0), Slot(4, 1), Slot(4, 0), Slot(4, 1)]
+
+
+def test_how_many_runs_share_a_gpu_can_be_set(two_gpus, monkeypatch):
+    monkeypatch.setenv("FEDSCAPE_RUNS_PER_GPU", "3")
+    assert [slot.gpu for slot in plan_slots()] == [0, 1, 0, 1, 0, 1]
+
+
+@pytest.mark.parametrize("per_gpu", [1, 2, 5])
+@pytest.mark.parametrize("asked", range(1, 11))
+def test_no_gpu_is_given_more_runs_than_its_share(two_gpus, monkeypatch, per_gpu, asked):
+    monkeypatch.setenv("FEDSCAPE_RUNS_PER_GPU", str(per_gpu))
+    if asked > 2 * per_gpu:
+        with pytest.raises(InvalidConfig, match=rf"{asked} runs at once, but 2 GPUs compute {2 * per_gpu}"):
+            plan_slots(asked)
+    else:
+        gpus = [slot.gpu for slot in plan_slots(asked)]
+        assert len(gpus) == asked
+        assert max(gpus.count(0), gpus.count(1)) <= min(per_gpu, (asked + 1) // 2)
+
+
+def test_more_runs_than_gpu_shares_are_refused_with_the_way_out(monkeypatch):
+    monkeypatch.setattr(slots, "num_gpus", lambda: 1)
+    monkeypatch.setenv("FEDSCAPE_SLOTS", "3")
+    with pytest.raises(InvalidConfig, match=r"computes 2 .* FEDSCAPE_SLOTS to 2 or less, or FEDSCAPE_RUNS_PER_GPU"):
+        plan_slots()
+
+
+def test_runs_per_gpu_mean_nothing_without_a_gpu(monkeypatch):
+    monkeypatch.setenv("FEDSCAPE_RUNS_PER_GPU", "1")
+    assert plan_slots(slots=3) == [Slot(1)] * 3
+
+
+def test_analyses_compute_on_one_thread_and_on_the_gpu_whose_turn_it_is(two_gpus, monkeypatch):
+    assert [analysis_slot(runs) for runs in (1, 4)] == [Slot(1, 1), Slot(1, 0)]
+    monkeypatch.setattr(slots, "num_gpus", lambda: 0)
+    assert analysis_slot(2) == Slot(1)
 
 
 def test_the_environment_decides(monkeypatch):
