@@ -6,8 +6,7 @@ stays. A request reads a bounded number of rounds; ``more`` says that there are 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from math import ceil
+from math import ceil, isfinite
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,8 @@ import numpy as np
 from app import wording
 from app.address import parse_ids
 from app.comparison import method_name
+from app.live import log
+from app.live.pulse import silences
 from app.thinning import evenly
 from storage import RoundRecord, RunRecord, Store
 
@@ -35,19 +36,32 @@ class Curve:
     more: bool
 
 
-def feed(store: Store, cursors: Mapping[int, int], model: str = "personalized") -> dict[str, Any]:
-    """The JSON of one request: ``cursors`` has the runs and the last round of each that the reader has."""
+def feed(
+    store: Store, cursors: Mapping[int, int], model: str = "personalized", known_log: str | None = None
+) -> dict[str, Any]:
+    """The JSON of one request: ``cursors`` has the runs and the last round of each that the reader has.
+
+    ``known_log`` is the digest of the log that the reader has, "" for none; None where nobody reads it.
+    """
     runs = store.queue.runs(run_ids=list(cursors), include_archived=True, newest_first=False, with_partition=False)
     curves = {run.id: curve(store, run, model, cursors[run.id]) for run in runs if run.round > cursors[run.id]}
+    silent_s = silences(store, runs)
     active = any(run.is_active for run in runs)
     wait = 0 if any(c.more for c in curves.values()) else POLL_MS if active else IDLE_MS
     return {
-        "runs": [standing(run) for run in runs],
+        "runs": [standing(run, silent_s.get(run.id, 0.0)) for run in runs],
         "points": {run_id: c.points for run_id, c in curves.items() if c.points["round"]},
         "clients": {run_id: c.clients for run_id, c in curves.items() if c.clients is not None},
+        "log": None if known_log is None else _new_log(store, runs, known_log),
         "active": active,
         "wait_ms": wait,
     }
+
+
+def _new_log(store: Store, runs: Sequence[RunRecord], known: str) -> dict[str, str] | None:
+    text = log.log_of(store, runs)
+    mark = log.digest(text)
+    return None if mark == known else {"digest": mark, "text": text}
 
 
 def curve(store: Store, run: RunRecord, model: str = "personalized", after: int = -1) -> Curve:
@@ -80,32 +94,34 @@ def whole_curve(store: Store, run: RunRecord, model: str = "personalized") -> Cu
         after = int(points["round"][-1] or 0)
 
 
-def standing(run: RunRecord) -> dict[str, Any]:
+def standing(run: RunRecord, silent_s: float = 0.0) -> dict[str, Any]:
     """Where a run stands, in numbers and in words."""
-    status = status_of(run)
     return {
-        "id": run.id, "label": method_name(run.label, run.algorithm), "seed": run.seed, "status": status,
-        "round": run.round, "rounds": run.rounds, "share": max(0, run.round) / run.rounds, "progress": progress(run),
+        "id": run.id, "label": method_name(run.label, run.algorithm), "seed": run.seed,
+        "status": status_of(run, silent_s), "round": run.round, "rounds": run.rounds,
+        "share": max(0, run.round) / run.rounds, "progress": progress(run, silent_s),
         "control": run.control, "error": first_line(run.error), "actions": actions(run),
     }  # fmt: skip
 
 
-def status_of(run: RunRecord, at: datetime | None = None) -> str:
-    """The stored status, or ``lost`` for a running one that has not been heard of, or ``starting`` before its data."""
+def status_of(run: RunRecord, silent_s: float = 0.0) -> str:
+    """The stored status, or ``lost`` for a running one that is silent, or ``starting`` before its first round."""
     if run.status != "running":
         return run.status
-    silent = ((at or datetime.now(UTC)) - run.heartbeat_at).total_seconds() if run.heartbeat_at else 0.0
-    if silent > LOST_AFTER_S:
+    if silent_s > LOST_AFTER_S:
         return "lost"
     return "starting" if run.round < 0 else "running"
 
 
-def progress(run: RunRecord) -> str:
+def progress(run: RunRecord, silent_s: float = 0.0) -> str:
     """``round 12 of 50 · 0.3 s a round · 12 s left``."""
-    if run.round < 0:
-        return wording.STATUS_MEANING["starting" if run.status == "running" else run.status]
-    words = [f"round {run.round} of {run.rounds}"]
-    if run.seconds_per_round is not None:
+    status = status_of(run, silent_s)
+    if run.round < 0 and status != "lost":
+        return wording.STATUS_MEANING[status]
+    words = [f"round {run.round} of {run.rounds}"] if run.round >= 0 else []
+    if status == "lost":
+        words.append(f"not heard of for {wording.duration(silent_s)}" if isfinite(silent_s) else "no engine")
+    elif run.seconds_per_round is not None:
         words.append(f"{wording.seconds(run.seconds_per_round)} a round")
         if run.status == "running" and run.round < run.rounds:
             words.append(f"{wording.duration(run.seconds_per_round * (run.rounds - run.round))} left")
@@ -123,23 +139,6 @@ def actions(run: RunRecord) -> list[str]:
     if run.is_active:
         return ["pause", "cancel"]
     return ["retry"] if run.status in ("failed", "diverged", "cancelled") else []
-
-
-def overview(store: Store) -> dict[str, Any]:
-    """The strip at the top of every page: runs, queue, device."""
-    counts, engines = store.queue.counts(), store.engines.list()
-    words = [f"{counts.get(status, 0)} {wording.STATUS[status]}" for status in ("running", "queued")]
-    if counts.get("paused"):
-        words.append(f"{counts['paused']} paused")
-    if analyses := len(store.analyses.active()):
-        words.append(wording.plural(analyses, "analysis", "analyses"))
-    if engines:
-        devices = wording.names(engine.device for engine in engines)
-        words.append(f"{devices}, {wording.plural(sum(engine.slots for engine in engines), 'slot')}")
-    else:
-        words.append("no engine: make run starts it")
-    busy = bool(counts.get("running") or counts.get("queued") or analyses)
-    return {"text": " · ".join(words), "busy": busy, "engine": bool(engines), "wait_ms": 2000 if busy else IDLE_MS}
 
 
 def parse_cursors(runs: str, after: str) -> dict[int, int]:

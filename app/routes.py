@@ -1,7 +1,8 @@
 """What the web server answers beside Streamlit: reading only, GET only, for this origin only.
 
-    /live/feed?runs=3,5&after=10,-1&model=personalized     where these runs stand, and their new points
-    /live/overview                                         the strip: running, queued, device
+    /live/feed?runs=3,5&after=10,-1&model=personalized     where these runs stand, and their new points; with &log=
+                                                           their log too, unless it is the one of this digest
+    /live/overview?watched=3-9,12&seen=4                   the strip: running, queued, device; which runs have ended
     /live/plotly.js                                        the drawing library, from this host as everything else
     /, /live, /compare, ...                                the empty page that Streamlit fills
 
@@ -19,6 +20,8 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Respon
 from starlette.routing import Route
 
 from app import live_feed, pages
+from app.live.ended import parse_spans
+from app.live.overview import overview as strip_overview
 from storage import StorageError, Store
 
 FEED = "/live/feed"
@@ -41,7 +44,8 @@ def build(store: Store) -> list[Route]:
         return _feed(store, request)
 
     def overview(request: Request) -> Response:
-        return _answer(lambda: live_feed.overview(store))
+        watched, seen = (parse_spans(request.query_params.get(name, "")) for name in ("watched", "seen"))
+        return _answer(lambda: strip_overview(store, set(watched) - set(seen)))
 
     handlers: dict[str, Callable[[Request], Response]] = {FEED: feed, OVERVIEW: overview, PLOTLY: _drawing_library}
     handlers |= dict.fromkeys(("/", *(f"/{name}" for name in pages.names())), _page)
@@ -57,7 +61,7 @@ def _feed(store: Store, request: Request) -> Response:
         cursors = live_feed.parse_cursors(query.get("runs", ""), query.get("after", ""))
     except ValueError as error:
         return JSONResponse({"problem": str(error)}, 400)
-    return _answer(lambda: live_feed.feed(store, cursors, model))
+    return _answer(lambda: live_feed.feed(store, cursors, model, query.get("log")))
 
 
 def _answer(read: Callable[[], dict[str, object]]) -> Response:

@@ -20,11 +20,18 @@ class LiveView {
     this.state = root.querySelector(".live-state");
     this.list = root.querySelector(".live-runs");
     this.board = root.querySelector(".live-figures");
+    this.holder = root.querySelector(".live-hold");
+    this.note = root.querySelector(".live-held");
+    this.log = root.querySelector(".live-log");
     this.points = new Map();
     this.clients = new Map();
+    this.held = null; // or how many points of each run are drawn, and the clients that are
     this.failures = 0;
     this.onVisible = () => !document.hidden && this.ask();
     document.addEventListener("visibilitychange", this.onVisible);
+    window.addEventListener("online", this.onVisible);
+    this.holder.onclick = () => (this.held ? this.release() : this.hold());
+    this.log.ontoggle = () => this.log.open && this.ask();
     this.resizer = new ResizeObserver(() => this.resize());
     this.resizer.observe(root);
   }
@@ -37,6 +44,8 @@ class LiveView {
     if (shown !== this.shown) {
       this.points.clear();
       this.clients.clear();
+      this.forgetHold();
+      this.logged = "";
     }
     if (shown !== this.shown || looks !== this.looks) this.drawn = this.draw();
     this.shown = shown;
@@ -50,6 +59,7 @@ class LiveView {
     this.asking?.abort();
     this.closed = true;
     document.removeEventListener("visibilitychange", this.onVisible);
+    window.removeEventListener("online", this.onVisible);
     this.resizer.disconnect();
     for (const figure of this.figures()) window.Plotly?.purge(figure);
   }
@@ -86,7 +96,8 @@ class LiveView {
   address() {
     const ids = this.data.runs.map((run) => run.id);
     const after = ids.map((id) => this.points.get(id)?.round.at(-1) ?? -1);
-    return `${this.data.feed}?runs=${ids}&after=${after}&model=${this.data.model}`;
+    const log = this.log.open ? `&log=${this.logged}` : "";
+    return `${this.data.feed}?runs=${ids}&after=${after}&model=${this.data.model}${log}`;
   }
 
   retry(error) {
@@ -106,12 +117,60 @@ class LiveView {
     const fresh = new Map();
     for (const [id, points] of Object.entries(feed.points)) fresh.set(Number(id), this.add(Number(id), points));
     for (const [id, values] of Object.entries(feed.clients)) this.clients.set(Number(id), values);
+    if (feed.log) this.showLog(feed.log);
+    this.offerHold(feed.active);
+    if (this.held) return; // a change of status is told when the picture goes on, for it draws the page anew
     if (fresh.size) this.extend(fresh);
     if (Object.keys(feed.clients).length) this.redrawClients();
     const known = this.data.runs.map((run) => run.status).join();
     const now = feed.runs.map((run) => run.status).join();
     if (known !== now && this.told !== now) this.send("changed", now);
     this.told = now;
+  }
+
+  // It follows its end, unless the reader has scrolled away from it.
+  showLog({ digest, text }) {
+    const page = this.log.querySelector("pre");
+    const follows = !this.logged || page.scrollHeight - page.scrollTop - page.clientHeight < 8;
+    page.textContent = text;
+    this.logged = digest;
+    if (follows) page.scrollTop = page.scrollHeight;
+  }
+
+  // Holding the picture: points go on coming, and wait.
+
+  hold() {
+    const drawn = new Map([...this.points].map(([id, points]) => [id, points.round.length]));
+    this.held = { drawn, clients: new Map(this.clients) };
+    this.offerHold(true);
+  }
+
+  release() {
+    const waiting = new Map([...this.points].map(([id, points]) => [id, part(points, this.held.drawn.get(id) ?? 0)]));
+    this.forgetHold();
+    this.extend(waiting);
+    this.redrawClients();
+    this.ask();
+  }
+
+  forgetHold() {
+    this.held = null;
+    this.offerHold(this.data.runs.some((run) => run.status === "running"));
+  }
+
+  offerHold(active) {
+    this.holder.hidden = !active && !this.held;
+    this.holder.setAttribute("aria-pressed", Boolean(this.held));
+    this.holder.textContent = this.held ? "Go on" : "Hold the picture";
+    const waiting = [...this.points].map(([id, points]) => points.round.length - (this.held?.drawn.get(id) ?? 0));
+    const most = this.held ? Math.max(0, ...waiting) : 0;
+    this.note.textContent = this.held ? `Held. ${most || "No"} new ${most === 1 ? "point waits" : "points wait"}.` : "";
+  }
+
+  // The points of a run that are in the picture.
+  drawnOf(id) {
+    const points = this.points.get(id);
+    return points && this.held ? part(points, 0, this.held.drawn.get(id) ?? 0) : points;
   }
 
   // Points of a run as they add up; answers the new ones.
@@ -145,8 +204,8 @@ class LiveView {
   }
 
   valuesOf(meta) {
-    if (meta.y === "clients") return ecdf(this.clients.get(meta.run) ?? []);
-    const points = this.points.get(meta.run);
+    if (meta.y === "clients") return ecdf((this.held ?? this).clients.get(meta.run) ?? []);
+    const points = this.drawnOf(meta.run);
     return { x: [...(points?.[meta.x] ?? [])], y: [...(points?.[meta.y] ?? [])] };
   }
 
@@ -189,7 +248,7 @@ class LiveView {
     if (!axis) return;
     const ends = new Map();
     for (const { meta, line } of this.data.figures.accuracy.data) {
-      const points = this.points.get(meta.run);
+      const points = this.drawnOf(meta.run);
       const value = points?.[meta.y].findLast((y) => y !== null);
       if (!meta.label || value === undefined) continue;
       const end = ends.get(meta.label) ?? { color: line.color, x: 0, values: [] };
@@ -304,6 +363,10 @@ function config(name) {
 
 function ecdf(values) {
   return { x: [...values.slice(0, 1), ...values], y: [0, ...values.map((_, i) => (100 * (i + 1)) / values.length)] };
+}
+
+function part(points, from, to) {
+  return Object.fromEntries(Object.entries(points).map(([name, values]) => [name, values.slice(from, to)]));
 }
 
 function mean(values) {

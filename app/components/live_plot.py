@@ -16,7 +16,17 @@ HTML = """
 <div class="live">
   <p class="live-state" role="status" aria-live="polite" hidden></p>
   <ul class="live-runs" aria-label="Runs"></ul>
+  <p class="live-tools"><button type="button" class="live-hold" aria-pressed="false">Hold the picture</button>
+    <span class="live-held" role="status"></span></p>
   <div class="live-figures"></div>
+  <details class="live-log"><summary>Log</summary><pre tabindex="0" aria-label="Log, times in UTC"></pre></details>
+</div>
+"""
+STRIP = """
+<p class="strip"></p>
+<div class="strip-notes">
+  <div class="strip-toast" role="status" aria-live="polite"></div>
+  <div class="strip-alerts" role="alert" hidden></div>
 </div>
 """
 
@@ -47,7 +57,7 @@ def live_plot(
 
 
 def strip(initial: Mapping[str, Any], *, is_served: bool) -> None:
-    """Running, queued, device; the browser keeps it up to date where there is a route to ask."""
+    """Running, queued, device, and what is wrong; the browser keeps it up to date where there is a route to ask."""
     _strip()(key="strip", data={**initial, "route": routes.OVERVIEW if is_served else None})
 
 
@@ -65,6 +75,5 @@ def _component() -> Any:
 
 @st.cache_resource(show_spinner=False)
 def _strip() -> Any:
-    js = (_HERE / "strip.js").read_text(encoding="utf-8")
-    html = '<p class="strip" role="status"></p>'
-    return st.components.v2.component("fedscape_strip", html=html, js=js, isolate_styles=False)
+    css, js = ((_HERE / file).read_text(encoding="utf-8") for file in ("strip.css", "strip.js"))
+    return st.components.v2.component("fedscape_strip", html=STRIP, css=css, js=js, isolate_styles=False)

@@ -9,8 +9,9 @@ import plotly.graph_objects as go
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
 
-from app import links, live_feed, palette, queries, routes, shown, table_files
+from app import links, palette, queries, routes, shown, table_files
 from app.components import download, live_plot
+from app.live.overview import overview
 from app.wording import plain
 
 PRESENTING_CSS = """<style>html { font-size: 20px; } [data-testid=stMainBlockContainer] { max-width: none; }
@@ -30,8 +31,8 @@ def strip() -> None:
     """The thin line of every page: running, queued, device; and the switch for the lecture room."""
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", key="strip_row"):
         reason = queries.problem()
-        overview = {"text": reason, "wait_ms": 2000} if reason else live_feed.overview(queries.store())
-        live_plot.strip(overview, is_served=routes.are_served)
+        now = {"text": reason, "wait_ms": 2000} if reason else overview(queries.store())
+        live_plot.strip(now, is_served=routes.are_served)
         st.toggle("Presentation", key="presenting", bind="query-params", help="Larger type, fewer controls")
     if palette.is_presenting():
         st.html(PRESENTING_CSS)

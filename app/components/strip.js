@@ -1,44 +1,123 @@
-// The thin strip: what runs, what waits, on which device. Asks rarely, and not at all while the tab is hidden.
+// The thin strip: what runs, what waits, on which device; what is wrong; and a word when runs have ended elsewhere.
+// Asks rarely, and not at all while the tab is hidden.
 
 const LOST_MS = 15000;
+const FETCH_TIMEOUT_MS = 8000;
+const TOAST_MS = 8000;
+const LONGEST_TOAST_MS = 20000; // runs may go on ending: after this time the next begin a toast of their own
 
 export default function ({ data, parentElement }) {
-  const strip = (parentElement.fedscapeStrip ??= start(parentElement.querySelector(".strip")));
-  strip.route = data.route;
-  strip.say(data.text);
-  strip.soon(data.wait_ms);
+  const strip = (parentElement.fedscapeStrip ??= new Strip(parentElement));
+  strip.show(data);
   return () => {
     strip.close();
     delete parentElement.fedscapeStrip;
   };
 }
 
-function start(line) {
-  const strip = {
-    say: (text) => (line.textContent = text),
-    soon(wait) {
-      clearTimeout(strip.timer);
-      if (strip.route && !strip.closed) strip.timer = setTimeout(ask, wait);
-    },
-    close() {
-      strip.closed = true;
-      clearTimeout(strip.timer);
-      document.removeEventListener("visibilitychange", look);
-    },
-  };
-  async function ask() {
-    if (document.hidden) return;
-    try {
-      const answer = await fetch(strip.route, { cache: "no-store" });
-      const overview = await answer.json();
-      strip.say(overview.text ?? overview.problem);
-      strip.soon(overview.wait_ms ?? LOST_MS);
-    } catch {
-      strip.say("no connection to the app; trying again");
-      strip.soon(LOST_MS);
-    }
+class Strip {
+  constructor(root) {
+    this.line = root.querySelector(".strip");
+    this.alerts = root.querySelector(".strip-alerts");
+    this.toast = new Toast(root.querySelector(".strip-toast"));
+    this.look = () => !document.hidden && this.soon(0);
+    document.addEventListener("visibilitychange", this.look);
+    window.addEventListener("online", this.look);
   }
-  const look = () => !document.hidden && strip.soon(0);
-  document.addEventListener("visibilitychange", look);
-  return strip;
+
+  show(data) {
+    this.route = data.route;
+    // Runs that were under way when this browser last asked. Kept with the window: it outlives every page.
+    if (data.active) (window.fedscapeWatched ??= new Set()).add(data.active);
+    this.say(data);
+    this.soon(data.wait_ms);
+  }
+
+  close() {
+    this.closed = true;
+    clearTimeout(this.timer);
+    this.toast.close();
+    document.removeEventListener("visibilitychange", this.look);
+    window.removeEventListener("online", this.look);
+  }
+
+  say({ text, alerts }) {
+    this.line.textContent = this.line.title = text;
+    const told = JSON.stringify(alerts ?? []);
+    if (told === this.told) return; // said anew, it would be read aloud anew
+    this.told = told;
+    this.alerts.replaceChildren(...(alerts ?? []).map((alert) => element("p", { textContent: alert })));
+    this.alerts.hidden = !alerts?.length;
+  }
+
+  // The sooner of two times counts: a page that is drawn again and again must not put it off.
+  soon(wait) {
+    const due = Date.now() + wait;
+    if (!this.route || this.closed || (this.timer && this.due <= due)) return;
+    clearTimeout(this.timer);
+    this.due = due;
+    this.timer = setTimeout(() => this.ask(), wait);
+  }
+
+  async ask() {
+    this.timer = undefined;
+    if (document.hidden) return;
+    let wait = LOST_MS;
+    try {
+      const answer = await fetch(this.address(), { signal: AbortSignal.timeout(FETCH_TIMEOUT_MS), cache: "no-store" });
+      const overview = await answer.json();
+      if (this.closed) return;
+      this.say({ ...overview, text: overview.text ?? overview.problem });
+      if (overview.active !== undefined) window.fedscapeWatched = new Set([overview.active]);
+      if (overview.ended) this.toast.tell(overview.ended);
+      wait = overview.wait_ms ?? LOST_MS;
+    } catch {
+      this.say({ text: "no connection to the app; trying again" });
+    }
+    this.soon(wait);
+  }
+
+  // Runs whose row is in view need no toast; those that the toast tells of stay in it when others join them.
+  address() {
+    const watched = [...(window.fedscapeWatched ?? []), this.toast.ids].filter(Boolean).join();
+    const seen = [...document.querySelectorAll(".live-run")].map((row) => row.dataset.run).join();
+    return `${this.route}?${new URLSearchParams({ watched, seen })}`;
+  }
+}
+
+// One box for all that has ended of late. It leaves by itself, but not from under the pointer or the focus.
+class Toast {
+  constructor(box) {
+    this.box = box;
+    this.ids = "";
+    for (const event of ["pointerenter", "focusin"]) box.addEventListener(event, () => clearTimeout(this.timer));
+    for (const event of ["pointerleave", "focusout"]) box.addEventListener(event, () => this.leaveSoon());
+    box.addEventListener("keydown", ({ key }) => key === "Escape" && this.close());
+  }
+
+  tell({ ids, text, links }) {
+    if (ids === this.ids) return;
+    if (!this.ids) this.begun = Date.now();
+    this.ids = ids;
+    const close = element("button", { type: "button", textContent: "Close", onclick: () => this.close() });
+    const ways = links.map(({ label, href }) => element("a", { href, textContent: label }));
+    this.box.replaceChildren(element("p", { textContent: text }), ...ways, close);
+    this.leaveSoon();
+  }
+
+  leaveSoon() {
+    clearTimeout(this.timer);
+    const rest = this.begun + LONGEST_TOAST_MS - Date.now();
+    if (this.ids) this.timer = setTimeout(() => this.close(), Math.max(1000, Math.min(TOAST_MS, rest)));
+  }
+
+  close() {
+    clearTimeout(this.timer);
+    this.ids = "";
+    this.box.replaceChildren();
+  }
+}
+
+function element(name, properties) {
+  return Object.assign(document.createElement(name), properties);
 }

@@ -1,4 +1,4 @@
-"""Which runs the Live page shows, and what a person may ask of them. The choice lives in the address."""
+"""Which runs the Live page shows, and what a person may ask of all of them. The choice lives in the address."""
 
 from collections.abc import Sequence
 
@@ -6,9 +6,8 @@ import streamlit as st
 
 from app import address, live_feed, palette, queries, wording
 from app.comparison import run_name
-from storage import ExperimentRecord, RunRecord, StorageError
-
-_REFUSED = "live.refused"
+from app.live.requests import cancel_question, perform
+from storage import ExperimentRecord, RunRecord
 
 
 def chosen_runs(experiments: Sequence[ExperimentRecord]) -> list[RunRecord]:
@@ -76,37 +75,11 @@ def run_control(listed: Sequence[RunRecord], shown: Sequence[RunRecord]) -> None
 
 def everything_control(runs: Sequence[RunRecord]) -> None:
     """Pause, resume or cancel all that are listed."""
-    offers = {"pause": "Pause all", "resume": "Resume all", "cancel": "Cancel all"}
-    for action, title in offers.items():
+    for action, title in (("pause", "Pause all"), ("resume", "Resume all")):
         ids = [run.id for run in runs if action in live_feed.actions(run)]
         if len(ids) > 1:
             st.button(title, key=f"all_{action}", on_click=perform, args=(action, ids))
-
-
-def perform(action: str, run_ids: Sequence[int]) -> None:
-    """Do it; ``refusal`` says at the next drawing why it could not be done."""
-    try:
-        _perform(action, run_ids)
-    except StorageError as error:
-        st.session_state[_REFUSED] = str(error)
-
-
-def refusal() -> None:
-    """Why what was asked of runs last could not be done."""
-    if reason := st.session_state.pop(_REFUSED, None):
-        st.error(wording.plain(reason))
-
-
-def _perform(action: str, run_ids: Sequence[int]) -> None:
-    queue = queries.store().queue
-    match action:
-        case "pause" | "cancel":
-            queue.request(run_ids, action)
-        case "resume":
-            queue.resume(run_ids)
-        case "retry":
-            again = queue.rerun(run_ids)
-            shown = address.ids("runs")
-            if shown:
-                kept = [run_id for run_id in shown if run_id not in run_ids]
-                st.query_params["runs"] = ",".join(map(str, [*kept, *(run.id for run in again)]))
+    to_cancel = [run for run in runs if "cancel" in live_feed.actions(run)]
+    if len(to_cancel) > 1:
+        training = sum(run.status == "running" for run in to_cancel)
+        cancel_question("Cancel all", [run.id for run in to_cancel], training, "all_cancel")

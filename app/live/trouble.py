@@ -1,26 +1,122 @@
-"""Runs that failed or diverged: why, what the log says, and the way out."""
+"""Runs that went wrong, or may have: what happened, why, and what to do, once for all to which the same happened."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 import streamlit as st
 
-from app import links, queries
+from app import links, palette, queries, wording
 from app.comparison import run_name
+from app.components import page
+from app.live import log
+from app.live.pulse import silences
+from app.live.requests import perform
+from app.live_feed import LOST_AFTER_S, first_line
 from app.one_run import experiment_of
 from app.wording import plain
-from storage import RunRecord
+from engine.worker.claims import DIED, KILLED
+from storage import EventRecord, RunRecord
+
+MOST_NAMED, MOST_LOGGED = 3, 12
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """What happened to these runs, ``why`` and ``todo``; those of one kind and one reason are told together."""
+
+    kind: str
+    runs: tuple[RunRecord, ...]
+    why: str
+    todo: str
+
+    @property
+    def happened(self) -> str:
+        """``Ditto, seed 0 diverged at round 3 of 50.``"""
+        what = _HAPPENED[self.kind]
+        if len(self.runs) > 1:
+            named = wording.names((run_name(run) for run in self.runs), MOST_NAMED)
+            return f"{wording.count(len(self.runs))} runs {what[1]}: {named}."
+        run = self.runs[0]
+        where = f"at round {run.round} of {run.rounds}" if run.round >= 0 else "before its first round"
+        return f"{run_name(run)} {what[0]} {where}."
+
+    @property
+    def said(self) -> str | None:
+        """What the run itself stored, where ``why`` does not say it and it is the same of all."""
+        lines = {first_line(run.error) for run in self.runs}
+        return lines.pop() if self.kind == "diverged" and len(lines) == 1 else None
+
+
+_HAPPENED = {  # of one run, of several
+    "failed": ("failed", "failed"),
+    "diverged": ("diverged", "diverged"),
+    "killed": ("was cancelled, and its worker had to be ended,", "were cancelled, and their workers had to be ended"),
+    "unattended": ("is not being computed; it stands", "are not being computed"),
+    "silent": ("has not been heard of for a while; it was last", "have not been heard of for a while"),
+    "died": ("lost its worker and goes on", "lost their workers and go on"),
+}
+
+
+def what_went_wrong(runs: Sequence[RunRecord]) -> None:
+    """A card for everything that went wrong among ``runs``."""
+    found = troubles(runs, _events(runs), silences(queries.store(), runs))
+    if found:
+        has_ended = any(run.is_finished for trouble in found for run in trouble.runs)
+        page.section("What went wrong?" if has_ended else "Is all well?")
+    for trouble in found:
+        card(trouble)
 
 
 def what_happened(run: RunRecord) -> None:
-    """The log of a run that went wrong, and the way out."""
-    with st.expander(plain(f"What happened to {run_name(run)}?")):
-        st.text(run.error or "no reason was stored")
-        events = queries.store().events.list(run.id, limit=20)
-        if events:
-            st.code("\n".join(f"{e.at:%Y-%m-%d %H:%M:%S} {e.level} {e.message}" for e in events), language=None)
-        if run.id in (offers := retry_links([run])):
-            st.html(f'<a href="{offers[run.id]}" target="_self">Set it up again with a third of the learning rate</a>')
+    """The card of one run, on a page that shows nothing but it."""
+    for trouble in troubles([run], _events([run]), silences(queries.store(), [run])):
+        card(trouble)
+
+
+def troubles(
+    runs: Iterable[RunRecord], events: Iterable[EventRecord], silent_s: Mapping[int, float]
+) -> list[Trouble]:
+    """In the order of their first runs. A run that trains, waits or has ended as it should is in none."""
+    kinds: dict[int | None, list[str]] = {}
+    for event in events:
+        kinds.setdefault(event.run_id, []).append(event.kind)
+    groups: dict[tuple[str, str, str], list[RunRecord]] = {}
+    for run in runs:
+        if (kind := _kind(run, kinds.get(run.id, []), silent_s.get(run.id, 0.0))) is not None:
+            groups.setdefault((kind, *_advice(kind, run)), []).append(run)
+    return [Trouble(kind, tuple(own), why, todo) for (kind, why, todo), own in groups.items()]
+
+
+def card(trouble: Trouble) -> None:
+    """What happened, why, what to do; the ways to do it, and the log."""
+    runs, key = trouble.runs, f"trouble_{trouble.runs[0].id}"
+    with st.container(key=key, gap="small"):
+        st.markdown(f"**{plain(trouble.happened)}** {plain(trouble.why)}")
+        if trouble.said:
+            st.text(trouble.said)
+        st.markdown(plain(trouble.todo))
+        if not palette.is_presenting():
+            with st.container(horizontal=True, vertical_alignment="center", key=f"{key}_ways"):
+                ways(trouble)
+            with st.expander("The log, times in UTC", key=f"{key}_log"):
+                st.code(log.log_of(queries.store(), runs[:MOST_LOGGED]), language=None, wrap_lines=True)
+
+
+def ways(trouble: Trouble) -> None:
+    runs, key = trouble.runs, f"trouble_{trouble.runs[0].id}"
+    ids = [run.id for run in runs]
+    if runs[0].is_finished:
+        label = "Retry with the same seed" if len(runs) == 1 else f"Retry all {len(runs)} with the same seeds"
+        st.button(label, key=f"{key}_retry", on_click=perform, args=("retry", ids))
+    elif trouble.kind == "silent":
+        st.button("Cancel", key=f"{key}_cancel", on_click=perform, args=("cancel", ids))
+    for run in runs[:MOST_NAMED] if trouble.kind == "diverged" else ():
+        of_it = f" ({run_name(run)})" if len(runs) > 1 else ""
+        page.link("setup", plain(f"Try lr / 3 in Set up{of_it}"), config=links.pack_config(gentler(run)))
+    if len(runs) == 1 and runs[0].round >= 0:
+        page.link("run", "Look inside", id=runs[0].id)
 
 
 def retry_links(runs: Sequence[RunRecord]) -> dict[int, str]:
@@ -33,3 +129,73 @@ def gentler(run: RunRecord) -> dict[str, Any]:
     alone = experiment_of(run)
     training = alone["training"] | {"lr": float(f"{run.config['training']['lr'] / 3:.3g}")}
     return alone | {"name": f"{run.experiment_name}, gentler", "training": training}
+
+
+def _events(runs: Sequence[RunRecord]) -> list[EventRecord]:
+    return queries.store().events.of_runs([run.id for run in runs])
+
+
+def _kind(run: RunRecord, events: Sequence[str], silent_s: float) -> str | None:
+    if run.status in ("failed", "diverged"):
+        return run.status
+    if run.status == "cancelled":
+        return "killed" if KILLED in events else None
+    if silent_s > LOST_AFTER_S:
+        return "silent" if isfinite(silent_s) else "unattended"
+    return "died" if run.is_active and DIED in events else None
+
+
+def _advice(kind: str, run: RunRecord) -> tuple[str, str]:
+    """(why, what to do)."""
+    match kind:
+        case "failed":
+            return _of_failure(first_line(run.error) or "No reason was stored.")
+        case "diverged":
+            lr = run.config["training"]["lr"]
+            return (
+                "A loss was no longer finite; the rounds before it are kept.",
+                f"Mostly the steps are too large for this method on these data: try a third of lr = {lr:g}. With the "
+                "same seed and settings it diverges again.",
+            )
+        case "killed":
+            return (
+                "It was in the middle of something that cannot be interrupted.",
+                "Nothing stored is lost: its rounds up to then are kept.",
+            )
+        case "unattended":
+            return (
+                "The engine that computed it is not running.",
+                "Nothing stored is lost: it is taken up again from its last checkpoint as soon as the engine is back. "
+                "Started with make run the engine comes back by itself; otherwise start it: python -m engine worker.",
+            )
+        case "silent":
+            return (
+                "The engine is running, but this worker says nothing: the computer may be overloaded, a single round "
+                "may take very long, or the worker hangs.",
+                "Wait: the engine ends a worker that says nothing for very long, and takes the run up again from its "
+                "last checkpoint. Or cancel it; its rounds are kept.",
+            )
+        case _:
+            return (
+                "The process that computed it was ended from outside; mostly the memory was short.",
+                "Nothing to do: it is taken up again from its last checkpoint, and given up only if that happens again "
+                "and again. If memory is short, let fewer runs compute at once: FEDSCAPE_SLOTS=1.",
+            )
+
+
+def _of_failure(reason: str) -> tuple[str, str]:
+    if reason.startswith("given up after"):
+        return _sentence(reason), (
+            "Each time the process that computed it was ended from outside, mostly because memory was short; other "
+            "runs are not harmed. Its rounds up to the last checkpoint are kept."
+        )
+    if reason.startswith("unexpected error"):
+        return _sentence(reason), (
+            "This is a fault in the method, the data set or Fedscape rather than in the settings: the log has the "
+            "details. A retry helps only where something outside has changed."
+        )
+    return _sentence(reason), "Put right what the message names, or change it in Set up, then retry."
+
+
+def _sentence(text: str) -> str:
+    return wording.capital(text) + ("" if text.endswith((".", "!", "?")) else ".")

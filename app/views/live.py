@@ -1,6 +1,6 @@
 """Live: what is training now, how it goes, and what one can do about it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import pandas as pd
@@ -11,8 +11,12 @@ from app import address, live_feed, palette, queries, routes, wording
 from app.charts import latest_clients, training_curve
 from app.comparison import method_name, run_name
 from app.components import live_plot, page
-from app.live.choice import chosen_runs, controls, experiment_control, perform, refusal
-from app.live.trouble import retry_links, what_happened
+from app.live import log
+from app.live.choice import chosen_runs, controls, experiment_control
+from app.live.pulse import silences
+from app.live.requests import perform, refusal
+from app.live.trouble import retry_links, what_went_wrong
+from app.live.up_next import up_next
 from storage import ExperimentRecord, RunRecord
 
 KEY = "live"
@@ -28,9 +32,13 @@ def render() -> None:
     listed = chosen_runs(experiments)
     if not listed:
         nothing_here(experiments)
+        up_next()
         return
     headline(listed)
     shown = controls(experiments, listed)
+    nothing_drawn = all(run.round < 0 for run in shown)
+    if nothing_drawn:
+        what_went_wrong(listed)
     model, x = axis_controls(shown)
     if routes.are_served:
         grow(shown, model, x)
@@ -38,9 +46,9 @@ def render() -> None:
         redraw(shown, model, x)
     how_many(shown)
     inside(shown)
-    for run in shown:
-        if run.status in ("failed", "diverged"):
-            what_happened(run)
+    if not nothing_drawn:
+        what_went_wrong(listed)
+    up_next()
 
 
 def nothing_here(experiments: Sequence[ExperimentRecord]) -> None:
@@ -54,7 +62,9 @@ def nothing_here(experiments: Sequence[ExperimentRecord]) -> None:
 
 
 def headline(runs: Sequence[RunRecord]) -> None:
-    counts = {status: sum(live_feed.status_of(run) == status for run in runs) for status in wording.STATUS}
+    silent_s = silences(queries.store(), runs)
+    statuses = [live_feed.status_of(run, silent_s.get(run.id, 0.0)) for run in runs]
+    counts = {status: statuses.count(status) for status in wording.STATUS}
     said = ", ".join(f"{n} {wording.STATUS[status]}" for status, n in counts.items() if n)
     name = wording.names(run.experiment_name for run in runs)
     if any(run.is_active for run in runs):
@@ -85,11 +95,16 @@ def grow(runs: Sequence[RunRecord], model: str, x: str) -> None:
     empty = training_curve.data(runs, {})
     live_plot.live_plot(
         panels(runs, empty, x, latest_clients.figure(latest_clients.data(runs, {}), runs)),
-        standings=[live_feed.standing(run) for run in runs], model=model, key=KEY, links=retry_links(runs),
+        standings=standings(runs), model=model, key=KEY, links=retry_links(runs),
         on_action=act, on_change=lambda: None,
     )  # fmt: skip
     if not palette.is_presenting() and not any(run.is_active for run in runs):
         page.table_button(curves(runs, model), key="live_curves", name="training-curves", scope=".live-figures")
+
+
+def standings(runs: Sequence[RunRecord]) -> list[dict[str, Any]]:
+    silent_s = silences(queries.store(), runs)
+    return [live_feed.standing(run, silent_s.get(run.id, 0.0)) for run in runs]
 
 
 def redraw(runs: Sequence[RunRecord], model: str, x: str) -> None:
@@ -105,8 +120,8 @@ def redraw(runs: Sequence[RunRecord], model: str, x: str) -> None:
         now = queries.runs(run_ids=ids, include_archived=True)
         if active and not any(run.is_active for run in now):
             st.rerun()
-        for run in now:
-            run_row(run)
+        for run, stands in zip(now, standings(now), strict=True):
+            run_row(run, stands)
         found = {run.id: live_feed.whole_curve(queries.store(), run, model) for run in now}
         table = training_curve.data(now, {run_id: curve.points for run_id, curve in found.items()})
         spread = latest_clients.data(now, {run_id: curve.clients for run_id, curve in found.items()})
@@ -121,6 +136,8 @@ def redraw(runs: Sequence[RunRecord], model: str, x: str) -> None:
             with column:
                 title = training_curve.PANELS[name][0]
                 st.plotly_chart(fig, theme=None, key=f"live_{name}", alt=title, config=page.modebar(name))
+        with st.expander("Log, times in UTC", key="live_log"):
+            st.code(log.log_of(queries.store(), now), language=None, wrap_lines=True)
 
     board()
 
@@ -160,14 +177,13 @@ def in_words(runs: Sequence[RunRecord]) -> str:
     return "Training curves. " + "; ".join(f"{run_name(run)}: {live_feed.progress(run)}" for run in runs)
 
 
-def run_row(run: RunRecord) -> None:
+def run_row(run: RunRecord, stands: Mapping[str, Any]) -> None:
     """A run with its status and what one may ask of it."""
     with st.container(horizontal=True, vertical_alignment="center", key=f"run_{run.id}"):
-        error = f" · {live_feed.first_line(run.error)}" if run.error else ""
-        status = wording.STATUS[live_feed.status_of(run)]
-        st.text(f"{run_name(run)} · {status} · {live_feed.progress(run)}{error}")
+        said = [run_name(run), wording.STATUS[stands["status"]], stands["progress"], stands["error"]]
+        st.text(" · ".join(filter(None, said)))
         if not palette.is_presenting():
-            for action in live_feed.actions(run):
+            for action in stands["actions"]:
                 st.button(action, key=f"{action}_{run.id}", on_click=perform, args=(action, [run.id]), type="tertiary")
 
 

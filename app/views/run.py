@@ -10,6 +10,7 @@ from app.components.examples import examples_button
 from app.inside import chooser
 from app.inside.clients import headline
 from app.inside.view import RunView
+from app.live.pulse import silences
 from app.live.trouble import what_happened
 from app.palette import is_presenting
 from app.thinning import evenly
@@ -75,10 +76,11 @@ def nothing_here() -> None:
 
 def condition(run: RunRecord) -> None:
     """How the run stands, unless it is simply done."""
-    status = live_feed.status_of(run)
+    silent_s = silences(queries.store(), [run]).get(run.id, 0.0)
+    status = live_feed.status_of(run, silent_s)
     said = [] if status == "done" else [f"{STATUS[status].capitalize()}: it {STATUS_MEANING[status]}."]
     if status != "done" and run.round >= 0:
-        said.append(f"{live_feed.progress(run).capitalize()}.")
+        said.append(f"{live_feed.progress(run, silent_s).capitalize()}.")
     if run.example:
         said.append("An example result that comes with Fedscape.")
     if run.archived:
@@ -89,8 +91,7 @@ def condition(run: RunRecord) -> None:
         with st.container(horizontal=True, vertical_alignment="center", key="inside_running"):
             st.button("Look again", key="look_again", help="Shows what has come in since.")
             page.link("live", "Watch it live", runs=run.id)
-    if run.status in ("failed", "diverged"):
-        what_happened(run)
+    what_happened(run)
 
 
 def offered(view: RunView) -> dict[str, str]:

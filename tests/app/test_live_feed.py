@@ -1,7 +1,7 @@
 """What the live page is sent: new points only, bounded, and where every run stands."""
 
 import dataclasses
-from datetime import UTC, datetime, timedelta
+import math
 
 import numpy as np
 import pytest
@@ -97,11 +97,25 @@ def test_progress_says_round_pace_and_what_is_left(queued: RunRecord) -> None:
 
 
 def test_a_running_run_that_is_silent_is_lost(queued: RunRecord) -> None:
-    at = datetime(2026, 1, 1, tzinfo=UTC)
-    run = dataclasses.replace(queued, status="running", round=3, heartbeat_at=at)
-    assert live_feed.status_of(run, at + timedelta(seconds=5)) == "running"
-    assert live_feed.status_of(run, at + timedelta(seconds=25)) == "lost"
-    assert live_feed.status_of(dataclasses.replace(run, round=-1), at) == "starting"
+    run = dataclasses.replace(queued, status="running", round=3, rounds=5)
+    assert [live_feed.status_of(run, silent_s) for silent_s in (5, 25, math.inf)] == ["running", "lost", "lost"]
+    assert live_feed.progress(run, 25) == "round 3 of 5 · not heard of for 25 s"
+    assert live_feed.progress(run, math.inf) == "round 3 of 5 · no engine"
+    assert live_feed.status_of(dataclasses.replace(run, round=-1)) == "starting"
+    assert live_feed.status_of(dataclasses.replace(run, status="paused"), math.inf) == "paused"
+
+
+def test_the_log_is_sent_to_who_reads_it_and_once(empty_store: Store) -> None:
+    run = trained(empty_store, 5, 0)
+    empty_store.events.add(run.id, "warning", "checkpoint", "the disk is full")
+    assert live_feed.feed(empty_store, {run.id: 0})["log"] is None
+    log = live_feed.feed(empty_store, {run.id: 0}, known_log="")["log"]
+    assert [line.split(maxsplit=2)[2] for line in log["text"].splitlines()] == [
+        "info    queued", "info    started", "warning the disk is full",
+    ]  # fmt: skip
+    assert live_feed.feed(empty_store, {run.id: 0}, known_log=log["digest"])["log"] is None
+    empty_store.events.add(run.id, "info", "checkpoint", "there is room again")
+    assert live_feed.feed(empty_store, {run.id: 0}, known_log=log["digest"])["log"]["text"].endswith("room again")
 
 
 @pytest.mark.parametrize(
@@ -115,22 +129,6 @@ def test_a_running_run_that_is_silent_is_lost(queued: RunRecord) -> None:
 def test_only_what_can_be_done_is_offered(queued: RunRecord, status: str, control: str, offered: list[str]) -> None:
     run = dataclasses.replace(queued, status=status, control=control)  # type: ignore[arg-type]
     assert live_feed.actions(run) == offered
-
-
-def test_the_strip_counts_runs_and_names_the_device(empty_store: Store, queued: RunRecord) -> None:
-    assert "no engine" in live_feed.overview(empty_store)["text"]
-    empty_store.engines.beat(host="here", pid=1, device="cpu", slots=2, running=0)
-    overview = live_feed.overview(empty_store)
-    assert overview["text"] == "0 running · 1 queued · cpu, 2 slots"
-    assert overview["busy"]
-
-
-def test_the_strip_counts_analyses(filled_store: Store) -> None:
-    assert not live_feed.overview(filled_store)["busy"]
-    filled_store.analyses.request(1, "landscape", {})
-    overview = live_feed.overview(filled_store)
-    assert "0 queued · 1 analysis · " in overview["text"]
-    assert overview["busy"]
 
 
 def test_an_address_names_runs_and_what_is_known_of_them() -> None:

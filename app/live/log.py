@@ -1,0 +1,42 @@
+"""What happened to runs, line by line: their own times and the events of their log, oldest first."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from zlib import crc32
+
+from app.comparison import run_name
+from storage import EventRecord, RunRecord, Store
+
+MOST_LINES = 100
+Line = tuple[datetime, str, str]  # when, how bad, what
+
+
+def log_of(store: Store, runs: Sequence[RunRecord]) -> str:
+    """The newest lines of the log of ``runs``; each says of which run it is where there are several."""
+    return written(runs, store.events.of_runs([run.id for run in runs], MOST_LINES))
+
+
+def written(runs: Sequence[RunRecord], events: Iterable[EventRecord]) -> str:
+    """``2026-11-21 10:02:13 info  FedAvg, seed 0: started by lab:4711``; times are UTC."""
+    names = {run.id: f"{run_name(run)}: " if len(runs) > 1 else "" for run in runs}
+    lines = [(*moment[:2], names[run.id] + moment[2]) for run in runs for moment in _moments(run)]
+    lines += [(event.at, event.level, names[event.run_id] + event.message) for event in events if event.run_id in names]
+    ordered = sorted(lines, key=lambda line: line[0])[-MOST_LINES:]
+    return "\n".join(f"{at:%Y-%m-%d %H:%M:%S} {level:7} {what.rstrip()}" for at, level, what in ordered)
+
+
+def digest(text: str) -> str:
+    """Tells one log from another, so that one that is known is not sent again."""
+    return f"{crc32(text.encode()):x}"
+
+
+def _moments(run: RunRecord) -> list[Line]:
+    """Times that the run itself keeps."""
+    found: list[Line] = [(run.created_at, "info", "queued")]
+    if run.started_at:
+        found.append((run.started_at, "info", f"started{f' by {run.worker}' if run.worker else ''}"))
+    if run.finished_at:
+        error = f": {run.error}" if run.error else ""
+        level = "error" if run.status in ("failed", "diverged") else "info"
+        found.append((run.finished_at, level, f"{run.status} at round {max(run.round, 0)}{error}"))
+    return found

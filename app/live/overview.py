@@ -1,0 +1,84 @@
+"""The thin strip of every page: what runs, what waits and how long, on which device; and what is wrong, loudly."""
+
+import time
+from collections.abc import Collection, Mapping
+from functools import lru_cache
+from typing import Any
+
+from app import wording
+from app.live import ended, forecast
+from app.live.pulse import GONE_AFTER_S, pulse_of
+from storage import Status, Store
+
+UNDER_WAY: tuple[Status, ...] = ("queued", "running", "paused")
+BUSY_MS, IDLE_MS = 2000, 10_000
+LOW_DISK_BYTES = 1e9
+LOOK_AGAIN_S = 10.0  # how old the forecast and the free space may be: they take more reading than all the rest
+
+
+def overview(store: Store, watched: Collection[int] = ()) -> dict[str, Any]:
+    """The JSON of one request: ``watched`` are the runs that were under way when the reader's browser last asked."""
+    counts, analyses, is_alive = store.queue.counts(), len(store.analyses.active()), store.dispatcher_is_running()
+    end_s, free_bytes = _slow_facts(store, int(time.monotonic() / LOOK_AGAIN_S))
+    gone_s = pulse_of(store.url).gone_s(is_alive)
+    runs = counts.get("queued", 0) + counts.get("running", 0)
+    waits = runs + analyses
+    words = [*_count_words(counts, analyses), *_time_words(end_s if waits else None), _engine_words(store, is_alive)]
+    active = store.queue.ids(UNDER_WAY)
+    return {
+        "text": " · ".join(words),
+        "alerts": [*_engine_alert(gone_s, runs), *_disk_alert(free_bytes)],
+        "busy": bool(waits),
+        "engine": is_alive,
+        "wait_ms": BUSY_MS if waits or not is_alive else IDLE_MS,
+        "active": ended.spans(active[: ended.MOST_WATCHED]),
+        "ended": ended.news(store, active, watched),
+    }
+
+
+@lru_cache(maxsize=4)
+def _slow_facts(store: Store, tick: int) -> tuple[float | None, int]:
+    """When the queue will be done, in seconds, and the free bytes; read once a ``tick`` for all who ask."""
+    return forecast.of_queue(store, store.queue.waiting()).end_s, store.disk_use().free_bytes
+
+
+def _count_words(counts: Mapping[str, int], analyses: int) -> list[str]:
+    words = [f"{counts.get(status, 0)} {wording.STATUS[status]}" for status in ("running", "queued")]
+    if counts.get("paused"):
+        words.append(f"{counts['paused']} paused")
+    if analyses:
+        words.append(wording.plural(analyses, "analysis", "analyses"))
+    return words
+
+
+def _time_words(end_s: float | None) -> list[str]:
+    return [f"about {wording.duration(end_s)} left"] if end_s else []
+
+
+def _engine_words(store: Store, is_alive: bool) -> str:
+    if not is_alive:
+        return "no engine: make run starts it"
+    engines = store.engines.list()
+    if not engines:
+        return "engine starting"
+    devices = wording.names(engine.device for engine in engines)
+    return f"{devices}, {wording.plural(sum(engine.slots for engine in engines), 'slot')}"
+
+
+def _engine_alert(gone_s: float, runs: int) -> list[str]:
+    if gone_s < GONE_AFTER_S:
+        return []
+    waiting = f" {wording.plural(runs, 'run waits', 'runs wait')} for it." if runs else ""
+    return [
+        f"The engine is not running, so nothing trains.{waiting} Started with make run it comes back by itself, and "
+        "the terminal says why it stopped; otherwise start it: python -m engine worker."
+    ]
+
+
+def _disk_alert(free_bytes: int) -> list[str]:
+    if free_bytes >= LOW_DISK_BYTES:
+        return []
+    return [
+        f"The disk is nearly full: {wording.size_bytes(free_bytes)} are left, and runs cannot store their rounds once "
+        "it is full. Delete runs or models in the Library, or make room elsewhere."
+    ]

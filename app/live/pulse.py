@@ -1,0 +1,65 @@
+"""Which running runs get on, and whether an engine computes them: by what changes, not by what the clock says.
+
+Heartbeats are times of another process, perhaps of another computer, and clocks are set. So a run is silent for as long
+as this process, by its own steady clock, has seen the same heartbeat. Only of what it sees for the first time it has to
+believe the times: how far the run's heartbeat is behind the engine's, or behind now where there is no engine.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from functools import cache
+
+from storage import RunRecord, Store
+
+GONE_AFTER_S = 5.0  # the app starts an engine that died again within this time
+ENDLESS = math.inf  # the silence of a run that nobody computes
+
+
+class Pulse:
+    """What one process has seen of the heartbeats of one database."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._changed: dict[int, tuple[object, float]] = {}  # run -> its claim and heartbeat, and since when
+        self._gone_since: float | None = None
+
+    def gone_s(self, is_alive: bool) -> float:
+        """For how long there has been no engine."""
+        now = self._clock()
+        if is_alive:
+            self._gone_since = None
+            return 0.0
+        self._gone_since = now if self._gone_since is None else self._gone_since
+        return now - self._gone_since
+
+    def silent_s(self, run: RunRecord, reference: datetime) -> float:
+        """For how long the heartbeat of a running run has stayed what it is; ``reference`` serves the first time."""
+        now, heard = self._clock(), (run.epoch, run.heartbeat_at)
+        known, since = self._changed.get(run.id, (None, now))
+        if known is None and run.heartbeat_at is not None:
+            since = now - max(0.0, (reference - run.heartbeat_at).total_seconds())
+        elif known != heard:
+            since = now
+        self._changed[run.id] = heard, since
+        return now - since
+
+
+def silences(store: Store, runs: Iterable[RunRecord]) -> Mapping[int, float]:
+    """Of every running run, the seconds since it was last heard of; ENDLESS where no engine computes it."""
+    running = [run for run in runs if run.status == "running"]
+    if not running:
+        return {}
+    pulse, is_alive = pulse_of(store.url), store.dispatcher_is_running()
+    if pulse.gone_s(is_alive) >= GONE_AFTER_S:
+        return {run.id: ENDLESS for run in running}
+    beats = [engine.heartbeat_at for engine in store.engines.list()] if is_alive else []
+    reference = max(beats, default=datetime.now(UTC))
+    return {run.id: pulse.silent_s(run, reference) for run in running}
+
+
+@cache
+def pulse_of(url: str) -> Pulse:
+    """All pages and requests of a process share what they have seen."""
+    return Pulse()

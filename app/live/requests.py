@@ -1,0 +1,56 @@
+"""What a person may ask of runs, and what is said where it could not be done."""
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from app import address, queries, wording
+from storage import StorageError
+
+_REFUSED = "live.refused"
+
+
+def perform(action: str, run_ids: Sequence[int]) -> None:
+    """Do it; ``refusal`` says at the next drawing why it could not be done."""
+    try:
+        _perform(action, run_ids)
+    except StorageError as error:
+        st.session_state[_REFUSED] = str(error)
+
+
+def refusal() -> None:
+    """Why what was asked of runs last could not be done."""
+    if reason := st.session_state.pop(_REFUSED, None):
+        st.error(wording.plain(reason))
+
+
+def cancel_question(label: str, run_ids: Sequence[int], training: int, key: str) -> None:
+    """A button that asks before it cancels several runs: a run that was cancelled does not go on."""
+    with st.popover(label, key=key):
+        kept = f" {wording.plural(training, 'of them trains', 'of them train')}: the rounds so far are kept."
+        st.write(f"Cancel {wording.plural(len(run_ids), 'run')}?{kept if training else ''} "
+                 "Cancelled runs do not go on; to stop for a while, pause them.")  # fmt: skip
+        st.button(f"Cancel {wording.plural(len(run_ids), 'run')}", key=f"{key}_now", type="primary",
+                  on_click=perform, args=("cancel", list(run_ids)))  # fmt: skip
+
+
+def _perform(action: str, run_ids: Sequence[int]) -> None:
+    queue = queries.store().queue
+    match action:
+        case "pause" | "cancel":
+            queue.request(run_ids, action)
+        case "resume":
+            queue.resume(run_ids)
+        case "retry":
+            _show_again(run_ids, [run.id for run in queue.rerun(run_ids)])
+        case "first" | "earlier" | "later" | "last":
+            queue.move(run_ids, action)
+        case "high" | "normal" | "low":
+            queue.prioritize(run_ids, wording.PRIORITIES[action])
+
+
+def _show_again(run_ids: Sequence[int], again: Sequence[int]) -> None:
+    """Where the address names runs, the new ones take the places of the old."""
+    if shown := address.ids("runs"):
+        kept = [run_id for run_id in shown if run_id not in run_ids]
+        st.query_params["runs"] = ",".join(map(str, [*kept, *again]))

@@ -1,0 +1,61 @@
+"""When queued runs will start: by the pace of runs like them, one after the other on the slots there are."""
+
+import dataclasses
+
+import pytest
+
+from app.live.forecast import Pace, forecast, of_queue
+from engine.config import parse_experiment
+from engine.worker.records import new_run
+from storage import RunRecord, Store
+from tests.app.samples import DIGITS
+
+
+@pytest.fixture
+def run(empty_store: Store) -> RunRecord:
+    """FedAvg of 5 rounds, queued in experiment 1."""
+    empty_store.experiments.create("queued", DIGITS, [new_run(parse_experiment(DIGITS).runs()[0])])
+    return empty_store.queue.runs()[0]
+
+
+def at(run: RunRecord, number: int, **values: object) -> RunRecord:
+    return dataclasses.replace(run, id=number, **values)  # type: ignore[arg-type]
+
+
+def test_a_run_has_its_own_pace_else_its_method_s_else_its_experiment_s(run: RunRecord) -> None:
+    timed = [at(run, i, seconds_per_round=s) for i, s in ((1, 1.0), (2, 3.0))]
+    timed.append(at(run, 3, algorithm="ditto", seconds_per_round=8.0))
+    pace = Pace(timed)
+    assert pace.left_s(at(run, 4, seconds_per_round=0.5, round=3)) == 2 * 0.5
+    assert pace.left_s(at(run, 4)) == 5 * 2.0
+    assert pace.left_s(at(run, 4, algorithm="pfedme")) == 5 * 3.0
+    assert pace.left_s(at(run, 4, experiment_id=9)) == float("inf")
+
+
+def test_runs_start_one_after_the_other_on_the_slot_that_is_free_first(run: RunRecord) -> None:
+    running = [at(run, 1, seconds_per_round=2.0, round=0), at(run, 2, seconds_per_round=1.0, round=0)]  # 10 s and 5 s
+    waiting = [at(run, 3), at(run, 4), at(run, 5)]  # 7.5 s each
+    found = forecast(running, waiting, 2, Pace(running))
+    assert found.starts_s == {3: 5.0, 4: 10.0, 5: 12.5}
+    assert found.end_s == 20.0
+
+
+def test_free_slots_are_taken_now(run: RunRecord) -> None:
+    found = forecast([], [at(run, 1, seconds_per_round=1.0), at(run, 2, seconds_per_round=1.0)], 2, Pace([]))
+    assert found.starts_s == {1: 0.0, 2: 0.0}
+    assert found.end_s == 5.0
+
+
+def test_what_cannot_be_told_is_not_told(run: RunRecord) -> None:
+    found = forecast([at(run, 1)], [at(run, 2), at(run, 3)], 2, Pace([]))
+    assert found.starts_s == {2: 0.0} and found.end_s is None
+    assert forecast([], [at(run, 2)], 0, Pace([])).starts_s == {}
+
+
+def test_without_an_engine_no_start_is_foretold(empty_store: Store, run: RunRecord) -> None:
+    empty_store.engines.beat(host="gone", pid=1, device="cpu", slots=2, running=0)
+    assert of_queue(empty_store, [run]).starts_s == {}
+    lock = empty_store.try_dispatcher_lock()
+    assert lock is not None
+    with lock:
+        assert of_queue(empty_store, [run]).starts_s == {run.id: 0.0}

@@ -1,0 +1,109 @@
+"""What is up next on Live: the queue in the order of its turns, moved, hurried, paused and cancelled."""
+
+from functools import partial
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app.live import up_next
+from app.live.forecast import Forecast
+from engine.config import parse_experiment
+from engine.worker.records import new_run
+from storage import Store
+from tests.app.pages import open_page, words
+from tests.app.samples import DIGITS
+
+opened = partial(open_page, "live")
+
+
+@pytest.fixture
+def store(empty_store: Store) -> Store:
+    """FedAvg on seeds 0 to 3: runs 1 to 4, queued."""
+    raw = {**DIGITS, "algorithms": [{"name": "fedavg"}], "seeds": [0, 1, 2, 3]}
+    empty_store.experiments.create("four", raw, [new_run(run) for run in parse_experiment(raw).runs()])
+    return empty_store
+
+
+def order(store: Store) -> list[int]:
+    return [run.id for run in store.queue.waiting()]
+
+
+def table(page: AppTest) -> list[int]:
+    return list(page.dataframe[0].value["run"])
+
+
+def test_runs_stand_in_the_order_of_their_turns_and_paused_ones_last(store: Store) -> None:
+    store.queue.request([1], "pause")
+    store.queue.prioritize([4], 1)
+    page = opened()
+    assert table(page) == [4, 2, 3, 1]
+    rows = page.dataframe[0].value
+    assert list(rows["place"]) == ["1", "2", "3", ""]
+    assert list(rows["priority"]) == ["high", "normal", "normal", "normal"]
+    assert rows["starts"].iloc[-1] == "paused"
+    assert "3 runs wait, 1 is paused." in words(page)
+
+
+def test_starts_and_the_end_are_told_where_they_are_known(store: Store) -> None:
+    waiting = store.queue.waiting()
+    rows = up_next.data(waiting, [], Forecast({1: 0.0, 2: 90.0}, 200.0))
+    assert list(rows["starts"]) == ["now", "in 1 min 30 s", "–", "–"]
+    assert up_next.summary(4, 0, Forecast({}, 200.0)).endswith("will be done in about 3 min 20 s.")
+    assert up_next.summary(1, 2, Forecast({}, None)) == "1 run waits, 2 are paused."
+
+
+@pytest.mark.parametrize(
+    ("to", "moved"), [("first", [3, 1, 2, 4]), ("earlier", [1, 3, 2, 4]), ("last", [1, 2, 4, 3])]
+)
+def test_a_chosen_run_is_moved_and_stays_chosen(store: Store, to: str, moved: list[int]) -> None:
+    page = opened(queued="3")
+    page.button(key=f"up_next_{to}").click().run()
+    assert order(store) == moved == table(page)
+    assert page.multiselect(key="up_next_chosen").value == [3]
+
+
+def test_runs_are_chosen_by_name_and_the_choice_goes_into_the_address(store: Store) -> None:
+    page = opened()
+    page.multiselect(key="up_next_chosen").set_value([2, 4]).run()
+    assert page.query_params["queued"] in ("2,4", ["2,4"])
+    page.button(key="up_next_first").click().run()
+    assert order(store) == [2, 4, 1, 3]
+
+
+def test_a_priority_is_given_to_all_that_are_chosen(store: Store) -> None:
+    page = opened(queued="2,4")
+    control = page.get("button_group")[-1]
+    control.set_value("high").run()
+    assert order(store) == [2, 4, 1, 3]
+    assert [run.priority for run in store.queue.waiting()] == [1, 1, 0, 0]
+
+
+def test_chosen_runs_are_paused_resumed_and_cancelled(store: Store) -> None:
+    page = opened(queued="1,2")
+    page.button(key="up_next_pause").click().run()
+    assert order(store) == [3, 4]
+    page.button(key="up_next_resume").click().run()
+    assert order(store) == [1, 2, 3, 4]
+    assert "Cancel 2 runs?" in words(page)
+    page.button(key="up_next_cancel_now").click().run()
+    assert store.queue.counts() == {"cancelled": 2, "queued": 2}
+
+
+def test_all_of_the_queue_is_paused_at_once(store: Store) -> None:
+    page = opened()
+    page.button(key="up_next_pause").click().run()
+    assert store.queue.counts() == {"paused": 4}
+    page.button(key="up_next_resume").click().run()
+    page.button(key="up_next_cancel_all_now").click().run()
+    assert store.queue.counts() == {"cancelled": 4}
+
+
+def test_a_long_queue_shows_its_beginning(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(up_next, "MOST_ROWS", 3)
+    page = opened()
+    assert table(page) == [1, 2, 3]
+    assert "1 more wait behind these" in words(page)
+
+
+def test_with_nothing_waiting_there_is_no_queue(filled_store: Store) -> None:
+    assert "What is up next?" not in words(opened())

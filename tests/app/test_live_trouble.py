@@ -1,0 +1,136 @@
+"""Runs that went wrong: what happened, why, what to do, once for all to which the same happened."""
+
+import dataclasses
+import math
+import re
+from functools import partial
+
+import pytest
+
+from app import links
+from app.live.trouble import troubles
+from engine.config import parse_experiment
+from engine.worker.claims import DIED, KILLED
+from engine.worker.records import new_run
+from storage import RunRecord, Status, Store
+from tests.app.pages import open_page, words
+from tests.app.samples import DIGITS
+
+opened = partial(open_page, "live")
+
+
+@pytest.fixture
+def store(empty_store: Store) -> Store:
+    """FedAvg and LocalTrain on two seeds: runs 1 to 4, queued."""
+    raw = {**DIGITS, "algorithms": DIGITS["algorithms"][:2]}
+    empty_store.experiments.create("four", raw, [new_run(run) for run in parse_experiment(raw).runs()])
+    return empty_store
+
+
+@pytest.fixture
+def run(store: Store) -> RunRecord:
+    return store.queue.get(1)
+
+
+def end(store: Store, status: Status, error: str | None = None, kind: str | None = None) -> RunRecord:
+    """The next run of the queue, ended so, with an event of this kind."""
+    run = store.queue.claim()
+    assert run is not None
+    if kind:
+        store.events.add(run.id, "error", kind, "exit by signal 9")
+    store.queue.finish(run.id, run.epoch, status, error)
+    return store.queue.get(run.id)
+
+
+def told(store: Store, *runs: RunRecord, silent_s: float = 0.0) -> list[tuple[str, str, str]]:
+    events = store.events.of_runs([run.id for run in runs])
+    return [(t.happened, t.why, t.todo) for t in troubles(runs, events, {run.id: silent_s for run in runs})]
+
+
+def test_runs_that_are_well_are_not_spoken_of(store: Store, run: RunRecord) -> None:
+    running = dataclasses.replace(run, status="running", round=3)
+    cancelled = end(store, "cancelled")
+    assert told(store, run, running, cancelled, end(store, "done")) == []
+
+
+def test_a_failure_is_told_with_its_reason(store: Store) -> None:
+    run = end(store, "failed", "the data set is gone; put it back\nsecond line")
+    ((happened, why, todo),) = told(store, run)
+    assert happened == "FedAvg, seed 0 failed before its first round."
+    assert why == "The data set is gone; put it back."
+    assert "then retry" in todo
+
+
+def test_the_same_failure_of_many_runs_is_told_once(store: Store) -> None:
+    runs = [end(store, "failed", "the data set is gone") for _ in range(3)]
+    other = end(store, "failed", "another reason")
+    several, one = told(store, *runs, other)
+    assert several[0] == "3 runs failed: FedAvg, seed 0, FedAvg, seed 1 and LocalTrain, seed 0."
+    assert one[1] == "Another reason."
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        ("given up after 3 attempts: the worker was ended by signal 9", "memory was short"),
+        ("unexpected error: TypeError: no; the run's log has the details", "fault in the method"),
+    ],
+)
+def test_what_a_failure_means_depends_on_its_kind(store: Store, error: str, said: str) -> None:
+    assert said in told(store, end(store, "failed", error))[0][2]
+
+
+def test_a_worker_that_died_is_told_while_the_run_goes_on(store: Store, run: RunRecord) -> None:
+    store.events.add(run.id, "error", DIED, "exit by signal 9")
+    ((happened, _, todo),) = told(store, dataclasses.replace(run, status="running", round=3))
+    assert happened == "FedAvg, seed 0 lost its worker and goes on at round 3 of 5."
+    assert "last checkpoint" in todo
+    assert told(store, dataclasses.replace(run, status="done")) == []
+
+
+def test_a_lost_run_says_whether_engine_or_worker_is_missing(store: Store, run: RunRecord) -> None:
+    running = dataclasses.replace(run, status="running", round=3)
+    assert "engine worker" in told(store, running, silent_s=math.inf)[0][2]
+    assert "Wait" in told(store, running, silent_s=40)[0][2]
+    assert told(store, running, silent_s=5) == []
+
+
+def test_a_cancelled_run_whose_worker_was_killed_says_so(store: Store) -> None:
+    assert "had to be ended" in told(store, end(store, "cancelled", kind=KILLED))[0][0]
+
+
+def test_a_card_has_the_log_and_retries_with_the_same_seed(store: Store) -> None:
+    end(store, "failed", "the data set is gone; put it back\nsecond line", kind="data")
+    page = opened()
+    said = words(page)
+    assert page.header[0].value == "What went wrong?"
+    assert "FedAvg, seed 0 failed before its first round." in said
+    assert "exit by signal 9" in said and "second line" in said
+    page.button(key="trouble_1_retry").click().run()
+    again = store.queue.runs(newest_first=True)[0]
+    assert (again.id, again.seed, again.algorithm, again.status) == (5, 0, "fedavg", "queued")
+
+
+def test_several_are_retried_at_once(store: Store) -> None:
+    for _ in range(2):
+        end(store, "failed", "the data set is gone")
+    page = opened()
+    assert page.button(key="trouble_1_retry").label == "Retry all 2 with the same seeds"
+    page.button(key="trouble_1_retry").click().run()
+    assert [run.seed for run in store.queue.waiting()] == [0, 1, 0, 1]
+
+
+def test_a_diverged_run_says_where_and_offers_a_third_of_its_learning_rate(store: Store) -> None:
+    end(store, "diverged", "the training loss of client 3 is not finite at round 2")
+    said = words(opened())
+    assert "client 3 is not finite" in said and "a third of lr = 0.05" in said
+    packed = re.search(r"/setup\?config=([\w-]+)", said)
+    assert packed is not None
+    config = links.unpack_config(packed[1])
+    assert config["training"]["lr"] == pytest.approx(0.05 / 3, rel=0.02)
+    assert [run.seed for run in parse_experiment(config).runs()] == [0]
+
+
+def test_a_page_about_one_run_has_its_card(store: Store) -> None:
+    run = end(store, "failed", "the data set is gone")
+    assert "FedAvg, seed 0 failed before its first round." in words(open_page("run", id=run.id))

@@ -1,0 +1,123 @@
+"""The strip of every page: counts, device, what is wrong, and which runs have ended since the reader last asked."""
+
+import pytest
+
+from app.live import ended, overview
+from app.live.overview import LOW_DISK_BYTES
+from app.live.overview import overview as asked
+from app.live.pulse import GONE_AFTER_S, Pulse
+from engine.config import parse_experiment
+from engine.worker.records import new_run
+from storage import Status, Store
+from tests.app.samples import DIGITS
+
+
+@pytest.fixture
+def store(empty_store: Store) -> Store:
+    """Runs 1 to 8, queued in experiment 1."""
+    empty_store.experiments.create("queued", DIGITS, [new_run(run) for run in parse_experiment(DIGITS).runs()])
+    return empty_store
+
+
+def end(store: Store, *statuses: Status) -> None:
+    """The next runs of the queue, claimed and ended so."""
+    for status in statuses:
+        run = store.queue.claim()
+        assert run is not None
+        store.queue.finish(run.id, run.epoch, status)
+
+
+def test_it_counts_runs_and_names_the_device(store: Store) -> None:
+    lock = store.try_dispatcher_lock()
+    assert lock is not None
+    with lock:
+        assert asked(store)["text"] == "0 running · 8 queued · engine starting"
+        store.engines.beat(host="here", pid=1, device="cpu", slots=2, running=0)
+        store.queue.request([8], "pause")
+        now = asked(store)
+    assert now["text"] == "0 running · 7 queued · 1 paused · cpu, 2 slots"
+    assert now["busy"] and now["engine"] and now["alerts"] == []
+
+
+def test_it_says_how_long_the_queue_will_take(store: Store) -> None:
+    lock, run = store.try_dispatcher_lock(), store.queue.claim()
+    assert lock is not None and run is not None
+    store.engines.beat(host="here", pid=1, device="cpu", slots=1, running=1)
+    store.queue.heartbeat(run.id, run.epoch, seconds_per_round=2.0)
+    with lock:
+        assert asked(store)["text"] == "1 running · 7 queued · about 1 min 20 s left · cpu, 1 slot"  # 8 runs, 5 rounds
+
+
+def test_it_counts_analyses(filled_store: Store) -> None:
+    filled_store.analyses.request(1, "landscape", {})
+    now = asked(filled_store)
+    assert "0 queued · 1 analysis · " in now["text"]
+    assert now["busy"]
+
+
+def test_an_engine_that_stays_away_is_missed_loudly(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = [0.0]
+    watching = Pulse(lambda: seconds[0])
+    monkeypatch.setattr(overview, "pulse_of", lambda url: watching)
+    store.engines.beat(host="killed", pid=1, device="cpu", slots=2, running=0)
+    now = asked(store)
+    assert "no engine" in now["text"] and now["alerts"] == []
+    seconds[0] += GONE_AFTER_S
+    (alert,) = asked(store)["alerts"]
+    assert "not running" in alert and "8 runs wait" in alert and "python -m engine worker" in alert
+
+
+def test_a_disk_that_is_nearly_full_is_said(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overview, "_slow_facts", lambda store, tick: (None, LOW_DISK_BYTES))
+    assert not [alert for alert in asked(store)["alerts"] if "disk" in alert]
+    monkeypatch.setattr(overview, "_slow_facts", lambda store, tick: (None, 4.2e8))
+    assert "nearly full: 420 MB are left" in asked(store)["alerts"][-1]
+
+
+def test_runs_under_way_are_named_in_few_letters() -> None:
+    assert ended.spans([12, 3, 4, 5, 7, 3]) == "3-5,7,12"
+    assert ended.spans([]) == ""
+    assert ended.parse_spans("3-5,7,12") == [3, 4, 5, 7, 12]
+
+
+@pytest.mark.parametrize("text", ["x", "-3", "3-", "1-2-3", "9" * 50, "5-4", ","])
+def test_what_names_no_run_is_passed_over(text: str) -> None:
+    assert ended.parse_spans(text) == []
+    assert ended.parse_spans(f"1,{text},2") == [1, 2]
+
+
+def test_nobody_makes_the_server_count_to_a_million() -> None:
+    assert len(ended.parse_spans("1-1000000,2000000-3000000")) == ended.MOST_WATCHED
+
+
+def test_a_run_that_has_ended_since_is_news_once(store: Store) -> None:
+    before = ended.parse_spans(asked(store)["active"])
+    assert before == list(range(1, 9))
+    end(store, "done")
+    now = asked(store, before)
+    assert now["ended"]["text"] == "FedAvg, seed 0 is done."
+    assert now["ended"]["links"] == [
+        {"label": "Live", "href": "/live?experiment=1"}, {"label": "Compare", "href": "/compare?experiment=1"},
+    ]  # fmt: skip
+    assert asked(store, ended.parse_spans(now["active"]))["ended"] is None
+
+
+def test_many_are_told_together_and_cancelled_ones_not_at_all(store: Store) -> None:
+    before = ended.parse_spans(asked(store)["active"])
+    end(store, "done", "failed", "done", "diverged")
+    store.queue.request([8], "cancel")
+    found = asked(store, before)["ended"]
+    assert found["text"] == "4 runs have ended: 2 done, 1 failed, 1 diverged."
+    assert found["ids"] == "1-4"
+
+
+def test_runs_that_ended_before_are_no_news(filled_store: Store) -> None:
+    assert asked(filled_store)["active"] == ""
+    assert asked(filled_store)["ended"] is None
+
+
+def test_a_run_without_results_is_not_offered_for_comparison(store: Store) -> None:
+    end(store, "failed")
+    found = ended.told(store.queue.runs(run_ids=[1]))
+    assert found["text"] == "FedAvg, seed 0 has failed."
+    assert [link["label"] for link in found["links"]] == ["Live"]
