@@ -29,15 +29,20 @@ WITHOUT_BROWSER = os.environ.get("BROWSER") == "0"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """A test that asks for the browser is a browser test. They share a worker, so that there is one browser."""
+    """A test that asks for the browser is a browser test. These share a worker, and so one browser; those that need
+    PostgreSQL share one, too.
+    """
     drives_browser = [item for item in items if "browser" in getattr(item, "fixturenames", ())]
     for item in drives_browser:
         item.add_marker(pytest.mark.browser)
         item.add_marker(pytest.mark.xdist_group("browser"))
     if WITHOUT_BROWSER:
         _leave_out(drives_browser, config, items)
+    on_postgres = [item for item in items if item.get_closest_marker("postgres")]
+    for item in on_postgres:
+        item.add_marker(pytest.mark.xdist_group("postgres"))
     if postgres.missing():
-        _leave_out([item for item in items if item.get_closest_marker("postgres")], config, items)
+        _leave_out(on_postgres, config, items)
 
 
 def _leave_out(unwanted: list[pytest.Item], config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -5,9 +5,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from storage import RunRecord, Store
 from tests.storage.samples import new_run
+from tests.support import postgres
+
+BACKENDS = ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
 
 
 @pytest.fixture(scope="session")
@@ -27,9 +31,23 @@ def sqlite_store(empty_database: Path, tmp_path: Path) -> Iterator[Store]:
     store.close()
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+@pytest.fixture(params=BACKENDS)
 def store(request: pytest.FixtureRequest) -> Store:
     return request.getfixturevalue(f"{request.param}_store")
+
+
+@pytest.fixture
+def blank_postgres(postgres_database: str) -> Iterator[str]:
+    with postgres.blank_database(postgres_database, f"{sa.make_url(postgres_database).database}_blank") as url:
+        yield url
+
+
+@pytest.fixture(params=BACKENDS)
+def blank_store(request: pytest.FixtureRequest, database_url: str) -> Iterator[Store]:
+    """On a database without tables."""
+    store = Store(database_url if request.param == "sqlite" else request.getfixturevalue("blank_postgres"))
+    yield store
+    store.close()
 
 
 @pytest.fixture

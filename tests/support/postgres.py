@@ -96,21 +96,29 @@ def running(settings: Mapping[str, str] = SETTINGS) -> Iterator[Server]:
         yield server
     finally:
         if server is not None:
-            server.stop()
+            server.stop(signal.SIGQUIT)
         shutil.rmtree(folder)
 
 
 @contextmanager
-def database(server_url: str, name: str) -> Iterator[str]:
-    """The address of a database with our tables and no rows. ``server_url``: of any database of that server."""
+def blank_database(server_url: str, name: str) -> Iterator[str]:
+    """The address of a database without tables. ``server_url``: of any other database of that server."""
     drop = f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)'
     _execute(server_url, drop, f'CREATE DATABASE "{name}"')
-    url = sa.make_url(server_url).set(database=name).render_as_string(hide_password=False)
-    store = Store(url)
-    store.ensure_schema()
-    store.close()
-    yield url
-    _execute(server_url, drop)
+    try:
+        yield sa.make_url(server_url).set(database=name).render_as_string(hide_password=False)
+    finally:
+        _execute(server_url, drop)
+
+
+@contextmanager
+def database(server_url: str, name: str) -> Iterator[str]:
+    """With our tables, and no rows."""
+    with blank_database(server_url, name) as url:
+        store = Store(url)
+        store.ensure_schema()
+        store.close()
+        yield url
 
 
 def empty(url: str) -> None:

@@ -1,0 +1,147 @@
+"""What holds for PostgreSQL alone: a server that goes away, and a lock that goes with a connection."""
+
+import json
+import signal
+
+import pytest
+import sqlalchemy as sa
+
+from storage import DatabaseLocked, DatabaseUnavailable, DispatcherLockLost, RunRecord, Store
+from tests.storage.processes import start
+from tests.storage.samples import a_round, new_run
+from tests.support.postgres import Server
+
+pytestmark = pytest.mark.postgres
+CLAIM_ALL = """
+ids = []
+while (run := store.queue.claim()) is not None:
+    ids.append(run.id)
+os.write(1, f"{ids}\\n".encode())
+"""
+END_OTHERS = sa.text(
+    "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE pid <> pg_backend_pid() "
+    "AND datname = current_database()"
+)
+
+
+@pytest.fixture
+def running(postgres_store: Store) -> RunRecord:
+    """One run, claimed, with round 0."""
+    postgres_store.experiments.create("x", {}, [new_run()])
+    run = postgres_store.queue.claim()
+    assert run is not None
+    postgres_store.metrics.append(run.id, run.epoch, [a_round(0)])
+    return run
+
+
+def rounds(store: Store, run: RunRecord) -> list[int]:
+    return [r.round for r in store.metrics.rounds(run.id)]
+
+
+def end_other_connections(store: Store) -> None:
+    with store._database.write() as connection:
+        connection.execute(END_OTHERS)
+
+
+def test_eight_processes_claim_every_run_once(postgres_store: Store) -> None:
+    postgres_store.experiments.create("x", {}, [new_run(seed) for seed in range(200)])
+    said, errors = start(CLAIM_ALL, postgres_store, times=8).communicate()
+    claimed = [json.loads(line) for line in said.splitlines()]
+    assert len(claimed) == 8 and not errors
+    assert sorted(run_id for ids in claimed for run_id in ids) == sorted(run.id for run in postgres_store.queue.runs())
+    assert {run.epoch for run in postgres_store.queue.runs()} == {1}
+
+
+def test_a_writer_that_waits_too_long_is_told_who_was_in_the_way(postgres_store: Store, running: RunRecord) -> None:
+    impatient = Store(postgres_store.url, timeout_s=0.05)
+    with postgres_store._database.write() as connection:
+        connection.exec_driver_sql("UPDATE runs SET round = 0")
+        with pytest.raises(DatabaseLocked, match=r"locked by another session for 0\.05 s"):
+            impatient.queue.heartbeat(running.id, running.epoch)
+    impatient.queue.heartbeat(running.id, running.epoch)
+    impatient.close()
+
+
+def test_a_server_that_does_not_answer_is_named_without_its_password() -> None:
+    store = Store("postgresql+psycopg://me:secret@/x?host=/no/such/folder")
+    for ask in (store.check_schema, store.try_dispatcher_lock, store.queue.counts):
+        with pytest.raises(DatabaseUnavailable, match="check that the server runs") as told:
+            ask()
+        assert "secret" not in str(told.value) and "\n" not in str(told.value)
+    store.close()
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT], ids=["stopped", "crashed"])
+def test_what_was_committed_outlives_the_server(
+    postgres_server: Server, postgres_store: Store, running: RunRecord, how: int
+) -> None:
+    with postgres_server.away(how), pytest.raises(DatabaseUnavailable):
+        postgres_store.metrics.append(running.id, running.epoch, [a_round(1)])
+    assert rounds(postgres_store, running) == [0]
+    postgres_store.metrics.append(running.id, running.epoch, [a_round(1)])
+    assert rounds(postgres_store, running) == [0, 1]
+
+
+def test_a_server_that_goes_within_a_transaction_takes_back_all_of_it(
+    postgres_server: Server, postgres_store: Store, running: RunRecord
+) -> None:
+    def write() -> None:
+        with postgres_store._database.write() as connection:
+            connection.exec_driver_sql("UPDATE runs SET round = 7")
+            with postgres_server.away(signal.SIGQUIT):
+                connection.exec_driver_sql("UPDATE runs SET round = 8")
+
+    with pytest.raises(DatabaseUnavailable):
+        write()
+    assert postgres_store.queue.get(running.id).round == 0
+
+
+def test_a_connection_that_was_ended_while_idle_is_replaced_unnoticed(
+    postgres_store: Store, running: RunRecord
+) -> None:
+    other = Store(postgres_store.url)
+    end_other_connections(other)
+    assert rounds(postgres_store, running) == [0]
+    other.close()
+
+
+def test_a_lock_that_is_held_is_not_taken_again(postgres_store: Store) -> None:
+    with postgres_store.try_dispatcher_lock() as lock:
+        assert lock is not None and not lock.renew()
+        assert postgres_store.dispatcher_is_running()
+    assert not postgres_store.dispatcher_is_running()
+
+
+def test_a_lock_lost_with_its_connection_is_taken_back(postgres_store: Store) -> None:
+    other = Store(postgres_store.url)
+    with postgres_store.try_dispatcher_lock() as lock:
+        end_other_connections(other)
+        assert not other.dispatcher_is_running()
+        assert lock is not None and lock.renew()
+        assert other.dispatcher_is_running() and not lock.renew()
+    assert not other.dispatcher_is_running()
+    other.close()
+
+
+def test_who_lost_the_lock_to_another_process_learns_it_and_does_not_free_it(postgres_store: Store) -> None:
+    other = Store(postgres_store.url)
+    lock = postgres_store.try_dispatcher_lock()
+    assert lock is not None
+    end_other_connections(other)
+    with other.try_dispatcher_lock():
+        for _ in range(2):
+            with pytest.raises(DispatcherLockLost, match="another process is its dispatcher now"):
+                lock.renew()
+        lock.release()
+        assert other.dispatcher_is_running()
+    other.close()
+
+
+def test_nobody_knows_whose_the_lock_is_while_the_server_is_away(
+    postgres_server: Server, postgres_store: Store
+) -> None:
+    with postgres_store.try_dispatcher_lock() as lock:
+        assert lock is not None
+        with postgres_server.away(), pytest.raises(DatabaseUnavailable):
+            lock.renew()
+        assert lock.renew() and not lock.renew()
