@@ -24,7 +24,7 @@ class DispatcherLockLost(StorageError):
 
 
 class DiskFull(Transient):
-    """There is no room for what was to be written; nothing of it was."""
+    """There is no room for what was to be written, or the disk refuses it; nothing of it was."""
 
 
 class DatabaseMoved(StorageError):
@@ -97,3 +97,7 @@ class ArtifactNotWritten(StorageError):
 
 class ArtifactDamaged(StorageError):
     """An artifact whose file is missing or does not have the bytes that were written."""
+
+
+class ArchiveInvalid(StorageError):
+    """A backup or a bundle that is damaged, of another kind, or none at all."""

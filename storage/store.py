@@ -10,6 +10,7 @@ from sqlalchemy.exc import ArgumentError
 from storage import schema
 from storage.analyses import Analyses
 from storage.artifacts import ArtifactStore
+from storage.backup import Backup, Progress, back_up
 from storage.database import Database, DispatcherLock
 from storage.disk_use import disk_use
 from storage.engines import Engines
@@ -19,6 +20,7 @@ from storage.experiments import Experiments
 from storage.metrics import Metrics
 from storage.postgres import PostgreSQL
 from storage.records import DiskUse
+from storage.restore import Restored, restore
 from storage.run_queue import RunQueue
 from storage.saved_views import SavedViews
 from storage.sqlite import SQLite
@@ -87,6 +89,20 @@ class Store:
     def disk_use(self) -> DiskUse:
         """How many bytes lie where, and how many are free."""
         return disk_use(self._database, self.artifacts.folder)
+
+    def back_up(self, path: Path, version: str, progress: Progress = lambda done, total: None) -> Backup:
+        """All of it in one file, while others write. ``version`` of the program is noted in it."""
+        return back_up(self._database, self.artifacts, path, version, progress)
+
+    def restore(
+        self, path: Path, replace: bool = False, progress: Progress = lambda done, total: None
+    ) -> Restored:
+        """A backup becomes this database; what was there is kept beside it.
+
+        Raises StorageError, and changes nothing, while anybody has it open, or where it has runs and ``replace`` is
+        not said.
+        """
+        return restore(self._database, self.artifacts.folder, path, replace, progress)
 
     def try_dispatcher_lock(self) -> DispatcherLock | None:
         """The right to claim runs and to migrate, or None while another process has it. Ends with the process."""

@@ -1,0 +1,279 @@
+"""A backup is whole, whatever happens while it is taken; a restore brings all of it back, or changes nothing."""
+
+import json
+import os
+import threading
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import storage.backup
+from storage import ArchiveInvalid, ArtifactRecord, DatabaseLocked, SchemaTooNew, StorageError, Store
+from tests.storage.samples import a_round, new_run
+
+
+def put(store: Store, run_id: int, kind: str, round: int = 0, data: bytes = b"state") -> ArtifactRecord:
+    return store.artifacts.register(run_id, None, store.artifacts.write_file(run_id, kind, round, data))
+
+
+@pytest.fixture
+def full(sqlite_store: Store) -> Store:
+    """A run that is done, with a round, models and an analysis, and a paused one with a checkpoint."""
+    store = sqlite_store
+    store.experiments.create("two", {"name": "two"}, [new_run(0), new_run(1)])
+    done, paused = store.queue.claim(), store.queue.claim()
+    assert done is not None and paused is not None
+    store.metrics.append(done.id, done.epoch, [a_round(0, clusters=[0, 1, 0, 1])])
+    for kind in ("model-last", "checkpoint"):
+        put(store, done.id, kind, data=kind.encode())
+    store.queue.finish(done.id, done.epoch, "done")
+    store.analyses.request(done.id, "landscape", {})
+    analysis = store.analyses.claim()
+    assert analysis is not None
+    store.analyses.finish(analysis.id, analysis.epoch, "done", store.artifacts.write_file(done.id, "analysis", 0, b"a"))
+    store.metrics.append(paused.id, paused.epoch, [a_round(0)])
+    put(store, paused.id, "checkpoint")
+    store.queue.request([paused.id], "pause")
+    store.queue.finish(paused.id, paused.epoch, "paused")
+    store.events.add(done.id, "info", "note", "it went well")
+    store.saved_views.save("library", "mine", "status=done")
+    return store
+
+
+def content(store: Store) -> list:
+    """Everything that was stored, ready for ==."""
+    runs = store.queue.runs(include_archived=True)
+    return [
+        runs, store.experiments.list(True), store.saved_views.list("library"), store.events.list(),
+        [store.analyses.of_runs([run.id for run in runs], "landscape")],
+        [(r.round, r.scalars["seconds"], r.arrays["personalized.accuracy"].tobytes(), r.cohort.tolist())
+         for run in runs for r in store.metrics.rounds(run.id)],
+        [(a.kind, store.artifacts.read(a)) for run in runs for a in store.artifacts.list(run.id)
+         if a.kind != "checkpoint" or not run.is_finished],
+    ]  # fmt: skip
+
+
+def elsewhere(folder: Path) -> Store:
+    return Store(f"sqlite:///{folder / 'other.db'}")
+
+
+def test_a_backup_brings_everything_back(full: Store, tmp_path: Path) -> None:
+    backup = full.back_up(tmp_path / "b.zip", "1.2")
+    assert (backup.runs, backup.size_bytes, backup.left_out) == (2, (tmp_path / "b.zip").stat().st_size, ())
+    other = elsewhere(tmp_path)
+    restored = other.restore(tmp_path / "b.zip")
+    assert (restored.runs, restored.kept) == (2, None)
+    assert content(other) == content(full)
+    assert other.artifacts.sweep() == 0 and other.queue.find_by_digest(["digest-1"])[0].status == "paused"
+
+
+def test_it_tells_what_it_is_and_leaves_out_what_nobody_needs(full: Store, tmp_path: Path) -> None:
+    full.back_up(tmp_path / "b.zip", "1.2")
+    with zipfile.ZipFile(tmp_path / "b.zip") as file:
+        manifest = json.loads(file.read("manifest.json"))
+        kinds = sorted(name.split("/")[-1].split("-0")[0] for name in file.namelist() if name.startswith("artifacts/"))
+    assert (manifest["kind"], manifest["version"], manifest["runs"]) == ("Fedscape backup", "1.2", 2)
+    assert kinds == ["analysis", "checkpoint", "model-last"]  # the checkpoint of the run that waits
+    assert len(list(tmp_path.glob(".*"))) == 0
+
+
+def test_it_is_of_one_moment_while_a_run_writes(
+    sqlite_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage.backup, "PAGES", 1)
+    sqlite_store.experiments.create("x", {}, [new_run()])
+    run = sqlite_store.queue.claim()
+    assert run is not None
+    stop = threading.Event()
+
+    def compute() -> int:
+        mine, round = Store(sqlite_store.url), 0
+        while not stop.is_set():
+            file = mine.artifacts.write_file(run.id, "checkpoint", round, b"%d" % round)
+            mine.metrics.append(run.id, run.epoch, [a_round(round)], checkpoint=file)
+            mine.artifacts.keep_last(run.id, "checkpoint", 2)
+            round += 1
+        return round
+
+    rounds = []
+    with ThreadPoolExecutor() as pool:
+        written = pool.submit(compute)
+        try:
+            for number in range(5):
+                sqlite_store.back_up(tmp_path / f"{number}.zip", "1")
+                other = Store(f"sqlite:///{tmp_path / f'{number}.db'}")
+                other.restore(tmp_path / f"{number}.zip")
+                there = [r.round for r in other.metrics.rounds(run.id)]
+                assert there == list(range(len(there))) and other.queue.get(run.id).round == (there or [-1])[-1]
+                assert all(other.artifacts.read(a) == b"%d" % a.round for a in other.artifacts.list(run.id))
+                rounds.append(len(there))
+        finally:
+            stop.set()
+        assert rounds[0] < rounds[-1] <= written.result()
+
+
+def test_what_cannot_be_read_is_named_and_has_no_row_in_the_backup(full: Store, tmp_path: Path) -> None:
+    record = full.artifacts.latest(1, "model-last")
+    assert record is not None
+    (full.artifacts.folder / record.path).write_bytes(b"something else")
+    (told,) = full.back_up(tmp_path / "b.zip", "1").left_out
+    assert "the model-last of run 1" in told
+    other = elsewhere(tmp_path)
+    other.restore(tmp_path / "b.zip")
+    assert other.artifacts.latest(1, "model-last") is None and other.artifacts.latest(2, "checkpoint") is not None
+
+
+@pytest.mark.parametrize("at", [1, 3, 5])
+def test_who_interrupts_it_leaves_nothing_half(full: Store, tmp_path: Path, at: int) -> None:
+    before, calls = set(tmp_path.iterdir()), []
+
+    def interrupt(done: int, total: int) -> None:
+        calls.append(done)
+        if len(calls) == at:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        full.back_up(tmp_path / "b.zip", "1", interrupt)
+    assert set(tmp_path.iterdir()) == before
+
+
+def test_it_cannot_take_the_place_of_the_database(full: Store) -> None:
+    with pytest.raises(StorageError, match="another name"):
+        full.back_up(Path(full.url.removeprefix("sqlite:///")), "1")
+
+
+def test_progress_ends_with_all_of_it(full: Store, tmp_path: Path) -> None:
+    told: list[tuple[int, int]] = []
+    full.back_up(tmp_path / "b.zip", "1", lambda done, total: told.append((done, total)))
+    assert told[-1][0] == told[-1][1] and told == sorted(told)
+    told.clear()
+    elsewhere(tmp_path).restore(tmp_path / "b.zip", progress=lambda done, total: told.append((done, total)))
+    assert told[-1][0] == told[-1][1]
+
+
+def test_runs_that_are_there_are_not_replaced_unasked_and_then_kept_beside(full: Store, tmp_path: Path) -> None:
+    full.back_up(tmp_path / "b.zip", "1")
+    before = content(full)
+    full.experiments.create("later", {}, [new_run(7)])
+    later = content(full)
+    with pytest.raises(StorageError, match="has 3 runs; --replace"):
+        full.restore(tmp_path / "b.zip")
+    assert content(full) == later
+    kept = full.restore(tmp_path / "b.zip", replace=True).kept
+    assert content(full) == before
+    assert kept is not None and content(Store(f"sqlite:///{kept}")) == later
+
+
+def test_a_damaged_database_is_replaced_when_that_is_said(full: Store, tmp_path: Path) -> None:
+    full.back_up(tmp_path / "b.zip", "1")
+    before, path = content(full), Path(full.url.removeprefix("sqlite:///"))
+    full.close()
+    path.write_bytes(b"no database" * 1000)
+    with pytest.raises(StorageError, match=r"not a usable database .* --replace"):
+        full.restore(tmp_path / "b.zip")
+    kept = full.restore(tmp_path / "b.zip", replace=True).kept
+    assert content(full) == before and kept is not None and kept.read_bytes().startswith(b"no database")
+
+
+def test_nothing_is_replaced_under_a_dispatcher_or_an_open_page(full: Store, tmp_path: Path) -> None:
+    full.back_up(tmp_path / "b.zip", "1")
+    other = Store(full.url)
+    with other.try_dispatcher_lock(), pytest.raises(StorageError, match="being computed; stop the app"):  # type: ignore[union-attr]
+        full.restore(tmp_path / "b.zip", replace=True)
+    before = content(other)
+    with pytest.raises(DatabaseLocked, match="open in another program"):
+        full.restore(tmp_path / "b.zip", replace=True)
+    assert content(full) == before and not list(tmp_path.glob("*.restoring"))
+    other.close()
+    full.restore(tmp_path / "b.zip", replace=True)
+
+
+def damaged(path: Path, how: str) -> Path:
+    """A copy of the backup to which something has happened."""
+    copy = path.with_name(f"{how}.zip")
+    with zipfile.ZipFile(path) as source, zipfile.ZipFile(copy, "w") as target:
+        for name in source.namelist():
+            data = source.read(name)
+            if name == "manifest.json":
+                manifest = json.loads(data)
+                manifest |= {"of another kind": {"kind": "Fedscape bundle"}, "newer": {"format": 2}}.get(how, {})
+                manifest |= {"of a newer schema": {"schema": "9999"}}.get(how, {})
+                data = json.dumps(manifest).encode()
+            if how == "with a bit turned" and name.startswith("artifacts/"):
+                data = bytes([data[0] ^ 1]) + data[1:]
+            if how == "without its database" and name == "fedscape.db":
+                continue
+            kind = zipfile.ZIP_DEFLATED if how == "packed anew" else zipfile.ZIP_STORED
+            target.writestr(name, data, kind)
+    if how == "cut short":
+        copy.write_bytes(copy.read_bytes()[:-100])
+    if how == "no zip":
+        copy.write_text("a letter")
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("with a bit turned", "sha256 differs"),
+        ("without its database", "fedscape.db is damaged"),
+        ("cut short", "is no Fedscape backup"),
+        ("no zip", "is no Fedscape backup"),
+        ("packed anew", "packed anew"),
+        ("of another kind", "is a Fedscape bundle, but a Fedscape backup is needed"),
+        ("newer", "newer version"),
+        ("of a newer schema", "newer version .schema 9999"),
+    ],
+)
+def test_a_backup_that_is_not_as_it_was_changes_nothing(full: Store, tmp_path: Path, how: str, words: str) -> None:
+    full.back_up(tmp_path / "b.zip", "1")
+    before = content(full)
+    with pytest.raises((ArchiveInvalid, SchemaTooNew), match=words):
+        full.restore(damaged(tmp_path / "b.zip", how), replace=True)
+    assert content(full) == before and not list(tmp_path.glob("*.re*"))
+
+
+def test_a_member_outside_the_folder_of_artifacts_is_refused(full: Store, tmp_path: Path) -> None:
+    full.back_up(tmp_path / "b.zip", "1")
+    with zipfile.ZipFile(tmp_path / "b.zip", "a") as file:
+        manifest = json.loads(file.read("manifest.json"))
+        name = next(name for name in manifest["members"] if name.startswith("artifacts/"))
+        manifest["members"]["artifacts/../escaped"] = manifest["members"][name]
+        data = file.read(name)
+    with zipfile.ZipFile(tmp_path / "b.zip") as old, zipfile.ZipFile(tmp_path / "c.zip", "w") as new:
+        for member in old.namelist():
+            new.writestr(member, json.dumps(manifest) if member == "manifest.json" else old.read(member))
+        new.writestr("artifacts/../escaped", data)
+    with pytest.raises(ArchiveInvalid, match="no name that a backup has"):
+        elsewhere(tmp_path).restore(tmp_path / "c.zip")
+
+
+@pytest.mark.parametrize("fails_at", [0, 1, 2, 3])
+def test_a_disk_that_fails_while_names_change_changes_nothing(
+    full: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails_at: int
+) -> None:
+    full.back_up(tmp_path / "b.zip", "1")
+    before, rename, calls = content(full), os.rename, []
+
+    def failing(source: Path, target: Path) -> None:
+        calls.append(source)
+        if len(calls) == fails_at + 1:
+            raise OSError(28, "No space left on device")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", failing)
+    with pytest.raises(StorageError, match="No space left"):
+        full.restore(tmp_path / "b.zip", replace=True)
+    monkeypatch.undo()
+    assert content(full) == before and not list(tmp_path.glob("*.re*"))
+
+
+def test_a_server_s_database_is_its_owner_s_to_back_up(tmp_path: Path) -> None:
+    store = Store("postgresql://nobody:secret@nowhere/runs", artifacts=tmp_path / "files")
+    with pytest.raises(StorageError, match=r"pg_dump .* artifacts") as refused:
+        store.back_up(tmp_path / "b.zip", "1")
+    assert "secret" not in str(refused.value)
+    with pytest.raises(StorageError, match="pg_restore"):
+        store.restore(tmp_path / "b.zip")
