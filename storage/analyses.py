@@ -116,9 +116,12 @@ class Analyses:
             ))
 
     def requeue_running(self) -> None:
-        """At the dispatcher's start: nobody computes these. One that was to be cancelled is cancelled."""
+        """At the dispatcher's start: nobody computes these. One that was to be cancelled is cancelled.
+
+        That an attempt ended with its dispatcher says nothing against the analysis: it does not count.
+        """
         with self._database.write() as connection:
-            connection.execute(_let_go())
+            connection.execute(_let_go().values(attempts=Analysis.attempts - 1))
 
     def requeue(self, analysis_id: int, epoch: int) -> AnalysisStatus:
         """After its worker died: queued again, or cancelled if that was asked for. Fenced; answers the new status."""

@@ -168,7 +168,7 @@ class AnalysisRecord:
     progress: float  # from 0 to 1
     epoch: int
     control: Literal["", "cancel"]
-    attempts: int  # how often a worker has begun it since it was asked for
+    attempts: int  # how often a worker has begun it since it was asked for, less those that ended with their dispatcher
     started_at: datetime | None
     finished_at: datetime | None
 

@@ -197,6 +197,11 @@ def test_attempts_are_counted_until_it_is_asked_for_anew(store: Store, claimed) 
     assert store.analyses.claim().attempts == 1
 
 
+def test_an_attempt_that_ended_with_its_dispatcher_does_not_count(store: Store, claimed) -> None:
+    store.analyses.requeue_running()
+    assert store.analyses.claim().attempts == 1
+
+
 def test_what_waits_or_is_computed_is_active(store: Store, run: RunRecord, claimed) -> None:
     waiting = store.analyses.request(run.id, "features", {})
     assert [analysis.id for analysis in store.analyses.active()] == [claimed.id, waiting.id]
