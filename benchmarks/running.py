@@ -9,32 +9,67 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 from urllib.error import URLError
 from urllib.request import urlopen
 
 from playwright.sync_api import Browser, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[1]
-FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
+FLAGS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+)  # fmt: skip
 
 
 @contextmanager
 def running_app() -> Iterator[str]:
     """``python -m app`` in this process' environment, until it is no longer needed. Answers its address."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    url, environment = f"http://127.0.0.1:{port}", os.environ | {"HOST": "127.0.0.1", "PORT": str(port)}
-    process = subprocess.Popen([sys.executable, "-m", "app"], cwd=ROOT, env=environment, stdout=subprocess.DEVNULL)
+    app = App(free_port())
+    app.start()
     try:
-        while not _is_healthy(url):
-            if process.poll() is not None:
+        app.wait_until_healthy()
+        yield app.url
+    finally:
+        app.stop()
+
+
+class App:
+    """``python -m app`` on a port of this machine; may be started again. ``changed``: variables of its environment."""
+
+    def __init__(self, port: int, log: BinaryIO | None = None, **changed: str) -> None:
+        """``log`` takes what it says; by default its errors are seen here."""
+        self.url, self._log = f"http://127.0.0.1:{port}", log
+        self._environment = os.environ | {"HOST": "127.0.0.1", "PORT": str(port)} | changed
+        self.supervisor: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        self.supervisor = subprocess.Popen(
+            [sys.executable, "-m", "app"], cwd=ROOT, env=self._environment, stdout=self._log or subprocess.DEVNULL,
+            stderr=self._log,
+        )  # fmt: skip
+
+    @property
+    def is_running(self) -> bool:
+        return self.supervisor is not None and self.supervisor.poll() is None
+
+    def wait_until_healthy(self) -> None:
+        while not _is_healthy(self.url):
+            if not self.is_running:
                 raise SystemExit("the app did not come up; start it by itself to see why: python -m app")
             time.sleep(0.2)
-        yield url
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.wait()
+
+    def stop(self) -> None:
+        """By Ctrl-C."""
+        if self.supervisor is not None:
+            self.supervisor.send_signal(signal.SIGINT)
+            self.supervisor.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 @contextmanager

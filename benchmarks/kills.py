@@ -1,0 +1,104 @@
+"""Kills of processes, which runs they hit, and how long it takes until those get on."""
+
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from benchmarks.processes import FORK_SERVER, WORKER, Process
+from engine.worker.claims import DIED
+from engine.worker.recorder import CHECKPOINT
+from storage import RunRecord, Store
+
+EVERYTHING = "everything"
+
+
+@dataclass
+class Kill:
+    kind: str
+    at: float
+    hit: dict[int, int]  # runs, and the epochs of the claims that they lost
+    recovered_s: float | None = None  # until one of them had a new round stored
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self.hit) and self.recovered_s is None
+
+    def see(self, run: RunRecord) -> None:
+        """A round of it was stored, or its end."""
+        lost = self.hit.get(run.id)
+        if lost is None:
+            return
+        if run.epoch > lost:
+            self.recovered_s = time.monotonic() - self.at
+        elif run.is_finished:  # just before it was hit
+            del self.hit[run.id]
+
+
+class Kills:
+    """What was killed, and how long it took until the rounds went on."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.all: list[Kill] = []
+        self._rounds: dict[tuple[int, int], int] = {}  # run and epoch -> the last round that was seen
+        self._seen_at = 0.0  # when a round was, the last time
+
+    def add(self, kind: str, hit: Sequence[RunRecord]) -> None:
+        self.all.append(Kill(kind, time.monotonic(), {run.id: run.epoch for run in hit}))
+
+    @property
+    def are_over(self) -> bool:
+        """All that was hit has got on, and something has since the last one."""
+        return not any(kill.is_open for kill in self.all) and self._seen_at > self.all[-1].at
+
+    def look(self) -> None:
+        """To be called often: what is seen late counts as late."""
+        open_kills = [kill for kill in self.all if kill.is_open]
+        hit = sorted({run_id for kill in open_kills for run_id in kill.hit} | set(self.store.queue.ids(["running"])))
+        for run in self.store.queue.runs(run_ids=hit, with_partition=False):
+            before = self._rounds.get((run.id, run.epoch), run.round)
+            self._rounds[run.id, run.epoch] = run.round
+            if run.round > before or run.is_finished:
+                self._seen_at = time.monotonic()
+                for kill in open_kills:
+                    kill.see(run)
+
+
+def kill_at_once(tree: Callable[[], Sequence[Process]]) -> None:
+    """None of them notices that another is gone: they are all stopped first."""
+    stopped: set[Process] = set()
+    while fresh := set(tree()) - stopped:
+        for process in fresh:
+            process.send(signal.SIGSTOP)
+        stopped |= fresh
+    for process in stopped:
+        process.send(signal.SIGKILL)
+
+
+def is_hit(run: RunRecord, kind: str, victim: Process) -> bool:
+    """Workers outlive the fork server that they come from."""
+    return worker_pid(run) == victim.pid if kind == WORKER else kind != FORK_SERVER
+
+
+def deaths(store: Store, run_id: int) -> int:
+    """Of workers of a run, since its newest checkpoint: too many of them, and it is given up."""
+    kept = store.artifacts.latest(run_id, CHECKPOINT)
+    died = (event for event in store.events.list(run_id) if event.kind == DIED)
+    return sum(kept is None or event.at > kept.created_at for event in died)
+
+
+def worker_pid(run: RunRecord) -> int | None:
+    return int(run.worker.rpartition(":")[2]) if run.worker else None
+
+
+def timing(kills: Kills, kind: str) -> dict[str, Any]:
+    """How often it was killed, how often that hit a run, and the seconds until it got on."""
+    own = [kill for kill in kills.all if kill.kind == kind]
+    took = [kill.recovered_s for kill in own if kill.recovered_s is not None]
+    shares = {"median": 50, "p90": 90, "worst": 100}
+    seconds = {name: round(float(np.percentile(took, share)), 2) if took else None for name, share in shares.items()}
+    return {"times": len(own), "hit": sum(bool(kill.hit) for kill in own), **seconds}
