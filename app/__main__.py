@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from app import settings
+from engine.output import never_broken
 
 RESTART_AFTER_S = (1.0, 2.0, 5.0, 10.0, 30.0)
 STEADY_AFTER_S = 60.0  # a dispatcher that lived this long starts with the shortest wait again
@@ -132,6 +133,11 @@ def children(environment: Mapping[str, str]) -> Supervisor:
 
 
 def main() -> int:
+    with never_broken():
+        return _supervise()
+
+
+def _supervise() -> int:
     try:
         settings.check_database(os.environ)
         supervisor = children(os.environ)

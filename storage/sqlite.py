@@ -8,7 +8,6 @@ import fcntl
 import importlib
 import logging
 import os
-import shutil
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -38,8 +37,6 @@ NETWORK_FILE_SYSTEMS = frozenset({
 })
 LOCK_TRIES, LOCK_PAUSE_S = 10, 0.02
 READONLY, BUSY, LOCKED, IOERR, CORRUPT, FULL, CANTOPEN, NOTADB = 8, 5, 6, 10, 11, 13, 14, 26
-NO_ROOM = (FULL, 778, 4874)  # of IOERR: a write, and the growth of the shared memory (quotas end there)
-LEAST_ROOM = 2**20
 
 log = logging.getLogger(__name__)
 
@@ -159,15 +156,14 @@ class SQLite(Database):
             return None
         return handle
 
-    def _has_no_room(self) -> bool:
-        """What SQLite needs to open a file does not fit either, which it tells as an error of the disk."""
-        return self.path.parent.is_dir() and shutil.disk_usage(self.path.parent).free < LEAST_ROOM
-
     def explain(self, error: DBAPIError) -> StorageError:
-        extended = getattr(error.orig, "sqlite_errorcode", None) or 0
-        code, text = extended & 0xFF, str(error.orig)
-        if extended in NO_ROOM or (code in (IOERR, CANTOPEN) and self._has_no_room()):
-            return DiskFull(f"{self.path} cannot grow ({text}): the disk is full, or a quota is; free some space")
+        code = (getattr(error.orig, "sqlite_errorcode", None) or 0) & 0xFF
+        text = str(error.orig)
+        if code in (FULL, IOERR):  # a quota that is used up, and a disk too full to open a file, look like the latter
+            return DiskFull(
+                f"{self.path} cannot be written ({text}): the disk or a quota is full, or the disk is failing; free "
+                "some space, and check the disk if there is enough"
+            )
         if code in (BUSY, LOCKED):
             return DatabaseLocked(
                 f"{self.path} was locked by another process for {self.timeout_s:g} s; close other programs that have "
@@ -181,7 +177,6 @@ class SQLite(Database):
         if "no such table" in text or "no such column" in text:
             return SchemaOutdated(f"{self.path} has no or old tables ({text}); start the app, which updates them")
         advice = {
-            IOERR: "the disk answered with an error: check it and its free space",
             READONLY: "the file cannot be written: check its owner and permissions",
             CANTOPEN: "it is a folder: set DATABASE_URL to a file in it, like fedscape.db" if self.path.is_dir()
             else "the file cannot be opened: check the path and its permissions",

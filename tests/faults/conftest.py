@@ -1,0 +1,69 @@
+"""A migrated store for each test, and ways to break what it stands on."""
+
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from engine.worker import patience
+from storage import Store
+from tests.worker.conftest import empty_database, store
+
+__all__ = ["empty_database", "store"]
+
+Broken = Callable[[], AbstractContextManager[None]]
+
+
+@contextmanager
+def full_database(store: Store) -> Iterator[None]:
+    """SQLite gets no page more, as from a full disk."""
+
+    def limit(connection: sa.Connection) -> None:
+        connection.exec_driver_sql("PRAGMA max_page_count = 1")
+
+    with listening(store, limit):
+        yield
+    with store._database.read() as connection:
+        connection.exec_driver_sql("PRAGMA max_page_count = 4294967294")
+
+
+@contextmanager
+def listening(store: Store, listener: Callable[..., None]) -> Iterator[None]:
+    """``listener`` is called at the begin of every transaction."""
+    sa.event.listen(store._database.engine, "begin", listener)
+    try:
+        yield
+    finally:
+        sa.event.remove(store._database.engine, "begin", listener)
+
+
+@contextmanager
+def no_file_beyond(size_bytes: int) -> Iterator[None]:
+    """The kernel refuses to let any file of this process grow further; for root, too."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.fixture
+def while_waiting(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], list[float]]:
+    """What is done instead of the pauses between tries; answers the pauses."""
+
+    def instead(action: Callable[[], Any]) -> list[float]:
+        pauses: list[float] = []
+
+        def pause(seconds: float) -> None:
+            pauses.append(seconds)
+            assert len(pauses) < 20, "waited in vain"
+            action()
+
+        monkeypatch.setattr(patience.time, "sleep", pause)
+        return pauses
+
+    return instead

@@ -1,0 +1,185 @@
+"""A full disk: rounds wait in memory, runs go on without files, and all is stored once there is room."""
+
+import logging
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from app.__main__ import Child, Supervisor
+from engine.output import never_broken
+from engine.results import RoundResult
+from engine.worker import recorder as recording
+from engine.worker.process import work_on
+from engine.worker.recorder import Recorder
+from storage import ArtifactNotWritten, DiskFull, NewArtifact, Store
+from storage.artifacts import ArtifactStore
+from tests.faults.conftest import full_database, no_file_beyond
+from tests.worker.samples import claim, compute, kinds, queue, rows, stored_rounds
+from tests.worker.test_recorder import Clock
+
+A_LOT = np.zeros(20_000)
+
+
+def large(round: int) -> RoundResult:
+    return RoundResult(round, np.array([1], np.int32), {"seconds": 0.1}, {"train_loss": A_LOT})
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def recorder(store: Store, clock: Clock) -> Recorder:
+    queue(store)
+    ticket = claim(store)
+    return Recorder(store, ticket.run_id, ticket.epoch, clock)
+
+
+@pytest.fixture
+def full(store: Store):
+    """The database is full until this is closed."""
+    with ExitStack() as stack:
+        stack.enter_context(full_database(store))
+        yield stack
+
+
+def test_what_is_asked_of_a_full_database_is_refused_in_words_and_changes_nothing(store: Store, full: ExitStack):
+    with pytest.raises(DiskFull, match="free some space"):
+        queue(store, seeds=list(range(100)))
+    assert store.queue.runs() == []
+    assert store.experiments.list() == []
+
+
+def test_rounds_wait_in_memory_and_are_stored_when_there_is_room(store, recorder, clock, full):
+    for round in range(4):
+        clock.now += 0.6
+        recorder.add(large(round), {"personalized": {"mean": 0.5}})
+    assert stored_rounds(store, recorder.run_id).tolist() == []
+    full.close()
+    clock.now += 30.0
+    recorder.add(large(4), {"personalized": {"mean": 0.6}})
+    assert stored_rounds(store, recorder.run_id).tolist() == [0, 1, 2, 3, 4]
+    assert store.queue.get(recorder.run_id).summary == {"personalized": {"mean": 0.6}}
+    recorder.finish("done")
+    (event,) = store.events.list(recorder.run_id)
+    assert "for 32 s nothing could be stored" in event.message and "5 rounds waited" in event.message
+
+
+def test_memory_is_bounded_then_training_waits_too(store, recorder, clock, full, while_waiting, monkeypatch):
+    monkeypatch.setattr(recording, "WAITING_BYTES", 4 * A_LOT.nbytes)
+    pauses = while_waiting(full.close)
+    for round in range(3):
+        recorder.add(large(round), {})
+    assert pauses == []
+    recorder.add(large(3), {})
+    assert len(pauses) == 1
+    assert stored_rounds(store, recorder.run_id).tolist() == [0, 1, 2, 3]
+
+
+def test_the_end_of_a_run_waits_for_room(store, recorder, full, while_waiting):
+    recorder.add(large(0), {})
+    pauses = while_waiting(full.close)
+    assert recorder.finish("done") == "done"
+    assert len(pauses) == 1
+    assert stored_rounds(store, recorder.run_id).tolist() == [0]
+
+
+def test_a_run_through_a_disk_that_is_full_now_and_then_equals_one_in_peace(store, while_waiting, monkeypatch):
+    whole = compute(store)
+    queue(store)
+    ticket = claim(store)
+    monkeypatch.setattr(recording, "WRITE_S", 0.0)
+    with ExitStack() as stack:
+        stack.enter_context(full_database(store))
+        while_waiting(stack.close)
+        work_on(store, ticket)
+    run = store.queue.get(ticket.run_id)
+    assert (run.status, run.summary) == ("done", whole.summary)
+    assert rows(store, run.id) == rows(store, whole.id)
+    assert store.artifacts.sweep() == 0
+
+
+def test_a_checkpoint_that_finds_no_room_is_tried_again_and_said_once(store, recorder):
+    with no_file_beyond(1000):
+        for round in range(3):
+            recorder.add(RoundResult(round, np.array([1], np.int32), {}, {}), {})
+            recorder.checkpoint(bytes(2000))
+    assert kinds(store, recorder.run_id) == []
+    recorder.checkpoint(bytes(2000))
+    recorder.finish("paused")
+    assert kinds(store, recorder.run_id) == ["checkpoint"]
+    first, second = store.events.list(recorder.run_id)
+    assert (first.level, "goes on without new checkpoints" in first.message) == ("warning", True)
+    assert "free some space" in first.message
+    assert "kept again, from round 2" in second.message
+    assert store.artifacts.sweep() == 0
+
+
+def test_a_checkpoint_that_the_database_does_not_take_leaves_no_file(store, recorder, clock, full):
+    recorder.add(large(0), {})
+    recorder.checkpoint(b"state")
+    clock.now = 1000.0
+    assert not recorder.checkpoint_is_due(10)
+    full.close()
+    recorder.tick()
+    assert recorder.checkpoint_is_due(10)
+    assert stored_rounds(store, recorder.run_id).tolist() == [0]
+    assert store.artifacts.sweep() == 0
+
+
+def test_a_run_without_room_for_its_files_ends_with_the_same_rows(store: Store):
+    whole = compute(store)
+    queue(store)
+    ticket = claim(store)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ArtifactStore, "write_file", beyond_its_size(ArtifactStore.write_file))
+        work_on(store, ticket)
+    run = store.queue.get(ticket.run_id)
+    assert (run.status, run.error, run.summary) == ("done", None, whole.summary)
+    assert rows(store, run.id) == rows(store, whole.id)
+    assert kinds(store, run.id) == []
+    events = [event.kind for event in store.events.list(run.id)]
+    assert events == ["checkpoint", "models", "models"]
+
+
+def beyond_its_size(write_file):
+    def write(*args) -> NewArtifact:
+        with no_file_beyond(len(args[-1]) // 2):
+            return write_file(*args)
+
+    return write
+
+
+def test_a_file_without_room_says_so_and_leaves_nothing(store: Store):
+    with no_file_beyond(1000), pytest.raises(ArtifactNotWritten, match="free some space"):
+        store.artifacts.write_file(1, "checkpoint", 0, bytes(2000))
+    assert [path for path in store.artifacts.folder.rglob("*") if path.is_file()] == []
+
+
+def test_a_quota_that_is_used_up_is_told_like_a_full_disk(store: Store):
+    with no_file_beyond(65536), pytest.raises(DiskFull, match="quota"):
+        queue(store, seeds=list(range(100)))
+    assert store.queue.runs() == []
+
+
+def test_a_backup_without_room_keeps_the_old_tables_and_leaves_no_half_copy(store: Store, tmp_path: Path):
+    store.queue.counts()
+    with no_file_beyond(65536), pytest.raises(DiskFull, match="free as much space"):
+        store._database.back_up("0001")
+    assert list(tmp_path.glob("*backup*")) == []
+    assert store._database.back_up("0001").exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a file that is always full is Linux's")
+def test_a_log_that_finds_no_room_stops_nobody(monkeypatch: pytest.MonkeyPatch):
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stderr", full)
+        supervisor = Supervisor(Child("engine", [], {}), Child("web", [], {}))
+        with never_broken():
+            supervisor.keep_dispatcher(0.0)
+            logging.getLogger("engine.worker").warning("the dispatcher says something, too")
+    assert supervisor.dispatcher.failures == 1
