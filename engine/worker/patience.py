@@ -14,10 +14,11 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-def patiently(ask: Callable[[], T]) -> T:
+def patiently(ask: Callable[[], T], meanwhile: Callable[[], object] = lambda: None) -> T:
     """Asks again until the database answers, however long that is: what waits here is nowhere else.
 
-    Whoever waits can be killed at any time; the work is then taken up again from what is stored.
+    Whoever waits can be killed at any time; the work is then taken up again from what is stored. ``meanwhile`` is done
+    before each further try.
     """
     said = ""
     while True:
@@ -28,6 +29,7 @@ def patiently(ask: Callable[[], T]) -> T:
                 said = str(error)
                 log.warning("%s; asking again until it works", said)
             time.sleep(RETRY_S)
+            meanwhile()
 
 
 class Outage:

@@ -17,6 +17,7 @@ from storage import (
     ArtifactNotWritten,
     Control,
     DatabaseUnavailable,
+    DiskFull,
     NewArtifact,
     RoundRecord,
     RunNotFound,
@@ -73,8 +74,9 @@ class Recorder:
             self._pace = took if self._pace is None else 0.8 * self._pace + 0.2 * took
         self._added = now
         self.tick()
-        if self._pending_bytes > WAITING_BYTES:
-            self._obey(patiently(self.append))
+        while self._pending_bytes > WAITING_BYTES:
+            time.sleep(WRITE_S)
+            self.tick()
 
     def tick(self) -> None:
         """Called in every local step: mostly looks at the clock. Raises Stop."""
@@ -82,8 +84,8 @@ class Recorder:
             return
         try:
             control = self._write()
-        except Transient:  # training goes on; the rounds wait for the next turn
-            control = ""
+        except Transient as error:  # training goes on; the rounds wait for the next turn
+            control = self._sign_of_life() if isinstance(error, DiskFull) else ""
         self._written = self._clock()
         self._obey(control)
 
@@ -118,7 +120,7 @@ class Recorder:
 
     def keep(self, file: NewArtifact) -> None:
         """A file that stays with the run, registered with everything pending; waits until it is done."""
-        patiently(lambda: self.append(file))
+        patiently(lambda: self.append(file), self._sign_of_life)
 
     def append(self, artifact: NewArtifact | None = None) -> Control:
         """Everything pending, with an artifact that belongs to it. Raises Transient, and keeps it all for later."""
@@ -136,7 +138,7 @@ class Recorder:
                 self.run_id, self.epoch, status, error, self._summary, self._pending
             ))
 
-        ended = patiently(finish)
+        ended = patiently(finish, self._sign_of_life)
         patiently(self._tell)
         return ended
 
@@ -148,6 +150,12 @@ class Recorder:
                 return control
         self._paced = self._clock()
         return self._stored(lambda: self.store.queue.heartbeat(self.run_id, self.epoch, self._pace))
+
+    def _sign_of_life(self) -> Control:
+        """Little is written and requests are heard even where there is no room for rounds."""
+        with suppress(Transient):
+            return self.store.queue.heartbeat(self.run_id, self.epoch)
+        return ""
 
     def _stored(self, write: Callable[[], T]) -> T:
         """A write that takes everything pending with it, or is an outage."""

@@ -13,7 +13,7 @@ from engine.output import never_broken
 from engine.results import RoundResult
 from engine.worker import recorder as recording
 from engine.worker.process import work_on
-from engine.worker.recorder import Recorder
+from engine.worker.recorder import Recorder, Stop
 from storage import ArtifactNotWritten, DiskFull, NewArtifact, Store
 from storage.artifacts import ArtifactStore
 from tests.faults.conftest import full_database, no_file_beyond
@@ -71,7 +71,12 @@ def test_rounds_wait_in_memory_and_are_stored_when_there_is_room(store, recorder
 
 def test_memory_is_bounded_then_training_waits_too(store, recorder, clock, full, while_waiting, monkeypatch):
     monkeypatch.setattr(recording, "WAITING_BYTES", 4 * A_LOT.nbytes)
-    pauses = while_waiting(full.close)
+
+    def pass_time() -> None:
+        clock.now += 1.0
+        full.close()
+
+    pauses = while_waiting(pass_time)
     for round in range(3):
         recorder.add(large(round), {})
     assert pauses == []
@@ -80,12 +85,27 @@ def test_memory_is_bounded_then_training_waits_too(store, recorder, clock, full,
     assert stored_rounds(store, recorder.run_id).tolist() == [0, 1, 2, 3]
 
 
-def test_the_end_of_a_run_waits_for_room(store, recorder, full, while_waiting):
+def test_the_end_of_a_run_waits_for_room_and_shows_that_it_lives(store, recorder, full, while_waiting):
     recorder.add(large(0), {})
-    pauses = while_waiting(full.close)
+    seen = []
+
+    def look() -> None:
+        seen.append(store.queue.get(recorder.run_id).heartbeat_at)
+        if len(seen) == 3:
+            full.close()
+
+    while_waiting(look)
     assert recorder.finish("done") == "done"
-    assert len(pauses) == 1
+    assert seen[0] < seen[1] < seen[2]
     assert stored_rounds(store, recorder.run_id).tolist() == [0]
+
+
+def test_a_request_is_heard_where_there_is_no_room_for_rounds(store, recorder, clock, full):
+    store.queue.request([recorder.run_id], "cancel")
+    clock.now = 0.6
+    with pytest.raises(Stop):
+        recorder.add(large(0), {})
+    assert stored_rounds(store, recorder.run_id).tolist() == []
 
 
 def test_a_run_through_a_disk_that_is_full_now_and_then_equals_one_in_peace(store, while_waiting, monkeypatch):
