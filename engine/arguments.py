@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 KINDS = ("algorithms", "datasets", "partitioners", "models", "metrics", "presets")
-FORMATS = ("json", "csv", "parquet", "models")
+FORMATS = ("json", "csv", "parquet", "models", "bundle")
 
 RUN_EXIT_CODES = """\
 exit code: 0 done; 2 bad configuration, absent or unreadable data, impossible partition (a line a mistake); 3 a run
@@ -83,7 +83,8 @@ def _add_export(commands: argparse._SubParsersAction) -> None:
         "--format",
         choices=FORMATS,
         default="json",
-        help="json: everything; csv, parquet: rounds, and clients beside them; models: safetensors",
+        help="json: all numbers; csv, parquet: rounds, and clients beside them; models: safetensors; bundle: one ZIP "
+        "with numbers, models, analyses and logs, which `import` reads",
     )
     export.add_argument(
         "--output",
@@ -97,10 +98,12 @@ def _add_export(commands: argparse._SubParsersAction) -> None:
 def _add_import(commands: argparse._SubParsersAction) -> None:
     importing = commands.add_parser(
         "import",
-        help="read an exported JSON file into the database",
-        description="Read runs from an exported JSON file into the database.",
+        help="read exported runs into the database",
+        description="Read exported runs into the database. A run that was imported before is left out.",
     )
-    importing.add_argument("file", type=Path, metavar="FILE", help="written by --export or `export --format json`")
+    importing.add_argument(
+        "file", type=Path, metavar="FILE", help="written by --export, or by `export` as json or bundle"
+    )
     _add_database(importing)
 
 

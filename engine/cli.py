@@ -16,14 +16,14 @@ from engine.listing import as_json, as_text
 from engine.mistakes import complain, note_unexpected
 from engine.output import never_broken
 from engine.progress import Reporter, line, reporter, table
-from engine.reading import read_export
 from engine.signals import interruptible
 from engine.simulate import default_data_dir
 from engine.worker.dispatcher import Dispatcher
 from engine.worker.executor import Executor
-from engine.worker.files import config_of, file_name, write_all_models, write_runs
+from engine.worker.files import file_name, write_all_models, write_runs
+from engine.worker.importing import opened, take_in
 from engine.worker.local_executor import LocalExecutor
-from engine.worker.records import finished_run, new_run, outcome
+from engine.worker.records import config_of, new_run, outcome
 from engine.worker.service import serve
 from engine.worker.slots import plan_slots
 from storage import DatabaseLocked, RunRecord, StorageError, Store, store_from_env
@@ -85,21 +85,21 @@ def export_command(arguments: argparse.Namespace) -> int:
     with _open(arguments.db) as store:
         store.check_schema()
         runs = [store.queue.get(run_id) for run_id in dict.fromkeys(arguments.run_ids)]
-        suffix = "" if arguments.format == "models" else f".{arguments.format}"
+        suffix = {"models": "", "bundle": ".zip"}.get(arguments.format, f".{arguments.format}")
         path = arguments.output or Path(f"{file_name(runs[0].experiment_name)}{suffix}")
         print("wrote", " and ".join(map(str, write_runs(store, path, runs, arguments.format))))
     return DONE
 
 
 def import_command(arguments: argparse.Namespace) -> int:
-    imported = read_export(arguments.file)
-    with _open(arguments.db) as store:
+    with opened(arguments.file) as file, _open(arguments.db) as store:
         store.ensure_schema(SCHEMA_WAIT_S)
-        for experiment in imported:
-            runs = [finished_run(config, result) for config, result in experiment.runs]
-            kept = store.experiments.import_finished(experiment.config.name, experiment.config.raw, runs)
-            ids = [str(run.id) for run in store.queue.runs(experiment_ids=[kept.id], newest_first=False)]
-            print(f"{kept.name}: {len(runs)} runs imported, ids {' '.join(ids)}")
+        imported = take_in(store, file)
+        for kept in imported.experiments:
+            runs = store.queue.runs(experiment_ids=[kept.id], newest_first=False, with_partition=False)
+            print(f"{kept.name}: {len(runs)} runs imported, ids {' '.join(str(run.id) for run in runs)}")
+        complain(f"{known.label} seed {known.seed} is left out: it was imported before, as run {known.run_id}"
+                 for known in imported.known)  # fmt: skip
     return DONE
 
 

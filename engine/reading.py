@@ -93,11 +93,22 @@ class ImportedExperiment:
 
     config: ExperimentConfig
     runs: tuple[tuple[RunConfig, RunOutcome], ...]
+    numbers: tuple[int, ...]  # of these runs in the document
 
 
 def read_export(path: Path) -> list[ImportedExperiment]:
     """Raises InvalidConfig that says what in the file is not as an export has it."""
-    document = _document(path)
+    try:
+        return parse_export(path.read_bytes(), path)
+    except OSError as error:
+        raise InvalidConfig(
+            [f"{path}: cannot be read ({error.strerror or error}); give an exported JSON file"]
+        ) from None
+
+
+def parse_export(data: bytes, path: Path) -> list[ImportedExperiment]:
+    """The same of a document in memory, which messages call ``path``."""
+    document = _document(data, path)
     raw = document.config.get("experiments", [document.config])
     if not isinstance(raw, list) or not raw or not all(isinstance(config, dict) for config in raw):
         raise InvalidConfig([f"{path}: config.experiments: {raw!r}, but a list of configurations is needed"])
@@ -106,12 +117,17 @@ def read_export(path: Path) -> list[ImportedExperiment]:
     except InvalidConfig as error:
         raise InvalidConfig(f"{path}: config.{problem}" for problem in error.problems) from None
     found: list[list[tuple[RunConfig, RunOutcome]]] = [[] for _ in experiments]
+    numbers: list[list[int]] = [[] for _ in experiments]
     for i, (entry, place, config) in enumerate(_placed(document.runs, experiments, path)):
         try:
             found[place].append((config, _outcome(entry, config)))
+            numbers[place].append(i)
         except (ValueError, TypeError, ArithmeticError) as error:
             raise InvalidConfig([f"{path}: runs.{i}: {error}"]) from None
-    return [ImportedExperiment(e, tuple(runs)) for e, runs in zip(experiments, found, strict=True) if runs]
+    return [
+        ImportedExperiment(experiment, tuple(runs), tuple(theirs))
+        for experiment, runs, theirs in zip(experiments, found, numbers, strict=True) if runs
+    ]  # fmt: skip
 
 
 def _placed(
@@ -134,15 +150,11 @@ def _placed(
         yield entry, key[0], known[key]
 
 
-def _document(path: Path) -> Document:
+def _document(data: bytes, path: Path) -> Document:
     try:
-        document = json.loads(path.read_bytes().decode("utf-8-sig"))
+        document = json.loads(data.decode("utf-8-sig"))
         json.dumps(document, ensure_ascii=False).encode()  # half a surrogate pair is JSON, but no text
         return Document.model_validate(document)
-    except OSError as error:
-        raise InvalidConfig(
-            [f"{path}: cannot be read ({error.strerror or error}); give an exported JSON file"]
-        ) from None
     except ValidationError as error:
         lines = [f"{path}: {'.'.join(map(str, e['loc'])) or 'document'}: {e['msg']}" for e in error.errors()]
         rest = [f"{path}: and {len(lines) - MAX_PROBLEMS} more"] if len(lines) > MAX_PROBLEMS else []

@@ -162,6 +162,16 @@ class Analyses:
             raise
 
 
+def insert_analysis(
+    connection: sa.Connection, run_id: int, kind: str, params: dict[str, Any], artifact_id: int
+) -> None:
+    """One that was computed elsewhere, inside the caller's transaction."""
+    at = now()
+    done = {"status": "done", "progress": 1.0, "artifact_id": artifact_id, "started_at": at, "finished_at": at}
+    new = {"run_id": run_id, "kind": kind, "params": params, "created_at": at, "epoch": 0}
+    connection.execute(sa.insert(Analysis).values(new | FRESH | done))
+
+
 def _select() -> sa.Select:
     return sa.select(*COLUMNS)
 

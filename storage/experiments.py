@@ -6,11 +6,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from storage.artifacts import ArtifactStore
+from storage.analyses import insert_analysis
+from storage.artifacts import ArtifactStore, insert_artifact
 from storage.database import Database
 from storage.errors import ExperimentNotFound
 from storage.metrics import insert_rounds
-from storage.models import Experiment, Run, now
+from storage.models import Event, Experiment, Run, now
 from storage.records import ExperimentRecord, FinishedRun, NewRun
 from storage.run_queue import IN_USE, delete_runs, insert_run, put_partition
 
@@ -36,18 +37,31 @@ class Experiments:
     ) -> ExperimentRecord:
         """Runs that were computed elsewhere, with all their rounds; nothing is queued.
 
-        A transaction a run, so that hundreds of them don't keep workers waiting; an error takes all of it back.
+        A transaction a run, and one a file, so that hundreds of them don't keep workers waiting; an error takes all
+        of it back.
         """
         with self._database.write() as connection:
             experiment_id = _insert(connection, name, config, example)
         try:
             for position, run in enumerate(runs):
                 with self._database.write() as connection:
-                    _insert_finished(connection, experiment_id, position, run)
+                    run_id = _insert_finished(connection, experiment_id, position, run)
+                self._take_files(run_id, run)
         except BaseException:
             self.delete([experiment_id])
             raise
         return self.get(experiment_id)
+
+    def _take_files(self, run_id: int, run: FinishedRun) -> None:
+        """Each is on disk before a row vouches for it, and no writer waits for the disk."""
+        for kind, round, read in run.models:
+            self._artifacts.register(run_id, None, self._artifacts.write_file(run_id, kind, round, read()))
+        for analysis in run.analyses:
+            kind, round, read = analysis.result
+            written = self._artifacts.write_file(run_id, kind, round, read())
+            with self._database.write() as connection:
+                artifact = insert_artifact(connection, run_id, written)
+                insert_analysis(connection, run_id, analysis.kind, analysis.params, artifact.id)
 
     def list(self, include_archived: bool = False) -> list[ExperimentRecord]:
         """Newest first, without those whose runs are all in the trash."""
@@ -90,7 +104,7 @@ def _insert(connection: sa.Connection, name: str, config: dict[str, Any], exampl
     return connection.execute(sa.insert(Experiment).values(values).returning(Experiment.id)).scalar_one()
 
 
-def _insert_finished(connection: sa.Connection, experiment_id: int, position: int, finished: FinishedRun) -> None:
+def _insert_finished(connection: sa.Connection, experiment_id: int, position: int, finished: FinishedRun) -> int:
     last = finished.rounds[-1].round if finished.rounds else -1
     run_id = insert_run(
         connection, experiment_id, position, finished.run, status=finished.status, round=last, finished_at=now(),
@@ -99,6 +113,9 @@ def _insert_finished(connection: sa.Connection, experiment_id: int, position: in
     if finished.partition is not None:
         put_partition(connection, run_id, finished.partition)
     insert_rounds(connection, run_id, finished.rounds)
+    if finished.events:
+        connection.execute(sa.insert(Event), [event._asdict() | {"run_id": run_id} for event in finished.events])
+    return run_id
 
 
 def _select() -> sa.Select:

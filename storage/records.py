@@ -3,7 +3,7 @@
 Every time is an aware UTC datetime. Not-a-number lives in arrays and scalars only; inside a dict it has become None.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
@@ -45,9 +45,34 @@ class RoundRecord:
     evaluated: bool = True
 
 
+class FinishedFile(NamedTuple):
+    """Models of a run that was computed elsewhere, read when it is their turn."""
+
+    kind: str
+    round: int
+    read: Callable[[], bytes]
+
+
+class FinishedAnalysis(NamedTuple):
+    """An analysis of such a run, with its result."""
+
+    kind: str
+    params: dict[str, Any]
+    result: FinishedFile
+
+
+class FinishedEvent(NamedTuple):
+    """A line of such a run's log."""
+
+    at: datetime
+    level: str
+    kind: str
+    message: str
+
+
 @dataclass(frozen=True, eq=False)
 class FinishedRun:
-    """A run that was computed elsewhere and is imported with its rounds."""
+    """A run that was computed elsewhere and is imported with its rounds, and with what else there is of it."""
 
     run: NewRun
     status: Status
@@ -56,6 +81,9 @@ class FinishedRun:
     partition: dict[str, Any] | None = None
     summary: dict[str, Any] | None = None
     error: str | None = None
+    models: Sequence[FinishedFile] = ()
+    analyses: Sequence[FinishedAnalysis] = ()
+    events: Sequence[FinishedEvent] = ()
 
 
 @dataclass(frozen=True)

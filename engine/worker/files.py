@@ -1,22 +1,23 @@
-"""Stored runs as files: one JSON document, tables, models."""
+"""Stored runs as files: one JSON document, tables, models, or all of it as a bundle."""
 
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from engine.config import file_label
 from engine.errors import InvalidConfig
-from engine.export import joint_config, write_export
+from engine.export import write_export
 from engine.inputs import check_writable
 from engine.mistakes import complain
 from engine.model_files import write_models
 from engine.tables import write_tables
-from engine.worker.records import outcome
+from engine.worker.bundle import write_bundle
+from engine.worker.records import config_of, outcome
 from engine.worker.saved_models import MODELS_LAST, unpack
 from storage import RunRecord, Store
 
-Format = Literal["json", "csv", "parquet", "models"]
+Format = Literal["json", "csv", "parquet", "models", "bundle"]
 
 
 def write_runs(store: Store, path: Path, runs: Sequence[RunRecord], format: Format) -> Sequence[Path]:
@@ -27,6 +28,9 @@ def write_runs(store: Store, path: Path, runs: Sequence[RunRecord], format: Form
         return (path,)
     check_writable(file=path)
     ended = _ended(runs)
+    if format == "bundle":
+        complain(write_bundle(store, path, ended))
+        return (path,)
     outcomes = (outcome(store, run) for run in ended)
     if format == "json":
         write_export(path, config_of(store, ended), outcomes)
@@ -41,11 +45,6 @@ def write_all_models(store: Store, folder: Path, runs: Sequence[RunRecord]) -> N
     for run_id, path in _model_folders([run for run in runs if saved[run.id] is not None]).items():
         if (artifact := saved[run_id]) is not None:
             write_models(folder / path, unpack(store.artifacts.read(artifact)))
-
-
-def config_of(store: Store, runs: Sequence[RunRecord]) -> dict[str, Any]:
-    ids = dict.fromkeys(run.experiment_id for run in runs)
-    return joint_config([store.experiments.get(i).config for i in ids])
 
 
 def file_name(name: str) -> str:

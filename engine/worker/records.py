@@ -1,7 +1,10 @@
 """Runs between the engine and storage: a configuration as a row to queue, a stored run as one to export, and back."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from engine.config import RunConfig
-from engine.export import Round, RunOutcome
+from engine.export import Round, RunOutcome, joint_config
 from storage import FinishedRun, NewRun, RoundRecord, RunRecord, Store
 
 
@@ -25,6 +28,12 @@ def outcome(store: Store, run: RunRecord) -> RunOutcome:
         run.experiment_name, run.algorithm, run.label, run.hparams, run.seed, run.status, store.metrics.rounds(run.id),
         run.provenance, run.partition, run.summary, run.error, run.experiment_id,
     )  # fmt: skip
+
+
+def config_of(store: Store, runs: Sequence[RunRecord]) -> dict[str, Any]:
+    """The ``config`` of an export of these runs."""
+    ids = dict.fromkeys(run.experiment_id for run in runs)
+    return joint_config([store.experiments.get(i).config for i in ids])
 
 
 def finished_run(config: RunConfig, came_to: RunOutcome) -> FinishedRun:

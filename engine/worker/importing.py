@@ -1,0 +1,119 @@
+"""Files of runs that were computed elsewhere, taken into a database: exported documents and bundles."""
+
+import json
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+
+from engine.config import RunConfig
+from engine.export import RunOutcome, run_document
+from engine.reading import ImportedExperiment, read_export
+from engine.worker.bundle import Belongings, open_bundle
+from engine.worker.records import finished_run, outcome
+from storage import Archive, ExperimentRecord, FinishedRun, RunRecord, Store
+
+Progress = Callable[[int, int], None]  # which run of how many
+Belong = Callable[[int, FinishedRun], FinishedRun]  # the run of this number in the file with its models and log
+
+
+@dataclass(frozen=True)
+class Known:
+    """A run of the file that is left out: an import has brought the same one before."""
+
+    label: str
+    seed: int
+    run_id: int
+
+
+@dataclass(frozen=True)
+class Imported:
+    """New experiments, and what of the file was there."""
+
+    experiments: tuple[ExperimentRecord, ...]
+    known: tuple[Known, ...]
+
+
+@dataclass(frozen=True)
+class RunsFile:
+    """What is in a file; models, analyses and logs are read when it is their turn."""
+
+    experiments: Sequence[ImportedExperiment]
+    belong: Belong
+
+
+def import_file(
+    store: Store, path: Path, tell: Progress = lambda number, of: None, *, example: bool = False
+) -> Imported:
+    """A document or a bundle. Raises InvalidConfig or StorageError, and keeps nothing then."""
+    with opened(path) as file:
+        return take_in(store, file, tell, example=example)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[RunsFile]:
+    """Raises InvalidConfig that says what is wrong with the file; of a bundle also later, when its models are read."""
+    if not zipfile.is_zipfile(path):
+        yield RunsFile(read_export(path), lambda number, run: run)
+        return
+    with open_bundle(path) as (archive, found, beside):
+        yield RunsFile(found, lambda number, run: _with(run, beside[number], archive))
+
+
+def take_in(
+    store: Store, file: RunsFile, tell: Progress = lambda number, of: None, *, example: bool = False
+) -> Imported:
+    """All runs of the file that no import has brought before; none where an error comes in between."""
+    known = _known(store, file.experiments)
+    numbers, of = count(1), sum(len(experiment.runs) for experiment in file.experiments) - len(known)
+
+    def new_runs(experiment: ImportedExperiment) -> Iterator[FinishedRun]:
+        for number, (config, run) in zip(experiment.numbers, experiment.runs, strict=True):
+            if number not in known:
+                tell(next(numbers), of)
+                yield file.belong(number, finished_run(config, run))
+
+    kept: list[ExperimentRecord] = []
+    try:
+        for found in file.experiments:
+            if not known.keys() >= set(found.numbers):
+                name, config = found.config.name, found.config.raw
+                kept.append(store.experiments.import_finished(name, config, new_runs(found), example))
+    except BaseException:
+        store.experiments.delete([experiment.id for experiment in kept])
+        raise
+    return Imported(tuple(kept), tuple(known.values()))
+
+
+def _with(run: FinishedRun, belongings: Belongings, archive: Archive) -> FinishedRun:
+    return replace(
+        run, models=belongings.models_of(archive), analyses=belongings.analyses_of(archive), events=belongings.log()
+    )
+
+
+def _known(store: Store, found: Sequence[ImportedExperiment]) -> dict[int, Known]:
+    """By its number, each run of the file that was imported before with the same content."""
+    runs = [(n, *run) for e in found for n, run in zip(e.numbers, e.runs, strict=True)]
+    there: dict[str, list[RunRecord]] = {}
+    for run in store.queue.find_by_digest({config.digest for _, config, _ in runs}):
+        if (run.provenance or {}).get("imported"):
+            there.setdefault(run.digest, []).append(run)
+    matches = {n: _match(store, config, came_to, there) for n, config, came_to in runs}
+    return {n: Known(run.label, run.seed, run.id) for n, run in matches.items() if run is not None}
+
+
+def _match(
+    store: Store, config: RunConfig, came_to: RunOutcome, there: Mapping[str, Sequence[RunRecord]]
+) -> RunRecord | None:
+    candidates = there.get(config.digest)
+    if not candidates:
+        return None
+    content = _content(came_to)
+    return next((run for run in candidates if _content(outcome(store, run)) == content), None)
+
+
+def _content(run: RunOutcome) -> str:
+    """What makes it the run it is, whatever its experiment is called."""
+    return json.dumps(run_document(replace(run, experiment="")), sort_keys=True, default=str)

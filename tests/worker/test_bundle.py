@@ -1,0 +1,201 @@
+"""Runs travel from one database to another with all that belongs to them, once."""
+
+import json
+import shutil
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.errors import InvalidConfig
+from engine.export import run_document
+from engine.findings import Findings
+from engine.worker.bundle import KIND
+from engine.worker.files import write_runs
+from engine.worker.importing import import_file
+from engine.worker.records import outcome
+from storage import Archive, RunRecord, Store, new_archive
+from tests.worker.samples import compute, rows
+
+
+@pytest.fixture(scope="module")
+def computed(empty_database: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a database: a computed run with an analysis and a line in its log."""
+    folder = tmp_path_factory.mktemp("computed")
+    shutil.copy(empty_database, folder / "fedscape.db")
+    store = Store(f"sqlite:///{folder / 'fedscape.db'}")
+    run = compute(store, training__rounds=2, partition__val_fraction=0.2)
+    store.analyses.request(run.id, "landscape", {"which": "last", "size": 5})
+    asked = store.analyses.claim()
+    assert asked is not None
+    file = store.artifacts.write_file(run.id, "analysis-landscape", 2, Findings({}, {"loss": 1.5}).to_bytes())
+    store.analyses.finish(asked.id, asked.epoch, "done", file)
+    store.events.add(run.id, "warning", "models", "a line with „quotes“ and\ntwo lines")
+    store.events.add(None, "info", "engine", "of no run")
+    store.close()
+    return folder
+
+
+@pytest.fixture
+def store(computed: Path, tmp_path: Path) -> Iterator[Store]:
+    shutil.copytree(computed, tmp_path, dirs_exist_ok=True)
+    store = Store(f"sqlite:///{tmp_path / 'fedscape.db'}")
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def run(store: Store) -> RunRecord:
+    return store.queue.get(1)
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Iterator[Store]:
+    store = Store(f"sqlite:///{tmp_path / 'other.db'}")
+    store.ensure_schema()
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def bundle(store: Store, run: RunRecord, tmp_path: Path) -> Path:
+    write_runs(store, tmp_path / "runs.zip", [run], "bundle")
+    return tmp_path / "runs.zip"
+
+
+def brought(other: Store, path: Path) -> RunRecord:
+    (experiment,) = import_file(other, path).experiments
+    (run,) = other.queue.runs(experiment_ids=[experiment.id])
+    return run
+
+
+def files(store: Store, run: RunRecord) -> list[tuple[str, int, bytes]]:
+    return [(a.kind, a.round, store.artifacts.read(a)) for a in store.artifacts.list(run.id)]
+
+
+def test_everything_of_a_run_arrives(store: Store, run: RunRecord, other: Store, bundle: Path) -> None:
+    new = brought(other, bundle)
+    assert [row[:3] + row[4:5] for row in rows(other, new.id)] == [row[:3] + row[4:5] for row in rows(store, run.id)]
+    assert run_document(outcome(other, new)) | {"provenance": None} == run_document(outcome(store, run)) | {
+        "provenance": None
+    }
+    assert new.provenance == (run.provenance or {}) | {"imported": True}
+    assert (new.partition, new.summary, new.config, new.digest) == (run.partition, run.summary, run.config, run.digest)
+    assert sorted(files(other, new)) == sorted(files(store, run)) and len(files(other, new)) == 3
+    told = [[(e.at, e.level, e.kind, e.message) for e in s.events.list(r.id)] for s, r in ((store, run), (other, new))]
+    assert told[0] == told[1] and len(told[0]) == 1
+
+
+def test_a_question_that_was_answered_is_answered_there_too(other: Store, bundle: Path) -> None:
+    new = brought(other, bundle)
+    there = other.analyses.request(new.id, "landscape", {"which": "last", "size": 5})
+    assert there.status == "done" and there.artifact_id is not None
+    artifact = other.artifacts.get(there.artifact_id)
+    assert artifact is not None and Findings.from_bytes(other.artifacts.read(artifact)).values == {"loss": 1.5}
+
+
+def test_any_program_reads_its_models(bundle: Path) -> None:
+    with zipfile.ZipFile(bundle) as file:
+        names = set(file.namelist())
+        assert names == {
+            "manifest.json", "runs.json", "beside.json", "0000/model-last.safetensors", "0000/model-best.safetensors",
+            "0000/analysis-landscape-1.safetensors",
+        }  # fmt: skip
+        assert json.loads(file.read("runs.json"))["runs"][0]["algorithm"] == "ditto"
+        size = int.from_bytes(file.read("0000/model-last.safetensors")[:8], "little")
+        assert b'"personalized/' in file.read("0000/model-last.safetensors")[8 : 8 + size]
+
+
+def test_a_run_that_was_imported_before_is_left_out(other: Store, bundle: Path) -> None:
+    first = brought(other, bundle)
+    again = import_file(other, bundle)
+    assert again.experiments == () and [(k.label, k.seed, k.run_id) for k in again.known] == [("ditto", 0, first.id)]
+    assert len(other.queue.runs()) == 1
+
+
+def test_the_same_run_as_a_document_and_as_a_bundle_is_one(
+    store: Store, run: RunRecord, other: Store, bundle: Path, tmp_path: Path
+) -> None:
+    write_runs(store, tmp_path / "runs.json", [run], "json")
+    brought(other, tmp_path / "runs.json")
+    assert import_file(other, bundle).experiments == ()
+
+
+def test_a_run_computed_anew_is_another_run(store: Store, run: RunRecord, other: Store, bundle: Path) -> None:
+    brought(other, bundle)
+    again = compute(store, training__rounds=2, partition__val_fraction=0.2)
+    assert again.digest == run.digest
+    write_runs(store, bundle.with_name("again.zip"), [again], "bundle")
+    brought(other, bundle.with_name("again.zip"))
+    assert len(other.queue.runs()) == 2
+
+
+def test_of_several_runs_each_keeps_its_own(store: Store, run: RunRecord, other: Store, tmp_path: Path) -> None:
+    second = compute(store, training__rounds=1)
+    write_runs(store, tmp_path / "two.zip", [second, run], "bundle")
+    told: list[tuple[int, int]] = []
+    imported = import_file(other, tmp_path / "two.zip", lambda number, of: told.append((number, of)))
+    new = {r.rounds: r for e in imported.experiments for r in other.queue.runs(experiment_ids=[e.id])}
+    assert sorted(files(other, new[1])) == sorted(files(store, second))
+    assert sorted(files(other, new[2])) == sorted(files(store, run))
+    assert told == [(1, 2), (2, 2)]
+
+
+def rewritten(path: Path, damage: Any) -> Path:
+    """A copy whose ``beside.json`` was changed, with a manifest to match."""
+    copy = path.with_name("damaged.zip")
+    with Archive(path, KIND) as old, new_archive(copy, KIND) as new:
+        for name in old.members:
+            data = old.read(name)
+            if name == "beside.json":
+                beside = json.loads(data)
+                damage(beside)
+                data = json.dumps(beside).encode()
+            new.add(name, data)
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda b: b[0]["models"][0].update(kind="../../escaped"), "0.models.0.kind"),
+        (lambda b: b[0]["analyses"][0].update(kind="../x"), "0.analyses.0.kind"),
+        (lambda b: b[0]["models"][0].update(member="absent"), "names 'absent', which is not in the file"),
+        (lambda b: b[0]["events"][0].update(level="loud"), "0.events.0.level"),
+        (lambda b: b[0]["events"][0].update(at="yesterday"), "0.events.0.at"),
+        (lambda b: b.append(b[0]), "has 2 entries, but one a run is needed"),
+    ],
+)
+def test_a_bundle_that_was_tampered_with_is_refused(other: Store, bundle: Path, damage: Any, words: str) -> None:
+    with pytest.raises(InvalidConfig, match=words):
+        import_file(other, rewritten(bundle, damage))
+    assert other.experiments.list(include_archived=True) == []
+
+
+def test_a_damaged_file_in_the_middle_leaves_nothing(store: Store, other: Store, bundle: Path) -> None:
+    data = bundle.read_bytes()
+    with zipfile.ZipFile(bundle) as file:
+        at = file.getinfo("0000/model-best.safetensors").header_offset + 200
+    bundle.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+    with pytest.raises(InvalidConfig, match="model-best"):
+        import_file(other, bundle)
+    assert other.experiments.list(include_archived=True) == [] and other.artifacts.total_bytes() == 0
+    assert not list(other.artifacts.folder.glob("*/*"))
+
+
+def test_a_backup_is_no_bundle(store: Store, other: Store, run: RunRecord, tmp_path: Path) -> None:
+    store.back_up(tmp_path / "b.zip", "1")
+    with pytest.raises(InvalidConfig, match="is a Fedscape backup"):
+        import_file(other, tmp_path / "b.zip")
+
+
+def test_models_that_cannot_be_read_are_named(
+    store: Store, run: RunRecord, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = store.artifacts.latest(run.id, "model-best")
+    assert record is not None
+    (store.artifacts.folder / record.path).unlink()
+    write_runs(store, tmp_path / "runs.zip", [run], "bundle")
+    assert "the model-best of run 1" in capsys.readouterr().err
