@@ -60,6 +60,7 @@ def _shared(task: Task, predictor: Predictor, data: ClientData) -> tuple[np.ndar
     step = max(1, _slab(task) // _sample_bytes(data))
     with torch.no_grad():
         for begin in range(0, len(data.y), step):
+            task.tick()
             rows = slice(begin, begin + step)
             logits = _logits(task, predictor, predictor.params, data.as_floats(data.x[rows]))
             totals.index_add_(1, owner[rows], torch.stack(_scores(logits, data.y[rows])))
@@ -72,6 +73,7 @@ def _per_client(task: Task, predictor: Predictor, data: ClientData) -> tuple[np.
     correct, loss = np.zeros(data.num_clients), np.zeros(data.num_clients)
     with torch.no_grad():
         for clients in _groups(task, data):
+            task.tick()
             sizes = data.sizes[clients]
             place = torch.arange(int(sizes.max()), device=task.device)
             rows = data.offsets[clients][:, None] + place.minimum(sizes[:, None] - 1)

@@ -1,5 +1,7 @@
 """What a run records: rounds, evaluation, summaries, and how models with nothing to say are shown."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -44,6 +46,17 @@ def test_accuracy_is_the_share_of_test_samples_that_are_right():
         assert values["personalized.accuracy"][i] == pytest.approx(float((logits.argmax(1) == y).double().mean()))
         expected = torch.nn.functional.cross_entropy(logits, y)
         assert values["personalized.loss"][i] == pytest.approx(float(expected))
+
+
+@pytest.mark.parametrize("is_per_client", [False, True])
+def test_a_long_evaluation_can_be_stopped_between_its_slabs(monkeypatch, is_per_client):
+    run = trained("fedavg")
+    params = {n: p.expand(4, *p.shape) if is_per_client else p for n, p in run.state.global_params.items()}
+    monkeypatch.setattr(evaluate, "_SLAB_BYTES", 1)
+    ticks: list[int] = []
+    task = replace(run.task, tick=lambda: ticks.append(1))
+    evaluate.evaluate(task, Predictor(params, is_per_client), task.data.test)
+    assert len(ticks) == (4 if is_per_client else len(task.data.test.y))
 
 
 def test_a_shared_model_and_stacked_copies_of_it_score_the_same(monkeypatch):

@@ -65,9 +65,10 @@ def test_a_run_that_diverges_says_where_and_keeps_its_rounds(store: Store):
 @pytest.mark.parametrize(("lr", "last", "status"), [(1e30, 1, "diverged"), (0.1, 6, "done")])
 def test_a_pause_in_the_last_round_lets_the_run_finish(store: Store, monkeypatch, lr, last, status):
     def evaluate_late(simulation: Simulation) -> dict:
+        values = evaluate(simulation)
         if simulation.round == last:
             store.queue.request([run.id for run in store.queue.runs()], "pause")
-        return evaluate(simulation)
+        return values
 
     evaluate = Simulation._evaluate
     monkeypatch.setattr(Simulation, "_evaluate", evaluate_late)
