@@ -88,6 +88,11 @@ def duration(s: float | None) -> str:
     return f"{whole // 86400} d {whole % 86400 // 3600} h"
 
 
+def about(s: float) -> str:
+    """An estimated time, to the minute: ``under 1 min``, ``9 min``, ``2 h 05 min``."""
+    return "under 1 min" if s < 60 else f"{round(s / 60)} min" if s < 3570 else duration(max(s, 3600))
+
+
 def size_bytes(n: float | None) -> str:
     """``940 B``, ``12.3 kB``, ``4.56 MB``; decimal units, as in the papers' communication costs."""
     if not _is_number(n):

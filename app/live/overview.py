@@ -52,7 +52,7 @@ def _count_words(counts: Mapping[str, int], analyses: int) -> list[str]:
 
 
 def _time_words(end_s: float | None) -> list[str]:
-    return [f"about {wording.duration(end_s)} left"] if end_s else []
+    return [f"{wording.about(end_s)} left"] if end_s else []
 
 
 def _engine_words(store: Store, is_alive: bool) -> str:

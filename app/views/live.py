@@ -48,7 +48,7 @@ def render() -> None:
     inside(shown)
     if not nothing_drawn:
         what_went_wrong(listed)
-    up_next()
+    up_next(shown)
 
 
 def nothing_here(experiments: Sequence[ExperimentRecord]) -> None:

@@ -7,6 +7,7 @@ from streamlit.testing.v1 import AppTest
 
 from app.live import up_next
 from app.live.forecast import Forecast
+from app.live.up_next import Turns
 from engine.config import parse_experiment
 from engine.worker.records import new_run
 from storage import Store
@@ -41,15 +42,16 @@ def test_runs_stand_in_the_order_of_their_turns_and_paused_ones_last(store: Stor
     assert list(rows["place"]) == ["1", "2", "3", ""]
     assert list(rows["priority"]) == ["high", "normal", "normal", "normal"]
     assert rows["starts"].iloc[-1] == "paused"
-    assert "3 runs wait, 1 is paused." in words(page)
+    assert "3 wait, 1 is paused." in words(page)
 
 
 def test_starts_and_the_end_are_told_where_they_are_known(store: Store) -> None:
     waiting = store.queue.waiting()
-    rows = up_next.data(waiting, [], Forecast({1: 0.0, 2: 90.0}, 200.0))
-    assert list(rows["starts"]) == ["now", "in 1 min 30 s", "–", "–"]
-    assert up_next.summary(4, 0, Forecast({}, 200.0)).endswith("will be done in about 3 min 20 s.")
-    assert up_next.summary(1, 2, Forecast({}, None)) == "1 run waits, 2 are paused."
+    rows = up_next.data(Turns([], waiting, []), Forecast({1: 0.0, 2: 90.0}, 200.0))
+    assert list(rows["starts"]) == ["now", "in 2 min", "–", "–"]
+    told = up_next.summary(Turns(waiting[:1], waiting[1:], []), Forecast({}, 200.0))
+    assert told == "1 trains, 3 wait. What trains or waits will be done in 3 min."
+    assert up_next.summary(Turns([], waiting[:1], waiting[2:]), Forecast({}, None)) == "1 waits, 2 are paused."
 
 
 @pytest.mark.parametrize(
@@ -57,16 +59,16 @@ def test_starts_and_the_end_are_told_where_they_are_known(store: Store) -> None:
 )
 def test_a_chosen_run_is_moved_and_stays_chosen(store: Store, to: str, moved: list[int]) -> None:
     page = opened(queued="3")
-    page.button(key=f"up_next_{to}").click().run()
+    page.button(key=f"queue_{to}").click().run()
     assert order(store) == moved == table(page)
-    assert page.multiselect(key="up_next_chosen").value == [3]
+    assert page.multiselect(key="queue_chosen").value == [3]
 
 
 def test_runs_are_chosen_by_name_and_the_choice_goes_into_the_address(store: Store) -> None:
     page = opened()
-    page.multiselect(key="up_next_chosen").set_value([2, 4]).run()
+    page.multiselect(key="queue_chosen").set_value([2, 4]).run()
     assert page.query_params["queued"] in ("2,4", ["2,4"])
-    page.button(key="up_next_first").click().run()
+    page.button(key="queue_first").click().run()
     assert order(store) == [2, 4, 1, 3]
 
 
@@ -80,22 +82,39 @@ def test_a_priority_is_given_to_all_that_are_chosen(store: Store) -> None:
 
 def test_chosen_runs_are_paused_resumed_and_cancelled(store: Store) -> None:
     page = opened(queued="1,2")
-    page.button(key="up_next_pause").click().run()
+    page.button(key="queue_pause").click().run()
     assert order(store) == [3, 4]
-    page.button(key="up_next_resume").click().run()
+    page.button(key="queue_resume").click().run()
     assert order(store) == [1, 2, 3, 4]
     assert "Cancel 2 runs?" in words(page)
-    page.button(key="up_next_cancel_now").click().run()
+    page.button(key="queue_cancel_now").click().run()
     assert store.queue.counts() == {"cancelled": 2, "queued": 2}
 
 
 def test_all_of_the_queue_is_paused_at_once(store: Store) -> None:
     page = opened()
-    page.button(key="up_next_pause").click().run()
+    page.button(key="queue_pause").click().run()
     assert store.queue.counts() == {"paused": 4}
-    page.button(key="up_next_resume").click().run()
-    page.button(key="up_next_cancel_all_now").click().run()
+    page.button(key="queue_resume").click().run()
+    page.button(key="queue_cancel_now").click().run()
     assert store.queue.counts() == {"cancelled": 4}
+
+
+def test_what_trains_stands_before_what_waits_and_can_be_paused(store: Store) -> None:
+    store.queue.claim()
+    page = opened(queued="1")
+    assert table(page) == [1, 2, 3, 4]
+    assert list(page.dataframe[0].value["place"]) == ["now", "1", "2", "3"]
+    assert "1 of them trains" in words(page)
+    page.button(key="queue_pause").click().run()
+    assert store.queue.get(1).control == "pause"
+
+
+def test_a_run_that_trains_without_being_drawn_is_listed(store: Store) -> None:
+    store.queue.request([2, 3, 4], "cancel")
+    store.queue.claim()
+    assert not opened().dataframe
+    assert table(opened(runs="2")) == [1]
 
 
 def test_a_long_queue_shows_its_beginning(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,6 +73,13 @@ def test_numbers_have_three_digits_and_thousands_are_written_out(x: float, text:
     assert wording.number(x) == text
 
 
+@pytest.mark.parametrize(
+    ("s", "text"), [(3, "under 1 min"), (60, "1 min"), (515, "9 min"), (3569, "59 min"), (3570, "1 h 00 min")]
+)
+def test_an_estimate_is_no_more_precise_than_a_minute(s: float, text: str) -> None:
+    assert wording.about(s) == text
+
+
 def test_priorities_have_a_name_whatever_was_stored() -> None:
     assert [wording.priority(n) for n in (5, 1, 0, -1, -9)] == ["high", "high", "normal", "low", "low"]
     assert all(wording.priority(n) == name for name, n in wording.PRIORITIES.items())

@@ -1,0 +1,103 @@
+"""The chosen runs of the queue, which stand in the address, and what can be done with them or with all."""
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from app import address, live_feed, wording
+from app.comparison import run_name
+from app.live.requests import cancel_question, perform
+from storage import RunRecord
+
+CHOSEN = "queued"  # in the address
+MOVES = {"first": "First", "earlier": "Earlier", "later": "Later", "last": "Last"}
+_TURN, _CHANGED = "queue_choice.turn", "queue_choice.changed"
+
+
+def controls(runs: Sequence[RunRecord]) -> None:
+    """The choice by name, for the keyboard and for runs beyond the table; then the buttons."""
+    by_id = {run.id: run for run in runs}
+    chosen = [run_id for run_id in address.ids(CHOSEN) if run_id in by_id]
+    st.session_state["queue_chosen"] = chosen
+    st.multiselect(
+        "Chosen runs", list(by_id), key="queue_chosen", placeholder="tick rows of the table, or choose here",
+        format_func=lambda run_id: f"{run_name(by_id[run_id])} · run {run_id}", on_change=_take_names,
+    )  # fmt: skip
+    if chosen:
+        change([by_id[run_id] for run_id in chosen])
+    else:
+        change_all(runs)
+
+
+def change(chosen: Sequence[RunRecord]) -> None:
+    """Move, hurry, pause, resume or cancel those that are chosen."""
+    ids = [run.id for run in chosen]
+    with st.container(horizontal=True, vertical_alignment="bottom", key="queue_actions"):
+        if any(run.status == "queued" for run in chosen):
+            for to, label in MOVES.items():
+                st.button(label, key=f"queue_{to}", on_click=perform, args=(to, ids))
+        _priority_control(chosen)
+        _pause_buttons(chosen, "Pause", "Resume")
+        _cancel_button(chosen, "Cancel")
+
+
+def change_all(runs: Sequence[RunRecord]) -> None:
+    """Nothing is chosen: pause, resume or cancel all of it, whatever the experiment."""
+    with st.container(horizontal=True, vertical_alignment="center", key="queue_all"):
+        _pause_buttons(runs, "Pause everything", "Resume everything")
+        _cancel_button(runs, "Cancel everything")
+
+
+def _priority_control(chosen: Sequence[RunRecord]) -> None:
+    """Pressed where all have the same."""
+    given = {wording.priority(run.priority) for run in chosen}
+    st.session_state["queue_priority"] = given.pop() if len(given) == 1 else None
+    ids = [run.id for run in chosen]
+
+    def take() -> None:
+        if name := st.session_state["queue_priority"]:
+            perform(name, ids)
+
+    names = list(wording.PRIORITIES)
+    st.segmented_control("Priority", names, format_func=wording.capital, key="queue_priority", on_change=take)
+
+
+def _pause_buttons(runs: Sequence[RunRecord], pause: str, resume: str) -> None:
+    for action, label in (("pause", pause), ("resume", resume)):
+        if ids := [run.id for run in runs if action in live_feed.actions(run)]:
+            st.button(label, key=f"queue_{action}", on_click=perform, args=(action, ids))
+
+
+def _cancel_button(runs: Sequence[RunRecord], label: str) -> None:
+    if found := [run for run in runs if "cancel" in live_feed.actions(run)]:
+        training = sum(run.status == "running" for run in found)
+        cancel_question(label, [run.id for run in found], training, "queue_cancel")
+
+
+def take_rows(key: str, shown: Sequence[int]) -> None:
+    """Rows of the table were ticked. Chosen runs that the table does not show stay chosen."""
+    hidden = [run_id for run_id in address.ids(CHOSEN) if run_id not in shown]
+    _choose([*hidden, *(shown[row] for row in st.session_state[key]["selection"]["rows"] if row < len(shown))])
+    st.session_state[_CHANGED] = True
+
+
+def has_changed() -> bool:
+    """Whether rows were ticked since this was last asked."""
+    return bool(st.session_state.pop(_CHANGED, False))
+
+
+def turn() -> int:
+    """Rises with each choice made elsewhere than in the table, which then has to be drawn with other rows ticked."""
+    return int(st.session_state.get(_TURN, 0))
+
+
+def _take_names() -> None:
+    st.session_state[_TURN] = turn() + 1
+    _choose(st.session_state["queue_chosen"])
+
+
+def _choose(run_ids: Sequence[int]) -> None:
+    if run_ids:
+        st.query_params[CHOSEN] = ",".join(map(str, run_ids))
+    else:
+        st.query_params.pop(CHOSEN, None)
