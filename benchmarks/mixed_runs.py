@@ -19,17 +19,17 @@ MOST_ROUNDS = 100_000
 COMMON = {"dataset": "digits", "partition": PARTITION, "checkpoint_s": CHECKPOINT_S}
 EXPERIMENTS: tuple[dict[str, Any], ...] = (
     COMMON | {
-        "name": "fused", "backend": "fused", "model": "mlr", "training": {"rounds": 600, "participation": 0.5},
+        "name": "fused", "backend": "fused", "model": "mlr", "training": {"rounds": 300, "participation": 0.5},
         "algorithms": ["fedavg", {"name": "cgpfl", "K": 2}, {"name": "ditto", "training": {"participation": 0.3}}],
     },
     COMMON | {
         "name": "batched", "backend": "batched", "model": {"name": "dnn", "hidden": 16}, "evaluation": {"every": 3},
-        "training": {"rounds": 200, "participation": 0.6, "local_steps": 4},
+        "training": {"rounds": 160, "participation": 0.6, "local_steps": 4},
         "algorithms": ["fedper", {"name": "ifca", "K": 3}, "apfl"],
     },
     COMMON | {
         "name": "loop", "backend": "loop", "model": "mlr",
-        "training": {"rounds": 200, "participation": 0.5, "local_steps": 4, "dtype": "float64"},
+        "training": {"rounds": 160, "participation": 0.5, "local_steps": 4, "dtype": "float64"},
         "algorithms": ["scaffold", {"name": "pfedme", "inner_steps": 2}, {"name": "cfl"}],
     },
 )  # fmt: skip
