@@ -1,5 +1,6 @@
 """Why work in the background failed, in words for the person who asked for it."""
 
+import errno
 import traceback
 
 import torch
@@ -30,5 +31,9 @@ def reason(store: Store, run_id: int, error: Exception) -> str:
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Python's and numpy's MemoryError; torch's allocator on the CPU has no class of its own for it."""
-    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "can't allocate memory" in str(error))
+    """Of Python and numpy, of the system, or of torch on the CPU, which has no class of its own for it."""
+    return (
+        isinstance(error, MemoryError)
+        or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
+        or (isinstance(error, RuntimeError) and "can't allocate memory" in str(error))
+    )

@@ -17,8 +17,8 @@ from engine.worker.recorder import Recorder, Stop
 from storage import ArtifactNotWritten, DiskFull, NewArtifact, Store
 from storage.artifacts import ArtifactStore
 from tests.faults.conftest import full_database, no_file_beyond
+from tests.worker.fakes import Clock
 from tests.worker.samples import claim, compute, kinds, queue, rows, stored_rounds
-from tests.worker.test_recorder import Clock
 
 A_LOT = np.zeros(20_000)
 

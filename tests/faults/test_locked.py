@@ -15,8 +15,8 @@ from engine.worker.process import work_on
 from storage import Store
 from storage.sqlite import driver
 from tests.app.pages import open_page, words
+from tests.worker.fakes import FakeExecutor
 from tests.worker.samples import claim, claim_analysis, compute, queue, rows
-from tests.worker.test_dispatcher import FakeExecutor
 
 
 @pytest.fixture

@@ -1,0 +1,84 @@
+"""A folder of artifacts that cannot be written, or not cleared: runs are computed, and it is said what is missing."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from engine.worker import Dispatcher
+from engine.worker.process import work_on
+from storage import ArtifactNotWritten, Store
+from tests.worker.fakes import FakeExecutor
+from tests.worker.samples import claim, claim_analysis, compute, kinds, queue, rows
+
+
+@pytest.fixture
+def in_the_way(store: Store) -> Path:
+    """A file where the folder should be: nobody can write into it, not even root."""
+    store.artifacts.folder.write_text("a file")
+    return store.artifacts.folder
+
+
+def test_a_run_is_computed_without_checkpoints_and_models(store: Store, in_the_way: Path):
+    run = compute(store)
+    assert (run.status, run.error, run.round) == ("done", None, 6)
+    first, *others = store.events.list(run.id)
+    assert "the run goes on without new checkpoints: cannot write" in first.message
+    assert "check the owner and the permissions of the folder" in first.message
+    assert [event.kind for event in others] == ["models", "models"]
+    in_the_way.unlink()
+    assert rows(store, run.id) == rows(store, compute(store).id)
+
+
+def test_a_killed_run_starts_again_from_its_first_round(store: Store, in_the_way: Path):
+    run_id = compute(store).id
+    queue(store)
+    work_on(store, claim(store))
+    assert rows(store, run_id + 1) == rows(store, run_id)
+
+
+def test_an_analysis_fails_at_once_and_says_what_to_do(store: Store, monkeypatch):
+    run = compute(store)
+    asked = store.analyses.request(run.id, "confusion", {"which": "last"})
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", refuse)
+        work_on(store, claim_analysis(store))
+    failed = store.analyses.get(asked.id)
+    assert (failed.status, failed.attempts) == ("failed", 1)
+    assert "could not be kept" in failed.error and "then ask for it again" in failed.error
+    store.analyses.request(run.id, "confusion", {"which": "last"})
+    work_on(store, claim_analysis(store))
+    assert store.analyses.get(asked.id).status == "done"
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS, errno.EIO], ids=["not ours", "read-only", "broken"])
+def test_files_that_cannot_be_removed_fail_no_run_and_are_swept_later(store: Store, monkeypatch, number):
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", refuse)
+        run = compute(store)
+        with Dispatcher(store, FakeExecutor(), store.try_dispatcher_lock()) as dispatcher:
+            dispatcher.step()
+        store.trash.put([run.id])
+        assert store.trash.empty() == 1
+    assert run.status == "done"
+    assert kinds(store, run.id) == []
+    assert store.artifacts.sweep() >= 5
+
+
+def test_a_disk_of_its_own_that_is_full_takes_no_file(store: Store, monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(ArtifactNotWritten, match=r"No space left on device.*free some space on this disk"):
+            store.artifacts.write_file(1, "checkpoint", 0, b"x")
+    assert [path for path in store.artifacts.folder.rglob("*") if path.is_file()] == []
