@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 
-from engine.arguments import parser
+from engine.arguments import KEEPING, parser
 
 INTERRUPTED = 130
 
@@ -12,7 +12,10 @@ if __name__ == "__main__":
     arguments = parser().parse_args()
     # Torch takes seconds to load, and nothing has begun yet: Ctrl-C ends the process on the spot.
     before = signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
-    from engine.cli import main
+    if arguments.command in KEEPING:
+        from engine.worker.commands import main
+    else:
+        from engine.cli import main
 
     signal.signal(signal.SIGINT, before)
     sys.exit(main(arguments))

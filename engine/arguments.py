@@ -12,6 +12,20 @@ failed; 4 a run diverged; 130 cancelled, here with Ctrl-C or elsewhere. Whatever
 as they came."""
 
 
+# Commands that look after what is stored, with their descriptions; they take a database, most of them runs.
+ON_RUNS = {
+    "cancel": "Cancel runs that have not ended; what they have come to is kept.",
+    "pause": "Pause runs; they keep their place and their rounds.",
+    "resume": "Let paused runs go on from where they are.",
+    "retry": "Try runs that failed or diverged again, as new runs.",
+    "delete": "Delete runs. `undelete` brings them back for a week.",
+    "undelete": "Bring deleted runs back. `runs --deleted` lists them.",
+    "drop-models": "Delete the stored models of runs; numbers and analyses stay, new analyses need a new run.",
+}
+STATUSES = ("queued", "running", "paused", "done", "failed", "cancelled", "diverged")
+KEEPING = frozenset({*ON_RUNS, "runs", "disk", "backup", "restore"})  # none of them computes
+
+
 def parser() -> argparse.ArgumentParser:
     whole = argparse.ArgumentParser(
         prog="python -m engine", description="Personalized federated learning experiments without the browser.",
@@ -23,6 +37,14 @@ def parser() -> argparse.ArgumentParser:
     _add_worker(commands)
     _add_export(commands)
     _add_import(commands)
+    _add_runs(commands)
+    for name, description in ON_RUNS.items():
+        on_runs = _add_keeping(commands, name, description)
+        _add_run_ids(on_runs)
+        _add_database(on_runs)
+    _add_database(_add_keeping(commands, "disk", "Say how much of the disk is used, by what, and how much is free."))
+    _add_backup(commands)
+    _add_restore(commands)
     return whole
 
 
@@ -78,7 +100,7 @@ def _add_export(commands: argparse._SubParsersAction) -> None:
     export = commands.add_parser(
         "export", help="write stored runs into files", description="Write runs of the database into files."
     )
-    export.add_argument("run_ids", nargs="+", type=int, metavar="RUN_ID", help="as the app and `run` show it")
+    _add_run_ids(export)
     export.add_argument(
         "--format",
         choices=FORMATS,
@@ -105,6 +127,53 @@ def _add_import(commands: argparse._SubParsersAction) -> None:
         "file", type=Path, metavar="FILE", help="written by --export, or by `export` as json or bundle"
     )
     _add_database(importing)
+
+
+def _add_runs(commands: argparse._SubParsersAction) -> None:
+    runs = _add_keeping(commands, "runs", "List runs, the newest last, with the ids that other commands take.")
+    runs.add_argument(
+        "--status", action="append", choices=STATUSES, default=[], help="only runs of this status; may be repeated"
+    )
+    runs.add_argument("--deleted", action="store_true", help="those that `undelete` can bring back, instead")
+    runs.add_argument("--json", action="store_true", help="with times, errors and summaries, as JSON")
+    _add_database(runs)
+
+
+def _add_backup(commands: argparse._SubParsersAction) -> None:
+    backup = _add_keeping(
+        commands, "backup", "Write the whole database, with models, analyses and what waiting runs need to go on, into "
+        "one file. Runs may be computed meanwhile.",
+    )  # fmt: skip
+    backup.add_argument("file", type=Path, metavar="FILE", help="a ZIP; one that is there is replaced")
+    _add_database(backup)
+
+
+def _add_restore(commands: argparse._SubParsersAction) -> None:
+    restore = _add_keeping(
+        commands, "restore", "Put a backup in the place of the database. It is checked first, and the app must be "
+        "stopped.",
+    )  # fmt: skip
+    restore.add_argument("file", type=Path, metavar="FILE", help="written by `backup`")
+    restore.add_argument(
+        "--replace", action="store_true",
+        help="also where there are runs; they are kept in a file beside, and it is named"
+    )
+    _add_database(restore)
+
+
+def _add_keeping(commands: argparse._SubParsersAction, name: str, description: str) -> argparse.ArgumentParser:
+    command: argparse.ArgumentParser = commands.add_parser(name, help=_short(description), description=description)
+    return command
+
+
+def _short(description: str) -> str:
+    """Its first clause, as a list of commands has it: ``cancel runs that have not ended``."""
+    clause = description.split(".")[0].split(";")[0].split(", ")[0]
+    return clause[0].lower() + clause[1:]
+
+
+def _add_run_ids(command: argparse.ArgumentParser) -> None:
+    command.add_argument("run_ids", nargs="+", type=int, metavar="RUN_ID", help="as the app, `run` and `runs` show it")
 
 
 def _add_database(command: argparse.ArgumentParser) -> None:

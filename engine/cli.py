@@ -3,21 +3,21 @@
 import argparse
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 
 from engine.check import check_runs
 from engine.config import ExperimentConfig
-from engine.errors import FedscapeError, InvalidConfig
 from engine.export import joint_config, write_export
 from engine.inputs import check_writable, experiments_of
 from engine.listing import as_json, as_text
-from engine.mistakes import complain, note_unexpected
-from engine.output import never_broken
+from engine.mistakes import complain
 from engine.progress import Reporter, line, reporter, table
 from engine.signals import interruptible
 from engine.simulate import default_data_dir
+from engine.worker import commands
+from engine.worker.answering import CANCELLED, DIVERGED, DONE, FAILED, answer, open_store
 from engine.worker.dispatcher import Dispatcher
 from engine.worker.executor import Executor
 from engine.worker.files import file_name, write_all_models, write_runs
@@ -26,10 +26,9 @@ from engine.worker.local_executor import LocalExecutor
 from engine.worker.records import config_of, new_run, outcome
 from engine.worker.service import serve
 from engine.worker.slots import plan_slots
-from storage import DatabaseLocked, RunRecord, StorageError, Store, store_from_env
+from storage import DatabaseLocked, RunRecord, StorageError, Store
 
 ROOT = Path(__file__).resolve().parent.parent
-DONE, INVALID, FAILED, DIVERGED, CANCELLED = 0, 2, 3, 4, 130
 POLL_S = 0.2
 SCHEMA_WAIT_S = 30.0  # for another process that is just bringing the tables up to date
 ACCURACY = "personalized.mean"
@@ -37,31 +36,16 @@ ACCURACY = "personalized.mean"
 
 def main(arguments: argparse.Namespace) -> int:
     """Runs the command and answers its exit code. Mistakes are lines on stderr, never a traceback."""
-    with never_broken():
-        return _answer(arguments)
-
-
-def _answer(arguments: argparse.Namespace) -> int:
-    try:
-        return COMMANDS[arguments.command](arguments)
-    except InvalidConfig as error:
-        complain(error.problems)
-        return INVALID
-    except (FedscapeError, StorageError) as error:
-        complain([str(error)])
-        return INVALID
-    except KeyboardInterrupt:
-        return CANCELLED
-    except Exception as error:  # noqa: BLE001  the last resort
-        note_unexpected(error, ROOT / "var")
-        return FAILED
+    if arguments.command in commands.COMMANDS:
+        return commands.main(arguments, ROOT)
+    return answer(COMMANDS[arguments.command], arguments, ROOT / "var")
 
 
 def run_command(arguments: argparse.Namespace) -> int:
     experiments = experiments_of(arguments)
     check_writable(file=arguments.export, folder=arguments.models)
     check_runs((run for e in experiments for run in e.runs()), progress=_download_line(arguments.quiet))
-    with _open(arguments.db) as store:
+    with open_store(arguments.db, ROOT) as store:
         store.ensure_schema(SCHEMA_WAIT_S)
         run_ids = _compute(store, experiments, arguments.quiet)
         runs = _runs(store, run_ids)
@@ -76,13 +60,13 @@ def list_command(arguments: argparse.Namespace) -> int:
 
 
 def worker_command(arguments: argparse.Namespace) -> int:
-    with _open(arguments.db) as store:
+    with open_store(arguments.db, ROOT) as store:
         serve(store.url, default_data_dir())
     return DONE
 
 
 def export_command(arguments: argparse.Namespace) -> int:
-    with _open(arguments.db) as store:
+    with open_store(arguments.db, ROOT) as store:
         store.check_schema()
         runs = [store.queue.get(run_id) for run_id in dict.fromkeys(arguments.run_ids)]
         suffix = {"models": "", "bundle": ".zip"}.get(arguments.format, f".{arguments.format}")
@@ -92,7 +76,7 @@ def export_command(arguments: argparse.Namespace) -> int:
 
 
 def import_command(arguments: argparse.Namespace) -> int:
-    with opened(arguments.file) as file, _open(arguments.db) as store:
+    with opened(arguments.file) as file, open_store(arguments.db, ROOT) as store:
         store.ensure_schema(SCHEMA_WAIT_S)
         imported = take_in(store, file)
         for kept in imported.experiments:
@@ -225,15 +209,6 @@ def _keep(
         write_export(arguments.export, config, (outcome(store, run) for run in runs))
     if arguments.models:
         write_all_models(store, arguments.models, runs)
-
-
-@contextmanager
-def _open(url: str | None) -> Iterator[Store]:
-    store = Store(url) if url else store_from_env(ROOT)
-    try:
-        yield store
-    finally:
-        store.close()
 
 
 def _download_line(is_quiet: bool) -> Callable[[str, float], None] | None:

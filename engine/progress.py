@@ -120,7 +120,12 @@ def table(runs: Sequence[Run]) -> str:
     rows = [("id", "run", "status", "mean", "lowest 5 %")]
     for run in runs:
         last = (run.summary or {}).get("personalized") or {}
-        rows.append((str(run.id), _name(run), run.status, _percent(last.get("mean")), _percent(last.get("lowest5"))))
+        rows.append((str(run.id), _name(run), run.status, percent(last.get("mean")), percent(last.get("lowest5"))))
+    return table_of(rows)
+
+
+def table_of(rows: Sequence[Sequence[str]]) -> str:
+    """Columns side by side."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     aligned = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
     return "\n".join(text.rstrip() for text in aligned)
@@ -137,10 +142,10 @@ def _name(run: Run) -> str:
 
 
 def _accuracy(accuracy: float | None) -> str | None:
-    return None if accuracy is None else f"accuracy {_percent(accuracy)}"
+    return None if accuracy is None else f"accuracy {percent(accuracy)}"
 
 
-def _percent(share: float | None) -> str:
+def percent(share: float | None) -> str:
     return "" if share is None else f"{share:.1%}".replace("%", " %")
 
 

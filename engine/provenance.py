@@ -8,8 +8,8 @@ import torch
 
 from engine.results import Provenance
 from engine.task import Task
+from engine.version import CODE_VERSION
 
-CODE_VERSION = "0.1.0"
 _PACKAGES = ("torch", "numpy", "scikit-learn", "torchvision")
 
 

@@ -151,7 +151,7 @@ def _belongings(archive: Archive, found: Sequence[ImportedExperiment]) -> list[B
         raise InvalidConfig(lines[:MAX_PROBLEMS]) from None
     if len(beside) != sum(len(experiment.runs) for experiment in found):
         raise InvalidConfig([f"{at}: has {len(beside)} entries, but one a run is needed; export the runs again"])
-    members = {entry.member for each in beside for entry in (*each.models, *each.analyses)}
-    if missing := members - set(archive.members):
+    named = {m.member for each in beside for m in each.models} | {a.member for each in beside for a in each.analyses}
+    if missing := named - set(archive.members):
         raise InvalidConfig([f"{at}: names {min(missing)!r}, which is not in the file; export the runs again"])
     return beside

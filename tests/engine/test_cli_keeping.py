@@ -1,0 +1,151 @@
+"""Commands that look after what is stored: what they do, what they say, and what they leave alone."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine.arguments import KEEPING
+from engine.cli import ROOT
+from engine.worker import commands
+from storage import NewRun, Status, Store
+from tests.engine.command_line import Call, make_call
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Call:
+    return make_call(monkeypatch, capsys, tmp_path)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """Runs 1 to 5: done, failed, paused, queued, running."""
+    store = Store(f"sqlite:///{tmp_path}/var/fedscape.db")
+    store.ensure_schema()
+    runs = [NewRun("fedavg", "FedAvg", seed, {}, {"seed": seed}, 10, f"digest-{seed}") for seed in range(5)]
+    store.experiments.create("five", {"name": "five"}, runs)
+    ends: tuple[Status, ...] = ("done", "failed", "paused")
+    claimed = [store.queue.claim([run_id]) for run_id in (1, 2, 3, 5)]
+    for run, status in zip(claimed, ends, strict=False):
+        assert run is not None
+        if status == "paused":
+            store.queue.request([run.id], "pause")
+        summary = {"personalized": {"mean": 0.5}} if status == "done" else None
+        store.queue.finish(run.id, run.epoch, status, "no luck" if status == "failed" else None, summary)
+    return store
+
+
+def status(store: Store, run_id: int) -> str:
+    return store.queue.get(run_id).status
+
+
+def test_runs_are_listed_the_newest_last(call: Call, store: Store) -> None:
+    code, out, _ = call("runs")
+    lines = [line.split() for line in out.splitlines()]
+    assert code == 0 and lines[0] == ["id", "experiment", "run", "status", "round", "mean"]
+    assert [(line[0], line[5]) for line in lines[1:]] == [
+        ("1", "done"), ("2", "failed"), ("3", "paused"), ("4", "queued"), ("5", "running"),
+    ]  # fmt: skip
+    assert lines[1][-2:] == ["50.0", "%"]
+
+
+def test_runs_of_a_status_as_json(call: Call, store: Store) -> None:
+    found = json.loads(call("runs", "--status", "failed", "--status", "queued", "--json").out)
+    said = [(run["id"], run["status"], run["error"]) for run in found]
+    assert said == [(2, "failed", "no luck"), (4, "queued", None)]
+    assert found[0]["finished_at"] and found[1]["finished_at"] is None
+
+
+def test_cancelling_says_what_became_of_each_and_leaves_what_has_ended(call: Call, store: Store) -> None:
+    code, out, err = call("cancel", 1, 3, 4, 5)
+    assert code == 0 and out.splitlines() == [
+        "run 3 (FedAvg seed 2): cancelled", "run 4 (FedAvg seed 3): cancelled",
+        "run 5 (FedAvg seed 4): running, asked to cancel",
+    ]  # fmt: skip
+    assert err.splitlines()[0] == "run 1 (FedAvg seed 0) is left as it is: done"
+    assert err.splitlines()[1].startswith("nobody computes runs now")
+
+
+def test_pausing_and_resuming(call: Call, store: Store) -> None:
+    assert call("pause", 4).out == "run 4 (FedAvg seed 3): paused\n"
+    assert call("resume", 4, 3).out == "run 3 (FedAvg seed 2): queued\nrun 4 (FedAvg seed 3): queued\n"
+
+
+def test_where_somebody_computes_nobody_is_told_to(call: Call, store: Store) -> None:
+    with store.try_dispatcher_lock():  # type: ignore[union-attr]
+        assert call("resume", 3).err == ""
+
+
+def test_what_failed_is_tried_again_as_a_new_run(call: Call, store: Store) -> None:
+    code, out, err = call("retry", 2, 1)
+    assert (code, out) == (0, "run 2 (FedAvg seed 1): tried again as run 6\n")
+    assert "run 1 (FedAvg seed 0) is left as it is: done" in err and status(store, 6) == "queued"
+
+
+def test_an_id_that_is_not_there_stops_everything(call: Call, store: Store) -> None:
+    code, out, err = call("cancel", 4, 77)
+    assert (code, out) == (2, "") and err.startswith("no run with id 77") and status(store, 4) == "queued"
+
+
+def test_deleted_runs_come_back(call: Call, store: Store) -> None:
+    assert call("delete", 1, 2).out.startswith("2 runs deleted; undelete brings them back")
+    assert [line.split()[0] for line in call("runs").out.splitlines()] == ["id", "3", "4", "5"]
+    assert {run["id"] for run in json.loads(call("runs", "--deleted", "--json").out)} == {1, 2}
+    assert call("undelete", 2).out == "run 2 (FedAvg seed 1): failed\n"
+    assert call("undelete", 2).code == 2 and status(store, 2) == "failed"
+
+
+def test_a_running_run_is_not_deleted(call: Call, store: Store) -> None:
+    code, _, err = call("delete", 1, 5)
+    assert code == 2 and "cancel it" in err and status(store, 1) == "done"
+
+
+def test_models_are_dropped_and_the_disk_says_so(call: Call, store: Store) -> None:
+    store.artifacts.register(1, None, store.artifacts.write_file(1, "model-last", 9, bytes(12_345)))
+    assert "models       12.3 kB" in call("disk").out
+    assert call("drop-models", 1, 5).out == "12.3 kB freed\n"
+    assert "models       0 B" in call("disk").out
+
+
+def test_a_backup_is_written_and_restored(call: Call, store: Store, tmp_path: Path) -> None:
+    code, out, _ = call("backup", "b.zip")
+    assert code == 0 and out.startswith("wrote b.zip: 5 runs, ")
+    store.queue.rerun([1])
+    store.close()
+    code, out, err = call("restore", "b.zip")
+    assert (code, out) == (2, "") and "has 6 runs; --replace" in err
+    code, out, _ = call("restore", "b.zip", "--replace")
+    said, kept = out.splitlines()
+    assert code == 0 and said == "5 runs restored from b.zip" and len(store.queue.runs()) == 5
+    url = next(word for word in kept.split() if word.startswith("DATABASE_URL=")).removeprefix("DATABASE_URL=")
+    assert len(json.loads(call("runs", "--db", url, "--json").out)) == 6
+
+
+def test_a_backup_that_cannot_be_written_or_read_is_one_line(call: Call, store: Store, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    for words in (("backup", "folder"), ("restore", "folder"), ("restore", "absent.zip")):
+        code, out, err = call(*words)
+        assert (code, out) == (2, "") and err.startswith(words[1]) and err.count("\n") == 1
+
+
+def test_ctrl_c_ends_a_backup_without_a_trace(
+    call: Call, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(path: Path, version: str, tell: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Store, "back_up", lambda self, *words: interrupted(*words))
+    assert call("backup", "b.zip") == (130, "", "")
+
+
+def test_none_of_these_commands_waits_for_torch() -> None:
+    assert set(commands.COMMANDS) == KEEPING
+    code = "import sys, engine.worker.commands; assert 'torch' not in sys.modules"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
+
+
+def test_a_database_that_is_not_there_is_no_success(call: Call) -> None:
+    code, out, err = call("runs")
+    assert (code, out) == (2, "") and "start the app" in err
