@@ -20,7 +20,7 @@ from storage.database import Database
 from storage.errors import ArtifactDamaged, ArtifactNotWritten
 from storage.fence import update_owned
 from storage.models import Artifact, Run, now
-from storage.records import ArtifactRecord, NewArtifact
+from storage.records import FINISHED, ArtifactRecord, NewArtifact
 
 MODEL = "model-"  # what the kinds of models begin with
 UNFINISHED = ".tmp"
@@ -114,6 +114,15 @@ class ArtifactStore:
             rows = connection.execute(doomed.returning(Artifact.path, Artifact.size_bytes)).all()
         self.remove_files(row.path for row in rows)
         return sum(row.size_bytes for row in rows)
+
+    def drop_of_finished(self, kind: str) -> int:
+        """Deletes those of a kind that belong to finished runs; answers how many."""
+        finished = sa.select(Run.id).where(Run.status.in_(FINISHED))
+        doomed = sa.delete(Artifact).where(Artifact.kind == kind, Artifact.run_id.in_(finished))
+        with self._database.write() as connection:
+            paths = connection.scalars(doomed.returning(Artifact.path)).all()
+        self.remove_files(paths)
+        return len(paths)
 
     def total_bytes(self, run_id: int | None = None) -> int:
         query = sa.select(sa.func.coalesce(sa.func.sum(Artifact.size_bytes), 0))

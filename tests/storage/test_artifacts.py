@@ -47,6 +47,16 @@ def test_only_the_last_ones_are_kept(store: Store, run: RunRecord) -> None:
     assert len(files(store)) == 3
 
 
+def test_a_kind_is_dropped_of_finished_runs_only(store: Store, run: RunRecord) -> None:
+    put(store, run.id, "checkpoint", 0)
+    put(store, run.id, "model-last", 0)
+    assert store.artifacts.drop_of_finished("checkpoint") == 0
+    store.queue.finish(run.id, run.epoch, "done")
+    assert store.artifacts.drop_of_finished("checkpoint") == 1
+    assert [a.kind for a in store.artifacts.list(run.id)] == ["model-last"]
+    assert len(files(store)) == 1
+
+
 def test_damage_is_noticed(store: Store, run: RunRecord) -> None:
     record = put(store, run.id, "checkpoint", 0)
     (store.artifacts.folder / record.path).write_bytes(b"other")
