@@ -15,6 +15,7 @@ def panel(runs: Sequence[RunRecord]) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="library_look"):
         look_at(runs)
         export(runs)
+        experiment.panel(runs)
     with st.container(horizontal=True, vertical_alignment="center", key="library_actions"):
         for name in ("rerun", "retry", "pause", "resume", "cancel"):
             offer(name, runs)
@@ -22,7 +23,6 @@ def panel(runs: Sequence[RunRecord]) -> None:
         for name in ("archive", "unarchive", "delete"):
             offer(name, runs)
         models.panel(runs)
-        experiment.panel(runs)
 
 
 def look_at(runs: Sequence[RunRecord]) -> None:

@@ -38,4 +38,6 @@ def panel(runs: Mapping[int, RunRecord], listed: Sequence[int]) -> list[RunRecor
         )  # fmt: skip
         if set(listed) - set(chosen):
             st.button(f"Choose all {wording.count(len(listed))}", key="choose_all", on_click=choose, args=(listed,))
+    if hidden := set(chosen) - set(listed):
+        st.caption(f"{wording.plural(len(hidden), 'chosen run is', 'chosen runs are')} not in the table above.")
     return [runs[run_id] for run_id in chosen]

@@ -11,8 +11,8 @@ from app.library.finding import WHEN, Filter, window
 from app.run_table import dataset_of
 from storage import RunRecord
 
-TYPED = ("q", "from", "to")  # widgets that hold what the address says of them
-NARROWING = (*TYPED, "status", "method", "dataset", "when")
+PICKED = ("status", "method", "dataset", "when")
+TYPED: dict[str, object] = {"q": "", "from": None, "to": None}  # what is bound to the address, and what clears it
 
 
 def controls(runs: Sequence[RunRecord]) -> tuple[Filter, bool]:
@@ -69,10 +69,10 @@ def zone() -> ZoneInfo:
 
 def clear() -> None:
     """All runs again, ordered and grouped as they were."""
-    for name in NARROWING:
+    for name in PICKED:
         st.query_params.pop(name, None)
-    for name in TYPED:
-        st.session_state.pop(name, None)
+    for name, nothing in TYPED.items():
+        st.session_state[name] = nothing
 
 
 def title_of_data(name: str) -> str:

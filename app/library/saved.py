@@ -1,12 +1,12 @@
 """Views: the page's choices under a name, each a link. Two come with the product."""
 
+import html
 from collections.abc import Mapping
 from urllib.parse import parse_qsl, urlencode
 
 import streamlit as st
 
-from app import queries, wording
-from app.components import page
+from app import links, queries, wording
 from app.library.said import Offer, Said, attempt
 
 PAGE = "library"
@@ -21,12 +21,19 @@ def bar() -> None:
     saved = {view.name: view.query for view in queries.store().saved_views.list(PAGE)}
     now = asked(st.query_params)
     with st.container(horizontal=True, vertical_alignment="center", key="library_views"):
-        st.caption("Views")
-        for name, query in {"All runs": "", **SHIPPED, **saved}.items():
-            label = wording.plain(name)
-            page.link(PAGE, f"**{label}**" if same(query, now) else label, **dict(parse_qsl(query)))
+        st.html(navigation({"All runs": "", **SHIPPED, **saved}, now))
         with st.popover("Save view", key="view"):
             keep(now, saved)
+
+
+def navigation(views: Mapping[str, str], now: str) -> str:
+    """Plain links: a link of Streamlit's to the page one is on leaves its controls as they are."""
+    items = []
+    for name, query in views.items():
+        address = html.escape(links.link(PAGE, **dict(parse_qsl(query))))
+        current = ' aria-current="page"' if asked(dict(parse_qsl(query))) == now else ""
+        items.append(f'<li><a href="{address}" target="_self"{current}>{html.escape(name)}</a></li>')
+    return f'<nav class="views" aria-label="Views"><ul>{"".join(items)}</ul></nav>'
 
 
 def keep(now: str, saved: Mapping[str, str]) -> None:
@@ -45,10 +52,6 @@ def keep(now: str, saved: Mapping[str, str]) -> None:
 def asked(query: Mapping[str, str]) -> str:
     """The choices of an address that make up a view, always in one order."""
     return urlencode([(name, query[name]) for name in CHOICES if query.get(name)], safe=",")
-
-
-def same(query: str, other: str) -> bool:
-    return asked(dict(parse_qsl(query))) == other
 
 
 def save(name: str, query: str) -> Said:

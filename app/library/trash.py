@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -14,6 +15,7 @@ from storage import RunRecord
 
 KEPT = timedelta(days=7)  # the engine deletes for good what has lain here longer
 KEY = "library_trash"
+COLUMNS: dict[str, Any] = {name: name.capitalize() for name in ("run", "experiment", "method", "seed", "status")}
 
 
 def fold(is_open: bool = False) -> None:
@@ -23,7 +25,7 @@ def fold(is_open: bool = False) -> None:
     with st.expander(f"Trash: {wording.plural(len(runs), 'deleted run')}", expanded=is_open, key="library_trash_fold"):
         st.caption(f"The engine deletes for good what has been here for {KEPT.days} days.")
         st.dataframe(table(runs), hide_index=True, height=min(38 + 35 * len(runs), 300), key="library_trash_table",
-                     column_config={"deleted": times("Deleted")}, alt="Deleted runs")  # fmt: skip
+                     column_config=COLUMNS | {"deleted": times("Deleted")}, alt="Deleted runs")  # fmt: skip
         buttons(runs)
 
 
