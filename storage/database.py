@@ -20,16 +20,16 @@ from storage.errors import StorageError
 class DispatcherLock:
     """Held by the one dispatcher of a database. The system takes it back when the process dies."""
 
-    def __init__(self, give_back: Callable[[], None], renew: Callable[[], bool] = lambda: False) -> None:
+    def __init__(self, give_back: Callable[[], None], renew: Callable[[], None] = lambda: None) -> None:
         self._give_back: Callable[[], None] | None = give_back
         self._renew = renew
 
-    def renew(self) -> bool:
-        """To be called at every turn: whether the lock had been lost, with a server's connection, and is ours again.
+    def renew(self) -> None:
+        """To be called at every turn: a server that was away has forgotten the lock, and it is taken again.
 
         Raises DispatcherLockLost where another process was faster, and Transient while nobody can know.
         """
-        return self._renew()
+        self._renew()
 
     def release(self) -> None:
         """Releasing twice is fine."""

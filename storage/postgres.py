@@ -7,11 +7,18 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from storage.database import Database, DispatcherLock
-from storage.errors import DatabaseLocked, DatabaseUnavailable, DispatcherLockLost, SchemaOutdated, StorageError
+from storage.errors import (
+    DatabaseLocked,
+    DatabaseUnavailable,
+    DiskFull,
+    DispatcherLockLost,
+    SchemaOutdated,
+    StorageError,
+)
 from storage.models import to_json
 
 LOCK_CLASS, LOCK_OBJECT = 0x0FED, 0x5CA9E  # the advisory lock; locks are apart in each database of a server
-NO_TABLE, NO_COLUMN, LOCK_TIMEOUT, DEADLOCK = "42P01", "42703", "55P03", "40P01"
+NO_TABLE, NO_COLUMN, LOCK_TIMEOUT, DEADLOCK, DISK_FULL = "42P01", "42703", "55P03", "40P01", "53100"
 AWAY = ("08", "57P", "53300")  # how such states begin: no connection, a server that stops or starts, no place free
 KEEPALIVES = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
 VANISHED_MS = 60_000  # after which a machine that no longer answers counts as gone, at both ends of the line
@@ -75,6 +82,8 @@ class PostgreSQL(Database):
         state, text = getattr(error.orig, "sqlstate", None), str(error.orig).strip()
         if state in (LOCK_TIMEOUT, DEADLOCK):
             return DatabaseLocked(f"{self.name} was locked by another session for {self.timeout_s:g} s; try again")
+        if state == DISK_FULL:
+            return DiskFull(f"{self.name}: {text}; the server's disk is full: free some space there")
         if state in (NO_TABLE, NO_COLUMN):
             return SchemaOutdated(f"{self.name} has no or old tables; start the app, which brings them up to date")
         if error.connection_invalidated or (isinstance(error, OperationalError) and (state or "08").startswith(AWAY)):
@@ -92,15 +101,14 @@ class _Holder:
         self._database = database
         self._connection: sa.Connection | None = connection
 
-    def renew(self) -> bool:
+    def renew(self) -> None:
         if self._is_alive():
-            return False
+            return
         self._connection = self._database._locked_connection()
         if self._connection is None:
             raise DispatcherLockLost(
                 f"the connection to {self._database.name} broke, and another process is its dispatcher now"
             )
-        return True
 
     def end(self) -> None:
         """Ends the session itself, so that the lock goes even when the server no longer answers."""
