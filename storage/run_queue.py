@@ -5,7 +5,7 @@
        +- paused-+            a claim raises ``epoch``; only the holder of the current epoch may write to the run
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import fields
 from typing import Any, Literal, cast
 
@@ -199,17 +199,24 @@ class RunQueue:
             old = run_records(connection, select_runs(with_partition=False).where(Run.id.in_(run_ids)).order_by(Run.id))
             if missing := set(run_ids) - {run.id for run in old}:
                 raise RunNotFound(missing)
-            ids = [
-                insert_run(connection, run.experiment_id, _next_position(connection, run.experiment_id), _again(run))
-                for run in old
-            ]
+            ids = [_insert_again(connection, run) for run in old]
             return run_records(connection, select_runs().where(Run.id.in_(ids)).order_by(Run.id))
 
     def retry(self, run_ids: Sequence[int]) -> list[RunRecord]:
-        """Reruns those that failed or diverged."""
-        return self.rerun([run.id for run in self.runs(
-            run_ids=run_ids, statuses=("failed", "diverged"), include_archived=True, with_partition=False
-        )])
+        """Reruns those that failed or diverged, one for each, in the order of their ids.
+
+        Where somebody has done so just before, and the new run has not ended, it is that one.
+        """
+        failed = select_runs(with_partition=False).where(Run.id.in_(run_ids), Run.status.in_(("failed", "diverged")))
+        with self._database.write() as connection:
+            old = run_records(connection, failed.order_by(Run.id).with_for_update(of=Run))
+            again = _under_way(connection, {run.experiment_id for run in old})
+            for run in old:
+                if (run.experiment_id, run.digest) not in again:
+                    again[run.experiment_id, run.digest] = _insert_again(connection, run)
+            query = select_runs().where(Run.id.in_(again.values()))
+            new = {(run.experiment_id, run.digest): run for run in run_records(connection, query)}
+        return [new[run.experiment_id, run.digest] for run in old]
 
     def archive(self, run_ids: Sequence[int], archived: bool = True) -> None:
         """Out of sight, or back in it; nothing else changes."""
@@ -293,5 +300,14 @@ def _next_position(connection: sa.Connection, experiment_id: int) -> int:
     return 0 if last is None else last + 1
 
 
-def _again(run: RunRecord) -> NewRun:
-    return NewRun(**{f.name: getattr(run, f.name) for f in fields(NewRun)})
+def _insert_again(connection: sa.Connection, run: RunRecord) -> int:
+    again = NewRun(**{f.name: getattr(run, f.name) for f in fields(NewRun)})
+    return insert_run(connection, run.experiment_id, _next_position(connection, run.experiment_id), again)
+
+
+def _under_way(connection: sa.Connection, experiment_ids: Collection[int]) -> dict[tuple[int, str], int]:
+    """(experiment, digest) -> the run of it that has not ended."""
+    query = sa.select(Run.experiment_id, Run.digest, Run.id).where(
+        Run.experiment_id.in_(experiment_ids), Run.status.in_(("queued", "running", "paused")), IN_USE
+    )
+    return {(row.experiment_id, row.digest): row.id for row in connection.execute(query)}
