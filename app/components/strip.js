@@ -2,6 +2,7 @@
 // Asks rarely, and not at all while the tab is hidden.
 
 const LOST_MS = 15000;
+const AGAIN_MS = 2000;
 const FETCH_TIMEOUT_MS = 8000;
 const TOAST_MS = 8000;
 const LONGEST_TOAST_MS = 20000; // runs may go on ending: after this time the next begin a toast of their own
@@ -19,6 +20,7 @@ class Strip {
   constructor(root) {
     this.line = root.querySelector(".strip");
     this.alerts = root.querySelector(".strip-alerts");
+    this.failures = 0;
     this.toast = new Toast(root.querySelector(".strip-toast"));
     this.look = () => !document.hidden && this.soon(0);
     document.addEventListener("visibilitychange", this.look);
@@ -62,17 +64,18 @@ class Strip {
   async ask() {
     this.timer = undefined;
     if (document.hidden) return;
-    let wait = LOST_MS;
+    let wait = this.failures ? LOST_MS : AGAIN_MS;
     try {
       const answer = await fetch(this.address(), { signal: AbortSignal.timeout(FETCH_TIMEOUT_MS), cache: "no-store" });
       const overview = await answer.json();
       if (this.closed) return;
+      this.failures = 0;
       this.say({ ...overview, text: overview.text ?? overview.problem });
       if (overview.active !== undefined) window.fedscapeWatched = new Set([overview.active]);
       if (overview.ended) this.toast.tell(overview.ended);
       wait = overview.wait_ms ?? LOST_MS;
     } catch {
-      this.say({ text: "no connection to the app; trying again" });
+      if (this.failures++) this.say({ text: "no connection to the app; trying again" }); // once may be a hiccup
     }
     this.soon(wait);
   }

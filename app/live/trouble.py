@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from app import links, palette, queries, wording
-from app.comparison import run_name
+from app.comparison import method_name, run_name
 from app.components import page
 from app.live import log
 from app.live.pulse import silences
@@ -91,8 +91,8 @@ def troubles(
 
 def card(trouble: Trouble) -> None:
     """What happened, why, what to do; the ways to do it, and the log."""
-    runs, key = trouble.runs, f"trouble_{trouble.runs[0].id}"
-    with st.container(key=key, gap="small"):
+    runs, key = trouble.runs, _key(trouble)
+    with st.container(key=f"card_{key}", gap="small"):
         st.markdown(f"**{plain(trouble.happened)}** {plain(trouble.why)}")
         if trouble.said:
             st.text(trouble.said)
@@ -105,18 +105,28 @@ def card(trouble: Trouble) -> None:
 
 
 def ways(trouble: Trouble) -> None:
-    runs, key = trouble.runs, f"trouble_{trouble.runs[0].id}"
+    runs, key = trouble.runs, _key(trouble)
     ids = [run.id for run in runs]
+    if trouble.kind == "diverged":
+        gentler_links(runs)
     if runs[0].is_finished:
         label = "Retry with the same seed" if len(runs) == 1 else f"Retry all {len(runs)} with the same seeds"
         st.button(label, key=f"{key}_retry", on_click=perform, args=("retry", ids))
     elif trouble.kind == "silent":
         st.button("Cancel", key=f"{key}_cancel", on_click=perform, args=("cancel", ids))
-    for run in runs[:MOST_NAMED] if trouble.kind == "diverged" else ():
-        of_it = f" ({run_name(run)})" if len(runs) > 1 else ""
-        page.link("setup", plain(f"Try lr / 3 in Set up{of_it}"), config=links.pack_config(gentler(run)))
     if len(runs) == 1 and runs[0].round >= 0:
         page.link("run", "Look inside", id=runs[0].id)
+
+
+def gentler_links(runs: Sequence[RunRecord]) -> None:
+    """Set up with a third of the learning rate, once for all seeds of a method."""
+    by_method: dict[tuple[int, str], list[RunRecord]] = {}
+    for run in runs:
+        by_method.setdefault((run.experiment_id, run.label), []).append(run)
+    for own in list(by_method.values())[:MOST_NAMED]:
+        of_it = f": {method_name(own[0].label, own[0].algorithm)}" if len(by_method) > 1 else ""
+        config = gentler(own[0]) | {"seeds": sorted({run.seed for run in own})}
+        page.link("setup", plain(f"Try lr / 3 in Set up{of_it}"), config=links.pack_config(config))
 
 
 def retry_links(runs: Sequence[RunRecord]) -> dict[int, str]:
@@ -129,6 +139,10 @@ def gentler(run: RunRecord) -> dict[str, Any]:
     alone = experiment_of(run)
     training = alone["training"] | {"lr": float(f"{run.config['training']['lr'] / 3:.3g}")}
     return alone | {"name": f"{run.experiment_name}, gentler", "training": training}
+
+
+def _key(trouble: Trouble) -> str:
+    return f"trouble_{trouble.runs[0].id}"
 
 
 def _events(runs: Sequence[RunRecord]) -> list[EventRecord]:

@@ -131,6 +131,13 @@ def test_a_diverged_run_says_where_and_offers_a_third_of_its_learning_rate(store
     assert [run.seed for run in parse_experiment(config).runs()] == [0]
 
 
+def test_all_seeds_of_a_method_that_diverged_are_set_up_together(store: Store) -> None:
+    for _ in range(3):
+        end(store, "diverged", "not finite")
+    configs = [links.unpack_config(packed) for packed in re.findall(r"/setup\?config=([\w-]+)", words(opened()))]
+    assert [(c["algorithms"][0]["name"], c["seeds"]) for c in configs] == [("fedavg", [0, 1]), ("local_train", [0])]
+
+
 def test_a_page_about_one_run_has_its_card(store: Store) -> None:
     run = end(store, "failed", "the data set is gone")
     assert "FedAvg, seed 0 failed before its first round." in words(open_page("run", id=run.id))
