@@ -80,6 +80,7 @@ class PostgreSQL(Database):
 
     def explain(self, error: DBAPIError) -> StorageError:
         state, text = getattr(error.orig, "sqlstate", None), str(error.orig).strip()
+        first_line = text.partition("\n")[0]
         if state in (LOCK_TIMEOUT, DEADLOCK):
             return DatabaseLocked(f"{self.name} was locked by another session for {self.timeout_s:g} s; try again")
         if state == DISK_FULL:
@@ -88,7 +89,7 @@ class PostgreSQL(Database):
             return SchemaOutdated(f"{self.name} has no or old tables; start the app, which brings them up to date")
         if error.connection_invalidated or (isinstance(error, OperationalError) and (state or "08").startswith(AWAY)):
             return DatabaseUnavailable(
-                f"{self.name} does not answer ({text.splitlines()[0]}); what is being computed waits for it: check "
+                f"{self.name} does not answer ({first_line}); what is being computed waits for it: check "
                 "that the server runs and that DATABASE_URL is right"
             )
         return StorageError(f"{self.name}: {text}; see the server's log")
