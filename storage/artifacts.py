@@ -21,8 +21,8 @@ from storage.errors import ArtifactDamaged, ArtifactNotWritten
 from storage.fence import update_owned
 from storage.models import Artifact, Run, now
 from storage.records import FINISHED, ArtifactRecord, NewArtifact
+from storage.room import drop_models, models_of_idle, oldest_beyond
 
-MODEL = "model-"  # what the kinds of models begin with
 UNFINISHED = ".tmp"
 OURS = re.compile(r"\d+/[^/]+-\d{6,}-[0-9a-f]{12}\.(bin|tmp)")  # what write_file names its files
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -101,17 +101,21 @@ class ArtifactStore:
 
     def models_bytes(self, run_ids: Sequence[int]) -> int:
         """What ``drop_models`` would free."""
-        idle = sa.select(Run.id).where(Run.id.in_(run_ids), Run.status != "running")
-        sizes = sa.select(sa.func.sum(Artifact.size_bytes))
+        sizes = sa.select(sa.func.sum(Artifact.size_bytes)).where(models_of_idle(run_ids))
         with self._database.read() as connection:
-            return int(connection.scalar(sizes.where(Artifact.run_id.in_(idle), Artifact.kind.startswith(MODEL))) or 0)
+            return int(connection.scalar(sizes) or 0)
 
     def drop_models(self, run_ids: Sequence[int]) -> int:
         """Deletes the models of those that are not running; rounds and analyses stay. Answers the bytes freed."""
-        idle = sa.select(Run.id).where(Run.id.in_(run_ids), Run.status != "running")
-        doomed = sa.delete(Artifact).where(Artifact.run_id.in_(idle), Artifact.kind.startswith(MODEL))
         with self._database.write() as connection:
-            rows = connection.execute(doomed.returning(Artifact.path, Artifact.size_bytes)).all()
+            rows = drop_models(connection, run_ids, "as somebody asked")
+        self.remove_files(row.path for row in rows)
+        return sum(row.size_bytes for row in rows)
+
+    def trim_models(self, max_bytes: int, why: str) -> int:
+        """Deletes those of the oldest finished runs until all take no more; ``why`` is for the runs' logs."""
+        with self._database.write() as connection:
+            rows = drop_models(connection, oldest_beyond(connection, max_bytes), why)
         self.remove_files(row.path for row in rows)
         return sum(row.size_bytes for row in rows)
 

@@ -113,7 +113,7 @@ class AnalysisSession:
         artifact = patiently(lambda: self.store.artifacts.latest(run.id, MODELS_OF[which]))
         if artifact is None:
             raise Unsupported(
-                f"the models of this run's {which} round are not kept: it is {run.status}, or they were too large, or "
-                "it was computed elsewhere; run it again"
+                f"the models of this run's {which} round are not kept: it is {run.status}, or they were too large, "
+                "were deleted, or it was computed elsewhere; run it again"
             )
         return unpack(self.store.artifacts.read(artifact)), artifact.round

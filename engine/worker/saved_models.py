@@ -16,7 +16,6 @@ from engine.ops import SharedParams
 from engine.simulate import Models
 
 MODELS_LAST, MODELS_BEST = "model-last", "model-best"  # the kinds of artifacts
-MAX_BYTES = 256 * 2**20
 
 
 def num_bytes(models: Models) -> int:

@@ -13,6 +13,7 @@ from engine.simulate import Simulation
 from engine.worker import saved_models
 from engine.worker.executor import Ticket
 from engine.worker.failures import reason
+from engine.worker.limits import MIB, MODELS_MB, keep_within, max_models_bytes
 from engine.worker.patience import patiently
 from engine.worker.recorder import CHECKPOINT, Recorder, Stop, without_nan
 from engine.worker.saved_models import MODELS_BEST, MODELS_LAST
@@ -36,6 +37,7 @@ class Session:
             self._describe(self.simulation)  # warnings that came up on the way
         if self.recorder.finish(status, error) in FINISHED:  # nobody resumes it
             patiently(lambda: self.store.artifacts.keep_last(self.ticket.run_id, CHECKPOINT, 0))
+            patiently(lambda: keep_within(self.store))
 
     def _outcome(self) -> Outcome:
         try:
@@ -104,8 +106,8 @@ class Session:
     def _model_file(self, simulation: Simulation, kind: str, round: int) -> NewArtifact | None:
         """None, and a line in the run's log, where they are too large or there is no room for them."""
         models = simulation.models(kind.removeprefix("model-"))
-        size, limit = saved_models.num_bytes(models), saved_models.MAX_BYTES
-        why = f"{size // 2**20} MiB, more than {limit // 2**20} MiB"
+        size, limit = saved_models.num_bytes(models), max_models_bytes()
+        why = f"{size / MIB:.3g} MiB, more than {MODELS_MB}={limit / MIB:g}"
         if size <= limit:
             try:
                 return self.store.artifacts.write_file(self.ticket.run_id, kind, round, saved_models.pack(models))

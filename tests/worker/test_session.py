@@ -7,7 +7,7 @@ import torch
 
 from engine.errors import DataUnavailable
 from engine.simulate import Simulation
-from engine.worker import process, recorder, saved_models, session
+from engine.worker import process, recorder, session
 from engine.worker.process import work_on
 from engine.worker.recorder import Recorder, Stop
 from engine.worker.saved_models import MODELS_BEST, MODELS_LAST, unpack
@@ -48,10 +48,11 @@ def test_a_finished_run_keeps_models_but_no_checkpoints(store: Store):
 
 
 def test_models_that_are_too_large_are_left_out_and_that_is_said(store: Store, monkeypatch):
-    monkeypatch.setattr(saved_models, "MAX_BYTES", 100)
+    monkeypatch.setenv("FEDSCAPE_MODELS_MB", "0.0001")
     run = compute(store)
     assert kinds(store, run.id) == []
-    assert [event.kind for event in store.events.list(run.id)] == ["models", "models"]
+    said = [event.message for event in store.events.list(run.id)]
+    assert len(said) == 2 and all("more than FEDSCAPE_MODELS_MB=0.0001" in message for message in said)
     assert run.status == "done"
 
 
