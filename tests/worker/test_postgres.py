@@ -1,0 +1,111 @@
+"""Work in the background on PostgreSQL: whatever dies, the worker or the server, rows equal those of a run in peace."""
+
+import itertools
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from engine.simulate import Simulation
+from engine.worker import Dispatcher, LocalExecutor, patience, recorder
+from engine.worker.process import work_on
+from storage import DispatcherLockLost, Store
+from tests.support.postgres import Server
+from tests.worker import test_kill_points as kill_points
+from tests.worker.fakes import FakeExecutor
+from tests.worker.samples import claim, compute, queue, rows
+from tests.worker.test_processes import PATIENCE_S, ROOT, eventually, has_checkpoint
+
+pytestmark = pytest.mark.postgres
+LONG = {"training__rounds": 300, "training__participation": 1.0, "checkpoint_s": 0.1}
+END_THE_LOCK = sa.text("SELECT pg_terminate_backend(pid, 10000) FROM pg_locks WHERE locktype = 'advisory'")
+
+
+@pytest.fixture
+def store(postgres_store: Store) -> Store:
+    return postgres_store
+
+
+@pytest.mark.parametrize("point", ["in the transaction", "after the commit", "models registered, status not set"])
+def test_a_worker_that_is_killed_loses_nothing(store: Store, monkeypatch: pytest.MonkeyPatch, point: str) -> None:
+    kill_points.test_a_run_killed_and_taken_up_again_equals_one_left_in_peace(store, monkeypatch, point, 1e-6)
+
+
+def before(calls: dict[int, Callable[[], None]], original: Callable) -> Callable:
+    """Does ``calls[n]`` first when it is called the n-th time."""
+    count = itertools.count(1)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        calls.get(next(count), lambda: None)()
+        return original(*args, **kwargs)
+
+    return call
+
+
+@pytest.mark.parametrize("until", ["a later round", "after the last round"])
+@pytest.mark.parametrize("checkpoint_s", [1e-6, 1000], ids=["checkpoints", "no checkpoint"])
+def test_a_run_goes_on_while_the_server_is_away(
+    postgres_server: Server, store: Store, monkeypatch: pytest.MonkeyPatch, until: str, checkpoint_s: float
+) -> None:
+    whole = compute(store)
+    queue(store, checkpoint_s=checkpoint_s)
+    ticket = claim(store)
+    happens = {3: lambda: postgres_server.stop(signal.SIGQUIT)}
+    if until == "a later round":
+        happens[5] = postgres_server.start
+    else:  # the run waits for its last words to be taken
+        monkeypatch.setattr(patience, "time", SimpleNamespace(sleep=lambda seconds: postgres_server.start()))
+    monkeypatch.setattr(recorder, "WRITE_S", 0.0)
+    monkeypatch.setattr(Simulation, "_recorded", before(happens, Simulation._recorded))
+    work_on(store, ticket)
+    run = store.queue.get(ticket.run_id)
+    assert (run.status, run.epoch, run.summary) == ("done", 1, whole.summary)
+    assert rows(store, run.id) == rows(store, whole.id)
+    assert any("waited in memory" in event.message for event in store.events.list(run.id))
+
+
+@pytest.mark.timeout(2 * PATIENCE_S)
+def test_dispatcher_and_workers_outlive_a_restart_of_the_server(
+    postgres_server: Server, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    in_peace, run_id = queue(store, **LONG, algorithms=["ditto", {"name": "ditto", "label": "again"}])
+    with closing(Dispatcher(store, LocalExecutor(slots=1), store.try_dispatcher_lock())) as dispatcher:
+        eventually(lambda: dispatcher.step(0.02) or has_checkpoint(store, run_id))
+        turns = threading.Thread(target=dispatcher.run, args=(threading.Event(), True))
+        with postgres_server.away():
+            turns.start()
+            turns.join(0.7)
+        turns.join()
+        assert store.dispatcher_is_running()
+    whole, run = store.queue.get(in_peace), store.queue.get(run_id)
+    assert (run.status, run.epoch, run.summary) == ("done", 1, whole.summary)
+    assert rows(store, run_id) == rows(store, in_peace)
+    assert "worker-died" not in {event.kind for event in store.events.list(run_id)}
+
+
+@pytest.fixture
+def other(store: Store) -> Iterator[Store]:
+    """The store of another process."""
+    other = Store(store.url)
+    yield other
+    other.close()
+
+
+def test_a_dispatcher_that_lost_its_lock_leaves_the_runs_to_the_next(store: Store, other: Store) -> None:
+    (run_id,) = queue(store)
+    with closing(Dispatcher(store, FakeExecutor(), store.try_dispatcher_lock())) as first:
+        first.step()
+        with other._database.write() as connection:
+            connection.execute(END_THE_LOCK)
+        with Dispatcher(other, FakeExecutor(), other.try_dispatcher_lock()) as second:
+            second.step()
+            with pytest.raises(DispatcherLockLost):
+                first.run(threading.Event())
+            first.close()
+            assert (store.queue.get(run_id).status, store.queue.get(run_id).epoch) == ("running", 2)
