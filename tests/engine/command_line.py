@@ -1,6 +1,7 @@
 """The command line in this process: ``call("run", path)``, with runs computed here instead of in worker processes."""
 
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,7 +43,8 @@ class ThisProcess:
         return 0 if self._ended else 1
 
     def submit(self, ticket: Ticket) -> None:
-        work_on(Store(ticket.database_url, ticket.artifacts), ticket)
+        with closing(Store(ticket.database_url, ticket.artifacts)) as store:
+            work_on(store, ticket)
         self._ended.append(Ended(ticket))
 
     def poll(self, wait_s: float = 0.0) -> list[Ended]:
