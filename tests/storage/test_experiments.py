@@ -1,9 +1,20 @@
 """Experiments are created whole, listed newest first, and vanish with their last run."""
 
+from datetime import UTC, datetime
+
 import numpy as np
 import pytest
 
-from storage import ExperimentNotFound, FinishedRun, RunsActive, StorageError, Store
+from storage import (
+    ExperimentNotFound,
+    FinishedAnalysis,
+    FinishedEvent,
+    FinishedFile,
+    FinishedRun,
+    RunsActive,
+    StorageError,
+    Store,
+)
 from tests.storage.samples import a_round, new_run
 
 
@@ -102,3 +113,30 @@ def test_an_import_that_fails_is_taken_back(store: Store) -> None:
         store.experiments.import_finished("broken", {}, [FinishedRun(new_run(), "done", [a_round(0)]), twice])
     assert store.experiments.list() == []
     assert store.queue.runs() == []
+
+
+def test_an_imported_run_brings_its_models_analyses_and_log(store: Store) -> None:
+    at = datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC)
+    run = FinishedRun(
+        new_run(), "done", [a_round(0)], models=[FinishedFile("model-last", 0, lambda: b"models")],
+        analyses=[FinishedAnalysis("landscape", {"size": 5}, FinishedFile("analysis-landscape", 0, lambda: b"found"))],
+        events=[FinishedEvent(at, "warning", "models", "too large")],
+    )  # fmt: skip
+    store.experiments.import_finished("brought", {}, [run])
+    (stored,) = store.queue.runs()
+    assert {a.kind: store.artifacts.read(a) for a in store.artifacts.list(stored.id)} == {
+        "model-last": b"models", "analysis-landscape": b"found",
+    }  # fmt: skip
+    analysis = store.analyses.request(stored.id, "landscape", {"size": 5})
+    assert (analysis.status, analysis.progress) == ("done", 1.0) and store.analyses.claim() is None
+    assert [(e.at, e.level, e.message) for e in store.events.list(stored.id)] == [(at, "warning", "too large")]
+
+
+def test_an_import_whose_file_cannot_be_read_leaves_no_file(store: Store) -> None:
+    def unreadable() -> bytes:
+        raise StorageError("damaged")
+
+    files = [FinishedFile("model-last", 0, lambda: b"models"), FinishedFile("model-best", 0, unreadable)]
+    with pytest.raises(StorageError, match="damaged"):
+        store.experiments.import_finished("broken", {}, [FinishedRun(new_run(), "done", [a_round(0)], models=files)])
+    assert store.queue.runs() == [] and not list(store.artifacts.folder.glob("*/*"))
