@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app import exchange, launch, links, queries, wording
-from app.library import bulk, experiment, models, trash
+from app import launch, links, queries, wording
+from app.library import bulk, experiment, export, models, trash
 from app.library.chosen import choose
 from app.library.said import Offer, Said, attempt
 from storage import RunRecord
@@ -14,7 +14,7 @@ from storage import RunRecord
 def panel(runs: Sequence[RunRecord]) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="library_look"):
         look_at(runs)
-        export(runs)
+        export.buttons(runs)
         experiment.panel(runs)
     with st.container(horizontal=True, vertical_alignment="center", key="library_actions"):
         for name in ("rerun", "retry", "pause", "resume", "cancel"):
@@ -36,14 +36,6 @@ def look_at(runs: Sequence[RunRecord]) -> None:
         launch.open_page("live", "Watch them", runs=ids)
     if (one := experiment.of(runs)) and st.button("Open in Set up", key="open_setup"):
         launch.open_page("setup", "Set up", config=links.pack_config(one.config))
-
-
-def export(runs: Sequence[RunRecord]) -> None:
-    """To take them along; each file is made when it is asked for."""
-    ids, name = [run.id for run in runs], exchange.file_name(runs)
-    for title, write, ending, mime in exchange.FORMATS:
-        st.download_button(f"Export {title}", lambda write=write: write(ids), f"{name}.{ending}", mime,
-                           key=ending, on_click="ignore")  # fmt: skip
 
 
 def offer(name: str, runs: Sequence[RunRecord]) -> None:

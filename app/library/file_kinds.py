@@ -4,6 +4,11 @@ import json
 import zipfile
 from io import BytesIO
 
+from engine.worker.bundle import KIND as BUNDLE
+
+CONFIG_BYTES, MANIFEST_BYTES = 10**6, 10**8  # more than any has
+MANIFEST = "manifest.json"
+BACKUP = "Fedscape backup"
 STARTS = (
     (b"SQLite format 3\0", "a database: start the app on it with DATABASE_URL"),
     (b"PAR1", "a Parquet table: tables have no partition and no configuration; export the runs as JSON"),
@@ -38,18 +43,21 @@ def what_else(name: str, data: bytes) -> str | None:
 
 def _kind_of_zip(data: bytes) -> str | None:
     try:
-        names = zipfile.ZipFile(BytesIO(data)).namelist()
-    except zipfile.BadZipFile:
+        archive = zipfile.ZipFile(BytesIO(data))
+        kind = json.loads(archive.open(MANIFEST).read(MANIFEST_BYTES))["kind"] if MANIFEST in archive.namelist() else ""
+    except (zipfile.BadZipFile, ValueError, LookupError, TypeError, RuntimeError):
         return "a ZIP file that is cut off or damaged: export or download it again"
-    if any(name.endswith(".npy") for name in names):
+    if kind == BACKUP:
+        return "a backup of a whole database: python -m engine restore takes it"
+    if any(name.endswith(".npy") for name in archive.namelist()):
         return ENDINGS["npz"]
-    return None
+    return None if kind == BUNDLE else "a ZIP file, but no bundle of runs: if there are exported files in it, unpack it"
 
 
 def _kind_of_json(data: bytes) -> str | None:
-    """A configuration, or the metadata of something else; None for what the import itself explains better."""
+    """A configuration; None for what the import itself explains better."""
     try:
-        document = json.loads(data)
+        document = json.loads(data) if len(data) <= CONFIG_BYTES else None
     except (ValueError, RecursionError):
         return None
     if isinstance(document, dict) and "algorithms" in document and "runs" not in document:

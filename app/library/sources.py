@@ -1,8 +1,10 @@
 """Runs from elsewhere: exported files, and the examples that ship with the product."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from app import exchange, wording
@@ -10,6 +12,7 @@ from app.library import said
 from app.library.file_kinds import what_else
 from app.library.said import Said, attempt
 from engine.errors import InvalidConfig
+from engine.worker.importing import Imported, Progress
 from storage import ExperimentRecord, StorageError
 
 KEY = "library_import"
@@ -34,28 +37,21 @@ def panel() -> None:
 
 def bring(files: Sequence[UploadedFile]) -> Said:
     """One after the other; a file that cannot be read keeps none of the others out."""
-    found: list[ExperimentRecord] = []
+    found: list[Imported] = []
     problems: list[str] = []
-    with st.container(key="library_progress"):
-        bar = st.progress(0.0)
+    bar = st.progress(0.0)
     for i, file in enumerate(files):
-        def tell(number: int, of: int, i: int = i, name: str = file.name) -> None:
-            share = (i + number / max(of, 1)) / len(files)
-            bar.progress(share, wording.plain(f"{name}: run {number} of {of}"))
-
         bar.progress(i / len(files), wording.plain(f"{file.name}: reading"))
         try:
-            found += read(file.name, file.getvalue(), tell)
+            found.append(read(file.name, file.getvalue(), partial(_tell, bar, file.name, i, len(files))))
         except InvalidConfig as error:
             problems += error.problems
         except StorageError as error:
             problems.append(f"{file.name}: {error}")
-    said_of_them = imported(found) if found or not problems else ""
-    return Said(wording.lines(problems) + ("  \n" if problems and found else "") + said_of_them,
-                "error" if problems else "success")  # fmt: skip
+    return told([e for each in found for e in each.experiments], sum(len(each.known) for each in found), problems)
 
 
-def read(name: str, data: bytes, tell: exchange.Progress) -> list[ExperimentRecord]:
+def read(name: str, data: bytes, tell: Progress) -> Imported:
     """Raises InvalidConfig that says what the file is, where it is none of runs."""
     if other := what_else(name, data):
         raise InvalidConfig([f"{other}."])
@@ -63,11 +59,21 @@ def read(name: str, data: bytes, tell: exchange.Progress) -> list[ExperimentReco
 
 
 def load_examples() -> Said:
-    return Said(imported(exchange.load_examples()))
+    return told(exchange.load_examples())
 
 
-def imported(experiments: Sequence[ExperimentRecord]) -> str:
-    if not experiments:
-        return "All of it is there already."
-    several = wording.names(f"“{wording.plain(e.name)}” ({wording.plural(e.num_runs, 'run')})" for e in experiments)
-    return f"Imported {several}."
+def told(experiments: Sequence[ExperimentRecord], known: int = 0, problems: Sequence[str] = ()) -> Said:
+    """What came in, what was there already, and what is wrong with the rest."""
+    sentences = []
+    if experiments:
+        several = wording.names(f"“{e.name}” ({wording.plural(e.num_runs, 'run')})" for e in experiments)
+        sentences.append(f"Imported {several}.")
+        if known:
+            sentences.append(f"{wording.plural(known, 'run was', 'runs were')} there already.")
+    elif not problems:
+        sentences.append("All of it is there already.")
+    return Said(wording.lines([*problems, *sentences]), "error" if problems else "success")
+
+
+def _tell(bar: DeltaGenerator, name: str, file: int, files: int, number: int, of: int) -> None:
+    bar.progress((file + (number - 1) / of) / files, wording.plain(f"{name}: run {number} of {of}"))

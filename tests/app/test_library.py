@@ -1,14 +1,12 @@
 """The page Library, alone on its own database, and what it takes in and gives away."""
 
-import json
 from functools import partial
 from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import exchange, run_table
-from engine.errors import InvalidConfig
+from app import run_table
 from engine.worker.records import new_run
 from storage import Store
 from tests.app.pages import open_page
@@ -123,32 +121,6 @@ def test_running_again_queues_copies_and_chooses_them(filled_store: Store):
     page.button(key="rerun").click().run()
     assert str(page.query_params["runs"]) == "9,10"
     assert [run.status for run in filled_store.queue.runs(run_ids=[9, 10])] == ["queued", "queued"]
-
-
-def test_an_export_comes_back_as_the_same_runs(filled_store: Store):
-    document = exchange.json_of([1, 3])
-    (experiment,) = exchange.import_bytes("runs.json", document)
-    assert experiment.num_runs == 2
-    new = filled_store.queue.runs(experiment_ids=[experiment.id], newest_first=False)
-    again = json.loads(exchange.json_of([run.id for run in new]))
-    assert [run["rounds"] for run in again["runs"]] == [run["rounds"] for run in json.loads(document)["runs"]]
-
-
-def test_a_table_has_a_row_for_each_round(filled_store: Store):
-    assert exchange.csv_of([1]).decode().count("\n") == 1 + 6
-
-
-def test_a_file_that_is_no_export_is_refused_by_its_own_name(empty_store: Store):
-    with pytest.raises(InvalidConfig, match=r"^notes\.json: "):
-        exchange.import_bytes("notes.json", b"[1, 2]")
-    assert empty_store.experiments.list() == []
-
-
-def test_examples_are_loaded_once_and_say_what_they_are(filled_store: Store, tmp_path, monkeypatch):
-    (tmp_path / "first.json").write_bytes(exchange.json_of([1, 2]))
-    monkeypatch.setattr(exchange, "EXAMPLES", tmp_path)
-    assert [e.example for e in exchange.load_examples()] == [True]
-    assert exchange.load_examples() == []
 
 
 def test_what_ships_with_the_product_can_be_loaded(empty_store: Store):

@@ -1,0 +1,124 @@
+"""What the Library gives away and takes in: documents, tables, bundles, and files that are none of these."""
+
+import json
+import sqlite3
+import zipfile
+from functools import partial
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from app import exchange
+from app.library import sources
+from app.library.file_kinds import BACKUP, what_else
+from engine.errors import InvalidConfig
+from storage import ArtifactDamaged, Store
+from storage.backup import KIND
+from tests.app.pages import open_page
+from tests.app.samples import DIGITS
+
+opened = partial(open_page, "library")
+
+
+def zipped(**members: bytes) -> bytes:
+    file = BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(name.replace("_", "."), data)
+    return file.getvalue()
+
+
+def test_an_export_comes_back_as_the_same_runs_once(filled_store: Store) -> None:
+    document = exchange.json_of([1, 3])
+    told: list[tuple[int, int]] = []
+    (experiment,) = exchange.import_bytes("runs.json", document, lambda *at: told.append(at)).experiments
+    assert experiment.num_runs == 2 and told == [(1, 2), (2, 2)]
+    new = filled_store.queue.runs(experiment_ids=[experiment.id], newest_first=False)
+    again = json.loads(exchange.json_of([run.id for run in new]))
+    assert [run["rounds"] for run in again["runs"]] == [run["rounds"] for run in json.loads(document)["runs"]]
+    twice = exchange.import_bytes("runs.json", document)
+    assert twice.experiments == () and len(twice.known) == 2
+
+
+def test_a_bundle_brings_the_models_along_but_no_run_that_has_not_ended(filled_store: Store) -> None:
+    file = filled_store.artifacts.write_file(1, "model-last", 5, b"weights")
+    filled_store.artifacts.register(1, None, file)
+    (waiting,) = filled_store.queue.rerun([2])
+    (experiment,) = exchange.import_bytes("runs.zip", exchange.bundle_of([1, waiting.id])).experiments
+    (run,) = filled_store.queue.runs(experiment_ids=[experiment.id])
+    models = filled_store.artifacts.latest(run.id, "model-last")
+    assert models is not None and filled_store.artifacts.read(models) == b"weights"
+
+
+def test_a_bundle_never_leaves_a_damaged_model_out_in_silence(filled_store: Store) -> None:
+    file = filled_store.artifacts.write_file(1, "model-last", 5, b"weights")
+    filled_store.artifacts.register(1, None, file)
+    (filled_store.artifacts.folder / file.path).write_bytes(b"weight!")
+    with pytest.raises(ArtifactDamaged, match="model-last of run 1"):
+        exchange.bundle_of([1])
+
+
+def test_a_table_has_a_row_for_each_round(filled_store: Store) -> None:
+    assert exchange.csv_of([1]).decode().count("\n") == 1 + 6
+
+
+def test_a_file_that_is_no_export_is_refused_by_its_own_name(empty_store: Store) -> None:
+    with pytest.raises(InvalidConfig, match=r"^notes\.json: "):
+        exchange.import_bytes("notes.json", b"[1, 2]")
+    assert empty_store.experiments.list() == []
+
+
+def test_a_wrong_file_says_what_it_is(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "a.db") as connection:
+        connection.execute("create table t (x)")
+    connection.close()
+    array = BytesIO()
+    np.savez(array, x=np.zeros(2))
+    files = {
+        "old.db": ((tmp_path / "a.db").read_bytes(), "a database"),
+        "pic.json": (b"\x89PNG...", "a picture"),
+        "rounds.csv": (b"run,round\n1,0\n", "a table"),
+        "empty.json": (b" \n", "empty"),
+        "mine.yaml": (b"name: x\n", "a configuration"),
+        "mine.json": (json.dumps(DIGITS).encode(), "a configuration without results"),
+        "data.npz": (array.getvalue(), "data: they belong into Set up"),
+        "cut.zip": (zipped(a_json=b"{}")[:-30], "cut off or damaged"),
+        "some.zip": (zipped(a_txt=b"hello"), "no bundle of runs"),
+        "all.zip": (zipped(manifest_json=json.dumps({"kind": BACKUP}).encode()), "engine restore"),
+    }
+    for name, (data, words) in files.items():
+        said = what_else(name, data)
+        assert said is not None and said.startswith(f"{name} is ") and words in said, name
+    assert BACKUP == KIND
+
+
+def test_files_of_runs_pass(filled_store: Store) -> None:
+    assert what_else("runs.json", exchange.json_of([1])) is None
+    assert what_else("runs.zip", exchange.bundle_of([1])) is None
+
+
+def test_good_files_come_in_beside_a_bad_one(filled_store: Store) -> None:
+    page = opened()
+    place = page.file_uploader[0]
+    place.upload("runs.json", exchange.json_of([1, 2]), "application/json").upload("x.csv", b"a,b", "text/csv").run()
+    page.button(key="import_now").click().run()
+    said = page.error[0].value.replace("\\", "")
+    assert said.startswith("x.csv is a table: ") and "Imported “four methods on digits” (2 runs)." in said
+    assert filled_store.queue.counts() == {"done": 10}
+
+
+def test_what_was_there_already_is_said(filled_store: Store) -> None:
+    said = sources.told(filled_store.experiments.list(), 3)
+    assert said.text.endswith("(8 runs).  \n3 runs were there already.") and said.kind == "success"
+    assert sources.told([]).text == "All of it is there already."
+
+
+def test_examples_are_loaded_once_and_say_what_they_are(
+    filled_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "first.json").write_bytes(exchange.json_of([1, 2]))
+    monkeypatch.setattr(exchange, "EXAMPLES", tmp_path)
+    assert [e.example for e in exchange.load_examples()] == [True]
+    assert exchange.load_examples() == []

@@ -1,0 +1,82 @@
+"""The Library under a reader's hands: what was deleted comes back, and a saved view is a link for anybody."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from storage import RunRecord, Store
+from tests.app.samples import DIGITS, store_experiment
+from tests.browser.conftest import Server, Witness
+
+LOAD_MS = 60_000
+READY = "[data-test-script-state=notRunning]"
+
+
+@pytest.fixture
+def store(server: Server) -> Iterator[Store]:
+    store = Store(server.database_url)
+    store.ensure_schema(wait_s=LOAD_MS / 1000)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def runs(store: Store) -> Iterator[list[RunRecord]]:
+    """An experiment of this test's own, done: three runs, of which two will be deleted."""
+    raw = DIGITS | {"name": "to be deleted", "algorithms": [{"name": "fedavg"}], "seeds": [0, 1, 2]}
+    experiment = store_experiment(store, raw)
+    yield store.queue.runs(experiment_ids=[experiment.id], newest_first=False)
+    store.experiments.delete([experiment.id])
+
+
+def opened(page: Page, address: str) -> None:
+    page.goto(address)
+    page.wait_for_selector("h1", timeout=LOAD_MS)
+    page.wait_for_selector(READY, timeout=LOAD_MS)
+
+
+def delete(page: Page) -> None:
+    page.get_by_role("button", name="Delete", exact=True).click(timeout=LOAD_MS)
+    expect(page.get_by_text("Deleted 2 runs.")).to_be_visible(timeout=LOAD_MS)
+
+
+def test_deleted_runs_come_back_by_undo_and_after_a_reload_from_the_trash(
+    page: Page, server: Server, store: Store, runs: list[RunRecord], witness: Witness
+) -> None:
+    ids = [run.id for run in runs[:2]]
+    opened(page, f"{server.url}/library?runs={ids[0]},{ids[1]}")
+    delete(page)
+    assert store.queue.runs(run_ids=ids) == []
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_text("Brought back 2 runs.")).to_be_visible(timeout=LOAD_MS)
+    assert len(store.queue.runs(run_ids=ids)) == 2
+    delete(page)
+    page.reload()
+    page.get_by_text("Trash: 2 deleted runs").click(timeout=LOAD_MS)
+    page.get_by_role("button", name="Bring back 2 runs").click(timeout=LOAD_MS)
+    expect(page.get_by_text("Brought back 2 runs.")).to_be_visible(timeout=LOAD_MS)
+    page.wait_for_url(f"**runs={ids[0]}%2C{ids[1]}", timeout=LOAD_MS)
+    assert len(store.queue.runs(run_ids=ids)) == 2
+    assert witness == Witness()
+
+
+def test_a_saved_view_is_a_link_for_anybody(
+    page: Page, browser: Browser, server: Server, store: Store, runs: list[RunRecord]
+) -> None:
+    opened(page, f"{server.url}/library?q=to+be+deleted&sort=mean")
+    page.get_by_role("button", name="Save view").click(timeout=LOAD_MS)
+    page.get_by_role("textbox", name="Name of this view").fill("mine, best first")
+    page.get_by_role("button", name="Save", exact=True).click(timeout=LOAD_MS)
+    expect(page.get_by_text("Saved the view “mine, best first”.")).to_be_visible(timeout=LOAD_MS)
+    elsewhere = browser.new_context()
+    try:
+        fresh = elsewhere.new_page()
+        opened(fresh, f"{server.url}/library")
+        view = fresh.get_by_role("navigation", name="Views").get_by_role("link", name="mine, best first")
+        view.click()
+        expect(fresh.get_by_role("searchbox", name="Find")).to_have_value("to be deleted", timeout=LOAD_MS)
+        expect(view).to_have_attribute("aria-current", "page")
+    finally:
+        elsewhere.close()
+        store.saved_views.delete("library", "mine, best first")
