@@ -101,22 +101,13 @@ class Recorder:
 
         Where there is no room for it, the run goes on without it, says so once, and tries again when the next is due.
         """
-        self._kept = self._clock()
         try:
-            file = self.store.artifacts.write_file(self.run_id, CHECKPOINT, self.round, data)
+            self._checkpoint(data)
         except ArtifactNotWritten as error:
-            self._without_checkpoint(error)
-            return
-        try:
-            self.append(file)
-        except Transient:
-            if not self._is_unsure:
-                self.store.artifacts.remove_files([file.path])
-            return
-        if self._lacks_checkpoints:
-            self._lacks_checkpoints = False
-            self.warn(CHECKPOINT, f"checkpoints are kept again, from round {self.round} on")
-        patiently(lambda: self.store.artifacts.keep_last(self.run_id, CHECKPOINT, 2))
+            if not self._lacks_checkpoints:
+                self.warn(CHECKPOINT, f"the run goes on without new checkpoints: {error}")
+            self._lacks_checkpoints = True
+        self._kept = self._clock()  # from its end on, so that a slow disk leaves time for training
 
     def keep(self, file: NewArtifact) -> None:
         """A file that stays with the run, registered with everything pending; waits until it is done."""
@@ -157,6 +148,19 @@ class Recorder:
             return self.store.queue.heartbeat(self.run_id, self.epoch)
         return ""
 
+    def _checkpoint(self, data: bytes) -> None:
+        file = self.store.artifacts.write_file(self.run_id, CHECKPOINT, self.round, data)
+        try:
+            self.append(file)
+        except Transient:
+            if not self._is_unsure:
+                self.store.artifacts.remove_files([file.path])
+            return
+        if self._lacks_checkpoints:
+            self._lacks_checkpoints = False
+            self.warn(CHECKPOINT, f"checkpoints are kept again, from round {self.round} on")
+        patiently(lambda: self.store.artifacts.keep_last(self.run_id, CHECKPOINT, 2))
+
     def _stored(self, write: Callable[[], T]) -> T:
         """A write that takes everything pending with it, or is an outage."""
         try:
@@ -179,11 +183,6 @@ class Recorder:
         self._pending = [record for record in self._pending if record.round > last]
         self._is_unsure = False
         return None if is_there else artifact
-
-    def _without_checkpoint(self, error: ArtifactNotWritten) -> None:
-        if not self._lacks_checkpoints:
-            self.warn(CHECKPOINT, f"the run goes on without new checkpoints: {error}")
-        self._lacks_checkpoints = True
 
     def _tell(self) -> None:
         while self._warnings:

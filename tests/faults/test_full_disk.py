@@ -139,6 +139,19 @@ def test_a_checkpoint_that_finds_no_room_is_tried_again_and_said_once(store, rec
     assert store.artifacts.sweep() == 0
 
 
+def test_a_disk_that_is_slow_leaves_time_for_training(recorder, clock, store, monkeypatch):
+    write = store.artifacts.write_file
+
+    def slowly(*args):
+        clock.now += 15.0
+        return write(*args)
+
+    monkeypatch.setattr(store.artifacts, "write_file", slowly)
+    recorder.add(RoundResult(0, np.array([1], np.int32), {}, {}), {})
+    recorder.checkpoint(b"state")
+    assert not recorder.checkpoint_is_due(10)
+
+
 def test_a_checkpoint_that_the_database_does_not_take_leaves_no_file(store, recorder, clock, full):
     recorder.add(large(0), {})
     recorder.checkpoint(b"state")
