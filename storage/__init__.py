@@ -1,6 +1,6 @@
 """What Fedscape remembers: experiments, runs, rounds, artifacts. Speaks in frozen records; ``Store`` is the door."""
 
-from storage.archive import Archive, ArchiveWriter, new_archive
+from storage.archive import BUNDLE, Archive, ArchiveWriter, new_archive
 from storage.backup import Backup
 from storage.database import DispatcherLock
 from storage.errors import (
@@ -50,11 +50,11 @@ from storage.restore import Restored
 from storage.store import Store, store_from_env
 
 __all__ = [
-    "FINISHED", "AnalysisNotFound", "AnalysisRecord", "AnalysisStatus", "Archive", "ArchiveInvalid", "ArchiveWriter",
-    "ArtifactDamaged", "ArtifactNotWritten", "ArtifactRecord", "Backup", "Control", "DatabaseLocked", "DatabaseMoved",
-    "DatabaseUnavailable", "DiskFull", "DiskUse", "DispatcherLock", "DispatcherLockLost", "EngineRecord", "EventRecord",
-    "ExperimentNotFound", "ExperimentRecord", "Fenced", "FinishedAnalysis", "FinishedEvent", "FinishedFile",
-    "FinishedRun", "NetworkFileSystem", "NewArtifact", "NewRun", "NotADatabase", "Place", "Restored", "RoundRecord",
-    "RunNotFound", "RunRecord", "RunsActive", "SavedViewRecord", "SchemaOutdated", "SchemaTooNew", "Status",
-    "StorageError", "Store", "Transient", "new_archive", "store_from_env",
+    "BUNDLE", "FINISHED", "AnalysisNotFound", "AnalysisRecord", "AnalysisStatus", "Archive", "ArchiveInvalid",
+    "ArchiveWriter", "ArtifactDamaged", "ArtifactNotWritten", "ArtifactRecord", "Backup", "Control", "DatabaseLocked",
+    "DatabaseMoved", "DatabaseUnavailable", "DiskFull", "DiskUse", "DispatcherLock", "DispatcherLockLost",
+    "EngineRecord", "EventRecord", "ExperimentNotFound", "ExperimentRecord", "Fenced", "FinishedAnalysis",
+    "FinishedEvent", "FinishedFile", "FinishedRun", "NetworkFileSystem", "NewArtifact", "NewRun", "NotADatabase",
+    "Place", "Restored", "RoundRecord", "RunNotFound", "RunRecord", "RunsActive", "SavedViewRecord", "SchemaOutdated",
+    "SchemaTooNew", "Status", "StorageError", "Store", "Transient", "new_archive", "store_from_env",
 ]

@@ -20,6 +20,9 @@ FORMAT = 1  # of the manifest; a reader refuses what is newer
 CHUNK = 2**20
 DAMAGE = (KeyError, EOFError, RuntimeError, zipfile.BadZipFile)  # what reading a zip that was tampered with raises
 
+BACKUP, BUNDLE = "Fedscape backup", "Fedscape bundle"  # the kinds
+TAKEN_BY = {BACKUP: "`python -m engine restore`", BUNDLE: "`python -m engine import`"}
+
 Told = Callable[[int], None]  # how many more bytes are done
 
 
@@ -127,7 +130,8 @@ class Archive:
         with self._stored(MANIFEST) as member:
             manifest: dict[str, Any] = json.loads(member.read())
         if manifest["kind"] != kind:
-            raise ArchiveInvalid(f"{self.path}: is a {manifest['kind']}, but a {kind} is needed")
+            takes = TAKEN_BY.get(manifest["kind"], "nothing here")
+            raise ArchiveInvalid(f"{self.path}: is a {manifest['kind']}, which {takes} takes; a {kind} is needed")
         if manifest["format"] > FORMAT:
             raise ArchiveInvalid(f"{self.path}: was written by a newer version; update the program")
         return manifest

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from storage.archive import sync_folder
 from storage.database import Database
 from storage.errors import ArtifactDamaged, ArtifactNotWritten
 from storage.fence import update_owned
@@ -188,8 +189,4 @@ def _write_durably(path: Path, data: bytes) -> None:
         unfinished.unlink(missing_ok=True)
         raise
     for folder in (path.parent, path.parent.parent):  # the name of the file, and of its folder
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        sync_folder(folder)

@@ -13,7 +13,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from storage import schema
-from storage.archive import ArchiveWriter, new_archive
+from storage.archive import BACKUP, ArchiveWriter, new_archive
 from storage.artifacts import COLUMNS, ArtifactStore
 from storage.database import Database
 from storage.errors import ArtifactDamaged, StorageError
@@ -21,10 +21,8 @@ from storage.models import Artifact, Run, now
 from storage.records import FINISHED, ArtifactRecord
 from storage.sqlite import SQLite, driver
 
-KIND = "Fedscape backup"
 DATABASE, ARTIFACTS = "fedscape.db", "artifacts"  # the members
 CHECKPOINT = "checkpoint"
-PAGES = 4096  # copied between two looks at whether to go on
 
 Progress = Callable[[int, int], None]  # bytes done, of how many
 
@@ -52,13 +50,13 @@ def back_up(database: Database, artifacts: ArtifactStore, path: Path, version: s
         done += size
         progress(done, total)
 
-    with new_archive(path, KIND, tell) as archive, _scratch(path) as copy:
+    with new_archive(path, BACKUP, tell) as archive, _scratch(path) as copy:
         with source.read() as connection:
             there, doomed = _artifacts(connection)
             total = source.size_bytes() + sum(record.size_bytes for record in there)
             packer = _Packer(archive, artifacts)
             packer.add(record for record in there if record.kind == CHECKPOINT)
-            copy_database(connection, copy, lambda: tell(0))
+            source.copy(connection, copy, lambda: tell(0))
         packer.add(record for record in there if record.kind != CHECKPOINT)
         runs = _forget(copy, doomed + packer.lost)
         total = done + copy.stat().st_size  # now that it is known how large it is
@@ -74,14 +72,6 @@ def file_of(database: Database, instead: str) -> SQLite:
     if not isinstance(database, SQLite):
         raise StorageError(f"{database.name} is on a server: {instead} {database.artifacts_folder}")
     return database
-
-
-def copy_database(connection: sa.Connection, target: Path, look: Callable[[], None]) -> None:
-    """The state that the connection's transaction has read from, however long it takes. ``look`` may raise."""
-    source = connection.connection.driver_connection
-    assert source is not None  # only a detached connection has none
-    with closing(driver().connect(str(target))) as copy:
-        source.backup(copy, pages=PAGES, progress=lambda *_: look())
 
 
 class _Packer:

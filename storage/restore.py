@@ -13,9 +13,9 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from storage import schema
-from storage.archive import Archive, sync_folder
+from storage.archive import BACKUP, Archive, sync_folder
 from storage.artifacts import OURS
-from storage.backup import ARTIFACTS, DATABASE, KIND, Progress, file_of
+from storage.backup import ARTIFACTS, DATABASE, Progress, file_of
 from storage.database import Database
 from storage.errors import ArchiveInvalid, DatabaseLocked, NotADatabase, SchemaTooNew, StorageError
 from storage.models import Run, now
@@ -35,7 +35,7 @@ class Restored:
 def restore(database: Database, artifacts: Path, path: Path, replace: bool, progress: Progress) -> Restored:
     """Raises StorageError, and has changed nothing then, where it cannot be done as a whole."""
     target = file_of(database, "restore what pg_dump wrote with pg_restore, and put the artifacts back into")
-    with Archive(path, KIND) as archive, _dispatcher_away(target):
+    with Archive(path, BACKUP) as archive, _dispatcher_away(target):
         _check_schema(archive)
         if not replace:
             _refuse_where_there_are_runs(target)

@@ -9,7 +9,7 @@ import importlib
 import logging
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -35,6 +35,7 @@ NETWORK_FILE_SYSTEMS = frozenset({
     "afs", "beegfs", "ceph", "cifs", "fuse.ceph", "fuse.glusterfs", "fuse.s3fs", "fuse.sshfs", "glusterfs", "gpfs",
     "lustre", "ncpfs", "nfs", "nfs4", "orangefs", "smb3", "smbfs",
 })
+PAGES = 4096  # copied between two looks at whether to go on
 LOCK_TRIES, LOCK_PAUSE_S = 10, 0.02
 READONLY, BUSY, LOCKED, IOERR, CORRUPT, FULL, CANTOPEN, NOTADB = 8, 5, 6, 10, 11, 13, 14, 26
 
@@ -91,10 +92,8 @@ class SQLite(Database):
         unfinished = target.with_suffix(".tmp")
         unfinished.unlink(missing_ok=True)
         try:
-            with self.read() as connection, closing(driver().connect(str(unfinished))) as copy:
-                source = connection.connection.driver_connection
-                assert source is not None
-                source.backup(copy)
+            with self.read() as connection:
+                self.copy(connection, unfinished)
             os.replace(unfinished, target)
         except (OSError, driver().Error) as error:
             unfinished.unlink(missing_ok=True)
@@ -103,6 +102,14 @@ class SQLite(Database):
                 "up to date; free as much space as the database takes"
             ) from error
         return target
+
+    def copy(self, connection: sa.Connection, target: Path, look: Callable[[], None] = lambda: None) -> None:
+        """The state that the connection's transaction reads, however long it takes. ``look`` may raise, to stop it."""
+        connection.exec_driver_sql("SELECT 1 FROM sqlite_master").close()  # from here on it is of this moment
+        source = connection.connection.driver_connection
+        assert source is not None  # only a detached connection has none
+        with closing(driver().connect(str(target))) as copy:
+            source.backup(copy, pages=PAGES, progress=lambda *_: look())
 
     def size_bytes(self) -> int:
         return sum(map(_size, self.files))

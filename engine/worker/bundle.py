@@ -19,6 +19,7 @@ from engine.export import write_export
 from engine.reading import ImportedExperiment, parse_export
 from engine.worker.records import config_of, outcome
 from storage import (
+    BUNDLE,
     AnalysisRecord,
     Archive,
     ArchiveInvalid,
@@ -32,7 +33,6 @@ from storage import (
     new_archive,
 )
 
-KIND = "Fedscape bundle"
 RUNS, BESIDE = "runs.json", "beside.json"
 MAX_EVENTS = 100_000  # of a run
 MAX_PROBLEMS = 10
@@ -85,7 +85,7 @@ class Belongings(BaseModel):
 def write_bundle(store: Store, path: Path, runs: Sequence[RunRecord]) -> list[str]:
     """Runs that have ended. Answers what could not be read and is not in it, a line each."""
     problems: list[str] = []
-    with new_archive(path, KIND) as archive, _written(store, path, runs) as document:
+    with new_archive(path, BUNDLE) as archive, _written(store, path, runs) as document:
         archive.add_file(RUNS, document)
         beside = [_pack(store, archive, f"{i:04d}", run, problems) for i, run in enumerate(runs)]
         archive.add(BESIDE, json.dumps([entry.model_dump(mode="json") for entry in beside], indent=1).encode())
@@ -97,7 +97,7 @@ def write_bundle(store: Store, path: Path, runs: Sequence[RunRecord]) -> list[st
 def open_bundle(path: Path) -> Iterator[tuple[Archive, list[ImportedExperiment], list[Belongings]]]:
     """Its runs, and what belongs to the run of each number. Raises InvalidConfig, also when a member is read late."""
     try:
-        with Archive(path, KIND) as archive:
+        with Archive(path, BUNDLE) as archive:
             found = parse_export(archive.read(RUNS), path / RUNS)
             yield archive, found, _belongings(archive, found)
     except ArchiveInvalid as error:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import storage.backup
+import storage.sqlite
 from storage import ArchiveInvalid, ArtifactRecord, DatabaseLocked, SchemaTooNew, StorageError, Store
 from tests.storage.samples import a_round, new_run
 
@@ -82,7 +82,7 @@ def test_it_tells_what_it_is_and_leaves_out_what_nobody_needs(full: Store, tmp_p
 def test_it_is_of_one_moment_while_a_run_writes(
     sqlite_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(storage.backup, "PAGES", 1)
+    monkeypatch.setattr(storage.sqlite, "PAGES", 1)
     sqlite_store.experiments.create("x", {}, [new_run()])
     run = sqlite_store.queue.claim()
     assert run is not None
@@ -222,7 +222,7 @@ def damaged(path: Path, how: str) -> Path:
         ("cut short", "is no Fedscape backup"),
         ("no zip", "is no Fedscape backup"),
         ("packed anew", "packed anew"),
-        ("of another kind", "is a Fedscape bundle, but a Fedscape backup is needed"),
+        ("of another kind", "is a Fedscape bundle, which .* takes; a Fedscape backup is needed"),
         ("newer", "newer version"),
         ("of a newer schema", "newer version .schema 9999"),
     ],

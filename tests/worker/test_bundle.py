@@ -12,11 +12,10 @@ import pytest
 from engine.errors import InvalidConfig
 from engine.export import run_document
 from engine.findings import Findings
-from engine.worker.bundle import KIND
 from engine.worker.files import write_runs
 from engine.worker.importing import import_file
 from engine.worker.records import outcome
-from storage import Archive, RunRecord, Store, new_archive
+from storage import BUNDLE, Archive, RunRecord, Store, new_archive
 from tests.worker.samples import compute, rows
 
 
@@ -146,7 +145,7 @@ def test_of_several_runs_each_keeps_its_own(store: Store, run: RunRecord, other:
 def rewritten(path: Path, damage: Any) -> Path:
     """A copy whose ``beside.json`` was changed, with a manifest to match."""
     copy = path.with_name("damaged.zip")
-    with Archive(path, KIND) as old, new_archive(copy, KIND) as new:
+    with Archive(path, BUNDLE) as old, new_archive(copy, BUNDLE) as new:
         for name in old.members:
             data = old.read(name)
             if name == "beside.json":
@@ -187,7 +186,7 @@ def test_a_damaged_file_in_the_middle_leaves_nothing(store: Store, other: Store,
 
 def test_a_backup_is_no_bundle(store: Store, other: Store, run: RunRecord, tmp_path: Path) -> None:
     store.back_up(tmp_path / "b.zip", "1")
-    with pytest.raises(InvalidConfig, match="is a Fedscape backup"):
+    with pytest.raises(InvalidConfig, match="is a Fedscape backup, which `python -m engine restore` takes"):
         import_file(other, tmp_path / "b.zip")
 
 
