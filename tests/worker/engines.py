@@ -1,0 +1,32 @@
+"""Dispatchers with workers of their own, as programs, and patience with them."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from storage import Store
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_S = 240.0  # each fork server imports torch anew, which takes long where all cores are busy
+SERVE = "import sys; from engine.worker import serve; serve(sys.argv[1], slots=int(sys.argv[2]))"
+
+T = TypeVar("T")
+
+
+def start_engine(store: Store, slots: int = 1) -> subprocess.Popen:
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", SERVE, store.url, str(slots)]
+    return subprocess.Popen(command, env=environment, cwd=ROOT, start_new_session=True)
+
+
+def eventually(holds: Callable[[], T]) -> T:
+    """What it answers when it answers something."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not (answer := holds()):
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+    return answer

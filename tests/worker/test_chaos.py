@@ -1,0 +1,87 @@
+"""Kill -9 at random moments, of workers and of the dispatcher: every run ends as if nothing had happened."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Collection, Iterator
+from random import Random
+
+import pytest
+
+from benchmarks.kills import deaths, worker_pid
+from engine.worker.claims import MAX_DEATHS
+from storage import RunRecord, Store
+from tests.worker.engines import PATIENCE_S, eventually, start_engine
+from tests.worker.samples import queue, rows
+
+pytestmark = pytest.mark.timeout(2 * PATIENCE_S)
+KILLED = (*["worker"] * 5, "dispatcher")  # the start after it clears up
+RUNS = {
+    "checkpoint_s": 0.1, "training__rounds": 500,
+    "algorithms": [{"name": "ditto"}, {"name": "cgpfl", "K": 2, "training": {"rounds": 200}}],
+}  # fmt: skip
+
+
+class Engine:
+    """A dispatcher and two workers, which may be started again."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.process: subprocess.Popen = start_engine(store, slots=2)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def start_again(self) -> None:
+        self.kill()
+        self.process = start_engine(self.store, slots=2)
+
+
+@pytest.fixture
+def engine(store: Store) -> Iterator[Engine]:
+    engine = Engine(store)
+    yield engine
+    engine.kill()
+
+
+def victims(store: Store, dead: Collection[int]) -> list[int]:
+    """Workers that may be killed without their run being given up. There is always something to do for them."""
+    if not any(run.is_active for run in store.queue.runs()):
+        queue(store, **RUNS)
+    running = [r for r in store.queue.runs(statuses=["running"]) if deaths(store, r.id) < MAX_DEATHS - 1]
+    return [pid for run in running if (pid := worker_pid(run)) and pid not in dead]
+
+
+def files(store: Store) -> set[str]:
+    folder = store.artifacts.folder
+    return {path.relative_to(folder).as_posix() for path in folder.glob("**/*") if path.is_file()}
+
+
+def end_of_all(store: Store) -> list[RunRecord]:
+    eventually(lambda: not any(run.is_active for run in store.queue.runs()))
+    return store.queue.runs(newest_first=False)
+
+
+def test_runs_whose_workers_and_dispatcher_are_killed_end_as_those_left_in_peace(store: Store, engine: Engine):
+    random, dead = Random(0), set()
+    for killed in KILLED:
+        victim = random.choice(eventually(lambda: victims(store, dead)))
+        time.sleep(random.uniform(0.0, 0.2))
+        if killed == "worker":
+            os.kill(victim, signal.SIGKILL)
+            dead.add(victim)
+        else:
+            engine.start_again()
+    disturbed = end_of_all(store)
+    store.artifacts.sweep()  # as at the next start: a worker may have outlived its dispatcher for a moment
+    assert files(store) == {a.path for run in disturbed for a in store.artifacts.list(run.id)}
+    assert sum(run.epoch > 1 for run in disturbed) > 1
+
+    twins = {run.label: run for run in store.queue.rerun([run.id for run in disturbed[:2]])}
+    end_of_all(store)
+    for run in disturbed:
+        assert run.status == "done"
+        assert rows(store, run.id) == rows(store, twins[run.label].id)
+        assert run.summary == store.queue.get(twins[run.label].id).summary
