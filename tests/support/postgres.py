@@ -74,9 +74,10 @@ class Server:
     def _program(self, name: str, *words: str, log: Any) -> "subprocess.Popen[bytes]":
         user = _user()
         as_user = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": ()} if user else {}
-        return subprocess.Popen(
-            [self._programs / name, *words], cwd=self.folder, stdout=log, stderr=log, preexec_fn=_end_with_us, **as_user
-        )
+        return subprocess.Popen(  # in a session of its own: a Ctrl-C is for the tests to answer
+            [self._programs / name, *words], cwd=self.folder, stdout=log, stderr=log, start_new_session=True,
+            preexec_fn=_end_with_us, **as_user,
+        )  # fmt: skip
 
     def _log(self) -> Any:
         return open(self.folder / "log", "ab")
