@@ -26,7 +26,7 @@ from engine.worker.local_executor import LocalExecutor
 from engine.worker.records import config_of, new_run, outcome
 from engine.worker.service import serve
 from engine.worker.slots import plan_slots
-from storage import DatabaseLocked, RunRecord, StorageError, Store
+from storage import DispatcherLockLost, RunRecord, StorageError, Store, Transient
 
 ROOT = Path(__file__).resolve().parent.parent
 POLL_S = 0.2
@@ -111,7 +111,7 @@ def _compute(store: Store, experiments: Sequence[ExperimentConfig], is_quiet: bo
         try:
             for experiment in experiments:
                 run_ids += _queue(store, experiment)
-            with closing(reporter(is_quiet)) as show, _Driver(store, run_ids) as driver:
+            with closing(reporter(is_quiet)) as show, closing(_Driver(store, run_ids)) as driver:
                 _follow(store, run_ids, show, driver, interrupts)
         except BaseException:  # nobody waits for them any more
             with suppress(StorageError):
@@ -126,12 +126,15 @@ def _follow(
     accuracies: dict[int, float] = {}
     seen: dict[int, int] = {}  # the last round that was looked at, by run
     while True:
-        if interrupts:  # asked at every turn: somebody may have resumed them, or the database was locked
-            with suppress(DatabaseLocked):
+        try:
+            if interrupts:  # asked at every turn: somebody may have resumed them, or the database was locked
                 store.queue.request(run_ids, "cancel")
-        driver.turn()
-        runs = _runs(store, run_ids, with_partition=False)
-        accuracies |= _new_accuracies(store, runs, seen)
+            driver.turn()
+            runs = _runs(store, run_ids, with_partition=False)
+            accuracies |= _new_accuracies(store, runs, seen)
+        except Transient:  # they are computed on, and the next turn hears of them
+            time.sleep(POLL_S)
+            continue
         seen |= {run.id: run.round for run in runs}
         show.show(runs, accuracies)
         if all(run.is_finished for run in runs):
@@ -152,20 +155,20 @@ class _Driver:
         if self._dispatcher is None:
             time.sleep(POLL_S)
         else:
-            with suppress(DatabaseLocked):  # the next turn goes on with it
+            try:
                 self._dispatcher.step()
+            except DispatcherLockLost:  # another process goes on with them
+                self.close()
 
     def _make_executor(self) -> Executor:
         """No more slots than runs, each with the threads it would have among many."""
         plan = plan_slots()
         return LocalExecutor(min(len(plan), len(self._run_ids)), plan[0].threads)
 
-    def __enter__(self) -> "_Driver":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._dispatcher is not None:
-            self._dispatcher.close()
+    def close(self) -> None:
+        dispatcher, self._dispatcher = self._dispatcher, None
+        if dispatcher is not None:
+            dispatcher.close()
 
 
 def _runs(store: Store, run_ids: Sequence[int], with_partition: bool = True) -> list[RunRecord]:

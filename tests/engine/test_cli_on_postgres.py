@@ -2,11 +2,15 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from storage import Store
+import engine.cli
+from storage import RunRecord, Store
 from tests.engine.command_line import make_call, write_config
+from tests.support.postgres import Server
 
 pytestmark = pytest.mark.postgres
 
@@ -24,6 +28,25 @@ def test_a_run_is_stored_exported_and_imported_on_postgresql(
     assert call("import", "out.json").code == 0
     (again,) = json.loads((tmp_path / "out.json").read_text())["runs"]
     assert again["summary"] == Store(f"sqlite:///{tmp_path}/var/fedscape.db").queue.runs()[0].summary
+
+
+def test_a_command_outlives_a_restart_of_the_server(
+    postgres_server: Server, postgres_store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    call = make_call(monkeypatch, capsys, tmp_path)
+    look, looks = engine.cli._runs, []
+
+    def without_a_server_at_first(*args: Any, **options: Any) -> list[RunRecord]:
+        looks.append(1)
+        if len(looks) == 1:
+            postgres_server.stop()
+        return look(*args, **options)
+
+    monkeypatch.setattr(engine.cli, "_runs", without_a_server_at_first)
+    monkeypatch.setattr(engine.cli, "time", SimpleNamespace(sleep=lambda seconds: postgres_server.start()))
+    assert call("run", write_config(tmp_path), "--db", postgres_store.url).code == 0
+    assert [run.status for run in postgres_store.queue.runs()] == ["done"]
 
 
 def test_a_server_that_does_not_answer_is_a_line_and_exit_code_2(
