@@ -44,7 +44,7 @@ def feed(
     ``known_log`` is the digest of the log that the reader has, "" for none; None where nobody reads it.
     """
     runs = store.queue.runs(run_ids=list(cursors), include_archived=True, newest_first=False, with_partition=False)
-    curves = {run.id: curve(store, run, model, cursors[run.id]) for run in runs if run.round > cursors[run.id]}
+    curves = {run.id: curve(store, run, model, cursors[run.id]) for run in runs if _has_more(run, cursors[run.id])}
     silent_s = silences(store, runs)
     active = any(run.is_active for run in runs)
     wait = 0 if any(c.more for c in curves.values()) else POLL_MS if active else IDLE_MS
@@ -160,6 +160,13 @@ def first_line(text: str | None) -> str | None:
 def _stride(run: RunRecord) -> int:
     every = max(1, int((run.config.get("evaluation") or {}).get("every", 1)))
     return every * ceil(run.rounds / every / MAX_POINTS)
+
+
+def _has_more(run: RunRecord, after: int) -> bool:
+    """Whether a round that is shown is there beyond ``after``: nothing is read for those in between."""
+    stride = _stride(run)
+    following = min((after // stride + 1) * stride, run.rounds)
+    return run.round > after and (run.round >= following or run.is_finished)
 
 
 def _is_shown(round: int, run: RunRecord) -> bool:

@@ -34,12 +34,12 @@ class Pulse:
         self._gone_since = now if self._gone_since is None else self._gone_since
         return now - self._gone_since
 
-    def silent_s(self, run: RunRecord, reference: datetime) -> float:
-        """For how long the heartbeat of a running run has stayed what it is; ``reference`` serves the first time."""
+    def silent_s(self, run: RunRecord, reference: Callable[[], datetime]) -> float:
+        """For how long the heartbeat of a running run has stayed what it is; ``reference`` is asked the first time."""
         now, heard = self._clock(), (run.epoch, run.heartbeat_at)
         known, since = self._changed.get(run.id, (None, now))
         if known is None and run.heartbeat_at is not None:
-            since = now - max(0.0, (reference - run.heartbeat_at).total_seconds())
+            since = now - max(0.0, (reference() - run.heartbeat_at).total_seconds())
         elif known != heard:
             since = now
         self._changed[run.id] = heard, since
@@ -54,8 +54,11 @@ def silences(store: Store, runs: Iterable[RunRecord]) -> Mapping[int, float]:
     pulse, is_alive = pulse_of(store.url), store.dispatcher_is_running()
     if pulse.gone_s(is_alive) >= GONE_AFTER_S:
         return {run.id: ENDLESS for run in running}
-    beats = [engine.heartbeat_at for engine in store.engines.list()] if is_alive else []
-    reference = max(beats, default=datetime.now(UTC))
+
+    def reference() -> datetime:
+        beats = [engine.heartbeat_at for engine in store.engines.list()] if is_alive else []
+        return max(beats, default=datetime.now(UTC))
+
     return {run.id: pulse.silent_s(run, reference) for run in running}
 
 

@@ -81,6 +81,21 @@ def test_long_runs_are_thinned_and_costs_are_not_lost(empty_store: Store) -> Non
     assert sum(x or 0 for x in points["seconds"]) == 349  # rounds 0 to 348; 349 and 350 come with 352
 
 
+def test_nothing_is_read_before_the_next_round_that_is_shown(
+    empty_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = trained(empty_store, 999, 355)  # every fourth round is shown
+    assert live_feed.feed(empty_store, {run.id: 348})["points"][run.id]["round"] == [352]
+    monkeypatch.setattr(empty_store.metrics, "rounds", None)
+    assert live_feed.feed(empty_store, {run.id: 352})["points"] == {}
+
+
+def test_the_last_round_of_a_run_that_ended_early_is_shown(empty_store: Store) -> None:
+    run = trained(empty_store, 999, 355)
+    empty_store.queue.finish(run.id, run.epoch, "cancelled")
+    assert live_feed.feed(empty_store, {run.id: 352})["points"][run.id]["round"] == [355]
+
+
 def test_requests_read_a_bounded_number_of_rounds(empty_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_feed, "ROUNDS_A_REQUEST", 3)  # of 6
     run = trained(empty_store, 5, 5)

@@ -51,10 +51,10 @@ def test_a_heartbeat_that_stays_the_same_is_silence_by_our_own_clock(
     clock: Clock, beating: Callable[[datetime], RunRecord]
 ) -> None:
     seen = Pulse(clock)
-    assert seen.silent_s(beating(NOON), NOON) == 0
+    assert seen.silent_s(beating(NOON), lambda: NOON) == 0
     clock.now += 30
-    assert seen.silent_s(beating(NOON), NOON) == 30
-    assert seen.silent_s(beating(NOON + timedelta(seconds=1)), NOON) == 0
+    assert seen.silent_s(beating(NOON), lambda: NOON) == 30
+    assert seen.silent_s(beating(NOON + timedelta(seconds=1)), lambda: NOON) == 0
 
 
 @pytest.mark.parametrize("jump", [HOUR, -HOUR, timedelta(days=1), timedelta(days=-1)])
@@ -62,32 +62,32 @@ def test_a_clock_that_is_set_while_a_run_gets_on_loses_nobody(
     clock: Clock, beating: Callable[[datetime], RunRecord], jump: timedelta
 ) -> None:
     seen = Pulse(clock)
-    seen.silent_s(beating(NOON), NOON)
+    seen.silent_s(beating(NOON), lambda: NOON)
     clock.now += 2
-    assert seen.silent_s(beating(NOON + jump), NOON + jump) == 0
+    assert seen.silent_s(beating(NOON + jump), lambda: NOON + jump) == 0
 
 
 def test_a_run_that_stops_is_noticed_though_its_heartbeat_is_in_the_future(
     clock: Clock, beating: Callable[[datetime], RunRecord]
 ) -> None:
     seen = Pulse(clock)
-    assert seen.silent_s(beating(NOON + HOUR), NOON) == 0
+    assert seen.silent_s(beating(NOON + HOUR), lambda: NOON) == 0
     clock.now += 25
-    assert seen.silent_s(beating(NOON + HOUR), NOON) == 25
+    assert seen.silent_s(beating(NOON + HOUR), lambda: NOON) == 25
 
 
 def test_at_first_sight_a_heartbeat_is_compared_with_the_engine_s(
     clock: Clock, beating: Callable[[datetime], RunRecord]
 ) -> None:
-    assert Pulse(clock).silent_s(beating(NOON), NOON + timedelta(seconds=40)) == 40
+    assert Pulse(clock).silent_s(beating(NOON), lambda: NOON + timedelta(seconds=40)) == 40
 
 
 def test_a_run_that_is_taken_up_again_is_heard_of(clock: Clock, beating: Callable[[datetime], RunRecord]) -> None:
     seen = Pulse(clock)
-    seen.silent_s(beating(NOON), NOON)
+    seen.silent_s(beating(NOON), lambda: NOON)
     clock.now += 30
     again = dataclasses.replace(beating(NOON), epoch=2)
-    assert seen.silent_s(again, NOON) == 0
+    assert seen.silent_s(again, lambda: NOON) == 0
 
 
 def test_an_engine_is_gone_from_when_it_was_missed_until_it_is_back(clock: Clock) -> None:

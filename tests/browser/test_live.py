@@ -1,6 +1,13 @@
-"""Curves that grow under the reader's eyes: zoom kept, buttons obeyed, a lost connection said, a hidden tab quiet."""
+"""Curves that grow under the reader's eyes: zoom kept, buttons obeyed, a lost connection said, a hidden tab quiet.
 
+And what is said elsewhere: a toast where a run ends, the queue that is put into another order, a run tried again.
+"""
+
+import re
+import time
 from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -13,7 +20,7 @@ from tests.browser.conftest import Server, Witness
 LOAD_MS = 60_000
 POINTS = "document.querySelector('[data-figure=accuracy]')?.data?.[0]?.x.length ?? 0"
 RANGE = "document.querySelector('[data-figure=accuracy]').layout.xaxis.range"
-LONG = {
+LONG: dict[str, Any] = {
     "name": "long enough to watch",
     "dataset": {"name": "digits"},
     "partition": {"name": "iid", "num_clients": 4},
@@ -21,18 +28,27 @@ LONG = {
     "training": {"rounds": 50_000, "local_steps": 50},
     "algorithms": [{"name": "fedavg"}],
 }
+SHORT = LONG | {"name": "soon over", "training": {"rounds": 3, "local_steps": 5}}
 
 
 @pytest.fixture
-def training(server: Server) -> Iterator[int]:
-    """An experiment with one run that goes on until it is cancelled."""
+def store(server: Server) -> Iterator[Store]:
+    """The app's database; what runs or waits at the end is cancelled."""
     store = Store(server.database_url)
     store.ensure_schema()
-    experiment = store.experiments.create(LONG["name"], LONG, [new_run(r) for r in parse_experiment(LONG).runs()])
-    yield experiment.id
-    runs = [run.id for run in store.queue.runs(experiment_ids=[experiment.id])]
-    store.queue.request(runs, "cancel")
+    yield store
+    store.queue.request(store.queue.ids(["queued", "running", "paused"]), "cancel")
     store.close()
+
+
+@pytest.fixture
+def training(store: Store) -> int:
+    """An experiment with one run that goes on until it is cancelled."""
+    return queue(store, LONG)
+
+
+def queue(store: Store, raw: dict[str, Any]) -> int:
+    return store.experiments.create(raw["name"], raw, [new_run(run) for run in parse_experiment(raw).runs()]).id
 
 
 @pytest.fixture
@@ -69,6 +85,68 @@ def test_a_lost_connection_is_said_and_comes_back(live: Page) -> None:
     expect(live.locator(".live-state")).to_contain_text("The connection is lost", timeout=LOAD_MS)
     live.unroute("**/live/feed*")
     expect(live.locator(".live-state")).to_be_hidden(timeout=LOAD_MS)
+
+
+def test_a_held_picture_stays_and_then_has_all_that_came_meanwhile(live: Page) -> None:
+    live.get_by_role("button", name="Hold the picture").click()
+    drawn = live.evaluate(POINTS)
+    expect(live.locator(".live-held")).to_have_text(re.compile(r"Held\. \d+ new points? waits?"), timeout=LOAD_MS)
+    assert live.evaluate(POINTS) == drawn
+    live.get_by_role("button", name="Go on").click()
+    live.wait_for_function(f"({POINTS}) > {drawn}", timeout=LOAD_MS)
+    rounds = live.evaluate("document.querySelector('[data-figure=accuracy]').data[0].x")
+    assert len({after - before for before, after in pairwise(rounds)}) == 1
+
+
+def test_the_log_opens_and_says_what_happened(live: Page) -> None:
+    live.locator(".live-log summary").click()
+    expect(live.locator(".live-log pre")).to_contain_text("started by", timeout=LOAD_MS)
+
+
+def test_a_run_that_ends_while_one_is_elsewhere_is_told_with_the_way_to_it(
+    page: Page, server: Server, store: Store, witness: Witness
+) -> None:
+    queue(store, SHORT | {"name": "ended before"})
+    wait_until_idle(store)
+    page.goto(f"{server.url}/papers")
+    expect(page.locator(".strip")).to_contain_text("0 running", timeout=LOAD_MS)
+    experiment = queue(store, SHORT)
+    page.evaluate("window.dispatchEvent(new Event('online'))")  # else it asks in ten seconds
+    toast = page.locator(".strip-toast")
+    expect(toast).to_contain_text("FedAvg, seed 0 is done.", timeout=LOAD_MS)
+    assert "ended before" not in toast.inner_text()
+    toast.get_by_role("link", name="Live").click()
+    page.wait_for_url(f"**/live?experiment={experiment}", timeout=LOAD_MS)
+    expect(toast).to_be_hidden(timeout=LOAD_MS)
+    assert witness == Witness()
+
+
+def test_the_queue_is_put_into_another_order(page: Page, server: Server, store: Store) -> None:
+    experiment = queue(store, LONG | {"seeds": list(range(6))})
+    last = store.queue.runs(experiment_ids=[experiment])[0].id
+    page.goto(f"{server.url}/live?experiment={experiment}&queued={last}")
+    page.get_by_role("button", name="First", exact=True).click(timeout=LOAD_MS)
+    expect(page.get_by_text(f"seed 5 · run {last}")).to_be_visible(timeout=LOAD_MS)
+    page.wait_for_selector("[data-test-script-state=notRunning]", timeout=LOAD_MS)
+    assert store.queue.waiting()[0].id == last
+
+
+def test_a_run_that_went_wrong_is_tried_again_from_its_card(page: Page, server: Server, store: Store) -> None:
+    too_fast = {"training": {"rounds": 20, "local_steps": 5, "lr": 1e30}, "algorithms": [{"name": "fedprox"}]}
+    experiment = queue(store, SHORT | too_fast)
+    wait_until_idle(store)
+    page.goto(f"{server.url}/live?experiment={experiment}")
+    card = page.locator("[class*=st-key-card_trouble_]")
+    expect(card).to_contain_text("FedProx, seed 0 diverged at round", timeout=LOAD_MS)
+    card.get_by_role("button", name="Retry with the same seed").click()
+    expect(card).to_contain_text("2 runs diverged", timeout=LOAD_MS)
+    assert len(store.queue.runs(experiment_ids=[experiment])) == 2
+
+
+def wait_until_idle(store: Store) -> None:
+    until = time.monotonic() + LOAD_MS / 1000
+    while store.queue.ids(["queued", "running"]) and time.monotonic() < until:
+        time.sleep(0.1)
 
 
 def test_a_hidden_tab_asks_for_nothing(live: Page) -> None:
