@@ -57,7 +57,17 @@ def _work(ticket: Work, slot: Slot) -> str | None:
         work_on(_store(ticket.database_url, ticket.artifacts), ticket, slot.threads)
     except StorageError as error:
         return str(error)
+    finally:
+        if slot.gpu is not None:
+            _give_back_gpu_memory()
     return None
+
+
+def _give_back_gpu_memory() -> None:
+    """What torch keeps for the next run, the run beside this one may need now."""
+    import torch
+
+    torch.cuda.empty_cache()
 
 
 @cache

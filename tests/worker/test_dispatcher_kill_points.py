@@ -8,6 +8,7 @@ import shutil
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from engine.worker import Dispatcher, Ended, Work, upkeep
 from engine.worker.claims import RunClaims
 from engine.worker.dispatcher import LOOK_S, OBEY_S
 from engine.worker.process import work_on
-from storage import Store, schema
+from storage import RunRecord, Store, schema
 from storage.artifacts import ArtifactStore
 from storage.metrics import Metrics
 from storage.run_queue import RunQueue
@@ -60,6 +61,24 @@ def after(owner: Any, name: str) -> tuple[Any, str, Callable]:
     return owner, name, dying
 
 
+@dataclass(frozen=True)
+class Peace:
+    """A run that nobody disturbed."""
+
+    run: RunRecord
+    rows: list[tuple]
+    kinds: list[str]
+
+
+@pytest.fixture(scope="module")
+def peace(empty_database: Path, tmp_path_factory: pytest.TempPathFactory) -> Peace:
+    store = Store(f"sqlite:///{shutil.copy(empty_database, tmp_path_factory.mktemp('peace') / 'peace.db')}")
+    run = compute(store, checkpoint_s=1000)
+    found = Peace(run, rows(store, run.id), kinds(store, run.id))
+    store.close()
+    return found
+
+
 KILL_POINTS: dict[str, tuple[Any, str, Callable]] = {
     "what was running is queued again": after(RunQueue, "requeue_running"),
     "rubbish found, not removed yet": (ArtifactStore, "remove_files", instead),
@@ -88,32 +107,34 @@ def run_to_the_end(store: Store) -> None:
 
 
 @pytest.mark.parametrize("point", KILL_POINTS)
-def test_the_next_dispatcher_ends_what_a_killed_one_left(store: Store, monkeypatch: pytest.MonkeyPatch, point: str):
+def test_the_next_dispatcher_ends_what_a_killed_one_left(
+    store: Store, peace: Peace, monkeypatch: pytest.MonkeyPatch, point: str
+):
     monkeypatch.setattr(upkeep, "KEPT_IN_TRASH", timedelta(0))
-    whole = compute(store, checkpoint_s=1000)
     (unwanted,) = queue(store)
     store.artifacts.register(unwanted, None, store.artifacts.write_file(unwanted, "checkpoint", 1, b"state"))
     store.trash.put([unwanted])
-    store.artifacts.write_file(whole.id, "checkpoint", 3, b"rubbish")
+    store.artifacts.write_file(unwanted, "checkpoint", 3, b"rubbish")
     run_ids = queue(store, **TWO)
     with monkeypatch.context() as patch:
         patch.setattr(*KILL_POINTS[point])
         run_until_killed(store, InPlace(store))
-    assert store.queue.counts() != {"done": 3}, "it was over before it could be killed"
+    assert store.queue.counts() != {"done": 2}, "it was over before it could be killed"
     run_to_the_end(store)
-    assert store.queue.counts() == {"done": 3}
+    assert store.queue.counts() == {"done": 2}
     assert store.trash.list() == []
     assert store.artifacts.sweep() == 0
     for run_id in run_ids:
-        assert rows(store, run_id) == rows(store, whole.id)
-        assert store.queue.get(run_id).summary == whole.summary
-        assert kinds(store, run_id) == kinds(store, whole.id)
+        assert rows(store, run_id) == peace.rows
+        assert store.queue.get(run_id).summary == peace.run.summary
+        assert kinds(store, run_id) == peace.kinds
 
 
 @pytest.mark.parametrize(("control", "becomes"), [("cancel", "cancelled"), ("pause", "paused")])
 @pytest.mark.parametrize("point", ["worker killed", "status set"])
-def test_a_dispatcher_killed_while_it_stops_a_run_has_stopped_it(store, clock, monkeypatch, control, becomes, point):
-    whole = compute(store, checkpoint_s=1000)
+def test_a_dispatcher_killed_while_it_stops_a_run_has_stopped_it(
+    store, peace, clock, monkeypatch, control, becomes, point
+):
     unwanted, wanted = queue(store, **TWO, checkpoint_s=1000)
     executor, lock = FakeExecutor(), store.try_dispatcher_lock()
     dispatcher = Dispatcher(store, executor, lock, clock=clock)
@@ -129,13 +150,12 @@ def test_a_dispatcher_killed_while_it_stops_a_run_has_stopped_it(store, clock, m
     lock.release()
     run_to_the_end(store)
     assert store.queue.get(unwanted).status == becomes
-    assert rows(store, wanted) == rows(store, whole.id)
+    assert rows(store, wanted) == peace.rows
 
 
 def test_a_dispatcher_killed_while_it_migrates_leaves_the_queue_to_the_next(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    peace: Peace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    whole = compute(store, checkpoint_s=1000)
     old = Store(f"sqlite:///{tmp_path / 'old.db'}")
     with monkeypatch.context() as patch:
         migrate_to_the_first_tables(old, tmp_path / "migrations", patch)
@@ -148,14 +168,14 @@ def test_a_dispatcher_killed_while_it_migrates_leaves_the_queue_to_the_next(
             "INSERT INTO runs (experiment_id, position, algorithm, label, seed, hparams, config, digest, status, "
             "rounds, round, epoch, control, created_at, archived) "
             "VALUES (1, 0, 'ditto', 'ditto', 0, '{}', ?, ?, 'running', 6, -1, 1, '', '2026-01-01 00:00:00.000000', 0)",
-            (json.dumps(whole.config), whole.digest),
+            (json.dumps(peace.run.config), peace.run.digest),
         )
     with monkeypatch.context() as patch:
         patch.setattr(*after(schema, "_upgrade"))
         run_until_killed(old, InPlace(old))
     assert old.needs_migration()
     run_to_the_end(old)
-    assert rows(old, 1) == rows(store, whole.id)
+    assert rows(old, 1) == peace.rows
     old.close()
 
 

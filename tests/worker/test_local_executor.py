@@ -1,0 +1,43 @@
+"""What is said of a process that ended, and what a worker gives back; the processes themselves are elsewhere."""
+
+import re
+
+import pytest
+import torch
+
+from engine.worker import process
+from engine.worker.local_executor import _in_words
+from engine.worker.slots import Slot
+from storage import StorageError
+from tests.worker.samples import claim, queue
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "said"),
+    [
+        (-9, r"killed by signal 9: most likely the machine ran out of memory; let fewer .* \(FEDSCAPE_SLOTS=1\)"),
+        (-11, r"killed by signal 11 \(Segmentation fault\); see what it wrote"),
+        (1, r"ended with exit code 1; see what it wrote"),
+        (None, r"no longer answered and was killed"),
+    ],
+)
+def test_how_a_worker_ended_is_told_with_what_to_do(exit_code, said):
+    assert re.search(said, _in_words(exit_code))
+
+
+@pytest.mark.parametrize(("gpu", "emptied"), [(0, 1), (None, 0)])
+def test_a_gpus_memory_is_given_back_after_each_run(store, monkeypatch, gpu, emptied):
+    calls = []
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: calls.append(1))
+    queue(store)
+    assert process._work(claim(store), Slot(1, gpu)) is None
+    assert len(calls) == emptied
+
+
+def test_what_cannot_be_written_down_is_answered_to_the_dispatcher(store, monkeypatch):
+    def broken(*_: object) -> None:
+        raise StorageError("the file is damaged")
+
+    monkeypatch.setattr(process, "work_on", broken)
+    queue(store)
+    assert process._work(claim(store), Slot(1)) == "the file is damaged"
