@@ -4,11 +4,7 @@ import json
 import zipfile
 from io import BytesIO
 
-from engine.worker.bundle import KIND as BUNDLE
-
-CONFIG_BYTES, MANIFEST_BYTES = 10**6, 10**8  # more than any has
-MANIFEST = "manifest.json"
-BACKUP = "Fedscape backup"
+CONFIG_BYTES = 10**6  # more than any has
 STARTS = (
     (b"SQLite format 3\0", "a database: start the app on it with DATABASE_URL"),
     (b"PAR1", "a Parquet table: tables have no partition and no configuration; export the runs as JSON"),
@@ -42,16 +38,12 @@ def what_else(name: str, data: bytes) -> str | None:
 
 
 def _kind_of_zip(data: bytes) -> str | None:
+    """None for archives, which say themselves what they hold."""
     try:
-        archive = zipfile.ZipFile(BytesIO(data))
-        kind = json.loads(archive.open(MANIFEST).read(MANIFEST_BYTES))["kind"] if MANIFEST in archive.namelist() else ""
-    except (zipfile.BadZipFile, ValueError, LookupError, TypeError, RuntimeError):
+        names = zipfile.ZipFile(BytesIO(data)).namelist()
+    except (zipfile.BadZipFile, ValueError):
         return "a ZIP file that is cut off or damaged: export or download it again"
-    if kind == BACKUP:
-        return "a backup of a whole database: python -m engine restore takes it"
-    if any(name.endswith(".npy") for name in archive.namelist()):
-        return ENDINGS["npz"]
-    return None if kind == BUNDLE else "a ZIP file, but no bundle of runs: if there are exported files in it, unpack it"
+    return ENDINGS["npz"] if any(name.endswith(".npy") for name in names) else None
 
 
 def _kind_of_json(data: bytes) -> str | None:

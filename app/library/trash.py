@@ -1,7 +1,6 @@
 """The trash: deleted runs that can still be brought back, all or some, until they are deleted for good."""
 
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Any
 
 import pandas as pd
@@ -11,9 +10,9 @@ from app import queries, wording
 from app.library.chosen import choose
 from app.library.listing import times
 from app.library.said import Said, attempt
+from engine.worker.upkeep import KEPT_IN_TRASH
 from storage import RunRecord
 
-KEPT = timedelta(days=7)  # the engine deletes for good what has lain here longer
 KEY = "library_trash"
 COLUMNS: dict[str, Any] = {name: name.capitalize() for name in ("run", "experiment", "method", "seed", "status")}
 
@@ -23,7 +22,7 @@ def fold(is_open: bool = False) -> None:
     if not runs:
         return
     with st.expander(f"Trash: {wording.plural(len(runs), 'deleted run')}", expanded=is_open, key="library_trash_fold"):
-        st.caption(f"The engine deletes for good what has been here for {KEPT.days} days.")
+        st.caption(f"The engine deletes for good what has been here for {KEPT_IN_TRASH.days} days.")
         st.dataframe(table(runs), hide_index=True, height=min(38 + 35 * len(runs), 300), key="library_trash_table",
                      column_config=COLUMNS | {"deleted": times("Deleted")}, alt="Deleted runs")  # fmt: skip
         buttons(runs)

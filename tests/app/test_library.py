@@ -51,6 +51,12 @@ def test_filters_are_in_the_address(filled_store: Store):
     assert listed(page) == [2, 1] and str(page.query_params["method"]) == "fedavg"
 
 
+def test_days_are_in_the_address(filled_store: Store):
+    assert not opened(**{"when": "days", "from": "2020-01-01", "to": "2020-12-31"}).dataframe
+    assert len(listed(opened(**{"when": "days", "from": "2020-01-01"}))) == 8
+    assert len(listed(opened(when="day"))) == 8
+
+
 def test_runs_sort_by_accuracy(filled_store: Store):
     means = opened(sort="mean").dataframe[0].value["mean"].tolist()
     assert means == sorted(means, reverse=True)

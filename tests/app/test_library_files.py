@@ -12,21 +12,19 @@ import pytest
 
 from app import exchange
 from app.library import sources
-from app.library.file_kinds import BACKUP, what_else
+from app.library.file_kinds import what_else
 from engine.errors import InvalidConfig
 from storage import ArtifactDamaged, Store
-from storage.backup import KIND
 from tests.app.pages import open_page
 from tests.app.samples import DIGITS
 
 opened = partial(open_page, "library")
 
 
-def zipped(**members: bytes) -> bytes:
+def a_zip() -> bytes:
     file = BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
-        for name, data in members.items():
-            archive.writestr(name.replace("_", "."), data)
+        archive.writestr("notes.txt", "hello")
     return file.getvalue()
 
 
@@ -84,14 +82,17 @@ def test_a_wrong_file_says_what_it_is(tmp_path: Path) -> None:
         "mine.yaml": (b"name: x\n", "a configuration"),
         "mine.json": (json.dumps(DIGITS).encode(), "a configuration without results"),
         "data.npz": (array.getvalue(), "data: they belong into Set up"),
-        "cut.zip": (zipped(a_json=b"{}")[:-30], "cut off or damaged"),
-        "some.zip": (zipped(a_txt=b"hello"), "no bundle of runs"),
-        "all.zip": (zipped(manifest_json=json.dumps({"kind": BACKUP}).encode()), "engine restore"),
+        "cut.zip": (a_zip()[:-30], "cut off or damaged"),
     }
     for name, (data, words) in files.items():
         said = what_else(name, data)
         assert said is not None and said.startswith(f"{name} is ") and words in said, name
-    assert BACKUP == KIND
+
+
+def test_an_archive_of_another_kind_is_refused_by_its_own_name(empty_store: Store) -> None:
+    assert what_else("some.zip", a_zip()) is None
+    with pytest.raises(InvalidConfig, match=r"^some\.zip: is no Fedscape bundle"):
+        exchange.import_bytes("some.zip", a_zip())
 
 
 def test_files_of_runs_pass(filled_store: Store) -> None:
