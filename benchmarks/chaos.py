@@ -32,8 +32,8 @@ SLOTS = 2
 LEAST_RUNS = 4  # that have not ended, so that there is always something to hit
 SHARE_AWAITED = 0.75  # of the kills; the others may hit what is about to recover
 PAUSE_S = 1.5  # between two kills at most, beside what is awaited
-LOOK_S = 0.05
-PATIENCE_S = 120.0
+LOOK_S, IDLE_S = 0.05, 0.5
+PATIENCE_S = 300.0
 LEAVE_S = 20.0  # a fork server sees that its dispatcher is gone when it has imported everything
 
 
@@ -69,7 +69,7 @@ class Chaos:
                 until = time.monotonic() + PATIENCE_S
             if time.monotonic() > until:
                 raise Stuck(f"nothing has been stored for {PATIENCE_S:g} s, though {stand} is not the end")
-            time.sleep(LOOK_S)
+            time.sleep(LOOK_S if self.kills.is_any_open else IDLE_S)
         self.app.stop()
         self.app.start()
         self._wait(lambda: {p.pid for p in self._parts()[DISPATCHER]} & {e.pid for e in self.store.engines.list()})
@@ -113,10 +113,9 @@ class Chaos:
         self._ask_for_analyses()
 
     def _ask_for_analyses(self) -> None:
-        for run in self.store.queue.runs(statuses=("done",), with_partition=False):
-            if run.id not in self._analysed:
-                self._analysed.add(run.id)
-                request_analysis(self.store, run)
+        for run_id in set(self.store.queue.ids(["done"])) - self._analysed:
+            self._analysed.add(run_id)
+            request_analysis(self.store, self.store.queue.get(run_id))
 
     def _is_under_way(self) -> bool:
         counts = self.store.queue.counts()

@@ -51,9 +51,13 @@ class Kills:
         self.all.append(Kill(kind, time.monotonic(), {run.id: run.epoch for run in hit}))
 
     @property
+    def is_any_open(self) -> bool:
+        return any(kill.is_open for kill in self.all)
+
+    @property
     def are_over(self) -> bool:
         """All that was hit has got on, and something has since the last one."""
-        return not any(kill.is_open for kill in self.all) and self._seen_at > self.all[-1].at
+        return not self.is_any_open and self._seen_at > self.all[-1].at
 
     def look(self) -> None:
         """To be called often: what is seen late counts as late."""
