@@ -92,10 +92,10 @@ def _group(part: pd.DataFrame, by: str) -> dict[str, object]:
     names = {"method": "methods", "dataset": "datasets"}
     others = {many: wording.names(part[one]) for one, many in names.items() if one != by}
     return {
-        by: part[by].iloc[0], "number": len(part), "done": len(finished), **others, "seeds": part["seed"].nunique(),
+        by: part[by].iloc[0], "number": len(part), "done": len(finished),
         "mean": means.mean(), "std": means.std(ddof=1) if len(means) > 1 else np.nan,
         "lowest5": finished["lowest5"].mean(), "best mean": finished["best mean"].mean(),
-        "queued": part["queued"].max(), "runs": part["run"].tolist(),
+        **others, "seeds": part["seed"].nunique(), "queued": part["queued"].max(), "runs": part["run"].tolist(),
     }  # fmt: skip
 
 

@@ -24,7 +24,7 @@ def buttons(runs: Sequence[RunRecord]) -> None:
 
 def bundle(ids: Sequence[int], name: str, left: int) -> None:
     size = queries.store().artifacts.models_bytes(ids)
-    several = wording.plural(len(ids), "run") + (f" of {len(ids) + left}, those that have ended," if left else "")
+    several = f"the {len(ids)} of {len(ids) + left} runs that have ended" if left else wording.plural(len(ids), "run")
     st.write(f"One ZIP file with {several}: rounds, {wording.size_bytes(size)} of models, analyses and logs. "
              "It can be imported into another Library.")  # fmt: skip
     if size <= MOST_BYTES:

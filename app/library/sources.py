@@ -23,9 +23,9 @@ def panel() -> None:
     """A place to drop files on, and the examples."""
     again = st.session_state.setdefault(f"{KEY}.times", 0)  # another key, an empty place
     files = st.file_uploader(
-        "Files of runs that were exported here or by the command line", key=f"{KEY}_{again}",
+        "Drop exported files of runs here, or choose them", key=f"{KEY}_{again}",
         accept_multiple_files=True, max_upload_size=MAX_MEGABYTES,
-        help=f"JSON or a bundle with models. Above {MAX_MEGABYTES} MB: python -m engine import FILE",
+        help=f"JSON, or a bundle with models. Above {MAX_MEGABYTES} MB: python -m engine import FILE",
     )  # fmt: skip
     if files and st.button(f"Import {wording.plural(len(files), 'file')}", key="import_now", type="primary"):
         said.say(bring(files))
