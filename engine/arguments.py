@@ -121,7 +121,8 @@ def _add_import(commands: argparse._SubParsersAction) -> None:
     importing = commands.add_parser(
         "import",
         help="read exported runs into the database",
-        description="Read exported runs into the database. A run that was imported before is left out.",
+        description="Read exported runs into the database. A run that was imported before is left out, "
+        "but for models and analyses that it lacks.",
     )
     importing.add_argument(
         "file", type=Path, metavar="FILE", help="written by --export, or by `export` as json or bundle"

@@ -21,7 +21,7 @@ from engine.worker.answering import CANCELLED, DIVERGED, DONE, FAILED, answer, o
 from engine.worker.dispatcher import Dispatcher
 from engine.worker.executor import Executor
 from engine.worker.files import file_name, write_all_models, write_runs
-from engine.worker.importing import opened, take_in
+from engine.worker.importing import Known, opened, take_in
 from engine.worker.local_executor import LocalExecutor
 from engine.worker.records import config_of, new_run, outcome
 from engine.worker.service import serve
@@ -37,7 +37,7 @@ ACCURACY = "personalized.mean"
 def main(arguments: argparse.Namespace) -> int:
     """Runs the command and answers its exit code. Mistakes are lines on stderr, never a traceback."""
     if arguments.command in commands.COMMANDS:
-        return commands.main(arguments, ROOT)
+        return commands.main_at(arguments, ROOT)
     return answer(COMMANDS[arguments.command], arguments, ROOT / "var")
 
 
@@ -82,8 +82,7 @@ def import_command(arguments: argparse.Namespace) -> int:
         for kept in imported.experiments:
             runs = store.queue.runs(experiment_ids=[kept.id], newest_first=False, with_partition=False)
             print(f"{kept.name}: {len(runs)} runs imported, ids {' '.join(str(run.id) for run in runs)}")
-        complain(f"{known.label} seed {known.seed} is left out: it was imported before, as run {known.run_id}"
-                 for known in imported.known)  # fmt: skip
+        complain(map(_said_of, imported.known))
     return DONE
 
 
@@ -182,6 +181,11 @@ def _new_accuracies(store: Store, runs: Sequence[RunRecord], seen: Mapping[int, 
     after = {run.id: seen.get(run.id, -1) for run in runs if run.round > seen.get(run.id, -1)}
     curves = store.metrics.scalars(list(after), [ACCURACY], after) if after else {}
     return {run_id: float(curve[ACCURACY][1][-1]) for run_id, curve in curves.items() if ACCURACY in curve}
+
+
+def _said_of(known: Known) -> str:
+    added = f"; {known.added} of its models and analyses were missing, and added" if known.added else ""
+    return f"{known.label} seed {known.seed} is left out: it was imported before, as run {known.run_id}{added}"
 
 
 def _exit_code(runs: Collection[RunRecord], asked_for: int) -> int:

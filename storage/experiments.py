@@ -46,14 +46,14 @@ class Experiments:
             for position, run in enumerate(runs):
                 with self._database.write() as connection:
                     run_id = _insert_finished(connection, experiment_id, position, run)
-                self._take_files(run_id, run)
+                self.take_files(run_id, run)
         except BaseException:
             self.delete([experiment_id])
             raise
         return self.get(experiment_id)
 
-    def _take_files(self, run_id: int, run: FinishedRun) -> None:
-        """Each is on disk before a row vouches for it, and no writer waits for the disk."""
+    def take_files(self, run_id: int, run: FinishedRun) -> None:
+        """Models and analyses; each is on disk before a row vouches for it, and no writer waits for the disk."""
         for kind, round, read in run.models:
             self._artifacts.register(run_id, None, self._artifacts.write_file(run_id, kind, round, read()))
         for analysis in run.analyses:

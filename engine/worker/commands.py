@@ -23,8 +23,13 @@ TIMES = ("created_at", "started_at", "finished_at", "deleted_at")
 UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
-def main(arguments: argparse.Namespace, root: Path = ROOT) -> int:
+def main(arguments: argparse.Namespace) -> int:
     """Runs the command and answers its exit code."""
+    return main_at(arguments, ROOT)
+
+
+def main_at(arguments: argparse.Namespace, root: Path) -> int:
+    """The same, with the database and the log of errors under ``root`` unless the environment says otherwise."""
     return answer(lambda arguments: _on_store(arguments, root), arguments, root / "var")
 
 

@@ -21,11 +21,12 @@ Belong = Callable[[int, FinishedRun], FinishedRun]  # the run of this number in 
 
 @dataclass(frozen=True)
 class Known:
-    """A run of the file that is left out: an import has brought the same one before."""
+    """A run of the file that an import has brought before; ``added``: how many models and analyses it lacked."""
 
     label: str
     seed: int
     run_id: int
+    added: int = 0
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,11 @@ class RunsFile:
 
     experiments: Sequence[ImportedExperiment]
     belong: Belong
+
+    def runs_of(self, experiment: ImportedExperiment) -> Iterator[tuple[int, FinishedRun]]:
+        """Each with its number in the file."""
+        for number, (config, run) in zip(experiment.numbers, experiment.runs, strict=True):
+            yield number, self.belong(number, finished_run(config, run))
 
 
 def import_file(
@@ -65,15 +71,18 @@ def opened(path: Path) -> Iterator[RunsFile]:
 def take_in(
     store: Store, file: RunsFile, tell: Progress = lambda number, of: None, *, example: bool = False
 ) -> Imported:
-    """All runs of the file that no import has brought before; none where an error comes in between."""
+    """All runs of the file that no import has brought before; none where an error comes in between.
+
+    Those that are there already only get what they lack.
+    """
     known = _known(store, file.experiments)
     numbers, of = count(1), sum(len(experiment.runs) for experiment in file.experiments) - len(known)
 
     def new_runs(experiment: ImportedExperiment) -> Iterator[FinishedRun]:
-        for number, (config, run) in zip(experiment.numbers, experiment.runs, strict=True):
+        for number, run in file.runs_of(experiment):
             if number not in known:
                 tell(next(numbers), of)
-                yield file.belong(number, finished_run(config, run))
+                yield run
 
     kept: list[ExperimentRecord] = []
     try:
@@ -81,10 +90,23 @@ def take_in(
             if not known.keys() >= set(found.numbers):
                 name, config = found.config.name, found.config.raw
                 kept.append(store.experiments.import_finished(name, config, new_runs(found), example))
+        completed = [
+            _completed(store, known[number], run)
+            for experiment in file.experiments for number, run in file.runs_of(experiment) if number in known
+        ]  # fmt: skip
     except BaseException:
         store.experiments.delete([experiment.id for experiment in kept])
         raise
-    return Imported(tuple(kept), tuple(known.values()))
+    return Imported(tuple(kept), tuple(completed))
+
+
+def _completed(store: Store, known: Known, run: FinishedRun) -> Known:
+    """Models that were dropped since, or that an import which was killed did not come to, are added."""
+    kinds = {artifact.kind for artifact in store.artifacts.list(known.run_id)}
+    models = [model for model in run.models if model.kind not in kinds]
+    analyses = [a for a in run.analyses if store.analyses.find(known.run_id, a.kind, a.params) is None]
+    store.experiments.take_files(known.run_id, replace(run, models=models, analyses=analyses))
+    return replace(known, added=len(models) + len(analyses))
 
 
 def _with(run: FinishedRun, belongings: Belongings, archive: Archive) -> FinishedRun:

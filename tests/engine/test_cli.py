@@ -168,3 +168,13 @@ def test_an_import_exports_the_same_again(call: Call, tmp_path: Path) -> None:
     for run in again["runs"]:
         assert run["provenance"].pop("imported") is True
     assert again == first
+
+
+def test_what_was_imported_before_is_left_out_with_a_word(call: Call, tmp_path: Path) -> None:
+    call("run", write_config(tmp_path), "--quiet", "--export", "a.json")
+    assert call("export", 1, "--format", "bundle").out == "wrote tiny.zip\n"
+    assert call("import", "tiny.zip").out == "tiny: 1 runs imported, ids 2\n"
+    left_out = "fedavg seed 0 is left out: it was imported before, as run 2\n"
+    assert call("import", "tiny.zip") == (0, "", left_out) == call("import", "a.json")
+    models = {path.name for path in (tmp_path / "var" / "fedscape.db-artifacts" / "2").iterdir()}
+    assert {name.split("-0")[0] for name in models} == {"model-last", "model-best"}

@@ -118,8 +118,19 @@ def test_the_same_run_as_a_document_and_as_a_bundle_is_one(
     store: Store, run: RunRecord, other: Store, bundle: Path, tmp_path: Path
 ) -> None:
     write_runs(store, tmp_path / "runs.json", [run], "json")
-    brought(other, tmp_path / "runs.json")
-    assert import_file(other, bundle).experiments == ()
+    new = brought(other, tmp_path / "runs.json")
+    imported = import_file(other, bundle)
+    assert imported.experiments == () and [k.added for k in imported.known] == [3]
+    assert sorted(files(other, new)) == sorted(files(store, run))
+
+
+def test_models_that_were_dropped_come_back_with_the_bundle(other: Store, bundle: Path) -> None:
+    new = brought(other, bundle)
+    before = files(other, new)
+    other.artifacts.drop_models([new.id])
+    assert [k.added for k in import_file(other, bundle).known] == [2]
+    assert sorted(files(other, new)) == sorted(before)
+    assert [k.added for k in import_file(other, bundle).known] == [0]
 
 
 def test_a_run_computed_anew_is_another_run(store: Store, run: RunRecord, other: Store, bundle: Path) -> None:
