@@ -1,14 +1,17 @@
 """A migrated store for each test, a copy of one empty SQLite file; a dispatcher whose executor computes nothing."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from engine.worker import Dispatcher
 from storage import Store
 from tests.worker.fakes import Clock, FakeExecutor
+from tests.worker.samples import Peace, compute, kinds, rows
 
 
 @pytest.fixture(scope="session")
@@ -26,6 +29,22 @@ def store(empty_database: Path, database_url: str) -> Iterator[Store]:
     store = Store(database_url)
     yield store
     store.close()
+
+
+@pytest.fixture(scope="session")
+def in_peace(empty_database: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Peace]:
+    """What the tiny experiment, changed as in ``queue``, comes to where nothing happens to it."""
+
+    @cache
+    def left_in_peace(**changes: Any) -> Peace:
+        path = shutil.copy(empty_database, tmp_path_factory.mktemp("peace") / "fedscape.db")
+        store = Store(f"sqlite:///{path}")
+        run = compute(store, **changes | {"checkpoint_s": 1000})
+        found = Peace(run, rows(store, run.id), kinds(store, run.id))
+        store.close()
+        return found
+
+    return left_in_peace
 
 
 @pytest.fixture

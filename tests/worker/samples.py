@@ -1,5 +1,6 @@
 """Tiny experiments on digits, and what is compared of their runs."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -71,3 +72,12 @@ def kinds(store: Store, run_id: int) -> list[str]:
 
 def stored_rounds(store: Store, run_id: int) -> np.ndarray:
     return np.array([r.round for r in store.metrics.rounds(run_id, arrays=False)])
+
+
+@dataclass(frozen=True)
+class Peace:
+    """A run that nobody disturbed, with everything stored of it."""
+
+    run: RunRecord
+    rows: list[tuple]
+    kinds: list[str]

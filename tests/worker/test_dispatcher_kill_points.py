@@ -8,7 +8,6 @@ import shutil
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -20,13 +19,13 @@ from engine.worker import Dispatcher, Ended, Work, upkeep
 from engine.worker.claims import RunClaims
 from engine.worker.dispatcher import LOOK_S, OBEY_S
 from engine.worker.process import work_on
-from storage import RunRecord, Store, schema
+from storage import Store, schema
 from storage.artifacts import ArtifactStore
 from storage.metrics import Metrics
 from storage.run_queue import RunQueue
 from storage.trash import Trash
 from tests.worker.fakes import FakeExecutor
-from tests.worker.samples import compute, kinds, queue, rows
+from tests.worker.samples import Peace, kinds, queue, rows
 from tests.worker.test_kill_points import Killed, instead, the_third_time
 
 TWO = {"algorithms": [{"name": "ditto"}, {"name": "ditto", "label": "again"}]}
@@ -61,22 +60,9 @@ def after(owner: Any, name: str) -> tuple[Any, str, Callable]:
     return owner, name, dying
 
 
-@dataclass(frozen=True)
-class Peace:
-    """A run that nobody disturbed."""
-
-    run: RunRecord
-    rows: list[tuple]
-    kinds: list[str]
-
-
-@pytest.fixture(scope="module")
-def peace(empty_database: Path, tmp_path_factory: pytest.TempPathFactory) -> Peace:
-    store = Store(f"sqlite:///{shutil.copy(empty_database, tmp_path_factory.mktemp('peace') / 'peace.db')}")
-    run = compute(store, checkpoint_s=1000)
-    found = Peace(run, rows(store, run.id), kinds(store, run.id))
-    store.close()
-    return found
+@pytest.fixture
+def peace(in_peace: Callable[..., Peace]) -> Peace:
+    return in_peace()
 
 
 KILL_POINTS: dict[str, tuple[Any, str, Callable]] = {

@@ -15,7 +15,7 @@ from storage import Store
 from storage.artifacts import ArtifactStore
 from storage.metrics import Metrics
 from storage.run_queue import RunQueue
-from tests.worker.samples import claim, compute, kinds, queue, rows
+from tests.worker.samples import Peace, claim, kinds, queue, rows
 
 
 class Killed(BaseException):
@@ -61,8 +61,10 @@ finish = RunQueue.finish
 
 @pytest.mark.parametrize("point", KILL_POINTS)
 @pytest.mark.parametrize("checkpoint_s", [1e-6, 1000], ids=["checkpoints", "no checkpoint"])
-def test_a_run_killed_and_taken_up_again_equals_one_left_in_peace(store: Store, monkeypatch, point, checkpoint_s):
-    whole = compute(store)
+def test_a_run_killed_and_taken_up_again_equals_one_left_in_peace(
+    store: Store, in_peace: Callable[..., Peace], monkeypatch, point, checkpoint_s
+):
+    whole = in_peace()
     queue(store, checkpoint_s=checkpoint_s)
     killed = claim(store)
     with monkeypatch.context() as patch:
@@ -75,7 +77,7 @@ def test_a_run_killed_and_taken_up_again_equals_one_left_in_peace(store: Store, 
         work_on(store, claim(store))
 
     again = store.queue.get(killed.run_id)
-    assert (again.status, again.round, again.summary) == ("done", whole.round, whole.summary)
-    assert rows(store, killed.run_id) == rows(store, whole.id)
-    assert [k for k in kinds(store, killed.run_id) if k != "checkpoint"] == kinds(store, whole.id)
+    assert (again.status, again.round, again.summary) == ("done", whole.run.round, whole.run.summary)
+    assert rows(store, killed.run_id) == whole.rows
+    assert [k for k in kinds(store, killed.run_id) if k != "checkpoint"] == whole.kinds
     assert store.artifacts.sweep() == 0

@@ -50,7 +50,7 @@ def background(store: Store) -> Iterator[Callable[[], subprocess.Popen]]:
     def start(slots: int = 1) -> subprocess.Popen:
         environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
         command = [sys.executable, "-c", SERVE, store.url, str(slots)]
-        started.append(subprocess.Popen(command, env=environment, cwd=ROOT))
+        started.append(subprocess.Popen(command, env=environment, cwd=ROOT, start_new_session=True))
         return started[-1]
 
     yield start
@@ -65,23 +65,40 @@ def has_checkpoint(store: Store, run_id: int) -> bool:
     return bool(run.status == "running" and run.worker and store.artifacts.latest(run_id, "checkpoint"))
 
 
-def test_a_killed_worker_takes_no_other_with_it_and_its_run_ends_as_if_in_peace(store, monkeypatch):
+def test_a_killed_worker_takes_no_other_with_it_and_its_run_ends_as_if_in_peace(store, in_peace, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    whole = compute(store, **LONG)
+    whole = in_peace(**LONG)
     first, second = queue(store, **LONG, algorithms=[{"name": "ditto"}, {"name": "ditto", "label": "again"}])
     with Dispatcher(store, LocalExecutor(slots=2), store.try_dispatcher_lock()) as dispatcher:
         eventually(lambda: dispatcher.step(0.02) or has_checkpoint(store, first))
         os.kill(worker_pid(store.queue.get(first)), signal.SIGKILL)
         dispatcher.run(threading.Event(), until_idle=True)
-    assert [event.kind for event in store.events.list(first)] == ["worker-died"]
+    (event,) = store.events.list(first)
+    assert event.kind == "worker-died"
+    assert "killed by signal 9: most likely the machine ran out of memory" in event.message
     assert store.events.list(second) == []
     for run_id in (first, second):
         assert store.queue.get(run_id).status == "done"
-        assert rows(store, run_id) == rows(store, whole.id)
-    assert store.queue.get(first).summary == whole.summary
+        assert rows(store, run_id) == whole.rows
+    assert store.queue.get(first).summary == whole.run.summary
 
 
-def test_a_killed_dispatcher_takes_its_workers_with_it_and_the_next_goes_on(store, background):
+def test_a_worker_that_hangs_is_killed_and_its_run_ends_as_if_in_peace(store, in_peace, monkeypatch):
+    (run_id,) = queue(store, **LONG)
+    with Dispatcher(store, LocalExecutor(slots=1), store.try_dispatcher_lock()) as dispatcher:
+        eventually(lambda: dispatcher.step(0.02) or has_checkpoint(store, run_id))
+        with store._database.write():  # so that it stops outside of a transaction
+            os.kill(worker_pid(store.queue.get(run_id)), signal.SIGSTOP)
+        with monkeypatch.context() as patch:
+            patch.setattr(dispatcher._watchdog, "hung_s", 0.5)
+            eventually(lambda: dispatcher.step(0.02) or store.queue.get(run_id).epoch == 2)
+        dispatcher.run(threading.Event(), until_idle=True)
+    assert "no sign of life" in store.events.list(run_id)[0].message
+    assert store.queue.get(run_id).status == "done"
+    assert rows(store, run_id) == in_peace(**LONG).rows
+
+
+def test_a_killed_dispatcher_takes_its_workers_with_it_and_after_a_reboot_the_next_goes_on(store, in_peace, background):
     (run_id,) = queue(store, **LONG)
     first = background()
     eventually(lambda: has_checkpoint(store, run_id))
@@ -89,12 +106,16 @@ def test_a_killed_dispatcher_takes_its_workers_with_it_and_the_next_goes_on(stor
     first.kill()
     eventually(lambda: not is_alive(worker))
     assert store.queue.get(run_id).status == "running"
+    reached = store.queue.get(run_id).round
     second = background()
+    eventually(lambda: store.queue.get(run_id).epoch == 2 and store.queue.get(run_id).round > reached)
+    assert not store.queue.get(run_id).is_finished
+    os.killpg(second.pid, signal.SIGKILL)  # all at once: dispatcher, fork server and worker
+    second.wait()
+    background()
     eventually(lambda: store.queue.get(run_id).is_finished)
-    second.kill()
-    second.wait()  # or it would take the next run, too
-    whole = compute(store, **LONG)
-    assert rows(store, run_id) == rows(store, whole.id)
+    assert store.queue.get(run_id).epoch == 3
+    assert rows(store, run_id) == in_peace(**LONG).rows
 
 
 def test_a_terminated_dispatcher_hands_its_runs_to_the_one_that_waits(store, background):
@@ -171,10 +192,11 @@ def slow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], list[i
     return lambda: [int(path.name[4:]) for path in folder.glob("pid-*")]
 
 
-def test_an_analysis_outlives_a_killed_worker_and_can_be_cancelled(store, slow, background, tmp_path):
+def test_an_analysis_beside_a_long_run_outlives_a_killed_worker_and_can_be_cancelled(store, slow, background, tmp_path):
     run = compute(store)
+    (endless,) = queue(store, **ENDLESS)
     kept = store.analyses.request(run.id, "slow", {"which": "last"})
-    background()
+    background(slots=1)
     eventually(slow)
     os.kill(slow()[0], signal.SIGKILL)
     eventually(lambda: len(slow()) == 2)
@@ -190,3 +212,4 @@ def test_an_analysis_outlives_a_killed_worker_and_can_be_cancelled(store, slow, 
     assert store.artifacts.get(done.artifact_id).round == run.round
     assert store.analyses.get(unwanted.id).status == "cancelled"
     assert [event.kind for event in store.events.list(run.id)] == ["worker-died"]
+    assert (store.queue.get(endless).status, store.queue.get(endless).epoch) == ("running", 1)
