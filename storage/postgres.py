@@ -30,10 +30,10 @@ class PostgreSQL(Database):
     read_options = {"isolation_level": "REPEATABLE READ"}  # its default shows what others commit in between
 
     def open(self) -> sa.Engine:
-        settings = {f"tcp_{name}": value for name, value in KEEPALIVES.items()} | {"tcp_user_timeout": VANISHED_MS}
-        settings["lock_timeout"] = round(1000 * self.timeout_s)
-        options = KEEPALIVES | {"tcp_user_timeout": VANISHED_MS, "connect_timeout": max(2, round(self.timeout_s))}
-        options |= {"options": " ".join(f"-c {name}={value}" for name, value in settings.items())}
+        client = KEEPALIVES | {"tcp_user_timeout": VANISHED_MS, "connect_timeout": max(2, round(self.timeout_s))}
+        server = {f"tcp_{name}": value for name, value in KEEPALIVES.items()}
+        server |= {"tcp_user_timeout": VANISHED_MS, "lock_timeout": round(1000 * self.timeout_s)}
+        options = {**client, "options": " ".join(f"-c {name}={value}" for name, value in server.items())}
         try:
             return sa.create_engine(self.url, json_serializer=to_json, pool_pre_ping=True, connect_args=options)
         except ModuleNotFoundError as error:
