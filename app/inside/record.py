@@ -103,7 +103,8 @@ def what_is_kept(run: RunRecord) -> None:
     st.header("What is kept of it?", anchor=False)
     kept = queries.store().artifacts.list(run.id)
     if not kept:
-        st.caption("No models: they were not kept, or the run came from a file. Its numbers are all there.")
+        why = "they were not kept, were deleted, or the file that the run came from had none"
+        st.caption(f"No models: {why}. Its numbers are all there.")
         return
     total = sum(artifact.size_bytes for artifact in kept)
     _table(files(kept), "run_artifacts", f"{plural(len(kept), 'file')} of {size_bytes(total)} together")
