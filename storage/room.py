@@ -3,6 +3,7 @@
 Rounds and analyses stay, and the run's log says it, in one transaction with the rows: nothing goes silently.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 
 import sqlalchemy as sa
@@ -24,7 +25,9 @@ def drop_models(connection: sa.Connection, run_ids: Sequence[int], why: str) -> 
     """Inside the caller's transaction; answers (path, size_bytes) of the files to remove after it."""
     doomed = sa.delete(Artifact).where(models_of_idle(run_ids))
     rows = connection.execute(doomed.returning(Artifact.run_id, Artifact.path, Artifact.size_bytes)).all()
-    sizes = {run_id: sum(row.size_bytes for row in rows if row.run_id == run_id) for run_id in {r.run_id for r in rows}}
+    sizes: Counter[int] = Counter()
+    for row in rows:
+        sizes[row.run_id] += row.size_bytes
     lines = [
         {"run_id": run_id, "at": now(), "level": "info", "kind": "models", "message":
          f"its models ({size / 1e6:.1f} MB) were deleted, {why}; for new analyses of them run it again"}
