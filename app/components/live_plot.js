@@ -50,6 +50,7 @@ class LiveView {
     if (shown !== this.shown || looks !== this.looks) this.drawn = this.draw();
     this.shown = shown;
     this.looks = looks;
+    this.log.hidden = data.presenting;
     this.listRuns(data.runs);
     this.ask();
   }

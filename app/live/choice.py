@@ -58,7 +58,8 @@ def experiment_control(experiments: Sequence[ExperimentRecord], current: int | N
 
 def run_control(listed: Sequence[RunRecord], shown: Sequence[RunRecord]) -> None:
     """Up to twelve runs at a time; the rest is named, not drawn."""
-    siblings = queries.runs(experiment_ids=sorted({run.experiment_id for run in listed}), include_archived=True)
+    of = sorted({run.experiment_id for run in listed})
+    siblings = queries.runs(experiment_ids=of, include_archived=True) if address.ids("runs") else []
     names = {run.id: f"{run_name(run)} · run {run.id}" for run in [*siblings, *listed]}
 
     def show_runs() -> None:

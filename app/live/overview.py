@@ -68,10 +68,10 @@ def _engine_words(store: Store, is_alive: bool) -> str:
 def _engine_alert(gone_s: float, runs: int) -> list[str]:
     if gone_s < GONE_AFTER_S:
         return []
-    waiting = f" {wording.plural(runs, 'run waits', 'runs wait')} for it." if runs else ""
+    waiting = f": {wording.plural(runs, 'run waits', 'runs wait')}" if runs else ""
     return [
-        f"The engine is not running, so nothing trains.{waiting} Started with make run it comes back by itself, and "
-        "the terminal says why it stopped; otherwise start it: python -m engine worker."
+        f"The engine is not running{waiting}. Under make run it comes back by itself, and the terminal says why it "
+        "stopped; else start it: python -m engine worker."
     ]
 
 

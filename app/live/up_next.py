@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -102,7 +103,7 @@ def _start(seconds: float | None) -> str:
     return "now" if seconds < 1 else f"in {wording.about(seconds)}"
 
 
-def _columns() -> dict[str, object]:
+def _columns() -> dict[str, Any]:
     return {
         "place": st.column_config.TextColumn("Place", width="small"),
         "run": st.column_config.NumberColumn("Run", width="small"),
