@@ -22,7 +22,7 @@ from tests.worker.samples import claim, compute, queue, rows
 from tests.worker.test_processes import PATIENCE_S, ROOT, eventually, has_checkpoint
 
 pytestmark = pytest.mark.postgres
-LONG = {"training__rounds": 300, "training__participation": 1.0, "checkpoint_s": 0.1}
+LONG = {"training__rounds": 200, "training__participation": 1.0, "checkpoint_s": 0.1}
 END_THE_LOCK = sa.text("SELECT pg_terminate_backend(pid, 10000) FROM pg_locks WHERE locktype = 'advisory'")
 
 
@@ -75,7 +75,7 @@ def test_dispatcher_and_workers_outlive_a_restart_of_the_server(
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     in_peace, run_id = queue(store, **LONG, algorithms=["ditto", {"name": "ditto", "label": "again"}])
-    with closing(Dispatcher(store, LocalExecutor(slots=1), store.try_dispatcher_lock())) as dispatcher:
+    with closing(Dispatcher(store, LocalExecutor(slots=1, threads=1), store.try_dispatcher_lock())) as dispatcher:
         eventually(lambda: dispatcher.step(0.02) or has_checkpoint(store, run_id))
         turns = threading.Thread(target=dispatcher.run, args=(threading.Event(), True))
         with postgres_server.away():
