@@ -9,8 +9,8 @@ from engine.errors import FedscapeError
 from storage import Store
 
 FULL_GPU = (
-    "the GPU has no memory left for this run; set FEDSCAPE_SLOTS=1 so that it has the GPU to itself, or choose fewer "
-    "clients, smaller batches or a smaller model"
+    "the GPU has no memory left for this run; set FEDSCAPE_RUNS_PER_GPU=1 so that it has the GPU to itself, or choose "
+    "fewer clients, smaller batches or a smaller model"
 )
 FULL_MEMORY = (
     "this machine has no memory left for this run; let fewer runs compute at once (FEDSCAPE_SLOTS=1), or choose fewer "

@@ -15,11 +15,11 @@ class FakeExecutor:
 
     @property
     def free(self) -> int:
-        return self.slots - len(self.tickets) + any(isinstance(ticket, AnalysisTicket) for ticket in self.tickets)
+        return self.free_for_analyses - (not any(isinstance(ticket, AnalysisTicket) for ticket in self.tickets))
 
     @property
     def free_for_analyses(self) -> int:
-        return self.slots + 1 - len(self.tickets)
+        return self.slots + 1 - len(self.tickets) - len(self.ended)
 
     def submit(self, ticket: Work) -> None:
         self.tickets.append(ticket)

@@ -94,6 +94,19 @@ def test_a_run_that_kills_its_workers_is_given_up(store, dispatcher, executor):
     assert dispatcher.is_idle
 
 
+def test_a_run_that_kills_its_workers_keeps_no_other_from_being_computed(store, dispatcher, executor):
+    poison, other, last = queue(store, seeds=[0, 1, 2])
+    for _ in range(MAX_DEATHS):
+        dispatcher.step()
+        executor.tickets.sort(key=lambda ticket: ticket.run_id)
+        assert executor.run_ids == [poison, other]
+        executor.end("the worker process was killed by signal 9")
+    dispatcher.step()
+    assert executor.run_ids == [other, last]
+    assert store.queue.counts() == {"failed": 1, "running": 2}
+    assert [ticket.epoch for ticket in executor.tickets] == [1, 1]
+
+
 def test_a_run_that_gets_on_between_its_workers_deaths_is_not_given_up(store, dispatcher, executor):
     (run_id,) = queue(store)
     for round in range(2 * MAX_DEATHS):

@@ -113,7 +113,7 @@ def test_a_gpu_without_memory_says_what_to_do(store: Store, monkeypatch):
         raise torch.OutOfMemoryError
 
     monkeypatch.setattr(Simulation, "rounds", full)
-    assert "FEDSCAPE_SLOTS=1" in compute(store).error
+    assert "FEDSCAPE_RUNS_PER_GPU=1" in compute(store).error
 
 
 def test_a_cancelled_run_keeps_its_rounds(store: Store, monkeypatch):
