@@ -38,7 +38,7 @@ def wall(monkeypatch: pytest.MonkeyPatch) -> WallClock:
     return wall
 
 
-@of_the_clock
+@pytest.mark.parametrize("jump", JUMPS[1::2], ids=["an hour to and fro", "a day to and fro"])
 def test_a_run_equals_one_of_an_orderly_clock(store: Store, wall: WallClock, monkeypatch, jump):
     def set_clock(recorder: Recorder, *args: Any, **kwargs: Any) -> None:
         wall.ahead += jump * (-1) ** recorder.round

@@ -104,11 +104,9 @@ def taken_up(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return rounds
 
 
-@pytest.mark.parametrize("damage", DAMAGE)
-@pytest.mark.parametrize(("which", "resumes_after"), [("the newest", 2), ("all", -1)])
-def test_a_run_goes_on_from_what_is_left(store: Store, paused, taken_up, damage, which, resumes_after):
-    checkpoints = store.artifacts.list(paused.id, "checkpoint")
-    damage(store, checkpoints[:1] if which == "the newest" else checkpoints)
+@pytest.mark.parametrize(("damage", "how_many", "resumes_after"), [*((d, 1, 2) for d in DAMAGE), (truncate, 2, -1)])
+def test_a_run_goes_on_from_what_is_left(store: Store, paused, taken_up, damage, how_many, resumes_after):
+    damage(store, store.artifacts.list(paused.id, "checkpoint")[:how_many])
     store.queue.resume([paused.id])
     work_on(store, claim(store))
     assert taken_up == [resumes_after]
@@ -117,7 +115,7 @@ def test_a_run_goes_on_from_what_is_left(store: Store, paused, taken_up, damage,
     assert rows(store, paused.id) == rows(store, whole.id)
     assert store.queue.get(paused.id).summary == whole.summary
     told = store.events.list(paused.id)
-    assert [event.kind for event in told] == ["checkpoint"] * (1 if which == "the newest" else 2)
+    assert [event.kind for event in told] == ["checkpoint"] * how_many
     assert "round 3 is left out" in told[0].message
 
 

@@ -1,6 +1,5 @@
 """A database locked for longer than anybody waits: asked again, and no run fails of it."""
 
-import itertools
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext
@@ -37,26 +36,25 @@ def locked(store: Store, *ways: str) -> Iterator[None]:
 
 
 @pytest.fixture
-def every_other_write_finds_a_lock(impatient: Store, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    write, turns = impatient._database.write, itertools.cycle((True, False))
+def pauses(impatient: Store, store: Store, monkeypatch: pytest.MonkeyPatch, while_waiting) -> list[float]:
+    """Every write finds a lock, but for the two after a pause: a sign of life, and what is asked again. The pauses."""
+    write, free = impatient._database.write, []
 
     @contextmanager
     def write_or_wait() -> Iterator[sa.Connection]:
-        with locked(store) if next(turns) else nullcontext(), write() as connection:
+        way = free.pop() if free else locked(store)
+        with way, write() as connection:
             yield connection
 
     monkeypatch.setattr(impatient._database, "write", write_or_wait)
+    return while_waiting(lambda: free.extend((nullcontext(), nullcontext())))
 
 
-@pytest.mark.usefixtures("every_other_write_finds_a_lock")
 @pytest.mark.parametrize("checkpoint_s", [1e-6, 1000], ids=["checkpoints", "no checkpoint"])
-def test_a_run_that_finds_locks_all_the_time_equals_one_in_peace(
-    store, impatient, while_waiting, monkeypatch, checkpoint_s
-):
+def test_a_run_that_finds_locks_all_the_time_equals_one_in_peace(store, impatient, pauses, monkeypatch, checkpoint_s):
     whole = compute(store)
     queue(store, checkpoint_s=checkpoint_s)
     monkeypatch.setattr(recording, "WRITE_S", 0.0)
-    pauses = while_waiting(lambda: None)
     ticket = claim(store)
     work_on(impatient, ticket)
     run = store.queue.get(ticket.run_id)
@@ -66,11 +64,9 @@ def test_a_run_that_finds_locks_all_the_time_equals_one_in_peace(
     assert store.artifacts.sweep() == 0
 
 
-@pytest.mark.usefixtures("every_other_write_finds_a_lock")
-def test_an_analysis_that_finds_a_lock_at_its_end_is_done(store, impatient, while_waiting):
+def test_an_analysis_that_finds_a_lock_at_its_end_is_done(store, impatient, pauses):
     run = compute(store)
     asked = store.analyses.request(run.id, "confusion", {"which": "last"})
-    pauses = while_waiting(lambda: None)
     ticket = claim_analysis(store)
     work_on(impatient, ticket)
     assert len(pauses) == 1
