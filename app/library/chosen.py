@@ -8,10 +8,27 @@ import streamlit as st
 from app import address, wording
 from storage import RunRecord
 
-KEY = "library_runs"
+KEY, TURN = "library_runs", "library_runs.turn"
 
 
 def choose(run_ids: Sequence[int]) -> None:
+    """By anything but the table, which begins anew with their rows ticked."""
+    st.session_state[TURN] = turn() + 1
+    _write(run_ids)
+
+
+def turn() -> int:
+    """Another one whenever the choice was changed elsewhere than in the table."""
+    return int(st.session_state.get(TURN, 0))
+
+
+def ticked(table: pd.DataFrame) -> list[int]:
+    """The places of the rows all of whose runs are chosen."""
+    chosen = set(address.ids("runs"))
+    return [i for i, own in enumerate(table["runs"]) if chosen.issuperset(own)]
+
+
+def _write(run_ids: Sequence[int]) -> None:
     if run_ids:
         st.query_params["runs"] = ",".join(map(str, run_ids))
     else:
@@ -23,7 +40,7 @@ def take_rows(key: str, table: pd.DataFrame) -> None:
     ids = [run_id for own in table["runs"] for run_id in own]
     rows = st.session_state[key]["selection"]["rows"]
     picked = [run_id for own in table["runs"].iloc[rows] for run_id in own]
-    choose([*(run_id for run_id in address.ids("runs") if run_id not in ids), *picked])
+    _write([*(run_id for run_id in address.ids("runs") if run_id not in ids), *picked])
 
 
 def panel(runs: Mapping[int, RunRecord], listed: Sequence[int]) -> list[RunRecord]:

@@ -63,9 +63,7 @@ def window(when: str, first: date | None, last: date | None, now: datetime) -> t
 
 def _names(run: RunRecord) -> str:
     named = " ".join(f"{name}={value}" for name, value in run.hparams.items())
-    return (
-        f"{run.id} {run.experiment_name} {run.label} {run.algorithm} {dataset_of(run)} {run.status} {named}".lower()
-    )
+    return f"{run.id} {run.experiment_name} {run.label} {run.algorithm} {dataset_of(run)} {run.status} {named}".lower()
 
 
 def _is_set(run: RunRecord, word: str) -> bool:

@@ -8,7 +8,7 @@ import streamlit as st
 
 from app import address, run_table, wording
 from app.library import filters
-from app.library.chosen import take_rows
+from app.library.chosen import take_rows, ticked, turn
 from storage import RunRecord
 
 ROWS = 500  # of one page of the table
@@ -52,10 +52,11 @@ def paged(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def rows(table: pd.DataFrame, order: str) -> None:
-    key = f"library_table.{hash((order, str(table['runs'].tolist())))}"  # other rows, another selection
+    key = f"library_table.{hash((order, str(table['runs'].tolist())))}.{turn()}"  # other rows, another selection
     st.dataframe(
         table, hide_index=True, key=key, placeholder=wording.MISSING, height=min(38 + 35 * len(table), 520),
-        on_select=lambda: take_rows(key, table), selection_mode="multi-row", column_config=columns(),
+        on_select=lambda: take_rows(key, table), selection_mode="multi-row",
+        selection_default={"selection": {"rows": ticked(table)}}, column_config=columns(),
         column_order=[c for c in table if c not in HIDDEN], alt=f"{wording.plural(len(table), 'row')} of runs",
     )  # fmt: skip
 

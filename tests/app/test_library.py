@@ -1,5 +1,6 @@
 """The page Library, alone on its own database, and what it takes in and gives away."""
 
+import json
 from functools import partial
 from typing import Any
 
@@ -73,6 +74,14 @@ def test_chosen_runs_come_from_the_address_and_go_into_it(filled_store: Store):
     assert page.multiselect(key="library_runs").value == [3, 4]
     page.multiselect(key="library_runs").set_value([1]).run()
     assert str(page.query_params["runs"]) == "1"
+
+
+def test_rows_of_chosen_runs_are_ticked_and_of_a_group_only_with_all_its_runs(filled_store: Store):
+    def rows(page: AppTest) -> list[int]:
+        return json.loads(page.dataframe[0].proto.selection_default)["selection"]["rows"]
+
+    assert rows(opened(runs="8,6")) == [0, 2]
+    assert rows(opened(runs="8,7,6", group="method")) == [0]
 
 
 def test_chosen_runs_open_in_compare_and_their_experiment_in_set_up(filled_store: Store):
