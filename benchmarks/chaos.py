@@ -62,9 +62,8 @@ class Chaos:
     def finish(self) -> None:
         """Leaves the app in peace until everything has ended, then stops it; a last start clears up."""
         stand, until = None, 0.0
-        while stand is None or self._is_under_way():
+        while self._is_under_way():
             self.kills.look()
-            self._ask_for_analyses()
             if stand != (stand := self._stand()):
                 until = time.monotonic() + PATIENCE_S
             if time.monotonic() > until:
@@ -119,6 +118,7 @@ class Chaos:
 
     def _is_under_way(self) -> bool:
         counts = self.store.queue.counts()
+        self._ask_for_analyses()
         return bool(counts.get("queued") or counts.get("running") or self.store.analyses.active())
 
     def _stand(self) -> tuple[Any, ...]:
