@@ -2,7 +2,7 @@
 
 import resource
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -13,9 +13,6 @@ from storage import Store
 from tests.worker.conftest import empty_database, store
 
 __all__ = ["empty_database", "store"]
-
-Broken = Callable[[], AbstractContextManager[None]]
-
 
 @contextmanager
 def full_database(store: Store) -> Iterator[None]:
