@@ -1,7 +1,10 @@
 """The strip of every page: counts, device, what is wrong, and which runs have ended since the reader last asked."""
 
 import pytest
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
 
+from app import routes
 from app.live import ended, overview
 from app.live.overview import LOW_DISK_BYTES
 from app.live.overview import overview as asked
@@ -109,6 +112,15 @@ def test_many_are_told_together_and_cancelled_ones_not_at_all(store: Store) -> N
     found = asked(store, before)["ended"]
     assert found["text"] == "4 runs have ended: 2 done, 1 failed, 1 diverged."
     assert found["ids"] == "1-4"
+
+
+def test_the_route_tells_of_what_is_watched_and_not_in_view(store: Store) -> None:
+    client = TestClient(Starlette(routes=routes.build(store)))
+    end(store, "done", "done")
+    asked_for = client.get(routes.OVERVIEW, params={"watched": "1-8", "seen": "1"})
+    assert asked_for.json()["ended"]["text"] == "FedAvg, seed 1 is done."
+    assert client.get(routes.OVERVIEW, params={"watched": "1-2", "seen": "1,2"}).json()["ended"] is None
+    assert asked_for.headers["cache-control"] == "no-store"
 
 
 def test_runs_that_ended_before_are_no_news(filled_store: Store) -> None:
