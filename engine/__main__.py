@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 
-from engine.arguments import KEEPING, parser
+from engine.arguments import WITHOUT_TORCH, parser
 
 INTERRUPTED = 130
 
@@ -12,7 +12,7 @@ if __name__ == "__main__":
     arguments = parser().parse_args()
     # Torch takes seconds to load, and nothing has begun yet: Ctrl-C ends the process on the spot.
     before = signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
-    if arguments.command in KEEPING:
+    if arguments.command in WITHOUT_TORCH:
         from engine.worker.commands import main
     else:
         from engine.cli import main

@@ -23,7 +23,7 @@ ON_RUNS = {
     "drop-models": "Delete the stored models of runs; numbers and analyses stay, new analyses need a new run.",
 }
 STATUSES = ("queued", "running", "paused", "done", "failed", "cancelled", "diverged")
-KEEPING = frozenset({*ON_RUNS, "runs", "disk", "backup", "restore"})  # none of them computes
+WITHOUT_TORCH = frozenset({*ON_RUNS, "worker", "runs", "disk", "backup", "restore"})  # they compute nothing themselves
 
 
 def parser() -> argparse.ArgumentParser:

@@ -15,7 +15,6 @@ from engine.listing import as_json, as_text
 from engine.mistakes import complain
 from engine.progress import Reporter, line, reporter, table
 from engine.signals import interruptible
-from engine.simulate import default_data_dir
 from engine.worker import commands
 from engine.worker.answering import CANCELLED, DIVERGED, DONE, FAILED, answer, open_store
 from engine.worker.dispatcher import Dispatcher
@@ -24,7 +23,6 @@ from engine.worker.files import file_name, write_all_models, write_runs
 from engine.worker.importing import Known, opened, take_in
 from engine.worker.local_executor import LocalExecutor
 from engine.worker.records import config_of, new_run, outcome
-from engine.worker.service import serve
 from engine.worker.slots import plan_slots
 from storage import DispatcherLockLost, RunRecord, StorageError, Store, Transient
 
@@ -59,12 +57,6 @@ def list_command(arguments: argparse.Namespace) -> int:
     return DONE
 
 
-def worker_command(arguments: argparse.Namespace) -> int:
-    with open_store(arguments.db, ROOT) as store:
-        serve(store.url, default_data_dir())
-    return DONE
-
-
 def export_command(arguments: argparse.Namespace) -> int:
     with open_store(arguments.db, ROOT) as store:
         store.check_schema()
@@ -87,7 +79,7 @@ def import_command(arguments: argparse.Namespace) -> int:
 
 
 COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
-    "run": run_command, "list": list_command, "worker": worker_command, "export": export_command,
+    "run": run_command, "list": list_command, "export": export_command,
     "import": import_command,
 }  # fmt: skip
 

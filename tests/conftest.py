@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import jaxtyping
 
@@ -15,6 +16,7 @@ jaxtyping.install_import_hook("engine", "tests.shapes.checked")
 import hypothesis
 import pytest
 import torch
+from xdist.scheduler import LoadScopeScheduling
 
 from storage import Store
 from tests.support import postgres
@@ -29,20 +31,28 @@ WITHOUT_BROWSER = os.environ.get("BROWSER") == "0"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """A test that asks for the browser is a browser test. These share a worker, and so one browser; those that need
-    PostgreSQL share one, too.
-    """
+    """A test that asks for the browser is a browser test."""
     drives_browser = [item for item in items if "browser" in getattr(item, "fixturenames", ())]
     for item in drives_browser:
         item.add_marker(pytest.mark.browser)
-        item.add_marker(pytest.mark.xdist_group("browser"))
     if WITHOUT_BROWSER:
         _leave_out(drives_browser, config, items)
     on_postgres = [item for item in items if item.get_closest_marker("postgres")]
-    for item in on_postgres:
-        item.add_marker(pytest.mark.xdist_group("postgres"))
     if postgres.missing():
         _leave_out(on_postgres, config, items)
+
+
+class Together(LoadScopeScheduling):
+    """Test by test to whoever is free, but all browser tests to one worker, and so one browser and one app; all that
+    need PostgreSQL to one, and so one server.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        return next((folder for folder in ("tests/browser/", "postgres") if folder in nodeid), nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    return Together(config, log)
 
 
 def _leave_out(unwanted: list[pytest.Item], config: pytest.Config, items: list[pytest.Item]) -> None:

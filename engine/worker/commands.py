@@ -1,4 +1,4 @@
-"""Commands that look after what is stored. None of them computes, so none waits for torch to load."""
+"""Commands that look after what is stored, and the dispatcher. None of them waits for torch to load."""
 
 import argparse
 import json
@@ -13,6 +13,7 @@ from engine.progress import percent, table_of
 from engine.signals import interruptible
 from engine.version import CODE_VERSION
 from engine.worker.answering import DONE, answer, open_store
+from engine.worker.service import serve
 from storage import FINISHED, DiskUse, RunNotFound, RunRecord, Status, Store
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -40,6 +41,11 @@ def _on_store(arguments: argparse.Namespace, root: Path) -> int:
 
 
 # All of it.
+
+
+def worker(store: Store, arguments: argparse.Namespace) -> None:
+    """Until it is told to stop. The processes that it starts compute."""
+    serve(store.url)
 
 
 def backup(store: Store, arguments: argparse.Namespace) -> None:
@@ -123,8 +129,9 @@ def drop_models(store: Store, arguments: argparse.Namespace) -> None:
 
 
 COMMANDS: dict[str, Callable[[Store, argparse.Namespace], None]] = {
-    "backup": backup, "restore": restore, "disk": disk, "runs": runs, "cancel": cancel, "pause": pause,
-    "resume": resume, "retry": retry, "delete": delete, "undelete": undelete, "drop-models": drop_models,
+    "worker": worker, "backup": backup, "restore": restore, "disk": disk, "runs": runs, "cancel": cancel,
+    "pause": pause, "resume": resume, "retry": retry, "delete": delete, "undelete": undelete,
+    "drop-models": drop_models,
 }  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from storage import (
     Control,
     DatabaseUnavailable,
     DiskFull,
+    Fenced,
     NewArtifact,
     RoundRecord,
     RunNotFound,
@@ -111,7 +112,15 @@ class Recorder:
 
     def keep(self, file: NewArtifact) -> None:
         """A file that stays with the run, registered with everything pending; waits until it is done."""
-        patiently(lambda: self.append(file), self._sign_of_life)
+        patiently(lambda: self._register(file), self._sign_of_life)
+
+    def _register(self, file: NewArtifact) -> None:
+        """Where the run has another owner by now, nobody will ever ask for the file."""
+        try:
+            self.append(file)
+        except Fenced:
+            self.store.artifacts.remove_files([file.path])
+            raise
 
     def append(self, artifact: NewArtifact | None = None) -> Control:
         """Everything pending, with an artifact that belongs to it. Raises Transient, and keeps it all for later."""
@@ -151,7 +160,7 @@ class Recorder:
     def _checkpoint(self, data: bytes) -> None:
         file = self.store.artifacts.write_file(self.run_id, CHECKPOINT, self.round, data)
         try:
-            self.append(file)
+            self._register(file)
         except Transient:
             if not self._is_unsure:
                 self.store.artifacts.remove_files([file.path])

@@ -3,7 +3,6 @@
 import logging
 import signal
 import threading
-from pathlib import Path
 
 from engine.worker.dispatcher import Dispatcher
 from engine.worker.local_executor import LocalExecutor
@@ -14,7 +13,7 @@ RETRY_S = 0.5
 log = logging.getLogger(__name__)
 
 
-def serve(database_url: str, data_dir: Path | None = None, slots: int | None = None) -> None:
+def serve(database_url: str, slots: int | None = None) -> None:
     """Compute queued runs until SIGTERM or SIGINT; what was running then is taken up at the next start.
 
     While another process holds the dispatcher's lock, waits for it to end. For the main thread only.
@@ -25,7 +24,7 @@ def serve(database_url: str, data_dir: Path | None = None, slots: int | None = N
     store = Store(database_url)
     lock = _wait_for_lock(store, stop)
     if lock is not None:
-        with Dispatcher(store, LocalExecutor(slots), lock, data_dir=data_dir) as dispatcher:
+        with Dispatcher(store, LocalExecutor(slots), lock) as dispatcher:
             log.info("%d slots on %s", dispatcher.executor.slots, dispatcher.executor.device)
             dispatcher.run(stop)
 

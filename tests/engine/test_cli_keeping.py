@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.arguments import KEEPING
+from engine.arguments import WITHOUT_TORCH
 from engine.cli import ROOT
 from engine.worker import commands
 from storage import NewRun, Status, Store
@@ -141,7 +141,7 @@ def test_ctrl_c_ends_a_backup_without_a_trace(
 
 
 def test_none_of_these_commands_waits_for_torch() -> None:
-    assert set(commands.COMMANDS) == KEEPING
+    assert set(commands.COMMANDS) == WITHOUT_TORCH
     code = "import sys, engine.worker.commands; assert 'torch' not in sys.modules"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
 

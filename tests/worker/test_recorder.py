@@ -124,3 +124,15 @@ def test_finishing_writes_what_is_pending_and_the_summary(recorder, store):
 
 def test_json_holds_none_for_what_is_not_finite():
     assert without_nan({"a": [1.0, float("inf")], "b": (float("nan"), "x")}) == {"a": [1.0, None], "b": [None, "x"]}
+
+
+@pytest.mark.parametrize("kind", ["checkpoint", "models"])
+def test_a_file_written_after_the_run_got_another_owner_does_not_stay(recorder, store, kind):
+    write = {
+        "checkpoint": lambda: recorder.checkpoint(b"state"),
+        "models": lambda: recorder.keep(store.artifacts.write_file(recorder.run_id, "model-last", 0, b"models")),
+    }[kind]
+    store.queue.requeue_running()
+    with pytest.raises(Fenced):
+        write()
+    assert store.artifacts.sweep() == 0
