@@ -18,7 +18,7 @@ from storage import DispatcherLockLost, Store
 from tests.support.postgres import Server
 from tests.worker import test_kill_points as kill_points
 from tests.worker.fakes import FakeExecutor
-from tests.worker.samples import claim, compute, queue, rows
+from tests.worker.samples import Peace, claim, compute, queue, rows
 from tests.worker.test_processes import PATIENCE_S, ROOT, eventually, has_checkpoint
 
 pytestmark = pytest.mark.postgres
@@ -32,8 +32,10 @@ def store(postgres_store: Store) -> Store:
 
 
 @pytest.mark.parametrize("point", ["in the transaction", "after the commit", "models registered, status not set"])
-def test_a_worker_that_is_killed_loses_nothing(store: Store, monkeypatch: pytest.MonkeyPatch, point: str) -> None:
-    kill_points.test_a_run_killed_and_taken_up_again_equals_one_left_in_peace(store, monkeypatch, point, 1e-6)
+def test_a_worker_that_is_killed_loses_nothing(
+    store: Store, in_peace: Callable[..., Peace], monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    kill_points.test_a_run_killed_and_taken_up_again_equals_one_left_in_peace(store, in_peace, monkeypatch, point, 1e-6)
 
 
 def before(calls: dict[int, Callable[[], None]], original: Callable) -> Callable:
