@@ -14,7 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from storage.errors import StorageError
+from storage.errors import DispatcherLockLost, StorageError
 
 
 class DispatcherLock:
@@ -27,8 +27,11 @@ class DispatcherLock:
     def renew(self) -> None:
         """To be called at every turn: a server that was away has forgotten the lock, and it is taken again.
 
-        Raises DispatcherLockLost where another process was faster, and Transient while nobody can know.
+        Raises DispatcherLockLost where another process was faster, or where it was given back, and Transient while
+        nobody can know.
         """
+        if self._give_back is None:
+            raise DispatcherLockLost("the dispatcher's lock was given back; ask for it again")
         self._renew()
 
     def release(self) -> None:

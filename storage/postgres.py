@@ -65,10 +65,13 @@ class PostgreSQL(Database):
     def _locked_connection(self) -> sa.Connection | None:
         with self._explained():
             connection = self.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-            if connection.scalar(sa.select(sa.func.pg_try_advisory_lock(LOCK_CLASS, LOCK_OBJECT))):
-                return connection
-            connection.close()
-            return None
+            is_ours = False
+            try:
+                is_ours = bool(connection.scalar(sa.select(sa.func.pg_try_advisory_lock(LOCK_CLASS, LOCK_OBJECT))))
+            finally:
+                if not is_ours:
+                    connection.close()
+            return connection if is_ours else None
 
     def is_locked(self) -> bool:
         held = sa.text(

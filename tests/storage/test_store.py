@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from storage import DatabaseLocked, NetworkFileSystem, NotADatabase, StorageError, Store, sqlite, store_from_env
+from storage import (
+    DatabaseLocked,
+    DispatcherLockLost,
+    NetworkFileSystem,
+    NotADatabase,
+    StorageError,
+    Store,
+    sqlite,
+    store_from_env,
+)
 from tests.storage.samples import new_run
 
 MOUNTS = """\
@@ -172,3 +181,13 @@ def test_without_the_newer_sqlite_the_standard_one_serves_with_a_warning(
     assert "pip install pysqlite3" in caplog.text
     with closing(sqlite3.connect(sa.make_url(database_url).database or "")) as connection:
         assert connection.execute("SELECT count(*) FROM runs").fetchone() == (1,)
+
+
+def test_a_dispatchers_lock_that_was_given_back_is_not_renewed(store: Store) -> None:
+    lock = store.try_dispatcher_lock()
+    assert lock is not None
+    lock.renew()
+    lock.release()
+    with pytest.raises(DispatcherLockLost, match="given back"):
+        lock.renew()
+    assert not store.dispatcher_is_running()
