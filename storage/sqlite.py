@@ -55,8 +55,8 @@ class SQLite(Database):
         self._make_folder()
         refuse_network_file_system(self.path)
         engine = sa.create_engine(self.url, module=driver(), json_serializer=to_json)
-        SameFile(self.path, engine)
         sa.event.listen(engine, "connect", self._prepare_connection)
+        SameFile(self.path, engine)  # after it: SQLite makes a file that is not there when it is first used
         sa.event.listen(engine, "begin", _begin)
         return engine
 
