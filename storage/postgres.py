@@ -1,6 +1,7 @@
 """PostgreSQL, for more than one machine: everything that holds for it alone."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -115,11 +116,11 @@ class _Holder:
             )
 
     def end(self) -> None:
-        """Ends the session itself, so that the lock goes even when the server no longer answers."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.invalidate()
-            connection.close()
+        """The lock is free when this returns, or once the server learns that its session has ended."""
+        if self._connection is not None:
+            with suppress(DBAPIError):
+                self._connection.scalar(sa.select(sa.func.pg_advisory_unlock(LOCK_CLASS, LOCK_OBJECT)))
+            self._drop(self._connection)
 
     def _is_alive(self) -> bool:
         """As long as its session lives, it has the lock."""
@@ -128,6 +129,11 @@ class _Holder:
         try:
             self._connection.scalar(sa.select(1))
         except DBAPIError:
-            self.end()  # or its next use would silently be another session
+            self._drop(self._connection)  # or its next use would silently be another session
             return False
         return True
+
+    def _drop(self, connection: sa.Connection) -> None:
+        self._connection = None
+        connection.invalidate()
+        connection.close()

@@ -2,6 +2,7 @@
 
 import json
 import signal
+from collections.abc import Iterator
 
 import pytest
 import sqlalchemy as sa
@@ -32,6 +33,14 @@ def running(postgres_store: Store) -> RunRecord:
     assert run is not None
     postgres_store.metrics.append(run.id, run.epoch, [a_round(0)])
     return run
+
+
+@pytest.fixture
+def other(postgres_store: Store) -> Iterator[Store]:
+    """The same database, through other connections."""
+    store = Store(postgres_store.url)
+    yield store
+    store.close()
 
 
 def rounds(store: Store, run: RunRecord) -> list[int]:
@@ -97,16 +106,13 @@ def test_a_server_that_goes_within_a_transaction_takes_back_all_of_it(
 
 
 def test_a_connection_that_was_ended_while_idle_is_replaced_unnoticed(
-    postgres_store: Store, running: RunRecord
+    postgres_store: Store, other: Store, running: RunRecord
 ) -> None:
-    other = Store(postgres_store.url)
     end_other_connections(other)
     assert rounds(postgres_store, running) == [0]
-    other.close()
 
 
-def test_a_lock_lost_with_its_connection_is_taken_back(postgres_store: Store) -> None:
-    other = Store(postgres_store.url)
+def test_a_lock_lost_with_its_connection_is_taken_back(postgres_store: Store, other: Store) -> None:
     with postgres_store.try_dispatcher_lock() as lock:
         lock.renew()
         end_other_connections(other)
@@ -114,11 +120,11 @@ def test_a_lock_lost_with_its_connection_is_taken_back(postgres_store: Store) ->
         lock.renew()
         assert other.dispatcher_is_running()
     assert not other.dispatcher_is_running()
-    other.close()
 
 
-def test_who_lost_the_lock_to_another_process_learns_it_and_does_not_free_it(postgres_store: Store) -> None:
-    other = Store(postgres_store.url)
+def test_who_lost_the_lock_to_another_process_learns_it_and_does_not_free_it(
+    postgres_store: Store, other: Store
+) -> None:
     lock = postgres_store.try_dispatcher_lock()
     end_other_connections(other)
     with other.try_dispatcher_lock():
@@ -127,7 +133,6 @@ def test_who_lost_the_lock_to_another_process_learns_it_and_does_not_free_it(pos
                 lock.renew()
         lock.release()
         assert other.dispatcher_is_running()
-    other.close()
 
 
 def test_nobody_knows_whose_the_lock_is_while_the_server_is_away(
