@@ -13,19 +13,10 @@ from engine.config import parse_experiment
 from engine.worker.records import new_run
 from storage import RunRecord, Store
 from tests.app.samples import DIGITS
+from tests.worker.fakes import Clock
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
-
-
-class Clock:
-    """Seconds that pass when a test says so."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

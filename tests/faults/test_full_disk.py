@@ -207,12 +207,12 @@ def test_a_backup_without_room_keeps_the_old_tables_and_leaves_no_half_copy(stor
     assert store._database.back_up("0001").exists()
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a file that is always full is Linux's")
-def test_a_log_that_finds_no_room_stops_nobody(monkeypatch: pytest.MonkeyPatch):
-    with open("/dev/full", "w") as full:
-        monkeypatch.setattr(sys, "stderr", full)
+def test_a_log_that_finds_no_room_stops_nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    with open(tmp_path / "log", "w") as log:
+        monkeypatch.setattr(sys, "stderr", log)
         supervisor = Supervisor(Child("engine", [], {}), Child("web", [], {}))
-        with never_broken():
+        with never_broken(), no_file_beyond(0):
             supervisor.keep_dispatcher(0.0)
             logging.getLogger("engine.worker").warning("the dispatcher says something, too")
     assert supervisor.dispatcher.failures == 1
+    assert (tmp_path / "log").read_text() == ""

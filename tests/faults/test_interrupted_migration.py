@@ -10,7 +10,7 @@ import pytest
 
 from storage import DiskFull, Store, schema
 from tests.faults.conftest import full_database, no_file_beyond
-from tests.storage.test_schema import OF_THE_FIRST_TABLES
+from tests.storage.old_tables import of_the_first_tables
 
 ROOT = Path(__file__).parents[2]
 DIE = """
@@ -41,18 +41,7 @@ POINTS = ["in the backup", "between two revisions", "before the commit", "after 
 @pytest.fixture(scope="module")
 def old_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database of the first tables, with a run and an analysis."""
-    folder = tmp_path_factory.mktemp("old")
-    shutil.copytree(schema.MIGRATIONS, folder / "m", ignore=shutil.ignore_patterns("__pycache__", "000[2-9]_*.py"))
-    store = Store(f"sqlite:///{folder / 'old.db'}")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(schema, "MIGRATIONS", folder / "m")
-        patch.setattr(schema, "revisions", schema.revisions.__wrapped__)
-        store.migrate()
-    with store._database.write() as connection:
-        for statement in OF_THE_FIRST_TABLES:
-            connection.exec_driver_sql(statement)
-    store.close()
-    return folder / "old.db"
+    return of_the_first_tables(tmp_path_factory.mktemp("old"))
 
 
 @pytest.fixture

@@ -12,17 +12,9 @@ from alembic.script import ScriptDirectory
 
 from storage import SchemaOutdated, SchemaTooNew, Store, schema
 from storage.models import Base
+from tests.storage.old_tables import of_the_first_tables
 from tests.storage.samples import a_round, new_run
 
-OF_THE_FIRST_TABLES = (
-    "INSERT INTO experiments (name, config, created_at, archived, example) "
-    "VALUES ('x', '{}', '2026-01-01 00:00:00.000000', 0, 0)",
-    "INSERT INTO runs (experiment_id, position, algorithm, label, seed, hparams, config, digest, status, rounds, "
-    "round, epoch, control, created_at, archived) "
-    "VALUES (1, 0, 'ditto', 'ditto', 0, '{}', '{}', 'd', 'queued', 5, -1, 0, '', '2026-01-01 00:00:00.000000', 0)",
-    "INSERT INTO analyses (run_id, kind, params, status, created_at) "
-    "VALUES (1, 'landscape', '{}', 'queued', '2026-01-01 00:00:00.000000')",
-)
 REBUILD_RUNS = '''
 import sqlalchemy as sa
 from alembic import op
@@ -145,17 +137,8 @@ def test_a_migration_that_fails_changes_nothing(sqlite_store: Store, newer: Path
     assert sqlite_store.needs_migration()
 
 
-def test_runs_and_analyses_of_the_first_tables_are_taken_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "migrations"
-    shutil.copytree(schema.MIGRATIONS, folder, ignore=shutil.ignore_patterns("__pycache__", "000[2-9]_*.py"))
-    store = Store(f"sqlite:///{tmp_path / 'old.db'}")
-    with monkeypatch.context() as patch:
-        patch.setattr(schema, "MIGRATIONS", folder)
-        patch.setattr(schema, "revisions", schema.revisions.__wrapped__)
-        store.migrate()
-    with store._database.write() as connection:
-        for statement in OF_THE_FIRST_TABLES:
-            connection.exec_driver_sql(statement)
+def test_runs_and_analyses_of_the_first_tables_are_taken_along(tmp_path: Path) -> None:
+    store = Store(f"sqlite:///{of_the_first_tables(tmp_path)}")
     store.migrate()
     (analysis,) = store.analyses.list(1)
     assert (analysis.status, analysis.progress, analysis.control, analysis.attempts) == ("queued", 0.0, "", 0)

@@ -9,14 +9,8 @@ import pytest
 from engine.results import RoundResult
 from engine.worker.recorder import Recorder, Stop, without_nan
 from storage import DatabaseLocked, Fenced, Store
+from tests.worker.fakes import Clock
 from tests.worker.samples import claim, kinds, queue, stored_rounds
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture
