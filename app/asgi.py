@@ -4,6 +4,7 @@ Streamlit's own check of the host guards its WebSocket only, hence the middlewar
 """
 
 import os
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -11,7 +12,7 @@ import streamlit as st
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-from app import routes, settings
+from app import read_ahead, routes, settings
 from engine.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS
 from storage import store_from_env
 
@@ -23,6 +24,7 @@ hosts = Middleware(TrustedHostMiddleware, allowed_hosts=settings.allowed_hosts(o
 async def lifespan(_: st.App) -> AsyncIterator[None]:
     for registry in (ALGORITHMS, DATASETS, MODELS, PARTITIONERS):  # before the first visitor, not during the visit
         registry.names()
+    threading.Thread(target=read_ahead.everything, name="read-ahead", daemon=True).start()
     routes.are_served = True
     yield
     store.close()

@@ -194,6 +194,7 @@ def _layout(scale: float, has_title: bool) -> dict[str, Any]:
     axis = {
         "gridcolor": shade.line, "linecolor": shade.line, "zeroline": False, "ticks": "outside", "ticklen": 4,
         "tickcolor": shade.line, "tickfont": {"size": 12 * scale, "color": shade.muted}, "automargin": True,
+        "ticklabeloverflow": "allow",  # else each label is measured, only to see whether it has room
         "title": {"font": {"size": 13 * scale, "color": shade.muted}, "standoff": 8},
     }  # fmt: skip
     return {

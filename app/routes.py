@@ -2,7 +2,7 @@
 
     /live/feed?runs=3,5&after=10,-1&model=personalized     where these runs stand, and their new points; with &log=
                                                            their log too, unless it is the one of this digest
-    /live/overview?watched=3-9,12&seen=4                   the strip: running, queued, device; which runs have ended
+    /live/overview?watched=3-9,12,20-&seen=4               the strip: running, queued, device; which runs have ended
     /live/plotly.js                                        the drawing library, from this host as everything else
     /, /live, /compare, ...                                the empty page that Streamlit fills
 
@@ -20,7 +20,6 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Respon
 from starlette.routing import Route
 
 from app import live_feed, pages
-from app.live.ended import parse_spans
 from app.live.overview import overview as strip_overview
 from storage import StorageError, Store
 
@@ -44,8 +43,8 @@ def build(store: Store) -> list[Route]:
         return _feed(store, request)
 
     def overview(request: Request) -> Response:
-        watched, seen = (parse_spans(request.query_params.get(name, "")) for name in ("watched", "seen"))
-        return _answer(lambda: strip_overview(store, set(watched) - set(seen)))
+        watched, seen = (request.query_params.get(name, "") for name in ("watched", "seen"))
+        return _answer(lambda: strip_overview(store, watched, seen))
 
     handlers: dict[str, Callable[[Request], Response]] = {FEED: feed, OVERVIEW: overview, PLOTLY: _drawing_library}
     handlers |= dict.fromkeys(("/", *(f"/{name}" for name in pages.names())), _page)

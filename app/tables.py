@@ -3,15 +3,18 @@
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from app import table_files
 from app.charts.cost import COST_NAMES
 from app.comparison import SUMMARIES, per_method
 from app.table_files import booktabs, escape
+from app.thinning import evenly
 from app.wording import MODELS, WHEN
 
 NUMBERS = (*SUMMARIES, *COST_NAMES)
+MOST_BARS = 60  # in a narrow cell of the table
 PERCENT = ("mean", "weighted_mean", "lowest", "top", "std")  # cv is a ratio; it stays one
 
 
@@ -30,7 +33,7 @@ def data(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def for_screen(table: pd.DataFrame, clients: pd.DataFrame) -> pd.DataFrame:
-    """Percent where it is read as percent, and every client's accuracy, worst first, as bars.
+    """Percent where it is read as percent, and the clients' accuracies, worst first, as at most MOST_BARS bars.
 
     ``clients`` [method, model, when, accuracy].
     """
@@ -40,11 +43,15 @@ def for_screen(table: pd.DataFrame, clients: pd.DataFrame) -> pd.DataFrame:
         shown[name] = table[name] * (100 if name in PERCENT else 1)
         if name in ("mean", "lowest"):
             shown[f"{name}_pm"] = 100 * table[f"{name}_pm"]
-    bars = {row: sorted(100 * own["accuracy"]) for row, own in clients.groupby(keys)}
+    bars = {row: _bars(100 * own["accuracy"].to_numpy()) for row, own in clients.groupby(keys)}
     shown["bars"] = [bars.get(row, []) for row in table[keys].itertuples(index=False, name=None)]
     for name in (*COST_NAMES, "clients", "seeds"):
         shown[name] = table[name].round() if name == "gradient_evaluations" else table[name]
     return shown
+
+
+def _bars(percent: np.ndarray) -> list[float]:
+    return [float(value) for value in np.sort(percent)[evenly(len(percent), MOST_BARS)]]
 
 
 def to_csv(table: pd.DataFrame) -> str:

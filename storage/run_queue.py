@@ -69,6 +69,11 @@ class RunQueue:
         with self._database.read() as connection:
             return list(connection.scalars(query))
 
+    def last_id(self) -> int:
+        """The highest id that a run has, 0 where there are none: later ones get higher ids."""
+        with self._database.read() as connection:
+            return connection.scalar(sa.select(sa.func.max(Run.id))) or 0
+
     def waiting(self) -> list[RunRecord]:
         """Queued runs in the order in which they will be claimed."""
         query = select_runs(with_partition=False).where(Run.status == "queued").order_by(*TURN)

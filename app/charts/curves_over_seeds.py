@@ -52,7 +52,7 @@ def figure(df: pd.DataFrame, x: Axis = "round", drawn: Sequence[str] | None = No
 
     ``drawn`` names the methods that get a line, if not the first MOST_LINES.
     """
-    fig, ends, look = go.Figure(), [], looks(df)
+    fig, ends, look = go.Figure(), list[End](), looks(df)
     df = df[df["method"].isin(list(df["method"].unique() if drawn is None else drawn)[:MOST_LINES])]
     groups = list(df.groupby("method", sort=False))
     for method, own in groups:
@@ -62,6 +62,7 @@ def figure(df: pd.DataFrame, x: Axis = "round", drawn: Sequence[str] | None = No
         fig.add_traces(_lines(str(method), own, style, x, with_lowest=len(groups) <= MOST_DASHED))
         last = own.iloc[-1]
         ends.append(End(str(method), float(last["x"]), 100 * float(last["mean"]), style.color))
+    fig.add_trace(_marks(ends, [look[end.text].symbol for end in ends]))
     base_layout(fig, height=430)
     low, high = 100 * df["lowest" if len(groups) <= MOST_DASHED else "mean"].min(), 100 * df["mean"].max()
     pad = max(1.0, 0.06 * (high - low))
@@ -72,24 +73,27 @@ def figure(df: pd.DataFrame, x: Axis = "round", drawn: Sequence[str] | None = No
 
 
 def _lines(method: str, own: pd.DataFrame, style: Look, x: Axis, with_lowest: bool) -> list[go.Scatter]:
-    """The mean with a mark at its end, and below it the lowest 5 %."""
+    """The mean, and below it the lowest 5 %."""
     at = own["x"].to_numpy(np.float32)
     mean, lowest = (100 * own[c].to_numpy(np.float32) for c in ("mean", "lowest"))
     where = "round %{x}" if x == "round" else f"%{{x:,.4g}} {AXIS_TITLES[x]}"
     lines = [(mean, "mean", style.dash if not with_lowest else "solid", 2.2)]
     lines += [(lowest, "lowest 5 %", "dash", 1.2)] if with_lowest else []
-    drawn = [
+    return [
         go.Scatter(
             x=at, y=values, mode="lines", name=f"{method} {what}",
             line={"color": style.color, "dash": dash, "width": width},
             hovertemplate=f"{method}, {where}<br>{what} %{{y:.2f}} %<extra></extra>",
         ) for values, what, dash, width in lines
     ]  # fmt: skip
-    end = go.Scatter(
-        x=at[-1:], y=mean[-1:], mode="markers", hoverinfo="skip", cliponaxis=False,
-        marker={"symbol": style.symbol, "size": 9, "color": style.color},
+
+
+def _marks(ends: Sequence[End], symbols: list[str]) -> go.Scatter:
+    """At the ends of all means, in one trace: each costs the browser as much as a line of its own."""
+    return go.Scatter(
+        x=[end.x for end in ends], y=[end.y for end in ends], mode="markers", hoverinfo="skip", cliponaxis=False,
+        marker={"symbol": symbols, "size": 9, "color": [end.color for end in ends]},
     )  # fmt: skip
-    return [*drawn, end]
 
 
 def _spent(wide: pd.DataFrame, x: Axis) -> pd.Series:

@@ -40,14 +40,9 @@ def figure(df: pd.DataFrame, share: float = 0.05, other_name: str = "") -> go.Fi
     """
     look, fig, is_dense = looks(df), go.Figure(), len(df) > MOST_ROOMY
     for at, row in enumerate(df.itertuples()):
-        style, texts = look[row.method], _hover(row, share)
-        fig.add_traces(_row(at, row, style, texts, is_dense))
-        if pd.notna(row.other):
-            fig.add_scatter(
-                x=[100 * row.other], y=[at + BELOW], mode="markers", hoverinfo="text",
-                hovertext=f"{row.method}: {other_name} model {100 * row.other:.2f} %",
-                marker={"symbol": "circle-open", "size": 9, "color": ground().ink, "line": {"width": 1.5}},
-            )  # fmt: skip
+        fig.add_traces(_row(at, row, look[row.method], _hover(row, share), is_dense))
+    if df["other"].notna().any():
+        fig.add_trace(_rings(df, other_name))
     base_layout(fig, height=120 + (25 if is_dense else 44) * max(len(df), 2))
     least, most = 100 * df[["lowest", "other"]].min().min(), 100 * df[["top", "other"]].max().max()
     margin = 0.17 * (most - least) if len(df) else 1
@@ -82,6 +77,16 @@ def _row(at: int, row: Any, style: Look, texts: list[str], is_dense: bool) -> li
         marker_line={"width": 1, "color": ground().paper}, hoverinfo="text", cliponaxis=False,
     )  # fmt: skip
     return [tails, middle]
+
+
+def _rings(df: pd.DataFrame, name: str) -> go.Scatter:
+    """The means of the other models, one trace for all: each costs the browser as much as a line of its own."""
+    own = df[df["other"].notna()]
+    return go.Scatter(
+        x=100 * own["other"], y=own.index + BELOW, mode="markers", hoverinfo="text",
+        hovertext=[f"{row.method}: {name} model {100 * row.other:.2f} %" for row in own.itertuples()],
+        marker={"symbol": "circle-open", "size": 9, "color": ground().ink, "line": {"width": 1.5}},
+    )  # fmt: skip
 
 
 def _hover(row: Any, share: float) -> list[str]:

@@ -5,7 +5,7 @@ from typing import cast
 import pandas as pd
 import streamlit as st
 
-from app import address
+from app import address, kept
 from app.charts import cost, curves_over_seeds, differences, dumbbell, ecdf, histogram, paired
 from app.compare import opening
 from app.compare.comparability import same_clients
@@ -41,7 +41,7 @@ def low_mean_top(view: View, by: dumbbell.SortKey) -> None:
     ring = f"; ring: mean of the {view.other_model} model" if rows["other"].notna().any() else ""
     first_run = {method.name: str(method.runs[0].id) for method in view.methods}
     page.chart(
-        dumbbell.figure(rows, view.share, view.other_model), rows, key="dumbbell", name="low-mean-top",
+        kept.figure(dumbbell.figure, rows, view.share, view.other_model), rows, key="dumbbell", name="low-mean-top",
         title=f"Lowest {view.tail} % ◂ mean ▸ top {view.tail} %",
         alt=f"{rows.iloc[0]['method']} comes first by {SORTS[by]}, with a mean of {percent(rows.iloc[0]['mean'])}",
         caption=f"{view.tail_words(rows).capitalize()}; {view.rule}; whisker: ± over {view.spread}{ring}.",
@@ -52,7 +52,7 @@ def low_mean_top(view: View, by: dumbbell.SortKey) -> None:
 def stairs(view: View, drawn: list[str], left_out: str) -> None:
     steps = ecdf.data(view.clients())
     page.chart(
-        ecdf.figure(steps, view.share, drawn), steps, key="ecdf", name="ecdf",
+        kept.figure(ecdf.figure, steps, view.share, drawn), steps, key="ecdf", name="ecdf",
         title="Share of clients at or below an accuracy",
         alt=f"Distribution of the accuracy of {plural(len(steps), 'client')} under {names(drawn, 12)}",
         caption=f"{view.rule.capitalize()}; further right is better. Every client of every run is one step.{left_out}",
@@ -63,7 +63,7 @@ def stairs(view: View, drawn: list[str], left_out: str) -> None:
 def bars(view: View, drawn: list[str], left_out: str) -> None:
     bins = histogram.data(view.clients())
     page.told(
-        histogram.figure(bins, drawn), bins, histogram.finding(bins), key="histogram", name="histogram",
+        kept.figure(histogram.figure, bins, drawn), bins, histogram.finding(bins), key="histogram", name="histogram",
         title="Clients by their accuracy",
         also=f"Bins of {100 * histogram.WIDTH:g} points; the same height is the same share of clients everywhere. "
              f"{view.rule.capitalize()}.{left_out}",
@@ -76,11 +76,11 @@ def over_time(view: View) -> None:
     left, right = st.columns(2, gap="large")
     with left:
         x = cast(curves_over_seeds.Axis, address.switch("Across", AXES, "x", "round"))
-        lines = curves_over_seeds.data(view.series(x), view.model, x)
+        lines = view.curves(x)
         drawn = view.drawn(curves_over_seeds.MOST_LINES)
         dashed = ", and the lowest 5 % dashed" if len(drawn) <= curves_over_seeds.MOST_DASHED else ""
         page.chart(
-            curves_over_seeds.figure(lines, x, drawn), lines, key="curves", name=f"accuracy-over-{x}",
+            kept.figure(curves_over_seeds.figure, lines, x, drawn), lines, key="curves", name=f"accuracy-over-{x}",
             title=f"Mean accuracy{dashed}",
             alt=f"{view.model} accuracy over {curves_over_seeds.AXIS_TITLES[x]} for {names(drawn, 12)}",
             caption=f"{view.model.capitalize()} model, mean over clients and {view.spread}. {_left_out(lines, view)}",
@@ -90,7 +90,7 @@ def over_time(view: View) -> None:
         points = cost.data(view.with_costs(), price)
         unnamed = f" Names beside {cost.MOST_NAMED} points." if len(points) > cost.MOST_NAMED else ""
         page.told(
-            cost.figure(points, price), points, cost.finding(points, price), key="cost",
+            kept.figure(cost.figure, points, price), points, cost.finding(points, price), key="cost",
             name=f"accuracy-against-{price}", title="Accuracy against what it costs",
             also=f"{view.rule.capitalize()}, everything spent until then.{unnamed}",
         )  # fmt: skip
@@ -116,14 +116,14 @@ def who_loses(view: View) -> None:
     left, right = st.columns(2, gap="large")
     with left:
         page.chart(
-            paired.figure(pairs, a, b, clients), pairs, key="paired", name="paired", alt=sentence,
+            kept.figure(paired.figure, pairs, a, b, clients), pairs, key="paired", name="paired", alt=sentence,
             title=f"Each client under both; above the line {a} is better",
             on_select=opening.follow("paired", lambda who: {"client": str(int(who[1]))}),
         )  # fmt: skip
     with right:
         page.chart(
-            differences.figure(pairs, a, b, clients), pairs, key="differences", name="differences", alt=sentence,
-            title="The same differences, sorted",
+            kept.figure(differences.figure, pairs, a, b, clients), pairs, key="differences", name="differences",
+            alt=sentence, title="The same differences, sorted",
             on_select=opening.follow("differences", lambda who: {"client": str(int(who[0]))}),
         )  # fmt: skip
     one_client(view, pairs, a, b)

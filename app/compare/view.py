@@ -1,12 +1,13 @@
 """What Compare shows: the methods, what the address says of them, and the tables that all panels share."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import cast
 
 import pandas as pd
 
-from app import address, queries
+from app import address, kept, queries
 from app.charts import cost, curves_over_seeds, sweep
 from app.compare import fields
 from app.comparison import REFERENCES, Method, per_run, pooled, with_methods
@@ -34,7 +35,6 @@ class View:
     when: queries.When
     tail: int
     by: str = METHOD
-    _kept: dict[object, pd.DataFrame] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def from_address(cls, methods: tuple[Method, ...]) -> "View":
@@ -47,7 +47,7 @@ class View:
         if by == METHOD:
             return self
         groups = pooled(self.methods, lambda run: fields.value_of(by, run))
-        return replace(self, methods=tuple(groups), by=by, _kept={})
+        return replace(self, methods=tuple(groups), by=by)
 
     @property
     def share(self) -> float:
@@ -98,7 +98,13 @@ class View:
     def series(self, axis: str = "round") -> pd.DataFrame:
         """[run, method, algorithm, seed, round, name, value]: accuracies of every round, and an axis' costs."""
         wanted = [f"{self.model}.mean", f"{self.model}.lowest5", *curves_over_seeds.COSTS_OF[axis]]
-        return self._keep(("series", axis), lambda: self._named(queries.scalar_series(self._all, wanted)))
+        return self._keep(("series", axis, self.model), lambda: self._named(queries.scalar_series(self._all, wanted)))
+
+    def curves(self, axis: curves_over_seeds.Axis) -> pd.DataFrame:
+        """A row a method and round: [method, algorithm, round, x, mean, mean_pm, lowest, seeds]."""
+        return self._keep(
+            ("curves", axis, self.model), lambda: curves_over_seeds.data(self.series(axis), self.model, axis)
+        )
 
     def means(self, name: str) -> pd.Series:
         """run -> mean over clients of one array of the chosen model and round, such as ``total_error``."""
@@ -111,7 +117,7 @@ class View:
     def per_run(self, model: queries.Model | None = None, when: queries.When | None = None) -> pd.DataFrame:
         """A row a run with its summaries over clients."""
         model, when = model or self.model, when or self.when
-        return self._keep(("runs", model, when), lambda: per_run(self.clients(model, when), self.share))
+        return self._keep(("runs", model, when, self.tail), lambda: per_run(self.clients(model, when), self.share))
 
     def with_costs(self, model: queries.Model | None = None, when: queries.When | None = None) -> pd.DataFrame:
         """A row a run with its summaries, and what it had spent when it was as good as that."""
@@ -151,10 +157,15 @@ class View:
         return list(self.runs.values())
 
     def _keep(self, key: object, read: Callable[[], pd.DataFrame]) -> pd.DataFrame:
-        """Once while the page is drawn: panels ask for the same tables."""
+        """Once for these runs as they stand: panels ask for the same tables, and so does the next visit."""
         if key not in self._kept:
             self._kept[key] = read()
-        return self._kept[key]
+        return self._kept[key].copy(deep=False)
+
+    @cached_property
+    def _kept(self) -> dict[object, pd.DataFrame]:
+        stand = [(m.name, [(run.id, run.epoch, run.round, run.status) for run in m.runs]) for m in self.methods]
+        return kept.tables((queries.store().url, self.by, stand))
 
     def _named(self, table: pd.DataFrame) -> pd.DataFrame:
         return with_methods(table, self.methods)

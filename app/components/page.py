@@ -1,6 +1,7 @@
 """The frame of a page and of a chart: kicker, question, lead; picture, table, download."""
 
 import html
+import zlib
 from functools import partial
 from typing import Any
 
@@ -84,6 +85,8 @@ def chart(
     ``alt`` says the finding, ``name`` is the name of the files; ``title`` and ``caption`` are shown as they are.
     Returns what ``st.plotly_chart`` returns.
     """
+    if fig.layout.datarevision is None:
+        fig.layout.datarevision = _revision(fig)
     shown.keep(key, shown.Shown(fig, table, alt, title, caption))
     with st.container(key=f"figure_{key}", gap="small"):
         if title:
@@ -94,6 +97,11 @@ def chart(
         if not palette.is_presenting():
             table_button(table, key=key, name=name, title=title, caption=caption, alt=alt)
     return result
+
+
+def _revision(fig: go.Figure) -> int:
+    """Streamlit gives Plotly two copies of each figure: told that they hold the same data, Plotly draws but one."""
+    return zlib.crc32(fig.to_json().encode())
 
 
 def told(

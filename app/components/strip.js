@@ -29,7 +29,7 @@ class Strip {
 
   show(data) {
     this.route = data.route;
-    // Runs that were under way when this browser last asked. Kept with the window: it outlives every page.
+    // Runs that were under way when this browser last asked, or came later. Kept with the window: it outlives every page.
     if (data.active) (window.fedscapeWatched ??= new Set()).add(data.active);
     this.say(data);
     this.soon(data.wait_ms);
@@ -39,6 +39,7 @@ class Strip {
     this.closed = true;
     clearTimeout(this.timer);
     this.toast.close();
+    document.body.classList.remove("has-alerts");
     document.removeEventListener("visibilitychange", this.look);
     window.removeEventListener("online", this.look);
   }
@@ -50,6 +51,8 @@ class Strip {
     this.told = told;
     this.alerts.replaceChildren(...(alerts ?? []).map((alert) => element("p", { textContent: alert })));
     this.alerts.hidden = !alerts?.length;
+    // A class: as body:has() it would be asked for at every change of the page, and charts draw half as fast.
+    document.body.classList.toggle("has-alerts", !this.alerts.hidden);
   }
 
   // The sooner of two times counts: a page that is drawn again and again must not put it off.

@@ -1,7 +1,8 @@
 """Which runs have ended while a reader looked elsewhere, and how that is said.
 
-The browser knows which runs were under way when it last asked (``12-45,47``) and sends them along; whichever of them
-have ended since are news. So nothing that ended before a page was opened is ever told, and no clock decides.
+The browser knows which runs were under way when it last asked, and from which number on there were none yet
+(``12-45,47,60-``). It sends that along; whichever of them have ended since are news. So nothing that ended before a
+page was opened is ever told, a run that is over within a second is, and no clock decides.
 """
 
 from collections.abc import Iterable, Sequence
@@ -42,6 +43,12 @@ def parse_spans(text: str) -> list[int]:
     return list(found)[:MOST_WATCHED]
 
 
+def first_new(text: str) -> int | None:
+    """``12-45,60-`` -> 60: what is numbered so or higher has come since. The lowest of several, None without one."""
+    numbers = [part.strip()[:-1] for part in text.split(",") if part.strip().endswith("-")]
+    return min((int(n) for n in numbers if n.isdecimal() and len(n) < len(str(LARGEST_ID))), default=None)
+
+
 def news(store: Store, active: Iterable[int], watched: Iterable[int]) -> dict[str, Any] | None:
     """What to tell of those ``watched`` that are not ``active`` any more; None where there is nothing."""
     gone = sorted(set(watched).difference(active))
@@ -50,7 +57,8 @@ def news(store: Store, active: Iterable[int], watched: Iterable[int]) -> dict[st
     ended = store.queue.runs(
         run_ids=gone, statuses=NEWS, include_archived=True, newest_first=False, with_partition=False
     )
-    return told(ended) if ended else None
+    ours = [run for run in ended if run.epoch]  # what was imported was never under way here
+    return told(ours) if ours else None
 
 
 def told(runs: Sequence[RunRecord]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The thin strip of every page: what runs, what waits and how long, on which device; and what is wrong, loudly."""
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -16,24 +16,33 @@ LOW_DISK_BYTES = 1e9
 LOOK_AGAIN_S = 10.0  # how old the forecast and the free space may be: they take more reading than all the rest
 
 
-def overview(store: Store, watched: Collection[int] = ()) -> dict[str, Any]:
-    """The JSON of one request: ``watched`` are the runs that were under way when the reader's browser last asked."""
+def overview(store: Store, watched: str = "", seen: str = "") -> dict[str, Any]:
+    """The JSON of one request.
+
+    ``watched`` is what ``active`` was when the reader's browser last asked, ``seen`` the runs that are in view.
+    """
     counts, analyses, is_alive = store.queue.counts(), len(store.analyses.active()), store.dispatcher_is_running()
     end_s, free_bytes = _slow_facts(store, int(time.monotonic() / LOOK_AGAIN_S))
     gone_s = pulse_of(store.url).gone_s(is_alive)
     runs = counts.get("queued", 0) + counts.get("running", 0)
     waits = runs + analyses
     words = [*_count_words(counts, analyses), *_time_words(end_s if waits else None), _engine_words(store, is_alive)]
-    active = store.queue.ids(UNDER_WAY)
+    active, next_id = store.queue.ids(UNDER_WAY), store.queue.last_id() + 1
     return {
         "text": " · ".join(words),
         "alerts": [*_engine_alert(gone_s, runs), *_disk_alert(free_bytes)],
         "busy": bool(waits),
         "engine": is_alive,
         "wait_ms": BUSY_MS if waits or not is_alive else IDLE_MS,
-        "active": ended.spans(active[: ended.MOST_WATCHED]),
-        "ended": ended.news(store, active, watched),
+        "active": f"{ended.spans(active[: ended.MOST_WATCHED])},{next_id}-",
+        "ended": ended.news(store, active, _may_have_ended(watched, seen, next_id)),
     }
+
+
+def _may_have_ended(watched: str, seen: str, next_id: int) -> set[int]:
+    first_new = ended.first_new(watched)
+    new = range(max(first_new, next_id - ended.MOST_WATCHED), next_id) if first_new is not None else ()
+    return {*ended.parse_spans(watched), *new}.difference(ended.parse_spans(seen))
 
 
 @lru_cache(maxsize=4)

@@ -94,24 +94,46 @@ def test_nobody_makes_the_server_count_to_a_million() -> None:
 
 
 def test_a_run_that_has_ended_since_is_news_once(store: Store) -> None:
-    before = ended.parse_spans(asked(store)["active"])
-    assert before == list(range(1, 9))
+    before = asked(store)["active"]
+    assert before == "1-8,9-"
     end(store, "done")
     now = asked(store, before)
     assert now["ended"]["text"] == "FedAvg, seed 0 is done."
     assert now["ended"]["links"] == [
         {"label": "Live", "href": "/live?experiment=1"}, {"label": "Compare", "href": "/compare?experiment=1"},
     ]  # fmt: skip
-    assert asked(store, ended.parse_spans(now["active"]))["ended"] is None
+    assert asked(store, now["active"])["ended"] is None
 
 
 def test_many_are_told_together_and_cancelled_ones_not_at_all(store: Store) -> None:
-    before = ended.parse_spans(asked(store)["active"])
+    before = asked(store)["active"]
     end(store, "done", "failed", "done", "diverged")
     store.queue.request([8], "cancel")
     found = asked(store, before)["ended"]
     assert found["text"] == "4 runs have ended: 2 done, 1 failed, 1 diverged."
     assert found["ids"] == "1-4"
+
+
+def test_a_run_that_came_and_ended_between_two_looks_is_news(empty_store: Store) -> None:
+    before = asked(empty_store)["active"]
+    assert before == ",1-"
+    queued = [new_run(run) for run in parse_experiment(DIGITS).runs()[:2]]
+    empty_store.experiments.create("short", DIGITS, queued)
+    end(empty_store, "done")
+    found = asked(empty_store, before)
+    assert found["ended"]["text"] == "FedAvg, seed 0 is done."
+    assert asked(empty_store, before, seen="1")["ended"] is None
+    assert asked(empty_store, found["active"])["ended"] is None
+
+
+def test_imported_runs_are_no_news(filled_store: Store) -> None:
+    assert asked(filled_store, "1-")["ended"] is None
+
+
+def test_the_earliest_look_counts() -> None:
+    assert ended.first_new("1-8,12-,9-,10") == 9
+    assert ended.first_new("1-8") is None
+    assert ended.first_new(f"-,x-,{'9' * 50}-,1-2-") is None
 
 
 def test_the_route_tells_of_what_is_watched_and_not_in_view(store: Store) -> None:
@@ -124,7 +146,7 @@ def test_the_route_tells_of_what_is_watched_and_not_in_view(store: Store) -> Non
 
 
 def test_runs_that_ended_before_are_no_news(filled_store: Store) -> None:
-    assert asked(filled_store)["active"] == ""
+    assert ended.parse_spans(asked(filled_store)["active"]) == []
     assert asked(filled_store)["ended"] is None
 
 

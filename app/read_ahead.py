@@ -1,0 +1,20 @@
+"""What the first visitor would wait for otherwise, read while nobody has come yet."""
+
+import importlib
+import pkgutil
+from contextlib import suppress
+
+import app
+from app.papers.known import known
+from engine.errors import FedscapeError
+
+PROGRAMS = ("app.__main__", "app.asgi", "app.main", "app.views.")  # these do something when they are imported
+
+
+def everything() -> None:
+    """The modules of all pages, and the presets."""
+    for module in pkgutil.walk_packages(app.__path__, "app."):
+        if not module.name.startswith(PROGRAMS):
+            importlib.import_module(module.name)
+    with suppress(FedscapeError):  # the page that needs them will tell
+        known()

@@ -1,0 +1,52 @@
+"""A figure is drawn once for the same numbers and the same look; anything else is another figure."""
+
+from collections.abc import Iterator
+
+import pandas as pd
+import plotly.graph_objects as go
+import pytest
+import streamlit as st
+
+from app import kept
+
+drawn: list[pd.DataFrame] = []
+
+
+def draw(table: pd.DataFrame, share: float = 0.05, *, name: str = "") -> go.Figure:
+    drawn.append(table)
+    return go.Figure(go.Scatter(y=table["y"], name=f"{name} {share}"))
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept() -> Iterator[None]:
+    st.cache_resource.clear()
+    drawn.clear()
+    yield
+    st.cache_resource.clear()
+
+
+def test_the_same_numbers_are_drawn_once() -> None:
+    first = kept.figure(draw, pd.DataFrame({"y": [1, 2]}), 0.1, name="a")
+    assert kept.figure(draw, pd.DataFrame({"y": [1, 2]}), 0.1, name="a") is first
+    assert len(drawn) == 1
+
+
+@pytest.mark.parametrize("table", [{"y": [1, 3]}, {"y": [2, 1]}, {"y": [1.0, 2.0]}, {"y": [1, 2], "z": [0, 0]}])
+def test_other_numbers_are_another_figure(table: dict[str, list[float]]) -> None:
+    assert kept.figure(draw, pd.DataFrame({"y": [1, 2]})) is not kept.figure(draw, pd.DataFrame(table))
+    assert len(drawn) == 2
+
+
+def test_other_words_are_another_figure() -> None:
+    table = pd.DataFrame({"y": [1, 2]})
+    figures = [kept.figure(draw, table, 0.1), kept.figure(draw, table, 0.2), kept.figure(draw, table, 0.1, name="a")]
+    assert [fig.data[0].name for fig in figures] == [" 0.1", " 0.2", "a 0.1"]
+
+
+def test_the_other_look_is_another_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = pd.DataFrame({"y": [1, 2]})
+    light = kept.figure(draw, table)
+    monkeypatch.setattr(kept, "is_dark", lambda: True)
+    dark = kept.figure(draw, table)
+    monkeypatch.setattr(kept, "is_presenting", lambda: True)
+    assert len({id(light), id(dark), id(kept.figure(draw, table))}) == 3
