@@ -6,8 +6,9 @@ import time
 
 from engine.worker import service
 from storage import Store
+from tests.worker.engines import eventually
 from tests.worker.samples import compute, queue, rows
-from tests.worker.test_processes import LONG, background, eventually, has_checkpoint, pytestmark, worker_pid
+from tests.worker.test_processes import LONG, background, has_checkpoint, pytestmark, worker_pid
 
 __all__ = ["background", "pytestmark"]
 SHORTER = LONG | {"training__rounds": 400}

@@ -17,9 +17,10 @@ from engine.worker.process import work_on
 from storage import DispatcherLockLost, Store
 from tests.support.postgres import Server
 from tests.worker import test_kill_points as kill_points
+from tests.worker.engines import PATIENCE_S, ROOT, eventually
 from tests.worker.fakes import FakeExecutor
 from tests.worker.samples import Peace, claim, compute, queue, rows
-from tests.worker.test_processes import PATIENCE_S, ROOT, eventually, has_checkpoint
+from tests.worker.test_processes import has_checkpoint
 
 pytestmark = pytest.mark.postgres
 LONG = {"training__rounds": 200, "training__participation": 1.0, "checkpoint_s": 0.1}

@@ -3,9 +3,7 @@
 import os
 import signal
 import subprocess
-import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,21 +11,12 @@ import pytest
 
 from engine.worker import Dispatcher, LocalExecutor
 from storage import RunRecord, Store
+from tests.worker.engines import PATIENCE_S, ROOT, eventually, start_engine
 from tests.worker.samples import compute, queue, rows
 
-ROOT = Path(__file__).parents[2]
-PATIENCE_S = 240.0  # each fork server imports torch anew, which takes long where all cores are busy
 LONG = {"training__rounds": 600, "training__participation": 1.0, "checkpoint_s": 0.2}
 ENDLESS = LONG | {"training__rounds": 100_000}
 pytestmark = pytest.mark.timeout(2 * PATIENCE_S)
-SERVE = "import sys; from engine.worker import serve; serve(sys.argv[1], slots=int(sys.argv[2]))"
-
-
-def eventually(holds: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
 
 
 def is_alive(pid: int) -> bool:
@@ -48,9 +37,7 @@ def background(store: Store) -> Iterator[Callable[[], subprocess.Popen]]:
     started: list[subprocess.Popen] = []
 
     def start(slots: int = 1) -> subprocess.Popen:
-        environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-        command = [sys.executable, "-c", SERVE, store.url, str(slots)]
-        started.append(subprocess.Popen(command, env=environment, cwd=ROOT, start_new_session=True))
+        started.append(start_engine(store, slots))
         return started[-1]
 
     yield start
