@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from app import wording
+from app.comparison import method_name
 from storage import RunRecord
 
 GROUPS = {
@@ -77,7 +78,8 @@ def _row(run: RunRecord) -> dict[str, object]:
     dataset = dataset_of(run)
     return {
         "run": run.id, "experiment": run.experiment_name + (" (example)" if run.example else ""),
-        "method": run.label, "seed": run.seed, "status": wording.STATUS.get(run.status, run.status),
+        "method": method_name(run.label, run.algorithm), "seed": run.seed,
+        "status": wording.STATUS.get(run.status, run.status),
         "progress": max(run.round, 0) / max(run.rounds, 1) * 100,
         "mean": _points(last.get("mean")), "lowest5": _points(last.get("lowest5")),
         "best mean": _points(best.get("mean")),

@@ -65,6 +65,7 @@ def main(names: list[str]) -> None:
 def names_of_places() -> dict[str, str]:
     """What the addresses name, of the experiment with the most methods: the first run of each method."""
     store = store_from_env(FOLDER.parent)
+    store.ensure_schema()
     by_experiment: dict[int, list[RunRecord]] = {}
     for run in store.queue.runs():
         by_experiment.setdefault(run.experiment_id, []).append(run)
@@ -101,6 +102,7 @@ def picture(browser: Browser, url: str, shot: Shot, scheme: str) -> bytes:
 def settled(page: Page) -> None:
     page.get_by_role("heading", level=1).wait_for(timeout=LOAD_MS)
     page.wait_for_selector("[data-test-script-state=notRunning]", timeout=LOAD_MS)
+    page.wait_for_selector(".stSkeleton", state="detached", timeout=LOAD_MS)
     page.wait_for_timeout(SETTLED_MS)
 
 

@@ -6,6 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from app import address, wording
+from app.comparison import run_name
 from storage import RunRecord
 
 KEY, TURN = "library_runs", "library_runs.turn"
@@ -51,7 +52,7 @@ def panel(runs: Mapping[int, RunRecord], listed: Sequence[int]) -> list[RunRecor
         st.multiselect(
             "Chosen runs", list(dict.fromkeys([*chosen, *listed])), key=KEY,
             on_change=lambda: choose(st.session_state[KEY]), placeholder="tick rows of the table, or choose here",
-            format_func=lambda run_id: f"{run_id} · {runs[run_id].label}, seed {runs[run_id].seed}",
+            format_func=lambda run_id: f"{run_id} · {run_name(runs[run_id])}",
         )  # fmt: skip
         if set(listed) - set(chosen):
             st.button(f"Choose all {wording.count(len(listed))}", key="choose_all", on_click=choose, args=(listed,))

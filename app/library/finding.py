@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
 
+from app.comparison import method_name
 from app.run_table import dataset_of
 from storage import RunRecord
 
@@ -63,7 +64,8 @@ def window(when: str, first: date | None, last: date | None, now: datetime) -> t
 
 def _names(run: RunRecord) -> str:
     named = " ".join(f"{name}={value}" for name, value in run.hparams.items())
-    return f"{run.id} {run.experiment_name} {run.label} {run.algorithm} {dataset_of(run)} {run.status} {named}".lower()
+    methods = f"{run.label} {run.algorithm} {method_name(run.label, run.algorithm)}"
+    return f"{run.id} {run.experiment_name} {methods} {dataset_of(run)} {run.status} {named}".lower()
 
 
 def _is_set(run: RunRecord, word: str) -> bool:

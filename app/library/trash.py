@@ -7,6 +7,7 @@ import pandas as pd
 import streamlit as st
 
 from app import queries, wording
+from app.comparison import method_name, run_name
 from app.library.chosen import choose
 from app.library.listing import times
 from app.library.said import Said, attempt
@@ -31,15 +32,15 @@ def fold(is_open: bool = False) -> None:
 def table(runs: Sequence[RunRecord]) -> pd.DataFrame:
     """A row a run, the last deleted first."""
     return pd.DataFrame([
-        {"run": run.id, "experiment": run.experiment_name, "method": run.label, "seed": run.seed,
-         "status": wording.STATUS.get(run.status, run.status), "deleted": run.deleted_at}
+        {"run": run.id, "experiment": run.experiment_name, "method": method_name(run.label, run.algorithm),
+         "seed": run.seed, "status": wording.STATUS.get(run.status, run.status), "deleted": run.deleted_at}
         for run in runs
     ])  # fmt: skip
 
 
 def buttons(runs: Sequence[RunRecord]) -> None:
     """For those picked, or for all."""
-    names = {run.id: f"{run.id} · {run.label}, seed {run.seed}" for run in runs}
+    names = {run.id: f"{run.id} · {run_name(run)}" for run in runs}
     picked = st.multiselect("Of these", list(names), key=KEY, placeholder="all of them", format_func=names.__getitem__)
     ids, several = picked or list(names), wording.plural(len(picked or names), "run")
     with st.container(horizontal=True, key="library_trash_buttons"):

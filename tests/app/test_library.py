@@ -65,7 +65,7 @@ def test_runs_sort_by_accuracy(filled_store: Store):
 
 def test_groups_bring_seeds_together(filled_store: Store):
     table = opened(group="method").dataframe[0].value
-    assert table["method"].tolist() == ["CGPFL K=3", "ditto", "local_train", "fedavg"]
+    assert table["method"].tolist() == ["CGPFL K=3", "Ditto", "LocalTrain", "FedAvg"]
     assert table["number"].tolist() == [2, 2, 2, 2] and table["std"].notna().all()
 
 

@@ -28,6 +28,7 @@ def found(runs: list[RunRecord], text: str) -> list[int]:
     ("text", "ids"),
     [
         ("digits cgpfl", [7, 8]),
+        ("LocalTrain", [3, 4]),  # as it is written on the page, and not as in a configuration
         ("K=3 seed=1", [8]),
         ("lam=12.0", [7, 8]),
         ("lam=1", [5, 6]),  # ditto's, and not also 12
@@ -73,7 +74,7 @@ def test_a_group_has_the_mean_and_the_spread_of_its_runs(runs: list[RunRecord]) 
     by_hand = [replace(run, summary={"personalized": {"mean": m}}) for run, m in zip(runs[:4], (0.5, 0.7, 0.8, 0.8),
                                                                                      strict=True)]  # fmt: skip
     table = run_table.grouped(run_table.ordered(run_table.data(by_hand), "newest"), "method", "mean")
-    assert table["method"].tolist() == ["local_train", "fedavg"]
+    assert table["method"].tolist() == ["LocalTrain", "FedAvg"]
     assert table["mean"].tolist() == pytest.approx([80, 60])
     assert table["std"].tolist() == pytest.approx([0, 14.142136])
     assert table["runs"].tolist() == [[4, 3], [2, 1]]
