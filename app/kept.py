@@ -1,16 +1,17 @@
 """Figures and tables that are made once for the same numbers, not at every visit. Nobody may change one."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import ParamSpec
 
 import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
+from app import newest
 from app.palette import is_dark, is_presenting
 
-FIGURES, COMPARISONS = 100, 8  # as many are kept
+FIGURES, COMPARISONS = 48, 8  # as many are kept
 P = ParamSpec("P")
 
 
@@ -23,9 +24,9 @@ def figure(draw: Callable[P, go.Figure], *args: P.args, **kwargs: P.kwargs) -> g
     return _figure(what.hexdigest(), is_dark(), is_presenting(), lambda: draw(*args, **kwargs))
 
 
-@st.cache_resource(show_spinner=False, max_entries=COMPARISONS)
-def tables(of: object) -> dict[object, pd.DataFrame]:
-    """Where the tables of one comparison are kept; ``of`` says all that they depend on."""
+@newest.kept(COMPARISONS)
+def tables(url: str, of: Hashable, stand: Hashable) -> dict[object, pd.DataFrame]:
+    """Where the tables of one comparison are kept, while its runs stand so."""
     return {}
 
 

@@ -23,7 +23,7 @@ MAX_POINTS = 300
 MAX_RUNS = 12  # lines that can be told apart
 ROUNDS_A_REQUEST = 400
 LOST_AFTER_S = 20.0
-POLL_MS, IDLE_MS = 1000, 10_000
+POLL_MS, IDLE_MS = 1500, 10_000
 FIELDS = ("round", "mean", "lowest5", "std", "loss", "train_loss", "megabytes", "seconds")
 
 

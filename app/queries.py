@@ -1,4 +1,4 @@
-"""What the pages read, as records and tables. Cached by run and last round, so that a finished run is read once.
+"""What the pages read, as records and tables. Kept as long as runs stand where they do: a finished one is read once.
 
 Every function may be called before the database exists: there is nothing to see then. ``problem()`` says why.
 """
@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
+from app import newest
 from engine.errors import CheckpointInvalid
 from engine.findings import Findings
 from storage import (
@@ -33,8 +34,9 @@ Model = Literal["personalized", "global"]
 When = Literal["last", "best"]
 LOOK_AGAIN_S = 3.0  # a database that was there may go away
 SUMMARY_NAMES = ("mean", "weighted_mean", "lowest5", "top5", "std", "cv")
-SETS_KEPT = 60  # tables of all runs that a page compares
+SETS_KEPT, RUNS_KEPT = 60, 200  # tables of all runs that a page compares, and of single ones
 _RUN = ["run", "label", "algorithm", "seed"]
+Ids = tuple[int, ...]
 Stand = tuple[tuple[int, int], ...]  # runs, and a round of each
 
 
@@ -96,20 +98,22 @@ def partition(run_id: int) -> dict[str, Any] | None:
 
 def final_clients(of: Sequence[RunRecord], model: Model = "personalized", when: When = "last") -> pd.DataFrame:
     """[run, label, algorithm, seed, client, accuracy, test_size]; clients without test samples are left out."""
-    table = _clients(store().url, _stand(of), f"{model}.accuracy", _rounds_of(of, model, when))
+    stand = (_stand(of), _rounds_of(of, model, when))
+    table = _clients(store().url, (_ids(of), f"{model}.accuracy", when), stand)
     return _labelled(table, of, ["client", "accuracy", "test_size"])
 
 
 def unseen_clients(of: Sequence[RunRecord]) -> pd.DataFrame:
     """Like final_clients, of the clients held out of training, under their numbers before that."""
-    return _labelled(_unseen(store().url, _stand(of)), of, ["client", "accuracy", "test_size"])
+    return _labelled(_unseen(store().url, _ids(of), _stand(of)), of, ["client", "accuracy", "test_size"])
 
 
 def final_means(of: Sequence[RunRecord], name: str, model: Model = "personalized", when: When = "last") -> pd.Series:
     """run -> mean over the clients that have it of one array, such as ``personalized.total_error``; of the last round
     that has it, or of the best by ``model``. Runs without it are left out.
     """
-    return _final_means(store().url, _stand(of), name, _rounds_of(of, model, when))
+    stand = (_stand(of), _rounds_of(of, model, when))
+    return _final_means(store().url, (_ids(of), name, model, when), stand)
 
 
 def best_round(run: RunRecord, model: Model = "personalized") -> int | None:
@@ -120,7 +124,7 @@ def best_round(run: RunRecord, model: Model = "personalized") -> int | None:
 
 def scalar_series(of: Sequence[RunRecord], names: Sequence[str]) -> pd.DataFrame:
     """[run, label, algorithm, seed, round, name, value] of stored scalars such as ``personalized.mean``."""
-    return _labelled(_scalars(store().url, _stand(of), tuple(names)), of, ["round", "name", "value"])
+    return _labelled(_scalars(store().url, (_ids(of), tuple(names)), _stand(of)), of, ["round", "name", "value"])
 
 
 def final_scalars(of: Sequence[RunRecord], name: str) -> pd.Series:
@@ -133,12 +137,13 @@ def scalar_totals(until: Mapping[int, int], names: Sequence[str]) -> pd.DataFram
     """[run, <names>]: sums of stored scalars over the rounds up to ``until[run]``; 0 where there are none."""
     if not until or problem():
         return pd.DataFrame(columns=["run", *names])
-    return _totals(store().url, tuple(sorted(until.items())), tuple(names))
+    stand = tuple(sorted(until.items()))
+    return _totals(store().url, (tuple(run_id for run_id, _ in stand), tuple(names)), stand)
 
 
 def mean_series(of: Sequence[RunRecord], names: Sequence[str]) -> pd.DataFrame:
     """Like scalar_series, of per-client values such as ``train_loss``: their mean over the clients that have one."""
-    parts = [_means(store().url, run.id, run.round, tuple(names)).assign(run=run.id) for run in of]
+    parts = [_means(store().url, (run.id, tuple(names)), run.round).assign(run=run.id) for run in of]
     return _labelled(_joined(parts, ["run", "round", "name", "value"]), of, ["round", "name", "value"])
 
 
@@ -149,7 +154,7 @@ def clustered(run_ids: Sequence[int]) -> set[int]:
 
 def client_series(run_id: int, name: str) -> tuple[np.ndarray, np.ndarray]:
     """(rounds [R], values [R, N]) of one per-client array such as ``personalized.accuracy``."""
-    return _array(store().url, run_id, _last_round(run_id), name)
+    return _array(store().url, (run_id, name), _last_round(run_id))
 
 
 def clusters(run_id: int) -> tuple[np.ndarray, np.ndarray]:
@@ -195,18 +200,17 @@ def _prepare(url: str) -> bool:
     return True
 
 
-@st.cache_data(show_spinner=False, max_entries=SETS_KEPT)
-def _clients(url: str, stand: Stand, name: str, at: Stand) -> pd.DataFrame:
-    ids = [run_id for run_id, _ in stand]
+@newest.kept(SETS_KEPT)
+def _clients(url: str, of: tuple[Ids, str, When], stand: tuple[Stand, Stand]) -> pd.DataFrame:
+    ids, name, _ = of
     found = store().queue.runs(run_ids=ids, include_archived=True)
     sizes = {run.id: (run.partition or {}).get("test_sizes") for run in found}
-    arrays = store().metrics.arrays_at(ids, name, dict(at))
+    arrays = store().metrics.arrays_at(ids, name, dict(stand[1]))
     return _by_client(ids, arrays, {run_id: np.arange(len(values)) for run_id, values in arrays.items()}, sizes)
 
 
-@st.cache_data(show_spinner=False, max_entries=SETS_KEPT)
-def _unseen(url: str, stand: Stand) -> pd.DataFrame:
-    ids = [run_id for run_id, _ in stand]
+@newest.kept(SETS_KEPT)
+def _unseen(url: str, ids: Ids, stand: Stand) -> pd.DataFrame:
     partitions = {run.id: run.partition or {} for run in store().queue.runs(run_ids=ids, include_archived=True)}
     held_out = {run_id: own["unseen"] for run_id, own in partitions.items() if own.get("unseen")}
     arrays = {i: a for i, a in store().metrics.arrays_at(ids, "unseen.accuracy").items() if i in held_out}
@@ -214,15 +218,15 @@ def _unseen(url: str, stand: Stand) -> pd.DataFrame:
     return _by_client(ids, arrays, clients, {run_id: own["test_sizes"] for run_id, own in held_out.items()})
 
 
-@st.cache_data(show_spinner=False, max_entries=SETS_KEPT)
-def _final_means(url: str, stand: Stand, name: str, at: Stand) -> pd.Series:
-    arrays = store().metrics.arrays_at([run_id for run_id, _ in stand], name, dict(at))
+@newest.kept(SETS_KEPT)
+def _final_means(url: str, of: tuple[Ids, str, Model, When], stand: tuple[Stand, Stand]) -> pd.Series:
+    arrays = store().metrics.arrays_at(of[0], of[1], dict(stand[1]))
     return pd.Series({i: float(mean_of_known(a[None])[0]) for i, a in arrays.items()}, dtype=float).dropna()
 
 
-@st.cache_data(show_spinner=False, max_entries=SETS_KEPT)
-def _scalars(url: str, stand: Stand, names: tuple[str, ...]) -> pd.DataFrame:
-    curves = store().metrics.scalars([run_id for run_id, _ in stand], names)
+@newest.kept(SETS_KEPT)
+def _scalars(url: str, of: tuple[Ids, tuple[str, ...]], stand: Stand) -> pd.DataFrame:
+    curves = store().metrics.scalars(*of)
     found = [(run_id, name, *curve) for run_id, own in curves.items() for name, curve in own.items()]
     if not found:
         return pd.DataFrame()
@@ -234,14 +238,16 @@ def _scalars(url: str, stand: Stand, names: tuple[str, ...]) -> pd.DataFrame:
     })  # fmt: skip
 
 
-@st.cache_data(show_spinner=False, max_entries=SETS_KEPT)
-def _totals(url: str, until: Stand, names: tuple[str, ...]) -> pd.DataFrame:
+@newest.kept(SETS_KEPT)
+def _totals(url: str, of: tuple[Ids, tuple[str, ...]], until: Stand) -> pd.DataFrame:
+    names = of[1]
     sums = store().metrics.totals(dict(until), names)
     return pd.DataFrame([{"run": i, **{n: own.get(n, 0.0) for n in names}} for i, own in sums.items()])
 
 
-@st.cache_data(show_spinner=False, max_entries=500)
-def _means(url: str, run_id: int, last_round: int, names: tuple[str, ...]) -> pd.DataFrame:
+@newest.kept(RUNS_KEPT)
+def _means(url: str, of: tuple[int, tuple[str, ...]], last_round: int) -> pd.DataFrame:
+    run_id, names = of
     parts = []
     for name in names:
         at, values = store().metrics.array(run_id, name)
@@ -249,14 +255,14 @@ def _means(url: str, run_id: int, last_round: int, names: tuple[str, ...]) -> pd
     return _joined(parts, ["round", "name", "value"])
 
 
-@st.cache_data(show_spinner=False, max_entries=50)
-def _array(url: str, run_id: int, last_round: int, name: str) -> tuple[np.ndarray, np.ndarray]:
-    return store().metrics.array(run_id, name)
+@newest.kept(50)
+def _array(url: str, of: tuple[int, str], last_round: int) -> tuple[np.ndarray, np.ndarray]:
+    return _read_only(store().metrics.array(*of))
 
 
-@st.cache_data(show_spinner=False, max_entries=200)
+@newest.kept(RUNS_KEPT)
 def _clusters(url: str, run_id: int, last_round: int) -> tuple[np.ndarray, np.ndarray]:
-    return store().metrics.clusters(run_id)
+    return _read_only(store().metrics.clusters(run_id))
 
 
 @st.cache_resource(show_spinner=False, max_entries=200)
@@ -281,6 +287,16 @@ def mean_of_known(values: np.ndarray) -> np.ndarray:
 def _last_round(run_id: int) -> int:
     found = runs(run_ids=[run_id], include_archived=True)
     return found[0].round if found else -1
+
+
+def _read_only(arrays: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    for array in arrays:
+        array.setflags(write=False)
+    return arrays
+
+
+def _ids(of: Sequence[RunRecord]) -> Ids:
+    return tuple(run.id for run in of)
 
 
 def _stand(of: Sequence[RunRecord]) -> Stand:

@@ -54,10 +54,10 @@ def figure(df: pd.DataFrame, share: float = 0.05, other_name: str = "") -> go.Fi
     if is_dense:
         for at, row in enumerate(df.itertuples()):
             fig.add_annotation(
-                xref="paper", x=1, xanchor="left", y=at, text=f"<b>{100 * row.mean:.1f}</b>", showarrow=False,
-                font={"color": look[row.method].color},
+                xref="paper", x=1, xanchor="left", xshift=24, y=at, showarrow=False,
+                text=f"<b>{100 * row.mean:.1f}</b>", font={"color": look[row.method].color},
             )  # fmt: skip
-        fig.update_layout(margin_r=48)
+        fig.update_layout(margin_r=72)
     return fig.update_layout(showlegend=False, uniformtext={"mode": "show", "minsize": 9})
 
 

@@ -164,8 +164,9 @@ class View:
 
     @cached_property
     def _kept(self) -> dict[object, pd.DataFrame]:
-        stand = [(m.name, [(run.id, run.epoch, run.round, run.status) for run in m.runs]) for m in self.methods]
-        return kept.tables((queries.store().url, self.by, stand))
+        of = (self.by, tuple((method.name, method.run_ids) for method in self.methods))
+        stand = tuple((run.epoch, run.round, run.status) for run in self._all)
+        return kept.tables(queries.store().url, of, stand)
 
     def _named(self, table: pd.DataFrame) -> pd.DataFrame:
         return with_methods(table, self.methods)

@@ -1,0 +1,42 @@
+"""Reads whose answers are kept while what they are of stands as it does: of runs that go on, the newest answer only."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from functools import wraps
+from typing import TypeVar
+
+What = TypeVar("What", bound=Hashable)
+State = TypeVar("State", bound=Hashable)
+Answer = TypeVar("Answer")
+Read = Callable[[str, What, State], Answer]
+
+
+def kept(most: int) -> Callable[[Read[What, State, Answer]], Read[What, State, Answer]]:
+    """For ``read(url, what, state)``: answers again what it answered for the same ``state``, up to ``most`` at a time.
+
+    All readers get the same object: nobody may change it.
+    """
+
+    def decorate(read: Read[What, State, Answer]) -> Read[What, State, Answer]:
+        answers: OrderedDict[tuple[str, What], tuple[State, Answer]] = OrderedDict()
+        lock = threading.Lock()
+
+        @wraps(read)
+        def ask(url: str, what: What, state: State) -> Answer:
+            with lock:
+                known = answers.get((url, what))
+                if known is not None and known[0] == state:
+                    answers.move_to_end((url, what))
+                    return known[1]
+            answer = read(url, what, state)
+            with lock:
+                answers[url, what] = (state, answer)
+                answers.move_to_end((url, what))
+                while len(answers) > most:
+                    answers.popitem(last=False)
+            return answer
+
+        return ask
+
+    return decorate
