@@ -42,13 +42,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         _leave_out(on_postgres, config, items)
 
 
+TOGETHER = {  # part of a test's name: whom it is computed with
+    "tests/browser/": "browser", "postgres": "postgres", "test_processes.py": "engines",
+    "test_cli_process.py": "engines", "test_chaos.py": "engines", "test_dispatchers.py": "engines",
+}  # fmt: skip
+
+
 class Together(LoadScopeScheduling):
     """Test by test to whoever is free, but all browser tests to one worker, and so one browser and one app; all that
-    need PostgreSQL to one, and so one server.
+    need PostgreSQL to one, and so one server; all that start whole engines to one, and so early: they take longest.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        return next((folder for folder in ("tests/browser/", "postgres") if folder in nodeid), nodeid)
+        return next((group for part, group in TOGETHER.items() if part in nodeid), nodeid)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
