@@ -72,7 +72,7 @@ def what_went_wrong(runs: Sequence[RunRecord]) -> None:
 def what_happened(run: RunRecord) -> None:
     """The card of one run, on a page that shows nothing but it."""
     for trouble in troubles([run], _events([run]), silences(queries.store(), [run])):
-        card(trouble)
+        card(trouble, leads_inside=False)
 
 
 def troubles(
@@ -89,7 +89,7 @@ def troubles(
     return [Trouble(kind, tuple(own), why, todo) for (kind, why, todo), own in groups.items()]
 
 
-def card(trouble: Trouble) -> None:
+def card(trouble: Trouble, leads_inside: bool = True) -> None:
     """What happened, why, what to do; the ways to do it, and the log."""
     runs, key = trouble.runs, _key(trouble)
     with st.container(key=f"card_{key}", gap="small"):
@@ -99,12 +99,12 @@ def card(trouble: Trouble) -> None:
         st.markdown(plain(trouble.todo))
         if not palette.is_presenting():
             with st.container(horizontal=True, vertical_alignment="center", key=f"{key}_ways"):
-                ways(trouble)
+                ways(trouble, leads_inside)
             with st.expander("The log, times in UTC", key=f"{key}_log"):
                 st.code(log.log_of(queries.store(), runs[:MOST_LOGGED]), language=None, wrap_lines=True)
 
 
-def ways(trouble: Trouble) -> None:
+def ways(trouble: Trouble, leads_inside: bool) -> None:
     runs, key = trouble.runs, _key(trouble)
     ids = [run.id for run in runs]
     if trouble.kind == "diverged":
@@ -114,7 +114,7 @@ def ways(trouble: Trouble) -> None:
         st.button(label, key=f"{key}_retry", on_click=perform, args=("retry", ids))
     elif trouble.kind == "silent":
         st.button("Cancel", key=f"{key}_cancel", on_click=perform, args=("cancel", ids))
-    if len(runs) == 1 and runs[0].round >= 0:
+    if leads_inside and len(runs) == 1 and runs[0].round >= 0:
         page.link("run", "Look inside", id=runs[0].id)
 
 

@@ -168,6 +168,7 @@ def test_runs_that_did_not_end_well_show_what_there_is(filled_store: Store, stat
     page = opened(id=run, client=1)
     assert "round 2 of 5" in words(page).lower() and page.select_slider(key="address_round").value == "2"
     assert ("the reason" in words(page).lower()) == (status in ("diverged", "failed"))
+    assert "Look inside" not in words(page)  # one is there
     if status == "failed":
         assert "the reason" in words(opened(id=run, tab="record"))
 

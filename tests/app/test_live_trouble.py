@@ -15,6 +15,7 @@ from engine.worker.records import new_run
 from storage import RunRecord, Status, Store
 from tests.app.pages import open_page, words
 from tests.app.samples import DIGITS
+from tests.storage.samples import a_round
 
 opened = partial(open_page, "live")
 
@@ -109,6 +110,16 @@ def test_a_card_has_the_log_and_retries_with_the_same_seed(store: Store) -> None
     page.button(key="trouble_1_retry").click().run()
     again = store.queue.runs(newest_first=True)[0]
     assert (again.id, again.seed, again.algorithm, again.status) == (5, 0, "fedavg", "queued")
+
+
+def test_a_card_leads_inside_a_run_that_has_rounds(store: Store) -> None:
+    run = store.queue.claim()
+    assert run is not None
+    store.metrics.append(run.id, run.epoch, [a_round(0)])
+    store.queue.finish(run.id, run.epoch, "failed", "the data set is gone")
+    end(store, "failed", "something else")
+    said = words(opened())
+    assert "[Look inside](/run?id=1)" in said and "[Look inside](/run?id=2)" not in said
 
 
 def test_several_are_retried_at_once(store: Store) -> None:
