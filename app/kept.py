@@ -25,7 +25,7 @@ def figure(draw: Callable[P, go.Figure], *args: P.args, **kwargs: P.kwargs) -> g
 
 
 @newest.kept(COMPARISONS)
-def tables(url: str, of: Hashable, stand: Hashable) -> dict[object, pd.DataFrame]:
+def tables(url: str, of: Hashable, stand: Hashable) -> dict[object, object]:
     """Where the tables of one comparison are kept, while its runs stand so."""
     return {}
 

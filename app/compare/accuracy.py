@@ -37,7 +37,10 @@ def distribution(view: View) -> None:
 
 
 def low_mean_top(view: View, by: dumbbell.SortKey) -> None:
-    rows = dumbbell.data(view.clients(), view.share, by, view.clients(view.other_model))
+    rows = view.keep(
+        ("low, mean, top", by),
+        lambda: dumbbell.data(view.clients(), view.share, by, view.clients(view.other_model)),
+    )
     ring = f"; ring: mean of the {view.other_model} model" if rows["other"].notna().any() else ""
     first_run = {method.name: str(method.runs[0].id) for method in view.methods}
     page.chart(
@@ -50,7 +53,7 @@ def low_mean_top(view: View, by: dumbbell.SortKey) -> None:
 
 
 def stairs(view: View, drawn: list[str], left_out: str) -> None:
-    steps = ecdf.data(view.clients())
+    steps = view.keep("steps", lambda: ecdf.data(view.clients()))
     page.chart(
         kept.figure(ecdf.figure, steps, view.share, drawn), steps, key="ecdf", name="ecdf",
         title="Share of clients at or below an accuracy",
@@ -87,7 +90,7 @@ def over_time(view: View) -> None:
         )  # fmt: skip
     with right:
         price = cast(curves_over_seeds.Axis, address.switch("Price", COSTS, "price", "megabytes"))
-        points = cost.data(view.with_costs(), price)
+        points = view.keep(("cost", price), lambda: cost.data(view.with_costs(), price))
         unnamed = f" Names beside {cost.MOST_NAMED} points." if len(points) > cost.MOST_NAMED else ""
         page.told(
             kept.figure(cost.figure, points, price), points, cost.finding(points, price), key="cost",
@@ -105,7 +108,7 @@ def who_loses(view: View) -> None:
     page.section("Which clients lose?")
     by_name = {method.name: method for method in view.methods}
     a, b = chosen_pair(list(ranked.index), by_name)
-    pairs = differences.data(clients, a, b)
+    pairs = view.keep(("pairs", a, b), lambda: differences.data(clients, a, b))
     if pairs.empty or not same_clients(by_name[a], by_name[b]):
         st.info(plain(f"{a} and {b} have no clients in common: their data, partitions or seeds differ."))
         return

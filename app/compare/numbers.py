@@ -22,7 +22,7 @@ EVERY_RULE: list[Rule] = list(product(get_args(queries.Model), get_args(queries.
 def numbers(view: View) -> None:
     page.section("What exactly are the numbers?")
     scope = address.switch("Rows", {"view": "As chosen above", "all": "Both models, last and best"}, "rows", "view")
-    here, everyone = rows_of(view, [(view.model, view.when)])
+    here, everyone = view.keep("numbers", lambda: rows_of(view, [(view.model, view.when)]))
     shown = tables.for_screen(*(rows_of(view, EVERY_RULE) if scope == "all" else (here, everyone)))
     st.dataframe(
         shown, hide_index=True, key="numbers", column_config=_columns(list(shown.columns), view.tail),

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import cast
+from typing import TypeVar, cast
 
 import pandas as pd
 
@@ -21,6 +21,8 @@ AXES = {"round": "Rounds", "megabytes": "Megabytes", "gradient_evaluations": "Gr
 COSTS = {name: AXES[name] for name in cost.COST_NAMES}
 METHOD = "method"  # what a row stands for by default
 MOST_SETTINGS = 3  # in the line above the question
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -102,9 +104,11 @@ class View:
 
     def curves(self, axis: curves_over_seeds.Axis) -> pd.DataFrame:
         """A row a method and round: [method, algorithm, round, x, mean, mean_pm, lowest, seeds]."""
-        return self._keep(
-            ("curves", axis, self.model), lambda: curves_over_seeds.data(self.series(axis), self.model, axis)
-        )
+        return self.keep(("curves", axis), lambda: curves_over_seeds.data(self.series(axis), self.model, axis))
+
+    def keep(self, what: object, make: Callable[[], T]) -> T:
+        """What is made of these runs, this model, round and tail: once, as long as the runs stand as they do."""
+        return self._keep((what, self.model, self.when, self.tail), make)
 
     def means(self, name: str) -> pd.Series:
         """run -> mean over clients of one array of the chosen model and round, such as ``total_error``."""
@@ -156,14 +160,15 @@ class View:
     def _all(self) -> list[RunRecord]:
         return list(self.runs.values())
 
-    def _keep(self, key: object, read: Callable[[], pd.DataFrame]) -> pd.DataFrame:
-        """Once for these runs as they stand: panels ask for the same tables, and so does the next visit."""
+    def _keep(self, key: object, make: Callable[[], T]) -> T:
+        """Panels ask for the same tables, and so does the next visit. To a table everybody may add columns."""
         if key not in self._kept:
-            self._kept[key] = read()
-        return self._kept[key].copy(deep=False)
+            self._kept[key] = make()
+        found = self._kept[key]
+        return cast(T, found.copy(deep=False) if isinstance(found, pd.DataFrame) else found)
 
     @cached_property
-    def _kept(self) -> dict[object, pd.DataFrame]:
+    def _kept(self) -> dict[object, object]:
         of = (self.by, tuple((method.name, method.run_ids) for method in self.methods))
         stand = tuple((run.epoch, run.round, run.status) for run in self._all)
         return kept.tables(queries.store().url, of, stand)
