@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.worker import Dispatcher, LocalExecutor
+from engine.worker import dispatcher as dispatcher_module
 from storage import RunRecord, Store
 from tests.worker.engines import PATIENCE_S, ROOT, eventually, start_engine
 from tests.worker.samples import compute, queue, rows
@@ -132,7 +133,8 @@ def test_a_stopped_worker_is_killed_and_the_slot_goes_on(store, control, becomes
     assert store.queue.get(next_one).status == "done"
 
 
-def test_a_running_run_obeys_a_request_by_itself(store):
+def test_a_running_run_obeys_a_request_by_itself(store, monkeypatch):
+    monkeypatch.setattr(dispatcher_module, "OBEY_S", PATIENCE_S)  # before which it is not killed, however busy all is
     (run_id,) = queue(store, **ENDLESS)
     with Dispatcher(store, LocalExecutor(slots=1), store.try_dispatcher_lock()) as dispatcher:
         eventually(lambda: dispatcher.step(0.02) or store.queue.get(run_id).round > 0)
