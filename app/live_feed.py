@@ -22,9 +22,8 @@ from storage import RoundRecord, RunRecord, Store
 MAX_POINTS = 300
 MAX_RUNS = 12  # lines that can be told apart
 ROUNDS_A_REQUEST = 400
-MANY_BETWEEN = 10  # rounds between two points, from which on it is quicker to read the points one by one
 LOST_AFTER_S = 20.0
-POLL_MS, IDLE_MS = 1500, 10_000
+POLL_MS, IDLE_MS = 1000, 10_000
 FIELDS = ("round", "mean", "lowest5", "std", "loss", "train_loss", "megabytes", "seconds")
 
 
@@ -68,7 +67,7 @@ def _new_log(store: Store, runs: Sequence[RunRecord], known: str) -> dict[str, s
 def curve(store: Store, run: RunRecord, model: str = "personalized", after: int = -1) -> Curve:
     """The points beyond round ``after``."""
     limit = max(ROUNDS_A_REQUEST, _stride(run))  # at least one point, so that the reader gets on
-    rounds = _rounds(store, run, after, limit)
+    rounds = store.metrics.rounds(run.id, after, limit)
     points: dict[str, list[float | None]] = {name: [] for name in FIELDS}
     megabytes = seconds = 0.0
     for record in rounds:
@@ -79,19 +78,6 @@ def curve(store: Store, run: RunRecord, model: str = "personalized", after: int 
                 points[name].append(value)
             megabytes = seconds = 0.0
     return Curve(points, _latest_clients(rounds, model), len(rounds) == limit)
-
-
-def _rounds(store: Store, run: RunRecord, after: int, limit: int) -> list[RoundRecord]:
-    """Of long runs, the values of clients are read where they are shown; other rounds count for their costs alone."""
-    if _stride(run) < MANY_BETWEEN:
-        return store.metrics.rounds(run.id, after, limit)
-    rounds = store.metrics.rounds(run.id, after, limit, arrays=False)
-    latest = next((r.round for r in reversed(rounds) if r.evaluated), None)
-    wanted = {r.round for r in rounds if _is_shown(r.round, run)} | {latest}
-    return [
-        next(iter(store.metrics.rounds(run.id, record.round - 1, 1)), record) if record.round in wanted else record
-        for record in rounds
-    ]
 
 
 def whole_curve(store: Store, run: RunRecord, model: str = "personalized") -> Curve:

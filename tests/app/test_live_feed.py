@@ -81,17 +81,6 @@ def test_long_runs_are_thinned_and_costs_are_not_lost(empty_store: Store) -> Non
     assert sum(x or 0 for x in points["seconds"]) == 349  # rounds 0 to 348; 349 and 350 come with 352
 
 
-def test_points_that_are_read_one_by_one_are_those_of_a_whole_read(
-    empty_store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = trained(empty_store, 6000, 95)
-    one_by_one = live_feed.whole_curve(empty_store, run)
-    assert one_by_one.points["round"] == [0, 20, 40, 60, 80]
-    assert (one_by_one.points["train_loss"], one_by_one.clients) == ([2.0] * 5, [25.0, 75.0])
-    monkeypatch.setattr(live_feed, "MANY_BETWEEN", 1000)
-    assert live_feed.whole_curve(empty_store, run) == one_by_one
-
-
 def test_nothing_is_read_before_the_next_round_that_is_shown(
     empty_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
