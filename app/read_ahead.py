@@ -5,7 +5,6 @@ import pkgutil
 from contextlib import suppress
 
 import app
-from app.papers.known import known
 from engine.errors import FedscapeError
 
 PROGRAMS = ("app.__main__", "app.asgi", "app.main", "app.views.")  # these do something when they are imported
@@ -16,5 +15,7 @@ def everything() -> None:
     for module in pkgutil.walk_packages(app.__path__, "app."):
         if not module.name.startswith(PROGRAMS):
             importlib.import_module(module.name)
+    from app.papers.known import known  # what it keeps needs the web server, which comes after this module
+
     with suppress(FedscapeError):  # the page that needs them will tell
         known()
