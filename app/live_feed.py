@@ -13,25 +13,30 @@ import numpy as np
 
 from app import wording
 from app.address import parse_ids
+from app.averages import mean_of_known
 from app.comparison import method_name
 from app.live import log
 from app.live.pulse import silences
 from app.thinning import evenly
-from storage import RoundRecord, RunRecord, Store
+from storage import RunRecord, Store
 
 MAX_POINTS = 300
 MAX_RUNS = 12  # lines that can be told apart
 ROUNDS_A_REQUEST = 400
 LOST_AFTER_S = 20.0
 POLL_MS, IDLE_MS = 1000, 10_000
+COSTS = ("bytes_up", "bytes_down", "seconds")
+NOTHING = (np.zeros(0, dtype=np.int64), np.zeros(0))
 FIELDS = ("round", "mean", "lowest5", "std", "loss", "train_loss", "megabytes", "seconds")
+
+Columns = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
 class Curve:
     """Points of one run after a round: percent for accuracies; megabytes and seconds since the point before."""
 
-    points: dict[str, list[float | None]]
+    points: Mapping[str, Sequence[float | None]]
     clients: list[float] | None  # accuracies of the last evaluated round in percent, ascending
     more: bool
 
@@ -67,17 +72,15 @@ def _new_log(store: Store, runs: Sequence[RunRecord], known: str) -> dict[str, s
 def curve(store: Store, run: RunRecord, model: str = "personalized", after: int = -1) -> Curve:
     """The points beyond round ``after``."""
     limit = max(ROUNDS_A_REQUEST, _stride(run))  # at least one point, so that the reader gets on
-    rounds = store.metrics.rounds(run.id, after, limit)
-    points: dict[str, list[float | None]] = {name: [] for name in FIELDS}
-    megabytes = seconds = 0.0
-    for record in rounds:
-        megabytes += (record.scalars.get("bytes_up", 0.0) + record.scalars.get("bytes_down", 0.0)) / 1e6
-        seconds += record.scalars.get("seconds", 0.0)
-        if _is_shown(record.round, run):
-            for name, value in _values(record, model, megabytes, seconds).items():
-                points[name].append(value)
-            megabytes = seconds = 0.0
-    return Curve(points, _latest_clients(rounds, model), len(rounds) == limit)
+    stored = store.metrics.numbers(run.id, after, limit)
+    rounds = [round for round in stored if _is_shown(round, run)]
+    if not rounds:
+        return Curve({name: [] for name in FIELDS}, None, len(stored) == limit)
+    columns = _accuracies(store, run, model, rounds) | _losses(store, run, model, rounds)
+    columns |= _costs(store, run, after, rounds)
+    points: dict[str, Sequence[float | None]] = {"round": rounds}
+    points |= {name: [_rounded(value) for value in columns[name].tolist()] for name in FIELDS[1:]}
+    return Curve(points, _latest_clients(store, run, model, rounds), len(stored) == limit)
 
 
 def whole_curve(store: Store, run: RunRecord, model: str = "personalized") -> Curve:
@@ -174,30 +177,49 @@ def _is_shown(round: int, run: RunRecord) -> bool:
     return round % _stride(run) == 0 or round == run.rounds or (run.is_finished and round == run.round)
 
 
-def _values(record: RoundRecord, model: str, megabytes: float, seconds: float) -> dict[str, float | None]:
-    scalars, arrays = record.scalars, record.arrays
-    accuracies = {name: scalars.get(f"{model}.{name}", np.nan) * 100 for name in ("mean", "lowest5", "std")}
-    losses = {"loss": _mean(arrays.get(f"{model}.loss")), "train_loss": _mean(arrays.get("train_loss"))}
-    costs = {"megabytes": megabytes, "seconds": seconds}
-    return {"round": record.round} | {name: _rounded(v) for name, v in (accuracies | losses | costs).items()}
+def _accuracies(store: Store, run: RunRecord, model: str, rounds: Sequence[int]) -> Columns:
+    """In percent."""
+    names = {f"{model}.{name}": name for name in ("mean", "lowest5", "std")}
+    found = store.metrics.scalars([run.id], list(names), rounds=rounds)[run.id]
+    return {short: 100 * _at(rounds, found.get(name, NOTHING)) for name, short in names.items()}
 
 
-def _mean(values: np.ndarray | None) -> float:
-    """Over the clients that have a value."""
-    known = values[np.isfinite(values)] if values is not None else ()
-    return float(np.mean(known)) if len(known) else np.nan
+def _losses(store: Store, run: RunRecord, model: str, rounds: Sequence[int]) -> Columns:
+    """Means over the clients that have one."""
+    columns = {}
+    for short, name in (("loss", f"{model}.loss"), ("train_loss", "train_loss")):
+        at, values = store.metrics.array(run.id, name, rounds)
+        columns[short] = _at(rounds, (at, mean_of_known(values)))
+    return columns
+
+
+def _costs(store: Store, run: RunRecord, after: int, rounds: Sequence[int]) -> Columns:
+    """Of each of ``rounds`` and those between it and the one before."""
+    columns = {name: np.zeros(len(rounds)) for name in ("megabytes", "seconds")}
+    for ending, sums in store.metrics.sums(run.id, COSTS, after, rounds[-1], _stride(run)).items():
+        at = np.searchsorted(rounds, min(ending, rounds[-1]))
+        columns["megabytes"][at] += (sums.get("bytes_up", 0.0) + sums.get("bytes_down", 0.0)) / 1e6
+        columns["seconds"][at] += sums.get("seconds", 0.0)
+    return columns
+
+
+def _latest_clients(store: Store, run: RunRecord, model: str, rounds: Sequence[int]) -> list[float] | None:
+    """In percent, ascending. A run that was stopped may end with a round that was not evaluated."""
+    _, accuracies = store.metrics.array(run.id, f"{model}.accuracy", rounds[-2:])
+    if not len(accuracies):
+        return None
+    known = accuracies[-1][np.isfinite(accuracies[-1])]
+    ordered = np.sort(np.round(known.astype(float) * 100, 2)).tolist()
+    return [ordered[i] for i in evenly(len(ordered), MAX_POINTS)]
+
+
+def _at(rounds: Sequence[int], curve: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """The curve's values at ``rounds``; NaN where it has none."""
+    values = np.full(len(rounds), np.nan)
+    values[np.searchsorted(rounds, curve[0])] = curve[1]
+    return values
 
 
 def _rounded(value: float) -> float | None:
     """Six digits: more than any screen shows, and less to send."""
-    return float(f"{value:.6g}") if np.isfinite(value) else None
-
-
-def _latest_clients(rounds: Sequence[RoundRecord], model: str) -> list[float] | None:
-    name = f"{model}.accuracy"
-    for record in reversed(rounds):
-        if name in record.arrays:
-            values = record.arrays[name]
-            ordered = sorted(round(float(v) * 100, 2) for v in values[np.isfinite(values)])
-            return [ordered[i] for i in evenly(len(ordered), MAX_POINTS)]
-    return None
+    return float(f"{value:.6g}") if isfinite(value) else None

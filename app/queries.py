@@ -15,6 +15,7 @@ import pandas as pd
 import streamlit as st
 
 from app import newest
+from app.averages import mean_of_known
 from engine.errors import CheckpointInvalid
 from engine.findings import Findings
 from storage import (
@@ -274,14 +275,6 @@ def _findings(url: str, artifact_id: int | None, finished_at: datetime | None) -
     for array in found.arrays.values():
         array.setflags(write=False)
     return found
-
-
-def mean_of_known(values: np.ndarray) -> np.ndarray:
-    """[R, N] -> [R]: the mean over the clients that have a value; NaN where none has."""
-    known = np.isfinite(values)
-    n = known.sum(axis=1)
-    total = np.where(known, values, 0.0).sum(axis=1, dtype=np.float64)
-    return np.divide(total, n, out=np.full(len(n), np.nan), where=n > 0)
 
 
 def _last_round(run_id: int) -> int:

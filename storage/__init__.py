@@ -24,6 +24,7 @@ from storage.errors import (
     StorageError,
     Transient,
 )
+from storage.glance import Glance
 from storage.records import (
     FINISHED,
     AnalysisRecord,
@@ -54,7 +55,7 @@ __all__ = [
     "ArchiveWriter", "ArtifactDamaged", "ArtifactNotWritten", "ArtifactRecord", "Backup", "Control", "DatabaseLocked",
     "DatabaseMoved", "DatabaseUnavailable", "DiskFull", "DiskUse", "DispatcherLock", "DispatcherLockLost",
     "EngineRecord", "EventRecord", "ExperimentNotFound", "ExperimentRecord", "Fenced", "FinishedAnalysis",
-    "FinishedEvent", "FinishedFile", "FinishedRun", "NetworkFileSystem", "NewArtifact", "NewRun", "NotADatabase",
-    "Place", "Restored", "RoundRecord", "RunNotFound", "RunRecord", "RunsActive", "SavedViewRecord", "SchemaOutdated",
-    "SchemaTooNew", "Status", "StorageError", "Store", "Transient", "new_archive", "store_from_env",
+    "FinishedEvent", "FinishedFile", "FinishedRun", "Glance", "NetworkFileSystem", "NewArtifact", "NewRun",
+    "NotADatabase", "Place", "Restored", "RoundRecord", "RunNotFound", "RunRecord", "RunsActive", "SavedViewRecord",
+    "SchemaOutdated", "SchemaTooNew", "Status", "StorageError", "Store", "Transient", "new_archive", "store_from_env",
 ]

@@ -8,6 +8,8 @@ from storage.database import Database
 from storage.models import Engine, now
 from storage.records import EngineRecord
 
+FRESH_S = 10.0  # an engine beats every second
+
 
 class Engines:
     def __init__(self, database: Database) -> None:
@@ -23,7 +25,7 @@ class Engines:
                 connection.execute(sa.insert(Engine).values(values | first))
         return engine_id
 
-    def list(self, fresh_s: float = 10.0) -> list[EngineRecord]:
+    def list(self, fresh_s: float = FRESH_S) -> list[EngineRecord]:
         """Those heard of in the last ``fresh_s`` seconds; from the future are those of a clock that was set back."""
         at, margin = now(), timedelta(seconds=fresh_s)
         query = sa.select(*Engine.__table__.columns).where(Engine.heartbeat_at.between(at - margin, at + margin))

@@ -49,10 +49,14 @@ class Metrics:
             paths = connection.scalars(later.returning(Artifact.path)).all()
         self._artifacts.remove_files(paths)
 
-    def rounds(
-        self, run_id: int, after: int = -1, limit: int | None = None, arrays: bool = True
-    ) -> list[RoundRecord]:
-        """Rounds after ``after``, in order. Without ``arrays`` only cohorts, scalars and clusters are read."""
+    def numbers(self, run_id: int, after: int = -1, limit: int | None = None) -> list[int]:
+        """Which rounds are stored after ``after``, in order."""
+        query = sa.select(Round.round).where(Round.run_id == run_id, Round.round > after)
+        with self._database.read() as connection:
+            return list(connection.scalars(query.order_by(Round.round).limit(limit)))
+
+    def rounds(self, run_id: int, after: int = -1, limit: int | None = None) -> list[RoundRecord]:
+        """All that is known of the rounds after ``after``, in order."""
         heads = sa.select(Round.round, Round.cohort, Round.evaluated).where(Round.run_id == run_id, Round.round > after)
         with self._database.read() as connection:
             rows = connection.execute(heads.order_by(Round.round).limit(limit)).all()
@@ -60,7 +64,7 @@ class Metrics:
                 return []
             first, last = rows[0].round, rows[-1].round
             scalars = _scalars_by_round(connection, run_id, first, last)
-            values = _arrays_by_round(connection, run_id, first, last) if arrays else {}
+            values = _arrays_by_round(connection, run_id, first, last)
             labels = _labels_by_round(connection, run_id, [row.round for row in rows])
         return [
             RoundRecord(
@@ -71,9 +75,12 @@ class Metrics:
         ]
 
     def scalars(
-        self, run_ids: Sequence[int], names: Sequence[str], after: Mapping[int, int] | None = None
+        self, run_ids: Sequence[int], names: Sequence[str], after: Mapping[int, int] | None = None,
+        rounds: Sequence[int] | None = None,
     ) -> dict[int, dict[str, Curve]]:
-        """Curves of many runs in one query: run -> name -> (rounds, values); only rounds beyond ``after[run]``."""
+        """Curves of many runs in one query: run -> name -> (rounds, values); only rounds beyond ``after[run]``, or
+        those of ``rounds``.
+        """
         groups: dict[int, list[int]] = defaultdict(list)
         for run_id in run_ids:
             groups[(after or {}).get(run_id, -1)].append(run_id)
@@ -83,21 +90,25 @@ class Metrics:
             .where(RoundMetric.name.in_(names), sa.or_(sa.false(), *wanted))
             .order_by(RoundMetric.run_id, RoundMetric.name, RoundMetric.round)
         )
+        if rounds is not None:
+            query = query.where(RoundMetric.round.in_(rounds))
         with self._database.read() as connection:
             rows = connection.execute(query).all()
         curves: dict[int, dict[str, Curve]] = {run_id: {} for run_id in run_ids}
         for (run_id, name), points in groupby(rows, key=lambda row: (row[0], row[1])):
-            rounds, values = zip(*((row[2], row[3]) for row in points), strict=True)
-            curves[run_id][name] = np.array(rounds), np.array(values, dtype=np.float64)  # NULL becomes NaN
+            at, values = zip(*((row[2], row[3]) for row in points), strict=True)
+            curves[run_id][name] = np.array(at), np.array(values, dtype=np.float64)  # NULL becomes NaN
         return curves
 
-    def array(self, run_id: int, name: str) -> Curve:
-        """One array over all rounds that have it: (rounds [R], values [R, ...])."""
+    def array(self, run_id: int, name: str, rounds: Sequence[int] | None = None) -> Curve:
+        """One array over all rounds, or those of ``rounds``, that have it: (rounds [R], values [R, ...])."""
         query = (
             sa.select(ClientMetric.round, ClientMetric.dtype, ClientMetric.shape, ClientMetric.data)
             .where(ClientMetric.run_id == run_id, ClientMetric.name == name)
             .order_by(ClientMetric.round)
         )
+        if rounds is not None:
+            query = query.where(ClientMetric.round.in_(rounds))
         with self._database.read() as connection:
             rows = connection.execute(query).all()
         if not rows:
@@ -124,6 +135,25 @@ class Metrics:
         with self._database.read() as connection:
             rows = connection.execute(query.where(ClientMetric.name == name, where)).all()
         return {run_id: unpack(dtype, shape, data) for run_id, dtype, shape, data in rows}
+
+    def sums(
+        self, run_id: int, names: Sequence[str], after: int, until: int, every: int
+    ) -> dict[int, dict[str, float]]:
+        """Sums of scalars over the rounds beyond ``after`` up to ``until``, ``every`` rounds together, the last of them
+        a multiple of it: that round -> name -> sum.
+        """
+        ending = ((RoundMetric.round + (every - 1)) // every * every).label("ending")
+        query = (
+            sa.select(ending, RoundMetric.name, sa.func.sum(RoundMetric.value))
+            .where(RoundMetric.run_id == run_id, RoundMetric.name.in_(names))
+            .where(RoundMetric.round > after, RoundMetric.round <= until)
+            .group_by("ending", RoundMetric.name)
+        )
+        sums: dict[int, dict[str, float]] = defaultdict(dict)
+        with self._database.read() as connection:
+            for at, name, value in connection.execute(query):
+                sums[at][name] = math.nan if value is None else value
+        return sums
 
     def totals(self, until: Mapping[int, int], names: Sequence[str]) -> dict[int, dict[str, float]]:
         """Sums of scalars over the rounds of many runs up to ``until[run]``, in one query: run -> name -> sum."""

@@ -5,11 +5,13 @@
        +- paused-+            a claim raises ``epoch``; only the holder of the current epoch may write to the run
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
+from functools import cache
 from typing import Any, Literal, cast
 
 import sqlalchemy as sa
+from sqlalchemy.orm import InstrumentedAttribute
 
 from storage.artifacts import ArtifactStore
 from storage.database import Database
@@ -20,11 +22,9 @@ from storage.models import Artifact, Experiment, Partition, Run, UtcDateTime, no
 from storage.queue_order import moved
 from storage.records import FINISHED, Control, NewRun, Place, RoundRecord, RunRecord, Status
 
-ELSEWHERE = {"experiment_name", "example", "partition"}  # of a record, not in the table runs
 MAX_ID = 2**63 - 1  # what a database can hold; a larger id, out of an address bar say, is no run's
 IN_USE = Run.deleted_at.is_(None)
 TURN = (Run.priority.desc(), Run.rank, Run.id)  # the order in which queued runs are claimed
-COLUMNS = tuple(getattr(Run, f.name) for f in fields(RunRecord) if f.name not in ELSEWHERE)
 
 
 class RunQueue:
@@ -37,16 +37,12 @@ class RunQueue:
         newest_first: bool = True, with_partition: bool = True,
     ) -> list[RunRecord]:
         """Runs that meet all conditions. Long lists are quicker ``with_partition=False``."""
-        query = select_runs(with_partition)
         run_ids = None if run_ids is None else [i for i in run_ids if abs(i) <= MAX_ID]
-        for column, allowed in ((Run.experiment_id, experiment_ids), (Run.id, run_ids), (Run.status, statuses)):
-            if allowed is not None:
-                query = query.where(column.in_(allowed))
-        if not include_archived:
-            query = query.where(Run.archived.is_(False), Experiment.archived.is_(False))
-        query = query.order_by(Run.id.desc() if newest_first else Run.id).limit(limit)
+        asked = {"experiment_id": experiment_ids, "id": run_ids, "status": statuses}
+        allowed: dict[str, Any] = {name: list(values) for name, values in asked.items() if values is not None}
+        query = _query(frozenset(allowed), with_partition, include_archived, newest_first, limit is not None)
         with self._database.read() as connection:
-            return run_records(connection, query)
+            return run_records(connection, query, allowed | ({} if limit is None else {"limit": limit}))
 
     def get(self, run_id: int) -> RunRecord:
         with self._database.read() as connection:
@@ -68,11 +64,6 @@ class RunQueue:
         query = sa.select(Run.id).where(Run.status.in_(statuses), IN_USE).order_by(Run.id)
         with self._database.read() as connection:
             return list(connection.scalars(query))
-
-    def last_id(self) -> int:
-        """The highest id that a run has, 0 where there are none: later ones get higher ids."""
-        with self._database.read() as connection:
-            return connection.scalar(sa.select(sa.func.max(Run.id))) or 0
 
     def waiting(self) -> list[RunRecord]:
         """Queued runs in the order in which they will be claimed."""
@@ -269,16 +260,36 @@ def refuse_running(connection: sa.Connection, run_ids: Sequence[int]) -> None:
 
 
 def select_runs(with_partition: bool = True, in_use: bool = True) -> sa.Select:
-    query = sa.select(*COLUMNS, Experiment.name.label("experiment_name"), Experiment.example).join(Experiment)
-    if in_use:
-        query = query.where(IN_USE)
+    """The columns of a RunRecord, in its order."""
+    elsewhere: dict[str, sa.ColumnElement | InstrumentedAttribute] = {
+        "experiment_name": Experiment.name, "example": Experiment.example,
+        "partition": Partition.partition if with_partition else sa.null().label("partition"),
+    }  # fmt: skip
+    columns = (elsewhere[f.name] if f.name in elsewhere else getattr(Run, f.name) for f in fields(RunRecord))
+    query = sa.select(*columns).select_from(Run).join(Experiment)
     if with_partition:
-        return query.add_columns(Partition.partition).outerjoin(Partition, Partition.run_id == Run.id)
-    return query.add_columns(sa.null().label("partition"))
+        query = query.outerjoin(Partition, Partition.run_id == Run.id)
+    return query.where(IN_USE) if in_use else query
 
 
-def run_records(connection: sa.Connection, query: sa.Select) -> list[RunRecord]:
-    return [RunRecord(**row._mapping) for row in connection.execute(query)]
+@cache
+def _query(
+    conditions: frozenset[str], with_partition: bool, include_archived: bool, newest_first: bool, is_limited: bool
+) -> sa.Select:
+    """Made once: SQLAlchemy has everything ready for a statement that it has seen, down to the columns of its rows."""
+    query = select_runs(with_partition)
+    for name in sorted(conditions):
+        query = query.where(getattr(Run, name).in_(sa.bindparam(name, expanding=True)))
+    if not include_archived:
+        query = query.where(Run.archived.is_(False), Experiment.archived.is_(False))
+    query = query.order_by(Run.id.desc() if newest_first else Run.id)
+    return query.limit(sa.bindparam("limit", type_=sa.Integer)) if is_limited else query
+
+
+def run_records(
+    connection: sa.Connection, query: sa.Select, parameters: Mapping[str, Any] | None = None
+) -> list[RunRecord]:
+    return [RunRecord(*row) for row in connection.execute(query, parameters)]
 
 
 def _get(connection: sa.Connection, run_id: int) -> RunRecord:

@@ -17,6 +17,7 @@ from storage.engines import Engines
 from storage.errors import StorageError
 from storage.events import Events
 from storage.experiments import Experiments
+from storage.glance import Glance, glance
 from storage.metrics import Metrics
 from storage.postgres import PostgreSQL
 from storage.records import DiskUse
@@ -85,6 +86,10 @@ class Store:
             else:
                 time.sleep(RETRY_S)
         self.check_schema()
+
+    def glance(self) -> Glance:
+        """What is under way and who computes, in one statement."""
+        return glance(self._database)
 
     def disk_use(self) -> DiskUse:
         """How many bytes lie where, and how many are free."""

@@ -1,16 +1,15 @@
 """The thin strip of every page: what runs, what waits and how long, on which device; and what is wrong, loudly."""
 
 import time
-from collections.abc import Mapping
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 from app import wording
 from app.live import ended, forecast
 from app.live.pulse import GONE_AFTER_S, pulse_of
-from storage import Status, Store
+from storage import Glance, Store
 
-UNDER_WAY: tuple[Status, ...] = ("queued", "running", "paused")
 BUSY_MS, IDLE_MS = 2000, 10_000
 LOW_DISK_BYTES = 1e9
 LOOK_AGAIN_S = 10.0  # how old the forecast and the free space may be: they take more reading than all the rest
@@ -21,13 +20,13 @@ def overview(store: Store, watched: str = "", seen: str = "") -> dict[str, Any]:
 
     ``watched`` is what ``active`` was when the reader's browser last asked, ``seen`` the runs that are in view.
     """
-    counts, analyses, is_alive = store.queue.counts(), len(store.analyses.active()), store.dispatcher_is_running()
+    now, is_alive = store.glance(), store.dispatcher_is_running()
     end_s, free_bytes = _slow_facts(store, int(time.monotonic() / LOOK_AGAIN_S))
     gone_s = pulse_of(store.url).gone_s(is_alive)
-    runs = counts.get("queued", 0) + counts.get("running", 0)
-    waits = runs + analyses
-    words = [*_count_words(counts, analyses), *_time_words(end_s if waits else None), _engine_words(store, is_alive)]
-    active, next_id = store.queue.ids(UNDER_WAY), store.queue.last_id() + 1
+    runs = len(now.runs["queued"]) + len(now.runs["running"])
+    waits = runs + now.analyses
+    words = [*_count_words(now), *_time_words(end_s if waits else None), _engine_words(now, is_alive)]
+    active, next_id = sorted(chain.from_iterable(now.runs.values())), now.last_run + 1
     return {
         "text": " · ".join(words),
         "alerts": [*_engine_alert(gone_s, runs), *_disk_alert(free_bytes)],
@@ -51,12 +50,12 @@ def _slow_facts(store: Store, tick: int) -> tuple[float | None, int]:
     return forecast.of_queue(store, store.queue.waiting()).end_s, store.disk_use().free_bytes
 
 
-def _count_words(counts: Mapping[str, int], analyses: int) -> list[str]:
-    words = [f"{counts.get(status, 0)} {wording.STATUS[status]}" for status in ("running", "queued")]
-    if counts.get("paused"):
-        words.append(f"{counts['paused']} paused")
-    if analyses:
-        words.append(wording.plural(analyses, "analysis", "analyses"))
+def _count_words(now: Glance) -> list[str]:
+    words = [f"{len(now.runs[status])} {wording.STATUS[status]}" for status in ("running", "queued")]
+    if now.runs["paused"]:
+        words.append(f"{len(now.runs['paused'])} paused")
+    if now.analyses:
+        words.append(wording.plural(now.analyses, "analysis", "analyses"))
     return words
 
 
@@ -64,14 +63,12 @@ def _time_words(end_s: float | None) -> list[str]:
     return [f"{wording.about(end_s)} left"] if end_s else []
 
 
-def _engine_words(store: Store, is_alive: bool) -> str:
+def _engine_words(now: Glance, is_alive: bool) -> str:
     if not is_alive:
         return "no engine: make run starts it"
-    engines = store.engines.list()
-    if not engines:
+    if not now.devices:
         return "engine starting"
-    devices = wording.names(engine.device for engine in engines)
-    return f"{devices}, {wording.plural(sum(engine.slots for engine in engines), 'slot')}"
+    return f"{wording.names(now.devices)}, {wording.plural(now.slots, 'slot')}"
 
 
 def _engine_alert(gone_s: float, runs: int) -> list[str]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from storage import NewRun, RoundRecord
+from storage import NewRun, RoundRecord, Store
 
 
 def new_run(seed: int = 0, **changes: Any) -> NewRun:
@@ -23,3 +23,9 @@ def a_round(round: int, clusters: list[int] | None = None) -> RoundRecord:
         arrays={"personalized.accuracy": accuracy, "diagnostics.cost": np.float64([[round, 1], [2, 3]])},
         clusters=None if clusters is None else np.array(clusters, dtype=np.int16), evaluated=round % 2 == 0,
     )
+
+
+def create(store: Store, num_runs: int) -> list[int]:
+    """An experiment of queued runs; their ids."""
+    store.experiments.create("x", {}, [new_run(seed) for seed in range(num_runs)])
+    return [run.id for run in store.queue.runs(newest_first=False)]

@@ -51,9 +51,9 @@ def test_a_checkpoint_is_registered_with_its_rounds(store: Store, run: RunRecord
 
 def test_rounds_are_read_in_pages(store: Store, run: RunRecord) -> None:
     store.metrics.append(run.id, run.epoch, [a_round(r, clusters=[0, 0, 1, 1]) for r in range(5)])
-    page = store.metrics.rounds(run.id, after=1, limit=2, arrays=False)
-    assert [r.round for r in page] == [2, 3]
-    assert page[0].arrays == {}
+    page = store.metrics.rounds(run.id, after=1, limit=2)
+    assert [r.round for r in page] == store.metrics.numbers(run.id, after=1, limit=2) == [2, 3]
+    assert page[0].arrays["diagnostics.cost"].shape == (2, 2)
     assert page[0].scalars["seconds"] == 1.0
     np.testing.assert_array_equal(page[0].clusters, [0, 0, 1, 1])
 
@@ -123,6 +123,24 @@ def test_the_same_array_of_many_runs_is_read_at_once(store: Store) -> None:
     found = store.metrics.arrays_at([first.id, second.id, third.id], "personalized.accuracy", {first.id: 0})
     assert {run_id: values[0] for run_id, values in found.items()} == {first.id: 0.0, second.id: 1.0}
     assert store.metrics.arrays_at([first.id], "unknown") == store.metrics.arrays_at([], "diagnostics.cost") == {}
+
+
+def test_single_rounds_of_curves_are_read_alone(store: Store, run: RunRecord) -> None:
+    store.metrics.append(run.id, run.epoch, [a_round(r) for r in range(5)])
+    rounds, values = store.metrics.array(run.id, "personalized.accuracy", [1, 4, 9])
+    np.testing.assert_array_equal(rounds, [1, 4])
+    np.testing.assert_array_equal(values, np.stack([a_round(r).arrays["personalized.accuracy"] for r in (1, 4)]))
+    rounds, values = store.metrics.scalars([run.id], ["seconds"], rounds=[3])[run.id]["seconds"]
+    assert (rounds.tolist(), values.tolist()) == ([3], [a_round(3).scalars["seconds"]])
+    assert store.metrics.array(run.id, "personalized.accuracy", [])[0].size == 0
+
+
+def test_costs_are_added_up_between_rounds(store: Store, run: RunRecord) -> None:
+    costs = [RoundRecord(r, np.array([0]), {"seconds": 2.0**r, "other": 1.0}) for r in range(8)]
+    store.metrics.append(run.id, run.epoch, costs)
+    sums = store.metrics.sums(run.id, ["seconds"], after=0, until=7, every=3)
+    assert sums == {3: {"seconds": 2.0 + 4 + 8}, 6: {"seconds": 16.0 + 32 + 64}, 9: {"seconds": 128.0}}
+    assert store.metrics.sums(run.id, ["seconds"], after=-1, until=0, every=3) == {0: {"seconds": 1.0}}
 
 
 def test_totals_add_up_to_a_round_of_each_run(store: Store) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from storage import Fenced, NewArtifact, RunNotFound, RunRecord, RunsActive, Store
-from tests.storage.samples import a_round, new_run
+from tests.storage.samples import a_round, create
 
 FILE = NewArtifact("checkpoint", 0, "1/checkpoint.bin", "0" * 64, 3)
 WRITES: dict[str, Callable[[Store, int, int], object]] = {
@@ -18,11 +18,6 @@ WRITES: dict[str, Callable[[Store, int, int], object]] = {
     "requeue": lambda s, run, epoch: s.queue.requeue(run, epoch),
     "register": lambda s, run, epoch: s.artifacts.register(run, epoch, FILE),
 }
-
-
-def create(store: Store, num_runs: int) -> list[int]:
-    store.experiments.create("x", {}, [new_run(seed) for seed in range(num_runs)])
-    return [run.id for run in store.queue.runs(newest_first=False)]
 
 
 def status(store: Store, run_id: int) -> str:

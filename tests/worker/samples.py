@@ -71,7 +71,7 @@ def kinds(store: Store, run_id: int) -> list[str]:
 
 
 def stored_rounds(store: Store, run_id: int) -> np.ndarray:
-    return np.array([r.round for r in store.metrics.rounds(run_id, arrays=False)])
+    return np.array(store.metrics.numbers(run_id))
 
 
 @dataclass(frozen=True)
