@@ -22,7 +22,7 @@ from storage import RunRecord, Store
 
 MAX_POINTS = 300
 MAX_RUNS = 12  # lines that can be told apart
-ROUNDS_A_REQUEST = 400
+ROUNDS_A_REQUEST = 10_000
 LOST_AFTER_S = 20.0
 POLL_MS, IDLE_MS = 1000, 10_000
 COSTS = ("bytes_up", "bytes_down", "seconds")
@@ -195,12 +195,13 @@ def _losses(store: Store, run: RunRecord, model: str, rounds: Sequence[int]) -> 
 
 def _costs(store: Store, run: RunRecord, after: int, rounds: Sequence[int]) -> Columns:
     """Of each of ``rounds`` and those between it and the one before."""
-    columns = {name: np.zeros(len(rounds)) for name in ("megabytes", "seconds")}
-    for ending, sums in store.metrics.sums(run.id, COSTS, after, rounds[-1], _stride(run)).items():
-        at = np.searchsorted(rounds, min(ending, rounds[-1]))
-        columns["megabytes"][at] += (sums.get("bytes_up", 0.0) + sums.get("bytes_down", 0.0)) / 1e6
-        columns["seconds"][at] += sums.get("seconds", 0.0)
-    return columns
+    sums = store.metrics.sums(run.id, COSTS, after, rounds[-1], _stride(run))
+    spent = np.array([[own.get(name, 0.0) for name in COSTS] for own in sums.values()])
+    of_rounds = np.zeros((len(rounds), len(COSTS)))
+    at = np.searchsorted(np.array(rounds), np.minimum(list(sums), rounds[-1]))
+    np.add.at(of_rounds, at, spent.reshape(-1, len(COSTS)))
+    up, down, seconds = of_rounds.T
+    return {"megabytes": (up + down) / 1e6, "seconds": seconds}
 
 
 def _latest_clients(store: Store, run: RunRecord, model: str, rounds: Sequence[int]) -> list[float] | None:

@@ -11,11 +11,13 @@ PROGRAMS = ("app.__main__", "app.asgi", "app.main", "app.views.")  # these do so
 
 
 def everything() -> None:
-    """The modules of all pages, and the presets."""
+    """The modules of all pages, the drawing library, and the presets."""
     for module in pkgutil.walk_packages(app.__path__, "app."):
         if not module.name.startswith(PROGRAMS):
             importlib.import_module(module.name)
-    from app.papers.known import known  # what it keeps needs the web server, which comes after this module
+    from app import routes  # these need the web server, which comes after this module
+    from app.papers.known import known
 
+    routes.zipped_library()
     with suppress(FedscapeError):  # the page that needs them will tell
         known()

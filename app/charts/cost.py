@@ -39,13 +39,13 @@ def figure(df: pd.DataFrame, cost: Axis) -> go.Figure:
         x=front["cost"], y=100 * front["mean"], mode="lines", hoverinfo="skip",
         line={"shape": "hv", "color": ground().muted, "width": 1, "dash": "dot"},
     )  # fmt: skip
-    for row in df.itertuples():
-        style = look[row.method]
-        fig.add_scatter(
-            x=[row.cost], y=[100 * row.mean], mode="markers", error_y=whiskers([100 * row.mean_pm], style.color),
-            marker={"color": style.color, "symbol": style.symbol, "size": 12}, cliponaxis=False,
-            hovertemplate=f"{row.method}<br>%{{y:.2f}} % for %{{x:,.4g}} {AXIS_TITLES[cost]}<extra></extra>",
-        )  # fmt: skip
+    own = [look[method] for method in df["method"]]
+    fig.add_scatter(
+        x=df["cost"], y=100 * df["mean"], mode="markers", error_y=whiskers(100 * df["mean_pm"], ground().ink),
+        marker={"color": [style.color for style in own], "symbol": [style.symbol for style in own], "size": 12},
+        text=df["method"], cliponaxis=False,
+        hovertemplate=f"%{{text}}<br>%{{y:.2f}} % for %{{x:,.4g}} {AXIS_TITLES[cost]}<extra></extra>",
+    )  # fmt: skip
     base_layout(fig, height=430)
     names = named_methods(df, "front", "mean")
     points = [(names.get(r.method, ""), r.cost, 100 * r.mean, look[r.method].color) for r in df.itertuples()]

@@ -12,6 +12,7 @@ from app.spreads import whiskers
 from app.wording import percent_pm, plural
 
 MOST_ROOMY = 14  # methods that have room for a number above their mean
+LINE_PX = 3
 BELOW = 0.3  # where the ring of the other model hangs, in rows
 SortKey = Literal["mean", "lowest", "top", "spread"]
 
@@ -38,12 +39,16 @@ def figure(df: pd.DataFrame, share: float = 0.05, other_name: str = "") -> go.Fi
 
     Many methods stand closer, and their means are printed at the right.
     """
-    look, fig, is_dense = looks(df), go.Figure(), len(df) > MOST_ROOMY
-    for at, row in enumerate(df.itertuples()):
-        fig.add_traces(_row(at, row, look[row.method], _hover(row, share), is_dense))
+    look, is_dense = looks(df), len(df) > MOST_ROOMY
+    own, texts = [look[method] for method in df["method"]], [_hover(row, share) for row in df.itertuples()]
+    colors, row_px = [style.color for style in own], 25 if is_dense else 44
+    fig = go.Figure([
+        _lines(df, colors, row_px), _tails(df, colors, texts, 9 if is_dense else 12),
+        _means(df, own, texts, is_dense),
+    ])  # fmt: skip
     if df["other"].notna().any():
         fig.add_trace(_rings(df, other_name))
-    base_layout(fig, height=120 + (25 if is_dense else 44) * max(len(df), 2))
+    base_layout(fig, height=120 + row_px * max(len(df), 2))
     least, most = 100 * df[["lowest", "other"]].min().min(), 100 * df[["top", "other"]].max().max()
     margin = 0.17 * (most - least) if len(df) else 1
     fig.update_xaxes(title_text="test accuracy, %", range=[least - margin, most + margin])
@@ -58,29 +63,39 @@ def figure(df: pd.DataFrame, share: float = 0.05, other_name: str = "") -> go.Fi
                 text=f"<b>{100 * row.mean:.1f}</b>", font={"color": look[row.method].color},
             )  # fmt: skip
         fig.update_layout(margin_r=72)
-    return fig.update_layout(showlegend=False, uniformtext={"mode": "show", "minsize": 9})
+    return fig.update_layout(showlegend=False)
 
 
-def _row(at: int, row: Any, style: Look, texts: list[str], is_dense: bool) -> list[go.Scatter]:
-    low, mean, top = 100 * row.lowest, 100 * row.mean, 100 * row.top
-    tails = go.Scatter(
-        x=[low, top], y=[at] * 2, mode="lines+markers+text", hoverinfo="text", hovertext=texts[::2],
-        line={"width": 3, "color": style.color}, cliponaxis=False, marker_line_width=0, customdata=[row.method] * 2,
-        marker={"symbol": ["triangle-left", "triangle-right"], "size": 9 if is_dense else 12, "color": style.color},
-        text=[f"{low:.1f}", f"{top:.1f}"], textposition=["middle left", "middle right"],
+def _lines(df: pd.DataFrame, colors: list[str], row_px: int) -> go.Bar:
+    """From tail to tail: thin bars, since one trace of them may have many colours, and one of lines may not."""
+    return go.Bar(
+        base=100 * df["lowest"], x=100 * (df["top"] - df["lowest"]), y=df.index, orientation="h", hoverinfo="skip",
+        marker={"color": colors, "line": {"width": 0}}, width=LINE_PX / row_px,
     )  # fmt: skip
-    middle = go.Scatter(
-        x=[mean], y=[at], mode="markers" if is_dense else "markers+text", text=f"<b>{mean:.1f}</b>",
-        textposition="top center", customdata=[row.method], hovertext=texts[1],
-        error_x=whiskers([100 * row.mean_pm], style.color),
-        marker={"symbol": style.symbol, "size": 10 if is_dense else 13, "color": style.color},
-        marker_line={"width": 1, "color": ground().paper}, hoverinfo="text", cliponaxis=False,
+
+
+def _tails(df: pd.DataFrame, colors: list[str], texts: list[list[str]], size: int) -> go.Scatter:
+    """All that point to the left, then all that point to the right."""
+    n, values = len(df), [*(100 * df["lowest"]), *(100 * df["top"])]
+    return go.Scatter(
+        x=values, y=[*df.index] * 2, mode="markers+text", cliponaxis=False, customdata=[*df["method"]] * 2,
+        marker={"symbol": ["triangle-left"] * n + ["triangle-right"] * n, "size": size, "color": colors * 2},
+        text=[f"{value:.1f}" for value in values], textposition=["middle left"] * n + ["middle right"] * n,
+        hoverinfo="text", hovertext=[lowest for lowest, *_ in texts] + [top for *_, top in texts],
     )  # fmt: skip
-    return [tails, middle]
+
+
+def _means(df: pd.DataFrame, own: list[Look], texts: list[list[str]], is_dense: bool) -> go.Scatter:
+    return go.Scatter(
+        x=100 * df["mean"], y=df.index, mode="markers" if is_dense else "markers+text", textposition="top center",
+        text=[f"<b>{100 * mean:.1f}</b>" for mean in df["mean"]], customdata=list(df["method"]), cliponaxis=False,
+        error_x=whiskers(100 * df["mean_pm"], ground().ink), hoverinfo="text", hovertext=[mean for _, mean, _ in texts],
+        marker={"symbol": [look.symbol for look in own], "size": 10 if is_dense else 13,
+                "color": [look.color for look in own], "line": {"width": 1, "color": ground().paper}},
+    )  # fmt: skip
 
 
 def _rings(df: pd.DataFrame, name: str) -> go.Scatter:
-    """The means of the other models, one trace for all: each costs the browser as much as a line of its own."""
     own = df[df["other"].notna()]
     return go.Scatter(
         x=100 * own["other"], y=own.index + BELOW, mode="markers", hoverinfo="text",

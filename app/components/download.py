@@ -25,7 +25,7 @@ def pictures(scope: str, *, key: str, name: str, title: str | None, caption: str
         st.caption(WITHOUT_LIBRARY)
         return
     words = {"title": title or "", "caption": caption or "", "alt": alt, "name": name}
-    _component()(key=key, data={"figures": f"{scope} .js-plotly-plot", "plotly": drawing_library.ADDRESS, **words})
+    _component()(key=key, data={"figures": f"{scope} .js-plotly-plot", "plotly": routes.LIBRARY, **words})
 
 
 def scope_of(key: str) -> str:

@@ -3,11 +3,6 @@
 from functools import cache
 from pathlib import Path
 
-import plotly
-
-from app import routes
-
-ADDRESS = f"{routes.PLOTLY}?v={plotly.__version__}"  # another for another version: browsers keep it for a year
 _HERE = Path(__file__).parent
 
 

@@ -48,7 +48,7 @@ def live_plot(
             "figures": {name: _without_points(fig) for name, fig in figures.items()},
             "titles": {name: fig.layout.title.text for name, fig in figures.items()},
             "runs": [dict(standing) for standing in standings], "model": model, "feed": routes.FEED,
-            "plotly": drawing_library.ADDRESS, "swatches": swatches, "links": dict(links),
+            "plotly": routes.LIBRARY, "swatches": swatches, "links": dict(links),
             "presenting": palette.is_presenting(), "paper": palette.translucent(palette.ground().paper, 0.8),
         },
         on_action_change=on_action,

@@ -30,7 +30,7 @@ def moving_figure(figure: Mapping[str, Any], moves: Moves, *, key: str, alt: str
         _component()(
             key=key,
             data={"figure": figure, "moves": moves, "alt": alt, "config": page.modebar(name), "glide_ms": GLIDE_MS,
-                  "plotly": drawing_library.ADDRESS},
+                  "plotly": routes.LIBRARY},
         )  # fmt: skip
 
 

@@ -30,8 +30,20 @@ TWO = clients(a=[[0.5, 0.9, 0.7], [0.6, 0.8, 0.7]], b=[[0.6, 0.7, 0.7], [0.6, 0.
 
 def test_dumbbell_prints_its_numbers_and_rings_the_other_model() -> None:
     fig = dumbbell.figure(dumbbell.data(TWO, 0.05, other=TWO), 0.05, "global")
-    assert fig.data[0].text == ("55.0", "85.0")
-    assert ["global model" in text for text in fig.data[-1].hovertext] == [True, True]
+    lines, tails, means, rings = fig.data
+    assert tails.text == ("55.0", "50.0", "85.0", "80.0") and means.text == ("<b>70.0</b>", "<b>65.0</b>")
+    assert (lines.base + lines.x).tolist() == pytest.approx(tails.x[2:]) and lines.base.tolist() == list(tails.x[:2])
+    assert ["global model" in text for text in rings.hovertext] == [True, True]
+
+
+def test_a_dumbbell_says_who_is_under_the_pointer_and_keeps_a_colour_and_a_symbol_for_each_method() -> None:
+    lines, tails, means = dumbbell.figure(dumbbell.data(TWO, 0.05)).data
+    look = looks(TWO)
+    assert list(lines.marker.color) == [look[method].color for method in "ab"]
+    assert list(means.marker.symbol) == [look[method].symbol for method in "ab"]
+    assert list(means.customdata) == list(tails.customdata[:2]) == list(tails.customdata[2:]) == ["a", "b"]
+    assert [text[:10] for text in tails.hovertext] == ["a: lowest ", "b: lowest ", "a: top 5 %", "b: top 5 %"]
+    assert [text[:7] for text in means.hovertext] == ["a: mean", "b: mean"]
 
 
 def test_ecdf_names_the_client_under_the_pointer() -> None:
@@ -135,6 +147,7 @@ def test_the_cost_chart_names_every_point() -> None:
     runs = per_run(TWO, 0.05).assign(megabytes=1.0, gradient_evaluations=1.0, seconds=1.0)
     fig = cost.figure(cost.data(runs, "megabytes"), "megabytes")
     assert {note.text for note in fig.layout.annotations} == {"a", "b"}
+    assert (list(fig.data[1].text), list(fig.data[1].y)) == (["a", "b"], pytest.approx([70, 65]))
 
 
 def test_the_plane_joins_the_settings_of_a_method_and_sizes_them_by_cost() -> None:

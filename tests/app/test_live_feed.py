@@ -90,6 +90,14 @@ def test_nothing_is_read_before_the_next_round_that_is_shown(
     assert live_feed.feed(empty_store, {run.id: 352})["points"] == {}
 
 
+def test_a_run_of_which_nothing_but_its_rounds_is_known_has_points_without_values(empty_store: Store) -> None:
+    run = trained(empty_store, 5, -1)
+    empty_store.metrics.append(run.id, run.epoch, [RoundRecord(r, np.array([0])) for r in (0, 2)])
+    curve = live_feed.curve(empty_store, empty_store.queue.get(run.id))
+    assert curve.points["round"] == [0, 2] and curve.points["mean"] == [None, None] and curve.clients is None
+    assert curve.points["megabytes"] == [0.0, 0.0]
+
+
 def test_the_last_round_of_a_run_that_ended_early_is_shown(empty_store: Store) -> None:
     run = trained(empty_store, 999, 355)
     empty_store.queue.finish(run.id, run.epoch, "cancelled")
