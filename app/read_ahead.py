@@ -1,5 +1,6 @@
 """What the first visitor would wait for otherwise, read while nobody has come yet."""
 
+import gc
 import importlib
 import pkgutil
 from contextlib import suppress
@@ -21,3 +22,5 @@ def everything() -> None:
     routes.zipped_library()
     with suppress(FedscapeError):  # the page that needs them will tell
         known()
+    gc.collect()
+    gc.freeze()  # all this stays: Streamlit collects garbage after each rerun, and need not look through it every time

@@ -32,7 +32,7 @@ DRAWN = """() => {
     const plots = [...document.querySelectorAll('.js-plotly-plot, .stPlotlyChart')];
     const ready = document.querySelector('[data-test-script-state=notRunning]')
         && !document.querySelector('.stSkeleton') && plots.every((plot) => plot.querySelector('.main-svg'));
-    const state = ready ? document.querySelectorAll('*').length : -1;
+    const state = ready ? document.querySelectorAll(':not(canvas *)').length : -1;
     const drawn = document.querySelectorAll('.main-svg').length, now = performance.now();
     if (drawn !== window.lastDrawn) { window.lastDrawn = drawn; window.lastChart = drawn ? now : 0; }
     if (state !== window.lastState) { window.lastState = state; window.lastChange = now; }
