@@ -2,23 +2,30 @@
 
     python -m benchmarks.pages [--runs 50] [--rounds 500] [--clients 100] [--pages compare live]
 
-Server: one run of the page's script, caches empty and then filled. Browser: from the navigation until the last chart
-stands (0 where there is none) and until nothing changes any more, in Chromium with a fresh profile and then with a warm
-one; bytes are those of files and of WebSocket messages.
+Server: one run of the page's script, caches empty and then filled. Chromium: from the navigation until the last chart
+stands (0 where there is none) and until nothing changes any more that can be seen; what a screen reader is told of a
+table lies inside its canvas and comes later. Three situations:
+
+    first   a new profile, which has to read and compile all scripts, on a server that has just been started
+    cold    the browser has been here, the server is new and has read nothing of the database
+    again   the server has seen the page, too: the median of three visits
+
+Bytes are those of files and of WebSocket messages.
 """
 
 import argparse
 import os
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 
 import numpy as np
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page
 from streamlit.testing.v1 import AppTest
 
-from benchmarks.running import ROOT, chromium, running_app
+from benchmarks.running import ROOT, App, chromium, free_port
 from engine.config import RunConfig, parse_experiment
 from engine.metrics import summarize_clients
 from engine.worker.records import new_run
@@ -28,6 +35,10 @@ METHODS = (
     "fedavg", "local_train", "fedprox", "ditto", "pfedme", "cgpfl", "fedrep", "fedper", "apfl", "scaffold",
 )  # fmt: skip
 QUIET_MS = 700  # a page is drawn when nothing has changed for so long
+SITUATIONS = ("first", "cold", "again")
+WARM_UP = 3  # visits after which a browser has kept what it compiled
+SETTLE_S = 2.0  # a server that has come up reads ahead what all pages need
+Visit = tuple[float, float, float]  # seconds until the last chart stands, until nothing changes, megabytes received
 DRAWN = """() => {
     const plots = [...document.querySelectorAll('.js-plotly-plot, .stPlotlyChart')];
     const ready = document.querySelector('[data-test-script-state=notRunning]')
@@ -82,14 +93,10 @@ def seconds_on_the_server(page: str) -> float:
     return time.perf_counter() - started
 
 
-def in_the_browser(browser: Browser, url: str) -> list[tuple[float, float, float]]:
-    """(seconds until the last chart stands, until nothing changes, megabytes received).
-
-    A fresh profile, then three times the same page again.
-    """
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
-    page, received = context.new_page(), [0.0]
-    session = context.new_cdp_session(page)
+def watched(browser: Browser) -> tuple[Page, list[float]]:
+    """A page of a new profile, and the megabytes that it has received."""
+    page, received = browser.new_page(viewport={"width": 1280, "height": 900}, reduced_motion="reduce"), [0.0]
+    session = page.context.new_cdp_session(page)
     session.send("Network.enable")
 
     def add(size: float) -> None:
@@ -98,27 +105,41 @@ def in_the_browser(browser: Browser, url: str) -> list[tuple[float, float, float
     session.on("Network.loadingFinished", lambda event: add(event["encodedDataLength"]))
     # a binary message arrives in base64: four characters for three bytes
     session.on("Network.webSocketFrameReceived", lambda event: add(0.75 * len(event["response"]["payloadData"])))
-    seen = []
-    for _ in range(4):
+    return page, received
+
+
+def in_the_browser(browser: Browser, address: str) -> Iterator[Visit]:
+    """``first``, ``cold`` and ``again``. The server keeps its port: browsers keep files by address."""
+    app, (page, received) = App(free_port()), watched(browser)
+
+    def visit() -> Visit:
         received[0] = 0.0
-        page.goto(url)
+        page.goto(f"{app.url}/{address}")
         charts_ms, still_ms = page.wait_for_function(DRAWN, polling=50, timeout=120_000).json_value()
-        seen.append((charts_ms / 1000, still_ms / 1000, received[0]))
-    context.close()
-    return seen
+        return charts_ms / 1000, still_ms / 1000, received[0]
+
+    with app.running():
+        yield visit()
+        for _ in range(WARM_UP):
+            visit()
+    page.goto("about:blank")
+    with app.running():
+        time.sleep(SETTLE_S)
+        yield visit()
+        charts, still, megabytes = (median(values) for values in zip(*(visit() for _ in range(3)), strict=True))
+        yield charts, still, megabytes
+    page.context.close()
 
 
 def report(pages: list[str]) -> None:
     heading = f"{'charts s':>9} {'still s':>8} {'MB':>6}"
-    print(f"{'page':10} {'server s':>9} {'again':>6} | {'first:':7}{heading} | {'again:':7}{heading}")
+    print(f"{'page':10} {'server s':>9} {'again':>6}" + "".join(f" | {name:6}{heading}" for name in SITUATIONS))
     server = {page: (seconds_on_the_server(page), seconds_on_the_server(page)) for page in pages}
-    with running_app() as url, chromium() as browser:
+    with chromium() as browser:
         for page in pages:
-            first, *again = in_the_browser(browser, f"{url}/{'' if page == 'learn' else page}")
-            cold, warm = server[page]
-            print(f"{page:10} {cold:9.2f} {warm:6.2f}", end="")
-            for charts_s, still_s, megabytes in (first, [median(values) for values in zip(*again, strict=True)]):
-                print(f" | {'':7}{charts_s:9.2f} {still_s:8.2f} {megabytes:6.2f}", end="")
+            print("{:10} {:9.2f} {:6.2f}".format(page, *server[page]), end="", flush=True)
+            for seen in in_the_browser(browser, "" if page == "learn" else page):
+                print(" | {:6}{:9.2f} {:8.2f} {:6.2f}".format("", *seen), end="", flush=True)
             print(flush=True)
 
 

@@ -25,13 +25,8 @@ FLAGS = (
 @contextmanager
 def running_app() -> Iterator[str]:
     """``python -m app`` in this process' environment, until it is no longer needed. Answers its address."""
-    app = App(free_port())
-    app.start()
-    try:
-        app.wait_until_healthy()
+    with App(free_port()).running() as app:
         yield app.url
-    finally:
-        app.stop()
 
 
 class App:
@@ -42,6 +37,16 @@ class App:
         self.url, self._log = f"http://127.0.0.1:{port}", log
         self._environment = os.environ | {"HOST": "127.0.0.1", "PORT": str(port)} | changed
         self.supervisor: subprocess.Popen[bytes] | None = None
+
+    @contextmanager
+    def running(self) -> Iterator["App"]:
+        """Answers its pages meanwhile."""
+        self.start()
+        try:
+            self.wait_until_healthy()
+            yield self
+        finally:
+            self.stop()
 
     def start(self) -> None:
         self.supervisor = subprocess.Popen(
