@@ -72,7 +72,7 @@ def _new_log(store: Store, runs: Sequence[RunRecord], known: str) -> dict[str, s
 def curve(store: Store, run: RunRecord, model: str = "personalized", after: int = -1) -> Curve:
     """The points beyond round ``after``."""
     limit = max(ROUNDS_A_REQUEST, _stride(run))  # at least one point, so that the reader gets on
-    stored = store.metrics.numbers(run.id, after, limit)
+    stored = store.metrics.stored_rounds(run.id, after, limit)
     rounds = [round for round in stored if _is_shown(round, run)]
     if not rounds:
         return Curve({name: [] for name in FIELDS}, None, len(stored) == limit)

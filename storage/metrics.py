@@ -49,7 +49,7 @@ class Metrics:
             paths = connection.scalars(later.returning(Artifact.path)).all()
         self._artifacts.remove_files(paths)
 
-    def numbers(self, run_id: int, after: int = -1, limit: int | None = None) -> list[int]:
+    def stored_rounds(self, run_id: int, after: int = -1, limit: int | None = None) -> list[int]:
         """Which rounds are stored after ``after``, in order."""
         query = sa.select(Round.round).where(Round.run_id == run_id, Round.round > after)
         with self._database.read() as connection:

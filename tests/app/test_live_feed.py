@@ -86,7 +86,7 @@ def test_nothing_is_read_before_the_next_round_that_is_shown(
 ) -> None:
     run = trained(empty_store, 999, 355)  # every fourth round is shown
     assert live_feed.feed(empty_store, {run.id: 348})["points"][run.id]["round"] == [352]
-    monkeypatch.setattr(empty_store.metrics, "numbers", None)
+    monkeypatch.setattr(empty_store.metrics, "stored_rounds", None)
     assert live_feed.feed(empty_store, {run.id: 352})["points"] == {}
 
 

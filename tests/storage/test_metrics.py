@@ -52,7 +52,7 @@ def test_a_checkpoint_is_registered_with_its_rounds(store: Store, run: RunRecord
 def test_rounds_are_read_in_pages(store: Store, run: RunRecord) -> None:
     store.metrics.append(run.id, run.epoch, [a_round(r, clusters=[0, 0, 1, 1]) for r in range(5)])
     page = store.metrics.rounds(run.id, after=1, limit=2)
-    assert [r.round for r in page] == store.metrics.numbers(run.id, after=1, limit=2) == [2, 3]
+    assert [r.round for r in page] == store.metrics.stored_rounds(run.id, after=1, limit=2) == [2, 3]
     assert page[0].arrays["diagnostics.cost"].shape == (2, 2)
     assert page[0].scalars["seconds"] == 1.0
     np.testing.assert_array_equal(page[0].clusters, [0, 0, 1, 1])

@@ -71,7 +71,7 @@ def kinds(store: Store, run_id: int) -> list[str]:
 
 
 def stored_rounds(store: Store, run_id: int) -> np.ndarray:
-    return np.array(store.metrics.numbers(run_id))
+    return np.array(store.metrics.stored_rounds(run_id))
 
 
 @dataclass(frozen=True)
