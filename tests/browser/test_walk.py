@@ -79,8 +79,9 @@ def test_a_comparison_with_its_choices_is_a_link(
 ) -> None:
     runs = ",".join(str(trained.runs[name, seed]) for name in ("fedavg", "cgpfl", "plgu_lf") for seed in (0, 1))
     opened(page, f"{server.url}/compare?runs={runs}", 6)
-    for choice in ("Global", "10 %", "Best round"):
+    for choice, said in (("Global", "model=global"), ("10 %", "tail=10"), ("Best round", "when=best")):
         pressed(page, choice).click()
+        page.wait_for_url(f"**{said}**", timeout=LOAD_MS)
         page.wait_for_selector(READY, timeout=LOAD_MS)
     rule = page.get_by_text("global model, best round").first
     expect(rule).to_be_visible(timeout=LOAD_MS)
