@@ -68,10 +68,23 @@ class SQLite(Database):
 
     def _prepare_connection(self, connection: Any, _: Any) -> None:
         connection.isolation_level = None  # the driver begins nothing by itself: _begin does
-        for pragma in (
-            f"busy_timeout={round(1000 * self.timeout_s)}", "journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON",
-        ):
+        for pragma in (f"busy_timeout={round(1000 * self.timeout_s)}", "synchronous=NORMAL", "foreign_keys=ON"):
             connection.execute(f"PRAGMA {pragma}").close()
+        self._keep_a_log(connection)
+
+    def _keep_a_log(self, connection: Any) -> None:
+        """A database that several processes make at once: all but one are told at once that it is locked, not after
+        the timeout.
+        """
+        deadline = time.monotonic() + self.timeout_s
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode=WAL").close()
+                return
+            except driver().OperationalError as error:
+                if _code(error) != BUSY or time.monotonic() >= deadline:
+                    raise
+            time.sleep(LOCK_PAUSE_S)
 
     @contextmanager
     def migration(self) -> Iterator[sa.Connection]:
@@ -164,7 +177,7 @@ class SQLite(Database):
         return handle
 
     def explain(self, error: DBAPIError) -> StorageError:
-        code = (getattr(error.orig, "sqlite_errorcode", None) or 0) & 0xFF
+        code = _code(error.orig)
         text = str(error.orig)
         if code in (FULL, IOERR):  # a quota that is used up, and a disk too full to open a file, look like the latter
             return DiskFull(
@@ -189,6 +202,11 @@ class SQLite(Database):
             else "the file cannot be opened: check the path and its permissions",
         }.get(code, "see the log for the statement")
         return StorageError(f"{self.path}: {text}; {advice}")
+
+
+def _code(error: BaseException | None) -> int:
+    """The primary result code; 0 where the driver tells none."""
+    return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
 
 
 def _size(path: Path) -> int:

@@ -7,6 +7,8 @@ from storage import Store
 from tests.storage.processes import kill, start, started
 from tests.storage.samples import a_round, new_run
 
+NOTICED_S = 30.0  # by when a server has given back the lock of a process that was killed
+
 MIGRATE = """
 while True:
     try:
@@ -76,7 +78,7 @@ def test_a_process_killed_inside_a_transaction_leaves_the_state_before_it(sqlite
 def test_a_process_killed_inside_a_migration_has_changed_nothing(blank_store: Store) -> None:
     kill(started(MIGRATE_HALF, blank_store))
     assert blank_store.needs_migration()
-    blank_store.ensure_schema()
+    blank_store.ensure_schema(wait_s=NOTICED_S)
     assert blank_store.queue.runs() == []
 
 

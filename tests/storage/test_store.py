@@ -154,6 +154,28 @@ def test_threads_share_a_store(sqlite_store: Store) -> None:
     assert len(sqlite_store.events.list()) == 80
 
 
+def test_of_those_who_make_a_database_at_once_none_is_told_that_it_is_locked(tmp_path: Path) -> None:
+    together = threading.Barrier(6)
+    refused: list[StorageError] = []
+
+    def opens(number: int) -> None:
+        store = Store(f"sqlite:///{tmp_path / str(number)}.db")
+        together.wait()
+        try:
+            store.needs_migration()
+        except StorageError as error:
+            refused.append(error)
+        store.close()
+
+    for number in range(60):
+        threads = [threading.Thread(target=opens, args=(number,)) for _ in range(together.parties)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert refused == []
+
+
 def test_the_file_system_is_that_of_the_longest_mount_on_top() -> None:
     kinds = [sqlite.file_system(Path(p), MOUNTS) for p in ("/var", "/homework", "/home/me", "/home/me/local disk/x")]
     assert kinds == ["ext4", "ext4", "nfs4", "ext4"]
