@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import streamlit as st
 
+from app import browser
+
 Control = Callable[..., object]
 
 LARGEST_ID = 2**63 - 1  # what a database counts to
@@ -15,12 +17,14 @@ MOST_IDS = 10_000  # what a database takes in one question
 
 def value(name: str, allowed: Sequence[str] | Mapping[str, str], default: str) -> str:
     """What the address says of ``name``."""
+    browser.settle()
     said = st.query_params.get(name, default)
     return said if said in allowed else default
 
 
 def ids(name: str) -> list[int]:
     """``?runs=3,5`` as numbers."""
+    browser.settle()
     return parse_ids(st.query_params.get(name, ""))
 
 
@@ -49,16 +53,15 @@ def slide(label: str, titles: Mapping[str, str], name: str, default: str) -> str
 def _control(
     control: Control, label: str, titles: Mapping[str, str], name: str, default: str, **options: object
 ) -> str:
-    key = f"address_{name}"
-    said = value(name, titles, default)
-    st.session_state[key] = said
+    key, said = f"address_{name}", value(name, titles, default)
+    browser.show(key, said, titles)
     control(
         label,
         list(titles),
         format_func=titles.__getitem__,
         key=key,
-        on_change=_write,
-        args=(name, key, default),
+        on_change=browser.pressed,
+        args=(key, lambda: _write(name, key, default)),
         **options,
     )
     return said
@@ -66,7 +69,4 @@ def _control(
 
 def _write(name: str, key: str, default: str) -> None:
     said = st.session_state[key]
-    if said is None or said == default:
-        st.query_params.pop(name, None)
-    else:
-        st.query_params[name] = said
+    browser.put(**{name: None if said == default else said})

@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:  # `streamlit run app/main.py` puts app/ there, not the project
     sys.path.insert(0, str(ROOT))
 
-from app import pages  # noqa: E402
+from app import browser, pages  # noqa: E402
 from app.components import page  # noqa: E402
 from storage import StorageError  # noqa: E402
 
@@ -23,6 +23,7 @@ chosen = st.navigation(
     position="top",
 )
 try:
+    browser.begin()
     page.strip()
     chosen.run()
 except StorageError as error:

@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from app import live_feed, pages
+from app import live_feed, pages, settings
 from app.live.overview import overview as strip_overview
 from storage import StorageError, Store
 
@@ -28,6 +28,7 @@ FEED = "/live/feed"
 OVERVIEW = "/live/overview"
 PLOTLY = "/live/plotly.js"
 LIBRARY = f"{PLOTLY}?v={plotly.__version__}"  # another address for another version: browsers keep it for a year
+LOOK = settings.ROOT / "assets" / "look.css"
 
 are_served = False  # set by the web server when it starts
 
@@ -36,6 +37,13 @@ _INDEX = Path(st.__file__).parent / "static" / "index.html"
 _WITH_CHARTS = ("/compare", "/run")  # from their first moment on
 _DRAW = ("PlotlyChart", "DataFrame", "arrowFormatUtils")  # Streamlit's files for charts and tables
 _A_YEAR_S = 365 * 24 * 3600
+# For who asked for less motion, folds open at once: the sheet stills styles, this what Streamlit moves by script.
+_STILL = """<script>{
+  const animate = Element.prototype.animate, still = matchMedia("(prefers-reduced-motion: reduce)");
+  Element.prototype.animate = function (frames, options) {
+    return animate.call(this, frames, still.matches ? {...Object(options), duration: 0} : options);
+  };
+}</script>"""
 
 
 def build(store: Store) -> list[Route]:
@@ -94,13 +102,16 @@ def _page(request: Request) -> Response:
 def _index(path: str) -> str:
     """Streamlit's own, told where its server is: for a link to /live it would ask at /live/_stcore first, and wait.
 
+    The look of all pages stands in it, behind what Streamlit writes into the head: nothing moves when it comes.
     A page of charts is also told which files draw them and their tables: else it asks for each, and reads it, when the
     first one comes.
     """
     told = "<title>Fedscape</title><script>window.__streamlit = {BACKEND_BASE_URL: location.origin + '/'};</script>"
+    told += _STILL
     if path in _WITH_CHARTS:
         files = [file.name for chunk in _DRAW for file in sorted(_INDEX.parent.glob(f"static/js/{chunk}.*.js"))]
         told += "".join(f'<link rel="modulepreload" crossorigin href="/static/js/{name}">' for name in files)
     elif path == "/live":
         told += f'<link rel="preload" as="script" href="{LIBRARY}">'
-    return _INDEX.read_text(encoding="utf-8").replace("<title>Streamlit</title>", told)
+    index = _INDEX.read_text(encoding="utf-8").replace("<title>Streamlit</title>", told)
+    return index.replace("<body>", f"<body><style>{LOOK.read_text(encoding='utf-8')}</style>")

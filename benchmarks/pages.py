@@ -10,7 +10,8 @@ table lies inside its canvas and comes later. Three situations:
     cold    the browser has been here, the server is new and has read nothing of the database
     again   the server has seen the page, too: the median of three visits
 
-Bytes are those of files and of WebSocket messages.
+Bytes are those of files and of WebSocket messages. Shift: how much of what stood has moved while the rest came, summed
+over the movements, each the share of the screen concerned times how far (web.dev/cls, where up to 0.1 is good).
 """
 
 import argparse
@@ -38,7 +39,10 @@ QUIET_MS = 700  # a page is drawn when nothing has changed for so long
 SITUATIONS = ("first", "cold", "again")
 WARM_UP = 3  # visits after which a browser has kept what it compiled
 SETTLE_S = 2.0  # a server that has come up reads ahead what all pages need
-Visit = tuple[float, float, float]  # seconds until the last chart stands, until nothing changes, megabytes received
+Visit = tuple[float, float, float, float]  # seconds to the last chart, until still; megabytes; shift
+SHIFTS = """window.shifted = 0;
+new PerformanceObserver((list) => list.getEntries().forEach((entry) => window.shifted += entry.value))
+    .observe({type: 'layout-shift', buffered: true});"""
 DRAWN = """() => {
     const plots = [...document.querySelectorAll('.js-plotly-plot, .stPlotlyChart')];
     const ready = document.querySelector('[data-test-script-state=notRunning]')
@@ -96,6 +100,7 @@ def seconds_on_the_server(page: str) -> float:
 def watched(browser: Browser) -> tuple[Page, list[float]]:
     """A page of a new profile, and the megabytes that it has received."""
     page, received = browser.new_page(viewport={"width": 1280, "height": 900}, reduced_motion="reduce"), [0.0]
+    page.add_init_script(SHIFTS)
     session = page.context.new_cdp_session(page)
     session.send("Network.enable")
 
@@ -116,7 +121,7 @@ def in_the_browser(browser: Browser, address: str) -> Iterator[Visit]:
         received[0] = 0.0
         page.goto(f"{app.url}/{address}")
         charts_ms, still_ms = page.wait_for_function(DRAWN, polling=50, timeout=120_000).json_value()
-        return charts_ms / 1000, still_ms / 1000, received[0]
+        return charts_ms / 1000, still_ms / 1000, received[0], page.evaluate("window.shifted")
 
     with app.running():
         yield visit()
@@ -126,20 +131,20 @@ def in_the_browser(browser: Browser, address: str) -> Iterator[Visit]:
     with app.running():
         time.sleep(SETTLE_S)
         yield visit()
-        charts, still, megabytes = (median(values) for values in zip(*(visit() for _ in range(3)), strict=True))
-        yield charts, still, megabytes
+        charts, still, megabytes, shift = (median(values) for values in zip(*(visit() for _ in range(3)), strict=True))
+        yield charts, still, megabytes, shift
     page.context.close()
 
 
 def report(pages: list[str]) -> None:
-    heading = f"{'charts s':>9} {'still s':>8} {'MB':>6}"
+    heading = f"{'charts s':>9} {'still s':>8} {'MB':>6} {'shift':>6}"
     print(f"{'page':10} {'server s':>9} {'again':>6}" + "".join(f" | {name:6}{heading}" for name in SITUATIONS))
     server = {page: (seconds_on_the_server(page), seconds_on_the_server(page)) for page in pages}
     with chromium() as browser:
         for page in pages:
             print("{:10} {:9.2f} {:6.2f}".format(page, *server[page]), end="", flush=True)
             for seen in in_the_browser(browser, "" if page == "learn" else page):
-                print(" | {:6}{:9.2f} {:8.2f} {:6.2f}".format("", *seen), end="", flush=True)
+                print(" | {:6}{:9.2f} {:8.2f} {:6.2f} {:6.2f}".format("", *seen), end="", flush=True)
             print(flush=True)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from app import queries
+from app import browser, queries
 from app.compare.view import View
 from app.wording import count, plain, plural
 from engine.errors import CheckpointInvalid
@@ -60,7 +60,7 @@ def underway(ids: Sequence[int]) -> None:
         st.caption(plain(str(error)))
         return
     if not left:
-        st.rerun()
+        browser.rerun()
     said = "" if queries.engines() else " No engine is running: start the app with python -m app."
     st.progress(1 - len(left) / len(ids), text=f"Measuring: {plural(len(left), 'run')} to come.{said}")
 
@@ -86,6 +86,7 @@ def _options(view: View) -> dict[str, Any]:
 
 
 def _request(view: View, run_ids: Sequence[int]) -> None:
+    browser.catch_up()
     analyses = queries.store().analyses
     for run_id in run_ids:
         with suppress(StorageError):  # the run was deleted meanwhile, which the page says by itself

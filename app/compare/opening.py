@@ -5,7 +5,7 @@ from typing import Any
 
 import streamlit as st
 
-from app import address
+from app import address, browser
 from app.compare.view import View
 from app.components import page
 from app.wording import plain
@@ -17,7 +17,9 @@ def follow(chart: str, writes: Callable[[list[Any]], dict[str, str]]) -> Callabl
     def write() -> None:
         points = st.session_state[chart].selection.points
         if points and points[0].get("customdata") is not None:
-            st.query_params.update(writes(values(points[0]["customdata"])))
+            browser.put(**writes(values(points[0]["customdata"])))
+        else:
+            browser.catch_up()
 
     return write
 

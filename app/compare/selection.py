@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app import address, queries
+from app import address, browser, queries
 from app.comparison import Method, methods_of
 from app.wording import plural
 from storage import ExperimentRecord, RunRecord
@@ -45,27 +45,28 @@ def chooser(runs: Sequence[RunRecord], chosen: Sequence[RunRecord], experiments:
     names = {e.id: f"{e.name} · {plural(e.num_runs, 'run')}" for e in experiments}
     ids = {run.id for run in chosen}
     whole = [e for e, own in _by_experiment(runs).items() if ids == {run.id for run in own} and e in names]
-    st.session_state[_EXPERIMENT] = whole[0] if whole else None
-    st.session_state[_METHODS] = [key for key in methods if ids & set(key)]
+    browser.show(_EXPERIMENT, whole[0] if whole else None)
+    browser.show(_METHODS, [key for key in methods if ids & set(key)])
     st.selectbox(
-        "Experiment", list(names), format_func=names.__getitem__, key=_EXPERIMENT, on_change=_go_to_experiment,
-        placeholder="All methods of an experiment",
+        "Experiment", list(names), format_func=names.__getitem__, key=_EXPERIMENT, on_change=browser.pressed,
+        args=(_EXPERIMENT, _go_to_experiment), placeholder="All methods of an experiment",
     )  # fmt: skip
     st.multiselect(
-        "Methods, each with all its seeds", list(methods), key=_METHODS, on_change=_go_to_methods,
-        format_func=lambda key: _title(methods[key]), placeholder="Two at least",
+        "Methods, each with all its seeds", list(methods), key=_METHODS, on_change=browser.pressed,
+        args=(_METHODS, _go_to_methods), format_func=lambda key: _title(methods[key]), placeholder="Two at least",
     )  # fmt: skip
 
 
 def _go_to_experiment() -> None:
-    st.query_params.pop("runs", None)
-    if st.session_state[_EXPERIMENT] is not None:
-        st.query_params["experiment"] = str(st.session_state[_EXPERIMENT])
+    if st.session_state[_EXPERIMENT] is None:
+        browser.put(runs=None)
+    else:
+        browser.put(runs=None, experiment=str(st.session_state[_EXPERIMENT]))
 
 
 def _go_to_methods() -> None:
-    st.query_params.pop("experiment", None)
-    st.query_params["runs"] = ",".join(str(run_id) for key in st.session_state[_METHODS] for run_id in key)
+    chosen = ",".join(str(run_id) for key in st.session_state[_METHODS] for run_id in key)
+    browser.put(experiment=None, runs=chosen)
 
 
 def _title(method: Method) -> str:

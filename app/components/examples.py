@@ -2,14 +2,16 @@
 
 import streamlit as st
 
-from app import exchange
+from app import browser, exchange
 from app.wording import plain
 from storage import StorageError
 
 
 def examples_button() -> None:
     """Loads them and draws the page again, which then shows them."""
-    if not exchange.example_files() or not st.button("Load the examples", key="load_examples"):
+    if not exchange.example_files():
+        return
+    if not st.button("Load the examples", key="load_examples", on_click=browser.catch_up):
         return
     try:
         loaded = exchange.load_examples()
@@ -17,5 +19,5 @@ def examples_button() -> None:
         st.error(plain(str(error)))
         return
     if loaded:
-        st.rerun()
+        browser.rerun()
     st.info("The examples are in the archive; the Library brings them back.")

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
 
-from app import links, palette, queries, routes, shown, table_files
+from app import browser, links, palette, queries, routes, shown, table_files
 from app.components import download, live_plot
 from app.live.overview import overview
 from app.wording import plain
@@ -21,11 +21,14 @@ PRESENTING_CSS = """<style>html { font-size: 20px; } [data-testid=stMainBlockCon
 
 
 def look() -> None:
-    """The style of all pages, from the shell: the sheet, and the colours it names."""
+    """The style of all pages, from the shell: the colours, and the sheet that names them.
+
+    ``routes`` sends the sheet with each page, but not where Streamlit answers by itself, as for a mistyped address.
+    """
     shown.forget()
     colors = "".join(f"--{name}: {value};" for name, value in vars(palette.ground()).items())
     st.html(f"<style>:root {{ {colors} }}</style>")
-    st.html(queries.ROOT / "assets" / "look.css")
+    st.html(routes.LOOK)
 
 
 def strip() -> None:
@@ -34,17 +37,19 @@ def strip() -> None:
         reason = queries.problem()
         now = {"text": reason, "wait_ms": 2000} if reason else overview(queries.store())
         live_plot.strip(now, is_served=routes.are_served)
-        st.toggle("Presentation", key="presenting", bind="query-params", help="Larger type, fewer controls")
+        st.toggle("Presentation", key="presenting", bind="query-params", help="Larger type, fewer controls",
+                  on_change=browser.catch_up)  # fmt: skip
     if palette.is_presenting():
         st.html(PRESENTING_CSS)
 
 
 def header(kicker: str, question: str, lead: str | None = None) -> None:
     """A mono line with the set-up, the question this page answers, and one sentence."""
-    st.html(f'<p class="kicker">{html.escape(kicker)}</p>')
-    st.title(question, anchor=False)
-    if lead:
-        st.html(f'<p class="lead">{html.escape(lead)}</p>')
+    with st.container(key="page_header"):
+        st.html(f'<p class="kicker">{html.escape(kicker)}</p>')
+        st.title(question, anchor=False)
+        if lead:
+            st.html(f'<p class="lead">{html.escape(lead)}</p>')
 
 
 def link(name: str, label: str, **params: object) -> None:
@@ -67,7 +72,7 @@ def require_store() -> None:
 def no_store(reason: str) -> None:
     """What stands in place of a page whose database cannot be read."""
     st.warning(plain(reason))
-    st.button("Try again", key="try_store_again")
+    st.button("Try again", key="try_store_again", on_click=browser.catch_up)
 
 
 def section(question: str) -> None:

@@ -9,7 +9,7 @@ from zlib import crc32
 
 import streamlit as st
 
-from app import queries
+from app import browser, queries
 from app.inside.view import RunView
 from app.wording import duration, percent, plain, plural, seconds
 from engine.errors import CheckpointInvalid
@@ -61,6 +61,7 @@ class Asked:
         return None
 
     def ask(self) -> None:
+        browser.catch_up()
         with suppress(StorageError):  # the run was deleted meanwhile, which the page says by itself
             queries.store().analyses.request(self.run.id, self.kind, self.options)
 
@@ -82,7 +83,6 @@ class Asked:
             st.caption(plain(self.cost if found.status == "failed" else f"Cancelled. {self.cost}"))
 
     def done(self, found: AnalysisRecord, artifact: ArtifactRecord) -> Findings | None:
-        recompute = queries.store().analyses.recompute
         anew: dict[str, Any] = {"on_click": recompute, "args": (found.id,), "key": f"{self.key}_anew"}
         try:
             answer = queries.findings(found)
@@ -96,6 +96,11 @@ class Asked:
         return answer
 
 
+def recompute(analysis_id: int) -> None:
+    browser.catch_up()
+    queries.store().analyses.recompute(analysis_id)
+
+
 @st.fragment(run_every=LOOK_S)
 def waiting(analysis_id: int, key: str) -> None:
     """Where a queued or running analysis stands, each second; the page is drawn anew when it has ended."""
@@ -103,12 +108,12 @@ def waiting(analysis_id: int, key: str) -> None:
     try:
         found = analyses.get(analysis_id)
     except AnalysisNotFound:
-        st.rerun()
+        browser.rerun()
     except StorageError as error:  # the database is busy: the next look is in a second
         st.caption(plain(str(error)))
         return
     if not found.is_active:
-        st.rerun()
+        browser.rerun()
     if found.status == "running":
         st.progress(found.progress, text=standing(found, datetime.now(UTC)))
     else:

@@ -1,10 +1,10 @@
 """Which run is looked into: experiment, then method, then seed. The address has its number."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
-from app import queries
+from app import browser, queries
 from app.comparison import Method, method_name, methods_of
 from app.palette import is_presenting
 from app.wording import STATUS, plural
@@ -39,8 +39,9 @@ def same_method(run: RunRecord, siblings: Sequence[RunRecord]) -> list[RunRecord
 def experiment_control(run: RunRecord) -> None:
     names = {e.id: f"{e.id} · {e.name} · {plural(e.num_runs, 'run')}" for e in queries.experiments()}
     names.setdefault(run.experiment_id, f"{run.experiment_id} · {run.experiment_name} · archived")
-    st.session_state[EXPERIMENT] = run.experiment_id
-    st.selectbox("Experiment", list(names), format_func=names.__getitem__, key=EXPERIMENT, on_change=_take_experiment)
+    browser.show(EXPERIMENT, run.experiment_id, names)
+    st.selectbox("Experiment", list(names), format_func=names.__getitem__, key=EXPERIMENT, on_change=browser.pressed,
+                 args=(EXPERIMENT, _take_experiment))  # fmt: skip
 
 
 def method_control(run: RunRecord, siblings: Sequence[RunRecord]) -> None:
@@ -48,14 +49,18 @@ def method_control(run: RunRecord, siblings: Sequence[RunRecord]) -> None:
     firsts = {first_with_rounds(method).id: method.name for method in methods}
     own = next((first_with_rounds(m).id for m in methods if run.id in m.run_ids), run.id)
     firsts.setdefault(own, method_name(run.label, run.algorithm))
-    st.session_state[METHOD] = own
-    st.selectbox("Method", list(firsts), format_func=firsts.__getitem__, key=METHOD, on_change=_take, args=(METHOD,))
+    _run_control("Method", METHOD, own, firsts)
 
 
 def seed_control(run: RunRecord, own: Sequence[RunRecord]) -> None:
     titles = {r.id: f"seed {r.seed}" + ("" if r.status == "done" else f", {STATUS[r.status]}") for r in own}
-    st.session_state[SEED] = run.id
-    st.selectbox("Seed", list(titles), format_func=titles.__getitem__, key=SEED, on_change=_take, args=(SEED,))
+    _run_control("Seed", SEED, run.id, titles)
+
+
+def _run_control(label: str, key: str, run_id: int, titles: Mapping[int, str]) -> None:
+    browser.show(key, run_id, titles)
+    st.selectbox(label, list(titles), format_func=titles.__getitem__, key=key, on_change=browser.pressed,
+                 args=(key, lambda: open_run(st.session_state[key])))  # fmt: skip
 
 
 def first_with_rounds(method: Method) -> RunRecord:
@@ -63,11 +68,7 @@ def first_with_rounds(method: Method) -> RunRecord:
 
 
 def open_run(run_id: int) -> None:
-    st.query_params["id"] = str(run_id)
-
-
-def _take(key: str) -> None:
-    open_run(st.session_state[key])
+    browser.put(id=str(run_id))
 
 
 def _take_experiment() -> None:
@@ -75,6 +76,4 @@ def _take_experiment() -> None:
     found = queries.runs(experiment_ids=[st.session_state[EXPERIMENT]], include_archived=True)
     run = next((r for r in found if r.round >= 0), next(iter(found), None))
     if run is not None:
-        open_run(run.id)
-        for name in ("client", "round"):
-            st.query_params.pop(name, None)
+        browser.put(id=str(run.id), client=None, round=None)

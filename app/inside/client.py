@@ -3,12 +3,14 @@
 import numpy as np
 import streamlit as st
 
+from app import browser
 from app.charts import client_curve, client_data, confusion
 from app.components import page
 from app.inside import analysis
 from app.inside.view import REFERENCES, RunView, at_round
 from app.wording import count, ordinal, percent, plain, signed_points
 
+NUMBER = "client_number"
 AGAINST = {"local_train": "over learning alone (LocalTrain)", "fedavg": "against FedAvg's global model"}
 
 
@@ -36,8 +38,8 @@ def chooser(view: RunView, now: np.ndarray) -> None:
     client, last = view.client, view.num_clients - 1
     with st.container(horizontal=True, vertical_alignment="bottom", key="client_controls"):
         numbers = [None, *range(view.num_clients)]
-        st.session_state["client_number"] = client
-        st.selectbox("Client", numbers, key="client_number", width=150, on_change=_take_number,
+        browser.show(NUMBER, client)
+        st.selectbox("Client", numbers, key=NUMBER, width=150, on_change=browser.pressed, args=(NUMBER, _take_number),
                      format_func=lambda i: "none" if i is None else f"client {i}")  # fmt: skip
         st.button("Previous", key="client_previous", on_click=open_client, disabled=client in (None, 0),
                   args=((client or 0) - 1,))  # fmt: skip
@@ -50,10 +52,7 @@ def chooser(view: RunView, now: np.ndarray) -> None:
 
 def open_client(client: int | None) -> None:
     """Into the address; None closes it."""
-    if client is None:
-        st.query_params.pop("client", None)
-    else:
-        st.query_params["client"] = str(client)
+    browser.put(client=None if client is None else str(client))
 
 
 def standing(view: RunView, now: np.ndarray, client: int) -> str:
@@ -131,4 +130,4 @@ def mistakes(view: RunView, client: int) -> None:
 
 
 def _take_number() -> None:
-    open_client(st.session_state["client_number"])
+    open_client(st.session_state[NUMBER])

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app import launch, links, queries, wording
+from app import browser, launch, links, queries, wording
 from app.library import bulk, experiment, export, models, trash
 from app.library.chosen import choose
 from app.library.said import Offer, Said, attempt
@@ -28,13 +28,13 @@ def panel(runs: Sequence[RunRecord]) -> None:
 def look_at(runs: Sequence[RunRecord]) -> None:
     """Turn to a page that shows them, or to Set up with their experiment."""
     ids = ",".join(str(run.id) for run in runs)
-    if st.button("Compare", key="compare", type="primary"):
+    if st.button("Compare", key="compare", type="primary", on_click=browser.catch_up):
         launch.open_page("compare", "Compare them", runs=ids)
-    if len(runs) == 1 and st.button("Look inside", key="inside"):
+    if len(runs) == 1 and st.button("Look inside", key="inside", on_click=browser.catch_up):
         launch.open_page("run", "Look inside", id=runs[0].id)
-    if st.button("Watch", key="watch"):
+    if st.button("Watch", key="watch", on_click=browser.catch_up):
         launch.open_page("live", "Watch them", runs=ids)
-    if (one := experiment.of(runs)) and st.button("Open in Set up", key="open_setup"):
+    if (one := experiment.of(runs)) and st.button("Open in Set up", key="open_setup", on_click=browser.catch_up):
         launch.open_page("setup", "Set up", config=links.pack_config(one.config))
 
 

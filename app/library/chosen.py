@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 import streamlit as st
 
-from app import address, wording
+from app import address, browser, wording
 from app.comparison import run_name
 from storage import RunRecord
 
@@ -30,14 +30,14 @@ def ticked(table: pd.DataFrame) -> list[int]:
 
 
 def _write(run_ids: Sequence[int]) -> None:
-    if run_ids:
-        st.query_params["runs"] = ",".join(map(str, run_ids))
-    else:
-        st.query_params.pop("runs", None)
+    browser.put(runs=",".join(map(str, run_ids)) or None)
 
 
 def take_rows(key: str, table: pd.DataFrame) -> None:
     """The chosen rows of the table are the chosen runs; those that the table doesn't show stay chosen."""
+    browser.catch_up()
+    if not key.endswith(f".{turn()}"):  # the browser does not know yet that there is another one
+        return
     ids = [run_id for own in table["runs"] for run_id in own]
     rows = st.session_state[key]["selection"]["rows"]
     picked = [run_id for own in table["runs"].iloc[rows] for run_id in own]
@@ -47,11 +47,11 @@ def take_rows(key: str, table: pd.DataFrame) -> None:
 def panel(runs: Mapping[int, RunRecord], listed: Sequence[int]) -> list[RunRecord]:
     """Which runs are chosen, of those ``listed`` and elsewhere."""
     chosen = [run_id for run_id in address.ids("runs") if run_id in runs]
-    st.session_state[KEY] = chosen
+    browser.show(KEY, chosen)
     with st.container(horizontal=True, vertical_alignment="bottom", key="library_choice"):
         st.multiselect(
-            "Chosen runs", list(dict.fromkeys([*chosen, *listed])), key=KEY,
-            on_change=lambda: choose(st.session_state[KEY]), placeholder="tick rows of the table, or choose here",
+            "Chosen runs", list(dict.fromkeys([*chosen, *listed])), key=KEY, on_change=browser.pressed,
+            args=(KEY, lambda: choose(st.session_state[KEY])), placeholder="tick rows of the table, or choose here",
             format_func=lambda run_id: f"{run_id} · {run_name(runs[run_id])}",
         )  # fmt: skip
         if set(listed) - set(chosen):

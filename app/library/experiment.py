@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app import queries, wording
+from app import browser, queries, wording
 from app.library.said import Offer, Said, attempt
 from storage import ExperimentRecord, RunRecord
 
@@ -23,7 +23,7 @@ def panel(runs: Sequence[RunRecord]) -> None:
         return
     with st.popover("Experiment", key="experiment"):
         key = f"{NAME}_{found.id}"
-        st.text_input("Name of the experiment", found.name, key=key, max_chars=LONGEST)
+        st.text_input("Name of the experiment", found.name, key=key, max_chars=LONGEST, on_change=browser.catch_up)
         st.button("Rename", key="rename", on_click=lambda: attempt(rename, found, st.session_state[key]))
         title = "Bring the whole experiment back" if found.archived else "Archive the whole experiment"
         st.button(f"{title}, {wording.plural(found.num_runs, 'run')}", key="archive_experiment", on_click=attempt,

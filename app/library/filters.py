@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
+from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import streamlit as st
 
-from app import address, wording
+from app import address, browser, wording
 from app.library.finding import WHEN, Filter, window
 from app.run_table import dataset_of
 from storage import RunRecord
@@ -19,12 +20,13 @@ def controls(runs: Sequence[RunRecord]) -> tuple[Filter, bool]:
     """What is asked for, and whether archived runs are, too."""
     with st.container(horizontal=True, vertical_alignment="bottom", key="library_filters"):
         text = st.text_input("Find", key="q", bind="query-params", placeholder="ditto lam=1 digits", type="search",
-                             help="Words of names, and settings with their value: lam=1, lr=0.05, seed=2")  # fmt: skip
+                             help="Words of names, and settings with their value: lam=1, lr=0.05, seed=2",
+                             on_change=browser.catch_up)  # fmt: skip
         statuses = choice("Status", "status", list(wording.STATUS), wording.STATUS.__getitem__)
         algorithms = choice("Method", "method", sorted({run.algorithm for run in runs}))
         datasets = choice("Data set", "dataset", sorted({dataset_of(run) for run in runs}), title_of_data)
         since, until = days()
-        with_archived = st.toggle("Archived too", key="archived", bind="query-params")
+        with_archived = st.toggle("Archived too", key="archived", bind="query-params", on_change=browser.catch_up)
     return Filter(text or "", statuses, algorithms, datasets, since, until), with_archived
 
 
@@ -36,16 +38,14 @@ def choice(label: str, name: str, options: list[str], title: Callable[[str], str
     key = f"library_{name}"
     said = [value for value in st.query_params.get(name, "").split(",") if value]
     known = set(wording.STATUS) if name == "status" else set(said) | set(options)
-    st.session_state[key] = said = [value for value in dict.fromkeys(said) if value in known]
+    said = [value for value in dict.fromkeys(said) if value in known]
+    browser.show(key, said)
 
     def write() -> None:
-        if st.session_state[key]:
-            st.query_params[name] = ",".join(st.session_state[key])
-        else:
-            st.query_params.pop(name, None)
+        browser.put(**{name: ",".join(st.session_state[key]) or None})
 
-    st.multiselect(label, list(dict.fromkeys([*options, *said])), key=key, placeholder="any", on_change=write,
-                   format_func=title)  # fmt: skip
+    st.multiselect(label, list(dict.fromkeys([*options, *said])), key=key, placeholder="any", format_func=title,
+                   on_change=browser.pressed, args=(key, write))  # fmt: skip
     return said
 
 
@@ -54,8 +54,9 @@ def days() -> tuple[datetime | None, datetime | None]:
     when = address.pick("Queued", WHEN, "when", "any")
     first = last = None
     if when == "days":
-        first = st.date_input("From", None, key="from", bind="query-params", format="YYYY-MM-DD")
-        last = st.date_input("To", None, key="to", bind="query-params", format="YYYY-MM-DD")
+        bound: Any = {"bind": "query-params", "format": "YYYY-MM-DD", "on_change": browser.catch_up}
+        first = st.date_input("From", None, key="from", **bound)
+        last = st.date_input("To", None, key="to", **bound)
     return window(when, _day(first), _day(last), datetime.now(zone()))
 
 
@@ -69,8 +70,7 @@ def zone() -> ZoneInfo:
 
 def clear() -> None:
     """All runs again, ordered and grouped as they were."""
-    for name in PICKED:
-        st.query_params.pop(name, None)
+    browser.put(**dict.fromkeys(PICKED))
     for name, nothing in TYPED.items():
         st.session_state[name] = nothing
 

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from app import address, run_table, wording
+from app import address, browser, run_table, wording
 from app.library import filters
 from app.library.chosen import take_rows, ticked, turn
 from storage import RunRecord
@@ -44,7 +44,7 @@ def paged(table: pd.DataFrame) -> pd.DataFrame:
     """At most ROWS at a time; the rest is pages away."""
     if len(table) <= ROWS:
         return table
-    at = st.pagination(-(-len(table) // ROWS), key="page", bind="query-params")
+    at = st.pagination(-(-len(table) // ROWS), key="page", bind="query-params", on_change=browser.catch_up)
     first = (at - 1) * ROWS
     left = len(table) - min(len(table), first + ROWS)
     st.caption(f"Rows {first + 1} to {len(table) - left}" + (f", {wording.count(left)} more" if left else ""))

@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl, urlencode
 
 import streamlit as st
 
-from app import links, queries, wording
+from app import browser, links, queries, wording
 from app.library.said import Offer, Said, attempt
 
 PAGE = "library"
@@ -39,7 +39,8 @@ def navigation(views: Mapping[str, str], now: str) -> str:
 def keep(now: str, saved: Mapping[str, str]) -> None:
     """The present choices under a name; and what has one already."""
     if now:
-        st.text_input("Name of this view", key=NAME, max_chars=LONGEST, placeholder="Ditto on digits, best first")
+        st.text_input("Name of this view", key=NAME, max_chars=LONGEST, placeholder="Ditto on digits, best first",
+                      on_change=browser.catch_up)  # fmt: skip
         st.button("Save", key="save_view", type="primary", on_click=lambda: attempt(save, st.session_state[NAME], now))
         st.caption(wording.plain(f"Kept with it: {', '.join(f'{k} {v}' for k, v in parse_qsl(now))}."))
     else:

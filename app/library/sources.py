@@ -7,7 +7,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
-from app import exchange, wording
+from app import browser, exchange, wording
 from app.library import said
 from app.library.file_kinds import what_else
 from app.library.said import Said, attempt
@@ -24,13 +24,14 @@ def panel() -> None:
     again = st.session_state.setdefault(f"{KEY}.times", 0)  # another key, an empty place
     files = st.file_uploader(
         "Drop exported files of runs here, or choose them", key=f"{KEY}_{again}",
-        accept_multiple_files=True, max_upload_size=MAX_MEGABYTES,
+        accept_multiple_files=True, max_upload_size=MAX_MEGABYTES, on_change=browser.catch_up,
         help=f"JSON, or a bundle with models. Above {MAX_MEGABYTES} MB: python -m engine import FILE",
     )  # fmt: skip
-    if files and st.button(f"Import {wording.plural(len(files), 'file')}", key="import_now", type="primary"):
+    if files and st.button(f"Import {wording.plural(len(files), 'file')}", key="import_now", type="primary",
+                           on_click=browser.catch_up):  # fmt: skip
         said.say(bring(files))
         st.session_state[f"{KEY}.times"] += 1
-        st.rerun()
+        browser.rerun()
     if exchange.example_files():
         st.button("Load the examples", key="examples", on_click=attempt, args=(load_examples,))
 

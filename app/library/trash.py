@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from app import queries, wording
+from app import browser, queries, wording
 from app.comparison import method_name, run_name
 from app.library.chosen import choose
 from app.library.listing import times
@@ -41,7 +41,8 @@ def table(runs: Sequence[RunRecord]) -> pd.DataFrame:
 def buttons(runs: Sequence[RunRecord]) -> None:
     """For those picked, or for all."""
     names = {run.id: f"{run.id} · {run_name(run)}" for run in runs}
-    picked = st.multiselect("Of these", list(names), key=KEY, placeholder="all of them", format_func=names.__getitem__)
+    picked = st.multiselect("Of these", list(names), key=KEY, placeholder="all of them",
+                            format_func=names.__getitem__, on_change=browser.catch_up)  # fmt: skip
     ids, several = picked or list(names), wording.plural(len(picked or names), "run")
     with st.container(horizontal=True, key="library_trash_buttons"):
         st.button(f"Bring back {several}", key="restore", on_click=attempt, args=(restore, ids))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app import address, live_feed, palette, queries, wording
+from app import address, browser, live_feed, palette, queries, wording
 from app.comparison import run_name
 from app.live.requests import cancel_question, perform
 from storage import ExperimentRecord, RunRecord
@@ -46,14 +46,14 @@ def experiment_control(experiments: Sequence[ExperimentRecord], current: int | N
     if current is not None:
         names.setdefault(current, f"{current} · archived")
 
-    def open_experiment() -> None:
-        st.query_params.pop("runs", None)
-        st.query_params["experiment"] = str(st.session_state["live_experiment"])
+    key = "live_experiment"
 
-    ids = list(names)
-    st.session_state["live_experiment"] = current
-    st.selectbox("Experiment", ids, format_func=names.__getitem__, key="live_experiment", on_change=open_experiment,
-                 placeholder="Choose one that is here")  # fmt: skip
+    def open_experiment() -> None:
+        browser.put(runs=None, experiment=str(st.session_state[key]))
+
+    browser.show(key, current, names)
+    st.selectbox("Experiment", list(names), format_func=names.__getitem__, key=key, on_change=browser.pressed,
+                 args=(key, open_experiment), placeholder="Choose one that is here")  # fmt: skip
 
 
 def run_control(listed: Sequence[RunRecord], shown: Sequence[RunRecord]) -> None:
@@ -62,15 +62,17 @@ def run_control(listed: Sequence[RunRecord], shown: Sequence[RunRecord]) -> None
     siblings = queries.runs(experiment_ids=of, include_archived=True) if address.ids("runs") else []
     names = {run.id: f"{run_name(run)} · run {run.id}" for run in [*siblings, *listed]}
 
-    def show_runs() -> None:
-        st.query_params["runs"] = ",".join(map(str, sorted(st.session_state["live_runs"])))
+    key = "live_runs"
 
-    st.session_state["live_runs"] = [run.id for run in shown]
+    def show_runs() -> None:
+        browser.put(runs=",".join(map(str, sorted(st.session_state[key]))))
+
+    browser.show(key, [run.id for run in shown], names)
     left = len(names) - len(shown)
     with st.popover(f"{wording.plural(len(shown), 'run')} shown" + (f", {left} more" if left else "")):
         st.multiselect(
-            "Runs to show", list(names), format_func=names.__getitem__, key="live_runs", on_change=show_runs,
-            max_selections=live_feed.MAX_RUNS,
+            "Runs to show", list(names), format_func=names.__getitem__, key=key, on_change=browser.pressed,
+            args=(key, show_runs), max_selections=live_feed.MAX_RUNS,
         )  # fmt: skip
 
 

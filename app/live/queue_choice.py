@@ -4,12 +4,13 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app import address, live_feed, wording
+from app import address, browser, live_feed, wording
 from app.comparison import run_name
 from app.live.requests import cancel_question, perform
 from storage import RunRecord
 
 CHOSEN = "queued"  # in the address
+NAMES = "queue_chosen"
 MOVES = {"first": "First", "earlier": "Earlier", "later": "Later", "last": "Last"}
 _TURN, _CHANGED = "queue_choice.turn", "queue_choice.changed"
 
@@ -18,10 +19,11 @@ def controls(runs: Sequence[RunRecord]) -> None:
     """The choice by name, for the keyboard and for runs beyond the table; then the buttons."""
     by_id = {run.id: run for run in runs}
     chosen = [run_id for run_id in address.ids(CHOSEN) if run_id in by_id]
-    st.session_state["queue_chosen"] = chosen
+    browser.show(NAMES, chosen)
     st.multiselect(
-        "Chosen runs", list(by_id), key="queue_chosen", placeholder="tick rows of the table, or choose here",
-        format_func=lambda run_id: f"{run_name(by_id[run_id])} · run {run_id}", on_change=_take_names,
+        "Chosen runs", list(by_id), key=NAMES, placeholder="tick rows of the table, or choose here",
+        format_func=lambda run_id: f"{run_name(by_id[run_id])} · run {run_id}", on_change=browser.pressed,
+        args=(NAMES, _take_names),
     )  # fmt: skip
     if chosen:
         change([by_id[run_id] for run_id in chosen])
@@ -51,15 +53,15 @@ def change_all(runs: Sequence[RunRecord]) -> None:
 def _priority_control(chosen: Sequence[RunRecord]) -> None:
     """Pressed where all have the same."""
     given = {wording.priority(run.priority) for run in chosen}
-    st.session_state["queue_priority"] = given.pop() if len(given) == 1 else None
-    ids = [run.id for run in chosen]
+    key, ids = "queue_priority", [run.id for run in chosen]
 
     def take() -> None:
-        if name := st.session_state["queue_priority"]:
+        if name := st.session_state[key]:
             perform(name, ids)
 
-    names = list(wording.PRIORITIES)
-    st.segmented_control("Priority", names, format_func=wording.capital, key="queue_priority", on_change=take)
+    browser.show(key, given.pop() if len(given) == 1 else None)
+    st.segmented_control("Priority", list(wording.PRIORITIES), format_func=wording.capital, key=key,
+                         on_change=browser.pressed, args=(key, take))  # fmt: skip
 
 
 def _pause_buttons(runs: Sequence[RunRecord], pause: str, resume: str) -> None:
@@ -76,6 +78,9 @@ def _cancel_button(runs: Sequence[RunRecord], label: str) -> None:
 
 def take_rows(key: str, shown: Sequence[int]) -> None:
     """Rows of the table were ticked. Chosen runs that the table does not show stay chosen."""
+    browser.catch_up()
+    if not key.endswith(f".{turn()}"):  # the browser does not know yet that there is another one
+        return
     hidden = [run_id for run_id in address.ids(CHOSEN) if run_id not in shown]
     _choose([*hidden, *(shown[row] for row in st.session_state[key]["selection"]["rows"] if row < len(shown))])
     st.session_state[_CHANGED] = True
@@ -93,11 +98,8 @@ def turn() -> int:
 
 def _take_names() -> None:
     st.session_state[_TURN] = turn() + 1
-    _choose(st.session_state["queue_chosen"])
+    _choose(st.session_state[NAMES])
 
 
 def _choose(run_ids: Sequence[int]) -> None:
-    if run_ids:
-        st.query_params[CHOSEN] = ",".join(map(str, run_ids))
-    else:
-        st.query_params.pop(CHOSEN, None)
+    browser.put(**{CHOSEN: ",".join(map(str, run_ids)) or None})

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app import address, queries, wording
+from app import address, browser, queries, wording
 from storage import StorageError
 
 _REFUSED = "live.refused"
@@ -12,6 +12,7 @@ _REFUSED = "live.refused"
 
 def perform(action: str, run_ids: Sequence[int]) -> None:
     """Do it; ``refusal`` says at the next drawing why it could not be done."""
+    browser.catch_up()
     try:
         _perform(action, run_ids)
     except StorageError as error:
@@ -53,4 +54,4 @@ def _show_again(run_ids: Sequence[int], again: Sequence[int]) -> None:
     """Where the address names runs, the new ones take the places of the old."""
     if shown := address.ids("runs"):
         kept = [run_id for run_id in shown if run_id not in run_ids]
-        st.query_params["runs"] = ",".join(map(str, [*kept, *again]))
+        browser.put(runs=",".join(map(str, [*kept, *again])))

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from app import address, live_feed, palette, queries, wording
+from app import address, browser, live_feed, palette, queries, wording
 from app.comparison import method_name
 from app.components import page
 from app.live import forecast, queue_choice
@@ -57,7 +57,7 @@ def board() -> None:
     if len(turns.runs) > MOST_ROWS:
         st.caption(f"{wording.count(len(turns.runs) - MOST_ROWS)} more wait behind these.")
     if queue_choice.has_changed():
-        st.rerun()
+        browser.rerun()
 
 
 def data(turns: Turns, expected: forecast.Forecast) -> pd.DataFrame:

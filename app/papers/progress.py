@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from app import launch, queries
+from app import browser, launch, queries
 from app.components import page
 from app.papers.known import SCALE_WORDS, SCALES, experiments, wanted
 from app.papers.standing import Standing, standing
@@ -33,7 +33,7 @@ def progress_panel(preset: Preset, scale: str, now: Standing) -> None:
 def _follow(preset: Preset, scale: str, said: str) -> None:
     """When the runs stand otherwise than ``said`` the whole page is drawn again, with the new numbers."""
     if standing(wanted(preset, scale)).sentence() != said:
-        st.rerun()
+        browser.rerun()
 
 
 def _queue_button(preset: Preset, scale: str, now: Standing) -> None:
@@ -44,7 +44,8 @@ def _queue_button(preset: Preset, scale: str, now: Standing) -> None:
     what = "what is missing" if some else f"the {SCALE_WORDS[scale]} version"
     if now.runs and not some:
         st.caption(f"Of these very runs {len(now.runs)} are here already, and shown below.")
-    if not st.button(f"Run {what} ({plural(count, 'run')})", key=f"papers_run_{preset.name}_{scale}", type="primary"):
+    if not st.button(f"Run {what} ({plural(count, 'run')})", key=f"papers_run_{preset.name}_{scale}", type="primary",
+                     on_click=browser.catch_up):  # fmt: skip
         return
     try:
         with st.spinner("Checking the data"):
@@ -54,12 +55,13 @@ def _queue_button(preset: Preset, scale: str, now: Standing) -> None:
     except StorageError as error:
         st.error(plain(str(error)))
     else:
-        st.rerun()
+        browser.rerun()
 
 
 def _estimate_button(preset: Preset, scale: str) -> None:
     """Measures a moment of every method, which takes a while itself."""
-    if not st.button("Estimate the time here", key=f"papers_estimate_{preset.name}_{scale}"):
+    key = f"papers_estimate_{preset.name}_{scale}"
+    if not st.button("Estimate the time here", key=key, on_click=browser.catch_up):
         return
     runs = [run for experiment in experiments(preset, scale) for run in experiment.runs()]
     bar = st.progress(0.0, "Measuring a moment of every method")

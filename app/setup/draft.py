@@ -1,10 +1,13 @@
 """The draft: the configuration that the reader is writing, in the session and in the address."""
 
+import time
 from collections.abc import Mapping
+from math import inf
 from typing import Any
 
 import streamlit as st
 
+from app import browser
 from app.forms import Form
 from app.links import pack_config, unpack_config
 from app.wording import plain
@@ -12,7 +15,9 @@ from engine.config import Machine, parse_experiment
 from engine.errors import InvalidConfig
 from engine.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Registry
 
-DRAFT, LINK, UNTOUCHED, IDS, COUNTER = (f"setup.{name}" for name in ("draft", "link", "untouched", "ids", "counter"))
+DRAFT, LINK, REPLACED, UNTOUCHED, IDS, COUNTER = (
+    f"setup.{name}" for name in ("draft", "link", "replaced", "untouched", "ids", "counter")
+)
 DEFAULT: dict[str, Any] = {
     "dataset": {"name": "digits"},
     "partition": {
@@ -36,7 +41,9 @@ SECTIONS: dict[str, tuple[Registry, str]] = {
 def current(form: Form) -> dict[str, Any]:
     """The draft, taken from the link where the address brings a new one."""
     packed = st.query_params.get("config")
-    if packed and packed != st.session_state.get(LINK):
+    if not packed and browser.has_gone_back():
+        packed = st.session_state.get(UNTOUCHED)
+    if packed and packed != st.session_state.get(LINK) and not _is_late(packed):
         try:
             load(form, unpack_config(packed))
         except InvalidConfig as error:
@@ -59,13 +66,23 @@ def load(form: Form, config: Mapping[str, Any]) -> None:
 
 def keep(raw: dict[str, Any]) -> None:
     """Remember the draft, and put it into the address unless it is what the page started with."""
-    packed = pack_config(raw)
+    packed, before = pack_config(raw), st.session_state.get(LINK)
+    if before not in (None, packed):
+        now = time.monotonic()
+        lately = {link: at for link, at in st.session_state.get(REPLACED, {}).items() if now - at < browser.LATE_S}
+        st.session_state[REPLACED] = lately | {before: now}
     st.session_state[DRAFT], st.session_state[LINK] = raw, packed
     untouched = st.session_state.setdefault(UNTOUCHED, "" if "config" in st.query_params else packed)
     if packed == untouched:
         st.query_params.pop("config", None)
     elif st.query_params.get("config") != packed:
         st.query_params["config"] = packed
+
+
+def _is_late(packed: str) -> bool:
+    """Whether the browser just hasn't heard yet that this link was replaced."""
+    replaced = st.session_state.get(REPLACED, {}).get(packed, -inf)
+    return time.monotonic() - replaced < browser.LATE_S and not browser.has_gone_back()
 
 
 def add_algorithm(name: str) -> None:

@@ -13,11 +13,14 @@ from engine.presets import load_preset, preset_names
 from storage import RunRecord
 
 STYLE = Path(listing.__file__).with_name("library.css")
-DEMO = "digits-first"
+DEMO, STARTED = "digits-first", "library.started"
 
 
 def render() -> None:
     page.require_store()
+    if st.session_state.pop(STARTED, None):
+        st.session_state.pop(said.KEY, None)  # Live shows it
+        launch.open_page("live", "See it train")
     st.html(STYLE)
     said.bar()
     runs = queries.runs(include_archived=True, newest_first=True)
@@ -54,8 +57,6 @@ def first_start() -> None:
         st.write("Five methods learn handwritten digits on twenty clients while you watch, in about a minute.")
         if DEMO in preset_names():
             st.button("Start the 60-second demo", type="primary", key="demo", on_click=attempt, args=(start_demo,))
-        if st.session_state.pop("library_started", None):
-            launch.open_page("live", "See it train")
     with right:
         st.header("Bring your own", anchor=False)
         st.html(f'<p><a href="{links.link("setup")}" target="_self">Set up an experiment</a>, or import runs.</p>')
@@ -64,7 +65,7 @@ def first_start() -> None:
 
 def start_demo() -> Said:
     launch.queue_preset(load_preset(DEMO), "quick")
-    st.session_state["library_started"] = True
+    st.session_state[STARTED] = True
     return Said("The demo is queued.")
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from app import address, live_feed, palette, queries, routes, wording
+from app import address, browser, live_feed, palette, queries, routes, wording
 from app.charts import latest_clients, training_curve
 from app.comparison import method_name, run_name
 from app.components import live_plot, page
@@ -96,7 +96,7 @@ def grow(runs: Sequence[RunRecord], model: str, x: str) -> None:
     live_plot.live_plot(
         panels(runs, empty, x, latest_clients.figure(latest_clients.data(runs, {}), runs)),
         standings=standings(runs), model=model, key=KEY, links=retry_links(runs),
-        on_action=act, on_change=lambda: None,
+        on_action=act, on_change=browser.catch_up,
     )  # fmt: skip
     if not palette.is_presenting() and not any(run.is_active for run in runs):
         page.table_button(curves(runs, model), key="live_curves", name="training-curves", scope=".live-figures")
@@ -119,7 +119,7 @@ def redraw(runs: Sequence[RunRecord], model: str, x: str) -> None:
         refusal()
         now = queries.runs(run_ids=ids, include_archived=True)
         if active and not any(run.is_active for run in now):
-            st.rerun()
+            browser.rerun()
         for run, stands in zip(now, standings(now), strict=True):
             run_row(run, stands)
         found = {run.id: live_feed.whole_curve(queries.store(), run, model) for run in now}
@@ -189,6 +189,7 @@ def run_row(run: RunRecord, stands: Mapping[str, Any]) -> None:
 
 def act() -> None:
     """A button of the live figures was pressed."""
+    browser.catch_up()
     asked = cast(dict[str, Any] | None, st.session_state[KEY].get("action"))
     if asked:
         perform(str(asked["action"]), [int(asked["run"])])

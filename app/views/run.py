@@ -4,7 +4,7 @@ from importlib import import_module
 
 import streamlit as st
 
-from app import address, live_feed, queries
+from app import address, browser, live_feed, queries
 from app.components import page
 from app.components.examples import examples_button
 from app.inside import chooser
@@ -89,7 +89,7 @@ def condition(run: RunRecord) -> None:
         st.caption(plain(" ".join(said)))
     if run.is_active:
         with st.container(horizontal=True, vertical_alignment="center", key="inside_running"):
-            st.button("Look again", key="look_again", help="Shows what has come in since.")
+            st.button("Look again", key="look_again", help="Shows what has come in since.", on_click=browser.catch_up)
             page.link("live", "Watch it live", runs=run.id)
     what_happened(run)
 

@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 from app import run_table
 from engine.worker.records import new_run
 from storage import Store
-from tests.app.pages import open_page
+from tests.app.pages import open_page, words
 from tests.app.samples import DIGITS
 
 opened = partial(open_page, "library")
@@ -27,10 +27,12 @@ def test_the_first_start_offers_the_demo_and_an_import(empty_store: Store):
     assert not page.dataframe
 
 
-def test_the_demo_queues_its_preset(empty_store: Store):
+def test_the_demo_queues_its_preset_and_leads_to_live(empty_store: Store):
     page = opened()
+    assert "See it train" not in words(page)
     page.button(key="demo").click().run()
     assert not page.exception
+    assert "[See it train](/live)" in words(page)
     assert empty_store.queue.counts() == {"queued": 10}
 
 

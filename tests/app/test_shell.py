@@ -238,6 +238,11 @@ def test_a_link_to_a_page_is_told_where_the_server_is(client: TestClient) -> Non
     assert "BACKEND_BASE_URL" in client.get("/live").text
 
 
+def test_the_look_of_all_pages_is_there_before_the_first_of_them(client: TestClient) -> None:
+    head, body = client.get("/library").text.split("<body>")
+    assert ".kicker {" in body and ".kicker {" not in head  # behind Streamlit's own, which comes into the head later
+
+
 @pytest.mark.parametrize("chunk", ["PlotlyChart", "DataFrame", "arrowFormatUtils"])
 def test_a_page_of_charts_is_told_which_files_draw_them_and_others_are_not(client: TestClient, chunk: str) -> None:
     link = rf'rel="modulepreload" crossorigin href="/(static/js/{chunk}\.[^"]+)"'

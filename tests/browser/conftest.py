@@ -25,6 +25,9 @@ FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 )
+LOAD_MS = 60_000
+READY = "[data-test-script-state=notRunning]"
+PLACEHOLDER = "[data-testid=stSkeleton]"  # stands for an element until Streamlit has read what draws it
 START_S = 60
 STOP_S = 20
 TRAIN_S = 100
@@ -125,7 +128,10 @@ def witness(context: BrowserContext) -> Iterator[Witness]:
 
 @pytest.fixture
 def page(context: BrowserContext, witness: Witness) -> Page:
-    return context.new_page()
+    """Pressed as by a reader, when all has taken its place: not while a button moves from under the mouse."""
+    page = context.new_page()
+    page.add_locator_handler(page.locator(PLACEHOLDER).first, lambda: None)  # waits until there is none
+    return page
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,13 @@ from playwright.sync_api import Page, expect
 
 from storage import Store
 from tests.app.samples import DIGITS, store_experiment
-from tests.browser.conftest import Server, Witness
+from tests.browser.conftest import LOAD_MS, READY, Server, Witness
 
-LOAD_MS = 60_000
-READY = "[data-test-script-state=notRunning]"
+OPENING = """async fold => {
+  fold.querySelector('summary').click();
+  await new Promise(requestAnimationFrame);
+  return fold.getAnimations().filter(animation => animation.effect.getTiming().duration > 0).length;
+}"""
 PAGES = (
     "/", "/?story=dial", "/setup", "/live?experiment={experiment}", "/compare?experiment={experiment}",
     "/run?id={run}", "/run?id={run}&tab=clusters", "/run?id={run}&tab=record", "/papers", "/library", "/handbook",
@@ -113,6 +116,15 @@ def test_text_stands_out_and_a_phone_never_scrolls_sideways(
     opened(page, server, address.format(**given))
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert at_rest(page, FAINT) == []
+
+
+@pytest.mark.parametrize(("wish", "moves"), [("reduce", False), ("no-preference", True)])
+def test_a_fold_opens_at_once_for_who_asked_for_less_motion(
+    wish: Literal["reduce", "no-preference"], moves: bool, page: Page, server: Server, given: dict[str, int]
+) -> None:
+    page.emulate_media(reduced_motion=wish)
+    opened(page, server, "/library")
+    assert bool(page.locator(".st-key-library_import details").evaluate(OPENING)) == moves
 
 
 def test_the_keyboard_reaches_the_controls_in_order_and_shows_where_it_is(

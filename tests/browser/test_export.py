@@ -13,10 +13,8 @@ from playwright.sync_api import Browser, Download, Locator, Page, expect
 from app.charts import dumbbell
 from storage import Store
 from tests.app.samples import DIGITS, store_experiment
-from tests.browser.conftest import Server, Witness
+from tests.browser.conftest import LOAD_MS, READY, Server, Witness
 
-LOAD_MS = 60_000
-READY = "[data-test-script-state=notRunning]"
 DRAWN = "document.querySelectorAll('.js-plotly-plot .main-svg').length > 4"
 SVG = "{http://www.w3.org/2000/svg}"
 TITLE = "Lowest 5 % ◂ mean ▸ top 5 %"

@@ -9,9 +9,8 @@ from playwright.sync_api import Page, expect
 from app.handbook.entry_text import text_of
 from app.handbook.mathematics import aligned
 from engine.registry import ALGORITHMS
-from tests.browser.conftest import Server, Witness
+from tests.browser.conftest import LOAD_MS, Server, Witness
 
-LOAD_MS = 60_000
 KATEX = next((Path(streamlit.__file__).parent / "static" / "static" / "js").glob("katex.*.js")).name
 DRAW = """async ([address, blocks]) => {
   const katex = (await import(address)).default;

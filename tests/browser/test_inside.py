@@ -5,9 +5,8 @@ from playwright.sync_api import Page, expect
 
 from storage import Store
 from tests.app.samples import DIGITS, store_experiment
-from tests.browser.conftest import Server, Witness
+from tests.browser.conftest import LOAD_MS, PLACEHOLDER, READY, Server, Witness
 
-LOAD_MS = 60_000
 MAP = "[class*='st-key-figure_client_map'] .js-plotly-plot"
 CENTRE_OF_LOWEST = """plot => {
   const [x, y] = [plot._fullLayout.xaxis, plot._fullLayout.yaxis], box = plot.getBoundingClientRect();
@@ -32,6 +31,8 @@ def test_a_click_on_the_map_opens_a_client_and_a_reload_shows_the_same(
 ) -> None:
     page.goto(f"{server.url}/run?id={run_id}&round=3")
     page.wait_for_selector(f"{MAP} .main-svg", timeout=LOAD_MS)
+    page.wait_for_selector(READY, timeout=LOAD_MS)
+    page.wait_for_selector(PLACEHOLDER, state="hidden", timeout=LOAD_MS)
     lowest = lowest_client(page)
     place = page.locator(MAP).evaluate(CENTRE_OF_LOWEST)
     page.mouse.click(*place)

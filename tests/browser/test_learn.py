@@ -4,9 +4,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from app.stories import stories
-from tests.browser.conftest import Server, Witness
+from tests.browser.conftest import LOAD_MS, Server, Witness
 
-LOAD_MS = 60_000
 DIAL = "document.querySelector('.st-key-figure_dial_figure .moving')"
 CLIENTS = "document.querySelector('.st-key-figure_client_figure .moving')"
 ERROR = f"{DIAL}?.data?.find((trace) => trace.name === 'your run')?.y[0]"
@@ -36,7 +35,8 @@ def test_the_arrow_keys_turn_the_dial_and_one_model_falls(page: Page, server: Se
     page.wait_for_function(IN_ADDRESS, arg=["turn=360"], timeout=LOAD_MS)
     page.wait_for_function(f"{MEAN} > 10 && {MEAN} < 60", timeout=LOAD_MS)
     expect(page.get_by_role("button", name="Play")).to_be_visible(timeout=LOAD_MS)
-    assert page.evaluate(f"{CLIENTS}.data.find((trace) => trace.name === 'One model').y.length") == 20
+    drawn = f"{CLIENTS}?.data?.find((trace) => trace.name === 'One model')?.y.length"
+    page.wait_for_function(f"{drawn} === 20", timeout=LOAD_MS)
     assert witness == Witness()
 
 

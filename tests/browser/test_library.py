@@ -7,10 +7,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from storage import RunRecord, Store
 from tests.app.samples import DIGITS, store_experiment
-from tests.browser.conftest import Server, Witness
-
-LOAD_MS = 60_000
-READY = "[data-test-script-state=notRunning]"
+from tests.browser.conftest import LOAD_MS, READY, Server, Witness
 
 
 @pytest.fixture

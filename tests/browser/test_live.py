@@ -15,9 +15,8 @@ from playwright.sync_api import Page, expect
 from engine.config import parse_experiment
 from engine.worker.records import new_run
 from storage import Store
-from tests.browser.conftest import Server, Witness
+from tests.browser.conftest import LOAD_MS, READY, Server, Witness
 
-LOAD_MS = 60_000
 POINTS = "document.querySelector('[data-figure=accuracy]')?.data?.[0]?.x.length ?? 0"
 RANGE = "document.querySelector('[data-figure=accuracy]').layout.xaxis.range"
 LONG: dict[str, Any] = {
@@ -124,7 +123,7 @@ def test_the_queue_is_put_into_another_order(page: Page, server: Server, store: 
     page.goto(f"{server.url}/live?experiment={experiment}&queued={last}")
     page.get_by_role("button", name="First", exact=True).click(timeout=LOAD_MS)
     expect(page.get_by_text(f"seed 5 · run {last}")).to_be_visible(timeout=LOAD_MS)
-    page.wait_for_selector("[data-test-script-state=notRunning]", timeout=LOAD_MS)
+    page.wait_for_selector(READY, timeout=LOAD_MS)
     assert store.queue.waiting()[0].id == last
 
 

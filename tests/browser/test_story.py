@@ -5,9 +5,8 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Server, Witness
+from tests.browser.conftest import LOAD_MS, Server, Witness
 
-LOAD_MS = 60_000
 TRAINED_MS = 100_000
 
 

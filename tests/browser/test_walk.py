@@ -11,11 +11,11 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from app import pages
 from app.wording import percent
-from tests.browser.conftest import TRAINED, Server, Trained, Witness
+from benchmarks.pages import SHIFTS
+from tests.browser.conftest import LOAD_MS, PLACEHOLDER, READY, TRAINED, Server, Trained, Witness
 
-LOAD_MS = 60_000
 COMPUTE_MS = 100_000
-READY = "[data-test-script-state=notRunning]"
+SHIFTED = 0.25  # up to 0.1 is good
 DRAWN = "least => document.querySelectorAll('.js-plotly-plot .main-svg:first-child').length >= least"
 
 Address = Callable[[Trained], str]
@@ -79,10 +79,8 @@ def test_a_comparison_with_its_choices_is_a_link(
 ) -> None:
     runs = ",".join(str(trained.runs[name, seed]) for name in ("fedavg", "cgpfl", "plgu_lf") for seed in (0, 1))
     opened(page, f"{server.url}/compare?runs={runs}", 6)
-    for choice, said in (("Global", "model=global"), ("10 %", "tail=10"), ("Best round", "when=best")):
+    for choice in ("Global", "10 %", "Best round"):
         pressed(page, choice).click()
-        page.wait_for_url(f"**{said}**", timeout=LOAD_MS)
-        page.wait_for_selector(READY, timeout=LOAD_MS)
     rule = page.get_by_text("global model, best round").first
     expect(rule).to_be_visible(timeout=LOAD_MS)
     expect(rule).to_contain_text("10 % = 1 of 8")
@@ -131,6 +129,21 @@ def test_the_table_of_compare_carries_the_numbers_of_the_database(
         both = trained.store.queue.runs(run_ids=[run_id, trained.runs[algorithm, 1]])
         mean = sum(run.summary["personalized"]["mean"] for run in both) / 2
         assert ours[algorithm, "personalized", "last round"] == pytest.approx(mean, abs=1e-5)
+
+
+@pytest.mark.parametrize("address", ["library", "papers", "setup"])
+def test_what_stands_keeps_its_place_while_the_rest_of_the_page_comes(
+    address: str, page: Page, server: Server, trained: Trained
+) -> None:
+    page.add_init_script(SHIFTS)
+    opened(page, f"{server.url}/{address}", 0)
+    page.wait_for_selector(PLACEHOLDER, state="hidden", timeout=LOAD_MS)
+    assert page.evaluate("window.shifted") < SHIFTED
+
+
+def test_a_mistyped_address_leads_to_a_page_that_looks_like_the_others(page: Page, server: Server) -> None:
+    opened(page, f"{server.url}/libary", 0)
+    expect(page.locator(".kicker").first).to_have_css("text-transform", "uppercase", timeout=LOAD_MS)
 
 
 @pytest.mark.timeout(200)

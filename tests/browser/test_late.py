@@ -1,0 +1,116 @@
+"""A far server: what it says arrives late, while the reader presses on. And the browser's Back, which takes back."""
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from app.stories import stories
+from tests.browser.conftest import LOAD_MS, READY, Server, Trained, Witness
+
+LAG_MS = 600
+SETTLED_MS = 4 * LAG_MS
+LAGGING = """(() => {
+  const Socket = window.WebSocket
+  window.WebSocket = class extends Socket {
+    addEventListener(kind, listen, options) {
+      const heard = (event) => listen.call(this, event)
+      const late = (event) => window.lag ? setTimeout(heard, window.lag, event) : heard(event)
+      super.addEventListener(kind, kind === 'message' ? late : listen, options)
+    }
+  }
+})()"""
+
+
+@pytest.fixture
+def lagging(page: Page) -> Page:
+    page.add_init_script(LAGGING)
+    return page
+
+
+def opened(page: Page, url: str, then: str) -> None:
+    page.goto(url)
+    page.wait_for_selector(then, timeout=LOAD_MS)
+    page.wait_for_selector(READY, timeout=LOAD_MS)
+
+
+def radio(page: Page, name: str) -> Locator:
+    return page.get_by_role("radio", name=name, exact=True)
+
+
+@pytest.mark.parametrize("pause_ms", [100, 400])
+def test_choices_pressed_one_after_the_other_all_stay(
+    pause_ms: int, lagging: Page, server: Server, trained: Trained, witness: Witness
+) -> None:
+    opened(lagging, f"{server.url}/compare?experiment={trained.experiment}", ".st-key-figure_dumbbell .main-svg")
+    lagging.evaluate(f"window.lag = {LAG_MS}")
+    for choice in ("Global", "10 %", "Best round"):
+        radio(lagging, choice).click()
+        lagging.wait_for_timeout(pause_ms)
+    lagging.wait_for_function(
+        "['model=global', 'tail=10', 'when=best'].every((part) => location.search.includes(part))", timeout=LOAD_MS
+    )
+    lagging.wait_for_timeout(SETTLED_MS)
+    assert lagging.url.endswith(f"experiment={trained.experiment}&model=global&tail=10&when=best")  # and nothing else
+    for choice in ("Global", "10 %", "Best round"):
+        expect(radio(lagging, choice)).to_be_checked()
+    assert witness == Witness()
+
+
+def test_what_is_typed_into_set_up_stays(lagging: Page, server: Server, witness: Witness) -> None:
+    opened(lagging, f"{server.url}/setup", "text=Queue")
+    lagging.evaluate(f"window.lag = {LAG_MS}")
+    written = {"T · rounds": "61", "N · num clients": "31", "B · batch size": "17"}
+    for label, number in written.items():
+        field = lagging.get_by_label(label, exact=True)
+        field.fill(number)
+        field.press("Enter")
+        lagging.wait_for_timeout(LAG_MS)
+    lagging.wait_for_timeout(SETTLED_MS)
+    assert {label: lagging.get_by_label(label, exact=True).input_value() for label in written} == written
+    assert witness == Witness()
+
+
+def test_back_takes_a_choice_back(page: Page, server: Server, trained: Trained) -> None:
+    opened(page, f"{server.url}/compare?experiment={trained.experiment}", ".st-key-figure_dumbbell .main-svg")
+    radio(page, "Global").click()
+    page.wait_for_url("**model=global*", timeout=LOAD_MS)
+    page.wait_for_selector(READY, timeout=LOAD_MS)
+    page.go_back()
+    model = page.get_by_role("radiogroup", name="Model")
+    expect(model.get_by_role("radio", name="Personalized")).to_be_checked(timeout=LOAD_MS)
+    radio(page, "10 %").click()
+    page.wait_for_url("**tail=10*", timeout=LOAD_MS)
+    assert "model" not in page.url
+
+
+def test_back_in_set_up_takes_an_entry_back(page: Page, server: Server) -> None:
+    opened(page, f"{server.url}/setup", "text=Queue")
+    rounds = page.get_by_label("T · rounds", exact=True)
+    for number in ("61", "62"):
+        before = page.url
+        rounds.fill(number)
+        rounds.press("Enter")
+        page.wait_for_function("(before) => location.href !== before", arg=before, timeout=LOAD_MS)
+        page.wait_for_selector(READY, timeout=LOAD_MS)
+    page.go_back()
+    expect(rounds).to_have_value("61", timeout=LOAD_MS)
+
+
+def test_back_leads_to_the_story_before_and_then_out_of_it(page: Page, server: Server, witness: Witness) -> None:
+    titles = [story.title for story in stories().values()]
+    heading = page.get_by_role("heading", level=1)
+    page.goto(f"{server.url}/handbook")
+    page.wait_for_selector(READY, timeout=LOAD_MS)
+    page.goto(server.url)
+    expect(heading).to_have_text(titles[0], timeout=LOAD_MS)
+    for number in (2, 3):
+        page.get_by_role("radio", name=f"{number} · ").click()
+        expect(heading).to_have_text(titles[number - 1], timeout=LOAD_MS)
+        page.wait_for_url("**story=*", timeout=LOAD_MS)
+        page.wait_for_selector(READY, timeout=LOAD_MS)
+    for title in (titles[1], titles[0]):
+        page.go_back()
+        expect(heading).to_have_text(title, timeout=LOAD_MS)
+        page.wait_for_selector(READY, timeout=LOAD_MS)
+    page.go_back()
+    page.wait_for_url("**/handbook", timeout=LOAD_MS)
+    assert witness == Witness()
