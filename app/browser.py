@@ -52,6 +52,7 @@ class Run:
 
     token: object
     is_behind: bool
+    is_own: bool = False  # asked for by ``rerun``, without a word of the browser
     is_pressed: bool = False
     doubtful: list[Callable[[], object]] = field(default_factory=list)
 
@@ -86,8 +87,8 @@ def catch_up() -> None:
 def begin() -> None:
     """For the shell, at each run of a page. One that no press has caused, as by Back, goes where the address says."""
     now = _run()
-    is_own = st.session_state.pop(_AGAIN, False)
-    if has_gone_back() or not (is_own or now.is_pressed or now.doubtful):
+    now.is_own = st.session_state.pop(_AGAIN, False)
+    if has_gone_back() or not (now.is_own or now.is_pressed or now.doubtful):
         _written().clear()
     settle()
     say(_missing())
@@ -109,19 +110,22 @@ def has_gone_back() -> bool:
 def show(key: str, said: object, titles: Mapping[Any, str] | None = None) -> None:
     """The control of ``key`` shows ``said`` when it is drawn next; its callback is ``pressed``.
 
-    ``titles`` are what its options are called, where that is not their own name: the browser reports titles, and
-    Streamlit looks them up among the options of now.
+    The browser is only told where it may show something else: to be told again, late, would take back what was pressed
+    meanwhile. ``titles`` are what its options are called, where that is not their own name: the browser reports titles,
+    and Streamlit looks them up among the options of now.
     """
     titles = titles or {}
     label, known = _label(said, titles), _shown().get(key)
     if known is None:
-        _shown()[key] = Shown(label, titles)
+        known = Shown(label, titles)
     elif (there := _label(st.session_state[key], titles) if key in st.session_state else known.label) == label:
-        _shown()[key] = replace(known, label=label, titles=titles)
+        known = replace(known, label=label, titles=titles)
     else:
         before = known.may_be_late | {known.label, there}
-        _shown()[key] = Shown(label, titles, before - {label}, time.monotonic())
-    st.session_state[key] = said
+        known = Shown(label, titles, before - {label}, time.monotonic())
+    _shown()[key] = known
+    if known.may_be_late or _run().is_own or key not in st.session_state or st.session_state[key] != said:
+        st.session_state[key] = said
 
 
 def pressed(key: str, act: Callable[[], object]) -> None:

@@ -16,8 +16,14 @@ LAGGING = """(() => {
       const late = (event) => window.lag ? setTimeout(heard, window.lag, event) : heard(event)
       super.addEventListener(kind, kind === 'message' ? late : listen, options)
     }
+    send(message) {
+      if (window.held) window.held.push(() => super.send(message))
+      else super.send(message)
+    }
   }
 })()"""
+
+ALL_THREE = "['model=global', 'tail=10', 'when=best'].every((part) => location.search.includes(part))"
 
 
 @pytest.fixture
@@ -45,11 +51,30 @@ def test_choices_pressed_one_after_the_other_all_stay(
     for choice in ("Global", "10 %", "Best round"):
         radio(lagging, choice).click()
         lagging.wait_for_timeout(pause_ms)
-    lagging.wait_for_function(
-        "['model=global', 'tail=10', 'when=best'].every((part) => location.search.includes(part))", timeout=LOAD_MS
-    )
+    lagging.wait_for_function(ALL_THREE, timeout=LOAD_MS)
     lagging.wait_for_timeout(SETTLED_MS)
     assert lagging.url.endswith(f"experiment={trained.experiment}&model=global&tail=10&when=best")  # and nothing else
+    for choice in ("Global", "10 %", "Best round"):
+        expect(radio(lagging, choice)).to_be_checked()
+    assert witness == Witness()
+
+
+def test_a_choice_made_while_the_answer_to_the_last_is_on_its_way_stays(
+    lagging: Page, server: Server, trained: Trained, witness: Witness
+) -> None:
+    opened(lagging, f"{server.url}/compare?experiment={trained.experiment}", ".st-key-figure_dumbbell .main-svg")
+    lagging.evaluate(f"window.lag = {LAG_MS}")
+    radio(lagging, "Global").click()
+    lagging.evaluate("window.held = []")  # the server is too busy to hear of what follows
+    radio(lagging, "10 %").click()
+    lagging.wait_for_function("location.search.includes('model=global')", timeout=LOAD_MS)
+    lagging.wait_for_selector(READY, timeout=LOAD_MS)
+    radio(lagging, "Best round").click()
+    expect(radio(lagging, "10 %")).to_be_checked()
+    lagging.evaluate("(held => { window.held = null; held.forEach(send => send()) })(window.held)")
+    lagging.wait_for_function(ALL_THREE, timeout=LOAD_MS)
+    lagging.wait_for_timeout(SETTLED_MS)
+    assert lagging.url.endswith(f"experiment={trained.experiment}&model=global&tail=10&when=best")
     for choice in ("Global", "10 %", "Best round"):
         expect(radio(lagging, choice)).to_be_checked()
     assert witness == Witness()
