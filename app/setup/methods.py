@@ -39,11 +39,10 @@ def sweep_section(
         uid: entry.get("label", ALGORITHMS.get(entry["name"]).title) for uid, entry in zip(ids, entries, strict=True)
     }
     state = f"{form.prefix}.vary"
-    if state not in st.session_state:
-        st.session_state[state] = [
-            f"{uid}.{name}" for uid, e in zip(ids, entries, strict=True) for name in e.get("sweep", {})
-        ]
-    st.session_state[state] = [choice for choice in st.session_state[state] if choice in offered]
+    given = [f"{uid}.{name}" for uid, e in zip(ids, entries, strict=True) for name in e.get("sweep", {})]
+    chosen = [choice for choice in st.session_state.get(state, given) if choice in offered]
+    if chosen != st.session_state.get(state):  # told again, late, the browser would take back what is chosen meanwhile
+        st.session_state[state] = chosen
     left, right = st.columns([3, 2], gap="medium")
     with left:
         varied = st.multiselect(
