@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import plotly.graph_objects as go
 
+from app.annotations import Note, annotate
+
 WIDE, HIGH = 0.3, 0.065  # what a name takes, as shares of the plot
 BESIDE = 13  # pixels from a point to its name
 ROUNDING = 1e-9  # what differs by less, relatively, is equal
@@ -25,6 +27,7 @@ def name_points(fig: go.Figure, points: list[Point], from_zero: bool = False) ->
     width, height = _extent(across), _extent([p.y for p in points])
     left, low = min(across, default=0.0), min((p.y for p in points), default=0.0)
     placed: list[tuple[float, float]] = []
+    notes: list[Note] = []
     for point in sorted((p for p in points if p.text), key=lambda p: -p.y):
         x, y = (point.x - left) / width, (point.y - low) / height
         on_left = x > 1 - 1.2 * WIDE
@@ -36,7 +39,8 @@ def name_points(fig: go.Figure, points: list[Point], from_zero: bool = False) ->
         place: dict[str, object] = {"y": low + y * height, "showarrow": False, "xshift": aside}
         if y < (point.y - low) / height:
             place = {"y": point.y, "ax": aside, "ayref": "y", "ay": low + y * height, **_thread(point.color)}
-        fig.add_annotation(x=point.x, text=point.text, xanchor=anchor, font={"color": point.color}, **place)
+        notes.append({"x": point.x, "text": point.text, "xanchor": anchor, "font": {"color": point.color}, **place})
+    annotate(fig, notes)
 
 
 def _thread(color: str) -> dict[str, object]:

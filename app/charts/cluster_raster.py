@@ -13,6 +13,7 @@ from plotly.subplots import make_subplots
 from scipy.optimize import linear_sum_assignment
 from sklearn.metrics import adjusted_rand_score
 
+from app.annotations import annotate
 from app.palette import base_layout, cluster_colors, ground
 from app.thinning import evenly
 from app.wording import plural
@@ -139,11 +140,14 @@ def _listed(sizes: list[int]) -> str:
 def _name_groups(fig: go.Figure, grid: pd.DataFrame, num_clusters: int) -> None:
     """``A · 12`` beside the rows that end in A."""
     final, colors = grid.iloc[:, -1], cluster_colors(num_clusters)
-    for cluster, rows in final.groupby(final):
-        fig.add_annotation(
-            xref="paper", x=1, y=float(np.mean(rows.index)), text=f"<b>{letter(int(cluster))}</b> · {len(rows)}",
-            showarrow=False, xanchor="left", xshift=6, font={"color": colors[int(cluster)], "size": 13}, yref="y",
-        )  # fmt: skip
+    annotate(fig, (
+        {
+            "xref": "paper", "x": 1, "yref": "y", "y": float(np.mean(rows.index)), "xanchor": "left", "xshift": 6,
+            "text": f"<b>{letter(int(cluster))}</b> · {len(rows)}", "showarrow": False,
+            "font": {"color": colors[int(cluster)], "size": 13},
+        }
+        for cluster, rows in final.groupby(final)
+    ))  # fmt: skip
 
 
 def _name_contexts(fig: go.Figure, df: pd.DataFrame, client_of: pd.Series) -> None:

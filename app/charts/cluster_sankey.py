@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from app.annotations import annotate
 from app.charts.cluster_raster import letter
 from app.palette import base_layout, cluster_colors, ground, translucent
 from app.thinning import evenly
@@ -60,10 +61,14 @@ def figure(df: pd.DataFrame, chosen: int) -> go.Figure:
         },
     ))  # fmt: skip
     base_layout(fig, height=360)
-    for i, at in enumerate(rounds):
-        text = f"<b>round {at}</b>" if at == chosen else f"round {at}" if i == 0 else str(at)
-        fig.add_annotation(x=i / max(len(rounds) - 1, 1), y=1.0, yshift=14, text=text, showarrow=False,
-                           font={"color": shade.ink if at == chosen else shade.muted, "size": 12})  # fmt: skip
+    annotate(fig, (
+        {
+            "x": i / max(len(rounds) - 1, 1), "y": 1.0, "yshift": 14, "showarrow": False,
+            "text": f"<b>round {at}</b>" if at == chosen else f"round {at}" if i == 0 else str(at),
+            "font": {"color": shade.ink if at == chosen else shade.muted, "size": 12},
+        }
+        for i, at in enumerate(rounds)
+    ))  # fmt: skip
     fig.update_traces(textfont={"color": shade.ink, "size": 12})
     return fig.update_layout(margin={"t": 34, "b": 12, "r": 12, "l": 12})
 

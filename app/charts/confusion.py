@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from app.annotations import annotate
 from app.palette import base_layout, ground, translucent
 from app.wording import count
 
@@ -61,17 +62,20 @@ def figure(df: pd.DataFrame) -> go.Figure:
         column = said.index(name)
         fig.add_shape(type="rect", x0=column - 0.5, x1=column + 0.5, y0=row - 0.5, y1=row + 0.5,
                       line={"color": shade.muted, "width": 1.5})  # fmt: skip
-        if len(said) <= MOST_PRINTED:
-            _print_row(fig, name, said, counts[row], shares[row])
+    if len(said) <= MOST_PRINTED:
+        _print_numbers(fig, df)
     base_layout(fig, height=int(np.clip(150 + 32 * len(true), 280, 640)))
     fig.update_xaxes(title_text="said", type="category", showgrid=False)
     fig.update_yaxes(title_text="true", type="category", autorange="reversed", showgrid=False)
     return fig.update_layout(showlegend=False)
 
 
-def _print_row(fig: go.Figure, true: str, said: Sequence[str], counts: np.ndarray, shares: np.ndarray) -> None:
+def _print_numbers(fig: go.Figure, df: pd.DataFrame) -> None:
     shade = ground()
-    for name, samples, share in zip(said, counts, shares, strict=True):
-        if samples:
-            fig.add_annotation(x=name, y=true, text=f"{samples:,}", showarrow=False,
-                               font={"size": 11, "color": shade.paper if share > 0.55 else shade.ink})  # fmt: skip
+    annotate(fig, (
+        {
+            "x": cell.said, "y": cell.true, "text": f"{cell.samples:,}", "showarrow": False,
+            "font": {"size": 11, "color": shade.paper if cell.share > 0.55 else shade.ink},
+        }
+        for cell in df[df["samples"] > 0].itertuples()
+    ))  # fmt: skip

@@ -5,6 +5,7 @@ from typing import Any, Literal
 import pandas as pd
 import plotly.graph_objects as go
 
+from app.annotations import annotate
 from app.comparison import per_method, per_run
 from app.method_looks import Look, looks
 from app.palette import base_layout, ground, translucent
@@ -57,11 +58,13 @@ def figure(df: pd.DataFrame, share: float = 0.05, other_name: str = "") -> go.Fi
         gridcolor=translucent(ground().line, 0.6),
     )  # fmt: skip
     if is_dense:
-        for at, row in enumerate(df.itertuples()):
-            fig.add_annotation(
-                xref="paper", x=1, xanchor="left", xshift=24, y=at, showarrow=False,
-                text=f"<b>{100 * row.mean:.1f}</b>", font={"color": look[row.method].color},
-            )  # fmt: skip
+        annotate(fig, (
+            {
+                "xref": "paper", "x": 1, "xanchor": "left", "xshift": 24, "y": at, "showarrow": False,
+                "text": f"<b>{100 * row.mean:.1f}</b>", "font": {"color": look[row.method].color},
+            }
+            for at, row in enumerate(df.itertuples())
+        ))  # fmt: skip
         fig.update_layout(margin_r=72)
     return fig.update_layout(showlegend=False)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from app.annotations import annotate
 from app.palette import base_layout, cluster_colors, ground, group_symbol
 from app.wording import percent
 
@@ -68,9 +69,11 @@ def _name(own: pd.DataFrame, group: Group) -> str:
 
 def _name_classes(fig: go.Figure, df: pd.DataFrame) -> None:
     """Words as well as colours: each class's name over the median of its samples."""
-    for name, own in df.groupby("class_name"):
-        fig.add_annotation(
-            x=float(own["x"].median()), y=float(own["y"].median()), text=f"<b>{html.escape(str(name))}</b>",
-            showarrow=False, font={"size": 13, "color": ground().ink}, bgcolor=ground().paper, opacity=0.85,
-            borderpad=2,
-        )  # fmt: skip
+    annotate(fig, (
+        {
+            "x": float(own["x"].median()), "y": float(own["y"].median()), "text": f"<b>{html.escape(str(name))}</b>",
+            "showarrow": False, "font": {"size": 13, "color": ground().ink}, "bgcolor": ground().paper,
+            "opacity": 0.85, "borderpad": 2,
+        }
+        for name, own in df.groupby("class_name")
+    ))  # fmt: skip

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from app.annotations import annotate
 from app.charts.cluster_raster import letter
 from app.palette import base_layout, contrast, ground, rgb, translucent
 from app.wording import percent, plural
@@ -46,13 +47,14 @@ def figure(df: pd.DataFrame, before: int, after: int) -> go.Figure:
     )  # fmt: skip
     base_layout(fig, height=360)
     few = len(order[0]) <= ROOM
-    for row in df.itertuples():
-        if row.clients:
-            color = _readable(row.share)
-            text = f"<b>{row.clients}</b><br>{row.share:.0%}" if few else str(row.clients)
-            fig.add_annotation(
-                x=row.after, y=row.before, text=text, showarrow=False, font={"color": color, "size": 13 if few else 10}
-            )
+    annotate(fig, (
+        {
+            "x": row.after, "y": row.before, "showarrow": False,
+            "text": f"<b>{row.clients}</b><br>{row.share:.0%}" if few else str(row.clients),
+            "font": {"color": _readable(row.share), "size": 13 if few else 10},
+        }
+        for row in df[df["clients"] > 0].itertuples()
+    ))  # fmt: skip
     fig.update_xaxes(title_text=f"cluster in round {after}", showline=False, ticks="")
     fig.update_yaxes(title_text=f"cluster in round {before}", autorange="reversed", showgrid=False, ticks="")
     return fig

@@ -1,0 +1,12 @@
+"""Many texts on a figure at once."""
+
+from collections.abc import Iterable, Mapping
+
+import plotly.graph_objects as go
+
+Note = Mapping[str, object]  # the arguments of ``add_annotation``
+
+
+def annotate(fig: go.Figure, notes: Iterable[Note]) -> None:
+    """Adds them all; ``add_annotation`` would copy all that are there for each."""
+    fig.layout.annotations = [*fig.layout.annotations, *map(dict, notes)]
