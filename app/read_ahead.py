@@ -7,12 +7,13 @@ from contextlib import suppress
 
 import app
 from engine.errors import FedscapeError
+from storage import StorageError
 
 PROGRAMS = ("app.__main__", "app.asgi", "app.main", "app.views.")  # these do something when they are imported
 
 
 def everything() -> None:
-    """The modules of all pages, the drawing library, and the presets."""
+    """The modules of all pages, the drawing library, the presets, and the newest comparison."""
     for module in pkgutil.walk_packages(app.__path__, "app."):
         if not module.name.startswith(PROGRAMS):
             importlib.import_module(module.name)
@@ -22,5 +23,23 @@ def everything() -> None:
     routes.zipped_library()
     with suppress(FedscapeError):  # the page that needs them will tell
         known()
+    with suppress(StorageError):
+        comparison()
     gc.collect()
     gc.freeze()  # all this stays: Streamlit collects garbage after each rerun, and need not look through it every time
+
+
+def comparison() -> None:
+    """The tables that Compare opens with. Drawing one brings in what Plotly reads when it draws for the first time."""
+    from app import queries
+    from app.charts import curves_over_seeds
+    from app.compare import selection
+    from app.compare.view import View
+    from app.comparison import methods_of
+
+    view = View(tuple(methods_of(selection.with_rounds(selection.unnamed(queries.runs())))))
+    if len(view.methods) < 2 or view.clients().empty:
+        return
+    view.clients(view.other_model)
+    view.with_costs()
+    curves_over_seeds.figure(view.curves("round"), "round", view.drawn(curves_over_seeds.MOST_LINES))

@@ -7,7 +7,7 @@ stands (0 where there is none) and until nothing changes any more that can be se
 table lies inside its canvas and comes later. Three situations:
 
     first   a new profile, which has to read and compile all scripts, on a server that has just been started
-    cold    the browser has been here, the server is new and has read nothing of the database
+    cold    the browser has been here, the server is new and has read ahead for two seconds
     again   the server has seen the page, too: the median of three visits
 
 Bytes are those of files and of WebSocket messages. Shift: how much of what stood has moved while the rest came, summed
@@ -38,7 +38,7 @@ METHODS = (
 QUIET_MS = 700  # a page is drawn when nothing has changed for so long
 SITUATIONS = ("first", "cold", "again")
 WARM_UP = 3  # visits after which a browser has kept what it compiled
-SETTLE_S = 2.0  # a server that has come up reads ahead what all pages need
+SETTLE_S = 2.0  # a server that has come up reads ahead what all pages need, and the newest comparison
 Visit = tuple[float, float, float, float]  # seconds to the last chart, until still; megabytes; shift
 SHIFTS = """window.shifted = 0;
 new PerformanceObserver((list) => list.getEntries().forEach((entry) => window.shifted += entry.value))

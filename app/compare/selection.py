@@ -25,8 +25,13 @@ def chosen_runs(runs: Sequence[RunRecord]) -> list[RunRecord]:
     named = address.ids("runs")
     if named:
         return queries.runs(run_ids=sorted(named), include_archived=True, with_partition=True)
-    experiments = address.ids("experiment") or newest(with_rounds(runs))
-    return queries.runs(experiment_ids=sorted(experiments), with_partition=True)
+    experiments = address.ids("experiment")
+    return queries.runs(experiment_ids=sorted(experiments), with_partition=True) if experiments else unnamed(runs)
+
+
+def unnamed(runs: Sequence[RunRecord]) -> list[RunRecord]:
+    """What is compared where the address names nothing."""
+    return queries.runs(experiment_ids=sorted(newest(with_rounds(runs))), with_partition=True)
 
 
 def newest(runs: Sequence[RunRecord]) -> set[int]:

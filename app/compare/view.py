@@ -33,16 +33,16 @@ class View:
     """
 
     methods: tuple[Method, ...]
-    model: queries.Model
-    when: queries.When
-    tail: int
+    model: queries.Model = "personalized"
+    when: queries.When = "last"
+    tail: int = 5
     by: str = METHOD
 
     @classmethod
     def from_address(cls, methods: tuple[Method, ...]) -> "View":
-        model = cast(queries.Model, address.value("model", MODELS, "personalized"))
-        when = cast(queries.When, address.value("when", ROUNDS, "last"))
-        return cls(methods, model, when, int(address.value("tail", TAILS, "5")))
+        model = cast(queries.Model, address.value("model", MODELS, cls.model))
+        when = cast(queries.When, address.value("when", ROUNDS, cls.when))
+        return cls(methods, model, when, int(address.value("tail", TAILS, str(cls.tail))))
 
     def pooled(self, by: str) -> "View":
         """The same runs, those of one value of a field together."""

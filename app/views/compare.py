@@ -98,9 +98,9 @@ def controls(runs: list[RunRecord], chosen: list[RunRecord], rows: dict[str, str
     """Draws them in a row and returns the row."""
     row = st.container(horizontal=True, vertical_alignment="bottom", key="compare_controls")
     with row:
-        address.switch("Model", MODELS, "model", "personalized")
-        address.switch("Tail", TAILS, "tail", "5")
-        address.switch("Round", ROUNDS, "when", "last")
+        address.switch("Model", MODELS, "model", View.model)
+        address.switch("Tail", TAILS, "tail", str(View.tail))
+        address.switch("Round", ROUNDS, "when", View.when)
         if not is_presenting():
             if len(rows) > 1:
                 address.pick("A row for each", rows, "by", METHOD)
