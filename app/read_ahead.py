@@ -9,6 +9,7 @@ import app
 from engine.errors import FedscapeError
 from storage import StorageError
 
+MOST_ROUNDS = 30_000  # of a comparison: half a second, in which other pages answer late
 PROGRAMS = ("app.__main__", "app.asgi", "app.main", "app.views.")  # these do something when they are imported
 
 
@@ -37,8 +38,9 @@ def comparison() -> None:
     from app.compare.view import View
     from app.comparison import methods_of
 
-    view = View(tuple(methods_of(selection.with_rounds(selection.unnamed(queries.runs())))))
-    if len(view.methods) < 2 or view.clients().empty:
+    runs = selection.with_rounds(selection.unnamed(queries.runs()))
+    view = View(tuple(methods_of(runs)))
+    if sum(run.round for run in runs) > MOST_ROUNDS or len(view.methods) < 2 or view.clients().empty:
         return
     view.clients(view.other_model)
     view.with_costs()

@@ -15,9 +15,7 @@ from tests.app.pages import open_page
 def test_compare_opens_without_reading_again_what_was_read_ahead(
     filled_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[str] = []
-    for name in ("scalars", "arrays_at", "totals"):
-        monkeypatch.setattr(Metrics, name, noted(getattr(Metrics, name), asked))
+    asked = watched(monkeypatch)
     read_ahead.comparison()
     curves_and_clients = ("scalars", "personalized.accuracy", "global.accuracy")
     assert all(any(what in one for one in asked) for what in curves_and_clients)
@@ -26,14 +24,27 @@ def test_compare_opens_without_reading_again_what_was_read_ahead(
     assert not any(what in one for one in asked for what in curves_and_clients)
 
 
-def noted(read: Callable[..., Any], asked: list[str]) -> Callable[..., Any]:
-    """Writes down its name and what it is asked for."""
+def test_a_large_comparison_is_not_read_ahead(filled_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read_ahead, "MOST_ROUNDS", 8 * 5 - 1)
+    asked = watched(monkeypatch)
+    read_ahead.comparison()
+    assert asked == []
 
-    def noting(self: Metrics, *args: object) -> Any:
-        asked.append(f"{read.__name__} {args}")
-        return read(self, *args)
 
-    return noting
+def watched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is asked of the stored rounds, as it is asked."""
+    asked: list[str] = []
+
+    def noted(name: str, read: Callable[..., Any]) -> Callable[..., Any]:
+        def noting(self: Metrics, *args: object) -> Any:
+            asked.append(f"{name} {args}")
+            return read(self, *args)
+
+        return noting
+
+    for name in ("scalars", "arrays_at", "totals"):
+        monkeypatch.setattr(Metrics, name, noted(name, getattr(Metrics, name)))
+    return asked
 
 
 def test_a_database_without_a_comparison_is_none_of_its_business(empty_store: Store) -> None:
