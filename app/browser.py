@@ -34,27 +34,43 @@ class Written:
 
 @dataclass(frozen=True)
 class Shown:
-    """What a control shows, what it was moved from without a press on it, and the titles of its values."""
+    """What a control shows, what it was moved from without a press on it, and the titles of its values.
+
+    ``left`` is where it was moved from last: the browser repeats that while it does not draw the control, as in a
+    popover that is closed.
+    """
 
     label: Label
     titles: Mapping[Any, str]
     before: frozenset[Label] = frozenset()
     at: float = 0.0
+    left: Label | None = None
 
     @property
     def may_be_late(self) -> frozenset[Label]:
         return self.before if time.monotonic() - self.at < LATE_S else frozenset()
 
+    def is_doubtful(self, label: Label) -> bool:
+        return label in self.may_be_late or (self.left is not None and label == self.left)
+
 
 @dataclass
 class Run:
-    """What was heard so far of one run of the script, which ``token`` tells from others."""
+    """What was heard so far of one run of the script, which ``token`` tells from others.
+
+    ``reported`` are the keys of the widgets whose values the browser has sent.
+    """
 
     token: object
     is_behind: bool
+    reported: frozenset[str] = frozenset()
     is_own: bool = False  # asked for by ``rerun``, without a word of the browser
     is_pressed: bool = False
     doubtful: list[Callable[[], object]] = field(default_factory=list)
+
+    def says(self, key: str) -> bool:
+        """Whether the browser has said in this run what the control of ``key`` shows."""
+        return not self.is_own and key in self.reported
 
 
 def put(**said: str | None) -> None:
@@ -111,8 +127,9 @@ def show(key: str, said: object, titles: Mapping[Any, str] | None = None) -> Non
     """The control of ``key`` shows ``said`` when it is drawn next; its callback is ``pressed``.
 
     The browser is only told where it may show something else: to be told again, late, would take back what was pressed
-    meanwhile. ``titles`` are what its options are called, where that is not their own name: the browser reports titles,
-    and Streamlit looks them up among the options of now.
+    meanwhile. Of a control that it has not drawn yet, as in a popover, it reports nothing, and it forgets what it was
+    told of it. ``titles`` are what its options are called, where that is not their own name: the browser reports
+    titles, and Streamlit looks them up among the options of now.
     """
     titles = titles or {}
     label, known = _label(said, titles), _shown().get(key)
@@ -122,10 +139,23 @@ def show(key: str, said: object, titles: Mapping[Any, str] | None = None) -> Non
         known = replace(known, label=label, titles=titles)
     else:
         before = known.may_be_late | {known.label, there}
-        known = Shown(label, titles, before - {label}, time.monotonic())
+        known = Shown(label, titles, before - {label}, time.monotonic(), left=there)
     _shown()[key] = known
-    if known.may_be_late or _run().is_own or key not in st.session_state or st.session_state[key] != said:
+    is_told = key in st.session_state and st.session_state[key] == said and _run().says(key)
+    if not is_told or known.may_be_late:
         st.session_state[key] = said
+
+
+def seeded(key: str, value: object) -> str:
+    """The key of a widget that starts at ``value`` and then keeps what the reader chose.
+
+    A browser that has not drawn it yet, as in a popover, forgets what it is told, and is told each time.
+    """
+    if key not in st.session_state:
+        st.session_state[key] = value
+    elif not _run().says(key):
+        st.session_state[key] = st.session_state[key]
+    return key
 
 
 def pressed(key: str, act: Callable[[], object]) -> None:
@@ -138,10 +168,10 @@ def pressed(key: str, act: Callable[[], object]) -> None:
     label = _label(st.session_state[key], known.titles)
     if label == known.label:
         return
-    if label in known.may_be_late or _is_stand_in(label, known):
+    if known.is_doubtful(label) or _is_stand_in(label, known):
         now.doubtful.append(act)
     elif _is_offered(label, known):
-        _shown()[key] = replace(known, label=label)
+        _shown()[key] = replace(known, label=label, left=None)
         act()
 
 
@@ -152,7 +182,7 @@ def settle() -> None:
     """
     now = _run()
     doubtful, now.doubtful = now.doubtful, []
-    for act in () if now.is_pressed or now.is_behind else doubtful:
+    for act in () if now.is_pressed or now.is_behind or has_gone_back() else doubtful:
         act()
 
 
@@ -162,7 +192,9 @@ def _run() -> Run:
     token = context.cursors if context else None  # a new object for each run
     known: Run | None = st.session_state.get(_NOW)
     if known is None or known.token is not token:
-        known = st.session_state[_NOW] = Run(token, is_behind=bool(_missing()))
+        states = context.session_state.get_widget_states() if context else []
+        keys = frozenset(state.id.split("-", 2)[-1] for state in states)  # $$ID-hash-key
+        known = st.session_state[_NOW] = Run(token, bool(_missing()), keys)
     return known
 
 

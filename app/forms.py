@@ -14,6 +14,7 @@ import streamlit as st
 import yaml
 from streamlit.delta_generator import DeltaGenerator
 
+from app import browser
 from app.wording import capital, plain
 from engine.config import parse_value
 from engine.registry import Entry, Options, Parameter
@@ -77,7 +78,7 @@ class Form:
         elif kinds <= {"int", "float"}:
             chosen = self._number(parameter, value, key)
         elif kinds == {"bool"}:
-            chosen = st.checkbox(**_said(parameter), key=_seeded(key, bool(value)))
+            chosen = st.checkbox(**_said(parameter), key=browser.seeded(key, bool(value)))
         elif kinds == {"choice"}:
             chosen = self._choice(parameter, value, key)
         elif kinds <= {"int", "float", "choice", "null"}:
@@ -93,7 +94,7 @@ class Form:
 
     def text(self, label: str, value: str, path: str, *, key: str = "", **arguments: Any) -> str:
         """A line of text with a spot for messages."""
-        typed = st.text_input(label, key=_seeded(f"{self.prefix}.{key or path}", value), **arguments)
+        typed = st.text_input(label, key=browser.seeded(f"{self.prefix}.{key or path}", value), **arguments)
         self.spot(path)
         return typed or ""
 
@@ -116,8 +117,8 @@ class Form:
         """No bounds here: the engine's message says more than a widget that silently clips."""
         number: type[float] | type[int] = int if parameter.type.partition("|")[0] == "int" else float
         return st.number_input(
-            **_said(parameter), key=_seeded(key, number(value)), step=1 if number is int else _step(float(value)),
-            format=None if number is int else "%g",
+            **_said(parameter), key=browser.seeded(key, number(value)),
+            step=1 if number is int else _step(float(value)), format=None if number is int else "%g",
         )  # fmt: skip
 
     def _scale(self, parameter: Parameter, value: Any, scale: Sequence[Any], key: str) -> Any:
@@ -126,13 +127,13 @@ class Form:
             del st.session_state[key]
         if len(stops) == 1:
             return self._number(parameter, value, f"{key}.number")
-        return st.select_slider(**_said(parameter), options=stops, key=_seeded(key, value), format_func=_plain)
+        return st.select_slider(**_said(parameter), options=stops, key=browser.seeded(key, value), format_func=_plain)
 
     def _choice(self, parameter: Parameter, value: Any, key: str) -> Any:
         choices = list(parameter.choices or ())
         if len(choices) >= MANY_CHOICES:
-            return st.selectbox(**_said(parameter), options=choices, key=_seeded(key, value))
-        return st.segmented_control(**_said(parameter), options=choices, required=True, key=_seeded(key, value))
+            return st.selectbox(**_said(parameter), options=choices, key=browser.seeded(key, value))
+        return st.segmented_control(**_said(parameter), options=choices, required=True, key=browser.seeded(key, value))
 
     def _number_or_word(self, parameter: Parameter, value: Any, key: str, stand_in: Any) -> Any:
         """A number, or the word (auto, training, full, not set) that an empty field stands for."""
@@ -142,7 +143,7 @@ class Form:
         shown = number(value) if _is_number(value) else None
         chosen = st.number_input(
             **(_said(parameter) | {"help": f"{plain(parameter.description)} Empty: {meaning}."}), value=None,
-            key=_seeded(key, shown), placeholder=meaning, format=None if number is int else "%g",
+            key=browser.seeded(key, shown), placeholder=meaning, format=None if number is int else "%g",
             step=1 if number is int else _step(float(stand_in or shown or 1.0)),
         )  # fmt: skip
         return word if chosen is None else chosen
@@ -150,7 +151,7 @@ class Form:
     def _text(self, parameter: Parameter, value: Any, key: str) -> Any:
         """Anything else is typed as in YAML; a text stays as it is."""
         shown = "" if value is None else value if isinstance(value, str) else _listed(value)
-        typed = st.text_input(**_said(parameter), key=_seeded(f"{key}.text", shown))
+        typed = st.text_input(**_said(parameter), key=browser.seeded(f"{key}.text", shown))
         return typed or None if "str" in parameter.type.split("|") else read_value(typed or "")
 
 
@@ -196,13 +197,6 @@ def _read(text: str, as_yaml: str) -> Any:
 
 def _said(parameter: Parameter) -> dict[str, Any]:
     return {"label": label_of(parameter), "help": plain(parameter.description) or None}
-
-
-def _seeded(key: str, value: Any) -> str:
-    """The key of a widget that starts at ``value``, unless the reader has already chosen."""
-    if key not in st.session_state:
-        st.session_state[key] = value
-    return key
 
 
 def _can_show(kinds: set[str], value: Any, parameter: Parameter) -> bool:

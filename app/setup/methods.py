@@ -5,6 +5,7 @@ from typing import Any
 
 import streamlit as st
 
+from app import browser
 from app.components import page
 from app.forms import Form, read_list
 from app.setup import draft as drafts
@@ -38,10 +39,10 @@ def sweep_section(
     titles = {
         uid: entry.get("label", ALGORITHMS.get(entry["name"]).title) for uid, entry in zip(ids, entries, strict=True)
     }
-    state = f"{form.prefix}.vary"
     given = [f"{uid}.{name}" for uid, e in zip(ids, entries, strict=True) for name in e.get("sweep", {})]
-    chosen = [choice for choice in st.session_state.get(state, given) if choice in offered]
-    if chosen != st.session_state.get(state):  # told again, late, the browser would take back what is chosen meanwhile
+    state = browser.seeded(f"{form.prefix}.vary", given)
+    chosen = [choice for choice in st.session_state[state] if choice in offered]
+    if chosen != st.session_state[state]:
         st.session_state[state] = chosen
     left, right = st.columns([3, 2], gap="medium")
     with left:
@@ -88,9 +89,7 @@ def _more(
     page.link("handbook", "In the handbook", method=name)
     label = form.text("Label", str(values.get("label", "")), f"{path}.label", key=f"{key}.label", placeholder=name)
     own = {k: v for k, v in dict(values.get("training") or {}).items() if k in Training.model_fields}
-    state = f"{form.prefix}.{key}.differs"
-    if state not in st.session_state:
-        st.session_state[state] = list(own)
+    state = browser.seeded(f"{form.prefix}.{key}.differs", list(own))
     fields = st.multiselect("Trains differently in", list(Training.model_fields), key=state,
                             placeholder="nothing: as set under Training", format_func=words)  # fmt: skip
     if {"local_steps", "local_epochs"} <= set(fields):

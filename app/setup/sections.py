@@ -6,6 +6,7 @@ from typing import Any
 
 import streamlit as st
 
+from app import browser
 from app.forms import Form, parameters_of
 from app.setup.uploads import KINDS, MAX_MEGABYTES, save_upload
 from app.wording import plain
@@ -102,9 +103,7 @@ def machine_section(form: Form, draft: Mapping[str, Any]) -> dict[str, Any]:
 def pick(
     form: Form, registry: Registry, value: str, label: str, path: str, *, key: str = "", on_change: Any = None
 ) -> str:
-    state = f"{form.prefix}.{key or path + '.name'}"
-    if state not in st.session_state:
-        st.session_state[state] = value
+    state = browser.seeded(f"{form.prefix}.{key or path + '.name'}", value)
     arguments = {"on_change": on_change, "args": (form.prefix,)} if on_change else {}
     name = st.selectbox(label, list(registry.names()), key=state, format_func=titled(registry),
                         help=registry.get(st.session_state[state]).paper, **arguments)  # fmt: skip
@@ -145,9 +144,7 @@ def _local_work(form: Form, values: Mapping[str, Any], path: str, key: str, unit
     if not units:
         return {}
     left, right = st.columns(2, gap="medium")
-    state = f"{form.prefix}.{key}.work"
-    if state not in st.session_state:
-        st.session_state[state] = "local_epochs" if values.get("local_epochs") else "local_steps"
+    state = browser.seeded(f"{form.prefix}.{key}.work", "local_epochs" if values.get("local_epochs") else "local_steps")
     unit = units[0]
     if len(units) > 1:
         left.segmented_control("Local work of a round", units, key=state, required=True, format_func=WORK.__getitem__)

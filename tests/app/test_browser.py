@@ -141,6 +141,16 @@ def test_the_old_value_of_a_control_whose_default_has_moved_is_no_press(page: Ap
     assert said(page) == "global 10 ditto" and written(page) == {"tail": "10", "model": "global"}
 
 
+def test_the_browser_s_back_presses_no_control_that_it_does_not_draw(
+    page: AppTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    press(page, model="global")
+    page.button(key="all").click().run()
+    monkeypatch.setattr(browser, "has_gone_back", lambda: True)
+    report(page, model="Global")
+    assert said(page) == "personal 5 fedavg" and written(page) == {}
+
+
 def test_a_press_back_to_what_a_control_showed_before_it_was_moved_counts(page: AppTest) -> None:
     press(page, model="global")
     page.button(key="all").click().run()
@@ -156,6 +166,28 @@ def test_an_old_value_without_any_press_is_none_while_the_browser_is_behind(page
     page.query_params.clear()
     report(page, best="FedAvg", tail="10 %")
     assert said(page) == "personal 10 ditto" and written(page) == {"tail": "10"}
+
+
+def test_a_control_that_the_browser_does_not_draw_presses_nothing_however_long_ago_it_was_moved(
+    page: AppTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    press(page, model="global")
+    page.button(key="all").click().run()
+    monkeypatch.setattr(browser, "LATE_S", 0.0)
+    for tail in ("10", "20"):
+        report(page, model="Global", tail=f"{tail} %")
+        assert said(page) == f"personal {tail} ditto" and written(page) == {"tail": tail}
+
+
+def test_a_control_is_told_its_value_only_where_the_browser_does_not_say_it(page: AppTest) -> None:
+    assert page.segmented_control[0].proto.set_value
+    press(page, tail="10")
+    assert not page.segmented_control[0].proto.set_value
+    reported = page._tree.get_widget_states()
+    own = next(state for state in reported.widgets if state.id.endswith("address_model"))
+    reported.widgets.remove(own)
+    page._run(reported)
+    assert page.segmented_control[0].proto.set_value and said(page) == "personal 10 ditto"
 
 
 def changing() -> None:

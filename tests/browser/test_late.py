@@ -1,10 +1,14 @@
-"""A far server: what it says arrives late, while the reader presses on. And the browser's Back, which takes back."""
+"""What browser and server have yet to tell one another: a far server says late what it has to say, while the reader
+presses on; Back takes back; a popover that is closed has heard of nothing.
+"""
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from app import browser
+from app.links import pack_config
 from app.stories import stories
-from tests.browser.conftest import LOAD_MS, READY, Server, Trained, Witness
+from tests.browser.conftest import LOAD_MS, READY, TRAINED, Server, Trained, Witness
 
 LAG_MS = 600
 SETTLED_MS = 4 * LAG_MS
@@ -139,3 +143,46 @@ def test_back_leads_to_the_story_before_and_then_out_of_it(page: Page, server: S
     page.go_back()
     page.wait_for_url("**/handbook", timeout=LOAD_MS)
     assert witness == Witness()
+
+
+def test_a_popover_that_opens_after_a_press_shows_what_the_page_shows(
+    page: Page, server: Server, trained: Trained
+) -> None:
+    opened(page, f"{server.url}/compare?experiment={trained.experiment}", ".st-key-figure_dumbbell .main-svg")
+    radio(page, "Global").click()
+    page.wait_for_url("**model=global*", timeout=LOAD_MS)
+    page.wait_for_selector(READY, timeout=LOAD_MS)
+    page.get_by_role("button", name="Choose runs").click()
+    expect(page.get_by_test_id("stMultiSelect")).to_contain_text("CGPFL K=2", timeout=LOAD_MS)
+
+
+def test_a_popover_that_was_closed_takes_nothing_back(page: Page, server: Server, trained: Trained) -> None:
+    first, second = (trained.runs["cgpfl", seed] for seed in (0, 1))
+    opened(page, f"{server.url}/run?id={second}", ".main-svg")
+    page.get_by_role("button", name="Choose a run").click()
+    expect(page.get_by_test_id("stSelectbox").filter(has_text="Seed")).to_be_visible(timeout=LOAD_MS)
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Previous seed").click()
+    page.wait_for_url(f"**id={first}*", timeout=LOAD_MS)
+    page.wait_for_selector(READY, timeout=LOAD_MS)
+    page.wait_for_timeout(1000 * browser.LATE_S)
+    radio(page, "Global").first.click()
+    page.wait_for_url("**model=global*", timeout=LOAD_MS)
+    page.wait_for_timeout(SETTLED_MS)
+    assert page.url.endswith(f"id={first}&model=global")
+
+
+def test_a_method_s_own_settings_are_there_when_they_are_opened_after_another_entry(page: Page, server: Server) -> None:
+    method = {"name": "cgpfl", "K": 2, "label": "two contexts", "training": {"lr": 0.3}}
+    link = pack_config({**TRAINED, "algorithms": [method]})
+    opened(page, f"{server.url}/setup?config={link}", "text=Queue")
+    before, rounds = page.url, page.get_by_label("T · rounds", exact=True)
+    rounds.fill("61")
+    rounds.press("Enter")
+    page.wait_for_function("(before) => location.href !== before", arg=before, timeout=LOAD_MS)
+    page.wait_for_selector(READY, timeout=LOAD_MS)
+    page.get_by_role("button", name="More", exact=True).click()
+    expect(page.get_by_label("Label", exact=True)).to_have_value("two contexts", timeout=LOAD_MS)
+    expect(page.get_by_test_id("stPopoverBody").get_by_test_id("stNumberInput").get_by_role("spinbutton")).to_have_value(
+        "0.3", timeout=LOAD_MS
+    )
