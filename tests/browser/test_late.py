@@ -72,7 +72,7 @@ def test_a_choice_made_while_the_answer_to_the_last_is_on_its_way_stays(
     lagging.evaluate("window.held = []")  # the server is too busy to hear of what follows
     radio(lagging, "10 %").click()
     lagging.wait_for_function("location.search.includes('model=global')", timeout=LOAD_MS)
-    lagging.wait_for_selector(READY, timeout=LOAD_MS)
+    lagging.wait_for_timeout(SETTLED_MS)
     radio(lagging, "Best round").click()
     expect(radio(lagging, "10 %")).to_be_checked()
     lagging.evaluate("(held => { window.held = null; held.forEach(send => send()) })(window.held)")
