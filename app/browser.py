@@ -36,8 +36,8 @@ class Written:
 class Shown:
     """What a control shows, what it was moved from without a press on it, and the titles of its values.
 
-    ``left`` is where it was moved from last: the browser repeats that while it does not draw the control, as in a
-    popover that is closed.
+    ``left`` is where it was moved from last: the browser repeats that until it draws the control anew, in a popover for
+    as long as that is closed.
     """
 
     label: Label
@@ -136,7 +136,7 @@ def show(key: str, said: object, titles: Mapping[Any, str] | None = None) -> Non
     if known is None:
         known = Shown(label, titles)
     elif (there := _label(st.session_state[key], titles) if key in st.session_state else known.label) == label:
-        known = replace(known, label=label, titles=titles)
+        known = replace(known, label=label, titles=titles, left=None if _run().says(key) else known.left)
     else:
         before = known.may_be_late | {known.label, there}
         known = Shown(label, titles, before - {label}, time.monotonic(), left=there)

@@ -141,6 +141,17 @@ def test_the_old_value_of_a_control_whose_default_has_moved_is_no_press(page: Ap
     assert said(page) == "global 10 ditto" and written(page) == {"tail": "10", "model": "global"}
 
 
+def test_a_press_back_beside_another_counts_once_the_browser_has_drawn_what_the_control_was_moved_to(
+    page: AppTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    press(page, model="global")
+    page.button(key="all").click().run()
+    monkeypatch.setattr(browser, "LATE_S", 0.0)
+    press(page, tail="10")
+    report(page, model="Global", tail="20 %")
+    assert said(page) == "global 20 ditto" and written(page) == {"model": "global", "tail": "20"}
+
+
 def test_the_browser_s_back_presses_no_control_that_it_does_not_draw(
     page: AppTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
