@@ -4,7 +4,7 @@
 #   make test [ARGS="-k name"] [BROWSER=0] [CHROMIUM=/path/to/chrome] [POSTGRES_BIN=/path/to/bin] [TEST_POSTGRES_URL=...]
 #   PYTHON=/path/to/python3.11 chooses the interpreter of .venv.
 
-.PHONY: run test check docs clean
+.PHONY: run test check docs lock clean
 .DEFAULT_GOAL := run
 
 run:
@@ -25,6 +25,11 @@ check:
 docs:
 	@.ci/venv dev
 	.venv/bin/python -m docs.generate
+
+# Versions and hashes of every dependency, after a change to requirements.in or requirements-dev.in.
+lock:
+	@.ci/venv dev
+	.ci/lock
 
 # Leaves var/ (your runs) and data/ (your data sets) alone.
 clean:

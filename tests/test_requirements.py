@@ -1,0 +1,53 @@
+"""The locked requirements: one version and the hashes of every package, in step with what was asked for."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PIN = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^]]*\])?==([^\s;\\]+)", re.MULTILINE)
+
+
+def pins(name: str) -> dict[str, set[str]]:
+    """Versions by normalised package name; a package may have one version for each range of Pythons."""
+    found: dict[str, set[str]] = {}
+    for package, version in PIN.findall((ROOT / name).read_text()):
+        found.setdefault(re.sub(r"[-_.]+", "-", package).lower(), set()).add(version)
+    return found
+
+
+@pytest.mark.parametrize("locked", ["requirements.txt", "requirements-dev.txt"])
+def test_every_locked_package_has_a_hash(locked):
+    entries = re.split(r"\n(?=\S)", (ROOT / locked).read_text())
+    packages = [entry for entry in entries if not entry.startswith("#")]
+    assert len(packages) > 60
+    without = [entry.splitlines()[0] for entry in packages if not (PIN.match(entry) and "--hash=sha256:" in entry)]
+    assert without == []
+
+
+def test_requirements_are_locked_at_the_versions_asked_for():
+    locked, dev = pins("requirements.txt"), pins("requirements-dev.txt")
+    asked, dev_asked = pins("requirements.in"), pins("requirements-dev.in")
+    assert asked and dev_asked
+    assert {name: locked.get(name) for name in asked} == asked
+    assert {name: dev.get(name) for name in dev_asked} == dev_asked
+
+
+def test_the_tests_run_on_the_versions_that_users_get():
+    locked, dev = pins("requirements.txt"), pins("requirements-dev.txt")
+    assert {name: dev.get(name) for name in locked} == locked
+
+
+def test_no_address_of_a_package_index_is_locked_in():
+    for locked in ("requirements.txt", "requirements-dev.txt"):
+        assert "://" not in (ROOT / locked).read_text()
+
+
+def test_the_python_api_is_importable_from_any_folder(tmp_path):
+    code = "import engine; from engine import run; print(engine.__file__)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    assert Path(done.stdout.strip()).name == "__init__.py"
