@@ -14,7 +14,7 @@ from engine.evaluate import evaluate
 from engine.models import Model, OneColumn, SplitModel
 from engine.registry import ALGORITHMS
 from engine.task import Predictor
-from tests.engine.test_backends import batch_of, model_of, stacked
+from tests.engine.backends.test_every_backend import batch_of, model_of, stacked
 from tests.support import plain
 from tests.support.batches import samples_of
 from tests.support.builders import (

@@ -17,7 +17,7 @@ from engine.datasets import Pool
 from engine.errors import InvalidConfig, Unsupported
 from engine.federation import Federation, lay_out
 from engine.partitioners import Partition
-from tests.engine.test_backends import batch_of, model_of, stacked
+from tests.engine.backends.test_every_backend import batch_of, model_of, stacked
 from tests.support import reference
 from tests.support.builders import (
     SIZES,

@@ -18,8 +18,8 @@ from app import queries
 from engine.worker import Dispatcher
 from storage import DatabaseMoved, StorageError, Store, sqlite
 from tests.app.pages import open_page, words
-from tests.engine.command_line import Call, make_call, write_config
 from tests.faults.conftest import listening
+from tests.support.command_line import Call, make_call, write_config
 from tests.worker.fakes import FakeExecutor
 from tests.worker.samples import compute, queue, rows
 

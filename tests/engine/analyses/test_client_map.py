@@ -15,7 +15,7 @@ from engine.findings import Findings
 from engine.registry import ANALYSES
 from engine.simulate import Models, Simulation
 from engine.subject import Subject
-from tests.engine.analyses import trained
+from tests.support.tiny_runs import trained
 
 THREE_CLIENTS = {
     "dataset": {"name": "contexts", "num_clients": 3, "num_contexts": 3, "samples_per_client": 20, "dim": 4},

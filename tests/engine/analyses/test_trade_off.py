@@ -12,7 +12,7 @@ from engine.config import RunConfig, parse_experiment
 from engine.errors import Unsupported
 from engine.simulate import Simulation
 from engine.subject import Subject
-from tests.engine.analyses import trained
+from tests.support.tiny_runs import trained
 
 
 def finished(**changes: object) -> Subject:

@@ -11,7 +11,7 @@ from engine.arguments import WITHOUT_TORCH
 from engine.cli import ROOT
 from engine.worker import commands
 from storage import NewRun, Status, Store
-from tests.engine.command_line import Call, make_call
+from tests.support.command_line import Call, make_call
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from engine.errors import Unsupported
 from engine.findings import Findings
 from engine.simulate import Models
 from engine.subject import Subject
-from tests.engine.analyses import tiny_config, trained
+from tests.support.tiny_runs import tiny_config, trained
 
 
 def confusion(subject: Subject) -> Findings:

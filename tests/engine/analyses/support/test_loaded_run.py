@@ -6,7 +6,7 @@ import torch
 
 from engine.evaluate import evaluate
 from engine.subject import Subject, _to_device
-from tests.engine.analyses import tiny_config, trained
+from tests.support.tiny_runs import tiny_config, trained
 
 DNN = {"model": {"name": "dnn", "hidden": 8}}
 METHODS = {

@@ -13,7 +13,7 @@ import pytest
 
 from engine.cli import ROOT
 from storage import Store
-from tests.engine.command_line import write_config
+from tests.support.command_line import write_config
 
 pytestmark = pytest.mark.timeout(300)  # three interpreters load torch, on a machine that may be busy
 

@@ -15,7 +15,7 @@ from engine.config import ExperimentConfig
 from engine.export import joint_config
 from engine.presets import load_preset
 from storage import Store
-from tests.engine.command_line import DIGITS, Call, make_call, write_config
+from tests.support.command_line import DIGITS, Call, make_call, write_config
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 import engine.cli
 from storage import RunRecord, Store
-from tests.engine.command_line import make_call, write_config
+from tests.support.command_line import make_call, write_config
 from tests.support.postgres import Server
 
 pytestmark = pytest.mark.postgres

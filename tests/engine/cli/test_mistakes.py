@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from storage import Store
-from tests.engine.command_line import DIGITS, Call, make_call, write_config
+from tests.support.command_line import DIGITS, Call, make_call, write_config
 
 HOLD = """
 import sqlite3, sys

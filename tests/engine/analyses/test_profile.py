@@ -11,7 +11,7 @@ from engine.analyses.profile import CHOOSING, EVALUATION, GATHERING, PARTS, REST
 from engine.findings import Findings
 from engine.simulate import Simulation
 from engine.subject import Subject
-from tests.engine.analyses import tiny_config, trained
+from tests.support.tiny_runs import tiny_config, trained
 
 
 class Clock:
