@@ -15,6 +15,7 @@ from engine.simulate import Simulation
 
 SIZES = (6, 9, 4, 7)
 NEWCOMERS = (5, 8, 6)
+LR = 0.1
 
 
 def federation(
@@ -46,7 +47,7 @@ def with_newcomers() -> Federation:
 
 def config(algorithm: dict[str, Any] | str, *, model: dict[str, Any] | str = "mlr", **changed: Any) -> RunConfig:
     """A run on data that is given to the simulation, in double precision. ``backend`` and training keys by name."""
-    training = {"rounds": 2, "local_steps": 3, "batch_size": 4, "lr": 0.1, "dtype": "float64"}
+    training = {"rounds": 2, "local_steps": 3, "batch_size": 4, "lr": LR, "dtype": "float64"}
     training |= {k: v for k, v in changed.items() if k not in ("backend", "seed")}
     if training.get("local_epochs"):
         training.pop("local_steps")

@@ -1,4 +1,4 @@
-"""The exam that every registered method takes, also a user's own: nothing here names a method."""
+"""What holds for every registered method, also for a plugin."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""FedPHP: the memory of each client, and both ways in which it teaches, computed independently."""
+"""FedPHP: the inherited model of each client and both of its transfers, computed with numpy and plain autograd."""
 
 import numpy as np
 import pytest
@@ -9,6 +9,7 @@ from engine.algorithms.fedphp import discrepancy
 from engine.errors import Unsupported
 from tests.support import reference
 from tests.support.builders import (
+    LR,
     SIZES,
     assert_close,
     personalized,
@@ -18,11 +19,9 @@ from tests.support.builders import (
     with_newcomers,
 )
 from tests.support.reference import Model, as_matrix, batches_of, newcomers_of
+from tests.support.settings import DNN
 
-LR = 0.1
 KL = {"name": "fedphp", "transfer": "kl"}
-NETWORK = {"name": "dnn", "hidden": 6}
-Params = dict[str, torch.Tensor]
 
 
 def softmax(W: Model, x: np.ndarray, temperature: float) -> np.ndarray:
@@ -45,20 +44,20 @@ def test_features_need_a_body_and_predictions_do_not():
     with pytest.raises(Unsupported, match="transfer: mmd needs a body"):
         simulation("fedphp", model="mlr")
     simulation(KL, model="mlr")
-    simulation("fedphp", model=NETWORK)
+    simulation("fedphp", model=DNN)
 
 
 @pytest.mark.parametrize("transfer", ["mmd", "kl"])
 def test_without_transfer_the_global_model_is_fedavgs(transfer):
-    run = trained({"name": "fedphp", "lam": 0, "transfer": transfer}, model=NETWORK, rounds=3)
-    assert_close(shared_model(run), shared_model(trained("fedavg", model=NETWORK, rounds=3)), 1e-12)
+    run = trained({"name": "fedphp", "lam": 0, "transfer": transfer}, model=DNN, rounds=3)
+    assert_close(shared_model(run), shared_model(trained("fedavg", model=DNN, rounds=3)), 1e-12)
 
 
 @pytest.mark.parametrize("transfer", ["mmd", "kl"])
 def test_the_first_participation_has_no_teacher(transfer):
-    run = trained({"name": "fedphp", "lam": 0.9, "transfer": transfer}, model=NETWORK, rounds=1)
-    assert_close(shared_model(run), shared_model(trained("fedavg", model=NETWORK, rounds=1)), 1e-12)
-    assert_close(personalized(run), personalized(trained("local_train", model=NETWORK, rounds=1)), 1e-12)
+    run = trained({"name": "fedphp", "lam": 0.9, "transfer": transfer}, model=DNN, rounds=1)
+    assert_close(shared_model(run), shared_model(trained("fedavg", model=DNN, rounds=1)), 1e-12)
+    assert_close(personalized(run), personalized(trained("local_train", model=DNN, rounds=1)), 1e-12)
 
 
 def test_the_models_of_a_client_are_inherited_and_teach_the_next():
@@ -134,7 +133,7 @@ def test_the_discrepancy_has_the_slope_of_its_differences():
 def test_features_are_drawn_to_those_of_the_inherited_model():
     """The second round of every client, with plain autograd."""
     lam = 0.5
-    run = simulation({"name": "fedphp", "lam": lam}, model=NETWORK)
+    run = simulation({"name": "fedphp", "lam": lam}, model=DNN)
     task = run.task
     first, _ = run.algorithm.round(run.state, task.cohort(1), task)
     second, diagnostics = run.algorithm.round(first, task.cohort(2), task)
@@ -172,7 +171,7 @@ def test_fedphp_costs_what_fedavg_costs():
     assert costs[0] == costs[1]
 
 
-def test_learning_from_the_past_alone_or_keeping_none_of_it_is_warned_of():
+def test_fedphp_warns_of_lam_one_and_of_mu_zero():
     assert any("nothing is learnt" in note for note in simulation(KL | {"lam": 1}).task.notes)
     assert any("nothing is inherited" in note for note in simulation(KL | {"mu": 0}).task.notes)
     assert not simulation(KL).task.notes

@@ -1,4 +1,4 @@
-"""FedProto: local training without its pull, and rounds written out with plain autograd, one client at a time."""
+"""FedProto: local training without its pull, and rounds computed with plain autograd."""
 
 import numpy as np
 import pytest
@@ -86,7 +86,7 @@ def test_only_prototypes_of_classes_that_are_there_travel():
     assert [r.scalars["gradient_evaluations"] for r in results] == costs
 
 
-def test_the_nearest_prototype_decides_where_it_is_asked_to():
+def test_predict_prototype_takes_the_class_of_the_nearest_prototype():
     method = FEDPROTO | {"predict": "prototype"}
     run = trained(method, few_classes(), model=DNN)
     by_head = personalized(trained(FEDPROTO, few_classes(), model=DNN))
@@ -130,7 +130,7 @@ def test_a_newcomer_trains_from_the_common_start_towards_the_frozen_prototypes()
     assert_close(dict(found.params), plain.stack(expected), 1e-11)
 
 
-def test_fedproto_says_that_inputs_cannot_be_pulled():
+def test_fedproto_notes_that_inputs_cannot_be_pulled():
     run = trained(FEDPROTO)
     assert any("use model: dnn or cnn" in n for n in run.task.notes)
     assert_close(personalized(run), personalized(trained("local_train")), 1e-12)

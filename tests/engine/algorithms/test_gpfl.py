@@ -1,4 +1,4 @@
-"""GPFL: two rounds written out with plain autograd, and what its guidance and its conditions do."""
+"""GPFL: rounds computed with plain autograd, its guidance and its conditions."""
 
 import pytest
 import torch
@@ -8,8 +8,8 @@ from engine.algorithms.gpfl import unit
 from tests.support import plain
 from tests.support.batches import samples_of
 from tests.support.builders import SIZES, assert_close, assert_equal, federation, simulation, trained
+from tests.support.settings import DNN
 
-DNN = {"name": "dnn", "hidden": 6}
 SHARED = ("body.", "cov.", "gce.")
 EXACT = 1e-10
 

@@ -1,6 +1,4 @@
-"""L2GD: its identities, what travels when, and rounds computed independently with numpy."""
-
-from typing import Any
+"""L2GD: its limits, rounds computed with numpy, and when models travel."""
 
 import numpy as np
 import pytest
@@ -8,6 +6,7 @@ import pytest
 from engine.simulate import Simulation
 from tests.support import reference
 from tests.support.builders import (
+    LR,
     SIZES,
     assert_close,
     assert_equal,
@@ -18,9 +17,7 @@ from tests.support.builders import (
     with_newcomers,
 )
 from tests.support.reference import as_matrix, batches_of, newcomers_of, start_of
-
-LR = 0.1
-UNEQUAL_STEPS: list[dict[str, Any]] = [{"local_steps": 3}, {"local_epochs": 2}]
+from tests.support.settings import UNEQUAL_STEPS
 
 
 def coins_of(run: Simulation, round: int) -> tuple[bool, ...]:
@@ -94,7 +91,7 @@ def test_a_new_cohort_of_l2gd_has_to_send_before_it_averages():
         assert (sent[round] > 0) == (cohorts[round] != cohorts[round - 1])
 
 
-def test_a_round_of_l2gd_without_a_local_step_moves_nothing_but_tells_its_loss():
+def test_a_round_of_l2gd_without_a_local_step_moves_nothing_but_records_its_loss():
     run = simulation({"name": "l2gd", "p": 0.9999}, rounds=1)
     result = list(run.rounds())[1]
     assert all(coins_of(run, 1)) and result.scalars["bytes_up"] == 0

@@ -1,4 +1,4 @@
-"""SCAFFOLD: its identities, and rounds computed independently with numpy."""
+"""SCAFFOLD: its limits, and rounds computed with numpy."""
 
 from typing import Any
 
@@ -7,6 +7,7 @@ import pytest
 
 from tests.support import reference
 from tests.support.builders import (
+    LR,
     NEWCOMERS,
     SIZES,
     assert_close,
@@ -18,9 +19,7 @@ from tests.support.builders import (
     with_newcomers,
 )
 from tests.support.reference import Model, as_matrix, batches_of, newcomers_of, start_of
-
-LR = 0.1
-UNEQUAL_STEPS: list[dict[str, Any]] = [{"local_steps": 3}, {"local_epochs": 2}]
+from tests.support.settings import UNEQUAL_STEPS
 
 
 @pytest.mark.parametrize("training", [{}, {"momentum": 0.5, "weight_decay": 0.1}, {"batch_size": "full"}], ids=str)

@@ -1,44 +1,20 @@
-"""Gradients of all backends against autograd written out, and second derivatives against finite differences."""
+"""Gradients of all backends against autograd, and second derivatives against finite differences."""
 
 import pytest
 import torch
 from torch.nn import functional as F
 
-from engine.backends import choose_backend
+from engine.backends import add_silently, choose_backend
 from engine.backends.batched import Batched
 from engine.backends.fused import Fused, linear_chain
 from engine.backends.loop import Loop
 from engine.batches import Batch
-from engine.config import Choice
 from engine.errors import Unsupported
-from engine.models import Model, build_model
-from engine.ops import broadcast, clone
-from engine.registry import MODELS
+from engine.models import Model
+from engine.ops import clone
+from tests.support.networks import batch_of, model_of, stacked
 
 CPU = torch.device("cpu")
-
-
-def model_of(name: str, shape: tuple[int, ...] = (6,), classes: int = 3, **options) -> Model:
-    return build_model(Choice(name, MODELS.get(name).options.model_validate(options)), shape, classes)
-
-
-def stacked(model: Model, clients: int) -> dict[str, torch.Tensor]:
-    start = {n: p.double() for n, p in model.initial(0).items()}
-    generator = torch.Generator().manual_seed(1)
-    return {
-        n: p + 0.1 * torch.randn(p.shape, generator=generator, dtype=p.dtype)
-        for n, p in clone(broadcast(start, clients)).items()
-    }
-
-
-def batch_of(counts: tuple[int, ...], shape: tuple[int, ...] = (6,), classes: int = 3) -> Batch:
-    generator = torch.Generator().manual_seed(2)
-    x = torch.randn(len(counts), max(counts), *shape, generator=generator, dtype=torch.float64)
-    y = torch.randint(classes, (len(counts), max(counts)), generator=generator)
-    if len(set(counts)) == 1:
-        return Batch(x, y, None, counts)
-    count = torch.tensor(counts, dtype=torch.float64)[:, None]
-    return Batch(x, y, (torch.arange(max(counts)) < count) / count, counts)
 
 
 def gradient_by_hand(model: Model, params: dict, batch: Batch, client: int) -> tuple[torch.Tensor, dict]:
@@ -160,3 +136,20 @@ def test_auto_takes_the_fused_backend_for_linear_chains_and_the_loop_for_convolu
 def test_fused_refuses_a_model_it_does_not_know():
     with pytest.raises(Unsupported, match="backend: auto"):
         choose_backend("fused", model_of("cnn", shape=(1, 16, 16)), CPU)
+
+
+def test_a_silent_term_moves_the_gradient_and_not_the_value():
+    w = torch.tensor(3.0, requires_grad=True)
+    loss = add_silently(w.square(), 10 * w)
+    loss.backward()
+    assert loss.item() == 9.0 and w.grad.item() == 16.0
+
+
+@pytest.mark.parametrize("backend", ["loop", "batched", "fused"])
+def test_backends_train_parameters_that_a_method_adds_to_the_models_own(backend):
+    model = model_of("mlr", l2=0.5)
+    params = {**stacked(model, 2), "scale": torch.tensor([2.0, 3.0], dtype=torch.float64)}
+    out = {"scale": torch.ones(2, dtype=torch.float64)}
+    objective = lambda model, own, x, y, weight, extras: own["scale"].square()  # noqa: E731
+    losses = choose_backend(backend, model, CPU).accumulate(out, params, batch_of((3, 2)), -0.5, 0.5, objective)
+    assert losses.tolist() == [4.0, 9.0] and out["scale"].tolist() == [0.5 - 2.0, 0.5 - 3.0]

@@ -1,4 +1,4 @@
-"""Findings survive their file, and what is not one is told apart."""
+"""Findings are read back from bytes, and other bytes are refused."""
 
 import numpy as np
 import pytest

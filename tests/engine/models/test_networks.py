@@ -7,13 +7,13 @@ from engine.backends.batched import Batched
 from engine.backends.fused import linear_chain
 from engine.backends.loop import Loop
 from engine.batches import Batch
-from engine.config import Choice, parse_experiment
+from engine.config import parse_experiment
 from engine.errors import Unsupported
-from engine.models import Model, build_model
+from engine.models import Model
 from engine.models.residual import group_norm
 from engine.models.tokens import require_fitting_tokens
-from engine.registry import MODELS
 from engine.simulate import Simulation
+from tests.support.networks import model_of
 
 TINY = {
     "resnet18": ((3, 8, 8), {"width": 4}),
@@ -24,10 +24,6 @@ TINY = {
     "har_mlp": ((2, 6), {"hidden": 5}),
     "text_embedding": ((7,), {"buckets": 11, "dim": 4, "hidden": 5}),
 }
-
-
-def model_of(name: str, shape: tuple[int, ...], classes: int = 3, **options) -> Model:
-    return build_model(Choice(name, MODELS.get(name).options.model_validate(options)), shape, classes)
 
 
 def samples(name: str, shape: tuple[int, ...], *lead: int) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Feature shift: what each group of clients sees, by images small enough to be written down."""
+"""Feature shift: what each group of clients sees, on images of a few pixels."""
 
 from typing import Any
 

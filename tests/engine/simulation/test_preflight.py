@@ -1,4 +1,4 @@
-"""What is refused before anything runs, and what is left to the worker."""
+"""What is refused before a run starts, and what is left to the worker."""
 
 import pytest
 
@@ -31,6 +31,6 @@ def test_models_too_large_to_try_are_left_to_the_worker(monkeypatch: pytest.Monk
         check.check_runs(parse_experiment(EXPERIMENT).runs())
 
 
-def test_a_method_that_evaluates_all_data_while_it_sets_up_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_check_of_a_method_stops_where_its_setup_evaluates_data(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.evaluate.evaluate", lambda *_: pytest.fail("evaluated"))
     check.check_runs(parse_experiment(EXPERIMENT | {"algorithms": [{"name": "ifca", "K": 2}]}).runs())

@@ -1,4 +1,4 @@
-"""A method from a folder outside the repository: the worked example of CONTRIBUTING.md, run as it stands."""
+"""Methods are found by name: those that ship, and the worked example of CONTRIBUTING.md in a plugin folder."""
 
 import json
 import os
@@ -9,8 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from engine.registry import ALGORITHMS
+
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLE = re.compile(r"<!-- example: my_method\.py -->\n```python\n(.*?)```", re.DOTALL)
+
+
+def test_the_first_eight_methods_are_registered():
+    assert {"local_train", "fedavg", "fedprox", "fedprox_onestage", "pfedme", "cgpfl", "cgpfl_heur", "ditto"} <= set(
+        ALGORITHMS.names()
+    )
 
 
 @pytest.fixture
@@ -42,9 +50,9 @@ def test_the_worked_example_runs_and_is_fedavg_where_it_should_be(plugins: Path,
         cwd=ROOT, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert "fedavg_server" in told["names"]
-    fedavg, whole, half = ([r["global"] for r in run["rounds"]] for run in told["runs"])
+    found = json.loads(done.stdout)
+    assert "fedavg_server" in found["names"]
+    fedavg, whole, half = ([r["global"] for r in run["rounds"]] for run in found["runs"])
     assert whole == fedavg and half[0] == fedavg[0] and half[2] != fedavg[2]
-    unseen = [run["rounds"][-1]["unseen"]["accuracy"] for run in told["runs"]]
+    unseen = [run["rounds"][-1]["unseen"]["accuracy"] for run in found["runs"]]
     assert unseen[0] == unseen[1] and len(unseen[0]) == 1

@@ -1,0 +1,115 @@
+"""One-stage FedProx: its limits in lambda, its minimiser, and the settings taken from theory."""
+
+import numpy as np
+import pytest
+import torch
+
+from engine import heterogeneity, truth
+from engine.errors import Unsupported
+from engine.smoothness import smoothness
+from tests.support import reference
+from tests.support.builders import SIZES, assert_close, assert_equal, personalized, shared_model, simulation, trained
+from tests.support.reference import as_matrix, batches_of
+
+
+def test_onestage_with_zero_lambda_is_local_training():
+    assert_equal(personalized(trained({"name": "fedprox_onestage", "lam": 0})), personalized(trained("local_train")))
+
+
+def test_onestage_global_model_is_the_mean_of_the_local_ones():
+    run = trained({"name": "fedprox_onestage", "lam": 0.5}, rounds=3)
+    assert_close(shared_model(run), {n: p.mean(0) for n, p in personalized(run).items()}, 1e-12)
+
+
+def test_onestage_with_gamma_one_over_lambda_is_gamma_auto():
+    lam = 0.5
+    auto = trained({"name": "fedprox_onestage", "lam": lam})
+    number = trained({"name": "fedprox_onestage", "lam": lam, "gamma": 1 / lam})
+    assert_close(shared_model(auto), shared_model(number), 1e-12)
+
+
+def test_onestage_round_starts_from_the_clients_own_last_model():
+    lam, gamma = 0.5, 0.3
+    run = trained({"name": "fedprox_onestage", "lam": lam, "gamma": gamma}, rounds=2)
+    start = as_matrix(run.task.initial_model())
+    w, shared = [start] * len(SIZES), start
+    for round in (1, 2):
+        w = [reference.sgd(own, b, 0.1, lam, shared) for own, b in zip(w, batches_of(run, round), strict=True)]
+        shared = shared - gamma * np.mean([lam * (shared - own) for own in w], axis=0)
+    np.testing.assert_allclose(as_matrix(personalized(run)), w, atol=1e-12)
+    np.testing.assert_allclose(as_matrix(shared_model(run)), shared, atol=1e-12)
+
+
+def test_onestage_converges_to_the_joint_minimiser():
+    lam = 0.2
+    run = trained(
+        {"name": "fedprox_onestage", "lam": lam, "local_lr": "theory"},
+        model={"name": "mlr", "l2": 0.05}, rounds=60, local_steps=30, batch_size="full",
+    )  # fmt: skip
+    solved = truth.solve(run.task, lam)
+    width = personalized(run)["head.weight"][0].numel()
+    torch.testing.assert_close(solved.local[:, :width], personalized(run)["head.weight"].flatten(1), atol=1e-6, rtol=0)
+    torch.testing.assert_close(solved.shared[:width], shared_model(run)["head.weight"].flatten(), atol=1e-6, rtol=0)
+
+
+def test_onestage_models_approach_the_global_one_as_lambda_grows():
+    def spread(lam: float) -> float:
+        run = trained({"name": "fedprox_onestage", "lam": lam, "local_lr": "theory"},
+                      model={"name": "mlr", "l2": 0.01}, rounds=20, local_steps=60, batch_size="full")  # fmt: skip
+        difference = personalized(run)["head.weight"] - shared_model(run)["head.weight"]
+        return float(difference.flatten(1).norm(dim=1).max())
+
+    assert spread(100) == pytest.approx(spread(10) / 10, rel=0.2)
+    assert spread(1000) == pytest.approx(spread(10) / 100, rel=0.2)
+
+
+def test_adaptive_lambda_follows_the_document():
+    run = simulation({"name": "fedprox_onestage", "rho": 2.0}, lr=1e-3)
+    n = run.task.num_pooled_samples / run.task.num_clients
+    adaptive = run.algorithm._adaptive
+    assert adaptive(run.task, 0.5 * n**-0.5) == pytest.approx(2 / (n**0.5 * 0.5 * n**-0.5))
+    assert adaptive(run.task, 3.0) == pytest.approx(4 / (n * 9))
+    assert adaptive(run.task, 0.0) == 1000 and "capped" in run.task.notes[-1]
+
+
+def test_estimating_heterogeneity_is_counted_in_the_gradients():
+    estimated, given = (
+        simulation({"name": "fedprox_onestage", "estimate_steps": 5}),
+        simulation({"name": "fedprox_onestage", "lam": 1.0}),
+    )
+    costs = [[r.scalars["gradient_evaluations"] for r in run.rounds()] for run in (estimated, given)]
+    assert costs[0][1] > costs[1][1] and costs[0][2] == costs[1][2]
+    assert any("estimate" in note for note in estimated.task.notes)
+
+
+def test_one_stage_fedprox_uses_the_same_estimate():
+    run = trained({"name": "fedprox_onestage", "estimate_steps": 12})
+    assert run.state.facts["R_h"] == heterogeneity.estimate(run.task, steps=12)[0]
+
+
+@pytest.mark.parametrize("setting", ["gamma", "local_lr", "inner_steps"])
+def test_theory_settings_refuse_a_loss_without_curvature(setting):
+    with pytest.raises(Exception, match="l2"):
+        simulation({"name": "fedprox_onestage", "lam": 1.0, setting: "theory"})
+    with pytest.raises(Exception, match="linear"):
+        simulation({"name": "fedprox_onestage", "lam": 1.0, setting: "theory"}, model="dnn")
+
+
+def test_theory_steps_refuse_what_they_divide_by_and_steps_that_do_not_contract():
+    model, entry = {"name": "mlr", "l2": 0.01}, {"name": "fedprox_onestage", "inner_steps": "theory"}
+    with pytest.raises(Unsupported, match="lam, which is 0"):
+        simulation(entry | {"lam": 0}, model=model)
+    with pytest.raises(Unsupported, match="local_lr below"):
+        simulation(entry | {"lam": 30.0, "gamma": 0.01, "local_lr": 0.1}, model=model)
+
+
+def test_an_estimate_that_diverges_ends_the_run_in_round_one():
+    run = simulation({"name": "fedprox_onestage", "estimate_steps": 60}, model="dnn", lr=1e300, rounds=5)
+    results = list(run.rounds())
+    assert results[-1].round == 1 and results[-1].diverged
+
+
+def test_theory_gamma_is_the_one_of_corollary_1():
+    run = simulation({"name": "fedprox_onestage", "lam": 0.4, "gamma": "theory"}, model={"name": "mlr", "l2": 0.1})
+    L = smoothness(run.task)
+    assert run.algorithm._gamma(run.task, 0.4) == pytest.approx((0.4 + L) / (2 * 0.4 * L))

@@ -1,0 +1,49 @@
+"""pFedHN: embeddings of clients, the server's step, what travels, and notes."""
+
+import math
+
+import pytest
+import torch
+
+from engine.ops import map_params
+from tests.support.builders import SIZES, assert_close, federation, simulation, trained
+from tests.support.hypernetworks import NETWORK, SMALL
+
+
+@pytest.mark.parametrize(("sizes", "dim"), [(SIZES, 2), ((4,) * 7, 2), ((4,) * 9, 3)])
+def test_embeddings_grow_with_the_number_of_clients(sizes, dim):
+    run = simulation("pfedhn", federation(sizes))
+    assert run.state.embeddings.shape == (len(sizes), dim)
+
+
+def test_a_long_server_step_is_clipped():
+    run = simulation({"name": "pfedhn", **SMALL, "clip": 1e-3}, model=NETWORK)
+    after, _ = run.algorithm.round(run.state, run.task.cohort(1), run.task)
+    steps = [*map_params(torch.sub, after.psi, run.state.psi).values(), after.embeddings - run.state.embeddings]
+    assert math.sqrt(sum(float(s.square().sum()) for s in steps)) == pytest.approx(0.3 * 1e-3)
+
+
+def test_models_travel_and_the_network_never_does():
+    run = simulation("pfedhn", model=NETWORK, participation=0.5)
+    results = list(run.rounds())
+    size = sum(p.nbytes for p in run.task.initial_model().values())
+    assert results[1].scalars["bytes_up"] == results[1].scalars["bytes_down"] == 2 * size
+
+
+def test_a_zero_start_is_noted_to_have_no_effect():
+    notes = simulation("pfedhn", model={"name": "mlr", "init": "zeros"}).task.notes
+    assert any("no effect" in note for note in notes)
+
+
+def test_a_network_of_many_numbers_is_noted(monkeypatch):
+    monkeypatch.setattr("engine.hypernetwork.LARGE", 100)
+    assert any("1.8e+03 numbers" in note for note in simulation("pfedhn").task.notes)  # 18 parameters, hidden 100
+
+
+def test_a_newcomer_is_fitted_as_if_it_came_alone():
+    run = trained({"name": "pfedhn", **SMALL, "clip": 0.01}, model=NETWORK)
+    task = simulation("pfedhn", federation((5, 8, 6), seed=7), model=NETWORK, local_epochs=2).task
+    together = run.algorithm.adapted(run.state, task.everyone(stream="newcomers"), task)
+    pair = simulation("pfedhn", federation((5, 8), seed=7), model=NETWORK, local_epochs=2).task
+    fewer = run.algorithm.adapted(run.state, pair.everyone(stream="newcomers"), pair)
+    assert_close({n: p[:2] for n, p in together.params.items()}, dict(fewer.params), 1e-12)

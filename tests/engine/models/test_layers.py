@@ -1,0 +1,18 @@
+"""The layers of a model, as methods that choose among layers see them."""
+
+from torch import nn
+
+from engine.models import Model, SplitModel
+
+
+def test_a_normalisation_belongs_to_the_layer_before_it():
+    def make() -> SplitModel:
+        body = nn.Sequential(nn.Conv2d(1, 4, 3), nn.GroupNorm(2, 4), nn.Flatten(), nn.Linear(16, 5), nn.LayerNorm(5))
+        return SplitModel(body, nn.Sequential(nn.LayerNorm(5), nn.Linear(5, 3)))
+
+    assert Model(make(), make).layers == (
+        ("body.0.weight", "body.0.bias", "body.1.weight", "body.1.bias"),
+        ("body.3.weight", "body.3.bias", "body.4.weight", "body.4.bias"),
+        ("head.0.weight", "head.0.bias"),  # nothing of the head stands before it
+        ("head.1.weight", "head.1.bias"),
+    )

@@ -1,0 +1,77 @@
+"""Which clients are held out of training."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from engine.datasets import Pool
+from engine.errors import ImpossiblePartition
+from engine.federation import lay_out
+from engine.partitioners import Partition, hold_out, summarize
+from engine.registry import DATASETS, PARTITIONERS
+from engine.streams import numpy_stream
+
+
+def pool_of(num_samples: int = 100) -> Pool:
+    y = np.arange(num_samples, dtype=np.int64) % 10
+    return Pool(np.arange(num_samples, dtype=np.float64)[:, None], y, 10)
+
+
+def whole(num_clients: int = 10, **options: Any) -> Partition:
+    entry = PARTITIONERS.get("classes_per_client")
+    made = entry.make(entry.options(num_clients=num_clients, assignment="cyclic", min_samples=1, **options))
+    return made.split(pool_of(), np.random.default_rng(0))
+
+
+def held_out(share: float, seed: int = 0) -> Partition:
+    return hold_out(whole(), share, numpy_stream(seed, "holdout"))
+
+
+def test_the_share_of_clients_is_held_out_and_the_others_move_up():
+    partition, everyone = held_out(0.3), whole()
+    assert len(partition.train) == 7 and len(partition.unseen.train) == 3
+    assert sorted([*partition.clients, *partition.unseen.clients]) == list(range(10))
+    for part in (partition, partition.unseen):
+        for new, old in enumerate(part.clients):
+            assert (part.train[new] == everyone.train[old]).all()
+            assert (part.test[new] == everyone.test[old]).all()
+            assert part.contexts[new] == everyone.contexts[old]
+
+
+def test_who_is_held_out_depends_on_the_seed_alone():
+    first, again, other = (held_out(0.3, seed).unseen.clients.tolist() for seed in (0, 0, 1))
+    assert first == again != other
+
+
+def test_without_a_share_nothing_changes():
+    partition = held_out(0.0)
+    assert partition.unseen is None and partition.clients is None and partition.notes == ()
+    assert summarize(pool_of(), partition).unseen is None
+
+
+def test_a_share_of_less_than_one_client_is_noted():
+    assert "holdout_clients=0.04 of 10 clients is less than one" in held_out(0.04).notes[0]
+
+
+def test_holding_out_every_client_is_refused():
+    with pytest.raises(ImpossiblePartition, match=r"holdout_clients=0\.96 leaves none of 10 clients to train; lower"):
+        held_out(0.96)
+
+
+@pytest.mark.parametrize("entry", list(PARTITIONERS), ids=lambda entry: entry.name)
+def test_every_partitioner_can_hold_clients_out(entry):
+    assert "holdout_clients" in entry.options.model_fields
+
+
+def test_the_truth_of_generated_data_goes_with_its_clients():
+    data = DATASETS.get("synthetic")
+    pool = data.make(data.options(num_clients=6, samples_per_client=20)).load(Path(), np.random.default_rng(0), None)
+    natural = PARTITIONERS.get("natural")
+    partition = natural.make(natural.options()).split(pool, np.random.default_rng(0))
+    laid = lay_out(pool, hold_out(partition, 0.5, np.random.default_rng(1)), torch.float64, torch.device("cpu"))
+    seen = sorted(set(range(6)) - set(laid.summary.unseen.clients))
+    assert (laid.truth["weights"] == pool.truth["weights"][seen]).all()
+    assert (laid.unseen.truth["weights"] == pool.truth["weights"][list(laid.summary.unseen.clients)]).all()

@@ -1,0 +1,53 @@
+"""Accuracy and loss of shared and of personalized models."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from engine import evaluate
+from engine.task import Predictor
+from tests.support.builders import trained
+
+
+def test_accuracy_is_the_share_of_test_samples_that_are_right():
+    run = trained("local_train")
+    values = run._evaluate()
+    for i in range(run.task.num_clients):
+        x, y = run.task.data.test.of_client(i)
+        logits = run.task.model.logits(run.models().personalized[i], x)
+        assert values["personalized.accuracy"][i] == pytest.approx(float((logits.argmax(1) == y).double().mean()))
+        expected = torch.nn.functional.cross_entropy(logits, y)
+        assert values["personalized.loss"][i] == pytest.approx(float(expected))
+
+
+@pytest.mark.parametrize("is_per_client", [False, True])
+def test_a_long_evaluation_can_be_stopped_between_its_slabs(monkeypatch, is_per_client):
+    run = trained("fedavg")
+    params = {n: p.expand(4, *p.shape) if is_per_client else p for n, p in run.state.global_params.items()}
+    monkeypatch.setattr(evaluate, "_SLAB_BYTES", 1)
+    ticks: list[int] = []
+    task = replace(run.task, tick=lambda: ticks.append(1))
+    evaluate.evaluate(task, Predictor(params, is_per_client), task.data.test)
+    assert len(ticks) == (4 if is_per_client else len(task.data.test.y))
+
+
+def test_a_shared_model_and_stacked_copies_of_it_score_the_same(monkeypatch):
+    run = trained("fedavg")
+    shared = Predictor(run.state.global_params, False)
+    copies = Predictor({n: p.expand(4, *p.shape) for n, p in run.state.global_params.items()}, True)
+    expected = evaluate.evaluate(run.task, shared, run.task.data.test)
+    for slab in (1, 10**6):
+        monkeypatch.setattr(evaluate, "_SLAB_BYTES", slab)
+        for predictor in (shared, copies):
+            for a, b in zip(evaluate.evaluate(run.task, predictor, run.task.data.test), expected, strict=True):
+                np.testing.assert_allclose(a, b)
+
+
+def test_a_predictor_may_bring_its_own_logits():
+    run = trained("local_train")
+    flipped = Predictor(run.state.personal_params, True, lambda p, x: -run.task.model.logits(p, x))
+    plain = Predictor(run.state.personal_params, True)
+    a, b = (evaluate.evaluate(run.task, p, run.task.data.test)[1] for p in (flipped, plain))
+    assert not np.allclose(a, b)

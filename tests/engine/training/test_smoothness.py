@@ -1,0 +1,17 @@
+"""The smoothness of linear models."""
+
+import numpy as np
+import pytest
+
+from engine.smoothness import smoothness
+from tests.support.builders import simulation
+
+
+def test_smoothness_is_the_largest_curvature_over_clients():
+    run = simulation("local_train", model={"name": "mlr", "l2": 0.1})
+    largest = 0.0
+    for i in range(run.task.num_clients):
+        x = run.task.data.train.of_client(i)[0].numpy()
+        x = np.c_[x, np.ones(len(x))]
+        largest = max(largest, np.linalg.eigvalsh(x.T @ x / len(x))[-1])
+    assert smoothness(run.task) == pytest.approx(largest / 2 + 0.1, rel=1e-4)

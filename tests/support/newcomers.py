@@ -1,0 +1,22 @@
+"""Clients that never train: the models that they get, and training alone."""
+
+import torch
+
+from engine.local import local_sgd
+from engine.ops import broadcast, in_client_order
+from engine.simulate import Simulation
+from engine.task import Task
+
+
+def unseen_models(run: Simulation) -> dict[str, torch.Tensor]:
+    """The models that the method gives to clients that never took part."""
+    task = run.task.of_unseen()
+    return dict(run.algorithm.adapted(run.state, task.everyone(stream="newcomers"), task).params)
+
+
+def trained_alone(run: Simulation) -> dict[str, torch.Tensor]:
+    """Each newcomer after local SGD from the common start."""
+    task: Task = run.task.of_unseen()
+    cohort = task.everyone(stream="newcomers")
+    received = broadcast(task.initial_model(), cohort.size)
+    return in_client_order(local_sgd(task, received, cohort).params, cohort.clients)
