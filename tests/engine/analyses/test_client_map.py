@@ -1,4 +1,4 @@
-"""Clients on a map: a plane whose distances are those of the models, and a replay that ends where the run ended."""
+"""Clients on a map: distances on the plane are those of the models, and the replay ends at the stored models."""
 
 from dataclasses import replace
 
@@ -115,7 +115,7 @@ def test_contexts_have_a_place_for_each_client_and_a_global_model_has_one() -> N
     assert "shared" not in found(finished(config(name="local_train"))).arrays
 
 
-def test_models_that_the_replay_does_not_reach_are_told() -> None:
+def test_a_replay_that_misses_the_stored_models_reports_their_difference() -> None:
     subject = finished(config())
     moved = [{n: 2 * p for n, p in m.items()} for m in subject.models.personalized]
     again = found(replace(subject, models=replace(subject.models, personalized=moved)))

@@ -1,4 +1,4 @@
-"""Confusion matrices: their margins and diagonals are numbers that are known otherwise."""
+"""Confusion matrices: their margins are class counts, their diagonals the recorded accuracy."""
 
 import dataclasses
 
@@ -59,7 +59,7 @@ def test_answers_that_are_not_finite_are_left_out() -> None:
     assert found.arrays["global"][1].sum() > 0
 
 
-def test_progress_goes_up_and_is_told_for_every_client() -> None:
+def test_progress_is_reported_for_every_client() -> None:
     seen: list[float] = []
     subject, _ = trained(tiny_config(), seen.append)
     seen.clear()

@@ -1,4 +1,4 @@
-"""Features: those that the method uses, shared out among clients, and measured against chance."""
+"""Features: those that the method uses, sampled from all clients, and compared with chance."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Where the time of a round goes, by a clock that the test moves: parts that are known to the second."""
+"""Where the time of a round goes, with a fake clock and known parts."""
 
 from dataclasses import replace
 from typing import Any

@@ -45,7 +45,7 @@ def test_own_is_what_the_run_recorded() -> None:
     np.testing.assert_allclose(TradeOff(AnalysisOptions()).compute(subject).arrays["own"], recorded, atol=1e-6)
 
 
-def test_it_tells_how_far_it_is() -> None:
+def test_progress_is_reported_before_each_client() -> None:
     seen: list[float] = []
     subject = finished()
     TradeOff(AnalysisOptions()).compute(replace(subject, progress=seen.append))

@@ -1,4 +1,4 @@
-"""A run put together again predicts as it did when it was recorded, whatever its method makes of its models."""
+"""A loaded run predicts as it did when it was recorded, for every kind of model."""
 
 import numpy as np
 import pytest
@@ -52,7 +52,7 @@ def test_one_model_of_all_clients_stays_one_on_every_device() -> None:
     assert elsewhere == [True, False]
 
 
-def test_loading_tells_that_it_is_alive_and_can_be_stopped() -> None:
+def test_loading_reports_progress_and_can_be_stopped() -> None:
     subject, _ = trained(tiny_config())
 
     class Stopped(Exception):

@@ -1,0 +1,74 @@
+"""The plane through three models: its places are models, with their distances and losses."""
+
+import numpy as np
+import pytest
+import torch
+
+from engine.alone import trained_alone
+from engine.analyses.plane import Options, ThreeModels
+from engine.directions import difference, norm
+from engine.errors import Unsupported
+from engine.scoring import score
+from engine.subject import Subject
+from tests.support.builders import trained
+from tests.support.subjects import as_subject, subject_of
+
+
+def plane(subject: Subject, **options):
+    return ThreeModels(Options(points=9, **options)).compute(subject)
+
+
+def test_distances_on_the_plane_are_distances_between_models() -> None:
+    run = subject_of("ditto", model={"name": "dnn", "hidden": 4})
+    found = plane(run, client=1)
+    models = [run.models.global_model, run.models.personalized[1], trained_alone(run, 1)]
+    places = found.arrays["places"]
+    assert found.values["models"] == ["global", "personalized", "alone"]
+    assert places[0].tolist() == [0, 0] and places[1, 1] == pytest.approx(0, abs=1e-12)
+    for i, j in ((0, 1), (0, 2), (1, 2)):
+        assert np.linalg.norm(places[i] - places[j]) == pytest.approx(norm(difference(models[i], models[j])))
+    x, y = found.arrays["x"], found.arrays["y"]
+    assert x[-1] - x[0] == pytest.approx(y[-1] - y[0]) and x[0] < places[:, 0].min() and places[:, 0].max() < x[-1]
+
+
+def test_the_models_on_the_plane_have_their_recorded_losses() -> None:
+    run = trained("ditto")
+    found = plane(as_subject(run), client=1).values["losses"]
+    recorded = score(run.algorithm, run.state, run.task)
+    assert found["own"]["personalized"] == pytest.approx(recorded["personalized.loss"][1])
+    assert found["own"]["global"] == pytest.approx(recorded["global.loss"][1])
+
+
+def test_a_place_on_the_plane_has_the_loss_of_the_model_there() -> None:
+    run = subject_of("ditto")
+    found = plane(run, client=1)
+    (px, _), (lx, ly) = found.arrays["places"][1:]
+    at_x, at_y = found.arrays["x"][2], found.arrays["y"][6]
+    s, t = np.linalg.solve([[px, lx], [0, ly]], [at_x, at_y])
+    w, theta, alone = run.models.global_model, run.models.personalized[1], trained_alone(run, 1)
+    there = {n: w[n] + s * (theta[n] - w[n]) + t * (alone[n] - w[n]) for n in w}
+    x, y = run.task.data.test.of_client(1)
+    expected = float(torch.nn.functional.cross_entropy(run.task.model.logits(there, x), y))
+    assert found.arrays["own"][6, 2] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("method", "models"), [
+    ("fedavg", ["global", "alone", "initial"]), ("gpfl", ["personalized", "alone", "initial"]),
+])  # fmt: skip
+def test_the_common_start_takes_a_free_place(method, models) -> None:
+    found = plane(subject_of(method, model={"name": "dnn", "hidden": 4}))
+    assert found.values["models"] == models and np.isfinite(found.arrays["everyone"]).all()
+
+
+def test_a_model_on_the_line_through_two_others_spans_no_plane() -> None:
+    run = subject_of("ditto", model={"name": "dnn", "hidden": 4})
+    w, alone = run.models.global_model, trained_alone(run, 1)
+    run.models.personalized[1].update({n: torch.lerp(w[n], alone[n], 0.3) for n in w})
+    found = plane(run, client=1)
+    assert found.values["models"] == ["global", "personalized", "initial"]
+    assert abs(found.arrays["places"][2, 1]) > 1e-3
+
+
+def test_two_models_have_no_plane() -> None:
+    with pytest.raises(Unsupported, match="three models"):
+        plane(subject_of("local_train"))
