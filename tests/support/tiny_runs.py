@@ -1,4 +1,4 @@
-"""Tiny runs on digits, trained here, as analyses look at them: through models that were written and read again."""
+"""Tiny runs on digits, loaded from their stored models as analyses load them."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is said of runs on their way."""
+"""Progress of runs on the command line."""
 
 import re
 from dataclasses import dataclass
@@ -30,11 +30,11 @@ def shown(console: Console) -> str:
     return re.sub(r"\x1b[^a-zA-Z]*[a-zA-Z]", "", console.file.getvalue())  # without colours and cursor movements
 
 
-def test_a_line_says_run_status_round_and_accuracy() -> None:
+def test_a_line_has_run_status_round_and_accuracy() -> None:
     assert line(Run(1, "done", 8), 0.915) == "Ditto seed 0: done, round 8 of 8, accuracy 91.5 %"
 
 
-def test_a_line_says_why_a_run_ended() -> None:
+def test_a_line_has_the_reason_why_a_run_ended() -> None:
     assert line(Run(1, "failed", -1, error="no memory"), None) == "Ditto seed 0: failed, round 0 of 8, no memory"
 
 
