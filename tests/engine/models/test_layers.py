@@ -13,6 +13,6 @@ def test_a_normalisation_belongs_to_the_layer_before_it():
     assert Model(make(), make).layers == (
         ("body.0.weight", "body.0.bias", "body.1.weight", "body.1.bias"),
         ("body.3.weight", "body.3.bias", "body.4.weight", "body.4.bias"),
-        ("head.0.weight", "head.0.bias"),  # nothing of the head stands before it
+        ("head.0.weight", "head.0.bias"),  # the head has no layer before it
         ("head.1.weight", "head.1.bias"),
     )

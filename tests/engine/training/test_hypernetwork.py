@@ -11,9 +11,9 @@ from tests.support.builders import assert_equal, simulation
 from tests.support.hypernetworks import NETWORK, SMALL, pairing
 
 
-def started(**hparams):
+def started():
     """A run's state before training, and its task."""
-    run = simulation({"name": "pfedhn", **SMALL, **hparams}, model=NETWORK)
+    run = simulation({"name": "pfedhn", **SMALL}, model=NETWORK)
     return run.state, run.task
 
 
