@@ -18,6 +18,7 @@ from app import newest
 from app.averages import mean_of_known
 from engine.errors import CheckpointInvalid
 from engine.findings import Findings
+from engine.layouts import check_findings
 from storage import (
     AnalysisRecord,
     EngineRecord,
@@ -166,9 +167,11 @@ def clusters(run_id: int) -> tuple[np.ndarray, np.ndarray]:
 def findings(analysis: AnalysisRecord) -> Findings:
     """What a finished analysis has found: one copy for all readers, so that nobody may write to it.
 
-    Raises ArtifactDamaged, or CheckpointInvalid where the file holds no findings or was deleted.
+    Raises ArtifactDamaged, or CheckpointInvalid where the file was deleted or holds no findings of this analysis.
     """
-    return _findings(store().url, analysis.artifact_id, analysis.finished_at)
+    found = _findings(store().url, analysis.artifact_id, analysis.finished_at)
+    check_findings(analysis.kind, analysis.params, found, partition(analysis.run_id) or {})
+    return found
 
 
 def summaries(run_ids: Sequence[int]) -> pd.DataFrame:

@@ -27,8 +27,10 @@ class Findings:
     def from_bytes(cls, data: bytes) -> "Findings":
         """Inverse of ``to_bytes``. Raises CheckpointInvalid."""
         try:
-            arrays = safetensors.numpy.load(data)
             values = json.loads(metadata(data)["values"])
-        except (SafetensorError, KeyError, ValueError) as error:
+            if not isinstance(values, dict):
+                raise ValueError("its values are no JSON object")
+            arrays = safetensors.numpy.load(data)
+        except (SafetensorError, KeyError, ValueError, RecursionError, TypeError) as error:
             raise CheckpointInvalid(f"these are not the findings of an analysis ({error}); compute it again") from error
         return cls(arrays, values)

@@ -1,71 +1,50 @@
 """An exported JSON document read back into runs with their rounds. A file is data from outside: nothing is trusted."""
 
 import json
+import stat
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
 from engine.config import ExperimentConfig, RunConfig, parse_experiment
+from engine.documents import PartitionEntry, ProvenanceEntry, Size, problems_of
 from engine.errors import InvalidConfig
 from engine.export import MODELS, UNSEEN, RunOutcome, finite, summary_of
 from engine.metrics import summarize_clients
 from engine.results import RoundResult
 
-Numbers = list[float | None]
-Size = Annotated[int, Field(ge=0, lt=2**31)]  # of sets, and numbers of clients: what int32 holds
+Numbers = list[Annotated[float, Field(allow_inf_nan=False)] | None]
+Cost = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Metric = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,99}$")]  # a name, alone or dotted
 Cluster = Annotated[int, Field(ge=-(2**15), lt=2**15)]
+Declared = TypeVar("Declared", bound=BaseModel)
 COSTS = ("bytes_up", "bytes_down", "gradient_evaluations", "seconds")
+TERMS = {  # arrays that are drawn together: how many axes they have; the first of two is the client
+    ("diagnostics.layer_scores", "diagnostics.personal_layers"): 2, ("diagnostics.capacity", "diagnostics.cost"): 1,
+}  # fmt: skip
+SOLVED = ("diagnostics.capacity", "diagnostics.cost", "diagnostics.mu", "diagnostics.K_hat")
 MAX_PROBLEMS = 10  # of a file; one mistake often repeats in every round
-
-
-class ClientsEntry(BaseModel):
-    """How the data lies among some clients."""
-
-    train_sizes: list[Size]
-    val_sizes: list[Size]
-    test_sizes: list[Size]
-    class_counts: list[list[Size]]
-    contexts: list[Size] | None = None
-
-    @model_validator(mode="after")
-    def _is_of_one_federation(self) -> Self:
-        named = {name: getattr(self, name) for name in type(self).model_fields if name != "unseen"}
-        lengths = {name: len(value) for name, value in named.items() if value is not None}
-        if len(set(lengths.values())) != 1:
-            raise ValueError(f"one entry a client is needed everywhere, but their numbers are {lengths}")
-        if len({len(counts) for counts in self.class_counts}) > 1:
-            raise ValueError("class_counts: every client needs the same number of classes")
-        return self
-
-
-class UnseenEntry(ClientsEntry):
-    clients: list[Size]  # their numbers before they were held out
-
-
-class PartitionEntry(ClientsEntry):
-    """What is needed of a partition; the rest is kept as it is."""
-
-    unseen: UnseenEntry | None = None
 
 
 class RoundEntry(BaseModel):
     round: Size
     cohort: list[Size]
-    personalized: dict[str, Numbers] | None
-    global_: Annotated[dict[str, Numbers] | None, Field(alias="global")]
+    personalized: dict[Metric, Numbers] | None
+    global_: Annotated[dict[Metric, Numbers] | None, Field(alias="global")]
     train_loss: Numbers | None
     clusters: list[Cluster] | None
-    bytes_up: float | None
-    bytes_down: float | None
-    gradient_evaluations: float | None
-    seconds: float | None
-    diagnostics: dict[str, Any]
-    unseen: dict[str, Numbers] | None = None
+    bytes_up: Cost | None
+    bytes_down: Cost | None
+    gradient_evaluations: Cost | None
+    seconds: Cost | None
+    diagnostics: dict[Metric, Any]
+    unseen: dict[Metric, Numbers] | None = None
 
 
 class RunEntry(BaseModel):
@@ -99,11 +78,24 @@ class ImportedExperiment:
 def read_export(path: Path) -> list[ImportedExperiment]:
     """Raises InvalidConfig that says what in the file is not as an export has it."""
     try:
+        check_regular(path)
         return parse_export(path.read_bytes(), path)
     except OSError as error:
         raise InvalidConfig(
             [f"{path}: cannot be read ({error.strerror or error}); give an exported JSON file"]
         ) from None
+
+
+def check_regular(path: Path) -> None:
+    """Before anything is read: a device has no end, and a FIFO may have no beginning."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise InvalidConfig([f"{path}: is not a regular file; give an exported file"])
+
+
+def check_run(provenance: Mapping[str, Any] | None, partition: Mapping[str, Any] | None) -> PartitionEntry | None:
+    """Raises ValueError that says what of a run's documents is not as declared."""
+    _validated(ProvenanceEntry, provenance or {}, "provenance")
+    return None if partition is None else _validated(PartitionEntry, partition, "partition")
 
 
 def parse_export(data: bytes, path: Path) -> list[ImportedExperiment]:
@@ -152,11 +144,11 @@ def _placed(
 
 def _document(data: bytes, path: Path) -> Document:
     try:
-        document = json.loads(data.decode("utf-8-sig"))
+        document = json.loads(data.decode("utf-8-sig"), parse_constant=_no_number)
         json.dumps(document, ensure_ascii=False).encode()  # half a surrogate pair is JSON, but no text
         return Document.model_validate(document)
     except ValidationError as error:
-        lines = [f"{path}: {'.'.join(map(str, e['loc'])) or 'document'}: {e['msg']}" for e in error.errors()]
+        lines = [f"{path}: {problem}" for problem in problems_of(error)]
         rest = [f"{path}: and {len(lines) - MAX_PROBLEMS} more"] if len(lines) > MAX_PROBLEMS else []
         raise InvalidConfig([*lines[:MAX_PROBLEMS], *rest]) from None
     except (ValueError, RecursionError) as error:
@@ -164,13 +156,14 @@ def _document(data: bytes, path: Path) -> Document:
 
 
 def _outcome(entry: RunEntry, config: RunConfig) -> RunOutcome:
-    partition = None if entry.partition is None else _partition(entry.partition)
+    partition = check_run(entry.provenance, entry.partition)
     if partition is None and entry.rounds:
         raise ValueError("it has rounds, but partition is null")
     if [r.round for r in entry.rounds] != list(range(len(entry.rounds))):
         raise ValueError("its rounds are not 0, 1, 2, ...")
     dtype = np.dtype(config.training.dtype)
     rounds = tuple(_round(r, partition, dtype) for r in entry.rounds if partition is not None)
+    _check_terms(rounds, 0 if partition is None else len(partition.test_sizes))
     provenance = finite({**entry.provenance, "imported": True})
     error = provenance.pop("error", None)
     return RunOutcome(
@@ -179,12 +172,11 @@ def _outcome(entry: RunEntry, config: RunConfig) -> RunOutcome:
     )  # fmt: skip
 
 
-def _partition(found: dict[str, Any]) -> PartitionEntry:
+def _validated(kind: type[Declared], found: Mapping[str, Any], name: str) -> Declared:
     try:
-        return TypeAdapter(PartitionEntry).validate_python(found)
+        return kind.model_validate(found)
     except ValidationError as error:
-        problems = [".".join(["partition", *map(str, e["loc"])]) + f": {e['msg']}" for e in error.errors()]
-        raise ValueError("; ".join(problems[:MAX_PROBLEMS])) from None
+        raise ValueError("; ".join(problems_of(error, name)[:MAX_PROBLEMS])) from None
 
 
 def _round(entry: RoundEntry, partition: PartitionEntry, dtype: np.dtype) -> RoundResult:
@@ -193,7 +185,7 @@ def _round(entry: RoundEntry, partition: PartitionEntry, dtype: np.dtype) -> Rou
                 for n, v in (group or {}).items()}  # fmt: skip
     if entry.train_loss is not None:
         measured["train_loss"] = entry.train_loss
-    arrays = {name: _array(values, N, f"{at}: {name}").astype(dtype) for name, values in measured.items()}
+    arrays = {name: _measured(values, N, f"{at}: {name}", dtype) for name, values in measured.items()}
     arrays |= _unseen(entry, partition, dtype)
     scalars = {name: _number(getattr(entry, name)) for name in COSTS}
     for name, value in entry.diagnostics.items():
@@ -222,7 +214,27 @@ def _unseen(entry: RoundEntry, partition: PartitionEntry, dtype: np.dtype) -> di
         raise ValueError(f"round {entry.round}: unseen, but the partition has no unseen clients")
     U = len(partition.unseen.test_sizes)
     named = {f"{UNSEEN}.{name}": values for name, values in entry.unseen.items()}
-    return {n: _array(values, U, f"round {entry.round}: {n}").astype(dtype) for n, values in named.items()}
+    return {n: _measured(values, U, f"round {entry.round}: {n}", dtype) for n, values in named.items()}
+
+
+def _check_terms(rounds: Sequence[RoundResult], N: int) -> None:
+    """Diagnostics that are drawn together have fitting shapes, the same in every round."""
+    for names in TERMS:
+        shapes = set()
+        for r in rounds:
+            found = [r.arrays[name].shape for name in names if name in r.arrays]
+            shapes.update(found)
+            if len(set(found)) > 1 or any(_does_not_fit(shape, TERMS[names], N) for shape in found):
+                raise ValueError(f"round {r.round}: {' and '.join(names)} do not fit one another")
+        if len(shapes) > 1:
+            raise ValueError(f"{' and '.join(names)} change their shape between rounds")
+    for r in rounds:
+        if SOLVED[0] in r.arrays and not (SOLVED[1] in r.arrays and {*SOLVED[2:]} <= r.scalars.keys()):
+            raise ValueError(f"round {r.round}: {SOLVED[0]} is of no use without {', '.join(SOLVED[1:])}")
+
+
+def _does_not_fit(shape: tuple[int, ...], axes: int, N: int) -> bool:
+    return len(shape) != axes or 0 in shape or (axes == 2 and shape[0] != N)
 
 
 def _array(values: Iterable[float | None], N: int, what: str) -> np.ndarray:
@@ -230,6 +242,15 @@ def _array(values: Iterable[float | None], N: int, what: str) -> np.ndarray:
     if len(array) != N:
         raise ValueError(f"{what} has {len(array)} values for {N} clients")
     return array
+
+
+def _measured(values: Iterable[float | None], N: int, what: str, dtype: np.dtype) -> np.ndarray:
+    array = _array(values, N, what)
+    if what.endswith("accuracy") and not np.all(np.isnan(array) | (array >= 0) & (array <= 1)):
+        raise ValueError(f"{what} is a share of samples, between 0 and 1")
+    if np.nanmax(np.abs(array), initial=0) > np.finfo(dtype).max:
+        raise ValueError(f"{what} is too large for {dtype}")
+    return array.astype(dtype)
 
 
 def _nested(value: list[Any], what: str) -> np.ndarray:
@@ -243,6 +264,10 @@ def _nested(value: list[Any], what: str) -> np.ndarray:
 def _number(value: Any) -> float:
     if value is None:
         return float("nan")
-    if isinstance(value, bool | int | float):
-        return float(value)
-    raise ValueError(f"{value!r} is no number")
+    if isinstance(value, bool | int | float) and isfinite(number := float(value)):
+        return number
+    raise ValueError(f"{value!r:.40} is no number")
+
+
+def _no_number(name: str) -> float:
+    raise ValueError(f"{name} is no number in JSON; what is not known is null")

@@ -7,16 +7,12 @@ file. A file without a row is rubbish that ``sweep`` removes.
 import errno
 import hashlib
 import logging
-import os
-import re
-import uuid
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import sqlalchemy as sa
 
-from storage.archive import sync_folder
+from storage.confined import ArtifactFolder, OutsideFolder
 from storage.database import Database
 from storage.errors import ArtifactDamaged, ArtifactNotWritten
 from storage.fence import update_owned
@@ -24,8 +20,6 @@ from storage.models import Artifact, Run, now
 from storage.records import FINISHED, ArtifactRecord, NewArtifact
 from storage.room import drop_models, models_of_idle, oldest_beyond
 
-UNFINISHED = ".tmp"
-OURS = re.compile(r"\d+/[^/]+-\d{6,}-[0-9a-f]{12}\.(bin|tmp)")  # what write_file names its files
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 COLUMNS = tuple(Artifact.__table__.columns)
 
@@ -35,15 +29,16 @@ log = logging.getLogger(__name__)
 class ArtifactStore:
     def __init__(self, database: Database, folder: Path) -> None:
         self._database, self.folder = database, folder
+        self.files = ArtifactFolder(folder)
 
     def write_file(self, run_id: int, kind: str, round: int, data: bytes) -> NewArtifact:
         """Puts the bytes safely on disk. They count once they are registered, here or in ``metrics.append``."""
-        path = f"{run_id}/{kind}-{round:06d}-{uuid.uuid4().hex[:12]}.bin"
         try:
-            _write_durably(self.folder / path, data)
+            path = self.files.new_name(run_id, kind, round)
+            self.files.write(path, data)
         except OSError as error:
             raise ArtifactNotWritten(
-                f"cannot write {self.folder / path} ({error.strerror}); {_advice(error)}"
+                f"cannot write the {kind} of run {run_id} into {self.folder} ({error.strerror}); {_advice(error)}"
             ) from error
         return NewArtifact(kind, round, path, hashlib.sha256(data).hexdigest(), len(data))
 
@@ -78,16 +73,20 @@ class ArtifactStore:
 
     def read(self, record: ArtifactRecord) -> bytes:
         """The bytes that were written, or ArtifactDamaged."""
-        path = self.folder / record.path
         what = f"the {record.kind} of run {record.run_id}, round {record.round},"
         try:
-            data = path.read_bytes()
+            data = self.files.read(record.path)
+        except OutsideFolder as error:
+            raise ArtifactDamaged(f"{what} is not read: {error.strerror} in {self.folder}; rerun the run") from error
         except OSError as error:
             raise ArtifactDamaged(
-                f"{what} cannot be read from {path} ({error.strerror}); put the file back, or rerun the run"
+                f"{what} cannot be read from {self.folder / record.path} ({error.strerror}); put the file back, or "
+                "rerun the run"
             ) from error
         if hashlib.sha256(data).hexdigest() != record.sha256:
-            raise ArtifactDamaged(f"{what} in {path} is not what was written (sha256 differs); rerun the run")
+            raise ArtifactDamaged(
+                f"{what} in {self.folder / record.path} is not what was written (sha256 differs); rerun the run"
+            )
         return data
 
     def keep_last(self, run_id: int, kind: str, n: int = 2) -> None:
@@ -138,8 +137,7 @@ class ArtifactStore:
 
     def sweep(self) -> int:
         """Removes our files without a row; answers how many. For the dispatcher, before its workers start."""
-        files = (path.relative_to(self.folder).as_posix() for path in self.folder.glob("*/*") if path.is_file())
-        found = [path for path in files if OURS.fullmatch(path)]
+        found = list(self.files.names())
         with self._database.read() as connection:  # after looking: what was registered meanwhile is spared
             known = set(connection.scalars(sa.select(Artifact.path)))
         rubbish = [path for path in found if path not in known]
@@ -151,16 +149,11 @@ class ArtifactStore:
 
         So does a file that cannot be removed now; ``sweep`` tries again.
         """
-        folders = set()
         for path in paths:
             try:
-                (self.folder / path).unlink(missing_ok=True)
+                self.files.remove(path)
             except OSError as error:
                 log.warning("cannot remove %s (%s); check the folder's owner", self.folder / path, error.strerror)
-            folders.add((self.folder / path).parent)
-        for folder in folders:
-            with suppress(OSError):  # a folder that is not empty stays
-                folder.rmdir()
 
 
 def insert_artifact(connection: sa.Connection, run_id: int, new: NewArtifact) -> ArtifactRecord:
@@ -174,19 +167,3 @@ def _advice(error: OSError) -> str:
     if error.errno in NO_ROOM:
         return "free some space on this disk, or delete models in the library"
     return "check the owner and the permissions of the folder"
-
-
-def _write_durably(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_suffix(UNFINISHED)
-    try:
-        with open(unfinished, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, path)
-    except OSError:
-        unfinished.unlink(missing_ok=True)
-        raise
-    for folder in (path.parent, path.parent.parent):  # the name of the file, and of its folder
-        sync_folder(folder)

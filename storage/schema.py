@@ -1,5 +1,7 @@
 """Bringing the tables up to date. Revisions are numbered files in ``migrations/versions``; the last is the newest."""
 
+import re
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -7,6 +9,10 @@ import sqlalchemy as sa
 
 from storage.database import Database
 from storage.errors import SchemaOutdated, SchemaTooNew
+from storage.sqlite import driver
+
+DEFINITIONS = "SELECT type, name, tbl_name, sql FROM sqlite_master"
+Definition = tuple[str | None, str | None, str | None, str | None]
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
@@ -53,15 +59,38 @@ def migrate(database: Database) -> None:
         revision = stored_revision(connection)
     if revision is not None:
         database.back_up(revision)
+    upgrade(database)
+
+
+def upgrade(database: Database) -> None:
+    """The same without a backup: for a database that is a copy itself."""
     with database.migration() as connection:
-        _upgrade(connection)
+        _upgrade(connection, "head")
 
 
-def _upgrade(connection: sa.Connection) -> None:
+def normalized(definition: Sequence[str | None]) -> Definition:
+    """Without blanks, quotes and upper case, which differ between the versions that wrote them."""
+    kind, name, table, sql = definition
+    return kind, name, table, None if sql is None else re.sub(r'[\s"]', "", sql).lower()
+
+
+@cache
+def definitions_of(revision: str) -> frozenset[Definition]:
+    """All tables and indices that the migrations up to ``revision`` make in SQLite, and whatever else they make."""
+    engine = sa.create_engine("sqlite://", module=driver())
+    try:
+        with engine.begin() as connection:
+            _upgrade(connection, revision)
+            return frozenset(map(normalized, connection.exec_driver_sql(DEFINITIONS).all()))
+    finally:
+        engine.dispose()
+
+
+def _upgrade(connection: sa.Connection, revision: str) -> None:
     from alembic import command  # half a second that nobody else pays
     from alembic.config import Config
 
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    command.upgrade(config, revision)

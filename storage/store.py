@@ -11,6 +11,7 @@ from storage import schema
 from storage.analyses import Analyses
 from storage.artifacts import ArtifactStore
 from storage.backup import Backup, Progress, back_up
+from storage.backup_check import CheckRun
 from storage.database import Database, DispatcherLock
 from storage.disk_use import disk_use
 from storage.engines import Engines
@@ -100,14 +101,15 @@ class Store:
         return back_up(self._database, self.artifacts, path, version, progress)
 
     def restore(
-        self, path: Path, replace: bool = False, progress: Progress = lambda done, total: None
+        self, path: Path, replace: bool = False, progress: Progress = lambda done, total: None,
+        check_run: CheckRun = lambda run: None,
     ) -> Restored:
-        """A backup becomes this database; what was there is kept beside it.
+        """A backup becomes this database; what was there is kept beside it. ``check_run`` may refuse it by raising.
 
         Raises StorageError, and changes nothing, while anybody has it open, or where it has runs and ``replace`` is
         not said.
         """
-        return restore(self._database, self.artifacts.folder, path, replace, progress)
+        return restore(self._database, self.artifacts, path, replace, progress, check_run)
 
     def try_dispatcher_lock(self) -> DispatcherLock | None:
         """The right to claim runs and to migrate, or None while another process has it. Ends with the process."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from app.comparison import Method, run_name
 from app.wording import names, plural
+from engine.documents import recorded
 from storage import RunRecord
 
 
@@ -15,7 +16,7 @@ def conflicts(methods: Sequence[Method]) -> list[str]:
     found = []
     if (data := _apart(methods, lambda run: _json(run.config["dataset"]))) is not None:
         found.append(f"The data sets differ: {data}. Their accuracies answer different questions.")
-    elif seeds := _seeds_apart(methods, lambda run: (run.provenance or {}).get("dataset_fingerprint")):
+    elif seeds := _seeds_apart(methods, lambda run: recorded(run.provenance).dataset_fingerprint):
         found.append(f"The same data set held other samples for {_seed_words(seeds)} (its fingerprint differs).")
     if (splits := _apart(methods, lambda run: _json(run.config["partition"]))) is not None:
         found.append(

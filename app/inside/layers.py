@@ -8,6 +8,7 @@ from app.charts import layer_habits, layer_scores
 from app.components import page
 from app.inside.view import RunView
 from app.wording import plain
+from engine.documents import recorded
 
 FEW_LAYERS = 6  # fit beside another figure
 MEANING = (
@@ -71,7 +72,7 @@ def how_often(kept: np.ndarray, names: list[str]) -> None:
 
 def layer_names(view: RunView, count: int) -> list[str]:
     """As the model calls them, from the input to the output; numbers for runs that did not write them down."""
-    known = ((view.run.provenance or {}).get("extra") or {}).get("layers") or []
+    known = recorded(view.run.provenance).extra.layers
     scored = known if len(known) == count else [name for name in known if name.startswith("body.")]
     if len(scored) != count:
         return [f"layer {i + 1}" for i in range(count)]

@@ -12,6 +12,7 @@ from app.inside import configuration, federation
 from app.inside.view import RunView
 from app.links import pack_config
 from app.wording import MISSING, count, duration, lines, plain, plural, size_bytes
+from engine.documents import recorded
 from storage import ArtifactRecord, EventRecord, RunRecord
 
 COLUMNS = {"part": "Part", "option": "Option", "value": "Value", "default": "Default", "meaning": "Meaning"}
@@ -49,7 +50,7 @@ def what_was_run(run: RunRecord) -> None:
 def where_it_ran(run: RunRecord) -> None:
     st.header("Where do the numbers come from?", anchor=False)
     _table(pd.DataFrame(origin(run), columns=["What", "Value"]), "run_origin", "Versions, device and times")
-    if notes := (run.provenance or {}).get("warnings"):
+    if notes := recorded(run.provenance).warnings:
         st.warning(lines(notes))
 
 
@@ -65,12 +66,12 @@ def origin(run: RunRecord) -> list[tuple[str, str]]:
 
 def made_with(run: RunRecord) -> list[tuple[str, str]]:
     """Of the origin what other runs may share: versions, device, data and code."""
-    known = run.provenance or {}
+    known = recorded(run.provenance)
     return _said({
-        **{f"{name} version": version for name, version in (known.get("versions") or {}).items()},
-        "Device": known.get("device"), "Backend": known.get("backend"), "CPU threads": known.get("threads"),
-        "Fingerprint of the data": known.get("dataset_fingerprint"), "Version of the code": known.get("code"),
-        **{str(name): value for name, value in (known.get("extra") or {}).items()},
+        **{f"{name} version": version for name, version in known.versions.items()},
+        "Device": known.device, "Backend": known.backend, "CPU threads": known.threads,
+        "Fingerprint of the data": known.dataset_fingerprint, "Version of the code": known.code,
+        **({"layers": known.extra.layers} if known.extra.layers else {}), **(known.extra.model_extra or {}),
     })  # fmt: skip
 
 

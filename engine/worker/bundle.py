@@ -6,17 +6,22 @@ each of its runs, which names the models and results in the folder of the run's 
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import AwareDatetime, BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import AwareDatetime, BaseModel, Field, TypeAdapter, ValidationError, model_validator
 
-from engine.errors import InvalidConfig
+from engine.documents import problems_of
+from engine.errors import CheckpointInvalid, InvalidConfig
 from engine.export import write_export
+from engine.findings import Findings
+from engine.layouts import check_findings
 from engine.reading import ImportedExperiment, parse_export
+from engine.worker.contents import check_models
 from engine.worker.records import config_of, outcome
 from storage import (
     BUNDLE,
@@ -36,28 +41,31 @@ from storage import (
 RUNS, BESIDE = "runs.json", "beside.json"
 MAX_EVENTS = 100_000  # of a run
 MAX_PROBLEMS = 10
+MEMBER = r"^[0-9]{4,9}/[a-z][a-z0-9_-]*\.safetensors$"
 
+Kind = Literal["model-last", "model-best"]
 Round = Annotated[int, Field(ge=0, lt=2**31)]
+Member = Annotated[str, Field(pattern=MEMBER)]
 
 
 class ModelsEntry(BaseModel):
-    kind: Literal["model-last", "model-best"]
+    kind: Kind
     round: Round
-    member: str
+    member: Member
 
 
 class AnalysisEntry(BaseModel):
-    kind: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]  # part of a file's name later on
+    kind: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,99}$")]  # part of a file's name later on
     params: dict[str, Any]
     round: Round
-    member: str
+    member: Member
 
 
 class EventEntry(BaseModel):
     at: AwareDatetime
     level: Literal["info", "warning", "error"]
-    kind: str
-    message: str
+    kind: Annotated[str, Field(max_length=200)]
+    message: Annotated[str, Field(max_length=100_000)]
 
 
 class Belongings(BaseModel):
@@ -67,16 +75,33 @@ class Belongings(BaseModel):
     analyses: list[AnalysisEntry] = []
     events: Annotated[list[EventEntry], Field(max_length=MAX_EVENTS)] = []
 
-    def models_of(self, archive: Archive) -> list[FinishedFile]:
-        return [FinishedFile(m.kind, m.round, partial(archive.read, m.member)) for m in self.models]
+    @model_validator(mode="after")
+    def _are_of_one_run_once(self) -> Self:
+        models = [m.kind for m in self.models]
+        if len(set(models)) < len(models):
+            raise ValueError("models: the same kind is there twice")
+        asked = [(a.kind, json.dumps(a.params, sort_keys=True, default=str)) for a in self.analyses]
+        if len(set(asked)) < len(asked):
+            raise ValueError("analyses: the same one is there twice")
+        return self
 
-    def analyses_of(self, archive: Archive) -> list[FinishedAnalysis]:
+    @property
+    def members(self) -> list[str]:
+        return [entry.member for entry in (*self.models, *self.analyses)]
+
+    def models_of(self, archive: Archive, num_clients: int) -> list[FinishedFile]:
+        return [
+            FinishedFile(m.kind, m.round, partial(_models, archive, m.member, num_clients)) for m in self.models
+        ]
+
+    def analyses_of(self, archive: Archive, partition: Mapping[str, Any]) -> list[FinishedAnalysis]:
         return [
             FinishedAnalysis(
-                a.kind, a.params, FinishedFile(f"analysis-{a.kind}", a.round, partial(archive.read, a.member))
+                a.kind, a.params,
+                FinishedFile(f"analysis-{a.kind}", a.round, partial(_findings, archive, a, partition)),
             )
             for a in self.analyses
-        ]
+        ]  # fmt: skip
 
     def log(self) -> list[FinishedEvent]:
         return [FinishedEvent(e.at, e.level, e.kind, e.message) for e in self.events]
@@ -121,7 +146,7 @@ def _pack(store: Store, archive: ArchiveWriter, folder: str, run: RunRecord, pro
     analyses = {a.artifact_id: a for a in store.analyses.list(run.id) if a.status == "done"}
     for artifact in reversed(store.artifacts.list(run.id)):
         analysis = analyses.get(artifact.id)
-        if not artifact.kind.startswith("model-") and analysis is None:
+        if artifact.kind not in get_args(Kind) and analysis is None:
             continue
         try:
             data = store.artifacts.read(artifact)
@@ -147,11 +172,30 @@ def _belongings(archive: Archive, found: Sequence[ImportedExperiment]) -> list[B
     try:
         beside = TypeAdapter(list[Belongings]).validate_json(archive.read(BESIDE))
     except ValidationError as error:
-        lines = [f"{at}: {'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
-        raise InvalidConfig(lines[:MAX_PROBLEMS]) from None
+        raise InvalidConfig(f"{at}: {problem}" for problem in problems_of(error)[:MAX_PROBLEMS]) from None
     if len(beside) != sum(len(experiment.runs) for experiment in found):
         raise InvalidConfig([f"{at}: has {len(beside)} entries, but one a run is needed; export the runs again"])
-    named = {m.member for each in beside for m in each.models} | {a.member for each in beside for a in each.analyses}
-    if missing := named - set(archive.members):
+    named = Counter(member for each in beside for member in each.members)
+    if missing := named.keys() - archive.members.keys():
         raise InvalidConfig([f"{at}: names {min(missing)!r}, which is not in the file; export the runs again"])
+    if twice := [member for member, times in named.items() if times > 1]:
+        raise InvalidConfig([f"{at}: names {min(twice)!r} more than once; export the runs again"])
+    if spare := archive.members.keys() - named.keys() - {RUNS, BESIDE}:
+        raise InvalidConfig([f"{archive.path}: {min(spare)!r} belongs to none of its runs; export the runs again"])
     return beside
+
+
+def _models(archive: Archive, member: str, num_clients: int) -> bytes:
+    try:
+        return check_models(archive.read(member), num_clients)
+    except CheckpointInvalid as error:
+        raise InvalidConfig([f"{archive.path / member}: these are not the models of its run: {error}"]) from error
+
+
+def _findings(archive: Archive, entry: AnalysisEntry, partition: Mapping[str, Any]) -> bytes:
+    data = archive.read(entry.member)
+    try:
+        check_findings(entry.kind, entry.params, Findings.from_bytes(data), partition)
+    except CheckpointInvalid as error:
+        raise InvalidConfig([f"{archive.path / entry.member}: {error}"]) from error
+    return data

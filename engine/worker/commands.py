@@ -13,6 +13,7 @@ from engine.progress import percent, table_of
 from engine.signals import interruptible
 from engine.version import CODE_VERSION
 from engine.worker.answering import DONE, answer, open_store
+from engine.worker.records import check_documents
 from engine.worker.service import serve
 from storage import FINISHED, DiskUse, RunNotFound, RunRecord, Status, Store
 
@@ -58,7 +59,7 @@ def backup(store: Store, arguments: argparse.Namespace) -> None:
 
 def restore(store: Store, arguments: argparse.Namespace) -> None:
     with _progress("unpacked") as tell:
-        restored = store.restore(arguments.file, arguments.replace, tell)
+        restored = store.restore(arguments.file, arguments.replace, tell, check_documents)
     print(f"{_runs(restored.runs)} restored from {arguments.file}")
     if restored.kept is not None:
         print(f"the database that was there is kept: DATABASE_URL=sqlite:///{restored.kept} opens it")

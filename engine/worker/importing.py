@@ -9,8 +9,9 @@ from itertools import count
 from pathlib import Path
 
 from engine.config import RunConfig
+from engine.errors import InvalidConfig
 from engine.export import RunOutcome, run_document
-from engine.reading import ImportedExperiment, read_export
+from engine.reading import ImportedExperiment, check_regular, read_export
 from engine.worker.bundle import Belongings, open_bundle
 from engine.worker.records import finished_run, outcome
 from storage import Archive, ExperimentRecord, FinishedRun, RunRecord, Store
@@ -61,11 +62,19 @@ def import_file(
 @contextmanager
 def opened(path: Path) -> Iterator[RunsFile]:
     """Raises InvalidConfig that says what is wrong with the file; of a bundle also later, when its models are read."""
-    if not zipfile.is_zipfile(path):
+    if not _is_zip(path):
         yield RunsFile(read_export(path), lambda number, run: run)
         return
     with open_bundle(path) as (archive, found, beside):
         yield RunsFile(found, lambda number, run: _with(run, beside[number], archive))
+
+
+def _is_zip(path: Path) -> bool:
+    try:
+        check_regular(path)
+    except OSError as error:
+        raise InvalidConfig([f"{path}: cannot be read ({error.strerror or error}); give an exported file"]) from None
+    return zipfile.is_zipfile(path)
 
 
 def take_in(
@@ -110,9 +119,9 @@ def _completed(store: Store, known: Known, run: FinishedRun) -> Known:
 
 
 def _with(run: FinishedRun, belongings: Belongings, archive: Archive) -> FinishedRun:
-    return replace(
-        run, models=belongings.models_of(archive), analyses=belongings.analyses_of(archive), events=belongings.log()
-    )
+    partition = run.partition or {}
+    models = belongings.models_of(archive, len(partition.get("test_sizes", ())))
+    return replace(run, models=models, analyses=belongings.analyses_of(archive, partition), events=belongings.log())
 
 
 def _known(store: Store, found: Sequence[ImportedExperiment]) -> dict[int, Known]:

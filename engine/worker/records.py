@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from engine.config import RunConfig
+from engine.errors import InvalidConfig
 from engine.export import Round, RunOutcome, joint_config
+from engine.reading import check_run
 from storage import FinishedRun, NewRun, RoundRecord, RunRecord, Store
 
 
@@ -14,6 +16,14 @@ def new_run(config: RunConfig) -> NewRun:
         algorithm=config.algorithm.name, label=config.label, seed=config.seed, hparams=config.hparams,
         config=config.to_dict(), rounds=config.training.rounds, digest=config.digest,
     )  # fmt: skip
+
+
+def check_documents(run: RunRecord) -> None:
+    """Raises InvalidConfig where the pages that show the run could not read what it says of its origin and clients."""
+    try:
+        check_run(run.provenance, run.partition)
+    except ValueError as error:
+        raise InvalidConfig([f"run {run.id} ({run.label!r:.100} seed {run.seed}): {error}"]) from error
 
 
 def as_record(result: Round) -> RoundRecord:

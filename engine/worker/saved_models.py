@@ -10,10 +10,12 @@ Without their prefix ``initial/``, ``global/`` and row i of ``personalized/`` ar
 import safetensors.torch
 import torch
 
+from engine.documents import MAX_CLIENTS
 from engine.errors import CheckpointInvalid
 from engine.metadata import metadata
 from engine.ops import SharedParams
 from engine.simulate import Models
+from engine.worker.contents import check_models
 
 MODELS_LAST, MODELS_BEST = "model-last", "model-best"  # the kinds of artifacts
 
@@ -37,10 +39,13 @@ def pack(models: Models) -> bytes:
 def unpack(data: bytes) -> Models:
     """Inverse of pack, on the CPU. Raises CheckpointInvalid."""
     try:
-        tensors = safetensors.torch.load(data)
         num_clients = int(metadata(data)["num_clients"])
-    except (safetensors.SafetensorError, KeyError, ValueError) as error:
+        check_models(data, num_clients)
+        tensors = safetensors.torch.load(data)
+    except (safetensors.SafetensorError, CheckpointInvalid, KeyError, ValueError) as error:
         raise CheckpointInvalid(f"these are not the models of a run ({error}); run it again") from error
+    if not 0 < num_clients <= MAX_CLIENTS:
+        raise CheckpointInvalid(f"these are models of {num_clients} clients, which no run has; run it again")
     common = _under("global", tensors) or None
     stacked = _under("personalized", tensors)
     personalized = [{n: p[i] for n, p in stacked.items()} if stacked else common or {} for i in range(num_clients)]

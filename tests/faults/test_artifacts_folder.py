@@ -62,7 +62,7 @@ def test_files_that_cannot_be_removed_fail_no_run_and_are_swept_later(store: Sto
         raise OSError(number, os.strerror(number))
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "unlink", refuse)
+        patch.setattr(os, "unlink", refuse)
         run = compute(store)
         with Dispatcher(store, FakeExecutor(), store.try_dispatcher_lock()) as dispatcher:
             dispatcher.step()

@@ -6,6 +6,7 @@ import threading
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -218,7 +219,7 @@ def damaged(path: Path, how: str) -> Path:
     ("how", "words"),
     [
         ("with a bit turned", "sha256 differs"),
-        ("without its database", "fedscape.db is damaged"),
+        ("without its database", "'fedscape.db' is missing"),
         ("cut short", "is no Fedscape backup"),
         ("no zip", "is no Fedscape backup"),
         ("packed anew", "packed anew"),
@@ -246,28 +247,37 @@ def test_a_member_outside_the_folder_of_artifacts_is_refused(full: Store, tmp_pa
         for member in old.namelist():
             new.writestr(member, json.dumps(manifest) if member == "manifest.json" else old.read(member))
         new.writestr("artifacts/../escaped", data)
-    with pytest.raises(ArchiveInvalid, match="no name that a backup has"):
+    with pytest.raises(ArchiveInvalid, match="no name that a member has"):
         elsewhere(tmp_path).restore(tmp_path / "c.zip")
 
 
+@pytest.mark.parametrize("call", ["rename", "link", "fsync", "mkdir"])
 @pytest.mark.parametrize("fails_at", [0, 1, 2, 3])
-def test_a_disk_that_fails_while_names_change_changes_nothing(
-    full: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails_at: int
+def test_a_disk_that_fails_in_a_restore_changes_nothing(
+    full: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, fails_at: int
 ) -> None:
     full.back_up(tmp_path / "b.zip", "1")
-    before, rename, calls = content(full), os.rename, []
+    before, files, works, calls = content(full), folder_of(full), getattr(os, call), []
 
-    def failing(source: Path, target: Path) -> None:
-        calls.append(source)
-        if len(calls) == fails_at + 1:
+    def failing(*of: Any, **how: Any) -> Any:
+        calls.append(of)
+        if len(calls) > fails_at:
             raise OSError(28, "No space left on device")
-        rename(source, target)
+        return works(*of, **how)
 
-    monkeypatch.setattr(os, "rename", failing)
-    with pytest.raises(StorageError, match="No space left"):
+    monkeypatch.setattr(os, call, failing)
+    if call == "link":  # a disk without links: files are copied
         full.restore(tmp_path / "b.zip", replace=True)
+    elif call != "rename" or fails_at < 2:  # the database that was there, and its artifacts
+        with pytest.raises(StorageError, match="No space left"):
+            full.restore(tmp_path / "b.zip", replace=True)
+        assert not list(tmp_path.glob("*.re*")) and folder_of(full) == files
     monkeypatch.undo()
-    assert content(full) == before and not list(tmp_path.glob("*.re*"))
+    assert content(full) == before
+
+
+def folder_of(store: Store) -> list[Path]:
+    return sorted(store.artifacts.folder.rglob("*"))
 
 
 def test_a_server_s_database_is_its_owner_s_to_back_up(tmp_path: Path) -> None:

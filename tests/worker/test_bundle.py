@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from engine.errors import InvalidConfig
@@ -17,6 +18,11 @@ from engine.worker.importing import import_file
 from engine.worker.records import outcome
 from storage import BUNDLE, Archive, RunRecord, Store, new_archive
 from tests.worker.samples import compute, rows
+
+FOUND = Findings(
+    {"axis": np.arange(3.0)} | dict.fromkeys(("personalized_own", "personalized_everyone"), np.ones((3, 3))),
+    {"round": 2, "data": "test", "samples": {"own": 65, "everyone": 260}},
+)
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +35,7 @@ def computed(empty_database: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     store.analyses.request(run.id, "landscape", {"which": "last", "size": 5})
     asked = store.analyses.claim()
     assert asked is not None
-    file = store.artifacts.write_file(run.id, "analysis-landscape", 2, Findings({}, {"loss": 1.5}).to_bytes())
+    file = store.artifacts.write_file(run.id, "analysis-landscape", 2, FOUND.to_bytes())
     store.analyses.finish(asked.id, asked.epoch, "done", file)
     store.events.add(run.id, "warning", "models", "a line with „quotes“ and\ntwo lines")
     store.events.add(None, "info", "engine", "of no run")
@@ -92,7 +98,7 @@ def test_a_question_that_was_answered_is_answered_there_too(other: Store, bundle
     there = other.analyses.request(new.id, "landscape", {"which": "last", "size": 5})
     assert there.status == "done" and there.artifact_id is not None
     artifact = other.artifacts.get(there.artifact_id)
-    assert artifact is not None and Findings.from_bytes(other.artifacts.read(artifact)).values == {"loss": 1.5}
+    assert artifact is not None and Findings.from_bytes(other.artifacts.read(artifact)).values == FOUND.values
 
 
 def test_any_program_reads_its_models(bundle: Path) -> None:

@@ -1,0 +1,121 @@
+"""The folder of artifacts. Nothing outside it is read, written or removed, whatever a database says.
+
+A row's path is data: a restored database may be somebody else's. Every path goes through ``ArtifactFolder``, which
+takes only the names that it gives out itself, follows no symbolic links below the folder, and reads regular files only.
+"""
+
+import errno
+import os
+import re
+import stat
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from storage.archive import copy_durably, sync_folder
+
+UNFINISHED = ".tmp"
+KIND = r"[A-Za-z][A-Za-z0-9_-]*"
+NAME = re.compile(rf"[0-9]{{1,19}}/{KIND}-[0-9]{{6,10}}-[0-9a-f]{{12}}\.(bin|tmp)")
+READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a FIFO with no writer does not block
+WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class OutsideFolder(OSError):
+    """A name that is none of ours, or a file that is not a regular one: left alone."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(errno.EPERM, f"{name[:100]!r} {why}")
+
+
+class ArtifactFolder:
+    """Files by name, ``<run>/<kind>-<round>-<random>.bin``. Every method raises OSError, OutsideFolder among them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def new_name(self, run_id: int, kind: str, round: int) -> str:
+        return _checked(f"{run_id}/{kind}-{round:06d}-{uuid.uuid4().hex[:12]}.bin")
+
+    def read(self, name: str) -> bytes:
+        with self._run_folder(name) as (folder, file):
+            handle = os.open(file, READ, dir_fd=folder)
+            try:
+                if not stat.S_ISREG(os.fstat(handle).st_mode):
+                    raise OutsideFolder(name, "is not a regular file")
+                with open(handle, "rb", closefd=False) as opened:
+                    return opened.read()
+            finally:
+                os.close(handle)
+
+    def write(self, name: str, data: bytes) -> None:
+        """Under another name, flushed, and renamed."""
+        with self._run_folder(name, create=True) as (folder, file):
+            unfinished = f"{file.rpartition('.')[0]}{UNFINISHED}"
+            try:
+                with open(os.open(unfinished, WRITE, 0o666, dir_fd=folder), "wb") as opened:
+                    opened.write(data)
+                    opened.flush()
+                    os.fsync(opened.fileno())
+                os.replace(unfinished, file, src_dir_fd=folder, dst_dir_fd=folder)
+            except OSError:
+                with suppress(OSError):
+                    os.unlink(unfinished, dir_fd=folder)
+                raise
+            os.fsync(folder)
+        sync_folder(self.path)
+
+    def take(self, source: Path, name: str) -> None:
+        """A file that is on disk gets ``name`` too: a second link where the disk has such, else a copy."""
+        with self._run_folder(name, create=True) as (folder, file):
+            try:
+                os.link(source, file, dst_dir_fd=folder, follow_symlinks=False)
+            except OSError:
+                with open(source, "rb") as old, open(os.open(file, WRITE, 0o666, dir_fd=folder), "wb") as new:
+                    copy_durably(old, new)
+            os.fsync(folder)
+
+    def remove(self, name: str) -> None:
+        """A symbolic link of that name is removed, not what it points to."""
+        with suppress(FileNotFoundError), self._run_folder(name) as (folder, file):
+            os.unlink(file, dir_fd=folder)
+        with suppress(OSError):  # a folder that is not empty stays
+            os.rmdir(self.path / _checked(name).partition("/")[0])
+
+    def names(self) -> Iterator[str]:
+        """Of the files that are ours by their names."""
+        for run in _listed(self.path):
+            if run.is_dir(follow_symlinks=False):
+                files = (file.name for file in _listed(run) if file.is_file(follow_symlinks=False))
+                yield from filter(NAME.fullmatch, (f"{run.name}/{file}" for file in files))
+
+    @contextmanager
+    def _run_folder(self, name: str, create: bool = False) -> Iterator[tuple[int, str]]:
+        """The open folder that the file is in, and the file's name there."""
+        run, _, file = _checked(name).partition("/")
+        if create:
+            self.path.mkdir(parents=True, exist_ok=True)
+            with suppress(FileExistsError):
+                os.mkdir(self.path / run)
+        folder = os.open(self.path / run, FOLDER)
+        try:
+            yield folder, file
+        finally:
+            os.close(folder)
+
+
+def _listed(folder: os.PathLike[str]) -> list[os.DirEntry[str]]:
+    """Nothing where it cannot be listed."""
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:
+        return []
+
+
+def _checked(name: str) -> str:
+    if not NAME.fullmatch(name):
+        raise OutsideFolder(name, "is not the name of an artifact")
+    return name

@@ -1,0 +1,77 @@
+"""Findings that an analysis has computed are as their pages need them, and others are refused."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import engine.analyses as analyses
+from engine.errors import CheckpointInvalid
+from engine.findings import Findings
+from engine.layouts import LAYOUTS, check_findings
+from engine.registry import ANALYSES
+from tests.engine.analyses import tiny_config, trained
+
+PARTITION = {"test_sizes": [5, 5, 5, 5], "class_counts": [[5, 5, 5]] * 4}
+SMALL: dict[str, dict[str, Any]] = {
+    "landscape": {"points": 3}, "plane": {"points": 3}, "sharpness": {"steps": 1, "vectors": 2},
+    "sharpness of clients": {"of": "clients", "steps": 1}, "features": {"samples": 20, "perplexity": 2},
+    "profile": {"rounds": 2},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def subject() -> Any:
+    return trained(tiny_config())[0]
+
+
+def test_every_analysis_has_a_layout() -> None:
+    assert analyses.Findings is Findings
+    assert {kind.partition(" ")[0] for kind in LAYOUTS} == set(ANALYSES.names())
+
+
+@pytest.mark.parametrize("kind", LAYOUTS)
+def test_what_is_computed_fits(subject: Any, kind: str) -> None:
+    entry, params = ANALYSES.get(kind.partition(" ")[0]), SMALL.get(kind, {})
+    found = entry.make(entry.options(**params)).compute(subject)
+    summary = subject.task.data.summary
+    partition = {"test_sizes": summary.test_sizes, "class_counts": summary.class_counts}
+    check_findings(entry.name, params, Findings.from_bytes(found.to_bytes()), partition)
+
+
+def good() -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    arrays = {"x": np.arange(3.0), "y": np.arange(2.0), "own": np.ones((2, 3)), "everyone": np.ones((2, 3)),
+              "places": np.zeros((3, 2))}  # fmt: skip
+    losses = {"global": 1.0, "personalized": 2.0, "alone": None}
+    return arrays, {"models": list(losses), "losses": {"own": losses, "everyone": losses}}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("own", np.ones((3, 2)), "own has the shape"),
+        ("own", np.ones(6), "are needed"),
+        ("own", None, "own is missing"),
+        ("places", np.zeros((4, 2)), "places has the shape"),
+        ("x", np.zeros(0), "are needed"),
+        ("models", ["global"], "models"),
+        ("models", ["global", "alone", "evil"], "models.2"),
+        ("losses", {"own": {}}, "is missing among its values"),
+        ("losses", [1], "losses"),
+    ],
+)
+def test_what_a_page_could_not_draw_is_refused(name: str, value: Any, words: str) -> None:
+    arrays, values = good()
+    check_findings("plane", {}, Findings(arrays, values), PARTITION)
+    (arrays if name in arrays else values)[name] = value
+    found = Findings({n: a for n, a in arrays.items() if a is not None}, values)
+    with pytest.raises(CheckpointInvalid, match=words):
+        check_findings("plane", {}, found, PARTITION)
+
+
+def test_numbers_of_clients_and_classes_are_those_of_the_run() -> None:
+    check_findings("trade_off", {}, Findings({"own": np.ones(4), "others": np.ones(4)}), PARTITION)
+    with pytest.raises(CheckpointInvalid, match="own has the shape"):
+        check_findings("trade_off", {}, Findings({"own": np.ones(5), "others": np.ones(5)}), PARTITION)
+    with pytest.raises(CheckpointInvalid, match="personalized has the shape"):
+        check_findings("confusion", {}, Findings({"personalized": np.ones((4, 2, 2))}), PARTITION)

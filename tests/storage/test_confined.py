@@ -1,0 +1,132 @@
+"""Nothing outside the folder of artifacts is read, written or removed, whatever the rows say."""
+
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from storage import ArtifactDamaged, ArtifactNotWritten, ArtifactRecord, Store
+from storage.confined import ArtifactFolder, OutsideFolder
+from storage.models import Artifact
+from tests.storage.samples import new_run
+
+OURS = "1/model-last-000005-0123456789ab.bin"
+SECRET = b"somebody else's"
+FORGED = [
+    "../secret", "1/../../secret", "/etc/passwd", "{secret}", "", ".", "..", "1", "1/", "1/secret", "./" + OURS,
+    "1/./model-last-000005-0123456789ab.bin", "1//model-last-000005-0123456789ab.bin", OURS + "\0", OURS + "\n",
+    "1\\model-last-000005-0123456789ab.bin", "1/model-last-000005-0123456789ab.bin/../../../secret",
+    "１/model-last-000005-0123456789ab.bin", "1/a/b-000005-0123456789ab.bin", "~/secret",
+    "file:///etc/passwd", "x" * 9000,
+]  # fmt: skip
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Path:
+    (tmp_path / "secret").write_bytes(SECRET)
+    return tmp_path / "secret"
+
+
+@pytest.fixture
+def kept(sqlite_store: Store) -> ArtifactRecord:
+    """Models of a run that is done."""
+    sqlite_store.experiments.create("x", {}, [new_run()])
+    run = sqlite_store.queue.claim()
+    assert run is not None
+    file = sqlite_store.artifacts.write_file(run.id, "model-last", 5, SECRET)
+    record = sqlite_store.artifacts.register(run.id, run.epoch, file)
+    sqlite_store.queue.finish(run.id, run.epoch, "done")
+    return record
+
+
+def forge(store: Store, path: str) -> ArtifactRecord:
+    with store._database.write() as connection:
+        connection.execute(sa.update(Artifact).values(path=path, sha256=hashlib.sha256(SECRET).hexdigest()))
+    (record,) = store.artifacts.list(1)
+    return record
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_row_with_a_path_of_its_own_making_reaches_nothing(
+    sqlite_store: Store, kept: ArtifactRecord, secret: Path, name: str
+) -> None:
+    record = forge(sqlite_store, name.format(secret=secret))
+    with pytest.raises(ArtifactDamaged, match="is not the name of an artifact"):
+        sqlite_store.artifacts.read(record)
+    assert sqlite_store.artifacts.drop_models([1]) == len(SECRET)
+    sqlite_store.artifacts.sweep()
+    assert secret.read_bytes() == SECRET and sqlite_store.artifacts.list(1) == []
+
+
+@pytest.mark.parametrize("removal", ["delete", "trim", "trash", "keep_last", "rerun"])
+def test_every_way_to_remove_files_stays_in_the_folder(
+    sqlite_store: Store, kept: ArtifactRecord, secret: Path, removal: str
+) -> None:
+    record = forge(sqlite_store, "../secret")
+    if removal == "delete":
+        sqlite_store.artifacts.delete([record.id])
+    elif removal == "trim":
+        sqlite_store.artifacts.trim_models(0, "for a test")
+    elif removal == "trash":
+        sqlite_store.trash.put([1])
+        sqlite_store.trash.empty()
+    elif removal == "keep_last":
+        sqlite_store.artifacts.keep_last(1, "model-last", 0)
+    else:
+        sqlite_store.experiments.delete([1])
+    assert secret.exists() and sqlite_store.artifacts.list(1) == []
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_symbolic_links_are_not_followed(sqlite_store: Store, kept: ArtifactRecord, tmp_path: Path, kind: str) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    file = sqlite_store.artifacts.folder / kept.path
+    away = outside / file.name
+    file.rename(away)
+    if kind == "file":
+        file.symlink_to(away)
+    else:
+        file.parent.rmdir()
+        file.parent.symlink_to(outside, target_is_directory=True)
+        with pytest.raises(ArtifactNotWritten):
+            sqlite_store.artifacts.write_file(1, "model-best", 5, b"x")
+    with pytest.raises(ArtifactDamaged, match="cannot be read"):
+        sqlite_store.artifacts.read(kept)
+    sqlite_store.artifacts.delete([kept.id])
+    sqlite_store.artifacts.sweep()
+    assert away.read_bytes() == SECRET and list(outside.iterdir()) == [away]
+
+
+def test_what_is_no_regular_file_is_not_read(sqlite_store: Store, kept: ArtifactRecord) -> None:
+    path = sqlite_store.artifacts.folder / kept.path
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(ArtifactDamaged, match="is not a regular file"):
+        sqlite_store.artifacts.read(kept)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(ArtifactDamaged, match="is not a regular file"):
+        sqlite_store.artifacts.read(kept)
+
+
+def test_the_folder_itself_may_be_a_link_to_another_disk(sqlite_store: Store, tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    sqlite_store.artifacts.folder.symlink_to(tmp_path / "disk", target_is_directory=True)
+    name = sqlite_store.artifacts.write_file(1, "checkpoint", 0, b"x").path
+    assert sqlite_store.artifacts.files.read(name) == b"x" and list(sqlite_store.artifacts.files.names()) == [name]
+
+
+def test_names_that_are_there_are_not_taken_again(tmp_path: Path) -> None:
+    folder = ArtifactFolder(tmp_path / "files")
+    folder.write(OURS, b"mine")
+    (tmp_path / "new").write_bytes(b"new")
+    with pytest.raises(FileExistsError):
+        folder.take(tmp_path / "new", OURS)
+    assert folder.read(OURS) == b"mine"
+    with pytest.raises(OutsideFolder):
+        folder.take(tmp_path / "new", "../new")
+    with pytest.raises(OutsideFolder):
+        folder.new_name(1, "../kind", 5)

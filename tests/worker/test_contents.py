@@ -1,0 +1,75 @@
+"""Models that come with an imported run are those of so many clients, all of one start."""
+
+import json
+import struct
+
+import pytest
+import torch
+from safetensors.torch import save
+
+from engine.config import parse_experiment
+from engine.errors import CheckpointInvalid
+from engine.registry import ALGORITHMS
+from engine.simulate import Simulation
+from engine.worker.contents import check_models
+from engine.worker.saved_models import pack, unpack
+
+START = {"initial/w": torch.zeros(3)}
+OWN = {"personalized/w": torch.zeros(4, 3)}
+TINY = {
+    "name": "tiny", "dataset": "digits", "model": "mlr", "training": {"rounds": 1, "local_steps": 1},
+    "partition": {"name": "iid", "num_clients": 4},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ALGORITHMS.names())
+def test_the_models_of_every_method_are_taken(name: str) -> None:
+    simulation = Simulation(parse_experiment(TINY | {"algorithms": [name]}).runs()[0])
+    list(simulation.rounds())
+    data = pack(simulation.models())
+    assert check_models(data, 4) == data and len(unpack(data).personalized) == 4
+
+
+@pytest.mark.parametrize(
+    ("tensors", "said", "words"),
+    [
+        (START | OWN, "5", "is of '5' clients"),
+        (START | OWN, "-1", "is of '-1' clients"),
+        (START | OWN, "９", "clients"),
+        (START, "4", "no model of the clients"),
+        (OWN, "4", "holds no start"),
+        (START | {"personalized/w": torch.zeros(3, 3)}, "4", "has the shape"),
+        (START | {"personalized/w": torch.zeros(4, 2)}, "4", "has the shape"),
+        (START | {"global/w": torch.zeros(2)}, "4", "has the shape"),
+        (START | {"global/w": torch.zeros(5, 3)}, "4", "has the shape"),
+        (START | OWN | {"evil": torch.zeros(1)}, "4", "none of the models"),
+        (START | {"personalized/w": torch.zeros(4, 3, dtype=torch.complex64)}, "4", "no number of a model"),
+    ],
+)
+def test_models_of_another_shape_are_refused(tensors: dict[str, torch.Tensor], said: str, words: str) -> None:
+    with pytest.raises(CheckpointInvalid, match=words):
+        check_models(save(tensors, metadata={"num_clients": said}), 4)
+
+
+def raw(header: object, data: bytes = b"") -> bytes:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"", b"garbage", bytes(8), struct.pack("<Q", 2**63) + b"{}", raw([]), raw({"__metadata__": []}), raw(b"{"),
+        raw(b'{"a":' * 5000), raw({"initial/w": {"dtype": "F32", "shape": [2**40, 2**40], "data_offsets": [0, 4]}}),
+        raw({"initial/w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 400]}}, b"1234"),
+        raw({"initial/w": {"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]}}, b"1234"),
+        raw({"__metadata__": {"num_clients": "4"}}), raw({"__metadata__": {"num_clients": "9" * 5000}}),
+        save(START | {"global/w": torch.zeros(3)}, metadata={"num_clients": "1000000000000"}),
+    ],
+    ids=range(14),
+)  # fmt: skip
+def test_what_is_no_file_of_models_is_said_to_be_none(data: bytes) -> None:
+    with pytest.raises(CheckpointInvalid):
+        check_models(data, 4)
+    with pytest.raises(CheckpointInvalid):
+        unpack(data)
