@@ -33,7 +33,12 @@ def answer(command: Callable[[argparse.Namespace], int], arguments: argparse.Nam
 
 @contextmanager
 def open_store(url: str | None, root: Path) -> Iterator[Store]:
-    store = Store(url) if url else store_from_env(root)
+    try:
+        store = Store(url) if url else store_from_env(root)
+    except (OSError, ValueError) as error:  # a name that is too long, or that no file can have
+        reason = error.strerror if isinstance(error, OSError) else error
+        way_out = "give sqlite:///FILE or postgresql://..."
+        raise InvalidConfig([f"{'--db' if url else 'DATABASE_URL'}: cannot be opened ({reason}); {way_out}"]) from error
     try:
         yield store
     finally:
