@@ -23,12 +23,14 @@ from engine.registry import DATASETS, Options
 
 
 class SyntheticOptions(Options):
-    num_clients: int = Field(10, ge=1, title="Clients", description="Clients to generate.")
-    samples_per_client: int = Field(200, ge=2, title="Samples per client", description="Samples of each client.")
-    dim: int = Field(10, ge=1, title="d", description="Number of features.")
+    num_clients: int = Field(10, ge=1, le=1_000_000, title="Clients", description="Clients to generate.")
+    samples_per_client: int = Field(
+        200, ge=2, le=1_000_000, title="Samples per client", description="Samples of each client."
+    )
+    dim: int = Field(10, ge=1, le=1_000_000, title="d", description="Number of features.")
     R: float = Field(1.0, ge=0, le=3, title="R",
                      description="Spread of the clients' true models around their centre; 0 makes all clients alike.")
-    center: float = Field(1.0, ge=0, title="Centre", description="Standard deviation of the common part w_0.")
+    center: float = Field(1.0, ge=0, le=1e6, title="Centre", description="Standard deviation of the common part w_0.")
     labels: Literal["sampled", "argmax"] = Field(
         "sampled", title="Labels",
         description="sampled: drawn from the model, so that the truth can be recovered; argmax: noise-free.")
