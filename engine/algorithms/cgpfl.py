@@ -51,7 +51,7 @@ from engine.task import Diagnostics, Predictor, Shared, Task
 
 
 class Hparams(Options):
-    K: int = Field(4, ge=1, le=1_000_000, description="Number of contexts; 1 is pFedMe, more = more personal.")
+    K: int = Field(4, ge=1, le=10_000, description="Number of contexts; 1 is pFedMe, more = more personal.")
     lam: float = Field(
         12.0,
         ge=0,

@@ -60,7 +60,8 @@ class Synthetic:
         x = mean + sigma * rng.standard_normal((o.num_clients, o.samples_per_client, o.dim))
         logits = (x * weights[:, None]).sum(axis=2)
         threshold = rng.random(logits.shape) if o.labels == "sampled" else 0.5
-        y = 1 / (1 + np.exp(-logits)) > threshold
+        with np.errstate(over="ignore"):  # 1 / (1 + inf) is 0
+            y = 1 / (1 + np.exp(-logits)) > threshold
         return Pool(
             x.reshape(-1, o.dim), y.reshape(-1).astype(np.int64), num_classes=2,
             client=np.repeat(np.arange(o.num_clients), o.samples_per_client),
