@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from engine.errors import InvalidConfig
+from engine.yaml_text import problem_in
 
 MAX_BYTES = 1 << 20  # unpacked; an experiment has a few kilobytes
 
@@ -37,9 +38,10 @@ def unpack_config(packed: str) -> dict[str, Any]:
         unpacker = zlib.decompressobj()
         text = unpacker.decompress(compressed, MAX_BYTES)
         config = json.loads(text) if unpacker.eof else None
-        json.dumps(config, ensure_ascii=False).encode()  # fails for half a character, which no page can show
     except (binascii.Error, zlib.error, ValueError, RecursionError):
         config = None
     if not isinstance(config, dict):
         raise InvalidConfig(["the link's configuration cannot be read, perhaps it was cut off; copy the whole link"])
+    if reason := problem_in(config):
+        raise InvalidConfig([f"the link's configuration cannot be used: {reason}"])
     return config

@@ -2,6 +2,9 @@
 
 import argparse
 from pathlib import Path
+from typing import NoReturn
+
+from engine.errors import MAX_MESSAGE, cut
 
 KINDS = ("algorithms", "datasets", "partitioners", "models", "metrics", "presets")
 FORMATS = ("json", "csv", "parquet", "models", "bundle")
@@ -26,8 +29,13 @@ STATUSES = ("queued", "running", "paused", "done", "failed", "cancelled", "diver
 WITHOUT_TORCH = frozenset({*ON_RUNS, "worker", "runs", "disk", "backup", "restore"})  # they compute nothing themselves
 
 
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        super().error(cut(message, MAX_MESSAGE))
+
+
 def parser() -> argparse.ArgumentParser:
-    whole = argparse.ArgumentParser(
+    whole = _Parser(
         prog="python -m engine", description="Personalized federated learning experiments without the browser.",
         epilog="DATABASE_URL (default: SQLite under var/) and DATA_DIR (default: data/) say where runs and data lie.",
     )  # fmt: skip

@@ -8,9 +8,9 @@ import torch
 
 from engine.config import RunConfig
 from engine.datasets import Progress
-from engine.errors import DataUnavailable, FedscapeError, ImpossiblePartition, InvalidConfig
+from engine.errors import DataUnavailable, FedscapeError, ImpossiblePartition, InvalidConfig, Unsupported
 from engine.federation import Federation, build
-from engine.models import build_model
+from engine.memory import FULL_MEMORY, is_out_of_memory, memory_bytes, model_bytes, needed_bytes
 from engine.simulate import Simulation, choose_device, default_data_dir
 
 MOST_BYTES = 1 << 30  # of one model for each client: more is not set up beside whatever else this process does
@@ -37,6 +37,10 @@ def check_runs(runs: Iterable[RunConfig], data_dir: Path | None = None, progress
             data = build(group[0], data_dir or default_data_dir(), torch.device("cpu"), progress)
         except FedscapeError as error:
             problems[f"{SECTIONS.get(type(error), 'machine')}: {error}"] = None
+        except (MemoryError, OSError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+            problems["dataset: this machine has no memory left for the data; choose less of it, or smaller data"] = None
         else:
             problems.update(dict.fromkeys(_method_problems(group, data, checked)))
     if problems:
@@ -50,19 +54,27 @@ def _method_problems(runs: list[RunConfig], data: Federation, checked: set[str])
         if what not in checked:
             checked.add(what)
             try:
-                if _num_bytes(run, data) > MOST_BYTES:
-                    continue
-                Simulation(_on_cpu(run), data=data, tick=_stop)
+                if not _is_too_large_to_try(run, data):
+                    Simulation(_on_cpu(run), data=data, tick=_stop)
             except _TrainingBegins:
                 continue
             except FedscapeError as error:
                 yield f"{run.label}: {error}"
+            except (MemoryError, RuntimeError) as error:
+                if not is_out_of_memory(error):
+                    raise
+                yield f"{run.label}: {FULL_MEMORY}"
 
 
-def _num_bytes(run: RunConfig, data: Federation) -> int:
-    """Of one model for each client. Raises Unsupported where the model cannot take the data."""
-    model = build_model(run.model, data.input_shape, data.num_classes)
-    return model.num_parameters * data.num_clients * getattr(torch, run.training.dtype).itemsize
+def _is_too_large_to_try(run: RunConfig, data: Federation) -> bool:
+    """Raises Unsupported where the model cannot take the data, or no memory could hold a round."""
+    model = model_bytes(run, data)
+    needed, there = needed_bytes(run, data, model), memory_bytes(choose_device(run.machine.device))
+    if needed > there:
+        way_out = "choose fewer participants, fewer steps, smaller batches or a smaller model"
+        sizes = f"a round needs at least {needed / 1e9:,.0f} GB of memory, and there are {there / 1e9:,.0f} GB"
+        raise Unsupported(f"{sizes}; {way_out}")
+    return max(needed, model * data.num_clients) > MOST_BYTES
 
 
 def _on_cpu(run: RunConfig) -> RunConfig:

@@ -9,7 +9,7 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -17,12 +17,14 @@ from typing import Any, Literal, TypeVar
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
-from engine.errors import InvalidConfig, UnknownName, suggestion
+from engine.errors import MAX_SHOWN, InvalidConfig, UnknownName, cut, shown, suggestion
 from engine.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Count, Options, Registry
+from engine.yaml_text import MAX_LEVELS, problem_in, read_text, read_yaml
 
 VERSION = 1
 _SEEDS = 2**32
 _MOST_RUNS = 10_000
+_LONGEST_LINE = 200  # of a name or a label, which become names of files
 _LEAST_RATE = 1e-30  # of a schedule: some methods divide by the rate, in single precision
 OptionsT = TypeVar("OptionsT", bound=Options)
 
@@ -30,20 +32,20 @@ OptionsT = TypeVar("OptionsT", bound=Options)
 class Training(Options):
     """How every method of an experiment trains, unless its own entry overrides it."""
 
-    rounds: int = Field(50, ge=1, le=100_000, title="T", description="Communication rounds.")
+    rounds: int = Field(50, ge=1, le=1_000_000, title="T", description="Communication rounds.")
     participation: float = Field(1.0, gt=0, le=1, description="Share of the clients that take part in a round.")
     local_steps: int | None = Field(
-        None, ge=1, title="E", description="Local SGD steps a round (10 if neither is set)."
+        None, ge=1, le=1_000_000, title="E", description="Local SGD steps a round (10 if neither is set)."
     )
     local_epochs: int | None = Field(
-        None, ge=1, description="Passes over the local data a round, instead of local_steps."
+        None, ge=1, le=1_000_000, description="Passes over the local data a round, instead of local_steps."
     )
     batch_size: Count | Literal["full"] = Field(20, title="B", description="Mini-batch size; full uses all local data.")
-    lr: float = Field(0.05, gt=0, title="η", description="Local learning rate.")
+    lr: float = Field(0.05, gt=0, le=1e6, title="η", description="Local learning rate.")
     momentum: float = Field(0.0, ge=0, lt=1, description="Momentum of the local SGD, restarted each round.")
-    weight_decay: float = Field(0.0, ge=0, description="L2 decay of every parameter in the local SGD.")
+    weight_decay: float = Field(0.0, ge=0, le=1e6, description="L2 decay of every parameter in the local SGD.")
     clip_norm: float | None = Field(
-        None, gt=0, title="Clip", description="Largest norm of a client's mini-batch gradient; by default none."
+        None, gt=0, le=1e6, title="Clip", description="Largest norm of a client's mini-batch gradient; by default none."
     )
     lr_schedule: Literal["constant", "cosine", "step"] = Field(
         "constant",
@@ -52,7 +54,9 @@ class Training(Options):
         "then. Rates that a method takes from training follow; rates of its own stay.",
     )
     lr_decay: float = Field(0.5, gt=0, le=1, description="Factor on the learning rate, under lr_schedule: step.")
-    lr_decay_rounds: int = Field(20, ge=1, description="Rounds between two decays, under lr_schedule: step.")
+    lr_decay_rounds: int = Field(
+        20, ge=1, le=1_000_000, description="Rounds between two decays, under lr_schedule: step."
+    )
     augmentation: Literal["none", "crop_flip"] = Field(
         "none", description="Of training images: crop_flip crops at random after padding by 4 pixels, and mirrors half."
     )
@@ -83,7 +87,8 @@ class Training(Options):
 
 class Evaluation(Options):
     every: int = Field(
-        1, ge=1, title="Evaluate every", description="Evaluate rounds divisible by this, and the last one."
+        1, ge=1, le=1_000_000, title="Evaluate every",
+        description="Evaluate rounds divisible by this, and the last one.",
     )
 
 
@@ -97,7 +102,7 @@ class Machine(Options):
         "auto", title="Backend", description="How local training is computed."
     )
     threads: int | None = Field(None, ge=1, le=256, description="CPU threads of a run; by default the worker decides.")
-    checkpoint_s: float = Field(10.0, gt=0, title="Checkpoint", description="Seconds between checkpoints.")
+    checkpoint_s: float = Field(10.0, gt=0, le=1e6, title="Checkpoint", description="Seconds between checkpoints.")
 
 
 @dataclass(frozen=True)
@@ -198,45 +203,57 @@ class ExperimentConfig:
 
 def load_config(path: Path | str) -> dict[str, Any]:
     """Read YAML or JSON. Raises InvalidConfig that names the file."""
+    name = cut(str(path), 2 * MAX_SHOWN)
     try:
-        raw = yaml.load(Path(path).read_text(encoding="utf-8"), Loader=_Loader)
-    except OSError as error:
-        raise InvalidConfig([f"{path}: cannot be read ({error.strerror or error}); give a YAML or JSON file"]) from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: not UTF-8
-        raise InvalidConfig([f"{path}: is neither YAML nor JSON: {' '.join(str(error).split())}"]) from None
+        text = read_text(Path(path))
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InvalidConfig([f"{name}: cannot be read ({reason}); give a YAML or JSON file"]) from None
+    try:
+        raw = read_yaml(text)
+    except yaml.YAMLError as error:
+        raise InvalidConfig([f"{name}: cannot be read as YAML or JSON: {error}"]) from None
     if not isinstance(raw, dict):
-        raise InvalidConfig([f"{path}: holds {type(raw).__name__}, but a configuration is a mapping of keys to values"])
+        raise InvalidConfig([f"{name}: holds {type(raw).__name__}, but a configuration is a mapping of keys to values"])
     return raw
 
 
 def parse_value(text: str) -> Any:
-    """A YAML value as ``--set`` takes it; ``1e-3`` is a number."""
-    try:
-        return yaml.load(text, Loader=_Loader)
-    except (ValueError, RecursionError) as error:
-        raise yaml.YAMLError(str(error)) from None
+    """A YAML value as ``--set`` takes it; ``1e-3`` is a number. Raises yaml.YAMLError."""
+    return read_yaml(text)
 
 
 def set_value(raw: Mapping[str, Any], path: str, value: Any) -> dict[str, Any]:
-    """A copy of ``raw`` with ``a.b`` set; list items by number: ``algorithms.0.lam``."""
-    head, _, rest = path.partition(".")
+    """A copy of ``raw`` with ``a.b`` set; list items by number: ``algorithms.0.lam``. Raises InvalidConfig."""
+    keys = path.split(".")
+    if not all(keys) or len(keys) > MAX_LEVELS:
+        raise InvalidConfig([f"{shown(path)}: is no path to a value, like training.rounds or algorithms.0.lam"])
+    return _with(raw, keys, value)
+
+
+def _with(raw: Mapping[str, Any], keys: Sequence[str], value: Any) -> dict[str, Any]:
+    head, *rest = keys
     copy = {**raw}
     if not rest:
         copy[head] = value
     elif isinstance(copy.get(head), list):
-        index, _, tail = rest.partition(".")
         items = list(copy[head])
-        if not (index.isascii() and index.isdigit()) or int(index) >= len(items):
-            raise InvalidConfig([f"{path}: {head} has items 0 to {len(items) - 1}; {index!r} is none of them"])
-        items[int(index)] = set_value(_keyed(items[int(index)], path), tail, value) if tail else value
+        index, *tail = rest
+        if index not in map(str, range(len(items))):
+            known = f"{cut(head, 40)} has items 0 to {len(items) - 1}"
+            raise InvalidConfig([f"{_path(keys)}: {known}; {shown(index)} is none of them"])
+        place = int(index)
+        items[place] = _with(_keyed(items[place], keys), tail, value) if tail else value
         copy[head] = items
     else:
-        copy[head] = set_value(_keyed(copy.get(head), path), rest, value)
+        copy[head] = _with(_keyed(copy.get(head), keys), rest, value)
     return copy
 
 
 def parse_experiment(raw: Mapping[Any, Any]) -> ExperimentConfig:
     """Validate a whole experiment. Raises InvalidConfig with a line for every mistake."""
+    if reason := problem_in(raw):
+        raise InvalidConfig([f"the configuration cannot be used: {reason}"])
     problems: list[str] = []
     raw = _mapping(raw, "", problems)
     sections = ("name", "dataset", "partition", "model", "training", "algorithms", "seeds", "evaluation")
@@ -256,8 +273,7 @@ def parse_experiment(raw: Mapping[Any, Any]) -> ExperimentConfig:
     if len(algorithms) * len(seeds) > _MOST_RUNS:
         problems.append(f"seeds: {len(seeds)} seeds of {len(algorithms)} methods, but {_MOST_RUNS} runs are the most")
     name = raw.get("name", "experiment")
-    if not isinstance(name, str) or not name.strip():
-        problems.append(f"name: {name!r}, but a name is a text of at least one character")
+    problems += _line_problems(name, "name", "name")
     if problems or not (dataset and partition and model and evaluation and machine):
         raise InvalidConfig(dict.fromkeys(problems))
     return ExperimentConfig(dict(raw), name, dataset, partition, model, algorithms, seeds, evaluation, machine)
@@ -283,32 +299,16 @@ def file_label(label: str) -> str:
     return re.sub(r"[^A-Za-z0-9 ._=\-]", "_", label)
 
 
-class _Loader(yaml.SafeLoader):
-    """Safe YAML in which 1e-3 is a number, as in JSON and in Python, and a date stays a text."""
-
-    yaml_implicit_resolvers = {
-        first: [(tag, pattern) for tag, pattern in found if tag != "tag:yaml.org,2002:timestamp"]
-        for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
-
-
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"^[-+]?(?:\d[\d_]*\.[\d_]*(?:[eE][-+]?\d+)?|\.\d[\d_]*(?:[eE][-+]?\d+)?|\d[\d_]*[eE][-+]?\d+)$"),
-    list("-+0123456789."),
-)
-
-
 def _algorithms(raw: Any, base: Mapping[str, Any], problems: list[str]) -> tuple[AlgorithmEntry, ...]:
     if not isinstance(raw, list) or not raw:
-        problems.append(f"algorithms: {raw!r}, but at least one entry like {{name: fedavg}} is needed")
+        problems.append(f"algorithms: {shown(raw)}, but at least one entry like {{name: fedavg}} is needed")
         return ()
     entries = [e for i, item in enumerate(raw) for e in _unfold(item, f"algorithms.{i}", base, problems)]
     seen: set[str] = set()
     for entry in entries:
         if file_label(entry.label) in seen:
             problems.append(
-                f"algorithms: the label {entry.label!r} is used twice; give each entry a `label` of its own"
+                f"algorithms: the label {shown(entry.label)} is used twice; give each entry a `label` of its own"
             )
         seen.add(file_label(entry.label))
     return tuple(entries)
@@ -319,12 +319,12 @@ def _unfold(raw: Any, path: str, base: Mapping[str, Any], problems: list[str]) -
     entry = dict(_mapping({"name": raw} if isinstance(raw, str) else raw, path, problems))
     sweep = dict(_mapping(entry.pop("sweep", {}), f"{path}.sweep", problems))
     label = entry.pop("label", None)
-    if label is not None and (not isinstance(label, str) or not label.strip()):
-        problems.append(f"{path}.label: {label!r}, but a label is a text of at least one character")
+    if label is not None and (wrong := _line_problems(label, f"{path}.label", "label")):
+        problems += wrong
         label = None
     for key, values in sweep.items():
         if not isinstance(values, list) or not values:
-            problems.append(f"{path}.sweep.{key}: {values!r}, but a list of at least one value is needed")
+            problems.append(f"{path}.sweep.{cut(key, 40)}: {shown(values)}, but a list of at least one value is needed")
             sweep[key] = []
     if math.prod(map(len, sweep.values())) > _MOST_RUNS:
         problems.append(f"{path}.sweep: more than {_MOST_RUNS} combinations; sweep fewer values")
@@ -333,10 +333,18 @@ def _unfold(raw: Any, path: str, base: Mapping[str, Any], problems: list[str]) -
     for values in itertools.product(*sweep.values()):
         point = dict(zip(sweep, values, strict=True))
         varied = entry
-        for key, value in point.items():
-            varied = set_value(varied, key, value)
+        try:
+            for key, value in point.items():
+                varied = set_value(varied, key, value)
+        except InvalidConfig as error:
+            problems += [f"{path}.sweep: {problem}" for problem in error.problems]
+            return []
         name = label or str(varied.get("name", ""))
         text = " ".join([name, *(f"{k.removeprefix('training.')}={_plain(v)}" for k, v in point.items())])
+        if len(text) > _LONGEST_LINE:
+            way_out = "set a shorter `label`, or sweep fewer options"
+            problems.append(f"{path}.sweep: {shown(text)} is too long for a label; {way_out}")
+            return []
         made = _entry(varied, text, path, base, problems)
         if made:
             unfolded.append(made)
@@ -361,7 +369,7 @@ def _choice(registry: Registry, raw: Any, path: str, problems: list[str]) -> Cho
         raw = {"name": raw}
     if not isinstance(raw, Mapping) or not isinstance(raw.get("name"), str):
         names = ", ".join(registry.names())
-        problems.append(f"{path}: {raw!r}, but a mapping with a `name` is needed; {registry.kind}s: {names}")
+        problems.append(f"{path}: {shown(raw)}, but a mapping with a `name` is needed; {registry.kind}s: {names}")
         return None
     try:
         entry = registry.get(raw["name"])
@@ -395,19 +403,23 @@ def _options(kind: type[OptionsT], raw: Mapping[str, Any], path: str, problems: 
                 problems.append(f"{at}: is missing; {field.description or 'give a value'}")
             else:
                 message = e["msg"].removeprefix("Value error, ").replace("Input should be", "should be")
-                shown = raw.get(str(e["loc"][0]), e["input"]) if e["loc"] else None
-                seen.setdefault(f"{at}: {shown!r}" if e["loc"] else at, []).append(message)
+                given = raw.get(str(e["loc"][0]), e["input"]) if e["loc"] else None
+                seen.setdefault(f"{at}: {shown(given)}" if e["loc"] else at, []).append(message)
         problems += [f"{at}: {'; or '.join(dict.fromkeys(messages))}" for at, messages in seen.items()]
         return None
 
 
-def _keyed(value: Any, path: str) -> Mapping[str, Any]:
+def _keyed(value: Any, keys: Sequence[str]) -> Mapping[str, Any]:
     """A mapping to set a key in; a bare name stands for ``{name: ...}``."""
     if value is None or isinstance(value, Mapping):
         return value or {}
     if isinstance(value, str):
         return {"name": value}
-    raise InvalidConfig([f"{path}: there is {value!r}, which has no keys to set"])
+    raise InvalidConfig([f"{_path(keys)}: there is {shown(value)}, which has no keys to set"])
+
+
+def _path(keys: Sequence[str]) -> str:
+    return cut(".".join(keys), MAX_SHOWN)
 
 
 def _seeds(raw: Any, problems: list[str]) -> tuple[int, ...]:
@@ -416,7 +428,7 @@ def _seeds(raw: Any, problems: list[str]) -> tuple[int, ...]:
     good = isinstance(raw, list) and raw and all(type(s) is int and 0 <= s < _SEEDS for s in raw)
     if not good or len(set(raw)) != len(raw):
         wanted = f"a list of different whole numbers from 0 to {_SEEDS - 1} is needed, like [0, 1, 2]"
-        problems.append(f"seeds: {raw!r}, but {wanted}")
+        problems.append(f"seeds: {shown(raw)}, but {wanted}")
         return ()
     return tuple(raw)
 
@@ -425,12 +437,21 @@ def _mapping(raw: Any, path: str, problems: list[str]) -> Mapping[str, Any]:
     if isinstance(raw, Mapping):
         return {str(key): value for key, value in raw.items()}
     if raw is not None:
-        problems.append(f"{path}: {raw!r}, but a mapping of keys to values is needed")
+        problems.append(f"{path}: {shown(raw)}, but a mapping of keys to values is needed")
     return {}
 
 
+def _line_problems(raw: Any, path: str, kind: str) -> list[str]:
+    if not isinstance(raw, str) or not raw.strip():
+        return [f"{path}: {shown(raw)}, but a {kind} is a text of at least one character"]
+    if len(raw) > _LONGEST_LINE or len(raw.splitlines()) > 1:
+        return [f"{path}: {shown(raw)}, but a {kind} is one line of at most {_LONGEST_LINE} characters"]
+    return []
+
+
 def _unknown_key(path: str, value: Any, known: tuple[str, ...]) -> str:
-    return f"{path}: {value!r}, unknown key{suggestion(path.rpartition('.')[2], known)}; known: {', '.join(known)}"
+    closest = suggestion(path.rpartition(".")[2], known)
+    return f"{cut(path, MAX_SHOWN)}: {shown(value, 40)}, unknown key{closest}; known: {', '.join(known)}"
 
 
 def _plain(value: Any) -> str:

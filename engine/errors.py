@@ -1,7 +1,13 @@
 """What can go wrong in the engine, each with a message that says what to do next."""
 
 import difflib
+import reprlib
 from collections.abc import Iterable
+from typing import Any
+
+MAX_SHOWN = 80  # characters of a value in a message
+MAX_MESSAGE = 400
+MAX_PROBLEMS = 50
 
 
 class FedscapeError(Exception):
@@ -12,7 +18,9 @@ class InvalidConfig(FedscapeError):
     """A configuration that cannot run. ``problems`` has one line a mistake: field, value, what is allowed."""
 
     def __init__(self, problems: Iterable[str]) -> None:
-        self.problems = tuple(problems)
+        told = [cut(problem, MAX_MESSAGE) for problem in problems]
+        rest = len(told) - MAX_PROBLEMS
+        self.problems = (*told[:MAX_PROBLEMS], *([f"and {rest:,} more mistakes"] if rest > 0 else ()))
         super().__init__("\n".join(self.problems))
 
 
@@ -21,7 +29,7 @@ class UnknownName(FedscapeError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         self.kind, self.name, self.known = kind, name, tuple(sorted(known))
-        super().__init__(f"no {kind} named {name!r}{suggestion(name, self.known)}; known: {', '.join(self.known)}")
+        super().__init__(f"no {kind} named {shown(name)}{suggestion(name, self.known)}; known: {', '.join(self.known)}")
 
 
 class DataUnavailable(FedscapeError):
@@ -46,5 +54,29 @@ class CheckpointInvalid(FedscapeError):
 
 def suggestion(name: str, known: Iterable[str]) -> str:
     """``; did you mean 'fedavg'?`` or nothing."""
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    close = difflib.get_close_matches(name[:MAX_SHOWN], list(known), n=1, cutoff=0.5)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def shown(value: Any, most: int = MAX_SHOWN) -> str:
+    """A value as Python writes it, cut to a part of a line: it may be a whole file."""
+    return cut(_BRIEF.repr(value), most)
+
+
+def cut(text: str, most: int) -> str:
+    """The text, or its beginning and its end."""
+    return text if len(text) <= most else f"{text[: most * 2 // 3]} … {text[-(most - most * 2 // 3 - 3) :]}"
+
+
+class _Brief(reprlib.Repr):
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlist = self.maxtuple = self.maxdict = self.maxset = 8
+        self.maxstring = self.maxlong = self.maxother = MAX_SHOWN
+
+    def repr_int(self, value: int, level: int) -> str:
+        """Python refuses to write out the longest."""
+        return super().repr_int(value, level) if value.bit_length() < 1000 else "a number of hundreds of digits"
+
+
+_BRIEF = _Brief()

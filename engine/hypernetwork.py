@@ -33,12 +33,15 @@ class HypernetworkOptions(Options):
     embed_dim: Count | Literal["1+N/4"] = Field(
         "1+N/4", title="d", description="Length of a client's embedding; 1+N/4 grows with the number of clients N."
     )
-    hidden: int = Field(100, ge=1, description="Units of each hidden layer of the hypernetwork.")
-    hidden_layers: int = Field(3, ge=1, description="Hidden layers of the hypernetwork.")
+    hidden: int = Field(100, ge=1, le=16384, description="Units of each hidden layer of the hypernetwork.")
+    hidden_layers: int = Field(3, ge=1, le=100, description="Hidden layers of the hypernetwork.")
     hn_lr: float = Field(
-        0.01, gt=0, title="α", description="Server's learning rate, of network and embeddings; short runs need more."
+        0.01, gt=0, le=1e6, title="α",
+        description="Server's learning rate, of network and embeddings; short runs need more.",
     )
-    clip: float = Field(50.0, gt=0, description="Largest norm of the server's gradient; a longer one is scaled down.")
+    clip: float = Field(
+        50.0, gt=0, le=1e6, description="Largest norm of the server's gradient; a longer one is scaled down."
+    )
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,10 @@ from typing import Any
 import yaml
 
 from engine.config import ExperimentConfig, load_config, parse_experiment, parse_value, set_value
-from engine.errors import InvalidConfig
+from engine.errors import MAX_SHOWN, InvalidConfig, cut, shown
 from engine.presets import load_preset
+
+MAX_NAME_BYTES = 200  # file systems take 255; unfinished files have longer names
 
 
 def experiments_of(arguments: argparse.Namespace) -> list[ExperimentConfig]:
@@ -33,32 +36,51 @@ def _changed(config: dict[str, Any], changes: Sequence[str]) -> dict[str, Any]:
     for change in changes:
         path, equals, text = change.partition("=")
         if not equals or not all(path.split(".")):
-            raise InvalidConfig([f"--set {change}: write a.b=VALUE, like training.rounds=5 or algorithms.0.lam=12"])
+            example = "write a.b=VALUE, like training.rounds=5 or algorithms.0.lam=12"
+            raise InvalidConfig([f"--set {cut(change, MAX_SHOWN)}: {example}"])
         try:
             config = set_value(config, path, parse_value(text))
         except yaml.YAMLError as error:
-            raise InvalidConfig([f"--set {change}: {text!r} is no YAML value ({error})"]) from None
+            raise InvalidConfig([f"--set {cut(path, MAX_SHOWN)}: {shown(text)} is no YAML value ({error})"]) from None
         except InvalidConfig as error:
             raise InvalidConfig(f"--set {problem}" for problem in error.problems) from None
     return config
 
 
 def check_writable(*, file: Path | None = None, folder: Path | None = None) -> None:
-    """Better now than after an hour of computing."""
+    """Better now than after an hour of computing. Raises InvalidConfig."""
     if file is not None:
-        if os.path.isdir(file):
-            raise InvalidConfig([f"{file}: is a folder; give the name of a file in it, like {file / 'runs.json'}"])
+        if os.path.isdir(file) or file.name in ("", ".."):
+            example = _named(file / "runs.json")
+            raise InvalidConfig([f"{_named(file)}: is a folder; give the name of a file in it, like {example}"])
+        if os.path.exists(file) and not os.path.isfile(file):  # replacing it would take the device from everyone
+            raise InvalidConfig([f"{_named(file)}: is a pipe or a device; give the name of a regular file"])
         _check_folder(file, file.absolute().parent)
     if folder is not None:
         _check_folder(folder, folder.absolute())
 
 
 def _check_folder(wanted: Path, folder: Path) -> None:
-    nearest = next(p for p in (folder, *folder.parents) if os.path.lexists(p))
-    if not os.path.isdir(nearest):
-        reason = f"{nearest} is no folder"
-    elif not os.access(nearest, os.W_OK):
-        reason = f"{nearest} is not yours to write"
+    if any(len(os.fsencode(part)) > MAX_NAME_BYTES for part in wanted.parts):
+        reason = f"a name in it has more than {MAX_NAME_BYTES} bytes"
+    elif "\0" in str(wanted):
+        reason = "it has a null character"
     else:
-        return
-    raise InvalidConfig([f"{wanted}: cannot be written, {reason}; choose another place"])
+        nearest = next(p for p in (folder, *folder.parents) if os.path.lexists(p))
+        reason = _why_not_writable(nearest)
+    if reason:
+        raise InvalidConfig([f"{_named(wanted)}: cannot be written, {reason}; choose another place"])
+
+
+def _why_not_writable(folder: Path) -> str:
+    if not os.path.isdir(folder):
+        return f"{_named(folder)} is no folder"
+    try:
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        return f"{_named(folder)} takes no files ({error.strerror})"
+    return ""
+
+
+def _named(path: Path) -> str:
+    return cut(str(path), 2 * MAX_SHOWN)

@@ -8,13 +8,16 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from engine.errors import MAX_MESSAGE, cut
+
 LOG = "fedscape-errors.log"
 
 
 def complain(problems: Iterable[str]) -> None:
-    """A line a mistake."""
+    """A line a mistake. What a terminal would obey is written out."""
     for problem in problems:
-        print(" ".join(problem.split()), file=sys.stderr)
+        line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in " ".join(problem.split()))
+        print(cut(line, MAX_MESSAGE), file=sys.stderr)
 
 
 def note_unexpected(error: Exception, folder: Path) -> None:

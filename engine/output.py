@@ -16,6 +16,9 @@ class Unheard:
     def write(self, text: str) -> int:
         try:
             return self._stream.write(text)
+        except UnicodeEncodeError:  # a terminal without the letter
+            encoding = self._stream.encoding
+            return self._stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
         except OSError:
             self._redirect()
             return len(text)

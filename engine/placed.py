@@ -25,7 +25,7 @@ DataName = Literal["test", "train"]
 class OnSamples(AnalysisOptions):
     """Base of the options of analyses that measure models on samples."""
 
-    client: int = Field(0, ge=0, description="Whose personalized model, and whose own data.")
+    client: int = Field(0, ge=0, le=1_000_000, description="Whose personalized model, and whose own data.")
     data: DataName = Field("test", title="Data", description="Test samples, or those trained on.")
     samples: int = Field(2000, ge=1, le=2000, title="Samples", description="At most so many, drawn at random.")
 

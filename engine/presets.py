@@ -14,7 +14,7 @@ from typing import Any
 
 from engine import published
 from engine.config import load_config
-from engine.errors import InvalidConfig, UnknownName
+from engine.errors import InvalidConfig, UnknownName, shown
 from engine.published import Cell, Published
 
 FOLDER = Path(__file__).resolve().parent.parent / "assets" / "presets"
@@ -85,7 +85,7 @@ def load_preset(name: str, folder: Path = FOLDER) -> Preset:
     if not isinstance(scales, dict) or not scales or not set(scales) <= {"quick", "paper"}:
         problems.append("scales has quick, paper or both, each a list of experiments")
     elif raw.get("name") != name:
-        problems.append(f"its name is {raw.get('name')!r}; name it as its file, {name!r}")
+        problems.append(f"its name is {shown(raw.get('name'))}; name it as its file, {name!r}")
     else:
         problems += [p for scale, configs in scales.items() for p in _scale_problems(scale, configs)]
         paper, found = published.read(raw["paper"]) if "paper" in raw else ((), [])
@@ -110,7 +110,7 @@ def _scale_problems(scale: str, configs: Any) -> list[str]:
     if not isinstance(configs, list) or not configs or not all(isinstance(c, dict) for c in configs):
         return [f"scales.{scale} is a list of experiments"]
     names = [config.get("name") for config in configs]
-    if None in names or len(set(names)) < len(names):
+    if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
         return [f"the experiments of scales.{scale} need names of their own"]
     return []
 
@@ -118,7 +118,8 @@ def _scale_problems(scale: str, configs: Any) -> list[str]:
 def _word_problems(raw: dict[str, Any]) -> list[str]:
     known = (*_NEEDED, *_WORDS, "paper", "view")
     unknown = [f"{key}: unknown key; known: {', '.join(known)}" for key in raw if key not in known]
-    return unknown + [f"{key} is a text" for key in _WORDS if not isinstance(raw.get(key, ""), str)]
+    texts = ("title", "source", *_WORDS)
+    return unknown + [f"{key} is a text" for key in texts if not isinstance(raw.get(key, ""), str)]
 
 
 def _unknown_experiments(paper: tuple[Published, ...], scales: dict[str, Any]) -> list[str]:

@@ -30,9 +30,9 @@ class Options(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-Positive = Annotated[float, Field(gt=0)]
-NonNegative = Annotated[float, Field(ge=0)]
-Count = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(gt=0, le=1e6)]
+NonNegative = Annotated[float, Field(ge=0, le=1e6)]
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
 """Numbers of an option that also takes words: ``Positive | Literal["auto"]``."""
 
 

@@ -12,7 +12,7 @@ from app.forms import Form
 from app.links import pack_config, unpack_config
 from app.wording import plain
 from engine.config import Machine, parse_experiment
-from engine.errors import InvalidConfig
+from engine.errors import InvalidConfig, cut, shown
 from engine.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Registry
 
 DRAFT, LINK, REPLACED, UNTOUCHED, IDS, COUNTER = (
@@ -33,6 +33,7 @@ DEFAULT: dict[str, Any] = {
     "seeds": [0, 1],
     "evaluation": {"every": 1},
 }
+MOST_DRAWN, MOST_TOLD = 50, 10  # methods, and options of a sweep, that one page can hold; warnings at once
 SECTIONS: dict[str, tuple[Registry, str]] = {
     "dataset": (DATASETS, "digits"), "partition": (PARTITIONERS, "classes_per_client"), "model": (MODELS, "mlr"),
 }  # fmt: skip
@@ -102,26 +103,29 @@ def ids() -> list[str]:
 
 def drawable(config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """A configuration in the shape that the sections draw, and what had to be left out of it."""
-    dropped = [
-        f"{key} is unknown and was left out" for key in config if key not in {*DEFAULT, "name", *Machine.model_fields}
-    ]
+    known = {*DEFAULT, "name", *Machine.model_fields}
+    dropped = [f"{cut(key, 40)} is unknown and was left out" for key in config if key not in known]
     draft: dict[str, Any] = {k: config[k] for k in ("name", *Machine.model_fields) if k in config}
     for section, (registry, fallback) in SECTIONS.items():
         draft[section] = _named(config.get(section, fallback))
         if draft[section]["name"] not in registry:
-            dropped.append(f"no {registry.kind} named {draft[section]['name']!r}; {fallback} stands in for it")
+            dropped.append(f"no {registry.kind} named {shown(draft[section]['name'])}; {fallback} stands in for it")
             draft[section] = {"name": fallback}
     entries = config.get("algorithms", [])
     if not isinstance(entries, list):
         dropped.append(_no("list of methods", "algorithms", entries))
         entries = []
-    draft["algorithms"] = [_method(entry, place, dropped) for place, entry in enumerate(entries)]
+    if len(entries) > MOST_DRAWN:
+        dropped.append(f"algorithms: only the first {MOST_DRAWN} of {len(entries):,} methods are shown here")
+    draft["algorithms"] = [_method(entry, place, dropped) for place, entry in enumerate(entries[:MOST_DRAWN])]
     unknown = [entry["name"] for entry in draft["algorithms"] if entry["name"] not in ALGORITHMS]
-    dropped += [f"no algorithm named {name!r}; it was left out" for name in unknown]
+    dropped += [f"no algorithm named {shown(name)}; it was left out" for name in unknown]
     draft["algorithms"] = [entry for entry in draft["algorithms"] if entry["name"] in ALGORITHMS]
     for section in ("training", "evaluation"):
         draft[section] = _mapping(config.get(section, {}), section, dropped)
     draft["seeds"] = config.get("seeds", [0])
+    if len(dropped) > MOST_TOLD:
+        dropped[MOST_TOLD:] = [f"and {len(dropped) - MOST_TOLD:,} more mistakes"]
     return draft, dropped
 
 
@@ -140,6 +144,10 @@ def _named(raw: Any) -> dict[str, Any]:
 
 def _method(raw: Any, place: int, dropped: list[str]) -> dict[str, Any]:
     entry = _named(raw)
+    swept = entry.get("sweep")
+    if isinstance(swept, Mapping) and len(swept) > MOST_DRAWN:
+        dropped.append(f"algorithms.{place}.sweep: {len(swept):,} options; it was left out")
+        del entry["sweep"]
     own = {part: entry[part] for part in ("sweep", "training") if entry.get(part) is not None}
     return {k: v for k, v in entry.items() if k not in ("sweep", "training")} | {
         part: _mapping(given, f"algorithms.{place}.{part}", dropped) for part, given in own.items()
@@ -154,7 +162,7 @@ def _mapping(raw: Any, path: str, dropped: list[str]) -> dict[str, Any]:
 
 
 def _no(kind: str, path: str, raw: Any) -> str:
-    return f"{path}: {raw!r} is no {kind}, and was left out"
+    return f"{path}: {shown(raw)} is no {kind}, and was left out"
 
 
 def _next_id() -> str:

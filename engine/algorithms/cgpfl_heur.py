@@ -59,16 +59,19 @@ class Hparams(Options):
     )
     max_K: Count | Literal["N/2"] = Field("N/2", description="Most contexts to consider.")
     solve_rounds: int = Field(
-        1, ge=1, description="Rounds, from the first, in which the number of contexts is solved for."
+        1, ge=1, le=1_000_000, description="Rounds, from the first, in which the number of contexts is solved for."
     )
     lam: float = Field(
         12.0,
         ge=0,
+        le=1e6,
         title="λ",
         description="Pull of each personalized model towards its context's; larger = more global.",
     )
-    inner_steps: int = Field(5, ge=1, title="S", description="Gradient steps towards the proximal point on each batch.")
-    personal_lr: float = Field(0.005, gt=0, title="η", description="Learning rate of the inner steps.")
+    inner_steps: int = Field(
+        5, ge=1, le=1_000_000, title="S", description="Gradient steps towards the proximal point on each batch."
+    )
+    personal_lr: float = Field(0.005, gt=0, le=1e6, title="η", description="Learning rate of the inner steps.")
     alpha: float = Field(
         1.0, gt=0, le=1, title="α", description="Server's step towards the mean of a context; 1 takes the mean."
     )

@@ -46,6 +46,7 @@ class Hparams(Options):
     lam: float = Field(
         1.0,
         ge=0,
+        le=1e6,
         title="λ",
         description="Pull of each personalized model towards the global one; larger = more global, 0 trains locally.",
     )

@@ -37,7 +37,7 @@ from engine.task import Diagnostics, Predictor, Shared, Task
 
 class Hparams(Options):
     finetune_steps: int = Field(
-        0, ge=0, description="SGD steps of each client on its copy of w before use; 0 uses w itself."
+        0, ge=0, le=1_000_000, description="SGD steps of each client on its copy of w before use; 0 uses w itself."
     )
 
 

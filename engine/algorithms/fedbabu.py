@@ -46,6 +46,7 @@ class Hparams(Options):
     finetune_steps: int = Field(
         10,
         ge=0,
+        le=1_000_000,
         description="SGD steps of each client on body and head before use; more = more personal, 0 uses the global "
         "model itself.",
     )

@@ -50,6 +50,7 @@ class Hparams(Options):
     lam: float = Field(
         1.0,
         ge=0,
+        le=1e6,
         title="λ",
         description="Pull of the features towards the global prototypes; larger = more global, 0 trains locally.",
     )

@@ -37,6 +37,7 @@ class Hparams(Options):
     mu: float = Field(
         0.1,
         ge=0,
+        le=1e6,
         title="μ",
         description="Pull of local training towards the received model; larger = more global, 0 is FedAvg.",
     )

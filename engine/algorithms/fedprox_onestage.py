@@ -64,7 +64,7 @@ class Hparams(Options):
         title="λ",
         description="Pull between each client's model and the global one; larger = more global, 0 trains locally.",
     )
-    rho: float = Field(2.0, gt=0, title="ρ", description="Scale of the adaptive lambda; larger = more global.")
+    rho: float = Field(2.0, gt=0, le=1e6, title="ρ", description="Scale of the adaptive lambda; larger = more global.")
     gamma: Positive | Literal["auto", "theory"] = Field(
         "auto", title="γ", description="Server's step; auto takes the mean of the participants."
     )
@@ -79,7 +79,9 @@ class Hparams(Options):
         description="Local steps a round; theory: the least number that Theorem 3 asks for.",
         json_schema_extra={"training": "local_steps"},
     )
-    estimate_steps: int = Field(200, ge=1, description="Steps of each client alone, to estimate how much they differ.")
+    estimate_steps: int = Field(
+        200, ge=1, le=1_000_000, description="Steps of each client alone, to estimate how much they differ."
+    )
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,8 @@ from engine.task import Diagnostics, Predictor, Shared, Task
 
 class Hparams(Options):
     head_steps: int = Field(
-        10, ge=1, title="τ", description="Steps of the head before the body's in each round; more = more personal."
+        10, ge=1, le=1_000_000, title="τ",
+        description="Steps of the head before the body's in each round; more = more personal.",
     )
 
 

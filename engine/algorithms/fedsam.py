@@ -36,7 +36,8 @@ from engine.task import Diagnostics, Predictor, Shared, Task
 
 class Hparams(Options):
     rho: float = Field(
-        0.05, ge=0, title="ρ", description="Radius within which the loss is kept low; larger = flatter, 0 is FedAvg."
+        0.05, ge=0, le=1e6, title="ρ",
+        description="Radius within which the loss is kept low; larger = flatter, 0 is FedAvg.",
     )
 
 

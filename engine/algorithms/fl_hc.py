@@ -50,7 +50,9 @@ from engine.task import Diagnostics, Predictor, Shared, Task
 
 
 class Hparams(Options):
-    at_round: int = Field(10, ge=1, title="n", description="The round in which all clients train and are clustered.")
+    at_round: int = Field(
+        10, ge=1, le=1_000_000, title="n", description="The round in which all clients train and are clustered."
+    )
     n_clusters: Count | None = Field(
         None, title="K", description="Number of clusters (4 if no threshold is set either); more = more personal."
     )

@@ -62,11 +62,13 @@ class Hparams(Options):
     lam: float = Field(
         0.01,
         ge=0,
+        le=1e6,
         title="λ",
         description="Weight of the magnitude-level guidance; larger = features nearer to the global embeddings.",
     )
     mu: float = Field(
-        0.1, ge=0, title="μ", description="Weight decay of the embeddings and the conditional valve; larger = smaller."
+        0.1, ge=0, le=1e6, title="μ",
+        description="Weight decay of the embeddings and the conditional valve; larger = smaller.",
     )
     mlg: Literal["mean", "frobenius"] = Field(
         "mean",

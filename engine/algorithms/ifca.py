@@ -45,7 +45,7 @@ from engine.task import Diagnostics, Predictor, Shared, Task
 
 
 class Hparams(Options):
-    K: int = Field(4, ge=1, description="Number of models; 1 is FedAvg, more = more personal.")
+    K: int = Field(4, ge=1, le=10_000, description="Number of models; 1 is FedAvg, more = more personal.")
 
 
 @dataclass(frozen=True)

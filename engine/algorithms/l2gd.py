@@ -57,10 +57,13 @@ from engine.task import Diagnostics, Predictor, Shared, Task
 
 
 class Hparams(Options):
-    lam: float = Field(1.0, ge=0, title="λ", description="Price of differing from the mean; larger = more global.")
+    lam: float = Field(
+        1.0, ge=0, le=1e6, title="λ", description="Price of differing from the mean; larger = more global."
+    )
     p: float = Field(0.2, ge=0, lt=1, description="Chance of a step to the mean; larger = more communication, 0 none.")
     step: float | None = Field(
-        None, gt=0, title="α", description="Step size of the method; by default local steps have the learning rate."
+        None, gt=0, le=1e6, title="α",
+        description="Step size of the method; by default local steps have the learning rate.",
     )
 
 

@@ -56,15 +56,21 @@ class Hparams(Options):
     variant: Literal["hf", "fo"] = Field(
         "hf", description="hf: with the Hessian, the gradient of the adapted loss; fo: first-order, without it."
     )
-    alpha: float = Field(0.01, ge=0, title="α", description="Size of an adaptation step; larger = more personal.")
+    alpha: float = Field(
+        0.01, ge=0, le=1e6, title="α", description="Size of an adaptation step; larger = more personal."
+    )
     beta: Positive | Literal["training"] = Field(
         "training", title="β", description="Learning rate of w.", json_schema_extra={"training": "lr"}
     )
-    adapt_steps: int = Field(1, ge=1, description="Adaptation steps of each client before use; more = more personal.")
+    adapt_steps: int = Field(
+        1, ge=1, le=1_000_000, description="Adaptation steps of each client before use; more = more personal."
+    )
     hvp: Literal["exact", "difference"] = Field(
         "exact", description="Product with the Hessian: by differentiating twice, or from two gradients near w_i."
     )
-    delta: float = Field(1e-3, gt=0, title="δ", description="Distance of the two gradients, where hvp is difference.")
+    delta: float = Field(
+        1e-3, gt=0, le=1e6, title="δ", description="Distance of the two gradients, where hvp is difference."
+    )
 
 
 @dataclass(frozen=True)

@@ -42,13 +42,16 @@ class Hparams(Options):
     lam: float = Field(
         15.0,
         ge=0,
+        le=1e6,
         title="λ",
         description="Pull of each personalized model towards the local copy of the global one; larger = more global.",
     )
-    inner_steps: int = Field(5, ge=1, description="Gradient steps towards the proximal point on each batch.")
-    personal_lr: float = Field(0.05, gt=0, description="Learning rate of the inner steps.")
+    inner_steps: int = Field(
+        5, ge=1, le=1_000_000, description="Gradient steps towards the proximal point on each batch."
+    )
+    personal_lr: float = Field(0.05, gt=0, le=1e6, description="Learning rate of the inner steps.")
     beta: float = Field(
-        1.0, gt=0, title="β", description="Server's step from w towards the clients' mean; 1 takes the mean."
+        1.0, gt=0, le=1e6, title="β", description="Server's step from w towards the clients' mean; 1 takes the mean."
     )
 
 

@@ -54,7 +54,8 @@ from engine.task import Diagnostics, Predictor, Shared, Task
 
 class Hparams(HypernetworkOptions):
     rho: float = Field(
-        0.05, ge=0, title="ρ", description="Radius of the hypernetwork's perturbation; larger = flatter, 0 is pFedHN."
+        0.05, ge=0, le=1e6, title="ρ",
+        description="Radius of the hypernetwork's perturbation; larger = flatter, 0 is pFedHN.",
     )
 
 

@@ -47,10 +47,10 @@ from engine.task import Diagnostics, Predictor, Shared, Task
 
 class Hparams(Options):
     rho: float = Field(
-        0.05, ge=0, title="ρ", description="Radius of the perturbation of the body; larger = flatter, 0 = none."
+        0.05, ge=0, le=1e6, title="ρ", description="Radius of the perturbation of the body; larger = flatter, 0 = none."
     )
-    head_steps: int = Field(5, ge=1, description="Steps of the head a round, with the body frozen.")
-    p: float = Field(2.0, gt=1, description="Norm in which the radius is measured; 2 is that of SAM.")
+    head_steps: int = Field(5, ge=1, le=1_000_000, description="Steps of the head a round, with the body frozen.")
+    p: float = Field(2.0, gt=1, le=1e6, description="Norm in which the radius is measured; 2 is that of SAM.")
 
 
 @dataclass(frozen=True)

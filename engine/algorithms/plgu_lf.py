@@ -53,12 +53,14 @@ from engine.task import Diagnostics, Predictor, Shared, Task
 
 class Hparams(Options):
     D: int = Field(
-        5, ge=0, description="Layers that stay personal; more = more personal, all of them = local training."
+        5, ge=0, le=1000,
+        description="Layers that stay personal; more = more personal, all of them = local training.",
     )
     rho: float = Field(
-        0.05, ge=0, title="ρ", description="Radius of the perturbation; larger = flatter shared model, 0 = none."
+        0.05, ge=0, le=1e6, title="ρ",
+        description="Radius of the perturbation; larger = flatter shared model, 0 = none.",
     )
-    p: float = Field(2.0, gt=1, description="Norm in which the radius is measured; 2 is that of SAM.")
+    p: float = Field(2.0, gt=1, le=1e6, description="Norm in which the radius is measured; 2 is that of SAM.")
     order: Literal["algorithm", "listing"] = Field(
         "algorithm", description="Where to perturb: at the theta that g was taken at, or (listing) after its step."
     )

@@ -55,6 +55,7 @@ class Hparams(Options):
     server_lr: float = Field(
         1.0,
         gt=0,
+        le=1e6,
         title="η_g",
         description="Server's step towards the mean of the clients' models; 1 takes the mean, smaller = slower.",
     )

@@ -38,7 +38,9 @@ class Options(AnalysisOptions):
     data: DataName = Field("test", title="Data", description="Test samples, or those trained on.")
     samples: int = Field(1000, ge=20, le=1500, title="Samples", description="Shared out evenly among the clients.")
     perplexity: float = Field(30.0, ge=2, le=200, title="Perplexity", description="Neighbours that t-SNE keeps near.")
-    seed: int = Field(0, ge=0, title="Draw", description="Another number, other samples and another start of t-SNE.")
+    seed: int = Field(
+        0, ge=0, le=1_000_000, title="Draw", description="Another number, other samples and another start of t-SNE."
+    )
 
 
 @ANALYSES.register("features", title="Features", paper="van der Maaten, Hinton, JMLR 2008")

@@ -26,7 +26,7 @@ from engine.surface import Plane, surface
 class Options(OnSamples):
     points: int = Field(41, ge=3, le=101, title="Points", description="Along each direction; made odd for the centre.")
     extent: float = Field(1.0, gt=0, le=10, title="Extent", description="Of the axes; 1 is as long as the filters.")
-    seed: int = Field(0, ge=0, title="Directions", description="Another number, other random directions.")
+    seed: int = Field(0, ge=0, le=1_000_000, title="Directions", description="Another number, other random directions.")
 
 
 @ANALYSES.register("landscape", title="Loss landscape", paper="Li et al., NeurIPS 2018")

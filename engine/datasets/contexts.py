@@ -21,12 +21,14 @@ from engine.registry import DATASETS, Options
 
 
 class ContextsOptions(Options):
-    num_clients: int = Field(20, ge=1, title="Clients", description="Clients to generate.")
-    samples_per_client: int = Field(200, ge=2, title="Samples per client", description="Samples of each client.")
-    num_contexts: int = Field(4, ge=1, title="G", description="Number of true contexts.")
-    num_classes: int = Field(10, ge=2, title="C", description="Number of classes.")
-    dim: int = Field(20, ge=2, title="d", description="Number of features.")
-    noise: float = Field(1.0, ge=0, title="Noise",
+    num_clients: int = Field(20, ge=1, le=1_000_000, title="Clients", description="Clients to generate.")
+    samples_per_client: int = Field(
+        200, ge=2, le=1_000_000, title="Samples per client", description="Samples of each client."
+    )
+    num_contexts: int = Field(4, ge=1, le=1_000_000, title="G", description="Number of true contexts.")
+    num_classes: int = Field(10, ge=2, le=1000, title="C", description="Number of classes.")
+    dim: int = Field(20, ge=2, le=100_000, title="d", description="Number of features.")
+    noise: float = Field(1.0, ge=0, le=1e6, title="Noise",
                          description="Standard deviation of the samples around the mean of their class.")
     shift: Literal["labels", "rotation", "both"] = Field(
         "labels", title="Shift", description="What differs between contexts: the labels, the features, or both.")

@@ -78,6 +78,8 @@ class Custom:
         if _kind(path) not in EXPECTED:
             raise DataUnavailable(f"{path}: cannot read files that end in {path.suffix!r}; "
                                   f"known: {', '.join(EXPECTED)}")
+        if not (path.is_file() or path.is_dir()):  # reading a pipe or a device may never end
+            raise _unusable(path, "it is a pipe or a device, not a regular file")
         if path.is_file() and path.stat().st_size > MAX_BYTES:
             raise _unusable(path, f"it has {path.stat().st_size:,} bytes, at most {MAX_BYTES:,} are read")
         return path
@@ -168,7 +170,7 @@ def _features(x: np.ndarray, path: Path) -> np.ndarray:
 def _numbered(name: str, values: np.ndarray, path: Path) -> tuple[tuple[str, ...], np.ndarray]:
     """The distinct values as text, sorted, and for each sample the number of its value."""
     if values.dtype.kind == "f":
-        if not (np.isfinite(values) & (values == np.round(values))).all():
+        if not ((np.abs(values) < 2**63) & (values == np.round(values))).all():  # not finite is not less either
             raise _unusable(path, f"{name} holds values that are missing or not whole numbers; expected classes "
                                   "or clients as whole numbers or text")
         values = values.astype(np.int64)

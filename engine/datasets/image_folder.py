@@ -49,6 +49,8 @@ def _common_format(paths: Sequence[Path]) -> tuple[str, tuple[int, int]]:
     """Mode and (width, height) that all images share."""
     mode, first = "L", None
     for path in paths:
+        if not path.is_file():  # opening a pipe would wait for its writer
+            raise ValueError(f"{path.parent.name}/{path.name} is not a regular file")
         try:
             with Image.open(path) as image:  # reads the header only
                 size, is_grey = image.size, image.mode in GREY_MODES

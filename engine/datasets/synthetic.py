@@ -23,12 +23,14 @@ from engine.registry import DATASETS, Options
 
 
 class SyntheticOptions(Options):
-    num_clients: int = Field(10, ge=1, title="Clients", description="Clients to generate.")
-    samples_per_client: int = Field(200, ge=2, title="Samples per client", description="Samples of each client.")
-    dim: int = Field(10, ge=1, title="d", description="Number of features.")
+    num_clients: int = Field(10, ge=1, le=1_000_000, title="Clients", description="Clients to generate.")
+    samples_per_client: int = Field(
+        200, ge=2, le=1_000_000, title="Samples per client", description="Samples of each client."
+    )
+    dim: int = Field(10, ge=1, le=1_000_000, title="d", description="Number of features.")
     R: float = Field(1.0, ge=0, le=3, title="R",
                      description="Spread of the clients' true models around their centre; 0 makes all clients alike.")
-    center: float = Field(1.0, ge=0, title="Centre", description="Standard deviation of the common part w_0.")
+    center: float = Field(1.0, ge=0, le=1e6, title="Centre", description="Standard deviation of the common part w_0.")
     labels: Literal["sampled", "argmax"] = Field(
         "sampled", title="Labels",
         description="sampled: drawn from the model, so that the truth can be recovered; argmax: noise-free.")
@@ -58,7 +60,8 @@ class Synthetic:
         x = mean + sigma * rng.standard_normal((o.num_clients, o.samples_per_client, o.dim))
         logits = (x * weights[:, None]).sum(axis=2)
         threshold = rng.random(logits.shape) if o.labels == "sampled" else 0.5
-        y = 1 / (1 + np.exp(-logits)) > threshold
+        with np.errstate(over="ignore"):  # 1 / (1 + inf) is 0
+            y = 1 / (1 + np.exp(-logits)) > threshold
         return Pool(
             x.reshape(-1, o.dim), y.reshape(-1).astype(np.int64), num_classes=2,
             client=np.repeat(np.arange(o.num_clients), o.samples_per_client),

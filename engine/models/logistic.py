@@ -12,7 +12,9 @@ from engine.registry import MODELS
 
 
 class LogisticOptions(ModelOptions):
-    l2: float = Field(0.0, ge=0, title="ℓ₂", description="l2/2 ||w||² in the training loss, never in a reported one.")
+    l2: float = Field(
+        0.0, ge=0, le=1e6, title="ℓ₂", description="l2/2 ||w||² in the training loss, never in a reported one."
+    )
 
 
 @MODELS.register("logistic", title="Logistic regression", paper="One-stage FedProx (document 004), section 6.1")

@@ -11,7 +11,9 @@ from engine.registry import MODELS
 
 
 class MlrOptions(ModelOptions):
-    l2: float = Field(0.0, ge=0, title="ℓ₂", description="l2/2 ||W||² in the training loss, never in a reported one.")
+    l2: float = Field(
+        0.0, ge=0, le=1e6, title="ℓ₂", description="l2/2 ||W||² in the training loss, never in a reported one."
+    )
 
 
 @MODELS.register("mlr", title="Softmax regression (MLR)", paper="The convex model of CGPFL and one-stage FedProx")

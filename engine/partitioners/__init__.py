@@ -27,7 +27,9 @@ class SplitOptions(Options):
                                  description="Share of each client's samples kept for testing.")
     val_fraction: float = Field(0.0, ge=0, lt=1, title="Validation share",
                                 description="Share of each client's samples kept to choose best rounds and settings.")
-    min_samples: int = Field(2, ge=1, title="Minimum", description="Fewest training samples a client may have.")
+    min_samples: int = Field(
+        2, ge=1, le=1_000_000, title="Minimum", description="Fewest training samples a client may have."
+    )
     holdout_clients: float = Field(0.0, ge=0, lt=1, title="Unseen clients",
                                    description="Share of the clients that never train; every method adapts to them "
                                                "after the last round.")
@@ -43,7 +45,7 @@ class SplitOptions(Options):
 class PartitionOptions(SplitOptions):
     """Base for partitioners that choose the number of clients themselves."""
 
-    num_clients: int = Field(20, ge=1, title="N", description="Number of clients.")
+    num_clients: int = Field(20, ge=1, le=1_000_000, title="N", description="Number of clients.")
 
 
 @dataclass(frozen=True, eq=False)

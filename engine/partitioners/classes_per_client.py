@@ -23,7 +23,9 @@ MOST = 10**9  # samples that a client may ask for
 
 
 class ClassesPerClientOptions(PartitionOptions):
-    classes_per_client: int = Field(3, ge=1, title="Classes per client", description="Classes that a client holds.")
+    classes_per_client: int = Field(
+        3, ge=1, le=1_000_000, title="Classes per client", description="Classes that a client holds."
+    )
     assignment: Literal["random", "cyclic"] = Field(
         "random", title="Assignment",
         description="random: drawn per client, all classes equally often; cyclic: client i has i, i+1, ... mod C.")

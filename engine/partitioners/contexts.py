@@ -28,11 +28,13 @@ MAX_DRAWS = 100
 
 
 class ContextsOptions(PartitionOptions):
-    num_contexts: int = Field(4, ge=1, title="G", description="Number of true contexts.")
+    num_contexts: int = Field(4, ge=1, le=1_000_000, title="G", description="Number of true contexts.")
     classes_per_context: int | None = Field(
-        3, ge=1, title="Classes per context", description="Classes that the clients of a context hold; or set alpha.")
+        3, ge=1, le=1_000_000, title="Classes per context",
+        description="Classes that the clients of a context hold; or set alpha.",
+    )
     alpha: float | None = Field(
-        None, gt=0, title="α", description="Draws the classes of the contexts from Dir(alpha) instead.")
+        None, gt=0, le=1e6, title="α", description="Draws the classes of the contexts from Dir(alpha) instead.")
 
     @model_validator(mode="before")
     @classmethod

@@ -27,7 +27,7 @@ MAX_DRAWS = 100
 
 
 class DirichletOptions(PartitionOptions):
-    alpha: float = Field(0.5, gt=0, title="α",
+    alpha: float = Field(0.5, gt=0, le=1e6, title="α",
                          description="Concentration: small makes clients differ much, large makes them alike.")
 
 

@@ -29,7 +29,9 @@ class FeatureShiftOptions(PartitionOptions):
     kind: Literal["rotation", "noise", "colour"] = Field(
         "rotation", title="Shift", description="What differs between groups; rotation and colour need images."
     )
-    num_groups: int = Field(4, ge=1, title="G", description="Groups of clients, which are the true contexts.")
+    num_groups: int = Field(
+        4, ge=1, le=1_000_000, title="G", description="Groups of clients, which are the true contexts."
+    )
     strength: float = Field(
         1.0,
         ge=0,

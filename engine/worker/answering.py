@@ -1,11 +1,13 @@
 """What every command has in common: its database, its exit code, and mistakes told as lines on stderr."""
 
 import argparse
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from engine.errors import FedscapeError, InvalidConfig
+from engine.inputs import MAX_NAME_BYTES
 from engine.mistakes import complain, note_unexpected
 from engine.output import never_broken
 from storage import StorageError, Store, store_from_env
@@ -26,6 +28,9 @@ def answer(command: Callable[[argparse.Namespace], int], arguments: argparse.Nam
             return INVALID
         except KeyboardInterrupt:
             return CANCELLED
+        except MemoryError:
+            complain(["this machine has no memory left; close other programs, or ask for less at a time"])
+            return FAILED
         except Exception as error:  # noqa: BLE001  the last resort
             note_unexpected(error, logs)
             return FAILED
@@ -33,8 +38,16 @@ def answer(command: Callable[[argparse.Namespace], int], arguments: argparse.Nam
 
 @contextmanager
 def open_store(url: str | None, root: Path) -> Iterator[Store]:
+    _check_names(url or os.environ.get("DATABASE_URL", ""), "--db" if url else "DATABASE_URL")
     store = Store(url) if url else store_from_env(root)
     try:
         yield store
     finally:
         store.close()
+
+
+def _check_names(url: str, said_by: str) -> None:
+    """Raises InvalidConfig for what no file can be called."""
+    if "\0" in url or any(len(os.fsencode(part)) > MAX_NAME_BYTES for part in url.split("/")):
+        reason = f"it has a null character, or a name of more than {MAX_NAME_BYTES} bytes"
+        raise InvalidConfig([f"{said_by}: cannot be opened, {reason}; give sqlite:///FILE or postgresql://..."])

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from engine.memory import FULL_MEMORY, is_out_of_memory
 from engine.simulate import Simulation
-from engine.worker.failures import FULL_MEMORY, is_out_of_memory
 from storage import Store
 from tests.worker.samples import compute
 

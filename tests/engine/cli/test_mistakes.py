@@ -1,5 +1,6 @@
 """Mistakes are told as lines on stderr that name field, value and way out; exit code 2, never a traceback."""
 
+import errno
 import json
 import sqlite3
 import subprocess
@@ -66,9 +67,9 @@ def test_every_mistake_is_told_at_once_a_line_each(call: Call, tmp_path: Path) -
     ("content", "words"),
     [
         ("- a list\n", "holds list, but a configuration is a mapping"),
-        ("a: [1\n", "neither YAML nor JSON"),
+        ("a: [1\n", "cannot be read as YAML or JSON: line 2, column 1"),
         ("", "holds NoneType"),
-        (b"\x00\xff\xfe", "neither YAML nor JSON"),
+        (b"\x00\xff\xfe", "cannot be read (byte 1 is not UTF-8)"),
     ],
     ids=["list", "broken", "empty", "binary"],
 )
@@ -119,7 +120,10 @@ def test_a_scale_needs_a_preset(call: Call, tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_written_is_refused_before_anything_runs(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("os.access", lambda *_: False)
+    def refuse(**_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", refuse)
     assert "cannot be written" in refused(call, "run", write_config(tmp_path), "--export", "out/of/reach.json")
 
 

@@ -1,0 +1,170 @@
+"""Whatever a configuration or a file holds, the command line answers 2 with a few short lines, and leaves no trace."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.cli import ROOT
+from engine.config import parse_experiment
+from engine.errors import MAX_MESSAGE, MAX_PROBLEMS
+from engine.registry import Entry
+from tests.engine.command_line import Call, make_call
+from tests.support.damaged import (
+    CHANGES,
+    DATA,
+    GOOD,
+    LEGAL_TEXTS,
+    SPECIAL,
+    TEXTS,
+    VALUES,
+    WHOLE,
+    every_options_class,
+    write_data,
+)
+
+GIB = 2**30
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Call:
+    return make_call(monkeypatch, capsys, tmp_path)
+
+
+def refused(call: Call, folder: Path, *words: object) -> list[str]:
+    """The lines on stderr."""
+    before = _all_files(folder)
+    code, out, err = call(*words)
+    lines = err.splitlines()
+    assert (code, out) == (2, "") and lines and "Traceback" not in err, err[:2000]
+    assert len(lines) <= MAX_PROBLEMS + 1 and max(map(len, lines)) <= MAX_MESSAGE
+    assert all(line.isprintable() for line in lines)
+    assert _all_files(folder) == before, "a refused configuration leaves nothing behind"
+    return lines
+
+
+def _all_files(folder: Path) -> set[Path]:
+    return set(folder.rglob("*"))
+
+
+def written(folder: Path, changes: dict[str, Any]) -> Path:
+    path = folder / "experiment.json"
+    path.write_text(json.dumps(GOOD | changes))
+    return path
+
+
+@pytest.mark.parametrize("changes", VALUES.values(), ids=VALUES)
+def test_a_value_that_an_option_does_not_take_is_refused(call: Call, tmp_path: Path, changes: dict[str, Any]) -> None:
+    refused(call, tmp_path, "run", written(tmp_path, changes))
+
+
+@pytest.mark.parametrize("changes", WHOLE.values(), ids=WHOLE)
+def test_an_experiment_that_is_wrong_as_a_whole_is_refused(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
+) -> None:
+    monkeypatch.setattr("engine.check.memory_bytes", lambda _: 8 * GIB)
+    refused(call, tmp_path, "run", written(tmp_path, changes))
+
+
+@pytest.mark.parametrize("name", ["experiment.yaml", "experiment.json"])
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_a_file_that_is_no_configuration_is_refused(call: Call, tmp_path: Path, text: bytes, name: str) -> None:
+    (tmp_path / name).write_bytes(text)
+    refused(call, tmp_path, "run", tmp_path / name)
+
+
+@pytest.mark.parametrize("text", LEGAL_TEXTS.values(), ids=LEGAL_TEXTS)
+def test_what_looks_damaged_and_is_legal_runs(call: Call, tmp_path: Path, text: bytes) -> None:
+    (tmp_path / "experiment.yaml").write_bytes(text)
+    assert call("run", tmp_path / "experiment.yaml", "--quiet").code == 0
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_change_that_cannot_be_made_is_refused(call: Call, tmp_path: Path, change: str) -> None:
+    refused(call, tmp_path, "run", written(tmp_path, {}), "--set", change)
+
+
+@pytest.mark.parametrize("name", [*DATA, *SPECIAL])
+def test_a_file_that_is_no_data_is_refused(call: Call, tmp_path: Path, name: str) -> None:
+    path = write_data(tmp_path, name)
+    changes = {"dataset": {"name": "custom", "path": str(path)}, "partition": {"name": "iid", "num_clients": 2}}
+    (line,) = refused(call, tmp_path, "run", written(tmp_path, changes))
+    assert line.startswith(("dataset: ", "partition: "))
+
+
+@pytest.mark.parametrize("name", ["pipe.csv", "endless.csv", "nothing", "dangling.csv"])
+def test_a_configuration_that_is_no_file_is_refused(call: Call, tmp_path: Path, name: str) -> None:
+    assert "cannot be read" in refused(call, tmp_path, "run", write_data(tmp_path, name))[0]
+
+
+@pytest.mark.parametrize("name", ["pipe.csv", "endless.csv"])
+def test_a_pipe_or_a_device_is_not_replaced_by_an_export(call: Call, tmp_path: Path, name: str) -> None:
+    path = write_data(tmp_path, name)
+    assert "is a pipe or a device" in refused(call, tmp_path, "run", written(tmp_path, {}), "--export", path)[0]
+    call("run", written(tmp_path, {}), "--quiet")
+    assert "is a pipe or a device" in refused(call, tmp_path, "export", 1, "--output", path)[0]
+    assert path.exists() and not path.is_file()
+
+
+@pytest.mark.parametrize(
+    ("option", "place"),
+    [
+        ("--export", "x" * 201), ("--models", "x" * 201), ("--export", "folder/.."), ("--export", "a\0b"),
+        ("--models", "a\0b"), ("--export", "experiment.json/x"), ("--models", "experiment.json/x"),
+    ],
+)  # fmt: skip
+def test_a_place_that_takes_no_files_is_refused_before_anything_runs(
+    call: Call, tmp_path: Path, option: str, place: str
+) -> None:
+    refused(call, tmp_path, "run", written(tmp_path, {}), option, place)
+
+
+@pytest.mark.parametrize("url", ["sqlite:///a\0b", f"sqlite:///{'x' * 300}", "x" * 5000])
+def test_a_database_that_no_file_can_be_is_refused(call: Call, tmp_path: Path, url: str) -> None:
+    refused(call, tmp_path, "runs", "--db", url)
+
+
+def test_every_number_of_a_configuration_has_a_smallest_and_a_largest_value() -> None:
+    open_ended = [
+        f"{name}.{parameter.name}"
+        for name, options, _ in every_options_class()
+        for parameter in Entry(name, "", "", options, options).parameters
+        if {"int", "float"} & set(parameter.type.split("|")) and None in (parameter.minimum, parameter.maximum)
+    ]
+    assert open_ended == []
+
+
+def test_the_largest_experiments_are_legal() -> None:
+    """A million clients, a million rounds, ten thousand runs."""
+    large = GOOD | {"partition": {"name": "iid", "num_clients": 1_000_000}, "training": {"rounds": 1_000_000}}
+    assert len(parse_experiment(large | {"seeds": list(range(10_000))}).runs()) == 10_000
+
+
+LIMITED = f"""
+import resource, sys
+resource.setrlimit(resource.RLIMIT_AS, ({6 * GIB}, {6 * GIB}))
+sys.argv[0] = "engine"
+import runpy
+runpy.run_module("engine", run_name="__main__")
+"""
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("what", ["a YAML bomb", "endless.csv", "no room for the batches", "a hypernetwork"])
+def test_the_command_answers_within_its_memory(tmp_path: Path, what: str) -> None:
+    if what in TEXTS:
+        path = tmp_path / "experiment.yaml"
+        path.write_bytes(TEXTS[what])
+    elif what in SPECIAL:
+        path = write_data(tmp_path, what)
+    else:
+        path = written(tmp_path, next(changes for name, changes in WHOLE.items() if name.startswith(what)))
+    command = [sys.executable, "-c", LIMITED, "run", str(path), "--db", f"sqlite:///{tmp_path}/runs.db"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    ended = subprocess.run(command, cwd=ROOT, env=environment, text=True, capture_output=True, timeout=240)
+    assert (ended.returncode, ended.stdout) == (2, "") and "Traceback" not in ended.stderr, ended.stderr
+    assert ended.stderr.count("\n") == 1 and not (tmp_path / "runs.db").exists()

@@ -1,0 +1,103 @@
+"""YAML and JSON from outside: plain values within limits, and a line that says where a text goes wrong."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from engine.yaml_text import MAX_CHARACTERS, MAX_LEVELS, MAX_VALUES, problem_in, read_text, read_yaml
+
+
+def bomb(levels: int, width: int, merged: bool = False) -> str:
+    """``width ** levels`` values in some hundred characters."""
+    lines = ["a0: &a0 {x: 1}" if merged else f"a0: &a0 [{', '.join(['1'] * width)}]"]
+    for level in range(1, levels):
+        uses = ", ".join([f"*a{level - 1}"] * width)
+        lines.append(f"a{level}: &a{level} " + (f"{{<<: [{uses}]}}" if merged else f"[{uses}]"))
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1e-3", 0.001), ("-.5", -0.5), ("1_000", 1000), ("0x1f", 31), (".inf", float("inf")),
+        ("12:30", "12:30"), ("2024-01-01", "2024-01-01"), ("NaN", "NaN"), ("=", "="), ("!!str 5", "5"), ("", None),
+        ('{\n\t"a": 1\n}', {"a": 1}), ('"\\ud83d\\ude00"', "😀"), ('{a: "\\ud83d\\ude00"}', {"a": "😀"}),
+        ("{x: &x {p: 1}, y: {<<: *x, q: 2}}", {"x": {"p": 1}, "y": {"p": 1, "q": 2}}),
+        ("[&a [1], *a]", [[1], [1]]), ("[&a {<<: {q: 1}, q: 2}, {<<: *a}]", [{"q": 2}, {"q": 2}]),
+    ],
+)  # fmt: skip
+def test_a_text_is_the_value_that_it_says(text: str, value: Any) -> None:
+    assert read_yaml(text) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (bomb(9, 9), "counting each use of an alias"), (bomb(9, 9, merged=True), "counting each use of an alias"),
+        ("a: &a [*a]", "line 1, column 8: *a contains itself"), ("*a", "undefined alias"),
+        ("[" * 100_000, f"nested more than {MAX_LEVELS} levels"), ('{"a":' * 5000, f"more than {MAX_LEVELS} levels"),
+        ("[" * 40 + "]" * 40, f"nested more than {MAX_LEVELS} levels"),
+        ("[" + "1," * MAX_VALUES + "1]", f"more than {MAX_VALUES:,} values"),
+        ("[" + "a," * MAX_VALUES + "a]", f"more than {MAX_VALUES:,} values"),
+        ("x" * (MAX_CHARACTERS + 1), f"at most {MAX_CHARACTERS:,} are read"),
+        ("{a: 1, b: 2, a: 3}", "line 1, column 14: the key 'a' appears twice"), ('{"a": 1, "a": 2}', "appears twice"),
+        ("9" * 5000, "more than 400 digits"), ("0x" + "f" * 5000, "more than 400 digits"), ("0b_", "invalid literal"),
+        ("!!set {a}", "the tag !!set"), ("!!int ''", "the tag !!int"), ("!!bool maybe", "the tag !!bool"),
+        ("!!binary aGk=", "the tag !!binary"), ("!!python/object:os.system x", "the tag !!python/object:os.system"),
+        ("? [1]\n: 2", "unhashable key"), ("a: 1\n---\nb: 2", "another document"), ("a: [1", "line 1, column 6"),
+        ('"x\\ud83d"', "'\\ud83d'"), ('{a: "\\0"}', "'\\x00'"), ('"\\u0007"', "'\\x07'"), ("\x07", "'\\x07'"),
+    ],
+)  # fmt: skip
+def test_a_text_that_is_no_value_is_refused_in_a_line(text: str, reason: str) -> None:
+    with pytest.raises(yaml.YAMLError) as refused:
+        read_yaml(text)
+    message = str(refused.value)
+    assert reason in message and len(message) < 200 and "\n" not in message
+
+
+def test_ten_thousand_seeds_and_the_deepest_experiment_fit() -> None:
+    assert read_yaml(f"seeds: [{', '.join(map(str, range(10_000)))}]")["seeds"][-1] == 9999
+    assert read_yaml("[" * MAX_LEVELS + "]" * MAX_LEVELS)
+
+
+def test_values_that_are_shared_count_each_time() -> None:
+    value: list[Any] = [1] * 10
+    for _ in range(5):
+        value = [value] * 10
+    assert "values" in str(problem_in(value))
+    itself: list[Any] = []
+    itself.append(itself)
+    assert "levels" in str(problem_in(itself))
+    assert "digits" in str(problem_in({"lr": 10**5000}))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "a.yaml").write_bytes("name: λ".encode(encoding))
+    assert read_text(tmp_path / "a.yaml") == "name: λ"
+
+
+def test_a_file_in_another_encoding_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_bytes("name: é".encode("latin-1"))
+    with pytest.raises(ValueError, match="byte 6 is not UTF-8"):
+        read_text(tmp_path / "a.yaml")
+
+
+def test_a_pipe_or_a_device_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.yaml")
+    (tmp_path / "endless.yaml").symlink_to("/dev/zero")
+    for name in ("pipe.yaml", "endless.yaml"):
+        with pytest.raises(ValueError, match="not a regular file"):
+            read_text(tmp_path / name)
+    with pytest.raises(ValueError, match="null"):
+        read_text(Path("a\0b"))
+
+
+def test_a_file_of_many_megabytes_is_not_read(tmp_path: Path) -> None:
+    with open(tmp_path / "a.yaml", "wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(ValueError, match="bytes"):
+        read_text(tmp_path / "a.yaml")
