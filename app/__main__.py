@@ -139,6 +139,7 @@ def main() -> int:
 
 def _supervise() -> int:
     try:
+        settings.check_port(os.environ)
         settings.check_database(os.environ)
         supervisor = children(os.environ)
     except settings.InvalidSetting as error:

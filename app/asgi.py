@@ -1,6 +1,6 @@
-"""The web server: Streamlit, the routes beside it, and the hosts under whose names it answers.
+"""The web server: Streamlit, the routes beside it, the hosts under whose names it answers, and what it refuses.
 
-Streamlit's own check of the host guards its WebSocket only, hence the middleware.
+Streamlit's own checks of host and origin guard its WebSocket only, and let every port of this machine in.
 """
 
 import os
@@ -13,11 +13,13 @@ from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from app import read_ahead, routes, settings
+from app.guard import Guard
 from engine.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS
 from storage import store_from_env
 
 store = store_from_env(settings.ROOT)
 hosts = Middleware(TrustedHostMiddleware, allowed_hosts=settings.allowed_hosts(os.environ), www_redirect=False)
+guard = Middleware(Guard, scripts=routes.inline_scripts())
 
 
 @asynccontextmanager
@@ -30,4 +32,4 @@ async def lifespan(_: st.App) -> AsyncIterator[None]:
     store.close()
 
 
-app = st.App("main.py", routes=routes.build(store), middleware=[hosts], lifespan=lifespan)
+app = st.App("main.py", routes=routes.build(store), middleware=[hosts, guard], lifespan=lifespan)

@@ -32,7 +32,7 @@ def json_of(run_ids: Sequence[int]) -> bytes:
 
 
 def csv_of(run_ids: Sequence[int]) -> bytes:
-    """A row a run and round, with every scalar."""
+    """A row a run and round: every scalar, and mean losses."""
     return rounds_table(_outcomes(_with_partition(run_ids))).to_csv(index=False).encode()
 
 

@@ -196,7 +196,7 @@ def _read(text: str, as_yaml: str) -> Any:
 
 
 def _said(parameter: Parameter) -> dict[str, Any]:
-    return {"label": label_of(parameter), "help": plain(parameter.description) or None}
+    return {"label": plain(label_of(parameter)), "help": plain(parameter.description) or None}
 
 
 def _can_show(kinds: set[str], value: Any, parameter: Parameter) -> bool:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
 
-from app import links, queries
+from app import data_paths, links, queries
 from engine.check import check_runs
 from engine.config import ExperimentConfig, RunConfig, parse_experiment
+from engine.errors import InvalidConfig
 from engine.presets import Preset
 from engine.worker.records import new_run
 from storage import ExperimentRecord, RunRecord
@@ -62,6 +63,8 @@ def _queue(
     token = tuple((e.name, *(run.digest for run in own)) for e, own in zip(experiments, runs, strict=True))
     if just_queued := _just_queued(token):
         return just_queued
+    if reason := next(filter(None, (data_paths.problem(e.dataset.to_dict()) for e in experiments)), None):
+        raise InvalidConfig([f"dataset: {reason}"])
     check_runs([run for experiment in experiments for run in experiment.runs()], progress=progress)
     created = [queries.store().experiments.create(e.name, e.raw, own) for e, own in zip(experiments, runs, strict=True)]
     st.session_state[_LATEST] = token, [record.id for record in created], time.monotonic()

@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from app import live_feed, pages, settings
+from app import guard, live_feed, pages, settings
 from app.live.overview import overview as strip_overview
 from storage import StorageError, Store
 
@@ -59,6 +59,12 @@ def build(store: Store) -> list[Route]:
     handlers: dict[str, Callable[[Request], Response]] = {FEED: feed, OVERVIEW: overview, PLOTLY: _drawing_library}
     handlers |= dict.fromkeys(("/", *(f"/{name}" for name in pages.names())), _page)
     return [Route(address, handler, methods=["GET"]) for address, handler in handlers.items()]
+
+
+def inline_scripts() -> list[str]:
+    """Those of every page, and of Streamlit's own page for an address that is none."""
+    pages_ = [_INDEX.read_text(encoding="utf-8"), *map(_index, ("/", *(f"/{name}" for name in pages.names())))]
+    return list(dict.fromkeys(script for html in pages_ for script in guard.inline_scripts(html)))
 
 
 def _feed(store: Store, request: Request) -> Response:

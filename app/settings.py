@@ -1,5 +1,6 @@
 """What the environment says about where the app listens."""
 
+import errno
 import ipaddress
 import socket
 from collections.abc import Mapping
@@ -60,6 +61,29 @@ def check_database(environment: Mapping[str, str]) -> None:
         Store(environment.get("DATABASE_URL") or Store.default_url(ROOT)).close()
     except (StorageError, ValueError) as error:  # ValueError: a port that is no number
         raise InvalidSetting(f"DATABASE_URL cannot be used: {error}") from error
+
+
+def check_port(environment: Mapping[str, str]) -> None:
+    """Raises InvalidSetting where nothing can listen on HOST and PORT now."""
+    name, number = host(environment), port(environment)
+    try:
+        family, _, _, _, place = socket.getaddrinfo(name, number, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does: a port left a moment ago
+            probe.bind(place)
+            probe.listen(1)
+    except OSError as error:
+        raise InvalidSetting(_cannot_listen(name, number, error)) from error
+
+
+def _cannot_listen(name: str, number: int, error: OSError) -> str:
+    other = f"choose another port, for example PORT={9000 if number != 9000 else 9001} make run"
+    if error.errno == errno.EADDRINUSE:
+        return (f"Port {number} is already in use on {name}, by another program or by a Fedscape that is running: "
+                f"stop that, or {other}")  # fmt: skip
+    if error.errno == errno.EACCES:
+        return f"PORT is {number}, which only an administrator may listen on; {other}"
+    return f"HOST is {name!r}, but this machine cannot listen there ({error.strerror}); the default is {DEFAULT_HOST}"
 
 
 def _in_address(name: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any, TypeGuard
 from storage import RunRecord
 
 MISSING = "–"
+WORD_JOINER = "\u2060"  # has no width; Markdown links addresses even where they are escaped, but not across it
 
 STATUS = {
     "queued": "queued",
@@ -150,8 +151,9 @@ def setting(what: RunRecord | Mapping[str, Any] | Sequence[RunRecord]) -> str:
 
 def plain(text: str) -> str:
     """Text that Markdown shows as it is: no markup, no formula, no picture, no link, no list."""
-    inside = re.sub(r"([\\`*_{}\[\]<>$~:#|@&!]|(?<=www)\.)", r"\\\1", text)
-    return re.sub(r"(?m)^(\s*\d*)([-+=.)])(?=\s)", r"\1\\\2", inside)
+    apart = re.sub(r"(?i)(?<=https:)(?=//)|(?<=http:)(?=//)|(?<=www)(?=\.)|(?=@)", WORD_JOINER, text)
+    inside = re.sub(r"([\\`*_{}\[\]<>$~:#|@&!])", r"\\\1", apart)
+    return re.sub(r"(?m)^(\s*\d*)([-+=.)])(?=\s|$|\2)", r"\1\\\2", inside)
 
 
 def lines(sentences: Iterable[str]) -> str:

@@ -32,7 +32,7 @@ class Result:
     models: tuple[Models, ...] = field(repr=False)
 
     def to_dataframe(self) -> pd.DataFrame:
-        """One row per run and round: summaries over clients, costs, diagnostics."""
+        """One row per run and round: summaries over clients, mean losses, costs, diagnostics."""
         return tables.rounds_table(self.runs)
 
     def clients_dataframe(self) -> pd.DataFrame:

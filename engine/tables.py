@@ -7,16 +7,20 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from engine.export import MODELS, UNSEEN, RunOutcome
+from engine.export import MODELS, UNSEEN, Round, RunOutcome
 
 Format = Literal["csv", "parquet"]
 COSTS = ("bytes_up", "bytes_down", "gradient_evaluations", "seconds")
 
 
 def rounds_table(runs: Iterable[RunOutcome]) -> pd.DataFrame:
-    """One row per run and round: every scalar (``personalized.mean``, ``seconds``, ...), NaN where not evaluated."""
+    """One row per run and round: every scalar (``personalized.mean``, ``seconds``, ...), and the mean over clients of
+    every value per client that has no summary of its own (``personalized.loss``, ``train_loss``, ...).
+
+    NaN where not evaluated; ``train_loss`` is over the participants.
+    """
     return pd.DataFrame([
-        {**_identity(run), "round": int(r.round), "participants": len(r.cohort), **r.scalars}
+        {**_identity(run), "round": int(r.round), "participants": len(r.cohort), **r.scalars, **_client_means(r)}
         for run in runs for r in run.rounds
     ])  # fmt: skip
 
@@ -66,6 +70,25 @@ def _last_summaries(run: RunOutcome) -> dict[str, float]:
 
 def _costs(run: RunOutcome) -> dict[str, float]:
     return {name: sum(r.scalars[name] for r in run.rounds) for name in COSTS}
+
+
+def _client_means(r: Round) -> dict[str, float]:
+    """Accuracies are left out: ``personalized.mean`` and its like are in the scalars."""
+    summarized = {f"{model}.accuracy" for model in (*MODELS, UNSEEN)}
+    return {
+        name: _mean_of_known(values) for name, values in r.arrays.items()
+        if _is_per_client(name) and values.ndim == 1 and name not in summarized
+    }  # fmt: skip
+
+
+def _is_per_client(name: str) -> bool:
+    return name == "train_loss" or name.startswith((*MODELS, UNSEEN))
+
+
+def _mean_of_known(values: np.ndarray) -> float:
+    """Over the clients that have a finite value; NaN where none has."""
+    known = values[np.isfinite(values)]
+    return float(known.mean(dtype=np.float64)) if len(known) else float("nan")
 
 
 def _client_frames(run: RunOutcome) -> Iterator[pd.DataFrame]:

@@ -11,7 +11,7 @@ from app.charts import communication, cost
 from app.compare.view import View
 from app.comparison import with_methods
 from app.components import page
-from app.wording import number
+from app.wording import number, plain
 
 SPENT = {"rounds": "Rounds", "megabytes": "Megabytes"}
 GOALS = {"accuracy": "Mean accuracy", "error": "Distance to the truth"}
@@ -39,7 +39,7 @@ def effort(view: View) -> None:
     points = communication.data(view.with_options(), until, spent_then)
     finding = communication.finding(points, spent, words)
     if points.empty:
-        st.info(finding)
+        st.info(plain(finding))
         return
     page.told(
         communication.figure(points, spent, titles[chosen]), points, finding, key="effort",

@@ -8,7 +8,7 @@ from typing import Any
 import plotly.graph_objects as go
 import streamlit as st
 
-from app import palette, routes
+from app import figure_text, palette, routes
 from app.components import drawing_library
 
 _HERE = Path(__file__).parent
@@ -63,7 +63,7 @@ def strip(initial: Mapping[str, Any], *, is_served: bool) -> None:
 
 def _without_points(fig: go.Figure) -> dict[str, Any]:
     """The browser fetches the points, so that the same data is not sent twice."""
-    spec: dict[str, Any] = json.loads(go.Figure(fig).update_traces(x=[], y=[]).to_json())
+    spec: dict[str, Any] = json.loads(figure_text.without_links(go.Figure(fig).update_traces(x=[], y=[])).to_json())
     return spec
 
 

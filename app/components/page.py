@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
 
-from app import browser, links, palette, queries, routes, shown, table_files
+from app import browser, figure_text, links, palette, queries, routes, shown, table_files
 from app.components import download, live_plot
 from app.live.overview import overview
 from app.wording import plain
@@ -47,7 +47,7 @@ def header(kicker: str, question: str, lead: str | None = None) -> None:
     """A mono line with the set-up, the question this page answers, and one sentence."""
     with st.container(key="page_header"):
         st.html(f'<p class="kicker">{html.escape(kicker)}</p>')
-        st.title(question, anchor=False)
+        st.title(plain(question), anchor=False)
         if lead:
             st.html(f'<p class="lead">{html.escape(lead)}</p>')
 
@@ -91,6 +91,7 @@ def chart(
     Returns what ``st.plotly_chart`` returns.
     """
     if fig.layout.datarevision is None:
+        figure_text.without_links(fig)
         fig.layout.datarevision = _revision(fig)
     shown.keep(key, shown.Shown(fig, table, alt, title, caption))
     with st.container(key=f"figure_{key}", gap="small"):

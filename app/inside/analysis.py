@@ -9,7 +9,7 @@ from zlib import crc32
 
 import streamlit as st
 
-from app import browser, queries
+from app import browser, data_paths, queries
 from app.inside.view import RunView
 from app.wording import duration, percent, plain, plural, seconds
 from engine.errors import CheckpointInvalid
@@ -62,6 +62,8 @@ class Asked:
 
     def ask(self) -> None:
         browser.catch_up()
+        if data_paths.problem_of(self.run):
+            return
         with suppress(StorageError):  # the run was deleted meanwhile, which the page says by itself
             queries.store().analyses.request(self.run.id, self.kind, self.options)
 
@@ -70,6 +72,9 @@ class Asked:
         which = KEPT.get(str(self.options.get("which")), KEPT["last"])
         if queries.store().artifacts.latest(self.run.id, which) is None:
             st.caption(plain(without_models(self.run)))
+            return
+        if reason := data_paths.problem_of(self.run):
+            st.caption(plain(f"This needs the run's data. {reason}"))
             return
         with st.container(horizontal=True, vertical_alignment="center"):
             st.button(self.verb, key=f"{self.key}_ask", on_click=self.ask)
@@ -83,7 +88,8 @@ class Asked:
             st.caption(plain(self.cost if found.status == "failed" else f"Cancelled. {self.cost}"))
 
     def done(self, found: AnalysisRecord, artifact: ArtifactRecord) -> Findings | None:
-        anew: dict[str, Any] = {"on_click": recompute, "args": (found.id,), "key": f"{self.key}_anew"}
+        anew: dict[str, Any] = {"on_click": recompute, "args": (found.id,), "key": f"{self.key}_anew",
+                                "disabled": data_paths.problem_of(self.run) is not None}  # fmt: skip
         try:
             answer = queries.findings(found)
         except (ArtifactDamaged, CheckpointInvalid) as error:

@@ -4,13 +4,16 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from app import wording
+from app import data_paths, wording
 from storage import RunRecord, Store
 
 Reason = tuple[str, str]  # as it follows "1" and "2": has ended already, have ended already
 
 ENDED: Reason = ("has ended already", "have ended already")
 NOT_PAUSED: Reason = ("is not paused", "are not paused")
+FOREIGN_DATA: Reason = (
+    "was imported and its data are not below DATA_DIR", "were imported and their data are not below DATA_DIR"
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,11 @@ def _not_resumed(run: RunRecord) -> Reason | None:
 
 
 def _not_retried(run: RunRecord) -> Reason | None:
-    return None if run.status in ("failed", "diverged") else ("has not failed", "have not failed")
+    return _not_rerun(run) if run.status in ("failed", "diverged") else ("has not failed", "have not failed")
+
+
+def _not_rerun(run: RunRecord) -> Reason | None:
+    return FOREIGN_DATA if data_paths.problem_of(run) else None
 
 
 def _not_archived(run: RunRecord) -> Reason | None:
@@ -104,7 +111,7 @@ ACTIONS = {
     "cancel": Action(
         "Cancel", "Cancelled {}", _not_cancelled, lambda s, ids: s.queue.request(ids, "cancel"), takes_a_moment=True
     ),
-    "rerun": Action("Run again", "Queued {} again", lambda run: None, lambda s, ids: s.queue.rerun(ids)),
+    "rerun": Action("Run again", "Queued {} again", _not_rerun, lambda s, ids: s.queue.rerun(ids)),
     "retry": Action("Retry failed", "Queued {} again", _not_retried, lambda s, ids: s.queue.retry(ids)),
     "archive": Action("Archive", "Archived {}", _not_archived, lambda s, ids: s.queue.archive(ids)),
     "unarchive": Action(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app import address, browser, queries, wording
+from app import address, browser, data_paths, queries, wording
 from storage import StorageError
 
 _REFUSED = "live.refused"
@@ -43,11 +43,20 @@ def _perform(action: str, run_ids: Sequence[int]) -> None:
         case "resume":
             queue.resume(run_ids)
         case "retry":
-            _show_again(run_ids, [run.id for run in queue.rerun(run_ids)])
+            _retry(run_ids)
         case "first" | "earlier" | "later" | "last":
             queue.move(run_ids, action)
         case "high" | "normal" | "low":
             queue.prioritize(run_ids, wording.PRIORITIES[action])
+
+
+def _retry(run_ids: Sequence[int]) -> None:
+    runs = queries.runs(run_ids=run_ids, include_archived=True)
+    refused = {run.id: reason for run in runs if (reason := data_paths.problem_of(run))}
+    if refused:
+        st.session_state[_REFUSED] = next(iter(refused.values()))
+    if again := [run_id for run_id in run_ids if run_id not in refused]:
+        _show_again(again, [run.id for run in queries.store().queue.rerun(again)])
 
 
 def _show_again(run_ids: Sequence[int], again: Sequence[int]) -> None:

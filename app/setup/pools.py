@@ -6,6 +6,7 @@ from typing import Any
 
 import streamlit as st
 
+from app import data_paths
 from engine.config import Choice, RunConfig
 from engine.datasets import Pool, Progress
 from engine.errors import FedscapeError
@@ -17,6 +18,8 @@ from engine.simulate import default_data_dir
 
 def is_present(dataset: Choice) -> bool:
     """Whether the data can be read now, without a download."""
+    if data_paths.problem(dataset.to_dict()):
+        return False
     return bool(DATASETS.get(dataset.name).make(dataset.options).present(default_data_dir()))
 
 
@@ -32,6 +35,7 @@ def num_classes(run: RunConfig | None) -> int | None:
 
 def pool_of(run: RunConfig) -> Pool:
     """Raises DataUnavailable. Files of the reader's own are read again after ten minutes."""
+    data_paths.check(run.dataset.to_dict())
     is_drawn = "num_clients" in run.dataset.options.model_dump()  # generated sets differ with the seed
     return _pool(run.dataset.name, json.dumps(run.dataset.to_dict()), run.seed if is_drawn else 0, run)
 

@@ -132,8 +132,8 @@ def _known_runs(experiment: ExperimentConfig) -> None:
 
 def _absent(run: RunConfig) -> list[str]:
     title = DATASETS.get(run.dataset.name).title
-    st.caption(f"{title} is not on this machine yet. It is downloaded when the runs are queued, or now.")
-    if st.button(f"Download {title}", key="download"):
+    st.caption(f"{plain(title)} is not on this machine yet. It is downloaded when the runs are queued, or now.")
+    if st.button(f"Download {plain(title)}", key="download"):
         try:
             pools.download(run, progress_bar())
         except DataUnavailable as error:

@@ -106,7 +106,7 @@ def pick(
     state = browser.seeded(f"{form.prefix}.{key or path + '.name'}", value)
     arguments = {"on_change": on_change, "args": (form.prefix,)} if on_change else {}
     name = st.selectbox(label, list(registry.names()), key=state, format_func=titled(registry),
-                        help=registry.get(st.session_state[state]).paper, **arguments)  # fmt: skip
+                        help=plain(registry.get(st.session_state[state]).paper), **arguments)  # fmt: skip
     form.spot(path)
     return name
 

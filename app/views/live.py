@@ -7,7 +7,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from app import address, browser, live_feed, palette, queries, routes, wording
+from app import address, browser, figure_text, live_feed, palette, queries, routes, wording
 from app.charts import latest_clients, training_curve
 from app.comparison import method_name, run_name
 from app.components import live_plot, page
@@ -135,7 +135,8 @@ def redraw(runs: Sequence[RunRecord], model: str, x: str) -> None:
         for column, (name, fig) in zip(st.columns(3), figures.items(), strict=True):
             with column:
                 title = training_curve.PANELS[name][0]
-                st.plotly_chart(fig, theme=None, key=f"live_{name}", alt=title, config=page.modebar(name))
+                shown = figure_text.without_links(fig)
+                st.plotly_chart(shown, theme=None, key=f"live_{name}", alt=title, config=page.modebar(name))
         with st.expander("Log, times in UTC", key="live_log"):
             st.code(log.log_of(queries.store(), now), language=None, wrap_lines=True)
 

@@ -1,61 +1,130 @@
-"""Names come with links and imported files: wherever the pages show one, it is text and nothing else."""
+"""Names come with links, imported files and plugins: wherever the pages show one, it is text and nothing else."""
 
+from pathlib import Path
 from typing import Any
 
+import plotly.graph_objects as go
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app import figure_text
+from app.handbook.entry_text import LABELS
 from app.links import pack_config
+from engine import registry
 from engine.config import parse_experiment
+from engine.registry import ALGORITHMS
 from engine.worker.records import new_run
 from storage import Store
+from tests.app.hostile import HOST, NAME, assert_is_text, figure_texts, markdown, store_hostile
 from tests.app.pages import open_page
-from tests.app.samples import DIGITS, store_experiment
+from tests.app.samples import DIGITS
 
-PICTURE, FORMULA = "![](http://evil/x.png)", "$x$ *y*"
-NAMED: dict[str, Any] = DIGITS | {
-    "name": PICTURE, "seeds": [0], "training": {"rounds": 2},
-    "algorithms": [{"name": "fedavg", "label": PICTURE}, {"name": "cgpfl", "K": 2, "lam": 12, "label": FORMULA}],
-}  # fmt: skip
+TABS = ("clients", "clusters", "landscape", "features", "layers", "profile", "record")
 
 
-def markdown(page: AppTest) -> str:
-    """Everything that the browser reads as Markdown."""
-    elements = [*page.markdown, *page.caption, *page.warning, *page.info, *page.error, *page.success, *page.header,
-                *page.subheader, *page.title]  # fmt: skip
-    labels = [*page.expander, *page.button, *page.text_input, *page.get("popover")]
-    return "\n".join([*(e.value for e in elements), *(getattr(e, "label", "") for e in labels)])
+@pytest.fixture
+def runs(empty_store: Store) -> list[int]:
+    return store_hostile(empty_store)
 
 
-def assert_is_text(page: AppTest) -> None:
-    said = markdown(page)
-    assert "![" not in said and "$x$" not in said and " *y*" not in said
+def test_the_look_at_a_page_finds_what_it_is_for() -> None:
+    def page() -> None:
+        import streamlit as st
+
+        from tests.app.hostile import NAME
+
+        st.caption(NAME)
+
+    with pytest.raises(AssertionError):
+        assert_is_text(AppTest.from_function(page).run())
 
 
-def test_compare_shows_labels_as_text(empty_store: Store) -> None:
-    store_experiment(empty_store, NAMED)
-    page = open_page("compare")
+def test_compare_shows_names_as_text(runs: list[int]) -> None:
+    page = open_page("compare", runs=",".join(map(str, runs)))
     assert_is_text(page)
-    assert r"\!\[\](http\://evil/x.png)" in markdown(page)
+    assert any("evil" in text for _, text in markdown(page)) and any("evil" in text for text in figure_texts(page))
+
+
+@pytest.mark.parametrize("tab", TABS)
+def test_inside_a_run_shows_names_as_text(runs: list[int], empty_store: Store, tab: str) -> None:
+    everything = empty_store.queue.runs(run_ids=runs)
+    clustered = next(run for run in everything if run.algorithm == "cgpfl")
+    failed = next(run for run in everything if run.status == "failed")
+    for run in (clustered, failed) if tab in ("clients", "record") else (clustered,):
+        page = open_page("run", id=run.id, tab=tab, client=0)
+        assert_is_text(page)
+        assert any("evil" in text for kind, text in markdown(page) if kind == "Heading")
+
+
+def test_live_shows_names_as_text(runs: list[int]) -> None:
+    assert_is_text(open_page("live", runs=",".join(map(str, runs))))
+    assert_is_text(open_page("live"))
 
 
 @pytest.mark.parametrize("status", ["failed", "diverged"])
 def test_live_and_compare_show_errors_as_text(empty_store: Store, status: Any) -> None:
-    empty_store.experiments.create(PICTURE, NAMED, [new_run(run) for run in parse_experiment(NAMED).runs()])
+    named = DIGITS | {"name": NAME, "algorithms": [{"name": "fedavg", "label": NAME}], "seeds": [0]}
+    empty_store.experiments.create(NAME, named, [new_run(run) for run in parse_experiment(named).runs()])
     run = empty_store.queue.claim()
     assert run is not None
-    empty_store.queue.finish(run.id, run.epoch, status, f"{PICTURE} {FORMULA}")
-    assert_is_text(open_page("live"))
-    assert_is_text(open_page("compare", experiment="1"))
+    empty_store.queue.finish(run.id, run.epoch, status, NAME)
+    for page in (open_page("live"), open_page("compare", experiment="1"), open_page("run", id=run.id)):
+        assert_is_text(page)
 
 
 def test_set_up_shows_names_as_text(empty_store: Store) -> None:
-    sweep = {"name": "ditto", "label": PICTURE, "sweep": {FORMULA: [1]}, "training": {"lr": PICTURE}}
-    page = open_page("setup", config=pack_config(NAMED | {"algorithms": [sweep, {"name": PICTURE}], PICTURE: 1}))
+    sweep = {"name": "ditto", "label": NAME, "sweep": {NAME: [1]}, "training": {"lr": NAME}}
+    config = DIGITS | {"name": NAME, "algorithms": [sweep, {"name": NAME}], NAME: 1}
+    page = open_page("setup", config=pack_config(config))
     assert page.warning
     assert_is_text(page)
+    assert_is_text(open_page("setup", config=pack_config(DIGITS | {"dataset": {"name": "custom", "path": NAME}})))
 
 
-def test_library_shows_names_as_text(empty_store: Store) -> None:
-    store_experiment(empty_store, NAMED)
-    assert_is_text(open_page("library", runs="1,2"))
+def test_library_shows_names_as_text(runs: list[int], empty_store: Store) -> None:
+    empty_store.saved_views.save("library", NAME[:60], f"method={NAME}")
+    empty_store.trash.put(runs[-1:])
+    assert_is_text(open_page("library", runs=",".join(map(str, runs))))
+    assert_is_text(open_page("library", method=NAME, dataset=NAME, status=NAME))
+
+
+def test_papers_and_learn_show_addresses_as_text(empty_store: Store) -> None:
+    assert_is_text(open_page("papers", preset=NAME))
+    assert_is_text(open_page("learn", story=NAME))
+
+
+@pytest.fixture
+def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FedAvg in a file of one's own, where every text is NAME."""
+    shipped = Path(registry.__file__).with_name("algorithms").joinpath("fedavg.py").read_text(encoding="utf-8")
+    code = shipped[shipped.index("from dataclasses") :]
+    code = code.replace('"SGD steps of each client on its copy of w before use; 0 uses w itself."', "NAME, title=NAME")
+    code = code.replace('"fedavg", title="FedAvg", paper="McMahan et al., AISTATS 2017", family="Baselines"',
+                        '"evil", title=NAME, paper=NAME, family=NAME')  # fmt: skip
+    paragraphs = [f"Evil: {NAME}", NAME, *(f"{label}: {NAME}" for label in LABELS), NAME]
+    code = code.replace("\n\nclass Hparams", f"\nNAME = {NAME!r}\n\n\nclass Hparams", 1)
+    (tmp_path / "evil.py").write_text(f"{chr(10).join(['__doc__ = ' + repr(chr(10).join(paragraphs)), code])}")
+    monkeypatch.setenv("FEDSCAPE_PLUGINS", str(tmp_path))
+    monkeypatch.setattr(ALGORITHMS, "_entries", dict(ALGORITHMS._entries))
+
+
+def test_the_pages_show_the_texts_of_a_plugin_as_text(plugin: None, empty_store: Store) -> None:
+    assert ALGORITHMS.get("evil").family == NAME
+    for page in (open_page("handbook"), open_page("handbook", method="evil")):
+        assert_is_text(page, may_cite=True)
+    assert_is_text(open_page("setup", config=pack_config(DIGITS | {"algorithms": ["evil"], "seeds": [0]})))
+
+
+def test_a_label_cannot_put_a_link_into_a_figure() -> None:
+    link = f'<a href="http://{HOST}">x</a>'
+    figure = go.Figure(go.Scatter(
+        x=[1, 2], y=[1, 2], name=link, text=["<b>1</b>", f"ρ<0.5 {link}"],
+        hovertemplate=f"{link}<br>%{{x}}<extra></extra>",
+    ))  # fmt: skip
+    figure.update_layout(title_text=link, annotations=[{"text": link}], xaxis={"tickvals": [1], "ticktext": [link]})
+    trace = figure_text.without_links(figure).data[0]
+    shown = f"&lt;a href=\"http://{HOST}\">x&lt;/a>"
+    assert trace.name == figure.layout.title.text == figure.layout.annotations[0].text == shown
+    assert list(trace.text) == ["<b>1</b>", f"ρ&lt;0.5 {shown}"] and list(trace.x) == [1, 2]
+    assert trace.hovertemplate == f"{shown}<br>%{{x}}<extra></extra>"
+    assert list(figure.layout.xaxis.ticktext) == [shown]

@@ -2,6 +2,7 @@
 
 import os
 import re
+import socket
 import subprocess
 import sys
 import time
@@ -53,11 +54,17 @@ def test_an_ipv6_host_is_allowed_as_browsers_write_it() -> None:
     assert settings.address({"HOST": "::1"}) == "http://[::1]:8501"
 
 
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
 @pytest.mark.parametrize("url", ["nonsense", "mysql://host/name", "postgresql://host:port/name"])
 def test_a_database_address_that_is_none_is_refused_before_anything_starts(
     url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", url)
+    monkeypatch.setenv("PORT", str(free_port()))
     assert main() == 2
     assert "DATABASE_URL cannot be used" in capsys.readouterr().err
 
@@ -66,6 +73,34 @@ def test_a_database_address_that_is_none_is_refused_before_anything_starts(
 def test_a_port_that_is_none_is_refused(port: str) -> None:
     with pytest.raises(settings.InvalidSetting, match="PORT"):
         settings.port({"PORT": port})
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0", "localhost"])
+def test_a_busy_port_is_refused_before_anything_starts(
+    host: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Supervisor, "run", lambda *_: pytest.fail("it was started"))
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        monkeypatch.setenv("HOST", host)
+        monkeypatch.setenv("PORT", str(port))
+        assert main() == 2
+    said = capsys.readouterr()
+    assert f"Port {port} is already in use" in said.err and "PORT=9000 make run" in said.err and not said.out
+
+
+def test_a_port_that_was_left_a_moment_ago_is_free() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)), server.accept()[0]:
+            pass
+    settings.check_port({"PORT": str(port)})
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "no such name"])
+def test_a_host_that_is_not_this_machine_is_refused(host: str) -> None:
+    with pytest.raises(settings.InvalidSetting, match=f"HOST is '{host}'"):
+        settings.check_port({"HOST": host})
 
 
 def test_the_web_server_is_told_where_to_listen() -> None:

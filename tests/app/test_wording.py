@@ -50,8 +50,10 @@ def test_clients_of_the_data_set_count_when_the_split_is_natural() -> None:
     ("said", "expected"),
     [
         ("a*b_[c]", r"a\*b\_\[c\]"),
-        ("![](http://evil/x.png)", r"\!\[\](http\://evil/x.png)"),
-        ("www.evil.example &lt;", r"www\.evil.example \&lt;"),
+        ("![](http://evil/x.png)", "\\!\\[\\](http\\:\u2060//evil/x.png)"),
+        ("HTTPS://evil www.evil.example &lt;", "HTTPS\\:\u2060//evil www\u2060.evil.example \\&lt;"),
+        ("me@evil.example", "me\u2060\\@evil.example"),
+        ("a\n---\nb\n=", "a\n\\---\nb\n\\="),
         ("- a\n1. b", "\\- a\n1\\. b"),
         ("97.41 % of -3", "97.41 % of -3"),
     ],

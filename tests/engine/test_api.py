@@ -59,6 +59,16 @@ def test_the_table_of_clients_averages_to_the_table_of_rounds() -> None:
     pd.testing.assert_series_equal(means.astype(float), expected, check_names=False, rtol=1e-6)
 
 
+@pytest.mark.parametrize("name", ["personalized.loss", "global.loss", "train_loss"])
+def test_losses_of_clients_average_to_the_table_of_rounds(name: str) -> None:
+    result = run({**CONFIG, "training": {"rounds": 2, "local_steps": 1, "participation": 0.6}})
+    keys = ["label", "seed", "round"]
+    means = result.clients_dataframe().groupby(keys, sort=False)[name].mean()
+    found = result.to_dataframe().set_index(keys)[name]
+    assert found.loc["fedavg"].notna().sum() == (4 if name == "train_loss" else 6)  # nothing is trained in round 0
+    pd.testing.assert_series_equal(means.astype(float), found, check_names=False, rtol=1e-6)
+
+
 def test_the_summary_is_over_seeds() -> None:
     result = run(CONFIG)
     row = result.summary().set_index("label").loc["fedavg"]

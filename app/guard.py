@@ -1,0 +1,115 @@
+"""What the web server refuses, and what it tells browsers to refuse.
+
+A page of another origin, another port of this machine included, may neither open the WebSocket nor read an answer. No
+page may show the app in a frame. A browser loads pictures, scripts and data for the app's pages from this server only,
+whatever a label or an imported file contains. Of Streamlit's own endpoints, those that its pages use are open.
+"""
+
+import base64
+import hashlib
+import re
+from collections.abc import Callable, Iterable
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+CORE = "/_stcore/"
+OPEN = ("health", "host-config", "stream", "upload_file/", "bidi-components/")
+"""Under CORE. Closed are the counts of sessions and memory (metrics), and whatever a later Streamlit adds."""
+
+FIXED = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+class Guard:
+    """Wraps the app. ``scripts`` are the inline scripts of its pages: the only ones that a browser may run."""
+
+    def __init__(self, app: ASGIApp, scripts: Iterable[str]) -> None:
+        self.app = app
+        self.policy = policy(scripts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self.app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        answer = self._with_headers(send, headers.get("host", ""))
+        if not is_own_origin(headers.get("origin"), headers.get("host", "")):
+            await _refuse(scope, receive, answer, 403, "Other origins may not ask this server.")
+        elif not is_open(scope["path"]):
+            await _refuse(scope, receive, answer, 404, "Not Found")
+        else:
+            await self.app(scope, receive, answer)
+
+    def _with_headers(self, send: Send, host: str) -> Send:
+        async def answer(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.update(FIXED)
+                headers["Content-Security-Policy"] = self.policy(host)
+            await send(message)
+
+        return answer
+
+
+def policy(scripts: Iterable[str]) -> Callable[[str], str]:
+    """The Content-Security-Policy for a host. Styles may be inline: Streamlit writes them so."""
+    hashes = " ".join(f"'sha256-{base64.b64encode(hashlib.sha256(own.encode()).digest()).decode()}'" for own in scripts)
+    rules = {
+        "default-src": "'self'",
+        "script-src": f"'self' blob: {hashes}",  # blob: is how Streamlit loads a component's script
+        "style-src": "'self' 'unsafe-inline'",
+        "img-src": "'self' data: blob:",
+        "font-src": "'self' data:",
+        "worker-src": "'self' blob:",
+        "connect-src": "'self' ws://{host} wss://{host}",  # some browsers do not count a WebSocket as 'self'
+        "frame-src": "'none'",
+        "object-src": "'none'",
+        "base-uri": "'self'",
+        "form-action": "'self'",
+        "frame-ancestors": "'none'",
+    }
+    text = "; ".join(f"{name} {sources}" for name, sources in rules.items())
+    return lambda host: text.replace("{host}", host)
+
+
+def inline_scripts(html: str) -> list[str]:
+    """The scripts that stand in a page itself."""
+    return re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
+
+
+def is_own_origin(origin: str | None, host: str) -> bool:
+    """Whether a request comes from a page of this server, by name and port, or from a program that is no browser.
+
+    The scheme is not compared: behind a proxy that ends TLS it differs.
+    """
+    if origin is None:
+        return True
+    try:
+        given, asked = urlsplit(origin), urlsplit(f"//{host}")
+        default = _DEFAULT_PORTS.get(given.scheme)  # a browser leaves it out
+        same = (given.hostname, given.port or default) == (asked.hostname, asked.port or default)
+        return same and default is not None
+    except ValueError:  # a port that is none
+        return False
+
+
+def is_open(path: str) -> bool:
+    if not path.startswith(CORE):
+        return True
+    name = path.removeprefix(CORE)
+    return any(name.startswith(own) if own.endswith("/") else name == own for own in OPEN)
+
+
+async def _refuse(scope: Scope, receive: Receive, send: Send, status: int, reason: str) -> None:
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": 1008, "reason": reason})
+    else:
+        await PlainTextResponse(reason, status)(scope, receive, send)
