@@ -62,6 +62,19 @@ def test_a_link_fills_the_form_with_the_same_runs(empty_store: Store):
     assert [run.label for run in same] == [run.label for run in parse_experiment(config).runs()]
 
 
+def test_a_name_that_was_given_automatically_follows_the_changes(empty_store: Store):
+    page = opened(DIGITS | {"name": "FedAvg on Digits", "algorithms": [{"name": "fedavg"}]})
+    assert page.text_input(key="setup_form.name").value == "" and "name" not in written(page)
+    page.selectbox(key="setup_form.m1.name").set_value("fedprox").run()
+    assert page.text_input(key="setup_form.name").placeholder == "FedProx on Digits"
+
+
+def test_a_name_of_the_reader_s_own_stays(empty_store: Store):
+    page = opened(DIGITS)
+    page.selectbox(key="setup_form.m1.name").set_value("fedprox").run()
+    assert written(page)["name"] == DIGITS["name"]
+
+
 def test_every_change_is_in_the_address(empty_store: Store):
     page = opened()
     page.number_input(key="setup_form.partition.classes_per_client.num_clients").set_value(12).run()
