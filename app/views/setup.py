@@ -57,13 +57,15 @@ def configuration(form: Form, draft: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def outcome(form: Form, raw: Mapping[str, Any], problems: list[str]) -> None:
-    """Split, cost and the button; every mistake under its field."""
+    """Cost and the button, in view on a laptop, then the split; every mistake under its field."""
+    above = st.container()
     problems = problems + preview.split_panel(preview.first_run(raw))
     experiment = None if problems else parse_experiment(raw)
-    if experiment:
-        problems = preview.cost_panel(experiment)
-    preview.queue_panel(experiment, problems, form.show(problems))
-    preview.yaml_panel(raw)
+    with above:
+        if experiment:
+            problems = preview.cost_panel(experiment)
+        preview.queue_panel(experiment, problems, form.show(problems))
+        preview.yaml_panel(raw)
 
 
 def _title(raw: Mapping[str, Any], problems: list[str]) -> None:
