@@ -64,7 +64,8 @@ def outcome(form: Form, raw: Mapping[str, Any], problems: list[str]) -> None:
     with above:
         if experiment:
             problems = preview.cost_panel(experiment)
-        preview.queue_panel(experiment, problems, form.show(problems))
+        unfinished = preview.to_do(raw, problems)
+        preview.queue_panel(experiment, problems, form.show(problems, unfinished), unfinished)
         preview.yaml_panel(raw)
 
 
