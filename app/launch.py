@@ -7,6 +7,7 @@ import streamlit as st
 from streamlit.errors import StreamlitAPIException
 
 from app import links, queries
+from app.setup.pools import federation_of
 from engine.check import check_runs
 from engine.config import ExperimentConfig, RunConfig, parse_experiment
 from engine.presets import Preset
@@ -62,7 +63,7 @@ def _queue(
     token = tuple((e.name, *(run.digest for run in own)) for e, own in zip(experiments, runs, strict=True))
     if just_queued := _just_queued(token):
         return just_queued
-    check_runs([run for experiment in experiments for run in experiment.runs()], progress=progress)
+    check_runs([run for experiment in experiments for run in experiment.runs()], progress=progress, build=federation_of)
     created = [queries.store().experiments.create(e.name, e.raw, own) for e, own in zip(experiments, runs, strict=True)]
     st.session_state[_LATEST] = token, [record.id for record in created], time.monotonic()
     return created

@@ -41,8 +41,9 @@ def configuration(form: Form, draft: Mapping[str, Any]) -> dict[str, Any]:
     with right:
         presets_panel(form)
     dataset = sections.data_section(form, draft)
-    classes = pools.num_classes(preview.first_run({"dataset": dataset, "partition": "iid"}))
-    partition = sections.heterogeneity_section(form, draft, classes)
+    with st.spinner("Reading the data"):
+        facts = pools.facts_of(preview.first_run({"dataset": dataset, "partition": "iid"}))
+    partition = sections.heterogeneity_section(form, draft, facts.num_classes if facts else None)
     entries = methods.algorithms_section(form, draft, draft["training"])
     model, training, evaluation = sections.training_section(form, draft)
     algorithms, seeds = methods.sweep_section(form, draft, entries)
