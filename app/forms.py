@@ -22,6 +22,7 @@ from engine.registry import Entry, Options, Parameter
 WORDS = {"training": "as in training", "full": "all samples", None: "not set"}  # what an empty field stands for
 LARGEST = 2**53  # what a browser counts exactly
 MANY_CHOICES = 4
+EMPTY = ("is missing; ", "[], but ")  # how the engine begins what it says of a value that is not given yet
 
 
 class Form:
@@ -98,19 +99,29 @@ class Form:
         self.spot(path)
         return typed or ""
 
-    def show(self, problems: Sequence[str]) -> list[str]:
-        """Each problem ``path: message`` under its field; answers those that have no field on the page."""
+    def show(self, problems: Sequence[str], to_do: Collection[str] = ()) -> list[str]:
+        """Each problem ``path: message`` under its field; answers those that have no field on the page.
+
+        Those in ``to_do`` are no mistakes: something that the reader has not come to yet.
+        """
         homeless: list[str] = []
         told: dict[str, list[str]] = {}
+        mistaken = set[str]()
         for problem in problems:
             path, _, message = problem.partition(": ")
             home = next((p for p in _outwards(path) if p in self._spots), None)
             if home is None:
                 homeless.append(problem)
+                continue
+            told.setdefault(home, []).append(message)
+            if problem not in to_do:
+                mistaken.add(home)
+        for home, messages in told.items():
+            spot = self._spots[home]
+            if home in mistaken:
+                spot.error("  \n".join(plain(m) for m in messages))
             else:
-                told.setdefault(home, []).append(message)
-        for path, messages in told.items():
-            self._spots[path].error("  \n".join(plain(m) for m in messages))
+                spot.info("  \n".join(plain(capital(_without(m, EMPTY))) for m in messages))
         return homeless
 
     def _number(self, parameter: Parameter, value: Any, key: str) -> float | int | None:
@@ -193,6 +204,12 @@ def _read(text: str, as_yaml: str) -> Any:
     except (yaml.YAMLError, TypeError, ValueError, RecursionError):
         return text
     return value
+
+
+def _without(text: str, prefixes: Sequence[str]) -> str:
+    for prefix in prefixes:
+        text = text.removeprefix(prefix)
+    return text
 
 
 def _said(parameter: Parameter) -> dict[str, Any]:

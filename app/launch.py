@@ -7,6 +7,7 @@ import streamlit as st
 from streamlit.errors import StreamlitAPIException
 
 from app import data_paths, links, queries
+from app.setup.pools import federation_of
 from engine.check import check_runs
 from engine.config import ExperimentConfig, RunConfig, parse_experiment
 from engine.errors import InvalidConfig
@@ -65,7 +66,7 @@ def _queue(
         return just_queued
     if reason := next(filter(None, (data_paths.problem(e.dataset.to_dict()) for e in experiments)), None):
         raise InvalidConfig([f"dataset: {reason}"])
-    check_runs([run for experiment in experiments for run in experiment.runs()], progress=progress)
+    check_runs([run for experiment in experiments for run in experiment.runs()], progress=progress, build=federation_of)
     created = [queries.store().experiments.create(e.name, e.raw, own) for e, own in zip(experiments, runs, strict=True)]
     st.session_state[_LATEST] = token, [record.id for record in created], time.monotonic()
     return created

@@ -1,8 +1,7 @@
 """What can be refused before anything runs: absent data, impossible partitions, methods that don't fit a model."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import torch
 
@@ -21,7 +20,15 @@ class _TrainingBegins(Exception):
     """A method that already trains while it sets up has passed every check."""
 
 
-def check_runs(runs: Iterable[RunConfig], data_dir: Path | None = None, progress: Progress | None = None) -> None:
+def build_on_cpu(run: RunConfig, progress: Progress | None = None) -> Federation:
+    """The data of a run, read anew."""
+    return build(run, default_data_dir(), torch.device("cpu"), progress)
+
+
+def check_runs(
+    runs: Iterable[RunConfig], progress: Progress | None = None,
+    build: Callable[[RunConfig, Progress | None], Federation] = build_on_cpu,
+) -> None:  # fmt: skip
     """Build the data of every seed, and every method with its model, once each. Raises InvalidConfig.
 
     Methods whose clients' models are too large to try are left to the worker. Downloads what is absent, so that
@@ -34,9 +41,10 @@ def check_runs(runs: Iterable[RunConfig], data_dir: Path | None = None, progress
     for group in by_data.values():
         try:
             choose_device(group[0].machine.device)
-            data = build(group[0], data_dir or default_data_dir(), torch.device("cpu"), progress)
+            data = build(_on_cpu(group[0]), progress)
         except FedscapeError as error:
-            problems[f"{SECTIONS.get(type(error), 'machine')}: {error}"] = None
+            section = next((name for kind, name in SECTIONS.items() if isinstance(error, kind)), "machine")
+            problems[f"{section}: {error}"] = None
         except (MemoryError, OSError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise

@@ -36,6 +36,10 @@ class DataUnavailable(FedscapeError):
     """A data set that is absent, unreadable, corrupt or of the wrong shape. Names the file and where it belongs."""
 
 
+class TooLarge(DataUnavailable):
+    """Data that need more memory than there is for them here. Says how much, and what else to do."""
+
+
 class ImpossiblePartition(FedscapeError):
     """A split that the data cannot give. Says which option to change."""
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from engine.config import RunConfig
 from engine.datasets import Pool
+from engine.errors import DataUnavailable
 from engine.partitioners import Partition, hold_out, summarize
 from engine.partitioners.shifts import Shift
 from engine.registry import DATASETS, PARTITIONERS
@@ -20,6 +21,7 @@ from engine.results import PartitionSummary
 from engine.streams import numpy_stream
 
 Progress = Callable[[str, float], None]
+_CLIENT_BYTES, _COUNT_BYTES = 1500, 16  # measured: a client's three arrays, its sizes and its tuple of class counts
 
 
 @dataclass(frozen=True)
@@ -85,9 +87,35 @@ class Federation:
 
 
 def load_pool(config: RunConfig, data_dir: Path, progress: Progress | None = None) -> Pool:
-    """The pool of a run's dataset. Raises DataUnavailable."""
-    entry = DATASETS.get(config.dataset.name)
-    return entry.make(config.dataset.options).load(data_dir, numpy_stream(config.seed, "data"), progress)
+    """The pool of a run's dataset. Raises DataUnavailable, also where there is no memory left for it."""
+    dataset = DATASETS.get(config.dataset.name).make(config.dataset.options)
+    try:
+        return dataset.load(data_dir, numpy_stream(config.seed, "data"), progress)
+    except MemoryError as error:
+        raise DataUnavailable(
+            f"there is no memory left here for {config.dataset.name}; take fewer clients, samples or features, or stop "
+            "other programs"
+        ) from error
+
+
+def pool_bytes(config: RunConfig, data_dir: Path) -> int:
+    """Memory that ``load_pool`` takes at its peak, estimated beforehand; 0 for data that cannot tell."""
+    dataset = DATASETS.get(config.dataset.name).make(config.dataset.options)
+    return int(dataset.memory(data_dir)) if hasattr(dataset, "memory") else 0
+
+
+def split_bytes(config: RunConfig, pool: Pool) -> int:
+    """Memory of a partition and its summary: per client some small objects, and a count of each class."""
+    given = getattr(config.partition.options, "num_clients", None)
+    N = int(pool.client.max()) + 1 if given is None and pool.client is not None else given or 1
+    return N * (_CLIENT_BYTES + _COUNT_BYTES * pool.num_classes) + 16 * pool.y.size
+
+
+def laid_out_bytes(config: RunConfig, pool: Pool) -> int:
+    """Memory that ``lay_out`` takes at its peak: the samples sorted by client, as stored and as trained on."""
+    is_float = pool.x.dtype.kind == "f"
+    converted = pool.x.size * (8 if config.training.dtype == "float64" else 4) if is_float else 0
+    return pool.x.nbytes + converted + split_bytes(config, pool)
 
 
 def partition_pool(config: RunConfig, pool: Pool) -> Partition:

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from engine.registry import Entry
 
 LABELS = ("Idea", "Travels", "Stays", "Cost", "Newcomers", "Deviations", "Pitfalls", "Diagnostics")
-_LABEL = re.compile(rf"({'|'.join(LABELS)}): ")
-_STAYS = re.compile(r"(?<=[.;]) Stays: ")
+_NAMES = "|".join(LABELS)
+_LABEL = re.compile(rf"({_NAMES}): ")
+_NEXT_LABEL = re.compile(rf"(?:(?<=[.;])\s|\n)(?=(?:{_NAMES}): )")  # ``Travels: w. Stays: v_i.`` has two labels
 
 
 @dataclass(frozen=True)
@@ -43,29 +44,26 @@ def parse(docstring: str, title: str = "") -> EntryText:
     for paragraph in paragraphs:
         lines = paragraph.splitlines()
         formulas = [line for line in lines if line.startswith("    ")]
-        prose = " ".join(line.strip() for line in lines if not line.startswith("    "))
-        label = _LABEL.match(prose)
+        prose = "\n".join(line.strip() for line in lines if not line.startswith("    "))
         if formulas:
             equations += [*([""] if equations else []), *formulas]
-        if label:
-            labelled[label[1]] = prose[label.end() :]
+        if _LABEL.match(prose):
+            labelled |= dict(_one_line(part).split(": ", 1) for part in _NEXT_LABEL.split(prose))
         elif prose and not (citation or equations or labelled or remarks):
-            citation = prose
+            citation = _one_line(prose)
         elif prose:
-            remarks.append(prose)
-    return EntryText(_summary(first, title), citation, tuple(equations), _with_stays(labelled), tuple(remarks))
+            remarks.append(_one_line(prose))
+    ordered = {label: labelled[label] for label in LABELS if label in labelled}
+    return EntryText(_summary(first, title), citation, tuple(equations), ordered, tuple(remarks))
 
 
 def _summary(first: str, title: str) -> str:
     """``Ditto: a personalized model`` -> ``A personalized model``."""
-    said = " ".join(first.split())
+    said = _one_line(first)
     name, colon, rest = said.partition(": ")
     said = rest if colon and (not title or name.casefold() == title.casefold() or len(name.split()) <= 3) else said
     return said if re.match(r"[a-z]\w*[A-Z]", said) else said[:1].upper() + said[1:]  # pFedHN stays itself
 
 
-def _with_stays(labelled: dict[str, str]) -> dict[str, str]:
-    """``Travels: w. Stays: v_i.`` is one paragraph with two labels."""
-    travels, *stays = _STAYS.split(labelled.get("Travels", ""), maxsplit=1)
-    found = labelled | ({"Travels": travels.strip()} if travels else {}) | ({"Stays": stays[0]} if stays else {})
-    return {label: found[label] for label in LABELS if label in found}
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -11,6 +11,7 @@ from app.components import page
 from app.inside import configuration, federation
 from app.inside.view import RunView
 from app.links import pack_config
+from app.setup.naming import unnamed
 from app.wording import MISSING, count, duration, lines, plain, plural, size_bytes
 from engine.documents import recorded
 from storage import ArtifactRecord, EventRecord, RunRecord
@@ -44,7 +45,7 @@ def what_was_run(run: RunRecord) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="run_config"):
         st.download_button("Configuration as YAML", lambda: one_run.as_yaml(run), f"{one_run.file_name(run)}.yaml",
                            "application/yaml", key="run_yaml", on_click="ignore")  # fmt: skip
-        page.link("setup", "Open in Set up", config=pack_config(one_run.experiment_of(run)))
+        page.link("setup", "Open in Set up", config=pack_config(unnamed(one_run.experiment_of(run))))
 
 
 def where_it_ran(run: RunRecord) -> None:

@@ -15,6 +15,7 @@ from app.live.pulse import silences
 from app.live.requests import perform
 from app.live_feed import LOST_AFTER_S, first_line
 from app.one_run import experiment_of
+from app.setup.naming import automatic_name
 from app.wording import plain
 from engine.worker.claims import DIED, KILLED
 from storage import EventRecord, RunRecord
@@ -138,7 +139,7 @@ def gentler(run: RunRecord) -> dict[str, Any]:
     """The experiment of one run, with lr / 3."""
     alone = experiment_of(run)
     training = alone["training"] | {"lr": float(f"{run.config['training']['lr'] / 3:.3g}")}
-    return alone | {"name": f"{run.experiment_name}, gentler", "training": training}
+    return alone | {"name": f"{automatic_name(alone)}, lr = {training['lr']:g}", "training": training}
 
 
 def _key(trouble: Trouble) -> str:

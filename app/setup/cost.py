@@ -14,11 +14,11 @@ from typing import Any
 
 import streamlit as st
 
-from app.setup.pools import sample_bytes, split_of
-from engine.config import Choice, RunConfig, Training
+from app.setup.pools import federation_of, pool_of, sample_bytes, split_of
+from engine.config import RunConfig, Training
+from engine.errors import TooLarge
 from engine.federation import Federation
-from engine.models import build_model
-from engine.registry import ALGORITHMS
+from engine.models import num_parameters
 from engine.simulate import Simulation
 
 BUDGET_S = 1.5  # for the moment that is measured
@@ -99,10 +99,14 @@ def measure(run: RunConfig) -> Moment:
 
 @st.cache_data(max_entries=500, show_spinner=False)
 def _measure(what: str, _run: RunConfig) -> Moment:
-    data, split = federation_of(_run), split_of(_run)
+    pool, split = pool_of(_run), split_of(_run)
     clients = len(split["train_sizes"])
-    parameters = build_model(_run.model, data.input_shape, data.num_classes).num_parameters
+    parameters = num_parameters(_run.model, pool.x.shape[1:], pool.num_classes)
     if parameters * clients * _itemsize(_run.training) > LARGEST_STATE:
+        return Moment(math.nan, parameters, 0.0, math.nan)
+    try:
+        data = federation_of(_run)
+    except TooLarge:
         return Moment(math.nan, parameters, 0.0, math.nan)
     steps = local_steps(_run.training, split["train_sizes"])
     cohort = max(1, round(_run.training.participation * clients))
@@ -150,18 +154,6 @@ def _one_round(run: RunConfig, data: Federation) -> Timed:
 def _shortened(run: RunConfig, participation: float, steps: int) -> RunConfig:
     less = {"participation": participation, "local_steps": steps, "local_epochs": None}
     return replace(run, training=run.training.model_copy(update=less))
-
-
-def federation_of(run: RunConfig) -> Federation:
-    what = [run.dataset.to_dict(), run.partition.to_dict(), run.seed, run.training.dtype, run.machine.device]
-    return _federation(json.dumps(what, sort_keys=True), run)
-
-
-@st.cache_resource(max_entries=1, ttl=600, show_spinner=False)
-def _federation(what: str, _run: RunConfig) -> Federation:
-    """The data as tensors, set up with the plainest method there is."""
-    fedavg = Choice("fedavg", ALGORITHMS.get("fedavg").options())
-    return Simulation(replace(_run, algorithm=fedavg)).task.data
 
 
 def _seconds(moment: Moment, run: RunConfig, split: Mapping[str, Any], evaluated: int) -> float:

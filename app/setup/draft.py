@@ -10,6 +10,7 @@ import streamlit as st
 from app import browser
 from app.forms import Form
 from app.links import pack_config, unpack_config
+from app.setup.naming import automatic_name, unnamed
 from app.wording import plain
 from engine.config import Machine, parse_experiment
 from engine.errors import InvalidConfig, cut, shown
@@ -56,9 +57,14 @@ def current(form: Form) -> dict[str, Any]:
 
 
 def load(form: Form, config: Mapping[str, Any]) -> None:
-    """Fill the whole form with a configuration; what no field can show is dropped and said."""
+    """Fill the whole form with a configuration; what no field can show is dropped and said.
+
+    A name that was given automatically goes on following the changes.
+    """
     form.forget()
     draft, dropped = drawable(config)
+    if draft.get("name") == automatic_name(draft):
+        draft = unnamed(draft)
     st.session_state[DRAFT] = draft
     st.session_state[IDS] = [_next_id() for _ in draft["algorithms"]]
     for line in dropped:

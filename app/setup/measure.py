@@ -5,7 +5,7 @@ import math
 
 import streamlit as st
 
-from app.setup.cost import federation_of
+from app.setup.pools import federation_of
 from app.wording import plain
 from engine import heterogeneity
 from engine.config import RunConfig

@@ -56,7 +56,7 @@ def sweep_section(
     swept = []
     for place, (uid, entry) in enumerate(zip(ids, entries, strict=True)):
         names = [offered[choice][1] for choice in varied if offered[choice][0] == uid]
-        swept.append(_sweep(form, place, uid, entry, names, titles[uid]))
+        swept.append(_sweep(form, place, uid, entry, names, titles[uid], draft["training"]))
     return swept, read_list(seeds)
 
 
@@ -98,12 +98,16 @@ def _more(
     return ({"label": label} if label.strip() else {}) | ({"training": override} if override else {})
 
 
-def _sweep(form: Form, place: int, uid: str, entry: dict[str, Any], names: list[str], title: str) -> dict[str, Any]:
+def _sweep(
+    form: Form, place: int, uid: str, entry: dict[str, Any], names: list[str], title: str, training: Mapping[str, Any]
+) -> dict[str, Any]:
     """The values of what one method varies."""
+    common = {**Training().model_dump(), **training, **(entry.get("training") or {})}
+    settings = {**{f"training.{field}": value for field, value in common.items()}, **entry}
     path, given = f"algorithms.{place}", dict(entry.get("sweep") or {})
     values = {}
     for name in names:
-        start = listed(given.get(name, _first_values(entry, name)))
+        start = listed(given.get(name, _first_values(settings, name)))
         label, key = plain(f"{title}: values of {words(name)}"), f"{uid}.sweep.{name}"
         typed = form.text(label, start, f"{path}.sweep.{name}", key=key, help="Values with commas between them.")
         values[name] = read_list(typed)
@@ -131,9 +135,9 @@ def _stand_ins(options: Any, training: Mapping[str, Any]) -> dict[str, Any]:
             if isinstance(extra, dict) and "training" in extra}  # fmt: skip
 
 
-def _first_values(entry: Mapping[str, Any], name: str) -> list[Any]:
-    """A start for a sweep: half, same, double."""
-    value = entry.get(name)
+def _first_values(settings: Mapping[str, Any], name: str) -> list[Any]:
+    """A start for a sweep: half, same, double; nothing for what is not set."""
+    value = settings.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
         return [] if value is None else [value]
     half = value / 2 if isinstance(value, float) else value // 2

@@ -1,19 +1,43 @@
-"""The data of the preview: pools read once a process, and the split that a run would train on."""
+"""The data of the preview: pools read once for several looks at them, and the split that a run would train on."""
 
 import dataclasses
 import json
+import os
+from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import Any
 
-import streamlit as st
+import numpy as np
+import torch
 
 from app import data_paths
+from app.setup.room import KeptData
 from engine.config import Choice, RunConfig
 from engine.datasets import Pool, Progress
 from engine.errors import FedscapeError
-from engine.federation import load_pool, partition_pool
+from engine.federation import (
+    ClientData,
+    Federation,
+    laid_out_bytes,
+    lay_out,
+    load_pool,
+    partition_pool,
+    pool_bytes,
+    split_bytes,
+)
 from engine.partitioners import summarize
 from engine.registry import DATASETS
-from engine.simulate import default_data_dir
+from engine.simulate import choose_device, default_data_dir
+
+KEPT = KeptData()
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the form asks of the data."""
+
+    num_classes: int
+    has_clients: bool  # of its own
 
 
 def is_present(dataset: Choice) -> bool:
@@ -23,32 +47,46 @@ def is_present(dataset: Choice) -> bool:
     return bool(DATASETS.get(dataset.name).make(dataset.options).present(default_data_dir()))
 
 
-def num_classes(run: RunConfig | None) -> int | None:
-    """Classes of a data set that can be read now."""
+def facts_of(run: RunConfig | None) -> Facts | None:
+    """Of a data set that can be read now."""
     if run is None or not is_present(run.dataset):
         return None
     try:
-        return pool_of(run).num_classes
+        pool = pool_of(run)
     except FedscapeError:
         return None
+    return Facts(pool.num_classes, pool.client is not None)
 
 
-def pool_of(run: RunConfig) -> Pool:
-    """Raises DataUnavailable. Files of the reader's own are read again after ten minutes."""
+def pool_of(run: RunConfig, progress: Progress | None = None) -> Pool:
+    """Raises DataUnavailable, TooLarge among it."""
     data_paths.check(run.dataset.to_dict())
-    is_drawn = "num_clients" in run.dataset.options.model_dump()  # generated sets differ with the seed
-    return _pool(run.dataset.name, json.dumps(run.dataset.to_dict()), run.seed if is_drawn else 0, run)
+    key, data_dir = ("pool", *_data_key(run)), default_data_dir()
+    return KEPT.get(key, lambda: pool_bytes(run, data_dir), lambda: load_pool(run, data_dir, progress), _num_bytes)
 
 
 def split_of(run: RunConfig) -> dict[str, Any]:
     """The ``partition`` that this run would be stored with. Raises DataUnavailable or ImpossiblePartition."""
-    what = json.dumps([run.dataset.to_dict(), run.partition.to_dict(), run.seed], sort_keys=True)
-    return _split(what, run)
+    pool = pool_of(run)
+    return KEPT.get(
+        ("split", *_data_key(run), *_partition_key(run)), lambda: split_bytes(run, pool),
+        lambda: dataclasses.asdict(summarize(pool, partition_pool(run, pool))), lambda _: split_bytes(run, pool),
+    )  # fmt: skip
+
+
+def federation_of(run: RunConfig, progress: Progress | None = None) -> Federation:
+    """The data as tensors. Raises DataUnavailable, ImpossiblePartition or Unsupported."""
+    device, pool = choose_device(run.machine.device), pool_of(run, progress)
+    return KEPT.get(
+        ("federation", *_data_key(run), *_partition_key(run), run.training.dtype, str(device)),
+        lambda: _num_bytes(pool) + laid_out_bytes(run, pool),
+        lambda: lay_out(pool, partition_pool(run, pool), getattr(torch, run.training.dtype), device), _federation_bytes,
+    )  # fmt: skip
 
 
 def download(run: RunConfig, progress: Progress) -> None:
     """Fetch a data set that is not on this machine. Raises DataUnavailable."""
-    load_pool(run, default_data_dir(), progress)
+    pool_of(run, progress)
 
 
 def sample_bytes(run: RunConfig) -> int:
@@ -57,12 +95,26 @@ def sample_bytes(run: RunConfig) -> int:
     return pool.x.nbytes // max(len(pool.y), 1)
 
 
-@st.cache_resource(max_entries=3, ttl=600, show_spinner="Reading the data")
-def _pool(name: str, options: str, seed: int, _run: RunConfig) -> Pool:
-    return load_pool(_run, default_data_dir())
+def _data_key(run: RunConfig) -> tuple[Hashable, ...]:
+    """Generated data differ with the seed, and a file of the reader's own may be another one tomorrow."""
+    options = run.dataset.options.model_dump(mode="json")
+    data_dir = default_data_dir()
+    path = data_dir / str(options.get("path", ""))
+    stamp = (os.stat(path).st_mtime_ns, os.stat(path).st_size) if "path" in options and os.path.exists(path) else None
+    seed = run.seed if "num_clients" in options else 0
+    return run.dataset.name, json.dumps(options, sort_keys=True), seed, str(data_dir), stamp
 
 
-@st.cache_data(max_entries=200, ttl=600, show_spinner=False)
-def _split(what: str, _run: RunConfig) -> dict[str, Any]:
-    pool = pool_of(_run)
-    return dataclasses.asdict(summarize(pool, partition_pool(_run, pool)))
+def _partition_key(run: RunConfig) -> tuple[Hashable, ...]:
+    return json.dumps(run.partition.to_dict(), sort_keys=True), run.seed
+
+
+def _num_bytes(pool: Pool) -> float:
+    arrays = [pool.x, pool.y, pool.client, pool.split, *(pool.common_test or ())]
+    return sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
+
+
+def _federation_bytes(data: Federation) -> float:
+    parts: list[ClientData | None] = [data.train, data.val, data.test, data.common_test]
+    unseen = 0.0 if data.unseen is None else _federation_bytes(data.unseen)
+    return unseen + sum(part.x.nbytes + part.y.nbytes for part in parts if part is not None)

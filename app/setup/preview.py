@@ -11,6 +11,7 @@ import yaml
 from app import launch, queries, wording
 from app.charts import split as split_chart
 from app.components.page import chart
+from app.forms import EMPTY
 from app.setup import cost as costs
 from app.setup import pools
 from app.setup.measure import measure_panel
@@ -82,16 +83,36 @@ def cost_panel(experiment: ExperimentConfig) -> list[str]:
     return problems
 
 
-def queue_panel(experiment: ExperimentConfig | None, problems: Sequence[str], homeless: Sequence[str]) -> None:
-    """The button, or the reason why there is nothing to press."""
+def to_do(raw: Mapping[str, Any], problems: Sequence[str]) -> list[str]:
+    """Those problems that are no mistakes: a field that is still empty, a data set that is not on this machine yet."""
+    absent = _must_be_fetched_by_hand(raw["dataset"]["name"], first_run(raw))
+    return [
+        problem for problem in problems
+        if problem.partition(": ")[2].startswith(EMPTY) or (absent and problem.startswith("dataset: "))
+    ]  # fmt: skip
+
+
+def _must_be_fetched_by_hand(name: str, run: RunConfig | None) -> bool:
+    """A path that the reader gave is another matter: that it leads nowhere is a mistake."""
+    is_chosen = not any(parameter.required for parameter in DATASETS.get(name).parameters)
+    return is_chosen and run is not None and not pools.is_present(run.dataset)
+
+
+def queue_panel(
+    experiment: ExperimentConfig | None, problems: Sequence[str], homeless: Sequence[str], to_do: Sequence[str] = ()
+) -> None:
+    """The button, or the reason why there is nothing to press; ``to_do`` are the problems that are no mistakes."""
     number = len(experiment.runs()) if experiment else 0
     label = f"Queue {wording.plural(number, 'run')}" if experiment else "Queue runs"
     broken = queries.problem()
-    reason = plain(broken) if broken else _reason(problems, homeless) if problems else None
+    is_unfinished = bool(problems) and not broken and len(to_do) == len(problems)
+    reason = plain(broken) if broken else _reason(problems, homeless, is_unfinished) if problems else None
     if experiment and not problems:
         _known_runs(experiment)
     pressed = st.button(label, type="primary", key="queue", width="stretch", disabled=reason is not None)
-    if reason:
+    if is_unfinished:
+        st.caption(reason)
+    elif reason:
         st.error(reason)
     elif pressed and experiment:
         _queue(experiment)
@@ -191,9 +212,11 @@ def _one_seed(runs: Sequence[RunConfig]) -> list[RunConfig]:
     return [run for run in runs if run.seed == runs[0].seed]
 
 
-def _reason(problems: Sequence[str], homeless: Sequence[str]) -> str:
-    """What keeps the button from working: how many mistakes there are, and those that no field shows."""
+def _reason(problems: Sequence[str], homeless: Sequence[str], is_unfinished: bool) -> str:
+    """What keeps the button from working: where the mistakes are, and those that no field shows."""
     if homeless:
         return wording.lines(homeless)
     where = wording.names(dict.fromkeys(problem.partition(": ")[0].replace("_", " ") for problem in problems))
+    if is_unfinished:
+        return f"Still needed: {plain(where.replace('.', ' '))}."
     return f"Nothing can be queued yet; see the message at {plain(where)}."

@@ -11,9 +11,9 @@ from app.components.page import header
 from app.forms import Form
 from app.setup import draft as drafts
 from app.setup import methods, pools, preview, sections
+from app.setup.naming import automatic_name
 from app.setup.presets import presets_panel
 from engine.config import parse_experiment
-from engine.registry import ALGORITHMS
 
 STYLE = Path(sections.__file__).with_name("setup.css")
 
@@ -27,7 +27,7 @@ def render() -> None:
     with written:
         raw = configuration(form, draft)
     drafts.keep(raw)
-    complete = {"name": _automatic_name(raw), **raw}
+    complete = {"name": automatic_name(raw), **raw}
     problems = drafts.problems_of(complete)
     with top:
         _title(complete, problems)
@@ -37,45 +37,43 @@ def render() -> None:
 
 def configuration(form: Form, draft: Mapping[str, Any]) -> dict[str, Any]:
     """The whole form; answers what it says now."""
-    left, right = st.columns([3, 1], vertical_alignment="bottom", gap="medium")
-    with left:
-        name = form.text("Name", str(draft.get("name", "")), "name", placeholder=_automatic_name(draft))
+    named, right = st.columns([3, 1], vertical_alignment="bottom", gap="medium")
     with right:
         presets_panel(form)
     dataset = sections.data_section(form, draft)
-    classes = pools.num_classes(preview.first_run({"dataset": dataset, "partition": "iid"}))
-    partition = sections.heterogeneity_section(form, draft, classes)
+    with st.spinner("Reading the data"):
+        facts = pools.facts_of(preview.first_run({"dataset": dataset, "partition": "iid"}))
+    partition = sections.heterogeneity_section(form, draft, facts.num_classes if facts else None)
     entries = methods.algorithms_section(form, draft, draft["training"])
     model, training, evaluation = sections.training_section(form, draft)
     algorithms, seeds = methods.sweep_section(form, draft, entries)
     machine = sections.machine_section(form, draft)
-    return {
-        **({"name": name} if name.strip() else {}), "dataset": dataset, "partition": partition, "model": model,
-        "training": training, "algorithms": algorithms, "seeds": seeds, "evaluation": evaluation, **machine,
+    raw = {
+        "dataset": dataset, "partition": partition, "model": model, "training": training, "algorithms": algorithms,
+        "seeds": seeds, "evaluation": evaluation, **machine,
     }  # fmt: skip
+    with named:
+        name = form.text("Name", str(draft.get("name", "")), "name", placeholder=automatic_name(raw))
+    return {"name": name, **raw} if name.strip() else raw
 
 
 def outcome(form: Form, raw: Mapping[str, Any], problems: list[str]) -> None:
-    """Split, cost and the button; every mistake under its field."""
+    """Cost and the button, in view on a laptop, then the split; every mistake under its field."""
+    above = st.container()
     problems = problems + preview.split_panel(preview.first_run(raw))
     experiment = None if problems else parse_experiment(raw)
-    if experiment:
-        problems = preview.cost_panel(experiment)
-    preview.queue_panel(experiment, problems, form.show(problems))
-    preview.yaml_panel(raw)
+    with above:
+        if experiment:
+            problems = preview.cost_panel(experiment)
+        unfinished = preview.to_do(raw, problems)
+        preview.queue_panel(experiment, problems, form.show(problems, unfinished), unfinished)
+        preview.yaml_panel(raw)
 
 
 def _title(raw: Mapping[str, Any], problems: list[str]) -> None:
     kicker = "Set up" if problems else wording.kicker(raw)
     header(kicker, "Which methods, for what kind of clients?",
            "What is compared here shares the split, the first model, the cohorts and the batches.")  # fmt: skip
-
-
-def _automatic_name(raw: Mapping[str, Any]) -> str:
-    """``FedAvg and Ditto on Digits``, for an experiment that nobody named."""
-    titles = [ALGORITHMS.get(entry["name"]).title for entry in raw["algorithms"]]
-    dataset = raw["dataset"]["name"]
-    return f"{wording.names(titles, 3) if titles else 'nothing'} on {wording.TITLES.get(dataset, dataset)}"
 
 
 render()

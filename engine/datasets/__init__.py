@@ -4,6 +4,7 @@ A data set is a frozen dataclass with ``options`` and two methods:
 
     load(data_dir, rng, progress) -> Pool     ``rng`` is keyed (seed, "data"); only generated sets draw from it
     present(data_dir) -> bool                 whether ``load`` would succeed without a download
+    memory(data_dir) -> int                   bytes that ``load`` takes at its peak, estimated beforehand; may be absent
 
 A partitioner (``engine.partitioners``) then splits the pool among the clients.
 """
@@ -70,6 +71,11 @@ def _moments(x: np.ndarray, axis: int | tuple[int, ...] | None) -> tuple[np.ndar
     blocks = (x[begin : begin + _BLOCK] - mean for begin in range(0, len(x), _BLOCK))
     squares = sum(np.square(block, out=block).sum(axis=axis, keepdims=True) for block in blocks)
     return mean, np.sqrt(squares * (mean.size / x.size))
+
+
+def generated_bytes(samples: int, dim: int, copies: int = 2) -> int:
+    """Memory that drawing features in double takes, with so many arrays of them at once; and labels and logits."""
+    return samples * (8 * dim * copies + 64)
 
 
 def check_generated_size(clients: int, samples: int, dim: int) -> None:

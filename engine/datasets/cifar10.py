@@ -8,7 +8,7 @@ import numpy as np
 
 from engine.datasets import Pool, Progress
 from engine.datasets.cifar import CifarFiles
-from engine.datasets.official import OfficialOptions
+from engine.datasets.official import OfficialOptions, official_bytes
 from engine.registry import DATASETS
 
 CLASS_NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
@@ -29,6 +29,9 @@ class Cifar10:
 
     def present(self, data_dir: Path) -> bool:
         return FILES.present(data_dir)
+
+    def memory(self, data_dir: Path) -> int:
+        return official_bytes(60_000 * 3 * 32 * 32, self.options)
 
     def load(self, data_dir: Path, rng: np.random.Generator, progress: Progress | None = None) -> Pool:
         return FILES.load(data_dir, self.options, CLASS_NAMES, progress)

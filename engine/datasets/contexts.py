@@ -16,7 +16,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from engine.datasets import Pool, Progress, check_generated_size
+from engine.datasets import Pool, Progress, check_generated_size, generated_bytes
 from engine.registry import DATASETS, Options
 
 
@@ -54,6 +54,10 @@ class Contexts:
 
     def present(self, data_dir: Path) -> bool:
         return True
+
+    def memory(self, data_dir: Path) -> int:
+        o = self.options
+        return generated_bytes(o.num_clients * o.samples_per_client, o.dim, copies=2 if o.shift == "labels" else 3)
 
     def load(self, data_dir: Path, rng: np.random.Generator, progress: Progress | None = None) -> Pool:
         o = self.options

@@ -10,22 +10,26 @@ executed.
 """
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-import pandas as pd
-from pyarrow import parquet
 from pydantic import Field
 
 from engine.datasets import Pool, Progress, standardize
-from engine.datasets.image_folder import read_image_folder
-from engine.datasets.npz import MAX_BYTES, read_npz
-from engine.errors import DataUnavailable, suggestion
+from engine.datasets.image_folder import image_folder_bytes, read_image_folder
+from engine.datasets.npz import BROKEN_ARCHIVE, MAX_BYTES, npz_bytes, read_npz
+from engine.datasets.signatures import mismatch
+from engine.datasets.table import BROKEN_TABLE, Roles, csv_bytes, parquet_bytes, read_csv, read_parquet
+from engine.errors import DataUnavailable
 from engine.registry import DATASETS, Options
 
 FOLDER = "folder"
+MAX_CLASSES = 10_000
+NPZ_ARRAYS = ("x", "y", "client", "split")
+MEMORY = {".npz": npz_bytes, ".csv": csv_bytes, ".parquet": parquet_bytes, FOLDER: image_folder_bytes}
 EXPECTED = {
     ".npz": "arrays x [n, ...], y [n], optional client [n] and split [n], saved with numpy.savez",
     ".csv": "a header line, a label column, numeric columns, optionally a client column",
@@ -60,10 +64,21 @@ class Custom:
     def load(self, data_dir: Path, rng: np.random.Generator, progress: Progress | None = None) -> Pool:
         """Raises DataUnavailable with what the file should contain."""
         path = self._find(data_dir)
-        if _kind(path) == FOLDER:
-            return checked_pool(_read_folder(path, progress), path, self.options.standardize, scale=1 / 255)
-        arrays = _read_npz(path) if _kind(path) == ".npz" else self._read_table(path)
-        return checked_pool(arrays, path, self.options.standardize)
+        try:
+            return self._read(path, progress)
+        except MemoryError:
+            raise _unusable(path, "there is no memory left here for its values; take fewer rows or columns") from None
+        except BROKEN_TABLE as error:
+            raise _unusable(path, str(error)) from error
+
+    def memory(self, data_dir: Path) -> int:
+        """Bytes that reading takes at most, estimated without reading any sample. Raises DataUnavailable."""
+        path = self._find(data_dir)
+        try:
+            needed = MEMORY[_kind(path)](path)
+        except (*BROKEN_TABLE, *BROKEN_ARCHIVE) as error:
+            raise _unusable(path, str(error)) from error
+        return needed * (2 if self.options.standardize else 1)
 
     def _candidates(self, data_dir: Path) -> tuple[Path, ...]:
         given = Path(os.path.expanduser(self.options.path))  # os.path: unreadable and absurd paths are just not there
@@ -78,35 +93,36 @@ class Custom:
         if _kind(path) not in EXPECTED:
             raise DataUnavailable(f"{path}: cannot read files that end in {path.suffix!r}; "
                                   f"known: {', '.join(EXPECTED)}")
-        if not (path.is_file() or path.is_dir()):  # reading a pipe or a device may never end
+        if _kind(path) == FOLDER:
+            return path
+        if not path.is_file():  # reading a pipe or a device may never end
             raise _unusable(path, "it is a pipe or a device, not a regular file")
-        if path.is_file() and path.stat().st_size > MAX_BYTES:
+        if path.stat().st_size > MAX_BYTES:
             raise _unusable(path, f"it has {path.stat().st_size:,} bytes, at most {MAX_BYTES:,} are read")
+        if reason := _mismatch(path):
+            raise _unusable(path, reason)
         return path
 
-    def _read_table(self, path: Path) -> dict[str, np.ndarray]:
-        try:
-            table = pd.read_csv(path, low_memory=False) if _kind(path) == ".csv" else _read_parquet(path)
-        except (OSError, ValueError, NotImplementedError) as error:  # parsing errors are ValueErrors
-            raise _unusable(path, str(error)) from error
-        if table.empty:
-            raise _unusable(path, "it has no rows")
-        table.columns = table.columns.map(str)
-        label, client = self.options.label, self.options.client or "client"
-        for option, column in (("label", label), ("client", self.options.client)):
-            if column is not None and column not in table:
-                raise _unusable(path, f"it has no column {column!r} ({option}={column})"
-                                      f"{suggestion(column, table.columns)}; columns: {', '.join(table.columns[:20])}")
-        features = table.drop(columns=[label, client], errors="ignore")
-        texts = features.select_dtypes(exclude=["number", "bool"]).columns
-        if len(texts):
-            raise _unusable(path, f"columns {', '.join(texts[:20])} are not numeric; encode or remove them")
-        columns = {"y": table[label], **({"client": table[client]} if client in table else {})}
-        return {"x": features.to_numpy(np.float64), **{name: _values(column) for name, column in columns.items()}}
+    def _read(self, path: Path, progress: Progress | None) -> Pool:
+        is_standardized = self.options.standardize
+        if _kind(path) == FOLDER:
+            x, y = read_image_folder(path, MAX_BYTES, progress)
+            return checked_pool({"x": x, "y": y}, path, is_standardized, scale=1 / 255)
+        if _kind(path) == ".npz":
+            return checked_pool(read_npz(path, NPZ_ARRAYS, MAX_BYTES), path, is_standardized)
+        read = read_csv if _kind(path) == ".csv" else read_parquet
+        table = read(path, Roles(self.options.label, self.options.client), MAX_BYTES)
+        return checked_pool(table.arrays, path, is_standardized, texts=table.texts)
 
 
-def checked_pool(arrays: dict[str, np.ndarray], path: Path, is_standardized: bool, scale: float = 1.0) -> Pool:
-    """The pool of ``arrays``, after every check that keeps a bad file from becoming a strange result."""
+def checked_pool(
+    arrays: dict[str, np.ndarray], path: Path, is_standardized: bool, scale: float = 1.0,
+    texts: Mapping[str, tuple[str, ...]] | None = None,
+) -> Pool:  # fmt: skip
+    """The pool of ``arrays``, after every check that keeps a bad file from becoming a strange result.
+
+    ``texts`` are the sorted texts that the numbers of ``y`` and ``client`` stand for, where they are numbered already.
+    """
     for name in ("x", "y"):
         if name not in arrays:
             raise _unusable(path, f"it has no array {name}, only {', '.join(arrays) or 'nothing'}")
@@ -115,10 +131,16 @@ def checked_pool(arrays: dict[str, np.ndarray], path: Path, is_standardized: boo
         if name != "x" and values.shape != (len(x),):
             raise _unusable(path, f"{name} has shape {list(values.shape)} and x has {len(x)} samples; expected "
                                   f"{name} of shape [{len(x)}]")
-    names, y = _numbered("y", arrays["y"], path)
+    known = texts or {}
+    names, y = (known["y"], arrays["y"]) if "y" in known else _numbered("y", arrays["y"], path)
     if len(names) < 2:
         raise _unusable(path, f"y holds the single class {names[0]}; at least two are needed")
-    client = _numbered("client", arrays["client"], path)[1] if "client" in arrays else None
+    if len(names) > MAX_CLASSES:
+        raise _unusable(path, f"y holds {len(names):,} different values, at most {MAX_CLASSES:,} classes are told "
+                              "apart; is it the column of the classes?")
+    client = arrays.get("client")
+    if client is not None and "client" not in known:
+        client = _numbered("client", client, path)[1]
     split = _split(arrays["split"], path) if "split" in arrays else None
     if is_standardized:
         x, scale = standardize(x, x if split is None else x[split == 0]), 1.0
@@ -129,28 +151,11 @@ def _kind(path: Path) -> str:
     return FOLDER if path.is_dir() else path.suffix.lower()
 
 
-def _read_folder(path: Path, progress: Progress | None) -> dict[str, np.ndarray]:
+def _mismatch(path: Path) -> str | None:
     try:
-        x, y = read_image_folder(path, MAX_BYTES, progress)
-    except ValueError as error:
-        raise _unusable(path, str(error)) from error
-    return {"x": x, "y": y}
-
-
-def _read_npz(path: Path) -> dict[str, np.ndarray]:
-    try:
-        return read_npz(path, ("x", "y", "client", "split"), MAX_BYTES)
-    except ValueError as error:
-        raise _unusable(path, str(error)) from error
-
-
-def _read_parquet(path: Path) -> pd.DataFrame:
-    """Raises ValueError where the values, which a small file can hold very many of, would not fit in memory."""
-    metadata = parquet.read_metadata(path)
-    unpacked = 8 * metadata.num_rows * metadata.num_columns
-    if unpacked > MAX_BYTES:
-        raise ValueError(f"it unpacks to {unpacked:,} bytes, at most {MAX_BYTES:,} are read")
-    return pd.read_parquet(path)
+        return mismatch(path)
+    except OSError as error:
+        raise _unusable(path, f"it cannot be read ({error.strerror or error})") from error
 
 
 def _features(x: np.ndarray, path: Path) -> np.ndarray:
@@ -160,8 +165,10 @@ def _features(x: np.ndarray, path: Path) -> np.ndarray:
     if x.ndim < 2 or 0 in x.shape:
         raise _unusable(path, f"x has shape {list(x.shape)}; expected [samples, features, ...], none of them 0")
     if x.dtype.kind == "f" and not np.isfinite(x).all():
-        raise _unusable(path, f"{np.count_nonzero(~np.isfinite(x)):,} values of x are NaN or infinite; "
-                              "fill or remove those samples")
+        bad = ~np.isfinite(x)
+        at = np.unravel_index(int(np.argmax(bad)), x.shape)
+        raise _unusable(path, f"x[{', '.join(map(str, at))}] is {x[at]} ({np.count_nonzero(bad):,} values of x are NaN "
+                              "or infinite); fill or remove those samples")
     if x.dtype in (np.uint8, np.float32, np.float64):
         return np.ascontiguousarray(x)
     return x.astype(np.float32 if x.dtype.itemsize <= 2 else np.float64)
@@ -170,9 +177,11 @@ def _features(x: np.ndarray, path: Path) -> np.ndarray:
 def _numbered(name: str, values: np.ndarray, path: Path) -> tuple[tuple[str, ...], np.ndarray]:
     """The distinct values as text, sorted, and for each sample the number of its value."""
     if values.dtype.kind == "f":
-        if not ((np.abs(values) < 2**63) & (values == np.round(values))).all():  # not finite is not less either
-            raise _unusable(path, f"{name} holds values that are missing or not whole numbers; expected classes "
-                                  "or clients as whole numbers or text")
+        is_whole = (np.abs(values) < 2**63) & (values == np.round(values))  # what is not finite is not less either
+        if not is_whole.all():
+            at = int(np.argmin(is_whole))
+            raise _unusable(path, f"{name}[{at}] is {values[at]}; {name} holds values that are missing or not whole "
+                                  "numbers; expected classes or clients as whole numbers or text")
         values = values.astype(np.int64)
     if values.dtype.kind not in "biuU":
         raise _unusable(path, f"{name} has dtype {values.dtype}; expected whole numbers or text")
@@ -184,15 +193,6 @@ def _split(split: np.ndarray, path: Path) -> np.ndarray:
     if split.dtype.kind not in "biuf" or not np.isin(split, (0, 1)).all():
         raise _unusable(path, "split holds values other than 0 (train) and 1 (test)")
     return split.astype(np.int64)
-
-
-def _values(column: pd.Series) -> np.ndarray:
-    """Numbers as they are, anything else as text; what is missing as NaN."""
-    if pd.api.types.is_numeric_dtype(column):
-        return column.to_numpy(np.float64) if column.isna().any() else column.to_numpy()
-    if column.isna().any():
-        return np.full(len(column), np.nan)
-    return column.astype(str).to_numpy(dtype=np.str_)
 
 
 def _unusable(path: Path, reason: str) -> DataUnavailable:

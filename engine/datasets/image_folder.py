@@ -35,6 +35,13 @@ def read_image_folder(folder: Path, max_bytes: int, progress: Progress | None = 
     return x, np.array([path.parent.name for path in paths])
 
 
+def image_folder_bytes(folder: Path) -> int:
+    """Memory that reading takes, as if all images had the size of the first and were in colour."""
+    paths = [path for path in sorted(folder.glob("*/*")) if path.suffix.lower() in SUFFIXES]
+    _, (width, height) = _common_format(paths[:1]) if paths else ("L", (0, 0))
+    return (len(paths) + 2) * 3 * width * height
+
+
 def pixels(file: Path | io.BytesIO, name: str, mode: str) -> np.ndarray:
     """[channels, height, width] uint8 in ``mode`` L or RGB. Raises ValueError that calls the image by ``name``."""
     try:

@@ -8,7 +8,7 @@ import numpy as np
 
 from engine.datasets import Pool, Progress
 from engine.datasets.idx import IdxFiles
-from engine.datasets.official import OfficialOptions
+from engine.datasets.official import OfficialOptions, official_bytes
 from engine.registry import DATASETS
 
 FILES = IdxFiles("MNIST", md5={
@@ -30,6 +30,9 @@ class Mnist:
 
     def present(self, data_dir: Path) -> bool:
         return FILES.present(data_dir)
+
+    def memory(self, data_dir: Path) -> int:
+        return official_bytes(70_000 * 28 * 28, self.options)
 
     def load(self, data_dir: Path, rng: np.random.Generator, progress: Progress | None = None) -> Pool:
         return FILES.load(data_dir, self.options, tuple(str(digit) for digit in range(10)), progress)

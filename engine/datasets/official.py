@@ -47,6 +47,11 @@ class Part:
     client: np.ndarray | None = None  # [M] whose sample it is, any numbers
 
 
+def official_bytes(pixels: int, options: OfficialOptions) -> int:
+    """Memory that reading ``pixels`` bytes takes: the two parts, both together, and as floats where standardized."""
+    return pixels * (6 if options.standardize else 2)
+
+
 def official_pool(
     train: Part,
     test: Part,

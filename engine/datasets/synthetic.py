@@ -18,7 +18,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from engine.datasets import Pool, Progress, check_generated_size
+from engine.datasets import Pool, Progress, check_generated_size, generated_bytes
 from engine.registry import DATASETS, Options
 
 
@@ -50,6 +50,9 @@ class Synthetic:
 
     def present(self, data_dir: Path) -> bool:
         return True
+
+    def memory(self, data_dir: Path) -> int:
+        return generated_bytes(self.options.num_clients * self.options.samples_per_client, self.options.dim)
 
     def load(self, data_dir: Path, rng: np.random.Generator, progress: Progress | None = None) -> Pool:
         o = self.options

@@ -24,7 +24,7 @@ import numpy as np
 
 from engine.datasets import Pool, Progress
 from engine.datasets.image_folder import pixels
-from engine.datasets.official import OfficialOptions, Part, official_pool
+from engine.datasets.official import OfficialOptions, Part, official_bytes, official_pool
 from engine.errors import DataUnavailable
 from engine.registry import DATASETS
 
@@ -71,6 +71,9 @@ class TinyImagenet:
 
     def present(self, data_dir: Path) -> bool:
         return os.path.isdir(data_dir / FOLDER) or os.path.isfile(_packed(data_dir))
+
+    def memory(self, data_dir: Path) -> int:
+        return official_bytes(110_000 * 3 * 64 * 64, self.options)
 
     def load(self, data_dir: Path, rng: np.random.Generator, progress: Progress | None = None) -> Pool:
         """Raises DataUnavailable where a file is absent or not what it should be."""

@@ -90,6 +90,17 @@ def test_a_docstring_is_taken_apart() -> None:
     )
 
 
+@pytest.mark.parametrize("between", [" ", "\n", "\n\n"])
+def test_several_labels_in_one_paragraph_are_all_kept(between: str) -> None:
+    text = parse(f"My method.\n\nCost: as FedAvg.{between}Newcomers: use w as it is; Idea: one.\nAnd two.")
+    assert text.labelled == {"Idea": "one. And two.", "Cost": "as FedAvg.", "Newcomers": "use w as it is;"}
+    assert list(text.labelled) == ["Idea", "Cost", "Newcomers"]
+
+
+def test_a_label_needs_the_start_of_a_sentence() -> None:
+    assert parse("My method.\n\nCost: twice the Cost: of FedAvg.").labelled == {"Cost": "twice the Cost: of FedAvg."}
+
+
 @pytest.mark.parametrize("docstring", ["", "\n", "One sentence.", "My method"])
 def test_a_docstring_without_parts_has_none(docstring: str) -> None:
     assert parse(docstring) == EntryText(summary=docstring.strip())

@@ -134,6 +134,7 @@ def test_the_link_to_set_up_carries_this_run_alone(filled_store: Store) -> None:
     assert packed is not None
     config = unpack_config(packed.group(1))
     assert [run.digest for run in parse_experiment(config).runs()] == [stored(filled_store).digest]
+    assert "name" not in config, "the name of the whole experiment does not fit one of its runs"
 
 
 def test_the_profile_tells_what_was_spent_in_all(filled_store: Store) -> None:

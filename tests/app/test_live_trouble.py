@@ -139,6 +139,7 @@ def test_a_diverged_run_says_where_and_offers_a_third_of_its_learning_rate(store
     assert packed is not None
     config = links.unpack_config(packed[1])
     assert config["training"]["lr"] == pytest.approx(0.05 / 3, rel=0.02)
+    assert config["name"] == "FedAvg on Digits, lr = 0.0167"
     assert [run.seed for run in parse_experiment(config).runs()] == [0]
 
 

@@ -13,7 +13,7 @@ from app.links import pack_config, unpack_config
 from app.setup.uploads import save_upload
 from engine.config import parse_experiment
 from engine.errors import DataUnavailable
-from engine.registry import PARTITIONERS
+from engine.registry import DATASETS, PARTITIONERS
 from storage import StorageError, Store
 from tests.app.samples import DIGITS
 
@@ -60,6 +60,19 @@ def test_a_link_fills_the_form_with_the_same_runs(empty_store: Store):
     same = parse_experiment(written(page)).runs()
     assert [run.digest for run in same] == [run.digest for run in parse_experiment(config).runs()]
     assert [run.label for run in same] == [run.label for run in parse_experiment(config).runs()]
+
+
+def test_a_name_that_was_given_automatically_follows_the_changes(empty_store: Store):
+    page = opened(DIGITS | {"name": "FedAvg on Digits", "algorithms": [{"name": "fedavg"}]})
+    assert page.text_input(key="setup_form.name").value == ""
+    page.selectbox(key="setup_form.m1.name").set_value("fedprox").run()
+    assert page.text_input(key="setup_form.name").placeholder == written(page)["name"] == "FedProx on Digits"
+
+
+def test_a_name_of_the_reader_s_own_stays(empty_store: Store):
+    page = opened(DIGITS)
+    page.selectbox(key="setup_form.m1.name").set_value("fedprox").run()
+    assert written(page)["name"] == DIGITS["name"]
 
 
 def test_every_change_is_in_the_address(empty_store: Store):
@@ -182,6 +195,38 @@ def test_a_sweep_multiplies_the_runs(empty_store: Store):
     page.multiselect(key="setup_form.vary").set_value(["m3.lam"]).run()
     page.text_input(key="setup_form.m3.sweep.lam").set_value("0.1, 1, 10").run()
     assert queue_button(page).label == "Queue 10 runs"
+
+
+def test_a_sweep_of_a_training_setting_starts_around_it(empty_store: Store):
+    page = opened()
+    page.multiselect(key="setup_form.vary").set_value(["m1.training.lr"]).run()
+    assert page.text_input(key="setup_form.m1.sweep.training.lr").value == "0.025, 0.05, 0.1"
+    assert not page.error and queue_button(page).label == "Queue 10 runs"
+
+
+@pytest.mark.parametrize("name", DATASETS.names())
+def test_choosing_a_data_set_is_no_mistake(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_store):
+    monkeypatch.setenv("DATA_DIR", str(tmp_path))
+    page = opened()
+    page.selectbox(key="setup_form.dataset.name").set_value(name).run()
+    assert not page.error and not page.exception
+
+
+def test_a_field_that_is_still_empty_is_asked_for(empty_store: Store):
+    page = opened()
+    page.selectbox(key="setup_form.dataset.name").set_value("custom").run()
+    assert "NPZ, CSV or Parquet" in page.info[0].value
+    assert queue_button(page).disabled and "Still needed: dataset path." in [c.value for c in page.caption]
+    page.text_input(key="setup_form.dataset.custom.path.text").set_value("nowhere.csv").run()
+    assert any("there is no" in message for message in messages(page)), "a path that leads nowhere is a mistake"
+
+
+def test_a_data_set_that_the_reader_has_to_fetch_says_how(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_store: Store
+):
+    monkeypatch.setenv("DATA_DIR", str(tmp_path))
+    page = opened(DIGITS | {"dataset": {"name": "har"}})
+    assert "UCI HAR Dataset" in page.info[0].value and queue_button(page).disabled
 
 
 def test_queueing_stores_the_experiment_and_offers_to_watch(empty_store: Store):

@@ -1,0 +1,280 @@
+"""Reads tables from outside, CSV or Parquet: a label column, perhaps a client column, all other columns numbers.
+
+What cannot be used is named by its column and its row, counted as in a spreadsheet: the header is row 1. Both kinds are
+read a block of rows at a time, so that the memory needed is that of the numbers, however the file holds them.
+"""
+
+import csv
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyarrow import parquet
+
+from engine.errors import suggestion
+
+FIRST_ROW = 2
+MOST_NAMED = 20
+_BLOCK_VALUES = 2**20  # read together
+_LONGEST_LINE = 1 << 24  # bytes
+_WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
+_QUOTED = 40  # characters of a value in a message
+BROKEN_TABLE = (OSError, ValueError, NotImplementedError, pa.ArrowException)  # parsing errors are ValueErrors
+
+
+@dataclass(frozen=True)
+class Roles:
+    """What the columns are. ``client`` is None where it was not asked for: then a column of that name is taken."""
+
+    label: str
+    client: str | None
+
+    def find(self, columns: Sequence[str]) -> tuple[str | None, list[str]]:
+        """(the client column, the features). Raises ValueError where a column that was asked for is not there."""
+        for option, column in (("label", self.label), ("client", self.client)):
+            if column is not None and column not in columns:
+                raise ValueError(
+                    f"it has no column {column!r} ({option}={column}){suggestion(column, columns)}; "
+                    f"columns: {', '.join(columns[:MOST_NAMED])}"
+                )
+        client = self.client or ("client" if "client" in columns else None)
+        return client, [column for column in columns if column not in (self.label, client)]
+
+
+@dataclass
+class Texts:
+    """A column of labels or clients as it is read: each distinct value once, and its number in every row."""
+
+    name: str
+    numbers: dict[str, int] = field(default_factory=dict)
+    codes: list[np.ndarray] = field(default_factory=list)
+
+    def add(self, distinct: Iterable[Any], codes: np.ndarray, row: int) -> None:
+        """The next rows, the first of which is ``row``; a code below 0 is no value."""
+        if (missing := np.flatnonzero(codes < 0)).size:
+            raise ValueError(f"column {self.name}, row {row + missing[0]}: has no value; fill it or remove the row")
+        known = np.array([self.numbers.setdefault(str(value), len(self.numbers)) for value in distinct], np.int64)
+        self.codes.append(known[codes] if len(known) else np.zeros(0, np.int64))
+
+    def values(self) -> tuple[np.ndarray, tuple[str, ...] | None]:
+        """(numbers, None) where all values are whole numbers; else (codes, the sorted texts they stand for)."""
+        codes, distinct = np.concatenate(self.codes), list(self.numbers)
+        if all(map(_WHOLE.fullmatch, distinct)):
+            return np.array(list(map(int, distinct)), np.int64)[codes], None
+        found = pd.to_numeric(pd.Series(distinct, dtype=object), errors="coerce").to_numpy(np.float64)
+        if np.isnan(found).any():
+            place = {text: i for i, text in enumerate(sorted(distinct))}
+            return np.array([place[text] for text in distinct], np.int64)[codes], tuple(place)
+        if (odd := np.flatnonzero(~(np.abs(found) < 2**53) | (found != np.round(found)))).size:
+            row = int(np.flatnonzero(codes == odd[0])[0]) + FIRST_ROW
+            raise ValueError(
+                f"column {self.name}, row {row}: {distinct[odd[0]]} is not a whole number; expected whole numbers or "
+                "text"
+            )
+        return found[codes].astype(np.int64), None
+
+
+@dataclass(frozen=True)
+class Table:
+    """The samples of a table. ``texts`` are the values that the numbers of a column stand for, where it holds text."""
+
+    arrays: dict[str, np.ndarray]  # x [M, F] float64, y [M], perhaps client [M]
+    texts: dict[str, tuple[str, ...]]
+
+
+def read_csv(path: Path, roles: Roles, max_bytes: int) -> Table:
+    """Raises ValueError with the reason."""
+    _check_header(path)
+    try:
+        columns = [str(column) for column in pd.read_csv(path, nrows=0).columns]
+        client, features = roles.find(columns)
+        text = {name: str for name in (roles.label, client) if name is not None}
+        rows = max(1, _BLOCK_VALUES // len(columns))
+        with pd.read_csv(path, chunksize=rows, dtype=text) as blocks:
+            return _table(_csv_blocks(blocks, roles.label, client, features), roles.label, client, max_bytes)
+    except UnicodeDecodeError:
+        raise ValueError(f"row {_undecodable_row(path)}: is not UTF-8 text; save the file as UTF-8") from None
+    except pd.errors.EmptyDataError:
+        raise ValueError("it is empty") from None
+    except pd.errors.ParserError as error:
+        raise ValueError(_parser_reason(str(error))) from None
+
+
+def csv_bytes(path: Path) -> int:
+    """Memory that reading the file takes, from its size and its commas."""
+    commas = lines = 0
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            commas, lines = commas + block.count(b","), lines + block.count(b"\n")
+    return _bytes_of(commas + lines + 1)
+
+
+def read_parquet(path: Path, roles: Roles, max_bytes: int) -> Table:
+    """Raises ValueError with the reason; columns that cannot be used are refused before anything is read."""
+    schema, columns = _parquet_columns(path)
+    unpacked = 8 * parquet.read_metadata(path).num_rows * len(columns)
+    if unpacked > max_bytes:
+        raise ValueError(f"it unpacks to {unpacked:,} bytes, at most {max_bytes:,} are read")
+    client, features = roles.find(columns)
+    if bad := [name for name in features if not _is_number(schema.field(name).type)]:
+        kind = schema.field(bad[0]).type
+        raise ValueError(f"column {bad[0]}: holds {kind}, not numbers{_others(bad)}; encode or remove it")
+    text = [name for name in (roles.label, client) if name and not _is_number(schema.field(name).type)]
+    with parquet.ParquetFile(path, read_dictionary=text) as file:
+        blocks = _parquet_blocks(file, [*features, *filter(None, (roles.label, client))], features)
+        try:
+            return _table(blocks, roles.label, client, max_bytes)
+        finally:
+            pa.default_memory_pool().release_unused()
+
+
+def parquet_bytes(path: Path) -> int:
+    """Memory that reading the file takes, from its metadata. Text is kept once for each distinct value."""
+    metadata = parquet.read_metadata(path)
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    chunks = [group.column(i) for group in groups for i in range(group.num_columns)]
+    largest = max((chunk.total_uncompressed_size for chunk in chunks), default=0)
+    packed = max((sum(group.column(i).total_compressed_size for i in range(group.num_columns)) for group in groups),
+                 default=0)  # fmt: skip
+    return _bytes_of(metadata.num_rows * metadata.num_columns) + largest + packed
+
+
+def _bytes_of(values: int) -> int:
+    """All blocks and the whole array that they become, as doubles, and what parsing one block takes."""
+    return 2 * 8 * values + 64 * min(values, _BLOCK_VALUES)
+
+
+Block = tuple[np.ndarray, dict[str, tuple[Iterable[Any], np.ndarray]]]
+"""Features [rows, F] and, by column of text, (distinct values, their number in each row)."""
+
+
+def _table(blocks: Iterator[Block], label: str, client: str | None, max_bytes: int) -> Table:
+    parts: list[np.ndarray] = []
+    columns = {"y": Texts(label), **({"client": Texts(client)} if client is not None else {})}
+    row = FIRST_ROW
+    for x, texts in blocks:
+        parts.append(x)
+        for column in columns.values():
+            column.add(*texts[column.name], row)
+        row += len(x)
+        if sum(part.nbytes for part in parts) > max_bytes:
+            raise ValueError(f"it unpacks to more than {max_bytes:,} bytes, which are the most that are read")
+    if row == FIRST_ROW:
+        raise ValueError("it has no rows")
+    arrays, found = {"x": np.concatenate(parts)}, {}
+    for name, column in columns.items():
+        arrays[name], texts_of = column.values()
+        if texts_of is not None:
+            found[name] = texts_of
+    return Table(arrays, found)
+
+
+def _csv_blocks(
+    blocks: Iterable[pd.DataFrame], label: str, client: str | None, features: Sequence[str]
+) -> Iterator[Block]:
+    row = FIRST_ROW
+    for block in blocks:
+        x = np.empty((len(block), len(features)))
+        for place, name in enumerate(features):
+            x[:, place] = _numbers(block[name], row, features, block)
+        texts = {}
+        for name in filter(None, (label, client)):
+            codes, distinct = pd.factorize(block[name])
+            texts[name] = (distinct, codes)
+        yield x, texts
+        row += len(block)
+
+
+def _numbers(column: pd.Series, row: int, features: Sequence[str], block: pd.DataFrame) -> np.ndarray:
+    numbers = pd.to_numeric(column, errors="coerce").to_numpy(np.float64, na_value=np.nan)
+    if not np.isfinite(numbers).all():
+        at = int(np.flatnonzero(~np.isfinite(numbers))[0])
+        value, where = column.iloc[at], f"column {column.name}, row {row + at}"
+        if pd.isna(value):
+            raise ValueError(f"{where}: has no value; fill it or remove the row")
+        if np.isinf(numbers[at]):
+            raise ValueError(f"{where}: {value} is not finite; replace it or remove the row")
+        bad = [name for name in features if not pd.api.types.is_numeric_dtype(block[name])]
+        raise ValueError(f"{where}: {_quoted(value)} is not a number{_others(bad)}; encode or remove the column")
+    return numbers
+
+
+def _parquet_columns(path: Path) -> tuple[pa.Schema, list[str]]:
+    """The columns but for those that pandas wrote as an index."""
+    schema = parquet.read_schema(path)
+    index = [name for name in (schema.pandas_metadata or {}).get("index_columns", []) if isinstance(name, str)]
+    columns = [name for name in schema.names if name not in index]
+    if twice := [name for name in columns if schema.names.count(name) > 1]:
+        raise ValueError(f"two of its columns are called {twice[0]!r}; rename one")
+    return schema, columns
+
+
+def _parquet_blocks(file: parquet.ParquetFile, columns: list[str], features: Sequence[str]) -> Iterator[Block]:
+    row = FIRST_ROW
+    for batch in file.iter_batches(batch_size=max(1, _BLOCK_VALUES // len(columns)), columns=columns):
+        x = np.empty((len(batch), len(features)))
+        for place, name in enumerate(features):
+            numbers = batch.column(name).cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+            if (bad := np.flatnonzero(~np.isfinite(numbers))).size:
+                odd = batch.column(name)[int(bad[0])].as_py()
+                reason = "has no value; fill it" if odd is None else f"{odd} is not finite; replace it"
+                raise ValueError(f"column {name}, row {row + bad[0]}: {reason} or remove the row")
+            x[:, place] = numbers
+        texts = {name: _encoded(batch.column(name)) for name in columns if name not in features}
+        yield x, texts
+        row += len(batch)
+
+
+def _encoded(column: pa.Array) -> tuple[list[Any], np.ndarray]:
+    if not isinstance(column, pa.DictionaryArray):
+        column = column.dictionary_encode()
+    distinct = [None if value != value else value for value in column.dictionary.to_pylist()]  # NaN is no value
+    codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    if None in distinct:
+        codes = np.where(codes == distinct.index(None), -1, codes)
+    return distinct, codes
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+
+
+def _others(bad: Sequence[str]) -> str:
+    named = ", ".join(bad[:MOST_NAMED])
+    return f" (columns {named} are not numeric)" if len(bad) > 1 else ""
+
+
+def _quoted(value: object) -> str:
+    text = str(value)
+    return repr(text if len(text) <= _QUOTED else f"{text[:_QUOTED]}…")
+
+
+def _check_header(path: Path) -> None:
+    """pandas takes the first value of each row for its name where the header has one name too few."""
+    with open(path, "rb") as file:
+        first = [file.readline(_LONGEST_LINE) for _ in range(2)]
+    if len(max(first, key=len)) == _LONGEST_LINE:
+        raise ValueError(f"one of its first lines has more than {_LONGEST_LINE:,} bytes; expected a header and rows")
+    header, row = (len(next(csv.reader([line.decode(errors="replace")]), [])) for line in first)
+    if row > header > 0:
+        raise ValueError(f"row {FIRST_ROW}: has {row} values, the header has {header}")
+
+
+def _undecodable_row(path: Path) -> int:
+    with open(path, "rb") as file:
+        for row, line in enumerate(file, start=1):
+            try:
+                line.decode()
+            except UnicodeDecodeError:
+                return row
+    return 1
+
+
+def _parser_reason(message: str) -> str:
+    found = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", message)
+    return f"row {found[2]}: has {found[3]} values, the header has {found[1]}" if found else message

@@ -1,0 +1,50 @@
+"""Set up in a browser: the button is in view, and can be read where it cannot be pressed."""
+
+from typing import Any, Literal
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from app.links import pack_config
+from app.setup.draft import DEFAULT
+from tests.browser.conftest import LOAD_MS, READY, Server, Witness
+
+CONTRAST = """button => {
+  const parts = color => { const [r, g, b, a = 1] = color.match(/[\\d.]+/g).map(Number); return [r, g, b, a]; };
+  const over = (top, ground) => ground.map((v, i) => top[i] * top[3] + v * (1 - top[3]));
+  const light = rgb => rgb.map(v => v / 255).map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const line = [];
+  for (let at = button.querySelector('p'); at; at = at.parentElement) line.push(getComputedStyle(at));
+  const ground = line.toReversed().reduce((below, style) => over(parts(style.backgroundColor), below), [255, 255, 255]);
+  const [one, other] = [light(over(parts(line[0].color), ground)), light(ground)].sort((a, b) => b - a);
+  return (one + 0.05) / (other + 0.05); }"""
+
+
+def opened(page: Page, server: Server, config: dict[str, Any] | None = None) -> Locator:
+    """The page with its button."""
+    page.goto(f"{server.url}/setup" + (f"?config={pack_config(config)}" if config else ""))
+    button = page.locator(".st-key-queue button")
+    button.wait_for(timeout=LOAD_MS)
+    page.wait_for_selector(READY, timeout=LOAD_MS)
+    return button
+
+
+def test_the_button_is_in_view_on_a_laptop(page: Page, server: Server, witness: Witness) -> None:
+    page.set_viewport_size({"width": 1440, "height": 900})
+    button = opened(page, server)
+    expect(button).to_be_enabled()
+    expect(button).to_be_in_viewport(ratio=1)
+    expect(page.locator(".st-key-figure_split .main-svg").first).to_be_in_viewport(ratio=0.9)
+    assert witness == Witness()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("is_valid", [True, False])
+def test_the_button_can_be_read(
+    is_valid: bool, scheme: Literal["light", "dark"], page: Page, server: Server
+) -> None:
+    page.emulate_media(color_scheme=scheme)
+    button = opened(page, server, DEFAULT | {"training": {"lr": 0.05 if is_valid else -1}})
+    expect(button).to_be_enabled() if is_valid else expect(button).to_be_disabled()
+    assert button.evaluate(CONTRAST) >= 4.5
