@@ -12,7 +12,7 @@ from app.compare.comparability import same_clients
 from app.compare.view import AXES, COSTS, METHOD, SORTS, View, more
 from app.comparison import Method
 from app.components import page
-from app.wording import names, percent, plain, plural, signed_points
+from app.wording import names, plain, plural, signed_points
 
 SHAPES = {"ecdf": "Cumulative", "histogram": "Histogram"}
 
@@ -46,7 +46,7 @@ def low_mean_top(view: View, by: dumbbell.SortKey) -> None:
     page.chart(
         kept.figure(dumbbell.figure, rows, view.share, view.other_model), rows, key="dumbbell", name="low-mean-top",
         title=f"Lowest {view.tail} % ◂ mean ▸ top {view.tail} %",
-        alt=f"{rows.iloc[0]['method']} comes first by {SORTS[by]}, with a mean of {percent(rows.iloc[0]['mean'])}",
+        alt=dumbbell.finding(rows, by, view.share),
         caption=f"{view.tail_words(rows).capitalize()}; {view.rule}; whisker: ± over {view.spread}{ring}.",
         on_select=opening.follow("dumbbell", lambda who: {"inside": first_run[str(who[0])]}),
     )  # fmt: skip
