@@ -73,6 +73,14 @@ def test_ecdf_names_the_client_under_the_pointer() -> None:
     assert all(isinstance(trace, go.Scatter) for trace in fig.data)
 
 
+def test_ecdf_counts_clients_and_not_lines_times_seeds() -> None:
+    three = ecdf.data(clients(a=[[0.5] * 20] * 3, b=[[0.5] * 20] * 3))
+    assert ecdf.finding(three, ["a", "b"]) == (
+        "Distribution of the accuracy of 20 clients in each of 3 runs under a and b"
+    )
+    assert "of 20 clients under a" in ecdf.finding(ecdf.data(clients(a=[[0.5] * 20])), ["a"])
+
+
 def test_ecdf_marks_a_client_at_its_accuracy() -> None:
     fig = ecdf.figure(ecdf.data(TWO))
     ecdf.mark(fig, 0.25, "client 3")
