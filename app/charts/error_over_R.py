@@ -1,6 +1,7 @@
 """Error against how much clients differ: R, the spread of their true models, or s, the classes that each has.
 
-After figure 1 of document 004 (one-stage FedProx): alone is best where clients differ, together where they are alike.
+After figure 1 of Yu et al., The Effect of Personalization in FedProx: alone is best where clients differ, together
+where they are alike.
 """
 
 from typing import NamedTuple
