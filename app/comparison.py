@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from app.wording import names, plural
 from engine.metrics import tail_size
 from engine.registry import ALGORITHMS
+from engine.statistics import FEWEST_BLOCKS, Interval, Standing, standing
 from storage import RunRecord
 
 SUMMARIES = ("mean", "weighted_mean", "lowest", "top", "std", "cv")
+COUNTS = ("clients", "tail", "samples", "tail_samples")  # and how many test samples are behind all, and behind a tail
 REFERENCES = ("fedavg", "local_train")  # both ends of personalization, drawn wherever methods are left out
 NOT_THE_METHOD = {"seed", "name", "label", "device", "backend", "threads", "checkpoint_s", "version"}
 
@@ -83,7 +86,7 @@ def pooled(methods: Sequence[Method], value_of: Callable[[RunRecord], str]) -> l
         groups.setdefault(value_of(run), []).append(run)
     algorithms = {method.algorithm for method in methods}
     own = {value: {run.algorithm for run in runs} for value, runs in groups.items()}
-    if all(len(names) == 1 for names in own.values()):
+    if all(len(used) == 1 for used in own.values()):
         return [Method(value, min(own[value]), tuple(runs)) for value, runs in groups.items()]
     shared = min(algorithms) if len(algorithms) == 1 else "pooled"
     return [Method(value, shared, tuple(runs)) for value, runs in groups.items()]
@@ -100,7 +103,7 @@ def per_run(clients: pd.DataFrame, share: float) -> pd.DataFrame:
         | _summary(own["accuracy"].to_numpy(float), own["test_size"].to_numpy(float), share)
         for (run, method, algorithm, seed), own in known.groupby(["run", "method", "algorithm", "seed"], sort=False)
     ]
-    return pd.DataFrame(rows, columns=["run", "method", "algorithm", "seed", *SUMMARIES, "clients", "tail"])
+    return pd.DataFrame(rows, columns=["run", "method", "algorithm", "seed", *SUMMARIES, *COUNTS])
 
 
 def per_method(runs: pd.DataFrame, columns: Sequence[str] = SUMMARIES) -> pd.DataFrame:
@@ -114,9 +117,63 @@ def per_method(runs: pd.DataFrame, columns: Sequence[str] = SUMMARIES) -> pd.Dat
         for column in columns:
             values = own[column].to_numpy(float)
             row |= {column: values.mean(), f"{column}_pm": values.std(ddof=1) if len(values) > 1 else np.nan}
-        rows.append(row | {k: int(own[k].max()) for k in ("clients", "tail") if k in own})
-    names = [name for column in columns for name in (column, f"{column}_pm")]
-    return pd.DataFrame(rows, columns=["method", "algorithm", "seeds", *names, "clients", "tail"])
+        counts = {k: int(own[k].max()) for k in ("clients", "tail") if k in own}
+        rows.append(row | counts | {k: own[k].sum() for k in ("samples", "tail_samples") if k in own})
+    both = [name for column in columns for name in (column, f"{column}_pm")]
+    return pd.DataFrame(rows, columns=["method", "algorithm", "seeds", *both, *COUNTS])
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The methods compared by one of their numbers, best first; ``standing`` says which of them may be the best."""
+
+    methods: tuple[str, ...]
+    standing: Standing
+
+    @property
+    def first(self) -> str:
+        return self.methods[0]
+
+    @property
+    def second(self) -> str:
+        return self.methods[1]
+
+    @property
+    def lead(self) -> Interval:
+        """How far the first is ahead of the second."""
+        return self.standing.gaps[0]
+
+    @property
+    def tied(self) -> tuple[str, ...]:
+        """Those that may be the best, the first among them; all of them where there are too few seeds."""
+        return self.methods[: self.standing.may_be_best]
+
+    @property
+    def is_clear(self) -> bool:
+        return self.standing.is_clear
+
+    @property
+    def seeds(self) -> int:
+        """The most seeds that the first shares with another method."""
+        return max((gap.n for gap in self.standing.gaps), default=0)
+
+
+def ranking(runs: pd.DataFrame, column: str, is_higher_better: bool = True) -> Ranking:
+    """[method, seed, <column>] -> who is first, and who may be. Methods are compared seed by seed.
+
+    Runs of one method that share a seed are averaged.
+    """
+    methods = list(dict.fromkeys(runs["method"]))
+    table = runs.pivot_table(index="seed", columns="method", values=column).reindex(columns=methods)
+    found = standing(table.to_numpy(float), is_higher_better)
+    return Ranking(tuple(methods[place] for place in found.order), found)
+
+
+def doubt(seeds: int, others: Sequence[str], what: str = "methods") -> str:
+    """What a sentence on the best adds: ``; B may be as good``, ``; 2 seeds are too few to tell methods apart``."""
+    if seeds < FEWEST_BLOCKS:
+        return f"; {plural(seeds, 'seed is', 'seeds are')} too few to tell {what} apart"
+    return f"; {names(others, 3)} may be as good" if others else ""
 
 
 def pareto_front(cost: pd.Series, gain: pd.Series) -> list[bool]:
@@ -125,21 +182,23 @@ def pareto_front(cost: pd.Series, gain: pd.Series) -> list[bool]:
 
 
 def _summary(values: np.ndarray, sizes: np.ndarray, share: float) -> dict[str, float]:
-    ordered, tail = np.sort(values), tail_size(len(values), share)
+    order, tail = np.argsort(values, kind="stable"), tail_size(len(values), share)
+    ordered, of = values[order], sizes[order]
     mean, std = values.mean(), values.std()
     return {
         "mean": mean, "weighted_mean": float((values * sizes).sum() / sizes.sum()) if sizes.sum() else np.nan,
         "lowest": ordered[:tail].mean(), "top": ordered[-tail:].mean(), "std": std,
         "cv": std / mean if mean else np.nan, "clients": len(values), "tail": tail,
+        "samples": sizes.sum(), "tail_samples": min(of[:tail].sum(), of[-tail:].sum()),
     }  # fmt: skip
 
 
 def _names(groups: Sequence[tuple[RunRecord, ...]]) -> list[str]:
     """Names of methods; two of the same name also say which experiment they are from, or their first run."""
-    names = [method_name(own[0].label, own[0].algorithm) for own in groups]
+    found = [method_name(own[0].label, own[0].algorithm) for own in groups]
     for suffix in (lambda own: own[0].experiment_name, lambda own: f"run {own[0].id}"):
-        often = Counter(names)
-        names = [
-            f"{name} · {suffix(own)}" if often[name] > 1 else name for name, own in zip(names, groups, strict=True)
+        often = Counter(found)
+        found = [
+            f"{name} · {suffix(own)}" if often[name] > 1 else name for name, own in zip(found, groups, strict=True)
         ]
-    return names
+    return found

@@ -7,16 +7,32 @@ from app.wording import count
 
 COARSE, FINE = (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 7)
 FEWEST = 3
+ROUNDING = 1e-9
 
 
 def ticks(low: float, high: float) -> list[float]:
-    """1, 2, 5, 10, ... from ``low`` to ``high``, closer where there would be fewer than three."""
+    """1, 2, 5, 10, ... from ``low`` to ``high``, closer where there would be fewer than three.
+
+    Between ends that are close to one another they are equally far apart, as on a linear axis.
+    """
     decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
     for mantissas in (COARSE, FINE):
         found = [float(f"{m}e{d}") for d in decades for m in mantissas if low <= float(f"{m}e{d}") <= high]
         if len(found) >= FEWEST:
-            break
-    return found
+            return found
+    return _even(low, high) if high > low else [low]
+
+
+def _even(low: float, high: float) -> list[float]:
+    """Multiples of the largest step 1, 2 or 5 times a power of ten of which three are in reach."""
+    first = int(np.floor(np.log10(high - low)))
+    for decade in (first, first - 1, first - 2):
+        for mantissa in (5, 2, 1):
+            step = float(f"{mantissa}e{decade}")
+            places = range(int(np.ceil(low / step - ROUNDING)), int(np.floor(high / step + ROUNDING)) + 1)
+            if len(places) >= FEWEST:
+                return [float(f"{place * step:.12g}") for place in places]
+    return [low, high]
 
 
 def say(axis: go.layout.XAxis | go.layout.YAxis, low: float, high: float) -> None:
@@ -25,5 +41,5 @@ def say(axis: go.layout.XAxis | go.layout.YAxis, low: float, high: float) -> Non
     values = ticks(low, high)
     axis.update(
         type="log", range=[np.log10(low) - room, np.log10(high) + room], tickvals=values,
-        ticktext=[count(value) if value >= 1000 else f"{value:g}" for value in values],
+        ticktext=[count(value) if value >= 1000 else f"{value:.4g}" for value in values],
     )  # fmt: skip

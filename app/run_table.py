@@ -21,7 +21,7 @@ SORTS = {
     "oldest": "oldest first",
     "mean": "highest mean",
     "lowest5": "highest lowest 5 %",
-    "best": "highest best mean",
+    "best": "highest best weighted mean",
     "rounds": "most rounds done",
     "experiment": "experiment",
     "method": "method",
@@ -30,20 +30,21 @@ SORTS = {
     "split": "split",
     "status": "status",
 }
-NUMBERS = ("mean", "lowest5", "best mean")
+NUMBERS = ("mean", "weighted mean", "lowest5", "best")
 
-_BY = {"newest": "run", "oldest": "run", "best": "best mean", "rounds": "progress"}  # where the column has another name
+_BY = {"newest": "run", "oldest": "run", "rounds": "progress"}  # where the column has another name
 _FALLING = ("newest", "mean", "lowest5", "best", "rounds")
 _COLUMNS = (
-    "run", "experiment", "method", "seed", "status", "progress", "mean", "lowest5", "best mean", "dataset", "split",
-    "queued", "experiment_id", "runs",
+    "run", "experiment", "method", "seed", "status", "progress", "mean", "lowest5", "weighted mean", "best", "dataset",
+    "split", "queued", "experiment_id", "runs",
 )  # fmt: skip
 
 
 def data(runs: Sequence[RunRecord]) -> pd.DataFrame:
-    """A row a run; accuracies in percent, of the personalized models, in the last round and in the best one.
+    """A row a run; accuracies in percent, of the personalized models, in the last round.
 
-    ``runs`` has the ids that a row stands for.
+    ``best`` is the weighted mean of the best round, which is chosen by that number: without validation data it is
+    never below the last round's. ``runs`` has the ids that a row stands for.
     """
     return pd.DataFrame([_row(run) for run in runs], columns=list(_COLUMNS)).astype(dict.fromkeys(NUMBERS, "float64"))
 
@@ -82,7 +83,7 @@ def _row(run: RunRecord) -> dict[str, object]:
         "status": wording.STATUS.get(run.status, run.status),
         "progress": max(run.round, 0) / max(run.rounds, 1) * 100,
         "mean": _points(last.get("mean")), "lowest5": _points(last.get("lowest5")),
-        "best mean": _points(best.get("mean")),
+        "weighted mean": _points(last.get("weighted_mean")), "best": _points(best.get("weighted_mean")),
         "dataset": wording.TITLES.get(dataset, dataset), "split": _split(run), "queued": run.created_at,
         "experiment_id": run.experiment_id, "runs": [run.id],
     }  # fmt: skip
@@ -96,7 +97,7 @@ def _group(part: pd.DataFrame, by: str) -> dict[str, object]:
     return {
         by: part[by].iloc[0], "number": len(part), "done": len(finished),
         "mean": means.mean(), "std": means.std(ddof=1) if len(means) > 1 else np.nan,
-        "lowest5": finished["lowest5"].mean(), "best mean": finished["best mean"].mean(),
+        **{name: finished[name].mean() for name in ("lowest5", "weighted mean", "best")},
         **others, "seeds": part["seed"].nunique(), "queued": part["queued"].max(), "runs": part["run"].tolist(),
     }  # fmt: skip
 

@@ -42,21 +42,54 @@ TITLES = {
 }  # fmt: skip
 
 
-def percent(x: float | None, digits: int = 2) -> str:
-    """A fraction as ``97.41 %``."""
-    return f"{x * 100:.{digits}f} %" if _is_number(x) else MISSING
+def decimals(samples: float | None, most: int = 2) -> int:
+    """How many decimals a percentage over so many test samples has: no step finer than one of them.
+
+    22 samples have none (one is 4.5 points), 101 have one, 1001 have two.
+    """
+    if not _is_number(samples) or samples <= 0:
+        return most
+    return min(most, max(0, math.ceil(math.log10(samples) - 2 - 1e-9)))
 
 
-def percent_pm(mean: float | None, std: float | None) -> str:
-    """``97.41 ± 0.12 %``: a mean over seeds and its standard deviation, both fractions."""
+def percent(x: float | None, digits: int = 2, *, samples: float | None = None) -> str:
+    """A fraction as ``97.41 %``, of 22 ``samples`` as ``97 %``."""
+    return f"{x * 100:.{decimals(samples, digits)}f} %" if _is_number(x) else MISSING
+
+
+def percent_pm(mean: float | None, std: float | None, *, samples: float | None = None) -> str:
+    """``97.41 ± 0.12 %``: a mean over seeds and its standard deviation, both fractions.
+
+    A wide one has fewer decimals, ``81.4 ± 3.2 %`` and ``64 ± 12 %``, and so has one of few ``samples``.
+    """
     if not _is_number(mean):
         return MISSING
-    return f"{mean * 100:.2f} ± {std * 100:.2f} %" if _is_number(std) else percent(mean)
+    digits = decimals_pm(std, samples)
+    return f"{mean * 100:.{digits}f} ± {std * 100:.{digits}f} %" if _is_number(std) else percent(mean, digits)
 
 
-def signed_points(x: float | None) -> str:
-    """A difference of fractions in percentage points: ``+2.10``, ``−0.35``."""
-    return f"{x * 100:+.2f}".replace("-", "−") if _is_number(x) else MISSING
+def decimals_pm(std: float | None, samples: float | None = None) -> int:
+    """Those of a mean with a standard deviation, a fraction: two significant digits of this, and ``decimals``."""
+    of_spread = 2 if not _is_number(std) or std < 0.01 else 1 if std < 0.1 else 0
+    return decimals(samples, of_spread)
+
+
+def signed_points(x: float | None, samples: float | None = None) -> str:
+    """A difference of fractions in percentage points: ``+2.10``, ``−0.35``, of 22 ``samples`` ``+5``."""
+    if not _is_number(x):
+        return MISSING
+    digits = decimals(samples)
+    return f"{round(x * 100, digits) + 0.0:+.{digits}f}".replace("-", "−")  # no minus before 0
+
+
+def points(gap: float, samples: float | None = None) -> str:
+    """``3.2 points``, ``less than 0.05 points``; of few ``samples`` ``3 points``, ``less than 0.5 points``."""
+    digits = decimals(samples, 1)
+    least = 0.5 / 10**digits
+    if 100 * gap < least:
+        return f"less than {least:g} points"
+    text = f"{100 * gap:.{digits}f}"
+    return f"{text} point" if float(text) == 1 else f"{text} points"
 
 
 def number(x: float | None, digits: int = 3) -> str:
@@ -166,12 +199,12 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def names(items: Iterable[str], limit: int = 4) -> str:
-    """``a, b and c``; ``a, b, c, d and 3 more``."""
+def names(items: Iterable[str], limit: int = 4, last: str = "and") -> str:
+    """``a, b and c``; ``a, b, c, d and 3 more``; with ``last`` as ``a, b or c``."""
     items = list(dict.fromkeys(items))
     if len(items) > limit:
         items = [*items[:limit], f"{len(items) - limit} more"]
-    return items[0] if len(items) == 1 else " and ".join(filter(None, [", ".join(items[:-1]), *items[-1:]]))
+    return items[0] if len(items) == 1 else f" {last} ".join(filter(None, [", ".join(items[:-1]), *items[-1:]]))
 
 
 def _data_words(config: Mapping[str, Any]) -> list[str]:

@@ -73,7 +73,8 @@ def import_command(arguments: argparse.Namespace) -> int:
         imported = take_in(store, file)
         for kept in imported.experiments:
             runs = store.queue.runs(experiment_ids=[kept.id], newest_first=False, with_partition=False)
-            print(f"{kept.name}: {len(runs)} runs imported, ids {' '.join(str(run.id) for run in runs)}")
+            ids = " ".join(str(run.id) for run in runs)
+            print(f"{kept.name}: {'1 run' if len(runs) == 1 else f'{len(runs)} runs'} imported, ids {ids}")
         complain(map(_said_of, imported.known))
     return DONE
 

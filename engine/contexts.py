@@ -135,7 +135,7 @@ def match(means: list[dict[str, Tensor]], old: ClientParams) -> list[int]:
 def transitions(before: Int[Tensor, "N"], after: Int[Tensor, "N"]) -> Float[Tensor, "J K"]:
     """Q_jk = |C_j and C_k'| / |C_k'|: where the members of each new context were before; columns of used ones sum to 1.
 
-    Documents 000 and 003 say that rows sum to 1 too; they do only where the sizes stay.
+    Both versions of the paper say that rows sum to 1 too; they do only where the sizes stay.
     """
     size = int(torch.maximum(before.max(), after.max())) + 1
     counts = torch.zeros(size, size, dtype=torch.float64, device=before.device)

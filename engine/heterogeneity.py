@@ -1,4 +1,4 @@
-"""R-hat: how much the clients' own models differ, estimated from clients that train alone (document 004, section 6.2).
+"""R-hat: how much the clients' own models differ, estimated from clients that train alone (Yu et al., section 6.2).
 
 R_h = max_i ||w_i - mean w|| over all parameters. Unlike measures of the labels it sees differences in features too, but
 it depends on the model, the learning rate and the steps: compare values of one setting only.

@@ -11,7 +11,7 @@ from engine.batches import num_local_steps
 from engine.config import RunConfig
 from engine.federation import Federation
 from engine.hypernetwork import HypernetworkOptions
-from engine.models import build_model
+from engine.models import num_parameters
 
 FULL_MEMORY = (
     "this machine has no memory left for this run; let fewer runs compute at once (FEDSCAPE_SLOTS=1), or choose fewer "
@@ -24,12 +24,8 @@ _ROW_BYTES, _STEP_BYTES = 8, 16  # of a batch: each sample's row; each client's 
 
 def model_bytes(run: RunConfig, data: Federation) -> int:
     """Of one model, without making it. Raises Unsupported where the model cannot take the data."""
-    try:
-        with torch.device("meta"):
-            model = build_model(run.model, data.input_shape, data.num_classes)
-    except (NotImplementedError, RuntimeError):  # it looks at its weights while it is built
-        model = build_model(run.model, data.input_shape, data.num_classes)
-    return model.num_parameters * getattr(torch, run.training.dtype).itemsize
+    parameters = num_parameters(run.model, data.input_shape, data.num_classes)
+    return parameters * getattr(torch, run.training.dtype).itemsize
 
 
 def needed_bytes(run: RunConfig, data: Federation, model: int) -> int:

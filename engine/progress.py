@@ -112,7 +112,8 @@ class Bars:
         rounds = sum(run.rounds for run in runs)
         done = sum(run.rounds if run.status in FINISHED else max(run.round, 0) for run in runs)
         ended = sum(run.status in FINISHED for run in runs)
-        self._progress.update(self._all, total=rounds, completed=done, detail=f"{ended} of {len(runs)} runs")
+        what = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
+        self._progress.update(self._all, total=rounds, completed=done, detail=f"{ended} of {what}")
 
 
 def table(runs: Sequence[Run]) -> str:

@@ -1,7 +1,7 @@
 """L, the smoothness of the clients' losses on linear models, and what it says about a learning rate.
 
 L = c * largest eigenvalue over clients of X~^T X~ / n + l2, X~ with a column of ones for the bias; c = 1/4 for
-one-column logistic regression, 1/2 for softmax (the largest eigenvalue of diag(p) - p p^T). Document 004 writes X^T X
+one-column logistic regression, 1/2 for softmax (the largest eigenvalue of diag(p) - p p^T). Yu et al. write X^T X
 and 1/4.
 """
 

@@ -33,7 +33,9 @@ def finding(partition: Mapping[str, Any], client: int) -> str:
     counts = np.asarray(partition["class_counts"], dtype=np.int64)
     own, total = counts[client], counts.sum(axis=0)
     train, test = (count(partition[f"{part}_sizes"][client]) for part in ("train", "test"))
-    held = f"{train} training and {test} test samples of {(own > 0).sum()} of {plural(len(own), 'class', 'classes')}"
+    samples = "sample" if partition["test_sizes"][client] == 1 else "samples"
+    classes = f"{(own > 0).sum()} of {plural(len(own), 'class', 'classes')}"
+    held = f"{train} training and {test} test {samples} of {classes}"
     if not own.sum():
         return f"{held}."
     titles = partition.get("class_names") or [str(c) for c in range(len(own))]
@@ -48,9 +50,10 @@ def figure(df: pd.DataFrame) -> go.Figure:
     shade = ground()
     percents = 100 * df["share"].to_numpy(np.float32)
     fig = go.Figure(go.Bar(
-        x=df["class"].astype(str), y=percents, name="this client", customdata=df["samples"],
+        x=df["class"].astype(str), y=percents, name="this client",
+        customdata=[plural(int(n), "sample") for n in df["samples"]],
         marker={"color": translucent(shade.accent, 0.5), "line_width": 0},
-        hovertemplate="%{x}: %{y:.1f} %, %{customdata:,} samples<extra></extra>",
+        hovertemplate="%{x}: %{y:.1f} %, %{customdata}<extra></extra>",
     ))  # fmt: skip
     fig.add_scatter(
         x=df["class"].astype(str), y=100 * df["everybody"].to_numpy(np.float32), mode="markers", name="all clients",

@@ -12,7 +12,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app.palette import SANS, base_layout, cluster_colors, ground, group_symbol, is_presenting
-from app.wording import number, percent
+from app.wording import number, percent, plural
 
 FRAME_MS = 250
 TRAIL = 12  # rounds that a trail goes back
@@ -111,10 +111,11 @@ def _traces(
     traces.append(go.Scatter(
         x=here["x"].astype("float32"), y=here["y"].astype("float32"), mode="markers+text",
         text=[f"{row.cluster} · {row.clients}" if row.cluster else "" for row in here.itertuples()],
+        customdata=[plural(int(row.clients), "client") for row in here.itertuples()],
         name="shared model", showlegend=not centres.empty, textposition="top right",
         textfont={"size": 19 if is_presenting() else 15, "color": shade.ink, "family": SANS},
         marker={"symbol": "circle-open", "size": 22, "color": shade.ink, "line": {"width": 2}},
-        hovertemplate="shared model %{text} clients<extra></extra>",
+        hovertemplate="shared model of %{customdata}<extra></extra>",
     ))  # fmt: skip
     start = arrays.get("start")
     traces.append(go.Scatter(

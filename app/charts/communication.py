@@ -1,9 +1,10 @@
 """Communication against computation: what it takes to get as far as a target, as each round does more work at home.
 
-After figure 2 of document 004: more local steps need fewer rounds, up to a point, and more gradient evaluations.
+After figure 2 of Yu et al., The Effect of Personalization in FedProx: more local steps need fewer rounds, up to a
+point, and more gradient evaluations.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -12,14 +13,15 @@ import plotly.graph_objects as go
 
 from app import log_axis
 from app.charts.cost import MOST_NAMED
-from app.comparison import per_method
+from app.comparison import doubt, per_method, ranking
 from app.method_looks import looks
 from app.palette import base_layout, color, style_of
 from app.point_names import Point, name_points
-from app.wording import count, names, number
+from app.wording import count, names, number, plural
 
 Spent = Literal["rounds", "megabytes"]
 TITLES: dict[Spent, str] = {"rounds": "rounds", "megabytes": "megabytes, both ways"}
+COSTS = ("rounds", "megabytes", "gradient_evaluations")
 WORK = {"inner_steps", "training.local_steps", "training.local_epochs"}  # what a round does at home
 
 
@@ -33,32 +35,45 @@ def reached(series: pd.DataFrame, target: float, falls: bool = False) -> dict[in
 
 
 def data(runs: pd.DataFrame, until: Mapping[int, int], spent: pd.DataFrame) -> pd.DataFrame:
-    """A row a method: what it took until the target, mean over the seeds that were ``reached``.
+    """A row a method: what it took until the target, mean over the ``seeds`` of those ``asked`` that reached it.
 
     ``runs`` [run, method, algorithm, seed, options], ``spent`` [run, megabytes, gradient_evaluations] up to then.
 
-    ``path`` is equal for methods that differ in nothing but the work of a round; in its order, cheapest work first.
+    A method that some seed did not bring there ``is_whole`` not: its mean is of the lucky ones. ``path`` is equal for
+    methods that differ in nothing but the work of a round; in its order, cheapest work first. ``few_<cost>``: the whole
+    ones that may need the least of it (``comparison.ranking``).
     """
     there = runs.merge(spent, on="run").assign(rounds=lambda rows: rows["run"].map(until))
-    rows = per_method(there, ("rounds", "megabytes", "gradient_evaluations"))
+    rows = per_method(there, COSTS)
     given = runs.drop_duplicates("method").set_index("method")["options"]
     asked = runs.groupby("method").size()
     rows["path"] = [f"{r.algorithm} {_without_work(given[r.method])}" for r in rows.itertuples()]
     rows["asked"] = rows["method"].map(asked)
-    columns = ["method", "algorithm", "path", "rounds", "megabytes", "gradient_evaluations", "seeds", "asked"]
+    rows["is_whole"] = rows["seeds"] == rows["asked"]
+    whole = there[there["method"].isin(rows.loc[rows["is_whole"], "method"])]
+    for cost in COSTS:
+        least = ranking(whole, cost, is_higher_better=False).tied if len(whole) else ()
+        rows[f"few_{cost}"] = rows["method"].isin(least)
+    columns = ["method", "algorithm", "path", *COSTS, "seeds", "asked", "is_whole", *(f"few_{cost}" for cost in COSTS)]
     return rows[columns].sort_values(["path", "gradient_evaluations"], kind="stable").reset_index(drop=True)
 
 
 def figure(df: pd.DataFrame, spent: Spent, target: str) -> go.Figure:
-    """A mark a method, joined where they differ in the work of a round only; down and left is better."""
+    """A mark a method, joined where they differ in the work of a round only; hollow where a seed did not get there."""
     fig, look = go.Figure(), looks(df)
     for _, own in df.groupby("path", sort=False):
-        style = style_of(own["algorithm"].iloc[0])
+        style, whole = style_of(own["algorithm"].iloc[0]), own[own["is_whole"]]
         fig.add_scatter(
-            x=own["gradient_evaluations"], y=own[spent], mode="lines+markers", text=own["method"], cliponaxis=False,
+            x=whole["gradient_evaluations"], y=whole[spent], mode="lines", hoverinfo="skip", cliponaxis=False,
             line={"color": color(style), "width": 1.2},
-            marker={"size": 11, "symbol": style.symbol, "color": [look[m].color for m in own["method"]]},
-            hovertemplate=f"%{{text}}<br>%{{y:,.4g}} {TITLES[spent]}, %{{x:,.4g}} gradient evaluations<extra></extra>",
+        )  # fmt: skip
+        fig.add_scatter(
+            x=own["gradient_evaluations"], y=own[spent], mode="markers", text=own["method"], cliponaxis=False,
+            marker={"size": 11, "symbol": [style.symbol + ("" if r.is_whole else "-open") for r in own.itertuples()],
+                    "color": [look[m].color for m in own["method"]]},
+            customdata=[f"{r.seeds} of {plural(r.asked, 'seed')}" for r in own.itertuples()],
+            hovertemplate=f"%{{text}}<br>%{{y:,.4g}} {TITLES[spent]}, %{{x:,.4g}} gradient evaluations<br>"
+            "mean of %{customdata}<extra></extra>",
         )  # fmt: skip
     base_layout(fig, height=430)
     is_log = {axis: bool(len(df) and (df[axis] > 0).all()) for axis in ("gradient_evaluations", spent)}
@@ -77,24 +92,30 @@ def figure(df: pd.DataFrame, spent: Spent, target: str) -> go.Figure:
 
 
 def finding(df: pd.DataFrame, spent: Spent, target: str) -> str:
-    """Who needs least of either."""
+    """Who needs least of either, of the methods that get there with every seed."""
+    whole = df[df["is_whole"]]
     if df.empty:
         return f"No method gets to {target}."
-    fewest, cheapest = (list(df.loc[df[what] == df[what].min(), "method"]) for what in (spent, "gradient_evaluations"))
-    needs = "needs" if len(fewest) == 1 else "need"
-    said = f"{names(fewest)} {needs} the fewest {TITLES[spent]} to {target} ({number(df[spent].min())})"
-    work = count(df["gradient_evaluations"].min())
-    if fewest == cheapest:
-        return f"{said}, and the fewest gradient evaluations ({work})."
-    return f"{said}, {names(cheapest)} the fewest gradient evaluations ({work})."
+    if whole.empty:
+        return f"No method gets to {target} with every seed."
+    said = f"Fewest {TITLES[spent]} to {target}: {_least(whole, spent, number)}"
+    return f"{said}. Fewest gradient evaluations: {_least(whole, 'gradient_evaluations', count)}."
+
+
+def _least(whole: pd.DataFrame, cost: str, write: Callable[[float], str]) -> str:
+    """``m5 (20); m1 may need as few``."""
+    least = whole.loc[whole[cost] == whole[cost].min(), "method"]
+    others = [method for method in whole.loc[whole[f"few_{cost}"], "method"] if method not in set(least)]
+    unsure = doubt(int(whole["seeds"].max()), others) if len(whole) > len(least) else ""
+    return f"{names(least)} ({write(whole[cost].min())}){unsure}"
 
 
 def missed(methods: list[str], df: pd.DataFrame) -> str:
     """Who never gets there, and who does not with every seed."""
     never = [name for name in methods if name not in set(df["method"])]
-    partly = df.loc[df["seeds"] < df["asked"], "method"]
+    partly = df.loc[~df["is_whole"], "method"]
     said = [f"Never: {names(never)}."] if never else []
-    return " ".join([*said, *([f"Not with every seed: {names(partly)}."] if len(partly) else [])])
+    return " ".join([*said, *([f"Hollow, not with every seed: {names(partly)}."] if len(partly) else [])])
 
 
 def _without_work(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 
 from app.annotations import annotate
 from app.palette import base_layout, ground, translucent
-from app.wording import count
+from app.wording import count, plural
 
 MOST_CLASSES, MOST_PRINTED = 40, 16
 
@@ -54,7 +54,8 @@ def figure(df: pd.DataFrame) -> go.Figure:
     fig = go.Figure(go.Heatmap(
         z=100 * shares.astype(np.float32), x=said, y=true, zmin=0, zmax=100, xgap=1, ygap=1,
         colorscale=[[0, translucent(shade.accent, 0.0)], [0.001, translucent(shade.accent, 0.14)], [1, shade.accent]],
-        customdata=counts, hovertemplate="true %{y}, said %{x}<br>%{customdata:,} samples, %{z:.1f} %<extra></extra>",
+        customdata=[[plural(int(n), "sample") for n in row] for row in counts],
+        hovertemplate="true %{y}, said %{x}<br>%{customdata}, %{z:.1f} %<extra></extra>",
         colorbar={"title": {"text": "% of row", "side": "top"}, "thickness": 10, "outlinewidth": 0,
                   "tickvals": [0, 50, 100]},
     ))  # fmt: skip

@@ -6,33 +6,51 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app.annotations import annotate
-from app.comparison import per_method, per_run
+from app.comparison import doubt, per_method, per_run, ranking
 from app.method_looks import Look, looks
 from app.palette import base_layout, ground, translucent
 from app.spreads import whiskers
-from app.wording import percent_pm, plural
+from app.wording import decimals, percent, percent_pm, plural
 
 MOST_ROOMY = 14  # methods that have room for a number above their mean
 LINE_PX = 3
 BELOW = 0.3  # where the ring of the other model hangs, in rows
 SortKey = Literal["mean", "lowest", "top", "spread"]
+MEANING: dict[SortKey, str] = {
+    "mean": "highest mean", "lowest": "highest lowest {share} %", "top": "highest top {share} %",
+    "spread": "least distance between the two tails",
+}  # fmt: skip
 
 
 def data(clients: pd.DataFrame, share: float, by: SortKey = "mean", other: pd.DataFrame | None = None) -> pd.DataFrame:
     """[run, method, algorithm, seed, client, accuracy, test_size] -> a row a method, the best by ``by`` first.
 
     ``other`` holds the same clients under the methods' other model; its mean becomes the column ``other``.
-    ``spread`` is the distance of the two tails, least first.
+    ``spread`` is the distance of the two tails, least first. ``may_be_best`` by ``by``: see ``comparison.ranking``.
     """
-    rows = per_method(per_run(clients, share))
+    runs = per_run(clients, share)
+    runs["spread"] = runs["top"] - runs["lowest"]
+    rows = per_method(runs)
     rows["spread"] = rows["top"] - rows["lowest"]
-    rows["other"] = float("nan")
+    rows["may_be_best"] = rows["method"].isin(ranking(runs, by, is_higher_better=by != "spread").tied)
+    rows = rows.assign(other=float("nan"), other_samples=float("nan"))
     if other is not None and len(other):
-        means = per_method(per_run(other, share)).set_index("method")["mean"]
-        rows["other"] = rows["method"].map(means)
-    columns = ["method", "algorithm", "lowest", "mean", "top", "spread", "lowest_pm", "mean_pm", "top_pm", "other",
-               "seeds", "clients", "tail"]  # fmt: skip
+        found = per_method(per_run(other, share)).set_index("method")
+        rows = rows.assign(other=rows["method"].map(found["mean"]), other_samples=rows["method"].map(found["samples"]))
+    columns = [
+        "method", "algorithm", "lowest", "mean", "top", "spread", "lowest_pm", "mean_pm", "top_pm", "other",
+        "other_samples", "may_be_best", "seeds", "clients", "tail", "samples", "tail_samples",
+    ]  # fmt: skip
     return rows.sort_values(by, ascending=by == "spread", kind="stable")[columns].reset_index(drop=True)
+
+
+def finding(df: pd.DataFrame, by: SortKey = "mean", share: float = 0.05) -> str:
+    """``Highest mean: Ditto with 97.41 %; CGPFL may be as good.`` for those who cannot see the figure."""
+    first, what = df.iloc[0], MEANING[by].format(share=f"{100 * share:g}").capitalize()
+    value = percent(first[by], samples=first["samples" if by == "mean" else "tail_samples"])
+    others = list(df.loc[df["may_be_best"], "method"])[1:]
+    unsure = doubt(int(df["seeds"].max()), others) if len(df) > 1 else ""
+    return f"{what}: {first['method']} with {value}{unsure}."
 
 
 def figure(df: pd.DataFrame, share: float = 0.05, other_name: str = "") -> go.Figure:
@@ -61,7 +79,7 @@ def figure(df: pd.DataFrame, share: float = 0.05, other_name: str = "") -> go.Fi
         annotate(fig, (
             {
                 "xref": "paper", "x": 1, "xanchor": "left", "xshift": 24, "y": at, "showarrow": False,
-                "text": f"<b>{100 * row.mean:.1f}</b>", "font": {"color": look[row.method].color},
+                "text": _printed(row), "font": {"color": look[row.method].color},
             }
             for at, row in enumerate(df.itertuples())
         ))  # fmt: skip
@@ -83,7 +101,8 @@ def _tails(df: pd.DataFrame, colors: list[str], texts: list[list[str]], size: in
     return go.Scatter(
         x=values, y=[*df.index] * 2, mode="markers+text", cliponaxis=False, customdata=[*df["method"]] * 2,
         marker={"symbol": ["triangle-left"] * n + ["triangle-right"] * n, "size": size, "color": colors * 2},
-        text=[f"{value:.1f}" for value in values], textposition=["middle left"] * n + ["middle right"] * n,
+        text=[f"{value:.{decimals(of, 1)}f}" for value, of in zip(values, [*df["tail_samples"]] * 2, strict=True)],
+        textposition=["middle left"] * n + ["middle right"] * n,
         hoverinfo="text", hovertext=[lowest for lowest, *_ in texts] + [top for *_, top in texts],
     )  # fmt: skip
 
@@ -91,27 +110,36 @@ def _tails(df: pd.DataFrame, colors: list[str], texts: list[list[str]], size: in
 def _means(df: pd.DataFrame, own: list[Look], texts: list[list[str]], is_dense: bool) -> go.Scatter:
     return go.Scatter(
         x=100 * df["mean"], y=df.index, mode="markers" if is_dense else "markers+text", textposition="top center",
-        text=[f"<b>{100 * mean:.1f}</b>" for mean in df["mean"]], customdata=list(df["method"]), cliponaxis=False,
+        text=[_printed(row) for row in df.itertuples()], customdata=list(df["method"]), cliponaxis=False,
         error_x=whiskers(100 * df["mean_pm"], ground().ink), hoverinfo="text", hovertext=[mean for _, mean, _ in texts],
         marker={"symbol": [look.symbol for look in own], "size": 10 if is_dense else 13,
                 "color": [look.color for look in own], "line": {"width": 1, "color": ground().paper}},
     )  # fmt: skip
 
 
+def _printed(row: Any) -> str:
+    return f"<b>{100 * row.mean:.{decimals(row.samples, 1)}f}</b>"
+
+
 def _rings(df: pd.DataFrame, name: str) -> go.Scatter:
     own = df[df["other"].notna()]
     return go.Scatter(
         x=100 * own["other"], y=own.index + BELOW, mode="markers", hoverinfo="text",
-        hovertext=[f"{row.method}: {name} model {100 * row.other:.2f} %" for row in own.itertuples()],
+        hovertext=[
+            f"{row.method}: {name} model {percent(row.other, samples=row.other_samples)}" for row in own.itertuples()
+        ],
         marker={"symbol": "circle-open", "size": 9, "color": ground().ink, "line": {"width": 1.5}},
     )  # fmt: skip
 
 
 def _hover(row: Any, share: float) -> list[str]:
     tail = f"{100 * share:g} %"
-    parts = ((f"lowest {tail}", "lowest", row.tail), ("mean", "mean", row.clients), (f"top {tail}", "top", row.tail))
+    parts = (
+        (f"lowest {tail}", "lowest", row.tail, row.tail_samples), ("mean", "mean", row.clients, row.samples),
+        (f"top {tail}", "top", row.tail, row.tail_samples),
+    )  # fmt: skip
     texts = []
-    for title, name, count in parts:
-        value = percent_pm(getattr(row, name), getattr(row, f"{name}_pm"))
+    for title, name, count, samples in parts:
+        value = percent_pm(getattr(row, name), getattr(row, f"{name}_pm"), samples=samples)
         texts.append(f"{row.method}: {title} {value}<br>{count} of {row.clients} clients, {plural(row.seeds, 'seed')}")
     return texts

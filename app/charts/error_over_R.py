@@ -1,6 +1,7 @@
 """Error against how much clients differ: R, the spread of their true models, or s, the classes that each has.
 
-After figure 1 of document 004 (one-stage FedProx): alone is best where clients differ, together where they are alike.
+After figure 1 of Yu et al., The Effect of Personalization in FedProx: alone is best where clients differ, together
+where they are alike.
 """
 
 from typing import NamedTuple
@@ -10,12 +11,13 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app import log_axis
-from app.comparison import REFERENCES, per_method
+from app.comparison import REFERENCES, per_method, ranking
 from app.line_ends import End, label_ends
 from app.method_looks import looks
 from app.palette import base_layout
 from app.spreads import whiskers
-from app.wording import capital, number
+from app.wording import capital, names, number
+from engine.statistics import FEWEST_BLOCKS
 
 
 class Difference(NamedTuple):
@@ -30,13 +32,17 @@ CLASSES = Difference("s", "s, classes that each client has")
 
 
 def data(runs: pd.DataFrame, of: Difference = SPREAD) -> pd.DataFrame:
-    """[method, algorithm, seed, R, error] -> [method, algorithm, R, error, error_pm, seeds, best], best of each R.
+    """[method, algorithm, seed, R, error] -> [method, algorithm, R, error, error_pm, seeds, best, may_be_best].
 
-    ``method`` is what the runs of all R have in common; ± is the deviation over seeds.
+    ``method`` is what the runs of all R have in common; ± is the deviation over seeds. ``best`` and ``may_be_best``
+    (``comparison.ranking``) are of each R.
     """
     known = runs.dropna(subset=["error"])
-    parts = [per_method(own, ("error",)).assign(**{of.symbol: x}) for x, own in known.groupby(of.symbol)]
-    columns = ["method", "algorithm", of.symbol, "error", "error_pm", "seeds", "best"]
+    parts = []
+    for x, own in known.groupby(of.symbol):
+        part = per_method(own, ("error",)).assign(**{of.symbol: x})
+        parts.append(part.assign(may_be_best=part["method"].isin(ranking(own, "error", is_higher_better=False).tied)))
+    columns = ["method", "algorithm", of.symbol, "error", "error_pm", "seeds", "best", "may_be_best"]
     if not parts:
         return pd.DataFrame(columns=columns)
     rows = pd.concat(parts, ignore_index=True)
@@ -72,12 +78,18 @@ def figure(df: pd.DataFrame, title: str, of: Difference = SPREAD) -> go.Figure:
 
 
 def finding(df: pd.DataFrame, of: Difference = SPREAD) -> str:
-    """``At R = 0 GlobalTrain errs least (0.39), at R = 3 FedProx adaptive (3.01).``"""
-    best = df[df["best"]].drop_duplicates(of.symbol).sort_values(of.symbol)
-    rows = zip(best[of.symbol], best["method"], best["error"], strict=True)
-    said = [f"at {of.symbol} = {number(x)} {method} {'errs least ' if i == 0 else ''}({number(error)})"
-            for i, (x, method, error) in enumerate(rows)]  # fmt: skip
-    return capital(", ".join(said)) + "."
+    """``At R = 0 GlobalTrain errs least (0.39), at R = 3 FedProx adaptive or LocalTrain (3.01).``"""
+    said, is_doubtful = [], False
+    for x, own in df.groupby(of.symbol):
+        best = own[own["best"]].iloc[0]
+        others = own.loc[own["may_be_best"] & (own["method"] != best["method"]), "method"]
+        is_few = own["seeds"].max() < FEWEST_BLOCKS and len(own) > 1
+        is_doubtful |= is_few
+        who = best["method"] if is_few else names([best["method"], *others], 3, "or")
+        errs = "" if said else "errs least " if is_few or not len(others) else "may err least "
+        said.append(f"at {of.symbol} = {number(x)} {who} {errs}({number(best['error'])})")
+    doubt = "; fewer than three seeds are too few to tell methods apart" if is_doubtful else ""
+    return f"{capital(', '.join(said))}{doubt}."
 
 
 def _is_reference(own: pd.DataFrame) -> bool:

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from app.method_looks import looks
 from app.palette import base_layout, ground, translucent
-from app.wording import percent
+from app.wording import percent, plural
 
 BINS = 20  # of 5 points each, from 0 to 100 %, whatever is shown
 WIDTH = 1 / BINS
@@ -50,9 +50,11 @@ def figure(df: pd.DataFrame, drawn: Sequence[str] | None = None) -> go.Figure:
         fig.add_bar(
             x=100 * (own["start"] + own["end"]) / 2, y=TALLEST * own["share"] / tallest, base=-at,
             width=100 * WIDTH, marker={"color": translucent(color, 0.55), "line": {"width": 1, "color": color}},
-            customdata=own[["clients", "share", "start", "end"]].to_numpy() * [1, 100, 100, 100],
-            hovertemplate=f"{method}<br>%{{customdata[0]}} clients (%{{customdata[1]:.0f}} %) from "
-            "%{customdata[2]:.0f} to %{customdata[3]:.0f} %<extra></extra>",
+            customdata=[
+                f"{plural(row.clients, 'client')} ({100 * row.share:.0f} %) from {100 * row.start:.0f} to "
+                f"{100 * row.end:.0f} %" for row in own.itertuples()
+            ],
+            hovertemplate=f"{method}<br>%{{customdata}}<extra></extra>",
         )  # fmt: skip
     base_layout(fig, height=max(300, 90 + 46 * len(methods)))
     occupied = shown[shown["clients"] > 0]

@@ -62,19 +62,21 @@ def figure(rho: float) -> go.Figure:
     return fig
 
 
-def moving(df: pd.DataFrame) -> Moves:
-    """The clients as they are now."""
+def moving(df: pd.DataFrame, rho: float) -> Moves:
+    """The clients as they are now. Without a radius there is FedAvg alone, and it is drawn once."""
     told = df[["client", "samples", "digits"]].to_numpy().tolist()
     scale = df["samples"] / df["samples"].max()
     sizes = (LEAST_SIZE + (MOST_SIZE - LEAST_SIZE) * scale).round(1).tolist()
     fedavg, fedsam = (palette.color(palette.style_of(name)) for name in ("fedavg", "fedsam"))
-    low = df[df["is_low_now"]]
+    low, beside = df[df["is_low_now"]], df if rho else df.head(0)
     return {
-        "change": {"x": joined(df["place"], df["place"]), "y": joined(100 * df["before"], 100 * df["now"])},
+        "change": {
+            "x": joined(beside["place"], beside["place"]), "y": joined(100 * beside["before"], 100 * beside["now"])
+        },
         BEFORE: {"x": df["place"].tolist(), "y": (100 * df["before"]).tolist(), "customdata": told,
                  "marker": {"symbol": "circle-open", "size": sizes, "color": fedavg, "line": {"width": 2}}},
-        NOW: {"x": df["place"].tolist(), "y": (100 * df["now"]).tolist(), "customdata": told,
-              "marker": {"size": sizes, "color": fedsam}},
+        NOW: {"x": beside["place"].tolist(), "y": (100 * beside["now"]).tolist(), "customdata": told[: len(beside)],
+              "marker": {"size": sizes[: len(beside)], "color": fedsam}},
         "left behind": {"x": low["place"].tolist(), "y": (100 * low["now"]).tolist()},
         "who": _who(low.sort_values("now")),
     }  # fmt: skip
@@ -85,6 +87,8 @@ def finding(df: pd.DataFrame, rho: float) -> str:
     low = df[df["is_low_now"]]
     who = ", ".join(f"{row.samples} images of {_digits(row.digits)}" for row in low.itertuples())
     before = float(df.loc[df["is_low_before"], "before"].mean())
+    if not rho:
+        return f"Lowest 5 %: {percent(before)} with FedAvg; the {len(low)} of {len(df)} clients hold {who}"
     return (
         f"Lowest 5 %: {percent(float(low['now'].mean()))} at rho = {rho:g}, {percent(before)} with FedAvg; "
         f"the {len(low)} of {len(df)} clients hold {who}"
@@ -118,6 +122,8 @@ def _add_key(fig: go.Figure, rho: float, fedavg: str, fedsam: str) -> None:
     """What the marks are, in a line above the clients."""
     rows = [("circle-open", fedavg, "FedAvg"), ("circle", fedsam, f"ρ = {rho:g}"),
             ("square-open", palette.ground().ink, f"lowest 5 %: {NUM_LEFT_BEHIND} of {NUM_CLIENTS}")]  # fmt: skip
+    if not rho:
+        del rows[1]
     for i, (symbol, color, words) in enumerate(rows):
         fig.add_scatter(
             x=[KEY_AT[i]], y=[113], mode="markers+text", text=[f"  {words}"],

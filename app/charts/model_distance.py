@@ -1,4 +1,4 @@
-"""How far the clients' models are from one another, round by round: figure 5a of document 003.
+"""How far the clients' models are from one another, round by round: figure 5a of CGPFL (Tang et al.).
 
     model distance = mean_{i != j} ||omega~_i - omega~_j||          over the participants
 
@@ -35,9 +35,12 @@ def figure(df: pd.DataFrame, algorithm: str, at: int) -> go.Figure:
 
 def finding(df: pd.DataFrame) -> str:
     """``The models are 2.79 apart in round 1 and 0.851 in round 100; most in round 3 with 3.01.``"""
-    first, last, top = df.iloc[0], df.iloc[-1], df.loc[df["distance"].idxmax()]
+    first, last = df.iloc[0], df.iloc[-1]
+    top, least = (df.loc[df["distance"].idxmax()], df.loc[df["distance"].idxmin()])
     ends = f"{number(first['distance'])} apart in round {int(first['round'])} and {number(last['distance'])} in round"
-    most = "" if top["round"] in (first["round"], last["round"]) else (
-        f"; most in round {int(top['round'])} with {number(top['distance'])}"
+    ends_at = (first["round"], last["round"])
+    most = "".join(
+        f"; {word} in round {int(row['round'])} with {number(row['distance'])}"
+        for word, row in (("most", top), ("least", least)) if row["round"] not in ends_at
     )  # fmt: skip
     return f"The clients' models are {ends} {int(last['round'])}{most}."

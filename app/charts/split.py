@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from app.palette import base_layout, cluster_colors, ground, translucent
+from app.wording import plural
 
 BUBBLES = 60  # clients; more are drawn as a heat map
 COLORS = 10  # true contexts; more are not told apart
@@ -61,8 +62,10 @@ def sentence(df: pd.DataFrame) -> str:
     held = (df[classes] > 0).sum(axis=1)
     sizes = df[["train", "val", "test"]].sum(axis=1)
     known = df["context"].dropna().nunique()
-    contexts = f", in {known} true contexts" if 0 < known < len(df) / 2 else ""
-    return f"{len(df)} clients with {_span(sizes)} samples and {_span(held)} of {len(classes)} classes each{contexts}."
+    contexts = f", in {plural(known, 'true context')}" if 0 < known < len(df) / 2 else ""
+    samples = plural(int(sizes.max()), "sample") if sizes.min() == sizes.max() else f"{_span(sizes)} samples"
+    of = plural(len(classes), "class", "classes")
+    return f"{plural(len(df), 'client')} with {samples} and {_span(held)} of {of} each{contexts}."
 
 
 def letter(context: int) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.comparison import REFERENCES, method_name, per_method
+from app.comparison import REFERENCES, doubt, method_name, per_method, ranking
 from app.line_ends import End, label_ends
 from app.method_looks import looks
 from app.palette import base_layout
@@ -46,6 +46,7 @@ def data(runs: pd.DataFrame, parameter: str) -> pd.DataFrame:
     ``series`` names the algorithm and whatever else is varied in it; ``value`` is NaN for the references, which do not
     have the parameter as a number: FedAvg, LocalTrain, and methods that found it themselves (column ``itself``). With a
     column ``validation`` that all swept runs have, the best is chosen on that, else on the test data that is shown.
+    ``may_be_best``: the values that cannot be told from it (``comparison.ranking``).
     """
     runs = runs.assign(**{name: np.nan for name in ("itself", "validation") if name not in runs})
     rows = per_method(runs, ("mean", "lowest", "itself", "validation"))
@@ -59,9 +60,13 @@ def data(runs: pd.DataFrame, parameter: str) -> pd.DataFrame:
     rows["series"] = [_series(row, runs, parameter) for row in rows.itertuples()]
     by = "validation" if rows.loc[rows["value"].notna(), "validation"].notna().all() else "mean"
     rows["best"] = (rows[by] == rows.groupby("series")[by].transform("max")) & rows["value"].notna()
+    rows["may_be_best"] = False
+    for _, own in rows[rows["value"].notna()].groupby("series"):
+        tied = ranking(runs[runs["method"].isin(own["method"])], by).tied
+        rows.loc[own.index, "may_be_best"] = own["method"].isin(tied)
     rows["chosen_on"] = "validation" if by == "validation" else "test"
-    columns = ["series", "method", "algorithm", "value", "itself", "mean", "mean_pm", "lowest", "seeds", "best",
-               "chosen_on"]  # fmt: skip
+    columns = ["series", "method", "algorithm", "value", "itself", "mean", "mean_pm", "lowest", "lowest_pm", "seeds",
+               "best", "may_be_best", "chosen_on", "samples", "tail_samples"]  # fmt: skip
     return rows[columns].sort_values(["series", "value"], kind="stable").reset_index(drop=True)
 
 
@@ -79,7 +84,7 @@ def figure(df: pd.DataFrame, symbol: str, title: str = "") -> go.Figure:
         fig.add_scatter(
             x=[row.itself], y=[100 * row.mean], mode="markers", cliponaxis=False, showlegend=False,
             marker={"symbol": "star", "size": 17, "color": look[row.series].color},
-            hovertemplate=f"{row.method} found {symbol} = %{{x:g}}<br>mean %{{y:.2f}} %<extra></extra>",
+            hovertemplate=f"{row.method} found {symbol} = %{{x:g}}<br>mean {_value(row)}<extra></extra>",
         )  # fmt: skip
     ends = [End(str(r.method), None, 100 * r.mean, look[r.series].color) for r in references.itertuples()]
     for end in ends:
@@ -99,19 +104,30 @@ def figure(df: pd.DataFrame, symbol: str, title: str = "") -> go.Figure:
 
 
 def finding(df: pd.DataFrame, symbol: str) -> str:
-    """``Ditto is best at λ = 0.1 with 97.41 ± 0.12 % (chosen on test).`` for every series."""
+    """``Ditto is best at λ = 0.1 with 97.41 ± 0.12 % (chosen on test); λ = 1 may be as good.`` for every series."""
     best, itself = df[df["best"]].drop_duplicates("series"), df[df["itself"].notna()]
-    chosen = f" (chosen on {df['chosen_on'].iloc[0]})"
     return " ".join([
-        *(f"{r.series} is best at {symbol} = {number(r.value)} with {percent_pm(r.mean, r.mean_pm)}{chosen}."
-          for r in best.itertuples()),
-        *(f"{r.method} found {symbol} = {number(r.itself)} itself and reaches {percent_pm(r.mean, r.mean_pm)}."
-          for r in itself.itertuples()),
+        *(_finding_of(df[df["series"] == row.series], row, symbol) for row in best.itertuples()),
+        *(f"{row.method} found {symbol} = {number(row.itself)} itself and reaches {_value(row)}."
+          for row in itself.itertuples()),
     ])  # fmt: skip
 
 
+def _finding_of(series: pd.DataFrame, best: Any, symbol: str) -> str:
+    value = f"{symbol} = {number(best.value)}"
+    others = series.loc[series["may_be_best"] & (series["value"] != best.value), "value"]
+    if unsure := doubt(best.seeds, [f"{symbol} = {number(other)}" for other in others], "values"):
+        return f"Of {best.series} {value} comes first with {_value(best)} (chosen on {best.chosen_on}){unsure}."
+    return f"{best.series} is best at {value} with {_value(best)} (chosen on {best.chosen_on})."
+
+
+def _value(row: Any) -> str:
+    return percent_pm(row.mean, row.mean_pm, samples=row.samples)
+
+
 def _series_lines(fig: go.Figure, series: str, own: pd.DataFrame, color: str, symbol: str) -> None:
-    x, texts = own["value"].to_numpy(float), [percent_pm(r.mean, r.mean_pm) for r in own.itertuples()]
+    x, texts = own["value"].to_numpy(float), [_value(row) for row in own.itertuples()]
+    lowest = [percent_pm(row.lowest, row.lowest_pm, samples=row.tail_samples) for row in own.itertuples()]
     fig.add_scatter(
         x=x, y=100 * own["mean"], mode="lines+markers", name=series, text=texts, cliponaxis=False,
         error_y=whiskers(100 * own["mean_pm"], color), line={"color": color, "width": 2.2}, marker_line_width=0,
@@ -119,8 +135,8 @@ def _series_lines(fig: go.Figure, series: str, own: pd.DataFrame, color: str, sy
         hovertemplate=f"{series}, {symbol} = %{{x:g}}<br>mean %{{text}}<extra></extra>",
     )  # fmt: skip
     fig.add_scatter(
-        x=x, y=100 * own["lowest"], mode="lines", line={"color": color, "width": 1.2, "dash": "dash"},
-        hovertemplate=f"{series}, {symbol} = %{{x:g}}<br>lowest %{{y:.2f}} %<extra></extra>", showlegend=False,
+        x=x, y=100 * own["lowest"], mode="lines", line={"color": color, "width": 1.2, "dash": "dash"}, text=lowest,
+        hovertemplate=f"{series}, {symbol} = %{{x:g}}<br>lowest %{{text}}<extra></extra>", showlegend=False,
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from app.compare.comparability import same_clients
 from app.compare.view import AXES, COSTS, METHOD, SORTS, View, more
 from app.comparison import Method
 from app.components import page
-from app.wording import names, percent, plain, plural, signed_points
+from app.wording import names, plain, signed_points
 
 SHAPES = {"ecdf": "Cumulative", "histogram": "Histogram"}
 
@@ -46,7 +46,7 @@ def low_mean_top(view: View, by: dumbbell.SortKey) -> None:
     page.chart(
         kept.figure(dumbbell.figure, rows, view.share, view.other_model), rows, key="dumbbell", name="low-mean-top",
         title=f"Lowest {view.tail} % ◂ mean ▸ top {view.tail} %",
-        alt=f"{rows.iloc[0]['method']} comes first by {SORTS[by]}, with a mean of {percent(rows.iloc[0]['mean'])}",
+        alt=dumbbell.finding(rows, by, view.share),
         caption=f"{view.tail_words(rows).capitalize()}; {view.rule}; whisker: ± over {view.spread}{ring}.",
         on_select=opening.follow("dumbbell", lambda who: {"inside": first_run[str(who[0])]}),
     )  # fmt: skip
@@ -57,7 +57,7 @@ def stairs(view: View, drawn: list[str], left_out: str) -> None:
     page.chart(
         kept.figure(ecdf.figure, steps, view.share, drawn), steps, key="ecdf", name="ecdf",
         title="Share of clients at or below an accuracy",
-        alt=f"Distribution of the accuracy of {plural(len(steps), 'client')} under {names(drawn, 12)}",
+        alt=ecdf.finding(steps, drawn),
         caption=f"{view.rule.capitalize()}; further right is better. Every client of every run is one step.{left_out}",
         on_select=opening.follow("ecdf", lambda who: {"client": str(int(who[0])), "inside": str(int(who[2]))}),
     )  # fmt: skip

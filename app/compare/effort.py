@@ -23,7 +23,7 @@ def effort(view: View) -> None:
     with_truth = len(view.means("total_error")) > 0
     goal = address.value("goal", GOALS, "accuracy") if with_truth else "accuracy"
     series = _series(view, goal)
-    best = series.groupby("method")["value"].agg("min" if goal == "error" else "max")
+    best = reached_by_all_seeds(series, goal)
     titles = targets(best, goal)
     if len(titles) < 2:
         return
@@ -47,6 +47,12 @@ def effort(view: View) -> None:
         also="A line joins settings that differ in the work of a round only. "
              f"{communication.missed([m.name for m in view.methods], points)}".strip(),
     )  # fmt: skip
+
+
+def reached_by_all_seeds(series: pd.DataFrame, goal: str) -> pd.Series:
+    """[run, method, value] -> method: the best value that each of its seeds reaches in some round."""
+    best, worst = ("min", "max") if goal == "error" else ("max", "min")
+    return series.groupby(["method", "run"])["value"].agg(best).groupby("method").agg(worst)
 
 
 def targets(best: pd.Series, goal: str) -> dict[str, str]:

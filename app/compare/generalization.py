@@ -11,7 +11,7 @@ import streamlit as st
 
 from app import browser, data_paths, queries
 from app.compare.view import View
-from app.wording import count, plain, plural
+from app.wording import plain, plural
 from engine.errors import CheckpointInvalid
 from storage import AnalysisRecord, ArtifactDamaged, StorageError
 
@@ -48,7 +48,7 @@ def offer(view: View) -> None:
         st.button("Measure on everybody else's data", key="measure_elsewhere", on_click=_request, args=(view, missing))
         st.caption(
             f"{plural(len(missing), 'run')}: the stored model of each client on the test data of all others, "
-            f"{count(evaluations)} predictions. It needs the runs' models and a running engine."
+            f"{plural(evaluations, 'prediction')}. It needs the runs' models and a running engine."
         )
 
 

@@ -1,86 +1,112 @@
-"""The finding in one sentence, computed: who leads on the mean, who serves its worst clients best, and is it noise?"""
+"""The finding in one sentence, computed: who leads on the mean, who serves its worst clients best, and is it noise?
 
-from dataclasses import dataclass
+A method leads only where the 95 % interval of its distance to each other method excludes 0, over three seeds or more
+(``engine/statistics.py``). With fewer seeds the sentence says what was seen, and that it is too little to tell.
+"""
 
 import pandas as pd
 
-from app.wording import names, percent
+from app.comparison import Ranking, ranking
+from app.wording import capital, decimals, names, percent, plural, points
+from engine.statistics import FEWEST_BLOCKS, ROUNDING, Interval, interval_over_clients
 
 MOST_VALUES = 6  # in one sentence
+MOST_NAMED = 3
+LEVEL = 0.005  # methods known to be this close are level: half a point
 
 
-@dataclass(frozen=True)
-class Lead:
-    """The first of a ranking, how far ahead of the second it is (a fraction), and whom it cannot be told from.
+def headline(runs: pd.DataFrame, share: float, clients: pd.DataFrame) -> str:
+    """``CGPFL K=4 leads by 3.2 points on the mean (95 % interval 1.1 to 5.3, 5 seeds); on the lowest 5 % ...``
 
-    Two methods are level if their distance is no more than its deviation over seeds. ``within`` is the distance to the
-    farthest of those.
+    ``runs`` as ``per_run`` gives them, of ``clients`` [method, seed, client, accuracy].
     """
-
-    first: str
-    gap: float
-    level_with: tuple[str, ...]
-    within: float
-
-    @property
-    def is_clear(self) -> bool:
-        return not self.level_with
-
-
-def lead(runs: pd.DataFrame, column: str) -> Lead:
-    """[method, seed, mean, lowest, ...], two methods at least -> who is first in ``column``, and by how much.
-
-    Methods of the same seeds are compared seed by seed, because they share data, start and batches.
-    """
-    ranked = runs.groupby("method", sort=False)[column].mean().sort_values(ascending=False, kind="stable")
-    first, *others = ranked.index
-    table = runs.pivot_table(index="seed", columns="method", values=column)
-    level = tuple(other for other in others if _are_level(table, first, other))
-    within = float(ranked[first] - ranked[list(level)].min()) if level else 0.0
-    return Lead(first, float(ranked.iloc[0] - ranked.iloc[1]), level, within)
-
-
-def headline(runs: pd.DataFrame, share: float) -> str:
-    """``CGPFL K=4 leads by 3.2 points on the mean; LocalTrain's lowest 5 % are best.``"""
     if runs["method"].nunique() < 2:
         only = runs.iloc[0]["method"] if len(runs) else "No method"
         return f"{only} alone has numbers here; add a second method to compare."
-    mean, tail = lead(runs, "mean"), lead(runs, "lowest")
+    mean, tail = Part(runs, "mean", "samples"), Part(runs, "lowest", "tail_samples")
     worst = f"lowest {100 * share:g} %"
-    if mean.is_clear:
-        first = f"{mean.first} leads by {_points(mean.gap)} on the mean"
+    if mean.found.seeds < FEWEST_BLOCKS:
+        return _too_few(mean, tail, worst, clients)
+    first, seeds = mean.found.first, plural(mean.found.seeds, "seed")
+    if mean.found.is_clear:
+        said = f"{first} leads by {mean.lead} on the mean ({mean.reach(mean.found.lead)}, {seeds})"
     else:
-        level = names([mean.first, *mean.level_with], 2)
-        first = f"{level} are level on the mean (within {_points(mean.within, '0.05 points')})"
-    if not tail.is_clear:
-        second = f"; on the {worst} {names([tail.first, *tail.level_with], 2)} are level"
-    elif tail.first == mean.first and mean.is_clear:
-        second = f", and its {worst} are best too, by {_points(tail.gap)}"
-    else:
-        second = f"; {_possessive(tail.first)} {worst} are best, by {_points(tail.gap)}"
-    return first + second + (" (one seed)." if runs["seed"].nunique() == 1 else ".")
+        said = f"{capital(mean.tied('on the mean'))}, {seeds})"
+    if not tail.found.is_clear:
+        return f"{said}; {tail.tied(f'on the {worst}')})."
+    by = f"by {tail.lead} ({tail.reach(tail.found.lead)})"
+    if tail.found.first == first and mean.found.is_clear:
+        return f"{said}, and its {worst} are best too, {by}."
+    return f"{said}; {_possessive(tail.found.first)} {worst} are best, {by}."
 
 
 def by_value(runs: pd.DataFrame) -> str:
     """``Mean accuracy: 81.2 % for α = 0.1, 92.0 % for α = 1.``: of pooled runs nobody leads."""
-    means = runs.groupby("method", sort=False)["mean"].mean()
-    shown = [f"{percent(value, 1)} for {name}" for name, value in means.items()][:MOST_VALUES]
-    rest = f" and {len(means) - MOST_VALUES} more" if len(means) > MOST_VALUES else ""
-    return f"Mean accuracy: {', '.join(shown)}{rest}."
+    of_value = runs.groupby("method", sort=False).agg(mean=("mean", "mean"), samples=("samples", "sum"))
+    shown = [f"{percent(row.mean, 1, samples=row.samples)} for {name}"
+             for name, row in zip(of_value.index, of_value.itertuples(index=False), strict=True)]  # fmt: skip
+    rest = f" and {len(shown) - MOST_VALUES} more" if len(shown) > MOST_VALUES else ""
+    return f"Mean accuracy: {', '.join(shown[:MOST_VALUES])}{rest}."
 
 
-def _are_level(table: pd.DataFrame, first: str, other: str) -> bool:
-    """[seed, method]; over the seeds that both have, or by their means where they share no two."""
-    gaps = (table[first] - table[other]).dropna()
-    gap = float(gaps.mean()) if len(gaps) else float(table[first].mean() - table[other].mean())
-    return gap <= (float(gaps.std(ddof=1)) if len(gaps) > 1 else 0.0)
+class Part:
+    """The ranking by one number, in words with as many decimals as there are test samples for."""
+
+    def __init__(self, runs: pd.DataFrame, column: str, samples: str) -> None:
+        self.found: Ranking = ranking(runs, column)
+        self.samples = float(runs.groupby("method")[samples].sum().min())
+
+    @property
+    def lead(self) -> str:
+        """``3.2 points``: how far the first is ahead of the second."""
+        return points(self.found.lead.mean, self.samples)
+
+    def reach(self, gap: Interval) -> str:
+        digits = decimals(self.samples, most=1)
+        return f"95 % interval {100 * gap.low:.{digits}f} to {100 * gap.high:.{digits}f}".replace("-", "−")
+
+    def tied(self, what: str) -> str:
+        """``A and B are level on the mean (...``, where they are known to be close; else who may be the best."""
+        if self.found.standing.is_level(LEVEL):
+            return f"{names(self.found.tied, MOST_NAMED)} are level {what} (within half a point"
+        apart = points(self.found.standing.gaps[len(self.found.tied) - 2].mean, self.samples)
+        return f"{what} the best may be any of {names(self.found.tied, MOST_NAMED)} (within {apart}"
 
 
-def _points(gap: float, least: str = "less than 0.05 points") -> str:
-    if gap < 0.0005:
-        return least
-    text = f"{100 * gap:.1f}"
-    return f"{text} point" if text == "1.0" else f"{text} points"
+def _too_few(mean: Part, tail: Part, worst: str, clients: pd.DataFrame) -> str:
+    """What one or two seeds show, and that they are too few to tell who is better."""
+    found, gap = mean.found, mean.found.lead
+    if not found.seeds:
+        return f"{found.first} has the highest mean, but the methods share no seed on which to compare them."
+    if not gap.mean > ROUNDING:
+        seen = f"{found.first} and {found.second} have the same mean"
+    elif found.seeds == 1:
+        here = of_these_clients(clients, found.first, found.second)
+        over = f" ({mean.reach(here)} over these {plural(here.n, 'client')})" if here.n > 1 else ""
+        seen = f"{found.first} is ahead of {found.second} by {mean.lead} on the mean{over}"
+    elif found.standing.won == found.standing.blocks:
+        seen = f"{found.first} is ahead in both seeds, by {mean.lead} on the mean"
+    else:
+        seen = f"{found.first} is ahead of {found.second} by {mean.lead} on the mean, but not first in both seeds"
+    if not tail.found.lead.mean > ROUNDING:
+        low = ""
+    elif tail.found.first == found.first:
+        low = f"; its {worst} are highest too"
+    else:
+        low = f"; {_possessive(tail.found.first)} {worst} are highest"
+    return f"{seen}{low}. {'One seed is' if found.seeds == 1 else 'Two seeds are'} too few to tell."
+
+
+def of_these_clients(clients: pd.DataFrame, a: str, b: str) -> Interval:
+    """How far ``a`` is ahead of ``b``, paired by client in each seed that both have.
+
+    It speaks of these clients and these trainings: another training would move all of them together.
+    """
+    keys = ["seed", "client"]
+    first, second = (clients.loc[clients["method"] == m, [*keys, "accuracy"]] for m in (a, b))
+    both = first.merge(second, on=keys, suffixes=("_a", "_b"))
+    gaps = (both["accuracy_a"] - both["accuracy_b"]).astype(float)
+    return interval_over_clients([own.to_numpy() for _, own in gaps.groupby(both["seed"])])
 
 
 def _possessive(name: str) -> str:

@@ -23,9 +23,10 @@ def numbers(view: View) -> None:
     page.section("What exactly are the numbers?")
     scope = address.switch("Rows", {"view": "As chosen above", "all": "Both models, last and best"}, "rows", "view")
     here, everyone = view.keep("numbers", lambda: rows_of(view, [(view.model, view.when)]))
-    shown = tables.for_screen(*(rows_of(view, EVERY_RULE) if scope == "all" else (here, everyone)))
+    table, clients = rows_of(view, EVERY_RULE) if scope == "all" else (here, everyone)
+    shown = tables.for_screen(table, clients)
     st.dataframe(
-        shown, hide_index=True, key="numbers", column_config=_columns(list(shown.columns), view.tail),
+        shown, hide_index=True, key="numbers", column_config=_columns(list(shown.columns), table, view.tail),
         alt=f"Accuracy and cost of {names(here['method'], 12)}",
     )  # fmt: skip
     st.caption(about(view, here))
@@ -36,7 +37,7 @@ def numbers(view: View) -> None:
 
 def files(view: View, here: pd.DataFrame) -> None:
     """Every row and number for a spreadsheet; what is chosen above, in percent, for a paper and for a note."""
-    words = f"{setting(view.methods[0].runs)}; {view.rule}."
+    words = f"{setting(view.methods[0].runs)}; {view.rule}.{tables.bold_note(here)}"
     save = partial(st.download_button, on_click="ignore")
     with st.container(horizontal=True):
         save("CSV, all rows", lambda: tables.to_csv(rows_of(view, EVERY_RULE)[0]), "comparison.csv", "text/csv")
@@ -67,9 +68,9 @@ def handbook_links(view: View) -> None:
                 page.link("handbook", plain(ALGORITHMS.get(algorithm).title), method=algorithm)
 
 
-def _columns(names_: list[str], tail: int) -> dict[str, Any]:
+def _columns(names_: list[str], table: pd.DataFrame, tail: int) -> dict[str, Any]:
     config = st.column_config
-    titles, printed = tables.column_titles(tail), tables.formats(names_)
+    titles, printed = tables.column_titles(tail), tables.formats(names_, table)
     columns: dict[str, Any] = {
         name: config.NumberColumn(titles[name], format=printed[name])
         if name in printed

@@ -153,8 +153,8 @@ class View:
 
     def tail_words(self, rows: pd.DataFrame) -> str:
         """``lowest 5 % = 2 of 40 clients``; [tail, clients]."""
-        counts = {f"{row.tail} of {row.clients}" for row in rows.itertuples()}
-        return f"lowest {self.tail} % = {' or '.join(sorted(counts))} clients"
+        counts = {f"{row.tail} of {plural(row.clients, 'client')}" for row in rows.itertuples()}
+        return f"lowest {self.tail} % = {' or '.join(sorted(counts))}"
 
     @property
     def _all(self) -> list[RunRecord]:

@@ -8,7 +8,7 @@ from app.charts import client_curve, client_data, confusion
 from app.components import page
 from app.inside import analysis
 from app.inside.view import REFERENCES, RunView, at_round
-from app.wording import count, ordinal, percent, plain, signed_points
+from app.wording import ordinal, percent, plain, plural, signed_points
 
 NUMBER = "client_number"
 AGAINST = {"local_train": "over learning alone (LocalTrain)", "fedavg": "against FedAvg's global model"}
@@ -116,7 +116,7 @@ def mistakes(view: RunView, client: int) -> None:
     samples = sum(view.partition.get("test_sizes", ()))
     found = analysis.findings(
         view, "confusion", {}, verb="Count the mistakes of all clients",
-        cost=f"{count(samples)} predictions with the stored models, some seconds",
+        cost=f"{plural(samples, 'prediction')} with the stored models, some seconds",
     )  # fmt: skip
     if found is None:
         return

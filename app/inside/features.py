@@ -10,7 +10,7 @@ from app.components import page
 from app.inside.analysis import findings
 from app.inside.landscape import DATA, WHICH
 from app.inside.view import RunView
-from app.wording import count, plain
+from app.wording import count, plain, plural
 from engine.findings import Findings
 
 PICTURES = {"tsne": "t-SNE", "pca": "PCA"}
@@ -60,7 +60,7 @@ def picture(view: RunView, found: Findings) -> None:
     other = "client" if colour == "class" else "class"
     page.told(
         feature_map.figure(points, colour, view.client), points, said, key="features", name=f"features-{kind}",
-        title=f"{PICTURES[kind]} of {count(len(points))} samples; symbols tell the {other}",
+        title=f"{PICTURES[kind]} of {plural(len(points), 'sample')}; symbols tell the {other}",
         also=f"{WARNING if kind == 'tsne' else explained(values)} {of_what(values)}",
     )  # fmt: skip
 

@@ -11,7 +11,7 @@ from app.charts import model_plane, sharpness, surface
 from app.components import page
 from app.inside.analysis import findings
 from app.inside.view import RunView
-from app.wording import capital, count, number, plain
+from app.wording import capital, count, number, plain, plural
 from engine.findings import Findings
 
 WHICH = {"last": "Of the last round", "best": "Of the best round"}
@@ -173,7 +173,7 @@ def said_of(found: Findings, client: int) -> str:
 def sharp_clients(view: RunView, options: dict[str, Any], client: int) -> None:
     st.header("Are the sharp models the bad ones?", anchor=False)
     asked = {**{n: v for n, v in options.items() if n != "client"}, "of": "clients"}
-    cost = f"A top eigenvalue for each of {count(view.num_clients)} clients, on its own samples."
+    cost = f"A top eigenvalue for {plural(view.num_clients, 'client')}, each on its own samples."
     found = findings(view, "sharpness", asked, verb="Measure all clients", cost=cost)
     if found is None:
         return

@@ -12,7 +12,7 @@ from app.inside import configuration, federation
 from app.inside.view import RunView
 from app.links import pack_config
 from app.setup.naming import unnamed
-from app.wording import MISSING, count, duration, lines, plain, plural, size_bytes
+from app.wording import MISSING, duration, lines, plain, plural, size_bytes
 from engine.documents import recorded
 from storage import ArtifactRecord, EventRecord, RunRecord
 
@@ -129,7 +129,7 @@ def what_happened(run: RunRecord) -> None:
         st.error(plain(run.error))
     events = queries.store().events.list(run.id, limit=MOST_EVENTS)
     if events:
-        _table(log(events), "run_events", f"{count(len(events))} events")
+        _table(log(events), "run_events", plural(len(events), "event"))
         text = "\n".join(f"{_time(e.at)} {e.level} {e.kind} {e.message}" for e in events)
         st.download_button("Download the log", text, f"{one_run.file_name(run)}.log", "text/plain", key="run_log",
                            type="tertiary", on_click="ignore")  # fmt: skip

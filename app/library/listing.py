@@ -62,19 +62,20 @@ def rows(table: pd.DataFrame, order: str) -> None:
 
 
 def columns() -> dict[str, Any]:
-    accuracy: dict[str, Any] = {"format": "%.2f", "help": "Percent, personalized models, last round"}
+    accuracy: dict[str, Any] = {"format": "%.1f", "help": "Percent, personalized models, last round"}
+    weighted = {**accuracy, "help": "Percent, over all test samples: each client counts as often as it has samples"}
     best = (
-        "Percent, in the best round: the one with the largest mean weighted by samples, of the accuracy on validation "
-        "data where there is any. So the plain mean on test data may be higher in another round, even in the last one, "
-        "and this below the mean."
+        "Percent, the weighted mean in its best round. With validation data that round is chosen on these, so that the "
+        "last round may have more."
     )
     return {
         "run": st.column_config.NumberColumn("Run", width="small"),
         "progress": st.column_config.ProgressColumn("Rounds", format="%.0f %%", min_value=0, max_value=100),
         "mean": st.column_config.NumberColumn("Mean, %", **accuracy),
-        "std": st.column_config.NumberColumn("± over runs", format="%.2f", help="Sample deviation of the runs' means"),
+        "std": st.column_config.NumberColumn("± over runs", format="%.1f", help="Sample deviation of the runs' means"),
         "lowest5": st.column_config.NumberColumn("Lowest 5 %, %", **accuracy),
-        "best mean": st.column_config.NumberColumn("Best mean, %", format="%.2f", help=best),
+        "weighted mean": st.column_config.NumberColumn("Weighted mean, %", **weighted),
+        "best": st.column_config.NumberColumn("Best weighted mean, %", format="%.1f", help=best),
         "number": st.column_config.NumberColumn("Runs", width="small"),
         "queued": times("Queued"),
         **{

@@ -18,6 +18,7 @@ from app.components.moving_figure import moving_figure, still
 from app.stories.sharpness_curve import NUM_CLIENTS, NUM_LEFT_BEHIND, RADII, STEPS, Standing, example
 from app.stories.story import Dial, Mark, Place, Scene, reading
 from app.wording import percent, percent_pm, signed_points
+from engine.statistics import ROUNDING
 
 if TYPE_CHECKING:
     from app.stories.sharpness_run import SharpnessRun
@@ -202,10 +203,11 @@ def _too_far_told(rho: float) -> str:
 def _gain_told(rho: float) -> str:
     """``Over 10 draws, the lowest 5 % change by +6.00 points, up in 9 and down in 1.``"""
     gains = example().gains(rho)
-    up, down = int((gains > 0).sum()), int((gains < 0).sum())
+    up, down, same = (int(found.sum()) for found in (gains > ROUNDING, gains < -ROUNDING, abs(gains) <= ROUNDING))
+    unchanged = f", unchanged in {same}" if same else ""
     return (
         f"Over {len(gains)} draws of such clients, the lowest 5 % change by {signed_points(float(gains.mean()))} "
-        f"points on average: up in {up}, down in {down}."
+        f"points on average: up in {up}, down in {down}{unchanged}."
     )
 
 
@@ -231,7 +233,7 @@ def _now(rho: float, run: "SharpnessRun | None", standing: Standing) -> str:
 def _client_figure(rho: float, accuracies: np.ndarray) -> None:
     there = example()
     df = left_behind.data(accuracies, there.accuracies[0], there.train_sizes, there.digits)
-    moves, alt = left_behind.moving(df), left_behind.finding(df, rho)
+    moves, alt = left_behind.moving(df, rho), left_behind.finding(df, rho)
     moving_figure(_still_clients(rho), moves, key="tail_figure", alt=alt, name="clients-left-behind")
 
 

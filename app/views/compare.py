@@ -73,7 +73,7 @@ def finding(view: View, is_mixed: bool) -> str:
         return by_value(runs)
     if is_mixed:
         return "These runs do not see the same data or the same clients, so none of them leads."
-    return view.keep("headline", lambda: headline(runs, view.share))
+    return view.keep("headline", lambda: headline(runs, view.share, view.clients()))
 
 
 def too_few(runs: list[RunRecord], chosen: list[RunRecord], absent: list[str]) -> None:

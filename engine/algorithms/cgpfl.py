@@ -1,6 +1,7 @@
 """CGPFL: personalized models pulled towards the generalized model of their context; contexts found by k-means.
 
-Tang, Guo, Guo. Personalized Federated Learning with Contextualized Generalization (documents 000 and 003), Algorithm 1.
+Tang, Guo, Guo. Personalized Federated Learning with Contextualized Generalization. IJCAI 2022.
+https://arxiv.org/abs/2106.13044, Algorithm 1.
 
     omega~_i <- omega_k, theta_i <- omega_k                     client i in context k
     E times, for a batch B:
@@ -81,7 +82,7 @@ class State:
 @ALGORITHMS.register(
     "cgpfl",
     title="CGPFL",
-    paper="Tang, Guo, Guo: Contextualized Generalization (documents 000, 003)",
+    paper="Tang, Guo, Guo, IJCAI 2022",
     family="Clustered",
 )
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """CGPFL-Heur: CGPFL that chooses the number of contexts itself, from the first round's models.
 
-Tang, Guo, Guo. Personalized Federated Learning with Contextualized Generalization (documents 000 and 003), section 4.4.
+Tang, Guo, Guo. Personalized Federated Learning with Contextualized Generalization. IJCAI 2022.
+https://arxiv.org/abs/2106.13044, section 4.4.
 
     K^ = argmin_K e(K)                                          K = 1..min(floor(N/2), participants)
     e(K) = sqrt(d K/m log(e m/d)) + mu cost(K)
@@ -91,7 +92,7 @@ class State:
 @ALGORITHMS.register(
     "cgpfl_heur",
     title="CGPFL-Heur",
-    paper="Tang, Guo, Guo: Contextualized Generalization (documents 000, 003), section 4.4",
+    paper="Tang, Guo, Guo, IJCAI 2022, section 4.4",
     family="Clustered",
 )
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""FedAvg: one model for all, averaged from locally trained copies ("GlobalTrain" of document 004).
+"""FedAvg: one model for all, averaged from locally trained copies ("GlobalTrain" in Yu et al.).
 
 McMahan, Moore, Ramage, Hampson, Aguera y Arcas. Communication-Efficient Learning of Deep Networks from Decentralized
 Data. AISTATS 2017. https://arxiv.org/abs/1602.05629, Algorithm 1.

@@ -1,6 +1,7 @@
 """One-stage FedProx: local and global models fitted jointly, one dial between alone and together.
 
-Document 004 (One-stage FedProx, statistical analysis), Algorithm 1.
+Yu, He, Sun, Xue, Li. The Effect of Personalization in FedProx: A Fine-grained Analysis on Statistical Accuracy and
+Communication Efficiency. 2024. https://arxiv.org/abs/2410.08934, Algorithm 1.
 
     minimise over w_g and all w_i:
         mean_i f_i(w_i) + lam/2 ||w_g - w_i||^2
@@ -95,7 +96,7 @@ class State:
 @ALGORITHMS.register(
     "fedprox_onestage",
     title="One-stage FedProx",
-    paper="One-stage FedProx, statistical analysis (document 004)",
+    paper="Yu et al., The Effect of Personalization in FedProx, 2024",
     family="Pulled together",
 )
 @dataclass(frozen=True)

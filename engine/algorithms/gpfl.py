@@ -1,7 +1,7 @@
 """GPFL: features are bent towards all clients' classes and towards the client's own, by one shared conditional layer.
 
 Zhang, Hua, Wang, Song, Xue, Ma, Cao, Guan. GPFL: Simultaneously Learning Global and Personalized Feature Information
-for Personalized Federated Learning. ICCV 2023. https://arxiv.org/abs/2308.10279, equations 1 to 5 (document 001).
+for Personalized Federated Learning. ICCV 2023. https://arxiv.org/abs/2308.10279, equations 1 to 5.
 
     g   <- mean_u C_u                                           class embeddings C as received
     p_i <- sum_u n_iu / m_i C_u                                 n_iu training samples of class u
@@ -83,7 +83,7 @@ class State:
     personal_params: ClientParams  # h_i
 
 
-@ALGORITHMS.register("gpfl", title="GPFL", paper="Zhang et al., ICCV 2023 (document 001)", family="Split models")
+@ALGORITHMS.register("gpfl", title="GPFL", paper="Zhang et al., ICCV 2023", family="Split models")
 @dataclass(frozen=True)
 class Gpfl:
     hparams: Hparams

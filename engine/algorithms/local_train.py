@@ -1,6 +1,7 @@
 """LocalTrain: every client trains alone from the common start; nothing travels.
 
-The baseline of one-stage FedProx (document 004, "LocalTrain") and the yardstick for every personalized method.
+The baseline of one-stage FedProx (Yu et al., https://arxiv.org/abs/2410.08934) and the yardstick for every
+personalized method.
 
     E times, for a batch B:
         theta_i <- theta_i - lr grad f_i(theta_i; B)            from the client's own last model
@@ -37,7 +38,7 @@ class State:
 
 
 @ALGORITHMS.register(
-    "local_train", title="LocalTrain", paper="Baseline of one-stage FedProx (document 004)", family="Baselines"
+    "local_train", title="LocalTrain", paper="Baseline of one-stage FedProx (Yu et al., 2024)", family="Baselines"
 )
 @dataclass(frozen=True)
 class LocalTrain:

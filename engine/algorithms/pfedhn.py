@@ -21,11 +21,11 @@ model, and one backward pass a round reads them all.
 Newcomers: an embedding that starts at the clients' mean takes 5 server steps, each after a local training, with psi
 frozen; the model is what psi then emits.
 
-Deviations: the paper has one client a step; with more, psi takes the mean, as document 002 does, while each v_i takes
+Deviations: the paper has one client a step; with more, psi takes the mean, as in PLGU (Qu et al.), and each v_i takes
 its own product. Server steps are plain gradient steps (the released code adds momentum and decay). The norm that is
-clipped is that of psi's and all v_i's steps together. Document 002 names 3 hidden layers in its text and 5 in D.2.
+clipped is that of psi's and all v_i's steps together. PLGU names 3 hidden layers in its text and 5 in D.2.
 
-Pitfalls: the sign: w_i,0 - w_i,E points uphill, so the server subtracts (document 002 prints the opposite). The
+Pitfalls: the sign: w_i,0 - w_i,E points uphill, so the server subtracts (PLGU prints the opposite). The
 models are those of psi after the server's step, not what clients trained. The paper's hn_lr is for thousands of
 rounds with momentum; over tens of rounds it hardly moves, try 0.1. The start is the hypernetwork's own, so model.init
 plays no part.

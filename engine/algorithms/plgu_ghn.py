@@ -1,7 +1,7 @@
 """PLGU-GHN: pFedHN whose hypernetwork is stepped at a point uphill, so that no client's direction dominates it.
 
 Qu, Li, Han, Duan, Shen, Chen. How to Prevent the Poor Performance Clients for Personalized Federated Learning?
-CVPR 2023 (document 002), Algorithm 4, equations 22-26.
+CVPR 2023, Algorithm 4, equations 22-26.
 
     w_i,0 <- h(v_i; psi)                                        all parameters of client i's model
     w_i,E <- E steps of SGD on f_i from w_i,0
@@ -65,7 +65,7 @@ class State:
     embeddings: Float[Tensor, "N d"]  # v_i
 
 
-@ALGORITHMS.register("plgu_ghn", title="PLGU-GHN", paper="Qu et al., CVPR 2023 (document 002)", family="Hypernetworks")
+@ALGORITHMS.register("plgu_ghn", title="PLGU-GHN", paper="Qu et al., CVPR 2023", family="Hypernetworks")
 @dataclass(frozen=True)
 class PlguGhn:
     hparams: Hparams

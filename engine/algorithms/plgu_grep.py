@@ -1,7 +1,7 @@
 """PLGU-GRep: FedRep whose shared body is trained to be flat in the layers that clients pull apart.
 
 Qu, Li, Han, Duan, Shen, Chen. How to Prevent the Poor Performance Clients for Personalized Federated Learning?
-CVPR 2023 (document 002), Algorithm 3, equations 9-13.
+CVPR 2023, Algorithm 3, equations 9-13.
 
     head_steps times:
         h_i  <- h_i - lr grad f_i(phi, h_i)                     the body as received
@@ -60,7 +60,7 @@ class State:
 
 
 @ALGORITHMS.register(
-    "plgu_grep", title="PLGU-GRep", paper="Qu et al., CVPR 2023 (document 002)", family="Sharpness-aware"
+    "plgu_grep", title="PLGU-GRep", paper="Qu et al., CVPR 2023", family="Sharpness-aware"
 )
 @dataclass(frozen=True)
 class PlguGrep:

@@ -1,7 +1,7 @@
 """PLGU-LF: keep the layers that differ most, and share layers that are robust where clients differ.
 
 Qu, Li, Han, Duan, Shen, Chen. How to Prevent the Poor Performance Clients for Personalized Federated Learning?
-CVPR 2023 (document 002), Algorithms 1 and 2, equations 4-7.
+CVPR 2023, Algorithms 1 and 2, equations 4-7.
 
     xi_il   <- ||theta_il - w_l|| / dim(w_l)                    of layer l; normalised to sum_l xi_il = 1
     theta_il <- w_l                                             but for the D layers of largest xi_il
@@ -72,7 +72,7 @@ class State:
     personal_params: ClientParams  # theta_i
 
 
-@ALGORITHMS.register("plgu_lf", title="PLGU-LF", paper="Qu et al., CVPR 2023 (document 002)", family="Sharpness-aware")
+@ALGORITHMS.register("plgu_lf", title="PLGU-LF", paper="Qu et al., CVPR 2023", family="Sharpness-aware")
 @dataclass(frozen=True)
 class PlguLf:
     hparams: Hparams

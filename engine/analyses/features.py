@@ -1,6 +1,6 @@
 """What the bodies of the clients' models make of their samples: features, drawn on a plane.
 
-van der Maaten, Hinton. Visualizing Data using t-SNE. JMLR 2008. GPFL (document 001) shows its features so.
+van der Maaten, Hinton. Visualizing Data using t-SNE. JMLR 2008. GPFL (Zhang et al.) shows its features so.
 
 The features of a sample are what its own client's model hands to its head, conditions included; the network's body
 where the method predicts without a head; the samples themselves where the body has no parameters. t-SNE is of their

@@ -1,7 +1,7 @@
 """Loss landscapes of the global and of a client's personalized model, in the same two random directions.
 
 Li, Xu, Taylor, Studer, Goldstein. Visualizing the Loss Landscape of Neural Nets. NeurIPS 2018. https://arxiv.org/abs/1712.09913.
-PLGU (document 002), figure 7, compares models in this way.
+PLGU (Qu et al., CVPR 2023), figure 7, compares models in this way.
 
     L(a, b) = loss of theta + a u + b v         u, v Gaussian, each filter scaled to the norm of theta's
 

@@ -1,7 +1,7 @@
 """Sharpness: how fast the loss rises around a model, by three measures.
 
 Foret, Kleiner, Mobahi, Neyshabur. Sharpness-Aware Minimization for Efficiently Improving Generalization. ICLR 2021.
-https://arxiv.org/abs/2010.01412. PLGU (document 002) makes personalized models with it.
+https://arxiv.org/abs/2010.01412. PLGU (Qu et al., CVPR 2023) makes personalized models with it.
 
     max over ||eps|| <= rho of L(theta + eps) - L(theta)        the worst model nearby
     largest eigenvalue of the Hessian of L                      the steepest direction

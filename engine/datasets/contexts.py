@@ -46,7 +46,7 @@ class ContextsOptions(Options):
 
 
 @DATASETS.register("contexts", title="Clients in true contexts",
-                   paper="Generated; tells whether CGPFL (documents 000, 003) recovers the contexts")
+                   paper="Generated; tells whether CGPFL (Tang et al., IJCAI 2022) recovers the contexts")
 @dataclass(frozen=True)
 class Contexts:
     options: ContextsOptions

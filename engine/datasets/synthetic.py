@@ -1,7 +1,7 @@
 """Synthetic: binary logistic regression with one dial, R, for how much the clients differ.
 
-Document 004 (One-stage FedProx), section 6.1, after Li et al., Federated Optimization in Heterogeneous Networks,
-MLSys 2020. https://arxiv.org/abs/1812.06127
+Yu et al. The Effect of Personalization in FedProx. 2024. https://arxiv.org/abs/2410.08934, section 6.1, after Li et
+al. Federated Optimization in Heterogeneous Networks. MLSys 2020. https://arxiv.org/abs/1812.06127
 
     w_k = w_0 + R u_k        w_0 ~ N(0, center^2 I),  u_k ~ N(0, I/d)
     x   ~ N(v_k 1, Sigma)    v_k ~ N(0, 1),  Sigma_jj = j^-1.2
@@ -42,7 +42,7 @@ class SyntheticOptions(Options):
 
 
 @DATASETS.register("synthetic", title="Synthetic logistic regression",
-                   paper="One-stage FedProx (document 004), section 6.1")
+                   paper="Yu et al., The Effect of Personalization in FedProx, 2024, section 6.1")
 @dataclass(frozen=True)
 class Synthetic:
     options: SyntheticOptions

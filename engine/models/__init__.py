@@ -115,7 +115,10 @@ class Model:
 
 def num_parameters(choice: Any, input_shape: tuple[int, ...], num_classes: int) -> int:
     """Of a model that is not built: one far too large is counted as well. Raises Unsupported, as ``build_model``."""
-    with torch.device("meta"):
+    try:
+        with torch.device("meta"):
+            return build_model(choice, input_shape, num_classes).num_parameters
+    except (NotImplementedError, RuntimeError):  # a model that looks at its weights while it is built
         return build_model(choice, input_shape, num_classes).num_parameters
 
 

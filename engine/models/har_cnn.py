@@ -20,7 +20,7 @@ class HarCnnOptions(ModelOptions):
     hidden: int = Field(512, ge=1, le=16384, description="Units of the fully connected hidden layer.")
 
 
-@MODELS.register("har_cnn", title="1-D convolutions (HAR)", paper="A 1-D CNN for GPFL's (document 001) real-world task")
+@MODELS.register("har_cnn", title="1-D convolutions (HAR)", paper="A 1-D CNN for GPFL's (ICCV 2023) real-world task")
 @dataclass(frozen=True)
 class HarCnn:
     options: HarCnnOptions

@@ -18,7 +18,7 @@ class HarMlpOptions(ModelOptions):
     hidden: int = Field(128, ge=1, le=16384, description="Units of each of the two hidden layers.")
 
 
-@MODELS.register("har_mlp", title="Two hidden layers (HAR)", paper="A baseline for GPFL's (document 001) HAR task")
+@MODELS.register("har_mlp", title="Two hidden layers (HAR)", paper="A baseline for GPFL's (ICCV 2023) HAR task")
 @dataclass(frozen=True)
 class HarMlp:
     options: HarMlpOptions

@@ -1,4 +1,4 @@
-"""Logistic regression with one column for two classes: logits (0, w x + b). Document 004's synthetic experiments."""
+"""Logistic regression with one column for two classes: logits (0, w x + b). Yu et al.'s synthetic experiments."""
 
 from dataclasses import dataclass
 from math import prod
@@ -17,7 +17,10 @@ class LogisticOptions(ModelOptions):
     )
 
 
-@MODELS.register("logistic", title="Logistic regression", paper="One-stage FedProx (document 004), section 6.1")
+@MODELS.register(
+    "logistic", title="Logistic regression",
+    paper="Yu et al., The Effect of Personalization in FedProx, 2024, section 6.1",
+)  # fmt: skip
 @dataclass(frozen=True)
 class Logistic:
     options: LogisticOptions

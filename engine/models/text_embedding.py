@@ -39,7 +39,7 @@ class MeanEmbedding(nn.Embedding):
 
 
 @MODELS.register(
-    "text_embedding", title="Bag of embeddings", paper="Joulin et al. 2017; for GPFL's (document 001) Amazon reviews"
+    "text_embedding", title="Bag of embeddings", paper="Joulin et al. 2017; for GPFL's (ICCV 2023) Amazon reviews"
 )
 @dataclass(frozen=True)
 class TextEmbedding:

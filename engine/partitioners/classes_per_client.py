@@ -1,7 +1,7 @@
 """Classes per client: every client holds samples of a fixed number of classes ("pathological" heterogeneity).
 
 McMahan et al. Communication-Efficient Learning of Deep Networks from Decentralized Data. AISTATS 2017.
-https://arxiv.org/abs/1602.05629. Setting of CGPFL (documents 000, 003), PLGU (002) and One-stage FedProx (004).
+https://arxiv.org/abs/1602.05629. Setting of CGPFL (Tang et al.), PLGU (Qu et al.) and one-stage FedProx (Yu et al.).
 
 Clients with the same classes form a true context. Assigned cyclically (client i has i, i+1, ... mod C) there are C of
 them, drawn at random hardly any. The data of different clients are disjoint, so what is requested beyond the samples of
@@ -42,7 +42,7 @@ class ClassesPerClientOptions(PartitionOptions):
 
 
 @PARTITIONERS.register("classes_per_client", title="Classes per client",
-                       paper="McMahan et al., AISTATS 2017; CGPFL (documents 000, 003); PLGU (document 002)")
+                       paper="McMahan et al., AISTATS 2017; CGPFL (Tang et al., 2022); PLGU (Qu et al., 2023)")
 @dataclass(frozen=True)
 class ClassesPerClient:
     options: ClassesPerClientOptions

@@ -1,6 +1,6 @@
 """Contexts: G groups of clients; clients of a group share one class distribution, groups differ.
 
-Ours, for the clustered methods (CGPFL, documents 000 and 003): the groups are the true contexts. Client i belongs to
+Ours, for the clustered methods (CGPFL, Tang et al.): the groups are the true contexts. Client i belongs to
 context i mod G. A context holds ``classes_per_context`` classes, evenly spaced around the class circle so that no two
 contexts hold the same, or, with ``alpha``, the share of each class that a draw from Dir(alpha) gives it.
 """
@@ -55,7 +55,7 @@ class ContextsOptions(PartitionOptions):
 
 
 @PARTITIONERS.register("contexts", title="True contexts",
-                       paper="Generated; tells whether CGPFL (documents 000, 003) recovers the contexts")
+                       paper="Generated; tells whether CGPFL (Tang et al., IJCAI 2022) recovers the contexts")
 @dataclass(frozen=True)
 class Contexts:
     options: ContextsOptions

@@ -1,6 +1,6 @@
 """Feature shift: groups of clients see the same kind of samples differently (rotated, noisier, in other colours).
 
-The "feature shift" setting of GPFL (document 001) has domains that come with the data (``natural``); this makes groups
+The "feature shift" setting of GPFL (Zhang et al.) has domains that come with the data (``natural``); this makes groups
 from any data, as IFCA does by quarter turns (Ghosh et al., NeurIPS 2020, https://arxiv.org/abs/2006.04088). Samples lie
 as under ``iid``; client i belongs to group i mod G, g = 0 .. G-1, whose samples are shifted
 
@@ -52,7 +52,7 @@ class FeatureShiftOptions(PartitionOptions):
 @PARTITIONERS.register(
     "feature_shift",
     title="Feature shift",
-    paper='GPFL (document 001), the "feature shift" setting; rotations: IFCA, NeurIPS 2020',
+    paper='GPFL (Zhang et al., ICCV 2023), the "feature shift" setting; rotations: IFCA, NeurIPS 2020',
 )
 @dataclass(frozen=True)
 class FeatureShift:

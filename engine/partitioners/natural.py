@@ -15,7 +15,7 @@ class NaturalOptions(SplitOptions):
 
 
 @PARTITIONERS.register("natural", title="Natural clients",
-                       paper='GPFL (document 001), the "real world" and "feature shift" settings')
+                       paper='GPFL (Zhang et al., ICCV 2023), the "real world" and "feature shift" settings')
 @dataclass(frozen=True)
 class Natural:
     options: NaturalOptions

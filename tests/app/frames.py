@@ -9,8 +9,8 @@ import pandas as pd
 from storage import RunRecord
 
 
-def clients(**accuracies: list[list[float]]) -> pd.DataFrame:
-    """``a=[[seed 0's clients], [seed 1's]]`` -> what the charts take; every client has 10 test samples."""
+def clients(test_size: int = 10, **accuracies: list[list[float]]) -> pd.DataFrame:
+    """``a=[[seed 0's clients], [seed 1's]]`` -> what the charts take; every client has ``test_size`` test samples."""
     rows = []
     run = 0
     for method, seeds in accuracies.items():
@@ -18,7 +18,7 @@ def clients(**accuracies: list[list[float]]) -> pd.DataFrame:
             run += 1
             rows += [
                 {"run": run, "method": method, "algorithm": method, "seed": seed, "client": i, "accuracy": value,
-                 "test_size": 10}
+                 "test_size": test_size}
                 for i, value in enumerate(values)
             ]  # fmt: skip
     return pd.DataFrame(rows)

@@ -146,6 +146,20 @@ def test_the_cost_of_k_means_is_a_row_a_round() -> None:
     assert list(kmeans_cost.figure(table, "cgpfl", 2).data[2].y) == [20.0, 20.0]
 
 
+def test_a_spread_that_goes_beyond_both_ends_is_told_with_its_farthest_round() -> None:
+    flat = {"kmeans_iterations": [1, 1, 1], "kmeans_seconds": [0.02, 0.02, 0.02]}
+    up = kmeans_cost.finding(kmeans_cost.data(scalars(inertia=[0.221, 0.6, 0.269], **flat)))
+    assert "takes 1 iteration and" in up
+    assert up.endswith("the spread inside clusters grows from 0.221 to 0.269, up to 0.6 in round 2.")
+    down = kmeans_cost.finding(kmeans_cost.data(scalars(inertia=[4.0, 1.0, 5.0], **flat)))
+    assert down.endswith("grows from 4 to 5, down to 1 in round 2.")
+
+
+def test_models_that_come_closest_in_between_are_told_of_then() -> None:
+    table = model_distance.data(scalars(model_distance=[2.0, 1.0, 3.0], inertia=[1, 1, 1]))
+    assert model_distance.finding(table).endswith("; least in round 2 with 1.")
+
+
 def test_splits_wait_for_a_short_mean_and_a_long_update() -> None:
     mean = {1: np.array([0.9]), 2: np.array([0.5, np.nan]), 3: np.array([np.nan, np.nan])}
     largest = {1: np.array([1.0]), 2: np.array([2.0, np.nan]), 3: np.array([np.nan, np.nan])}

@@ -25,7 +25,7 @@ from app.line_ends import spread_apart
 from app.method_looks import looks
 from tests.app.frames import clients, series
 
-TWO = clients(a=[[0.5, 0.9, 0.7], [0.6, 0.8, 0.7]], b=[[0.6, 0.7, 0.7], [0.6, 0.9, 0.4]])
+TWO = clients(1000, a=[[0.5, 0.9, 0.7], [0.6, 0.8, 0.7]], b=[[0.6, 0.7, 0.7], [0.6, 0.9, 0.4]])
 
 
 def test_dumbbell_prints_its_numbers_and_rings_the_other_model() -> None:
@@ -34,6 +34,25 @@ def test_dumbbell_prints_its_numbers_and_rings_the_other_model() -> None:
     assert tails.text == ("55.0", "50.0", "85.0", "80.0") and means.text == ("<b>70.0</b>", "<b>65.0</b>")
     assert (lines.base + lines.x).tolist() == pytest.approx(tails.x[2:]) and lines.base.tolist() == list(tails.x[:2])
     assert ["global model" in text for text in rings.hovertext] == [True, True]
+
+
+def test_a_dumbbell_of_few_test_samples_prints_whole_percents_of_its_tails() -> None:
+    rows = dumbbell.data(clients(22, a=[[20 / 22, 18 / 22] * 10]), 0.05)
+    _, tails, means = dumbbell.figure(rows).data
+    assert tails.text == ("82", "91") and means.text == ("<b>86.4</b>",)
+    assert tails.hovertext[0].startswith("a: lowest 5 % 82 %<br>")
+
+
+def test_a_dumbbell_says_who_is_first_and_whether_that_can_be_told() -> None:
+    few, clear = clients(1000, a=[[0.5, 0.9]], b=[[0.4, 0.6]]), clients(1000, a=[[0.5, 0.9]] * 3, b=[[0.4, 0.6]] * 3)
+    near = clients(1000, a=[[0.5, 0.9], [0.5, 0.9], [0.4, 0.6]], b=[[0.4, 0.6], [0.4, 0.6], [0.5, 0.9]])
+    assert dumbbell.finding(dumbbell.data(few, 0.05)) == (
+        "Highest mean: a with 70.00 %; 1 seed is too few to tell methods apart."
+    )
+    assert dumbbell.finding(dumbbell.data(clear, 0.05)) == "Highest mean: a with 70.00 %."
+    assert dumbbell.finding(dumbbell.data(near, 0.05)) == "Highest mean: a with 63.33 %; b may be as good."
+    spread = dumbbell.data(clear, 0.05, "spread")
+    assert dumbbell.finding(spread, "spread") == "Least distance between the two tails: b with 20.00 %."
 
 
 def test_a_dumbbell_says_who_is_under_the_pointer_and_keeps_a_colour_and_a_symbol_for_each_method() -> None:
@@ -52,6 +71,14 @@ def test_ecdf_names_the_client_under_the_pointer() -> None:
     assert fig.data[0].customdata[1].tolist() == [0, 0, 1]  # client, seed, run
     assert fig.data[0].hovertemplate.startswith("a: client %{customdata[0]}, seed %{customdata[1]}")
     assert all(isinstance(trace, go.Scatter) for trace in fig.data)
+
+
+def test_ecdf_counts_clients_and_not_lines_times_seeds() -> None:
+    three = ecdf.data(clients(a=[[0.5] * 20] * 3, b=[[0.5] * 20] * 3))
+    assert ecdf.finding(three, ["a", "b"]) == (
+        "Distribution of the accuracy of 20 clients in each of 3 runs under a and b"
+    )
+    assert "of 20 clients under a" in ecdf.finding(ecdf.data(clients(a=[[0.5] * 20])), ["a"])
 
 
 def test_ecdf_marks_a_client_at_its_accuracy() -> None:
@@ -94,10 +121,14 @@ def test_the_error_over_R_stars_the_least_and_says_whole_numbers_on_its_axis() -
 
 
 def test_effort_is_drawn_on_logarithmic_axes_unless_something_was_free() -> None:
-    rows = pd.DataFrame({"method": ["a", "b"], "algorithm": "a", "path": ["x", "y"], "seeds": 1, "asked": 1,
-                         "rounds": [10, 20.0], "megabytes": [0, 5.0], "gradient_evaluations": [100, 50.0]})  # fmt: skip
+    rows = pd.DataFrame({"method": ["a", "b"], "algorithm": "a", "path": ["x", "y"], "seeds": 1, "asked": [1, 2],
+                         "is_whole": [True, False], "rounds": [10, 20.0], "megabytes": [0, 5.0],
+                         "gradient_evaluations": [100, 50.0]})  # fmt: skip
     assert communication.figure(rows, "rounds", "90 %").layout.yaxis.type == "log"
     assert communication.figure(rows, "megabytes", "90 %").layout.yaxis.type is None
+    marks = [trace for trace in communication.figure(rows, "rounds", "90 %").data if trace.mode == "markers"]
+    assert [trace.marker.symbol[0].endswith("-open") for trace in marks] == [False, True]
+    assert [list(trace.customdata) for trace in marks] == [["1 of 1 seed"], ["1 of 2 seeds"]]
 
 
 def test_curves_have_bands_for_few_methods_only() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from app.charts import client_curve, client_data, client_heat_map, confusion, profile, round_parts
+from app.charts import client_curve, client_data, client_heat_map, confusion, profile, round_parts, split
 from app.thinning import evenly
 
 ROUNDS = np.array([0, 10, 20])
@@ -142,7 +142,10 @@ def test_confusion_names_the_most_frequent_mistake() -> None:
 def test_confusion_is_drawn_with_true_rows_downwards_and_frames_on_what_is_right() -> None:
     fig = confusion.figure(confusion.data(MATRIX, ["cat", "dog", "eel", "fox"]))
     assert list(fig.data[0].y) == ["cat", "dog", "fox"] and fig.layout.yaxis.autorange == "reversed"
-    assert np.asarray(fig.data[0].customdata).tolist() == [[5, 1, 0], [2, 6, 0], [0, 3, 0]]
+    assert np.asarray(fig.data[0].customdata).tolist() == [
+        ["5 samples", "1 sample", "0 samples"], ["2 samples", "6 samples", "0 samples"],
+        ["0 samples", "3 samples", "0 samples"],
+    ]  # fmt: skip
     assert len(fig.layout.shapes) == 3
     assert sorted(a.text for a in fig.layout.annotations) == ["1", "2", "3", "5", "6"]
 
@@ -182,3 +185,9 @@ def test_evenly_keeps_both_ends() -> None:
     assert evenly(5, 3).tolist() == [0, 2, 4]
     assert evenly(3, 9).tolist() == [0, 1, 2]
     assert evenly(0, 9).tolist() == []
+
+
+def test_one_of_a_thing_is_said_in_the_singular() -> None:
+    one = split.data({"train_sizes": [3, 3, 3], "val_sizes": [0] * 3, "test_sizes": [1] * 3, "contexts": [0, 0, 0],
+                      "class_counts": [[4]] * 3, "class_names": ["a"]})  # fmt: skip
+    assert split.sentence(one) == "3 clients with 4 samples and 1 of 1 class each, in 1 true context."

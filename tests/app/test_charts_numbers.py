@@ -4,9 +4,11 @@ from itertools import product
 
 import numpy as np
 import pandas as pd
+import plotly.graph_objects as go
 import pytest
 from scipy.stats import wilcoxon
 
+from app import log_axis
 from app.charts import (
     cluster_count,
     cluster_raster,
@@ -22,6 +24,7 @@ from app.charts import (
     sweep,
     tradeoff,
 )  # fmt: skip
+from app.compare.effort import reached_by_all_seeds
 from app.comparison import per_run
 from tests.app.frames import clients, series
 
@@ -258,7 +261,18 @@ def test_the_error_over_R_is_a_mean_over_seeds_with_the_least_of_each_R_marked()
         ["alone", 0, 3, False], ["alone", 3, 3, True], ["together", 0, 1, True], ["together", 3, 9, False],
     ]  # fmt: skip
     assert points["error_pm"].iloc[0] == pytest.approx(np.sqrt(2))
-    assert error_over_R.finding(points) == "At R = 0 together errs least (1), at R = 3 alone (3)."
+    assert error_over_R.finding(points) == (
+        "At R = 0 together errs least (1), at R = 3 alone (3); "
+        "fewer than three seeds are too few to tell methods apart."
+    )
+
+
+def test_methods_that_may_err_as_little_are_named_too() -> None:
+    errors = {("a", 0): [1.0, 1.1, 1.2], ("b", 0): [5.0, 5.2, 5.1], ("a", 3): [4.0, 5.0, 6.0],
+              ("b", 3): [5.5, 4.5, 5.4]}  # fmt: skip
+    rows = pd.DataFrame([(m, m, seed, float(R), e) for (m, R), own in errors.items() for seed, e in enumerate(own)],
+                        columns=["method", "algorithm", "seed", "R", "error"])  # fmt: skip
+    assert error_over_R.finding(error_over_R.data(rows)) == "At R = 0 a errs least (1.1), at R = 3 a or b (5)."
 
 
 def test_a_target_is_reached_in_the_first_round_that_has_it() -> None:
@@ -276,14 +290,56 @@ def test_effort_joins_methods_that_differ_in_the_work_of_a_round_only() -> None:
     spent = pd.DataFrame({"run": [1, 2, 4], "megabytes": [8.0, 2, 4], "gradient_evaluations": [10.0, 20, 5]})
     rows = communication.data(runs, {1: 80, 2: 20, 4: 40}, spent).set_index("method")
     assert rows.loc["m1", "path"] == rows.loc["m5", "path"] != rows.loc["other", "path"]
-    assert rows.loc["m5", ["rounds", "megabytes", "seeds", "asked"]].tolist() == [20, 2, 1, 2]
+    assert rows.loc["m5", ["rounds", "megabytes", "seeds", "asked", "is_whole"]].tolist() == [20, 2, 1, 2, False]
     table = rows.reset_index()
-    assert communication.missed(["m1", "m5", "other", "none"], table) == "Never: none. Not with every seed: m5."
-    assert communication.finding(table, "rounds", "90 %") == (
-        "m5 needs the fewest rounds to 90 % (20), other the fewest gradient evaluations (5)."
+    assert communication.missed(["m1", "m5", "other", "none"], table) == "Never: none. Hollow, not with every seed: m5."
+
+
+def _effort(**rounds: list[int]) -> pd.DataFrame:
+    """A run a seed and method, at the target after so many rounds; 0 for one that never is."""
+    rows = [(m, seed, at) for m, own in rounds.items() for seed, at in enumerate(own)]
+    runs = pd.DataFrame({
+        "run": range(len(rows)), "method": [m for m, *_ in rows], "algorithm": [m for m, *_ in rows],
+        "seed": [seed for _, seed, _ in rows], "options": [{} for _ in rows],
+    })  # fmt: skip
+    until = {run: at for run, (*_, at) in enumerate(rows) if at}
+    spent = pd.DataFrame([(run, 0.5 * at, 10.0 * at) for run, at in until.items()],
+                         columns=["run", "megabytes", "gradient_evaluations"])  # fmt: skip
+    return communication.data(runs, until, spent)
+
+
+def test_a_method_that_some_seed_does_not_bring_to_the_target_is_not_the_quickest() -> None:
+    found = _effort(lucky=[2, 0, 0], steady=[20, 21, 22], slow=[40, 41, 45])
+    assert communication.finding(found, "rounds", "90 %") == (
+        "Fewest rounds to 90 %: steady (21). Fewest gradient evaluations: steady (210)."
     )
-    alike = pd.concat([table, table[table["method"] == "m5"].assign(method="twin")], ignore_index=True)
-    assert communication.finding(alike, "rounds", "90 %").startswith("m5 and twin need the fewest rounds to 90 % (20)")
+    nobody = _effort(lucky=[2, 0, 0])
+    assert communication.finding(nobody, "rounds", "90 %") == "No method gets to 90 % with every seed."
+
+
+def test_who_needs_the_fewest_rounds_is_said_with_as_much_doubt_as_there_is() -> None:
+    near, few = _effort(a=[20, 24, 22], b=[23, 21, 25]), _effort(a=[20], b=[30])
+    assert communication.finding(near, "rounds", "90 %").startswith("Fewest rounds to 90 %: a (22); b may be as good.")
+    assert "a (20); 1 seed is too few to tell methods apart." in communication.finding(few, "rounds", "90 %")
+    alike = communication.finding(_effort(a=[20], twin=[20]), "rounds", "90 %")
+    assert alike.startswith("Fewest rounds to 90 %: a and twin (20).")
+
+
+def test_targets_are_reached_by_every_seed_of_the_best_method() -> None:
+    series = pd.DataFrame({"method": ["a"] * 4, "run": [1, 1, 2, 2], "value": [0.1, 0.9, 0.2, 0.6]})
+    assert reached_by_all_seeds(series, "accuracy").tolist() == [0.6]
+    assert reached_by_all_seeds(series, "error").tolist() == [0.2]
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(1665, 1700), (19000, 19500), (20, 20.4), (0.221, 0.269), (999, 1001), (1, 1e6), (3, 3)]
+)
+def test_a_logarithmic_axis_has_ticks_however_short_it_is(low: float, high: float) -> None:
+    found = log_axis.ticks(low, high)
+    assert len(found) >= (3 if high > low else 1) and all(low <= tick <= high for tick in found)
+    axis = go.layout.YAxis()
+    log_axis.say(axis, low, high)
+    assert len(set(axis.ticktext)) == len(found)
 
 
 def test_a_sweep_is_chosen_on_validation_where_all_have_it() -> None:
@@ -291,9 +347,20 @@ def test_a_sweep_is_chosen_on_validation_where_all_have_it() -> None:
     runs = _sweep_runs(options, ditto0=[[0.5]], ditto1=[[0.8]], ditto2=[[0.6]])
     chosen = sweep.data(runs.assign(validation=[0.3, 0.4, 0.9]), "lam")
     assert chosen.loc[chosen["best"], "value"].tolist() == [10.0]
-    assert "best at λ = 10 with 60.00 % (chosen on validation)" in sweep.finding(chosen, "λ")
+    assert sweep.finding(chosen, "λ") == (
+        "Of Ditto λ = 10 comes first with 60 % (chosen on validation); 1 seed is too few to tell values apart."
+    )
     partly = sweep.data(runs.assign(validation=[0.3, np.nan, 0.9]), "lam")
     assert (partly.loc[partly["best"], "value"].tolist(), partly["chosen_on"].iloc[0]) == ([1.0], "test")
+
+
+def test_values_that_cannot_be_told_from_the_best_are_named() -> None:
+    options = {f"ditto{i}": {"lam": lam} for i, lam in enumerate([0.1, 1, 10])}
+    near, far = [[0.8], [0.7], [0.75]], [[0.4], [0.41], [0.4]]
+    runs = _sweep_runs(options, ditto0=near, ditto1=[[0.78], [0.75], [0.75]], ditto2=far)
+    assert sweep.finding(sweep.data(runs, "lam"), "λ").endswith("(chosen on test); λ = 0.1 may be as good.")
+    clear = _sweep_runs(options, ditto0=far, ditto1=[[0.8], [0.79], [0.81]], ditto2=far)
+    assert sweep.finding(sweep.data(clear, "lam"), "λ") == "Ditto is best at λ = 1 with 80 ± 1 % (chosen on test)."
 
 
 def test_sweeps_in_different_settings_are_different_series() -> None:
@@ -318,7 +385,7 @@ def test_a_method_that_finds_the_parameter_itself_is_placed_there() -> None:
     runs["itself"] = runs["method"].map({"heur": 3.0})
     rows = sweep.data(runs, "K")
     assert rows.loc[rows["itself"].notna(), ["method", "itself"]].to_numpy().tolist() == [["heur", 3.0]]
-    assert sweep.finding(rows, "K").endswith("heur found K = 3 itself and reaches 80.00 ± 14.14 %.")
+    assert sweep.finding(rows, "K").endswith("heur found K = 3 itself and reaches 80 ± 14 %.")
 
 
 def test_the_weight_of_the_spread_decides_the_number_of_clusters() -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from app.address import LARGEST_ID, parse_ids
 from app.compare.comparability import conflicts, missing, notes, same_clients
-from app.compare.headline import headline, lead
-from app.comparison import method_name, methods_of, per_method, per_run
+from app.compare.headline import headline
+from app.comparison import method_name, methods_of, per_method, per_run, ranking
 from tests.app.frames import clients, run_record
 
 
@@ -99,35 +99,72 @@ def test_runs_that_failed_at_once_are_named_with_their_reason() -> None:
     ]
 
 
-def _headline(**accuracies: list[list[float]]) -> str:
-    return headline(per_run(clients(**accuracies), 0.05), 0.05)
+def _headline(test_size: int = 1000, **accuracies: list[list[float]]) -> str:
+    everyone = clients(test_size, **accuracies)
+    return headline(per_run(everyone, 0.05), 0.05, everyone)
 
 
 def test_the_headline_names_who_leads_on_the_mean_and_who_on_the_lowest() -> None:
-    said = _headline(CGPFL=[[0.60, 0.996]] * 2, LocalTrain=[[0.70, 0.832]] * 2)
-    assert said == "CGPFL leads by 3.2 points on the mean; LocalTrain's lowest 5 % are best, by 10.0 points."
+    said = _headline(CGPFL=[[0.60, 0.996], [0.60, 0.996], [0.60, 0.998]], LocalTrain=[[0.70, 0.832]] * 3)
+    assert said == (
+        "CGPFL leads by 3.2 points on the mean (95 % interval 3.1 to 3.4, 3 seeds); LocalTrain's lowest 5 % are best, "
+        "by 10.0 points (95 % interval 10.0 to 10.0)."
+    )
 
 
 def test_the_headline_says_so_where_one_method_leads_both() -> None:
-    assert _headline(A=[[0.8, 0.9]], B=[[0.5, 0.6]]) == (
-        "A leads by 30.0 points on the mean, and its lowest 5 % are best too, by 30.0 points (one seed)."
+    assert _headline(A=[[0.8, 0.9]] * 3, B=[[0.5, 0.6]] * 3) == (
+        "A leads by 30.0 points on the mean (95 % interval 30.0 to 30.0, 3 seeds), and its lowest 5 % are best too, by "
+        "30.0 points (95 % interval 30.0 to 30.0)."
     )
 
 
-def test_a_lead_within_the_deviation_over_seeds_is_none() -> None:
+def test_one_seed_names_no_leader_and_speaks_of_its_clients() -> None:
+    assert _headline(A=[[0.8, 0.9, 0.7]], B=[[0.7, 0.6, 0.7]]) == (
+        "A is ahead of B by 13.3 points on the mean (95 % interval −24.6 to 51.3 over these 3 clients); its lowest 5 % "
+        "are highest too. One seed is too few to tell."
+    )
+
+
+def test_two_seeds_name_no_leader_even_where_both_agree() -> None:
+    assert _headline(A=[[0.8], [0.8]], B=[[0.5], [0.5]]) == (
+        "A is ahead in both seeds, by 30.0 points on the mean; its lowest 5 % are highest too. Two seeds are too few "
+        "to tell."
+    )
     assert _headline(A=[[0.8], [0.6]], B=[[0.5], [0.85]]).startswith(
-        "A and B are level on the mean (within 2.5 points)"
+        "A is ahead of B by 2.5 points on the mean, but not first in both seeds"
     )
 
 
-def test_a_gap_too_small_to_print_is_not_said_to_be_none() -> None:
-    assert "are level on the mean (within 0.05 points)" in _headline(A=[[0.8], [0.6]], B=[[0.8], [0.6]])
-    assert "leads by less than 0.05 points on the mean" in _headline(A=[[0.8001]], B=[[0.8]])
+def test_methods_whose_interval_holds_zero_may_all_be_the_best() -> None:
+    said = _headline(A=[[0.8], [0.6], [0.7]], B=[[0.5], [0.85], [0.7]], C=[[0.1], [0.1], [0.1]])
+    assert said.startswith("On the mean the best may be any of A and B (within 1.7 points, 3 seeds); on the lowest 5 %")
 
 
-def test_seeds_are_compared_one_by_one() -> None:
-    runs = per_run(clients(A=[[0.51], [0.91]], B=[[0.50], [0.90]]), 0.05)
-    assert lead(runs, "mean").is_clear  # though seeds differ by 40 points
+def test_methods_known_to_be_within_half_a_point_are_level() -> None:
+    said = _headline(A=[[0.800], [0.700], [0.600]], B=[[0.801], [0.701], [0.599]])
+    assert said.startswith("B and A are level on the mean (within half a point, 3 seeds); B and A are level on the")
+
+
+def test_equal_means_are_called_equal() -> None:
+    assert _headline(A=[[0.8]], B=[[0.8]]) == "A and B have the same mean. One seed is too few to tell."
+
+
+def test_methods_without_a_seed_in_common_are_not_compared() -> None:
+    runs = per_run(clients(A=[[0.8]], B=[[0.7]]), 0.05)
+    runs.loc[runs["method"] == "B", "seed"] = 5
+    assert "share no seed" in headline(runs, 0.05, clients(A=[[0.8]]))
+
+
+def test_a_gap_has_no_more_decimals_than_there_are_test_samples_for() -> None:
+    assert "leads by 3 points on the mean (95 % interval 3 to 3, 3 seeds)" in _headline(
+        test_size=20, A=[[0.93]] * 3, B=[[0.90]] * 3
+    )
+
+
+def test_a_seed_is_compared_with_the_same_seed() -> None:
+    runs = per_run(clients(A=[[0.51], [0.91], [0.71]], B=[[0.50], [0.90], [0.70]]), 0.05)
+    assert ranking(runs, "mean").is_clear  # though seeds differ by 40 points
 
 
 def test_one_method_has_no_headline_but_a_hint() -> None:

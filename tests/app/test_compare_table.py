@@ -7,7 +7,7 @@ from app import tables
 from app.comparison import per_run
 from tests.app.frames import clients
 
-ACCURACIES = clients(FedAvg=[[0.5, 0.7], [0.6, 0.8]], Ditto=[[0.9, 0.7], [0.9, 0.8]])
+ACCURACIES = clients(1000, FedAvg=[[0.5, 0.7], [0.6, 0.8]], Ditto=[[0.9, 0.7], [0.9, 0.8]])
 
 
 @pytest.fixture
@@ -51,13 +51,37 @@ def test_gradients_are_counted_in_whole_numbers(table: pd.DataFrame) -> None:
 
 def test_the_file_names_the_rule_of_each_number(table: pd.DataFrame) -> None:
     lines = tables.to_csv(table).splitlines()
+    assert lines[0].endswith("clients,tail,seeds")
     assert lines[0].startswith("method,algorithm,model,when,mean,mean_pm")
     assert "last round" in lines[1] and "best round, chosen on test" in lines[3]
 
 
-def test_latex_sets_the_best_in_bold_and_escapes_names(table: pd.DataFrame) -> None:
+def _last(runs: pd.DataFrame) -> pd.DataFrame:
+    costs = {"megabytes": 1.5, "gradient_evaluations": 200.0, "seconds": 0.25}
+    return tables.data(per_run(runs, 0.05).assign(model="personalized", when="last", **costs))
+
+
+def test_latex_escapes_names(table: pd.DataFrame) -> None:
     named = table[table["when"] == "last"].replace("FedAvg", "Fed_Avg λ=1 & 2 %")
     text = tables.to_latex(named, 5, "3 seeds")
     assert r"Fed\_Avg $\lambda$=1 \& 2 \%" in text
-    assert r"$\mathbf{82.50 \pm 3.54}$" in text and r"$65.00 \pm 7.07$" in text
+    assert r"$65.0 \pm 7.1$" in text
     assert text.count(r"\\") == 3 and r"\begin{tabular}{lrrrrrrrr}" in text
+
+
+def test_bold_are_the_methods_that_may_be_the_best_and_none_where_nobody_can_be_told_apart(table: pd.DataFrame) -> None:
+    assert "mathbf" not in tables.to_latex(table, 5, "") and tables.bold_note(table) == ""  # two seeds
+    near = {"A": [[0.8], [0.82], [0.81]], "B": [[0.82], [0.80], [0.80]], "C": [[0.1], [0.11], [0.12]]}
+    found = _last(clients(1000, **near))
+    rows = tables.to_markdown(found, 5, "").splitlines()
+    assert [line.startswith(f"| {m} | **") for m, line in zip("ABC", rows[-3:], strict=True)] == [True, True, False]
+    assert r"$\mathbf{81.00 \pm 1.00}$" in tables.to_latex(found, 5, "")
+    assert "may be the best" in tables.bold_note(found)
+
+
+def test_a_number_has_no_more_decimals_than_test_samples_or_spread_allow() -> None:
+    found = _last(clients(22, A=[[0.9] * 20, [0.95] * 20], B=[[0.9] * 20, [0.9] * 20]))
+    numbers = tables.for_print(found, 5).set_index("Method")
+    assert numbers.loc["A", ["Mean", "Lowest 5 %"]].tolist() == ["92.5 ± 3.5", "92 ± 4"]  # 880 and 44 samples
+    printed = tables.formats(["mean", "lowest", "cv", "megabytes"], found)
+    assert printed == {"mean": "%.1f", "lowest": "%.0f", "cv": "%.3f", "megabytes": "%.2f"}

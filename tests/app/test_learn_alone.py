@@ -9,6 +9,7 @@ from app.charts import turned_clients
 from app.stories import turned_pages
 from app.stories.accuracy_run import AccuracyRun
 from app.stories.alone import ANGLES, NAMES, SAMPLES, STORY, example
+from app.wording import percent_pm
 from engine.config import parse_experiment
 
 
@@ -61,7 +62,7 @@ def test_set_up_opens_both_ways() -> None:
 def test_every_scene_says_its_numbers() -> None:
     for scene in STORY.scenes:
         for name in NAMES:
-            assert f"{100 * example().at(name, scene.place['samples'])[0]:.2f}" in scene.text
+            assert percent_pm(*example().at(name, scene.place["samples"])) in scene.text
 
 
 def test_a_hairline_joins_what_a_client_has_alone_and_together() -> None:

@@ -8,6 +8,7 @@ from app.stories import turned_pages
 from app.stories.accuracy_run import AccuracyRun
 from app.stories.dial_example import pack
 from app.stories.one_model import STORY, TURNS, angles, config, example
+from app.wording import percent_pm
 from engine.config import parse_experiment
 
 UPRIGHT, QUARTER = {"turn": "0"}, {"turn": "90"}
@@ -63,7 +64,7 @@ def test_set_up_opens_the_run_that_is_shown_and_learning_alone() -> None:
 
 def test_every_scene_says_its_number() -> None:
     for scene in STORY.scenes:
-        assert f"{100 * example().at('mean', scene.place['turn'])[0]:.2f}" in scene.text
+        assert percent_pm(*example().at("mean", scene.place["turn"])) in scene.text
 
 
 def test_clients_are_turned_as_the_columns_say() -> None:

@@ -70,6 +70,14 @@ def test_every_order_lists_every_run_and_those_without_a_value_last(runs: list[R
     assert run_table.ordered(table, "seed")["run"].tolist()[:2] == [9, 7]
 
 
+def test_the_best_round_is_shown_by_the_number_it_was_chosen_by(runs: list[RunRecord]) -> None:
+    last = {"mean": 0.90, "weighted_mean": 0.80}
+    best = {"round": 3, "mean": 0.70, "weighted_mean": 0.85}
+    summary = {"personalized": last, "best": {"personalized": best}}
+    row = run_table.data([replace(runs[0], summary=summary)]).iloc[0]
+    assert row[["mean", "weighted mean", "best"]].tolist() == pytest.approx([90, 80, 85])
+
+
 def test_a_group_has_the_mean_and_the_spread_of_its_runs(runs: list[RunRecord]) -> None:
     by_hand = [replace(run, summary={"personalized": {"mean": m}}) for run, m in zip(runs[:4], (0.5, 0.7, 0.8, 0.8),
                                                                                      strict=True)]  # fmt: skip

@@ -67,8 +67,8 @@ def test_what_is_told_of_the_gain_is_so() -> None:
 def test_what_is_told_against_the_gain_is_so() -> None:
     checks, here = example().checks, example().lowest5[RADII.index(0.3)]
     assert checks["fedavg, larger step"].lowest5.mean() > example().lowest5[0].mean()
-    assert f"{100 * checks['fedavg, twice the rounds'].lowest5.mean():.2f}" in STORY.scenes[3].text
-    assert f"{100 * here.mean():.2f}" in STORY.scenes[3].text
+    assert f"{100 * checks['fedavg, twice the rounds'].lowest5.mean():.1f}" in STORY.scenes[3].text
+    assert f"{100 * here.mean():.1f}" in STORY.scenes[3].text
 
 
 def test_the_gain_is_counted_over_draws() -> None:
@@ -89,16 +89,30 @@ def test_clients_stand_in_fedavgs_order_and_the_worst_of_each_are_marked() -> No
     assert df["client"].tolist() == [1, 3, 2, 0]
     assert df.loc[df["is_low_before"], "client"].tolist() == [1, 3]
     assert df.loc[df["is_low_now"], "client"].tolist() == [3, 0]
-    moves = left_behind.moving(df)
+    moves = left_behind.moving(df, 0.2)
     assert moves["left behind"]["y"] == pytest.approx([20, 30])
     assert moves["who"]["text"] == ["20.00 %: 6 images of 3 and 4", "30.00 %: 9 images of 0 and 1"]
     assert "25.00 % at rho = 0.2, 15.00 % with FedAvg" in left_behind.finding(df, 0.2)
 
 
+def test_without_a_radius_fedavg_is_drawn_once() -> None:
+    accuracies = np.full((2, 3), 0.5)
+    df = left_behind.data(accuracies, accuracies[0], np.array([4, 40, 20]), ["01"] * 3)
+    moves = left_behind.moving(df, 0.0)
+    assert moves[left_behind.NOW]["x"] == moves["change"]["x"] == [] and len(moves[left_behind.BEFORE]["x"]) == 3
+    assert "rho" not in left_behind.finding(df, 0.0)
+    assert not any("ρ = 0" in str(trace.text) for trace in left_behind.figure(0.0).data)
+
+
+def test_draws_without_a_change_are_counted_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(story, "example", lambda: SMALL)
+    assert story._gain_told(0.5).endswith("up in 1, down in 0, unchanged in 1.")
+
+
 def test_a_client_with_more_samples_has_a_larger_mark() -> None:
     accuracies = np.full((2, 3), 0.5)
     df = left_behind.data(accuracies, accuracies[0], np.array([4, 40, 20]), ["01"] * 3)
-    small, large, middle = left_behind.moving(df)[left_behind.NOW]["marker"]["size"]
+    small, large, middle = left_behind.moving(df, 0.2)[left_behind.NOW]["marker"]["size"]
     assert left_behind.LEAST_SIZE < small < middle < large == left_behind.MOST_SIZE
 
 
@@ -126,7 +140,7 @@ def test_everything_that_moves_has_a_trace() -> None:
     clients = left_behind.data(SMALL.accuracies[:2], SMALL.accuracies[0], SMALL.train_sizes, SMALL.digits)
     section = cross_section.data(STEPS, SMALL.sections[:2])
     pairs = (
-        (left_behind.figure(0.1), left_behind.moving(clients)),
+        (left_behind.figure(0.1), left_behind.moving(clients, 0.1)),
         (radius.figure(radius.data(SMALL)), radius.moving(0.1, (0.5, 0.4), [])),
         (cross_section.figure(0.1), cross_section.moving(section)),
     )
