@@ -104,10 +104,13 @@ def begin() -> None:
     """For the shell, at each run of a page. One that no press has caused, as by Back, goes where the address says."""
     now = _run()
     now.is_own = st.session_state.pop(_AGAIN, False)
-    if has_gone_back() or not (now.is_own or now.is_pressed or now.doubtful):
+    is_arrival = not (now.is_own or now.is_pressed or now.doubtful)
+    if has_gone_back() or is_arrival:
         _written().clear()
     settle()
     say(_missing())
+    if is_arrival and not has_gone_back():
+        st.query_params.update()  # sends the address: for a link within a page Streamlit's browser keeps the old one
 
 
 def rerun() -> None:

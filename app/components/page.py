@@ -55,6 +55,8 @@ def header(kicker: str, question: str, lead: str | None = None) -> None:
 def link(name: str, label: str, **params: object) -> None:
     """To another page, without loading the app again. A page that runs alone has no others to turn to: a plain link."""
     given = {key: str(value) for key, value in params.items() if value is not None}
+    if palette.is_presenting():
+        given["presenting"] = "true"
     try:
         st.page_link(f"views/{name}.py", label=label, query_params=given)
     except StreamlitAPIException:

@@ -38,7 +38,6 @@ def render() -> None:
     try:
         asked = st.query_params.get("method")
         if asked:
-            st.query_params["method"] = asked  # again: the index, left in mid-count, may have cleared the address last
             method_page(methods.find(asked))
             return
     except UnknownName as error:
