@@ -6,7 +6,7 @@ Everything that differs between databases is in the two subclasses, ``storage/sq
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -15,14 +15,20 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from storage.errors import DispatcherLockLost, StorageError
+from storage.holders import Holder
+
+Writing = Callable[[], AbstractContextManager[None]]
 
 
 class DispatcherLock:
     """Held by the one dispatcher of a database. The system takes it back when the process dies."""
 
-    def __init__(self, give_back: Callable[[], None], renew: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, give_back: Callable[[], None], renew: Callable[[], None] = lambda: None,
+        tell: Callable[[str], None] = lambda notice: None,
+    ) -> None:  # fmt: skip
         self._give_back: Callable[[], None] | None = give_back
-        self._renew = renew
+        self._renew, self._tell = renew, tell
 
     def renew(self) -> None:
         """To be called at every turn: a server that was away has forgotten the lock, and it is taken again.
@@ -33,6 +39,11 @@ class DispatcherLock:
         if self._give_back is None:
             raise DispatcherLockLost("the dispatcher's lock was given back; ask for it again")
         self._renew()
+
+    def tell(self, notice: str) -> None:
+        """What ``Store.dispatcher_notice`` answers to other processes, also while nobody can write to the database."""
+        if self._give_back is not None:
+            self._tell(notice)
 
     def release(self) -> None:
         """Releasing twice is fine."""
@@ -52,8 +63,9 @@ class Database(ABC):
 
     read_options: Mapping[str, Any] = {}
 
-    def __init__(self, url: sa.URL, timeout_s: float) -> None:
-        self.url, self.timeout_s = url, timeout_s
+    def __init__(self, url: sa.URL, timeout_s: float, writing: Writing = nullcontext) -> None:
+        """``writing`` is entered around every write, the wait for its lock included."""
+        self.url, self.timeout_s, self._writing = url, timeout_s, writing
         self._lock = threading.Lock()
         self._engine: sa.Engine | None = None
 
@@ -73,7 +85,8 @@ class Database(ABC):
     @contextmanager
     def write(self) -> Iterator[sa.Connection]:
         """A transaction that commits as a whole, or not at all when an error leaves it."""
-        with self._explained(), self.engine.execution_options(writes=True).begin() as connection:
+        engine = self.engine.execution_options(writes=True)
+        with self._writing(), self._explained(), engine.begin() as connection:
             yield connection
 
     @contextmanager
@@ -117,6 +130,12 @@ class Database(ABC):
 
     @abstractmethod
     def is_locked(self) -> bool: ...
+
+    def dispatcher_notice(self) -> str:
+        return ""
+
+    def writer(self) -> Holder | None:
+        return None
 
     @abstractmethod
     def back_up(self, label: str) -> Path | None:

@@ -10,7 +10,7 @@ from storage.analyses import insert_analysis
 from storage.artifacts import ArtifactStore, insert_artifact
 from storage.database import Database
 from storage.errors import ExperimentNotFound
-from storage.metrics import insert_rounds
+from storage.metrics import PackedRounds, insert_rounds, pack_rounds
 from storage.models import Event, Experiment, Run, now
 from storage.records import ExperimentRecord, FinishedRun, NewRun
 from storage.run_queue import IN_USE, delete_runs, insert_run, put_partition
@@ -44,8 +44,9 @@ class Experiments:
             experiment_id = _insert(connection, name, config, example)
         try:
             for position, run in enumerate(runs):
+                packed = pack_rounds(run.rounds)
                 with self._database.write() as connection:
-                    run_id = _insert_finished(connection, experiment_id, position, run)
+                    run_id = _insert_finished(connection, experiment_id, position, run, packed)
                 self.take_files(run_id, run)
         except BaseException:
             self.delete([experiment_id])
@@ -104,7 +105,9 @@ def _insert(connection: sa.Connection, name: str, config: dict[str, Any], exampl
     return connection.execute(sa.insert(Experiment).values(values).returning(Experiment.id)).scalar_one()
 
 
-def _insert_finished(connection: sa.Connection, experiment_id: int, position: int, finished: FinishedRun) -> int:
+def _insert_finished(
+    connection: sa.Connection, experiment_id: int, position: int, finished: FinishedRun, packed: PackedRounds
+) -> int:
     last = finished.rounds[-1].round if finished.rounds else -1
     run_id = insert_run(
         connection, experiment_id, position, finished.run, status=finished.status, round=last, finished_at=now(),
@@ -112,7 +115,7 @@ def _insert_finished(connection: sa.Connection, experiment_id: int, position: in
     )
     if finished.partition is not None:
         put_partition(connection, run_id, finished.partition)
-    insert_rounds(connection, run_id, finished.rounds)
+    insert_rounds(connection, run_id, packed)
     if finished.events:
         connection.execute(sa.insert(Event), [event._asdict() | {"run_id": run_id} for event in finished.events])
     return run_id

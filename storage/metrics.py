@@ -3,7 +3,9 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby, pairwise
+from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
@@ -32,9 +34,10 @@ class Metrics:
             values["round"] = rounds[-1].round
         if summary is not None:
             values["summary"] = summary
+        packed = pack_rounds(rounds)
         with self._database.write() as connection:
             control = update_owned(connection, run_id, epoch, **values)
-            insert_rounds(connection, run_id, rounds)
+            insert_rounds(connection, run_id, packed)
             if checkpoint is not None:
                 insert_artifact(connection, run_id, NewArtifact(*checkpoint))
         return control
@@ -193,18 +196,39 @@ class Metrics:
         return np.array(list(labels)), np.stack(list(labels.values()))
 
 
-def insert_rounds(connection: sa.Connection, run_id: int, rounds: Sequence[RoundRecord]) -> None:
-    """Rows of consecutive rounds, inside the caller's transaction."""
-    heads, scalars, arrays = [], [], []
+@dataclass(frozen=True)
+class PackedRounds:
+    """Rows of consecutive rounds, but for the run they belong to."""
+
+    heads: list[dict[str, Any]]
+    scalars: list[dict[str, Any]]
+    arrays: list[dict[str, Any]]
+    labels: list[tuple[int, bytes]]  # of every round; no labels are no bytes
+
+
+def pack_rounds(rounds: Sequence[RoundRecord]) -> PackedRounds:
+    """Before a transaction begins: others wait for it to end."""
+    packed = PackedRounds([], [], [], [])
     for r in rounds:
-        key = {"run_id": run_id, "round": r.round}
-        heads.append(key | {"evaluated": bool(r.evaluated), "cohort": np.asarray(r.cohort).astype("<i4").tobytes()})
-        scalars += [key | {"name": name, "value": _number_or_null(value)} for name, value in r.scalars.items()]
-        arrays += [key | {"name": name} | pack(np.asarray(a))._asdict() for name, a in r.arrays.items()]
-    labels = [{"run_id": run_id, "round": r, "labels": x} for r, x in _changes(connection, run_id, rounds)]
-    for table, rows in ((Round, heads), (RoundMetric, scalars), (ClientMetric, arrays), (ClusterAssignment, labels)):
+        key = {"round": r.round}
+        cohort = np.asarray(r.cohort).astype("<i4").tobytes()
+        packed.heads.append(key | {"evaluated": bool(r.evaluated), "cohort": cohort})
+        packed.scalars.extend(key | {"name": n, "value": _number_or_null(value)} for n, value in r.scalars.items())
+        packed.arrays.extend(key | {"name": n} | pack(np.asarray(a))._asdict() for n, a in r.arrays.items())
+        packed.labels.append((r.round, b"" if r.clusters is None else np.asarray(r.clusters).astype("<i2").tobytes()))
+    return packed
+
+
+def insert_rounds(connection: sa.Connection, run_id: int, packed: PackedRounds) -> None:
+    """Inside the caller's transaction."""
+    labels = [{"round": round, "labels": labels} for round, labels in _changes(connection, run_id, packed.labels)]
+    of_tables = (
+        (Round, packed.heads), (RoundMetric, packed.scalars), (ClientMetric, packed.arrays),
+        (ClusterAssignment, labels),
+    )  # fmt: skip
+    for table, rows in of_tables:
         if rows:
-            connection.execute(sa.insert(table), rows)
+            connection.execute(sa.insert(table), [row | {"run_id": run_id} for row in rows])
 
 
 def _by_round(run_ids: Iterable[int], rounds: Mapping[int, int]) -> dict[int, list[int]]:
@@ -221,12 +245,13 @@ def _number_or_null(value: float) -> float | None:
     return None if math.isnan(number) else number
 
 
-def _changes(connection: sa.Connection, run_id: int, rounds: Iterable[RoundRecord]) -> list[tuple[int, bytes]]:
-    """The rounds whose cluster labels differ from those before; no labels are no bytes."""
+def _changes(
+    connection: sa.Connection, run_id: int, labels: Sequence[tuple[int, bytes]]
+) -> list[tuple[int, bytes]]:
+    """The rounds whose cluster labels differ from those before."""
     last = sa.select(ClusterAssignment.labels).where(ClusterAssignment.run_id == run_id)
     before = connection.scalar(last.order_by(ClusterAssignment.round.desc()).limit(1)) or b""
-    packed = [(r.round, b"" if r.clusters is None else np.asarray(r.clusters).astype("<i2").tobytes()) for r in rounds]
-    return [now for earlier, now in pairwise([(-1, bytes(before)), *packed]) if earlier[1] != now[1]]
+    return [now for earlier, now in pairwise([(-1, bytes(before)), *labels]) if earlier[1] != now[1]]
 
 
 def _scalars_by_round(connection: sa.Connection, run_id: int, first: int, last: int) -> dict[int, dict[str, float]]:

@@ -20,8 +20,10 @@ from storage.models import to_json
 
 LOCK_CLASS, LOCK_OBJECT = 0x0FED, 0x5CA9E  # the advisory lock; locks are apart in each database of a server
 NO_TABLE, NO_COLUMN, LOCK_TIMEOUT, DEADLOCK, DISK_FULL = "42P01", "42703", "55P03", "40P01", "53100"
+TOO_LONG_IDLE = "25P03"
 AWAY = ("08", "57P", "53300")  # how such states begin: no connection, a server that stops or starts, no place free
 KEEPALIVES = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
+STANDS_STILL_MS = 60_000  # after which the server ends a transaction whose process no longer asks for anything
 VANISHED_MS = 60_000  # after which a machine that no longer answers counts as gone, at both ends of the line
 
 
@@ -33,7 +35,10 @@ class PostgreSQL(Database):
     def open(self) -> sa.Engine:
         client = KEEPALIVES | {"tcp_user_timeout": VANISHED_MS, "connect_timeout": max(2, round(self.timeout_s))}
         server = {f"tcp_{name}": value for name, value in KEEPALIVES.items()}
-        server |= {"tcp_user_timeout": VANISHED_MS, "lock_timeout": round(1000 * self.timeout_s)}
+        server |= {
+            "tcp_user_timeout": VANISHED_MS, "lock_timeout": round(1000 * self.timeout_s),
+            "idle_in_transaction_session_timeout": STANDS_STILL_MS,
+        }  # fmt: skip
         options = {**client, "options": " ".join(f"-c {name}={value}" for name, value in server.items())}
         try:
             return sa.create_engine(self.url, json_serializer=to_json, pool_pre_ping=True, connect_args=options)
@@ -91,7 +96,8 @@ class PostgreSQL(Database):
             return DiskFull(f"{self.name}: {text}; the server's disk is full: free some space there")
         if state in (NO_TABLE, NO_COLUMN):
             return SchemaOutdated(f"{self.name} has no or old tables; start the app, which brings them up to date")
-        if error.connection_invalidated or (isinstance(error, OperationalError) and (state or "08").startswith(AWAY)):
+        is_away = isinstance(error, OperationalError) and (state or "08").startswith(AWAY)
+        if error.connection_invalidated or is_away or state == TOO_LONG_IDLE:
             return DatabaseUnavailable(
                 f"{self.name} does not answer ({first_line}); what is being computed waits for it: check "
                 "that the server runs and that DATABASE_URL is right"

@@ -17,7 +17,7 @@ from storage.artifacts import ArtifactStore
 from storage.database import Database
 from storage.errors import RunNotFound, RunsActive
 from storage.fence import update_owned
-from storage.metrics import insert_rounds
+from storage.metrics import insert_rounds, pack_rounds
 from storage.models import Artifact, Experiment, Partition, Run, UtcDateTime, now
 from storage.queue_order import moved
 from storage.records import FINISHED, Control, NewRun, Place, RoundRecord, RunRecord, Status
@@ -142,9 +142,10 @@ class RunQueue:
             values["summary"] = summary
         if rounds:
             values["round"] = rounds[-1].round
+        packed = pack_rounds(rounds)
         with self._database.write() as connection:
             update_owned(connection, run_id, epoch, **values)
-            insert_rounds(connection, run_id, rounds)
+            insert_rounds(connection, run_id, packed)
             return cast(Status, connection.scalar(sa.select(Run.status).where(Run.id == run_id)))
 
     # What a person asks for.

@@ -10,7 +10,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
-from storage.database import Database, DispatcherLock
+from storage.database import Database, DispatcherLock, Writing
 from storage.errors import (
     DatabaseLocked,
     DiskFull,
@@ -27,6 +27,7 @@ from storage.errors import (
     SchemaOutdated,
     StorageError,
 )
+from storage.holders import Holder, holder
 from storage.models import to_json
 from storage.same_file import SameFile
 
@@ -37,6 +38,7 @@ NETWORK_FILE_SYSTEMS = frozenset({
 })
 PAGES = 4096  # copied between two looks at whether to go on
 LOCK_TRIES, LOCK_PAUSE_S = 10, 0.02
+WRITE_LOCK = 120  # the byte of the -shm file that a writer locks (sqlite.org/walformat.html)
 READONLY, BUSY, LOCKED, IOERR, CORRUPT, FULL, CANTOPEN, NOTADB = 8, 5, 6, 10, 11, 13, 14, 26
 
 log = logging.getLogger(__name__)
@@ -45,11 +47,11 @@ log = logging.getLogger(__name__)
 class SQLite(Database):
     """A file, its dispatcher lock and its artifacts side by side."""
 
-    def __init__(self, url: sa.URL, timeout_s: float) -> None:
+    def __init__(self, url: sa.URL, timeout_s: float, writing: Writing = nullcontext) -> None:
         if not url.database or url.database == ":memory:":
             raise StorageError("several processes share the database, so it must be a file: sqlite:///path/to/file.db")
         self.path = Path(url.database).absolute()
-        super().__init__(url.set(database=str(self.path)), timeout_s)
+        super().__init__(url.set(database=str(self.path)), timeout_s, writing)
 
     def open(self) -> sa.Engine:
         self._make_folder()
@@ -149,7 +151,8 @@ class SQLite(Database):
             if attempt:
                 time.sleep(LOCK_PAUSE_S)
             if (handle := self._flock(fcntl.LOCK_EX)) is not None:
-                return DispatcherLock(lambda: os.close(handle))
+                _write_notice(handle, "")  # that of one that was killed
+                return DispatcherLock(lambda: os.close(handle), tell=lambda notice: _write_notice(handle, notice))
         return None
 
     def is_locked(self) -> bool:
@@ -159,6 +162,18 @@ class SQLite(Database):
         if handle is not None:
             os.close(handle)
         return handle is None
+
+    def dispatcher_notice(self) -> str:
+        dispatcher = holder(self.lock_path, "FLOCK")
+        if dispatcher is not None and dispatcher.is_stopped:
+            return f"The engine is not responding (process {dispatcher.pid}): {dispatcher.way_out}"
+        try:
+            return self.lock_path.read_text()
+        except OSError:
+            return ""
+
+    def writer(self) -> Holder | None:
+        return holder(self.files[-1], "POSIX", WRITE_LOCK)
 
     def _flock(self, kind: int) -> int | None:
         """The file stays when the lock goes: deleting it would let two processes lock two files of one name."""
@@ -185,10 +200,13 @@ class SQLite(Database):
                 "some space, and check the disk if there is enough"
             )
         if code in (BUSY, LOCKED):
-            return DatabaseLocked(
-                f"{self.path} was locked by another process for {self.timeout_s:g} s; close other programs that have "
-                "it open (a database browser, a copy or backup in progress) and try again"
+            by, advice = "another process", (
+                "close other programs that have it open (a database browser, a copy or backup in progress) and try "
+                "again"
             )
+            if (writer := self.writer()) is not None:
+                by, advice = str(writer), writer.way_out
+            return DatabaseLocked(f"{self.path} was locked by {by} for {self.timeout_s:g} s; {advice}")
         if code in (NOTADB, CORRUPT):
             return NotADatabase(
                 f"{self.path} is not a usable database ({text}); move it away to start afresh, or put a backup "
@@ -207,6 +225,12 @@ class SQLite(Database):
 def _code(error: BaseException | None) -> int:
     """The primary result code; 0 where the driver tells none."""
     return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+
+
+def _write_notice(handle: int, notice: str) -> None:
+    with suppress(OSError):  # a full disk: the screen then says less
+        data = notice.encode()
+        os.ftruncate(handle, os.pwrite(handle, data, 0))
 
 
 def _size(path: Path) -> int:

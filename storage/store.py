@@ -2,6 +2,7 @@
 
 import os
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -12,13 +13,14 @@ from storage.analyses import Analyses
 from storage.artifacts import ArtifactStore
 from storage.backup import Backup, Progress, back_up
 from storage.backup_check import CheckRun
-from storage.database import Database, DispatcherLock
+from storage.database import Database, DispatcherLock, Writing
 from storage.disk_use import disk_use
 from storage.engines import Engines
 from storage.errors import StorageError
 from storage.events import Events
 from storage.experiments import Experiments
 from storage.glance import Glance, glance
+from storage.holders import Holder
 from storage.metrics import Metrics
 from storage.postgres import PostgreSQL
 from storage.records import DiskUse
@@ -35,11 +37,14 @@ class Store:
     """Cheap to make: the database is opened at the first call. Threads may share one; each process makes its own.
 
     ``artifacts`` is the folder of checkpoints and models; unless given it lies beside an SQLite file, and is
-    ``ARTIFACTS_DIR`` (default ``var/artifacts``) for PostgreSQL. ``timeout_s`` is how long to wait for other writers.
+    ``ARTIFACTS_DIR`` (default ``var/artifacts``) for PostgreSQL. ``timeout_s`` is how long to wait for other writers;
+    ``writing`` is entered around every write.
     """
 
-    def __init__(self, url: str, artifacts: Path | None = None, timeout_s: float = 10.0) -> None:
-        self._database = _database(url, timeout_s)
+    def __init__(
+        self, url: str, artifacts: Path | None = None, timeout_s: float = 10.0, writing: Writing = nullcontext
+    ) -> None:
+        self._database = _database(url, timeout_s, writing)
         self.artifacts = ArtifactStore(self._database, artifacts or self._database.artifacts_folder)
         self.experiments = Experiments(self._database, self.artifacts)
         self.queue = RunQueue(self._database, self.artifacts)
@@ -118,13 +123,24 @@ class Store:
     def dispatcher_is_running(self) -> bool:
         return self._database.is_locked()
 
+    def dispatcher_notice(self) -> str:
+        """What keeps the dispatcher that is there from working, as far as this machine knows; mostly empty.
+
+        Needs no lock: it answers also while nobody can write.
+        """
+        return self._database.dispatcher_notice()
+
+    def writer(self) -> Holder | None:
+        """The process that keeps everyone else from writing at this moment; None where nobody is known to."""
+        return self._database.writer()
+
 
 def store_from_env(root: Path) -> Store:
     """``DATABASE_URL``, or a file under ``var/`` of the project's root."""
     return Store(os.environ.get("DATABASE_URL") or Store.default_url(root))
 
 
-def _database(url: str, timeout_s: float) -> Database:
+def _database(url: str, timeout_s: float, writing: Writing) -> Database:
     try:
         parsed = sa.make_url(url)
     except ArgumentError as error:
@@ -133,4 +149,4 @@ def _database(url: str, timeout_s: float) -> Database:
     kind = parsed.get_backend_name()
     if kind not in kinds:
         raise StorageError(f"no support for {kind!r} databases; DATABASE_URL may be sqlite:///... or postgresql://...")
-    return kinds[kind](parsed, timeout_s)
+    return kinds[kind](parsed, timeout_s, writing)

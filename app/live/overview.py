@@ -24,12 +24,12 @@ def overview(store: Store, watched: str = "", seen: str = "") -> dict[str, Any]:
     end_s, free_bytes = _slow_facts(store, int(time.monotonic() / LOOK_AGAIN_S))
     gone_s = pulse_of(store.url).gone_s(is_alive)
     runs = len(now.runs["queued"]) + len(now.runs["running"])
-    waits = runs + now.analyses
-    words = [*_count_words(now), *_time_words(end_s if waits else None), _engine_words(now, is_alive)]
+    waits, stall = runs + now.analyses, _stall(store, now, is_alive)
+    words = [*_count_words(now), *_time_words(end_s if waits else None), _engine_words(now, is_alive, stall)]
     active, next_id = sorted(chain.from_iterable(now.runs.values())), now.last_run + 1
     return {
         "text": " · ".join(words),
-        "alerts": [*_engine_alert(gone_s, runs), *_disk_alert(free_bytes)],
+        "alerts": [*_engine_alert(gone_s, runs), *([f"{stall}."] if stall else []), *_disk_alert(free_bytes)],
         "busy": bool(waits),
         "engine": is_alive,
         "wait_ms": BUSY_MS if waits or not is_alive else IDLE_MS,
@@ -63,9 +63,23 @@ def _time_words(end_s: float | None) -> list[str]:
     return [f"{wording.about(end_s)} left"] if end_s else []
 
 
-def _engine_words(now: Glance, is_alive: bool) -> str:
+def _stall(store: Store, now: Glance, is_alive: bool) -> str:
+    """What keeps an engine that is there from working; mostly empty."""
+    if not is_alive:
+        return ""
+    if notice := store.dispatcher_notice():
+        return notice
+    writer = None if now.devices else store.writer()
+    if writer is None or (writer.is_worker and not writer.is_abandoned):  # which the engine restarts
+        return ""
+    return f"The engine cannot store anything: the database is locked by {writer}; {writer.way_out}"
+
+
+def _engine_words(now: Glance, is_alive: bool, stall: str) -> str:
     if not is_alive:
         return "no engine: make run starts it"
+    if stall:
+        return "engine waiting"
     if not now.devices:
         return "engine starting"
     return f"{wording.names(now.devices)}, {wording.plural(now.slots, 'slot')}"

@@ -17,6 +17,7 @@ from engine.simulate import Models
 from engine.subject import Subject
 from engine.worker.executor import AnalysisTicket
 from engine.worker.failures import reason
+from engine.worker.life import OURS
 from engine.worker.patience import patiently
 from engine.worker.saved_models import MODELS_BEST, MODELS_LAST, unpack
 from storage import (
@@ -49,8 +50,9 @@ class Watch:
         self._reported = clock()
 
     def __call__(self, share: float) -> None:
-        if math.isfinite(share):
-            self._share = max(self._share, min(share, 1.0))
+        if math.isfinite(share) and share > self._share:
+            self._share = min(share, 1.0)
+            OURS.beat()  # progress that stands still is no sign of life
         if self._clock() - self._reported >= REPORT_S:
             self.report()
 

@@ -1,6 +1,6 @@
 """What the dispatcher claims, runs and analyses, and what becomes of a claim whose worker did not see it through."""
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -27,8 +27,8 @@ class Claims(Protocol[T]):
     def claim(self) -> T | None:
         """The next ticket, or None."""
 
-    def signs_of_life(self, tickets: Sequence[T]) -> Mapping[Key, Hashable]:
-        """Of those that shall go on: what changes for as long as they do."""
+    def wanted(self, tickets: Sequence[T]) -> set[Key]:
+        """Those that shall go on."""
 
     def let_go(self, ticket: T) -> str:
         """Nobody works on it any more. Answers what it is now; raises Fenced where somebody else has seen to it."""
@@ -57,12 +57,11 @@ class RunClaims:
         run = self.store.queue.claim(self._run_ids)
         return None if run is None else Ticket(run.id, run.epoch, **_places(self.store, self.data_dir))
 
-    def signs_of_life(self, tickets: Sequence[Ticket]) -> Mapping[Key, Hashable]:
+    def wanted(self, tickets: Sequence[Ticket]) -> set[Key]:
         ids = [ticket.run_id for ticket in tickets]
         runs = self.store.queue.runs(run_ids=ids, include_archived=True, with_partition=False)
-        ours = {(run.id, run.epoch): run for run in runs if run.status == "running" and not run.control}
-        found = {ticket.key: ours.get((ticket.run_id, ticket.epoch)) for ticket in tickets}
-        return {key: (run.epoch, run.heartbeat_at) for key, run in found.items() if run is not None}
+        ours = {(run.id, run.epoch) for run in runs if run.status == "running" and not run.control}
+        return {ticket.key for ticket in tickets if (ticket.run_id, ticket.epoch) in ours}
 
     def let_go(self, ticket: Ticket) -> str:
         return self.store.queue.requeue(ticket.run_id, ticket.epoch)
@@ -99,11 +98,10 @@ class AnalysisClaims:
         places = _places(self.store, self.data_dir)
         return AnalysisTicket(found.id, found.run_id, found.epoch, found.attempts, **places)
 
-    def signs_of_life(self, tickets: Sequence[AnalysisTicket]) -> Mapping[Key, Hashable]:
+    def wanted(self, tickets: Sequence[AnalysisTicket]) -> set[Key]:
         active = self.store.analyses.active()
-        ours = {(a.id, a.epoch): a for a in active if a.status == "running" and not a.control}
-        found = {ticket.key: ours.get((ticket.analysis_id, ticket.epoch)) for ticket in tickets}
-        return {key: (a.epoch, a.progress) for key, a in found.items() if a is not None}
+        ours = {(a.id, a.epoch) for a in active if a.status == "running" and not a.control}
+        return {ticket.key for ticket in tickets if (ticket.analysis_id, ticket.epoch) in ours}
 
     def let_go(self, ticket: AnalysisTicket) -> str:
         return self.store.analyses.requeue(ticket.analysis_id, ticket.epoch)

@@ -6,10 +6,11 @@ run's row, and takes it up again from its last registered checkpoint; an analysi
 
 import logging
 import os
+import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,6 @@ from typing import Any
 from engine.worker.claims import KILLED, AnalysisClaims, Claims, RunClaims, note
 from engine.worker.executor import Ended, Executor, Key, Work
 from engine.worker.upkeep import tidy
-from engine.worker.watchdog import Watchdog
 from storage import DispatcherLock, Fenced, StorageError, Store, Transient
 
 OBEY_S = 2.0  # after that a worker that should stop is killed
@@ -42,12 +42,12 @@ class Dispatcher:
     ) -> None:  # fmt: skip
         """Touches nothing yet: the first turn puts the database in order."""
         self.store, self.executor, self._lock, self._clock = store, executor, lock, clock
+        executor.on_notice = lock.tell
         analyses: dict[str, Claims[Any]] = {"analysis": AnalysisClaims(store, data_dir)} if run_ids is None else {}
         self._claims = analyses | {"run": RunClaims(store, data_dir, run_ids)}
         self._tickets: dict[Key, Work] = {}
         self._ended: list[Ended] = []  # heard of, not settled yet
         self._unwanted_since: dict[Key, float] = {}
-        self._watchdog = Watchdog()
         self._looked = self._beaten = self._tidied = -float("inf")
         self._engine_id = ""
         self._is_in_order = self._may_have_strays = False
@@ -96,10 +96,10 @@ class Dispatcher:
         Raises DispatcherLockLost where another process is the dispatcher now, which takes up what this one began.
         """
         self._lock.renew()
+        self._watch()  # first: it only reads, and who is killed here may be the one that keeps others from writing
         self._put_in_order()
         self._settle()
         self._beat()
-        self._watch()
         self._fill_slots()
         self._ended += self.executor.poll(wait_s)
         self._settle()
@@ -120,6 +120,7 @@ class Dispatcher:
     def _put_in_order(self) -> None:
         """Migrates the database, queues again what a dispatcher before it left running, and clears up after it."""
         if not self._is_in_order:
+            self._end_abandoned_writer()
             self.store.migrate()
             for claims in self._claims.values():
                 claims.requeue_running()
@@ -132,6 +133,14 @@ class Dispatcher:
         if self._clock() - self._tidied >= TIDY_S:
             tidy(self.store)
             self._tidied = self._clock()
+
+    def _end_abandoned_writer(self) -> None:
+        """A worker leaves with its dispatcher, but not one that is stopped: it would keep its lock for ever."""
+        writer = self.store.writer()
+        if writer is not None and writer.is_abandoned and writer.is_stopped:
+            with suppress(ProcessLookupError):
+                os.kill(writer.pid, signal.SIGKILL)
+                log.warning("killed %s: stopped, left by its dispatcher, it kept the database locked", writer)
 
     def _fill_slots(self) -> None:
         self._may_have_strays = True  # where a claim's answer does not arrive
@@ -153,29 +162,24 @@ class Dispatcher:
             del self._ended[0]
 
     def _watch(self) -> None:
-        """A worker has time to obey by itself; then it is killed, and its work becomes what it was asked to become.
-
-        One that hangs is killed, too, which counts as its death.
-        """
-        now, before = self._clock(), self._looked
-        if not self._tickets or now - before < LOOK_S:
+        """A worker has time to obey by itself; then it is killed, and its work becomes what it was asked to become."""
+        now, over = self._clock(), {ended.ticket.key for ended in self._ended}
+        if not self._tickets or now - self._looked < LOOK_S:
             return
         self._looked = now
-        signs = self._signs_of_life()
-        self._unwanted_since = {key: self._unwanted_since.get(key, now) for key in self._tickets if key not in signs}
+        unwanted = self._tickets.keys() - self._wanted() - over
+        self._unwanted_since = {key: self._unwanted_since.get(key, now) for key in unwanted}
         for key, since in self._unwanted_since.items():
             if now - since >= OBEY_S:
                 self._kill(self._tickets[key])
-        for key in self._watchdog.hung(signs, now - before):
-            self.executor.kill(self._tickets[key])
-            self._ended.append(Ended(self._tickets[key], self._watchdog.verdict))
 
-    def _signs_of_life(self) -> dict[Key, Hashable]:
-        signs: dict[Key, Hashable] = {}
+    def _wanted(self) -> set[Key]:
+        """What shall go on."""
+        wanted: set[Key] = set()
         for kind, claims in self._claims.items():
             if tickets := [ticket for ticket in self._tickets.values() if ticket.key[0] == kind]:
-                signs |= claims.signs_of_life(tickets)
-        return signs
+                wanted |= claims.wanted(tickets)
+        return wanted
 
     def _kill(self, ticket: Work) -> None:
         self.executor.kill(ticket)
@@ -195,4 +199,4 @@ class Dispatcher:
                 host=socket.gethostname(), pid=os.getpid(), device=self.executor.device, slots=self.executor.slots,
                 running=sum(kind == "run" for kind, _ in self._tickets),
             )
-            self._beaten = self._clock()  # a database that takes no writes is no sign that workers hang: see _watch
+            self._beaten = self._clock()

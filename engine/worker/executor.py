@@ -1,5 +1,6 @@
 """Who computes: an executor runs tickets and knows nothing of queues, nor of what the tickets are for."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -54,11 +55,13 @@ class Ended:
 class Executor(Protocol):
     """Runs tickets on ``slots`` shares of ``device``. It never retries: that is the dispatcher's business.
 
-    Beside these slots there is one for an analysis, so that none waits for a run to end.
+    Beside these slots there is one for an analysis, so that none waits for a run to end. A ticket whose worker hangs
+    ends with a problem; meanwhile ``on_notice`` gets what the screen should say, and "" once it no longer holds.
     """
 
     slots: int
     device: str
+    on_notice: Callable[[str], None]
 
     @property
     def free(self) -> int:

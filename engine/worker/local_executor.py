@@ -1,11 +1,14 @@
 """The embedded executor: warm processes of this machine."""
 
+import ctypes
 import multiprocessing
+import os
 import pkgutil
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext, SpawnContext
@@ -16,10 +19,14 @@ from pathlib import Path
 import engine
 from engine.worker import process
 from engine.worker.executor import AnalysisTicket, Ended, Work
+from engine.worker.life import Life
 from engine.worker.slots import Slot, analysis_slot, device_name, plan_slots
+from engine.worker.watchdog import LOOK_COUNTS_S, Watchdog
 
 Context = ForkServerContext | SpawnContext
 
+LOOK_S = 0.25  # how often the signs of life are looked at
+TIMEOUT_S = 10.0  # how long a worker waits for the database before it goes on without it
 ENDS_S = 1.0  # a process whose pipe has closed is about to end, and to tell how
 NO_MEMORY = (
     ": most likely the machine ran out of memory; let fewer runs compute at once (FEDSCAPE_SLOTS=1), or choose fewer "
@@ -31,15 +38,24 @@ class LocalExecutor:
     """Warm processes of this machine, one for each slot, each with a pipe of its own. They start with their first run.
 
     They share nothing, so that one that is killed takes no other with it; in a pool with common queues it does.
+    A thread kills those that hang: whoever uses the executor may itself be waiting for the lock that one of them holds.
     """
 
-    def __init__(self, slots: int | None = None, threads: int | None = None) -> None:
+    def __init__(self, slots: int | None = None, threads: int | None = None, hung_s: float | None = None) -> None:
+        """``hung_s``: as in ``Watchdog``."""
         plan = plan_slots(slots, threads)
         context = _context()
         self.slots, self.device = len(plan), device_name()
-        self._for_runs = [_Worker(slot, context) for slot in plan]
-        self._for_analyses = _Worker(analysis_slot(len(plan)), context)
+        self._watchdog: Watchdog[Work] = Watchdog(hung_s)
+        timeout_s = min(TIMEOUT_S, self._watchdog.hung_s / 2)  # whoever waits for a lock shall not seem to hang
+        self._for_runs = [_Worker(slot, context, timeout_s) for slot in plan]
+        self._for_analyses = _Worker(analysis_slot(len(plan)), context, timeout_s)
         self._workers = [self._for_analyses, *self._for_runs]
+        self.on_notice: Callable[[str], None] = lambda notice: None
+        self._is_starting = False
+        self._is_closed = threading.Event()
+        self._looking = threading.Thread(target=self._look_after_workers, daemon=True, name="watchdog")
+        self._looking.start()
 
     @property
     def free(self) -> int:
@@ -56,7 +72,9 @@ class LocalExecutor:
             idle = _idle(self._for_runs)
             worker = next((w for w in idle if w.is_alive), idle[0])
         if not worker.is_alive:
+            self._is_starting = True
             worker.start()
+            self._is_starting = False
         worker.give(ticket)
 
     def poll(self, wait_s: float = 0.0) -> list[Ended]:
@@ -70,18 +88,39 @@ class LocalExecutor:
                 worker.kill()
 
     def close(self) -> None:
+        self._is_closed.set()
+        self._looking.join()
         for worker in self._workers:
             worker.kill()
+
+    def _look_after_workers(self) -> None:
+        looked, notice, waited_s = time.monotonic(), "", 0.0
+        while not self._is_closed.wait(LOOK_S):
+            now, before = time.monotonic(), looked
+            waited_s = waited_s + min(now - before, LOOK_COUNTS_S) if self._is_starting else 0.0
+            if waited_s >= self._watchdog.write_s:
+                _kill_stopped_fork_server()
+            busy = {ticket: worker for worker in self._workers if (ticket := worker.ticket) is not None}
+            signs = {ticket: worker.life.signs for ticket, worker in busy.items()}
+            for ticket, why in self._watchdog.hung(signs, now - before).items():
+                busy[ticket].kill_hung(ticket, why)
+            if notice != (notice := self._watchdog.notice):
+                self.on_notice(notice)
+            looked = now
 
 
 class _Worker:
     """One slot's process, seen from the dispatcher."""
 
-    def __init__(self, slot: Slot, context: Context) -> None:
-        self.slot, self._context = slot, context
+    def __init__(self, slot: Slot, context: Context, timeout_s: float) -> None:
+        self.slot, self._context, self._timeout_s = slot, context, timeout_s
         self.ticket: Work | None = None
         self.connection: Connection | None = None
         self._process: BaseProcess | None = None
+        self._counters = context.RawArray(ctypes.c_uint64, 2)
+        self.life = Life(self._counters)
+        self._why_killed = ""
+        self._changing = threading.Lock()  # ``kill_hung`` is called by another thread
 
     @property
     def is_alive(self) -> bool:
@@ -89,10 +128,19 @@ class _Worker:
 
     def start(self) -> None:
         self.kill()
-        self.connection, theirs = self._context.Pipe()
-        self._process = self._context.Process(target=process.main, args=(theirs, self.slot), daemon=True)
-        self._process.start()
+        self.life.begin()
+        try:
+            self._start()
+        except (EOFError, ConnectionError):  # the fork server was killed meanwhile; there is a new one the next time
+            self._start()
+
+    def _start(self) -> None:
+        connection, theirs = self._context.Pipe()
+        arguments = (theirs, self.slot, self._counters, self._timeout_s)
+        started = self._context.Process(target=process.main, args=arguments, daemon=True)
+        started.start()
         theirs.close()  # so that its death closes the pipe
+        self._process, self.connection = started, connection
 
     def give(self, ticket: Work) -> None:
         assert self.connection is not None
@@ -103,11 +151,21 @@ class _Worker:
     def take_back(self) -> Ended:
         """After the pipe has become readable: an answer, or the end of the process."""
         assert self.connection is not None and self.ticket is not None
-        ticket, self.ticket = self.ticket, None
+        with self._changing:
+            ticket, self.ticket = self.ticket, None
         try:
             return Ended(ticket, self.connection.recv())
         except (EOFError, OSError):
-            return Ended(ticket, f"the worker process {_in_words(self.kill(ENDS_S))}")
+            why = self._why_killed
+            ended = _in_words(self.kill(ENDS_S))
+            return Ended(ticket, why or f"the worker process {ended}")
+
+    def kill_hung(self, ticket: Work, why: str) -> None:
+        """If it still works on ``ticket``; ``take_back`` then answers ``why``."""
+        with self._changing:
+            if self.ticket == ticket and self._process is not None:
+                self._why_killed = why
+                self._process.kill()
 
     def kill(self, wait_s: float = 0.0) -> int | None:
         """Answers the exit code of a process that ends by itself within ``wait_s``."""
@@ -115,11 +173,13 @@ class _Worker:
             return None
         self._process.join(wait_s)
         by_itself = self._process.exitcode
-        self._process.kill()
-        self._process.join()
-        self._process.close()
-        self.connection.close()
-        self._process = self.connection = self.ticket = None
+        with self._changing:
+            self._process.kill()
+            self._process.join()
+            self._process.close()
+            self.connection.close()
+            self._process = self.connection = self.ticket = None
+            self._why_killed = ""
         return by_itself
 
 
@@ -152,6 +212,16 @@ def _context() -> Context:
     with _deaf_to_interrupts():
         ensure_running()  # begins to import while we go on
     return context
+
+
+def _kill_stopped_fork_server() -> None:
+    """Ours, the only child with this command: while it is stopped it starts no worker, and the one after it does."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has just ended
+            state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
+            is_ours = int(parent) == os.getpid() and b"multiprocessing.forkserver" in (folder / "cmdline").read_bytes()
+            if is_ours and state in "Tt":
+                os.kill(int(folder.name), signal.SIGKILL)
 
 
 @contextmanager

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from engine.worker.life import OURS
 from storage import Transient
 
 RETRY_S = 1.0
@@ -22,6 +23,7 @@ def patiently(ask: Callable[[], T], meanwhile: Callable[[], object] = lambda: No
     """
     said = ""
     while True:
+        OURS.beat()
         try:
             return ask()
         except Transient as error:

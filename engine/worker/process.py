@@ -14,6 +14,7 @@ from pathlib import Path
 from engine.errors import FedscapeError
 from engine.registry import ALGORITHMS, DATASETS, METRICS, MODELS, PARTITIONERS
 from engine.worker.executor import Ticket, Work
+from engine.worker.life import OURS, Counters
 from engine.worker.slots import Slot
 from storage import Fenced, StorageError, Store
 
@@ -24,15 +25,19 @@ SESSIONS = ("engine.worker.session", "engine.worker.analysis_session")
 log = logging.getLogger(__name__)
 
 
-def main(connection: Connection, slot: Slot) -> None:
-    """Answers each ticket with None, or with the reason why its work could not be brought to an end."""
+def main(connection: Connection, slot: Slot, counters: Counters, timeout_s: float) -> None:
+    """Answers each ticket with None, or with the reason why its work could not be brought to an end.
+
+    ``counters`` are of its life; ``timeout_s`` is how long to wait for other writers of the database.
+    """
+    OURS.share(counters)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the dispatcher decides what it means
     threading.Thread(target=_leave_with_dispatcher, daemon=True).start()
     _warm_up(slot)
     with suppress(EOFError, OSError):  # the dispatcher is gone
         while True:
             ticket = connection.recv()
-            connection.send(_work(ticket, slot))
+            connection.send(_work(ticket, slot, timeout_s))
 
 
 def work_on(store: Store, ticket: Work, threads: int = 1) -> None:
@@ -52,9 +57,9 @@ def work_on(store: Store, ticket: Work, threads: int = 1) -> None:
         log.info("%s", fenced)
 
 
-def _work(ticket: Work, slot: Slot) -> str | None:
+def _work(ticket: Work, slot: Slot, timeout_s: float) -> str | None:
     try:
-        work_on(_store(ticket.database_url, ticket.artifacts), ticket, slot.threads)
+        work_on(_store(ticket.database_url, ticket.artifacts, timeout_s), ticket, slot.threads)
     except StorageError as error:
         return str(error)
     finally:
@@ -71,8 +76,8 @@ def _give_back_gpu_memory() -> None:
 
 
 @cache
-def _store(url: str, artifacts: Path) -> Store:
-    return Store(url, artifacts)
+def _store(url: str, artifacts: Path, timeout_s: float) -> Store:
+    return Store(url, artifacts, timeout_s, writing=OURS.writing)
 
 
 def _warm_up(slot: Slot) -> None:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any, Literal
 
 from engine.results import RoundResult
+from engine.worker.life import OURS
 from engine.worker.patience import Outage, T, patiently
 from engine.worker.records import as_record
 from storage import (
@@ -81,6 +82,7 @@ class Recorder:
 
     def tick(self) -> None:
         """Called in every local step: mostly looks at the clock. Raises Stop."""
+        OURS.beat()
         if self._clock() - self._written < WRITE_S:
             return
         try:
@@ -172,6 +174,7 @@ class Recorder:
 
     def _stored(self, write: Callable[[], T]) -> T:
         """A write that takes everything pending with it, or is an outage."""
+        OURS.beat()
         try:
             answer = write()
         except Transient as error:
@@ -195,6 +198,7 @@ class Recorder:
 
     def _tell(self) -> None:
         while self._warnings:
+            OURS.beat()
             with suppress(RunNotFound):  # and its log with it
                 self.store.events.add(self.run_id, "warning", *self._warnings[0])
             del self._warnings[0]

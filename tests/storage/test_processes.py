@@ -25,10 +25,10 @@ while (run := store.queue.claim()) is not None:
     store.queue.finish(run.id, run.epoch, "done")
 """
 INSIDE = """
-from storage.metrics import insert_rounds
+from storage.metrics import insert_rounds, pack_rounds
 run = store.queue.runs()[0]
 with store._database.write() as connection:
-    insert_rounds(connection, run.id, [a_round(1)])
+    insert_rounds(connection, run.id, pack_rounds([a_round(1)]))
     connection.exec_driver_sql("UPDATE runs SET round = 1")
     print("inside", flush=True)
     sys.stdin.read()

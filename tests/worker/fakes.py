@@ -1,5 +1,7 @@
 """An executor that computes nothing, and a clock that the test moves."""
 
+from collections.abc import Callable
+
 from engine.worker import AnalysisTicket, Ended, Work
 
 
@@ -12,6 +14,7 @@ class FakeExecutor:
         self.tickets: list[Work] = []
         self.ended: list[Ended] = []
         self.is_closed = False
+        self.on_notice: Callable[[str], None] = lambda notice: None
 
     @property
     def free(self) -> int:
