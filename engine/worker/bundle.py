@@ -89,19 +89,27 @@ class Belongings(BaseModel):
     def members(self) -> list[str]:
         return [entry.member for entry in (*self.models, *self.analyses)]
 
-    def models_of(self, archive: Archive, num_clients: int) -> list[FinishedFile]:
-        return [
-            FinishedFile(m.kind, m.round, partial(_models, archive, m.member, num_clients)) for m in self.models
-        ]
+    def models_of(self, archive: Archive) -> list[FinishedFile]:
+        return [FinishedFile(m.kind, m.round, partial(archive.read, m.member)) for m in self.models]
 
-    def analyses_of(self, archive: Archive, partition: Mapping[str, Any]) -> list[FinishedAnalysis]:
+    def analyses_of(self, archive: Archive) -> list[FinishedAnalysis]:
         return [
             FinishedAnalysis(
-                a.kind, a.params,
-                FinishedFile(f"analysis-{a.kind}", a.round, partial(_findings, archive, a, partition)),
+                a.kind, a.params, FinishedFile(f"analysis-{a.kind}", a.round, partial(archive.read, a.member))
             )
             for a in self.analyses
-        ]  # fmt: skip
+        ]
+
+    def check(self, archive: Archive, partition: Mapping[str, Any]) -> None:
+        """Raises InvalidConfig where a file is not of such a run, before anything of the bundle is kept."""
+        num_clients = len(partition.get("test_sizes", ()))
+        for models in self.models:
+            with _named(archive, models.member):
+                check_models(archive.read(models.member), num_clients)
+        for analysis in self.analyses:
+            with _named(archive, analysis.member):
+                found = Findings.from_bytes(archive.read(analysis.member))
+                check_findings(analysis.kind, analysis.params, found, partition)
 
     def log(self) -> list[FinishedEvent]:
         return [FinishedEvent(e.at, e.level, e.kind, e.message) for e in self.events]
@@ -124,7 +132,11 @@ def open_bundle(path: Path) -> Iterator[tuple[Archive, list[ImportedExperiment],
     try:
         with Archive(path, BUNDLE) as archive:
             found = parse_export(archive.read(RUNS), path / RUNS)
-            yield archive, found, _belongings(archive, found)
+            beside = _belongings(archive, found)
+            for experiment in found:
+                for number, (_, run) in zip(experiment.numbers, experiment.runs, strict=True):
+                    beside[number].check(archive, run.partition or {})
+            yield archive, found, beside
     except ArchiveInvalid as error:
         raise InvalidConfig([str(error)]) from error
 
@@ -185,17 +197,9 @@ def _belongings(archive: Archive, found: Sequence[ImportedExperiment]) -> list[B
     return beside
 
 
-def _models(archive: Archive, member: str, num_clients: int) -> bytes:
+@contextmanager
+def _named(archive: Archive, member: str) -> Iterator[None]:
     try:
-        return check_models(archive.read(member), num_clients)
+        yield
     except CheckpointInvalid as error:
-        raise InvalidConfig([f"{archive.path / member}: these are not the models of its run: {error}"]) from error
-
-
-def _findings(archive: Archive, entry: AnalysisEntry, partition: Mapping[str, Any]) -> bytes:
-    data = archive.read(entry.member)
-    try:
-        check_findings(entry.kind, entry.params, Findings.from_bytes(data), partition)
-    except CheckpointInvalid as error:
-        raise InvalidConfig([f"{archive.path / entry.member}: {error}"]) from error
-    return data
+        raise InvalidConfig([f"{archive.path / member}: {error}"]) from error

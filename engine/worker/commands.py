@@ -5,6 +5,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from engine.inputs import check_writable
@@ -59,7 +60,7 @@ def backup(store: Store, arguments: argparse.Namespace) -> None:
 
 def restore(store: Store, arguments: argparse.Namespace) -> None:
     with _progress("unpacked") as tell:
-        restored = store.restore(arguments.file, arguments.replace, tell, check_documents)
+        restored = store.restore(arguments.file, arguments.replace, tell, partial(check_documents, arguments.file))
     print(f"{_runs(restored.runs)} restored from {arguments.file}")
     if restored.kept is not None:
         print(f"the database that was there is kept: DATABASE_URL=sqlite:///{restored.kept} opens it")

@@ -119,9 +119,9 @@ def _completed(store: Store, known: Known, run: FinishedRun) -> Known:
 
 
 def _with(run: FinishedRun, belongings: Belongings, archive: Archive) -> FinishedRun:
-    partition = run.partition or {}
-    models = belongings.models_of(archive, len(partition.get("test_sizes", ())))
-    return replace(run, models=models, analyses=belongings.analyses_of(archive, partition), events=belongings.log())
+    return replace(
+        run, models=belongings.models_of(archive), analyses=belongings.analyses_of(archive), events=belongings.log()
+    )
 
 
 def _known(store: Store, found: Sequence[ImportedExperiment]) -> dict[int, Known]:

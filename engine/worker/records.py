@@ -1,6 +1,7 @@
 """Runs between the engine and storage: a configuration as a row to queue, a stored run as one to export, and back."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from engine.config import RunConfig
@@ -18,12 +19,12 @@ def new_run(config: RunConfig) -> NewRun:
     )  # fmt: skip
 
 
-def check_documents(run: RunRecord) -> None:
+def check_documents(path: Path, run: RunRecord) -> None:
     """Raises InvalidConfig where the pages that show the run could not read what it says of its origin and clients."""
     try:
         check_run(run.provenance, run.partition)
     except ValueError as error:
-        raise InvalidConfig([f"run {run.id} ({run.label!r:.100} seed {run.seed}): {error}"]) from error
+        raise InvalidConfig([f"{path}: run {run.id} ({run.label!r:.100} seed {run.seed}): {error}"]) from error
 
 
 def as_record(result: Round) -> RoundRecord:

@@ -17,6 +17,7 @@ from engine.errors import InvalidConfig
 from storage import ArtifactDamaged, Store
 from tests.app.pages import open_page
 from tests.app.samples import DIGITS
+from tests.support.forging import models
 
 opened = partial(open_page, "library")
 
@@ -41,13 +42,14 @@ def test_an_export_comes_back_as_the_same_runs_once(filled_store: Store) -> None
 
 
 def test_a_bundle_brings_the_models_along_but_no_run_that_has_not_ended(filled_store: Store) -> None:
-    file = filled_store.artifacts.write_file(1, "model-last", 5, b"weights")
+    weights = models(10, initial_w=(3,), personalized_w=(10, 3))
+    file = filled_store.artifacts.write_file(1, "model-last", 5, weights)
     filled_store.artifacts.register(1, None, file)
     (waiting,) = filled_store.queue.rerun([2])
     (experiment,) = exchange.import_bytes("runs.zip", exchange.bundle_of([1, waiting.id])).experiments
     (run,) = filled_store.queue.runs(experiment_ids=[experiment.id])
     models = filled_store.artifacts.latest(run.id, "model-last")
-    assert models is not None and filled_store.artifacts.read(models) == b"weights"
+    assert models is not None and filled_store.artifacts.read(kept) == weights
 
 
 def test_a_bundle_never_leaves_a_damaged_model_out_in_silence(filled_store: Store) -> None:

@@ -1,0 +1,179 @@
+"""Files that were forged: refused in a line, or taken in so that every page still opens. Nothing else is touched."""
+
+import shutil
+import sqlite3
+import zipfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from app import exchange
+from app.library import sources
+from engine.errors import InvalidConfig
+from engine.findings import Findings
+from storage import StorageError, Store
+from tests.app.pages import open_page
+from tests.app.samples import store_experiment
+from tests.engine.command_line import Call, make_call
+from tests.storage.samples import new_run
+from tests.support import forging
+
+SMALL: dict[str, Any] = {
+    "name": "four clients", "dataset": {"name": "digits"}, "model": {"name": "mlr"}, "seeds": [0],
+    "partition": {"name": "classes_per_client", "num_clients": forging.N, "classes_per_client": 5},
+    "training": {"rounds": 3, "local_steps": 1}, "algorithms": [{"name": "cgpfl", "K": 2}, {"name": "fedavg"}],
+}  # fmt: skip
+
+
+class Good(NamedTuple):
+    """Members of the archives that the forged ones are made from."""
+
+    bundle: forging.Parts
+    backup: forging.Parts
+
+
+@pytest.fixture(scope="module")
+def good(empty_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Good:
+    folder = tmp_path_factory.mktemp("good")
+    shutil.copy(empty_file, folder / "good.db")
+    store = Store(f"sqlite:///{folder / 'good.db'}")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DATABASE_URL", store.url)
+        store_experiment(store, SMALL)
+        for run_id in (1, 2):
+            for kind in ("model-last", "model-best"):
+                data = forging.models(initial_w=(3,), personalized_w=(forging.N, 3))
+                store.artifacts.register(run_id, None, store.artifacts.write_file(run_id, kind, 3, data))
+            store.analyses.request(run_id, "confusion", {})
+            asked = store.analyses.claim()
+            assert asked is not None
+            found = Findings({"personalized": np.ones((forging.N, 10, 10), np.int32)}).to_bytes()
+            file = store.artifacts.write_file(run_id, "analysis-confusion", 3, found)
+            store.analyses.finish(asked.id, asked.epoch, "done", file)
+            store.events.add(run_id, "info", "note", "it went well")
+        (folder / "bundle.zip").write_bytes(exchange.bundle_of([1, 2]))
+        store.back_up(folder / "backup.zip", "1")
+    store.close()
+    return Good(parts(folder / "bundle.zip"), parts(folder / "backup.zip"))
+
+
+def parts(path: Path) -> forging.Parts:
+    with zipfile.ZipFile(path) as file:
+        return {name: file.read(name) for name in file.namelist()}
+
+
+class Place(NamedTuple):
+    """A database with a run and its models, and beside its folder one that is nobody's business."""
+
+    root: Path
+    store: Store
+    call: Call
+
+    def state(self) -> list[Any]:
+        """All that lies around, and what the database holds. Only a lock may come and go."""
+        self.store.close()
+        files = [(path, path.lstat().st_mode, path.read_bytes()) for path in sorted(self.root.rglob("*"))
+                 if path.is_file() and path.suffix != ".lock" and path.name != "mine.db"]  # fmt: skip
+        with closing(sqlite3.connect(self.root / "data" / "mine.db")) as connection:
+            return [files, list(connection.iterdump())]
+
+
+@pytest.fixture
+def place(
+    empty_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Place]:
+    root = tmp_path / "root"
+    (root / "data").mkdir(parents=True)
+    (root / "beside").mkdir()
+    (root / "beside" / "canary.bin").write_bytes(b"precious")
+    shutil.copy(empty_file, root / "data" / "mine.db")
+    call = make_call(monkeypatch, capsys, root / "data")
+    monkeypatch.setenv("DATABASE_URL", f"sqlite:///{root / 'data' / 'mine.db'}")
+    store = Store(f"sqlite:///{root / 'data' / 'mine.db'}")
+    store.experiments.create("mine", {}, [new_run()])
+    run = store.queue.claim()
+    assert run is not None
+    file = store.artifacts.write_file(run.id, "model-last", 0, b"mine")
+    store.artifacts.register(run.id, run.epoch, file)
+    store.queue.finish(run.id, run.epoch, "done")
+    yield Place(root, store, call)
+    store.close()
+
+
+def is_refused(place: Place, path: Path, *words: object) -> None:
+    before = place.state()
+    code, out, err = place.call(*words)
+    assert (code, out) == (2, ""), (code, out, err)
+    assert 0 < len(err.splitlines()) <= 11 and all(len(line) < 1200 for line in err.splitlines()), err
+    assert "Traceback" not in err and "unexpected" not in err and "\x1b" not in err
+    assert "forged" in err or "runs.json" in err or str(path) in err
+    place.store.artifacts.sweep()
+    assert place.state() == before
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "forged").mkdir()
+    return tmp_path / "forged"
+
+
+@pytest.mark.parametrize("name", forging.EXPORTS)
+def test_a_forged_export_is_refused(good: Good, place: Place, folder: Path, name: str) -> None:
+    path = forging.EXPORTS[name](good.bundle, folder)
+    is_refused(place, path, "import", path)
+
+
+@pytest.mark.parametrize("name", [*forging.ARCHIVES, *forging.BUNDLES])
+def test_a_forged_bundle_is_refused(good: Good, place: Place, folder: Path, name: str) -> None:
+    path = (forging.ARCHIVES | forging.BUNDLES)[name](good.bundle, folder)
+    is_refused(place, path, "import", path)
+
+
+@pytest.mark.parametrize("name", [*forging.ARCHIVES, *forging.BACKUPS])
+def test_a_forged_backup_is_refused(good: Good, place: Place, folder: Path, name: str) -> None:
+    path = (forging.ARCHIVES | forging.BACKUPS)[name](good.backup, folder)
+    is_refused(place, path, "restore", path, "--replace")
+
+
+@pytest.mark.parametrize("name", ["versions are text", "not a number", "cut short", "no text"])
+def test_the_library_says_what_is_wrong_with_an_export(good: Good, place: Place, folder: Path, name: str) -> None:
+    data = forging.EXPORTS[name](good.bundle, folder).read_bytes()
+    with pytest.raises(InvalidConfig, match=r"runs\.json"):
+        sources.read("runs.json", data, lambda number, of: None)
+
+
+@pytest.mark.parametrize("name", ["a name above", "a bomb", "members that overlap", "models of rubbish"])
+def test_the_library_says_what_is_wrong_with_a_bundle(good: Good, place: Place, folder: Path, name: str) -> None:
+    data = (forging.ARCHIVES | forging.BUNDLES)[name](good.bundle, folder).read_bytes()
+    before = place.state()
+    with pytest.raises((InvalidConfig, StorageError)):
+        sources.read("forged.zip", data, lambda number, of: None)
+    assert place.state() == before
+
+
+@pytest.mark.parametrize("name", forging.ACCEPTED)
+def test_every_page_opens_on_what_is_taken_in(good: Good, place: Place, folder: Path, name: str) -> None:
+    code, out, err = place.call("import", forging.ACCEPTED[name](good.bundle, folder))
+    assert (code, err) == (0, "") and "2 runs imported" in out
+    every_page(2, [2, 3])
+
+
+def test_a_bundle_and_a_backup_that_are_right_are_taken_in(good: Good, place: Place, folder: Path) -> None:
+    assert place.call("import", forging.packed(folder, good.bundle)).code == 0
+    every_page(2, [2, 3])
+    assert place.call("restore", forging.packed(folder, good.backup), "--replace").code == 0
+    every_page(1, [1, 2])
+
+
+def every_page(experiment: int, run_ids: list[int]) -> None:
+    open_page("library")
+    open_page("library", runs=",".join(map(str, run_ids)))
+    open_page("compare", experiment=experiment)
+    open_page("run", id=run_ids[1], tab="record")
+    for tab in ("clients", "clusters", "landscape", "features", "layers", "profile", "record"):
+        open_page("run", id=run_ids[0], tab=tab)
+    open_page("run", id=run_ids[0], tab="clients", client=1)
