@@ -64,7 +64,8 @@ def policy(scripts: Iterable[str]) -> Callable[[str], str]:
     hashes = " ".join(f"'sha256-{base64.b64encode(hashlib.sha256(own.encode()).digest()).decode()}'" for own in scripts)
     rules = {
         "default-src": "'self'",
-        "script-src": f"'self' blob: {hashes}",  # blob: is how Streamlit loads a component's script
+        # blob: is how Streamlit loads a component's script; some of its charts compile their drawing code.
+        "script-src": f"'self' blob: 'unsafe-eval' {hashes}",
         "style-src": "'self' 'unsafe-inline'",
         "img-src": "'self' data: blob:",
         "font-src": "'self' data:",

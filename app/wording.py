@@ -166,7 +166,7 @@ def tail_note(num_clients: int, share: float = 0.05) -> str:
 
 def kicker(what: RunRecord | Mapping[str, Any] | Sequence[RunRecord]) -> str:
     """``MNIST · 40 CLIENTS · 3 CLASSES EACH · 3 SEEDS``: ``setting`` as it stands above a title."""
-    return setting(what).upper()
+    return capitals(setting(what))
 
 
 def setting(what: RunRecord | Mapping[str, Any] | Sequence[RunRecord]) -> str:
@@ -196,7 +196,12 @@ def lines(sentences: Iterable[str]) -> str:
 
 def capital(text: str) -> str:
     """With a capital letter first and all others as they are: ``CGPFL leads`` stays."""
-    return text[:1].upper() + text[1:]
+    return capitals(text[:1]) + text[1:]
+
+
+def capitals(text: str) -> str:
+    """In capitals, but for Greek letters: α is a symbol, and its capital looks like an A."""
+    return "".join(letter if "\u0370" <= letter <= "\u03ff" or letter == "µ" else letter.upper() for letter in text)
 
 
 def names(items: Iterable[str], limit: int = 4, last: str = "and") -> str:

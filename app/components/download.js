@@ -4,9 +4,10 @@ const SVG = "http://www.w3.org/2000/svg";
 const PURPOSE = { PNG: "for a slide", SVG: "for a paper" };
 const EDGE = 16;
 const SCALE = 2; // of a PNG: sharp on a projector
-const TITLE = { size: 20, weight: 600, family: '"Source Serif", "Source Serif Pro", Georgia, "Times New Roman", serif' };
-const KICKER = { size: 11, weight: 600, family: '"Source Code Pro", "SFMono-Regular", Menlo, Consolas, monospace' };
-const CAPTION = { size: 13, weight: 400, family: '"Source Sans", "Source Sans Pro", "Segoe UI", Helvetica, Arial, sans-serif' };
+// Fonts of the machine, not those of the page: a picture is drawn without them.
+const TITLE = { size: 20, weight: 600, family: 'Georgia, "Times New Roman", serif' };
+const KICKER = { size: 11, weight: 600, family: '"SFMono-Regular", Menlo, Consolas, monospace' };
+const CAPTION = { size: 13, weight: 400, family: '"Segoe UI", Helvetica, Arial, sans-serif' };
 const LINE = 1.35; // of the size
 
 export default function ({ data, parentElement }) {
@@ -54,7 +55,7 @@ async function drawn(Plotly, plot, words) {
   const layout = { ...plot.layout, paper_bgcolor: paper, width, height, autosize: false };
   const address = await Plotly.toImage({ data: plot.data, layout }, { format: "svg", width, height });
   const inner = new DOMParser().parseFromString(decodeURIComponent(address.slice(address.indexOf(",") + 1)), "image/svg+xml");
-  const kicker = block(document.querySelector(".kicker")?.textContent.toUpperCase() ?? "", KICKER, muted, EDGE, width);
+  const kicker = block(document.querySelector(".kicker")?.textContent ?? "", KICKER, muted, EDGE, width);
   const title = block(titled ? "" : words.title, TITLE, ink, kicker.bottom, width);
   const top = titled ? kicker.bottom : title.bottom;
   const caption = block(words.caption, CAPTION, muted, top + height, width);
@@ -72,7 +73,11 @@ async function drawn(Plotly, plot, words) {
 function block(text, font, fill, top, room) {
   const type = { "font-family": font.family, "font-size": font.size, "font-weight": font.weight, fill };
   const texts = wrapped(text, font, room);
-  const lines = texts.map((line, i) => shape("text", { x: EDGE, y: top + (i + 1) * font.size * LINE, ...type }, line));
+  const lines = texts.map(({ words, width }, i) => {
+    // Where the file is opened with other fonts, a line is still as long as here.
+    const place = { x: EDGE, y: top + (i + 1) * font.size * LINE, textLength: width, lengthAdjust: "spacingAndGlyphs" };
+    return shape("text", { ...place, ...type }, words);
+  });
   return { lines, bottom: top + texts.length * font.size * LINE };
 }
 
@@ -96,16 +101,27 @@ function offer(blob, name) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000); // the browser reads it after the click
 }
 
+// Lines that fit into the room, with their widths; a word that is longer than a line is broken.
 function wrapped(text, font, room) {
   const pen = document.createElement("canvas").getContext("2d");
   pen.font = `${font.weight} ${font.size}px ${font.family}`;
+  const fits = (words) => pen.measureText(words).width <= room;
   const lines = [];
   for (const word of text.split(/\s+/).filter(Boolean)) {
     const longer = lines.length ? `${lines.at(-1)} ${word}` : word;
-    if (lines.length && pen.measureText(longer).width <= room) lines[lines.length - 1] = longer;
-    else lines.push(word);
+    if (lines.length && fits(longer)) lines[lines.length - 1] = longer;
+    else lines.push(...pieces(word, fits));
   }
-  return lines;
+  return lines.map((words) => ({ words, width: pen.measureText(words).width }));
+}
+
+function pieces(word, fits) {
+  const found = [""];
+  for (const letter of word) {
+    if (found.at(-1) && !fits(found.at(-1) + letter)) found.push("");
+    found[found.length - 1] += letter;
+  }
+  return found;
 }
 
 function plain(text) {

@@ -13,7 +13,7 @@ from streamlit.errors import StreamlitAPIException
 from app import browser, figure_text, links, palette, queries, routes, shown, table_files
 from app.components import download, live_plot
 from app.live.overview import overview
-from app.wording import plain
+from app.wording import capitals, plain
 
 PRESENTING_CSS = """<style>html { font-size: 20px; } [data-testid=stMainBlockContainer] { max-width: none; }
 @media (max-width: 1700px) { .strip { display: none; } }  /* the larger type of the navigation needs its place */
@@ -44,9 +44,9 @@ def strip() -> None:
 
 
 def header(kicker: str, question: str, lead: str | None = None) -> None:
-    """A mono line with the set-up, the question this page answers, and one sentence."""
+    """A mono line with the set-up in capitals, the question this page answers, and one sentence."""
     with st.container(key="page_header"):
-        st.html(f'<p class="kicker">{html.escape(kicker)}</p>')
+        st.html(f'<p class="kicker">{html.escape(capitals(kicker))}</p>')
         st.title(plain(question), anchor=False)
         if lead:
             st.html(f'<p class="lead">{html.escape(lead)}</p>')

@@ -38,7 +38,7 @@ def render() -> None:
 
 def one(preset: Preset) -> None:
     """A figure or table: what it shows, how far its runs are, what came out."""
-    page.header(" · ".join(filter(None, [preset.document, preset.item])).upper(), preset.title, preset.shows or None)
+    page.header(" · ".join(filter(None, [preset.document, preset.item])), preset.title, preset.shows or None)
     scales = {scale: SCALES[scale] for scale in preset.scales}
     with st.container(horizontal=True, vertical_alignment="bottom", key="papers_scale"):
         scale = address.switch("Scale", scales, "scale", next(iter(scales)))

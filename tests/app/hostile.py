@@ -22,7 +22,7 @@ MARKDOWN = ("body", "label", "help", "text", "content", "caption")
 """Fields that the browser reads as Markdown, of every element but PLAIN."""
 PLAIN = ("Text", "Code", "Html", "PlotlyChart", "BidiComponent")
 MARKS = ("![", "](", "<", "$", ":red[")
-ADDRESSES = (f"://{HOST}", f"www.{HOST}", f"@{HOST}")
+ADDRESSES = (f"://{HOST}", f"www.{HOST}", f"a@{HOST}")
 """Browsers link these even where they are escaped."""
 _OWN_LINK = re.compile(r"\]\(/[a-z][^/\s)]*\)")  # to another page of the app, with an address that is encoded
 _ALLOWED_IN_FIGURES = re.compile(r"</?(?:b|i|br|sub|sup|extra)>")

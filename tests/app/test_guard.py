@@ -49,7 +49,7 @@ def test_the_policy_names_no_other_host(client: TestClient) -> None:
     assert rules["default-src"] == "'self'" and rules["img-src"] == "'self' data: blob:"
     assert rules["connect-src"] == "'self' ws://127.0.0.1:8501 wss://127.0.0.1:8501"
     assert not [rule for rule in rules.values() if "*" in rule or "https:" in rule or "http:" in rule]
-    assert "unsafe" not in rules["script-src"]
+    assert "unsafe-inline" not in rules["script-src"]
 
 
 @pytest.mark.parametrize(

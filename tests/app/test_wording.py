@@ -12,7 +12,8 @@ from app import wording
     [
         (wording.percent(0.97406), "97.41 %"), (wording.percent(math.nan), "–"), (wording.percent(None), "–"),
         (wording.percent_pm(0.9741, 0.0012), "97.41 ± 0.12 %"), (wording.percent_pm(0.9741, math.nan), "97.41 %"),
-        (wording.capital("alone CGPFL"), "Alone CGPFL"), (wording.capital(""), ""),
+        (wording.capital("alone CGPFL"), "Alone CGPFL"), (wording.capital("α rises"), "α rises"),
+        (wording.capitals("Dirichlet α = 0.5, 3 µs"), "DIRICHLET α = 0.5, 3 µS"), (wording.capital(""), ""),
         (wording.signed_points(0.021), "+2.10"), (wording.signed_points(-0.0035), "−0.35"),
         (wording.seconds(0.0123), "12 ms"), (wording.seconds(1.44), "1.4 s"), (wording.seconds(38.2), "38 s"),
         (wording.duration(7.2), "8 s"), (wording.duration(200), "3 min 20 s"), (wording.duration(7500), "2 h 05 min"),
@@ -39,6 +40,12 @@ def test_a_kicker_is_the_set_up_in_a_line() -> None:
     }
     assert wording.kicker(config) == "MNIST · 40 CLIENTS · 3 CLASSES EACH · C = 10 % · 3 SEEDS"
     assert wording.setting(config) == "MNIST · 40 clients · 3 classes each · C = 10 % · 3 seeds"
+
+
+def test_a_greek_symbol_stays_small_in_a_kicker() -> None:
+    split = {"name": "dirichlet", "alpha": 0.1, "num_clients": 20}
+    config = {"dataset": "digits", "partition": split, "seeds": [0]}
+    assert wording.kicker(config) == "DIGITS · 20 CLIENTS · DIRICHLET α = 0.1 · 1 SEED"
 
 
 def test_clients_of_the_data_set_count_when_the_split_is_natural() -> None:
