@@ -1,6 +1,6 @@
 """What can be refused before anything runs: absent data, impossible partitions, methods that don't fit a model."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import torch
@@ -28,16 +28,17 @@ def build_on_cpu(run: RunConfig, progress: Progress | None = None) -> Federation
 def check_runs(
     runs: Iterable[RunConfig], progress: Progress | None = None,
     build: Callable[[RunConfig, Progress | None], Federation] = build_on_cpu,
-) -> None:  # fmt: skip
+) -> tuple[str, ...]:  # fmt: skip
     """Build the data of every seed, and every method with its model, once each. Raises InvalidConfig.
 
+    Returns what will not be as it was asked for, such as an option that is cut to what the data or the model allow.
     Methods whose clients' models are too large to try are left to the worker. Downloads what is absent, so that
     workers that start at the same time find it.
     """
     by_data: dict[str, list[RunConfig]] = {}
     for run in runs:
         by_data.setdefault(f"{run.dataset} {run.partition} {run.training.dtype} {run.seed}", []).append(run)
-    problems, checked = dict[str, None](), set[str]()
+    problems, notes, checked = dict[str, None](), dict[str, None](), set[str]()
     for group in by_data.values():
         try:
             choose_device(group[0].machine.device)
@@ -50,28 +51,39 @@ def check_runs(
                 raise
             problems["dataset: this machine has no memory left for the data; choose less of it, or smaller data"] = None
         else:
-            problems.update(dict.fromkeys(_method_problems(group, data, checked)))
+            notes.update(dict.fromkeys(data.notes))
+            for run in group:
+                try:
+                    notes.update(dict.fromkeys(f"{run.label}: {note}" for note in _checked(run, data, checked)))
+                except FedscapeError as error:
+                    problems[f"{run.label}: {error}"] = None
     if problems:
         raise InvalidConfig(problems)
+    return tuple(notes)
 
 
-def _method_problems(runs: list[RunConfig], data: Federation, checked: set[str]) -> Iterator[str]:
-    """Sets up each method as it would start, on the CPU; one seed stands for all."""
-    for run in runs:
-        what = f"{run.algorithm} {run.model} {run.training} {run.dataset} {run.partition}"
-        if what not in checked:
-            checked.add(what)
-            try:
-                if not _is_too_large_to_try(run, data):
-                    Simulation(_on_cpu(run), data=data, tick=_stop)
-            except _TrainingBegins:
-                continue
-            except FedscapeError as error:
-                yield f"{run.label}: {error}"
-            except (MemoryError, RuntimeError) as error:
-                if not is_out_of_memory(error):
-                    raise
-                yield f"{run.label}: {FULL_MEMORY}"
+def method_notes(run: RunConfig, data: Federation) -> tuple[str, ...]:
+    """What the method notes about its options on these data; none where its models are too large to try."""
+    try:
+        if _is_too_large_to_try(run, data):
+            return ()
+        simulation = Simulation(_on_cpu(run), data=data, tick=_stop)
+    except _TrainingBegins:
+        return ()
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise Unsupported(FULL_MEMORY) from error
+    return tuple(note for note in simulation.task.notes if note not in data.notes)
+
+
+def _checked(run: RunConfig, data: Federation, checked: set[str]) -> tuple[str, ...]:
+    """Sets up a method as it would start, on the CPU; one seed stands for all."""
+    what = f"{run.algorithm} {run.model} {run.training} {run.dataset} {run.partition}"
+    if what in checked:
+        return ()
+    checked.add(what)
+    return method_notes(run, data)
 
 
 def _is_too_large_to_try(run: RunConfig, data: Federation) -> bool:

@@ -42,7 +42,9 @@ def main(arguments: argparse.Namespace) -> int:
 def run_command(arguments: argparse.Namespace) -> int:
     experiments = experiments_of(arguments)
     check_writable(file=arguments.export, folder=arguments.models)
-    check_runs((run for e in experiments for run in e.runs()), progress=_download_line(arguments.quiet))
+    notes = check_runs((run for e in experiments for run in e.runs()), progress=_download_line(arguments.quiet))
+    if not arguments.quiet:
+        complain(f"note: {note}" for note in notes)
     with open_store(arguments.db, ROOT) as store:
         store.ensure_schema(SCHEMA_WAIT_S)
         run_ids = _compute(store, experiments, arguments.quiet)

@@ -123,7 +123,19 @@ def partition_pool(config: RunConfig, pool: Pool) -> Partition:
     options = config.partition.options
     split = PARTITIONERS.get(config.partition.name).make(options).split
     partition = split(pool, numpy_stream(config.seed, "partition"))
+    if pool.client is not None and "num_clients" in type(options).model_fields:
+        partition = replace(partition, notes=(*partition.notes, _unused_clients(config, pool)))
     return hold_out(partition, getattr(options, "holdout_clients", 0.0), numpy_stream(config.seed, "holdout"))
+
+
+def _unused_clients(config: RunConfig, pool: Pool) -> str:
+    """A partitioner that makes clients of its own takes samples from whoever holds them."""
+    assert pool.client is not None
+    kept = int(pool.client.max()) + 1
+    return (
+        f"the data come with {kept} client{'' if kept == 1 else 's'} of their own, which partition "
+        f"{config.partition.name} does not keep: it deals their samples anew; partition natural keeps them"
+    )
 
 
 def build(config: RunConfig, data_dir: Path, device: torch.device, progress: Progress | None = None) -> Federation:

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from engine import resolved, unseen
 from engine import state as states
-from engine import unseen
 from engine.algorithms import Algorithm
 from engine.augmentation import require_images
 from engine.backends import choose_backend
@@ -104,8 +104,8 @@ class Simulation:
         if config.training.clip_norm is not None:
             backend = Clipped(backend, config.training.clip_norm)
         self.task = Task(data, model, config.training, backend, config.seed, device, dtype, tick, [*data.notes])
-        if model.init == "zeros" and len(model.layers) > 1:
-            self.task.note("init: zeros with hidden layers: they stay at zero, only the output layer's bias learns")
+        for note in resolved.notes(config, model, data):
+            self.task.note(note)
         self.algorithm = _method(self.task, config)
         self.state: Any = self.algorithm.init(self.task)
         self.round = -1  # the last round that was yielded

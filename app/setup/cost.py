@@ -15,6 +15,7 @@ from typing import Any
 import streamlit as st
 
 from app.setup.pools import federation_of, pool_of, sample_bytes, split_of
+from engine.check import method_notes
 from engine.config import RunConfig, Training
 from engine.errors import TooLarge
 from engine.federation import Federation
@@ -90,11 +91,14 @@ def together(costs: Iterable[Cost], slots: int) -> Cost:
 
 def measure(run: RunConfig) -> Moment:
     """A moment of the method, once for each configuration, whatever its seed, length or name."""
-    what = run.to_dict()
-    what["training"] = {k: v for k, v in what["training"].items() if k != "rounds"}
-    for name in ("seed", "name", "label", "evaluation"):
-        del what[name]
-    return _measure(json.dumps(what, sort_keys=True), run)
+    training = {name: value for name, value in run.training.model_dump(mode="json").items() if name != "rounds"}
+    return _measure(_what(run, training=training), run)
+
+
+def _what(run: RunConfig, **changed: Any) -> str:
+    """The configuration without what changes neither costs nor notes."""
+    left_out = ("seed", "name", "label", "evaluation")
+    return json.dumps({k: v for k, v in (run.to_dict() | changed).items() if k not in left_out}, sort_keys=True)
 
 
 @st.cache_data(max_entries=500, show_spinner=False)
@@ -154,6 +158,19 @@ def _one_round(run: RunConfig, data: Federation) -> Timed:
 def _shortened(run: RunConfig, participation: float, steps: int) -> RunConfig:
     less = {"participation": participation, "local_steps": steps, "local_epochs": None}
     return replace(run, training=run.training.model_copy(update=less))
+
+
+def notes_of(run: RunConfig) -> tuple[str, ...]:
+    """What will not be as it was asked for. Raises what would keep the run from starting."""
+    return _notes(_what(run), run)
+
+
+@st.cache_data(max_entries=500, show_spinner=False)
+def _notes(what: str, _run: RunConfig) -> tuple[str, ...]:
+    try:
+        return method_notes(_run, federation_of(_run))
+    except TooLarge:
+        return ()
 
 
 def _seconds(moment: Moment, run: RunConfig, split: Mapping[str, Any], evaluated: int) -> float:

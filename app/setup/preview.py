@@ -47,14 +47,14 @@ def split_panel(run: RunConfig | None) -> list[str]:
     except (DataUnavailable, ImpossiblePartition) as error:
         st.caption("This split cannot be made.")
         return [_located(error, run)]
+    for note in partition["notes"]:
+        st.info(plain(f"{wording.capital(note)}."))
     table = split_chart.data(partition)
     chart(split_chart.figure(table), table, key="split", alt=split_chart.sentence(table), name="split",
           caption=f"{split_chart.sentence(table)} {_heterogeneity(partition)} Seed {run.seed}.")  # fmt: skip
     if partition["unseen"]:
         count = len(partition["unseen"]["clients"])
         st.caption(f"{wording.plural(count, 'more client')} never train and join after the last round.")
-    for note in partition["notes"]:
-        st.caption(plain(f"Note: {note}."))
     measure_panel(run)
     return []
 
@@ -80,7 +80,20 @@ def cost_panel(experiment: ExperimentConfig) -> list[str]:
     repeated = [cost for cost in each for _ in experiment.seeds]
     total = costs.together(repeated, min(slots, max(len(runs), 1))) if each else None
     st.html(_facts(runs, total, slots, sum(cost.seconds is None for cost in each)))
+    if each:
+        _options_that_change(_one_seed(runs))
     return problems
+
+
+def _options_that_change(runs: Sequence[RunConfig]) -> None:
+    """Notes of the methods, those that all of them share once."""
+    by_note: dict[str, list[str]] = {}
+    for run in runs:
+        for note in costs.notes_of(run):
+            by_note.setdefault(note, []).append(run.label)
+    for note, labels in by_note.items():
+        whose = "" if len(labels) == len(runs) else f"{wording.names(labels)}: "
+        st.caption(plain(f"Note: {whose}{note}."))
 
 
 def to_do(raw: Mapping[str, Any], problems: Sequence[str]) -> list[str]:

@@ -28,6 +28,8 @@ DIALS: dict[str, list[Any]] = {
 WORK = {"local_steps": "steps", "local_epochs": "passes"}
 OF_STEPS = ("lr_decay", "lr_decay_rounds")  # of no use under another schedule
 RARER = ("lr_schedule", "clip_norm", "augmentation", "dtype")
+NATURAL, DEALT = "natural", "classes_per_client"  # partitioners: of data with clients of their own, and of others
+OF_SOURCE = ("name", "path", "client")  # options of a data set that say whether it has clients
 SHARED = tuple(PartitionOptions.model_fields)  # what a change of the partitioner keeps
 
 
@@ -40,6 +42,21 @@ def data_section(form: Form, draft: Mapping[str, Any]) -> dict[str, Any]:
     entry = DATASETS.get(name)
     chosen = form.options(entry.options, values, "dataset", key=f"dataset.{name}", scales=DIALS)
     return {"name": name, **chosen}
+
+
+def fit_partition(form: Form, draft: Mapping[str, Any], dataset: Mapping[str, Any], has_clients: bool | None) -> None:
+    """Other data take other clients: their own where they have some, else those of a partitioner.
+
+    ``has_clients`` is None for data that cannot be read. A set-up that was loaded stays as it is.
+    """
+    if has_clients is None:
+        return
+    source, name = {key: dataset.get(key) for key in OF_SOURCE}, f"{form.prefix}.partition.name"
+    before = st.session_state.get(f"{form.prefix}.source", source)
+    st.session_state[f"{form.prefix}.source"] = source
+    chosen = st.session_state.get(name, draft["partition"]["name"])
+    if source != before and has_clients != (chosen == NATURAL):
+        st.session_state[name] = NATURAL if has_clients else DEALT
 
 
 def heterogeneity_section(form: Form, draft: Mapping[str, Any], num_classes: int | None) -> dict[str, Any]:
@@ -116,9 +133,9 @@ def _fit_partition(prefix: str) -> None:
     has_clients = "num_clients" in DATASETS.get(st.session_state[f"{prefix}.dataset.name"]).options.model_fields
     partition = st.session_state.get(f"{prefix}.partition.name")
     if has_clients:
-        st.session_state[f"{prefix}.partition.name"] = "natural"
-    elif partition == "natural":
-        st.session_state[f"{prefix}.partition.name"] = "classes_per_client"
+        st.session_state[f"{prefix}.partition.name"] = NATURAL
+    elif partition == NATURAL:
+        st.session_state[f"{prefix}.partition.name"] = DEALT
 
 
 def _upload(form: Form, values: Mapping[str, Any]) -> dict[str, Any]:

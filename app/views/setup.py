@@ -43,6 +43,7 @@ def configuration(form: Form, draft: Mapping[str, Any]) -> dict[str, Any]:
     dataset = sections.data_section(form, draft)
     with st.spinner("Reading the data"):
         facts = pools.facts_of(preview.first_run({"dataset": dataset, "partition": "iid"}))
+    sections.fit_partition(form, draft, dataset, facts.has_clients if facts else None)
     partition = sections.heterogeneity_section(form, draft, facts.num_classes if facts else None)
     entries = methods.algorithms_section(form, draft, draft["training"])
     model, training, evaluation = sections.training_section(form, draft)

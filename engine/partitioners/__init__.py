@@ -91,7 +91,20 @@ def split_clients(assigned: Sequence[np.ndarray], pool: Pool, options: SplitOpti
         notes += ("the data set comes with its own test samples; test_fraction is not used",)
     parts = [_split_one(client, owned, pool, options, rng) for client, owned in enumerate(assigned)]
     train, val, test = zip(*parts, strict=True)
-    return Partition(train, val, test, contexts, notes)
+    return Partition(train, val, test, contexts, notes + _too_small(train, val, test, pool, options))
+
+
+def _too_small(train: Sequence[np.ndarray], val: Sequence[np.ndarray], test: Sequence[np.ndarray], pool: Pool,
+               options: SplitOptions) -> tuple[str, ...]:
+    """Clients that are left without the test or validation samples that were asked for."""
+    said = []
+    for name, parts in (("test_fraction", test), ("val_fraction", val)):
+        share = getattr(options, name)
+        without = sum(part.size == 0 for part in parts)
+        if share > 0 and without and not (name == "test_fraction" and pool.split is not None):
+            said.append(f"{name}={share:g}: {without} of {len(train)} clients have too few samples for it, and have "
+                        f"{'no test samples' if parts is test else 'no validation samples'}")
+    return tuple(said)
 
 
 def _split_one(client: int, owned: np.ndarray, pool: Pool, options: SplitOptions,

@@ -70,10 +70,16 @@ class Contexts:
             assigned = self._within_contexts(by_context, rng)
             client, size = smallest_client(assigned, pool)
             if size >= o.min_samples:
-                return split_clients(assigned, pool, o, rng, contexts=contexts)
+                return split_clients(assigned, pool, o, rng, contexts=contexts, notes=self._notes(pool.num_classes))
         raise ImpossiblePartition(
             f"client {client} in context {contexts[client]} has {size} training samples, min_samples={o.min_samples}; "
             f"raise {'classes_per_context' if o.alpha is None else 'alpha'}, or lower num_clients or num_contexts")
+
+    def _notes(self, num_classes: int) -> tuple[str, ...]:
+        asked = self.options.classes_per_context
+        if asked is None or asked <= num_classes:
+            return ()
+        return (f"classes_per_context={asked}: the data set has {num_classes} classes, and all are held",)
 
     def _shares(self, num_classes: int, rng: np.random.Generator) -> np.ndarray:
         """[C, G] the share of each class that goes to each context; a class that no context holds stays unused."""

@@ -1,9 +1,12 @@
 """The user's own file: what is read, and that every mistake in it is answered with what is expected."""
 
+import os
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from PIL import Image
 
@@ -90,10 +93,10 @@ def test_a_relative_path_is_looked_up_in_the_data_folder_then_here(tmp_path, mon
     ({"x": np.empty((6, 0))}, r"x has shape \[6, 0\]"),
     ({"x": X.astype(complex)}, "dtype complex128"),
     ({"x": X.astype(str)}, "x has dtype"),
-    ({"x": np.where(X == 3, np.nan, X)}, "1 values of x are NaN"),
+    ({"x": np.where(X == 3, np.nan, X)}, r"x\[1, 1\] is nan \(1 values of x are NaN"),
     ({"y": Y[:5]}, r"y has shape \[5\] and x has 6 samples"),
     ({"y": np.eye(6)}, r"y has shape \[6, 6\]"),
-    ({"y": Y + 0.5}, "y holds values that are missing or not whole"),
+    ({"y": np.where(Y == 2, 0.5, Y)}, r"y\[2\] is 0\.5; y holds values that are missing or not whole"),
     ({"y": np.zeros(6)}, "single class"),
     ({"client": [0, 1]}, r"client has shape \[2\]"),
     ({"split": [0, 1, 2, 0, 1, 2]}, "split holds values other than"),
@@ -140,19 +143,158 @@ def test_a_table_that_would_not_fit_in_memory_is_refused_before_it_is_read(tmp_p
 
 
 @pytest.mark.parametrize(("text", "options", "words"), [
-    ("", {}, "No columns"),
+    ("", {}, "it is empty"),
     ("a,labels\n1,0\n2,1\n", {}, "did you mean 'labels'"),
     ("a,label\n1,0\n2,1\n", {"client": "who"}, "client=who"),
-    ("a,label\nred,0\n2,1\n", {}, "columns a are not numeric"),
-    ("a,label\n,0\n2,1\n", {}, "1 values of x are NaN"),
-    ("a,label\n1,\n2,1\n", {}, "y holds values that are missing"),
-    ("a,label\n1,x\n2,\n", {}, "y holds values that are missing"),
+    ("age,label\n1,0\n2,1\nabc,1\n", {}, "column age, row 4: 'abc' is not a number"),
+    ("a,b,c,label\n1,x,y,0\n2,x,y,1\n", {}, r"column b, row 2: 'x' is not a number \(columns b, c are not numeric\)"),
+    ("a,label\n" + "1,0\n" * 70_000 + "x,1\n", {}, "column a, row 70002: 'x'"),
+    (f"a,label\n{'x' * 1000},0\n2,1\n", {}, "row 2: 'x{40}…' is not a number"),
+    ("a,label\n1,0\n,1\n", {}, "column a, row 3: has no value"),
+    ("a,label\n1,0\n-inf,1\n", {}, "column a, row 3: -inf is not finite"),
+    ("a,label\n1,\n2,1\n", {}, "column label, row 2: has no value"),
+    ("a,label\n1,x\n2,\n", {}, "column label, row 3: has no value"),
+    ("a,label\n1,0\n2,1.5\n", {}, "column label, row 3: 1.5 is not a whole number"),
+    ("a,label,who\n1,0,ann\n2,1,\n", {"client": "who"}, "column who, row 3: has no value"),
+    ("a,label\n1,0\n2,1,3\n", {}, "row 3: has 3 values, the header has 2"),
+    ("a,label\n1,0,5\n2,1,3\n", {}, "row 2: has 3 values, the header has 2"),
     ("label\n0\n1\n", {}, r"x has shape \[2, 0\]"),
     ("a,label\n", {}, "no rows"),
 ])
 def test_an_unfit_table_is_refused_with_what_is_expected(tmp_path, text, options, words):
     with pytest.raises(DataUnavailable, match=f"(?s)own.csv: .*{words}.*Expected: a header"):
         load(csv(tmp_path, text), **options)
+
+
+@pytest.mark.parametrize(("name", "content", "words"), [
+    ("own.csv", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "not a CSV file; it looks like a PNG image"),
+    ("own.csv", b"PK\x03\x04\x14\0", "not a CSV file; it looks like a ZIP archive"),
+    ("own.csv", b"PAR1\0", "not a CSV file; it looks like a Parquet file"),
+    ("own.csv", "a,label\n1,0\n".encode("utf-16"), "not a CSV file; it looks like UTF-16 text"),
+    ("own.csv", b"a\0b", "not a CSV file; it looks like binary data"),
+    ("own.csv", b"a,label\n1,caf\xe9\n", "row 2: is not UTF-8 text"),
+    ("own.parquet", b"a,label\n1,0\n", "not a Parquet file; it looks like text"),
+    ("own.npz", b"\x93NUMPY\x01\0", "not an NPZ file; it looks like a NumPy array"),
+])
+def test_a_file_that_is_not_what_its_name_says_is_refused_with_what_it_is(tmp_path, name, content, words):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataUnavailable, match=words):
+        load(tmp_path / name)
+
+
+def test_what_is_no_regular_file_is_not_opened(tmp_path):
+    os.mkfifo(tmp_path / "own.csv")
+    with pytest.raises(DataUnavailable, match="not a regular file"):
+        load(tmp_path / "own.csv")
+
+
+@pytest.mark.parametrize(("labels", "names", "y"), [
+    (["10", "9", "9"], ("9", "10"), [1, 0, 0]),  # numbers in the order of numbers
+    (["10", "9", "a"], ("10", "9", "a"), [0, 1, 2]),  # texts in the order of texts
+    (["1.0", "2", "1"], ("1", "2"), [0, 1, 0]),
+    (["True", "False", "True"], ("False", "True"), [1, 0, 1]),
+    (["12345678901234567", "12345678901234568", "12345678901234567"], ("12345678901234567", "12345678901234568"),
+     [0, 1, 0]),
+])
+def test_labels_of_a_table_are_numbers_where_all_of_them_are(tmp_path, labels, names, y):
+    pool = load(csv(tmp_path, "a,label\n" + "".join(f"1,{label}\n" for label in labels)))
+    assert (pool.class_names, pool.y.tolist()) == (names, y)
+
+
+def test_a_table_is_the_same_in_blocks(tmp_path, monkeypatch):
+    rows = [f"{i / 7},{i % 5},{'xyz'[i % 3]}{i % 2}" for i in range(50)]
+    path = csv(tmp_path, "a,client,label\n" + "\n".join(rows))
+    pd.read_csv(path).to_parquet(tmp_path / "own.parquet")
+    whole = load(path)
+    monkeypatch.setattr("engine.datasets.table._BLOCK_VALUES", 9)
+    for again in (load(path), load(tmp_path / "own.parquet")):
+        assert again.fingerprint == whole.fingerprint and again.class_names == whole.class_names
+
+
+@pytest.mark.parametrize(("column", "words"), [
+    (["x", "y"], "column b: holds .*string, not numbers"),
+    ([1.0, None], "column b, row 3: has no value"),
+    ([np.inf, 1.0], "column b, row 2: inf is not finite"),
+])
+def test_an_unfit_column_of_a_parquet_file_is_named(tmp_path, column, words):
+    pd.DataFrame({"a": [1, 2], "b": column, "label": [0, 1]}).to_parquet(tmp_path / "own.parquet")
+    with pytest.raises(DataUnavailable, match=words):
+        load(tmp_path / "own.parquet")
+
+
+def test_text_of_a_parquet_file_is_refused_before_it_is_read(tmp_path, monkeypatch):
+    pd.DataFrame({"a": ["x", "y"], "label": [0, 1]}).to_parquet(tmp_path / "own.parquet")
+    monkeypatch.setattr("pyarrow.parquet.ParquetFile.iter_batches", lambda *_, **__: pytest.fail("it was read"))
+    with pytest.raises(DataUnavailable, match="not numbers"):
+        load(tmp_path / "own.parquet")
+
+
+def test_a_parquet_file_without_its_index(tmp_path):
+    frame = pd.DataFrame({"a": [1.0, 2.0], "label": pd.Categorical(["n", "y"])}, index=[7, 9])
+    frame.to_parquet(tmp_path / "own.parquet")
+    pool = load(tmp_path / "own.parquet")
+    assert pool.x.tolist() == [[1], [2]] and pool.class_names == ("n", "y")
+
+
+def test_repeated_text_is_held_once(tmp_path):
+    """As a column of padded text, these labels would take 800 MB, and 200 MB as separate strings."""
+    rows, long = 20_000, "x" * 10_000
+    frame = pd.DataFrame({"a": np.zeros(rows), "label": [long, "y"] * (rows // 2)})
+    frame.to_parquet(tmp_path / "own.parquet")
+    del frame
+    tracemalloc.start()
+    pool = load(tmp_path / "own.parquet")
+    peak = tracemalloc.get_traced_memory()[1] + pa.default_memory_pool().bytes_allocated()
+    tracemalloc.stop()
+    assert pool.class_names == (long, "y")
+    assert peak < 100e6
+
+
+def test_too_many_classes_are_most_likely_another_column(tmp_path, monkeypatch):
+    monkeypatch.setattr("engine.datasets.custom.MAX_CLASSES", 2)
+    with pytest.raises(DataUnavailable, match="y holds 3 different values, at most 2 classes"):
+        load(npz(tmp_path))
+
+
+def test_memory_that_runs_out_while_reading_is_said_with_a_way_out(tmp_path, monkeypatch):
+    def refuse(*_: object, **__: object) -> None:
+        raise pa.lib.ArrowMemoryError("malloc of size 5000000000 failed")
+
+    pd.DataFrame({"a": [1.0, 2.0], "label": [0, 1]}).to_parquet(tmp_path / "own.parquet")
+    monkeypatch.setattr("pyarrow.parquet.ParquetFile.iter_batches", refuse)
+    with pytest.raises(DataUnavailable, match="no memory left here.*take fewer rows"):
+        load(tmp_path / "own.parquet")
+
+
+def memory(path: Path, **options) -> int:
+    return Custom(CustomOptions(path=str(path), **options)).memory(path.parent)
+
+
+def test_the_memory_of_a_file_is_known_without_reading_it(tmp_path):
+    rows, values = 20_000, 20_000 * 8
+    x = np.random.default_rng(0).standard_normal((rows, 8))
+    frame = pd.DataFrame(x).assign(label=np.arange(rows) % 2)
+    frame.to_csv(tmp_path / "own.csv", index=False)
+    frame.rename(columns=str).to_parquet(tmp_path / "own.parquet")
+    np.savez(tmp_path / "own.npz", x=x, y=np.arange(rows) % 2)
+    for kind in ("csv", "parquet", "npz"):
+        assert 2 * 8 * values < memory(tmp_path / f"own.{kind}") < 16 * 8 * values
+    assert memory(tmp_path / "own.npz", standardize=True) == 2 * memory(tmp_path / "own.npz")
+
+
+def test_the_memory_of_packed_files_is_that_of_what_they_unpack_to(tmp_path):
+    np.savez_compressed(tmp_path / "own.npz", x=np.zeros((10_000, 100), np.int8), y=np.zeros(10_000))
+    assert (tmp_path / "own.npz").stat().st_size < 10_000
+    assert memory(tmp_path / "own.npz") > 10_000 * 100 * 8
+    pd.DataFrame({"a": np.zeros(100_000), "label": np.zeros(100_000)}).to_parquet(tmp_path / "own.parquet")
+    assert (tmp_path / "own.parquet").stat().st_size < 30_000
+    assert memory(tmp_path / "own.parquet") > 100_000 * 2 * 8
+
+
+def test_the_memory_of_a_broken_file_is_a_mistake_in_words(tmp_path):
+    (tmp_path / "own.parquet").write_bytes(b"PAR1 and nothing else")
+    with pytest.raises(DataUnavailable, match=r"own\.parquet"):
+        memory(tmp_path / "own.parquet")
 
 
 def image_folder(folder: Path, **images: Image.Image) -> Path:
