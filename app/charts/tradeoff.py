@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from app.charts.cost import named_methods
 from app.comparison import pareto_front, per_method
 from app.method_looks import looks
-from app.palette import base_layout, color, ground, style_of
+from app.palette import base_layout, ground
 from app.point_names import Point, name_points
 from app.wording import names
 
@@ -43,10 +43,10 @@ def figure(df: pd.DataFrame, cost_title: str) -> go.Figure:
         x=100 * front["own"], y=100 * front["everywhere"], mode="lines", hoverinfo="skip",
         line={"shape": "vh", "color": ground().muted, "width": 1, "dash": "dot"},
     )  # fmt: skip
-    for algorithm, own in df.groupby("algorithm", sort=False):
+    for _, own in df.groupby("algorithm", sort=False):
         fig.add_scatter(
             x=100 * own["own"], y=100 * own["everywhere"], mode="lines+markers", cliponaxis=False, text=own["method"],
-            line={"color": color(style_of(str(algorithm))), "width": 1.4}, customdata=own["cost"],
+            line={"color": look[own["method"].iloc[0]].color, "width": 1.4}, customdata=own["cost"],
             marker={"size": size[own.index], "symbol": look[own["method"].iloc[0]].symbol, "opacity": 0.9,
                     "color": [look[m].color for m in own["method"]], "line": {"width": 1, "color": ground().paper}},
             hovertemplate="%{text}<br>own data %{x:.2f} %, everybody's %{y:.2f} %<br>%{customdata:,.4g} "
