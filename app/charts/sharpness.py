@@ -16,8 +16,8 @@ def data(
 ) -> pd.DataFrame:
     """[N] each -> a row a client of finite measures: the same columns and ``client``, the sharpest first."""
     df = pd.DataFrame({
-        "client": np.arange(len(eigenvalue)), "eigenvalue": eigenvalue, "rise": rise, "loss": loss, "accuracy": accuracy,
-        "samples": np.asarray(samples, float) if len(samples) else np.nan,
+        "client": np.arange(len(eigenvalue)), "eigenvalue": eigenvalue, "rise": rise, "loss": loss,
+        "accuracy": accuracy, "samples": np.asarray(samples, float) if len(samples) else np.nan,
     })  # fmt: skip
     whole = df[np.isfinite(df[["eigenvalue", "accuracy"]]).all(axis=1)]
     return whole.sort_values(["eigenvalue", "client"], ascending=[False, True]).reset_index(drop=True)
