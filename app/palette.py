@@ -1,15 +1,18 @@
 """The look of every figure: the colour, dash and symbol of each method, and the frame around the data.
 
-A method keeps its style on every page and in every export, whatever else is shown. Colours are the Okabe-Ito hues,
-moved until each can be read as text on its ground, at 4.5:1; dash and symbol say the same to those who see no hue.
+A method keeps its dash and symbol on every page and in every export, and its colour unless another method of the same
+comparison is too near to it (``app/method_looks.py``). Colours are the Okabe-Ito hues, moved until each can be read as
+text on its ground, at 4.5:1; dash and symbol say the same to those who see no hue.
 """
 
 import colorsys
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
+import numpy as np
 import plotly.graph_objects as go
 import streamlit as st
 
@@ -56,14 +59,15 @@ HUES = {
     "rust": ("#8C3B2E", "#D97F6F"),
     "olive": ("#66711B", "#B5C255"),
 }
-GREYS = {"mid": ("#5A6164", "#9AA4A7"), "pale": ("#6C7376", "#79858A"), "dark": ("#454C50", "#C2CACC")}
+GREYS = {"mid": ("#505659", "#A3ADB1"), "pale": ("#6C7376", "#79858A"), "dark": ("#2C3337", "#DCE3E6")}
+SHADES = 4  # of each hue: itself, and three on the way to the ink
 
 # Greys are the references that a personalized method has to beat; families share a hue.
 _KNOWN = {
-    "fedavg": (GREYS["mid"], "dot", "circle"),
+    "fedavg": (GREYS["dark"], "dot", "circle"),
     "local_train": (GREYS["pale"], "dashdot", "square"),
-    "fedprox": (GREYS["dark"], "dash", "diamond"),
-    "scaffold": (GREYS["dark"], "longdash", "triangle-up"),
+    "fedprox": (GREYS["mid"], "dash", "diamond"),
+    "scaffold": (GREYS["mid"], "longdash", "triangle-up"),
     "cgpfl": (HUES["green"], "solid", "circle"),
     "cgpfl_heur": (HUES["green"], "dash", "star"),
     "pfedme": (HUES["amber"], "dash", "diamond"),
@@ -91,6 +95,14 @@ _KNOWN = {
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "pentagon", "hexagon")
 _GROUP_SYMBOLS = (*_SYMBOLS, "star", "triangle-down")
+TO_XYZ = np.array(
+    [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]]
+)
+D65 = np.array([0.95047, 1.0, 1.08883])
+# Machado, Oliveira, Fernandes. A Physiologically-based Model for Simulation of Color Vision Deficiency. 2009.
+DEUTERANOPIA = np.array(
+    [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
+)
 CLUSTER_HUES = ("blue", "amber", "green", "purple", "vermilion", "sky", "violet", "olive", "teal", "rust")
 
 
@@ -118,23 +130,62 @@ def color(style: MethodStyle) -> str:
     return style.dark if is_dark() else style.light
 
 
-def shades(algorithm: str, n: int) -> list[str]:
-    """``n`` colours of one method, for its settings: from its own towards the ink, all readable on the ground."""
-    return _shades(color(style_of(algorithm)), n, is_dark())
+class Tone(NamedTuple):
+    """One colour on both grounds."""
+
+    light: str
+    dark: str
 
 
-def pairs(settings: Mapping[str, int]) -> dict[str, str]:
-    """Light colour -> dark: all of the ground and of the methods, and the shades of so many settings of a method."""
-    found = dict(zip(vars(LIGHT).values(), vars(DARK).values(), strict=True)) | dict([*HUES.values(), *GREYS.values()])
-    for algorithm, n in settings.items():
-        style = style_of(algorithm)
-        found |= zip(_shades(style.light, n, False), _shades(style.dark, n, True), strict=True)
-    return found
+def tones(style: MethodStyle) -> tuple[Tone, ...]:
+    """The style's own colour, then its shades towards the ink, all readable on the ground."""
+    return _tones(style.light, style.dark)
+
+
+@cache
+def all_tones() -> tuple[Tone, ...]:
+    """Every colour that a method may have: of each hue its own, then the first shades, ..."""
+    return tuple(tone for shade in zip(*(_tones(*both) for both in (*HUES.values(), *GREYS.values())), strict=True)
+                 for tone in shade)  # fmt: skip
+
+
+def pairs() -> dict[str, str]:
+    """Light colour -> dark: all of the ground and all that methods may have."""
+    return dict(zip(vars(LIGHT).values(), vars(DARK).values(), strict=True)) | dict(all_tones())
+
+
+@cache
+def _tones(light: str, dark: str) -> tuple[Tone, ...]:
+    both = zip(_shades(light, SHADES, False), _shades(dark, SHADES, True), strict=True)
+    return tuple(Tone(*tone) for tone in both)
+
+
+@cache
+def apart(one: Tone, other: Tone) -> float:
+    """How far two colours are from one another in CIELAB, for normal vision and for deuteranopia, on both grounds."""
+    return min(
+        float(np.linalg.norm(_lab(a, is_simulated) - _lab(b, is_simulated)))
+        for a, b in zip(one, other, strict=True) for is_simulated in (False, True)
+    )  # fmt: skip
+
+
+@cache
+def _lab(hex_color: str, as_deuteranope: bool) -> np.ndarray:
+    """CIELAB under D65."""
+    linear = _linear(hex_color)
+    seen = np.clip(DEUTERANOPIA @ linear, 0, 1) if as_deuteranope else linear
+    relative = TO_XYZ @ seen / D65
+    x, y, z = np.where(relative > (6 / 29) ** 3, np.cbrt(relative), relative / (3 * (6 / 29) ** 2) + 4 / 29)
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+def _linear(hex_color: str) -> np.ndarray:
+    """Red, green and blue as amounts of light."""
+    parts = np.array(rgb(hex_color)) / 255
+    return np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
 
 
 def _shades(base: str, n: int, on_dark: bool) -> list[str]:
-    if n <= 1:
-        return [base] * n
     hue, lightness, saturation = colorsys.rgb_to_hls(*(v / 255 for v in rgb(base)))
     end = min(0.92, lightness + 0.28) if on_dark else max(0.12, lightness - 0.24)
     steps = [lightness + (end - lightness) * i / (n - 1) for i in range(n)]
@@ -225,6 +276,4 @@ def is_presenting() -> bool:
 
 
 def _luminance(hex_color: str) -> float:
-    parts = [v / 255 for v in rgb(hex_color)]
-    red, green, blue = (p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+    return float(np.array([0.2126, 0.7152, 0.0722]) @ _linear(hex_color))

@@ -8,8 +8,10 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app.line_ends import End, label_ends
-from app.palette import base_layout, color, ground, style_of
+from app.method_looks import looks
+from app.palette import base_layout, ground
 from app.thinning import evenly
+from app.wording import decimals
 
 MOST_POINTS = 300
 OWN_WIDTH, OTHER_WIDTH = 2.6, 1.4
@@ -39,19 +41,23 @@ def data(lines: Iterable[Line], client: int) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
 
 
-def figure(df: pd.DataFrame, at: int) -> go.Figure:
-    """The run's own lines wide, global models dashed, other methods thin; a hairline at round ``at``."""
+def figure(df: pd.DataFrame, at: int, samples: float | None = None) -> go.Figure:
+    """The run's own lines wide, global models dashed, other methods thin; a hairline at round ``at``.
+
+    ``samples`` is how many test samples the client has.
+    """
     fig, ends = go.Figure(), []
+    look = looks(df.assign(method=df["algorithm"]))
     for name, own in df.dropna(subset=["accuracy"]).groupby("line", sort=False):
-        first, style = own.iloc[0], style_of(own.iloc[0]["algorithm"])
+        first, style = own.iloc[0], look[own.iloc[0]["algorithm"]]
         dash = "dash" if first["is_global"] else "solid" if first["is_own"] else style.dash
         fig.add_scatter(
             x=own["round"].to_numpy(np.float32), y=100 * own["accuracy"].to_numpy(np.float32), name=name, mode="lines",
-            line={"color": color(style), "dash": dash, "width": OWN_WIDTH if first["is_own"] else OTHER_WIDTH},
-            hovertemplate=f"{name}, round %{{x}}<br>%{{y:.2f}} %<extra></extra>",
+            line={"color": style.color, "dash": dash, "width": OWN_WIDTH if first["is_own"] else OTHER_WIDTH},
+            hovertemplate=f"{name}, round %{{x}}<br>%{{y:.{decimals(samples)}f}} %<extra></extra>",
         )  # fmt: skip
         last = own.iloc[-1]
-        ends.append(End(str(name), float(last["round"]), 100 * float(last["accuracy"]), color(style)))
+        ends.append(End(str(name), float(last["round"]), 100 * float(last["accuracy"]), style.color))
     base_layout(fig, height=360)
     low, high = _extent(df)
     fig.add_vline(at, line={"color": ground().muted, "width": 1, "dash": "dot"})

@@ -3,6 +3,8 @@
 Plotly selects no cells of a heat map, so unseen marks lie on it that take the pointer and the click.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
@@ -15,8 +17,12 @@ MOST_CLIENTS, MOST_ROUNDS, MOST_NAMED, MOST_MARKS = 200, 300, 40, 4000
 BEHIND = 0.05  # so far below the mean over clients is left behind
 
 
-def data(rounds: np.ndarray, accuracy: np.ndarray, keep: int | None = None) -> pd.DataFrame:
-    """Rounds [R], accuracy [R, N] -> [row, client, round, accuracy]; row 0 ends least accurate.
+def data(
+    rounds: np.ndarray, accuracy: np.ndarray, keep: int | None = None, samples: Sequence[float] = ()
+) -> pd.DataFrame:
+    """Rounds [R], accuracy [R, N], test samples [N] -> [row, client, round, accuracy, samples].
+
+    Row 0 ends least accurate.
 
     Clients that were never tested are left out. Of more than 200 clients and 300 rounds an even choice stays, with the
     first and the last; ``keep`` is a client that stays in any case.
@@ -28,21 +34,25 @@ def data(rounds: np.ndarray, accuracy: np.ndarray, keep: int | None = None) -> p
     if keep in ranked and keep not in shown:
         shown = ranked[np.isin(ranked, [*shown, keep])]
     at = evenly(len(rounds), MOST_ROUNDS)
+    of = np.asarray(samples, float) if len(samples) else np.full(accuracy.shape[1], np.nan)
     return pd.DataFrame({
         "row": np.repeat(np.arange(len(shown)), len(at)), "client": np.repeat(shown, len(at)),
         "round": np.tile(rounds[at], len(shown)), "accuracy": accuracy[np.ix_(at, shown)].T.ravel(),
+        "samples": np.repeat(of[shown], len(at)),
     })  # fmt: skip
 
 
-def finding(accuracy: np.ndarray) -> str:
-    """[N] of one round -> ``Client 17 is left behind: 41.20 % against a mean of 91.10 % over 40 clients.``"""
+def finding(accuracy: np.ndarray, samples: Sequence[float] = ()) -> str:
+    """[N] of one round, and test samples [N] -> ``Client 17 is left behind: 41 % against a mean of 91.1 % ...``"""
     known = np.flatnonzero(np.isfinite(accuracy))
     if not len(known):
         return "No client has a finite accuracy in this round."
     values = accuracy[known].astype(float)
     mean, worst, clients = values.mean(), int(values.argmin()), plural(len(known), "client")
     behind = int((mean - values > BEHIND).sum())
-    against = f"{percent(values[worst])} against a mean of {percent(mean)}"
+    of_worst = samples[known[worst]] if len(samples) else None
+    of_all = float(np.asarray(samples)[known].sum()) if len(samples) else None
+    against = f"{percent(values[worst], samples=of_worst)} against a mean of {percent(mean, samples=of_all)}"
     if behind > 1:
         far = f"more than {100 * BEHIND:g} points below the mean"
         return f"{behind} of {clients} are left behind, {far}, client {known[worst]} most: {against}."
@@ -62,7 +72,7 @@ def figure(df: pd.DataFrame, at: int, client: int | None = None) -> go.Figure:
         ygap=1 if len(grid) <= MOST_NAMED else 0,
         colorbar={"title": {"text": "%", "side": "top"}, "thickness": 10, "outlinewidth": 0, "tickvals": [0, 50, 100]},
     ))  # fmt: skip
-    _marks(fig, percents, rounds, client_of)
+    _marks(fig, percents, rounds, client_of, df.drop_duplicates("row").sort_values("row")["samples"].to_numpy())
     base_layout(fig, height=int(np.clip(120 + 14 * len(grid), 320, 640)))
     _tell_round(fig, at)
     if client is not None and client in client_of:
@@ -79,15 +89,18 @@ def figure(df: pd.DataFrame, at: int, client: int | None = None) -> go.Figure:
     return fig.update_layout(showlegend=False, dragmode="zoom", hoverdistance=-1, plot_bgcolor=shade.second)
 
 
-def _marks(fig: go.Figure, percents: np.ndarray, rounds: np.ndarray, client_of: np.ndarray) -> None:
+def _marks(
+    fig: go.Figure, percents: np.ndarray, rounds: np.ndarray, client_of: np.ndarray, samples: np.ndarray
+) -> None:
     columns = evenly(len(rounds), max(2, MOST_MARKS // max(1, len(client_of))))
     row, column = np.meshgrid(np.arange(len(client_of)), columns, indexing="ij")
     row, column = row.ravel(), column.ravel()
     unseen = {"marker": {"opacity": 0}}
     fig.add_scatter(
         x=rounds[column], y=row, mode="markers", marker={"opacity": 0, "size": 8}, selected=unseen, unselected=unseen,
-        customdata=np.stack([client_of[row], percents[row, column]], axis=1),
-        hovertemplate="client %{customdata[0]:.0f}, round %{x}<br>%{customdata[1]:.2f} %<extra></extra>",
+        customdata=client_of[row],
+        text=[percent(percents[r, c] / 100, samples=samples[r]) for r, c in zip(row, column, strict=True)],
+        hovertemplate="client %{customdata}, round %{x}<br>%{text}<extra></extra>",
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from app import log_axis
 from app.charts.cost import MOST_NAMED
 from app.comparison import doubt, per_method, ranking
 from app.method_looks import looks
-from app.palette import base_layout, color, style_of
+from app.palette import base_layout
 from app.point_names import Point, name_points
 from app.wording import count, names, number, plural
 
@@ -62,10 +62,10 @@ def figure(df: pd.DataFrame, spent: Spent, target: str) -> go.Figure:
     """A mark a method, joined where they differ in the work of a round only; hollow where a seed did not get there."""
     fig, look = go.Figure(), looks(df)
     for _, own in df.groupby("path", sort=False):
-        style, whole = style_of(own["algorithm"].iloc[0]), own[own["is_whole"]]
+        style, whole = look[own["method"].iloc[0]], own[own["is_whole"]]
         fig.add_scatter(
             x=whole["gradient_evaluations"], y=whole[spent], mode="lines", hoverinfo="skip", cliponaxis=False,
-            line={"color": color(style), "width": 1.2},
+            line={"color": style.color, "width": 1.2},
         )  # fmt: skip
         fig.add_scatter(
             x=own["gradient_evaluations"], y=own[spent], mode="markers", text=own["method"], cliponaxis=False,

@@ -9,6 +9,7 @@ from app.method_looks import looks
 from app.palette import base_layout, ground
 from app.point_names import Point, name_points
 from app.spreads import whiskers
+from app.wording import percent_pm
 
 COST_NAMES = ("megabytes", "gradient_evaluations", "seconds")
 RECORDED = ("bytes_up", "bytes_down", "gradient_evaluations", "seconds")
@@ -28,7 +29,7 @@ def data(runs: pd.DataFrame, cost: Axis) -> pd.DataFrame:
     """
     rows = per_method(runs, ("mean", "lowest", *COST_NAMES)).rename(columns={cost: "cost"})
     rows["front"] = pareto_front(rows["cost"], rows["mean"])
-    columns = ["method", "algorithm", "cost", "mean", "mean_pm", "lowest", "seeds", "front"]
+    columns = ["method", "algorithm", "cost", "mean", "mean_pm", "lowest", "seeds", "front", "samples"]
     return rows[columns].sort_values("cost", kind="stable").reset_index(drop=True)
 
 
@@ -44,7 +45,8 @@ def figure(df: pd.DataFrame, cost: Axis) -> go.Figure:
         x=df["cost"], y=100 * df["mean"], mode="markers", error_y=whiskers(100 * df["mean_pm"], ground().ink),
         marker={"color": [style.color for style in own], "symbol": [style.symbol for style in own], "size": 12},
         text=df["method"], cliponaxis=False,
-        hovertemplate=f"%{{text}}<br>%{{y:.2f}} % for %{{x:,.4g}} {AXIS_TITLES[cost]}<extra></extra>",
+        customdata=[percent_pm(row.mean, row.mean_pm, samples=row.samples) for row in df.itertuples()],
+        hovertemplate=f"%{{text}}<br>%{{customdata}} for %{{x:,.4g}} {AXIS_TITLES[cost]}<extra></extra>",
     )  # fmt: skip
     base_layout(fig, height=430)
     names = named_methods(df, "front", "mean")
@@ -67,4 +69,4 @@ def finding(df: pd.DataFrame, cost: Axis) -> str:
     rest = len(df) - len(front)
     beaten = {0: "", 1: "; the other one costs as much or more and reaches less"}
     others = beaten.get(rest, f"; the other {rest} cost as much or more and reach less")
-    return f"On the Pareto front of accuracy against {AXIS_TITLES[cost]}: {', '.join(front['method'])}{others}."
+    return f"On the Pareto front of mean accuracy against {AXIS_TITLES[cost]}: {', '.join(front['method'])}{others}."

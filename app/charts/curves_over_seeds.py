@@ -12,6 +12,7 @@ from app.method_looks import Look, looks
 from app.palette import base_layout
 from app.spreads import band
 from app.thinning import evenly
+from app.wording import decimals
 
 Axis = Literal["round", "megabytes", "gradient_evaluations", "seconds"]
 AXIS_TITLES: dict[Axis, str] = {
@@ -50,7 +51,8 @@ def data(series: pd.DataFrame, model: str = "personalized", x: Axis = "round") -
 def figure(df: pd.DataFrame, x: Axis = "round", drawn: Sequence[str] | None = None) -> go.Figure:
     """Mean solid, names at the ends; for few methods also the lowest 5 % dashed, and for fewer a band over seeds.
 
-    ``drawn`` names the methods that get a line, if not the first MOST_LINES.
+    ``drawn`` names the methods that get a line, if not the first MOST_LINES. With the columns ``samples`` and
+    ``tail_samples`` the numbers under the pointer have as many decimals as these allow.
     """
     fig, ends, look = go.Figure(), list[End](), looks(df)
     df = df[df["method"].isin(list(df["method"].unique() if drawn is None else drawn)[:MOST_LINES])]
@@ -77,14 +79,15 @@ def _lines(method: str, own: pd.DataFrame, style: Look, x: Axis, with_lowest: bo
     at = own["x"].to_numpy(np.float32)
     mean, lowest = (100 * own[c].to_numpy(np.float32) for c in ("mean", "lowest"))
     where = "round %{x}" if x == "round" else f"%{{x:,.4g}} {AXIS_TITLES[x]}"
-    lines = [(mean, "mean", style.dash if not with_lowest else "solid", 2.2)]
-    lines += [(lowest, "lowest 5 %", "dash", 1.2)] if with_lowest else []
+    of = {name: decimals(own[name].iloc[0]) if name in own else 2 for name in ("samples", "tail_samples")}
+    lines = [(mean, "mean", style.dash if not with_lowest else "solid", 2.2, of["samples"])]
+    lines += [(lowest, "lowest 5 %", "dash", 1.2, of["tail_samples"])] if with_lowest else []
     return [
         go.Scatter(
             x=at, y=values, mode="lines", name=f"{method} {what}",
             line={"color": style.color, "dash": dash, "width": width},
-            hovertemplate=f"{method}, {where}<br>{what} %{{y:.2f}} %<extra></extra>",
-        ) for values, what, dash, width in lines
+            hovertemplate=f"{method}, {where}<br>{what} %{{y:.{digits}f}} %<extra></extra>",
+        ) for values, what, dash, width, digits in lines
     ]  # fmt: skip
 
 

@@ -7,6 +7,7 @@ import plotly.graph_objects as go
 from app.charts import paired
 from app.method_looks import looks
 from app.palette import base_layout, ground
+from app.wording import signed_points
 
 
 def data(clients: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
@@ -21,22 +22,24 @@ def figure(df: pd.DataFrame, a: str, b: str, methods: pd.DataFrame) -> go.Figure
     points = 100 * df["difference"].to_numpy(float)
     fig = go.Figure(go.Bar(
         x=df["rank"], y=points, marker_line_width=0, marker_color=np.where(points > 0, look[a].color, look[b].color),
-        customdata=df[["client"]].to_numpy(), hovertemplate="client %{customdata[0]}: %{y:+.2f} points<extra></extra>",
+        customdata=df[["client"]].to_numpy(), text=[signed_points(r.difference, r.samples) for r in df.itertuples()],
+        textposition="none", hovertemplate="client %{customdata[0]}: %{text} points<extra></extra>",
     ))  # fmt: skip
     base_layout(fig, height=400)
     fig.add_hline(y=0, line={"color": ground().ink, "width": 1})
     if len(points):
-        _notes(fig, points, a, b)
+        _notes(fig, points, float(df["samples"].min()), a, b)
     fig.update_xaxes(title_text="clients, by difference", showticklabels=False, ticks="")
     fig.update_yaxes(title_text="difference, points")
     return fig.update_layout(showlegend=False, bargap=0.15 if len(points) <= 80 else 0)
 
 
-def _notes(fig: go.Figure, points: np.ndarray, a: str, b: str) -> None:
+def _notes(fig: go.Figure, points: np.ndarray, samples: float, a: str, b: str) -> None:
     median, muted = float(np.median(points)), ground().muted
     fig.add_hline(y=median, line={"color": muted, "width": 1, "dash": "dot"})
     label = {"showarrow": False, "font": {"color": muted}, "xref": "paper"}
-    fig.add_annotation(x=1, y=median, text=f"median {median:+.2f}", xanchor="right", yanchor="bottom", **label)
+    said = f"median {signed_points(median / 100, samples)}"
+    fig.add_annotation(x=1, y=median, text=said, xanchor="right", yanchor="bottom", **label)
     above, below = int((points > 0).sum()), int((points < 0).sum())
     if above:
         fig.add_annotation(

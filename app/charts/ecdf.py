@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from app.method_looks import looks
 from app.palette import base_layout, ground
 from app.thinning import evenly
-from app.wording import names, plural
+from app.wording import names, percent, plural
 
 MOST_LINES, MOST_STEPS = 12, 300
 
@@ -24,7 +24,7 @@ def data(clients: pd.DataFrame) -> pd.DataFrame:
         own.sort_values(["accuracy", "seed", "client"]).assign(share=np.arange(1, len(own) + 1) / len(own))
         for _, own in known.groupby("method", sort=False)
     ]
-    columns = ["run", "method", "algorithm", "seed", "client", "accuracy", "share"]
+    columns = ["run", "method", "algorithm", "seed", "client", "accuracy", "share", "test_size"]
     return pd.concat(ordered)[columns].reset_index(drop=True) if ordered else pd.DataFrame(columns=columns)
 
 
@@ -49,8 +49,9 @@ def figure(df: pd.DataFrame, share: float = 0.05, drawn: Sequence[str] | None = 
             x=np.insert(x, 0, x[0]), y=np.insert(y, 0, 0), name=method, mode="lines",
             line={"shape": "hv", "color": style.color, "dash": style.dash, "width": 2},
             customdata=np.insert(who, 0, who[0], axis=0).astype(np.int32),
+            text=_percents(own.iloc[[0, *range(len(own))]]),
             hovertemplate=f"{method}: client %{{customdata[0]}}, seed %{{customdata[1]}}<br>"
-            "%{x:.2f} %, at or below it %{y:.0f} % of the clients<extra></extra>",
+            "%{text}, at or below it %{y:.0f} % of the clients<extra></extra>",
         )  # fmt: skip
     base_layout(fig, height=430)
     fig.add_hline(y=100 * share, line={"color": ground().muted, "width": 1, "dash": "dot"})
@@ -61,6 +62,10 @@ def figure(df: pd.DataFrame, share: float = 0.05, drawn: Sequence[str] | None = 
     fig.update_xaxes(title_text="test accuracy, %")
     fig.update_yaxes(title_text="% of clients at or below", range=[0, 102])
     return fig.update_layout(legend={"orientation": "h", "y": -0.2, "yanchor": "top", "x": 0, "itemwidth": 40})
+
+
+def _percents(own: pd.DataFrame) -> list[str]:
+    return [percent(row.accuracy, samples=row.test_size) for row in own.itertuples()]
 
 
 def mark(fig: go.Figure, accuracy: float, name: str) -> None:

@@ -79,7 +79,8 @@ def figure(df: pd.DataFrame, title: str, of: Difference = SPREAD) -> go.Figure:
 
 def finding(df: pd.DataFrame, of: Difference = SPREAD) -> str:
     """``At R = 0 GlobalTrain errs least (0.39), at R = 3 FedProx adaptive or LocalTrain (3.01).``"""
-    said, is_doubtful = [], False
+    said: list[str] = []
+    is_doubtful = False
     for x, own in df.groupby(of.symbol):
         best = own[own["best"]].iloc[0]
         others = own.loc[own["may_be_best"] & (own["method"] != best["method"]), "method"]

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from math import erfc, sqrt
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -9,7 +10,7 @@ import plotly.graph_objects as go
 
 from app.method_looks import looks
 from app.palette import base_layout, ground
-from app.wording import plural, signed_points
+from app.wording import percent, plural, signed_points
 
 FEWEST = 6  # differences under which no p-value can be small
 EXACT_UP_TO = 50  # differences for which every assignment of signs is counted
@@ -18,7 +19,10 @@ ROUNDING = 1e-6  # accuracies are stored in single precision: smaller difference
 
 @dataclass(frozen=True)
 class Verdict:
-    """Counts of clients, the median of their differences (fractions), and the p-value of Wilcoxon's signed ranks."""
+    """Counts of clients, the median of their differences (fractions), and the p-value of Wilcoxon's signed ranks.
+
+    ``samples`` is the fewest test samples behind a client's difference.
+    """
 
     better: int
     worse: int
@@ -26,13 +30,14 @@ class Verdict:
     median: float
     p: float
     tied: int  # differences of a size that another one has too
+    samples: float = np.nan
 
     def sentence(self, a: str, b: str, seeds: int = 1) -> str:
         """``31 better, 9 worse with CGPFL K=4 than with Ditto, median +2.10 points (...)``."""
         counts = f"{self.better} better, {self.worse} worse" + (f", {self.equal} equal" if self.equal else "")
         n = self.better + self.worse + self.equal
         over = plural(n, "client") + (f", each averaged over {seeds} seeds" if seeds > 1 else "")
-        median = signed_points(round(self.median, 4) + 0.0)  # no minus before 0.00
+        median = signed_points(self.median, self.samples)
         return f"{counts} with {a} than with {b}, median {median} points ({over})."
 
     def test(self) -> str:
@@ -51,15 +56,17 @@ class Verdict:
 
 
 def data(clients: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
-    """[method, seed, client, accuracy, ...] -> [client, seeds, a, b, difference = a - b], the greatest gain first.
+    """[method, seed, client, accuracy, test_size] -> [client, seeds, samples, a, b, difference = a - b].
 
-    A client's accuracies are its means over the seeds in which both methods have it.
+    The greatest gain comes first. A client's accuracies are its means over the seeds in which both methods have it, and
+    ``samples`` its test samples in all of these.
     """
     keys = ["seed", "client"]
-    first, second = (clients.loc[clients["method"] == m, [*keys, "accuracy"]] for m in (a, b))
+    first = clients.loc[clients["method"] == a, [*keys, "accuracy", "test_size"]]
+    second = clients.loc[clients["method"] == b, [*keys, "accuracy"]]
     both = first.merge(second, on=keys, suffixes=("_a", "_b"))
     pairs = both.groupby("client", as_index=False).agg(
-        seeds=("seed", "nunique"), a=("accuracy_a", "mean"), b=("accuracy_b", "mean")
+        seeds=("seed", "nunique"), samples=("test_size", "sum"), a=("accuracy_a", "mean"), b=("accuracy_b", "mean")
     )
     pairs["difference"] = (pairs["a"] - pairs["b"]).astype(float).round(round(-np.log10(ROUNDING)))
     return pairs.sort_values(["difference", "client"], ascending=[False, True]).reset_index(drop=True)
@@ -73,7 +80,8 @@ def verdict(df: pd.DataFrame) -> Verdict:
     _, counts = np.unique(sizes, return_counts=True)
     p = signed_rank_p(difference) if len(sizes) >= FEWEST else float("nan")
     median = float(np.median(difference)) if len(df) else float("nan")
-    return Verdict(better, worse, len(difference) - better - worse, median, p, int(counts[counts > 1].sum()))
+    samples = float(df["samples"].min()) if len(df) else float("nan")
+    return Verdict(better, worse, len(difference) - better - worse, median, p, int(counts[counts > 1].sum()), samples)
 
 
 def signed_rank_p(differences: np.ndarray) -> float:
@@ -114,12 +122,12 @@ def figure(df: pd.DataFrame, a: str, b: str, methods: pd.DataFrame) -> go.Figure
     for sign, color, symbol in marks:
         points = _stacked(df[np.sign(df["difference"]) == sign])
         fig.add_scatter(
-            x=100 * points["b"], y=100 * points["a"], mode="markers", text=points["who"],
+            x=100 * points["b"], y=100 * points["a"], mode="markers",
             customdata=points[["difference", "client"]].to_numpy() * [100, 1],
             marker={"color": color, "symbol": symbol, "size": 6 + 2 * np.sqrt(points["count"]), "opacity": 1},
             cliponaxis=False,
             marker_line={"width": 1.2, "color": color},
-            hovertemplate=f"%{{text}}<br>{a} %{{y:.2f}} %, {b} %{{x:.2f}} %: %{{customdata[0]:+.2f}}<extra></extra>",
+            hovertext=[_hover(row, a, b) for row in points.itertuples()], hoverinfo="text",
         )  # fmt: skip
     base_layout(fig, height=400)
     fig.update_xaxes(title_text=f"{b}, accuracy of the client, %", range=ends, constrain="domain")
@@ -127,10 +135,15 @@ def figure(df: pd.DataFrame, a: str, b: str, methods: pd.DataFrame) -> go.Figure
     return fig.update_layout(showlegend=False)
 
 
+def _hover(row: Any, a: str, b: str) -> str:
+    of_a, of_b = (percent(value, samples=row.samples) for value in (row.a, row.b))
+    return f"{row.who}<br>{a} {of_a}, {b} {of_b}: {signed_points(row.difference, row.samples)}"
+
+
 def _stacked(df: pd.DataFrame) -> pd.DataFrame:
     """Clients at the same point become one mark, larger: small test sets give few different accuracies."""
     points = df.groupby(["a", "b", "difference"], as_index=False).agg(
-        client=("client", "first"), who=("client", list), count=("client", "size")
+        client=("client", "first"), who=("client", list), count=("client", "size"), samples=("samples", "min")
     )
     points["who"] = [
         "<br>".join([*(f"client {c}" for c in own[:4]), *([f"and {len(own) - 4} more here"] if len(own) > 4 else [])])

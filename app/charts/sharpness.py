@@ -1,5 +1,7 @@
 """Is a sharper model a worse one? A point a client: the top Hessian eigenvalue of its model against its accuracy."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
@@ -9,10 +11,13 @@ from app.palette import base_layout, ground
 from app.wording import number, percent, plural
 
 
-def data(eigenvalue: np.ndarray, rise: np.ndarray, loss: np.ndarray, accuracy: np.ndarray) -> pd.DataFrame:
-    """[N] each -> [client, eigenvalue, rise, loss, accuracy]: those of finite measures, the sharpest first."""
+def data(
+    eigenvalue: np.ndarray, rise: np.ndarray, loss: np.ndarray, accuracy: np.ndarray, samples: Sequence[float] = ()
+) -> pd.DataFrame:
+    """[N] each -> a row a client of finite measures: the same columns and ``client``, the sharpest first."""
     df = pd.DataFrame({
-        "client": np.arange(len(eigenvalue)), "eigenvalue": eigenvalue, "rise": rise, "loss": loss, "accuracy": accuracy
+        "client": np.arange(len(eigenvalue)), "eigenvalue": eigenvalue, "rise": rise, "loss": loss,
+        "accuracy": accuracy, "samples": np.asarray(samples, float) if len(samples) else np.nan,
     })  # fmt: skip
     whole = df[np.isfinite(df[["eigenvalue", "accuracy"]]).all(axis=1)]
     return whole.sort_values(["eigenvalue", "client"], ascending=[False, True]).reset_index(drop=True)
@@ -23,7 +28,7 @@ def finding(df: pd.DataFrame) -> str:
     if df.empty:
         return "No client has a model whose curvature is finite."
     first = df.iloc[0]
-    top, accuracy = number(first["eigenvalue"]), percent(first["accuracy"])
+    top, accuracy = number(first["eigenvalue"]), percent(first["accuracy"], samples=first["samples"])
     said = f"Sharpest: client {first['client']:.0f}, eigenvalue {top}, {accuracy}"
     if len(df) < 3 or df[["eigenvalue", "accuracy"]].nunique().min() < 2:
         return f"{said} ({plural(len(df), 'client')})."
@@ -39,7 +44,8 @@ def figure(df: pd.DataFrame, client: int | None = None) -> go.Figure:
         x=df["eigenvalue"].to_numpy(np.float32), y=100 * df["accuracy"].to_numpy(np.float32), mode="markers",
         marker={"size": 9, "color": shade.accent}, cliponaxis=False,
         customdata=np.stack([df["client"], df["loss"], df["rise"]], axis=1).astype(np.float32),
-        hovertemplate="client %{customdata[0]:.0f}: eigenvalue %{x:.3g}, %{y:.2f} %<br>loss %{customdata[1]:.3g}, at "
+        text=[percent(row.accuracy, samples=row.samples) for row in df.itertuples()],
+        hovertemplate="client %{customdata[0]:.0f}: eigenvalue %{x:.3g}, %{text}<br>loss %{customdata[1]:.3g}, at "
         "worst +%{customdata[2]:.3g} nearby<extra></extra>",
     )  # fmt: skip
     own = df[df["client"] == client]

@@ -4,6 +4,8 @@ To the right it fits its client better, further up it has kept what others know.
 varied; no setting of any method beats those on the front in both.
 """
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
@@ -11,9 +13,9 @@ import plotly.graph_objects as go
 from app.charts.cost import named_methods
 from app.comparison import pareto_front, per_method
 from app.method_looks import looks
-from app.palette import base_layout, color, ground, style_of
+from app.palette import base_layout, ground
 from app.point_names import Point, name_points
-from app.wording import names
+from app.wording import names, percent_pm
 
 SMALLEST, LARGEST = 9, 24
 
@@ -31,7 +33,8 @@ def data(runs: pd.DataFrame, cost: str, parameter: str | None = None) -> pd.Data
     rows["value"] = pd.to_numeric([given[m].get(parameter) for m in rows["method"]], errors="coerce")
     rows["front"] = pareto_front(-rows["own"], rows["everywhere"])
     rows = rows.sort_values(["algorithm", "value"], kind="stable")
-    columns = ["method", "algorithm", "value", "own", "own_pm", "everywhere", "everywhere_pm", "cost", "seeds", "front"]
+    columns = ["method", "algorithm", "value", "own", "own_pm", "everywhere", "everywhere_pm", "cost", "seeds", "front",
+               "samples"]  # fmt: skip
     return rows[columns].reset_index(drop=True)
 
 
@@ -43,14 +46,14 @@ def figure(df: pd.DataFrame, cost_title: str) -> go.Figure:
         x=100 * front["own"], y=100 * front["everywhere"], mode="lines", hoverinfo="skip",
         line={"shape": "vh", "color": ground().muted, "width": 1, "dash": "dot"},
     )  # fmt: skip
-    for algorithm, own in df.groupby("algorithm", sort=False):
+    for _, own in df.groupby("algorithm", sort=False):
         fig.add_scatter(
             x=100 * own["own"], y=100 * own["everywhere"], mode="lines+markers", cliponaxis=False, text=own["method"],
-            line={"color": color(style_of(str(algorithm))), "width": 1.4}, customdata=own["cost"],
+            line={"color": look[own["method"].iloc[0]].color, "width": 1.4},
+            customdata=[[row.cost, _both(row)] for row in own.itertuples()],
             marker={"size": size[own.index], "symbol": look[own["method"].iloc[0]].symbol, "opacity": 0.9,
                     "color": [look[m].color for m in own["method"]], "line": {"width": 1, "color": ground().paper}},
-            hovertemplate="%{text}<br>own data %{x:.2f} %, everybody's %{y:.2f} %<br>%{customdata:,.4g} "
-            f"{cost_title}<extra></extra>",
+            hovertemplate="%{text}<br>%{customdata[1]}<br>%{customdata[0]:,.4g} " f"{cost_title}<extra></extra>",
         )  # fmt: skip
     base_layout(fig, height=480)
     shown = named_methods(df, "front", "own")
@@ -59,6 +62,11 @@ def figure(df: pd.DataFrame, cost_title: str) -> go.Figure:
     fig.update_xaxes(title_text="accuracy on the client's own test data, %  (personalization)")
     fig.update_yaxes(title_text="on everybody's, %  (generalization)")
     return fig.update_layout(showlegend=False)
+
+
+def _both(row: Any) -> str:
+    own = percent_pm(row.own, row.own_pm, samples=row.samples)
+    return f"own data {own}, everybody's {percent_pm(row.everywhere, row.everywhere_pm)}"
 
 
 def finding(df: pd.DataFrame) -> str:

@@ -146,7 +146,7 @@ def chosen_pair(ranked: list[str], by_name: dict[str, Method]) -> tuple[str, str
 def one_client(view: View, pairs: pd.DataFrame, a: str, b: str) -> None:
     """What a click on a client leads to; the list does the same from the keyboard."""
     titles = {"": "no client"} | {
-        str(row.client): f"client {row.client}: {signed_points(row.difference)} points"
+        str(row.client): f"client {row.client}: {signed_points(row.difference, row.samples)} points"
         for row in pairs.itertuples()
     }
     with st.container(horizontal=True, vertical_alignment="bottom", key="one_client"):

@@ -10,8 +10,9 @@ import pandas as pd
 from app import address, kept, queries
 from app.charts import cost, curves_over_seeds, sweep
 from app.compare import fields
-from app.comparison import REFERENCES, Method, per_run, pooled, with_methods
+from app.comparison import REFERENCES, Method, per_method, per_run, pooled, with_methods
 from app.wording import MODELS, WHEN, kicker, plural
+from engine.metrics import TAIL_SHARE
 from storage import RunRecord
 
 TAILS = {"5": "5 %", "10": "10 %"}
@@ -104,7 +105,14 @@ class View:
 
     def curves(self, axis: curves_over_seeds.Axis) -> pd.DataFrame:
         """A row a method and round: [method, algorithm, round, x, mean, mean_pm, lowest, seeds]."""
-        return self.keep(("curves", axis), lambda: curves_over_seeds.data(self.series(axis), self.model, axis))
+        return self.keep(("curves", axis), lambda: self._with_samples(
+            curves_over_seeds.data(self.series(axis), self.model, axis)
+        ))  # fmt: skip
+
+    def _with_samples(self, lines: pd.DataFrame) -> pd.DataFrame:
+        """Adds how many test samples are behind the means and the lowest 5 % of each method."""
+        found = per_method(per_run(self.clients(), TAIL_SHARE), ("mean",))[["method", "samples", "tail_samples"]]
+        return lines.merge(found, on="method", how="left")
 
     def keep(self, what: object, make: Callable[[], T]) -> T:
         """What is made of these runs, this model, round and tail: once, as long as the runs stand as they do."""

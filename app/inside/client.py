@@ -56,10 +56,12 @@ def open_client(client: int | None) -> None:
 
 
 def standing(view: RunView, now: np.ndarray, client: int) -> str:
-    """``Client 17: 91.20 % in round 40, 3rd lowest of 40; +3.20 points over learning alone ...``"""
+    """``Client 17: 91 % in round 40, 3rd lowest of 40; +3 points over learning alone ...``"""
     if not np.isfinite(now[client]):
         return f"Client {client} has no test samples, or its model is not finite in round {view.round}."
-    said = f"Client {client}: {percent(float(now[client]))} in round {view.round}, {rank_words(now, client)}"
+    samples = view.test_sizes[client] if view.test_sizes else None
+    accuracy = percent(float(now[client]), samples=samples)
+    said = f"Client {client}: {accuracy} in round {view.round}, {rank_words(now, client)}"
     gains: list[str] = []
     absent: list[str] = []
     lines = view.reference_lines
@@ -71,7 +73,8 @@ def standing(view: RunView, now: np.ndarray, client: int) -> str:
             absent.append(REFERENCES[name])
         else:
             unit = " points" if not gains else ""
-            gains.append(f"{signed_points(float(now[client]) - float(values[client]))}{unit} {words}")
+            gain = signed_points(float(now[client]) - float(values[client]), samples)
+            gains.append(f"{gain}{unit} {words}")
     missing = f" No {' and no '.join(absent)} with this seed to hold it against." if absent else ""
     return f"{'; '.join([said, ', '.join(gains)] if gains else [said])}.{missing}"
 
@@ -91,9 +94,10 @@ def curve(view: RunView, client: int, said: str) -> None:
                           model == "global", *view.accuracy(model))
         for model in view.models
     ]  # fmt: skip
+    samples = view.test_sizes[client] if view.test_sizes else None
     table = client_curve.data([*own, *view.reference_lines.values()], client)
     page.chart(
-        client_curve.figure(table, view.round), table, key="client_curve", name=f"client-{client}-curve",
+        client_curve.figure(table, view.round, samples), table, key="client_curve", name=f"client-{client}-curve",
         alt=f"Test accuracy over the rounds. {said}", title=f"Client {client} over the rounds",
         caption="Thick: this run; dashed: a global model; thin: the same client, start and batches elsewhere.",
     )  # fmt: skip

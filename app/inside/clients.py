@@ -1,5 +1,6 @@
 """Clients: how each fares over the rounds, how they spread at one of them, and the way to a single client."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from app.components import page
 from app.inside import client
 from app.inside.view import REFERENCES, RunView, at_round
 from app.palette import is_presenting
-from app.wording import MISSING, names, plain, plural
+from app.wording import MISSING, decimals, names, plain, plural
 from storage import RunRecord
 
 KEY = "client_table"
@@ -35,13 +36,14 @@ def panel(view: RunView) -> None:
 
 
 def over_rounds(view: RunView, rounds: np.ndarray, accuracy: np.ndarray) -> None:
-    cells = client_heat_map.data(rounds, accuracy, view.client)
+    cells = client_heat_map.data(rounds, accuracy, view.client, view.test_sizes)
     key = f"client_map_{view.client}"  # another client, a fresh selection
     shown, tested = cells["client"].nunique(), int(np.isfinite(accuracy).any(axis=0).sum())
     left_out = f" {shown} of {plural(tested, 'client')}, evenly by rank." if shown < tested else ""
     page.chart(
         client_heat_map.figure(cells, view.round, view.client), cells, key=key, name="clients-over-rounds",
-        title=f"Accuracy of each client, {view.model} model", alt=client_heat_map.finding(accuracy[-1]),
+        title=f"Accuracy of each client, {view.model} model",
+        alt=client_heat_map.finding(accuracy[-1], view.test_sizes),
         caption=f"Most accurate in the end on top; click a row to open its client.{left_out}",
         on_select=lambda: take_point(key, cells),
     )  # fmt: skip
@@ -50,14 +52,16 @@ def over_rounds(view: RunView, rounds: np.ndarray, accuracy: np.ndarray) -> None
 def spread(view: RunView, now: np.ndarray) -> None:
     """The distribution at the chosen round, beside both ends of personalization at the same round."""
     others = reference_accuracies(view)
-    beside = [_clients(REFERENCES[name], view.references[name], values) for name, values in others.items()]
-    steps = ecdf.data(pd.concat([_clients(view.method, view.run, now), *beside]))
+    sizes = view.test_sizes
+    beside = [_clients(REFERENCES[name], view.references[name], values, sizes) for name, values in others.items()]
+    steps = ecdf.data(pd.concat([_clients(view.method, view.run, now, sizes), *beside]))
     fig = ecdf.figure(steps)
     if view.client is not None and np.isfinite(now[view.client]):
         ecdf.mark(fig, float(now[view.client]), f"client {view.client}")
     also = f"; beside it {names(REFERENCES[name] for name in others)} with the same seed" if others else ""
     page.chart(
-        fig, steps, key="client_spread", name="clients-at-a-round", alt=client_heat_map.finding(now),
+        fig, steps, key="client_spread", name="clients-at-a-round",
+        alt=client_heat_map.finding(now, view.test_sizes),
         title=f"Share of clients at or below, round {view.round}",
         caption=f"{plural(int(np.isfinite(now).sum()), 'client')}, {view.model} model{also}.",
     )  # fmt: skip
@@ -72,8 +76,8 @@ def listing(view: RunView, now: np.ndarray) -> None:
     st.subheader("All clients", anchor=False)
     st.dataframe(
         table, hide_index=True, key=key, placeholder=MISSING, height=min(38 + 35 * len(table), 320),
-        on_select=lambda: take_row(key, table), selection_mode="single-row", column_config=columns(),
-        alt=client_heat_map.finding(now),
+        on_select=lambda: take_row(key, table), selection_mode="single-row", column_config=columns(view.test_sizes),
+        alt=client_heat_map.finding(now, view.test_sizes),
     )  # fmt: skip
     said = f"{view.model.capitalize()} model, round {view.round}; gains in points; tick a row to open the client."
     if absent:
@@ -109,14 +113,16 @@ def reference_accuracies(view: RunView) -> dict[str, np.ndarray]:
     return found
 
 
-def columns() -> dict[str, Any]:
+def columns(test_sizes: Sequence[int]) -> dict[str, Any]:
+    """With as many decimals as the fewest test samples of a client allow."""
     config = st.column_config
-    gain: dict[str, Any] = {"format": "%+.2f"}
+    digits = decimals(min((n for n in test_sizes if n), default=None))
+    gain: dict[str, Any] = {"format": f"%+.{digits}f"}
     return {
         "client": config.NumberColumn("Client", width="small"),
         "train": config.NumberColumn("Training samples"), "test": config.NumberColumn("Test samples"),
         "labels": config.NumberColumn("Classes held"), "context": "True context",
-        "accuracy": config.ProgressColumn("Accuracy, %", format="%.2f", min_value=0, max_value=100),
+        "accuracy": config.ProgressColumn("Accuracy, %", format=f"%.{digits}f", min_value=0, max_value=100),
         "over_local_train": config.NumberColumn("Over LocalTrain", help="Than learning alone", **gain),
         "over_fedavg": config.NumberColumn("Over FedAvg", help="Than FedAvg's global model", **gain),
     }  # fmt: skip
@@ -137,7 +143,7 @@ def take_row(key: str, table: pd.DataFrame) -> None:
 def headline(view: RunView) -> str:
     """The finding of the run in its last round, and how many clients would do better alone."""
     now = view.accuracy("personalized")[1][-1]
-    said = client_heat_map.finding(now)
+    said = client_heat_map.finding(now, view.test_sizes)
     alone = view.reference_lines.get("local_train")
     other = None if alone is None else at_round(alone.rounds, alone.accuracy, int(view.rounds[-1]))
     return said if other is None else f"{said} {better_alone(now, other)}"
@@ -151,8 +157,9 @@ def better_alone(now: np.ndarray, alone: np.ndarray) -> str:
     return f"{who} would do better alone (LocalTrain)."
 
 
-def _clients(name: str, run: RunRecord, accuracy: np.ndarray) -> pd.DataFrame:
+def _clients(name: str, run: RunRecord, accuracy: np.ndarray, test_sizes: Sequence[int]) -> pd.DataFrame:
     return pd.DataFrame({
         "run": run.id, "method": name, "algorithm": run.algorithm, "seed": run.seed,
         "client": np.arange(len(accuracy)), "accuracy": accuracy.astype(float),
+        "test_size": test_sizes or np.nan,
     })  # fmt: skip

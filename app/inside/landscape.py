@@ -177,6 +177,10 @@ def sharp_clients(view: RunView, options: dict[str, Any], client: int) -> None:
     found = findings(view, "sharpness", asked, verb="Measure all clients", cost=cost)
     if found is None:
         return
-    points = sharpness.data(*(np.asarray(found.arrays[n]) for n in ("eigenvalue", "rise", "loss", "accuracy")))
+    eigenvalue, rise, loss, accuracy = (
+        np.asarray(found.arrays[n]) for n in ("eigenvalue", "rise", "loss", "accuracy")
+    )  # fmt: skip
+    sizes = view.partition.get(f"{options.get('data', 'test')}_sizes") or ()
+    points = sharpness.data(eigenvalue, rise, loss, accuracy, sizes)
     fig, said = sharpness.figure(points, client), sharpness.finding(points)
     page.told(fig, points, said, key="sharp_clients", name="sharpness")

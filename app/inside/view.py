@@ -45,6 +45,11 @@ class RunView:
         return queries.partition(self.run.id) or {}
 
     @property
+    def test_sizes(self) -> tuple[int, ...]:
+        """[N] test samples of each client; empty where they were not recorded."""
+        return tuple(self.partition.get("test_sizes") or ())
+
+    @property
     def num_clients(self) -> int:
         return len(self.partition.get("test_sizes", ())) or self.accuracy("personalized")[1].shape[1]
 

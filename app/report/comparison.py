@@ -46,8 +46,7 @@ def report(comparison: Comparison, now: datetime | None = None) -> str:
         html.section("What was set differently?", *_settings(view)),
         html.section("Where do the numbers come from?", *_origins(view)),
     ]  # fmt: skip
-    settings = Counter(method.algorithm for method in rows.methods)
-    return document(f"Fedscape: {comparison.question}", body, charts, settings, is_dark=comparison.is_dark)
+    return document(f"Fedscape: {comparison.question}", body, charts, is_dark=comparison.is_dark)
 
 
 def link_back(comparison: Comparison) -> str:

@@ -1,7 +1,7 @@
 """The file around the parts of a report: its look in light and dark, the drawing library, no network."""
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from plotly.offline import get_plotlyjs
@@ -16,12 +16,9 @@ POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inli
 
 
 def document(
-    title: str, body: Sequence[str], charts: Sequence[Shown], settings: Mapping[str, int], *, is_dark: bool
+    title: str, body: Sequence[str], charts: Sequence[Shown], *, is_dark: bool
 ) -> str:
-    """``body`` has a place for each of ``charts``, which were drawn for a dark ground or a light one.
-
-    ``settings`` counts those of each algorithm: its colours depend on it.
-    """
+    """``body`` has a place for each of ``charts``, which were drawn for a dark ground or a light one."""
     css = _ground(palette.LIGHT, palette.DARK) + (_HERE / "report.css").read_text(encoding="utf-8")
     js = (_HERE / "report.js").read_text(encoding="utf-8")
     return "".join([
@@ -32,7 +29,7 @@ def document(
         f"<title>{html.escape(title)}</title>\n<style>{css}</style>\n</head>\n<body>\n<main>\n",
         "\n".join(body),
         "\n</main>\n<noscript>The figures need JavaScript; all numbers are in the tables.</noscript>\n",
-        figures_data(charts, palette.pairs(settings), is_dark),
+        figures_data(charts, palette.pairs(), is_dark),
         f"\n<script>{get_plotlyjs()}</script>\n<script>{js}</script>\n</body>\n</html>\n",
     ])  # fmt: skip
 

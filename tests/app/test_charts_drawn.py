@@ -212,3 +212,12 @@ def test_settings_of_one_method_differ_in_shade_and_dash() -> None:
     one, two = found["Ditto λ=1"], found["Ditto λ=2"]
     assert one.color != two.color and one.dash != two.dash
     assert backwards == {"Ditto λ=1": one, "Ditto λ=2": two}
+
+
+def test_curves_and_costs_print_no_more_decimals_than_they_have_samples_for() -> None:
+    lines = curves_over_seeds.data(series("a", 0, mean=[0.5, 0.6], lowest5=[0.1, 0.2]))
+    found = curves_over_seeds.figure(lines.assign(samples=440, tail_samples=22)).data
+    assert [trace.hovertemplate.partition("%{y")[2][:4] for trace in found[:2]] == [":.1f", ":.0f"]
+    runs = per_run(clients(22, a=[[20 / 22] * 20]), 0.05).assign(megabytes=1.0, gradient_evaluations=1.0, seconds=1.0)
+    marks = cost.figure(cost.data(runs, "megabytes"), "megabytes").data[1]
+    assert list(marks.customdata) == ["90.9 %"]

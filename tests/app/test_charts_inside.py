@@ -70,7 +70,14 @@ def test_the_map_marks_the_round_and_frames_the_client() -> None:
 def test_every_cell_of_a_small_map_can_be_clicked_and_names_its_client() -> None:
     marks = client_heat_map.figure(client_heat_map.data(ROUNDS, ACCURACY), at=10).data[1]
     assert list(marks.x) == [0, 10, 20, 0, 10, 20] and list(marks.y) == [0, 0, 0, 1, 1, 1]
-    assert [client for client, _ in marks.customdata] == [0, 0, 0, 1, 1, 1]
+    assert list(marks.customdata) == [0, 0, 0, 1, 1, 1]
+    few = client_heat_map.figure(client_heat_map.data(ROUNDS, ACCURACY, samples=[22, 22]), at=10).data[1]
+    assert all("." not in text for text in few.text) and all(text.endswith(".00 %") for text in marks.text)
+
+
+def test_the_least_accurate_client_is_told_with_no_more_decimals_than_it_has_samples_for() -> None:
+    said = client_heat_map.finding(np.array([20 / 22, 21 / 22, 1.0]), [22, 22, 400])
+    assert said.startswith("No client is far behind: the least accurate, client 0, has 91 % against a mean of 95.5 %")
 
 
 def test_a_large_map_has_a_bounded_number_of_marks_in_every_row() -> None:

@@ -104,13 +104,21 @@ def test_pairs_average_each_client_over_the_seeds_that_both_methods_have() -> No
     assert pairs[["a", "b", "difference"]].to_numpy().ravel() == pytest.approx([0.9, 0.3, 0.6, 0.6, 0.6, 0.0])
 
 
+def test_a_difference_of_few_test_samples_is_told_in_whole_points() -> None:
+    pairs = paired.data(clients(22, a=[[20 / 22]], b=[[18 / 22]]), "a", "b")
+    assert pairs["samples"].tolist() == [22]
+    assert "median +9 points" in paired.verdict(pairs).sentence("A", "B")
+    marks = [trace.hovertext for trace in paired.figure(pairs, "a", "b", clients(a=[[0.5]], b=[[0.5]])).data[1:]]
+    assert marks[0] == ("client 0<br>a 91 %, b 82 %: +9",)
+
+
 def test_differences_within_single_precision_are_none() -> None:
     pairs = paired.data(clients(a=[[float(np.float32(0.7))]], b=[[0.7]]), "a", "b")
     assert pairs["difference"].tolist() == [0.0]
 
 
 def test_the_verdict_counts_who_gains_and_loses() -> None:
-    pairs = paired.data(clients(a=[[0.5, 0.6, 0.7]], b=[[0.4, 0.6, 0.9]]), "a", "b")
+    pairs = paired.data(clients(1001, a=[[0.5, 0.6, 0.7]], b=[[0.4, 0.6, 0.9]]), "a", "b")
     found = paired.verdict(pairs)
     assert (found.better, found.worse, found.equal, found.median) == (1, 1, 1, 0.0)
     assert found.sentence("A", "B") == "1 better, 1 worse, 1 equal with A than with B, median +0.00 points (3 clients)."
@@ -139,7 +147,7 @@ def test_with_ties_every_assignment_of_signs_is_counted() -> None:
     sums, positive = signs @ ranks, ranks[differences > 0].sum()
     expected = 2 * min((sums <= positive).mean(), (sums >= positive).mean())
     assert paired.signed_rank_p(differences) == pytest.approx(expected)
-    rows = pd.DataFrame({"difference": differences})
+    rows = pd.DataFrame({"difference": differences, "samples": 10})
     assert paired.verdict(rows).tied == 6
 
 

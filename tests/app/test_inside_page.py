@@ -53,7 +53,7 @@ def test_without_an_address_the_newest_run_is_opened(filled_store: Store) -> Non
 def test_the_headline_tells_who_is_left_behind_and_who_would_rather_be_alone(filled_store: Store) -> None:
     said = words(opened(id=DITTO))
     assert "DIGITS · 10 CLIENTS · 3 CLASSES EACH" in said
-    assert re.search(r"(left behind|far behind).* against a mean of \d\d\.\d\d %", said)
+    assert re.search(r"(left behind|far behind).* against a mean of \d\d\.\d %", said)
     assert re.search(r"of 10 clients would do better alone \(LocalTrain\)", said)
 
 

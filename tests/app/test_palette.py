@@ -1,8 +1,14 @@
 """Every method can be told apart and read, also one that nobody has seen before."""
 
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
 import plotly.graph_objects as go
+import pytest
 
 from app import palette
+from app.method_looks import APART, Look, looks
 from engine.registry import ALGORITHMS
 
 NAMES = [*ALGORITHMS.names(), "a_method_of_mine", "another"]
@@ -24,11 +30,58 @@ def test_an_unknown_method_keeps_its_style() -> None:
     assert palette.style_of("a_method_of_mine") == palette.style_of("a_method_of_mine")
 
 
-def test_shades_of_one_method_differ_and_stay_readable() -> None:
-    for name in NAMES:
-        shades = palette.shades(name, 5)
-        assert len(set(shades)) == 5
-        assert min(palette.contrast(shade, palette.LIGHT.paper) for shade in shades) >= 4.5
+def test_every_colour_that_a_method_may_have_is_readable() -> None:
+    for tone in palette.all_tones():
+        assert palette.contrast(tone.light, palette.LIGHT.paper) >= 4.5, tone
+        assert palette.contrast(tone.dark, palette.DARK.paper) >= 4.5, tone
+
+
+def _compared(**settings: int) -> dict[str, Look]:
+    """The looks of so many settings of each algorithm."""
+    rows = [(f"{name} {i}", name) for name, count in settings.items() for i in range(count)]
+    return looks(pd.DataFrame(rows, columns=["method", "algorithm"]))
+
+
+def _nearest(found: dict[str, Look]) -> float:
+    tone_of = {tone.light: tone for tone in palette.all_tones()}
+    return min(palette.apart(tone_of[a.color], tone_of[b.color]) for a, b in combinations(found.values(), 2))
+
+
+def test_the_distance_of_colours_is_known_for_black_and_white_and_small_for_what_a_deuteranope_confuses() -> None:
+    black, white = palette.Tone("#000000", "#000000"), palette.Tone("#FFFFFF", "#FFFFFF")
+    assert palette.apart(black, white) == pytest.approx(100, abs=0.01)
+    purple, grey = palette.Tone("#A8487F", "#A8487F"), palette.Tone("#6C7376", "#6C7376")
+    in_rgb = np.linalg.norm(np.subtract(palette.rgb(purple.light), palette.rgb(grey.light)))
+    assert palette.apart(purple, grey) < 10 < in_rgb
+
+
+def test_fedavg_and_local_train_are_far_apart_wherever_they_are_drawn() -> None:
+    first, second = (palette.style_of(name) for name in ("fedavg", "local_train"))
+    assert palette.apart(palette.tones(first)[0], palette.tones(second)[0]) > 20
+    assert first.dash != second.dash and first.symbol != second.symbol
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"plgu_lf": 1, "ditto": 5}, {"fedavg": 1, "local_train": 1, "fedrep": 1, "fedper": 1, "fedbabu": 1},
+        {"cgpfl": 6, "fedavg": 1, "local_train": 1}, {"ditto": 12}, dict.fromkeys(ALGORITHMS.names()[:12], 1),
+        dict.fromkeys(ALGORITHMS.names()[-12:], 1),
+    ],
+)  # fmt: skip
+def test_of_twelve_methods_or_settings_no_two_look_alike_also_to_a_deuteranope(settings: dict[str, int]) -> None:
+    found = _compared(**settings)
+    assert _nearest(found) >= APART
+
+
+def test_where_colours_run_out_methods_differ_in_dash_or_symbol() -> None:
+    found = _compared(**dict.fromkeys(ALGORITHMS.names(), 1))
+    assert len(set(found.values())) == len(found)
+
+
+def test_a_look_does_not_depend_on_the_order_of_rows() -> None:
+    rows = pd.DataFrame({"method": ["a", "b", "c"], "algorithm": ["plgu_lf", "ditto", "fedavg"]})
+    assert looks(rows) == looks(rows.iloc[::-1])
 
 
 def test_black_on_white_has_the_largest_contrast() -> None:

@@ -13,6 +13,7 @@ from app.compare import fields
 from app.compare.numbers import about
 from app.compare.view import View
 from app.comparison import methods_of
+from app.method_looks import looks
 from app.report import document, html
 from app.report.comparison import Comparison, report
 from app.shown import Board, Shown
@@ -41,7 +42,7 @@ class Elements(HTMLParser):
 
 def test_text_of_a_user_is_never_markup() -> None:
     body = [html.section(EVIL, html.figure(shown(), 0)), html.paragraph(EVIL), html.items([EVIL])]
-    text = document.document(EVIL, body, [shown()], {}, is_dark=False)
+    text = document.document(EVIL, body, [shown()], is_dark=False)
     tags = Elements(text).tags
     assert [tag for tag, _ in tags].count("script") == 3
     assert not [1 for tag, attributes in tags if tag == "img" or "onerror" in attributes]
@@ -54,7 +55,7 @@ def test_a_link_leads_to_the_web_only() -> None:
 
 
 def test_nothing_in_the_file_comes_from_elsewhere() -> None:
-    text = document.document("t", [html.figure(shown(), 0)], [shown()], {}, is_dark=False)
+    text = document.document("t", [html.figure(shown(), 0)], [shown()], is_dark=False)
     tags = Elements(text).tags
     assert not [tag for tag, attributes in tags if "src" in attributes or tag == "link"]
     policy = next(a["content"] for tag, a in tags if a.get("http-equiv") == "Content-Security-Policy")
@@ -74,11 +75,11 @@ def test_long_tables_are_cut_and_say_so() -> None:
 
 
 def test_every_colour_of_a_light_figure_has_one_in_the_dark_and_back() -> None:
-    settings = dict.fromkeys(ALGORITHMS.names(), 1) | {"ditto": 5, "cgpfl": 4}
-    pairs = palette.pairs(settings)
+    pairs = palette.pairs()
     assert len(set(pairs.values())) == len(pairs)
-    assert all(palette.style_of(name).light in pairs for name in settings)
-    assert all(shade in pairs for shade in palette.shades("ditto", 5))
+    assert all(palette.style_of(name).light in pairs for name in ALGORITHMS.names())
+    many = pd.DataFrame({"method": [f"ditto lam={i}" for i in range(20)], "algorithm": "ditto"})
+    assert all(look.color in pairs for look in looks(many).values())
     assert all(value in pairs for value in vars(palette.LIGHT).values())
 
 
