@@ -43,7 +43,9 @@ def _perform(action: str, run_ids: Sequence[int]) -> None:
         case "resume":
             queue.resume(run_ids)
         case "retry":
-            _show_again(run_ids, [run.id for run in queue.rerun(run_ids)])
+            again = queue.repeats(run_ids)  # a second press queues no second run
+            new = queue.rerun([run_id for run_id in run_ids if run_id not in again])
+            _show_again(run_ids, sorted({*again.values(), *(run.id for run in new)}))
         case "first" | "earlier" | "later" | "last":
             queue.move(run_ids, action)
         case "high" | "normal" | "low":
