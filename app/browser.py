@@ -138,6 +138,8 @@ def show(key: str, said: object, titles: Mapping[Any, str] | None = None) -> Non
     label, known = _label(said, titles), _shown().get(key)
     if known is None:
         known = Shown(label, titles)
+    elif (old := _label(said, known.titles)) != label and known.label == old:  # the same value has another title
+        known = Shown(label, titles, (known.may_be_late | {old}) - {label}, time.monotonic(), left=old)
     elif (there := _label(st.session_state[key], titles) if key in st.session_state else known.label) == label:
         known = replace(known, label=label, titles=titles, left=None if _run().says(key) else known.left)
     else:

@@ -50,11 +50,11 @@ def feed(
     """
     runs = store.queue.runs(run_ids=list(cursors), include_archived=True, newest_first=False, with_partition=False)
     curves = {run.id: curve(store, run, model, cursors[run.id]) for run in runs if _has_more(run, cursors[run.id])}
-    silent_s = silences(store, runs)
+    silent_s, again = silences(store, runs), retried(store, runs)
     active = any(run.is_active for run in runs)
     wait = 0 if any(c.more for c in curves.values()) else POLL_MS if active else IDLE_MS
     return {
-        "runs": [standing(run, silent_s.get(run.id, 0.0)) for run in runs],
+        "runs": [standing(run, silent_s.get(run.id, 0.0), again.get(run.id)) for run in runs],
         "points": {run_id: c.points for run_id, c in curves.items() if c.points["round"]},
         "clients": {run_id: c.clients for run_id, c in curves.items() if c.clients is not None},
         "log": None if known_log is None else _new_log(store, runs, known_log),
@@ -97,14 +97,21 @@ def whole_curve(store: Store, run: RunRecord, model: str = "personalized") -> Cu
         after = int(points["round"][-1] or 0)
 
 
-def standing(run: RunRecord, silent_s: float = 0.0) -> dict[str, Any]:
-    """Where a run stands, in numbers and in words."""
+def standing(run: RunRecord, silent_s: float = 0.0, again: int | None = None) -> dict[str, Any]:
+    """Where a run stands, in numbers and in words; ``again`` is the run that repeats it."""
     return {
         "id": run.id, "label": method_name(run.label, run.algorithm), "seed": run.seed,
         "status": status_of(run, silent_s), "round": run.round, "rounds": run.rounds,
-        "share": max(0, run.round) / run.rounds, "progress": progress(run, silent_s),
-        "control": run.control, "error": first_line(run.error), "actions": actions(run),
+        "share": max(0, run.round) / run.rounds,
+        "progress": f"retried as run {again}" if again else progress(run, silent_s),
+        "control": run.control, "error": first_line(run.error), "actions": [] if again else actions(run),
     }  # fmt: skip
+
+
+def retried(store: Store, runs: Sequence[RunRecord]) -> dict[int, int]:
+    """Of those that did not end well and were queued again: the newest run that repeats each."""
+    ended = [run.id for run in runs if "retry" in actions(run)]
+    return store.queue.repeats(ended) if ended else {}
 
 
 def status_of(run: RunRecord, silent_s: float = 0.0) -> str:

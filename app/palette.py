@@ -257,7 +257,7 @@ def _layout(scale: float, has_title: bool) -> dict[str, Any]:
                        "font": {"family": SANS, "size": 13 * scale, "color": shade.ink}},
         "legend": {"bgcolor": "rgba(0,0,0,0)", "font": {"size": 12 * scale, "color": shade.ink}},
         "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": shade.muted, "activecolor": shade.accent},
-        "transition": {"duration": 0}, "xaxis": axis, "yaxis": axis,
+        "xaxis": axis, "yaxis": axis,
     }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, Literal, cast
 
 import sqlalchemy as sa
-from sqlalchemy.orm import InstrumentedAttribute
+from sqlalchemy.orm import InstrumentedAttribute, aliased
 
 from storage.artifacts import ArtifactStore
 from storage.database import Database
@@ -52,6 +52,18 @@ class RunQueue:
         """Runs of the same resolved configuration and seed, whatever their status; newest first."""
         with self._database.read() as connection:
             return run_records(connection, select_runs().where(Run.digest.in_(tuple(digests))).order_by(Run.id.desc()))
+
+    def repeats(self, run_ids: Sequence[int]) -> dict[int, int]:
+        """Of each run that was queued again in its experiment: the newest run of the same configuration and name."""
+        later = aliased(Run)
+        same = (getattr(later, name) == getattr(Run, name) for name in ("experiment_id", "digest", "label"))
+        query = (
+            sa.select(Run.id, sa.func.max(later.id))
+            .join(later, sa.and_(*same, later.id > Run.id, later.deleted_at.is_(None)))
+            .where(Run.id.in_([i for i in run_ids if abs(i) <= MAX_ID])).group_by(Run.id)
+        )  # fmt: skip
+        with self._database.read() as connection:
+            return {row[0]: row[1] for row in connection.execute(query)}
 
     def counts(self) -> dict[str, int]:
         """How many runs there are of each status that occurs."""

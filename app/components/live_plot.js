@@ -9,10 +9,10 @@ const LINES = { accuracy: "wide", clients: "side", loss: "small", spread: "small
 export default function ({ data, parentElement, setTriggerValue }) {
   const view = (parentElement.fedscapeLive ??= new LiveView(parentElement.querySelector(".live")));
   view.show(data, setTriggerValue);
-  return () => {
+  return onRemoval(parentElement, () => {
     view.close();
     delete parentElement.fedscapeLive;
-  };
+  });
 }
 
 class LiveView {
@@ -47,7 +47,7 @@ class LiveView {
       this.forgetHold();
       this.logged = "";
     }
-    if (shown !== this.shown || looks !== this.looks) this.drawn = this.draw();
+    if (shown !== this.shown || looks !== this.looks) this.redraw();
     this.shown = shown;
     this.looks = looks;
     this.log.hidden = data.presenting;
@@ -82,7 +82,7 @@ class LiveView {
       this.failures = 0;
       this.say("");
       this.listRuns(feed.runs);
-      await this.drawn;
+      await (this.drawn ?? this.redraw());
       if (this.asking !== asking || this.closed) return;
       this.take(feed);
       this.timer = setTimeout(() => this.ask(), feed.wait_ms);
@@ -192,14 +192,23 @@ class LiveView {
     return fresh;
   }
 
-  // Drawing
+  // Drawing: one after the other, and only what is wanted still. One that fails is begun again with the next points.
 
-  async draw() {
+  redraw() {
+    const isWanted = () => drawn === this.drawn && !this.closed;
+    const drawn = (this.drawn = Promise.allSettled([this.drawn]).then(() => this.draw(isWanted)));
+    drawn.catch(() => isWanted() && (this.drawn = null));
+    return drawn;
+  }
+
+  async draw(isWanted) {
     const Plotly = await loadPlotly(this.data.plotly);
     for (const [name, spec] of Object.entries(this.data.figures)) {
+      if (!isWanted()) return;
       const traces = spec.data.map((trace) => ({ ...trace, ...this.valuesOf(trace.meta) }));
       await Plotly.react(this.figure(name), traces, { ...spec.layout }, config(name));
     }
+    if (!isWanted()) return;
     this.followZoom();
     this.label();
   }

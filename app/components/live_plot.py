@@ -75,5 +75,5 @@ def _component() -> Any:
 
 @st.cache_resource(show_spinner=False)
 def _strip() -> Any:
-    css, js = ((_HERE / file).read_text(encoding="utf-8") for file in ("strip.css", "strip.js"))
+    css, js = (_HERE / "strip.css").read_text(encoding="utf-8"), drawing_library.script("strip.js")
     return st.components.v2.component("fedscape_strip", html=STRIP, css=css, js=js, isolate_styles=False)

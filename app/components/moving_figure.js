@@ -3,48 +3,68 @@
 export default function ({ data, parentElement }) {
   const view = (parentElement.fedscapeMoving ??= new MovingFigure(parentElement.querySelector(".moving")));
   view.show(data);
-  return () => {
+  return onRemoval(parentElement, () => {
     view.close();
     delete parentElement.fedscapeMoving;
-  };
+  });
 }
 
 class MovingFigure {
   constructor(place) {
     this.place = place;
+    this.problem = document.createElement("p");
+    this.problem.setAttribute("role", "alert");
     this.resizer = new ResizeObserver(() => this.resize());
     this.resizer.observe(place);
   }
 
-  async show({ figure, moves, alt, config, plotly, glide_ms }) {
-    this.place.setAttribute("aria-label", alt);
-    this.place.style.minHeight = `${figure.layout.height}px`;
-    const look = JSON.stringify(figure);
-    const isAnother = look !== this.look; // its points are other things: nothing to glide from
-    this.look = look;
-    this.wanted = moves;
+  show(data) {
+    this.place.setAttribute("aria-label", data.alt);
+    this.place.style.minHeight = `${data.figure.layout.height}px`;
+    this.wanted = data;
+    this.drawing ??= this.drawAll();
+  }
+
+  // One drawing at a time, and always the latest: Plotly breaks where a second begins before the first has arrived.
+  async drawAll() {
+    while (this.wanted && !this.closed) {
+      const data = this.wanted;
+      this.wanted = null;
+      await this.draw(data);
+    }
+    this.drawing = null;
+  }
+
+  async draw({ figure, moves, config, plotly, glide_ms }) {
     try {
       const Plotly = await loadPlotly(plotly);
-      if (this.closed || this.wanted !== moves) return;
-      const still = !this.drawn || isAnother || matchMedia("(prefers-reduced-motion: reduce)").matches || document.hidden;
-      const transition = { duration: still ? 0 : glide_ms, easing: "linear" };
-      const layout = { ...figure.layout, uirevision: "kept", transition };
+      if (this.closed || this.wanted) return;
+      const look = JSON.stringify(figure);
+      const isAnother = look !== this.look; // its points are other things: nothing to glide from
+      const still = isAnother || matchMedia("(prefers-reduced-motion: reduce)").matches || document.hidden;
+      const motion = still ? {} : { transition: { duration: glide_ms, easing: "linear" } };
+      const layout = { ...figure.layout, uirevision: "kept", ...motion };
       const traces = figure.data.map((trace) => ({ ...trace, ...moves[trace.name] }));
       await Plotly.react(this.place, traces, layout, { ...config, responsive: false });
-      this.drawn = true;
+      this.look = look;
+      this.problem.remove();
     } catch (error) {
-      this.place.textContent = `The figure cannot be drawn (${error.message}). Reload the page.`;
+      this.look = undefined;
+      window.Plotly?.purge(this.place); // the next one starts anew
+      this.problem.textContent = `The figure cannot be drawn (${error.message}). Reload the page.`;
+      this.place.before(this.problem);
     }
   }
 
   resize() {
     const isOnScreen = this.place.isConnected && this.place.clientWidth > 0; // leaving the page is a change of size, too
-    if (this.drawn && isOnScreen) window.Plotly.Plots.resize(this.place);
+    if (this.look && isOnScreen) window.Plotly.Plots.resize(this.place);
   }
 
   close() {
     this.closed = true;
     this.resizer.disconnect();
-    window.Plotly?.purge(this.place);
+    this.problem.remove();
+    Promise.resolve(this.drawing).then(() => window.Plotly?.purge(this.place));
   }
 }

@@ -10,10 +10,10 @@ const LONGEST_TOAST_MS = 20000; // runs may go on ending: after this time the ne
 export default function ({ data, parentElement }) {
   const strip = (parentElement.fedscapeStrip ??= new Strip(parentElement));
   strip.show(data);
-  return () => {
+  return onRemoval(parentElement, () => {
     strip.close();
     delete parentElement.fedscapeStrip;
-  };
+  });
 }
 
 class Strip {

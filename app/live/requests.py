@@ -55,8 +55,11 @@ def _retry(run_ids: Sequence[int]) -> None:
     refused = {run.id: reason for run in runs if (reason := data_paths.problem_of(run))}
     if refused:
         st.session_state[_REFUSED] = next(iter(refused.values()))
-    if again := [run_id for run_id in run_ids if run_id not in refused]:
-        _show_again(again, [run.id for run in queries.store().queue.rerun(again)])
+    if wanted := [run_id for run_id in run_ids if run_id not in refused]:
+        queue = queries.store().queue
+        again = queue.repeats(wanted)  # a second press queues no second run
+        new = queue.rerun([run_id for run_id in wanted if run_id not in again])
+        _show_again(wanted, sorted({*again.values(), *(run.id for run in new)}))
 
 
 def _show_again(run_ids: Sequence[int], again: Sequence[int]) -> None:

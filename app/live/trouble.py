@@ -7,7 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-from app import links, palette, queries, wording
+from app import links, live_feed, palette, queries, wording
 from app.comparison import method_name, run_name
 from app.components import page
 from app.live import log
@@ -111,12 +111,24 @@ def ways(trouble: Trouble, leads_inside: bool) -> None:
     if trouble.kind == "diverged":
         gentler_links(runs)
     if runs[0].is_finished:
-        label = "Retry with the same seed" if len(runs) == 1 else f"Retry all {len(runs)} with the same seeds"
-        st.button(label, key=f"{key}_retry", on_click=perform, args=("retry", ids))
+        retry(runs, key)
     elif trouble.kind == "silent":
         st.button("Cancel", key=f"{key}_cancel", on_click=perform, args=("cancel", ids))
     if leads_inside and len(runs) == 1 and runs[0].round >= 0:
         page.link("run", "Look inside", id=runs[0].id)
+
+
+def retry(runs: Sequence[RunRecord], key: str) -> None:
+    """The button for those that nobody has retried yet, and where the others are."""
+    again = live_feed.retried(queries.store(), runs)
+    left = [run.id for run in runs if run.id not in again]
+    if left:
+        label = "Retry with the same seed" if len(left) == 1 else f"Retry all {len(left)} with the same seeds"
+        st.button(label, key=f"{key}_retry", on_click=perform, args=("retry", left))
+    if again:
+        ids = sorted(set(again.values()))
+        page.link("live", f"Retried as {wording.names((f'run {i}' for i in ids), MOST_NAMED)}",
+                  runs=",".join(map(str, ids)))  # fmt: skip
 
 
 def gentler_links(runs: Sequence[RunRecord]) -> None:

@@ -103,8 +103,8 @@ def grow(runs: Sequence[RunRecord], model: str, x: str) -> None:
 
 
 def standings(runs: Sequence[RunRecord]) -> list[dict[str, Any]]:
-    silent_s = silences(queries.store(), runs)
-    return [live_feed.standing(run, silent_s.get(run.id, 0.0)) for run in runs]
+    silent_s, again = silences(queries.store(), runs), live_feed.retried(queries.store(), runs)
+    return [live_feed.standing(run, silent_s.get(run.id, 0.0), again.get(run.id)) for run in runs]
 
 
 def redraw(runs: Sequence[RunRecord], model: str, x: str) -> None:

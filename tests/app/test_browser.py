@@ -285,3 +285,24 @@ def test_a_press_back_counts_though_the_first_one_was_never_shown() -> None:
     assert said(page) == "1"
     page._run(shown)
     assert said(page) == "2"
+
+
+def test_a_control_whose_value_gets_another_title_shows_it() -> None:
+    def script() -> None:
+        import streamlit as st
+
+        from app import browser
+
+        browser.begin()
+        runs = st.session_state.setdefault("runs", 5)
+        titles = {1: f"digits, {runs} runs", 2: "other, 3 runs"}
+        browser.show("experiment", 1, titles)
+        st.selectbox("Experiment", list(titles), format_func=titles.__getitem__, key="experiment",
+                     on_change=browser.pressed, args=("experiment", lambda: st.error("pressed")))  # fmt: skip
+        st.button("Retry", key="retry", on_click=browser.catch_up)
+
+    page = AppTest.from_function(script, default_timeout=30).run()
+    page.session_state["runs"] = 6
+    page.button(key="retry").click().run()
+    assert not page.exception and not page.error
+    assert page.selectbox[0].proto.set_value and page.selectbox[0].proto.raw_value == "digits, 6 runs"

@@ -18,9 +18,9 @@ from engine.findings import Findings
 from storage import StorageError, Store
 from tests.app.pages import open_page
 from tests.app.samples import store_experiment
-from tests.engine.command_line import Call, make_call
 from tests.storage.samples import new_run
 from tests.support import forging
+from tests.support.command_line import Call, make_call
 
 SMALL: dict[str, Any] = {
     "name": "four clients", "dataset": {"name": "digits"}, "model": {"name": "mlr"}, "seeds": [0],

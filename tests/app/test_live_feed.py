@@ -154,6 +154,17 @@ def test_only_what_can_be_done_is_offered(queued: RunRecord, status: str, contro
     assert live_feed.actions(run) == offered
 
 
+def test_a_cancelled_run_that_was_retried_names_its_successor_and_offers_nothing(empty_store: Store) -> None:
+    run = trained(empty_store, 5, 0)
+    empty_store.queue.finish(run.id, run.epoch, "cancelled")
+    (offered,) = live_feed.feed(empty_store, {run.id: 0})["runs"]
+    assert offered["actions"] == ["retry"]
+    (again,) = empty_store.queue.rerun([run.id])
+    (old, new) = live_feed.feed(empty_store, {run.id: 0, again.id: -1})["runs"]
+    assert (old["actions"], old["progress"]) == ([], f"retried as run {again.id}")
+    assert new["actions"] == ["pause", "cancel"]
+
+
 def test_an_address_names_runs_and_what_is_known_of_them() -> None:
     assert live_feed.parse_cursors("3,5", "10,-1") == {3: 10, 5: -1}
     assert live_feed.parse_cursors("3", "") == {3: -1}

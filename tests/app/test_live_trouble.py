@@ -110,6 +110,19 @@ def test_a_card_has_the_log_and_retries_with_the_same_seed(store: Store) -> None
     page.button(key="trouble_1_retry").click().run()
     again = store.queue.runs(newest_first=True)[0]
     assert (again.id, again.seed, again.algorithm, again.status) == (5, 0, "fedavg", "queued")
+    assert "[Retried as run 5](/live?runs=5)" in words(page)
+    assert "trouble_1_retry" not in [button.key for button in page.button]
+
+
+def test_a_card_of_several_retries_only_those_that_nobody_has_retried(store: Store) -> None:
+    for _ in range(2):
+        end(store, "failed", "the data set is gone")
+    store.queue.rerun([1])
+    page = opened()
+    assert page.button(key="trouble_1_retry").label == "Retry with the same seed"
+    page.button(key="trouble_1_retry").click().run()
+    assert [run.seed for run in store.queue.waiting()] == [0, 1, 0, 1]
+    assert "[Retried as run 5 and run 6](/live?runs=5%2C6)" in words(page)
 
 
 def test_a_card_leads_inside_a_run_that_has_rounds(store: Store) -> None:

@@ -10,6 +10,19 @@ DIAL = "document.querySelector('.st-key-figure_dial_figure .moving')"
 CLIENTS = "document.querySelector('.st-key-figure_client_figure .moving')"
 ERROR = f"{DIAL}?.data?.find((trace) => trace.name === 'your run')?.y[0]"
 MEAN = f"{DIAL}?.data?.find((trace) => trace.name === 'your mean')?.y[0]"
+SLOW_DRAWING = """{
+  let library;
+  const slow = (react) => async (place, ...rest) => {
+    place.inFlight = (place.inFlight ?? 0) + 1;
+    window.mostAtATime = Math.max(window.mostAtATime ?? 0, place.inFlight);
+    await react(place, ...rest);
+    await new Promise((resolve) => setTimeout(resolve, 400));
+    place.inFlight--;
+  };
+  Object.defineProperty(window, "Plotly", {
+    get: () => library, set: (loaded) => (library = Object.assign(loaded, {react: slow(loaded.react)})),
+  });
+}"""
 IN_ADDRESS = "(...parts) => parts.flat().every((part) => location.search.includes(part))"
 
 
@@ -64,6 +77,22 @@ def test_scenes_glide_from_one_to_the_next_and_are_links(page: Page, server: Ser
     page.wait_for_function(f"{ERROR} > 6 && {ERROR} < 9", timeout=LOAD_MS)
     page.reload()
     expect(page.get_by_text("Now the truths lie far apart")).to_be_visible(timeout=LOAD_MS)
+    assert witness == Witness()
+
+
+def test_scenes_pressed_while_one_glides_draw_one_figure_at_a_time(
+    page: Page, server: Server, witness: Witness
+) -> None:
+    page.emulate_media(reduced_motion="no-preference")
+    page.add_init_script(SLOW_DRAWING)
+    page.goto(f"{server.url}/?story=dial")
+    page.wait_for_selector(".moving .main-svg", timeout=LOAD_MS)
+    for scene in ("a", "d", "c"):
+        page.get_by_role("button", name=f"{scene} · ").click()
+        page.wait_for_timeout(600)
+    page.wait_for_function(f"{ERROR} > 6 && {ERROR} < 9", timeout=LOAD_MS)
+    assert page.evaluate("window.mostAtATime") == 1
+    expect(page.get_by_text("cannot be drawn")).to_have_count(0)
     assert witness == Witness()
 
 

@@ -19,6 +19,7 @@ from tests.browser.conftest import LOAD_MS, READY, Server, Witness
 
 POINTS = "document.querySelector('[data-figure=accuracy]')?.data?.[0]?.x.length ?? 0"
 RANGE = "document.querySelector('[data-figure=accuracy]').layout.xaxis.range"
+FIGURES = "[...document.querySelectorAll('.live-figure')]"
 LONG: dict[str, Any] = {
     "name": "long enough to watch",
     "dataset": {"name": "digits"},
@@ -79,6 +80,24 @@ def test_a_run_is_paused_resumed_and_cancelled_from_the_page_and_its_log_follows
     expect(run).to_have_attribute("data-status", "cancelled", timeout=LOAD_MS)
     expect(live.locator(".live-log pre")).to_contain_text("cancelled at round", timeout=LOAD_MS)
     expect(live.get_by_role("heading", level=1)).to_have_text("How did it go?", timeout=LOAD_MS)
+
+
+def test_figures_follow_their_curves_after_a_run_is_cancelled_and_retried(
+    page: Page, server: Server, store: Store, witness: Witness
+) -> None:
+    experiment = queue(store, LONG | {"seeds": [0, 1, 2, 3]})
+    page.goto(f"{server.url}/live?experiment={experiment}")
+    page.wait_for_function(f"({POINTS}) > 0", timeout=LOAD_MS)
+    last = page.locator(".live-run").last
+    last.get_by_role("button", name="cancel").click()
+    last.get_by_role("button", name="retry").click(timeout=LOAD_MS)
+    expect(page.locator(".live-run")).to_have_count(5, timeout=LOAD_MS)
+    page.wait_for_function(f"({FIGURES}).every(figure => figure.data.length % 5 === 0)", timeout=LOAD_MS)
+    page.wait_for_function(f"({POINTS}) > 1", timeout=LOAD_MS)
+    tops = page.evaluate(f"({FIGURES}).map(figure => figure._fullLayout.yaxis.range[1])")
+    assert tops[0] > 20  # where accuracies are; 4 is Plotly's for a figure without points
+    assert page.evaluate(f"({FIGURES}).slice(2).every(figure => figure._fullLayout.yaxis.autorange)")
+    assert witness == Witness()
 
 
 def test_a_lost_connection_is_said_and_comes_back(live: Page) -> None:

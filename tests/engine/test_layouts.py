@@ -10,7 +10,7 @@ from engine.errors import CheckpointInvalid
 from engine.findings import Findings
 from engine.layouts import LAYOUTS, check_findings
 from engine.registry import ANALYSES
-from tests.engine.analyses import tiny_config, trained
+from tests.support.tiny_runs import tiny_config, trained
 
 PARTITION = {"test_sizes": [5, 5, 5, 5], "class_counts": [[5, 5, 5]] * 4}
 SMALL: dict[str, dict[str, Any]] = {

@@ -204,6 +204,18 @@ def test_retrying_reruns_only_what_failed_or_diverged(store: Store) -> None:
     assert [r.seed for r in store.queue.retry(ids)] == [1, 2]
 
 
+def test_the_newest_repeat_of_a_run_is_known(store: Store) -> None:
+    first, other = create(store, 2)
+    assert store.queue.repeats([first, other]) == {}
+    store.queue.rerun([first])
+    (newest,) = store.queue.rerun([first])
+    assert store.queue.repeats([first, other, newest.id]) == {first: newest.id}
+    create(store, 2)  # the same runs in another experiment repeat nothing
+    assert store.queue.repeats([first, other]) == {first: newest.id}
+    store.queue.delete([newest.id])
+    assert store.queue.repeats([first]) == {first: newest.id - 1}
+
+
 def test_unknown_runs_are_named(store: Store) -> None:
     with pytest.raises(RunNotFound, match="no run with id 99"):
         store.queue.get(99)

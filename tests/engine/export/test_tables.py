@@ -5,7 +5,7 @@ import pandas as pd
 
 from engine.results import RoundResult
 from engine.tables import rounds_table
-from tests.engine.test_export import an_outcome
+from tests.support.outcomes import an_outcome
 
 
 def a_round(**arrays: list[float]) -> RoundResult:

@@ -13,7 +13,7 @@ from engine.cli import ROOT
 from engine.config import parse_experiment
 from engine.errors import MAX_MESSAGE, MAX_PROBLEMS
 from engine.registry import Entry
-from tests.engine.command_line import Call, make_call
+from tests.support.command_line import Call, make_call
 from tests.support.damaged import (
     CHANGES,
     DATA,

@@ -1,0 +1,106 @@
+"""Components by themselves: calls that a newer one overtakes, drawings that take long or fail, and the end."""
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from app import routes
+from app.components import drawing_library, live_plot
+from tests.browser.conftest import LOAD_MS, Server
+
+MOUNT = """async ([script, html]) => {
+  window.component = (await import(URL.createObjectURL(new Blob([script], {type: "text/javascript"})))).default;
+  window.holder = document.createElement("div");
+  holder.innerHTML = html;
+  document.body.replaceChildren(holder);
+}"""
+CALL = "(data) => { (window.ends ??= []).push(component({data, parentElement: holder})) }"
+END = "(i) => ends.at(i)()"
+SLOW = """() => {
+  const react = Plotly.react;
+  Object.assign(window, {inFlight: 0, most: 0, drawn: []});
+  Plotly.react = async (place, traces, layout, config) => {
+    drawn.push(traces[0].x[0]);
+    if (traces[0].x[0] === "broken") throw new Error("no such figure");
+    window.most = Math.max(most, ++window.inFlight);
+    await react(place, traces, layout, config);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    window.inFlight--;
+  };
+}"""
+MOVING = '<div class="moving" role="img"></div>'
+
+
+def moved(x: object) -> dict[str, Any]:
+    """A figure with one point at ``x``."""
+    figure = {"data": [{"name": "points", "type": "scatter"}], "layout": {"height": 200}}
+    moves = {"points": {"x": [x], "y": [1]}}
+    return {"figure": figure, "moves": moves, "alt": "", "config": {}, "glide_ms": 50, "plotly": routes.LIBRARY}
+
+
+@pytest.fixture
+def blank(page: Page, server: Server) -> Page:
+    """A page of the app's host without the app."""
+    page.goto(f"{server.url}/_stcore/health")
+    return page
+
+
+def mount(page: Page, script: str, html: str) -> None:
+    page.evaluate(MOUNT, [drawing_library.script(script), html])
+
+
+@pytest.fixture
+def figure(blank: Page) -> Page:
+    """A moving figure that has drawn its first point; the next ones take their time."""
+    mount(blank, "moving_figure.js", MOVING)
+    blank.evaluate(CALL, moved(0))
+    blank.wait_for_selector(".moving .main-svg", timeout=LOAD_MS)
+    blank.evaluate(SLOW)
+    return blank
+
+
+def test_a_figure_is_drawn_once_at_a_time_and_what_is_overtaken_is_left_out(figure: Page) -> None:
+    for x in (1, 2, 3, 4):
+        figure.evaluate(CALL, moved(x))
+    figure.wait_for_function("inFlight === 0 && drawn.at(-1) === 4", timeout=LOAD_MS)
+    assert figure.evaluate("[most, drawn]") == [1, [1, 4]]
+
+
+def test_what_could_not_be_drawn_is_said_until_the_next_is_drawn(figure: Page) -> None:
+    figure.evaluate(CALL, moved("broken"))
+    problem = figure.get_by_role("alert")
+    expect(problem).to_contain_text("The figure cannot be drawn (no such figure)", timeout=LOAD_MS)
+    figure.evaluate(CALL, moved(5))
+    expect(problem).to_have_count(0, timeout=LOAD_MS)
+    assert figure.locator(".moving .main-svg").first.is_visible()
+
+
+def test_the_end_of_a_call_that_was_overtaken_leaves_the_figure_alone(figure: Page) -> None:
+    figure.evaluate(CALL, moved(1))
+    figure.evaluate(CALL, moved(2))
+    figure.evaluate(END, -2)
+    figure.wait_for_function("inFlight === 0 && drawn.at(-1) === 2", timeout=LOAD_MS)
+    figure.evaluate(END, -1)
+    assert figure.evaluate("Boolean(holder.fedscapeMoving) && !holder.fedscapeMoving.closed")
+
+
+def test_a_figure_that_has_left_the_page_ends_after_its_last_drawing(figure: Page) -> None:
+    figure.evaluate(CALL, moved(1))
+    figure.evaluate("holder.remove()")
+    figure.evaluate(END, -1)
+    figure.wait_for_function("!holder.querySelector('.main-svg')", timeout=LOAD_MS)
+    assert figure.evaluate("[holder.fedscapeMoving ?? null, inFlight]") == [None, 0]
+
+
+def test_the_strip_goes_on_after_a_call_that_was_overtaken(blank: Page) -> None:
+    mount(blank, "strip.js", live_plot.STRIP)
+    said = {"alerts": [], "wait_ms": 60_000, "route": None}
+    blank.evaluate(CALL, {"text": "1 running", **said})
+    blank.evaluate(CALL, {"text": "2 running", **said})
+    blank.evaluate(END, 0)
+    assert blank.locator(".strip").inner_text() == "2 running"
+    assert blank.evaluate("!holder.fedscapeStrip.closed")
+    blank.evaluate("holder.remove()")
+    blank.evaluate(END, 1)
+    assert blank.evaluate("holder.fedscapeStrip ?? null") is None
