@@ -47,12 +47,12 @@ class LocalExecutor:
         context = _context()
         self.slots, self.device = len(plan), device_name()
         self._watchdog: Watchdog[Work] = Watchdog(hung_s)
-        timeout_s = min(TIMEOUT_S, self._watchdog.hung_s / 2)  # whoever waits for a lock shall not seem to hang
+        timeout_s = min(TIMEOUT_S, self._watchdog.write_s / 2)  # a worker that waits for a lock does not hang
         self._for_runs = [_Worker(slot, context, timeout_s) for slot in plan]
         self._for_analyses = _Worker(analysis_slot(len(plan)), context, timeout_s)
         self._workers = [self._for_analyses, *self._for_runs]
         self.on_notice: Callable[[str], None] = lambda notice: None
-        self._is_starting = False
+        self._asks_fork_server = False
         self._is_closed = threading.Event()
         self._looking = threading.Thread(target=self._look_after_workers, daemon=True, name="watchdog")
         self._looking.start()
@@ -72,32 +72,43 @@ class LocalExecutor:
             idle = _idle(self._for_runs)
             worker = next((w for w in idle if w.is_alive), idle[0])
         if not worker.is_alive:
-            self._is_starting = True
-            worker.start()
-            self._is_starting = False
+            with self._asking_fork_server():
+                worker.start()
         worker.give(ticket)
 
     def poll(self, wait_s: float = 0.0) -> list[Ended]:
         busy = {worker.connection: worker for worker in self._workers if worker.ticket and worker.connection}
         ready = wait(list(busy), wait_s)
-        return [worker.take_back() for connection, worker in busy.items() if connection in ready]
+        with self._asking_fork_server():
+            return [worker.take_back() for connection, worker in busy.items() if connection in ready]
 
     def kill(self, ticket: Work) -> None:
-        for worker in self._workers:
-            if worker.ticket == ticket:
-                worker.kill()
+        with self._asking_fork_server():
+            for worker in self._workers:
+                if worker.ticket == ticket:
+                    worker.kill()
 
     def close(self) -> None:
+        with self._asking_fork_server():
+            for worker in self._workers:
+                worker.kill()
         self._is_closed.set()
         self._looking.join()
-        for worker in self._workers:
-            worker.kill()
+
+    @contextmanager
+    def _asking_fork_server(self) -> Iterator[None]:
+        """It starts workers, and it is told how they ended: while it is stopped, whoever asks it waits."""
+        self._asks_fork_server = True
+        try:
+            yield
+        finally:
+            self._asks_fork_server = False
 
     def _look_after_workers(self) -> None:
         looked, notice, waited_s = time.monotonic(), "", 0.0
         while not self._is_closed.wait(LOOK_S):
             now, before = time.monotonic(), looked
-            waited_s = waited_s + min(now - before, LOOK_COUNTS_S) if self._is_starting else 0.0
+            waited_s = waited_s + min(now - before, LOOK_COUNTS_S) if self._asks_fork_server else 0.0
             if waited_s >= self._watchdog.write_s:
                 _kill_stopped_fork_server()
             busy = {ticket: worker for worker in self._workers if (ticket := worker.ticket) is not None}
@@ -174,12 +185,12 @@ class _Worker:
         self._process.join(wait_s)
         by_itself = self._process.exitcode
         with self._changing:
-            self._process.kill()
-            self._process.join()
-            self._process.close()
-            self.connection.close()
-            self._process = self.connection = self.ticket = None
-            self._why_killed = ""
+            self.ticket, self._why_killed = None, ""
+        self._process.kill()
+        self._process.join()
+        self._process.close()
+        self.connection.close()
+        self._process = self.connection = None
         return by_itself
 
 
@@ -215,7 +226,7 @@ def _context() -> Context:
 
 
 def _kill_stopped_fork_server() -> None:
-    """Ours, the only child with this command: while it is stopped it starts no worker, and the one after it does."""
+    """Ours, the only child with this command; the next worker starts a new one."""
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has just ended
             state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]

@@ -8,7 +8,7 @@ from engine.worker.environment import whole_number
 from engine.worker.life import Signs
 
 HUNG_S = 900.0  # longer than any step, by far: what is killed wrongly loses up to a checkpoint's worth of work
-WRITE_S = 60.0  # at most in one write: transactions take milliseconds, and meanwhile nobody else can write
+LONGEST_WRITE_S = 60.0  # at most in one write: transactions take milliseconds, and meanwhile nobody else can write
 NOTICE_S = 3.0  # after that a write that does not end is shown on screen
 LOOK_COUNTS_S = 1.0  # at most, however long nobody has looked
 
@@ -46,7 +46,7 @@ class Watchdog(Generic[Worker]):
     @property
     def write_s(self) -> float:
         """How long one write may take, the wait for its lock included."""
-        return min(self.hung_s, WRITE_S)
+        return min(self.hung_s, LONGEST_WRITE_S)
 
     def hung(self, signs: Mapping[Worker, Signs], elapsed_s: float) -> dict[Worker, str]:
         """Those that have been silent for too long, and why; ``elapsed_s`` has passed since the last call."""

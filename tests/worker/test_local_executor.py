@@ -30,7 +30,7 @@ def test_a_gpus_memory_is_given_back_after_each_run(store, monkeypatch, gpu, emp
     calls = []
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: calls.append(1))
     queue(store)
-    assert process._work(claim(store), Slot(1, gpu)) is None
+    assert process._work(claim(store), Slot(1, gpu), timeout_s=1.0) is None
     assert len(calls) == emptied
 
 
@@ -40,4 +40,4 @@ def test_what_cannot_be_written_down_is_answered_to_the_dispatcher(store, monkey
 
     monkeypatch.setattr(process, "work_on", broken)
     queue(store)
-    assert process._work(claim(store), Slot(1)) == "the file is damaged"
+    assert process._work(claim(store), Slot(1), timeout_s=1.0) == "the file is damaged"

@@ -73,12 +73,13 @@ def test_a_killed_worker_takes_no_other_with_it_and_its_run_ends_as_if_in_peace(
 
 def test_a_worker_that_hangs_is_killed_and_its_run_ends_as_if_in_peace(store, in_peace, monkeypatch):
     (run_id,) = queue(store, **LONG)
-    with Dispatcher(store, LocalExecutor(slots=1), store.try_dispatcher_lock()) as dispatcher:
+    executor = LocalExecutor(slots=1)
+    with Dispatcher(store, executor, store.try_dispatcher_lock()) as dispatcher:
         eventually(lambda: dispatcher.step(0.02) or has_checkpoint(store, run_id))
         with store._database.write():  # so that it stops outside of a transaction
             os.kill(worker_pid(store.queue.get(run_id)), signal.SIGSTOP)
         with monkeypatch.context() as patch:
-            patch.setattr(dispatcher._watchdog, "hung_s", 0.5)
+            patch.setattr(executor._watchdog, "hung_s", 0.5)
             eventually(lambda: dispatcher.step(0.02) or store.queue.get(run_id).epoch == 2)
         dispatcher.run(threading.Event(), until_idle=True)
     assert "no sign of life" in store.events.list(run_id)[0].message

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from engine.export import RunOutcome, export_text, finite, joint_config, round_document, run_document, write_export
+from engine.results import RoundResult
 from tests.support.outcomes import COSTS, a_round, an_outcome
 
 

@@ -1,0 +1,103 @@
+"""A plugin that stops one worker, as kill -STOP does, at a known point inside a write transaction."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from benchmarks.processes import FORK_SERVER, below, parts_of_app
+from tests.worker.engines import ROOT
+
+PLUGIN = """
+import multiprocessing
+import os
+import signal
+from collections import Counter
+from contextlib import suppress
+
+import sqlalchemy as sa
+
+import storage.analyses
+import storage.metrics
+
+FOLDER = os.path.dirname(__file__)
+times = Counter()
+
+
+def stop_if_asked(point):
+    times[point] += 1
+    asked = os.path.join(FOLDER, point)
+    with suppress(FileNotFoundError):
+        if times[point] >= os.path.getsize(asked):
+            os.rename(asked, os.path.join(FOLDER, f"stopped-{os.getpid()}"))
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def around(owner, name, before="", after=""):
+    original = getattr(owner, name)
+
+    def call(*args, **kwargs):
+        stop_if_asked(before)
+        answer = original(*args, **kwargs)
+        stop_if_asked(after)
+        return answer
+
+    setattr(owner, name, call)
+
+
+def before_a_commit(connection):
+    if connection.get_execution_options().get("writes"):
+        stop_if_asked("committing")
+
+
+if multiprocessing.parent_process() is not None:  # in workers only
+    around(storage.metrics, "update_owned", before="begun")
+    around(storage.metrics, "insert_rounds", after="written")
+    around(storage.analyses, "_update_owned", after="reported")
+    sa.event.listen(sa.Engine, "commit", before_a_commit)
+"""
+
+
+class Stopping:
+    """Which workers were stopped, and how to stop another."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def ask(self, point: str, time: int = 1) -> None:
+        """The first worker that is there for the n-th time stops. Runs come to "begun" and "written" with rounds, and
+        analyses to "reported"; both to "committing".
+        """
+        (self.folder / point).write_bytes(b"." * time)
+
+    @property
+    def stopped(self) -> list[int]:
+        return [int(path.name.rpartition("-")[2]) for path in self.folder.glob("stopped-*")]
+
+
+@pytest.fixture
+def stopping(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Stopping]:
+    folder = tmp_path / "plugins"
+    folder.mkdir()
+    (folder / "stop.py").write_text(PLUGIN)
+    monkeypatch.setenv("FEDSCAPE_PLUGINS", str(folder))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    kill_fork_server()
+    yield Stopping(folder)
+    kill_fork_server()
+
+
+def fork_server() -> int | None:
+    """Of this process."""
+    found = parts_of_app(below(os.getpid()))[FORK_SERVER]
+    return found[0].pid if found else None
+
+
+def kill_fork_server() -> None:
+    """The next one has the environment of its time."""
+    if (pid := fork_server()) is not None:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
