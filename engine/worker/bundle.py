@@ -87,7 +87,7 @@ class Belongings(BaseModel):
 
     @property
     def members(self) -> list[str]:
-        return [entry.member for entry in (*self.models, *self.analyses)]
+        return [*(m.member for m in self.models), *(a.member for a in self.analyses)]
 
     def models_of(self, archive: Archive) -> list[FinishedFile]:
         return [FinishedFile(m.kind, m.round, partial(archive.read, m.member)) for m in self.models]

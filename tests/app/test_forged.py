@@ -162,9 +162,13 @@ def test_every_page_opens_on_what_is_taken_in(good: Good, place: Place, folder: 
     every_page(2, [2, 3])
 
 
-def test_a_bundle_and_a_backup_that_are_right_are_taken_in(good: Good, place: Place, folder: Path) -> None:
+def test_a_bundle_that_is_right_is_taken_in(good: Good, place: Place, folder: Path) -> None:
     assert place.call("import", forging.packed(folder, good.bundle)).code == 0
     every_page(2, [2, 3])
+
+
+def test_a_backup_that_is_right_is_restored(good: Good, place: Place, folder: Path) -> None:
+    place.store.close()
     assert place.call("restore", forging.packed(folder, good.backup), "--replace").code == 0
     every_page(1, [1, 2])
 
