@@ -9,7 +9,7 @@ from engine.results import RoundResult
 
 
 class Group(NamedTuple):
-    """``numbers`` are one a round. ``arrays`` have equal shapes, of so many ``axes``; of two the first is the client."""
+    """``numbers`` are one a round; ``arrays`` have equal shapes of so many ``axes``, the first of two a client each."""
 
     arrays: tuple[str, ...] = ()
     axes: int = 1

@@ -135,7 +135,8 @@ def check_findings(kind: str, params: Mapping[str, Any], found: Findings, partit
     parts = found.values.get("parts", []) if kind == "profile" else []
     try:
         layout.values.model_validate(found.values)
-        _check_arrays({**layout.arrays, **{f"seconds.{part}": "R" for part in parts}}, found.arrays, sizes, required=True)
+        seconds = {f"seconds.{part}": "R" for part in parts}
+        _check_arrays({**layout.arrays, **seconds}, found.arrays, sizes, required=True)
         _check_arrays(layout.optional, found.arrays, sizes, required=False)
         for name, size in layout.below.items():
             array = found.arrays[name]
