@@ -58,8 +58,10 @@ class ClientsEntry(AsWritten):
             raise ValueError(f"one entry a client is needed everywhere, but their numbers are {lengths}")
         if not 0 < len(self.test_sizes) <= MAX_CLIENTS:
             raise ValueError(f"{len(self.test_sizes)} clients; between 1 and {MAX_CLIENTS:,} can be shown")
-        if len({len(counts) for counts in self.class_counts}) > 1:
-            raise ValueError("class_counts: every client needs the same number of classes")
+        if len({len(counts) for counts in self.class_counts}) > 1 or not self.num_classes:
+            raise ValueError("class_counts: every client needs the same number of classes, one or more")
+        if not any(self.test_sizes):
+            raise ValueError("test_sizes: no client has a test sample, so nothing was measured")
         return self
 
     @property

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from engine.documents import Name, problems_of
 from engine.errors import CheckpointInvalid
@@ -36,10 +36,14 @@ class ToldApart(Values):
     silhouette: Share | None
 
 
-FeatureValues = create_model(
-    "FeatureValues", __base__=Values, round=Count, data=Data, width=Count, are_inputs=bool,
-    explained=Annotated[list[float], Field(min_length=2, max_length=2)], **{"class": ToldApart, "client": ToldApart},
-)  # fmt: skip
+class FeatureValues(Values):
+    round: Count
+    data: Data
+    width: Count
+    are_inputs: bool
+    explained: Annotated[list[float], Field(min_length=2, max_length=2)]
+    by_class: Annotated[ToldApart, Field(alias="class")]
+    client: ToldApart
 
 
 class MapValues(Values):
@@ -131,7 +135,8 @@ def check_findings(kind: str, params: Mapping[str, Any], found: Findings, partit
     parts = found.values.get("parts", []) if kind == "profile" else []
     try:
         layout.values.model_validate(found.values)
-        _check_arrays(layout.arrays | {f"seconds.{part}": "R" for part in parts}, found.arrays, sizes, required=True)
+        seconds = {f"seconds.{part}": "R" for part in parts}
+        _check_arrays({**layout.arrays, **seconds}, found.arrays, sizes, required=True)
         _check_arrays(layout.optional, found.arrays, sizes, required=False)
         for name, size in layout.below.items():
             array = found.arrays[name]
@@ -163,13 +168,14 @@ def _check_arrays(
 def _check_places(kind: str, found: Findings) -> None:
     """What a page looks up by name."""
     if kind == "landscape":
-        needed, there = {name.partition("_")[2] for name in found.arrays if "_" in name}, found.values["samples"]
+        needed = {name.partition("_")[2] for name in found.arrays if "_" in name}
+        there = set(found.values["samples"])
     elif kind == "plane":
-        needed = {(ground, model) for ground in ("own", "everyone") for model in found.values["models"]}
-        there = {(ground, model) for ground, losses in found.values["losses"].items() for model in losses}
+        needed = {f"{ground} {model}" for ground in ("own", "everyone") for model in found.values["models"]}
+        there = {f"{ground} {model}" for ground, losses in found.values["losses"].items() for model in losses}
     elif kind == "sharpness" and "measures" in found.values:
         needed, there = {"own"}, {row["on"] for row in found.values["measures"] if row["model"] == "personalized"}
     else:
         return
-    if missing := set(needed) - set(there):
-        raise ValueError(f"{min(map(str, missing))} is missing among its values")
+    if missing := needed - there:
+        raise ValueError(f"{min(missing)} is missing among its values")

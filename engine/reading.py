@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import numpy as np
 from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
+from engine import drawn_together
 from engine.config import ExperimentConfig, RunConfig, parse_experiment
 from engine.documents import PartitionEntry, ProvenanceEntry, Size, problems_of
 from engine.errors import InvalidConfig
@@ -25,10 +26,6 @@ Metric = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,9
 Cluster = Annotated[int, Field(ge=-(2**15), lt=2**15)]
 Declared = TypeVar("Declared", bound=BaseModel)
 COSTS = ("bytes_up", "bytes_down", "gradient_evaluations", "seconds")
-TERMS = {  # arrays that are drawn together: how many axes they have; the first of two is the client
-    ("diagnostics.layer_scores", "diagnostics.personal_layers"): 2, ("diagnostics.capacity", "diagnostics.cost"): 1,
-}  # fmt: skip
-SOLVED = ("diagnostics.capacity", "diagnostics.cost", "diagnostics.mu", "diagnostics.K_hat")
 MAX_PROBLEMS = 10  # of a file; one mistake often repeats in every round
 
 
@@ -163,7 +160,7 @@ def _outcome(entry: RunEntry, config: RunConfig) -> RunOutcome:
         raise ValueError("its rounds are not 0, 1, 2, ...")
     dtype = np.dtype(config.training.dtype)
     rounds = tuple(_round(r, partition, dtype) for r in entry.rounds if partition is not None)
-    _check_terms(rounds, 0 if partition is None else len(partition.test_sizes))
+    drawn_together.check(rounds, 0 if partition is None else len(partition.test_sizes))
     provenance = finite({**entry.provenance, "imported": True})
     error = provenance.pop("error", None)
     return RunOutcome(
@@ -215,26 +212,6 @@ def _unseen(entry: RoundEntry, partition: PartitionEntry, dtype: np.dtype) -> di
     U = len(partition.unseen.test_sizes)
     named = {f"{UNSEEN}.{name}": values for name, values in entry.unseen.items()}
     return {n: _measured(values, U, f"round {entry.round}: {n}", dtype) for n, values in named.items()}
-
-
-def _check_terms(rounds: Sequence[RoundResult], N: int) -> None:
-    """Diagnostics that are drawn together have fitting shapes, the same in every round."""
-    for names in TERMS:
-        shapes = set()
-        for r in rounds:
-            found = [r.arrays[name].shape for name in names if name in r.arrays]
-            shapes.update(found)
-            if len(set(found)) > 1 or any(_does_not_fit(shape, TERMS[names], N) for shape in found):
-                raise ValueError(f"round {r.round}: {' and '.join(names)} do not fit one another")
-        if len(shapes) > 1:
-            raise ValueError(f"{' and '.join(names)} change their shape between rounds")
-    for r in rounds:
-        if SOLVED[0] in r.arrays and not (SOLVED[1] in r.arrays and {*SOLVED[2:]} <= r.scalars.keys()):
-            raise ValueError(f"round {r.round}: {SOLVED[0]} is of no use without {', '.join(SOLVED[1:])}")
-
-
-def _does_not_fit(shape: tuple[int, ...], axes: int, N: int) -> bool:
-    return len(shape) != axes or 0 in shape or (axes == 2 and shape[0] != N)
 
 
 def _array(values: Iterable[float | None], N: int, what: str) -> np.ndarray:

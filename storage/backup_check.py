@@ -220,11 +220,11 @@ def _check_arrays(connection: sa.Connection) -> None:
                 raise ValueError(f"has the shape {list(sizes)}, but {list(needed)} is needed")
     labels = sa.select(ClusterAssignment.run_id, sa.func.length(ClusterAssignment.labels)).distinct()
     for run_id, length in connection.execute(labels):
-        if length not in (0, *(2 * N for N in clients.get(run_id, ()))):
+        if length and (length,) != tuple(2 * N for N in clients.get(run_id, (length // 2,))):
             raise ArchiveInvalid(f"its database: the clusters of run {run_id} are not one a client")
     for run_id, cohort in connection.execute(sa.select(Round.run_id, Round.cohort)):
         who = np.frombuffer(cohort, "<i4") if len(cohort) % 4 == 0 else np.array([-1])
-        if len(who) and not 0 <= who.min() <= who.max() < max(clients.get(run_id, ()), default=0):
+        if len(who) and not 0 <= who.min() <= who.max() < (clients.get(run_id) or (2**31,))[0]:
             raise ArchiveInvalid(f"its database: a cohort of run {run_id} has clients that the run does not have")
 
 

@@ -119,7 +119,8 @@ def sizes(view: RunView, cells: pd.DataFrame) -> None:
 def cost_of_clustering(view: RunView) -> None:
     """For methods that cluster models by k-means: how far these are apart, and what the k-means takes."""
     series = queries.scalar_series([view.run], [*kmeans_cost.NAMES, "diagnostics.model_distance"])
-    if series.empty:
+    series = series.dropna(subset=["value"])  # a run that diverged has none in the end
+    if "diagnostics.model_distance" not in set(series["name"]):
         return
     st.header("How far apart are the models?", anchor=False)
     left, right = st.columns(2)

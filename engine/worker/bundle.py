@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self, cast, get_args
 
 from pydantic import AwareDatetime, BaseModel, Field, TypeAdapter, ValidationError, model_validator
 
@@ -43,6 +43,7 @@ MAX_EVENTS = 100_000  # of a run
 MAX_PROBLEMS = 10
 MEMBER = r"^[0-9]{4,9}/[a-z][a-z0-9_-]*\.safetensors$"
 
+Level = Literal["info", "warning", "error"]
 Kind = Literal["model-last", "model-best"]
 Round = Annotated[int, Field(ge=0, lt=2**31)]
 Member = Annotated[str, Field(pattern=MEMBER)]
@@ -63,9 +64,9 @@ class AnalysisEntry(BaseModel):
 
 class EventEntry(BaseModel):
     at: AwareDatetime
-    level: Literal["info", "warning", "error"]
-    kind: Annotated[str, Field(max_length=200)]
-    message: Annotated[str, Field(max_length=100_000)]
+    level: Level
+    kind: str
+    message: str
 
 
 class Belongings(BaseModel):
@@ -87,7 +88,7 @@ class Belongings(BaseModel):
 
     @property
     def members(self) -> list[str]:
-        return [entry.member for entry in (*self.models, *self.analyses)]
+        return [*(m.member for m in self.models), *(a.member for a in self.analyses)]
 
     def models_of(self, archive: Archive) -> list[FinishedFile]:
         return [FinishedFile(m.kind, m.round, partial(archive.read, m.member)) for m in self.models]
@@ -154,7 +155,10 @@ def _written(store: Store, path: Path, runs: Sequence[RunRecord]) -> Iterator[Pa
 
 def _pack(store: Store, archive: ArchiveWriter, folder: str, run: RunRecord, problems: list[str]) -> Belongings:
     events = store.events.list(run.id, limit=MAX_EVENTS)
-    packed = Belongings(events=[EventEntry(at=e.at, level=e.level, kind=e.kind, message=e.message) for e in events])
+    packed = Belongings(events=[
+        EventEntry(at=e.at, level=cast(Level, e.level), kind=e.kind, message=e.message)
+        for e in events if e.level in get_args(Level)
+    ])  # fmt: skip
     analyses = {a.artifact_id: a for a in store.analyses.list(run.id) if a.status == "done"}
     for artifact in reversed(store.artifacts.list(run.id)):
         analysis = analyses.get(artifact.id)
@@ -162,13 +166,15 @@ def _pack(store: Store, archive: ArchiveWriter, folder: str, run: RunRecord, pro
             continue
         try:
             data = store.artifacts.read(artifact)
+            number = "" if analysis is None else f"-{analysis.id}"
+            member = f"{folder}/{artifact.kind}{number}.safetensors"
+            _note(packed, artifact.kind, artifact.round, member, analysis)
         except ArtifactDamaged as error:
             problems.append(str(error))
-            continue
-        number = "" if analysis is None else f"-{analysis.id}"
-        member = f"{folder}/{artifact.kind}{number}.safetensors"
-        archive.add(member, data)
-        _note(packed, artifact.kind, artifact.round, member, analysis)
+        except ValidationError as error:
+            problems.append(f"the {artifact.kind} of run {run.id} is left out: {problems_of(error)[0]}")
+        else:
+            archive.add(member, data)
     return packed
 
 

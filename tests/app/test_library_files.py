@@ -48,8 +48,8 @@ def test_a_bundle_brings_the_models_along_but_no_run_that_has_not_ended(filled_s
     (waiting,) = filled_store.queue.rerun([2])
     (experiment,) = exchange.import_bytes("runs.zip", exchange.bundle_of([1, waiting.id])).experiments
     (run,) = filled_store.queue.runs(experiment_ids=[experiment.id])
-    models = filled_store.artifacts.latest(run.id, "model-last")
-    assert models is not None and filled_store.artifacts.read(kept) == weights
+    kept = filled_store.artifacts.latest(run.id, "model-last")
+    assert kept is not None and filled_store.artifacts.read(kept) == weights
 
 
 def test_a_bundle_never_leaves_a_damaged_model_out_in_silence(filled_store: Store) -> None:

@@ -11,7 +11,18 @@ from typing import Any
 import pytest
 
 import storage.sqlite
-from storage import ArchiveInvalid, ArtifactRecord, DatabaseLocked, SchemaTooNew, StorageError, Store
+from storage import (
+    ArchiveInvalid,
+    ArtifactRecord,
+    DatabaseLocked,
+    SchemaTooNew,
+    StorageError,
+    Store,
+    new_archive,
+    schema,
+)
+from storage.archive import BACKUP
+from tests.storage.old_tables import of_the_first_tables
 from tests.storage.samples import a_round, new_run
 
 
@@ -278,6 +289,22 @@ def test_a_disk_that_fails_in_a_restore_changes_nothing(
 
 def folder_of(store: Store) -> list[Path]:
     return sorted(store.artifacts.folder.rglob("*"))
+
+
+@pytest.mark.parametrize("brought_up_to_date", [False, True])
+def test_a_backup_of_the_first_tables_is_taken_and_brought_up_to_date(tmp_path: Path, brought_up_to_date: bool) -> None:
+    path, revision = of_the_first_tables(tmp_path), "0001"
+    if brought_up_to_date:
+        old = Store(f"sqlite:///{path}")
+        old.migrate()
+        old.close()
+        revision = schema.revisions()[-1]
+    with new_archive(tmp_path / "b.zip", BACKUP) as archive:
+        archive.add_file("fedscape.db", path)
+        archive.facts = {"schema": revision, "runs": 1}
+    other = elsewhere(tmp_path)
+    other.restore(tmp_path / "b.zip")
+    assert [run.label for run in other.queue.runs()] == ["ditto"] and not other.needs_migration()
 
 
 def test_a_server_s_database_is_its_owner_s_to_back_up(tmp_path: Path) -> None:

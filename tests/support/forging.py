@@ -91,6 +91,8 @@ EXPORTS: dict[str, Case] = {
     "contexts are too few": partition(contexts=[0]),
     "class names are too few": partition(class_names=["one"]),
     "class counts are ragged": partition(class_counts=[[1], [1, 2], [1], [1]]),
+    "no classes": partition(class_counts=[[]] * N, class_names=[]),
+    "no test samples": partition(test_sizes=ZEROS),
     "notes are text": partition(notes="a note"),
     "no clients": partition(
         **{n: [] for n in ("train_sizes", "val_sizes", "test_sizes", "class_counts")}, contexts=None
@@ -114,6 +116,12 @@ EXPORTS: dict[str, Case] = {
     "layer scores of other clients": diagnostics(layer_scores=[[0.5, 0.5]]),
     "layer scores are a number a client": diagnostics(layer_scores=ZEROS),
     "the terms of K without their weight": diagnostics(capacity=[1, 2], cost=[2, 1]),
+    "a number in the place of an array": diagnostics(capacity=1, cost=2, mu=1, K_hat=1),
+    "an array in the place of a number": diagnostics(model_distance=[1, 2]),
+    "a weight that is not known": diagnostics(capacity=[1, 2], cost=[2, 1], mu=None, K_hat=2),
+    "the terms of K without their answer": diagnostics(capacity=[1, 2], cost=[2, 1], mu=1),
+    "norms of one kind only": diagnostics(mean_update_norm=[1.0]),
+    "norms of different clusters": diagnostics(mean_update_norm=[1.0], max_update_norm=[1.0, 2.0]),
     "unseen clients that are not there": round_(unseen={"accuracy": [0.5]}),
     "status of a running run": run(status="running"),
     "a run of another configuration": run(label="somebody else's"),
@@ -153,12 +161,13 @@ ACCEPTED: dict[str, Case] = {
     ),
     "clusters below zero": document(lambda d: [r.update({"clusters": [-1, 0, 1, -32768]})
                                                for r in d["runs"][0]["rounds"]]),
-    "clients without samples or classes": partition(test_sizes=ZEROS, train_sizes=ZEROS, class_counts=[[]] * N,
-                                                    class_names=[]),
+    "a client without samples": partition(test_sizes=[0, 5, 5, 5], train_sizes=[0, 5, 5, 5]),
     "contexts far apart": partition(contexts=[0, 1, 2, 32767]),
     "layers that are scored": diagnostics(layer_scores=[[0.5, 0.5]] * N, personal_layers=[[1, 0]] * N),
     "the terms of K": diagnostics(capacity=[1, 2], cost=[2, 1], mu=1.0, K_hat=2),
-    "strange diagnostics": diagnostics(mu=[[[1]]], model_distance=[1, 2], mean_update_norm=[[1.0]], K_hat=[1]),
+    "diagnostics of somebody's own": diagnostics(mine=[[[1]]], also_mine=[1, 2], another=None),
+    "distances that are not known": diagnostics(model_distance=None, inertia=None),
+    "an answer without the terms of K": diagnostics(K_hat=2),
     "seconds that were not": round_(seconds=None, bytes_up=None, bytes_down=1e300),
     "an error of many lines": document(lambda d: d["runs"][0]["provenance"].update(error="<script>\n" * 50)),
 }  # fmt: skip

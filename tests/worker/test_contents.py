@@ -17,8 +17,8 @@ from engine.worker.saved_models import pack, unpack
 START = {"initial/w": torch.zeros(3)}
 OWN = {"personalized/w": torch.zeros(4, 3)}
 TINY = {
-    "name": "tiny", "dataset": "digits", "model": {"name": "dnn", "hidden": 4}, "training": {"rounds": 1, "local_steps": 1},
-    "partition": {"name": "iid", "num_clients": 4},
+    "name": "tiny", "dataset": "digits", "model": {"name": "dnn", "hidden": 4},
+    "training": {"rounds": 1, "local_steps": 1}, "partition": {"name": "iid", "num_clients": 4},
 }  # fmt: skip
 
 
