@@ -4,7 +4,8 @@ const SVG = "http://www.w3.org/2000/svg";
 const PURPOSE = { PNG: "for a slide", SVG: "for a paper" };
 const EDGE = 16;
 const SCALE = 2; // of a PNG: sharp on a projector
-// Fonts of the machine, not those of the page: a picture is drawn without them.
+// Fonts of the machine: a picture is drawn without the page's own, so nothing may be measured with these.
+const OF_PAGE = /"Source [^"]*",\s*/g;
 const TITLE = { size: 20, weight: 600, family: 'Georgia, "Times New Roman", serif' };
 const KICKER = { size: 11, weight: 600, family: '"SFMono-Regular", Menlo, Consolas, monospace' };
 const CAPTION = { size: 13, weight: 400, family: '"Segoe UI", Helvetica, Arial, sans-serif' };
@@ -53,20 +54,30 @@ async function drawn(Plotly, plot, words) {
   const [paper, ink, muted] = ["paper", "ink", "muted"].map(color);
   const titled = plain(plot.layout.title?.text) === words.title; // it has the title in it already
   const layout = { ...plot.layout, paper_bgcolor: paper, width, height, autosize: false };
-  const address = await Plotly.toImage({ data: plot.data, layout }, { format: "svg", width, height });
+  const figure = withMachineFonts({ data: plot.data, layout });
+  const address = await Plotly.toImage(figure, { format: "svg", width, height });
   const inner = new DOMParser().parseFromString(decodeURIComponent(address.slice(address.indexOf(",") + 1)), "image/svg+xml");
   const kicker = block(document.querySelector(".kicker")?.textContent ?? "", KICKER, muted, EDGE, width);
   const title = block(titled ? "" : words.title, TITLE, ink, kicker.bottom, width);
   const top = titled ? kicker.bottom : title.bottom;
   const caption = block(words.caption, CAPTION, muted, top + height, width);
   const [wide, high] = [width + 2 * EDGE, Math.ceil(caption.bottom + EDGE)];
-  const figure = document.importNode(inner.documentElement, true);
-  for (const [name, value] of Object.entries({ x: EDGE, y: top, width, height })) figure.setAttribute(name, value);
+  const drawing = document.importNode(inner.documentElement, true);
+  for (const [name, value] of Object.entries({ x: EDGE, y: top, width, height })) drawing.setAttribute(name, value);
   const sheet = shape("svg", { width: wide, height: high, viewBox: `0 0 ${wide} ${high}`, role: "img" });
   sheet.append(shape("title", {}, words.title || words.name), shape("desc", {}, words.alt));
-  sheet.append(shape("rect", { width: "100%", height: "100%", fill: paper }), figure);
+  sheet.append(shape("rect", { width: "100%", height: "100%", fill: paper }), drawing);
   sheet.append(...kicker.lines, ...title.lines, ...caption.lines);
   return { text: new XMLSerializer().serializeToString(sheet), width: wide, height: high };
+}
+
+function withMachineFonts(value) {
+  if (Array.isArray(value)) return value.map(withMachineFonts);
+  if (Object.prototype.toString.call(value) !== "[object Object]") return value; // numbers, texts, typed arrays
+  const entries = Object.entries(value).filter(([name]) => !name.startsWith("_"));
+  return Object.fromEntries(entries.map(([name, own]) => [
+    name, name === "family" && typeof own === "string" ? own.replace(OF_PAGE, "") : withMachineFonts(own),
+  ]));
 }
 
 // Lines of text from `top` on, and where they end.

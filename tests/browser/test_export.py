@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from PIL import Image
 from playwright.sync_api import Browser, Download, Locator, Page, expect
 
 from app.charts import dumbbell
@@ -17,6 +18,7 @@ from tests.browser.conftest import LOAD_MS, READY, Server, Witness
 
 DRAWN = "document.querySelectorAll('.js-plotly-plot .main-svg').length > 4"
 SVG = "{http://www.w3.org/2000/svg}"
+MARGIN_PX = 24  # of the 32 at each side of a PNG
 TITLE = "Lowest 5 % ◂ mean ▸ top 5 %"
 METHODS = ("FedAvg", "LocalTrain", "Ditto", "CGPFL K=3")
 
@@ -93,6 +95,37 @@ def test_a_picture_is_dark_where_the_page_is(page: Page, server: Server, experim
     root = ElementTree.fromstring(saved(page, opened(page, "dumbbell"), "SVG")[1])
     ground = root.find(f"{SVG}rect")
     assert ground is not None and ground.get("fill", "").upper() == "#10171A"
+
+
+@pytest.fixture(scope="module")
+def long_names(server: Server, experiment: int) -> int:
+    """Labels of one long word, which stand in a title."""
+    store = Store(server.database_url)
+    labelled = [{"name": name, "label": f"{name}{150 * 'w'}"} for name in ("fedavg", "local_train")]
+    try:
+        return store_experiment(store, DIGITS | {"name": "long names", "algorithms": labelled}).id
+    finally:
+        store.close()
+
+
+@pytest.mark.parametrize("width", [480, 1280])
+@pytest.mark.parametrize("key", ["dumbbell", "ecdf", "paired"])
+def test_no_text_of_a_picture_reaches_its_edge(
+    page: Page, server: Server, long_names: int, experiment: int, key: str, width: int
+) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    page.goto(f"{server.url}/compare?experiment={long_names if key == 'paired' else experiment}")
+    page.wait_for_function(DRAWN, timeout=LOAD_MS)
+    page.wait_for_selector(READY, timeout=LOAD_MS)
+    popover = opened(page, key)
+    picture = Image.open(io.BytesIO(saved(page, popover, "PNG")[1])).convert("RGB")
+    for left in (0, picture.width - MARGIN_PX):
+        strip = picture.crop((left, 0, left + MARGIN_PX, picture.height))
+        assert len(strip.getcolors() or ()) == 1, f"something is drawn at {left} of {picture.width} pixels"
+    root = ElementTree.fromstring(saved(page, popover, "SVG")[1])
+    room = float(root.get("width", "0")) - 32
+    lengths = [float(line.get("textLength", "0")) for line in root.findall(f"{SVG}text")]
+    assert len(lengths) > 2 and all(0 < length <= room for length in lengths)
 
 
 def test_the_numbers_of_a_figure_are_saved_for_a_spreadsheet_a_paper_and_a_note(
