@@ -11,7 +11,7 @@ from engine.batches import num_local_steps
 from engine.config import RunConfig
 from engine.federation import Federation
 from engine.hypernetwork import HypernetworkOptions
-from engine.models import build_model
+from engine.models import num_parameters
 
 FULL_MEMORY = (
     "this machine has no memory left for this run; let fewer runs compute at once (FEDSCAPE_SLOTS=1), or choose fewer "
@@ -22,19 +22,14 @@ _PLANNED = ("finetune_steps", "head_steps", "adapt_steps", "personal_steps")  # 
 _ROW_BYTES, _STEP_BYTES = 8, 16  # of a batch: each sample's row; each client's count, as tensor and as list
 
 
-def model_bytes(run: RunConfig, data: Federation) -> int:
-    """Of one model, without making it. Raises Unsupported where the model cannot take the data."""
-    try:
-        with torch.device("meta"):
-            model = build_model(run.model, data.input_shape, data.num_classes)
-    except (NotImplementedError, RuntimeError):  # it looks at its weights while it is built
-        model = build_model(run.model, data.input_shape, data.num_classes)
-    return model.num_parameters * getattr(torch, run.training.dtype).itemsize
+def needed_bytes(run: RunConfig, data: Federation) -> tuple[int, int]:
+    """Of a round's models and of its batches, at least.
 
-
-def needed_bytes(run: RunConfig, data: Federation, model: int) -> int:
-    """Of a round at least: the participants' models and batches, and what the method's own options multiply."""
+    Raises Unsupported where the model cannot take the data.
+    """
     training, options = run.training, run.algorithm.options
+    itemsize = getattr(torch, training.dtype).itemsize
+    model = num_parameters(run.model, data.input_shape, data.num_classes) * itemsize
     cohort = max(1, round(training.participation * data.num_clients))
     largest = int(data.train.sizes.max())
     local = num_local_steps(largest, training.batch_size, training.local_steps, training.local_epochs)
@@ -44,9 +39,9 @@ def needed_bytes(run: RunConfig, data: Federation, model: int) -> int:
     if isinstance(options, HypernetworkOptions):
         copies += options.hidden  # a row of its output layer for each parameter
     if training.batch_size == "full":  # each step has the same rows
-        return copies * model + cohort * _ROW_BYTES * largest
+        return copies * model, cohort * _ROW_BYTES * largest
     batch = _ROW_BYTES * min(int(training.batch_size), largest) + _STEP_BYTES
-    return copies * model + cohort * steps * batch
+    return copies * model, cohort * steps * batch
 
 
 def memory_bytes(device: torch.device) -> int:

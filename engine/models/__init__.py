@@ -113,6 +113,12 @@ class Model:
         return functional_call(self.module.head, inner, (features,))
 
 
+def num_parameters(choice: Any, input_shape: tuple[int, ...], num_classes: int) -> int:
+    """Of a model that is not built: one far too large is counted as well. Raises Unsupported, as ``build_model``."""
+    with torch.device("meta"):
+        return build_model(choice, input_shape, num_classes).num_parameters
+
+
 def build_model(choice: Any, input_shape: tuple[int, ...], num_classes: int) -> Model:
     """From a ``Choice`` of the model registry. Raises Unsupported where the model cannot take the input."""
     from engine.registry import MODELS

@@ -15,6 +15,7 @@ from tests.support.builders import (
     SIZES,
     assert_close,
     assert_equal,
+    beyond,
     federation,
     personalized,
     shared_model,
@@ -182,7 +183,8 @@ def test_theory_steps_refuse_what_they_divide_by_and_steps_that_do_not_contract(
 
 
 def test_an_estimate_that_diverges_ends_the_run_in_round_one():
-    run = simulation({"name": "fedprox_onestage", "estimate_steps": 60}, model="dnn", lr=1e300, rounds=5)
+    method = {"name": "fedprox_onestage", "estimate_steps": 60}
+    run = beyond(method, model="dnn", training={"lr": 1e300}, rounds=5)
     results = list(run.rounds())
     assert results[-1].round == 1 and results[-1].diverged
 
@@ -333,7 +335,7 @@ def test_cgpfl_heur_weighs_capacity_against_spread():
         return trained(PFEDME | {"name": "cgpfl_heur", "mu": mu}, rounds=1).state.K_hat
 
     assert chosen(0.0) == 1
-    assert chosen(1e9) == len(SIZES) // 2
+    assert chosen(1e6) == len(SIZES) // 2
 
 
 def test_cgpfl_heur_records_both_terms_for_every_number_of_contexts():

@@ -13,7 +13,7 @@ from engine.metrics import summarize_clients
 from engine.registry import METRICS
 from engine.simulate import Simulation, choose_device, simulate
 from engine.task import Predictor
-from tests.support.builders import federation, simulation, trained
+from tests.support.builders import beyond, federation, simulation, trained
 
 
 def test_round_zero_is_the_untrained_model():
@@ -151,7 +151,7 @@ def test_clients_that_were_mixed_have_no_truth(clients):
 
 
 def test_a_shared_model_that_is_not_finite_ends_the_run_in_its_round():
-    run = simulation({"name": "ditto", "personal_lr": 0.01}, model="dnn", lr=1e300, rounds=9)
+    run = beyond({"name": "ditto", "personal_lr": 0.01}, model="dnn", training={"lr": 1e300}, rounds=9)
     results = list(run.rounds())
     assert results[-1].round == 1 and "not finite" in results[-1].diverged
 

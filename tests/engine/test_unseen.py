@@ -22,7 +22,7 @@ from engine.registry import DATASETS, PARTITIONERS
 from engine.simulate import Simulation
 from engine.streams import numpy_stream
 from engine.task import Task
-from tests.support.builders import assert_close, assert_equal, federation, shared_model, simulation, trained
+from tests.support.builders import assert_close, assert_equal, beyond, federation, shared_model, simulation, trained
 from tests.support.builders import with_newcomers as newcomers_too
 
 DIGITS = {
@@ -182,7 +182,7 @@ def test_newcomers_begin_at_the_learning_rate_of_the_first_round():
 
 
 def test_a_diverged_run_does_not_adapt():
-    run = simulation("local_train", newcomers_too(), lr=1e308, rounds=50, local_steps=5)
+    run = beyond("local_train", newcomers_too(), training={"lr": 1e308}, rounds=50, local_steps=5)
     *_, last = run.rounds()
     assert last.diverged and "unseen.accuracy" not in last.arrays
 
