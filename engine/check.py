@@ -9,7 +9,8 @@ from engine.config import RunConfig
 from engine.datasets import Progress
 from engine.errors import DataUnavailable, FedscapeError, ImpossiblePartition, InvalidConfig, Unsupported
 from engine.federation import Federation, build
-from engine.memory import FULL_MEMORY, is_out_of_memory, memory_bytes, model_bytes, needed_bytes
+from engine.memory import FULL_MEMORY, is_out_of_memory, memory_bytes, needed_bytes
+from engine.models import num_parameters
 from engine.simulate import Simulation, choose_device, default_data_dir
 
 MOST_BYTES = 1 << 30  # of one model for each client: more is not set up beside whatever else this process does
@@ -65,7 +66,7 @@ def check_runs(
 def method_notes(run: RunConfig, data: Federation) -> tuple[str, ...]:
     """What the method notes about its options on these data; none where its models are too large to try."""
     try:
-        if _is_too_large_to_try(run, data):
+        if max(_largest_bytes(run, data), _num_bytes(run, data)) > MOST_BYTES:
             return ()
         simulation = Simulation(_on_cpu(run), data=data, tick=_stop)
     except _TrainingBegins:
@@ -86,15 +87,19 @@ def _checked(run: RunConfig, data: Federation, checked: set[str]) -> tuple[str, 
     return method_notes(run, data)
 
 
-def _is_too_large_to_try(run: RunConfig, data: Federation) -> bool:
-    """Raises Unsupported where the model cannot take the data, or no memory could hold a round."""
-    model = model_bytes(run, data)
-    needed, there = needed_bytes(run, data, model), memory_bytes(choose_device(run.machine.device))
-    if needed > there:
-        way_out = "choose fewer participants, fewer steps, smaller batches or a smaller model"
-        sizes = f"a round needs at least {needed / 1e9:,.0f} GB of memory, and there are {there / 1e9:,.0f} GB"
-        raise Unsupported(f"{sizes}; {way_out}")
-    return max(needed, model * data.num_clients) > MOST_BYTES
+def _largest_bytes(run: RunConfig, data: Federation) -> int:
+    """Of the models or the batches of a round. Raises Unsupported where they need more memory than there is."""
+    needed, there = needed_bytes(run, data), memory_bytes(choose_device(run.machine.device))
+    if sum(needed) > there:
+        sizes = f"a round needs at least {sum(needed) / 1e9:,.0f} GB of memory, and there are {there / 1e9:,.0f} GB"
+        raise Unsupported(f"{sizes}; choose fewer participants, fewer steps, smaller batches or a smaller model")
+    return max(needed)
+
+
+def _num_bytes(run: RunConfig, data: Federation) -> int:
+    """Of one model for each client. Raises Unsupported where the model cannot take the data."""
+    parameters = num_parameters(run.model, data.input_shape, data.num_classes)
+    return parameters * data.num_clients * getattr(torch, run.training.dtype).itemsize
 
 
 def _on_cpu(run: RunConfig) -> RunConfig:

@@ -17,13 +17,14 @@ from typing import Any, Literal, TypeVar
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
-from engine.errors import MAX_SHOWN, InvalidConfig, UnknownName, cut, shown, suggestion
+from engine.errors import MAX_PROBLEMS, MAX_SHOWN, InvalidConfig, UnknownName, cut, shown, suggestion
 from engine.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Count, Options, Registry
 from engine.yaml_text import MAX_LEVELS, problem_in, read_text, read_yaml
 
 VERSION = 1
 _SEEDS = 2**32
 _MOST_RUNS = 10_000
+_ENOUGH = MAX_PROBLEMS + 1  # mistakes: looking for more takes time
 _LONGEST_LINE = 200  # of a name or a label, which become names of files
 _LEAST_RATE = 1e-30  # of a schedule: some methods divide by the rate, in single precision
 OptionsT = TypeVar("OptionsT", bound=Options)
@@ -41,7 +42,7 @@ class Training(Options):
         None, ge=1, le=1_000_000, description="Passes over the local data a round, instead of local_steps."
     )
     batch_size: Count | Literal["full"] = Field(20, title="B", description="Mini-batch size; full uses all local data.")
-    lr: float = Field(0.05, gt=0, le=1e6, title="η", description="Local learning rate.")
+    lr: float = Field(0.05, gt=0, le=1e30, title="η", description="Local learning rate.")
     momentum: float = Field(0.0, ge=0, lt=1, description="Momentum of the local SGD, restarted each round.")
     weight_decay: float = Field(0.0, ge=0, le=1e6, description="L2 decay of every parameter in the local SGD.")
     clip_norm: float | None = Field(
@@ -258,7 +259,8 @@ def parse_experiment(raw: Mapping[Any, Any]) -> ExperimentConfig:
     raw = _mapping(raw, "", problems)
     sections = ("name", "dataset", "partition", "model", "training", "algorithms", "seeds", "evaluation")
     known = (*sections, *Machine.model_fields)
-    problems += [_unknown_key(key, raw[key], known) for key in raw if key not in known]
+    unknown = [key for key in raw if key not in known]
+    problems += [_unknown_key(key, raw[key], known) for key in unknown[:_ENOUGH]]
     dataset = _choice(DATASETS, raw.get("dataset"), "dataset", problems)
     partition = _choice(PARTITIONERS, raw.get("partition"), "partition", problems)
     model = _choice(MODELS, raw.get("model"), "model", problems)
@@ -331,6 +333,8 @@ def _unfold(raw: Any, path: str, base: Mapping[str, Any], problems: list[str]) -
         return []
     unfolded = []
     for values in itertools.product(*sweep.values()):
+        if len(problems) >= _ENOUGH:
+            return []
         point = dict(zip(sweep, values, strict=True))
         varied = entry
         try:
@@ -394,7 +398,7 @@ def _options(kind: type[OptionsT], raw: Mapping[str, Any], path: str, problems: 
         return kind.model_validate(dict(raw))
     except ValidationError as error:
         seen: dict[str, list[str]] = {}
-        for e in error.errors():
+        for e in error.errors()[:_ENOUGH]:
             at = ".".join(filter(None, [path, str(e["loc"][0]) if e["loc"] else ""]))
             if e["type"] == "extra_forbidden":
                 problems.append(_unknown_key(at, e["input"], tuple(kind.model_fields)))

@@ -19,8 +19,8 @@ class InvalidConfig(FedscapeError):
 
     def __init__(self, problems: Iterable[str]) -> None:
         told = [cut(problem, MAX_MESSAGE) for problem in problems]
-        rest = len(told) - MAX_PROBLEMS
-        self.problems = (*told[:MAX_PROBLEMS], *([f"and {rest:,} more mistakes"] if rest > 0 else ()))
+        more = ["there are more mistakes; mend these first"] if len(told) > MAX_PROBLEMS else []
+        self.problems = (*told[:MAX_PROBLEMS], *more)
         super().__init__("\n".join(self.problems))
 
 

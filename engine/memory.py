@@ -22,15 +22,14 @@ _PLANNED = ("finetune_steps", "head_steps", "adapt_steps", "personal_steps")  # 
 _ROW_BYTES, _STEP_BYTES = 8, 16  # of a batch: each sample's row; each client's count, as tensor and as list
 
 
-def model_bytes(run: RunConfig, data: Federation) -> int:
-    """Of one model, without making it. Raises Unsupported where the model cannot take the data."""
-    parameters = num_parameters(run.model, data.input_shape, data.num_classes)
-    return parameters * getattr(torch, run.training.dtype).itemsize
+def needed_bytes(run: RunConfig, data: Federation) -> tuple[int, int]:
+    """Of a round's models and of its batches, at least.
 
-
-def needed_bytes(run: RunConfig, data: Federation, model: int) -> int:
-    """Of a round at least: the participants' models and batches, and what the method's own options multiply."""
+    Raises Unsupported where the model cannot take the data.
+    """
     training, options = run.training, run.algorithm.options
+    itemsize = getattr(torch, training.dtype).itemsize
+    model = num_parameters(run.model, data.input_shape, data.num_classes) * itemsize
     cohort = max(1, round(training.participation * data.num_clients))
     largest = int(data.train.sizes.max())
     local = num_local_steps(largest, training.batch_size, training.local_steps, training.local_epochs)
@@ -40,9 +39,9 @@ def needed_bytes(run: RunConfig, data: Federation, model: int) -> int:
     if isinstance(options, HypernetworkOptions):
         copies += options.hidden  # a row of its output layer for each parameter
     if training.batch_size == "full":  # each step has the same rows
-        return copies * model + cohort * _ROW_BYTES * largest
+        return copies * model, cohort * _ROW_BYTES * largest
     batch = _ROW_BYTES * min(int(training.batch_size), largest) + _STEP_BYTES
-    return copies * model + cohort * steps * batch
+    return copies * model, cohort * steps * batch
 
 
 def memory_bytes(device: torch.device) -> int:

@@ -112,8 +112,8 @@ def _read_yaml(text: str) -> Any:
     raise yaml.YAMLError(place + " ".join(reason.split())[:160])
 
 
-def _refused(reason: str, event: yaml.Event | yaml.Node) -> yaml.MarkedYAMLError:
-    return yaml.MarkedYAMLError(problem=reason, problem_mark=event.start_mark)
+def _refused(reason: str, mark: Any) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(problem=reason, problem_mark=mark)
 
 
 class _Loader(yaml.SafeLoader):
@@ -134,30 +134,30 @@ class _Loader(yaml.SafeLoader):
         before = self._values
         if isinstance(event, yaml.AliasEvent):
             if event.anchor in self.anchors and event.anchor not in self._values_behind:
-                raise _refused(f"*{event.anchor} contains itself", event)
-            self._values += self._values_behind.get(event.anchor, 0)
+                raise _refused(f"*{event.anchor} contains itself", event.start_mark)
+            self._values += self._values_behind.get(str(event.anchor), 0)
         elif event.tag not in (None, "!", f"{_TAG}str"):
-            raise _refused(f"the tag {event.tag.replace(_TAG, '!!')[:40]} is not known here", event)
+            raise _refused(f"the tag {event.tag.replace(_TAG, '!!')[:40]} is not known here", event.start_mark)
         else:
             self._values += 1
         self._level += 1
         if self._values > MAX_VALUES:
-            raise _refused(f"it has more than {MAX_VALUES:,} values, counting each use of an alias", event)
+            raise _refused(f"it has more than {MAX_VALUES:,} values, counting each use of an alias", event.start_mark)
         if self._level > MAX_LEVELS:
-            raise _refused(f"it is nested more than {MAX_LEVELS} levels deep", event)
+            raise _refused(f"it is nested more than {MAX_LEVELS} levels deep", event.start_mark)
         node = super().compose_node(parent, index)
         self._level -= 1
         if event.anchor and not isinstance(event, yaml.AliasEvent):
             self._values_behind[event.anchor] = self._values - before
         return node
 
-    def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         node = super().compose_mapping_node(anchor)
         keys = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.tag != f"{_TAG}merge"]
         seen: set[str] = set()
         for key in keys:
             if key.value in seen:
-                raise _refused(f"the key {key.value[:40]!r} appears twice", key)
+                raise _refused(f"the key {key.value[:40]!r} appears twice", key.start_mark)
             seen.add(key.value)
         return node
 
@@ -167,7 +167,7 @@ class _Loader(yaml.SafeLoader):
 
     def whole_number(self, node: yaml.ScalarNode) -> int:
         if len(node.value) > MAX_DIGITS:
-            raise _refused(f"a whole number has more than {MAX_DIGITS} digits", node)
+            raise _refused(f"a whole number has more than {MAX_DIGITS} digits", node.start_mark)
         return int(self.construct_yaml_int(node))
 
 

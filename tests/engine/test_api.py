@@ -80,7 +80,7 @@ def test_the_summary_is_over_seeds() -> None:
 
 
 def test_a_diverged_run_keeps_its_rounds() -> None:
-    changes = {"algorithms": [{"name": "ditto", "lam": 1e9}], "training": {"rounds": 9, "lr": 1e9}}
+    changes = {"algorithms": [{"name": "ditto", "lam": 1e6}], "training": {"rounds": 9, "lr": 1e9}}
     diverged = run({**CONFIG, **changes}).runs[0]
     assert diverged.status == "diverged" and "not finite" in str(diverged.error) and len(diverged.rounds) < 10
 

@@ -69,6 +69,15 @@ def simulation(algorithm: dict[str, Any] | str, data: Federation | None = None, 
     return Simulation(config(algorithm, **changed), data=data or federation())
 
 
+def beyond(
+    algorithm: dict[str, Any] | str, data: Federation | None = None, *, training: dict[str, float], **changed: Any
+) -> Simulation:
+    """A simulation whose training has values that no configuration may ask for."""
+    run = config(algorithm, **changed)
+    extreme = replace(run, training=run.training.model_copy(update=training))
+    return Simulation(extreme, data=data or federation())
+
+
 def trained(algorithm: dict[str, Any] | str, data: Federation | None = None, **changed: Any) -> Simulation:
     """A simulation after its last round."""
     run = simulation(algorithm, data, **changed)

@@ -220,7 +220,6 @@ DATA: dict[str, bytes] = {
     "latin.csv": "label,größe\n0,ä\n".encode("latin-1"),
     "utf16.csv": "label,x\n0,1\n1,2\n".encode("utf-16"),
     "one-class.csv": b"label,x\n0,1\n0,2\n",
-    "large-label.csv": b"label,x\n1e300,1\n0,2\n",
     "fraction-label.csv": b"label,x\n0.5,1\n0,2\n",
     "quote.csv": b'label,x\n"0,1\n1,2\n',
     "empty.npz": b"",

@@ -12,6 +12,7 @@ from engine.simulate import Simulation
 from tests.support.builders import (
     NEWCOMERS,
     assert_close,
+    beyond,
     config,
     federation,
     personalized,
@@ -143,7 +144,7 @@ def test_a_run_in_single_precision_stays_near_the_double(name, model):
 
 
 def test_a_learning_rate_beyond_all_bounds_diverges_and_keeps_its_rounds(name, model):
-    results = list(simulation(name, model=model, lr=1e308, rounds=50, local_steps=5).rounds())
+    results = list(beyond(name, model=model, training={"lr": 1e308}, rounds=50, local_steps=5).rounds())
     assert results[-1].diverged and "not finite" in results[-1].diverged
     assert len(results) < 51 and results[0].diverged is None
 

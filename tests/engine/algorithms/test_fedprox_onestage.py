@@ -8,7 +8,16 @@ from engine import heterogeneity, truth
 from engine.errors import Unsupported
 from engine.smoothness import smoothness
 from tests.support import reference
-from tests.support.builders import SIZES, assert_close, assert_equal, personalized, shared_model, simulation, trained
+from tests.support.builders import (
+    SIZES,
+    assert_close,
+    assert_equal,
+    beyond,
+    personalized,
+    shared_model,
+    simulation,
+    trained,
+)
 from tests.support.reference import as_matrix, batches_of
 
 
@@ -104,7 +113,8 @@ def test_theory_steps_refuse_what_they_divide_by_and_steps_that_do_not_contract(
 
 
 def test_an_estimate_that_diverges_ends_the_run_in_round_one():
-    run = simulation({"name": "fedprox_onestage", "estimate_steps": 60}, model="dnn", lr=1e300, rounds=5)
+    method = {"name": "fedprox_onestage", "estimate_steps": 60}
+    run = beyond(method, model="dnn", training={"lr": 1e300}, rounds=5)
     results = list(run.rounds())
     assert results[-1].round == 1 and results[-1].diverged
 

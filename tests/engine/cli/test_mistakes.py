@@ -1,6 +1,7 @@
 """Mistakes are told as lines on stderr that name field, value and way out; exit code 2, never a traceback."""
 
 import errno
+import io
 import json
 import sqlite3
 import subprocess
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from engine.output import Unheard
 from storage import Store
 from tests.support.command_line import DIGITS, Call, make_call, write_config
 
@@ -235,6 +237,30 @@ def test_what_nobody_foresaw_is_one_line_and_a_log(
     code, _, err = call("run", "c.yaml")
     assert code == 3 and err.startswith("unexpected error: ZeroDivisionError: nobody") and err.count("\n") == 1
     assert "Traceback" in (tmp_path / "var" / "fedscape-errors.log").read_text()
+
+
+def test_memory_that_runs_out_in_a_command_is_said_in_a_line(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(sys.modules["engine.cli"], "experiments_of", fail)
+    code, _, err = call("run", "c.yaml")
+    assert code == 3 and err.startswith("this machine has no memory left") and err.count("\n") == 1
+
+
+def test_a_long_argument_is_quoted_in_part(call: Call, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        call("run", "c.yaml", "--scale", "x" * 5000)
+    assert max(map(len, capsys.readouterr().err.splitlines())) < 500
+
+
+def test_a_terminal_without_the_letter_shows_its_number() -> None:
+    terminal = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    Unheard(terminal).write("λ = 1")
+    terminal.seek(0)
+    assert terminal.read() == r"\u03bb = 1"
 
 
 def test_runs_that_nobody_waits_for_any_more_are_cancelled(

@@ -1,0 +1,70 @@
+"""Set up opened by a link whose configuration is damaged: the reader is told what is wrong, in short lines."""
+
+import json
+import zlib
+from base64 import urlsafe_b64encode
+from typing import Any
+
+import pytest
+
+from app.links import unpack_config
+from app.setup.draft import MOST_DRAWN, drawable, problems_of
+from engine.config import parse_experiment
+from engine.errors import MAX_MESSAGE, MAX_PROBLEMS, InvalidConfig
+from storage import Store
+from tests.app.pages import open_page
+from tests.support.damaged import GOOD, VALUES, WHOLE
+
+ON_THE_PAGE = (
+    "a name of 5,000 characters", "half a character as name", "a deep value", "many unknown keys",
+    "10,001 seeds", "a sweep of a million runs", "ten thousand mistakes", "more clients than samples",
+    "a path with a null", "a path of 5,000 characters", "a seed of 300 digits", "an unknown name of 5,000 characters",
+)  # fmt: skip
+
+
+def packed(config: Any) -> str:
+    """As ``pack_config``, for what it would refuse."""
+    return urlsafe_b64encode(zlib.compress(json.dumps(config).encode(), 9)).decode().rstrip("=")
+
+
+def told(config: dict[str, Any]) -> list[str]:
+    """What Set up says of a link."""
+    try:
+        draft, dropped = drawable(unpack_config(packed(config)))
+    except InvalidConfig as error:
+        return list(error.problems)
+    return dropped + problems_of({"name": "untitled", **draft})
+
+
+def is_legal(config: dict[str, Any]) -> bool:
+    """Wrong only for the data or for this machine."""
+    try:
+        parse_experiment(config)
+    except InvalidConfig:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("changes", (VALUES | WHOLE).values(), ids=VALUES | WHOLE)
+def test_a_damaged_link_is_answered_in_short_lines(changes: dict[str, Any]) -> None:
+    lines = told(GOOD | changes)
+    assert bool(lines) != is_legal(GOOD | changes)
+    assert len(lines) <= 2 * MAX_PROBLEMS and all(len(line) <= MAX_MESSAGE for line in lines)
+
+
+@pytest.mark.parametrize("name", ON_THE_PAGE)
+def test_a_damaged_link_leaves_a_page_that_says_what_is_wrong(empty_store: Store, name: str) -> None:
+    page = open_page("setup", config=packed(GOOD | WHOLE[name]))
+    assert (page.warning or page.error) and page.button(key="queue").disabled != bool(page.warning and not page.error)
+
+
+def test_a_link_with_thousands_of_methods_fills_one_page() -> None:
+    draft, dropped = drawable(GOOD | {"algorithms": [{"name": "fedavg", "label": str(i)} for i in range(3000)]})
+    assert len(draft["algorithms"]) == MOST_DRAWN
+    assert dropped == [f"algorithms: only the first {MOST_DRAWN} of 3,000 methods are shown here"]
+
+
+def test_a_link_with_thousands_of_options_in_a_sweep_fills_one_page() -> None:
+    sweep = {f"training.{i}": [1] for i in range(3000)}
+    draft, dropped = drawable(GOOD | {"algorithms": [{"name": "ditto", "sweep": sweep}]})
+    assert draft["algorithms"] == [{"name": "ditto"}] and "3,000 options" in dropped[0]

@@ -1,0 +1,77 @@
+"""What a round needs at least, and what is refused because of it."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from engine import check
+from engine.check import check_runs
+from engine.config import RunConfig, parse_experiment
+from engine.errors import InvalidConfig
+from engine.federation import build
+from engine.memory import memory_bytes, needed_bytes
+from engine.models import build_model, num_parameters
+from engine.simulate import default_data_dir
+
+MLR = (64 * 10 + 10) * 4  # bytes of mlr on digits in float32
+BATCH = 20 * 8 + 16  # bytes of the plan of one batch of 20 samples
+
+
+def a_run(**changes: Any) -> RunConfig:
+    raw = {
+        "dataset": "digits", "partition": {"name": "iid", "num_clients": 4}, "model": "mlr",
+        "training": {"local_steps": 3, "batch_size": 20}, "algorithms": ["fedavg"],
+    }  # fmt: skip
+    return parse_experiment(raw | changes).runs()[0]
+
+
+def needed(**changes: Any) -> tuple[int, int]:
+    run = a_run(**changes)
+    return needed_bytes(run, build(run, default_data_dir(), torch.device("cpu")))
+
+
+def test_a_round_holds_a_model_and_all_batches_of_each_participant() -> None:
+    assert needed() == (4 * MLR, 4 * 3 * BATCH)
+    assert needed(training={"local_steps": 3, "participation": 0.5}) == (2 * MLR, 2 * 3 * BATCH)
+    assert needed(training={"local_steps": 3, "dtype": "float64"}) == (8 * MLR, 4 * 3 * BATCH)
+
+
+def test_a_method_with_more_steps_of_its_own_needs_their_batches() -> None:
+    assert needed(algorithms=[{"name": "fedavg", "finetune_steps": 7}]) == (4 * MLR, 4 * 7 * BATCH)
+    assert needed(algorithms=[{"name": "pfedme", "inner_steps": 7}]) == needed()
+
+
+def test_models_of_contexts_and_of_a_hypernetwork_count() -> None:
+    assert needed(algorithms=[{"name": "ifca", "K": 3}])[0] == 7 * MLR
+    assert needed(algorithms=[{"name": "pfedhn", "hidden": 5}])[0] == 9 * MLR
+
+
+def test_parameters_are_counted_without_a_model() -> None:
+    shape = (64,)
+    for model in ("mlr", "dnn"):
+        choice = a_run(model=model).model
+        assert num_parameters(choice, shape, 10) == build_model(choice, shape, 10).num_parameters
+
+
+def test_a_round_that_no_memory_holds_is_refused_with_both_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check, "memory_bytes", lambda _: 3 * 10**9)
+    with pytest.raises(InvalidConfig, match="fedavg: a round needs at least 11 GB of memory, and there are 3 GB"):
+        check_runs([a_run(training={"local_steps": 1_000_000, "batch_size": 337})])
+    check_runs([a_run(training={"local_steps": 1_000_000})])
+
+
+def test_this_machine_has_memory() -> None:
+    assert memory_bytes(torch.device("cpu")) > 2**27
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory")])
+def test_data_that_find_no_memory_are_a_mistake_of_the_configuration(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(check, "build", fail)
+    with pytest.raises(InvalidConfig, match="dataset: this machine has no memory left"):
+        check_runs([a_run()])
