@@ -1,6 +1,7 @@
 """What can be refused before anything runs: absent data, impossible partitions, methods that don't fit a model."""
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 
 import torch
@@ -60,13 +61,12 @@ def check_runs(
 
 def method_notes(run: RunConfig, data: Federation) -> tuple[str, ...]:
     """What the method says of its options on these data; none where its models are too large to try."""
-    try:
-        if num_bytes(run, data) > MOST_BYTES:
-            return ()
-        simulation = Simulation(_on_cpu(run), data=data, tick=_stop)
-    except _TrainingBegins:
+    if num_bytes(run, data) > MOST_BYTES:
         return ()
-    return tuple(note for note in simulation.task.notes if note not in data.notes)
+    notes: list[str] = []
+    with suppress(_TrainingBegins):
+        Simulation(_on_cpu(run), data=data, tick=_stop, notes=notes)
+    return tuple(note for note in notes if note not in data.notes)
 
 
 def _checked(run: RunConfig, data: Federation, checked: set[str]) -> tuple[str, ...]:
