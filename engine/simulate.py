@@ -81,8 +81,8 @@ class Simulation:
     """One run, round by round. ``rounds()`` may be left at any time and taken up again from a ``checkpoint()``.
 
     Building it loads and partitions the data and sets up the method; raises DataUnavailable, ImpossiblePartition or
-    Unsupported. ``tick`` is called in every local step and may raise to stop the run. ``notes`` takes what the reader of
-    the results should know, also where the set-up is left early.
+    Unsupported. ``tick`` is called in every local step and may raise to stop the run. ``notes`` takes what the reader
+    of the results should know, also where the set-up is left early.
     """
 
     def __init__(
