@@ -79,9 +79,16 @@ def _checked(run: RunConfig, data: Federation, checked: set[str]) -> tuple[str, 
 
 
 def num_bytes(run: RunConfig, data: Federation) -> int:
-    """Of one model for each client. Raises Unsupported where the model cannot take the data."""
+    """Of a method's models. Raises Unsupported where the model cannot take the data."""
     parameters = num_parameters(run.model, data.input_shape, data.num_classes)
-    return parameters * data.num_clients * getattr(torch, run.training.dtype).itemsize
+    return num_numbers(run, data.num_clients, parameters) * getattr(torch, run.training.dtype).itemsize
+
+
+def num_numbers(run: RunConfig, num_clients: int, parameters: int) -> int:
+    """A model for each client, or each of K groups where these are more; and the layers of a hypernetwork."""
+    options = run.algorithm.options
+    K, hidden, layers = (int(getattr(options, name, 0)) for name in ("K", "hidden", "hidden_layers"))
+    return max(num_clients, K) * parameters + hidden * parameters + layers * hidden**2
 
 
 def _on_cpu(run: RunConfig) -> RunConfig:

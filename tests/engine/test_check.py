@@ -42,6 +42,16 @@ def test_models_far_too_large_to_build_are_counted_all_the_same() -> None:
         assert num_parameters(model, (1, 8, 8), 10) == build_model(model, (1, 8, 8), 10).num_parameters
 
 
+@pytest.mark.parametrize(("algorithm", "numbers"), [
+    ({"name": "fedavg"}, 4 * 650),
+    ({"name": "ifca", "K": 10**6}, 10**6 * 650),
+    ({"name": "pfedhn", "hidden": 10**5, "hidden_layers": 2}, 4 * 650 + 10**5 * 650 + 2 * 10**10),
+])  # fmt: skip
+def test_what_a_method_holds_is_counted_before_it_is_made(algorithm: dict, numbers: int) -> None:
+    (run,) = parse_experiment(EXPERIMENT | {"algorithms": [algorithm]}).runs()
+    assert check.num_numbers(run, num_clients=4, parameters=650) == numbers
+
+
 @pytest.mark.parametrize(("changes", "words"), [
     ({"model": {"name": "dnn", "hidden": 5}, "algorithms": [{"name": "plgu_lf", "D": 5}]},
      "plgu_lf: plgu_lf with D=5: the model has 2 layers, so 1 stay personal"),
