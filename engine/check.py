@@ -65,17 +65,18 @@ def check_runs(
 
 def method_notes(run: RunConfig, data: Federation) -> tuple[str, ...]:
     """What the method notes about its options on these data; none where its models are too large to try."""
-    try:
-        if max(_largest_bytes(run, data), _num_bytes(run, data)) > MOST_BYTES:
-            return ()
-        simulation = Simulation(_on_cpu(run), data=data, tick=_stop)
-    except _TrainingBegins:
+    if max(_largest_bytes(run, data), num_bytes(run, data)) > MOST_BYTES:
         return ()
+    notes: list[str] = []
+    try:
+        Simulation(_on_cpu(run), data=data, tick=_stop, notes=notes)
+    except _TrainingBegins:
+        pass
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
         raise Unsupported(FULL_MEMORY) from error
-    return tuple(note for note in simulation.task.notes if note not in data.notes)
+    return tuple(note for note in notes if note not in data.notes)
 
 
 def _checked(run: RunConfig, data: Federation, checked: set[str]) -> tuple[str, ...]:
@@ -96,10 +97,17 @@ def _largest_bytes(run: RunConfig, data: Federation) -> int:
     return max(needed)
 
 
-def _num_bytes(run: RunConfig, data: Federation) -> int:
-    """Of one model for each client. Raises Unsupported where the model cannot take the data."""
+def num_bytes(run: RunConfig, data: Federation) -> int:
+    """Of a method's models. Raises Unsupported where the model cannot take the data."""
     parameters = num_parameters(run.model, data.input_shape, data.num_classes)
-    return parameters * data.num_clients * getattr(torch, run.training.dtype).itemsize
+    return num_numbers(run, data.num_clients, parameters) * getattr(torch, run.training.dtype).itemsize
+
+
+def num_numbers(run: RunConfig, num_clients: int, parameters: int) -> int:
+    """A model for each client, or each of K groups where these are more; and the layers of a hypernetwork."""
+    options = run.algorithm.options
+    K, hidden, layers = (int(getattr(options, name, 0)) for name in ("K", "hidden", "hidden_layers"))
+    return max(num_clients, K) * parameters + hidden * parameters + layers * hidden**2
 
 
 def _on_cpu(run: RunConfig) -> RunConfig:

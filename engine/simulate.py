@@ -81,7 +81,8 @@ class Simulation:
     """One run, round by round. ``rounds()`` may be left at any time and taken up again from a ``checkpoint()``.
 
     Building it loads and partitions the data and sets up the method; raises DataUnavailable, ImpossiblePartition or
-    Unsupported. ``tick`` is called in every local step and may raise to stop the run.
+    Unsupported. ``tick`` is called in every local step and may raise to stop the run. ``notes`` takes what the reader
+    of the results should know, also where the set-up is left early.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class Simulation:
         tick: Callable[[], None] = lambda: None,
         progress: Callable[[str, float], None] | None = None,
         data: Federation | None = None,
+        notes: list[str] | None = None,
     ) -> None:
         self.config = config
         device = choose_device(config.machine.device)
@@ -103,7 +105,9 @@ class Simulation:
         backend = choose_backend(config.machine.backend, model, device)
         if config.training.clip_norm is not None:
             backend = Clipped(backend, config.training.clip_norm)
-        self.task = Task(data, model, config.training, backend, config.seed, device, dtype, tick, [*data.notes])
+        notes = [] if notes is None else notes
+        notes += data.notes
+        self.task = Task(data, model, config.training, backend, config.seed, device, dtype, tick, notes)
         for note in resolved.notes(config, model, data):
             self.task.note(note)
         self.algorithm = _method(self.task, config)

@@ -15,7 +15,7 @@ from typing import Any
 import streamlit as st
 
 from app.setup.pools import federation_of, pool_of, sample_bytes, split_of
-from engine.check import method_notes
+from engine.check import method_notes, num_numbers
 from engine.config import RunConfig, Training
 from engine.errors import TooLarge
 from engine.federation import Federation
@@ -106,7 +106,7 @@ def _measure(what: str, _run: RunConfig) -> Moment:
     pool, split = pool_of(_run), split_of(_run)
     clients = len(split["train_sizes"])
     parameters = num_parameters(_run.model, pool.x.shape[1:], pool.num_classes)
-    if parameters * clients * _itemsize(_run.training) > LARGEST_STATE:
+    if num_numbers(_run, clients, parameters) * _itemsize(_run.training) > LARGEST_STATE:
         return Moment(math.nan, parameters, 0.0, math.nan)
     try:
         data = federation_of(_run)

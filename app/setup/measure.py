@@ -5,9 +5,11 @@ import math
 
 import streamlit as st
 
+from app.setup.cost import LARGEST_STATE
 from app.setup.pools import federation_of
 from app.wording import plain
 from engine import heterogeneity
+from engine.check import num_bytes
 from engine.config import RunConfig
 from engine.errors import FedscapeError
 from engine.simulate import Simulation
@@ -28,7 +30,10 @@ def measure_panel(run: RunConfig) -> None:
 def finding(value: float) -> str:
     """The number in words; NaN where training alone was refused or went astray."""
     if not math.isfinite(value):
-        return "R̂ cannot be told: softmax regression does not fit these data, or grew without bound on a client alone."
+        return (
+            "R̂ cannot be told: softmax regression does not fit these data, takes too much memory here, or grew without "
+            "bound on a client alone."
+        )
     return (
         f"R̂ = {value:.3g}: the largest distance of a client's model to the mean of them all, after "
         f"{heterogeneity.STEPS} steps of softmax regression on each client alone. 0: all clients are alike."
@@ -39,6 +44,9 @@ def finding(value: float) -> str:
 def r_hat(what: str, _run: RunConfig) -> float:
     """R-hat of the split of ``_run``, whose model and training it takes."""
     try:
-        return heterogeneity.estimate(Simulation(_run, data=federation_of(_run)).task)[0]
+        data = federation_of(_run)
+        if num_bytes(_run, data) > LARGEST_STATE:
+            return math.nan
+        return heterogeneity.estimate(Simulation(_run, data=data).task)[0]
     except FedscapeError:
         return math.nan

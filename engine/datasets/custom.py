@@ -112,16 +112,16 @@ class Custom:
             return checked_pool(read_npz(path, NPZ_ARRAYS, MAX_BYTES), path, is_standardized)
         read = read_csv if _kind(path) == ".csv" else read_parquet
         table = read(path, Roles(self.options.label, self.options.client), MAX_BYTES)
-        return checked_pool(table.arrays, path, is_standardized, texts=table.texts)
+        return checked_pool(table.arrays, path, is_standardized, names=table.names)
 
 
 def checked_pool(
     arrays: dict[str, np.ndarray], path: Path, is_standardized: bool, scale: float = 1.0,
-    texts: Mapping[str, tuple[str, ...]] | None = None,
+    names: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Pool:  # fmt: skip
     """The pool of ``arrays``, after every check that keeps a bad file from becoming a strange result.
 
-    ``texts`` are the sorted texts that the numbers of ``y`` and ``client`` stand for, where they are numbered already.
+    ``names`` are what the numbers of ``y`` and ``client`` stand for, where they are numbered already.
     """
     for name in ("x", "y"):
         if name not in arrays:
@@ -131,12 +131,12 @@ def checked_pool(
         if name != "x" and values.shape != (len(x),):
             raise _unusable(path, f"{name} has shape {list(values.shape)} and x has {len(x)} samples; expected "
                                   f"{name} of shape [{len(x)}]")
-    known = texts or {}
-    names, y = (known["y"], arrays["y"]) if "y" in known else _numbered("y", arrays["y"], path)
-    if len(names) < 2:
-        raise _unusable(path, f"y holds the single class {names[0]}; at least two are needed")
-    if len(names) > MAX_CLASSES:
-        raise _unusable(path, f"y holds {len(names):,} different values, at most {MAX_CLASSES:,} classes are told "
+    known = names or {}
+    classes, y = (known["y"], arrays["y"]) if "y" in known else _numbered("y", arrays["y"], path)
+    if len(classes) < 2:
+        raise _unusable(path, f"y holds the single class {classes[0]}; at least two are needed")
+    if len(classes) > MAX_CLASSES:
+        raise _unusable(path, f"y holds {len(classes):,} different values, at most {MAX_CLASSES:,} classes are told "
                               "apart; is it the column of the classes?")
     client = arrays.get("client")
     if client is not None and "client" not in known:
@@ -144,7 +144,7 @@ def checked_pool(
     split = _split(arrays["split"], path) if "split" in arrays else None
     if is_standardized:
         x, scale = standardize(x, x if split is None else x[split == 0]), 1.0
-    return Pool(x, y, num_classes=len(names), scale=scale, client=client, split=split, class_names=names)
+    return Pool(x, y, num_classes=len(classes), scale=scale, client=client, split=split, class_names=classes)
 
 
 def _kind(path: Path) -> str:

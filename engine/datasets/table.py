@@ -58,33 +58,40 @@ class Texts:
         """The next rows, the first of which is ``row``; a code below 0 is no value."""
         if (missing := np.flatnonzero(codes < 0)).size:
             raise ValueError(f"column {self.name}, row {row + missing[0]}: has no value; fill it or remove the row")
-        known = np.array([self.numbers.setdefault(str(value), len(self.numbers)) for value in distinct], np.int64)
-        self.codes.append(known[codes] if len(known) else np.zeros(0, np.int64))
+        known = np.array([self.numbers.setdefault(str(value), len(self.numbers)) for value in distinct], np.int32)
+        self.codes.append(known[codes] if len(known) else np.zeros(0, np.int32))
 
-    def values(self) -> tuple[np.ndarray, tuple[str, ...] | None]:
-        """(numbers, None) where all values are whole numbers; else (codes, the sorted texts they stand for)."""
-        codes, distinct = np.concatenate(self.codes), list(self.numbers)
-        if all(map(_WHOLE.fullmatch, distinct)):
-            return np.array(list(map(int, distinct)), np.int64)[codes], None
-        found = pd.to_numeric(pd.Series(distinct, dtype=object), errors="coerce").to_numpy(np.float64)
+    def numbered(self) -> tuple[np.ndarray, tuple[str, ...]]:
+        """The number of each row's value among the sorted values, and these: as numbers where all of them are."""
+        codes = np.concatenate(self.codes)
+        self.codes.clear()
+        values = self._whole_numbers(codes)
+        distinct: list[Any] = [*self.numbers] if values is None else [*values]
+        place = {value: i for i, value in enumerate(sorted(set(distinct)))}  # 1 and 1.0 are one value
+        return np.array([place[value] for value in distinct], np.int64)[codes], tuple(map(str, place))
+
+    def _whole_numbers(self, codes: np.ndarray) -> list[int] | None:
+        """The distinct values; None where one of them is text. Raises ValueError where one is another number."""
+        texts = [*self.numbers]
+        if all(map(_WHOLE.fullmatch, texts)):
+            return [*map(int, texts)]
+        found = pd.to_numeric(pd.Series(texts, dtype=object), errors="coerce").to_numpy(np.float64)
         if np.isnan(found).any():
-            place = {text: i for i, text in enumerate(sorted(distinct))}
-            return np.array([place[text] for text in distinct], np.int64)[codes], tuple(place)
+            return None
         if (odd := np.flatnonzero(~(np.abs(found) < 2**53) | (found != np.round(found)))).size:
             row = int(np.flatnonzero(codes == odd[0])[0]) + FIRST_ROW
             raise ValueError(
-                f"column {self.name}, row {row}: {distinct[odd[0]]} is not a whole number; expected whole numbers or "
-                "text"
+                f"column {self.name}, row {row}: {texts[odd[0]]} is not a whole number; expected whole numbers or text"
             )
-        return found[codes].astype(np.int64), None
+        return [*map(int, found)]
 
 
 @dataclass(frozen=True)
 class Table:
-    """The samples of a table. ``texts`` are the values that the numbers of a column stand for, where it holds text."""
+    """The samples of a table, its labels and clients numbered from 0."""
 
     arrays: dict[str, np.ndarray]  # x [M, F] float64, y [M], perhaps client [M]
-    texts: dict[str, tuple[str, ...]]
+    names: dict[str, tuple[str, ...]]  # of y and client: what the numbers stand for
 
 
 def read_csv(path: Path, roles: Roles, max_bytes: int) -> Table:
@@ -166,12 +173,11 @@ def _table(blocks: Iterator[Block], label: str, client: str | None, max_bytes: i
             raise ValueError(f"it unpacks to more than {max_bytes:,} bytes, which are the most that are read")
     if row == FIRST_ROW:
         raise ValueError("it has no rows")
-    arrays, found = {"x": np.concatenate(parts)}, {}
+    arrays, names = {"x": np.concatenate(parts)}, {}
+    parts.clear()
     for name, column in columns.items():
-        arrays[name], texts_of = column.values()
-        if texts_of is not None:
-            found[name] = texts_of
-    return Table(arrays, found)
+        arrays[name], names[name] = column.numbered()
+    return Table(arrays, names)
 
 
 def _csv_blocks(
@@ -225,12 +231,11 @@ def _parquet_blocks(file: parquet.ParquetFile, columns: list[str], features: Seq
                 reason = "has no value; fill it" if odd is None else f"{odd} is not finite; replace it"
                 raise ValueError(f"column {name}, row {row + bad[0]}: {reason} or remove the row")
             x[:, place] = numbers
-        texts = {name: _encoded(batch.column(name)) for name in columns if name not in features}
-        yield x, texts
+        yield x, {name: _encoded(batch.column(name)) for name in columns if name not in features}
         row += len(batch)
 
 
-def _encoded(column: pa.Array) -> tuple[list[Any], np.ndarray]:
+def _encoded(column: pa.Array) -> tuple[Iterable[Any], np.ndarray]:
     if not isinstance(column, pa.DictionaryArray):
         column = column.dictionary_encode()
     distinct = [None if value != value else value for value in column.dictionary.to_pylist()]  # NaN is no value

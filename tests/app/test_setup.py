@@ -229,6 +229,56 @@ def test_a_data_set_that_the_reader_has_to_fetch_says_how(
     assert "UCI HAR Dataset" in page.info[0].value and queue_button(page).disabled
 
 
+HOSPITALS = "age,label,hospital\n" + "".join(f"{i},{i % 2},{'abc'[i % 3]}\n" for i in range(60))
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("DATA_DIR", str(tmp_path))
+    (tmp_path / "named.csv").write_text(HOSPITALS.replace("hospital", "client"))
+    (tmp_path / "hospitals.csv").write_text(HOSPITALS)
+    (tmp_path / "none.csv").write_text("age,label\n" + "".join(f"{i},{i % 2}\n" for i in range(60)))
+    return tmp_path
+
+
+def test_a_column_of_clients_makes_them_the_clients(data_dir: Path, empty_store: Store):
+    page = opened()
+    page.selectbox(key="setup_form.dataset.name").set_value("custom").run()
+    page.text_input(key="setup_form.dataset.custom.path.text").set_value("named.csv").run()
+    assert written(page)["partition"]["name"] == "natural"
+    assert any(caption.value.startswith("3 clients with 20 samples") for caption in page.caption)
+    page.text_input(key="setup_form.dataset.custom.path.text").set_value("none.csv").run()
+    assert written(page)["partition"]["name"] == "classes_per_client"
+
+
+def test_naming_the_column_of_the_clients_makes_them_the_clients(data_dir: Path, empty_store: Store):
+    page = opened()
+    page.selectbox(key="setup_form.dataset.name").set_value("custom").run()
+    page.text_input(key="setup_form.dataset.custom.path.text").set_value("hospitals.csv").run()
+    assert any("column hospital, row 2: 'a' is not a number" in m.replace("\\", "") for m in messages(page))
+    page.text_input(key="setup_form.dataset.custom.client.text").set_value("hospital").run()
+    assert written(page)["partition"]["name"] == "natural" and not page.error
+
+
+@pytest.mark.parametrize("chosen_by", ["link", "reader"])
+def test_a_partition_that_loses_the_clients_stays_and_says_so(chosen_by: str, data_dir: Path, empty_store: Store):
+    name = "natural" if chosen_by == "reader" else "iid"
+    page = opened(DIGITS | {"dataset": {"name": "custom", "path": "named.csv"}, "partition": {"name": name}})
+    if chosen_by == "reader":
+        assert not page.info
+        page.selectbox(key="setup_form.partition.name").set_value("iid").run()
+    assert written(page)["partition"]["name"] == "iid"
+    assert any("The data come with 3 clients of their own" in info.value for info in page.info)
+    assert not queue_button(page).disabled
+
+
+def test_an_option_that_is_cut_is_said_beside_the_button(empty_store: Store):
+    page = opened(DIGITS | {"model": {"name": "dnn", "hidden": 4}, "algorithms": [{"name": "plgu_lf"}, "fedavg"]})
+    said = " ".join(caption.value for caption in page.caption).replace("\\", "")
+    assert "D=5: the model has 2 layers, so 1 stay personal" in said
+    assert not queue_button(page).disabled
+
+
 def test_queueing_stores_the_experiment_and_offers_to_watch(empty_store: Store):
     page = opened(DIGITS)
     queue_button(page).click().run()

@@ -262,7 +262,7 @@ def test_memory_that_runs_out_while_reading_is_said_with_a_way_out(tmp_path, mon
 
     pd.DataFrame({"a": [1.0, 2.0], "label": [0, 1]}).to_parquet(tmp_path / "own.parquet")
     monkeypatch.setattr("pyarrow.parquet.ParquetFile.iter_batches", refuse)
-    with pytest.raises(DataUnavailable, match="no memory left here.*take fewer rows"):
+    with pytest.raises(DataUnavailable, match=r"no memory left here.*take fewer rows"):
         load(tmp_path / "own.parquet")
 
 

@@ -1,10 +1,13 @@
 """What is refused before a run starts, and what is left to the worker."""
 
+import re
+
 import pytest
 
 from engine import check
 from engine.config import parse_experiment
 from engine.errors import InvalidConfig
+from engine.models import build_model, num_parameters
 from engine.simulate import Simulation
 
 EXPERIMENT = {
@@ -29,6 +32,46 @@ def test_models_too_large_to_try_are_left_to_the_worker(monkeypatch: pytest.Monk
     monkeypatch.setattr(check, "MOST_BYTES", four_models)
     with pytest.raises(pytest.fail.Exception, match="set up"):
         check.check_runs(parse_experiment(EXPERIMENT).runs())
+
+
+def test_models_far_too_large_to_build_are_counted_all_the_same() -> None:
+    huge = parse_experiment(EXPERIMENT | {"model": {"name": "resnet18", "width": 512}}).model
+    assert num_parameters(huge, (1, 8, 8), 10) > 7e8
+    for name, options in (("dnn", {"hidden": 5}), ("mlr", {}), ("resnet18", {"width": 4})):
+        model = parse_experiment(EXPERIMENT | {"model": {"name": name, **options}, "algorithms": ["fedavg"]}).model
+        assert num_parameters(model, (1, 8, 8), 10) == build_model(model, (1, 8, 8), 10).num_parameters
+
+
+@pytest.mark.parametrize(("algorithm", "numbers"), [
+    ({"name": "fedavg"}, 4 * 650),
+    ({"name": "ifca", "K": 10**6}, 10**6 * 650),
+    ({"name": "pfedhn", "hidden": 10**5, "hidden_layers": 2}, 4 * 650 + 10**5 * 650 + 2 * 10**10),
+])  # fmt: skip
+def test_what_a_method_holds_is_counted_before_it_is_made(algorithm: dict, numbers: int) -> None:
+    (run,) = parse_experiment(EXPERIMENT | {"algorithms": [algorithm]}).runs()
+    assert check.num_numbers(run, num_clients=4, parameters=650) == numbers
+
+
+@pytest.mark.parametrize(("changes", "words"), [
+    ({"model": {"name": "dnn", "hidden": 5}, "algorithms": [{"name": "plgu_lf", "D": 5}]},
+     "plgu_lf: plgu_lf with D=5: the model has 2 layers, so 1 stay personal"),
+    ({"algorithms": [{"name": "ifca", "K": 9}]}, "ifca: ifca with K=9: there are 4 clients"),
+    ({"training": {"batch_size": 400}}, "fedavg: batch_size=400: 4 of 4 clients have only 337 to 338 training samples"),
+    ({"training": {"participation": 0.1}}, "fedavg: participation=0.1 of 4 clients is less than one"),
+    ({"training": {"rounds": 5, "lr_schedule": "step"}}, "lr_decay_rounds=20: with 5 rounds, the rate never decays"),
+    ({"model": {"name": "resnet18", "width": 6}}, "groups=32: .*3 of 6 channels, 6 of 12 channels"),
+    ({"partition": {"name": "iid", "num_clients": 800, "test_fraction": 0.1}}, "800 of 800 clients have too few"),
+    ({"partition": {"name": "contexts", "num_clients": 4, "num_contexts": 1, "classes_per_context": 12}},
+     "classes_per_context=12: the data set has 10 classes"),
+    ({"dataset": {"name": "synthetic"}}, "the data come with 10 clients of their own, which partition iid does not"),
+])
+def test_options_that_come_out_otherwise_are_said(changes: dict, words: str) -> None:
+    notes = check.check_runs(parse_experiment(EXPERIMENT | {"algorithms": ["fedavg"]} | changes).runs())
+    assert [note for note in notes if re.search(words, note)], notes
+
+
+def test_options_that_come_out_as_asked_need_no_note() -> None:
+    assert check.check_runs(parse_experiment(EXPERIMENT | {"algorithms": ["fedavg", "ditto"]}).runs()) == ()
 
 
 def test_the_check_of_a_method_stops_where_its_setup_evaluates_data(monkeypatch: pytest.MonkeyPatch) -> None:

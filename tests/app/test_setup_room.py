@@ -1,0 +1,135 @@
+"""Data in the web process: estimated first, refused where they are too large, given back when nobody looks."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app import launch
+from app.setup import cost, pools
+from app.setup.room import DATA_MB, KeptData, most_bytes, require_room
+from app.stories import stories
+from app.stories.story import Story
+from engine.config import RunConfig, parse_experiment
+from engine.errors import InvalidConfig, TooLarge
+from engine.federation import pool_bytes
+from storage import Store
+from tests.app.samples import DIGITS
+from tests.app.test_setup import messages, opened, queue_button
+
+LARGE = {"dataset": {"name": "synthetic", "num_clients": 1000, "samples_per_client": 1000, "dim": 200}}
+
+
+def a_run(**changes: object) -> RunConfig:
+    return parse_experiment(DIGITS | {"algorithms": ["fedavg"], "seeds": [0]} | changes).runs()[0]
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept() -> None:
+    pools.KEPT.clear()
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_the_least_recently_used_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(DATA_MB, "10")
+    clock = Clock()
+    kept, made = KeptData(clock=clock), list[str]()
+
+    def get(key: str) -> None:
+        clock.now += 1
+        kept.get(key, lambda: 4e6, lambda: made.append(key), lambda _: 4e6)
+
+    for key in ("a", "b", "a", "c", "a", "b"):
+        get(key)
+    assert made == ["a", "b", "c", "b"]
+    assert kept.num_bytes == 8e6
+
+
+def test_what_nobody_uses_is_given_back() -> None:
+    clock = Clock()
+    kept = KeptData(idle_s=60, clock=clock)
+    for key, clock.now in (("old", 0.0), ("new", 50.0)):
+        kept.get(key, lambda: 1.0, object, lambda _: 1.0)
+    clock.now = 61.0
+    kept.release_idle()
+    assert kept.num_bytes == 1.0
+    clock.now = 111.0
+    kept.release_idle()
+    assert kept.num_bytes == 0.0
+
+
+def test_data_are_given_back_without_a_further_visit() -> None:
+    kept = KeptData(idle_s=0.01)
+    kept.get("once", lambda: 1.0, object, lambda _: 1.0)
+    timer = kept._timer
+    while timer is not None:
+        timer.join()
+        timer = kept._timer
+    assert kept.num_bytes == 0.0
+
+
+def test_the_limit_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(DATA_MB, raising=False)
+    assert 0 < most_bytes() <= 3e9
+    monkeypatch.setenv(DATA_MB, "1.5")
+    require_room(1.5e6)
+    with pytest.raises(TooLarge, match=r"about 1.6 MB .*at most 1.5 MB.*python -m engine run.*FEDSCAPE_DATA_MB=2$"):
+        require_room(1.6e6)
+
+
+def test_a_link_to_data_that_would_fill_the_memory_is_refused_before_they_are_made(
+    monkeypatch: pytest.MonkeyPatch, empty_store: Store
+) -> None:
+    monkeypatch.setattr("engine.datasets.synthetic.Synthetic.load", lambda *_: pytest.fail("it was made"))
+    page = opened(DIGITS | LARGE | {"partition": "natural"})
+    assert queue_button(page).disabled
+    assert any("these data take about 3.26 GB" in message for message in messages(page))
+
+
+def test_what_cannot_be_shown_is_not_queued_either(monkeypatch: pytest.MonkeyPatch, empty_store: Store) -> None:
+    monkeypatch.setattr("engine.datasets.synthetic.Synthetic.load", lambda *_: pytest.fail("it was made"))
+    experiment = parse_experiment(DIGITS | LARGE | {"partition": "natural"})
+    with pytest.raises(InvalidConfig, match="dataset: these data take about"):
+        launch.queue_experiment(experiment)
+    assert not empty_store.experiments.list()
+
+
+def test_many_clients_need_room_as_well_as_many_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.partitioners.natural.Natural.split", lambda *_: pytest.fail("it was split"))
+    monkeypatch.setenv(DATA_MB, "5")
+    few = {"name": "synthetic", "num_clients": 10_000, "samples_per_client": 2, "dim": 1}
+    assert pools.pool_of(a_run(dataset=few, partition="natural")).y.size == 20_000
+    with pytest.raises(TooLarge):
+        pools.split_of(a_run(dataset=few, partition="natural"))
+
+
+def test_data_that_fit_once_but_not_twice_are_shown_and_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = a_run(training={"lr": 0.0321})
+    pool = pools.pool_of(run)
+    monkeypatch.setenv(DATA_MB, str((pool.x.nbytes + pool.y.nbytes + 50_000) / 1e6))
+    assert len(pools.split_of(run)["train_sizes"]) == 10
+    assert cost.cost_of(run).seconds is None
+
+
+def test_a_file_that_was_changed_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATA_DIR", str(tmp_path))
+    run = a_run(dataset={"name": "custom", "path": "own.csv"}, partition={"name": "iid", "num_clients": 2})
+    (tmp_path / "own.csv").write_text("a,label\n" + "1,0\n2,1\n" * 5)
+    assert pools.pool_of(run).y.size == 10
+    (tmp_path / "own.csv").write_text("a,label\n" + "1,0\n2,1\n" * 6)
+    assert pools.pool_of(run).y.size == 12
+
+
+@pytest.mark.parametrize("story", stories().values(), ids=lambda story: story.slug)
+def test_the_data_of_every_story_are_small(story: Story[Any], tmp_path: Path) -> None:
+    dials = story.dials({})
+    defaults = {dial.name: dial.default for dial in dials}
+    for place in [defaults | {dial.name: stop} for dial in dials for stop in dial.stops]:
+        for run in parse_experiment(story.config(place)).runs():
+            assert pool_bytes(run, tmp_path) < 50e6

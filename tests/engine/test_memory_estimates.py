@@ -1,0 +1,67 @@
+"""What data take of memory is estimated beforehand, and what was estimated is enough."""
+
+import gc
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.config import RunConfig, parse_experiment
+from engine.datasets.official import OfficialOptions, official_bytes
+from engine.errors import DataUnavailable
+from engine.federation import load_pool, partition_pool, pool_bytes, split_bytes
+from engine.partitioners import summarize
+
+NOWHERE = Path("nowhere")
+GENERATED = {"num_clients": 200, "samples_per_client": 50, "dim": 50}
+
+
+def a_run(partition: Any = "natural", **dataset: Any) -> RunConfig:
+    raw = {"dataset": dataset, "partition": partition, "model": "mlr", "algorithms": ["fedavg"]}
+    return parse_experiment(raw).runs()[0]
+
+
+def peak(make: Callable[[], object]) -> int:
+    gc.collect()
+    tracemalloc.start()
+    made = make()
+    found = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    del made
+    return found
+
+
+@pytest.mark.parametrize(
+    "dataset",
+    [{"name": "synthetic"}, {"name": "synthetic", "labels": "argmax"}, {"name": "contexts"},
+     {"name": "contexts", "shift": "both"}, {"name": "contexts", "shift": "rotation", "num_contexts": 2}],
+    ids=str,
+)  # fmt: skip
+def test_generated_data_take_no_more_than_was_estimated(dataset: dict[str, Any]) -> None:
+    run = a_run(**dataset | GENERATED)
+    needed = peak(lambda: load_pool(run, NOWHERE))
+    assert needed <= pool_bytes(run, NOWHERE) <= 2 * needed
+
+
+@pytest.mark.parametrize("partition", ["natural", {"name": "iid", "num_clients": 2000}], ids=str)
+def test_a_split_takes_no_more_than_was_estimated(partition: Any) -> None:
+    run = a_run(partition, name="contexts", num_clients=2000, samples_per_client=4, dim=2, num_classes=30)
+    pool = load_pool(run, NOWHERE)
+    needed = peak(lambda: (split := partition_pool(run, pool), summarize(pool, split)))
+    assert needed <= split_bytes(run, pool) <= 4 * needed
+
+
+def test_an_official_set_is_read_in_two_parts_and_joined() -> None:
+    assert official_bytes(1000, OfficialOptions()) == 2000
+    assert official_bytes(1000, OfficialOptions(standardize=True)) == 6000
+
+
+def test_memory_that_runs_out_is_a_mistake_with_a_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise MemoryError("Unable to allocate 1.46 TiB")
+
+    monkeypatch.setattr("engine.datasets.synthetic.Synthetic.load", refuse)
+    with pytest.raises(DataUnavailable, match="no memory left here for synthetic; take fewer clients"):
+        load_pool(a_run(name="synthetic"), NOWHERE)
