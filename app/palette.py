@@ -51,7 +51,7 @@ HUES = {
     "blue": ("#0072B2", "#4BA3DC"),
     "vermilion": ("#C24C06", "#F0803C"),
     "green": ("#00805D", "#2DBE93"),
-    "purple": ("#A8487F", "#DD8FBB"),
+    "purple": ("#9432BE", "#C25EEA"),
     "sky": ("#2276AE", "#7CC8F2"),
     "amber": ("#9A6700", "#E8B23A"),
     "teal": ("#0B7A84", "#4FC7D1"),
@@ -144,9 +144,13 @@ def tones(style: MethodStyle) -> tuple[Tone, ...]:
 
 @cache
 def all_tones() -> tuple[Tone, ...]:
-    """Every colour that a method may have: of each hue its own, then the first shades, ..."""
-    return tuple(tone for shade in zip(*(_tones(*both) for both in (*HUES.values(), *GREYS.values())), strict=True)
-                 for tone in shade)  # fmt: skip
+    """Every colour that a method may have: the hues, their first shades, ... and last the greys in the same way."""
+    return tuple(
+        tone
+        for family in (HUES, GREYS)
+        for shade in zip(*(_tones(*both) for both in family.values()), strict=True)
+        for tone in shade
+    )
 
 
 def pairs() -> dict[str, str]:
