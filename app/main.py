@@ -13,7 +13,6 @@ from app import browser, pages  # noqa: E402
 from app.components import page  # noqa: E402
 from storage import StorageError  # noqa: E402
 
-st.set_page_config(page_title="Fedscape", page_icon=str(ROOT / "assets" / "icon.png"), layout="wide")
 page.look()
 chosen = st.navigation(
     [
@@ -22,6 +21,7 @@ chosen = st.navigation(
     ],
     position="top",
 )
+st.set_page_config(pages.tab_title(chosen.title), str(ROOT / "assets" / "icon.png"), layout="wide")
 try:
     browser.begin()
     page.strip()

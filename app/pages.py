@@ -4,6 +4,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent / "views"
 ORDER = ("learn", "setup", "live", "compare", "run", "papers", "library", "handbook")
+PRODUCT = "Fedscape"
 TITLES = {"setup": "Set up", "run": "Inside a run"}
 
 
@@ -15,3 +16,8 @@ def names() -> list[str]:
 
 def title(name: str) -> str:
     return TITLES.get(name, name.replace("_", " ").capitalize())
+
+
+def tab_title(*parts: str) -> str:
+    """What the browser calls a page: what it shows, the page, the product."""
+    return " · ".join([*parts, PRODUCT])

@@ -112,7 +112,9 @@ def _index(path: str) -> str:
     A page of charts is also told which files draw them and their tables: else it asks for each, and reads it, when the
     first one comes.
     """
-    told = "<title>Fedscape</title><script>window.__streamlit = {BACKEND_BASE_URL: location.origin + '/'};</script>"
+    title = pages.title(path.removeprefix("/") or pages.names()[0])
+    told = f"<title>{pages.tab_title(title)}</title>"
+    told += "<script>window.__streamlit = {BACKEND_BASE_URL: location.origin + '/'};</script>"
     told += _STILL
     if path in _WITH_CHARTS:
         files = [file.name for chunk in _DRAW for file in sorted(_INDEX.parent.glob(f"static/js/{chunk}.*.js"))]

@@ -13,6 +13,8 @@ from app.hairlines import joined
 PAGES_PX = 42  # the height of the pictures
 PIXELS = 8  # a picture is as wide as high
 GAP = 2  # pixels between two pictures
+END_PX = (5, 1.5)  # the thickness of a bar, of the first method and of the second
+KEY = "grey bars: final result, mean over the seeds"
 
 
 def data(accuracies: Mapping[str, np.ndarray], angles: np.ndarray) -> pd.DataFrame:
@@ -28,15 +30,15 @@ def data(accuracies: Mapping[str, np.ndarray], angles: np.ndarray) -> pd.DataFra
 def figure(
     ends: Mapping[str, np.ndarray], angles: np.ndarray, pictures: np.ndarray, *, height: int, with_mean: bool = False
 ) -> go.Figure:
-    """Pale lines are where the clients of each method ended, ``ends`` [N]; how they stand now is put in by ``moving``.
+    """Grey bars are where each client of a method ended, ``ends`` [N]; how they stand now is put in by ``moving``.
 
     ``pictures`` [n, 8, 8] are of every N/n-th client.
     """
     fig, shade, methods = go.Figure(), palette.ground(), list(ends)
-    for accuracies, dash in zip(ends.values(), ("solid", "dot"), strict=False):
+    for accuracies, width in zip(ends.values(), END_PX, strict=False):
         fig.add_scatter(
-            x=list(range(len(angles))), y=100 * accuracies, mode="lines", hoverinfo="skip",
-            line={"color": shade.muted, "width": 5, "dash": dash, "shape": "spline"}, opacity=0.35,
+            x=list(range(len(angles))), y=100 * accuracies, mode="markers", hoverinfo="skip", cliponaxis=False,
+            marker={"symbol": "line-ew-open", "size": 20, "line": {"color": shade.muted, "width": width}}, opacity=0.5,
         )  # fmt: skip
     fig.add_scatter(x=[], y=[], mode="lines", name="pairs", line={"color": shade.muted, "width": 1.5}, hoverinfo="skip")
     fig.add_scatter(
@@ -52,7 +54,7 @@ def figure(
             hovertemplate=f"{method}, client %{{x}}, turned by %{{customdata:.3g}}°: %{{y:.2f}} %<extra></extra>",
         )  # fmt: skip
     fig.add_scatter(
-        x=[-0.4], y=[7], mode="text", text=["pale: where training ends"], textposition="middle right",
+        x=[-0.4], y=[7], mode="text", text=[KEY], textposition="middle right",
         textfont_color=shade.muted, hoverinfo="skip",
     )  # fmt: skip
     _add_pages(fig, pictures, len(angles))

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
 
-from app import browser, figure_text, links, palette, queries, routes, shown, table_files
+from app import browser, figure_text, links, pages, palette, queries, routes, shown, table_files
 from app.components import download, live_plot
 from app.live.overview import overview
 from app.wording import capitals, plain
@@ -41,6 +41,11 @@ def strip() -> None:
                   on_change=browser.catch_up)  # fmt: skip
     if palette.is_presenting():
         st.html(PRESENTING_CSS)
+
+
+def titled(what: str, name: str) -> None:
+    """What the browser calls the page ``name`` while it shows one of its things."""
+    st.set_page_config(pages.tab_title(what, pages.title(name)))
 
 
 def header(kicker: str, question: str, lead: str | None = None) -> None:

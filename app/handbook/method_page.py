@@ -18,6 +18,7 @@ from engine.registry import Entry
 def method_page(entry: Entry) -> None:
     """What it does at the left, what it takes at the right."""
     text = text_of(entry)
+    page.titled(entry.title, "handbook")
     page.header(f"{entry.family} · {entry.paper}", entry.title, text.summary)
     with st.container(horizontal=True, gap="medium", key="handbook_links"):
         page.link("handbook", "All methods")

@@ -11,6 +11,13 @@ from app.wording import STATUS, plural
 from storage import RunRecord
 
 EXPERIMENT, METHOD, SEED = "inside_experiment", "inside_method", "inside_seed"
+NAMES = ("id", "run")  # of the run in the address; our links say the first
+
+
+def asked() -> str | None:
+    """What the address says of the run; None where it names none."""
+    browser.settle()
+    return next((st.query_params[name] for name in NAMES if name in st.query_params), None)
 
 
 def controls(run: RunRecord) -> None:
@@ -68,7 +75,7 @@ def first_with_rounds(method: Method) -> RunRecord:
 
 
 def open_run(run_id: int) -> None:
-    browser.put(id=str(run_id))
+    browser.put(id=str(run_id), run=None)
 
 
 def _take_experiment() -> None:
@@ -76,4 +83,4 @@ def _take_experiment() -> None:
     found = queries.runs(experiment_ids=[st.session_state[EXPERIMENT]], include_archived=True)
     run = next((r for r in found if r.round >= 0), next(iter(found), None))
     if run is not None:
-        browser.put(id=str(run.id), client=None, round=None)
+        browser.put(id=str(run.id), run=None, client=None, round=None)

@@ -117,14 +117,13 @@ def finding(samples: str) -> str:
     (together, t_pm), (alone, a_pm) = (example().at(name, samples) for name in NAMES)
     return (
         f"With {samples} pages each, clients alone reach {percent_pm(alone, a_pm)} on average, one model for all "
-        f"{percent_pm(together, t_pm)}: sharing is worth {signed_points(together - alone)} points (mean of "
-        f"{len(example().seeds)} seeds)."
+        f"{percent_pm(together, t_pm)}: sharing is worth {signed_points(together - alone)} points. {example().scope}"
     )
 
 
 def _scene(title: str, samples: str, words: str) -> Scene:
     numbers = {name.lower(): percent_pm(*example().at(name, samples)) for name in NAMES}
-    return Scene(title, {"samples": samples}, words.format(**numbers))
+    return Scene(title, {"samples": samples}, f"{words.format(**numbers)} {example().scope}")
 
 
 def _standing(run: "AccuracyRun | None") -> str:
@@ -132,10 +131,9 @@ def _standing(run: "AccuracyRun | None") -> str:
         return "Untrained"
     together, alone = run.accuracies
     gain = int((together > alone).sum())
-    return (
-        f"Round {run.round} · alone {percent(float(alone.mean()))} · together {percent(float(together.mean()))} · "
-        f"{gain} of {len(alone)} clients gain by sharing"
-    )
+    means = f"alone {percent(float(alone.mean()))} · together {percent(float(together.mean()))}"
+    return f"Round {run.round} of this run · {means} · {gain} of {len(alone)} clients gain by sharing"
+
 
 
 def _lines() -> dict[str, dial_curve.Line]:

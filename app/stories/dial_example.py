@@ -23,6 +23,11 @@ class DialExample:
     clients: Mapping[str, np.ndarray]  # method: [stops, N], means over the seeds
     pictures: Mapping[str, np.ndarray]  # stop: [n, 8, 8] one page as n of the clients see it, 0 to 15
 
+    @property
+    def scope(self) -> str:
+        """What the numbers of a text are, beside those of the reader's own run."""
+        return f"Mean ± standard deviation over {len(self.seeds)} seeds."
+
     def at(self, line: str, stop: str) -> tuple[float, float]:
         """Mean and standard deviation over the seeds."""
         values = self.lines[line][self.stops.index(stop)]

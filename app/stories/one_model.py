@@ -47,8 +47,8 @@ class OneModel:
                    "{mean} of the test pages, against {alone} for models that learn alone from 54 pages."),
             _scene("A quarter turn", "90",
                    "From the first client to the last, the pages turn by almost a quarter. The one model is best for "
-                   "those in the middle and worse towards both ends: {mean} on average, {lowest} for the lowest of "
-                   "20."),
+                   "those in the middle and worse towards both ends: {mean} on average, {lowest} for the client with "
+                   "the lowest accuracy."),
             _scene("All ways round", "360",
                    "Now the pages lie all ways round, and a 6 of one client is a 9 of another. One linear model cannot "
                    "read both: {mean} on average, while learning alone still gives {alone}."),
@@ -73,7 +73,7 @@ class OneModel:
         with wide:
             st.header("How well does the one model read each client's pages?", anchor=False)
             moves = turned_clients.moving(df, ["One model"], with_mean=True)
-            alt = f"Accuracy of the one model for each of {CLIENTS} clients; {_standing(run)}"
+            alt = f"Accuracy of the one model for each of {CLIENTS} clients; {standing(run)}"
             moving_figure(_still_clients(turn), moves, key="client_figure", alt=alt, name="one-model-clients")
         with side:
             st.header("And at every other turn?", anchor=False)
@@ -81,7 +81,7 @@ class OneModel:
             now = {"mean": run.value, "lowest client": float(run.accuracies[0].min())} if run else {}
             moves = dial_curve.moving(turn, now, means)
             moving_figure(_still_curve(), moves, key="dial_figure", alt=finding(turn), name="one-model")
-            reading(self, place, _standing(run), finding(turn))
+            reading(self, place, standing(run), finding(turn))
 
     def config(self, place: Place) -> Mapping[str, Any]:
         """The run, and each client alone on the same pages."""
@@ -127,24 +127,23 @@ def finding(turn: str) -> str:
     """What this turn costs, against models that learn alone."""
     one, lowest, alone = (percent_pm(*example().at(line, turn)) for line in ("mean", "lowest client", "each alone"))
     return (
-        f"Turned over {turn}°, the one model ends at {one} on average and at {lowest} for the lowest of {CLIENTS} "
-        f"clients; models that learn alone reach {alone} (mean of {len(example().seeds)} seeds)."
+        f"Turned over {turn}°, the one model ends at {one} on average and at {lowest} for the client with the lowest "
+        f"accuracy; models that learn alone reach {alone}. {example().scope}"
     )
 
 
 def _scene(title: str, turn: str, words: str) -> Scene:
     names = {"mean": "mean", "lowest": "lowest client", "alone": "each alone"}
     numbers = {name: percent_pm(*example().at(line, turn)) for name, line in names.items()}
-    return Scene(title, {"turn": turn}, words.format(**numbers))
+    return Scene(title, {"turn": turn}, f"{words.format(**numbers)} {example().scope}")
 
 
-def _standing(run: "AccuracyRun | None") -> str:
+def standing(run: "AccuracyRun | None") -> str:
     if run is None:
         return "Untrained"
     accuracy = run.accuracies[0]
-    return (
-        f"Round {run.round} · mean {percent(run.value)} · lowest of {CLIENTS} clients {percent(float(accuracy.min()))}"
-    )
+    lowest = percent(float(accuracy.min()))
+    return f"Round {run.round} of this run · mean {percent(run.value)} · lowest of its {CLIENTS} clients {lowest}"
 
 
 def _lines() -> dict[str, dial_curve.Line]:

@@ -26,6 +26,7 @@ def render() -> None:
     desk = reader.desk
     place = follow(reader)
     st.html(CSS)
+    page.titled(desk.story.short, "learn")
     story_row(reader)
     heading(desk.story)
     scenes(desk, place)

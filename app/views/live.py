@@ -67,6 +67,7 @@ def headline(runs: Sequence[RunRecord]) -> None:
     counts = {status: statuses.count(status) for status in wording.STATUS}
     said = ", ".join(f"{n} {wording.STATUS[status]}" for status, n in counts.items() if n)
     name = wording.names(run.experiment_name for run in runs)
+    page.titled(name, "live")
     if any(run.is_active for run in runs):
         page.header(wording.kicker(runs), "What is training now?", f"{name}: {said}.")
     else:

@@ -15,6 +15,7 @@ from app.wording import lines, plain
 from engine.errors import InvalidConfig
 from engine.presets import Preset
 
+MOST_QUOTED = 40  # letters of an address
 STYLE = Path(__file__).parent.parent / "papers" / "papers.css"
 
 
@@ -27,10 +28,13 @@ def render() -> None:
         page.header("PAPERS", "Do the papers' numbers come out?")
         st.error(lines(error.problems))
         return
-    chosen = presets.get(st.query_params.get("preset", ""))
+    asked = st.query_params.get("preset", "")
+    chosen = presets.get(asked)
     if chosen is None:
         page.header("PAPERS", "Do the papers' numbers come out?",
                     "Each figure and table as a set of runs, at a quick scale and as published.")  # fmt: skip
+        if asked:
+            st.warning(plain(f"There is no figure or table named “{asked[:MOST_QUOTED]}”. Choose one of these."))
         listing(presets)
         return
     one(chosen)
@@ -38,6 +42,7 @@ def render() -> None:
 
 def one(preset: Preset) -> None:
     """A figure or table: what it shows, how far its runs are, what came out."""
+    page.titled(preset.title, "papers")
     page.header(" · ".join(filter(None, [preset.document, preset.item])), preset.title, preset.shows or None)
     scales = {scale: SCALES[scale] for scale in preset.scales}
     with st.container(horizontal=True, vertical_alignment="bottom", key="papers_scale"):

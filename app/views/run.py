@@ -31,6 +31,7 @@ MOVE_WITH_ROUNDS = ("clients", "clusters", "layers")
 OF_ONE_MODEL = ("clients",)
 OF_SOME_METHODS = ("clusters", "layers")  # they tell which by ``applies(view)``
 MOST_ROUNDS = 300  # of a slider
+MOST_QUOTED = 20  # letters of an address
 
 
 def render() -> None:
@@ -40,6 +41,7 @@ def render() -> None:
         nothing_here()
         return
     view = RunView(run)
+    page.titled(f"{view.name} · run {run.id}", "run")
     finding = headline(view) if len(view.rounds) else None
     page.header(kicker(run), f"What happened inside {view.name}?", finding)
     condition(run)
@@ -54,24 +56,40 @@ def render() -> None:
 
 
 def chosen() -> RunRecord | None:
-    """The run of ``?id=5``; without one the newest with results."""
-    ids = address.ids("id")
-    if "id" in st.query_params:
+    """The run that the address names; without one the newest with results."""
+    if (asked := chooser.asked()) is not None:
+        ids = address.parse_ids(asked)
         found = queries.runs(run_ids=ids[:1], include_archived=True, with_partition=True) if ids else []
         return found[0] if found else None
+    return newest()
+
+
+def newest() -> RunRecord | None:
     return next((run for run in queries.runs(newest_first=True) if run.round >= 0), None)
 
 
 def nothing_here() -> None:
     """No such run, or none at all: the ways to one."""
-    gone = "id" in st.query_params
-    said = "The run of this address is not here; it may have been deleted." if gone else "No run has results yet."
-    page.header("INSIDE A RUN", "What happened inside?", said)
+    asked = chooser.asked()
+    page.header("INSIDE A RUN", "What happened inside?", "No run has results yet." if asked is None else missing(asked))
     with st.container(horizontal=True, vertical_alignment="center", key="inside_ways"):
-        page.link("library", "Choose a run in the Library" if gone else "See all runs in the Library")
+        other = newest()
+        if other is not None:
+            page.link("run", f"Open the newest run with results, run {other.id}", id=other.id)
+        page.link("library", "See all runs in the Library")
         page.link("setup", "Set up an experiment")
-        if not gone:
+        if asked is None:
             examples_button()
+
+
+def missing(asked: str) -> str:
+    """Why the run that the address names cannot be shown."""
+    ids = address.parse_ids(asked)
+    if not ids:
+        return f"“{asked[:MOST_QUOTED]}” is not the number of a run. Addresses look like /run?id=5."
+    if any(run.id == ids[0] for run in queries.store().trash.list()):
+        return f"Run {ids[0]} was deleted. It is in the trash of the Library, from where it can be brought back."
+    return f"Run {ids[0]} does not exist, or was deleted for good."
 
 
 def condition(run: RunRecord) -> None:

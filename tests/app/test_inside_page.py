@@ -40,10 +40,33 @@ def test_without_runs_the_examples_are_a_click_away(empty_store: Store) -> None:
     assert not [button for button in opened(id=99999).button if button.key == "load_examples"]
 
 
-@pytest.mark.parametrize("number", ["77", "", "x", "9" * 40])
-def test_an_address_of_no_run_says_so_instead_of_showing_another(filled_store: Store, number: str) -> None:
-    page = opened(id=number)
-    assert "The run of this address is not here" in words(page) and not page.segmented_control
+@pytest.mark.parametrize("name", ["id", "run"])
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        ("77", "Run 77 does not exist, or was deleted for good."), ("", "“” is not the number of a run"),
+        ("x", "“x” is not the number of a run"), ("9" * 40, f"“{'9' * 20}” is not the number of a run"),
+    ],
+)  # fmt: skip
+def test_an_address_of_no_run_says_so_instead_of_showing_another(
+    filled_store: Store, name: str, number: str, said: str
+) -> None:
+    page = opened(**{name: number})
+    assert said in words(page) and not page.segmented_control
+    assert "[Open the newest run with results, run 8](/run?id=8)" in words(page)
+
+
+def test_a_deleted_run_is_said_to_be_in_the_trash(filled_store: Store) -> None:
+    filled_store.trash.put([8])
+    assert "Run 8 was deleted. It is in the trash of the Library" in words(opened(id=8))
+
+
+def test_a_run_is_found_by_either_name_of_its_number(filled_store: Store) -> None:
+    title = "What happened inside CGPFL K=3, seed 0?"
+    assert opened(id=7).title[0].value == opened(run=7).title[0].value == title
+    page = opened(run=7)
+    page.button(key="inside_Next seed").click().run()
+    assert page.title[0].value == "What happened inside CGPFL K=3, seed 1?"
 
 
 def test_without_an_address_the_newest_run_is_opened(filled_store: Store) -> None:

@@ -7,7 +7,7 @@ from app.charts import dial_curve, turned_clients
 from app.stories import turned_pages
 from app.stories.accuracy_run import AccuracyRun
 from app.stories.dial_example import pack
-from app.stories.one_model import STORY, TURNS, angles, config, example
+from app.stories.one_model import STORY, TURNS, angles, config, example, finding, standing
 from app.wording import percent_pm
 from engine.config import parse_experiment
 
@@ -105,6 +105,20 @@ def test_everything_that_moves_has_a_trace() -> None:
     curve = dial_curve.figure(dial_curve.data(example()), lines, "turn", [0, 90], height=250)
     now = dict.fromkeys(lines, 0.5)
     assert set(dial_curve.moving("90", now, [("0", 0.9)])) <= {trace.name for trace in curve.data}
+
+
+def test_numbers_of_the_run_and_means_over_seeds_are_told_apart() -> None:
+    run = STORY.start({"turn": "90"})
+    assert standing(run).startswith("Round 0 of this run · mean ") and "lowest of its 20 clients" in standing(run)
+    assert all(scene.text.endswith("Mean ± standard deviation over 5 seeds.") for scene in STORY.scenes)
+    assert finding("90").endswith("Mean ± standard deviation over 5 seeds.")
+
+
+def test_clients_are_not_joined_by_a_line() -> None:
+    ends = {"One model": example().clients_at("90")["One model"]}
+    fig = turned_clients.figure(ends, angles("90"), example().pictures["90"], height=400)
+    scatter = [trace for trace in fig.data if trace.type == "scatter"]
+    assert [trace.name for trace in scatter if trace.mode == "lines"] == ["pairs", "mean"]
 
 
 def test_before_a_run_the_figure_shows_where_clients_ended() -> None:

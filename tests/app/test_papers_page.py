@@ -155,3 +155,9 @@ def test_compare_finds_the_cells_of_its_runs(empty_store: Store) -> None:
     assert (preset.name, scale) == ("tiny-table", "quick")
     assert table["paper"].tolist() == [0.8863, 0.8996] and table["seeds"].tolist() == [1, 1]
     assert of_runs(run for run in empty_store.queue.runs() if run.experiment_name == "another name") == []
+
+
+def test_an_unknown_figure_is_said_to_be_unknown_above_the_list(empty_store: Store) -> None:
+    page = opened(preset="tiny-tabel")
+    assert "There is no figure or table named “tiny-tabel”" in words(page) and len(page.header) == 2
+    assert not opened().warning

@@ -263,6 +263,13 @@ def test_no_other_origin_may_read(client: TestClient) -> None:
     assert "access-control-allow-origin" not in answer.headers
 
 
+def test_every_page_has_a_title_of_its_own(client: TestClient) -> None:
+    found = [re.search("<title>(.*)</title>", client.get(address).text) for address in ("/", "/compare", "/run")]
+    assert [title and title[1] for title in found] == [
+        "Learn · Fedscape", "Compare · Fedscape", "Inside a run · Fedscape",
+    ]  # fmt: skip
+
+
 def test_the_drawing_library_comes_from_here(client: TestClient) -> None:
     answer = client.get(routes.PLOTLY)
     assert answer.headers["content-type"].startswith("text/javascript")

@@ -29,6 +29,7 @@ def open_from_the_list(page: Page, server: Server, name: str) -> str:
     expect(page.get_by_role("heading", level=1)).to_have_text(title, timeout=LOAD_MS)
     expect(page).to_have_url(re.compile(rf"/papers\?preset={name}$"), timeout=LOAD_MS)
     page.wait_for_selector(READY, timeout=LOAD_MS)
+    expect(page).to_have_title(f"{title} · Papers · Fedscape")
     return title
 
 

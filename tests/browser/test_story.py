@@ -67,9 +67,11 @@ def test_set_up_queue_watch_compare_and_come_back_by_the_link(page: Page, server
 
 
 def test_every_page_opens_by_its_address_and_asks_nobody_else(page: Page, server: Server, witness: Witness) -> None:
-    for name in ("", "setup", "live", "compare", "library"):
+    titles = {"": "Learn", "setup": "Set up", "live": "Live", "compare": "Compare", "library": "Library"}
+    for name, title in titles.items():
         page.goto(f"{server.url}/{name}")
         expect(page.get_by_role("heading", level=1)).to_be_visible(timeout=LOAD_MS)
+        expect(page).to_have_title(re.compile(rf"(^|· ){title} · Fedscape$"), timeout=LOAD_MS)
         expect(page.locator(".strip")).to_contain_text("running", timeout=LOAD_MS)
         assert page.get_by_test_id("stException").count() == 0
     assert witness == Witness()
