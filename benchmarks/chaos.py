@@ -4,7 +4,8 @@
 
 Starts the app as a user does, on a database of its own, keeps its queue filled with a mixed set of runs and analyses,
 and kills a worker, the fork server that workers come from, the dispatcher, the web server (the app then ends, and is
-started again), or all of them at once, as a power cut does. In the end all that is stored is compared, bit for bit,
+started again), or all of them at once, as a power cut does; or it stops a worker inside a write transaction, so that
+nobody else can write until its dispatcher has killed it. In the end all that is stored is compared, bit for bit,
 with the same computed in peace. Exits with 1 if anything is wrong, and leaves the folder there to be looked at.
 """
 
@@ -20,15 +21,17 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from benchmarks.kills import EVERYTHING, Kills, deaths, is_hit, kill_at_once, timing, worker_pid
+from benchmarks.kills import EVERYTHING, STOPPED, Kills, deaths, is_hit, kill_at_once, stop_in_write, timing, worker_pid
 from benchmarks.mixed_runs import compute_in_peace, differences, queue_all, request_analysis, unsound
 from benchmarks.processes import DISPATCHER, FORK_SERVER, WEB, WORKER, Process, below, parts_of_app
 from benchmarks.running import App, free_port
 from engine.worker.claims import MAX_DEATHS
 from storage import RunRecord, Store
 
-WEIGHTS = {WORKER: 12, FORK_SERVER: 1, DISPATCHER: 3, WEB: 2, EVERYTHING: 4}
+WEIGHTS = {WORKER: 12, STOPPED: 3, FORK_SERVER: 1, DISPATCHER: 3, WEB: 2, EVERYTHING: 4}
 SLOTS = 2
+HUNG_S = 15  # after which a stopped worker is killed
+WRITES_S = 5.0  # within which a worker writes, if one computes at all
 LEAST_RUNS = 4  # that have not ended, so that there is always something to hit
 SHARE_AWAITED = 0.75  # of the kills; the others may hit what is about to recover
 PAUSE_S = 1.5  # between two kills at most, beside what is awaited
@@ -54,7 +57,7 @@ class Chaos:
         while len(self.kills.all) < num_kills:
             self._fill_queue()
             self._kill_something()
-            if self.random.random() < SHARE_AWAITED:
+            if self.kills.all and self.random.random() < SHARE_AWAITED:
                 self._wait(lambda: self.kills.are_over)
             pause = time.monotonic() + self.random.uniform(0, PAUSE_S)
             self._wait(lambda until=pause: time.monotonic() >= until)
@@ -84,11 +87,16 @@ class Chaos:
     def _kill_something(self) -> None:
         parts, running = self._parts(), self.store.queue.runs(statuses=("running",), with_partition=False)
         parts[WORKER] = self._expendable(parts[WORKER], running)
+        parts[STOPPED] = parts[WORKER]
         kinds = [kind for kind in WEIGHTS if kind == EVERYTHING or parts[kind]]
         (kind,) = self.random.choices(kinds, [WEIGHTS[kind] for kind in kinds])
         if kind == EVERYTHING:
             self.kills.add(kind, running)
             kill_at_once(self._tree)
+        elif kind == STOPPED:
+            if (victim := stop_in_write(self.store, parts[kind], WRITES_S)) is not None:
+                running = self.store.queue.runs(statuses=("running",), with_partition=False)
+                self.kills.add(kind, [run for run in running if is_hit(run, kind, victim)])
         else:
             victim = self.random.choice(parts[kind])
             self.kills.add(kind, [run for run in running if is_hit(run, kind, victim)])
@@ -156,9 +164,9 @@ def report(chaos: Chaos, seconds: float) -> dict[str, Any]:
 
 
 def show(found: dict[str, Any]) -> None:
-    print(f"{'killed':14} {'times':>6} {'hit runs':>9} | next round after: {'median s':>9} {'p90 s':>7} {'worst s':>8}")
+    print(f"{'killed':16} {'times':>6} {'hit runs':>9} | next round after: {'median s':>9} {'p90 s':>7} {'worst s':>8}")
     for kind, row in found["kills"].items():
-        print(f"{kind:14} {row['times']:6} {row['hit']:9} |", end=f"{'':18}")
+        print(f"{kind:16} {row['times']:6} {row['hit']:9} |", end=f"{'':18}")
         print(" ".join("-".rjust(8) if s is None else f"{s:8.2f}" for s in (row["median"], row["p90"], row["worst"])))
     print(f"{found['runs']} runs of {found['rounds']} rounds and {found['analyses']} analyses ended;", end=" ")
     print(f"runs were taken up again {found['taken_up_again']} times, one of them {found['most_often']} times")
@@ -170,7 +178,7 @@ def disturbed(folder: Path, num_kills: int, seed: int) -> dict[str, Any]:
     started, url = time.monotonic(), f"sqlite:///{folder / 'disturbed.db'}"
     store = Store(url)
     with (folder / "app.log").open("wb") as log:
-        app = App(free_port(), log, DATABASE_URL=url, FEDSCAPE_SLOTS=str(SLOTS))
+        app = App(free_port(), log, DATABASE_URL=url, FEDSCAPE_SLOTS=str(SLOTS), FEDSCAPE_HUNG_S=str(HUNG_S))
         chaos, wrong = Chaos(app, store, Random(seed)), []
         app.start()
         try:

@@ -13,7 +13,9 @@ from engine.worker.claims import DIED
 from engine.worker.recorder import CHECKPOINT
 from storage import RunRecord, Store
 
+STOPS_S = 0.02
 EVERYTHING = "everything"
+STOPPED = "stopped in write"  # a worker, which its dispatcher then kills
 
 
 @dataclass
@@ -83,9 +85,25 @@ def kill_at_once(tree: Callable[[], Sequence[Process]]) -> None:
         process.send(signal.SIGKILL)
 
 
+def stop_in_write(store: Store, workers: Sequence[Process], patience_s: float) -> Process | None:
+    """One of them, stopped while it has the write lock of the database; None where none took it in time."""
+    by_pid, until = {worker.pid: worker for worker in workers}, time.monotonic() + patience_s
+    while time.monotonic() < until:
+        writer = store.writer()
+        victim = by_pid.get(writer.pid) if writer else None
+        if victim is not None:
+            victim.send(signal.SIGSTOP)
+            time.sleep(STOPS_S)
+            writer = store.writer()
+            if writer is not None and writer.pid == victim.pid:
+                return victim
+            victim.send(signal.SIGCONT)  # it had just committed
+    return None
+
+
 def is_hit(run: RunRecord, kind: str, victim: Process) -> bool:
     """Workers outlive the fork server that they come from."""
-    return worker_pid(run) == victim.pid if kind == WORKER else kind != FORK_SERVER
+    return worker_pid(run) == victim.pid if kind in (WORKER, STOPPED) else kind != FORK_SERVER
 
 
 def deaths(store: Store, run_id: int) -> int:

@@ -1,6 +1,5 @@
 """Which process of this machine has locked a file. Only Linux shows it; elsewhere nobody is known."""
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,17 +13,12 @@ class Holder:
 
     pid: int
     command: str
-    parent: str  # its command
     is_stopped: bool  # as by Ctrl-Z or kill -STOP
+    is_abandoned: bool  # a worker whose dispatcher has ended
 
     @property
     def is_worker(self) -> bool:
         return FORK_SERVER in self.command
-
-    @property
-    def is_abandoned(self) -> bool:
-        """A worker whose dispatcher has ended."""
-        return self.is_worker and FORK_SERVER not in self.parent
 
     def __str__(self) -> str:
         what = "a worker of the engine" if self.is_worker else self.command[:80]
@@ -43,8 +37,8 @@ class Holder:
         return "close it, or wait until it has finished, and try again"
 
 
-def holder(file: Path, kind: str, first_byte: int | None = None) -> Holder | None:
-    """Another process that has locked ``file`` for itself, from ``first_byte`` on; ``kind``: POSIX or FLOCK.
+def holder(file: Path, kind: str, first_byte: int | None = None) -> int | None:
+    """Who has locked ``file`` for itself, from ``first_byte`` on, by its process id; ``kind``: POSIX or FLOCK.
 
     Nobody opens the file for this: closing it again would give up the POSIX locks that this process has on it.
     """
@@ -56,22 +50,24 @@ def holder(file: Path, kind: str, first_byte: int | None = None) -> Holder | Non
         found = line.split()[1:]
         if found[0] != kind or found[2] != "WRITE":  # that of somebody who waits begins with ->
             continue
-        is_it = found[4].endswith(f":{inode}") and first_byte in (None, int(found[5]))
-        if is_it and (pid := int(found[3])) != os.getpid():
-            return process(pid)
+        if found[4].endswith(f":{inode}") and first_byte in (None, int(found[5])):
+            return int(found[3])
     return None
 
 
-def process(pid: int) -> Holder | None:
-    """None where there is no such process."""
+def process(pid: int, dispatcher: int | None) -> Holder | None:
+    """None where there is no such process. ``dispatcher``: the process id of the one there is."""
     try:
-        state, parent = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[:2]
-        return Holder(pid, _command(pid), _command(int(parent)), state in "Tt")
+        state, parent = _state_and_parent(pid)
+        command = (PROC / str(pid) / "cmdline").read_bytes().rstrip(b"\0").replace(b"\0", b" ").decode(errors="replace")
+        # The fork server is between them. It lives for as long as a worker does.
+        is_abandoned = FORK_SERVER in command and _state_and_parent(parent)[1] != dispatcher
+        return Holder(pid, command, state in "Tt", is_abandoned)
     except OSError:
         return None
 
 
-def _command(pid: int) -> str:
-    """Empty outside of a container, whose first process has the parent 0."""
-    words = (PROC / str(pid) / "cmdline").read_bytes() if pid else b""
-    return words.rstrip(b"\0").replace(b"\0", b" ").decode(errors="replace")
+def _state_and_parent(pid: int) -> tuple[str, int]:
+    """As in proc(5)."""
+    state, parent = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[:2]
+    return state, int(parent)

@@ -27,7 +27,7 @@ from storage.errors import (
     SchemaOutdated,
     StorageError,
 )
-from storage.holders import Holder, holder
+from storage.holders import Holder, holder, process
 from storage.models import to_json
 from storage.same_file import SameFile
 
@@ -164,7 +164,8 @@ class SQLite(Database):
         return handle is None
 
     def dispatcher_notice(self) -> str:
-        dispatcher = holder(self.lock_path, "FLOCK")
+        pid = holder(self.lock_path, "FLOCK")
+        dispatcher = process(pid, pid) if pid else None
         if dispatcher is not None and dispatcher.is_stopped:
             return f"The engine is not responding (process {dispatcher.pid}): {dispatcher.way_out}"
         try:
@@ -173,7 +174,8 @@ class SQLite(Database):
             return ""
 
     def writer(self) -> Holder | None:
-        return holder(self.files[-1], "POSIX", WRITE_LOCK)
+        pid = holder(self.files[-1], "POSIX", WRITE_LOCK)
+        return process(pid, holder(self.lock_path, "FLOCK")) if pid and pid != os.getpid() else None
 
     def _flock(self, kind: int) -> int | None:
         """The file stays when the lock goes: deleting it would let two processes lock two files of one name."""

@@ -12,6 +12,7 @@ from app.live.pulse import GONE_AFTER_S, Pulse
 from engine.config import parse_experiment
 from engine.worker.records import new_run
 from storage import Status, Store
+from storage.holders import Holder
 from tests.app.samples import DIGITS
 
 
@@ -40,6 +41,35 @@ def test_it_counts_runs_and_names_the_device(store: Store) -> None:
         now = asked(store)
     assert now["text"] == "0 running · 7 queued · 1 paused · cpu, 2 slots"
     assert now["busy"] and now["engine"] and now["alerts"] == []
+
+
+def test_a_worker_that_blocks_everyone_is_shown_and_when_it_is_restarted(store: Store) -> None:
+    lock = store.try_dispatcher_lock()
+    assert lock is not None
+    with lock:
+        store.engines.beat(host="here", pid=1, device="cpu", slots=2, running=0)
+        lock.tell("A worker is not responding; it will be restarted in 7 s")
+        now = asked(store)
+        assert now["text"] == "0 running · 8 queued · engine waiting"
+        assert now["alerts"][0] == "A worker is not responding; it will be restarted in 7 s."
+        lock.tell("")
+        assert asked(store)["alerts"] == []
+
+
+def test_a_process_that_keeps_the_engine_from_storing_is_named_with_the_way_out(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backup = Holder(12, "python -m engine delete 7", is_stopped=True, is_abandoned=False)
+    monkeypatch.setattr(Store, "writer", lambda store: backup)
+    lock = store.try_dispatcher_lock()
+    assert lock is not None
+    with lock:
+        (alert,) = asked(store)["alerts"]
+        assert alert.startswith("The engine cannot store anything: the database is locked by process 12 (python -m ")
+        assert "kill -CONT 12 lets it go on" in alert
+        assert "engine waiting" in asked(store)["text"]
+        store.engines.beat(host="here", pid=1, device="cpu", slots=2, running=0)  # it was a moment
+        assert asked(store)["alerts"] == []
 
 
 def test_it_says_how_long_the_queue_will_take(store: Store) -> None:

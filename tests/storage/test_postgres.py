@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import sqlalchemy as sa
 
-from storage import DatabaseLocked, DatabaseUnavailable, DispatcherLockLost, RunRecord, Store
+from storage import DatabaseLocked, DatabaseUnavailable, DispatcherLockLost, RunRecord, Store, postgres
 from tests.storage.processes import start
 from tests.storage.samples import a_round, new_run
 from tests.support.postgres import Server
@@ -69,6 +69,25 @@ def test_a_writer_that_waits_too_long_is_told_who_was_in_the_way(postgres_store:
             impatient.queue.heartbeat(running.id, running.epoch)
     impatient.queue.heartbeat(running.id, running.epoch)
     impatient.close()
+
+
+def test_a_transaction_that_stands_still_is_ended_and_others_write(
+    postgres_store: Store, running: RunRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres, "STANDS_STILL_MS", 200)
+    stopped = Store(postgres_store.url)
+
+    def write() -> None:
+        with stopped._database.write() as connection:
+            connection.exec_driver_sql("UPDATE runs SET round = 7")
+            postgres_store.queue.heartbeat(running.id, running.epoch)  # waits until the row is free
+            connection.exec_driver_sql("UPDATE runs SET round = 8")
+
+    with pytest.raises(DatabaseUnavailable):
+        write()
+    assert postgres_store.queue.get(running.id).round == 0
+    stopped.queue.heartbeat(running.id, running.epoch)
+    stopped.close()
 
 
 def test_a_server_that_does_not_answer_is_named_without_its_password() -> None:

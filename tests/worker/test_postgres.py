@@ -12,16 +12,19 @@ import pytest
 import sqlalchemy as sa
 
 from engine.simulate import Simulation
-from engine.worker import Dispatcher, LocalExecutor, patience, recorder
+from engine.worker import Dispatcher, LocalExecutor, patience, recorder, watchdog
 from engine.worker.process import work_on
 from storage import DispatcherLockLost, Store
 from tests.support.postgres import Server
 from tests.worker import test_kill_points as kill_points
+from tests.worker import test_stopped as stopped_worker
 from tests.worker.engines import PATIENCE_S, ROOT, eventually
 from tests.worker.fakes import FakeExecutor
 from tests.worker.samples import Peace, claim, compute, queue, rows
+from tests.worker.stopping import Stopping, stopping
 from tests.worker.test_processes import has_checkpoint
 
+__all__ = ["stopping"]
 pytestmark = pytest.mark.postgres
 LONG = {"training__rounds": 200, "training__participation": 1.0, "checkpoint_s": 0.1}
 END_THE_LOCK = sa.text("SELECT pg_terminate_backend(pid, 10000) FROM pg_locks WHERE locktype = 'advisory'")
@@ -90,6 +93,16 @@ def test_dispatcher_and_workers_outlive_a_restart_of_the_server(
     assert (run.status, run.epoch, run.summary) == ("done", 1, whole.summary)
     assert rows(store, run_id) == rows(store, in_peace)
     assert "worker-died" not in {event.kind for event in store.events.list(run_id)}
+
+
+@pytest.mark.timeout(2 * PATIENCE_S)
+def test_a_worker_stopped_inside_a_transaction_is_killed_and_its_rows_are_free(
+    store: Store, in_peace: Callable[..., Peace], stopping: Stopping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watchdog, "LONGEST_WRITE_S", 4.0)
+    stopped_worker.test_a_worker_stopped_inside_a_transaction_is_killed_and_both_runs_end_as_if_in_peace(
+        store, in_peace, stopping, None, "written", 3
+    )
 
 
 @pytest.fixture

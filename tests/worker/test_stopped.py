@@ -91,10 +91,9 @@ def test_workers_that_wait_for_somebody_elses_lock_are_left_alone(store, in_peac
 def test_a_worker_stopped_inside_a_transaction_does_not_outlive_the_dispatcher_for_long(
     store, in_peace, stopping: Stopping, background
 ):
-    (run_id,) = queue(store, **LONG)
+    (run_id,) = queue(store, **SHORTER)
+    stopping.ask("written", time=3)
     first = background()
-    eventually(lambda: has_checkpoint(store, run_id))
-    stopping.ask("written")
     (pid,) = eventually(lambda: stopping.stopped)
     first.kill()
     first.wait()
@@ -103,7 +102,7 @@ def test_a_worker_stopped_inside_a_transaction_does_not_outlive_the_dispatcher_f
     eventually(lambda: not is_alive(pid))
     eventually(lambda: store.queue.get(run_id).is_finished)
     assert (store.queue.get(run_id).status, store.queue.get(run_id).epoch) == ("done", 2)
-    assert rows(store, run_id) == in_peace(**LONG).rows
+    assert rows(store, run_id) == in_peace(**SHORTER).rows
 
 
 def test_a_stopped_fork_server_is_replaced_when_a_worker_is_needed(store, in_peace, stopping: Stopping, soon):
