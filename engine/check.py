@@ -51,7 +51,7 @@ def check_runs(
             notes.update(dict.fromkeys(data.notes))
             for run in group:
                 try:
-                    notes.update(dict.fromkeys(f"{run.label}: {note}" for note in _checked(run, data, checked)))
+                    notes.update(dict.fromkeys(labelled(run, note) for note in _checked(run, data, checked)))
                 except FedscapeError as error:
                     problems[f"{run.label}: {error}"] = None
     if problems:
@@ -67,6 +67,11 @@ def method_notes(run: RunConfig, data: Federation) -> tuple[str, ...]:
     with suppress(_TrainingBegins):
         Simulation(_on_cpu(run), data=data, tick=_stop, notes=notes)
     return tuple(note for note in notes if note not in data.notes)
+
+
+def labelled(run: RunConfig, note: str) -> str:
+    """``Ditto: batch_size=400: ...``; many notes begin with the method already."""
+    return note if note.startswith(run.label) else f"{run.label}: {note}"
 
 
 def _checked(run: RunConfig, data: Federation, checked: set[str]) -> tuple[str, ...]:
