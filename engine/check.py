@@ -55,7 +55,7 @@ def check_runs(
             notes.update(dict.fromkeys(data.notes))
             for run in group:
                 try:
-                    notes.update(dict.fromkeys(f"{run.label}: {note}" for note in _checked(run, data, checked)))
+                    notes.update(dict.fromkeys(labelled(run, note) for note in _checked(run, data, checked)))
                 except FedscapeError as error:
                     problems[f"{run.label}: {error}"] = None
     if problems:
@@ -77,6 +77,11 @@ def method_notes(run: RunConfig, data: Federation) -> tuple[str, ...]:
             raise
         raise Unsupported(FULL_MEMORY) from error
     return tuple(note for note in notes if note not in data.notes)
+
+
+def labelled(run: RunConfig, note: str) -> str:
+    """``Ditto: batch_size=400: ...``; many notes begin with the method already."""
+    return note if note.startswith(run.label) else f"{run.label}: {note}"
 
 
 def _checked(run: RunConfig, data: Federation, checked: set[str]) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from app.setup import cost as costs
 from app.setup import pools
 from app.setup.measure import measure_panel
 from app.wording import plain
+from engine.check import labelled
 from engine.config import ExperimentConfig, RunConfig, parse_experiment
 from engine.errors import DataUnavailable, FedscapeError, ImpossiblePartition, InvalidConfig
 from engine.partitioners.measures import label_entropy, mean_js_distance
@@ -80,20 +81,19 @@ def cost_panel(experiment: ExperimentConfig) -> list[str]:
     repeated = [cost for cost in each for _ in experiment.seeds]
     total = costs.together(repeated, min(slots, max(len(runs), 1))) if each else None
     st.html(_facts(runs, total, slots, sum(cost.seconds is None for cost in each)))
-    if each:
-        _options_that_change(_one_seed(runs))
     return problems
 
 
-def _options_that_change(runs: Sequence[RunConfig]) -> None:
-    """Notes of the methods, those that all of them share once."""
-    by_note: dict[str, list[str]] = {}
+def notes_panel(experiment: ExperimentConfig) -> None:
+    """Options that come out otherwise than they were asked for; those that all methods share once."""
+    runs, by_note = _one_seed(experiment.runs()), dict[str, list[RunConfig]]()
     for run in runs:
         for note in costs.notes_of(run):
-            by_note.setdefault(note, []).append(run.label)
-    for note, labels in by_note.items():
-        whose = "" if len(labels) == len(runs) else f"{wording.names(labels)}: "
-        st.caption(plain(f"Note: {whose}{note}."))
+            by_note.setdefault(note, []).append(run)
+    for note, own in by_note.items():
+        several = len(own) > 1 and len(own) < len(runs)
+        said = f"{wording.names(run.label for run in own)}: {note}" if several else note
+        st.caption(plain(f"Note: {labelled(own[0], note) if len(own) == 1 else said}."))
 
 
 def to_do(raw: Mapping[str, Any], problems: Sequence[str]) -> list[str]:

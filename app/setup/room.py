@@ -16,7 +16,7 @@ from engine.worker.environment import amount
 
 DATA_MB = "FEDSCAPE_DATA_MB"
 DEFAULT_BYTES = 3e9
-IDLE_S = 120.0
+IDLE_S, TICK_S = 120.0, 0.1
 T = TypeVar("T")
 
 
@@ -99,6 +99,7 @@ class KeptData:
     def _watch(self) -> None:
         """A timer, as no page may be open any more when the time has come."""
         if self._timer is None:
-            self._timer = threading.Timer(self._idle_s, self.release_idle)
+            first = min(kept.used for kept in self._kept.values())
+            self._timer = threading.Timer(max(first + self._idle_s - self._clock(), 0.0) + TICK_S, self.release_idle)
             self._timer.daemon = True
             self._timer.start()

@@ -68,6 +68,8 @@ def outcome(form: Form, raw: Mapping[str, Any], problems: list[str]) -> None:
             problems = preview.cost_panel(experiment)
         unfinished = preview.to_do(raw, problems)
         preview.queue_panel(experiment, problems, form.show(problems, unfinished), unfinished)
+        if experiment and not problems:
+            preview.notes_panel(experiment)
         preview.yaml_panel(raw)
 
 

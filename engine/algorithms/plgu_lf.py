@@ -80,7 +80,7 @@ class PlguLf:
     def init(self, task: Task) -> State:
         asked, kept, num_layers = self.hparams.D, self._num_personal(task), len(task.model.layers)
         if asked != kept:
-            task.note(f"plgu_lf with D={asked}: the model has {num_layers} layers, so {kept} stay personal")
+            task.note(f"plgu_lf with D={asked}: the model has {num_layers} layers, so D={kept} is used")
         if kept == num_layers:
             task.note(f"plgu_lf with D={kept}, all layers: each personalized model is trained alone")
         if self.hparams.rho == 0:

@@ -5,6 +5,7 @@ read a block of rows at a time, so that the memory needed is that of the numbers
 """
 
 import csv
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -51,20 +52,20 @@ class Texts:
     """A column of labels or clients as it is read: each distinct value once, and its number in every row."""
 
     name: str
+    codes: np.ndarray  # [M] int32, filled from the first row on
     numbers: dict[str, int] = field(default_factory=dict)
-    codes: list[np.ndarray] = field(default_factory=list)
 
     def add(self, distinct: Iterable[Any], codes: np.ndarray, row: int) -> None:
         """The next rows, the first of which is ``row``; a code below 0 is no value."""
         if (missing := np.flatnonzero(codes < 0)).size:
             raise ValueError(f"column {self.name}, row {row + missing[0]}: has no value; fill it or remove the row")
         known = np.array([self.numbers.setdefault(str(value), len(self.numbers)) for value in distinct], np.int32)
-        self.codes.append(known[codes] if len(known) else np.zeros(0, np.int32))
+        start = row - FIRST_ROW
+        self.codes[start : start + len(codes)] = known[codes] if len(known) else 0
 
-    def numbered(self) -> tuple[np.ndarray, tuple[str, ...]]:
+    def numbered(self, rows: int) -> tuple[np.ndarray, tuple[str, ...]]:
         """The number of each row's value among the sorted values, and these: as numbers where all of them are."""
-        codes = np.concatenate(self.codes)
-        self.codes.clear()
+        codes = self.codes[:rows]
         values = self._whole_numbers(codes)
         distinct: list[Any] = [*self.numbers] if values is None else [*values]
         place = {value: i for i, value in enumerate(sorted(set(distinct)))}  # 1 and 1.0 are one value
@@ -103,7 +104,8 @@ def read_csv(path: Path, roles: Roles, max_bytes: int) -> Table:
         text = {name: str for name in (roles.label, client) if name is not None}
         rows = max(1, _BLOCK_VALUES // len(columns))
         with pd.read_csv(path, chunksize=rows, dtype=text) as blocks:
-            return _table(_csv_blocks(blocks, roles.label, client, features), roles.label, client, max_bytes)
+            found = _csv_blocks(blocks, roles.label, client, features)
+            return _table(found, roles.label, client, (_most_rows(path, len(columns)), len(features)), max_bytes)
     except UnicodeDecodeError:
         raise ValueError(f"row {_undecodable_row(path)}: is not UTF-8 text; save the file as UTF-8") from None
     except pd.errors.EmptyDataError:
@@ -114,19 +116,13 @@ def read_csv(path: Path, roles: Roles, max_bytes: int) -> Table:
 
 def csv_bytes(path: Path) -> int:
     """Memory that reading the file takes, from its size and its commas."""
-    commas = lines = 0
-    with open(path, "rb") as file:
-        while block := file.read(1 << 20):
-            commas, lines = commas + block.count(b","), lines + block.count(b"\n")
+    commas, lines = _count(path)
     return _bytes_of(commas + lines + 1)
 
 
 def read_parquet(path: Path, roles: Roles, max_bytes: int) -> Table:
     """Raises ValueError with the reason; columns that cannot be used are refused before anything is read."""
     schema, columns = _parquet_columns(path)
-    unpacked = 8 * parquet.read_metadata(path).num_rows * len(columns)
-    if unpacked > max_bytes:
-        raise ValueError(f"it unpacks to {unpacked:,} bytes, at most {max_bytes:,} are read")
     client, features = roles.find(columns)
     if bad := [name for name in features if not _is_number(schema.field(name).type)]:
         kind = schema.field(bad[0]).type
@@ -135,7 +131,7 @@ def read_parquet(path: Path, roles: Roles, max_bytes: int) -> Table:
     with parquet.ParquetFile(path, read_dictionary=text) as file:
         blocks = _parquet_blocks(file, [*features, *filter(None, (roles.label, client))], features)
         try:
-            return _table(blocks, roles.label, client, max_bytes)
+            return _table(blocks, roles.label, client, (file.metadata.num_rows, len(features)), max_bytes)
         finally:
             pa.default_memory_pool().release_unused()
 
@@ -152,32 +148,32 @@ def parquet_bytes(path: Path) -> int:
 
 
 def _bytes_of(values: int) -> int:
-    """All blocks and the whole array that they become, as doubles, and what parsing one block takes."""
-    return 2 * 8 * values + 64 * min(values, _BLOCK_VALUES)
+    """Doubles, labels and clients as they are read and as they stay, and what parsing one block takes."""
+    return 12 * values + 64 * min(values, _BLOCK_VALUES)
 
 
 Block = tuple[np.ndarray, dict[str, tuple[Iterable[Any], np.ndarray]]]
 """Features [rows, F] and, by column of text, (distinct values, their number in each row)."""
 
 
-def _table(blocks: Iterator[Block], label: str, client: str | None, max_bytes: int) -> Table:
-    parts: list[np.ndarray] = []
-    columns = {"y": Texts(label), **({"client": Texts(client)} if client is not None else {})}
-    row = FIRST_ROW
-    for x, texts in blocks:
-        parts.append(x)
+def _table(blocks: Iterator[Block], label: str, client: str | None, shape: tuple[int, int], max_bytes: int) -> Table:
+    """``shape`` is that of x, with as many rows as there may be."""
+    if 8 * math.prod(shape) > max_bytes:
+        raise ValueError(f"it unpacks to {8 * math.prod(shape):,} bytes, at most {max_bytes:,} are read")
+    x = np.empty(shape)
+    columns = {name: Texts(column, np.empty(shape[0], np.int32)) for name, column in (("y", label), ("client", client))
+               if column is not None}  # fmt: skip
+    rows = 0
+    for values, texts in blocks:
+        x[rows : rows + len(values)] = values
         for column in columns.values():
-            column.add(*texts[column.name], row)
-        row += len(x)
-        if sum(part.nbytes for part in parts) > max_bytes:
-            raise ValueError(f"it unpacks to more than {max_bytes:,} bytes, which are the most that are read")
-    if row == FIRST_ROW:
+            column.add(*texts[column.name], FIRST_ROW + rows)
+        rows += len(values)
+    if not rows:
         raise ValueError("it has no rows")
-    arrays, names = {"x": np.concatenate(parts)}, {}
-    parts.clear()
-    for name, column in columns.items():
-        arrays[name], names[name] = column.numbered()
-    return Table(arrays, names)
+    numbered = {name: column.numbered(rows) for name, column in columns.items()}
+    arrays = {"x": x[:rows], **{name: codes for name, (codes, _) in numbered.items()}}
+    return Table(arrays, {name: names for name, (_, names) in numbered.items()})
 
 
 def _csv_blocks(
@@ -257,6 +253,20 @@ def _others(bad: Sequence[str]) -> str:
 def _quoted(value: object) -> str:
     text = str(value)
     return repr(text if len(text) <= _QUOTED else f"{text[:_QUOTED]}…")
+
+
+def _count(path: Path) -> tuple[int, int]:
+    """(commas, lines)."""
+    commas = lines = 0
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            commas, lines = commas + block.count(b","), lines + block.count(b"\n")
+    return commas, lines
+
+
+def _most_rows(path: Path, num_columns: int) -> int:
+    """A row has a line of its own, and a character for each column but one to divide them."""
+    return min(_count(path)[1] + 1, path.stat().st_size // num_columns + 1)
 
 
 def _check_header(path: Path) -> None:

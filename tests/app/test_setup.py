@@ -275,7 +275,7 @@ def test_a_partition_that_loses_the_clients_stays_and_says_so(chosen_by: str, da
 def test_an_option_that_is_cut_is_said_beside_the_button(empty_store: Store):
     page = opened(DIGITS | {"model": {"name": "dnn", "hidden": 4}, "algorithms": [{"name": "plgu_lf"}, "fedavg"]})
     said = " ".join(caption.value for caption in page.caption).replace("\\", "")
-    assert "D=5: the model has 2 layers, so 1 stay personal" in said
+    assert "D=5: the model has 2 layers, so D=1 is used" in said
     assert not queue_button(page).disabled
 
 

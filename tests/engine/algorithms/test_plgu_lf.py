@@ -70,7 +70,7 @@ def test_plgu_lf_shares_a_layer_unless_all_are_asked_for(model, asked, kept):
     run = simulation({"name": "plgu_lf", "D": asked}, model=model)
     _, diagnostics = run.algorithm.round(run.state, run.task.cohort(1), run.task)
     assert diagnostics.values["personal_layers"].sum(1).tolist() == [kept] * 4
-    assert any(f"{kept} stay personal" in note for note in run.task.notes) == (asked != kept)
+    assert any(f"so D={kept} is used" in note for note in run.task.notes) == (asked != kept)
 
 
 def test_plgu_lf_records_scores_of_participants_alone():

@@ -138,7 +138,7 @@ def test_a_table_that_would_not_fit_in_memory_is_refused_before_it_is_read(tmp_p
     pd.DataFrame({"a": np.zeros(100_000), "label": np.zeros(100_000)}).to_parquet(tmp_path / "own.parquet")
     assert (tmp_path / "own.parquet").stat().st_size < 30_000
     monkeypatch.setattr("engine.datasets.custom.MAX_BYTES", 30_000)
-    with pytest.raises(DataUnavailable, match="unpacks to 1,600,000 bytes, at most 30,000"):
+    with pytest.raises(DataUnavailable, match="unpacks to 800,000 bytes, at most 30,000"):
         load(tmp_path / "own.parquet")
 
 

@@ -54,8 +54,8 @@ def test_what_a_method_holds_is_counted_before_it_is_made(algorithm: dict, numbe
 
 @pytest.mark.parametrize(("changes", "words"), [
     ({"model": {"name": "dnn", "hidden": 5}, "algorithms": [{"name": "plgu_lf", "D": 5}]},
-     "plgu_lf: plgu_lf with D=5: the model has 2 layers, so 1 stay personal"),
-    ({"algorithms": [{"name": "ifca", "K": 9}]}, "ifca: ifca with K=9: there are 4 clients"),
+     "^plgu_lf with D=5: the model has 2 layers, so D=1 is used"),
+    ({"algorithms": [{"name": "ifca", "K": 9}]}, "^ifca with K=9: there are 4 clients"),
     ({"training": {"batch_size": 400}}, "fedavg: batch_size=400: 4 of 4 clients have only 337 to 338 training samples"),
     ({"training": {"participation": 0.1}}, "fedavg: participation=0.1 of 4 clients is less than one"),
     ({"training": {"rounds": 5, "lr_schedule": "step"}}, "lr_decay_rounds=20: with 5 rounds, the rate never decays"),
