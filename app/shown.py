@@ -5,13 +5,15 @@ again, by a switch of its panel, takes its own place. Another page starts with n
 """
 
 from collections.abc import MutableMapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import cast
 from urllib.parse import urlencode
 
 import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
+
+from app.column_heads import Heads
 
 _KEY = "shown"
 
@@ -26,6 +28,7 @@ class Shown:
     title: str | None
     caption: str | None
     section: str = ""
+    heads: Heads = field(default_factory=dict)
 
 
 @dataclass

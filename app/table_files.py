@@ -1,45 +1,47 @@
 """A table as a file: CSV for a spreadsheet, LaTeX for a paper, Markdown for a note.
 
-CSV keeps every number as it is. In print numbers have four digits that count, and a column ``x_pm`` stands as ± behind
-the number it belongs to, the column ``x``.
+CSV keeps every number and every name as it is. In print a column has its head and its unit (``column_heads``), and a
+column ``x_pm`` stands as ± behind the number it belongs to, the column ``x``.
 """
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import pandas as pd
 
-from app.wording import MISSING, capital
+from app import latex
+from app.column_heads import Head, Heads, head_of, read_columns, text
+from app.wording import MISSING
 
 
 @dataclass(frozen=True)
 class Format:
-    """What a table can be saved as; ``write(table, caption)`` gives the text of the file."""
+    """What a table can be saved as; ``write(table, caption, heads)`` gives the text of the file."""
 
     title: str
     ending: str
     mime: str
-    write: Callable[[pd.DataFrame, str], str]
+    write: Callable[[pd.DataFrame, str, Heads], str]
 
 
-def to_csv(table: pd.DataFrame, caption: str = "") -> str:
-    """The caption would be a row too many."""
+def to_csv(table: pd.DataFrame, caption: str = "", heads: Heads | None = None) -> str:
+    """The caption would be a row too many, and a head no name for a program."""
     return table.to_csv(index=False)
 
 
-def to_latex(table: pd.DataFrame, caption: str) -> str:
+def to_latex(table: pd.DataFrame, caption: str, heads: Heads | None = None) -> str:
     """A booktabs table; names are escaped, numbers are set in math."""
-    rows = [[_latex(cell) for cell in row] for row in _rows(table)]
-    return booktabs([escape(title) for title in _titles(table)], rows, _alignment(table), escape(caption))
+    rows = [[_latex(cell) for cell in row] for row in _rows(table, heads or {})]
+    titles = [latex.escape(title) for title in _titles(table, heads or {})]
+    return latex.booktabs(titles, rows, _alignment(table), latex.escape(caption))
 
 
-def to_markdown(table: pd.DataFrame, caption: str) -> str:
+def to_markdown(table: pd.DataFrame, caption: str, heads: Heads | None = None) -> str:
     """A table of pipes with its caption below; nothing in it is read as markup."""
-    rows = [[unmarked(_text(cell)) for cell in row] for row in _rows(table)]
-    return pipes(_titles(table), rows, _alignment(table), caption)
+    rows = [[unmarked(_text(cell)) for cell in row] for row in _rows(table, heads or {})]
+    return pipes(_titles(table, heads or {}), rows, _alignment(table), caption)
 
 
 FORMATS = (
@@ -47,16 +49,6 @@ FORMATS = (
     Format("LaTeX", "tex", "text/x-tex", to_latex),
     Format("Markdown", "md", "text/markdown", to_markdown),
 )
-
-
-def booktabs(titles: Sequence[str], rows: Sequence[Sequence[str]], alignment: str, caption: str) -> str:
-    """Everything is LaTeX already. Needs ``\\usepackage{booktabs}``, which its first line says."""
-    body = [r"    " + " & ".join(cells) + r" \\" for cells in rows]
-    return "\n".join([
-        r"% \usepackage{booktabs}", r"\begin{table}", r"  \centering", rf"  \caption{{{caption}}}",
-        rf"  \begin{{tabular}}{{{alignment}}}", r"    \toprule", "    " + " & ".join(titles) + r" \\", r"    \midrule",
-        *body, r"    \bottomrule", r"  \end{tabular}", r"\end{table}", "",
-    ])  # fmt: skip
 
 
 def pipes(titles: Sequence[str], rows: Sequence[Sequence[str]], alignment: str, caption: str) -> str:
@@ -71,77 +63,43 @@ def unmarked(text: str) -> str:
     return "".join(rf"\{c}" if c in r"\|`*_<>[]#~$" else c for c in " ".join(text.split()))
 
 
-def escape(text: str) -> str:
-    """Text as LaTeX prints it."""
-    special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$"}
-    special |= {c: rf"\{c}" for c in "&%$#_{}"}
-    special |= {"−": "$-$", "–": "--", "→": r"$\rightarrow$", "≤": r"$\leq$", "≥": r"$\geq$", "★": r"$\star$"}
-    greek = {"λ": "lambda", "μ": "mu", "η": "eta", "α": "alpha", "β": "beta", "ρ": "rho", "γ": "gamma", "δ": "delta"}
-    special |= {letter: rf"$\{name}$" for letter, name in greek.items()}
-    return "".join(special.get(c, c) for c in text)
-
-
 @dataclass(frozen=True)
 class _Number:
     value: str
     spread: str = ""
 
 
-def _titles(table: pd.DataFrame) -> list[str]:
-    return [_title(name) for name in _shown(table)]
-
-
-def _shown(table: pd.DataFrame) -> list[Any]:
-    """Columns that get one of their own: a ± stands with its number."""
-    names = set(table.columns)
-    return [c for c in table.columns if not (str(c).endswith("_pm") and str(c).removesuffix("_pm") in names)]
-
-
-def _title(name: Any) -> str:
-    """``lowest_pm`` is a column's name, ``Lowest 5 %`` a title."""
-    return capital(str(name).replace("_", " ").strip())
+def _titles(table: pd.DataFrame, heads: Heads) -> list[str]:
+    return [head_of(name, heads).title for name in read_columns(table)]
 
 
 def _alignment(table: pd.DataFrame) -> str:
-    return "".join("r" if pd.api.types.is_numeric_dtype(table[name]) else "l" for name in _shown(table))
+    kinds = (table[name].dtype for name in read_columns(table))
+    is_number = (pd.api.types.is_numeric_dtype(kind) and not pd.api.types.is_bool_dtype(kind) for kind in kinds)
+    return "".join("r" if right else "l" for right in is_number)
 
 
-def _rows(table: pd.DataFrame) -> Iterator[list[_Number | str]]:
-    shown = _shown(table)
-    for row in table.to_dict("records"):
-        yield [_cell(row[name], row.get(f"{name}_pm")) for name in shown]
+def _rows(table: pd.DataFrame, heads: Heads) -> Iterator[list[_Number | str]]:
+    shown = {name: head_of(name, heads) for name in read_columns(table)}
+    for row in table.rename(columns=str).to_dict("records"):
+        yield [_cell(row[name], row.get(f"{name}_pm"), head) for name, head in shown.items()]
 
 
-def _cell(value: Any, spread: Any) -> _Number | str:
+def _cell(value: Any, spread: Any, head: Head) -> _Number | str:
     """Numbers are never text: a minus of theirs is a minus in print."""
-    if value is None or (isinstance(value, Real) and math.isnan(value)):
-        return MISSING
-    if isinstance(value, bool) or not isinstance(value, Real):
-        return str(value)
-    has_spread = isinstance(spread, Real) and math.isfinite(spread)
-    return _Number(_digits(value), _digits(spread) if has_spread else "")
-
-
-def _digits(value: Any) -> str:
-    return str(value) if isinstance(value, Integral) else f"{value:.4g}"
+    printed = text(value, head)
+    if isinstance(value, bool) or not isinstance(value, Real) or printed == MISSING:
+        return printed
+    around = text(spread, head)
+    return _Number(printed, around if around not in (MISSING, "inf") else "")
 
 
 def _latex(cell: _Number | str) -> str:
-    if isinstance(cell, str):
-        return escape(cell)
-    value, spread = (_with_exponent(text) for text in (cell.value, cell.spread))
-    return f"${value} \\pm {spread}$" if spread else f"${value}$"
-
-
-def _with_exponent(text: str) -> str:
-    """``1.2e-05`` as LaTeX sets it."""
-    mantissa, e, exponent = text.partition("e")
-    infinite = mantissa.replace("inf", r"\infty")
-    return rf"{mantissa} \cdot 10^{{{int(exponent)}}}" if e else infinite
+    return latex.escape(cell) if isinstance(cell, str) else latex.number(cell.value, cell.spread)
 
 
 def _text(cell: _Number | str) -> str:
     if isinstance(cell, str):
         return cell
-    text = f"{cell.value} ± {cell.spread}" if cell.spread else cell.value
-    return text.replace("-", "−") if "e" not in text else text
+    shown = f"{cell.value} ± {cell.spread}" if cell.spread else cell.value
+    return shown.replace("-", "−") if "e" not in shown else shown

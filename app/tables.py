@@ -9,7 +9,7 @@ import pandas as pd
 from app import table_files
 from app.charts.cost import COST_NAMES
 from app.comparison import SUMMARIES, per_method
-from app.table_files import booktabs, escape
+from app.latex import booktabs, escape
 from app.thinning import evenly
 from app.wording import MODELS, WHEN
 

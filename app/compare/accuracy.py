@@ -5,14 +5,14 @@ from typing import cast
 import pandas as pd
 import streamlit as st
 
-from app import address, kept
+from app import address, column_heads, kept
 from app.charts import cost, curves_over_seeds, differences, dumbbell, ecdf, histogram, paired
 from app.compare import opening
 from app.compare.comparability import same_clients
 from app.compare.view import AXES, COSTS, METHOD, SORTS, View, more
 from app.comparison import Method
 from app.components import page
-from app.wording import names, percent, plain, plural, signed_points
+from app.wording import capital, names, percent, plain, plural, signed_points
 
 SHAPES = {"ecdf": "Cumulative", "histogram": "Histogram"}
 
@@ -87,6 +87,7 @@ def over_time(view: View) -> None:
             title=f"Mean accuracy{dashed}",
             alt=f"{view.model} accuracy over {curves_over_seeds.AXIS_TITLES[x]} for {names(drawn, 12)}",
             caption=f"{view.model.capitalize()} model, mean over clients and {view.spread}. {_left_out(lines, view)}",
+            heads={"x": column_heads.Head(f"Axis: {curves_over_seeds.AXIS_TITLES[x]}")},
         )  # fmt: skip
     with right:
         price = cast(curves_over_seeds.Axis, address.switch("Price", COSTS, "price", "megabytes"))
@@ -96,6 +97,7 @@ def over_time(view: View) -> None:
             kept.figure(cost.figure, points, price), points, cost.finding(points, price), key="cost",
             name=f"accuracy-against-{price}", title="Accuracy against what it costs",
             also=f"{view.rule.capitalize()}, everything spent until then.{unnamed}",
+            heads={"cost": column_heads.Head(capital(curves_over_seeds.AXIS_TITLES[price]))},
         )  # fmt: skip
 
 
@@ -116,17 +118,18 @@ def who_loses(view: View) -> None:
     sentence = verdict.sentence(a, b, int(pairs["seeds"].max()))
     st.markdown(f"**{plain(sentence)}**")
     st.caption(plain(f"{verdict.test()}{_redrawn(by_name[a])}"))
+    heads = {"a": column_heads.percent(a), "b": column_heads.percent(b)}
     left, right = st.columns(2, gap="large")
     with left:
         page.chart(
             kept.figure(paired.figure, pairs, a, b, clients), pairs, key="paired", name="paired", alt=sentence,
-            title=f"Each client under both; above the line {a} is better",
+            title=f"Each client under both; above the line {a} is better", heads=heads,
             on_select=opening.follow("paired", lambda who: {"client": str(int(who[1]))}),
         )  # fmt: skip
     with right:
         page.chart(
             kept.figure(differences.figure, pairs, a, b, clients), pairs, key="differences", name="differences",
-            alt=sentence, title="The same differences, sorted",
+            alt=sentence, title="The same differences, sorted", heads=heads,
             on_select=opening.follow("differences", lambda who: {"client": str(int(who[0]))}),
         )  # fmt: skip
     one_client(view, pairs, a, b)

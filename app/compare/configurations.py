@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from app.column_heads import Head
 from app.compare import fields
 from app.compare.view import View
 from app.components import page
@@ -18,5 +19,6 @@ def configurations(view: View) -> None:
         column_config={"field": st.column_config.TextColumn("Setting", pinned=True)},
         alt=f"{plural(len(table), 'setting')} in which {names(shown)} differ",
     )  # fmt: skip
-    page.files(table, key="configurations", name="settings", caption="Settings in which the methods differ.")
+    page.files(table, key="configurations", name="settings", caption="Settings in which the methods differ.",
+               heads={name: Head(name) for name in table.columns} | {"field": Head("Setting")})  # fmt: skip
     st.caption(plain(fields.about(view.methods)))

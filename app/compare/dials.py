@@ -8,10 +8,12 @@ import streamlit as st
 from app import address
 from app.charts import curves_over_seeds, sweep, tradeoff
 from app.charts.cost import MOST_NAMED
+from app.column_heads import Head
 from app.compare import fields, generalization
 from app.compare.view import COSTS, View
 from app.components import page
 from app.forms import label_of
+from app.wording import capital
 
 
 @st.fragment
@@ -29,7 +31,7 @@ def swept(view: View) -> None:
     page.told(
         sweep.figure(rows, symbol, axis), rows, sweep.finding(rows, symbol), key="sweep", name=f"sweep-{parameter}",
         title=f"Accuracy against {symbol}; ★ best, chosen on {rows['chosen_on'].iloc[0]}; dashed: lowest {view.tail} %",
-        also=f"{meaning} {view.rule.capitalize()}, whisker: ± over seeds.".strip(),
+        also=f"{meaning} {view.rule.capitalize()}, whisker: ± over seeds.".strip(), heads={"value": Head(symbol)},
     )  # fmt: skip
 
 
@@ -59,6 +61,7 @@ def plane(view: View, runs: pd.DataFrame, known: pd.DataFrame, whose: str) -> No
         tradeoff.finding(points), key="tradeoff", name="trade-off", title="The trade-off plane",
         also=f"Up: the same models on {whose}. Both accuracies are of the {view.rule}; "
              f"marks are as large as their cost.{unnamed}",
+        heads={"cost": Head(capital(curves_over_seeds.AXIS_TITLES[cast(curves_over_seeds.Axis, price)]))},
     )  # fmt: skip
 
 

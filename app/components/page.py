@@ -10,7 +10,8 @@ import plotly.graph_objects as go
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
 
-from app import browser, figure_text, links, palette, queries, routes, shown, table_files
+from app import browser, column_heads, figure_text, links, palette, queries, routes, shown, table_files
+from app.column_heads import Heads
 from app.components import download, live_plot
 from app.live.overview import overview
 from app.wording import capitals, plain
@@ -83,17 +84,18 @@ def section(question: str) -> None:
 
 def chart(
     fig: go.Figure, table: pd.DataFrame, *, key: str, alt: str, title: str | None = None, name: str,
-    caption: str | None = None, on_select: Any = "ignore",
+    caption: str | None = None, on_select: Any = "ignore", heads: Heads | None = None,
 ) -> Any:
     """A figure with its caption, and its table behind a button.
 
-    ``alt`` says the finding, ``name`` is the name of the files; ``title`` and ``caption`` are shown as they are.
+    ``alt`` says the finding, ``name`` is the name of the files; ``title`` and ``caption`` are shown as they are;
+    ``heads`` are those of the table's columns that all tables do not share (``column_heads``).
     Returns what ``st.plotly_chart`` returns.
     """
     if fig.layout.datarevision is None:
         figure_text.without_links(fig)
         fig.layout.datarevision = _revision(fig)
-    shown.keep(key, shown.Shown(fig, table, alt, title, caption))
+    shown.keep(key, shown.Shown(fig, table, alt, title, caption, heads=heads or {}))
     with st.container(key=f"figure_{key}", gap="small"):
         if title:
             st.subheader(plain(title), anchor=False)
@@ -101,7 +103,7 @@ def chart(
         if caption:
             st.caption(plain(caption))
         if not palette.is_presenting():
-            table_button(table, key=key, name=name, title=title, caption=caption, alt=alt)
+            table_button(table, key=key, name=name, title=title, caption=caption, alt=alt, heads=heads)
     return result
 
 
@@ -111,17 +113,18 @@ def _revision(fig: go.Figure) -> int:
 
 
 def told(
-    fig: go.Figure, table: pd.DataFrame, finding: str, *, key: str, name: str, title: str | None = None, also: str = ""
+    fig: go.Figure, table: pd.DataFrame, finding: str, *, key: str, name: str, title: str | None = None, also: str = "",
+    heads: Heads | None = None,
 ) -> None:
     """A chart whose ``finding`` is both its alt and what its caption begins with; ``also`` goes on from there."""
     caption = " ".join(filter(None, [finding, also]))
-    chart(fig, table, key=key, alt=finding, title=title, name=name, caption=caption)
+    chart(fig, table, key=key, alt=finding, title=title, name=name, caption=caption, heads=heads)
 
 
 @st.fragment
 def table_button(
     table: pd.DataFrame, *, key: str, name: str, title: str | None = None, caption: str | None = None, alt: str = "",
-    scope: str | None = None,
+    scope: str | None = None, heads: Heads | None = None,
 ) -> None:
     """"Table · Download": pictures and numbers of figures; nothing is sent before it is opened.
 
@@ -132,16 +135,22 @@ def table_button(
         with opened:
             where = scope or download.scope_of(f"figure_{key}")
             download.pictures(where, key=f"{key}_pictures", name=name, title=title, caption=caption, alt=alt)
-            st.dataframe(table, hide_index=True, key=f"{key}_rows", alt=f"The numbers of {name}")
-            files(table, key=key, name=name, caption=" ".join(filter(None, [title and f"{title}.", caption])))
+            st.dataframe(
+                column_heads.read(table, heads or {}), hide_index=True, key=f"{key}_rows",
+                column_config=column_heads.formats(table, heads or {}), alt=f"The numbers of {name}",
+            )  # fmt: skip
+            words = " ".join(filter(None, [title and f"{title}.", caption]))
+            files(table, key=key, name=name, caption=words, heads=heads)
 
 
-def files(table: pd.DataFrame, *, key: str, name: str, caption: str = "") -> None:
+def files(
+    table: pd.DataFrame, *, key: str, name: str, caption: str = "", heads: Heads | None = None
+) -> None:
     """The numbers of a table to take away, each file made when it is asked for; ``caption`` goes into it."""
     with st.container(horizontal=True, gap="small", key=f"{key}_files"):
         for kind in table_files.FORMATS:
             st.download_button(
-                kind.title, partial(kind.write, table, caption), f"{name}.{kind.ending}", kind.mime,
+                kind.title, partial(kind.write, table, caption, heads or {}), f"{name}.{kind.ending}", kind.mime,
                 key=f"{key}_{kind.ending}", type="tertiary", on_click="ignore", help=f"These numbers as {kind.title}",
             )  # fmt: skip
 

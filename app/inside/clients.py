@@ -7,6 +7,7 @@ import pandas as pd
 import streamlit as st
 
 from app.charts import client_heat_map, ecdf, split
+from app.column_heads import Head, Heads, in_percent
 from app.components import page
 from app.inside import client
 from app.inside.view import REFERENCES, RunView, at_round
@@ -15,6 +16,11 @@ from app.wording import MISSING, names, plain, plural
 from storage import RunRecord
 
 KEY = "client_table"
+HEADS: Heads = {
+    "train": Head("Training samples"), "test": Head("Test samples"), "labels": Head("Classes held"),
+    "context": Head("True context"), "accuracy": in_percent("Accuracy"),
+    "over_local_train": Head("Over LocalTrain", decimals=2), "over_fedavg": Head("Over FedAvg", decimals=2),
+}  # fmt: skip
 
 
 def panel(view: RunView) -> None:
@@ -79,7 +85,7 @@ def listing(view: RunView, now: np.ndarray) -> None:
     if absent:
         said += f" No {names(absent)} with seed {view.run.seed} in this experiment to hold it against."
     st.caption(plain(said))
-    page.files(table, key="clients", name="clients", caption=said)
+    page.files(table, key="clients", name="clients", caption=said, heads=HEADS)
 
 
 def client_rows(partition: dict[str, Any], now: np.ndarray, references: dict[str, np.ndarray]) -> pd.DataFrame:

@@ -5,6 +5,7 @@ import streamlit as st
 
 from app import queries
 from app.charts import cluster_splits
+from app.column_heads import Head
 from app.components import page
 from app.inside.view import RunView
 
@@ -28,6 +29,7 @@ def splitting(view: RunView) -> None:
         cluster_splits.finding(table, eps1, eps2, warmup), key="cluster_splits", name="splits",
         title="Norms of the updates and their thresholds",
         also="A cluster splits where its mean update is shorter than ε₁ and some update longer than ε₂.",
+        heads={"mean": Head("Shortest mean update"), "largest": Head("Longest update")},
     )  # fmt: skip
 
 

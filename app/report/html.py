@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from app import column_heads
 from app.shown import Shown
 from app.wording import MISSING
 
@@ -46,7 +47,7 @@ def figure(shown: Shown, number: int) -> str:
     drawn = f'<div class="plot" id="figure-{number}" role="img" aria-label="{escape(shown.alt)}"></div>'
     left_out = len(shown.table) - MOST_ROWS
     rest = paragraph(f"{left_out} more rows are in the CSV of the page.") if left_out > 0 else ""
-    numbers = folded("Numbers", table(shown.table.head(MOST_ROWS)) + rest)
+    numbers = folded("Numbers", table(column_heads.read(shown.table.head(MOST_ROWS), shown.heads)) + rest)
     return f"<figure>{title}{drawn}{caption}{numbers}</figure>"
 
 

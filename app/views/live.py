@@ -7,7 +7,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from app import address, browser, figure_text, live_feed, palette, queries, routes, wording
+from app import address, browser, column_heads, figure_text, live_feed, palette, queries, routes, wording
 from app.charts import latest_clients, training_curve
 from app.comparison import method_name, run_name
 from app.components import live_plot, page
@@ -99,7 +99,8 @@ def grow(runs: Sequence[RunRecord], model: str, x: str) -> None:
         on_action=act, on_change=browser.catch_up,
     )  # fmt: skip
     if not palette.is_presenting() and not any(run.is_active for run in runs):
-        page.table_button(curves(runs, model), key="live_curves", name="training-curves", scope=".live-figures")
+        page.table_button(curves(runs, model), key="live_curves", name="training-curves", scope=".live-figures",
+                          heads=column_heads.LIVE)  # fmt: skip
 
 
 def standings(runs: Sequence[RunRecord]) -> list[dict[str, Any]]:
@@ -128,10 +129,12 @@ def redraw(runs: Sequence[RunRecord], model: str, x: str) -> None:
         wide, side = st.columns([2, 1])
         figures = panels(now, table, x, latest_clients.figure(spread, now))
         with wide:
-            page.chart(figures.pop("accuracy"), table, key="live_accuracy", alt=in_words(now), name="training-curves")
+            page.chart(figures.pop("accuracy"), table, key="live_accuracy", alt=in_words(now), name="training-curves",
+                       heads=column_heads.LIVE)  # fmt: skip
         with side:
             alt = "Accuracies of the clients in the latest round"
-            page.chart(figures.pop("clients"), spread, key="live_clients", alt=alt, name="latest-clients")
+            page.chart(figures.pop("clients"), spread, key="live_clients", alt=alt, name="latest-clients",
+                       heads=column_heads.LIVE)  # fmt: skip
         for column, (name, fig) in zip(st.columns(3), figures.items(), strict=True):
             with column:
                 title = training_curve.PANELS[name][0]

@@ -23,8 +23,8 @@ def test_csv_keeps_every_number() -> None:
 
 def test_latex_is_a_booktabs_table_with_numbers_in_math_and_names_escaped() -> None:
     text = table_files.to_latex(TABLE, "n = 40 & 3 seeds")
-    assert r"Fed\_Avg $\lambda$=1 \& 2 \% & $0.975 \pm 0.0125$ & $50$ & $1.2 \cdot 10^{-5}$ \\" in text
-    assert r"& $0.5$ & $7$ & $-0.25$ \\" in text
+    assert r"Fed\_Avg $\lambda$=1 \& 2 \% & $97.50 \pm 1.25$ & $50$ & $1.2 \cdot 10^{-5}$ \\" in text
+    assert r"& $50.00$ & $7$ & $-0.25$ \\" in text
     assert r"\caption{n = 40 \& 3 seeds}" in text
     assert r"\begin{tabular}{lrrr}" in text and text.startswith(r"% \usepackage{booktabs}")
 
@@ -43,9 +43,9 @@ def test_latex_has_balanced_braces_and_environments_and_the_same_cells_in_each_r
 def test_markdown_is_a_table_that_shows_text_as_it_is() -> None:
     text = table_files.to_markdown(TABLE, "said *so*")
     head, ruler, first, second, empty, caption = text.splitlines()
-    assert head == "| Method | Mean | Rounds | Rate |" and ruler == "| :--- | ---: | ---: | ---: |"
-    assert first == r"| Fed\_Avg λ=1 & 2 % | 0.975 ± 0.0125 | 50 | 1.2e-05 |"
-    assert second == r"| a\|b \`c\` \<i\> | 0.5 | 7 | −0.25 |"
+    assert head == "| Method | Mean, % | Rounds | Rate |" and ruler == "| :--- | ---: | ---: | ---: |"
+    assert first == r"| Fed\_Avg λ=1 & 2 % | 97.50 ± 1.25 | 50 | 1.2e-05 |"
+    assert second == r"| a\|b \`c\` \<i\> | 50.00 | 7 | −0.25 |"
     assert (empty, caption) == ("", r"said \*so\*")
 
 
