@@ -72,7 +72,7 @@ def test_experiments_of_one_name_are_told_apart_by_an_import(call: Call, tmp_pat
         call("run", write_config(tmp_path, training={"rounds": rounds, "local_steps": 1}), "--quiet")
     call("export", 2, 1, "--output", "a.json")
     lines = call("import", "a.json").out.splitlines()
-    assert lines == ["tiny: 1 runs imported, ids 3", "tiny: 1 runs imported, ids 4"]
+    assert lines == ["tiny: 1 run imported, ids 3", "tiny: 1 run imported, ids 4"]
     runs = Store(f"sqlite:///{tmp_path}/var/fedscape.db").queue.runs(run_ids=[3, 4], newest_first=False)
     assert [(run.round, run.rounds) for run in runs] == [(2, 2), (1, 1)]
 
@@ -173,7 +173,7 @@ def test_an_import_exports_the_same_again(call: Call, tmp_path: Path) -> None:
 def test_what_was_imported_before_is_left_out_with_a_word(call: Call, tmp_path: Path) -> None:
     call("run", write_config(tmp_path), "--quiet", "--export", "a.json")
     assert call("export", 1, "--format", "bundle").out == "wrote tiny.zip\n"
-    assert call("import", "tiny.zip").out == "tiny: 1 runs imported, ids 2\n"
+    assert call("import", "tiny.zip").out == "tiny: 1 run imported, ids 2\n"
     left_out = "fedavg seed 0 is left out: it was imported before, as run 2\n"
     assert call("import", "tiny.zip") == (0, "", left_out) == call("import", "a.json")
     models = {path.name for path in (tmp_path / "var" / "fedscape.db-artifacts" / "2").iterdir()}
