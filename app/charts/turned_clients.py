@@ -14,7 +14,7 @@ PAGES_PX = 42  # the height of the pictures
 PIXELS = 8  # a picture is as wide as high
 GAP = 2  # pixels between two pictures
 END_PX = (5, 1.5)  # the thickness of a bar, of the first method and of the second
-KEY = "grey bars: final result, mean over the seeds"
+KEY = "grey: final result, mean over seeds"
 
 
 def data(accuracies: Mapping[str, np.ndarray], angles: np.ndarray) -> pd.DataFrame:
@@ -38,7 +38,7 @@ def figure(
     for accuracies, width in zip(ends.values(), END_PX, strict=False):
         fig.add_scatter(
             x=list(range(len(angles))), y=100 * accuracies, mode="markers", hoverinfo="skip", cliponaxis=False,
-            marker={"symbol": "line-ew-open", "size": 20, "line": {"color": shade.muted, "width": width}}, opacity=0.5,
+            marker={"symbol": "line-ew", "size": 14, "line": {"color": shade.muted, "width": width}}, opacity=0.5,
         )  # fmt: skip
     fig.add_scatter(x=[], y=[], mode="lines", name="pairs", line={"color": shade.muted, "width": 1.5}, hoverinfo="skip")
     fig.add_scatter(
@@ -54,7 +54,7 @@ def figure(
             hovertemplate=f"{method}, client %{{x}}, turned by %{{customdata:.3g}}°: %{{y:.2f}} %<extra></extra>",
         )  # fmt: skip
     fig.add_scatter(
-        x=[-0.4], y=[7], mode="text", text=[KEY], textposition="middle right",
+        x=[-0.4], y=[7], mode="text", text=[_key(methods)], textposition="middle right",
         textfont_color=shade.muted, hoverinfo="skip",
     )  # fmt: skip
     _add_pages(fig, pictures, len(angles))
@@ -87,6 +87,10 @@ def moving(df: pd.DataFrame, methods: Sequence[str], *, with_mean: bool = False)
         clients, (one, other) = range(len(first)), (moves[method]["y"] for method in methods)
         moves["pairs"] = {"x": joined(clients, clients), "y": joined(one, other)}
     return moves
+
+
+def _key(methods: Sequence[str]) -> str:
+    return KEY + (f"; thick: {methods[0].lower()}" if len(methods) > 1 else "")
 
 
 def _markers() -> list[dict[str, object]]:
