@@ -25,8 +25,7 @@ from tests.support.command_line import Call, make_call
 SMALL: dict[str, Any] = {
     "name": "four clients", "dataset": {"name": "digits"}, "model": {"name": "mlr"}, "seeds": [0],
     "partition": {"name": "classes_per_client", "num_clients": forging.N, "classes_per_client": 5},
-    "training": {"rounds": 3, "local_steps": 1},
-    "algorithms": [{"name": "fedavg"}, {"name": "cgpfl", "K": 2}],  # the last comes first in an export
+    "training": {"rounds": 3, "local_steps": 1}, "algorithms": [{"name": "cgpfl", "K": 2}, {"name": "fedavg"}],
 }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from app.inside import analysis
 from engine.findings import Findings
 from storage import AnalysisRecord, ArtifactRecord, Store
 
-KIND, OPTIONS = "landscape", {"steps": 3}
+KIND, OPTIONS = "of_a_plugin", {"steps": 3}
 FOUND = Findings({"loss": np.arange(3.0)}, {"minimum": 0.5})
 
 
@@ -25,7 +25,7 @@ def page() -> None:
 
     view = RunView(queries.runs(run_ids=[1], include_archived=True)[0])
     for options in st.session_state["asked"]:
-        found = findings(view, "landscape", options, verb="Compute the landscape", cost="9 evaluations")
+        found = findings(view, "of_a_plugin", options, verb="Compute the landscape", cost="9 evaluations")
         st.text("nothing yet" if found is None else f"found {found.arrays['loss'].tolist()} {found.values}")
 
 

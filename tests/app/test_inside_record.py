@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 from streamlit.testing.v1 import AppTest
 
 from app import one_run
@@ -14,6 +15,7 @@ from app.inside.profile import beside_training
 from app.links import unpack_config
 from engine.config import RunConfig, load_config, parse_experiment
 from storage import ArtifactRecord, EventRecord, RunRecord, Store
+from storage.models import Run
 from tests.app.frames import run_record, series
 from tests.app.pages import open_page
 
@@ -141,3 +143,15 @@ def test_the_profile_tells_what_was_spent_in_all(filled_store: Store) -> None:
     said = " ".join(caption.value for caption in opened(CGPFL, "profile").caption)
     assert "5 rounds" in said and "gradient evaluations" in said
     assert len(opened(CGPFL, "profile").get("plotly_chart")) == 3
+
+
+@pytest.mark.parametrize(
+    "provenance",
+    [{"versions": "all"}, {"versions": {"torch": 2}, "device": []}, {"warnings": "none"}, {"extra": {"layers": 7}}],
+)
+def test_an_origin_that_somebody_else_has_written_breaks_no_page(filled_store: Store, provenance: dict) -> None:
+    with filled_store._database.write() as connection:
+        connection.execute(sa.update(Run).where(Run.id == CGPFL).values(provenance={"code": "1.0"} | provenance))
+    page = opened(CGPFL)
+    shown = {tuple(frame.value.columns): frame.value for frame in page.dataframe}["What", "Value"]
+    assert shown.set_index("What").loc["Version of the code", "Value"] == "1.0"

@@ -166,7 +166,9 @@ ACCEPTED: dict[str, Case] = {
     "layers that are scored": diagnostics(layer_scores=[[0.5, 0.5]] * N, personal_layers=[[1, 0]] * N),
     "the terms of K": diagnostics(capacity=[1, 2], cost=[2, 1], mu=1.0, K_hat=2),
     "diagnostics of somebody's own": diagnostics(mine=[[[1]]], also_mine=[1, 2], another=None),
-    "distances that are not known": diagnostics(model_distance=None, inertia=None),
+    "distances that are not known": document(
+        lambda d: [r["diagnostics"].update(model_distance=None, inertia=None) for r in d["runs"][0]["rounds"][1:]]
+    ),
     "an answer without the terms of K": diagnostics(K_hat=2),
     "seconds that were not": round_(seconds=None, bytes_up=None, bytes_down=1e300),
     "an error of many lines": document(lambda d: d["runs"][0]["provenance"].update(error="<script>\n" * 50)),
