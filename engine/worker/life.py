@@ -24,7 +24,7 @@ class Signs:
 
 
 class Life:
-    """One side of the counters: the worker moves them, the dispatcher reads them."""
+    """One side of the counters: one thread of the worker moves them, the dispatcher reads them."""
 
     def __init__(self, counters: Counters | None = None) -> None:
         """Without ``counters`` nobody looks."""
