@@ -34,7 +34,7 @@ DEFAULT: dict[str, Any] = {
     "seeds": [0, 1],
     "evaluation": {"every": 1},
 }
-MOST_DRAWN, MOST_TOLD = 50, 10  # methods, and options of a sweep, that one page can hold; warnings at once
+MOST_DRAWN, MOST_TOLD = 50, 5  # methods, and options of a sweep, that one page can hold; warnings at once
 SECTIONS: dict[str, tuple[Registry, str]] = {
     "dataset": (DATASETS, "digits"), "partition": (PARTITIONERS, "classes_per_client"), "model": (MODELS, "mlr"),
 }  # fmt: skip
