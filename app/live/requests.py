@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import streamlit as st
 
 from app import address, browser, queries, wording
-from storage import StorageError
+from storage import Status, StorageError
 
+ENDED_BADLY: tuple[Status, ...] = ("failed", "diverged", "cancelled")
 _REFUSED = "live.refused"
 
 
@@ -44,7 +45,8 @@ def _perform(action: str, run_ids: Sequence[int]) -> None:
             queue.resume(run_ids)
         case "retry":
             again = queue.repeats(run_ids)  # a second press queues no second run
-            new = queue.rerun([run_id for run_id in run_ids if run_id not in again])
+            left = [queue.get(run_id).id for run_id in run_ids if run_id not in again]  # raises where one was deleted
+            new = queue.retry(left, ENDED_BADLY)
             _show_again(run_ids, sorted({*again.values(), *(run.id for run in new)}))
         case "first" | "earlier" | "later" | "last":
             queue.move(run_ids, action)
