@@ -211,12 +211,14 @@ class RunQueue:
             ids = [_insert_again(connection, run) for run in old]
             return run_records(connection, select_runs().where(Run.id.in_(ids)).order_by(Run.id))
 
-    def retry(self, run_ids: Sequence[int]) -> list[RunRecord]:
-        """Reruns those that failed or diverged, one for each, in the order of their ids.
+    def retry(
+        self, run_ids: Sequence[int], statuses: Sequence[Status] = ("failed", "diverged")
+    ) -> list[RunRecord]:
+        """Reruns those that ended so, one for each, in the order of their ids.
 
         Where somebody has done so just before, and the new run has not ended, it is that one.
         """
-        failed = select_runs(with_partition=False).where(Run.id.in_(run_ids), Run.status.in_(("failed", "diverged")))
+        failed = select_runs(with_partition=False).where(Run.id.in_(run_ids), Run.status.in_(statuses))
         with self._database.write() as connection:
             old = run_records(connection, failed.order_by(Run.id).with_for_update(of=Run))
             again = _under_way(connection, {run.experiment_id for run in old})

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import streamlit as st
 
 from app import address, browser, data_paths, queries, wording
-from storage import StorageError
+from storage import Status, StorageError
 
+ENDED_BADLY: tuple[Status, ...] = ("failed", "diverged", "cancelled")
 _REFUSED = "live.refused"
 
 
@@ -58,7 +59,8 @@ def _retry(run_ids: Sequence[int]) -> None:
     if wanted := [run_id for run_id in run_ids if run_id not in refused]:
         queue = queries.store().queue
         again = queue.repeats(wanted)  # a second press queues no second run
-        new = queue.rerun([run_id for run_id in wanted if run_id not in again])
+        left = [queue.get(run_id).id for run_id in wanted if run_id not in again]  # raises where one was deleted
+        new = queue.retry(left, ENDED_BADLY)
         _show_again(wanted, sorted({*again.values(), *(run.id for run in new)}))
 
 

@@ -125,6 +125,14 @@ def test_a_card_of_several_retries_only_those_that_nobody_has_retried(store: Sto
     assert "[Retried as run 5 and run 6](/live?runs=5%2C6)" in words(page)
 
 
+def test_a_run_that_was_deleted_meanwhile_is_not_retried_and_that_is_said(store: Store) -> None:
+    end(store, "failed", "the data set is gone")
+    page = opened()
+    store.trash.put([1])
+    page.button(key="trouble_1_retry").click().run()
+    assert "no run with id 1" in page.error[0].value and len(store.queue.runs()) == 3
+
+
 def test_a_card_leads_inside_a_run_that_has_rounds(store: Store) -> None:
     run = store.queue.claim()
     assert run is not None

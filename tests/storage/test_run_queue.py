@@ -204,6 +204,14 @@ def test_retrying_reruns_only_what_failed_or_diverged(store: Store) -> None:
     assert [r.seed for r in store.queue.retry(ids)] == [1, 2]
 
 
+def test_retrying_a_cancelled_run_twice_queues_one(store: Store) -> None:
+    (run_id,) = create(store, 1)
+    store.queue.request([run_id], "cancel")
+    first = store.queue.retry([run_id], ["cancelled"])
+    assert store.queue.retry([run_id], ["cancelled"]) == first
+    assert store.queue.retry([run_id]) == []
+
+
 def test_the_newest_repeat_of_a_run_is_known(store: Store) -> None:
     first, other = create(store, 2)
     assert store.queue.repeats([first, other]) == {}
