@@ -34,7 +34,7 @@ def test_what_is_deleted_for_good_is_asked_first_and_does_not_come_back(filled_s
 def test_the_trash_of_an_empty_library_is_open(filled_store: Store) -> None:
     filled_store.trash.put(range(1, 9))
     page = opened()
-    assert "No runs yet" in words(page)
+    assert "NO RUNS YET" in words(page)
     assert page.button(key="restore").label == "Bring back 8 runs"
 
 
