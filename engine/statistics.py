@@ -113,6 +113,8 @@ def standing(
     worse one stays in. The first alone is left only where its interval to each other method excludes 0; that needs no
     correction for their number, because all have to hold at once.
     """
+    if values.shape[1] == 0:
+        return Standing((), (), 0, 0, 0)
     signed = values if is_higher_better else -values
     means = np.array([own[np.isfinite(own)].mean() if np.isfinite(own).any() else -inf for own in signed.T])
     order = np.argsort(-means, kind="stable")

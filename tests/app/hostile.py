@@ -13,7 +13,7 @@ from app import exchange
 from storage import Store
 from tests.app.samples import DIGITS, store_experiment
 
-HOST = "evil.example"
+HOST = "evil.test"
 NAME = (
     f"![p](http://{HOST}/p.png) [l](//{HOST}) <img src=http://{HOST}/i.png> <a href='http://{HOST}'>a</a> "
     f"https://{HOST} www.{HOST} a@{HOST} $x$ :red[r] <i>i"

@@ -1,6 +1,7 @@
 """The pages read files below DATA_DIR only, and say the same of a file elsewhere as of one that is not there."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ def test_a_file_elsewhere_is_refused_with_the_words_for_one_that_is_not_there(pa
     said = data_paths.problem({"name": "custom", "path": path})
     expected = data_paths.problem({"name": "custom", "path": str(data_dir / "absent.csv")})
     assert said is not None and expected is not None
-    assert said.replace(repr(path), "") == expected.replace(repr(str(data_dir / "absent.csv")), "")
+    assert re.sub(r"^path='[^']*'", "", said) == re.sub(r"^path='[^']*'", "", expected)
 
 
 @pytest.mark.parametrize("path", ["own.npz", "folder/own.npz", "folder", "{}/own.npz"])

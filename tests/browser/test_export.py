@@ -78,7 +78,7 @@ def test_a_figure_is_saved_as_svg_with_its_words_its_ground_and_its_zoom(compare
     root = ElementTree.fromstring(text)
     words = " ".join(" ".join(root.itertext()).split())
     assert name == "low-mean-top.svg" and root.findtext(f"{SVG}title") == TITLE
-    assert root.findtext(f"{SVG}desc", "").endswith("%")
+    assert re.match(r"Highest mean: .+ with \d+\.\d %", root.findtext(f"{SVG}desc", ""))
     assert words.count(TITLE) == 2 and "whisker" in words and "DIGITS" in words
     assert all(method in words for method in METHODS)
     assert any(tick in words for tick in ("2000", "2,000", "2k"))

@@ -127,3 +127,8 @@ def test_a_gap_of_four_points_is_found_with_five_seeds() -> None:
     rng = np.random.default_rng(7)
     values = rng.normal([0.92, 0.88], 0.01, (500, 5, 2))
     assert np.mean([standing(v).is_clear and standing(v).order[0] == 0 for v in values]) > 0.9
+
+
+def test_without_methods_nobody_may_be_best() -> None:
+    found = standing(np.empty((0, 0)))
+    assert found.tied == () and not found.is_clear
