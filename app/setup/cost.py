@@ -14,7 +14,7 @@ from typing import Any
 
 import streamlit as st
 
-from app.setup.pools import federation_of, pool_of, sample_bytes, split_of
+from app.setup.pools import federation_of, is_present, pool_of, sample_bytes, split_of
 from engine.check import method_notes, num_numbers
 from engine.config import RunConfig, Training
 from engine.errors import TooLarge
@@ -161,8 +161,11 @@ def _shortened(run: RunConfig, participation: float, steps: int) -> RunConfig:
 
 
 def notes_of(run: RunConfig) -> tuple[str, ...]:
-    """What will not be as it was asked for. Raises what would keep the run from starting."""
-    return _notes(_what(run), run)
+    """What will not be as it was asked for; nothing where the data would have to be downloaded to tell.
+
+    Raises what would keep the run from starting.
+    """
+    return _notes(_what(run), run) if is_present(run.dataset) else ()
 
 
 @st.cache_data(max_entries=500, show_spinner=False)

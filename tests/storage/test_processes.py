@@ -36,8 +36,8 @@ with store._database.write() as connection:
 MIGRATE_HALF = """
 from storage import schema
 upgrade = schema._upgrade
-def and_wait(connection):
-    upgrade(connection)
+def and_wait(connection, revision):
+    upgrade(connection, revision)
     print("inside", flush=True)
     sys.stdin.read()
 schema._upgrade = and_wait
