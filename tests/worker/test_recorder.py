@@ -126,6 +126,7 @@ def test_a_file_written_after_the_run_got_another_owner_does_not_stay(recorder, 
         "checkpoint": lambda: recorder.checkpoint(b"state"),
         "models": lambda: recorder.keep(store.artifacts.write_file(recorder.run_id, "model-last", 0, b"models")),
     }[kind]
+    recorder.round = 0
     store.queue.requeue_running()
     with pytest.raises(Fenced):
         write()
