@@ -18,6 +18,7 @@ import pytest
 import torch
 from xdist.scheduler import LoadScopeScheduling
 
+from engine.registry import ALGORITHMS, ANALYSES, DATASETS, METRICS, MODELS, PARTITIONERS
 from storage import Store
 from tests.support import postgres
 
@@ -28,6 +29,7 @@ hypothesis.settings.register_profile("local", deadline=None, max_examples=25)
 hypothesis.settings.register_profile("ci", deadline=None, max_examples=25, derandomize=True, database=None)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 
+REGISTRIES = (ALGORITHMS, DATASETS, PARTITIONERS, MODELS, METRICS, ANALYSES)
 WITHOUT_BROWSER = os.environ.get("BROWSER") == "0"
 
 
@@ -83,13 +85,24 @@ def database_url(tmp_path: Path) -> str:
 
 
 @pytest.fixture(autouse=True)
-def _own_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, database_url: str) -> None:
+def _own_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, database_url: str) -> Iterator[None]:
     """No test reads or writes the runs, data sets and plugins of whoever runs it."""
     monkeypatch.setenv("DATABASE_URL", database_url)
     monkeypatch.setenv("DATA_DIR", str(tmp_path / "data"))
     monkeypatch.delenv("FEDSCAPE_PLUGINS", raising=False)
     # AppTest leaves its script behind as __main__, which worker processes of a later test would import again.
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+    yield
+    _forget_plugins()
+
+
+def _forget_plugins() -> None:
+    """What a test registered from files of its own would stay for all tests after it."""
+    plugins = {name for name in sys.modules if name.startswith("fedscape_plugin_")}
+    for name in plugins:
+        del sys.modules[name]
+    for registry in REGISTRIES if plugins else ():
+        registry._entries = {e.name: e for e in registry._entries.values() if e.make.__module__ not in plugins}
 
 
 @pytest.fixture(scope="session")

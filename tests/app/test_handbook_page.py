@@ -114,12 +114,8 @@ def test_a_plain_file_of_ones_own_has_a_page_too(tmp_path: Path, monkeypatch: py
     folder = tmp_path / "algorithms"
     folder.mkdir()
     (folder / "mine.py").write_text(PLAIN)
-    before = dict(ALGORITHMS._entries)
     monkeypatch.setenv("FEDSCAPE_PLUGINS", str(tmp_path))
-    try:
-        page = opened(method="my_plain_method")
-        assert page.title[0].value == "Mine" and not page.latex
-        assert "My method, in one sentence." in html_of(page)
-        assert "method=my_plain_method" in html_of(opened())
-    finally:
-        ALGORITHMS._entries = before
+    page = opened(method="my_plain_method")
+    assert page.title[0].value == "Mine" and not page.latex
+    assert "My method, in one sentence." in html_of(page)
+    assert "method=my_plain_method" in html_of(opened())

@@ -105,7 +105,6 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code = code.replace("\n\nclass Hparams", f"\nNAME = {NAME!r}\n\n\nclass Hparams", 1)
     (tmp_path / "evil.py").write_text(f"{chr(10).join(['__doc__ = ' + repr(chr(10).join(paragraphs)), code])}")
     monkeypatch.setenv("FEDSCAPE_PLUGINS", str(tmp_path))
-    monkeypatch.setattr(ALGORITHMS, "_entries", dict(ALGORITHMS._entries))
 
 
 def test_the_pages_show_the_texts_of_a_plugin_as_text(plugin: None, empty_store: Store) -> None:

@@ -76,6 +76,7 @@ def test_all_papers_is_the_list_whatever_is_pressed_next(page: Page, server: Ser
     page.wait_for_url("**/papers", timeout=LOAD_MS)
     page.get_by_text("Presentation").click()
     page.wait_for_url("**/papers?presenting=true", timeout=LOAD_MS)
+    page.wait_for_selector(READY, timeout=LOAD_MS)
     page.get_by_role("link", name=title, exact=True).click()
     page.wait_for_url("**/papers?preset=cgpfl-fig3&presenting=true", timeout=LOAD_MS)
     expect(page.get_by_role("heading", level=1)).to_have_text(title, timeout=LOAD_MS)
