@@ -16,8 +16,9 @@ import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from app import settings
-from engine.output import never_broken
+from app.server import settings
+from engine.cli.broken_pipe import never_broken
+from engine.core.paths import ROOT
 
 RESTART_AFTER_S = (1.0, 2.0, 5.0, 10.0, 30.0)
 STEADY_AFTER_S = 60.0  # a dispatcher that lived this long starts with the shortest wait again
@@ -41,7 +42,7 @@ class Child:
     def start(self) -> None:
         # A session of its own: Ctrl-C reaches the supervisor only, which then stops its children in order.
         self.process = subprocess.Popen(
-            self.command, cwd=settings.ROOT, env=dict(self.environment), start_new_session=True,
+            self.command, cwd=ROOT, env=dict(self.environment), start_new_session=True,
             preexec_fn=_end_with_supervisor,
         )  # fmt: skip
         self.started_at = time.monotonic()
@@ -115,7 +116,7 @@ class Supervisor:
 
 def children(environment: Mapping[str, str]) -> Supervisor:
     """The two programs, as the environment says. Raises InvalidSetting."""
-    paths = [str(settings.ROOT), environment.get("PYTHONPATH")]
+    paths = [str(ROOT), environment.get("PYTHONPATH")]
     given = {**environment, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     host = settings.host(environment)
     server = {
@@ -126,7 +127,7 @@ def children(environment: Mapping[str, str]) -> Supervisor:
     }
     options = [f"--{name}={value}" for name, value in server.items()]
     options += [f"--server.allowedHosts={name}" for name in settings.allowed_hosts(environment)]
-    web = [sys.executable, "-m", "streamlit", "run", "app/asgi.py", *options]
+    web = [sys.executable, "-m", "streamlit", "run", "app/server/asgi.py", *options]
     engine = [sys.executable, "-m", "engine", "worker"]
     # The small runs of Learn gain nothing from threads, which would wait for one another beside busy workers.
     return Supervisor(Child("engine", engine, given), Child("web", web, {"OMP_NUM_THREADS": "1", **given}))

@@ -14,10 +14,10 @@ import streamlit as st
 import yaml
 from streamlit.delta_generator import DeltaGenerator
 
-from app import browser
+from app.state import browser
 from app.wording import capital, plain
-from engine.config import parse_value
-from engine.registry import Entry, Options, Parameter
+from engine.config.schema import parse_value
+from engine.core.registry import Entry, Options, Parameter
 
 WORDS = {"training": "as in training", "full": "all samples", None: "not set"}  # what an empty field stands for
 LARGEST = 2**53  # what a browser counts exactly

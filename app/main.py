@@ -1,17 +1,12 @@
 """The shell around the pages: navigation, the strip, the look."""
 
-import sys
-from pathlib import Path
-
 import streamlit as st
 
-ROOT = Path(__file__).resolve().parent.parent
-if str(ROOT) not in sys.path:  # `streamlit run app/main.py` puts app/ there, not the project
-    sys.path.insert(0, str(ROOT))
-
-from app import browser, pages  # noqa: E402
-from app.components import page  # noqa: E402
-from storage import StorageError  # noqa: E402
+from app import pages
+from app.components import page
+from app.state import browser
+from engine.core.paths import ASSETS
+from storage import StorageError
 
 page.look()
 chosen = st.navigation(
@@ -21,7 +16,7 @@ chosen = st.navigation(
     ],
     position="top",
 )
-st.set_page_config(pages.tab_title(chosen.title), str(ROOT / "assets" / "icon.png"), layout="wide")
+st.set_page_config(pages.tab_title(chosen.title), str(ASSETS / "icon.png"), layout="wide")
 try:
     browser.begin()
     page.strip()

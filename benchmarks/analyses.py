@@ -19,12 +19,12 @@ from sklearn.manifold import TSNE
 from threadpoolctl import threadpool_limits
 from torch.nn import functional as F
 
-from engine.config import parse_experiment
-from engine.directions import filter_normalised, gaussian
-from engine.hessian import Objective, top_eigenvalue, trace
+from engine.analyses.support.directions import filter_normalised, gaussian
+from engine.analyses.support.hessian import Objective, top_eigenvalue, trace
+from engine.analyses.support.probes import Samples
+from engine.analyses.support.surface import Plane, mean_loss, surface
+from engine.config.schema import parse_experiment
 from engine.models import Model, build_model
-from engine.placed import Samples
-from engine.surface import Plane, mean_loss, surface
 
 
 def network(name: str) -> Model:

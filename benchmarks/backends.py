@@ -13,11 +13,11 @@ import time
 import numpy as np
 import torch
 
-from engine.config import parse_experiment
+from engine.config.schema import parse_experiment
 from engine.datasets import Pool
-from engine.federation import Federation, lay_out
+from engine.federation.clients import Federation, lay_out
 from engine.partitioners import Partition
-from engine.simulate import Simulation
+from engine.simulation.simulate import Simulation
 
 BACKENDS = ("fused", "batched", "loop")
 

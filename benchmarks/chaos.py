@@ -25,7 +25,7 @@ from benchmarks.kills import EVERYTHING, STOPPED, Kills, deaths, is_hit, kill_at
 from benchmarks.mixed_runs import compute_in_peace, differences, queue_all, request_analysis, unsound
 from benchmarks.processes import DISPATCHER, FORK_SERVER, WEB, WORKER, Process, below, parts_of_app
 from benchmarks.running import App, free_port
-from engine.worker.claims import MAX_DEATHS
+from engine.worker.work_queue import MAX_DEATHS
 from storage import RunRecord, Store
 
 WEIGHTS = {WORKER: 12, STOPPED: 3, FORK_SERVER: 1, DISPATCHER: 3, WEB: 2, EVERYTHING: 4}

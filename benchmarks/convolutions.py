@@ -17,12 +17,12 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from engine.batches import Cohort
-from engine.config import parse_experiment
+from engine.config.schema import parse_experiment
 from engine.datasets import Pool
-from engine.federation import Federation, lay_out
+from engine.federation.batches import Cohort
+from engine.federation.clients import Federation, lay_out
 from engine.partitioners import Partition
-from engine.simulate import Simulation
+from engine.simulation.simulate import Simulation
 
 _SAMPLES = 200  # of each client
 

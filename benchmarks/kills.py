@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.processes import FORK_SERVER, WORKER, Process
-from engine.worker.claims import DIED
 from engine.worker.recorder import CHECKPOINT
+from engine.worker.work_queue import DIED
 from storage import RunRecord, Store
 
 STOPS_S = 0.02

@@ -12,10 +12,10 @@ import numpy as np
 
 from app.stories import lambda_curves as curves
 from app.stories import lambda_dial as story
-from engine import truth
-from engine.config import parse_experiment
-from engine.simulate import Simulation
+from engine.config.schema import parse_experiment
+from engine.simulation.simulate import Simulation
 from engine.task import Task
+from engine.training import statistical_error
 
 COMMAND = "python -m benchmarks.lambda_dial"
 LAMBDAS = sorted({*curves.LAMBDAS, 0.0014, 0.0032, 0.007, 0.014, 0.032, 0.07, 0.14, 0.32, 0.7, 1.4, 3.2, 5.0, 10.0})
@@ -61,7 +61,7 @@ def curve(R: float) -> dict[str, Any]:
 
 def error(task: Task, lam: float) -> float:
     """Of the converged solution; raises ValueError where there is none."""
-    found = truth.statistical_error(task, lam)
+    found = statistical_error.statistical_error(task, lam)
     if found is None:
         raise ValueError(f"lambda {lam:g} has no finite solution on these clients; choose another seed for the story")
     return found[0]

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from engine.reading import read_export
-from engine.tables import summary_table
+from engine.export.reading import read_export
+from engine.export.tables import summary_table
 
 HEAD = ("method", "mean", "lowest 5 %", "top 5 %", "std", "cv", "global", "MB", "10^6 gradients", "seconds")
 

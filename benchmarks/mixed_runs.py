@@ -6,9 +6,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from engine.config import parse_experiment
+from engine.config.schema import parse_experiment
+from engine.exchange.records import new_run
 from engine.worker import Dispatcher, LocalExecutor
-from engine.worker.records import new_run
 from storage import ArtifactDamaged, RunRecord, Store
 from storage.sqlite import driver
 from tests.worker.samples import rows

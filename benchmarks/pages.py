@@ -27,9 +27,9 @@ from playwright.sync_api import Browser, Page
 from streamlit.testing.v1 import AppTest
 
 from benchmarks.running import ROOT, App, chromium, free_port
-from engine.config import RunConfig, parse_experiment
+from engine.config.schema import RunConfig, parse_experiment
+from engine.exchange.records import new_run
 from engine.metrics import summarize_clients
-from engine.worker.records import new_run
 from storage import FinishedRun, RoundRecord, Store
 
 METHODS = (

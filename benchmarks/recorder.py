@@ -21,7 +21,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from engine.results import RoundResult
+from engine.core.results import RoundResult
 from engine.worker.recorder import Recorder
 from storage import NewRun, Store, Transient
 from tests.support import postgres

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import torch
 
-from engine.config import RunConfig, parse_experiment
-from engine.simulate import Simulation
+from engine.config.schema import RunConfig, parse_experiment
+from engine.exchange.records import new_run
+from engine.simulation.simulate import Simulation
 from engine.worker import Dispatcher, LocalExecutor
-from engine.worker.records import new_run
 from storage import Store
 
 WARM_UP = 10

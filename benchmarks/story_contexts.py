@@ -11,9 +11,9 @@ from typing import Any
 
 from app.stories import context_curve as curve
 from app.stories import contexts as story
-from engine.config import parse_experiment
-from engine.results import RoundResult
-from engine.simulate import Simulation
+from engine.config.schema import parse_experiment
+from engine.core.results import RoundResult
+from engine.simulation.simulate import Simulation
 
 COMMAND = "python -m benchmarks.story_contexts"
 DRAWS = range(story.SEED, story.SEED + 10)

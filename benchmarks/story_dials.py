@@ -13,9 +13,9 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from app.stories import alone, dial_example, one_model
-from engine.config import parse_experiment
+from engine.config.schema import parse_experiment
 from engine.partitioners.shifts import Levels, Rotation
-from engine.simulate import Simulation
+from engine.simulation.simulate import Simulation
 
 COMMAND = "python -m benchmarks.story_dials"
 SEEDS = (0, 1, 2, 3, 4)

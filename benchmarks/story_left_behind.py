@@ -14,9 +14,9 @@ import numpy as np
 from app.stories import left_behind as story
 from app.stories import sharpness_curve as curve
 from app.stories.sharpness_run import section
-from engine.config import parse_experiment
-from engine.results import RoundResult
-from engine.simulate import Simulation
+from engine.config.schema import parse_experiment
+from engine.core.results import RoundResult
+from engine.simulation.simulate import Simulation
 
 COMMAND = "python -m benchmarks.story_left_behind"
 DRAWS = range(story.SEED, story.SEED + 10)

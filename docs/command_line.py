@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from engine.arguments import parser
+from engine.cli.arguments import parser
 
 PAGE = Path(__file__).with_name("cli.md")
 

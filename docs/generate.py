@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from docs import command_line
-from engine.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Entry, Parameter, Registry
+from engine.core.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Entry, Parameter, Registry
 
 README = Path(__file__).resolve().parents[1] / "README.md"
 TABLES = {"algorithms": ALGORITHMS, "datasets": DATASETS, "partitioners": PARTITIONERS, "models": MODELS}

@@ -5,7 +5,7 @@
                   "algorithms": ["fedavg", "ditto"]})
     result.summary()
 
-A name is loaded when it is first asked for: a process that only wants ``engine.errors`` does not wait for torch.
+A name is loaded when it is first asked for: a process that only wants ``engine.core.errors`` does not wait for torch.
 """
 
 from importlib import import_module
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from engine.api import Result, run
-    from engine.config import ExperimentConfig, RunConfig, load_config, parse_experiment
-    from engine.errors import FedscapeError, InvalidConfig
-    from engine.registry import ALGORITHMS, DATASETS, METRICS, MODELS, PARTITIONERS
+    from engine.config.schema import ExperimentConfig, RunConfig, load_config, parse_experiment
+    from engine.core.errors import FedscapeError, InvalidConfig
+    from engine.core.registry import ALGORITHMS, DATASETS, METRICS, MODELS, PARTITIONERS
 
 __all__ = [
     "ALGORITHMS", "DATASETS", "METRICS", "MODELS", "PARTITIONERS", "ExperimentConfig", "FedscapeError", "InvalidConfig",

@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 
-from engine.arguments import WITHOUT_TORCH, parser
+from engine.cli.arguments import WITHOUT_TORCH, parser
 
 INTERRUPTED = 130
 
@@ -13,9 +13,9 @@ if __name__ == "__main__":
     # Torch takes seconds to load, and nothing has begun yet: Ctrl-C ends the process on the spot.
     before = signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
     if arguments.command in WITHOUT_TORCH:
-        from engine.worker.commands import main
+        from engine.cli.manage import main
     else:
-        from engine.cli import main
+        from engine.cli.run import main
 
     signal.signal(signal.SIGINT, before)
     sys.exit(main(arguments))

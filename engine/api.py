@@ -13,12 +13,12 @@ from typing import Any
 import pandas as pd
 import torch
 
-from engine import tables
-from engine.check import check_runs
-from engine.config import ExperimentConfig, RunConfig, load_config, parse_experiment
-from engine.export import RunOutcome, export_text, write_export
-from engine.results import RoundResult
-from engine.simulate import Models, Simulation
+from engine.config.schema import ExperimentConfig, RunConfig, load_config, parse_experiment
+from engine.core.results import RoundResult
+from engine.export import tables
+from engine.export.document import RunOutcome, export_text, write_export
+from engine.simulation.preflight import check_runs
+from engine.simulation.simulate import Models, Simulation
 
 Progress = Callable[[RunConfig, RoundResult], None]
 

@@ -8,14 +8,14 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from engine.augmentation import CropFlip
 from engine.backends import Backend
-from engine.batches import Cohort, Plan, make_plan, num_local_steps
-from engine.config import Training
-from engine.federation import Federation
+from engine.config.schema import Training
+from engine.core.params import ClientParams, SharedParams, broadcast, clone
+from engine.core.streams import cohort_of_round
+from engine.federation.augmentation import CropFlip
+from engine.federation.batches import Cohort, Plan, make_plan, num_local_steps
+from engine.federation.clients import Federation
 from engine.models import Model
-from engine.ops import ClientParams, SharedParams, broadcast, clone
-from engine.streams import cohort_of_round
 
 Forward = Callable[[SharedParams, Tensor], Tensor]
 """(parameters of one client, x [B, ...]) -> logits [B, C]."""

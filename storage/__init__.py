@@ -1,5 +1,6 @@
 """What Fedscape remembers: experiments, runs, rounds, artifacts. Speaks in frozen records; ``Store`` is the door."""
 
+from storage.activity import Glance
 from storage.archive import BUNDLE, Archive, ArchiveWriter, new_archive
 from storage.backup import Backup
 from storage.database import DispatcherLock
@@ -24,7 +25,6 @@ from storage.errors import (
     StorageError,
     Transient,
 )
-from storage.glance import Glance
 from storage.records import (
     FINISHED,
     AnalysisRecord,

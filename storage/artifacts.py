@@ -15,10 +15,10 @@ import sqlalchemy as sa
 from storage.confined import ArtifactFolder, OutsideFolder
 from storage.database import Database
 from storage.errors import ArtifactDamaged, ArtifactNotWritten
-from storage.fence import update_owned
+from storage.model_retention import drop_models, models_of_idle, oldest_beyond
 from storage.models import Artifact, Run, now
+from storage.ownership import update_owned
 from storage.records import FINISHED, ArtifactRecord, NewArtifact
-from storage.room import drop_models, models_of_idle, oldest_beyond
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 COLUMNS = tuple(Artifact.__table__.columns)

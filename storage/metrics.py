@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
+from storage.array_codec import pack, unpack, unpack_stack
 from storage.artifacts import ArtifactStore, insert_artifact
 from storage.database import Database
-from storage.fence import update_owned
 from storage.models import Artifact, ClientMetric, ClusterAssignment, Round, RoundMetric, now
-from storage.packing import pack, unpack, unpack_stack
+from storage.ownership import update_owned
 from storage.records import Control, NewArtifact, RoundRecord
 
 Curve = tuple[np.ndarray, np.ndarray]  # rounds [R], values [R, ...]

@@ -16,9 +16,9 @@ from sqlalchemy.orm import InstrumentedAttribute, aliased
 from storage.artifacts import ArtifactStore
 from storage.database import Database
 from storage.errors import RunNotFound, RunsActive
-from storage.fence import update_owned
 from storage.metrics import insert_rounds, pack_rounds
 from storage.models import Artifact, Experiment, Partition, Run, UtcDateTime, now
+from storage.ownership import update_owned
 from storage.queue_order import moved
 from storage.records import FINISHED, Control, NewRun, Place, RoundRecord, RunRecord, Status
 

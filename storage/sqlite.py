@@ -27,9 +27,9 @@ from storage.errors import (
     SchemaOutdated,
     StorageError,
 )
+from storage.file_guard import SameFile
 from storage.holders import Holder, holder, process
 from storage.models import to_json
-from storage.same_file import SameFile
 
 SAFE_VERSION = (3, 51, 3)
 NETWORK_FILE_SYSTEMS = frozenset({

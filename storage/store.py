@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError
 
 from storage import schema
+from storage.activity import Glance, glance
 from storage.analyses import Analyses
 from storage.artifacts import ArtifactStore
 from storage.backup import Backup, Progress, back_up
@@ -19,7 +20,6 @@ from storage.engines import Engines
 from storage.errors import StorageError
 from storage.events import Events
 from storage.experiments import Experiments
-from storage.glance import Glance, glance
 from storage.holders import Holder
 from storage.metrics import Metrics
 from storage.postgres import PostgreSQL

@@ -18,7 +18,7 @@ import pytest
 import torch
 from xdist.scheduler import LoadScopeScheduling
 
-from engine.registry import ALGORITHMS, ANALYSES, DATASETS, METRICS, MODELS, PARTITIONERS
+from engine.core.registry import ALGORITHMS, ANALYSES, DATASETS, METRICS, MODELS, PARTITIONERS
 from storage import Store
 from tests.support import postgres
 

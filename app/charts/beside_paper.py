@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.method_looks import looks
-from app.palette import base_layout, ground, translucent
-from app.spreads import whiskers
+from app.charts.plot.bands import whiskers
+from app.charts.plot.method_styles import looks
+from app.charts.plot.palette import base_layout, ground, translucent
 from app.wording import percent, percent_pm, plural, signed_points
-from engine.published import Cell
+from engine.config.paper_tables import Cell
 from storage import RunRecord
 
 COLUMNS = (

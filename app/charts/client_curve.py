@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.line_ends import End, label_ends
-from app.method_looks import looks
-from app.palette import base_layout, ground
-from app.thinning import evenly
+from app.charts.plot.line_labels import End, label_ends
+from app.charts.plot.method_styles import looks
+from app.charts.plot.palette import base_layout, ground
+from app.data.thinning import evenly
 from app.wording import decimals
 
 MOST_POINTS = 300

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.palette import base_layout, ground, translucent
+from app.charts.plot.palette import base_layout, ground, translucent
 from app.wording import count, names, plural
 
 MOST_CLASSES = 40

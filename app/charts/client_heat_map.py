@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.palette import base_layout, ground
-from app.thinning import evenly
+from app.charts.plot.palette import base_layout, ground
+from app.data.thinning import evenly
 from app.wording import percent, plural
 
 MOST_CLIENTS, MOST_ROUNDS, MOST_NAMED, MOST_MARKS = 200, 300, 40, 4000

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.palette import SANS, base_layout, cluster_colors, ground, group_symbol, is_presenting
+from app.charts.plot.palette import SANS, base_layout, cluster_colors, ground, group_symbol, is_presenting
 from app.wording import number, percent, plural
 
 FRAME_MS = 250

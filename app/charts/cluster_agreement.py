@@ -6,7 +6,7 @@
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.palette import base_layout, color, ground, style_of
+from app.charts.plot.palette import base_layout, color, ground, style_of
 
 PERFECT = 1 - 1e-9
 

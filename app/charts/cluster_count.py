@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.palette import base_layout, color, ground, style_of
+from app.charts.plot.palette import base_layout, color, ground, style_of
 from app.wording import number
 
 STEPS_PER_DECADE, DECADES = 4, 2

@@ -13,9 +13,9 @@ from plotly.subplots import make_subplots
 from scipy.optimize import linear_sum_assignment
 from sklearn.metrics import adjusted_rand_score
 
-from app.annotations import annotate
-from app.palette import base_layout, cluster_colors, ground
-from app.thinning import evenly
+from app.charts.plot.annotations import annotate
+from app.charts.plot.palette import base_layout, cluster_colors, ground
+from app.data.thinning import evenly
 from app.wording import plural
 
 MOST_ROUNDS, MOST_CLIENTS, MOST_LETTERS = 300, 200, 60

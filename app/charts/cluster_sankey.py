@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.annotations import annotate
 from app.charts.cluster_raster import letter
-from app.palette import base_layout, cluster_colors, ground, translucent
-from app.thinning import evenly
+from app.charts.plot.annotations import annotate
+from app.charts.plot.palette import base_layout, cluster_colors, ground, translucent
+from app.data.thinning import evenly
 from app.wording import plural
 
 MOST_STOPS = 6

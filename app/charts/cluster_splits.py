@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.palette import HUES, base_layout, ground, is_dark
+from app.charts.plot.palette import HUES, base_layout, ground, is_dark
 from app.wording import number, plural
 
 

@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app import log_axis
 from app.charts.cost import MOST_NAMED
-from app.comparison import doubt, per_method, ranking
-from app.method_looks import looks
-from app.palette import base_layout
-from app.point_names import Point, name_points
+from app.charts.plot import log_axis
+from app.charts.plot.method_styles import looks
+from app.charts.plot.palette import base_layout
+from app.charts.plot.point_labels import Point, name_points
+from app.data.comparison import doubt, per_method, ranking
 from app.wording import count, names, number, plural
 
 Spent = Literal["rounds", "megabytes"]

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.annotations import annotate
-from app.palette import base_layout, ground, translucent
+from app.charts.plot.annotations import annotate
+from app.charts.plot.palette import base_layout, ground, translucent
 from app.wording import count, plural
 
 MOST_CLASSES, MOST_PRINTED = 40, 16

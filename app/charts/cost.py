@@ -4,11 +4,11 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app.charts.curves_over_seeds import AXIS_TITLES, Axis
-from app.comparison import pareto_front, per_method
-from app.method_looks import looks
-from app.palette import base_layout, ground
-from app.point_names import Point, name_points
-from app.spreads import whiskers
+from app.charts.plot.bands import whiskers
+from app.charts.plot.method_styles import looks
+from app.charts.plot.palette import base_layout, ground
+from app.charts.plot.point_labels import Point, name_points
+from app.data.comparison import pareto_front, per_method
 from app.wording import percent_pm
 
 COST_NAMES = ("megabytes", "gradient_evaluations", "seconds")

@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.line_ends import End, label_ends
-from app.method_looks import Look, looks
-from app.palette import base_layout
-from app.spreads import band
-from app.thinning import evenly
+from app.charts.plot.bands import band
+from app.charts.plot.line_labels import End, label_ends
+from app.charts.plot.method_styles import Look, looks
+from app.charts.plot.palette import base_layout
+from app.data.thinning import evenly
 from app.wording import decimals
 
 Axis = Literal["round", "megabytes", "gradient_evaluations", "seconds"]

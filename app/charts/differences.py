@@ -5,8 +5,8 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app.charts import paired
-from app.method_looks import looks
-from app.palette import base_layout, ground
+from app.charts.plot.method_styles import looks
+from app.charts.plot.palette import base_layout, ground
 from app.wording import signed_points
 
 

@@ -5,11 +5,11 @@ from typing import Any, Literal
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.annotations import annotate
-from app.comparison import doubt, per_method, per_run, ranking
-from app.method_looks import Look, looks
-from app.palette import base_layout, ground, translucent
-from app.spreads import whiskers
+from app.charts.plot.annotations import annotate
+from app.charts.plot.bands import whiskers
+from app.charts.plot.method_styles import Look, looks
+from app.charts.plot.palette import base_layout, ground, translucent
+from app.data.comparison import doubt, per_method, per_run, ranking
 from app.wording import decimals, percent, percent_pm, plural
 
 MOST_ROOMY = 14  # methods that have room for a number above their mean

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.method_looks import looks
-from app.palette import base_layout, ground
-from app.thinning import evenly
+from app.charts.plot.method_styles import looks
+from app.charts.plot.palette import base_layout, ground
+from app.data.thinning import evenly
 from app.wording import names, percent, plural
 
 MOST_LINES, MOST_STEPS = 12, 300

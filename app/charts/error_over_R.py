@@ -10,14 +10,14 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app import log_axis
-from app.comparison import REFERENCES, per_method, ranking
-from app.line_ends import End, label_ends
-from app.method_looks import looks
-from app.palette import base_layout
-from app.spreads import whiskers
+from app.charts.plot import log_axis
+from app.charts.plot.bands import whiskers
+from app.charts.plot.line_labels import End, label_ends
+from app.charts.plot.method_styles import looks
+from app.charts.plot.palette import base_layout
+from app.data.comparison import REFERENCES, per_method, ranking
 from app.wording import capital, names, number
-from engine.statistics import FEWEST_BLOCKS
+from engine.core.statistics import FEWEST_BLOCKS
 
 
 class Difference(NamedTuple):

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.annotations import annotate
-from app.palette import base_layout, cluster_colors, ground, group_symbol
+from app.charts.plot.annotations import annotate
+from app.charts.plot.palette import base_layout, cluster_colors, ground, group_symbol
 from app.wording import percent
 
 Group = Literal["class", "client"]

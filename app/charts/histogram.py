@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.method_looks import looks
-from app.palette import base_layout, ground, translucent
+from app.charts.plot.method_styles import looks
+from app.charts.plot.palette import base_layout, ground, translucent
 from app.wording import percent, plural
 
 BINS = 20  # of 5 points each, from 0 to 100 %, whatever is shown

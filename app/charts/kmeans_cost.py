@@ -9,7 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from app.palette import base_layout, color, ground, style_of
+from app.charts.plot.palette import base_layout, color, ground, style_of
 from app.wording import number, seconds
 
 PANELS = {"inertia": "spread inside", "kmeans_iterations": "iterations", "kmeans_seconds": "milliseconds"}

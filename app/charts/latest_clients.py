@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app import palette
-from app.comparison import run_name
-from app.method_looks import looks_of_runs
+from app.charts.plot import palette
+from app.charts.plot.method_styles import looks_of_runs
+from app.data.comparison import run_name
 from storage import RunRecord
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.line_ends import End, label_ends
-from app.palette import base_layout, cluster_colors, ground, group_dash
+from app.charts.plot.line_labels import End, label_ends
+from app.charts.plot.palette import base_layout, cluster_colors, ground, group_dash
 from app.wording import percent
 
 MOST_LAYERS = 10

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.palette import HUES, LIGHT, base_layout
-from app.thinning import evenly
+from app.charts.plot.palette import HUES, LIGHT, base_layout
+from app.data.thinning import evenly
 from app.wording import plural
 
 MOST_NUMBERS, MOST_CLIENTS = 40, 200

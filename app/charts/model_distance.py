@@ -8,7 +8,7 @@ omega~_i is what client i sends; clusters are found among these.
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.palette import base_layout, color, ground, style_of
+from app.charts.plot.palette import base_layout, color, ground, style_of
 from app.wording import number
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from app.charts.plot.palette import base_layout, ground, translucent
 from app.charts.surface import ON_COLOUR, color_axis, contours, known
-from app.palette import base_layout, ground, translucent
 from app.wording import number
 
 TITLES = {"global": "global", "personalized": "personalized", "alone": "trained alone", "initial": "common start"}

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.method_looks import looks
-from app.palette import base_layout, ground
+from app.charts.plot.method_styles import looks
+from app.charts.plot.palette import base_layout, ground
 from app.wording import percent, plural, signed_points
 
 FEWEST = 6  # differences under which no p-value can be small

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.palette import base_layout, ground
+from app.charts.plot.palette import base_layout, ground
 from app.wording import count, plural, seconds, size_bytes
 
 COSTS = ("seconds", "bytes_up", "bytes_down", "gradient_evaluations")

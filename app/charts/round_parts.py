@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.palette import HUES, base_layout, ground, is_dark
+from app.charts.plot.palette import HUES, base_layout, ground, is_dark
 from app.wording import percent, seconds
 
 LOOKS = (("blue", ""), ("amber", "/"), ("green", "x"), ("purple", "."), ("vermilion", "\\"), ("olive", "+"))

@@ -7,7 +7,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from scipy.stats import spearmanr
 
-from app.palette import base_layout, ground
+from app.charts.plot.palette import base_layout, ground
 from app.wording import number, percent, plural
 
 

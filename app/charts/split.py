@@ -8,7 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from app.palette import base_layout, cluster_colors, ground, translucent
+from app.charts.plot.palette import base_layout, cluster_colors, ground, translucent
 from app.wording import plural
 
 BUBBLES = 60  # clients; more are drawn as a heat map

@@ -7,7 +7,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from app.palette import base_layout, ground, is_presenting, translucent
+from app.charts.plot.palette import base_layout, ground, is_presenting, translucent
 from app.wording import number
 
 LEVELS = 16

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.comparison import REFERENCES, doubt, method_name, per_method, ranking
-from app.line_ends import End, label_ends
-from app.method_looks import looks
-from app.palette import base_layout
-from app.spreads import whiskers
+from app.charts.plot.bands import whiskers
+from app.charts.plot.line_labels import End, label_ends
+from app.charts.plot.method_styles import looks
+from app.charts.plot.palette import base_layout
+from app.data.comparison import REFERENCES, doubt, method_name, per_method, ranking
 from app.wording import number, percent_pm
 
 FEWEST_VALUES = 3

@@ -11,10 +11,10 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app.charts.cost import named_methods
-from app.comparison import pareto_front, per_method
-from app.method_looks import looks
-from app.palette import base_layout, ground
-from app.point_names import Point, name_points
+from app.charts.plot.method_styles import looks
+from app.charts.plot.palette import base_layout, ground
+from app.charts.plot.point_labels import Point, name_points
+from app.data.comparison import pareto_front, per_method
 from app.wording import names, percent_pm
 
 SMALLEST, LARGEST = 9, 24

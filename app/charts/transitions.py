@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.annotations import annotate
 from app.charts.cluster_raster import letter
-from app.palette import base_layout, contrast, ground, rgb, translucent
+from app.charts.plot.annotations import annotate
+from app.charts.plot.palette import base_layout, contrast, ground, rgb, translucent
 from app.wording import percent, plural
 
 ROOM = 7  # clusters whose cells are high enough for two lines

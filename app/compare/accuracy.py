@@ -5,13 +5,15 @@ from typing import cast
 import pandas as pd
 import streamlit as st
 
-from app import address, column_heads, kept
 from app.charts import cost, curves_over_seeds, differences, dumbbell, ecdf, histogram, paired
-from app.compare import opening
+from app.charts.plot import figure_cache
+from app.compare import open_run
 from app.compare.comparability import same_clients
 from app.compare.view import AXES, COSTS, METHOD, SORTS, View, more
-from app.comparison import Method
 from app.components import page
+from app.data import column_heads
+from app.data.comparison import Method
+from app.state import address
 from app.wording import capital, names, plain, signed_points
 
 SHAPES = {"ecdf": "Cumulative", "histogram": "Histogram"}
@@ -33,7 +35,7 @@ def distribution(view: View) -> None:
         else:
             stairs(view, drawn, left_out)
     if view.by == METHOD:
-        opening.look_inside(view)
+        open_run.look_inside(view)
 
 
 def low_mean_top(view: View, by: dumbbell.SortKey) -> None:
@@ -44,29 +46,29 @@ def low_mean_top(view: View, by: dumbbell.SortKey) -> None:
     ring = f"; ring: mean of the {view.other_model} model" if rows["other"].notna().any() else ""
     first_run = {method.name: str(method.runs[0].id) for method in view.methods}
     page.chart(
-        kept.figure(dumbbell.figure, rows, view.share, view.other_model), rows, key="dumbbell", name="low-mean-top",
+        figure_cache.figure(dumbbell.figure, rows, view.share, view.other_model), rows, key="dumbbell", name="low-mean-top",
         title=f"Lowest {view.tail} % ◂ mean ▸ top {view.tail} %",
         alt=dumbbell.finding(rows, by, view.share),
         caption=f"{view.tail_words(rows).capitalize()}; {view.rule}; whisker: ± over {view.spread}{ring}.",
-        on_select=opening.follow("dumbbell", lambda who: {"inside": first_run[str(who[0])]}),
+        on_select=open_run.follow("dumbbell", lambda who: {"inside": first_run[str(who[0])]}),
     )  # fmt: skip
 
 
 def stairs(view: View, drawn: list[str], left_out: str) -> None:
     steps = view.keep("steps", lambda: ecdf.data(view.clients()))
     page.chart(
-        kept.figure(ecdf.figure, steps, view.share, drawn), steps, key="ecdf", name="ecdf",
+        figure_cache.figure(ecdf.figure, steps, view.share, drawn), steps, key="ecdf", name="ecdf",
         title="Share of clients at or below an accuracy",
         alt=ecdf.finding(steps, drawn),
         caption=f"{view.rule.capitalize()}; further right is better. Every client of every run is one step.{left_out}",
-        on_select=opening.follow("ecdf", lambda who: {"client": str(int(who[0])), "inside": str(int(who[2]))}),
+        on_select=open_run.follow("ecdf", lambda who: {"client": str(int(who[0])), "inside": str(int(who[2]))}),
     )  # fmt: skip
 
 
 def bars(view: View, drawn: list[str], left_out: str) -> None:
     bins = histogram.data(view.clients())
     page.told(
-        kept.figure(histogram.figure, bins, drawn), bins, histogram.finding(bins), key="histogram", name="histogram",
+        figure_cache.figure(histogram.figure, bins, drawn), bins, histogram.finding(bins), key="histogram", name="histogram",
         title="Clients by their accuracy",
         also=f"Bins of {100 * histogram.WIDTH:g} points; the same height is the same share of clients everywhere. "
              f"{view.rule.capitalize()}.{left_out}",
@@ -83,7 +85,7 @@ def over_time(view: View) -> None:
         drawn = view.drawn(curves_over_seeds.MOST_LINES)
         dashed = ", and the lowest 5 % dashed" if len(drawn) <= curves_over_seeds.MOST_DASHED else ""
         page.chart(
-            kept.figure(curves_over_seeds.figure, lines, x, drawn), lines, key="curves", name=f"accuracy-over-{x}",
+            figure_cache.figure(curves_over_seeds.figure, lines, x, drawn), lines, key="curves", name=f"accuracy-over-{x}",
             title=f"Mean accuracy{dashed}",
             alt=f"{view.model} accuracy over {curves_over_seeds.AXIS_TITLES[x]} for {names(drawn, 12)}",
             caption=f"{view.model.capitalize()} model, mean over clients and {view.spread}. {_left_out(lines, view)}",
@@ -94,7 +96,7 @@ def over_time(view: View) -> None:
         points = view.keep(("cost", price), lambda: cost.data(view.with_costs(), price))
         unnamed = f" Names beside {cost.MOST_NAMED} points." if len(points) > cost.MOST_NAMED else ""
         page.told(
-            kept.figure(cost.figure, points, price), points, cost.finding(points, price), key="cost",
+            figure_cache.figure(cost.figure, points, price), points, cost.finding(points, price), key="cost",
             name=f"accuracy-against-{price}", title="Accuracy against what it costs",
             also=f"{view.rule.capitalize()}, everything spent until then.{unnamed}",
             heads={"cost": column_heads.Head(capital(curves_over_seeds.AXIS_TITLES[price]))},
@@ -122,15 +124,15 @@ def who_loses(view: View) -> None:
     left, right = st.columns(2, gap="large")
     with left:
         page.chart(
-            kept.figure(paired.figure, pairs, a, b, clients), pairs, key="paired", name="paired", alt=sentence,
+            figure_cache.figure(paired.figure, pairs, a, b, clients), pairs, key="paired", name="paired", alt=sentence,
             title=f"Each client under both; above the line {a} is better", heads=heads,
-            on_select=opening.follow("paired", lambda who: {"client": str(int(who[1]))}),
+            on_select=open_run.follow("paired", lambda who: {"client": str(int(who[1]))}),
         )  # fmt: skip
     with right:
         page.chart(
-            kept.figure(differences.figure, pairs, a, b, clients), pairs, key="differences", name="differences",
+            figure_cache.figure(differences.figure, pairs, a, b, clients), pairs, key="differences", name="differences",
             alt=sentence, title="The same differences, sorted", heads=heads,
-            on_select=opening.follow("differences", lambda who: {"client": str(int(who[0]))}),
+            on_select=open_run.follow("differences", lambda who: {"client": str(int(who[0]))}),
         )  # fmt: skip
     one_client(view, pairs, a, b)
 
@@ -154,7 +156,7 @@ def one_client(view: View, pairs: pd.DataFrame, a: str, b: str) -> None:
     }
     with st.container(horizontal=True, vertical_alignment="bottom", key="one_client"):
         said = address.pick("Look at one client", titles, "client", "")
-        opening.client_links(view, [a, b], int(said) if said else None)
+        open_run.client_links(view, [a, b], int(said) if said else None)
 
 
 def _redrawn(method: Method) -> str:

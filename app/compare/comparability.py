@@ -5,9 +5,9 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from app.comparison import Method, run_name
+from app.data.comparison import Method, run_name
 from app.wording import names, plural
-from engine.documents import recorded
+from engine.core.run_json import recorded
 from storage import RunRecord
 
 

@@ -2,18 +2,18 @@
 
 import streamlit as st
 
-from app.column_heads import Head
-from app.compare import fields
 from app.compare.view import View
 from app.components import page
+from app.data import config_fields
+from app.data.column_heads import Head
 from app.wording import names, plain, plural
 
 
 @st.fragment
 def configurations(view: View) -> None:
-    table = fields.table(view.methods)
+    table = config_fields.table(view.methods)
     page.section("What was set differently?")
-    shown = [method.name for method in view.methods][: fields.MOST_COLUMNS]
+    shown = [method.name for method in view.methods][: config_fields.MOST_COLUMNS]
     st.dataframe(
         table, hide_index=True, key="configurations",
         column_config={"field": st.column_config.TextColumn("Setting", pinned=True)},
@@ -21,4 +21,4 @@ def configurations(view: View) -> None:
     )  # fmt: skip
     page.files(table, key="configurations", name="settings", caption="Settings in which the methods differ.",
                heads={name: Head(name) for name in table.columns} | {"field": Head("Setting")})  # fmt: skip
-    st.caption(plain(fields.about(view.methods)))
+    st.caption(plain(config_fields.about(view.methods)))

@@ -5,14 +5,15 @@ from typing import cast
 import pandas as pd
 import streamlit as st
 
-from app import address
 from app.charts import curves_over_seeds, sweep, tradeoff
 from app.charts.cost import MOST_NAMED
-from app.column_heads import Head
-from app.compare import fields, generalization
+from app.compare import generalization
 from app.compare.view import COSTS, View
 from app.components import page
+from app.data import config_fields
+from app.data.column_heads import Head
 from app.forms import label_of
+from app.state import address
 from app.wording import capital
 
 
@@ -79,7 +80,7 @@ def _words(view: View, rows: pd.DataFrame, parameter: str) -> tuple[str, str, st
     """Symbol, title of the axis with the direction, and what the methods say of the parameter."""
     algorithms = set(rows.loc[rows["value"].notna(), "algorithm"])
     configs = [run.config for run in view.runs.values() if run.algorithm in algorithms]
-    known = fields.parameter_of(parameter if "." in parameter else f"algorithm.{parameter}", configs)
+    known = config_fields.parameter_of(parameter if "." in parameter else f"algorithm.{parameter}", configs)
     if known is None:
         plain_name = parameter.removeprefix("training.")
         return plain_name, plain_name, ""

@@ -6,11 +6,12 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from app import address, queries
 from app.charts import communication, cost
 from app.compare.view import View
-from app.comparison import with_methods
 from app.components import page
+from app.data import queries
+from app.data.comparison import with_methods
+from app.state import address
 from app.wording import number, plain
 
 SPENT = {"rounds": "Rounds", "megabytes": "Megabytes"}

@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from app import browser, data_paths, queries
 from app.compare.view import View
+from app.data import allowed_paths, queries
+from app.state import browser
 from app.wording import plain, plural
-from engine.errors import CheckpointInvalid
+from engine.core.errors import CheckpointInvalid
 from storage import AnalysisRecord, ArtifactDamaged, StorageError
 
 KIND = "trade_off"
@@ -40,7 +41,7 @@ def offer(view: View) -> None:
         st.caption(plain(f"{plural(sum(a.error == error for a in asked), 'run')} could not be measured: {error}"))
     measured = _measured(asked)
     missing = [run_id for run_id, run in view.runs.items() if run_id not in measured and run.is_finished]
-    missing = [run_id for run_id in missing if data_paths.problem_of(view.runs[run_id]) is None]
+    missing = [run_id for run_id in missing if allowed_paths.problem_of(view.runs[run_id]) is None]
     if not missing:
         return
     evaluations = sum(len(_sizes(view, run_id)) * sum(_sizes(view, run_id)) for run_id in missing)

@@ -1,14 +1,14 @@
 """The finding in one sentence, computed: who leads on the mean, who serves its worst clients best, and is it noise?
 
 A method leads only where the 95 % interval of its distance to each other method excludes 0, over three seeds or more
-(``engine/statistics.py``). With fewer seeds the sentence says what was seen, and that it is too little to tell.
+(``engine/core/statistics.py``). With fewer seeds the sentence says what was seen, and that it is too little to tell.
 """
 
 import pandas as pd
 
-from app.comparison import Ranking, ranking
+from app.data.comparison import Ranking, ranking
 from app.wording import capital, decimals, names, percent, plural, points
-from engine.statistics import FEWEST_BLOCKS, ROUNDING, Interval, interval_over_clients
+from engine.core.statistics import FEWEST_BLOCKS, ROUNDING, Interval, interval_over_clients
 
 MOST_VALUES = 6  # in one sentence
 MOST_NAMED = 3

@@ -4,11 +4,11 @@ from typing import cast
 
 import pandas as pd
 
-from app import address
 from app.charts import dumbbell
 from app.compare.view import SORTS, View
-from app.comparison import Ranking, doubt, per_run, ranking
 from app.components import page
+from app.data.comparison import Ranking, doubt, per_run, ranking
+from app.state import address
 from app.wording import names, percent, plural
 
 

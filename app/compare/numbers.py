@@ -8,11 +8,13 @@ from typing import Any, get_args
 import pandas as pd
 import streamlit as st
 
-from app import address, queries, tables
+from app.compare import tables
 from app.compare.view import METHOD, View
 from app.components import page
+from app.data import queries
+from app.state import address
 from app.wording import names, plain, setting
-from engine.registry import ALGORITHMS
+from engine.core.registry import ALGORITHMS
 
 Rule = tuple[queries.Model, queries.When]
 EVERY_RULE: list[Rule] = list(product(get_args(queries.Model), get_args(queries.When)))

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app import address, browser, queries
-from app.comparison import Method, methods_of
+from app.data import queries
+from app.data.comparison import Method, methods_of
+from app.state import address, browser
 from app.wording import plural
 from storage import ExperimentRecord, RunRecord
 

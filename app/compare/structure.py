@@ -2,11 +2,12 @@
 
 import streamlit as st
 
-from app import address, queries
 from app.charts import cluster_raster
 from app.compare.view import View
 from app.components import page
+from app.data import queries
 from app.inside.cluster_number import how_many_clusters
+from app.state import address
 
 
 @st.fragment

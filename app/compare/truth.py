@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
-from app import address
 from app.charts import error_over_R
-from app.compare import fields
 from app.compare.view import View
-from app.comparison import REFERENCES
 from app.components import page
+from app.data import config_fields
+from app.data.comparison import REFERENCES
+from app.state import address
 from app.wording import TITLES
 from storage import RunRecord
 
@@ -74,9 +74,9 @@ def _by_model(runs: Sequence[RunRecord]) -> dict[str, list[RunRecord]]:
 
 def _rows(runs: Sequence[RunRecord], axis: str, column: str) -> pd.DataFrame:
     """[run, method, algorithm, seed, <column>]: what each run has of the field ``axis``."""
-    named = fields.names_along(runs, axis)
+    named = config_fields.names_along(runs, axis)
     return pd.DataFrame([
         {"run": run.id, "method": named[run.id], "algorithm": run.algorithm, "seed": run.seed,
-         column: float(fields.flat(run.config)[axis])}
+         column: float(config_fields.flat(run.config)[axis])}
         for run in runs
     ])  # fmt: skip

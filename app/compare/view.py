@@ -7,10 +7,11 @@ from typing import TypeVar, cast
 
 import pandas as pd
 
-from app import address, kept, queries
 from app.charts import cost, curves_over_seeds, sweep
-from app.compare import fields
-from app.comparison import REFERENCES, Method, per_method, per_run, pooled, with_methods
+from app.charts.plot import figure_cache
+from app.data import config_fields, queries
+from app.data.comparison import REFERENCES, Method, per_method, per_run, pooled, with_methods
+from app.state import address
 from app.wording import MODELS, WHEN, kicker, plural
 from engine.metrics import TAIL_SHARE
 from storage import RunRecord
@@ -49,7 +50,7 @@ class View:
         """The same runs, those of one value of a field together."""
         if by == METHOD:
             return self
-        groups = pooled(self.methods, lambda run: fields.value_of(by, run))
+        groups = pooled(self.methods, lambda run: config_fields.value_of(by, run))
         return replace(self, methods=tuple(groups), by=by)
 
     @property
@@ -179,7 +180,7 @@ class View:
     def _kept(self) -> dict[object, object]:
         of = (self.by, tuple((method.name, method.run_ids) for method in self.methods))
         stand = tuple((run.epoch, run.round, run.status) for run in self._all)
-        return kept.tables(queries.store().url, of, stand)
+        return figure_cache.tables(queries.store().url, of, stand)
 
     def _named(self, table: pd.DataFrame) -> pd.DataFrame:
         return with_methods(table, self.methods)

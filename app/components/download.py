@@ -5,7 +5,7 @@ from typing import Any
 
 import streamlit as st
 
-from app import routes
+from app import endpoints
 from app.components import drawing_library
 
 HTML = '<div class="pictures"></div>'
@@ -21,11 +21,11 @@ def pictures(scope: str, *, key: str, name: str, title: str | None, caption: str
     The picture has its zoom, its colours and its ground; ``title`` and ``caption`` are written into it, and ``alt``
     goes into the SVG for those who cannot see it. A figure among several is called by its own title.
     """
-    if not routes.are_served:
+    if not endpoints.are_served:
         st.caption(WITHOUT_LIBRARY)
         return
     words = {"title": title or "", "caption": caption or "", "alt": alt, "name": name}
-    _component()(key=key, data={"figures": f"{scope} .js-plotly-plot", "plotly": routes.LIBRARY, **words})
+    _component()(key=key, data={"figures": f"{scope} .js-plotly-plot", "plotly": endpoints.LIBRARY, **words})
 
 
 def scope_of(key: str) -> str:

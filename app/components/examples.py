@@ -2,7 +2,8 @@
 
 import streamlit as st
 
-from app import browser, exchange
+from app.actions import exchange
+from app.state import browser
 from app.wording import plain
 from storage import StorageError
 

@@ -8,7 +8,8 @@ from typing import Any
 import plotly.graph_objects as go
 import streamlit as st
 
-from app import figure_text, palette, routes
+from app import endpoints
+from app.charts.plot import figure_text, palette
 from app.components import drawing_library
 
 _HERE = Path(__file__).parent
@@ -47,8 +48,8 @@ def live_plot(
         data={
             "figures": {name: _without_points(fig) for name, fig in figures.items()},
             "titles": {name: fig.layout.title.text for name, fig in figures.items()},
-            "runs": [dict(standing) for standing in standings], "model": model, "feed": routes.FEED,
-            "plotly": routes.LIBRARY, "swatches": swatches, "links": dict(links),
+            "runs": [dict(standing) for standing in standings], "model": model, "feed": endpoints.FEED,
+            "plotly": endpoints.LIBRARY, "swatches": swatches, "links": dict(links),
             "presenting": palette.is_presenting(), "paper": palette.translucent(palette.ground().paper, 0.8),
         },
         on_action_change=on_action,
@@ -58,7 +59,7 @@ def live_plot(
 
 def strip(initial: Mapping[str, Any], *, is_served: bool) -> None:
     """Running, queued, device, and what is wrong; the browser keeps it up to date where there is a route to ask."""
-    _strip()(key="strip", data={**initial, "route": routes.OVERVIEW if is_served else None})
+    _strip()(key="strip", data={**initial, "route": endpoints.OVERVIEW if is_served else None})
 
 
 def _without_points(fig: go.Figure) -> dict[str, Any]:

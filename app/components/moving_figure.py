@@ -8,7 +8,8 @@ from typing import Any, ParamSpec
 import plotly.graph_objects as go
 import streamlit as st
 
-from app import palette, routes
+from app import endpoints
+from app.charts.plot import palette
 from app.components import drawing_library, page
 
 GLIDE_MS = 220  # how long a point takes to its next place; less than a page lets pass between two
@@ -23,14 +24,14 @@ def moving_figure(figure: Mapping[str, Any], moves: Moves, *, key: str, alt: str
     Where this process serves no drawing library, it is an ordinary figure, which jumps.
     """
     with st.container(key=f"figure_{key}"):
-        if not routes.are_served:
+        if not endpoints.are_served:
             whole = go.Figure(figure).for_each_trace(lambda trace: trace.update(moves.get(trace.name, {})))
             st.plotly_chart(whole, theme=None, key=key, alt=alt, config=page.modebar(name))
             return
         _component()(
             key=key,
             data={"figure": figure, "moves": moves, "alt": alt, "config": page.modebar(name), "glide_ms": GLIDE_MS,
-                  "plotly": routes.LIBRARY},
+                  "plotly": endpoints.LIBRARY},
         )  # fmt: skip
 
 

@@ -10,11 +10,15 @@ import plotly.graph_objects as go
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
 
-from app import browser, column_heads, figure_text, links, pages, palette, queries, routes, shown, table_files
-from app.column_heads import Heads
-from app.components import download, live_plot
-from app.live.overview import overview
+from app import endpoints, pages
+from app.charts.plot import figure_text, palette
+from app.components import download, live_plot, report_capture
+from app.data import column_heads, queries, table_files
+from app.data.column_heads import Heads
+from app.data.overview import overview
+from app.state import browser, links
 from app.wording import capitals, plain
+from engine.core.paths import ASSETS
 
 PRESENTING_CSS = """<style>html { font-size: 20px; } [data-testid=stMainBlockContainer] { max-width: none; }
 @media (max-width: 1700px) { .strip { display: none; } }  /* the larger type of the navigation needs its place */
@@ -26,10 +30,10 @@ def look() -> None:
 
     ``routes`` sends the sheet with each page, but not where Streamlit answers by itself, as for a mistyped address.
     """
-    shown.forget()
+    report_capture.forget()
     colors = "".join(f"--{name}: {value};" for name, value in vars(palette.ground()).items())
     st.html(f"<style>:root {{ {colors} }}</style>")
-    st.html(routes.LOOK)
+    st.html(ASSETS / "look.css")
 
 
 def strip() -> None:
@@ -37,7 +41,7 @@ def strip() -> None:
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", key="strip_row"):
         reason = queries.problem()
         now = {"text": reason, "wait_ms": 2000} if reason else overview(queries.store())
-        live_plot.strip(now, is_served=routes.are_served)
+        live_plot.strip(now, is_served=endpoints.are_served)
         st.toggle("Presentation", key="presenting", bind="query-params", help="Larger type, fewer controls",
                   on_change=browser.catch_up)  # fmt: skip
     if palette.is_presenting():
@@ -86,7 +90,7 @@ def no_store(reason: str) -> None:
 def section(question: str) -> None:
     """The heading of a panel, which a report of the page has, too."""
     st.header(plain(question), anchor=False)
-    shown.begin_section(question)
+    report_capture.begin_section(question)
 
 
 def chart(
@@ -102,7 +106,7 @@ def chart(
     if fig.layout.datarevision is None:
         figure_text.without_links(fig)
         fig.layout.datarevision = _revision(fig)
-    shown.keep(key, shown.Shown(fig, table, alt, title, caption, heads=heads or {}))
+    report_capture.keep(key, report_capture.Shown(fig, table, alt, title, caption, heads=heads or {}))
     with st.container(key=f"figure_{key}", gap="small"):
         if title:
             st.subheader(plain(title), anchor=False)

@@ -10,7 +10,7 @@ import re
 import sys
 from dataclasses import dataclass, field
 
-from engine.registry import Entry
+from engine.core.registry import Entry
 
 LABELS = ("Idea", "Travels", "Stays", "Cost", "Newcomers", "Deviations", "Pitfalls", "Diagnostics")
 _NAMES = "|".join(LABELS)

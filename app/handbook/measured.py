@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 import torch
 
-from engine.config import parse_experiment
-from engine.federation import Federation
-from engine.registry import Entry
-from engine.simulate import Simulation
+from engine.config.schema import parse_experiment
+from engine.core.registry import Entry
+from engine.federation.clients import Federation
+from engine.simulation.simulate import Simulation
 from engine.task import Predictor
 
 Common = Literal["none", "one", "one for each group"]

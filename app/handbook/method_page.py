@@ -11,8 +11,8 @@ from app.handbook.mathematics import aligned
 from app.handbook.measured import SETTING, Measured, measured
 from app.handbook.options_table import options_table
 from app.handbook.prose import capitalized, citation, sentences
-from app.links import pack_config
-from engine.registry import Entry
+from app.state.links import pack_config
+from engine.core.registry import Entry
 
 
 def method_page(entry: Entry) -> None:

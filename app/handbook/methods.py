@@ -6,9 +6,9 @@ from typing import Any
 
 from app.handbook.entry_text import text_of
 from app.handbook.measured import Measured, takes_linear_model
-from app.links import link
+from app.state.links import link
 from app.wording import MISSING
-from engine.registry import ALGORITHMS, Entry
+from engine.core.registry import ALGORITHMS, Entry
 
 FAMILIES = (
     "Baselines", "Pulled together", "Clustered", "Split models", "Knowledge transfer", "Sharpness-aware",

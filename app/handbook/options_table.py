@@ -5,7 +5,7 @@ from typing import Any
 
 from app.handbook.prose import sentences
 from app.wording import MISSING
-from engine.registry import Entry, Parameter
+from engine.core.registry import Entry, Parameter
 
 HEAD = ("", "Option", "Default", "Allowed", "")
 

@@ -8,7 +8,7 @@ from app.handbook.entry_text import EntryText, text_of
 from app.handbook.options_table import options_table
 from app.handbook.prose import citation, sentences
 from app.wording import plain
-from engine.registry import Entry
+from engine.core.registry import Entry
 
 
 def thing(entry: Entry) -> None:

@@ -9,11 +9,12 @@ from zlib import crc32
 
 import streamlit as st
 
-from app import browser, data_paths, queries
+from app.data import allowed_paths, queries
 from app.inside.view import RunView
+from app.state import browser
 from app.wording import duration, percent, plain, plural, seconds
-from engine.errors import CheckpointInvalid
-from engine.findings import Findings
+from engine.core.errors import CheckpointInvalid
+from engine.core.findings import Findings
 from storage import AnalysisNotFound, AnalysisRecord, ArtifactDamaged, ArtifactRecord, RunRecord, StorageError
 
 LOOK_S = 1.0
@@ -62,7 +63,7 @@ class Asked:
 
     def ask(self) -> None:
         browser.catch_up()
-        if data_paths.problem_of(self.run):
+        if allowed_paths.problem_of(self.run):
             return
         with suppress(StorageError):  # the run was deleted meanwhile, which the page says by itself
             queries.store().analyses.request(self.run.id, self.kind, self.options)
@@ -73,7 +74,7 @@ class Asked:
         if queries.store().artifacts.latest(self.run.id, which) is None:
             st.caption(plain(without_models(self.run)))
             return
-        if reason := data_paths.problem_of(self.run):
+        if reason := allowed_paths.problem_of(self.run):
             st.caption(plain(f"This needs the run's data. {reason}"))
             return
         with st.container(horizontal=True, vertical_alignment="center"):
@@ -89,7 +90,7 @@ class Asked:
 
     def done(self, found: AnalysisRecord, artifact: ArtifactRecord) -> Findings | None:
         anew: dict[str, Any] = {"on_click": recompute, "args": (found.id,), "key": f"{self.key}_anew",
-                                "disabled": data_paths.problem_of(self.run) is not None}  # fmt: skip
+                                "disabled": allowed_paths.problem_of(self.run) is not None}  # fmt: skip
         try:
             answer = queries.findings(found)
         except (ArtifactDamaged, CheckpointInvalid) as error:

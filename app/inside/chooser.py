@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
-from app import browser, queries
-from app.comparison import Method, method_name, methods_of
-from app.palette import is_presenting
+from app.charts.plot.palette import is_presenting
+from app.data import queries
+from app.data.comparison import Method, method_name, methods_of
+from app.state import browser
 from app.wording import STATUS, plural
 from storage import RunRecord
 

@@ -3,11 +3,11 @@
 import numpy as np
 import streamlit as st
 
-from app import browser
 from app.charts import client_curve, client_data, confusion
 from app.components import page
 from app.inside import analysis
 from app.inside.view import REFERENCES, RunView, at_round
+from app.state import browser
 from app.wording import ordinal, percent, plain, plural, signed_points
 
 NUMBER = "client_number"

@@ -8,11 +8,11 @@ import pandas as pd
 import streamlit as st
 
 from app.charts import client_heat_map, ecdf, split
-from app.column_heads import Head, Heads, in_percent
+from app.charts.plot.palette import is_presenting
 from app.components import page
+from app.data.column_heads import Head, Heads, in_percent
 from app.inside import client
 from app.inside.view import REFERENCES, RunView, at_round
-from app.palette import is_presenting
 from app.wording import MISSING, decimals, names, plain, plural
 from storage import RunRecord
 

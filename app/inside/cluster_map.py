@@ -3,14 +3,15 @@
 import pandas as pd
 import streamlit as st
 
-from app import address, queries
 from app.charts import client_map
+from app.charts.plot.palette import is_presenting
 from app.components import page
+from app.data import queries
 from app.inside.analysis import findings
 from app.inside.view import RunView
-from app.palette import is_presenting
+from app.state import address
 from app.wording import duration, number, plural
-from engine.findings import Findings
+from engine.core.findings import Findings
 
 TRAILS = {"off": "off", "on": "on"}
 LARGEST_DIFFERENCE = 1e-3  # of a replay on another machine, beyond which it is not the same run

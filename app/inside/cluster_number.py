@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from app import address, queries
 from app.charts import cluster_count
 from app.components import page
+from app.data import queries
 from app.inside.view import at_round
+from app.state import address
 from app.wording import number
 from storage import RunRecord
 

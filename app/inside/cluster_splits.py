@@ -3,10 +3,10 @@
 import numpy as np
 import streamlit as st
 
-from app import queries
 from app.charts import cluster_splits
-from app.column_heads import Head
 from app.components import page
+from app.data import queries
+from app.data.column_heads import Head
 from app.inside.view import RunView
 
 NORMS = ("mean_update_norm", "max_update_norm")

@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from app import address, queries
 from app.charts import (
     cluster_agreement,
     cluster_raster,
@@ -15,10 +14,12 @@ from app.charts import (
     transitions,
 )
 from app.components import page
+from app.data import queries
 from app.inside.cluster_map import clients_on_a_map
 from app.inside.cluster_number import how_many_clusters
 from app.inside.cluster_splits import splitting
 from app.inside.view import RunView
+from app.state import address
 from app.wording import plain
 
 STEPS = {"round": "the round before", "evaluated": "the evaluated round before", "first": "the first round"}

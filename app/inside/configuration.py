@@ -5,11 +5,11 @@ from typing import Any
 
 import pandas as pd
 
-from app.compare.fields import REGISTRIES, SCHEMAS, SECTIONS
+from app.data.config_fields import REGISTRIES, SCHEMAS, SECTIONS
 from app.forms import label_of, parameters_of
 from app.handbook.options_table import default as in_words
-from engine.config import Machine
-from engine.registry import Options
+from engine.config.schema import Machine
+from engine.core.registry import Options
 from storage import RunRecord
 
 COLUMNS = ["part", "option", "value", "default", "meaning", "differs"]

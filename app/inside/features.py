@@ -4,14 +4,14 @@ from typing import Any, cast
 
 import streamlit as st
 
-from app import address
 from app.charts import feature_map, split
 from app.components import page
 from app.inside.analysis import findings
 from app.inside.landscape import DATA, WHICH
 from app.inside.view import RunView
+from app.state import address
 from app.wording import count, plain, plural
-from engine.findings import Findings
+from engine.core.findings import Findings
 
 PICTURES = {"tsne": "t-SNE", "pca": "PCA"}
 COLOURS = {"class": "Colour: class", "client": "Colour: client"}

@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from app import address
 from app.charts import model_plane, sharpness, surface
 from app.components import page
 from app.inside.analysis import findings
 from app.inside.view import RunView
+from app.state import address
 from app.wording import capital, count, number, plain, plural
-from engine.findings import Findings
+from engine.core.findings import Findings
 
 WHICH = {"last": "Of the last round", "best": "Of the best round"}
 DATA = {"test": "Test", "train": "Training"}

@@ -3,12 +3,12 @@
 import numpy as np
 import streamlit as st
 
-from app import queries
 from app.charts import layer_habits, layer_scores
 from app.components import page
+from app.data import queries
 from app.inside.view import RunView
 from app.wording import plain
-from engine.documents import recorded
+from engine.core.run_json import recorded
 
 FEW_LAYERS = 6  # fit beside another figure
 MEANING = (

@@ -4,14 +4,14 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from app import queries
 from app.charts import profile, round_parts
+from app.charts.plot.palette import is_presenting
 from app.components import page
+from app.data import queries
 from app.inside import analysis
 from app.inside.view import RunView
-from app.palette import is_presenting
 from app.wording import count, duration, ordinal, percent, plain, plural, seconds
-from engine.findings import Findings
+from engine.core.findings import Findings
 from storage import RunRecord
 
 

@@ -5,15 +5,16 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from app import one_run, queries
+from app.actions import run_config
 from app.charts import split
 from app.components import page
+from app.data import queries
+from app.data.experiment_names import unnamed
 from app.inside import configuration, federation
 from app.inside.view import RunView
-from app.links import pack_config
-from app.setup.naming import unnamed
+from app.state.links import pack_config
 from app.wording import MISSING, duration, lines, plain, plural, size_bytes
-from engine.documents import recorded
+from engine.core.run_json import recorded
 from storage import ArtifactRecord, EventRecord, RunRecord
 
 COLUMNS = {"part": "Part", "option": "Option", "value": "Value", "default": "Default", "meaning": "Meaning"}
@@ -41,11 +42,11 @@ def what_was_run(run: RunRecord) -> None:
     with st.expander(f"{plural(len(usual), 'option')} as by default", key="run_defaults"):
         _table(usual[list(COLUMNS)].rename(columns=COLUMNS), "run_usual", "Options as by default")
     st.caption("Save the configuration and run it without the app, with the same numbers:")
-    st.code(one_run.command(run), language="bash", wrap_lines=True)
+    st.code(run_config.command(run), language="bash", wrap_lines=True)
     with st.container(horizontal=True, vertical_alignment="center", key="run_config"):
-        st.download_button("Configuration as YAML", lambda: one_run.as_yaml(run), f"{one_run.file_name(run)}.yaml",
+        st.download_button("Configuration as YAML", lambda: run_config.as_yaml(run), f"{run_config.file_name(run)}.yaml",
                            "application/yaml", key="run_yaml", on_click="ignore")  # fmt: skip
-        page.link("setup", "Open in Set up", config=pack_config(unnamed(one_run.experiment_of(run))))
+        page.link("setup", "Open in Set up", config=pack_config(unnamed(run_config.experiment_of(run))))
 
 
 def where_it_ran(run: RunRecord) -> None:
@@ -131,7 +132,7 @@ def what_happened(run: RunRecord) -> None:
     if events:
         _table(log(events), "run_events", plural(len(events), "event"))
         text = "\n".join(f"{_time(e.at)} {e.level} {e.kind} {e.message}" for e in events)
-        st.download_button("Download the log", text, f"{one_run.file_name(run)}.log", "text/plain", key="run_log",
+        st.download_button("Download the log", text, f"{run_config.file_name(run)}.log", "text/plain", key="run_log",
                            type="tertiary", on_click="ignore")  # fmt: skip
     elif not run.error:
         st.caption("Nothing worth a line in the log.")

@@ -6,9 +6,10 @@ from typing import Any, cast, get_args
 
 import numpy as np
 
-from app import address, queries
 from app.charts.client_curve import Line
-from app.comparison import method_name, run_name
+from app.data import queries
+from app.data.comparison import method_name, run_name
+from app.state import address
 from storage import RunRecord
 
 REFERENCES = {"local_train": "LocalTrain", "fedavg": "FedAvg"}  # alone, and one model for all

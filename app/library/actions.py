@@ -4,10 +4,13 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app import browser, launch, links, queries, wording
+from app import wording
+from app.actions import launch
+from app.data import queries
 from app.library import bulk, experiment, export, models, trash
 from app.library.chosen import choose
-from app.library.said import Offer, Said, attempt
+from app.library.flash import Offer, Said, attempt
+from app.state import browser, links
 from storage import RunRecord
 
 

@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from app import data_paths, wording
+from app import wording
+from app.data import allowed_paths
 from storage import RunRecord, Store
 
 Reason = tuple[str, str]  # as it follows "1" and "2": has ended already, have ended already
@@ -86,7 +87,7 @@ def _not_retried(run: RunRecord) -> Reason | None:
 
 
 def _not_rerun(run: RunRecord) -> Reason | None:
-    return FOREIGN_DATA if data_paths.problem_of(run) else None
+    return FOREIGN_DATA if allowed_paths.problem_of(run) else None
 
 
 def _not_archived(run: RunRecord) -> Reason | None:

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 import streamlit as st
 
-from app import address, browser, wording
-from app.comparison import run_name
+from app import wording
+from app.data.comparison import run_name
+from app.state import address, browser
 from storage import RunRecord
 
 KEY, TURN = "library_runs", "library_runs.turn"

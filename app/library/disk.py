@@ -6,7 +6,7 @@ from datetime import date
 import streamlit as st
 
 from app import wording
-from app.live.overview import LOW_DISK_BYTES
+from app.data.overview import LOW_DISK_BYTES
 from storage import DiskUse
 
 MAKE_ROOM = "Delete runs and empty the trash, or drop the models of runs that nobody looks into any more."

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app import browser, queries, wording
-from app.library.said import Offer, Said, attempt
+from app import wording
+from app.data import queries
+from app.library.flash import Offer, Said, attempt
+from app.state import browser
 from storage import ExperimentRecord, RunRecord
 
 NAME = "experiment_name"

@@ -5,7 +5,9 @@ from functools import partial
 
 import streamlit as st
 
-from app import exchange, queries, wording
+from app import wording
+from app.actions import exchange
+from app.data import queries
 from storage import RunRecord
 
 MOST_BYTES = 10**9  # beyond this a browser is not the way

@@ -7,9 +7,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import streamlit as st
 
-from app import address, browser, wording
+from app import wording
+from app.data.run_table import dataset_of
 from app.library.finding import WHEN, Filter, window
-from app.run_table import dataset_of
+from app.state import address, browser
 from storage import RunRecord
 
 PICKED = ("status", "method", "dataset", "when")

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from app.comparison import method_name
-from app.run_table import dataset_of
+from app.data.comparison import method_name
+from app.data.run_table import dataset_of
 from storage import RunRecord
 
 SECTIONS = ("dataset", "partition", "model", "training")

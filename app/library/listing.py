@@ -6,9 +6,11 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from app import address, browser, run_table, wording
+from app import wording
+from app.data import run_table
 from app.library import filters
 from app.library.chosen import take_rows, ticked, turn
+from app.state import address, browser
 from storage import RunRecord
 
 ROWS = 500  # of one page of the table

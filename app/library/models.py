@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app import queries, wording
-from app.library.said import Said, attempt
+from app import wording
+from app.data import queries
+from app.library.flash import Said, attempt
 from storage import RunRecord
 
 COST = (

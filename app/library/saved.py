@@ -6,8 +6,10 @@ from urllib.parse import parse_qsl, urlencode
 
 import streamlit as st
 
-from app import browser, links, queries, wording
-from app.library.said import Offer, Said, attempt
+from app import wording
+from app.data import queries
+from app.library.flash import Offer, Said, attempt
+from app.state import browser, links
 
 PAGE = "library"
 CHOICES = ("q", "status", "method", "dataset", "when", "from", "to", "archived", "group", "sort")

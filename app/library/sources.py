@@ -7,12 +7,14 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
-from app import browser, exchange, wording
-from app.library import said
+from app import wording
+from app.actions import exchange
+from app.library import flash
 from app.library.file_kinds import what_else
-from app.library.said import Said, attempt
-from engine.errors import InvalidConfig
-from engine.worker.importing import Imported, Progress
+from app.library.flash import Said, attempt
+from app.state import browser
+from engine.core.errors import InvalidConfig
+from engine.exchange.import_runs import Imported, Progress
 from storage import ExperimentRecord, StorageError
 
 KEY = "library_import"
@@ -29,7 +31,7 @@ def panel() -> None:
     )  # fmt: skip
     if files and st.button(f"Import {wording.plural(len(files), 'file')}", key="import_now", type="primary",
                            on_click=browser.catch_up):  # fmt: skip
-        said.say(bring(files))
+        flash.say(bring(files))
         st.session_state[f"{KEY}.times"] += 1
         browser.rerun()
     if exchange.example_files():

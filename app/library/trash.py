@@ -6,11 +6,13 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from app import browser, queries, wording
-from app.comparison import method_name, run_name
+from app import wording
+from app.data import queries
+from app.data.comparison import method_name, run_name
 from app.library.chosen import choose
+from app.library.flash import Said, attempt
 from app.library.listing import times
-from app.library.said import Said, attempt
+from app.state import browser
 from engine.worker.upkeep import KEPT_IN_TRASH
 from storage import RunRecord
 

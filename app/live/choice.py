@@ -4,9 +4,13 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app import address, browser, live_feed, palette, queries, wording
-from app.comparison import run_name
+from app import wording
+from app.charts.plot import palette
+from app.data import queries
+from app.data.comparison import run_name
+from app.live import live_feed
 from app.live.requests import cancel_question, perform
+from app.state import address, browser
 from storage import ExperimentRecord, RunRecord
 
 

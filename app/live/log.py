@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from zlib import crc32
 
-from app.comparison import run_name
+from app.data.comparison import run_name
 from storage import EventRecord, RunRecord, Store
 
 MOST_LINES = 100

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app import address, browser, data_paths, queries, wording
+from app import wording
+from app.data import allowed_paths, queries
+from app.state import address, browser
 from storage import Status, StorageError
 
 ENDED_BADLY: tuple[Status, ...] = ("failed", "diverged", "cancelled")
@@ -53,7 +55,7 @@ def _perform(action: str, run_ids: Sequence[int]) -> None:
 
 def _retry(run_ids: Sequence[int]) -> None:
     runs = queries.runs(run_ids=run_ids, include_archived=True)
-    refused = {run.id: reason for run in runs if (reason := data_paths.problem_of(run))}
+    refused = {run.id: reason for run in runs if (reason := allowed_paths.problem_of(run))}
     if refused:
         st.session_state[_REFUSED] = next(iter(refused.values()))
     if wanted := [run_id for run_id in run_ids if run_id not in refused]:

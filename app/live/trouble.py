@@ -7,17 +7,20 @@ from typing import Any
 
 import streamlit as st
 
-from app import links, live_feed, palette, queries, wording
-from app.comparison import method_name, run_name
+from app import wording
+from app.actions.run_config import experiment_of
+from app.charts.plot import palette
 from app.components import page
-from app.live import log
-from app.live.pulse import silences
+from app.data import queries
+from app.data.comparison import method_name, run_name
+from app.data.experiment_names import automatic_name
+from app.data.pulse import silences
+from app.live import live_feed, log
+from app.live.live_feed import LOST_AFTER_S, first_line
 from app.live.requests import perform
-from app.live_feed import LOST_AFTER_S, first_line
-from app.one_run import experiment_of
-from app.setup.naming import automatic_name
+from app.state import links
 from app.wording import plain
-from engine.worker.claims import DIED, KILLED
+from engine.worker.work_queue import DIED, KILLED
 from storage import EventRecord, RunRecord
 
 MOST_NAMED, MOST_LOGGED = 3, 12

@@ -7,10 +7,13 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from app import address, browser, live_feed, palette, queries, wording
-from app.comparison import method_name
+from app import wording
+from app.charts.plot import palette
 from app.components import page
-from app.live import forecast, queue_choice
+from app.data import forecast, queries
+from app.data.comparison import method_name
+from app.live import live_feed, queue_choice
+from app.state import address, browser
 from storage import RunRecord
 
 MOST_ROWS = 200

@@ -6,9 +6,9 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from app import address
 from app.charts import beside_paper
 from app.components import page
+from app.state import address
 from app.wording import capital, plain
 
 READING = "Ours: last round, mean over seeds, ± their sample deviation. Differences in points."

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 import streamlit as st
 
 from app.components import page
-from app.papers.known import SCALES, by_document, wanted
-from app.papers.standing import standing
+from app.data.preset_catalog import SCALES, by_document, wanted
+from app.papers.preset_progress import standing
 from app.wording import plain, plural
-from engine.presets import OURS, Preset
+from engine.config.presets import OURS, Preset
 
 
 def listing(presets: Mapping[str, Preset]) -> None:

@@ -2,14 +2,16 @@
 
 import streamlit as st
 
-from app import browser, launch, queries
+from app.actions import launch
 from app.components import page
-from app.papers.known import SCALE_WORDS, SCALES, experiments, wanted
-from app.papers.standing import Standing, standing
+from app.data import queries
+from app.data.preset_catalog import SCALE_WORDS, SCALES, experiments, wanted
+from app.papers.preset_progress import Standing, standing
 from app.setup import cost
+from app.state import browser
 from app.wording import duration, lines, plain, plural, size_bytes
-from engine.errors import FedscapeError, InvalidConfig
-from engine.presets import Preset
+from engine.config.presets import Preset
+from engine.core.errors import FedscapeError, InvalidConfig
 from storage import StorageError
 
 LOOK_AGAIN_S = 3

@@ -4,20 +4,20 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from app import queries
 from app.charts import beside_paper
 from app.compare.accuracy import distribution, over_time
 from app.compare.dials import swept
 from app.compare.effort import effort
 from app.compare.truth import errors, errors_over_classes
 from app.compare.view import View
-from app.comparison import methods_of
 from app.components import page
+from app.data import queries
+from app.data.comparison import methods_of
+from app.data.preset_catalog import SCALE_WORDS
 from app.papers.beside import beside
-from app.papers.known import SCALE_WORDS
-from app.papers.standing import Standing
+from app.papers.preset_progress import Standing
 from app.wording import names, plain, setting
-from engine.presets import Preset
+from engine.config.presets import Preset
 from storage import RunRecord
 
 PANELS: dict[str, Callable[[View], None]] = {

@@ -7,15 +7,15 @@ from urllib.parse import parse_qs, urlsplit
 
 import pandas as pd
 
-from app import tables
-from app.compare import fields
+from app.compare import tables
 from app.compare.comparability import conflicts, notes
 from app.compare.numbers import EVERY_RULE, about, rows_of
 from app.compare.view import View
+from app.components.report_capture import Board
+from app.data import config_fields
 from app.inside.record import made_with
 from app.report import html
 from app.report.document import document
-from app.shown import Board
 from app.wording import plural
 
 
@@ -73,16 +73,16 @@ def _numbers(rows: View) -> list[str]:
 
 
 def _settings(view: View) -> list[str]:
-    table = fields.table(view.methods).rename(columns={"field": "Setting"})
-    return [html.table(table), html.paragraph(fields.about(view.methods), "source"), *_whole(view)]
+    table = config_fields.table(view.methods).rename(columns={"field": "Setting"})
+    return [html.table(table), html.paragraph(config_fields.about(view.methods), "source"), *_whole(view)]
 
 
 def _whole(view: View) -> list[str]:
     """Every setting of the first method, so that the report says what was run also without the app."""
     first = view.methods[0]
-    told = fields.flat(first.runs[0].config).items()
+    told = config_fields.flat(first.runs[0].config).items()
     table = pd.DataFrame(
-        [(fields.title(name, view.methods), fields.text(name, value)) for name, value in told],
+        [(config_fields.title(name, view.methods), config_fields.text(name, value)) for name, value in told],
         columns=["Setting", first.name],
     )
     return [html.folded(f"All settings of {first.name}", html.table(table))]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from plotly.offline import get_plotlyjs
 
-from app import palette
+from app.charts.plot import palette
+from app.components.report_capture import Shown
 from app.report.html import figures_data
-from app.shown import Shown
 
 _HERE = Path(__file__).parent
 # Everything is in the file; a browser that is told so asks for nothing, whatever the file says elsewhere.

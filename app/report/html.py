@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from app import column_heads
-from app.shown import Shown
+from app.components.report_capture import Shown
+from app.data import column_heads
 from app.wording import MISSING
 
 MOST_ROWS = 200  # of the numbers behind one figure

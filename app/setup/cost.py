@@ -14,13 +14,13 @@ from typing import Any
 
 import streamlit as st
 
-from app.setup.pools import federation_of, is_present, pool_of, sample_bytes, split_of
-from engine.check import method_notes, num_numbers
-from engine.config import RunConfig, Training
-from engine.errors import TooLarge
-from engine.federation import Federation
+from app.data.pools import federation_of, is_present, pool_of, sample_bytes, split_of
+from engine.config.schema import RunConfig, Training
+from engine.core.errors import TooLarge
+from engine.federation.clients import Federation
 from engine.models import num_parameters
-from engine.simulate import Simulation
+from engine.simulation.preflight import method_notes, num_numbers
+from engine.simulation.simulate import Simulation
 
 BUDGET_S = 1.5  # for the moment that is measured
 POINTS = ((8, 2), (20, 6))  # clients and local steps of two short rounds

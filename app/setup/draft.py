@@ -7,14 +7,14 @@ from typing import Any
 
 import streamlit as st
 
-from app import browser
+from app.data.experiment_names import automatic_name, unnamed
 from app.forms import Form
-from app.links import pack_config, unpack_config
-from app.setup.naming import automatic_name, unnamed
+from app.state import browser
+from app.state.links import pack_config, unpack_config
 from app.wording import plain
-from engine.config import Machine, parse_experiment
-from engine.errors import InvalidConfig, cut, shown
-from engine.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Registry
+from engine.config.schema import Machine, parse_experiment
+from engine.core.errors import InvalidConfig, cut, shown
+from engine.core.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Registry
 
 DRAFT, LINK, REPLACED, UNTOUCHED, IDS, COUNTER = (
     f"setup.{name}" for name in ("draft", "link", "replaced", "untouched", "ids", "counter")

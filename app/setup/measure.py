@@ -5,14 +5,14 @@ import math
 
 import streamlit as st
 
+from app.data.pools import federation_of
 from app.setup.cost import LARGEST_STATE
-from app.setup.pools import federation_of
 from app.wording import plain
-from engine import heterogeneity
-from engine.check import num_bytes
-from engine.config import RunConfig
-from engine.errors import FedscapeError
-from engine.simulate import Simulation
+from engine.config.schema import RunConfig
+from engine.core.errors import FedscapeError
+from engine.simulation.preflight import num_bytes
+from engine.simulation.simulate import Simulation
+from engine.training import heterogeneity
 
 ASKED = "setup.measured"
 

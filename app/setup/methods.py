@@ -5,14 +5,14 @@ from typing import Any
 
 import streamlit as st
 
-from app import browser
 from app.components import page
 from app.forms import Form, read_list
 from app.setup import draft as drafts
 from app.setup.sections import listed, pick, titled, training_fields, words
+from app.state import browser
 from app.wording import plain
-from engine.config import Training
-from engine.registry import ALGORITHMS
+from engine.config.schema import Training
+from engine.core.registry import ALGORITHMS
 
 
 def algorithms_section(form: Form, draft: Mapping[str, Any], training: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -2,15 +2,16 @@
 
 import streamlit as st
 
-from app import launch, wording
+from app import wording
+from app.actions import launch
 from app.components import page
+from app.data.preset_catalog import known as known_presets
 from app.forms import Form
-from app.papers.known import known as known_presets
 from app.setup import draft as drafts
 from app.wording import lines, plain
-from engine.config import parse_experiment
-from engine.errors import InvalidConfig
-from engine.presets import OURS, Preset
+from engine.config.presets import OURS, Preset
+from engine.config.schema import parse_experiment
+from engine.core.errors import InvalidConfig
 from storage import StorageError
 
 FIRST = "digits-first"  # needs no download and a minute

@@ -8,19 +8,20 @@ import numpy as np
 import streamlit as st
 import yaml
 
-from app import launch, queries, wording
+from app import wording
+from app.actions import launch
 from app.charts import split as split_chart
 from app.components.page import chart
+from app.data import pools, queries
 from app.forms import EMPTY
 from app.setup import cost as costs
-from app.setup import pools
 from app.setup.measure import measure_panel
 from app.wording import plain
-from engine.check import labelled
-from engine.config import ExperimentConfig, RunConfig, parse_experiment
-from engine.errors import DataUnavailable, FedscapeError, ImpossiblePartition, InvalidConfig
+from engine.config.schema import ExperimentConfig, RunConfig, parse_experiment
+from engine.core.errors import DataUnavailable, FedscapeError, ImpossiblePartition, InvalidConfig
+from engine.core.registry import DATASETS
 from engine.partitioners.measures import label_entropy, mean_js_distance
-from engine.registry import DATASETS
+from engine.simulation.preflight import labelled
 from storage import StorageError
 
 

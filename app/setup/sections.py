@@ -6,14 +6,14 @@ from typing import Any
 
 import streamlit as st
 
-from app import browser
 from app.forms import Form, parameters_of
 from app.setup.uploads import KINDS, MAX_MEGABYTES, save_upload
+from app.state import browser
 from app.wording import plain
-from engine.config import Evaluation, Machine, Training
-from engine.errors import DataUnavailable
+from engine.config.schema import Evaluation, Machine, Training
+from engine.core.errors import DataUnavailable
+from engine.core.registry import DATASETS, MODELS, PARTITIONERS, Registry
 from engine.partitioners import PartitionOptions
-from engine.registry import DATASETS, MODELS, PARTITIONERS, Registry
 
 # Dials: what a slider offers where the schema leaves a side open. Any other value may come by link.
 SHARES = [round(0.05 * n, 2) for n in range(20)]

@@ -4,8 +4,8 @@ import hashlib
 import re
 from pathlib import Path
 
-from engine.errors import DataUnavailable
-from engine.simulate import default_data_dir
+from engine.core.errors import DataUnavailable
+from engine.core.paths import default_data_dir
 
 MAX_MEGABYTES = 200
 KINDS = ("npz", "csv", "parquet")

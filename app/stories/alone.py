@@ -11,11 +11,11 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from app import palette
-from app.charts import dial_curve, turned_clients
+from app.charts.plot import palette
 from app.components.moving_figure import moving_figure, still
 from app.stories import turned_pages
 from app.stories.dial_example import DialExample, load
+from app.stories.figures import dial_curve, turned_clients
 from app.stories.story import Dial, Mark, Place, Scene, reading
 from app.wording import percent, percent_pm, signed_points
 

@@ -3,11 +3,12 @@
 import json
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "assets" / "examples" / "story_contexts.json"
+from engine.core.paths import ASSETS
+
+EXAMPLE = ASSETS / "examples" / "story_contexts.json"
 
 NUM_CLIENTS, NUM_CONTEXTS = 20, 4
 HEUR = "heur"

@@ -13,9 +13,9 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from app.charts import context_count, context_plane
 from app.components.moving_figure import moving_figure, still
 from app.stories.context_curve import HEUR, NUM_CLIENTS, NUM_CONTEXTS, Guesses, Stop, example, stops
+from app.stories.figures import context_count, context_plane
 from app.stories.story import Dial, Mark, Place, Scene, reading
 from app.wording import percent
 

@@ -4,11 +4,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "assets" / "examples"
+from engine.core.paths import ASSETS
+
+EXAMPLES = ASSETS / "examples"
 PIXELS = 8
 
 

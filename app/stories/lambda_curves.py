@@ -3,11 +3,12 @@
 import json
 from dataclasses import dataclass
 from functools import cache, cached_property
-from pathlib import Path
 
 import numpy as np
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "assets" / "examples" / "lambda_dial.json"
+from engine.core.paths import ASSETS
+
+EXAMPLE = ASSETS / "examples" / "lambda_dial.json"
 
 ALONE, ADAPTIVE, TOGETHER = "alone", "adaptive", "together"
 Stop = float | str

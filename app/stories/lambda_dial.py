@@ -11,8 +11,8 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from app.charts import client_plane, lambda_dial
 from app.components.moving_figure import moving_figure, still
+from app.stories.figures import client_plane, lambda_dial
 from app.stories.lambda_curves import ADAPTIVE, ALONE, LAMBDAS, SPREADS, TOGETHER, Stop, example, text, untrained
 from app.stories.story import Dial, Mark, Place, Scene, reading
 

@@ -13,12 +13,12 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from app.charts import cross_section, left_behind, radius
 from app.components.moving_figure import moving_figure, still
+from app.stories.figures import cross_section, left_behind, radius
 from app.stories.sharpness_curve import NUM_CLIENTS, NUM_LEFT_BEHIND, RADII, STEPS, Standing, example
 from app.stories.story import Dial, Mark, Place, Scene, reading
 from app.wording import percent, percent_pm, signed_points
-from engine.statistics import ROUNDING
+from engine.core.statistics import ROUNDING
 
 if TYPE_CHECKING:
     from app.stories.sharpness_run import SharpnessRun

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from engine.config import parse_experiment
-from engine.results import RoundResult
-from engine.simulate import Simulation
+from engine.config.schema import parse_experiment
+from engine.core.results import RoundResult
+from engine.simulation.simulate import Simulation
 
 
 class MiniRun:

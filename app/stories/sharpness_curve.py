@@ -3,11 +3,12 @@
 import json
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "assets" / "examples" / "story_left_behind.json"
+from engine.core.paths import ASSETS
+
+EXAMPLE = ASSETS / "examples" / "story_left_behind.json"
 
 RADII = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
 NUM_CLIENTS, NUM_LEFT_BEHIND = 40, 2  # lowest 5 %

@@ -8,9 +8,9 @@ import torch
 
 from app.stories.mini_run import MiniRun
 from app.stories.sharpness_curve import STEPS, Standing
-from engine.directions import filter_normalised, gaussian
-from engine.evaluate import training_losses
-from engine.simulate import Simulation
+from engine.analyses.support.directions import filter_normalised, gaussian
+from engine.simulation.simulate import Simulation
+from engine.training.evaluate import training_losses
 
 DIRECTION_SEED = 7
 

@@ -5,8 +5,8 @@ from functools import partial
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from app import address, queries, shown
-from app.compare import beside_paper, fields, selection
+from app.charts.plot.palette import is_dark, is_presenting
+from app.compare import selection
 from app.compare.accuracy import distribution, over_time, who_loses
 from app.compare.comparability import conflicts, missing, notes
 from app.compare.configurations import configurations
@@ -18,11 +18,13 @@ from app.compare.numbers import numbers
 from app.compare.structure import clustered
 from app.compare.truth import errors, errors_over_classes
 from app.compare.view import METHOD, ROUNDS, TAILS, View
-from app.comparison import methods_of
-from app.components import page
+from app.components import page, report_capture
 from app.components.examples import examples_button
-from app.palette import is_dark, is_presenting
+from app.data import config_fields, queries
+from app.data.comparison import methods_of
+from app.papers import compare_section
 from app.report.comparison import Comparison, report
+from app.state import address
 from app.wording import MODELS, kicker, lines, names, plain, plural
 from storage import RunRecord
 
@@ -55,7 +57,7 @@ def render() -> None:
     for panel in (distribution, over_time):
         panel(rows)
     for panel in (
-        who_loses, newcomers, clustered, swept, both_ends, errors, errors_over_classes, effort, beside_paper.panel,
+        who_loses, newcomers, clustered, swept, both_ends, errors, errors_over_classes, effort, compare_section.panel,
         configurations,
     ):  # fmt: skip
         panel(view)
@@ -64,7 +66,9 @@ def render() -> None:
 
 def groupings(view: View) -> dict[str, str]:
     """What a row can stand for: a method, or all runs of one value of a setting."""
-    return {METHOD: "Method"} | {name: fields.title(name, view.methods) for name in fields.groupings(view.methods)}
+    return {METHOD: "Method"} | {
+        name: config_fields.title(name, view.methods) for name in config_fields.groupings(view.methods)
+    }
 
 
 def finding(view: View, is_mixed: bool) -> str:
@@ -111,7 +115,7 @@ def controls(runs: list[RunRecord], chosen: list[RunRecord], rows: dict[str, str
 
 def report_button(view: View, rows: View, found: str) -> None:
     """The page as a file, with its figures as they are chosen when somebody asks for it."""
-    here = Comparison(view, rows, shown.begin(), QUESTION, found, is_dark())
+    here = Comparison(view, rows, report_capture.begin(), QUESTION, found, is_dark())
     st.download_button(
         "Report, one HTML file", partial(report, here), "comparison.html", "text/html", key="report",
         on_click="ignore", help="All figures and numbers of this page; it opens without Fedscape and without a network",

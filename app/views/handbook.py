@@ -5,15 +5,15 @@ from pathlib import Path
 
 import streamlit as st
 
-from app import address, browser
 from app.components import page
 from app.handbook import methods
 from app.handbook.measured import SETTING, Measured, measured
 from app.handbook.method_page import method_page
 from app.handbook.things import thing
+from app.state import address, browser
 from app.wording import plain, plural
-from engine.errors import PluginBroken, UnknownName
-from engine.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Entry
+from engine.core.errors import PluginBroken, UnknownName
+from engine.core.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Entry
 
 STYLE = Path(methods.__file__).with_name("handbook.css")
 SECTIONS = {"methods": "Methods", "datasets": "Data sets", "partitioners": "Heterogeneity", "models": "Models"}

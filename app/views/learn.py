@@ -7,8 +7,9 @@ from typing import Any
 
 import streamlit as st
 
-from app import address, browser, links, palette
+from app.charts.plot import palette
 from app.components import page
+from app.state import address, browser, links
 from app.stories import stories
 from app.stories.desk import TICK_S, Desk, Reader
 from app.stories.story import Dial, Place, Scene, Story, place_of, scene_at

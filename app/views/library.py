@@ -5,11 +5,14 @@ from pathlib import Path
 
 import streamlit as st
 
-from app import launch, links, queries, wording
+from app import wording
+from app.actions import launch
 from app.components import page
-from app.library import actions, chosen, disk, filters, listing, said, saved, sources, trash
-from app.library.said import Said, attempt
-from engine.presets import load_preset, preset_names
+from app.data import queries
+from app.library import actions, chosen, disk, filters, flash, listing, saved, sources, trash
+from app.library.flash import Said, attempt
+from app.state import links
+from engine.config.presets import load_preset, preset_names
 from storage import RunRecord
 
 STYLE = Path(listing.__file__).with_name("library.css")
@@ -19,10 +22,10 @@ DEMO, STARTED = "digits-first", "library.started"
 def render() -> None:
     page.require_store()
     if st.session_state.pop(STARTED, None):
-        st.session_state.pop(said.KEY, None)  # Live shows it
+        st.session_state.pop(flash.KEY, None)  # Live shows it
         launch.open_page("live", "See it train")
     st.html(STYLE)
-    said.bar()
+    flash.bar()
     runs = queries.runs(include_archived=True, newest_first=True)
     experiments = {run.experiment_id for run in runs}
     count = f"{wording.plural(len(runs), 'run')} · {wording.plural(len(experiments), 'experiment')}"

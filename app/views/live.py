@@ -7,16 +7,19 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from app import address, browser, column_heads, figure_text, live_feed, palette, queries, routes, wording
+from app import endpoints, wording
 from app.charts import latest_clients, training_curve
-from app.comparison import method_name, run_name
+from app.charts.plot import figure_text, palette
 from app.components import live_plot, page
-from app.live import log
+from app.data import column_heads, queries
+from app.data.comparison import method_name, run_name
+from app.data.pulse import silences
+from app.live import live_feed, log
 from app.live.choice import chosen_runs, controls, experiment_control
-from app.live.pulse import silences
 from app.live.requests import perform, refusal
 from app.live.trouble import retry_links, what_went_wrong
 from app.live.up_next import up_next
+from app.state import address, browser
 from storage import ExperimentRecord, RunRecord
 
 KEY = "live"
@@ -40,7 +43,7 @@ def render() -> None:
     if nothing_drawn:
         what_went_wrong(listed)
     model, x = axis_controls(shown)
-    if routes.are_served:
+    if endpoints.are_served:
         grow(shown, model, x)
     else:
         redraw(shown, model, x)

@@ -4,16 +4,16 @@ from pathlib import Path
 
 import streamlit as st
 
-from app import address
 from app.components import page
-from app.papers.known import SCALES, known, wanted
+from app.data.preset_catalog import SCALES, known, wanted
 from app.papers.listing import listing
+from app.papers.preset_progress import changed, changed_sentence, standing
 from app.papers.progress import progress_panel
 from app.papers.result import result
-from app.papers.standing import changed, changed_sentence, standing
+from app.state import address
 from app.wording import lines, plain
-from engine.errors import InvalidConfig
-from engine.presets import Preset
+from engine.config.presets import Preset
+from engine.core.errors import InvalidConfig
 
 MOST_QUOTED = 40  # letters of an address
 STYLE = Path(__file__).parent.parent / "papers" / "papers.css"

@@ -4,16 +4,18 @@ from importlib import import_module
 
 import streamlit as st
 
-from app import address, browser, live_feed, queries
+from app.charts.plot.palette import is_presenting
 from app.components import page
 from app.components.examples import examples_button
+from app.data import queries
+from app.data.pulse import silences
+from app.data.thinning import evenly
 from app.inside import chooser
 from app.inside.clients import headline
 from app.inside.view import RunView
-from app.live.pulse import silences
+from app.live import live_feed
 from app.live.trouble import what_happened
-from app.palette import is_presenting
-from app.thinning import evenly
+from app.state import address, browser
 from app.wording import MODELS, STATUS, STATUS_MEANING, kicker, plain
 from storage import RunRecord
 

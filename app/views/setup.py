@@ -8,12 +8,13 @@ import streamlit as st
 
 from app import wording
 from app.components.page import header
+from app.data import pools
+from app.data.experiment_names import automatic_name
 from app.forms import Form
 from app.setup import draft as drafts
-from app.setup import methods, pools, preview, sections
-from app.setup.naming import automatic_name
+from app.setup import methods, preview, sections
 from app.setup.presets import presets_panel
-from engine.config import parse_experiment
+from engine.config.schema import parse_experiment
 
 STYLE = Path(sections.__file__).with_name("setup.css")
 

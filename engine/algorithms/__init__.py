@@ -2,7 +2,7 @@
 
 from typing import Any, Protocol, runtime_checkable
 
-from engine.batches import Cohort
+from engine.federation.batches import Cohort
 from engine.models import Model
 from engine.task import Diagnostics, Forward, Predictor, Shared, Task
 

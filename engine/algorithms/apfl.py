@@ -37,9 +37,7 @@ from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor
 
-from engine.batches import Batch, Cohort, Plan
-from engine.local import Step, in_chunks, mean_loss
-from engine.ops import (
+from engine.core.params import (
     ClientParams,
     SharedParams,
     broadcast,
@@ -54,8 +52,10 @@ from engine.ops import (
     take,
     weighted_mean,
 )
-from engine.registry import ALGORITHMS, Options, Positive
+from engine.core.registry import ALGORITHMS, Options, Positive
+from engine.federation.batches import Batch, Cohort, Plan
 from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.training.local import Step, in_chunks, mean_loss
 
 
 class Hparams(Options):

@@ -43,13 +43,20 @@ from pydantic import Field
 from sklearn.cluster import AgglomerativeClustering
 from torch import Tensor
 
-from engine.batches import Cohort
-from engine.clusters import average_inside, best_fitting, cosine_similarity, least_loss, together, train_inside
-from engine.contexts import Contexts, agreement
-from engine.evaluate import training_losses
-from engine.ops import ClientParams, gather, row, squared_distance
-from engine.registry import ALGORITHMS, Options
+from engine.core.params import ClientParams, gather, row, squared_distance
+from engine.core.registry import ALGORITHMS, Options
+from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.training.clustering import (
+    average_inside,
+    best_fitting,
+    cosine_similarity,
+    least_loss,
+    together,
+    train_inside,
+)
+from engine.training.evaluate import training_losses
+from engine.training.kmeans import Contexts, agreement
 
 
 class Hparams(Options):

@@ -39,16 +39,16 @@ from jaxtyping import Int
 from pydantic import Field
 from torch import Tensor
 
-from engine.batches import Cohort
-from engine.clusters import least_loss
-from engine.contexts import Contexts, recluster
-from engine.evaluate import training_losses
-from engine.local import Trained, moreau_sgd
-from engine.ops import ClientParams, broadcast, clone, gather, in_client_order, row, scatter
-from engine.registry import ALGORITHMS, Options, Positive
-from engine.smoothness import note_if_unstable
-from engine.streams import key
+from engine.core.params import ClientParams, broadcast, clone, gather, in_client_order, row, scatter
+from engine.core.registry import ALGORITHMS, Options, Positive
+from engine.core.streams import key
+from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.training.clustering import least_loss
+from engine.training.evaluate import training_losses
+from engine.training.kmeans import Contexts, recluster
+from engine.training.local import Trained, moreau_sgd
+from engine.training.smoothness import note_if_unstable
 
 
 class Hparams(Options):

@@ -38,16 +38,16 @@ from jaxtyping import Int
 from pydantic import Field
 from torch import Tensor
 
-from engine.batches import Cohort
-from engine.clusters import least_loss
-from engine.contexts import Contexts, cluster, coordinates, recluster
-from engine.evaluate import training_losses
-from engine.local import Trained, moreau_sgd
-from engine.ops import ClientParams, broadcast, clone, concat, gather, in_client_order, row, scatter
-from engine.registry import ALGORITHMS, Count, NonNegative, Options, Positive
-from engine.smoothness import note_if_unstable
-from engine.streams import key
+from engine.core.params import ClientParams, broadcast, clone, concat, gather, in_client_order, row, scatter
+from engine.core.registry import ALGORITHMS, Count, NonNegative, Options, Positive
+from engine.core.streams import key
+from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.training.clustering import least_loss
+from engine.training.evaluate import training_losses
+from engine.training.kmeans import Contexts, cluster, coordinates, recluster
+from engine.training.local import Trained, moreau_sgd
+from engine.training.smoothness import note_if_unstable
 
 _TIE = 1e-9  # values of e(K) this close are equal, and the smallest K wins: mu="auto" makes both ends tie
 

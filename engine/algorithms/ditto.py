@@ -26,20 +26,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from engine.batches import Cohort
-from engine.local import Trained, local_sgd
-from engine.ops import (
-    ClientParams,
-    SharedParams,
-    broadcast,
-    gather,
-    in_client_order,
-    scatter,
-    weighted_mean,
-)
-from engine.registry import ALGORITHMS, Count, Options, Positive
-from engine.smoothness import note_if_unstable
+from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, weighted_mean
+from engine.core.registry import ALGORITHMS, Count, Options, Positive
+from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.training.local import Trained, local_sgd
+from engine.training.smoothness import note_if_unstable
 
 
 class Hparams(Options):

@@ -28,11 +28,11 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from engine.batches import Cohort
-from engine.local import local_sgd
-from engine.ops import SharedParams, broadcast, weighted_mean
-from engine.registry import ALGORITHMS, Options
+from engine.core.params import SharedParams, broadcast, weighted_mean
+from engine.core.registry import ALGORITHMS, Options
+from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.training.local import local_sgd
 
 
 class Hparams(Options):

@@ -33,13 +33,13 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from engine.batches import Cohort
-from engine.errors import Unsupported
-from engine.local import local_sgd
-from engine.ops import SharedParams, broadcast, in_client_order, weighted_mean
-from engine.registry import ALGORITHMS, Options
-from engine.split import part, require_body
+from engine.core.errors import Unsupported
+from engine.core.params import SharedParams, broadcast, in_client_order, weighted_mean
+from engine.core.registry import ALGORITHMS, Options
+from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.training.body_head import part, require_body
+from engine.training.local import local_sgd
 
 
 class Hparams(Options):

@@ -27,12 +27,12 @@ client's head, not the pair that was trained. A cut behind a log-softmax instead
 
 from dataclasses import dataclass
 
-from engine.batches import Cohort
-from engine.local import Trained, local_sgd
-from engine.ops import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, weighted_mean
-from engine.registry import ALGORITHMS, NoOptions
-from engine.split import part
+from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, weighted_mean
+from engine.core.registry import ALGORITHMS, NoOptions
+from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.training.body_head import part
+from engine.training.local import Trained, local_sgd
 
 
 class Hparams(NoOptions):

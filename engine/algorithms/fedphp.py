@@ -41,10 +41,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from engine.backends import Extras, Objective, add_silently
-from engine.batches import Cohort
-from engine.local import local_sgd
-from engine.models import Model
-from engine.ops import (
+from engine.core.params import (
     ClientParams,
     SharedParams,
     broadcast,
@@ -54,9 +51,12 @@ from engine.ops import (
     scatter,
     weighted_mean,
 )
-from engine.registry import ALGORITHMS, Options
-from engine.split import require_body
+from engine.core.registry import ALGORITHMS, Options
+from engine.federation.batches import Cohort
+from engine.models import Model
 from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.training.body_head import require_body
+from engine.training.local import local_sgd
 
 TEMPERATURE = 4.0
 BANDWIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)

@@ -38,12 +38,12 @@ from torch.func import vmap
 from torch.nn import functional as F
 
 from engine.backends import Extras, add_silently
-from engine.batches import Cohort, Plan, make_plan
-from engine.local import Trained, in_chunks, local_sgd
+from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, take
+from engine.core.registry import ALGORITHMS, Options
+from engine.federation.batches import Cohort, Plan, make_plan
 from engine.models import Model
-from engine.ops import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, take
-from engine.registry import ALGORITHMS, Options
 from engine.task import Diagnostics, Forward, Predictor, Shared, Task
+from engine.training.local import Trained, in_chunks, local_sgd
 
 
 class Hparams(Options):

@@ -25,12 +25,12 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from engine.batches import Cohort
-from engine.local import local_sgd
-from engine.ops import SharedParams, broadcast, weighted_mean
-from engine.registry import ALGORITHMS, Options
-from engine.smoothness import note_if_unstable
+from engine.core.params import SharedParams, broadcast, weighted_mean
+from engine.core.registry import ALGORITHMS, Options
+from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.training.local import local_sgd
+from engine.training.smoothness import note_if_unstable
 
 
 class Hparams(Options):

@@ -38,11 +38,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from engine import heterogeneity, truth
-from engine.batches import Cohort, Plan
-from engine.errors import Unsupported
-from engine.local import Trained, local_sgd
-from engine.ops import (
+from engine.core.errors import Unsupported
+from engine.core.params import (
     ClientParams,
     SharedParams,
     broadcast,
@@ -52,9 +49,12 @@ from engine.ops import (
     scatter,
     weighted_mean,
 )
-from engine.registry import ALGORITHMS, Count, NonNegative, Options, Positive
-from engine.smoothness import note_if_unstable, smoothness
+from engine.core.registry import ALGORITHMS, Count, NonNegative, Options, Positive
+from engine.federation.batches import Cohort, Plan
 from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.training import heterogeneity, statistical_error
+from engine.training.local import Trained, local_sgd
+from engine.training.smoothness import note_if_unstable, smoothness
 
 _MAX_INNER_STEPS = 100_000
 
@@ -110,8 +110,8 @@ class FedProxOneStage:
         facts = {}
         if h.lam != "adaptive":
             lam = float(h.lam)
-        elif truth.is_known(task):
-            facts["R_h"] = truth.true_heterogeneity(task)
+        elif statistical_error.is_known(task):
+            facts["R_h"] = statistical_error.true_heterogeneity(task)
             lam = self._adaptive(task, facts["R_h"])
         else:
             return State(task.initial_model(), task.initial_clients(), None, facts)
@@ -152,7 +152,7 @@ class FedProxOneStage:
                 return state, cost
             lam = self._adaptive(task, facts["R_h"])
             note_if_unstable(task, self._lr(task, lam), lam)
-        errors = truth.statistical_error(task, lam) if truth.is_known(task) else None
+        errors = statistical_error.statistical_error(task, lam) if statistical_error.is_known(task) else None
         if errors:
             facts["statistical_error_local"], facts["statistical_error_global"] = errors
         return State(state.global_params, state.personal_params, lam, facts | {"lam": lam}), cost

@@ -33,12 +33,12 @@ from dataclasses import dataclass
 import torch
 from pydantic import Field
 
-from engine.batches import Cohort
-from engine.local import local_sgd
-from engine.ops import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, weighted_mean
-from engine.registry import ALGORITHMS, Options
-from engine.split import part, require_body, train_heads
+from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, weighted_mean
+from engine.core.registry import ALGORITHMS, Options
+from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.training.body_head import part, require_body, train_heads
+from engine.training.local import local_sgd
 
 
 class Hparams(Options):

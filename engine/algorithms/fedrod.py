@@ -35,14 +35,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from engine.backends import Extras, add_silently
-from engine.batches import Cohort
-from engine.errors import Unsupported
-from engine.local import Trained, local_sgd
+from engine.core.errors import Unsupported
+from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, weighted_mean
+from engine.core.registry import ALGORITHMS, NoOptions
+from engine.federation.batches import Cohort
 from engine.models import Model
-from engine.ops import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, weighted_mean
-from engine.registry import ALGORITHMS, NoOptions
-from engine.split import part, require_body
 from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.training.body_head import part, require_body
+from engine.training.local import Trained, local_sgd
 
 PERSONAL = "personal."  # in front of the personal head's names during training
 

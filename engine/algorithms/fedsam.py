@@ -27,11 +27,11 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from engine.batches import Cohort
-from engine.ops import SharedParams, broadcast, weighted_mean
-from engine.registry import ALGORITHMS, Options
-from engine.sharpness import sam_sgd
+from engine.core.params import SharedParams, broadcast, weighted_mean
+from engine.core.registry import ALGORITHMS, Options
+from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.training.sam import sam_sgd
 
 
 class Hparams(Options):

@@ -41,12 +41,12 @@ from pydantic import Field, model_validator
 from sklearn.cluster import AgglomerativeClustering
 from torch import Tensor
 
-from engine.batches import Cohort
-from engine.clusters import average_inside, best_fitting, cosine_similarity, together, train_inside
-from engine.contexts import Contexts, agreement, coordinates
-from engine.ops import ClientParams, flatten, gather, in_client_order, row
-from engine.registry import ALGORITHMS, Count, NonNegative, Options
+from engine.core.params import ClientParams, flatten, gather, in_client_order, row
+from engine.core.registry import ALGORITHMS, Count, NonNegative, Options
+from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.training.clustering import average_inside, best_fitting, cosine_similarity, together, train_inside
+from engine.training.kmeans import Contexts, agreement, coordinates
 
 
 class Hparams(Options):

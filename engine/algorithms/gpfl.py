@@ -45,14 +45,14 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from engine.backends import Extras, add_silently
-from engine.batches import Cohort
-from engine.local import Trained, local_sgd
+from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, weighted_mean
+from engine.core.registry import ALGORITHMS, Options
+from engine.core.streams import torch_stream
+from engine.federation.batches import Cohort
 from engine.models import Model
-from engine.ops import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, weighted_mean
-from engine.registry import ALGORITHMS, Options
-from engine.split import part, require_body
-from engine.streams import torch_stream
 from engine.task import Diagnostics, Forward, Predictor, Shared, Task
+from engine.training.body_head import part, require_body
+from engine.training.local import Trained, local_sgd
 
 EMBEDDINGS = "gce.weight"
 CONDITION = "condition"  # p_i, beside a client's parameters where it predicts

@@ -34,14 +34,14 @@ from dataclasses import dataclass
 import torch
 from pydantic import Field
 
-from engine.batches import Cohort
-from engine.clusters import average_inside, best_fitting, least_loss, train_inside
-from engine.contexts import Contexts, agreement
-from engine.errors import Unsupported
-from engine.evaluate import training_losses
-from engine.ops import row
-from engine.registry import ALGORITHMS, Options
+from engine.core.errors import Unsupported
+from engine.core.params import row
+from engine.core.registry import ALGORITHMS, Options
+from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.training.clustering import average_inside, best_fitting, least_loss, train_inside
+from engine.training.evaluate import training_losses
+from engine.training.kmeans import Contexts, agreement
 
 
 class Hparams(Options):

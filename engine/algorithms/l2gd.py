@@ -37,9 +37,7 @@ from itertools import groupby
 import torch
 from pydantic import Field
 
-from engine.batches import Cohort
-from engine.local import Trained, local_sgd
-from engine.ops import (
+from engine.core.params import (
     ClientParams,
     SharedParams,
     broadcast,
@@ -51,9 +49,11 @@ from engine.ops import (
     take,
     weighted_mean,
 )
-from engine.registry import ALGORITHMS, Options
-from engine.streams import numpy_stream
+from engine.core.registry import ALGORITHMS, Options
+from engine.core.streams import numpy_stream
+from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.training.local import Trained, local_sgd
 
 
 class Hparams(Options):

@@ -21,11 +21,11 @@ drawn stay near the common start.
 
 from dataclasses import dataclass
 
-from engine.batches import Cohort
-from engine.local import local_sgd
-from engine.ops import ClientParams, broadcast, gather, in_client_order, scatter
-from engine.registry import ALGORITHMS, NoOptions
+from engine.core.params import ClientParams, broadcast, gather, in_client_order, scatter
+from engine.core.registry import ALGORITHMS, NoOptions
+from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.training.local import local_sgd
 
 
 class Hparams(NoOptions):

@@ -36,8 +36,11 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor
 
-from engine.batches import Cohort
-from engine.hypernetwork import (
+from engine.core.params import SharedParams, row
+from engine.core.registry import ALGORITHMS
+from engine.federation.batches import Cohort
+from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.training.hypernetwork import (
     HypernetworkOptions,
     descend,
     emit,
@@ -46,9 +49,6 @@ from engine.hypernetwork import (
     pull_back,
     train_emitted,
 )
-from engine.ops import SharedParams, row
-from engine.registry import ALGORITHMS
-from engine.task import Diagnostics, Predictor, Shared, Task
 
 
 class Hparams(HypernetworkOptions):

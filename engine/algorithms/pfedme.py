@@ -30,12 +30,12 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from engine.batches import Cohort
-from engine.local import Trained, moreau_sgd
-from engine.ops import ClientParams, SharedParams, broadcast, in_client_order, lerp, scatter, weighted_mean
-from engine.registry import ALGORITHMS, Options
-from engine.smoothness import note_if_unstable
+from engine.core.params import ClientParams, SharedParams, broadcast, in_client_order, lerp, scatter, weighted_mean
+from engine.core.registry import ALGORITHMS, Options
+from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.training.local import Trained, moreau_sgd
+from engine.training.smoothness import note_if_unstable
 
 
 class Hparams(Options):

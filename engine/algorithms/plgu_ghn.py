@@ -36,8 +36,11 @@ from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor
 
-from engine.batches import Cohort
-from engine.hypernetwork import (
+from engine.core.params import SharedParams, broadcast, map_params, row
+from engine.core.registry import ALGORITHMS
+from engine.federation.batches import Cohort
+from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.training.hypernetwork import (
     HypernetworkOptions,
     descend,
     emit,
@@ -46,10 +49,7 @@ from engine.hypernetwork import (
     pull_back,
     train_emitted,
 )
-from engine.ops import SharedParams, broadcast, map_params, row
-from engine.registry import ALGORITHMS
-from engine.sharpness import uphill
-from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.training.sam import uphill
 
 
 class Hparams(HypernetworkOptions):

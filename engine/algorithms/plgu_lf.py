@@ -43,12 +43,12 @@ from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor
 
-from engine.batches import Cohort
-from engine.local import Trained
-from engine.ops import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, weighted_mean
-from engine.registry import ALGORITHMS, Options
-from engine.sharpness import by_client, layer_scores, lwsam_pair, most_personal, select_layers
+from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, weighted_mean
+from engine.core.registry import ALGORITHMS, Options
+from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.training.local import Trained
+from engine.training.sam import by_client, layer_scores, lwsam_pair, most_personal, select_layers
 
 
 class Hparams(Options):

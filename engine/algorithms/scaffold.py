@@ -33,9 +33,7 @@ from dataclasses import dataclass
 import torch
 from pydantic import Field
 
-from engine.batches import Cohort
-from engine.local import local_sgd
-from engine.ops import (
+from engine.core.params import (
     ClientParams,
     SharedParams,
     broadcast,
@@ -47,8 +45,10 @@ from engine.ops import (
     scatter,
     weighted_mean,
 )
-from engine.registry import ALGORITHMS, Options
+from engine.core.registry import ALGORITHMS, Options
+from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.training.local import local_sgd
 
 
 class Hparams(Options):

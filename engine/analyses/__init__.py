@@ -12,9 +12,9 @@ from typing import Literal, Protocol
 
 from pydantic import Field
 
-from engine.findings import Findings
-from engine.registry import Options
-from engine.subject import Subject
+from engine.analyses.support.loaded_run import Subject
+from engine.core.findings import Findings
+from engine.core.registry import Options
 
 
 class AnalysisOptions(Options):

@@ -16,12 +16,12 @@ import numpy as np
 
 from engine.analyses import AnalysisOptions
 from engine.analyses.model_pca import Plane, fit, spread
-from engine.directions import norm
-from engine.findings import Findings
-from engine.ops import SharedParams, row
-from engine.registry import ANALYSES
-from engine.simulate import Models, Simulation
-from engine.subject import Subject
+from engine.analyses.support.directions import norm
+from engine.analyses.support.loaded_run import Subject
+from engine.core.findings import Findings
+from engine.core.params import SharedParams, row
+from engine.core.registry import ANALYSES
+from engine.simulation.simulate import Models, Simulation
 
 MOST_ROUNDS = 60
 

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from engine.analyses import AnalysisOptions
-from engine.errors import Unsupported
-from engine.findings import Findings
-from engine.registry import ANALYSES
-from engine.subject import Subject
+from engine.analyses.support.loaded_run import Subject
+from engine.core.errors import Unsupported
+from engine.core.findings import Findings
+from engine.core.registry import ANALYSES
 from engine.task import Predictor
 
 ROWS = 1024  # samples of one client that are looked at together

@@ -22,13 +22,13 @@ from torch import Tensor
 
 from engine.algorithms import special_forward
 from engine.analyses import AnalysisOptions
-from engine.errors import Unsupported
-from engine.findings import Findings
-from engine.ops import SharedParams
-from engine.placed import DataName, data_of, finite
-from engine.registry import ANALYSES
-from engine.streams import key, numpy_stream
-from engine.subject import Subject
+from engine.analyses.support.loaded_run import Subject
+from engine.analyses.support.probes import DataName, data_of, finite
+from engine.core.errors import Unsupported
+from engine.core.findings import Findings
+from engine.core.params import SharedParams
+from engine.core.registry import ANALYSES
+from engine.core.streams import key, numpy_stream
 
 NEIGHBOURS = 10
 _COMPONENTS = 50

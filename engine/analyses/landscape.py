@@ -15,12 +15,12 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from engine.directions import filter_normalised, gaussian
-from engine.findings import Findings
-from engine.placed import OnSamples, Placed, finite, place
-from engine.registry import ANALYSES
-from engine.subject import Subject
-from engine.surface import Plane, surface
+from engine.analyses.support.directions import filter_normalised, gaussian
+from engine.analyses.support.loaded_run import Subject
+from engine.analyses.support.probes import OnSamples, Placed, finite, place
+from engine.analyses.support.surface import Plane, surface
+from engine.core.findings import Findings
+from engine.core.registry import ANALYSES
 
 
 class Options(OnSamples):

@@ -16,8 +16,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import pad
 
-from engine.errors import Unsupported
-from engine.ops import SharedParams
+from engine.core.errors import Unsupported
+from engine.core.params import SharedParams
 
 BLOCK = 2**18  # parameters of each model that are looked at together
 

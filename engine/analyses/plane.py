@@ -14,15 +14,15 @@ import torch
 from pydantic import Field
 
 from engine.algorithms import special_forward
-from engine.alone import trained_alone
-from engine.directions import difference, dot, norm, orthonormal, without
-from engine.errors import Unsupported
-from engine.findings import Findings
-from engine.ops import SharedParams
-from engine.placed import OnSamples, finite, own_samples, pooled_samples
-from engine.registry import ANALYSES
-from engine.subject import Subject
-from engine.surface import Plane, mean_loss, surface
+from engine.analyses.support.directions import difference, dot, norm, orthonormal, without
+from engine.analyses.support.loaded_run import Subject
+from engine.analyses.support.local_only import trained_alone
+from engine.analyses.support.probes import OnSamples, finite, own_samples, pooled_samples
+from engine.analyses.support.surface import Plane, mean_loss, surface
+from engine.core.errors import Unsupported
+from engine.core.findings import Findings
+from engine.core.params import SharedParams
+from engine.core.registry import ANALYSES
 
 _NEAR = 1e-6  # of a model's length, which rounding may reach: no place of its own
 

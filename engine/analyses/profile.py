@@ -18,12 +18,12 @@ from torch.profiler import ProfilerActivity, profile
 
 from engine.algorithms import Algorithm
 from engine.analyses import AnalysisOptions
-from engine.batches import Batch, Cohort, Plan
-from engine.federation import ClientData
-from engine.findings import Findings
-from engine.registry import ANALYSES
-from engine.simulate import Simulation
-from engine.subject import Subject
+from engine.analyses.support.loaded_run import Subject
+from engine.core.findings import Findings
+from engine.core.registry import ANALYSES
+from engine.federation.batches import Batch, Cohort, Plan
+from engine.federation.clients import ClientData
+from engine.simulation.simulate import Simulation
 from engine.task import Task
 
 CHOOSING, GATHERING, TRAINING = "choosing clients and batches", "gathering batches", "local training"

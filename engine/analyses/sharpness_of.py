@@ -18,15 +18,15 @@ import torch
 from pydantic import Field
 from torch.nn import functional as F
 
-from engine.evaluate import evaluate
-from engine.findings import Findings
-from engine.hessian import Objective, Term, top_eigenvalue, trace, worst_in_ball
-from engine.ops import SharedParams
-from engine.placed import OnSamples, Placed, Samples, data_of, finite, place, placed_own
-from engine.registry import ANALYSES
-from engine.streams import torch_stream
-from engine.subject import Subject
-from engine.surface import rows_at_once
+from engine.analyses.support.hessian import Objective, Term, top_eigenvalue, trace, worst_in_ball
+from engine.analyses.support.loaded_run import Subject
+from engine.analyses.support.probes import OnSamples, Placed, Samples, data_of, finite, place, placed_own
+from engine.analyses.support.surface import rows_at_once
+from engine.core.findings import Findings
+from engine.core.params import SharedParams
+from engine.core.registry import ANALYSES
+from engine.core.streams import torch_stream
+from engine.training.evaluate import evaluate
 
 _ACCURATE, _ROUGH = 1e-3, 1e-2  # of the eigenvalue; the second for every client's
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.analyses import AnalysisOptions
-from engine.errors import Unsupported
-from engine.evaluate import evaluate
-from engine.findings import Findings
-from engine.registry import ANALYSES
-from engine.subject import Subject
+from engine.analyses.support.loaded_run import Subject
+from engine.core.errors import Unsupported
+from engine.core.findings import Findings
+from engine.core.registry import ANALYSES
 from engine.task import Predictor
+from engine.training.evaluate import evaluate
 
 
 @ANALYSES.register(

@@ -13,9 +13,9 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from engine.batches import Batch
+from engine.core.params import ClientParams, SharedParams
+from engine.federation.batches import Batch
 from engine.models import Model
-from engine.ops import ClientParams, SharedParams
 
 Extras = Mapping[str, Tensor]
 Objective = Callable[[Model, SharedParams, Tensor, Tensor, Tensor, Extras], Tensor]
@@ -94,7 +94,7 @@ def choose_backend(name: str, model: Model, device: torch.device) -> Backend:
     from engine.backends.batched import Batched
     from engine.backends.fused import Fused, linear_chain
     from engine.backends.loop import Loop
-    from engine.errors import Unsupported
+    from engine.core.errors import Unsupported
 
     chain = linear_chain(model.module)
     if name == "auto":

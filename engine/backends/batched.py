@@ -8,9 +8,9 @@ from torch import Tensor
 from torch.func import grad, grad_and_value, vmap
 
 from engine.backends import Extras, Objective, batch_weight, cross_entropy, scale_out
-from engine.batches import Batch
+from engine.core.params import ClientParams, SharedParams
+from engine.federation.batches import Batch
 from engine.models import Model
-from engine.ops import ClientParams, SharedParams
 
 _LIVE_BYTES = 8 * 2**20  # measured: MLR 5-50 clients, DNN 8-20
 _GPU_SHARE = 0.6

@@ -12,9 +12,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from engine.backends import Backend, Extras, Objective, scale_out
-from engine.batches import Batch
+from engine.core.params import ClientParams, each
+from engine.federation.batches import Batch
 from engine.models import Model
-from engine.ops import ClientParams, each
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from engine.backends import Extras, Objective, scale_out
 from engine.backends.batched import Batched, live_chunk
-from engine.batches import Batch
+from engine.core.params import ClientParams
+from engine.federation.batches import Batch
 from engine.models import Model, OneColumn
-from engine.ops import ClientParams
 
 
 def linear_chain(module: nn.Module) -> tuple[str, ...] | None:

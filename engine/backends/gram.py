@@ -14,9 +14,9 @@ from torch import Tensor
 
 from engine.backends import Backend
 from engine.backends.fused import Fused, cross_entropy_error
-from engine.batches import Batch
-from engine.config import Training
-from engine.ops import ClientParams
+from engine.config.schema import Training
+from engine.core.params import ClientParams
+from engine.federation.batches import Batch
 
 
 def applies(backend: Backend, training: Training, batch_size: int, steps: int) -> bool:

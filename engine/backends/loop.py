@@ -8,9 +8,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from engine.backends import Extras, Objective, batch_weight, cross_entropy, scale_out
-from engine.batches import Batch
+from engine.core.params import ClientParams, SharedParams, row
+from engine.federation.batches import Batch
 from engine.models import Model
-from engine.ops import ClientParams, SharedParams, row
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Data sets: one file each, registered in ``engine.registry.DATASETS``.
+"""Data sets: one file each, registered in ``engine.core.registry.DATASETS``.
 
 A data set is a frozen dataclass with ``options`` and two methods:
 

@@ -18,10 +18,10 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
+from engine.core.errors import DataUnavailable
+from engine.core.registry import DATASETS, Options
 from engine.datasets import Pool, Progress
 from engine.datasets.text import bags, terms, token_ids
-from engine.errors import DataUnavailable
-from engine.registry import DATASETS, Options
 
 DOMAINS = ("books", "dvd", "electronics", "kitchen")
 CLASS_NAMES = ("negative", "positive")

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from engine.core.errors import DataUnavailable
 from engine.datasets import Pool, Progress
 from engine.datasets.download import FAILED, fetch, md5_of, save
 from engine.datasets.npz import labels, read_arrays
 from engine.datasets.official import OfficialOptions, Part, official_pool
-from engine.errors import DataUnavailable
 
 SIDE = 32
 NPZ_ARRAYS = "x_train [n, 32, 32, 3] uint8, y_train [n], x_test and y_test"

@@ -6,10 +6,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from engine.core.registry import DATASETS
 from engine.datasets import Pool, Progress
 from engine.datasets.cifar import CifarFiles
 from engine.datasets.official import OfficialOptions, official_bytes
-from engine.registry import DATASETS
 
 CLASS_NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 FILES = CifarFiles(

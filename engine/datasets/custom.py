@@ -18,13 +18,13 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
+from engine.core.errors import DataUnavailable
+from engine.core.registry import DATASETS, Options
 from engine.datasets import Pool, Progress, standardize
 from engine.datasets.image_folder import image_folder_bytes, read_image_folder
 from engine.datasets.npz import BROKEN_ARCHIVE, MAX_BYTES, npz_bytes, read_npz
 from engine.datasets.signatures import mismatch
 from engine.datasets.table import BROKEN_TABLE, Roles, csv_bytes, parquet_bytes, read_csv, read_parquet
-from engine.errors import DataUnavailable
-from engine.registry import DATASETS, Options
 
 FOLDER = "folder"
 MAX_CLASSES = 10_000

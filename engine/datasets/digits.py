@@ -8,8 +8,8 @@ import numpy as np
 from pydantic import Field
 from sklearn.datasets import load_digits
 
+from engine.core.registry import DATASETS, Options
 from engine.datasets import Pool, Progress, standardize
-from engine.registry import DATASETS, Options
 
 
 class DigitsOptions(Options):

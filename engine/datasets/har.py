@@ -15,11 +15,11 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from engine.core.errors import DataUnavailable
+from engine.core.registry import DATASETS
 from engine.datasets import Pool, Progress
 from engine.datasets.npz import labels, read_arrays
 from engine.datasets.official import OfficialOptions, Part, official_pool
-from engine.errors import DataUnavailable
-from engine.registry import DATASETS
 
 CLASS_NAMES = ("walking", "walking upstairs", "walking downstairs", "sitting", "standing", "laying")
 CHANNELS = tuple(f"{signal}_{axis}" for signal in ("body_acc", "body_gyro", "total_acc") for axis in "xyz")

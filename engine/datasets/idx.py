@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
+from engine.core.errors import DataUnavailable
 from engine.datasets import Pool, Progress
 from engine.datasets.download import FAILED, fetch, md5_of, save
 from engine.datasets.official import OfficialOptions, Part, official_pool
-from engine.errors import DataUnavailable
 
 LABELS_HEADER, IMAGES_HEADER = 8, 16  # bytes before the values
 

@@ -6,10 +6,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from engine.core.registry import DATASETS
 from engine.datasets import Pool, Progress
 from engine.datasets.idx import IdxFiles
 from engine.datasets.official import OfficialOptions, official_bytes
-from engine.registry import DATASETS
 
 FILES = IdxFiles("MNIST", md5={
     "train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",

@@ -6,8 +6,8 @@ from typing import Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
+from engine.core.registry import Options
 from engine.datasets import Pool, standardize
-from engine.registry import Options
 
 
 class OfficialOptions(Options):

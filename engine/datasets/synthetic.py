@@ -18,8 +18,8 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
+from engine.core.registry import DATASETS, Options
 from engine.datasets import Pool, Progress, check_generated_size, generated_bytes
-from engine.registry import DATASETS, Options
 
 
 class SyntheticOptions(Options):

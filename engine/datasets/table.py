@@ -17,7 +17,7 @@ import pandas as pd
 import pyarrow as pa
 from pyarrow import parquet
 
-from engine.errors import suggestion
+from engine.core.errors import suggestion
 
 FIRST_ROW = 2
 MOST_NAMED = 20

@@ -22,11 +22,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from engine.core.errors import DataUnavailable
+from engine.core.registry import DATASETS
 from engine.datasets import Pool, Progress
 from engine.datasets.image_folder import pixels
 from engine.datasets.official import OfficialOptions, Part, official_bytes, official_pool
-from engine.errors import DataUnavailable
-from engine.registry import DATASETS
 
 SIDE = 64
 FOLDER = "tiny-imagenet-200"

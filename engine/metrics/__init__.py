@@ -6,7 +6,7 @@ test samples) are left out before; no client left gives NaN.
 
 import numpy as np
 
-from engine.registry import METRICS
+from engine.core.registry import METRICS
 
 TAIL_SHARE = 0.05
 

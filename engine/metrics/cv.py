@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from engine.registry import METRICS
+from engine.core.registry import METRICS
 
 
 @METRICS.register("cv", title="Coefficient of variation", paper="GPFL, fairness table")

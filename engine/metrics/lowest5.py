@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from engine.core.registry import METRICS
 from engine.metrics import tail_size
-from engine.registry import METRICS
 
 
 @METRICS.register("lowest5", title="Lowest 5 %", paper="PLGU, section 5 (poor clients)")

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from engine.registry import METRICS
+from engine.core.registry import METRICS
 
 
 @METRICS.register("mean", title="Mean", paper="PLGU, tables 1 and 2")

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from engine.registry import METRICS
+from engine.core.registry import METRICS
 
 
 @METRICS.register("std", title="Standard deviation", paper="GPFL, fairness table")

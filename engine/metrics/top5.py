@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from engine.core.registry import METRICS
 from engine.metrics import tail_size
-from engine.registry import METRICS
 
 
 @METRICS.register("top5", title="Top 5 %", paper="PLGU, section 5")

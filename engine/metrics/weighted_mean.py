@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from engine.registry import METRICS
+from engine.core.registry import METRICS
 
 
 @METRICS.register("weighted_mean", title="Weighted mean", paper="CGPFL, table 1")

@@ -10,8 +10,8 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from engine.registry import Options
-from engine.streams import key
+from engine.core.registry import Options
+from engine.core.streams import key
 
 Params = dict[str, Tensor]
 _NORMALISATIONS = (nn.GroupNorm, nn.LayerNorm, nn.RMSNorm, nn.modules.batchnorm._NormBase)
@@ -124,7 +124,7 @@ def num_parameters(choice: Any, input_shape: tuple[int, ...], num_classes: int) 
 
 def build_model(choice: Any, input_shape: tuple[int, ...], num_classes: int) -> Model:
     """From a ``Choice`` of the model registry. Raises Unsupported where the model cannot take the input."""
-    from engine.registry import MODELS
+    from engine.core.registry import MODELS
 
     recipe = MODELS.get(choice.name).make(choice.options)
     make = lambda: recipe.build(input_shape, num_classes)  # noqa: E731

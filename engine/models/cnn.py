@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pydantic import Field
 from torch import nn
 
-from engine.errors import Unsupported
+from engine.core.errors import Unsupported
+from engine.core.registry import MODELS
 from engine.models import ModelOptions, SplitModel
 from engine.models.images import image_shape, with_channels
-from engine.registry import MODELS
 
 
 class CnnOptions(ModelOptions):

@@ -9,9 +9,9 @@ from math import prod
 from pydantic import Field
 from torch import nn
 
-from engine.errors import Unsupported
+from engine.core.errors import Unsupported
+from engine.core.registry import MODELS
 from engine.models import ModelOptions, SplitModel
-from engine.registry import MODELS
 
 
 class HarMlpOptions(ModelOptions):

@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from engine.errors import Unsupported
+from engine.core.errors import Unsupported
 
 
 def image_shape(model: str, shape: tuple[int, ...]) -> tuple[int, int, int]:

@@ -6,8 +6,8 @@ from math import prod
 from pydantic import Field
 from torch import nn
 
+from engine.core.registry import MODELS
 from engine.models import ModelOptions, SplitModel
-from engine.registry import MODELS
 
 
 class MlrOptions(ModelOptions):

@@ -10,10 +10,10 @@ from functools import partial
 from pydantic import Field
 from torch import nn
 
+from engine.core.registry import MODELS
 from engine.models import ModelOptions, SplitModel
 from engine.models.images import image_shape, with_channels
 from engine.models.residual import BasicBlock, GlobalAverage, conv3x3, group_norm, stages
-from engine.registry import MODELS
 
 
 class ResNet18Options(ModelOptions):

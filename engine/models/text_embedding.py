@@ -11,9 +11,9 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from engine.errors import Unsupported
+from engine.core.errors import Unsupported
+from engine.core.registry import MODELS
 from engine.models import ModelOptions, SplitModel
-from engine.registry import MODELS
 
 
 class TextEmbeddingOptions(ModelOptions):

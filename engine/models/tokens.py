@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from engine.errors import Unsupported
+from engine.core.errors import Unsupported
 from engine.models import Model
 
 

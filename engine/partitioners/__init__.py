@@ -13,11 +13,11 @@ from typing import Any, Self
 import numpy as np
 from pydantic import Field, model_validator
 
+from engine.core.errors import ImpossiblePartition
+from engine.core.registry import Options
+from engine.core.results import PartitionSummary, UnseenSummary
 from engine.datasets import Pool
-from engine.errors import ImpossiblePartition
 from engine.partitioners.shifts import Shift
-from engine.registry import Options
-from engine.results import PartitionSummary, UnseenSummary
 
 
 class SplitOptions(Options):

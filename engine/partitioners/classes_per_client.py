@@ -14,10 +14,10 @@ from typing import Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
+from engine.core.errors import ImpossiblePartition
+from engine.core.registry import PARTITIONERS
 from engine.datasets import Pool
-from engine.errors import ImpossiblePartition
 from engine.partitioners import Partition, PartitionOptions, check_enough, shuffled_classes, split_clients
-from engine.registry import PARTITIONERS
 
 MOST = 10**9  # samples that a client may ask for
 

@@ -11,8 +11,9 @@ from typing import Any, Self
 import numpy as np
 from pydantic import Field, model_validator
 
+from engine.core.errors import ImpossiblePartition
+from engine.core.registry import PARTITIONERS
 from engine.datasets import Pool
-from engine.errors import ImpossiblePartition
 from engine.partitioners import (
     Partition,
     PartitionOptions,
@@ -22,7 +23,6 @@ from engine.partitioners import (
     smallest_client,
     split_clients,
 )
-from engine.registry import PARTITIONERS
 
 MAX_DRAWS = 100
 

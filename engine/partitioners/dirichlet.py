@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from pydantic import Field
 
+from engine.core.errors import ImpossiblePartition
+from engine.core.registry import PARTITIONERS
 from engine.datasets import Pool
-from engine.errors import ImpossiblePartition
 from engine.partitioners import (
     Partition,
     PartitionOptions,
@@ -21,7 +22,6 @@ from engine.partitioners import (
     smallest_client,
     split_clients,
 )
-from engine.registry import PARTITIONERS
 
 MAX_DRAWS = 100
 

@@ -18,11 +18,11 @@ from typing import Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
+from engine.core.errors import ImpossiblePartition
+from engine.core.registry import PARTITIONERS
 from engine.datasets import Pool
-from engine.errors import ImpossiblePartition
 from engine.partitioners import Partition, PartitionOptions, check_enough, split_clients
 from engine.partitioners.shifts import Colour, Levels, Noise, Rotation, Shift
-from engine.registry import PARTITIONERS
 
 
 class FeatureShiftOptions(PartitionOptions):

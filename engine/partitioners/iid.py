@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from engine.core.registry import PARTITIONERS
 from engine.datasets import Pool
 from engine.partitioners import Partition, PartitionOptions, check_enough, split_clients
-from engine.registry import PARTITIONERS
 
 
 class IidOptions(PartitionOptions):

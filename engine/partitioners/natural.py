@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from engine.core.errors import ImpossiblePartition
+from engine.core.registry import PARTITIONERS
 from engine.datasets import Pool
-from engine.errors import ImpossiblePartition
 from engine.partitioners import Partition, SplitOptions, split_clients
-from engine.registry import PARTITIONERS
 
 
 class NaturalOptions(SplitOptions):

@@ -15,9 +15,9 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
+from engine.core.registry import PARTITIONERS
 from engine.datasets import Pool
 from engine.partitioners import Partition, PartitionOptions, check_enough, split_clients
-from engine.registry import PARTITIONERS
 
 
 class QuantitySkewOptions(PartitionOptions):

@@ -9,17 +9,17 @@ from typing import Any
 
 import torch
 
-from engine.config import RunConfig, read_options
-from engine.errors import Unsupported
-from engine.findings import Findings
-from engine.registry import ANALYSES
-from engine.simulate import Models
-from engine.subject import Subject
+from engine.analyses.support.loaded_run import Subject
+from engine.config.schema import RunConfig, read_options
+from engine.core.errors import Unsupported
+from engine.core.findings import Findings
+from engine.core.registry import ANALYSES
+from engine.export.saved_models import MODELS_BEST, MODELS_LAST, unpack
+from engine.simulation.simulate import Models
 from engine.worker.executor import AnalysisTicket
 from engine.worker.failures import reason
-from engine.worker.life import OURS
-from engine.worker.patience import patiently
-from engine.worker.saved_models import MODELS_BEST, MODELS_LAST, unpack
+from engine.worker.heartbeat import OURS
+from engine.worker.retry import patiently
 from storage import (
     AnalysisStatus,
     ArtifactDamaged,

@@ -15,9 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from engine.worker.claims import KILLED, AnalysisClaims, Claims, RunClaims, note
 from engine.worker.executor import Ended, Executor, Key, Work
 from engine.worker.upkeep import tidy
+from engine.worker.work_queue import KILLED, AnalysisClaims, Claims, RunClaims, note
 from storage import DispatcherLock, Fenced, StorageError, Store, Transient
 
 OBEY_S = 2.0  # after that a worker that should stop is killed

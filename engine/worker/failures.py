@@ -4,8 +4,8 @@ import traceback
 
 import torch
 
-from engine.errors import FedscapeError
-from engine.memory import FULL_MEMORY, is_out_of_memory
+from engine.core.errors import FedscapeError
+from engine.simulation.memory import FULL_MEMORY, is_out_of_memory
 from storage import Store
 
 FULL_GPU = (

@@ -1,6 +1,6 @@
 """How much of the disk models may take: those of one round FEDSCAPE_MODELS_MB, those of all runs FEDSCAPE_KEEP_GB."""
 
-from engine.worker.environment import amount
+from engine.core.environment import amount
 from storage import Store
 
 MODELS_MB, KEEP_GB = "FEDSCAPE_MODELS_MB", "FEDSCAPE_KEEP_GB"

@@ -19,7 +19,7 @@ from pathlib import Path
 import engine
 from engine.worker import process
 from engine.worker.executor import AnalysisTicket, Ended, Work
-from engine.worker.life import Life
+from engine.worker.heartbeat import Life
 from engine.worker.slots import Slot, analysis_slot, device_name, plan_slots
 from engine.worker.watchdog import LOOK_COUNTS_S, Watchdog
 

@@ -11,10 +11,10 @@ from importlib import import_module
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
-from engine.errors import FedscapeError
-from engine.registry import ALGORITHMS, DATASETS, METRICS, MODELS, PARTITIONERS
+from engine.core.errors import FedscapeError
+from engine.core.registry import ALGORITHMS, DATASETS, METRICS, MODELS, PARTITIONERS
 from engine.worker.executor import Ticket, Work
-from engine.worker.life import OURS, Counters
+from engine.worker.heartbeat import OURS, Counters
 from engine.worker.slots import Slot
 from storage import Fenced, StorageError, Store
 

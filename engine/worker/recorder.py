@@ -10,10 +10,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Literal
 
-from engine.results import RoundResult
-from engine.worker.life import OURS
-from engine.worker.patience import Outage, T, patiently
-from engine.worker.records import as_record
+from engine.core.results import RoundResult
+from engine.exchange.records import as_record
+from engine.worker.heartbeat import OURS
+from engine.worker.retry import Outage, T, patiently
 from storage import (
     ArtifactNotWritten,
     Control,

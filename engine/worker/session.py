@@ -7,16 +7,16 @@ from functools import partial
 
 import torch
 
-from engine.config import RunConfig
-from engine.errors import CheckpointInvalid
-from engine.simulate import Simulation
-from engine.worker import saved_models
+from engine.config.schema import RunConfig
+from engine.core.errors import CheckpointInvalid
+from engine.export import saved_models
+from engine.export.saved_models import MODELS_BEST, MODELS_LAST
+from engine.simulation.simulate import Simulation
 from engine.worker.executor import Ticket
 from engine.worker.failures import reason
 from engine.worker.limits import MIB, MODELS_MB, keep_within, max_models_bytes
-from engine.worker.patience import patiently
 from engine.worker.recorder import CHECKPOINT, Recorder, Stop, without_nan
-from engine.worker.saved_models import MODELS_BEST, MODELS_LAST
+from engine.worker.retry import patiently
 from storage import FINISHED, ArtifactDamaged, ArtifactNotWritten, NewArtifact, Status, StorageError, Store
 
 Outcome = tuple[Status, str | None]

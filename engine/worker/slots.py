@@ -5,8 +5,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.errors import InvalidConfig
-from engine.worker.environment import whole_number
+from engine.core.environment import whole_number
+from engine.core.errors import InvalidConfig
 
 DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # NVIDIA, AMD, Windows' subsystem
 RUNS_PER_GPU = 2  # one run's evaluation and bookkeeping fill the gaps of the other's kernels

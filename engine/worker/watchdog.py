@@ -4,8 +4,8 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from engine.worker.environment import whole_number
-from engine.worker.life import Signs
+from engine.core.environment import whole_number
+from engine.worker.heartbeat import Signs
 
 HUNG_S = 900.0  # longer than any step, by far: what is killed wrongly loses up to a checkpoint's worth of work
 LONGEST_WRITE_S = 60.0  # at most in one write: transactions take milliseconds, and meanwhile nobody else can write

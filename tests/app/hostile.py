@@ -9,7 +9,7 @@ from typing import Any
 from google.protobuf.message import Message
 from streamlit.testing.v1 import AppTest
 
-from app import exchange
+from app.actions import exchange
 from storage import Store
 from tests.app.samples import DIGITS, store_experiment
 

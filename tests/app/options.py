@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from engine.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Options, Registry
+from engine.core.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Options, Registry
 
 
 class Everything(Options):

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from engine.config import RunConfig, parse_experiment
-from engine.simulate import Simulation
+from engine.config.schema import RunConfig, parse_experiment
+from engine.exchange.records import as_record, new_run
+from engine.simulation.simulate import Simulation
 from engine.worker.recorder import without_nan
-from engine.worker.records import as_record, new_run
 from storage import ExperimentRecord, FinishedRun, Store
 
 DIGITS: dict[str, Any] = {

@@ -3,13 +3,13 @@
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import browser
+from app.state import browser
 
 
 def script() -> None:
     import streamlit as st
 
-    from app import address, browser
+    from app.state import address, browser
 
     browser.begin()
     model = address.switch("Model", {"personal": "Personalized", "global": "Global"}, "model", "personal")
@@ -204,7 +204,7 @@ def test_a_control_is_told_its_value_only_where_the_browser_does_not_say_it(page
 def changing() -> None:
     import streamlit as st
 
-    from app import address, browser
+    from app.state import address, browser
 
     browser.begin()
     of = address.pick("Of", {"a": "A", "b": "B"}, "of", "a")
@@ -250,7 +250,7 @@ def test_a_page_that_draws_itself_again_forgets_nothing() -> None:
 def parting() -> None:
     import streamlit as st
 
-    from app import browser
+    from app.state import browser
 
     browser.begin()
     st.session_state.setdefault("count", 0)
@@ -291,7 +291,7 @@ def test_a_control_whose_value_gets_another_title_shows_it() -> None:
     def script() -> None:
         import streamlit as st
 
-        from app import browser
+        from app.state import browser
 
         browser.begin()
         runs = st.session_state.setdefault("runs", 5)

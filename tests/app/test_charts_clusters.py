@@ -17,9 +17,9 @@ from app.charts import (
     model_distance,
     transitions,
 )
-from engine.config import parse_experiment
-from engine.results import RoundResult
-from engine.simulate import Simulation
+from engine.config.schema import parse_experiment
+from engine.core.results import RoundResult
+from engine.simulation.simulate import Simulation
 
 ROUNDS = np.array([1, 2, 3])
 LABELS = np.array([[0, 0, 0, 1, 1], [0, 0, 1, 1, 1], [0, 0, 1, 1, 1]])  # client 2 moves from A to B in round 2

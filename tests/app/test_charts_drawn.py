@@ -20,9 +20,9 @@ from app.charts import (
     sweep,
     tradeoff,
 )  # fmt: skip
-from app.comparison import per_run
-from app.line_ends import spread_apart
-from app.method_looks import looks
+from app.charts.plot.line_labels import spread_apart
+from app.charts.plot.method_styles import looks
+from app.data.comparison import per_run
 from tests.app.frames import clients, series
 
 TWO = clients(1000, a=[[0.5, 0.9, 0.7], [0.6, 0.8, 0.7]], b=[[0.6, 0.7, 0.7], [0.6, 0.9, 0.4]])

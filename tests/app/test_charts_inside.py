@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from app.charts import client_curve, client_data, client_heat_map, confusion, profile, round_parts, split
-from app.thinning import evenly
+from app.data.thinning import evenly
 
 ROUNDS = np.array([0, 10, 20])
 ACCURACY = np.array([[0.1, 0.2, np.nan], [0.5, 0.4, np.nan], [0.7, 0.9, np.nan]], dtype=np.float32)

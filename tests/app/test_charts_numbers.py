@@ -8,7 +8,6 @@ import plotly.graph_objects as go
 import pytest
 from scipy.stats import wilcoxon
 
-from app import log_axis
 from app.charts import (
     cluster_count,
     cluster_raster,
@@ -24,8 +23,9 @@ from app.charts import (
     sweep,
     tradeoff,
 )  # fmt: skip
+from app.charts.plot import log_axis
 from app.compare.effort import reached_by_all_seeds
-from app.comparison import per_run
+from app.data.comparison import per_run
 from tests.app.frames import clients, series
 
 

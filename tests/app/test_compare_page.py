@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from app.compare.selection import newest
-from engine.config import parse_experiment
-from engine.findings import Findings
-from engine.worker.records import new_run
+from engine.config.schema import parse_experiment
+from engine.core.findings import Findings
+from engine.exchange.records import new_run
 from storage import Store
 from tests.app.pages import open_page, words
 from tests.app.samples import DIGITS, store_experiment

@@ -3,10 +3,11 @@
 import pandas as pd
 import pytest
 
-from app.compare import fields, opening
+from app.compare import open_run
 from app.compare.effort import default_target, targets
 from app.compare.headline import by_value
-from app.comparison import methods_of, per_method, per_run, pooled, with_methods
+from app.data import config_fields
+from app.data.comparison import methods_of, per_method, per_run, pooled, with_methods
 from tests.app.frames import clients, run_record
 
 IID = {"name": "iid", "num_clients": 4}
@@ -26,14 +27,14 @@ def two_partitions() -> list:
 
 def test_only_fields_that_differ_are_listed_and_the_others_counted() -> None:
     methods = methods_of([run_record(1, algorithm_options={"lam": 1.0}), run_record(2, "fedavg")])
-    assert fields.varied(methods) == (["algorithm.name", "algorithm.lam"], 6)
-    table = fields.table(methods)
+    assert config_fields.varied(methods) == (["algorithm.name", "algorithm.lam"], 6)
+    table = config_fields.table(methods)
     assert table.to_numpy().tolist() == [["Method", "Ditto", "FedAvg"], ["Method: λ", "1", "–"]]
 
 
 def test_the_seed_and_the_name_are_no_settings() -> None:
     first, second = run_record(1, seed=0), run_record(2, "mine", algorithm="ditto", seed=1)
-    assert fields.varied(methods_of([first, second]))[0] == []
+    assert config_fields.varied(methods_of([first, second]))[0] == []
 
 
 @pytest.mark.parametrize(
@@ -42,24 +43,24 @@ def test_the_seed_and_the_name_are_no_settings() -> None:
      ("algorithm.name", "gone", "gone"), ("training.clip_norm", None, "none"), ("dataset.standardize", True, "yes")],
 )  # fmt: skip
 def test_values_are_written_as_a_reader_writes_them(name: str, value: object, shown: str) -> None:
-    assert fields.text(name, value) == shown
+    assert config_fields.text(name, value) == shown
 
 
 def test_runs_are_pooled_by_a_setting_that_methods_share() -> None:
     methods = two_partitions()
-    assert "partition.name" in fields.groupings(methods) and "partition.alpha" not in fields.groupings(methods)
-    groups = pooled(methods, lambda run: fields.value_of("partition.name", run))
+    assert "partition.name" in config_fields.groupings(methods) and "partition.alpha" not in config_fields.groupings(methods)
+    groups = pooled(methods, lambda run: config_fields.value_of("partition.name", run))
     assert [len(group.runs) for group in groups] == [4, 4]
     assert {group.algorithm for group in groups} == {"pooled"}
 
 
 def test_a_setting_of_which_each_method_has_its_own_value_pools_nothing() -> None:
     methods = methods_of([run_record(1), run_record(2, "fedavg")])
-    assert "algorithm.name" in fields.varied(methods)[0] and fields.groupings(methods) == []
+    assert "algorithm.name" in config_fields.varied(methods)[0] and config_fields.groupings(methods) == []
 
 
 def test_pooled_by_method_a_row_keeps_the_look_of_the_method() -> None:
-    groups = pooled(two_partitions(), lambda run: fields.value_of("algorithm.name", run))
+    groups = pooled(two_partitions(), lambda run: config_fields.value_of("algorithm.name", run))
     assert [(g.name, g.algorithm, g.run_ids) for g in groups] == [
         ("Ditto", "ditto", (1, 2, 3, 4)), ("FedAvg", "fedavg", (5, 6, 7, 8)),
     ]  # fmt: skip
@@ -78,7 +79,7 @@ def test_runs_that_differ_in_more_than_the_axis_are_not_averaged() -> None:
         return run_record(number, label, dataset={"name": "synthetic", "R": R, "samples_per_client": samples})
 
     runs = [run(1, 0.0, 50), run(2, 2.0, 50), run(3, 0.0, 200), run(4, 0.0, 50, "ditto"), run(5, 2.0, 50, "ditto")]
-    names = fields.names_along(runs, "dataset.R")
+    names = config_fields.names_along(runs, "dataset.R")
     assert names[1] == names[2] == "FedAvg, Samples per client = 50" and names[3] == "FedAvg, Samples per client = 200"
     assert names[4] == names[5] == "Ditto"
 
@@ -100,4 +101,4 @@ def test_targets_lie_between_what_all_reach_and_what_the_best_does() -> None:
 
 @pytest.mark.parametrize(("sent", "values"), [({"0": 3, "1": 7}, [3, 7]), ([3, 7], [3, 7]), ("Ditto", ["Ditto"])])
 def test_what_a_mark_stands_for_arrives_in_any_of_three_shapes(sent: object, values: list) -> None:
-    assert opening.values(sent) == values
+    assert open_run.values(sent) == values

@@ -3,8 +3,8 @@
 import pandas as pd
 import pytest
 
-from app import tables
-from app.comparison import per_run
+from app.compare import tables
+from app.data.comparison import per_run
 from tests.app.frames import clients
 
 ACCURACIES = clients(1000, FedAvg=[[0.5, 0.7], [0.6, 0.8]], Ditto=[[0.9, 0.7], [0.9, 0.8]])

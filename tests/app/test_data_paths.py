@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app import data_paths, exchange, launch, queries
+from app.actions import exchange, launch
+from app.data import allowed_paths, pools, queries
 from app.library.bulk import ACTIONS, fitting
-from app.links import pack_config
 from app.live.requests import perform
-from app.setup import pools
-from engine.config import parse_experiment
-from engine.errors import DataUnavailable, InvalidConfig
-from engine.worker.records import new_run
+from app.state.links import pack_config
+from engine.config.schema import parse_experiment
+from engine.core.errors import DataUnavailable, InvalidConfig
+from engine.exchange.records import new_run
 from storage import RunRecord, Store
 from tests.app.pages import open_page, words
 from tests.app.samples import DIGITS
@@ -36,7 +36,7 @@ def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         np.savez(place / "own.npz", x=rng.normal(size=(200, 4)), y=np.arange(200) % 4)
     (tmp_path / "own.csv").write_text("a,label\n1,0\n2,1\n")
     monkeypatch.setenv("DATA_DIR", str(folder))
-    monkeypatch.delenv(data_paths.FLAG, raising=False)
+    monkeypatch.delenv(allowed_paths.FLAG, raising=False)
     return folder
 
 
@@ -46,15 +46,15 @@ def config(path: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("path", ELSEWHERE)
 def test_a_file_elsewhere_is_refused_with_the_words_for_one_that_is_not_there(path: str, data_dir: Path) -> None:
-    said = data_paths.problem({"name": "custom", "path": path})
-    expected = data_paths.problem({"name": "custom", "path": str(data_dir / "absent.csv")})
+    said = allowed_paths.problem({"name": "custom", "path": path})
+    expected = allowed_paths.problem({"name": "custom", "path": str(data_dir / "absent.csv")})
     assert said is not None and expected is not None
     assert re.sub(r"^path='[^']*'", "", said) == re.sub(r"^path='[^']*'", "", expected)
 
 
 @pytest.mark.parametrize("path", ["own.npz", "folder/own.npz", "folder", "{}/own.npz"])
 def test_a_file_below_the_data_folder_is_read(path: str, data_dir: Path) -> None:
-    assert data_paths.problem({"name": "custom", "path": path.format(data_dir)}) is None
+    assert allowed_paths.problem({"name": "custom", "path": path.format(data_dir)}) is None
 
 
 def test_a_data_folder_behind_a_link_is_the_same_folder(
@@ -64,21 +64,21 @@ def test_a_data_folder_behind_a_link_is_the_same_folder(
     link.symlink_to(data_dir)
     monkeypatch.setenv("DATA_DIR", str(link))
     for folder in (link, data_dir):
-        assert data_paths.problem({"name": "custom", "path": str(folder / "own.npz")}) is None
+        assert allowed_paths.problem({"name": "custom", "path": str(folder / "own.npz")}) is None
 
 
 def test_other_data_sets_have_no_path() -> None:
-    assert data_paths.problem({"name": "digits"}) is None
+    assert allowed_paths.problem({"name": "digits"}) is None
 
 
 def test_the_flag_allows_any_path(monkeypatch: pytest.MonkeyPatch) -> None:
     for value, allows in (("1", True), ("0", False), ("", False)):
-        monkeypatch.setenv(data_paths.FLAG, value)
-        assert (data_paths.problem({"name": "custom", "path": "/etc/passwd"}) is None) is allows
+        monkeypatch.setenv(allowed_paths.FLAG, value)
+        assert (allowed_paths.problem({"name": "custom", "path": "/etc/passwd"}) is None) is allows
 
 
 def test_a_long_path_is_quoted_in_part() -> None:
-    said = data_paths.problem({"name": "custom", "path": "/x" * 5000})
+    said = allowed_paths.problem({"name": "custom", "path": "/x" * 5000})
     assert said is not None and len(said) < 500
 
 
@@ -104,9 +104,9 @@ def test_nothing_is_queued_for_a_file_elsewhere(empty_store: Store, tmp_path: Pa
 
 def test_a_file_elsewhere_is_not_taken_from_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     run = parse_experiment(config(str(tmp_path / "own.csv"))).runs()[0]
-    monkeypatch.setenv(data_paths.FLAG, "1")
+    monkeypatch.setenv(allowed_paths.FLAG, "1")
     assert pools.is_present(run.dataset) and pools.pool_of(run).num_classes == 2
-    monkeypatch.delenv(data_paths.FLAG)
+    monkeypatch.delenv(allowed_paths.FLAG)
     assert not pools.is_present(run.dataset)
     with pytest.raises(DataUnavailable, match="no such file below DATA_DIR"):
         pools.pool_of(run)
@@ -130,7 +130,7 @@ def test_an_imported_run_does_not_make_the_engine_read_a_file_elsewhere(
     before = filled_store.queue.counts()
     perform("retry", [imported.id])
     assert filled_store.queue.counts() == before
-    monkeypatch.setenv(data_paths.FLAG, "1")
+    monkeypatch.setenv(allowed_paths.FLAG, "1")
     assert fitting(ACTIONS["rerun"], [imported]) == [imported.id]
 
 

@@ -7,8 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from app import table_files, tables
-from app.comparison import per_run
+from app.compare import tables
+from app.data import table_files
+from app.data.comparison import per_run
 from tests.app.frames import clients
 
 TABLE = pd.DataFrame({

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from app import exchange
+from app.actions import exchange
 from app.library import sources
-from engine.errors import InvalidConfig
-from engine.findings import Findings
+from engine.core.errors import InvalidConfig
+from engine.core.findings import Findings
 from storage import StorageError, Store
 from tests.app.pages import open_page
 from tests.app.samples import store_experiment

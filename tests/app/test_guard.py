@@ -11,8 +11,9 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from app import guard, pages, routes
-from app.guard import FIXED, Guard, is_own_origin
+from app import pages
+from app.server import guard, routes
+from app.server.guard import FIXED, Guard, is_own_origin
 from storage import Store
 
 HERE = "http://127.0.0.1:8501"

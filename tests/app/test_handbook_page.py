@@ -10,9 +10,9 @@ from streamlit.testing.v1 import AppTest
 
 from app.handbook import methods
 from app.handbook.measured import Measured, measured
-from app.links import unpack_config
-from engine.config import parse_experiment
-from engine.registry import ALGORITHMS, DATASETS
+from app.state.links import unpack_config
+from engine.config.schema import parse_experiment
+from engine.core.registry import ALGORITHMS, DATASETS
 from tests.app.pages import open_page
 
 opened = partial(open_page, "handbook")
@@ -20,7 +20,7 @@ PLAIN = '''"""My method, in one sentence."""
 
 from dataclasses import dataclass
 
-from engine.registry import ALGORITHMS
+from engine.core.registry import ALGORITHMS
 
 
 @ALGORITHMS.register("my_plain_method", title="Mine", paper="Nobody, 2026")

@@ -10,7 +10,7 @@ from app.handbook.entry_text import EntryText, parse, text_of
 from app.handbook.mathematics import aligned, formula, split_comment
 from app.handbook.options_table import allowed, default
 from app.handbook.prose import capitalized, citation, sentences
-from engine.registry import ALGORITHMS, Entry, Parameter
+from engine.core.registry import ALGORITHMS, Entry, Parameter
 
 WHOLE = """Ditto: a personalized model per client,
 pulled towards the global one.

@@ -9,7 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.inside import analysis
-from engine.findings import Findings
+from engine.core.findings import Findings
 from storage import AnalysisRecord, ArtifactRecord, Store
 
 KIND, OPTIONS = "of_a_plugin", {"steps": 3}
@@ -19,7 +19,7 @@ FOUND = Findings({"loss": np.arange(3.0)}, {"minimum": 0.5})
 def page() -> None:
     import streamlit as st
 
-    from app import queries
+    from app.data import queries
     from app.inside.analysis import findings
     from app.inside.view import RunView
 

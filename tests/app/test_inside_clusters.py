@@ -11,9 +11,9 @@ from streamlit.testing.v1 import AppTest
 
 from engine.analyses import AnalysisOptions
 from engine.analyses.client_map import ClientMap
-from engine.config import RunConfig
-from engine.simulate import Simulation
-from engine.subject import Subject
+from engine.analyses.support.loaded_run import Subject
+from engine.config.schema import RunConfig
+from engine.simulation.simulate import Simulation
 from storage import Store
 from tests.app.pages import open_page, words
 from tests.app.samples import DIGITS, store_experiment

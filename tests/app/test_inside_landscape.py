@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from engine.config import RunConfig
-from engine.findings import Findings
-from engine.registry import ANALYSES
-from engine.simulate import Simulation
-from engine.subject import Subject
+from engine.analyses.support.loaded_run import Subject
+from engine.config.schema import RunConfig
+from engine.core.findings import Findings
+from engine.core.registry import ANALYSES
+from engine.simulation.simulate import Simulation
 from storage import Store
 from tests.app.pages import open_page, words
 

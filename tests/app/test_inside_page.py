@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from engine.config import parse_experiment
-from engine.findings import Findings
-from engine.worker.records import new_run
+from engine.config.schema import parse_experiment
+from engine.core.findings import Findings
+from engine.exchange.records import new_run
 from storage import Status, Store
 from tests.app.pages import open_page, words
 from tests.app.samples import DIGITS, store_experiment

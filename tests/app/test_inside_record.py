@@ -9,11 +9,11 @@ import pytest
 import sqlalchemy as sa
 from streamlit.testing.v1 import AppTest
 
-from app import one_run
+from app.actions import run_config
 from app.inside import configuration, federation, record
 from app.inside.profile import beside_training
-from app.links import unpack_config
-from engine.config import RunConfig, load_config, parse_experiment
+from app.state.links import unpack_config
+from engine.config.schema import RunConfig, load_config, parse_experiment
 from storage import ArtifactRecord, EventRecord, RunRecord, Store
 from storage.models import Run
 from tests.app.frames import run_record, series
@@ -34,7 +34,7 @@ def opened(run_id: int, tab: str = "record") -> AppTest:
 def test_the_file_computes_the_same_run_on_the_command_line(filled_store: Store, tmp_path: Path, run_id: int) -> None:
     run = stored(filled_store, run_id)
     file = tmp_path / "run.yaml"
-    file.write_text(one_run.as_yaml(run), encoding="utf-8")
+    file.write_text(run_config.as_yaml(run), encoding="utf-8")
     again = parse_experiment(load_config(file)).runs()
     assert [(r.digest, r.label, r.seed) for r in again] == [(run.digest, run.label, run.seed)]
     assert again[0] == RunConfig.from_dict(run.config)
@@ -42,7 +42,7 @@ def test_the_file_computes_the_same_run_on_the_command_line(filled_store: Store,
 
 def test_the_command_quotes_labels_that_a_shell_would_take_apart() -> None:
     run = run_record(3, label="mine; rm $HOME", seed=2)
-    assert one_run.command(run) == (
+    assert run_config.command(run) == (
         "python -m engine run 'mine_ rm _HOME-seed2.yaml' --export 'mine_ rm _HOME-seed2.json'"
     )
 
@@ -127,7 +127,7 @@ def test_the_page_has_the_options_the_origin_the_split_and_the_log(filled_store:
     shown = {tuple(frame.value.columns): frame.value for frame in page.dataframe}
     assert shown["When (UTC)", "Level", "Event", "Message"]["Message"].tolist() == ["a line of the log"]
     assert "fused" in shown["What", "Value"]["Value"].tolist() or "Backend" in shown["What", "Value"]["What"].tolist()
-    assert page.code[0].value == one_run.command(stored(filled_store))
+    assert page.code[0].value == run_config.command(stored(filled_store))
 
 
 def test_the_link_to_set_up_carries_this_run_alone(filled_store: Store) -> None:

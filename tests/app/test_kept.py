@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 import pytest
 import streamlit as st
 
-from app import kept
+from app.charts.plot import figure_cache
 
 drawn: list[pd.DataFrame] = []
 
@@ -26,27 +26,31 @@ def nothing_kept() -> Iterator[None]:
 
 
 def test_the_same_numbers_are_drawn_once() -> None:
-    first = kept.figure(draw, pd.DataFrame({"y": [1, 2]}), 0.1, name="a")
-    assert kept.figure(draw, pd.DataFrame({"y": [1, 2]}), 0.1, name="a") is first
+    first = figure_cache.figure(draw, pd.DataFrame({"y": [1, 2]}), 0.1, name="a")
+    assert figure_cache.figure(draw, pd.DataFrame({"y": [1, 2]}), 0.1, name="a") is first
     assert len(drawn) == 1
 
 
 @pytest.mark.parametrize("table", [{"y": [1, 3]}, {"y": [2, 1]}, {"y": [1.0, 2.0]}, {"y": [1, 2], "z": [0, 0]}])
 def test_other_numbers_are_another_figure(table: dict[str, list[float]]) -> None:
-    assert kept.figure(draw, pd.DataFrame({"y": [1, 2]})) is not kept.figure(draw, pd.DataFrame(table))
+    assert figure_cache.figure(draw, pd.DataFrame({"y": [1, 2]})) is not figure_cache.figure(draw, pd.DataFrame(table))
     assert len(drawn) == 2
 
 
 def test_other_words_are_another_figure() -> None:
     table = pd.DataFrame({"y": [1, 2]})
-    figures = [kept.figure(draw, table, 0.1), kept.figure(draw, table, 0.2), kept.figure(draw, table, 0.1, name="a")]
+    figures = [
+        figure_cache.figure(draw, table, 0.1),
+        figure_cache.figure(draw, table, 0.2),
+        figure_cache.figure(draw, table, 0.1, name="a"),
+    ]
     assert [fig.data[0].name for fig in figures] == [" 0.1", " 0.2", "a 0.1"]
 
 
 def test_the_other_look_is_another_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     table = pd.DataFrame({"y": [1, 2]})
-    light = kept.figure(draw, table)
-    monkeypatch.setattr(kept, "is_dark", lambda: True)
-    dark = kept.figure(draw, table)
-    monkeypatch.setattr(kept, "is_presenting", lambda: True)
-    assert len({id(light), id(dark), id(kept.figure(draw, table))}) == 3
+    light = figure_cache.figure(draw, table)
+    monkeypatch.setattr(figure_cache, "is_dark", lambda: True)
+    dark = figure_cache.figure(draw, table)
+    monkeypatch.setattr(figure_cache, "is_presenting", lambda: True)
+    assert len({id(light), id(dark), id(figure_cache.figure(draw, table))}) == 3

@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from app import column_heads, latex, table_files
-from app.column_heads import Heads
 from app.components import page as frame
+from app.data import column_heads, latex, table_files
+from app.data.column_heads import Heads
 from storage import Store
 from tests.app.hostile import NAME
 from tests.app.pages import open_page

@@ -5,12 +5,12 @@ import json
 import numpy as np
 import pytest
 
-from app.charts import turned_clients
 from app.stories import turned_pages
 from app.stories.accuracy_run import AccuracyRun
 from app.stories.alone import ANGLES, NAMES, SAMPLES, STORY, example
+from app.stories.figures import turned_clients
 from app.wording import percent_pm
-from engine.config import parse_experiment
+from engine.config.schema import parse_experiment
 
 
 def place(samples: str) -> dict[str, str]:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from app.charts import client_plane, lambda_dial
+from app.stories.figures import client_plane, lambda_dial
 from app.stories.lambda_curves import Curve, Example
 
 SMALL = Example(

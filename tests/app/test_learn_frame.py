@@ -8,10 +8,10 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import links
+from app.state import links
 from app.stories import ORDER, stories
 from app.stories.story import place_of, scene_at
-from engine.config import parse_experiment
+from engine.config.schema import parse_experiment
 from tests.app.pages import ENOUGH_S, VIEWS, open_page
 
 page = partial(open_page, "learn")

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from app.charts import dial_curve, turned_clients
 from app.stories import turned_pages
 from app.stories.accuracy_run import AccuracyRun
 from app.stories.dial_example import pack
+from app.stories.figures import dial_curve, turned_clients
 from app.stories.one_model import STORY, TURNS, angles, config, example, finding, standing
 from app.wording import percent_pm
-from engine.config import parse_experiment
+from engine.config.schema import parse_experiment
 
 UPRIGHT, QUARTER = {"turn": "0"}, {"turn": "90"}
 

@@ -8,9 +8,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import links
+from app.state import links
 from app.stories.lambda_dial import STORY
-from engine.config import parse_experiment
+from engine.config.schema import parse_experiment
 from tests.app.pages import open_page
 
 opened = partial(open_page, "learn", story=STORY.slug)

@@ -10,8 +10,8 @@ from app.stories import lambda_dial as story
 from app.stories.lambda_curves import ADAPTIVE, ALONE, TOGETHER, Stop, example
 from app.stories.lambda_dial import STORY
 from app.stories.lambda_run import LambdaRun
-from engine.config import parse_experiment
-from engine.simulate import Simulation
+from engine.config.schema import parse_experiment
+from engine.simulation.simulate import Simulation
 
 
 @pytest.mark.parametrize("R", curves.SPREADS)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import run_table
-from engine.worker.records import new_run
+from app.data import run_table
+from engine.exchange.records import new_run
 from storage import Store
 from tests.app.pages import open_page, words
 from tests.app.samples import DIGITS
@@ -153,7 +153,7 @@ def offers(page: AppTest) -> list[str]:
 
 
 def test_a_queued_run_has_no_accuracy_yet(empty_store: Store):
-    from engine.config import parse_experiment
+    from engine.config.schema import parse_experiment
 
     runs = [new_run(run) for run in parse_experiment(DIGITS).runs()]
     empty_store.experiments.create("waiting", dict(DIGITS), runs)

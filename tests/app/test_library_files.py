@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app import exchange
+from app.actions import exchange
 from app.library import sources
 from app.library.file_kinds import what_else
-from engine.errors import InvalidConfig
+from engine.core.errors import InvalidConfig
 from storage import ArtifactDamaged, Store
 from tests.app.pages import open_page
 from tests.app.samples import DIGITS

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from app import run_table
+from app.data import run_table
 from app.library import saved
 from app.library.finding import Filter, window
 from storage import RunRecord, Store

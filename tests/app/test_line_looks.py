@@ -3,7 +3,7 @@
 import plotly.graph_objects as go
 
 from app.charts import latest_clients, training_curve
-from app.line_ends import End, label_ends
+from app.charts.plot.line_labels import End, label_ends
 from tests.app.frames import run_record
 
 

@@ -6,9 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from app import live_feed
-from engine.config import parse_experiment
-from engine.worker.records import new_run
+from app.live import live_feed
+from engine.config.schema import parse_experiment
+from engine.exchange.records import new_run
 from storage import RoundRecord, RunRecord, Store
 from tests.app.samples import DIGITS
 

@@ -4,9 +4,9 @@ import dataclasses
 
 import pytest
 
-from app.live.forecast import Pace, forecast, of_queue
-from engine.config import parse_experiment
-from engine.worker.records import new_run
+from app.data.forecast import Pace, forecast, of_queue
+from engine.config.schema import parse_experiment
+from engine.exchange.records import new_run
 from storage import RunRecord, Store
 from tests.app.samples import DIGITS
 

@@ -5,8 +5,8 @@ from functools import partial
 
 import pytest
 
-from engine.config import parse_experiment
-from engine.worker.records import new_run
+from engine.config.schema import parse_experiment
+from engine.exchange.records import new_run
 from storage import Status, StorageError, Store
 from tests.app.pages import open_page, words
 from tests.app.samples import DIGITS

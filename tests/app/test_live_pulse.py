@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.live import pulse
-from app.live.pulse import GONE_AFTER_S, Pulse, silences
-from engine.config import parse_experiment
-from engine.worker.records import new_run
+from app.data import pulse
+from app.data.pulse import GONE_AFTER_S, Pulse, silences
+from engine.config.schema import parse_experiment
+from engine.exchange.records import new_run
 from storage import RunRecord, Store
 from tests.app.samples import DIGITS
 from tests.worker.fakes import Clock

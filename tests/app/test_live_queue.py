@@ -5,11 +5,11 @@ from functools import partial
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app.data.forecast import Forecast
 from app.live import up_next
-from app.live.forecast import Forecast
 from app.live.up_next import Turns
-from engine.config import parse_experiment
-from engine.worker.records import new_run
+from engine.config.schema import parse_experiment
+from engine.exchange.records import new_run
 from storage import Store
 from tests.app.pages import open_page, words
 from tests.app.samples import DIGITS

@@ -7,11 +7,11 @@ from functools import partial
 
 import pytest
 
-from app import links
 from app.live.trouble import troubles
-from engine.config import parse_experiment
-from engine.worker.claims import DIED, KILLED
-from engine.worker.records import new_run
+from app.state import links
+from engine.config.schema import parse_experiment
+from engine.exchange.records import new_run
+from engine.worker.work_queue import DIED, KILLED
 from storage import RunRecord, Status, Store
 from tests.app.pages import open_page, words
 from tests.app.samples import DIGITS

@@ -3,7 +3,7 @@
 import plotly.graph_objects as go
 import pytest
 
-from app import palette
+from app.charts.plot import palette
 from app.components.moving_figure import still
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from app.charts import dumbbell
 from app.compare.newcomers import finding
-from app.comparison import per_run, ranking
+from app.data.comparison import per_run, ranking
 from app.setup.measure import finding as measured
 from storage import Store
 from tests.app import test_compare_page as compare

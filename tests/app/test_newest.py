@@ -1,12 +1,12 @@
 """What was read is kept while it stands; what goes on leaves no trail of its earlier states."""
 
-from app import newest
+from app.data import read_cache
 
 
 def test_an_answer_is_kept_while_its_subject_stands_as_it_does() -> None:
     read: list[tuple[str, str, int]] = []
 
-    @newest.kept(2)
+    @read_cache.kept(2)
     def ask(url: str, what: str, state: int) -> list[object]:
         read.append((url, what, state))
         return [url, what, state]
@@ -24,7 +24,7 @@ def test_an_answer_is_kept_while_its_subject_stands_as_it_does() -> None:
 def test_no_more_than_so_many_are_kept_and_the_one_that_was_asked_for_longest_ago_goes() -> None:
     read: list[str] = []
 
-    @newest.kept(2)
+    @read_cache.kept(2)
     def ask(url: str, what: str, state: int) -> str:
         read.append(what)
         return what

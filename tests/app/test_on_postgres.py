@@ -7,7 +7,7 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from app import queries
+from app.data import queries
 from storage import Store
 from tests.app.pages import VIEWS, open_page, words
 from tests.app.samples import DIGITS, store_experiment

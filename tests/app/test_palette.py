@@ -7,9 +7,9 @@ import pandas as pd
 import plotly.graph_objects as go
 import pytest
 
-from app import palette
-from app.method_looks import APART, Look, looks
-from engine.registry import ALGORITHMS
+from app.charts.plot import palette
+from app.charts.plot.method_styles import APART, Look, looks
+from engine.core.registry import ALGORITHMS
 
 NAMES = [*ALGORITHMS.names(), "a_method_of_mine", "another"]
 

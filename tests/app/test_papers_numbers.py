@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from app.charts import beside_paper
-from app.papers.known import Wanted
-from app.papers.standing import Standing, changed_sentence, differences
-from engine.published import Cell
+from app.data.preset_catalog import Wanted
+from app.papers.preset_progress import Standing, changed_sentence, differences
+from engine.config.paper_tables import Cell
 from storage import RunRecord
 from tests.app.frames import run_record
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from app.compare.beside_paper import of_runs
-from app.papers import known
+from app.data import preset_catalog
+from app.papers.compare_section import of_runs
 from app.papers.result import PANELS
-from engine.presets import presets as presets_of_the_product
+from engine.config.presets import presets as presets_of_the_product
 from storage import Store
 from tests.app.pages import open_page, words
 from tests.app.samples import store_experiment
@@ -48,7 +48,7 @@ def presets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder.mkdir()
     for preset in PRESETS:
         (folder / f"{preset['name']}.yaml").write_text(yaml.safe_dump(preset, sort_keys=False))
-    monkeypatch.setattr(known, "FOLDER", folder)
+    monkeypatch.setattr(preset_catalog, "FOLDER", folder)
 
 
 def test_the_list_has_every_figure_and_table_under_its_paper(empty_store: Store) -> None:
@@ -122,7 +122,7 @@ def test_a_figure_without_numbers_leads_to_the_page_that_draws_it(empty_store: S
 def test_a_figure_that_compare_draws_is_drawn_here_too(empty_store: Store) -> None:
     view = {"page": "compare", "panels": ["over_time"], "note": "Below, the same figure."}
     figure = {**PRESETS[1], "name": "drawn", "view": view, "scales": {"quick": [TINY]}}
-    (known.FOLDER / "drawn.yaml").write_text(yaml.safe_dump(figure, sort_keys=False))
+    (preset_catalog.FOLDER / "drawn.yaml").write_text(yaml.safe_dump(figure, sort_keys=False))
     assert not opened(preset="drawn").get("plotly_chart")
     store_experiment(empty_store, TINY)
     assert len(opened(preset="drawn").get("plotly_chart")) == 2
@@ -134,7 +134,7 @@ def test_every_panel_that_a_preset_names_can_be_drawn() -> None:
 
 def test_of_several_experiments_only_those_that_are_missing_are_queued(empty_store: Store) -> None:
     two = {**PRESETS[1], "name": "two", "scales": {"quick": [FIGURE, TINY]}}
-    (known.FOLDER / "two.yaml").write_text(yaml.safe_dump(two, sort_keys=False))
+    (preset_catalog.FOLDER / "two.yaml").write_text(yaml.safe_dump(two, sort_keys=False))
     store_experiment(empty_store, FIGURE)
     page = opened(preset="two")
     next(b for b in page.button if b.label == "Run what is missing (4 runs)").click().run()

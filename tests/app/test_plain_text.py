@@ -7,13 +7,13 @@ import plotly.graph_objects as go
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import figure_text
+from app.charts.plot import figure_text
 from app.handbook.entry_text import LABELS
-from app.links import pack_config
-from engine import registry
-from engine.config import parse_experiment
-from engine.registry import ALGORITHMS
-from engine.worker.records import new_run
+from app.state.links import pack_config
+from engine.config.schema import parse_experiment
+from engine.core import registry
+from engine.core.registry import ALGORITHMS
+from engine.exchange.records import new_run
 from storage import Store
 from tests.app.hostile import HOST, NAME, assert_is_text, figure_texts, markdown, store_hostile
 from tests.app.pages import open_page

@@ -5,7 +5,7 @@ import math
 import plotly.graph_objects as go
 import pytest
 
-from app.point_names import HIGH, Point, name_points
+from app.charts.plot.point_labels import HIGH, Point, name_points
 
 
 def heights(*ys: float) -> list[float]:

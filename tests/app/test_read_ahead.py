@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app import read_ahead
+from app.server import warm_up
 from storage import Store
 from storage.metrics import Metrics
 from tests.app.pages import open_page
@@ -16,7 +16,7 @@ def test_compare_opens_without_reading_again_what_was_read_ahead(
     filled_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = watched(monkeypatch)
-    read_ahead.comparison()
+    warm_up.comparison()
     curves_and_clients = ("scalars", "personalized.accuracy", "global.accuracy")
     assert all(any(what in one for one in asked) for what in curves_and_clients)
     asked.clear()
@@ -25,9 +25,9 @@ def test_compare_opens_without_reading_again_what_was_read_ahead(
 
 
 def test_a_large_comparison_is_not_read_ahead(filled_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read_ahead, "MOST_ROUNDS", 8 * 5 - 1)
+    monkeypatch.setattr(warm_up, "MOST_ROUNDS", 8 * 5 - 1)
     asked = watched(monkeypatch)
-    read_ahead.comparison()
+    warm_up.comparison()
     assert asked == []
 
 
@@ -48,10 +48,10 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_a_database_without_a_comparison_is_none_of_its_business(empty_store: Store) -> None:
-    read_ahead.comparison()
+    warm_up.comparison()
 
 
 def test_a_database_that_cannot_be_read_is_left_to_the_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "none.db").write_bytes(b"not a database" * 1000)
     monkeypatch.setenv("DATABASE_URL", f"sqlite:///{tmp_path / 'none.db'}")
-    read_ahead.comparison()
+    warm_up.comparison()

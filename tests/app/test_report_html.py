@@ -8,16 +8,16 @@ from html.parser import HTMLParser
 import pandas as pd
 import plotly.graph_objects as go
 
-from app import palette, queries
-from app.compare import fields
+from app.charts.plot import palette
+from app.charts.plot.method_styles import looks
 from app.compare.numbers import about
 from app.compare.view import View
-from app.comparison import methods_of
-from app.method_looks import looks
+from app.components.report_capture import Board, Shown
+from app.data import config_fields, queries
+from app.data.comparison import methods_of
 from app.report import document, html
 from app.report.comparison import Comparison, report
-from app.shown import Board, Shown
-from engine.registry import ALGORITHMS
+from engine.core.registry import ALGORITHMS
 from storage import Store
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
@@ -94,4 +94,4 @@ def test_the_report_says_what_made_the_runs_and_how_each_is_recognised(filled_st
     text = report(Comparison(view, view, Board({}), "Who gains?", "FedAvg leads.", False))
     assert all(run.digest in text for run in runs)
     assert "<td>Device</td><td>cpu</td>" in text and "From start to end" not in text
-    assert about(view, view.per_run()) in text and escape(fields.about(view.methods)) in text
+    assert about(view, view.per_run()) in text and escape(config_fields.about(view.methods)) in text

@@ -8,12 +8,12 @@ import pytest
 import yaml
 from streamlit.testing.v1 import AppTest
 
-from app import launch
-from app.links import pack_config, unpack_config
+from app.actions import launch
 from app.setup.uploads import save_upload
-from engine.config import parse_experiment
-from engine.errors import DataUnavailable
-from engine.registry import DATASETS, PARTITIONERS
+from app.state.links import pack_config, unpack_config
+from engine.config.schema import parse_experiment
+from engine.core.errors import DataUnavailable
+from engine.core.registry import DATASETS, PARTITIONERS
 from storage import StorageError, Store
 from tests.app.samples import DIGITS
 

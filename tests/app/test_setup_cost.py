@@ -6,7 +6,7 @@ import pytest
 
 from app.setup import cost
 from app.setup.cost import Cost, Timed
-from engine.config import RunConfig, Training, parse_experiment
+from engine.config.schema import RunConfig, Training, parse_experiment
 from tests.app.samples import DIGITS
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from app.links import unpack_config
 from app.setup.draft import MOST_DRAWN, drawable, problems_of
-from engine.config import parse_experiment
-from engine.errors import MAX_MESSAGE, MAX_PROBLEMS, InvalidConfig
+from app.state.links import unpack_config
+from engine.config.schema import parse_experiment
+from engine.core.errors import MAX_MESSAGE, MAX_PROBLEMS, InvalidConfig
 from storage import Store
 from tests.app.pages import open_page
 from tests.support.damaged import GOOD, VALUES, WHOLE

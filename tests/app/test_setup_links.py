@@ -6,8 +6,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from app.links import MAX_BYTES, link, pack_config, setup_link, unpack_config
-from engine.errors import InvalidConfig
+from app.state.links import MAX_BYTES, link, pack_config, setup_link, unpack_config
+from engine.core.errors import InvalidConfig
 from tests.app.samples import DIGITS
 
 

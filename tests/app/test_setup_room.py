@@ -5,14 +5,15 @@ from typing import Any
 
 import pytest
 
-from app import launch
-from app.setup import cost, pools
-from app.setup.room import DATA_MB, KeptData, most_bytes, require_room
+from app.actions import launch
+from app.data import pools
+from app.data.memory_limit import DATA_MB, KeptData, most_bytes, require_room
+from app.setup import cost
 from app.stories import stories
 from app.stories.story import Story
-from engine.config import RunConfig, parse_experiment
-from engine.errors import InvalidConfig, TooLarge
-from engine.federation import pool_bytes
+from engine.config.schema import RunConfig, parse_experiment
+from engine.core.errors import InvalidConfig, TooLarge
+from engine.federation.clients import pool_bytes
 from storage import Store
 from tests.app.samples import DIGITS
 from tests.app.test_setup import messages, opened, queue_button

@@ -19,8 +19,9 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 from streamlit.testing.v1 import AppTest
 
-from app import pages, routes, settings
+from app import endpoints, pages
 from app.__main__ import RESTART_AFTER_S, STEADY_AFTER_S, Child, Supervisor, children, main
+from app.server import routes, settings
 from storage import StorageError, Store
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -223,43 +224,43 @@ def client(filled_store: Store) -> Iterator[TestClient]:
 
 
 def test_the_feed_answers_with_points_that_nobody_keeps(client: TestClient) -> None:
-    answer = client.get(routes.FEED, params={"runs": "1,2", "after": "4,5"})
+    answer = client.get(endpoints.FEED, params={"runs": "1,2", "after": "4,5"})
     assert answer.json()["points"]["1"]["round"] == [5]
     assert answer.headers["cache-control"] == "no-store"
 
 
 @pytest.mark.parametrize("query", ["", "runs=x", "runs=1&after=1,2", "runs=1&model=both"])
 def test_a_question_the_feed_cannot_read_is_refused_with_words(client: TestClient, query: str) -> None:
-    answer = client.get(f"{routes.FEED}?{query}")
+    answer = client.get(f"{endpoints.FEED}?{query}")
     assert answer.status_code == 400
     assert answer.json()["problem"]
 
 
 @pytest.mark.parametrize("number", ["99999999999999999999", "9" * 5000])
 def test_numbers_that_no_database_counts_to_do_not_break_the_feed(client: TestClient, number: str) -> None:
-    assert client.get(f"{routes.FEED}?runs={number}").status_code == 400
-    assert client.get(f"{routes.FEED}?runs=1,{number}&after=-1").json()["points"]["1"]
-    assert client.get(f"{routes.FEED}?runs=1&after=-{number}").status_code in (200, 400)
+    assert client.get(f"{endpoints.FEED}?runs={number}").status_code == 400
+    assert client.get(f"{endpoints.FEED}?runs=1,{number}&after=-1").json()["points"]["1"]
+    assert client.get(f"{endpoints.FEED}?runs=1&after=-{number}").status_code in (200, 400)
 
 
 def test_a_database_that_cannot_be_read_is_said(tmp_path: Path) -> None:
     client = TestClient(Starlette(routes=routes.build(Store(f"sqlite:///{tmp_path / 'new.db'}"))))
-    answer = client.get(routes.OVERVIEW)
+    answer = client.get(endpoints.OVERVIEW)
     assert answer.status_code == 503
     assert answer.json()["problem"]
 
 
 def test_routes_only_read(client: TestClient) -> None:
-    assert {client.post(address).status_code for address in (routes.FEED, routes.OVERVIEW, routes.PLOTLY)} == {405}
+    assert {client.post(address).status_code for address in (endpoints.FEED, endpoints.OVERVIEW, endpoints.PLOTLY)} == {405}
 
 
 def test_a_foreign_name_for_this_machine_is_refused(client: TestClient) -> None:
-    assert client.get(routes.OVERVIEW, headers={"Host": "evil.example"}).status_code == 400
-    assert client.get(routes.OVERVIEW, headers={"Host": "localhost:8501"}).status_code == 200
+    assert client.get(endpoints.OVERVIEW, headers={"Host": "evil.example"}).status_code == 400
+    assert client.get(endpoints.OVERVIEW, headers={"Host": "localhost:8501"}).status_code == 200
 
 
 def test_no_other_origin_may_read(client: TestClient) -> None:
-    answer = client.get(routes.OVERVIEW, headers={"Origin": "http://evil.example"})
+    answer = client.get(endpoints.OVERVIEW, headers={"Origin": "http://evil.example"})
     assert "access-control-allow-origin" not in answer.headers
 
 
@@ -271,7 +272,7 @@ def test_every_page_has_a_title_of_its_own(client: TestClient) -> None:
 
 
 def test_the_drawing_library_comes_from_here(client: TestClient) -> None:
-    answer = client.get(routes.PLOTLY)
+    answer = client.get(endpoints.PLOTLY)
     assert answer.headers["content-type"].startswith("text/javascript")
     assert "plotly" in answer.text[:200]
 

@@ -6,9 +6,9 @@ import re
 import pytest
 
 from app.handbook.entry_text import text_of
-from engine.listing import as_json
-from engine.presets import presets
-from engine.registry import ALGORITHMS, ANALYSES, DATASETS, MODELS, PARTITIONERS
+from engine.cli.listing import as_json
+from engine.config.presets import presets
+from engine.core.registry import ALGORITHMS, ANALYSES, DATASETS, MODELS, PARTITIONERS
 
 KINDS = ("algorithms", "datasets", "partitioners", "models", "metrics", "presets")
 NUMBERED = re.compile(r"\bdocuments? 0\d\d\b", re.IGNORECASE)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from app.spreads import band, whiskers
+from app.charts.plot.bands import band, whiskers
 
 
 def test_a_band_goes_there_above_the_line_and_back_below_it() -> None:

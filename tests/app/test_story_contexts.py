@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from app.charts import context_count, context_plane
 from app.stories import contexts as story
 from app.stories.context_curve import CLUSTERS, HEUR, NUM_CLIENTS, NUM_CONTEXTS, Example, Guesses, example, stops
 from app.stories.context_run import ContextRun, in_plane
 from app.stories.contexts import STORY
-from engine.config import parse_experiment
-from engine.simulate import Simulation
+from app.stories.figures import context_count, context_plane
+from engine.config.schema import parse_experiment
+from engine.simulation.simulate import Simulation
 
 FULL = len(CLUSTERS)
 SMALL = Example(

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from app.charts import cross_section, left_behind, radius
 from app.stories import left_behind as story
 from app.stories import sharpness_run
+from app.stories.figures import cross_section, left_behind, radius
 from app.stories.left_behind import STORY
 from app.stories.sharpness_curve import NUM_CLIENTS, NUM_LEFT_BEHIND, RADII, STEPS, Example, Standing, example
 from app.wording import percent
-from engine.config import parse_experiment
+from engine.config.schema import parse_experiment
 from engine.metrics import tail_size
 
 SMALL = Example(

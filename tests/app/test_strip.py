@@ -4,13 +4,14 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from app import routes
-from app.live import ended, overview
-from app.live.overview import LOW_DISK_BYTES
-from app.live.overview import overview as asked
-from app.live.pulse import GONE_AFTER_S, Pulse
-from engine.config import parse_experiment
-from engine.worker.records import new_run
+from app import endpoints
+from app.data import ended, overview
+from app.data.overview import LOW_DISK_BYTES
+from app.data.overview import overview as asked
+from app.data.pulse import GONE_AFTER_S, Pulse
+from app.server import routes
+from engine.config.schema import parse_experiment
+from engine.exchange.records import new_run
 from storage import Status, Store
 from storage.holders import Holder
 from tests.app.samples import DIGITS
@@ -169,9 +170,9 @@ def test_the_earliest_look_counts() -> None:
 def test_the_route_tells_of_what_is_watched_and_not_in_view(store: Store) -> None:
     client = TestClient(Starlette(routes=routes.build(store)))
     end(store, "done", "done")
-    asked_for = client.get(routes.OVERVIEW, params={"watched": "1-8", "seen": "1"})
+    asked_for = client.get(endpoints.OVERVIEW, params={"watched": "1-8", "seen": "1"})
     assert asked_for.json()["ended"]["text"] == "FedAvg, seed 1 is done."
-    assert client.get(routes.OVERVIEW, params={"watched": "1-2", "seen": "1,2"}).json()["ended"] is None
+    assert client.get(endpoints.OVERVIEW, params={"watched": "1-2", "seen": "1,2"}).json()["ended"] is None
     assert asked_for.headers["cache-control"] == "no-store"
 
 

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, WebError, sync_playwright
 
-from engine.config import parse_experiment
-from engine.worker.records import new_run
+from engine.config.schema import parse_experiment
+from engine.exchange.records import new_run
 from storage import Store
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from app import routes
+from app import endpoints
 from app.components import drawing_library, live_plot
 from tests.browser.conftest import LOAD_MS, Server
 
@@ -36,7 +36,7 @@ def moved(x: object) -> dict[str, Any]:
     """A figure with one point at ``x``."""
     figure = {"data": [{"name": "points", "type": "scatter"}], "layout": {"height": 200}}
     moves = {"points": {"x": [x], "y": [1]}}
-    return {"figure": figure, "moves": moves, "alt": "", "config": {}, "glide_ms": 50, "plotly": routes.LIBRARY}
+    return {"figure": figure, "moves": moves, "alt": "", "config": {}, "glide_ms": 50, "plotly": endpoints.LIBRARY}
 
 
 @pytest.fixture

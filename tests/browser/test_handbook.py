@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 
 from app.handbook.entry_text import text_of
 from app.handbook.mathematics import aligned
-from engine.registry import ALGORITHMS
+from engine.core.registry import ALGORITHMS
 from tests.browser.conftest import LOAD_MS, Server, Witness
 
 KATEX = next((Path(streamlit.__file__).parent / "static" / "static" / "js").glob("katex.*.js")).name

@@ -5,8 +5,8 @@ presses on; Back takes back; a popover that is closed has heard of nothing.
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from app import browser
-from app.links import pack_config
+from app.state import browser
+from app.state.links import pack_config
 from app.stories import stories
 from tests.browser.conftest import LOAD_MS, READY, TRAINED, Server, Trained, Witness
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from engine.config import parse_experiment
-from engine.worker.records import new_run
+from engine.config.schema import parse_experiment
+from engine.exchange.records import new_run
 from storage import Store
 from tests.browser.conftest import LOAD_MS, READY, Server, Witness
 

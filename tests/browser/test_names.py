@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page
 
-from app.links import pack_config
+from app.state.links import pack_config
 from storage import Store
 from tests.app.hostile import HOST, NAME, store_hostile
 from tests.app.samples import DIGITS

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
-from app.papers.known import known, wanted
+from app.data.preset_catalog import known, wanted
 from storage import Store
 from tests.browser.conftest import LOAD_MS, READY, Server, Witness
 

@@ -5,8 +5,8 @@ from typing import Any, Literal
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from app.links import pack_config
 from app.setup.draft import DEFAULT
+from app.state.links import pack_config
 from tests.browser.conftest import LOAD_MS, READY, Server, Witness
 
 CONTRAST = """button => {

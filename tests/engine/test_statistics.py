@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_ind, ttest_rel
 
-from engine.statistics import Interval, interval_over_clients, standing, t_interval
+from engine.core.statistics import Interval, interval_over_clients, standing, t_interval
 
 
 def test_the_interval_of_three_values_is_worked_out_by_hand() -> None:

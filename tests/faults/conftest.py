@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from engine.worker import patience
+from engine.worker import retry
 from storage import Store
 from tests.worker.conftest import empty_database, store
 
@@ -60,7 +60,7 @@ def while_waiting(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any
             assert len(pauses) < 20, "waited in vain"
             action()
 
-        monkeypatch.setattr(patience.time, "sleep", pause)
+        monkeypatch.setattr(retry.time, "sleep", pause)
         return pauses
 
     return instead

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import storage.models
-from engine.results import RoundResult
+from engine.core.results import RoundResult
 from engine.worker import Dispatcher
 from engine.worker import recorder as recording
 from engine.worker.process import work_on

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import safetensors.torch
 
-from engine import state as states
-from engine.metadata import metadata
-from engine.simulate import Simulation
+from engine.core.safetensors_header import metadata
+from engine.simulation import checkpoint_codec as states
+from engine.simulation.simulate import Simulation
 from engine.worker.process import work_on
 from storage import ArtifactRecord, NewArtifact, RunRecord, Store
 from tests.worker.samples import claim, claim_analysis, compute, kinds, rows

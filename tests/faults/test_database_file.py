@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from app import queries
+from app.data import queries
 from engine.worker import Dispatcher
 from storage import DatabaseMoved, StorageError, Store, sqlite
 from tests.app.pages import open_page, words

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from app.__main__ import Child, Supervisor
-from engine.output import never_broken
-from engine.results import RoundResult
+from engine.cli.broken_pipe import never_broken
+from engine.core.results import RoundResult
 from engine.worker import recorder as recording
 from engine.worker.process import work_on
 from engine.worker.recorder import Recorder, Stop

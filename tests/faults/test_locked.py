@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager, nullcontext
 import pytest
 import sqlalchemy as sa
 
-from app import queries
+from app.data import queries
 from engine.worker import Dispatcher
 from engine.worker import recorder as recording
 from engine.worker.process import work_on

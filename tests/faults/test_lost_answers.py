@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.results import RoundResult
+from engine.core.results import RoundResult
 from engine.worker import recorder as recording
 from engine.worker.process import work_on
 from engine.worker.recorder import Recorder

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from engine.memory import FULL_MEMORY, is_out_of_memory
-from engine.simulate import Simulation
+from engine.simulation.memory import FULL_MEMORY, is_out_of_memory
+from engine.simulation.simulate import Simulation
 from storage import Store
 from tests.worker.samples import compute
 

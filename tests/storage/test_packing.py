@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from storage.packing import pack, unpack, unpack_stack
+from storage.array_codec import pack, unpack, unpack_stack
 
 DTYPES = ["?", "i1", "u1", "<i2", ">i2", "<i4", "<i8", "<f2", "<f4", ">f4", "<f8", ">f8"]
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from engine.batches import Plan
+from engine.federation.batches import Plan
 from engine.task import Task
 
 Batches = list[tuple[torch.Tensor, torch.Tensor]]

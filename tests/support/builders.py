@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from engine.config import RunConfig, parse_experiment
+from engine.config.schema import RunConfig, parse_experiment
+from engine.core.errors import Unsupported
 from engine.datasets import Pool
-from engine.errors import Unsupported
-from engine.federation import Federation, lay_out
+from engine.federation.clients import Federation, lay_out
 from engine.partitioners import Partition
-from engine.simulate import Simulation
+from engine.simulation.simulate import Simulation
 
 SIZES = (6, 9, 4, 7)
 NEWCOMERS = (5, 8, 6)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from engine.federation import Federation
+from engine.federation.clients import Federation
 from tests.support import reference
 from tests.support.builders import federation
 from tests.support.reference import as_matrix

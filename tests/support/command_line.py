@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-import engine.cli
-from engine.arguments import parser
+import engine.cli.run
+from engine.cli.arguments import parser
 from engine.worker.executor import Ended, Ticket
 from engine.worker.process import work_on
 from storage import Store
@@ -57,13 +57,13 @@ class ThisProcess:
 
 
 def make_call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], folder: Path) -> Call:
-    monkeypatch.setattr(engine.cli, "LocalExecutor", ThisProcess)
-    monkeypatch.setattr(engine.cli, "ROOT", folder)
+    monkeypatch.setattr(engine.cli.run, "LocalExecutor", ThisProcess)
+    monkeypatch.setattr(engine.cli.run, "ROOT", folder)
     monkeypatch.delenv("DATABASE_URL", raising=False)
     monkeypatch.chdir(folder)
 
     def call(*words: object) -> Called:
-        code = engine.cli.main(parser().parse_args([str(word) for word in words]))
+        code = engine.cli.run.main(parser().parse_args([str(word) for word in words]))
         return Called(code, *capsys.readouterr())
 
     return call

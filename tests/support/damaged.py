@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import yaml
 
-from engine.config import Evaluation, Machine, Training
-from engine.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Entry, Options
+from engine.config.schema import Evaluation, Machine, Training
+from engine.core.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Entry, Options
 
 GOOD: dict[str, Any] = {
     "name": "tiny", "dataset": {"name": "digits"}, "partition": {"name": "iid", "num_clients": 3},

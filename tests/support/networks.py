@@ -2,11 +2,11 @@
 
 import torch
 
-from engine.batches import Batch
-from engine.config import Choice
+from engine.config.schema import Choice
+from engine.core.params import broadcast, clone
+from engine.core.registry import MODELS
+from engine.federation.batches import Batch
 from engine.models import Model, build_model
-from engine.ops import broadcast, clone
-from engine.registry import MODELS
 
 
 def model_of(name: str, shape: tuple[int, ...] = (6,), classes: int = 3, **options) -> Model:

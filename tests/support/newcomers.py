@@ -2,10 +2,10 @@
 
 import torch
 
-from engine.local import local_sgd
-from engine.ops import broadcast, in_client_order
-from engine.simulate import Simulation
+from engine.core.params import broadcast, in_client_order
+from engine.simulation.simulate import Simulation
 from engine.task import Task
+from engine.training.local import local_sgd
 
 
 def unseen_models(run: Simulation) -> dict[str, torch.Tensor]:

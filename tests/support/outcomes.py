@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from engine.export import RunOutcome
-from engine.results import RoundResult
+from engine.core.results import RoundResult
+from engine.export.document import RunOutcome
 
 COSTS = {"bytes_up": 8.0, "bytes_down": 16.0, "gradient_evaluations": 40.0, "seconds": 0.25}
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from engine.simulate import Simulation
-from engine.subject import Subject
+from engine.analyses.support.loaded_run import Subject
+from engine.simulation.simulate import Simulation
 from tests.support.builders import trained
 
 

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-from engine.config import RunConfig, parse_experiment
-from engine.results import RoundResult
-from engine.simulate import Simulation
-from engine.subject import Subject
-from engine.worker.saved_models import pack, unpack
+from engine.analyses.support.loaded_run import Subject
+from engine.config.schema import RunConfig, parse_experiment
+from engine.core.results import RoundResult
+from engine.export.saved_models import pack, unpack
+from engine.simulation.simulate import Simulation
 
 TINY: dict[str, Any] = {
     "name": "tiny", "dataset": "digits", "model": "mlr", "algorithms": ["fedavg"],

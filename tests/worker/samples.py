@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.config import parse_experiment, set_value
+from engine.config.schema import parse_experiment, set_value
 from engine.worker import AnalysisTicket, Ticket
 from engine.worker.process import work_on
 from storage import NewRun, RunRecord, Store

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from engine.analyses import AnalysisOptions
-from engine.errors import Unsupported
-from engine.findings import Findings
-from engine.registry import ANALYSES
-from engine.subject import Subject
+from engine.analyses.support.loaded_run import Subject
+from engine.core.errors import Unsupported
+from engine.core.findings import Findings
+from engine.core.registry import ANALYSES
+from engine.export.saved_models import MODELS_BEST, MODELS_LAST
 from engine.worker import AnalysisTicket, analysis_session
 from engine.worker.analysis_session import REPORT_S, Cancelled, Watch
 from engine.worker.process import work_on
-from engine.worker.saved_models import MODELS_BEST, MODELS_LAST
 from storage import AnalysisRecord, DatabaseLocked, Store
 from tests.worker.samples import claim_analysis, compute
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.errors import InvalidConfig
-from engine.export import run_document
-from engine.findings import Findings
-from engine.worker.files import write_runs
-from engine.worker.importing import import_file
-from engine.worker.records import outcome
+from engine.cli.export_runs import write_runs
+from engine.core.errors import InvalidConfig
+from engine.core.findings import Findings
+from engine.exchange.import_runs import import_file
+from engine.exchange.records import outcome
+from engine.export.document import run_document
 from storage import BUNDLE, Archive, RunRecord, Store, new_archive
 from tests.worker.samples import compute, rows
 

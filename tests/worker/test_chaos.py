@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from benchmarks.kills import deaths, worker_pid
-from engine.worker.claims import MAX_DEATHS
+from engine.worker.work_queue import MAX_DEATHS
 from storage import RunRecord, Store
 from tests.worker.engines import PATIENCE_S, eventually, start_engine
 from tests.worker.samples import queue, rows

@@ -7,12 +7,12 @@ import pytest
 import torch
 from safetensors.torch import save
 
-from engine.config import parse_experiment
-from engine.errors import CheckpointInvalid
-from engine.registry import ALGORITHMS
-from engine.simulate import Simulation
-from engine.worker.contents import check_models
-from engine.worker.saved_models import pack, unpack
+from engine.config.schema import parse_experiment
+from engine.core.errors import CheckpointInvalid
+from engine.core.registry import ALGORITHMS
+from engine.export.artifact_checks import check_models
+from engine.export.saved_models import pack, unpack
+from engine.simulation.simulate import Simulation
 
 START = {"initial/w": torch.zeros(3)}
 OWN = {"personalized/w": torch.zeros(4, 3)}

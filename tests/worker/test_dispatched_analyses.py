@@ -3,8 +3,8 @@
 import pytest
 
 from engine.worker import AnalysisTicket, Dispatcher
-from engine.worker.claims import MAX_DEATHS
 from engine.worker.dispatcher import OBEY_S
+from engine.worker.work_queue import MAX_DEATHS
 from storage import Store
 from tests.worker.fakes import FakeExecutor
 from tests.worker.samples import claim, queue

@@ -6,9 +6,9 @@ import pytest
 
 from engine.worker import Dispatcher, Ended, Ticket
 from engine.worker import dispatcher as dispatcher_module
-from engine.worker.claims import MAX_DEATHS
 from engine.worker.dispatcher import OBEY_S
 from engine.worker.recorder import CHECKPOINT
+from engine.worker.work_queue import MAX_DEATHS
 from storage import DatabaseLocked, DatabaseUnavailable, DispatcherLock, DispatcherLockLost, Store
 from tests.worker.fakes import FakeExecutor
 from tests.worker.samples import claim, queue

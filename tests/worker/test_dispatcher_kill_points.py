@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from engine.simulate import Simulation
+from engine.simulation.simulate import Simulation
 from engine.worker import Dispatcher, Ended, Work, upkeep
-from engine.worker.claims import RunClaims
 from engine.worker.dispatcher import LOOK_S, OBEY_S
 from engine.worker.process import work_on
+from engine.worker.work_queue import RunClaims
 from storage import Store, schema
 from storage.artifacts import ArtifactStore
 from storage.metrics import Metrics

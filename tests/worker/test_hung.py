@@ -5,13 +5,13 @@ from contextlib import closing
 import pytest
 import sqlalchemy as sa
 
-from engine.errors import InvalidConfig
-from engine.worker import analysis_session, patience
+from engine.core.errors import InvalidConfig
+from engine.worker import analysis_session, retry
 from engine.worker.analysis_session import Watch
-from engine.worker.claims import MAX_DEATHS
-from engine.worker.life import OURS, Life, Signs
+from engine.worker.heartbeat import OURS, Life, Signs
 from engine.worker.recorder import WRITE_S, Recorder
 from engine.worker.watchdog import LOOK_COUNTS_S, Watchdog
+from engine.worker.work_queue import MAX_DEATHS
 from storage import DatabaseLocked, Store
 from storage.sqlite import driver
 from tests.worker.samples import claim, claim_analysis, compute, queue
@@ -138,7 +138,7 @@ def test_every_step_of_a_run_is_a_sign_of_life_also_while_nothing_can_be_stored(
 
 
 def test_whoever_waits_for_the_database_gives_signs_of_life(monkeypatch):
-    monkeypatch.setattr(patience.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(retry.time, "sleep", lambda seconds: None)
     beats: list[int] = []
 
     def ask() -> str:
@@ -147,7 +147,7 @@ def test_whoever_waits_for_the_database_gives_signs_of_life(monkeypatch):
             raise DatabaseLocked("locked")
         return "stored"
 
-    assert patience.patiently(ask) == "stored"
+    assert retry.patiently(ask) == "stored"
     assert beats == sorted(set(beats))
 
 

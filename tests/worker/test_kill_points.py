@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import storage.metrics
-from engine.simulate import Simulation
+from engine.simulation.simulate import Simulation
 from engine.worker import session
 from engine.worker.process import work_on
 from storage import Store

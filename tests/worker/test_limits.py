@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.errors import InvalidConfig
+from engine.core.errors import InvalidConfig
 from engine.worker.limits import GIB, MIB, keep_within, max_models_bytes
 from engine.worker.upkeep import tidy
 from storage import Store

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from engine.simulate import Simulation
-from engine.worker import Dispatcher, LocalExecutor, patience, recorder, watchdog
+from engine.simulation.simulate import Simulation
+from engine.worker import Dispatcher, LocalExecutor, recorder, retry, watchdog
 from engine.worker.process import work_on
 from storage import DispatcherLockLost, Store
 from tests.support.postgres import Server
@@ -65,7 +65,7 @@ def test_a_run_goes_on_while_the_server_is_away(
     if until == "a later round":
         happens[5] = postgres_server.start
     else:  # the run waits for its last words to be taken
-        monkeypatch.setattr(patience, "time", SimpleNamespace(sleep=lambda seconds: postgres_server.start()))
+        monkeypatch.setattr(retry, "time", SimpleNamespace(sleep=lambda seconds: postgres_server.start()))
     monkeypatch.setattr(recorder, "WRITE_S", 0.0)
     monkeypatch.setattr(Simulation, "_recorded", before(happens, Simulation._recorded))
     work_on(store, ticket)

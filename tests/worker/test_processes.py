@@ -155,8 +155,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.analyses import AnalysisOptions
-from engine.findings import Findings
-from engine.registry import ANALYSES
+from engine.core.findings import Findings
+from engine.core.registry import ANALYSES
 
 
 @ANALYSES.register("slow", title="Slow", paper="of a test")

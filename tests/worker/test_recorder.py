@@ -6,7 +6,7 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 
-from engine.results import RoundResult
+from engine.core.results import RoundResult
 from engine.worker.recorder import Recorder, Stop, without_nan
 from storage import DatabaseLocked, Fenced, Store
 from tests.worker.fakes import Clock

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from engine.simulate import Simulation
+from engine.simulation.simulate import Simulation
 from engine.worker.process import work_on
 from storage import Store
 from tests.worker.samples import claim, compute, kinds, queue, rows

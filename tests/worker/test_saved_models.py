@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from engine.errors import CheckpointInvalid
-from engine.simulate import Models
-from engine.worker.saved_models import num_bytes, pack, unpack
+from engine.core.errors import CheckpointInvalid
+from engine.export.saved_models import num_bytes, pack, unpack
+from engine.simulation.simulate import Models
 
 
 def model(value: float) -> dict[str, torch.Tensor]:

@@ -5,12 +5,12 @@ import math
 import pytest
 import torch
 
-from engine.errors import DataUnavailable
-from engine.simulate import Simulation
+from engine.core.errors import DataUnavailable
+from engine.export.saved_models import MODELS_BEST, MODELS_LAST, unpack
+from engine.simulation.simulate import Simulation
 from engine.worker import process, recorder, session
 from engine.worker.process import work_on
 from engine.worker.recorder import Recorder, Stop
-from engine.worker.saved_models import MODELS_BEST, MODELS_LAST, unpack
 from engine.worker.slots import Slot
 from storage import Store
 from tests.worker.samples import claim, compute, kinds, queue, rows, stored_rounds

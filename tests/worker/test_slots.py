@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import InvalidConfig
+from engine.core.errors import InvalidConfig
 from engine.worker import slots
 from engine.worker.slots import Slot, analysis_slot, plan_slots
 

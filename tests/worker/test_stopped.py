@@ -11,7 +11,7 @@ import time
 import pytest
 
 from engine.worker import Dispatcher, LocalExecutor, watchdog
-from engine.worker.claims import DIED
+from engine.worker.work_queue import DIED
 from storage import RunRecord, Store
 from tests.worker.engines import PATIENCE_S, eventually
 from tests.worker.samples import compute, queue, rows

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from engine.algorithms.cfl import bipartition
-from engine.clusters import cosine_similarity
+from engine.training.clustering import cosine_similarity
 from tests.support import reference
 from tests.support.builders import federation, personalized, simulation, trained
 from tests.support.clusters import TRUTH, ZEROS, groups, matrices, training_loss, two_rules

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from engine import state as states
-from engine.errors import CheckpointInvalid
-from engine.registry import ALGORITHMS
-from engine.simulate import Simulation
+from engine.core.errors import CheckpointInvalid
+from engine.core.registry import ALGORITHMS
+from engine.simulation import checkpoint_codec as states
+from engine.simulation.simulate import Simulation
 from tests.support.builders import (
     NEWCOMERS,
     assert_close,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.errors import Unsupported
+from engine.core.errors import Unsupported
 from tests.support import plain
 from tests.support.batches import samples_of
 from tests.support.builders import SIZES, assert_close, assert_equal, personalized, shared_model, simulation, trained

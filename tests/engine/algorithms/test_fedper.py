@@ -5,8 +5,8 @@ import dataclasses
 from torch import nn
 
 from engine.backends.batched import Batched
+from engine.core.registry import ALGORITHMS
 from engine.models import Model, SplitModel
-from engine.registry import ALGORITHMS
 from tests.support.builders import assert_equal, personalized, simulation, trained
 
 

@@ -6,7 +6,7 @@ import torch
 from torch.nn import functional as F
 
 from engine.algorithms.fedphp import discrepancy
-from engine.errors import Unsupported
+from engine.core.errors import Unsupported
 from tests.support import reference
 from tests.support.builders import (
     LR,

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from engine.federation import Federation
+from engine.federation.clients import Federation
 from tests.support import plain
 from tests.support.batches import samples_of
 from tests.support.builders import SIZES, assert_close, assert_equal, federation, personalized, simulation, trained

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from engine import heterogeneity, truth
-from engine.errors import Unsupported
-from engine.smoothness import smoothness
+from engine.core.errors import Unsupported
+from engine.training import heterogeneity, statistical_error
+from engine.training.smoothness import smoothness
 from tests.support import reference
 from tests.support.builders import (
     SIZES,
@@ -55,7 +55,7 @@ def test_onestage_converges_to_the_joint_minimiser():
         {"name": "fedprox_onestage", "lam": lam, "local_lr": "theory"},
         model={"name": "mlr", "l2": 0.05}, rounds=60, local_steps=30, batch_size="full",
     )  # fmt: skip
-    solved = truth.solve(run.task, lam)
+    solved = statistical_error.solve(run.task, lam)
     width = personalized(run)["head.weight"][0].numel()
     torch.testing.assert_close(solved.local[:, :width], personalized(run)["head.weight"].flatten(1), atol=1e-6, rtol=0)
     torch.testing.assert_close(solved.shared[:width], shared_model(run)["head.weight"].flatten(), atol=1e-6, rtol=0)

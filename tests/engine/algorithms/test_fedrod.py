@@ -7,9 +7,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from engine.errors import Unsupported
+from engine.core.errors import Unsupported
+from engine.core.registry import ALGORITHMS
 from engine.models import Model, OneColumn, SplitModel
-from engine.registry import ALGORITHMS
 from tests.support import plain
 from tests.support.builders import SIZES, assert_close, assert_equal, personalized, shared_model, simulation, trained
 from tests.support.settings import DNN

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.cluster import AgglomerativeClustering
 
-from engine.errors import InvalidConfig
+from engine.core.errors import InvalidConfig
 from tests.support import reference
 from tests.support.builders import SIZES, federation, personalized, simulation, trained
 from tests.support.clusters import ZEROS, groups, matrices, two_rules

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
-from engine.errors import Unsupported
+from engine.core.errors import Unsupported
 from tests.support import reference
 from tests.support.builders import personalized, simulation, trained
 from tests.support.clusters import TRUTH, ZEROS, groups, training_loss, two_rules

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from engine.simulate import Simulation
+from engine.simulation.simulate import Simulation
 from tests.support import reference
 from tests.support.builders import (
     LR,

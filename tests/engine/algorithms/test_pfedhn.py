@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from engine.ops import map_params
+from engine.core.params import map_params
 from tests.support.builders import SIZES, assert_close, federation, simulation, trained
 from tests.support.hypernetworks import NETWORK, SMALL
 
@@ -36,7 +36,7 @@ def test_a_zero_start_is_noted_to_have_no_effect():
 
 
 def test_a_network_of_many_numbers_is_noted(monkeypatch):
-    monkeypatch.setattr("engine.hypernetwork.LARGE", 100)
+    monkeypatch.setattr("engine.training.hypernetwork.LARGE", 100)
     assert any("1.8e+03 numbers" in note for note in simulation("pfedhn").task.notes)  # 18 parameters, hidden 100
 
 

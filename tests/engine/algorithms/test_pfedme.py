@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from engine.smoothness import smoothness
+from engine.training.smoothness import smoothness
 from tests.support import reference
 from tests.support.builders import personalized, shared_model, simulation, trained
 from tests.support.reference import as_matrix, batches_of

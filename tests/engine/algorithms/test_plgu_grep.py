@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from engine.errors import Unsupported
+from engine.core.errors import Unsupported
 from tests.support.builders import assert_close, federation, personalized, simulation, trained
 from tests.support.one_client import batches_of, gradient, moved
 from tests.support.perturbations import perturbation, scores_of

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from engine.errors import Unsupported
-from engine.evaluate import evaluate
+from engine.core.errors import Unsupported
 from engine.task import Predictor
+from engine.training.evaluate import evaluate
 from tests.support import plain
 from tests.support.batches import samples_of
 from tests.support.builders import SIZES, assert_close, assert_equal, federation, personalized, simulation, trained

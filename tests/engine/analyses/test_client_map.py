@@ -9,12 +9,12 @@ import torch
 from engine.analyses import AnalysisOptions, client_map
 from engine.analyses.client_map import ClientMap, chosen_rounds
 from engine.analyses.model_pca import fit
-from engine.config import RunConfig, parse_experiment
-from engine.errors import Unsupported
-from engine.findings import Findings
-from engine.registry import ANALYSES
-from engine.simulate import Models, Simulation
-from engine.subject import Subject
+from engine.analyses.support.loaded_run import Subject
+from engine.config.schema import RunConfig, parse_experiment
+from engine.core.errors import Unsupported
+from engine.core.findings import Findings
+from engine.core.registry import ANALYSES
+from engine.simulation.simulate import Models, Simulation
 from tests.support.tiny_runs import trained
 
 THREE_CLIENTS = {

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from engine.analyses.confusion import Confusion
-from engine.errors import Unsupported
-from engine.findings import Findings
-from engine.simulate import Models
-from engine.subject import Subject
+from engine.analyses.support.loaded_run import Subject
+from engine.core.errors import Unsupported
+from engine.core.findings import Findings
+from engine.simulation.simulate import Models
 from tests.support.tiny_runs import tiny_config, trained
 
 

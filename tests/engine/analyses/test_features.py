@@ -6,8 +6,8 @@ import torch
 
 from engine.algorithms.gpfl import CONDITION, valve
 from engine.analyses.features import Features, Options, _told_apart, features_of
-from engine.errors import Unsupported
-from engine.subject import Subject
+from engine.analyses.support.loaded_run import Subject
+from engine.core.errors import Unsupported
 from tests.support.subjects import subject_of
 
 DNN = {"name": "dnn", "hidden": 4}

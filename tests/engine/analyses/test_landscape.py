@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from engine.analyses.landscape import Landscape, Options
-from engine.errors import Unsupported
-from engine.registry import ANALYSES
-from engine.scoring import score
-from engine.subject import Subject
+from engine.analyses.support.loaded_run import Subject
+from engine.core.errors import Unsupported
+from engine.core.registry import ANALYSES
+from engine.simulation.evaluation import score
 from tests.support.builders import trained
 from tests.support.subjects import as_subject, subject_of
 

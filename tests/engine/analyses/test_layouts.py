@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import engine.analyses as analyses
-from engine.errors import CheckpointInvalid
-from engine.findings import Findings
-from engine.layouts import LAYOUTS, check_findings
-from engine.registry import ANALYSES
+from engine.analyses.support.layouts import LAYOUTS, check_findings
+from engine.core.errors import CheckpointInvalid
+from engine.core.findings import Findings
+from engine.core.registry import ANALYSES
 from tests.support.tiny_runs import tiny_config, trained
 
 PARTITION = {"test_sizes": [5, 5, 5, 5], "class_counts": [[5, 5, 5]] * 4}

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from engine.alone import trained_alone
 from engine.analyses.plane import Options, ThreeModels
-from engine.directions import difference, norm
-from engine.errors import Unsupported
-from engine.scoring import score
-from engine.subject import Subject
+from engine.analyses.support.directions import difference, norm
+from engine.analyses.support.loaded_run import Subject
+from engine.analyses.support.local_only import trained_alone
+from engine.core.errors import Unsupported
+from engine.simulation.evaluation import score
 from tests.support.builders import trained
 from tests.support.subjects import as_subject, subject_of
 

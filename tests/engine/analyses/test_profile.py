@@ -8,9 +8,9 @@ import pytest
 
 from engine.analyses import profile
 from engine.analyses.profile import CHOOSING, EVALUATION, GATHERING, PARTS, REST, TRAINING, ClockedSimulation, Options
-from engine.findings import Findings
-from engine.simulate import Simulation
-from engine.subject import Subject
+from engine.analyses.support.loaded_run import Subject
+from engine.core.findings import Findings
+from engine.simulation.simulate import Simulation
 from tests.support.tiny_runs import tiny_config, trained
 
 

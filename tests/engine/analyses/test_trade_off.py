@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from engine.analyses import AnalysisOptions
+from engine.analyses.support.loaded_run import Subject
 from engine.analyses.trade_off import TradeOff
-from engine.config import RunConfig, parse_experiment
-from engine.errors import Unsupported
-from engine.simulate import Simulation
-from engine.subject import Subject
+from engine.config.schema import RunConfig, parse_experiment
+from engine.core.errors import Unsupported
+from engine.simulation.simulate import Simulation
 from tests.support.tiny_runs import trained
 
 

@@ -8,10 +8,10 @@ from engine.backends import add_silently, choose_backend
 from engine.backends.batched import Batched
 from engine.backends.fused import Fused, linear_chain
 from engine.backends.loop import Loop
-from engine.batches import Batch
-from engine.errors import Unsupported
+from engine.core.errors import Unsupported
+from engine.core.params import clone
+from engine.federation.batches import Batch
 from engine.models import Model
-from engine.ops import clone
 from tests.support.networks import batch_of, model_of, stacked
 
 CPU = torch.device("cpu")

@@ -10,10 +10,10 @@ import pytest
 import safetensors.numpy
 import yaml
 
-import engine.cli
-from engine.config import ExperimentConfig
-from engine.export import joint_config
-from engine.presets import load_preset
+import engine.cli.run
+from engine.config.presets import load_preset
+from engine.config.schema import ExperimentConfig
+from engine.export.document import joint_config
 from storage import Store
 from tests.support.command_line import DIGITS, Call, make_call, write_config
 
@@ -97,7 +97,7 @@ def test_a_preset_of_two_experiments_exports_and_saves_the_runs_of_both(
     configs = [DIGITS | {"name": name} for name in ("one", "two")]
     preset = {"name": "both", "title": "t", "source": "s", "scales": {"quick": configs}}
     (tmp_path / "both.yaml").write_text(yaml.safe_dump(preset))
-    monkeypatch.setattr("engine.inputs.load_preset", partial(load_preset, folder=tmp_path))
+    monkeypatch.setattr("engine.cli.inputs.load_preset", partial(load_preset, folder=tmp_path))
     assert call("run", "--preset", "both", "--export", "out.json", "--models", "models").code == 0
     document = json.loads((tmp_path / "out.json").read_text())
     assert document["config"] == joint_config(configs)
@@ -135,8 +135,8 @@ def test_ctrl_c_before_the_first_turn_leaves_nothing_queued(
         signal.raise_signal(signal.SIGINT)
         return run_ids
 
-    queue = engine.cli._queue
-    monkeypatch.setattr(engine.cli, "_queue", queue_and_interrupt)
+    queue = engine.cli.run._queue
+    monkeypatch.setattr(engine.cli.run, "_queue", queue_and_interrupt)
     assert call("run", write_config(tmp_path, seeds=[0, 1])).code == 130
     runs = Store(f"sqlite:///{tmp_path}/var/fedscape.db").queue.runs()
     assert [(run.status, run.epoch) for run in runs] == [("cancelled", 0), ("cancelled", 0)]

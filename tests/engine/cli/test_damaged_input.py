@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from engine.cli import ROOT
-from engine.config import parse_experiment
-from engine.errors import MAX_MESSAGE, MAX_PROBLEMS
-from engine.registry import Entry
+from engine.cli.run import ROOT
+from engine.config.schema import parse_experiment
+from engine.core.errors import MAX_MESSAGE, MAX_PROBLEMS
+from engine.core.registry import Entry
 from tests.support.command_line import Call, make_call
 from tests.support.damaged import (
     CHANGES,
@@ -66,7 +66,7 @@ def test_a_value_that_an_option_does_not_take_is_refused(call: Call, tmp_path: P
 def test_an_experiment_that_is_wrong_as_a_whole_is_refused(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
 ) -> None:
-    monkeypatch.setattr("engine.check.memory_bytes", lambda _: 8 * GIB)
+    monkeypatch.setattr("engine.simulation.preflight.memory_bytes", lambda _: 8 * GIB)
     refused(call, tmp_path, "run", written(tmp_path, changes))
 
 

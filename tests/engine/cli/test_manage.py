@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.arguments import WITHOUT_TORCH
-from engine.cli import ROOT
-from engine.worker import commands
+from engine.cli import manage
+from engine.cli.arguments import WITHOUT_TORCH
+from engine.cli.run import ROOT
 from storage import NewRun, Status, Store
 from tests.support.command_line import Call, make_call
 
@@ -141,8 +141,8 @@ def test_ctrl_c_ends_a_backup_without_a_trace(
 
 
 def test_none_of_these_commands_waits_for_torch() -> None:
-    assert set(commands.COMMANDS) == WITHOUT_TORCH
-    code = "import sys, engine.worker.commands; assert 'torch' not in sys.modules"
+    assert set(manage.COMMANDS) == WITHOUT_TORCH
+    code = "import sys, engine.cli.manage; assert 'torch' not in sys.modules"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
 
 

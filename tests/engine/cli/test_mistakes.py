@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from engine.output import Unheard
+from engine.cli.broken_pipe import Unheard
 from storage import Store
 from tests.support.command_line import DIGITS, Call, make_call, write_config
 
@@ -166,7 +166,7 @@ def test_a_database_from_a_newer_version_is_refused(call: Call, tmp_path: Path) 
 
 def test_a_database_that_somebody_holds_is_refused(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Store(url := f"sqlite:///{tmp_path}/busy.db").ensure_schema()
-    monkeypatch.setattr("engine.cli.Store", lambda url: Store(url, timeout_s=0.1))
+    monkeypatch.setattr("engine.cli.run.Store", lambda url: Store(url, timeout_s=0.1))
     with subprocess.Popen([sys.executable, "-c", HOLD, tmp_path / "busy.db"], stdin=PIPE, stdout=PIPE) as holder:
         assert holder.stdout is not None and holder.stdout.readline() == b"held\n"
         err = refused(call, "run", write_config(tmp_path), "--db", url)
@@ -233,7 +233,7 @@ def test_what_nobody_foresaw_is_one_line_and_a_log(
     def fail(*_: object) -> None:
         raise ZeroDivisionError("nobody saw it coming")
 
-    monkeypatch.setattr(sys.modules["engine.cli"], "experiments_of", fail)
+    monkeypatch.setattr(sys.modules["engine.cli.run"], "experiments_of", fail)
     code, _, err = call("run", "c.yaml")
     assert code == 3 and err.startswith("unexpected error: ZeroDivisionError: nobody") and err.count("\n") == 1
     assert "Traceback" in (tmp_path / "var" / "fedscape-errors.log").read_text()
@@ -245,7 +245,7 @@ def test_memory_that_runs_out_in_a_command_is_said_in_a_line(
     def fail(*_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(sys.modules["engine.cli"], "experiments_of", fail)
+    monkeypatch.setattr(sys.modules["engine.cli.run"], "experiments_of", fail)
     code, _, err = call("run", "c.yaml")
     assert code == 3 and err.startswith("this machine has no memory left") and err.count("\n") == 1
 

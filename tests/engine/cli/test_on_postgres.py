@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-import engine.cli
+import engine.cli.run
 from storage import RunRecord, Store
 from tests.support.command_line import make_call, write_config
 from tests.support.postgres import Server
@@ -35,7 +35,7 @@ def test_a_command_outlives_a_restart_of_the_server(
     tmp_path: Path,
 ) -> None:
     call = make_call(monkeypatch, capsys, tmp_path)
-    look, looks = engine.cli._runs, []
+    look, looks = engine.cli.run._runs, []
 
     def without_a_server_at_first(*args: Any, **options: Any) -> list[RunRecord]:
         looks.append(1)
@@ -43,8 +43,8 @@ def test_a_command_outlives_a_restart_of_the_server(
             postgres_server.stop()
         return look(*args, **options)
 
-    monkeypatch.setattr(engine.cli, "_runs", without_a_server_at_first)
-    monkeypatch.setattr(engine.cli, "time", SimpleNamespace(sleep=lambda seconds: postgres_server.start()))
+    monkeypatch.setattr(engine.cli.run, "_runs", without_a_server_at_first)
+    monkeypatch.setattr(engine.cli.run, "time", SimpleNamespace(sleep=lambda seconds: postgres_server.start()))
     assert call("run", write_config(tmp_path), "--db", postgres_store.url).code == 0
     assert [run.status for run in postgres_store.queue.runs()] == ["done"]
 

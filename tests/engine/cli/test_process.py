@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli import ROOT
+from engine.cli.run import ROOT
 from storage import Store
 from tests.support.command_line import write_config
 
@@ -73,5 +73,5 @@ def test_whoever_stops_reading_changes_neither_runs_nor_export_nor_exit_code(
 
 
 def test_an_unknown_option_costs_no_torch() -> None:
-    code = "import sys, engine.arguments as a; a.parser(); assert 'torch' not in sys.modules"
+    code = "import sys, engine.cli.arguments as a; a.parser(); assert 'torch' not in sys.modules"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0

@@ -6,7 +6,7 @@ from io import StringIO
 
 from rich.console import Console
 
-from engine.progress import Bars, Lines, line, table
+from engine.cli.progress import Bars, Lines, line, table
 
 
 @dataclass(frozen=True)

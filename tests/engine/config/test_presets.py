@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.config import Choice, ExperimentConfig, parse_experiment
+from engine.config.paper_tables import FOLDER
+from engine.config.presets import Preset, load_preset, preset_names, presets
+from engine.config.schema import Choice, ExperimentConfig, parse_experiment
+from engine.core.errors import InvalidConfig, UnknownName
+from engine.core.registry import PARTITIONERS
 from engine.datasets import Pool
-from engine.errors import InvalidConfig, UnknownName
-from engine.presets import Preset, load_preset, preset_names, presets
-from engine.published import FOLDER
-from engine.registry import PARTITIONERS
 
 PAPERS = (
     "cgpfl-table1", "cgpfl-table2", "cgpfl-fig1-2", "cgpfl-fig3", "cgpfl-fig4-5", "plgu-table1-2", "plgu-table6-7",

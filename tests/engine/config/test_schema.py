@@ -2,8 +2,8 @@
 
 import pytest
 
-from engine.config import RunConfig, load_config, parse_experiment, parse_value, set_value
-from engine.errors import InvalidConfig
+from engine.config.schema import RunConfig, load_config, parse_experiment, parse_value, set_value
+from engine.core.errors import InvalidConfig
 
 
 def experiment(**changed):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.errors import InvalidConfig
+from engine.core.errors import InvalidConfig
 from tests.support.builders import config
 
 

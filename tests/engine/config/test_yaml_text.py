@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from engine.yaml_text import MAX_CHARACTERS, MAX_LEVELS, MAX_VALUES, problem_in, read_text, read_yaml
+from engine.config.yaml_text import MAX_CHARACTERS, MAX_LEVELS, MAX_VALUES, problem_in, read_text, read_yaml
 
 
 def bomb(levels: int, width: int, merged: bool = False) -> str:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from engine.errors import CheckpointInvalid
-from engine.findings import Findings
+from engine.core.errors import CheckpointInvalid
+from engine.core.findings import Findings
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.uint8, np.bool_])

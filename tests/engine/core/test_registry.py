@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.registry import ALGORITHMS
+from engine.core.registry import ALGORITHMS
 
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLE = re.compile(r"<!-- example: my_method\.py -->\n```python\n(.*?)```", re.DOTALL)
@@ -41,7 +41,7 @@ def test_the_worked_example_runs_and_is_fedavg_where_it_should_be(plugins: Path,
     }
     (tmp_path / "config.json").write_text(json.dumps(config))
     script = (
-        "import json, sys; from engine import run; from engine.registry import ALGORITHMS;"
+        "import json, sys; from engine import run; from engine.core.registry import ALGORITHMS;"
         "print(json.dumps({'names': ALGORITHMS.names(), 'runs': json.loads(run(sys.argv[1]).to_json())['runs']}))"
     )
     environment = os.environ | {"FEDSCAPE_PLUGINS": str(plugins), "OMP_NUM_THREADS": "1"}

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.streams import cohort_of_round, first_of_permutation, key, numpy_stream, torch_stream
+from engine.core.streams import cohort_of_round, first_of_permutation, key, numpy_stream, torch_stream
 
 
 def test_streams_are_named_and_differ():

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from engine.core.errors import DataUnavailable
 from engine.datasets import Pool
 from engine.datasets.amazon_review import DOMAINS, AmazonReview, AmazonReviewOptions
 from engine.datasets.text import bags, bucket, terms, token_ids, words
-from engine.errors import DataUnavailable
 from engine.models.text_embedding import TextEmbeddingOptions
 from engine.partitioners.natural import Natural, NaturalOptions
 

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 import torchvision
 
+from engine.core.errors import DataUnavailable
 from engine.datasets.cifar import CifarFiles
 from engine.datasets.cifar10 import Cifar10
 from engine.datasets.cifar100 import CLASS_NAMES, Cifar100
 from engine.datasets.official import OfficialOptions
-from engine.errors import DataUnavailable
 
 FILES = CifarFiles("TinyCifar", folder="tiny", archive="tiny.tar.gz", npz="tiny.npz", files=("a", "b", "test", "meta"))
 NAMES = ("cat", "dog", "ship")

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 
+from engine.core.errors import DataUnavailable
 from engine.datasets import Pool
 from engine.datasets.custom import Custom, CustomOptions
-from engine.errors import DataUnavailable
 
 X = np.arange(12.0).reshape(6, 2)
 Y = np.array([0, 1, 2, 0, 1, 2])

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from engine.core.errors import DataUnavailable
+from engine.core.registry import DATASETS
 from engine.datasets import Pool, standardize
 from engine.datasets.contexts import Contexts, ContextsOptions, rotate
 from engine.datasets.digits import Digits, DigitsOptions
 from engine.datasets.synthetic import Synthetic, SyntheticOptions
-from engine.errors import DataUnavailable
-from engine.registry import DATASETS
 
 NOWHERE = Path("does-not-exist")
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from engine.core.errors import DataUnavailable
 from engine.datasets import Pool
 from engine.datasets.har import CHANNELS, Har, HarOptions
-from engine.errors import DataUnavailable
 from engine.partitioners.natural import Natural, NaturalOptions
 
 PEOPLE = {"train": [1, 1, 3], "test": [2, 2]}

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from engine.core.errors import DataUnavailable
+from engine.core.registry import DATASETS
 from engine.datasets import idx
 from engine.datasets.idx import IdxFiles
 from engine.datasets.official import OfficialOptions
-from engine.errors import DataUnavailable
-from engine.registry import DATASETS
 
 NAMES = tuple(str(digit) for digit in range(10))
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from engine.core.errors import DataUnavailable
 from engine.datasets import Pool
 from engine.datasets.official import OfficialOptions
 from engine.datasets.tiny_imagenet import TinyImagenet
-from engine.errors import DataUnavailable
 
 RED, GREEN, GREY = (200, 0, 0), (0, 200, 0), (90, 90, 90)
 WORDS = "n01\tgoldfish, Carassius auratus\nn02\tcrane, bird\nn03\tcrane, machine\nn99\tnothing of ours\n"

@@ -8,8 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.export import RunOutcome, export_text, finite, joint_config, round_document, run_document, write_export
-from engine.results import RoundResult
+from engine.core.results import RoundResult
+from engine.export.document import (
+    RunOutcome,
+    export_text,
+    finite,
+    joint_config,
+    round_document,
+    run_document,
+    write_export,
+)
 from tests.support.outcomes import COSTS, a_round, an_outcome
 
 

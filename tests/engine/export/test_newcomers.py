@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from engine import run as run_experiment
-from engine.errors import InvalidConfig
-from engine.reading import read_export
+from engine.core.errors import InvalidConfig
+from engine.export.reading import read_export
 from tests.support.settings import HOLDOUT
 
 

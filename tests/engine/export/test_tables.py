@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from engine.results import RoundResult
-from engine.tables import rounds_table
+from engine.core.results import RoundResult
+from engine.export.tables import rounds_table
 from tests.support.outcomes import an_outcome
 
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from engine.augmentation import CropFlip, crop_flip
 from engine.backends.batched import Batched
 from engine.backends.loop import Loop
+from engine.core.errors import Unsupported
 from engine.datasets import Pool
-from engine.errors import Unsupported
-from engine.federation import Federation, lay_out
+from engine.federation.augmentation import CropFlip, crop_flip
+from engine.federation.clients import Federation, lay_out
 from engine.partitioners import Partition
 from tests.support.builders import SIZES, assert_close, assert_equal, federation, personalized, simulation, trained
 

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.batches import make_plan, num_local_steps
+from engine.federation.batches import make_plan, num_local_steps
 from tests.support.builders import SIZES, simulation
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from engine.config import RunConfig, parse_experiment
+from engine.config.schema import RunConfig, parse_experiment
+from engine.core.errors import DataUnavailable
 from engine.datasets.official import OfficialOptions, official_bytes
-from engine.errors import DataUnavailable
-from engine.federation import load_pool, partition_pool, pool_bytes, split_bytes
+from engine.federation.clients import load_pool, partition_pool, pool_bytes, split_bytes
 from engine.partitioners import summarize
 
 NOWHERE = Path("nowhere")

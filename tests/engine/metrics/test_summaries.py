@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from engine.core.registry import METRICS
 from engine.metrics import summarize_clients
-from engine.registry import METRICS
 
 
 def test_summaries_over_clients_have_known_values():

@@ -6,13 +6,13 @@ import torch
 from engine.backends.batched import Batched
 from engine.backends.fused import linear_chain
 from engine.backends.loop import Loop
-from engine.batches import Batch
-from engine.config import parse_experiment
-from engine.errors import Unsupported
+from engine.config.schema import parse_experiment
+from engine.core.errors import Unsupported
+from engine.federation.batches import Batch
 from engine.models import Model
 from engine.models.residual import group_norm
 from engine.models.tokens import require_fitting_tokens
-from engine.simulate import Simulation
+from engine.simulation.simulate import Simulation
 from tests.support.networks import model_of
 
 TINY = {

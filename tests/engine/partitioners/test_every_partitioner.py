@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from engine.core.errors import ImpossiblePartition
+from engine.core.registry import PARTITIONERS
 from engine.datasets import Pool
-from engine.errors import ImpossiblePartition
 from engine.partitioners import Partition, share_out, smallest_client, summarize
-from engine.registry import PARTITIONERS
 
 
 def pool_of(num_samples: int, num_classes: int = 10, **given: Any) -> Pool:

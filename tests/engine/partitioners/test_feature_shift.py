@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from engine.core.errors import ImpossiblePartition
+from engine.core.registry import PARTITIONERS
 from engine.datasets import Pool
-from engine.errors import ImpossiblePartition
-from engine.federation import lay_out
+from engine.federation.clients import lay_out
 from engine.partitioners import Partition
 from engine.partitioners.shifts import Levels, Rotation
-from engine.registry import PARTITIONERS
 
 CORNER = np.array([[9, 1], [0, 0]], np.uint8)
 

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
+from engine.core.errors import ImpossiblePartition
+from engine.core.registry import DATASETS, PARTITIONERS
+from engine.core.streams import numpy_stream
 from engine.datasets import Pool
-from engine.errors import ImpossiblePartition
-from engine.federation import lay_out
+from engine.federation.clients import lay_out
 from engine.partitioners import Partition, hold_out, summarize
-from engine.registry import DATASETS, PARTITIONERS
-from engine.streams import numpy_stream
 
 
 def pool_of(num_samples: int = 100) -> Pool:

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 import torch
 
-from engine import check
-from engine.check import check_runs
-from engine.config import RunConfig, parse_experiment
-from engine.errors import InvalidConfig
-from engine.federation import build
-from engine.memory import memory_bytes, needed_bytes
+from engine.config.schema import RunConfig, parse_experiment
+from engine.core.errors import InvalidConfig
+from engine.core.paths import default_data_dir
+from engine.federation.clients import build
 from engine.models import build_model, num_parameters
-from engine.simulate import default_data_dir
+from engine.simulation import preflight
+from engine.simulation.memory import memory_bytes, needed_bytes
+from engine.simulation.preflight import check_runs
 
 MLR = (64 * 10 + 10) * 4  # bytes of mlr on digits in float32
 BATCH = 20 * 8 + 16  # bytes of the plan of one batch of 20 samples
@@ -55,7 +55,7 @@ def test_parameters_are_counted_without_a_model() -> None:
 
 
 def test_a_round_that_no_memory_holds_is_refused_with_both_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check, "memory_bytes", lambda _: 3 * 10**9)
+    monkeypatch.setattr(preflight, "memory_bytes", lambda _: 3 * 10**9)
     with pytest.raises(InvalidConfig, match="fedavg: a round needs at least 11 GB of memory, and there are 3 GB"):
         check_runs([a_run(training={"local_steps": 1_000_000, "batch_size": 337})])
     check_runs([a_run(training={"local_steps": 1_000_000})])
@@ -72,6 +72,6 @@ def test_data_that_find_no_memory_are_a_mistake_of_the_configuration(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(check, "build", fail)
+    monkeypatch.setattr(preflight, "build", fail)
     with pytest.raises(InvalidConfig, match="dataset: this machine has no memory left"):
         check_runs([a_run()])

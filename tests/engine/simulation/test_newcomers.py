@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import torch
 
-from engine.config import parse_experiment
-from engine.simulate import Simulation
+from engine.config.schema import parse_experiment
+from engine.simulation.simulate import Simulation
 from tests.support.builders import assert_equal, beyond, federation, shared_model, simulation, trained, with_newcomers
 from tests.support.settings import HOLDOUT
 

@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from engine import check
-from engine.config import parse_experiment
-from engine.errors import InvalidConfig
+from engine.config.schema import parse_experiment
+from engine.core.errors import InvalidConfig
 from engine.models import build_model, num_parameters
-from engine.simulate import Simulation
+from engine.simulation import preflight
+from engine.simulation.simulate import Simulation
 
 EXPERIMENT = {
     "name": "four clients",
@@ -21,17 +21,17 @@ EXPERIMENT = {
 
 def test_a_method_that_cannot_start_is_refused_with_its_name() -> None:
     with pytest.raises(InvalidConfig, match=r"gpfl.*model"):
-        check.check_runs(parse_experiment(EXPERIMENT).runs())
+        preflight.check_runs(parse_experiment(EXPERIMENT).runs())
 
 
 def test_models_too_large_to_try_are_left_to_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     four_models = 4 * (64 * 10 + 10) * 4  # clients x parameters of mlr on digits x bytes of a float32
     monkeypatch.setattr(Simulation, "__init__", lambda *_, **__: pytest.fail("set up"))
-    monkeypatch.setattr(check, "MOST_BYTES", four_models - 1)
-    check.check_runs(parse_experiment(EXPERIMENT).runs())
-    monkeypatch.setattr(check, "MOST_BYTES", four_models)
+    monkeypatch.setattr(preflight, "MOST_BYTES", four_models - 1)
+    preflight.check_runs(parse_experiment(EXPERIMENT).runs())
+    monkeypatch.setattr(preflight, "MOST_BYTES", four_models)
     with pytest.raises(pytest.fail.Exception, match="set up"):
-        check.check_runs(parse_experiment(EXPERIMENT).runs())
+        preflight.check_runs(parse_experiment(EXPERIMENT).runs())
 
 
 def test_models_far_too_large_to_build_are_counted_all_the_same() -> None:
@@ -49,7 +49,7 @@ def test_models_far_too_large_to_build_are_counted_all_the_same() -> None:
 ])  # fmt: skip
 def test_what_a_method_holds_is_counted_before_it_is_made(algorithm: dict, numbers: int) -> None:
     (run,) = parse_experiment(EXPERIMENT | {"algorithms": [algorithm]}).runs()
-    assert check.num_numbers(run, num_clients=4, parameters=650) == numbers
+    assert preflight.num_numbers(run, num_clients=4, parameters=650) == numbers
 
 
 @pytest.mark.parametrize(("changes", "words"), [
@@ -66,14 +66,14 @@ def test_what_a_method_holds_is_counted_before_it_is_made(algorithm: dict, numbe
     ({"dataset": {"name": "synthetic"}}, "the data come with 10 clients of their own, which partition iid does not"),
 ])
 def test_options_that_come_out_otherwise_are_said(changes: dict, words: str) -> None:
-    notes = check.check_runs(parse_experiment(EXPERIMENT | {"algorithms": ["fedavg"]} | changes).runs())
+    notes = preflight.check_runs(parse_experiment(EXPERIMENT | {"algorithms": ["fedavg"]} | changes).runs())
     assert [note for note in notes if re.search(words, note)], notes
 
 
 def test_options_that_come_out_as_asked_need_no_note() -> None:
-    assert check.check_runs(parse_experiment(EXPERIMENT | {"algorithms": ["fedavg", "ditto"]}).runs()) == ()
+    assert preflight.check_runs(parse_experiment(EXPERIMENT | {"algorithms": ["fedavg", "ditto"]}).runs()) == ()
 
 
 def test_the_check_of_a_method_stops_where_its_setup_evaluates_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.evaluate.evaluate", lambda *_: pytest.fail("evaluated"))
-    check.check_runs(parse_experiment(EXPERIMENT | {"algorithms": [{"name": "ifca", "K": 2}]}).runs())
+    monkeypatch.setattr("engine.training.evaluate.evaluate", lambda *_: pytest.fail("evaluated"))
+    preflight.check_runs(parse_experiment(EXPERIMENT | {"algorithms": [{"name": "ifca", "K": 2}]}).runs())

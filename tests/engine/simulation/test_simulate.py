@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from engine.config import parse_experiment
-from engine.errors import Unsupported
-from engine.simulate import choose_device, simulate
+from engine.config.schema import parse_experiment
+from engine.core.errors import Unsupported
+from engine.simulation.simulate import choose_device, simulate
 from tests.support.builders import beyond, federation, simulation, trained
 
 

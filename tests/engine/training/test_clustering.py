@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from engine.clusters import average_inside, cosine_similarity, least_loss
+from engine.training.clustering import average_inside, cosine_similarity, least_loss
 
 
 def test_a_cluster_averages_its_participants_by_samples_and_keeps_its_model_without_any():

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from engine import evaluate
 from engine.task import Predictor
+from engine.training import evaluate
 from tests.support.builders import trained
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine import heterogeneity
+from engine.training import heterogeneity
 from tests.support.builders import federation, simulation, trained
 
 

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from engine.hypernetwork import emit, pull_back
-from engine.ops import map_params
+from engine.core.params import map_params
+from engine.training.hypernetwork import emit, pull_back
 from tests.support.builders import assert_equal, simulation
 from tests.support.hypernetworks import NETWORK, SMALL, pairing
 

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from engine.contexts import cluster, coordinates, transitions
+from engine.training.kmeans import cluster, coordinates, transitions
 
 
 def test_equal_models_have_equal_coordinates_and_keep_their_distances():

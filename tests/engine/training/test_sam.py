@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from engine.sharpness import layer_scores, most_personal, uphill, uphill_by_layer
+from engine.training.sam import layer_scores, most_personal, uphill, uphill_by_layer
 from tests.support.builders import assert_close
 
 

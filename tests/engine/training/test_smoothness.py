@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from engine.smoothness import smoothness
+from engine.training.smoothness import smoothness
 from tests.support.builders import simulation
 
 

@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 import torch
 
-from engine import truth
-from engine.config import parse_experiment
-from engine.simulate import Simulation
+from engine.config.schema import parse_experiment
+from engine.simulation.simulate import Simulation
+from engine.training import statistical_error
 from tests.support import reference
 from tests.support.builders import simulation
 
 
 def test_joint_minimiser_has_zero_gradient():
     run, lam = simulation("local_train", model={"name": "mlr", "l2": 0.05}), 0.3
-    solved = truth.solve(run.task, lam)
+    solved = statistical_error.solve(run.task, lam)
     for i in range(run.task.num_clients):
         x, y = run.task.data.train.of_client(i)
         own = solved.local[i]
@@ -25,7 +25,7 @@ def test_joint_minimiser_has_zero_gradient():
 
 
 def test_clients_with_one_truth_have_no_heterogeneity():
-    assert truth.heterogeneity(torch.full((10, 3), 0.1, dtype=torch.float64)) == 0.0
+    assert statistical_error.heterogeneity(torch.full((10, 3), 0.1, dtype=torch.float64)) == 0.0
 
 
 def synthetic(partition="natural", **changed):
@@ -42,13 +42,13 @@ def synthetic(partition="natural", **changed):
 def test_total_error_is_recorded_where_the_truth_is_known():
     fedavg, local = synthetic()
     result = list(fedavg.rounds())[-1]
-    truth = fedavg.task.data.truth["weights"]
+    statistical_error = fedavg.task.data.truth["weights"]
     w = fedavg.state.global_params["head.weight"][0].numpy()
-    np.testing.assert_allclose(result.arrays["global.total_error"], ((w - truth.mean(0)) ** 2).sum())
-    np.testing.assert_allclose(result.arrays["personalized.total_error"], ((w - truth) ** 2).sum(1))
+    np.testing.assert_allclose(result.arrays["global.total_error"], ((w - statistical_error.mean(0)) ** 2).sum())
+    np.testing.assert_allclose(result.arrays["personalized.total_error"], ((w - statistical_error) ** 2).sum(1))
     own = list(local.rounds())[-1].arrays["personalized.total_error"]
     w = local.state.personal_params["head.weight"][:, 0].numpy()
-    np.testing.assert_allclose(own, ((w - truth) ** 2).sum(1))
+    np.testing.assert_allclose(own, ((w - statistical_error) ** 2).sum(1))
 
 
 @pytest.mark.parametrize("clients", [10, 20])

@@ -2,7 +2,7 @@
 
 import torch
 
-from engine.directions import filter_normalised, gaussian, norm, orthonormal
+from engine.analyses.support.directions import filter_normalised, gaussian, norm, orthonormal
 
 
 def test_directions_have_the_filters_norms_and_leave_biases() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from engine.hessian import Objective, top_eigenvalue, trace, worst_in_ball
+from engine.analyses.support.hessian import Objective, top_eigenvalue, trace, worst_in_ball
 
 
 def quadratic(matrix: torch.Tensor, slope: torch.Tensor) -> Objective:

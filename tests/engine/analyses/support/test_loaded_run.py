@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from engine.evaluate import evaluate
-from engine.subject import Subject, _to_device
+from engine.analyses.support.loaded_run import Subject, _to_device
+from engine.training.evaluate import evaluate
 from tests.support.tiny_runs import tiny_config, trained
 
 DNN = {"model": {"name": "dnn", "hidden": 8}}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.alone import trained_alone
+from engine.analyses.support.local_only import trained_alone
 from tests.support.builders import assert_equal, trained
 from tests.support.subjects import subject_of
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from engine.config import parse_experiment
-from engine.directions import filter_normalised, gaussian
+from engine.analyses.support.directions import filter_normalised, gaussian
+from engine.analyses.support.probes import Samples
+from engine.analyses.support.surface import Plane, surface
+from engine.config.schema import parse_experiment
 from engine.models import Model, SplitModel, build_model
-from engine.placed import Samples
-from engine.surface import Plane, surface
 
 
 def example(model, shape, dtype):
@@ -66,8 +66,8 @@ def test_a_first_layer_behind_a_parameter_is_not_skipped() -> None:
 def test_a_surface_does_not_depend_on_the_blocks(monkeypatch) -> None:
     network, plane, samples = example({"name": "dnn", "hidden": 4}, (5,), torch.float64)
     whole = surface(network, plane, samples)
-    monkeypatch.setattr("engine.surface._KEPT_BYTES", 400)
-    monkeypatch.setattr("engine.surface._BLOCK_BYTES", 1)
+    monkeypatch.setattr("engine.analyses.support.surface._KEPT_BYTES", 400)
+    monkeypatch.setattr("engine.analyses.support.surface._BLOCK_BYTES", 1)
     np.testing.assert_allclose(surface(network, plane, samples), whole, rtol=1e-12)
 
 

@@ -1,0 +1,85 @@
+"""Runs out of the database and into it: exported documents, tables, bundles, imported files, the shipped examples."""
+
+import os
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from app.data import queries
+from engine.config.schema import file_label
+from engine.core.errors import InvalidConfig
+from engine.core.paths import ASSETS
+from engine.exchange.bundle import write_bundle
+from engine.exchange.import_runs import Imported, Progress, import_file
+from engine.exchange.records import config_of, outcome
+from engine.export.document import RunOutcome, export_text
+from engine.export.reading import read_export
+from engine.export.tables import rounds_table
+from storage import ArtifactDamaged, ExperimentRecord, RunRecord
+
+EXAMPLES = ASSETS / "examples" / "runs"
+
+
+def file_name(runs: Sequence[RunRecord]) -> str:
+    """After the experiment where there is one, else after their number."""
+    names = {run.experiment_name for run in runs}
+    return file_label(names.pop()) if len(names) == 1 else f"{len(runs)} runs"
+
+
+def json_of(run_ids: Sequence[int]) -> bytes:
+    """The export document of these runs, the same as the command line writes."""
+    runs = _with_partition(run_ids)
+    return export_text(config_of(queries.store(), runs), _outcomes(runs)).encode()
+
+
+def csv_of(run_ids: Sequence[int]) -> bytes:
+    """A row a run and round: every scalar, and mean losses."""
+    return rounds_table(_outcomes(_with_partition(run_ids))).to_csv(index=False).encode()
+
+
+def bundle_of(run_ids: Sequence[int]) -> bytes:
+    """Runs that have ended, with models, analyses and logs. Raises ArtifactDamaged where one of these is."""
+    ended = [run for run in _with_partition(run_ids) if run.is_finished]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "bundle.zip"
+        if problems := write_bundle(queries.store(), path, ended):
+            raise ArtifactDamaged("; ".join(problems))
+        return path.read_bytes()
+
+
+def import_bytes(name: str, data: bytes, tell: Progress = lambda number, of: None) -> Imported:
+    """Runs of an exported file that somebody brings. Raises InvalidConfig, and then keeps nothing."""
+    handle, path = tempfile.mkstemp()
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        return import_file(queries.store(), Path(path), tell)
+    except InvalidConfig as error:
+        raise InvalidConfig(problem.replace(path, name) for problem in error.problems) from None
+    finally:
+        Path(path).unlink(missing_ok=True)
+
+
+def example_files() -> list[Path]:
+    """Results that ship with the product."""
+    return sorted(EXAMPLES.glob("*.json"))
+
+
+def load_examples() -> list[ExperimentRecord]:
+    """All of them, labelled as examples; those that are there already are not loaded again."""
+    known = {experiment.name for experiment in queries.experiments(include_archived=True) if experiment.example}
+    loaded: list[ExperimentRecord] = []
+    for path in example_files():
+        if not {found.config.name for found in read_export(path)} <= known:
+            loaded += import_file(queries.store(), path, example=True).experiments
+    return loaded
+
+
+def _with_partition(run_ids: Sequence[int]) -> list[RunRecord]:
+    return queries.runs(run_ids=run_ids, include_archived=True, with_partition=True)
+
+
+def _outcomes(runs: Iterable[RunRecord]) -> Iterable[RunOutcome]:
+    """Read one after the other: an export of many runs needs the memory of one."""
+    store = queries.store()
+    return (outcome(store, run) for run in runs)

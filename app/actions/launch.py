@@ -1,0 +1,81 @@
+"""From a configuration to queued runs, and to the page that shows them."""
+
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+import streamlit as st
+from streamlit.errors import StreamlitAPIException
+
+from app.data import allowed_paths, queries
+from app.data.pools import federation_of
+from app.state import links
+from engine.config.presets import Preset
+from engine.config.schema import ExperimentConfig, RunConfig, parse_experiment
+from engine.core.errors import InvalidConfig
+from engine.exchange.records import new_run
+from engine.simulation.preflight import check_runs
+from storage import ExperimentRecord, RunRecord
+
+SAME_CLICK_S = 5.0  # the same list again within this time is the second half of a double click
+_LATEST = "launch.latest"
+
+
+def queue_experiment(
+    experiment: ExperimentConfig, progress: Callable[[str, float], None] | None = None
+) -> ExperimentRecord:
+    """Check every run, download what is absent, then queue them all. Raises InvalidConfig; then nothing is queued."""
+    return _queue([experiment], progress)[0]
+
+
+def queue_preset(
+    preset: Preset, scale: str | None = None, only: Collection[str] | None = None
+) -> list[ExperimentRecord]:
+    """All experiments of a preset, or those named in ``only``; none where one is wrong. Raises InvalidConfig."""
+    configs = [config for config in preset.configs(scale) if only is None or config["name"] in only]
+    return _queue([parse_experiment(config) for config in configs])
+
+
+def same_runs(runs: Iterable[RunConfig]) -> dict[str, RunRecord]:
+    """By digest, the newest run of the same numbers that is done or under way."""
+    if queries.problem():
+        return {}
+    found = queries.store().queue.find_by_digest([run.digest for run in runs])
+    alive = [run for run in found if run.status in ("done", "diverged") or run.is_active]
+    return {run.digest: run for run in reversed(alive)}
+
+
+def watch(experiments: Sequence[ExperimentRecord]) -> None:
+    """Turn to Live with what was just queued, or offer the link where this page runs alone."""
+    open_page("live", "See them train", experiment=experiments[0].id)
+
+
+def open_page(page: str, label: str, **params: object) -> None:
+    """Turn to another page of the app. Where the page runs alone there is only a link to it."""
+    try:
+        st.switch_page(f"views/{page}.py", query_params={k: str(v) for k, v in params.items()})
+    except StreamlitAPIException:
+        st.markdown(f"[{label}]({links.link(page, **params)})")
+
+
+def _queue(
+    experiments: Sequence[ExperimentConfig], progress: Callable[[str, float], None] | None = None
+) -> list[ExperimentRecord]:
+    """The same list of a double click leads to what the first click has queued."""
+    runs = [[new_run(run) for run in e.runs()] for e in experiments]
+    token = tuple((e.name, *(run.digest for run in own)) for e, own in zip(experiments, runs, strict=True))
+    if just_queued := _just_queued(token):
+        return just_queued
+    if reason := next(filter(None, (allowed_paths.problem(e.dataset.to_dict()) for e in experiments)), None):
+        raise InvalidConfig([f"dataset: {reason}"])
+    check_runs([run for experiment in experiments for run in experiment.runs()], progress=progress, build=federation_of)
+    created = [queries.store().experiments.create(e.name, e.raw, own) for e, own in zip(experiments, runs, strict=True)]
+    st.session_state[_LATEST] = token, [record.id for record in created], time.monotonic()
+    return created
+
+
+def _just_queued(token: tuple[tuple[str, ...], ...]) -> list[ExperimentRecord]:
+    """What this reader queued a moment ago, if it is the same and still there."""
+    latest, ids, at = st.session_state.get(_LATEST, ((), (), 0.0))
+    if latest != token or time.monotonic() - at > SAME_CLICK_S:
+        return []
+    return [record for record in map(queries.experiment, ids) if record]

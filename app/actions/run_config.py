@@ -1,0 +1,37 @@
+"""One run as an experiment of its own: to take along, to run on the command line, to open in Set up."""
+
+import shlex
+from typing import Any
+
+import yaml
+
+from engine.config.schema import Machine, file_label
+from storage import RunRecord
+
+PARTS = ("dataset", "partition", "model", "training", "evaluation")
+
+
+def experiment_of(run: RunRecord) -> dict[str, Any]:
+    """A configuration that computes this run and nothing else, every option written out."""
+    parts = {part: run.config[part] for part in PARTS if part in run.config}
+    if "training" in parts:  # local_steps and local_epochs exclude one another
+        parts["training"] = {name: value for name, value in parts["training"].items() if value is not None}
+    machine = {name: run.config[name] for name in Machine.model_fields if run.config.get(name) is not None}
+    method = run.config["algorithm"] | {"label": run.label}
+    return {"name": run.experiment_name, **parts, "algorithms": [method], "seeds": [run.seed], **machine}
+
+
+def as_yaml(run: RunRecord) -> str:
+    return yaml.safe_dump(experiment_of(run), sort_keys=False, allow_unicode=True)
+
+
+def file_name(run: RunRecord) -> str:
+    """``Ditto lam=1-seed0``, without an ending."""
+    return f"{file_label(run.label)}-seed{run.seed}"
+
+
+def command(run: RunRecord) -> str:
+    """What computes the run from its file, without the app."""
+    return (
+        f"python -m engine run {shlex.quote(file_name(run) + '.yaml')} --export {shlex.quote(file_name(run) + '.json')}"
+    )

@@ -1,0 +1,40 @@
+"""Figures and tables that are made once for the same numbers, not at every visit. Nobody may change one."""
+
+import hashlib
+from collections.abc import Callable, Hashable
+from typing import ParamSpec
+
+import pandas as pd
+import plotly.graph_objects as go
+import streamlit as st
+
+from app.charts.plot.palette import is_dark, is_presenting
+from app.data import read_cache
+
+FIGURES, COMPARISONS = 48, 8  # as many are kept
+P = ParamSpec("P")
+
+
+def figure(draw: Callable[P, go.Figure], *args: P.args, **kwargs: P.kwargs) -> go.Figure:
+    """What ``draw`` makes of these numbers, in the look of the reader."""
+    what = hashlib.sha256(f"{draw.__module__}.{draw.__qualname__}".encode())
+    for name, value in [*enumerate(args), *sorted(kwargs.items())]:
+        what.update(f"\0{name}=".encode())
+        what.update(_digest(value) if isinstance(value, pd.DataFrame) else repr(value).encode())
+    return _figure(what.hexdigest(), is_dark(), is_presenting(), lambda: draw(*args, **kwargs))
+
+
+@read_cache.kept(COMPARISONS)
+def tables(url: str, of: Hashable, stand: Hashable) -> dict[object, object]:
+    """Where the tables of one comparison are kept, while its runs stand so."""
+    return {}
+
+
+@st.cache_resource(show_spinner=False, max_entries=FIGURES)
+def _figure(what: str, is_dark: bool, is_presenting: bool, _draw: Callable[[], go.Figure]) -> go.Figure:
+    return _draw()
+
+
+def _digest(table: pd.DataFrame) -> bytes:
+    names = repr([*zip(table.columns, table.dtypes, strict=True)]).encode()
+    return names + pd.util.hash_pandas_object(table).to_numpy().tobytes()

@@ -1,0 +1,55 @@
+"""Labels at the ends of lines, in place of a legend that has to be looked up."""
+
+from typing import NamedTuple
+
+import numpy as np
+import plotly.graph_objects as go
+
+from app.charts.plot.annotations import annotate
+
+SIZE = 13  # of letters that are 7 pixels wide
+
+
+class End(NamedTuple):
+    """Where a line ends; x None: at the right edge of the plot."""
+
+    text: str
+    x: float | None
+    y: float
+    color: str
+
+
+def label_ends(fig: go.Figure, ends: list[End], low: float, high: float, lines: int = 20) -> None:
+    """Writes each text beside its point, moved apart where two would meet, and makes room for them at the right.
+
+    ``low`` and ``high`` are the ends of the y axis, ``lines`` how many labels fit above one another on it.
+    """
+    heights = spread_apart([end.y for end in ends], (high - low) / lines, high)
+    annotate(fig, (
+        {
+            **({"xref": "paper", "x": 1} if end.x is None else {"x": end.x}), "y": y, "text": end.text,
+            "showarrow": False, "xanchor": "left", "xshift": 9, "font": {"color": end.color},
+        }
+        for end, y in zip(ends, heights, strict=True)
+    ))  # fmt: skip
+    size = fig.layout.font.size or SIZE
+    fig.update_layout(margin_r=max((16 + round(7 * len(end.text) * size / SIZE) for end in ends), default=16))
+
+
+def spread_apart(values: list[float], gap: float, ceiling: float = np.inf) -> list[float]:
+    """Near positions in the same order, none above ``ceiling``, that keep ``gap`` between neighbours."""
+    order = np.argsort(values, kind="stable")
+    groups: list[tuple[float, int]] = []  # centre and members of labels that touch
+    for index in order:
+        centre, size = float(values[index]), 1
+        while groups and centre - groups[-1][0] < gap * (size + groups[-1][1]) / 2:
+            before, members = groups.pop()
+            centre, size = (before * members + centre * size) / (members + size), members + size
+        groups.append((centre, size))
+    placed = [centre + gap * (i - (size - 1) / 2) for centre, size in groups for i in range(size)]
+    for i in reversed(range(len(placed))):
+        placed[i] = min(placed[i], ceiling)
+        ceiling = placed[i] - gap
+    result = np.empty(len(values))
+    result[order] = placed
+    return result.tolist()

@@ -1,0 +1,283 @@
+"""The look of every figure: the colour, dash and symbol of each method, and the frame around the data.
+
+A method keeps its dash and symbol on every page and in every export, and its colour unless another method of the same
+comparison has a similar one (``method_styles``). Colours are the Okabe-Ito hues, adjusted until each reads as text on
+its background, at 4.5:1; dash and symbol say the same without colour.
+"""
+
+import colorsys
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import plotly.graph_objects as go
+import streamlit as st
+
+SANS = '"Source Sans", "Source Sans Pro", "Segoe UI", Helvetica, Arial, sans-serif'
+SERIF = '"Source Serif", "Source Serif Pro", Georgia, "Times New Roman", serif'
+MONO = '"Source Code Pro", "SFMono-Regular", Menlo, Consolas, monospace'
+
+
+@dataclass(frozen=True)
+class Ground:
+    """The colours that are not a method's."""
+
+    paper: str
+    second: str
+    ink: str
+    muted: str
+    line: str
+    accent: str
+
+
+LIGHT = Ground("#FBFAF7", "#F1EFE8", "#1B2428", "#5C676C", "#DAD6CA", "#0F4C5C")
+DARK = Ground("#10171A", "#182226", "#E6ECEC", "#93A1A5", "#2C3A3F", "#4FB3BF")
+
+
+@dataclass(frozen=True)
+class MethodStyle:
+    """How a method is drawn, wherever it is drawn."""
+
+    light: str
+    dark: str
+    dash: str
+    symbol: str
+
+
+HUES = {
+    "blue": ("#0072B2", "#4BA3DC"),
+    "vermilion": ("#C24C06", "#F0803C"),
+    "green": ("#00805D", "#2DBE93"),
+    "purple": ("#9432BE", "#C25EEA"),
+    "sky": ("#2276AE", "#7CC8F2"),
+    "amber": ("#9A6700", "#E8B23A"),
+    "teal": ("#0B7A84", "#4FC7D1"),
+    "violet": ("#6A51A3", "#A998E0"),
+    "rust": ("#8C3B2E", "#D97F6F"),
+    "olive": ("#66711B", "#B5C255"),
+}
+GREYS = {"mid": ("#505659", "#A3ADB1"), "pale": ("#6C7376", "#79858A"), "dark": ("#2C3337", "#DCE3E6")}
+SHADES = 4  # of each hue: itself, and three on the way to the ink
+
+# Greys are the references that a personalized method has to beat; families share a hue.
+_KNOWN = {
+    "fedavg": (GREYS["dark"], "dot", "circle"),
+    "local_train": (GREYS["pale"], "dashdot", "square"),
+    "fedprox": (GREYS["mid"], "dash", "diamond"),
+    "scaffold": (GREYS["mid"], "longdash", "triangle-up"),
+    "cgpfl": (HUES["green"], "solid", "circle"),
+    "cgpfl_heur": (HUES["green"], "dash", "star"),
+    "pfedme": (HUES["amber"], "dash", "diamond"),
+    "ditto": (HUES["sky"], "solid", "square"),
+    "fedprox_onestage": (HUES["violet"], "solid", "circle"),
+    "gpfl": (HUES["vermilion"], "solid", "diamond"),
+    "plgu_lf": (HUES["blue"], "dash", "square"),
+    "plgu_grep": (HUES["blue"], "solid", "circle"),
+    "plgu_ghn": (HUES["blue"], "dashdot", "diamond"),
+    "fedrep": (HUES["purple"], "solid", "triangle-up"),
+    "fedper": (HUES["purple"], "dash", "triangle-down"),
+    "fedbabu": (HUES["purple"], "dot", "pentagon"),
+    "fedrod": (HUES["rust"], "solid", "cross"),
+    "per_fedavg": (HUES["olive"], "solid", "x"),
+    "apfl": (HUES["teal"], "solid", "triangle-right"),
+    "l2gd": (HUES["teal"], "dash", "triangle-left"),
+    "ifca": (HUES["rust"], "dash", "hexagon"),
+    "cfl": (HUES["rust"], "dot", "star-triangle-up"),
+    "fl_hc": (HUES["olive"], "dash", "hourglass"),
+    "fedproto": (HUES["violet"], "dash", "bowtie"),
+    "fedphp": (HUES["vermilion"], "dash", "cross"),
+    "fedsam": (HUES["sky"], "dash", "triangle-down"),
+    "pfedhn": (HUES["amber"], "solid", "hexagram"),
+}  # fmt: skip
+_DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
+_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "pentagon", "hexagon")
+_GROUP_SYMBOLS = (*_SYMBOLS, "star", "triangle-down")
+TO_XYZ = np.array(
+    [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]]
+)
+D65 = np.array([0.95047, 1.0, 1.08883])
+# Machado, Oliveira, Fernandes. A Physiologically-based Model for Simulation of Color Vision Deficiency. 2009.
+DEUTERANOPIA = np.array(
+    [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
+)
+CLUSTER_HUES = ("blue", "amber", "green", "purple", "vermilion", "sky", "violet", "olive", "teal", "rust")
+
+
+def style_of(algorithm: str) -> MethodStyle:
+    """The style of a registered name; a method of the user's own gets one from its name, always the same."""
+    if algorithm in _KNOWN:
+        (light, dark), dash, symbol = _KNOWN[algorithm]
+        return MethodStyle(light, dark, dash, symbol)
+    number = int.from_bytes(hashlib.sha256(algorithm.encode()).digest()[:4], "big")
+    light, dark = list(HUES.values())[number % len(HUES)]
+    rest = number // len(HUES)
+    return MethodStyle(light, dark, _DASHES[rest % len(_DASHES)], _SYMBOLS[rest // len(_DASHES) % len(_SYMBOLS)])
+
+
+def is_dark() -> bool:
+    """Whether the reader has the dark theme now."""
+    return st.context.theme.type == "dark"
+
+
+def ground() -> Ground:
+    return DARK if is_dark() else LIGHT
+
+
+def color(style: MethodStyle) -> str:
+    return style.dark if is_dark() else style.light
+
+
+class Tone(NamedTuple):
+    """One colour on both grounds."""
+
+    light: str
+    dark: str
+
+
+def tones(style: MethodStyle) -> tuple[Tone, ...]:
+    """The style's own colour, then its shades towards the ink, all readable on the ground."""
+    return _tones(style.light, style.dark)
+
+
+@cache
+def all_tones() -> tuple[Tone, ...]:
+    """Every colour that a method may have: the hues, their first shades, ... and last the greys in the same way."""
+    return tuple(
+        tone
+        for family in (HUES, GREYS)
+        for shade in zip(*(_tones(*both) for both in family.values()), strict=True)
+        for tone in shade
+    )
+
+
+def pairs() -> dict[str, str]:
+    """Light colour -> dark: all of the ground and all that methods may have."""
+    return dict(zip(vars(LIGHT).values(), vars(DARK).values(), strict=True)) | dict(all_tones())
+
+
+@cache
+def _tones(light: str, dark: str) -> tuple[Tone, ...]:
+    both = zip(_shades(light, SHADES, False), _shades(dark, SHADES, True), strict=True)
+    return tuple(Tone(*tone) for tone in both)
+
+
+@cache
+def apart(one: Tone, other: Tone) -> float:
+    """How far two colours are from one another in CIELAB, for normal vision and for deuteranopia, on both grounds."""
+    return min(
+        float(np.linalg.norm(_lab(a, is_simulated) - _lab(b, is_simulated)))
+        for a, b in zip(one, other, strict=True) for is_simulated in (False, True)
+    )  # fmt: skip
+
+
+@cache
+def _lab(hex_color: str, as_deuteranope: bool) -> np.ndarray:
+    """CIELAB under D65."""
+    linear = _linear(hex_color)
+    seen = np.clip(DEUTERANOPIA @ linear, 0, 1) if as_deuteranope else linear
+    relative = TO_XYZ @ seen / D65
+    x, y, z = np.where(relative > (6 / 29) ** 3, np.cbrt(relative), relative / (3 * (6 / 29) ** 2) + 4 / 29)
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+def _linear(hex_color: str) -> np.ndarray:
+    """Red, green and blue as amounts of light."""
+    parts = np.array(rgb(hex_color)) / 255
+    return np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+
+
+def _shades(base: str, n: int, on_dark: bool) -> list[str]:
+    hue, lightness, saturation = colorsys.rgb_to_hls(*(v / 255 for v in rgb(base)))
+    end = min(0.92, lightness + 0.28) if on_dark else max(0.12, lightness - 0.24)
+    steps = [lightness + (end - lightness) * i / (n - 1) for i in range(n)]
+    return ["#" + "".join(f"{round(v * 255):02X}" for v in colorsys.hls_to_rgb(hue, s, saturation)) for s in steps]
+
+
+def cluster_colors(n: int) -> list[str]:
+    """Colours of contexts; beyond ten they repeat, and letters tell them apart."""
+    which = 1 if is_dark() else 0
+    return [HUES[CLUSTER_HUES[i % len(CLUSTER_HUES)]][which] for i in range(n)]
+
+
+def group_dash(i: int) -> str:
+    """Beside the i-th of ``cluster_colors``; beyond five they repeat."""
+    return _DASHES[i % len(_DASHES)]
+
+
+def group_symbol(i: int) -> str:
+    """Beside the i-th of ``cluster_colors``; beyond ten they repeat."""
+    return _GROUP_SYMBOLS[i % len(_GROUP_SYMBOLS)]
+
+
+def rgb(hex_color: str) -> tuple[int, int, int]:
+    value = hex_color.lstrip("#")
+    return int(value[0:2], 16), int(value[2:4], 16), int(value[4:6], 16)
+
+
+def translucent(hex_color: str, opacity: float) -> str:
+    """For bands and areas: ``rgba(...)``."""
+    red, green, blue = rgb(hex_color)
+    return f"rgba({red},{green},{blue},{opacity:g})"
+
+
+def contrast(one: str, other: str) -> float:
+    """The WCAG contrast of two colours, from 1 to 21."""
+    first, second = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (first + 0.05) / (second + 0.05)
+
+
+def base_layout(fig: go.Figure, *, height: int | None = None) -> go.Figure:
+    """The look of a figure in a journal: no ground, hairlines across, a serif title. Large type while presenting.
+
+    The layout is put in as a whole: updating its parts one by one takes Plotly fifteen times as long.
+    """
+    there = fig.layout.to_plotly_json()
+    base = _layout(1.3 if is_presenting() else 1.0, bool(there.get("title", {}).get("text")))
+    base["height"] = round(height * (1.15 if is_presenting() else 1.0)) if height else None
+    for letter, shown in (("x", {"showgrid": False, "showline": True}), ("y", {"showgrid": True, "showline": False})):
+        names = {f"{letter}axis", *(name for name in there if name.startswith(f"{letter}axis"))}
+        base |= dict.fromkeys(names, base[f"{letter}axis"] | shown)
+    fig.layout = _over(there, base)
+    return fig
+
+
+def _layout(scale: float, has_title: bool) -> dict[str, Any]:
+    shade = ground()
+    axis = {
+        "gridcolor": shade.line, "linecolor": shade.line, "zeroline": False, "ticks": "outside", "ticklen": 4,
+        "tickcolor": shade.line, "tickfont": {"size": 12 * scale, "color": shade.muted}, "automargin": True,
+        "ticklabeloverflow": "allow",  # else each label is measured, only to see whether it has room
+        "title": {"font": {"size": 13 * scale, "color": shade.muted}, "standoff": 8},
+    }  # fmt: skip
+    return {
+        "template": "none", "autosize": True, "paper_bgcolor": "rgba(0,0,0,0)", "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"family": SANS, "size": 13 * scale, "color": shade.ink},
+        "title": {"font": {"family": SERIF, "size": 17 * scale, "color": shade.ink}, "x": 0, "xref": "container"},
+        "margin": {"l": 8, "r": 16, "t": 40 if has_title else 16, "b": 8}, "hovermode": "closest",
+        "hoverlabel": {"bgcolor": shade.second, "bordercolor": shade.line,
+                       "font": {"family": SANS, "size": 13 * scale, "color": shade.ink}},
+        "legend": {"bgcolor": "rgba(0,0,0,0)", "font": {"size": 12 * scale, "color": shade.ink}},
+        "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": shade.muted, "activecolor": shade.accent},
+        "xaxis": axis, "yaxis": axis,
+    }  # fmt: skip
+
+
+def _over(there: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
+    """``there`` with all of ``base``, however deep."""
+    merged = dict(there)
+    for name, value in base.items():
+        old = merged.get(name)
+        merged[name] = _over(old, value) if isinstance(value, Mapping) and isinstance(old, Mapping) else value
+    return merged
+
+
+def is_presenting() -> bool:
+    """Larger type and fewer controls, for a lecture room."""
+    return bool(st.session_state.get("presenting", False))
+
+
+def _luminance(hex_color: str) -> float:
+    return float(np.array([0.2126, 0.7152, 0.0722]) @ _linear(hex_color))

@@ -1,0 +1,166 @@
+"""The comparison as a table: for the screen, for a spreadsheet, for a paper."""
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from app.charts.cost import COST_NAMES
+from app.data import table_files
+from app.data.comparison import SUMMARIES, per_method, ranking
+from app.data.latex import booktabs, escape
+from app.data.thinning import evenly
+from app.wording import MODELS, WHEN, decimals_pm
+
+NUMBERS = (*SUMMARIES, *COST_NAMES)
+INTERNAL = ("samples", "tail_samples", "may_be_best")  # columns that no file has
+MOST_BARS = 60  # in a narrow cell of the table
+RANKED = ("mean", "weighted_mean", "lowest", "top")
+OF_TAILS = ("lowest", "lowest_pm", "top")
+PERCENT = ("mean", "weighted_mean", "lowest", "top", "std")  # cv is a ratio; it stays one
+
+
+def data(runs: pd.DataFrame) -> pd.DataFrame:
+    """[model, when, run, method, ..., <summaries>, <costs>] -> a row a method, model and rule, with ± over seeds.
+
+    Values are fractions; ``<name>_pm`` is the sample deviation over seeds, NaN for one seed. ``may_be_best`` names the
+    numbers of a row that may be the best of their column and rule (``comparison.ranking``).
+    """
+    parts = []
+    for (model, when), own in runs.groupby(["model", "when"], sort=False):
+        rows = per_method(own, NUMBERS)
+        parts.append(rows.assign(model=model, when=when, may_be_best=_may_be_best(rows["method"], own)))
+    spreads = [name for column in NUMBERS for name in (column, f"{column}_pm")]
+    columns = ["method", "algorithm", "model", "when", *spreads, "clients", "tail", "seeds", *INTERNAL]
+    return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
+
+
+def _may_be_best(methods: pd.Series, runs: pd.DataFrame) -> list[tuple[str, ...]]:
+    """None of a column where no method can be told from the best."""
+    tied = {name: ranking(runs, name).tied for name in RANKED}
+    told = {name: best for name, best in tied.items() if len(best) < len(methods)}
+    return [tuple(name for name, best in told.items() if method in best) for method in methods]
+
+
+def for_screen(table: pd.DataFrame, clients: pd.DataFrame) -> pd.DataFrame:
+    """Percent where it is read as percent, and the clients' accuracies, worst first, as at most MOST_BARS bars.
+
+    ``clients`` [method, model, when, accuracy].
+    """
+    keys = ["method", "model", "when"]
+    shown = pd.DataFrame({"method": table["method"], "model": table["model"].map(MODELS), "round": table["when"]})
+    for name in SUMMARIES:
+        shown[name] = table[name] * (100 if name in PERCENT else 1)
+        if name in ("mean", "lowest"):
+            shown[f"{name}_pm"] = 100 * table[f"{name}_pm"]
+    bars = {row: _bars(100 * own["accuracy"].to_numpy()) for row, own in clients.groupby(keys)}
+    shown["bars"] = [bars.get(row, []) for row in table[keys].itertuples(index=False, name=None)]
+    for name in (*COST_NAMES, "clients", "seeds"):
+        shown[name] = table[name].round() if name == "gradient_evaluations" else table[name]
+    return shown
+
+
+def _bars(percent: np.ndarray) -> list[float]:
+    return [float(value) for value in np.sort(percent)[evenly(len(percent), MOST_BARS)]]
+
+
+def to_csv(table: pd.DataFrame) -> str:
+    """Every number, as fractions, with the rule each was taken by."""
+    named = table.assign(when=table["when"].map(lambda when: WHEN.get(when, when))).drop(columns=[*INTERNAL])
+    return named.to_csv(index=False, float_format="%.6g")
+
+
+def to_latex(table: pd.DataFrame, tail: int, caption: str) -> str:
+    """Rows of one model and rule as a booktabs table, in percent; in bold the means and tails that may be best."""
+    rows = [
+        [escape(row["method"]), *cells, f"{row['cv']:.3f}", f"{row['megabytes']:.2f}", str(row["seeds"])]
+        for row, cells in _printed(table, _latex_cell, r"\pm")
+    ]
+    return booktabs([escape(title) for title in _print_titles(tail)], rows, "l" + "r" * 8, escape(caption))
+
+
+def to_markdown(table: pd.DataFrame, tail: int, caption: str) -> str:
+    """The same rows and numbers as in LaTeX, the same in bold."""
+    return table_files.pipes(_print_titles(tail), _markdown_rows(table), "l" + "r" * 8, caption)
+
+
+def for_print(table: pd.DataFrame, tail: int) -> pd.DataFrame:
+    """Every rule, in words: percent and ± over seeds in one cell."""
+    rows = [
+        [row["method"], MODELS[row["model"]], WHEN.get(row["when"], row["when"]), *cells, f"{row['cv']:.3f}",
+         f"{row['megabytes']:.2f}", f"{row['seconds']:.1f}", f"{row['clients']}", f"{row['seeds']}"]
+        for row, cells in _printed(table, _text_cell)
+    ]  # fmt: skip
+    method, *numbers, seeds = _print_titles(tail)
+    return pd.DataFrame(rows, columns=[method, "Model", "Round", *numbers, "Seconds", "n", seeds])
+
+
+def _print_titles(tail: int) -> list[str]:
+    return ["Method", "Mean", "Weighted mean", f"Lowest {tail} %", f"Top {tail} %", "Std", "CV", "MB", "Seeds"]
+
+
+def _markdown_rows(table: pd.DataFrame) -> list[list[str]]:
+    return [
+        [table_files.unmarked(row["method"]), *cells, f"{row['cv']:.3f}", f"{row['megabytes']:.2f}", str(row["seeds"])]
+        for row, cells in _printed(table, _markdown_cell)
+    ]
+
+
+def bold_note(table: pd.DataFrame) -> str:
+    """What bold numbers mean, where there are any."""
+    return " Bold: may be the best by a 95 % interval over seeds." if table["may_be_best"].map(len).any() else ""
+
+
+def _printed(
+    table: pd.DataFrame, cell: Callable[[str, bool], str], pm: str = "±"
+) -> Iterator[tuple[dict[Hashable, Any], list[str]]]:
+    """Each row, and its percentages as ``cell(number, may be the best)`` writes them."""
+    for row in table.to_dict("records"):
+        yield row, [cell(_number(row, name, pm), name in row["may_be_best"]) for name in PERCENT]
+
+
+def _number(row: dict[Hashable, Any], name: str, pm: str) -> str:
+    """``97.41 ± 0.12``, with no more decimals than there are test samples for."""
+    value, spread = row[name], row[f"{name}_pm"]
+    digits = decimals_pm(spread, row["tail_samples" if name in OF_TAILS else "samples"])
+    number = f"{100 * value:.{digits}f}"
+    return number if pd.isna(spread) else f"{number} {pm} {100 * spread:.{digits}f}"
+
+
+def _latex_cell(number: str, is_bold: bool) -> str:
+    return rf"$\mathbf{{{number}}}$" if is_bold else f"${number}$"
+
+
+def _text_cell(number: str, _: bool) -> str:
+    return number
+
+
+def _markdown_cell(number: str, is_bold: bool) -> str:
+    return f"**{number}**" if is_bold else number
+
+
+def column_titles(tail: int) -> dict[str, str]:
+    """What the columns of ``for_screen`` are called."""
+    return {
+        "method": "Method", "model": "Model", "round": "Round", "mean": "Mean %", "mean_pm": "±",
+        "weighted_mean": "Weighted %", "lowest": f"Lowest {tail} %", "lowest_pm": "± lowest", "top": f"Top {tail} %",
+        "std": "Std", "cv": "CV", "bars": "Clients, worst first", "megabytes": "MB",
+        "gradient_evaluations": "Gradients", "seconds": "Seconds", "clients": "n", "seeds": "Seeds",
+    }  # fmt: skip
+
+
+def formats(columns: Sequence[str], table: pd.DataFrame) -> dict[str, str]:
+    """printf formats of the numeric columns of ``for_screen(table)``."""
+    special = {"cv": "%.3f", "gradient_evaluations": "localized", "clients": "%d", "seeds": "%d"}
+    digits = {name: _decimals(table, name) for name in (*PERCENT, "mean_pm", "lowest_pm")}
+    return {
+        name: special.get(name, f"%.{digits.get(name, 2)}f")
+        for name in columns if name not in ("method", "model", "round", "bars")
+    }  # fmt: skip
+
+
+def _decimals(table: pd.DataFrame, name: str) -> int:
+    """Of a column: those of its middle spread over seeds, and of the row with the fewest test samples."""
+    samples = table["tail_samples" if name in OF_TAILS else "samples"].min()
+    return decimals_pm(table[f"{name.removesuffix('_pm')}_pm"].median(), samples)

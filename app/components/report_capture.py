@@ -1,0 +1,80 @@
+"""What a page shows at the moment, kept for a report of it: its figures as they were chosen, under their headings.
+
+A page that offers a report says ``begin()``; from then on every chart that it draws is kept, and one that is drawn
+again, by a switch of its panel, takes its own place. Another page starts with nothing kept.
+"""
+
+from collections.abc import MutableMapping
+from dataclasses import dataclass, field, replace
+from typing import cast
+from urllib.parse import urlencode
+
+import pandas as pd
+import plotly.graph_objects as go
+import streamlit as st
+
+from app.data.column_heads import Heads
+
+_KEY = "shown"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A figure with its numbers and its words; ``section`` is the heading that it stands under."""
+
+    figure: go.Figure
+    table: pd.DataFrame
+    alt: str
+    title: str | None
+    caption: str | None
+    section: str = ""
+    heads: Heads = field(default_factory=dict)
+
+
+@dataclass
+class Board:
+    """All that is shown, by the key of each chart, in the order in which it came; and the page's address by then."""
+
+    charts: dict[str, Shown]
+    section: str = ""
+    address: str = ""
+
+    def sections(self) -> dict[str, list[Shown]]:
+        """Heading -> its charts."""
+        found: dict[str, list[Shown]] = {}
+        for one in self.charts.values():
+            found.setdefault(one.section, []).append(one)
+        return found
+
+
+def begin() -> Board:
+    """Called by a page before it draws."""
+    board = Board({})
+    _state()[_KEY] = board
+    return board
+
+
+def forget() -> None:
+    """Called by the shell before any page."""
+    _state().pop(_KEY, None)
+
+
+def begin_section(heading: str) -> None:
+    if (board := _board()) is not None:
+        board.section = heading
+
+
+def keep(key: str, one: Shown) -> None:
+    """A chart that is drawn again keeps its place and its heading: a panel can be drawn without the page."""
+    if (board := _board()) is not None:
+        known = board.charts.get(key)
+        board.address = f"{st.context.url or ''}?{urlencode(st.query_params.to_dict())}"
+        board.charts[key] = replace(one, section=known.section if known else board.section)
+
+
+def _board() -> Board | None:
+    return cast("Board | None", _state().get(_KEY))
+
+
+def _state() -> MutableMapping[str | int, object]:
+    return cast("MutableMapping[str | int, object]", st.session_state)

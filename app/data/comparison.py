@@ -1,0 +1,204 @@
+"""What is compared: methods, each with its runs, and their numbers over clients and then over seeds."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from app.wording import names, plural
+from engine.metrics import tail_size
+from engine.core.registry import ALGORITHMS
+from engine.core.statistics import FEWEST_BLOCKS, Interval, Standing, standing
+from storage import RunRecord
+
+SUMMARIES = ("mean", "weighted_mean", "lowest", "top", "std", "cv")
+COUNTS = ("clients", "tail", "samples", "tail_samples")  # and how many test samples are behind all, and behind a tail
+REFERENCES = ("fedavg", "local_train")  # both ends of personalization, drawn wherever methods are left out
+NOT_THE_METHOD = {"seed", "name", "label", "device", "backend", "threads", "checkpoint_s", "version"}
+
+
+@dataclass(frozen=True)
+class Method:
+    """Runs that differ in nothing but their seed. ``name`` is unique among the methods compared."""
+
+    name: str
+    algorithm: str
+    runs: tuple[RunRecord, ...]
+
+    @property
+    def run_ids(self) -> tuple[int, ...]:
+        return tuple(run.id for run in self.runs)
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        return tuple(run.seed for run in self.runs)
+
+
+def methods_of(runs: Iterable[RunRecord]) -> list[Method]:
+    """Runs grouped into methods, in the order they were asked for; of equal runs the newest that is done counts."""
+    groups: dict[str, dict[int, RunRecord]] = {}
+    for run in sorted(runs, key=lambda run: (run.experiment_id, run.position)):
+        what = {k: v for k, v in run.config.items() if k not in NOT_THE_METHOD}
+        by_seed = groups.setdefault(json.dumps([run.label, what], sort_keys=True), {})
+        if run.status == "done" or run.seed not in by_seed or by_seed[run.seed].status != "done":
+            by_seed[run.seed] = run
+    found = [tuple(own[seed] for seed in sorted(own)) for own in groups.values()]
+    return [Method(name, own[0].algorithm, own) for name, own in zip(_names(found), found, strict=True)]
+
+
+def method_name(label: str, algorithm: str) -> str:
+    """``fedavg`` -> ``FedAvg``, ``ditto lam=0.1`` -> ``Ditto λ=0.1``; a label of the reader's own stays as it is."""
+    head, *settings = label.split(" ")
+    if head != algorithm or algorithm not in ALGORITHMS:
+        return label
+    entry = ALGORITHMS.get(algorithm)
+    symbols = {p.name: p.symbol for p in entry.parameters}
+    parts = [part.partition("=") for part in settings]
+    return " ".join([entry.title, *(symbols.get(key, key) + sign + value for key, sign, value in parts)])
+
+
+def run_name(run: RunRecord) -> str:
+    """``Ditto λ=0.1, seed 0``."""
+    return f"{method_name(run.label, run.algorithm)}, seed {run.seed}"
+
+
+def with_methods(frame: pd.DataFrame, methods: Sequence[Method]) -> pd.DataFrame:
+    """Adds the columns ``method`` and ``algorithm`` to rows that have a ``run``, in the order of ``methods``."""
+    rank = {run_id: i for i, method in enumerate(methods) for run_id in method.run_ids}
+    place = frame["run"].map(rank).to_numpy()
+    order = np.argsort(place, kind="stable")
+    of = [methods[int(i)] for i in place[order]]
+    ordered = frame.iloc[order].reset_index(drop=True)
+    return ordered.assign(method=[method.name for method in of], algorithm=[method.algorithm for method in of])
+
+
+def pooled(methods: Sequence[Method], value_of: Callable[[RunRecord], str]) -> list[Method]:
+    """All runs of one value together, under the name of the value, in the order in which values turn up.
+
+    They are drawn as their algorithm if they have but one in all, else in shades of one colour.
+    """
+    groups: dict[str, list[RunRecord]] = {}
+    for run in (run for method in methods for run in method.runs):
+        groups.setdefault(value_of(run), []).append(run)
+    algorithms = {method.algorithm for method in methods}
+    own = {value: {run.algorithm for run in runs} for value, runs in groups.items()}
+    if all(len(used) == 1 for used in own.values()):
+        return [Method(value, min(own[value]), tuple(runs)) for value, runs in groups.items()]
+    shared = min(algorithms) if len(algorithms) == 1 else "pooled"
+    return [Method(value, shared, tuple(runs)) for value, runs in groups.items()]
+
+
+def per_run(clients: pd.DataFrame, share: float) -> pd.DataFrame:
+    """[run, method, algorithm, seed, client, accuracy, test_size] -> a row a run: its summaries over clients.
+
+    ``lowest`` and ``top`` are means over the ``tail`` worst and best clients, std is that of the population.
+    """
+    known = clients.dropna(subset=["accuracy"])
+    rows = [
+        {"run": run, "method": method, "algorithm": algorithm, "seed": seed}
+        | _summary(own["accuracy"].to_numpy(float), own["test_size"].to_numpy(float), share)
+        for (run, method, algorithm, seed), own in known.groupby(["run", "method", "algorithm", "seed"], sort=False)
+    ]
+    return pd.DataFrame(rows, columns=["run", "method", "algorithm", "seed", *SUMMARIES, *COUNTS])
+
+
+def per_method(runs: pd.DataFrame, columns: Sequence[str] = SUMMARIES) -> pd.DataFrame:
+    """A row a run -> a row a method: each column's mean over seeds, and its sample deviation as ``<column>_pm``.
+
+    One seed has no deviation: NaN.
+    """
+    rows = []
+    for (method, algorithm), own in runs.groupby(["method", "algorithm"], sort=False):
+        row: dict[str, Any] = {"method": method, "algorithm": algorithm, "seeds": len(own)}
+        for column in columns:
+            values = own[column].to_numpy(float)
+            row |= {column: values.mean(), f"{column}_pm": values.std(ddof=1) if len(values) > 1 else np.nan}
+        counts = {k: int(own[k].max()) for k in ("clients", "tail") if k in own}
+        rows.append(row | counts | {k: own[k].sum() for k in ("samples", "tail_samples") if k in own})
+    both = [name for column in columns for name in (column, f"{column}_pm")]
+    return pd.DataFrame(rows, columns=["method", "algorithm", "seeds", *both, *COUNTS])
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The methods compared by one of their numbers, best first; ``standing`` says which of them may be the best."""
+
+    methods: tuple[str, ...]
+    standing: Standing
+
+    @property
+    def first(self) -> str:
+        return self.methods[0]
+
+    @property
+    def second(self) -> str:
+        return self.methods[1]
+
+    @property
+    def lead(self) -> Interval:
+        """How far the first is ahead of the second."""
+        return self.standing.gaps[0]
+
+    @property
+    def tied(self) -> tuple[str, ...]:
+        """Those that may be the best, the first among them; all of them where there are too few seeds."""
+        return self.methods[: self.standing.may_be_best]
+
+    @property
+    def is_clear(self) -> bool:
+        return self.standing.is_clear
+
+    @property
+    def seeds(self) -> int:
+        """The most seeds that the first shares with another method."""
+        return max((gap.n for gap in self.standing.gaps), default=0)
+
+
+def ranking(runs: pd.DataFrame, column: str, is_higher_better: bool = True) -> Ranking:
+    """[method, seed, <column>] -> who is first, and who may be. Methods are compared seed by seed.
+
+    Runs of one method that share a seed are averaged.
+    """
+    methods = list(dict.fromkeys(runs["method"]))
+    table = runs.pivot_table(index="seed", columns="method", values=column).reindex(columns=methods)
+    found = standing(table.to_numpy(float), is_higher_better)
+    return Ranking(tuple(methods[place] for place in found.order), found)
+
+
+def doubt(seeds: int, others: Sequence[str], what: str = "methods") -> str:
+    """What a sentence on the best adds: ``; B may be as good``, ``; 2 seeds are too few to tell methods apart``."""
+    if seeds < FEWEST_BLOCKS:
+        return f"; {plural(seeds, 'seed is', 'seeds are')} too few to tell {what} apart"
+    return f"; {names(others, 3)} may be as good" if others else ""
+
+
+def pareto_front(cost: pd.Series, gain: pd.Series) -> list[bool]:
+    """Whether no other row costs at most as much and gains at least as much, and is better in one of them."""
+    return [not ((cost <= c) & (gain >= g) & ((cost < c) | (gain > g))).any() for c, g in zip(cost, gain, strict=True)]
+
+
+def _summary(values: np.ndarray, sizes: np.ndarray, share: float) -> dict[str, float]:
+    order, tail = np.argsort(values, kind="stable"), tail_size(len(values), share)
+    ordered, of = values[order], sizes[order]
+    mean, std = values.mean(), values.std()
+    return {
+        "mean": mean, "weighted_mean": float((values * sizes).sum() / sizes.sum()) if sizes.sum() else np.nan,
+        "lowest": ordered[:tail].mean(), "top": ordered[-tail:].mean(), "std": std,
+        "cv": std / mean if mean else np.nan, "clients": len(values), "tail": tail,
+        "samples": sizes.sum(), "tail_samples": min(of[:tail].sum(), of[-tail:].sum()),
+    }  # fmt: skip
+
+
+def _names(groups: Sequence[tuple[RunRecord, ...]]) -> list[str]:
+    """Names of methods; two of the same name also say which experiment they are from, or their first run."""
+    found = [method_name(own[0].label, own[0].algorithm) for own in groups]
+    for suffix in (lambda own: own[0].experiment_name, lambda own: f"run {own[0].id}"):
+        often = Counter(found)
+        found = [
+            f"{name} · {suffix(own)}" if often[name] > 1 else name for name, own in zip(found, groups, strict=True)
+        ]
+    return found

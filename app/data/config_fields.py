@@ -1,0 +1,138 @@
+"""What the compared runs differ in, field by field, and what the fields are called."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from app.data.comparison import NOT_THE_METHOD, Method, method_name
+from app.forms import parameters_of
+from app.wording import MISSING, TITLES, plural
+from engine.config.schema import Evaluation, Training
+from engine.core.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Options, Parameter, Registry
+from storage import RunRecord
+
+REGISTRIES = {"algorithm": ALGORITHMS, "dataset": DATASETS, "partition": PARTITIONERS, "model": MODELS}
+SCHEMAS: dict[str, type[Options]] = {"training": Training, "evaluation": Evaluation}
+SECTIONS = {"algorithm": "Method", "dataset": "Data set", "partition": "Partition", "model": "Model",
+            "training": "Training", "evaluation": "Evaluation"}  # fmt: skip
+MOST_COLUMNS = 12  # that a reader can hold against one another
+
+
+def flat(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A run's configuration as ``dataset.R`` -> value, without what does not change its numbers."""
+    found: dict[str, Any] = {}
+    for section, own in config.items():
+        if isinstance(own, Mapping):
+            found.update({f"{section}.{name}": value for name, value in own.items()})
+        elif section not in NOT_THE_METHOD:
+            found[section] = own
+    return found
+
+
+def varied(methods: Sequence[Method]) -> tuple[list[str], int]:
+    """The fields in which the methods differ, and the number of those in which all are alike.
+
+    A field that only some of the methods know, like another method's λ, is one of the first kind.
+    """
+    configs = [flat(method.runs[0].config) for method in methods]
+    names = list(dict.fromkeys(name for own in configs for name in own))
+    apart = [name for name in names if len({_key(own.get(name, ...)) for own in configs}) > 1]
+    return apart, len(names) - len(apart)
+
+
+def groupings(methods: Sequence[Method]) -> list[str]:
+    """The varied fields by which runs can be pooled: all runs know them, and some methods share a value."""
+    configs = [flat(method.runs[0].config) for method in methods]
+    return [
+        name for name in varied(methods)[0]
+        if all(name in own for own in configs) and len({_key(own[name]) for own in configs}) < len(methods)
+    ]  # fmt: skip
+
+
+def table(methods: Sequence[Method]) -> pd.DataFrame:
+    """[field, <a column a method>]: a row a field that differs."""
+    shown = methods[:MOST_COLUMNS]
+    configs = {method.name: flat(method.runs[0].config) for method in shown}
+    rows = [
+        {"field": title(name, shown)} | {method: text(name, own[name]) if name in own else MISSING
+                                         for method, own in configs.items()}
+        for name in varied(shown)[0]
+    ]  # fmt: skip
+    return pd.DataFrame(rows, columns=["field", *configs])
+
+
+def about(methods: Sequence[Method]) -> str:
+    """What the table does not show."""
+    alike, left_out = varied(methods)[1], len(methods) - MOST_COLUMNS
+    rest = f" {plural(left_out, 'more method has', 'more methods have')} no column here." if left_out > 0 else ""
+    return (
+        f"{plural(alike, 'setting is', 'settings are')} the same in all and not shown; {MISSING} : a method does not "
+        f"know the setting. Seeds are not settings.{rest}"
+    )
+
+
+def title(name: str, methods: Sequence[Method]) -> str:
+    """``Partition: α``, ``Method: λ``; from the registries, in which every option has said its name once."""
+    section, _, option = name.partition(".")
+    if option == "name" or not option:
+        return SECTIONS.get(section, section)
+    parameter = parameter_of(name, [run.config for method in methods for run in method.runs])
+    return f"{SECTIONS.get(section, section)}: {parameter.symbol.replace('_', ' ') if parameter else option}"
+
+
+def parameter_of(name: str, configs: Sequence[Mapping[str, Any]]) -> Parameter | None:
+    """What is known of a field such as ``training.lr`` or ``algorithm.lam`` among the things that the runs name."""
+    section, _, option = name.partition(".")
+    if section in SCHEMAS:
+        known = parameters_of(SCHEMAS[section])
+    else:
+        registry = REGISTRIES.get(section)
+        things = dict.fromkeys(str(config[section]["name"]) for config in configs) if registry else {}
+        known = tuple(p for thing in things if registry and thing in registry for p in registry.get(thing).parameters)
+    return next((p for p in known if p.name == option), None)
+
+
+def text(name: str, value: Any) -> str:
+    """A value as a reader writes it; things by their titles."""
+    section, _, option = name.partition(".")
+    registry: Registry | None = REGISTRIES.get(section)
+    if option == "name" and isinstance(value, str):
+        known = registry is not None and value in registry
+        return TITLES.get(value) or (registry.get(value).title if registry is not None and known else value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        return f"{value:g}"
+    return "none" if value is None else value if isinstance(value, str) else json.dumps(value)
+
+
+def value_of(name: str, run: RunRecord) -> str:
+    """The name of the group a run belongs to: ``α = 0.1``, ``MNIST``."""
+    said = text(name, flat(run.config).get(name))
+    if name.endswith(".name"):
+        return said
+    parameter = parameter_of(name, [run.config])
+    return f"{parameter.symbol if parameter else name.rpartition('.')[2]} = {said}"
+
+
+def names_along(runs: Sequence[RunRecord], axis: str) -> dict[int, str]:
+    """run -> its method's name on a chart over the field ``axis``: the runs of one name are to be averaged over seeds.
+
+    Where they differ in more than the axis they say in what, ``FedAvg, rounds = 50``.
+    """
+    groups: dict[str, list[RunRecord]] = {}
+    for run in runs:
+        groups.setdefault(method_name(run.label, run.algorithm), []).append(run)
+    found: dict[int, str] = {}
+    for name, own in groups.items():
+        configs = [flat(run.config) for run in own]
+        fields = dict.fromkeys(field for config in configs for field in config if field != axis)
+        apart = [f for f in fields if len({_key(config.get(f, ...)) for config in configs}) > 1]
+        found |= {run.id: ", ".join([name, *(value_of(field, run) for field in apart)]) for run in own}
+    return found
+
+
+def _key(value: Any) -> str:
+    return "absent" if value is ... else json.dumps(value, sort_keys=True)

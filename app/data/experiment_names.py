@@ -1,0 +1,20 @@
+"""The name of an experiment that nobody named: it follows from the methods and the data."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from app import wording
+from engine.core.registry import ALGORITHMS
+
+
+def automatic_name(config: Mapping[str, Any]) -> str:
+    """``FedAvg and Ditto on Digits``."""
+    names = [entry["name"] for entry in config["algorithms"]]
+    titles = [ALGORITHMS.get(name).title if name in ALGORITHMS else name for name in names]
+    dataset = config["dataset"]["name"]
+    return f"{wording.names(titles, 3) if titles else 'nothing'} on {wording.TITLES.get(dataset, dataset)}"
+
+
+def unnamed(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Without its name, so that Set up gives it one that follows every change."""
+    return {key: value for key, value in config.items() if key != "name"}

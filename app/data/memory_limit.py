@@ -1,0 +1,105 @@
+"""How much memory data may take in the web process: what needs more is refused before it is read.
+
+What was read is kept for the next look at it, and given back when nobody has looked for a while.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from app.wording import size_bytes
+from engine.core.environment import amount
+from engine.core.errors import TooLarge
+
+DATA_MB = "FEDSCAPE_DATA_MB"
+DEFAULT_BYTES = 3e9
+IDLE_S, TICK_S = 120.0, 0.1
+T = TypeVar("T")
+
+
+def most_bytes() -> float:
+    """``FEDSCAPE_DATA_MB``; by default 3 GB, or half of this machine's memory where that is less."""
+    limit = amount(DATA_MB)
+    if limit is not None:
+        return limit * 1e6
+    return min(DEFAULT_BYTES, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2)
+
+
+def require_room(needed: float) -> None:
+    """Raises TooLarge where data that take ``needed`` bytes are more than this process may hold."""
+    limit = most_bytes()
+    if needed > limit:
+        raise TooLarge(
+            f"these data take about {size_bytes(needed)} of memory, and this page takes at most {size_bytes(limit)}; "
+            "take fewer clients, samples or features, run them with `python -m engine run`, or start Fedscape with "
+            f"{DATA_MB}={-(-needed // 1e6):.0f}"
+        )
+
+
+@dataclass
+class _Kept:
+    value: Any
+    num_bytes: float
+    used: float
+
+
+class KeptData:
+    """Data by key, in all at most ``most_bytes()``: the least recently used go first, and all that nobody uses.
+
+    Only one is made at a time, so that several readers together do not take several times the memory.
+    """
+
+    def __init__(self, idle_s: float = IDLE_S, clock: Callable[[], float] = time.monotonic) -> None:
+        self._idle_s, self._clock = idle_s, clock
+        self._kept: dict[Hashable, _Kept] = {}
+        self._lock = threading.RLock()
+        self._timer: threading.Timer | None = None
+
+    @property
+    def num_bytes(self) -> float:
+        return sum(kept.num_bytes for kept in self._kept.values())
+
+    def get(self, key: Hashable, needed: Callable[[], float], make: Callable[[], T], size: Callable[[T], float]) -> T:
+        """The value of ``key``, made where it is not kept. Raises TooLarge where making it takes too much memory."""
+        with self._lock:
+            kept = self._kept.get(key)
+            if kept is None:
+                num_bytes = needed()
+                require_room(num_bytes)
+                self._make_room(num_bytes)
+                value = make()
+                kept = self._kept[key] = _Kept(value, size(value), self._clock())
+                self._watch()
+            kept.used = self._clock()
+            found: T = kept.value
+            return found
+
+    def release_idle(self) -> None:
+        """Let go of what nobody has used for ``idle_s``."""
+        with self._lock:
+            before = self._clock() - self._idle_s
+            self._kept = {key: kept for key, kept in self._kept.items() if kept.used > before}
+            self._timer = None
+            if self._kept:
+                self._watch()
+
+    def clear(self) -> None:
+        with self._lock:
+            self._kept.clear()
+
+    def _make_room(self, needed: float) -> None:
+        for key in sorted(self._kept, key=lambda key: self._kept[key].used):
+            if self.num_bytes + needed <= most_bytes():
+                return
+            del self._kept[key]
+
+    def _watch(self) -> None:
+        """A timer, as no page may be open any more when the time has come."""
+        if self._timer is None:
+            first = min(kept.used for kept in self._kept.values())
+            self._timer = threading.Timer(max(first + self._idle_s - self._clock(), 0.0) + TICK_S, self.release_idle)
+            self._timer.daemon = True
+            self._timer.start()

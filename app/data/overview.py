@@ -1,0 +1,104 @@
+"""The thin strip of every page: what runs, what waits and how long, on which device; and what is wrong, loudly."""
+
+import time
+from functools import lru_cache
+from itertools import chain
+from typing import Any
+
+from app import wording
+from app.data import ended, forecast
+from app.data.pulse import GONE_AFTER_S, pulse_of
+from storage import Glance, Store
+
+BUSY_MS, IDLE_MS = 2000, 10_000
+LOW_DISK_BYTES = 1e9
+LOOK_AGAIN_S = 10.0  # how old the forecast and the free space may be: they take more reading than all the rest
+
+
+def overview(store: Store, watched: str = "", seen: str = "") -> dict[str, Any]:
+    """The JSON of one request.
+
+    ``watched`` is what ``active`` was when the reader's browser last asked, ``seen`` the runs that are in view.
+    """
+    now, is_alive = store.glance(), store.dispatcher_is_running()
+    end_s, free_bytes = _slow_facts(store, int(time.monotonic() / LOOK_AGAIN_S))
+    gone_s = pulse_of(store.url).gone_s(is_alive)
+    runs = len(now.runs["queued"]) + len(now.runs["running"])
+    waits, stall = runs + now.analyses, _stall(store, now, is_alive)
+    words = [*_count_words(now), *_time_words(end_s if waits else None), _engine_words(now, is_alive, stall)]
+    active, next_id = sorted(chain.from_iterable(now.runs.values())), now.last_run + 1
+    return {
+        "text": " · ".join(words),
+        "alerts": [*_engine_alert(gone_s, runs), *([f"{stall}."] if stall else []), *_disk_alert(free_bytes)],
+        "busy": bool(waits),
+        "engine": is_alive,
+        "wait_ms": BUSY_MS if waits or not is_alive else IDLE_MS,
+        "active": f"{ended.spans(active[: ended.MOST_WATCHED])},{next_id}-",
+        "ended": ended.news(store, active, _may_have_ended(watched, seen, next_id)),
+    }
+
+
+def _may_have_ended(watched: str, seen: str, next_id: int) -> set[int]:
+    first_new = ended.first_new(watched)
+    new = range(max(first_new, next_id - ended.MOST_WATCHED), next_id) if first_new is not None else ()
+    return {*ended.parse_spans(watched), *new}.difference(ended.parse_spans(seen))
+
+
+@lru_cache(maxsize=4)
+def _slow_facts(store: Store, tick: int) -> tuple[float | None, int]:
+    """When the queue will be done, in seconds, and the free bytes; read once a ``tick`` for all who ask."""
+    return forecast.of_queue(store, store.queue.waiting()).end_s, store.disk_use().free_bytes
+
+
+def _count_words(now: Glance) -> list[str]:
+    words = [f"{len(now.runs[status])} {wording.STATUS[status]}" for status in ("running", "queued")]
+    if now.runs["paused"]:
+        words.append(f"{len(now.runs['paused'])} paused")
+    if now.analyses:
+        words.append(wording.plural(now.analyses, "analysis", "analyses"))
+    return words
+
+
+def _time_words(end_s: float | None) -> list[str]:
+    return [f"{wording.about(end_s)} left"] if end_s else []
+
+
+def _stall(store: Store, now: Glance, is_alive: bool) -> str:
+    """What keeps an engine that is there from working; mostly empty."""
+    if not is_alive:
+        return ""
+    if notice := store.dispatcher_notice():
+        return notice
+    writer = None if now.devices else store.writer()
+    if writer is None or (writer.is_worker and not writer.is_abandoned):  # which the engine restarts
+        return ""
+    return f"The engine cannot store anything: the database is locked by {writer}; {writer.way_out}"
+
+
+def _engine_words(now: Glance, is_alive: bool, stall: str) -> str:
+    if not is_alive:
+        return "no engine: make run starts it"
+    if stall:
+        return "engine waiting"
+    if not now.devices:
+        return "engine starting"
+    return f"{wording.names(now.devices)}, {wording.plural(now.slots, 'slot')}"
+
+
+def _engine_alert(gone_s: float, runs: int) -> list[str]:
+    if gone_s < GONE_AFTER_S:
+        return []
+    waiting = f": {wording.plural(runs, 'run waits', 'runs wait')}" if runs else ""
+    return [
+        f"The engine is not running{waiting}. Under make run it comes back by itself, and the terminal says why it "
+        "stopped; else start it: python -m engine worker."
+    ]
+
+
+def _disk_alert(free_bytes: int) -> list[str]:
+    if free_bytes >= LOW_DISK_BYTES:
+        return []
+    return [
+        f"The disk is nearly full: {wording.size_bytes(free_bytes)} are left, and runs cannot store their rounds once "
+        "it is full. Delete runs or models in the Library, or make room elsewhere."
+    ]

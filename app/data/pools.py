@@ -1,0 +1,121 @@
+"""The data of the preview: pools read once for several looks at them, and the split that a run would train on."""
+
+import dataclasses
+import json
+import os
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from app.data import allowed_paths
+from app.data.memory_limit import KeptData
+from engine.config.schema import Choice, RunConfig
+from engine.core.errors import FedscapeError
+from engine.core.registry import DATASETS
+from engine.datasets import Pool, Progress
+from engine.federation.clients import (
+    ClientData,
+    Federation,
+    laid_out_bytes,
+    lay_out,
+    load_pool,
+    partition_pool,
+    pool_bytes,
+    split_bytes,
+)
+from engine.partitioners import summarize
+from engine.core.paths import default_data_dir
+from engine.simulation.simulate import choose_device
+
+KEPT = KeptData()
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the form asks of the data."""
+
+    num_classes: int
+    has_clients: bool  # of its own
+
+
+def is_present(dataset: Choice) -> bool:
+    """Whether the data can be read now, without a download."""
+    if allowed_paths.problem(dataset.to_dict()):
+        return False
+    return bool(DATASETS.get(dataset.name).make(dataset.options).present(default_data_dir()))
+
+
+def facts_of(run: RunConfig | None) -> Facts | None:
+    """Of a data set that can be read now."""
+    if run is None or not is_present(run.dataset):
+        return None
+    try:
+        pool = pool_of(run)
+    except FedscapeError:
+        return None
+    return Facts(pool.num_classes, pool.client is not None)
+
+
+def pool_of(run: RunConfig, progress: Progress | None = None) -> Pool:
+    """Raises DataUnavailable, TooLarge among it."""
+    allowed_paths.check(run.dataset.to_dict())
+    key, data_dir = ("pool", *_data_key(run)), default_data_dir()
+    return KEPT.get(key, lambda: pool_bytes(run, data_dir), lambda: load_pool(run, data_dir, progress), _num_bytes)
+
+
+def split_of(run: RunConfig) -> dict[str, Any]:
+    """The ``partition`` that this run would be stored with. Raises DataUnavailable or ImpossiblePartition."""
+    pool = pool_of(run)
+    return KEPT.get(
+        ("split", *_data_key(run), *_partition_key(run)), lambda: split_bytes(run, pool),
+        lambda: dataclasses.asdict(summarize(pool, partition_pool(run, pool))), lambda _: split_bytes(run, pool),
+    )  # fmt: skip
+
+
+def federation_of(run: RunConfig, progress: Progress | None = None) -> Federation:
+    """The data as tensors. Raises DataUnavailable, ImpossiblePartition or Unsupported."""
+    device, pool = choose_device(run.machine.device), pool_of(run, progress)
+    return KEPT.get(
+        ("federation", *_data_key(run), *_partition_key(run), run.training.dtype, str(device)),
+        lambda: _num_bytes(pool) + laid_out_bytes(run, pool),
+        lambda: lay_out(pool, partition_pool(run, pool), getattr(torch, run.training.dtype), device), _federation_bytes,
+    )  # fmt: skip
+
+
+def download(run: RunConfig, progress: Progress) -> None:
+    """Fetch a data set that is not on this machine. Raises DataUnavailable."""
+    pool_of(run, progress)
+
+
+def sample_bytes(run: RunConfig) -> int:
+    """Memory of one sample."""
+    pool = pool_of(run)
+    return pool.x.nbytes // max(len(pool.y), 1)
+
+
+def _data_key(run: RunConfig) -> tuple[Hashable, ...]:
+    """Generated data differ with the seed, and a file of the reader's own may be another one tomorrow."""
+    options = run.dataset.options.model_dump(mode="json")
+    data_dir = default_data_dir()
+    path = data_dir / str(options.get("path", ""))
+    stamp = (os.stat(path).st_mtime_ns, os.stat(path).st_size) if "path" in options and os.path.exists(path) else None
+    seed = run.seed if "num_clients" in options else 0
+    return run.dataset.name, json.dumps(options, sort_keys=True), seed, str(data_dir), stamp
+
+
+def _partition_key(run: RunConfig) -> tuple[Hashable, ...]:
+    return json.dumps(run.partition.to_dict(), sort_keys=True), run.seed
+
+
+def _num_bytes(pool: Pool) -> float:
+    arrays = [pool.x, pool.y, pool.client, pool.split, *(pool.common_test or ())]
+    return sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
+
+
+def _federation_bytes(data: Federation) -> float:
+    parts: list[ClientData | None] = [data.train, data.val, data.test, data.common_test]
+    unseen = 0.0 if data.unseen is None else _federation_bytes(data.unseen)
+    return unseen + sum(part.x.nbytes + part.y.nbytes for part in parts if part is not None)

@@ -1,0 +1,57 @@
+"""The presets there are, and every run that each of them asks for. Read once, until a file changes."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from engine.config.schema import ExperimentConfig, parse_experiment
+from engine.config.presets import FOLDER, OURS, Preset, load_preset, preset_names
+
+SCALES = {"quick": "Quick", "paper": "As published"}
+SCALE_WORDS = {"quick": "quick", "paper": "published"}  # before a noun
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A run that a preset asks for. ``digest`` is that of every run with the same numbers, whatever it is called."""
+
+    experiment: str
+    label: str
+    algorithm: str
+    seed: int
+    digest: str
+
+
+def known() -> dict[str, Preset]:
+    """By name. Raises InvalidConfig where a file is no preset."""
+    files = [FOLDER / f"{name}.yaml" for name in preset_names(FOLDER)]
+    return _known(tuple((file, file.stat().st_mtime_ns) for file in files))
+
+
+def by_document(presets: dict[str, Preset]) -> dict[str, list[Preset]]:
+    """The papers in alphabetical order, what is no paper's last."""
+    documents = sorted({preset.document for preset in presets.values()}, key=lambda name: (name == OURS, name))
+    return {name: [preset for preset in presets.values() if preset.document == name] for name in documents}
+
+
+def experiments(preset: Preset, scale: str) -> list[ExperimentConfig]:
+    return [parse_experiment(config) for config in preset.configs(scale)]
+
+
+def wanted(preset: Preset, scale: str, only: str | None = None) -> list[Wanted]:
+    """The runs of a scale, in its order; ``only`` those of one experiment."""
+    configs = [config for config in preset.configs(scale) if only in (None, config["name"])]
+    return [run for config in configs for run in _wanted(repr(config), config)]
+
+
+@st.cache_resource(show_spinner=False, max_entries=2)
+def _known(files: tuple[tuple[Path, int], ...]) -> dict[str, Preset]:
+    return {file.stem: load_preset(file.stem, file.parent) for file, _ in files}
+
+
+@st.cache_data(show_spinner=False, max_entries=500)
+def _wanted(text: str, _config: dict[str, Any]) -> list[Wanted]:
+    runs = parse_experiment(_config).runs()
+    return [Wanted(run.name, run.label, run.algorithm.name, run.seed, run.digest) for run in runs]

@@ -1,0 +1,338 @@
+"""What the pages read, as records and tables. Kept as long as runs stand where they do: a finished one is read once.
+
+Every function may be called before the database exists: there is nothing to see then. ``problem()`` says why.
+"""
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from engine.core.paths import ROOT
+from app.data import read_cache
+from app.data.averages import mean_of_known
+from engine.core.errors import CheckpointInvalid
+from engine.core.findings import Findings
+from engine.analyses.support.layouts import check_findings
+from storage import (
+    AnalysisRecord,
+    EngineRecord,
+    ExperimentNotFound,
+    ExperimentRecord,
+    RunRecord,
+    Status,
+    StorageError,
+    Store,
+)
+from storage import store_from_env as _store_from_env
+
+Model = Literal["personalized", "global"]
+When = Literal["last", "best"]
+LOOK_AGAIN_S = 3.0  # a database that was there may go away
+SUMMARY_NAMES = ("mean", "weighted_mean", "lowest5", "top5", "std", "cv")
+SETS_KEPT, RUNS_KEPT = 60, 200  # tables of all runs that a page compares, and of single ones
+_RUN = ["run", "label", "algorithm", "seed"]
+Ids = tuple[int, ...]
+Stand = tuple[tuple[int, int], ...]  # runs, and a round of each
+
+
+def store() -> Store:
+    """The database of ``DATABASE_URL``: one Store a process and address."""
+    return _open(os.environ.get("DATABASE_URL", ""))
+
+
+def problem() -> str | None:
+    """Why nothing can be read now, in words for the reader; None when all is well."""
+    try:
+        _prepare(os.environ.get("DATABASE_URL", ""))
+    except StorageError as error:
+        return str(error)
+    return None
+
+
+def experiments(include_archived: bool = False) -> list[ExperimentRecord]:
+    """Newest first."""
+    return [] if problem() else store().experiments.list(include_archived)
+
+
+def experiment(experiment_id: int) -> ExperimentRecord | None:
+    try:
+        return None if problem() else store().experiments.get(experiment_id)
+    except ExperimentNotFound:
+        return None
+
+
+def runs(
+    *, experiment_ids: Sequence[int] | None = None, run_ids: Sequence[int] | None = None,
+    statuses: Sequence[Status] | None = None, include_archived: bool = False, limit: int | None = None,
+    newest_first: bool = False, with_partition: bool = False,
+) -> list[RunRecord]:
+    """Runs that meet all conditions, in the order in which they were asked for."""
+    if problem():
+        return []
+    return store().queue.runs(
+        experiment_ids=experiment_ids, run_ids=run_ids, statuses=statuses, include_archived=include_archived,
+        limit=limit, newest_first=newest_first, with_partition=with_partition,
+    )
+
+
+def counts() -> dict[str, int]:
+    """How many runs there are of each status that occurs."""
+    return {} if problem() else store().queue.counts()
+
+
+def engines() -> list[EngineRecord]:
+    """Engines that were heard of in the last seconds."""
+    return [] if problem() else store().engines.list()
+
+
+def partition(run_id: int) -> dict[str, Any] | None:
+    """How the data lies among the clients of a run: ``train_sizes``, ``test_sizes``, ``class_counts``, ..."""
+    found = runs(run_ids=[run_id], include_archived=True, with_partition=True)
+    return found[0].partition if found else None
+
+
+def final_clients(of: Sequence[RunRecord], model: Model = "personalized", when: When = "last") -> pd.DataFrame:
+    """[run, label, algorithm, seed, client, accuracy, test_size]; clients without test samples are left out."""
+    stand = (_stand(of), _rounds_of(of, model, when))
+    table = _clients(store().url, (_ids(of), f"{model}.accuracy", when), stand)
+    return _labelled(table, of, ["client", "accuracy", "test_size"])
+
+
+def unseen_clients(of: Sequence[RunRecord]) -> pd.DataFrame:
+    """Like final_clients, of the clients held out of training, under their numbers before that."""
+    return _labelled(_unseen(store().url, _ids(of), _stand(of)), of, ["client", "accuracy", "test_size"])
+
+
+def final_means(of: Sequence[RunRecord], name: str, model: Model = "personalized", when: When = "last") -> pd.Series:
+    """run -> mean over the clients that have it of one array, such as ``personalized.total_error``; of the last round
+    that has it, or of the best by ``model``. Runs without it are left out.
+    """
+    stand = (_stand(of), _rounds_of(of, model, when))
+    return _final_means(store().url, (_ids(of), name, model, when), stand)
+
+
+def best_round(run: RunRecord, model: Model = "personalized") -> int | None:
+    """The evaluated round with the largest weighted mean, or None where there is none."""
+    best = ((run.summary or {}).get("best") or {}).get(model)
+    return best["round"] if best else None
+
+
+def scalar_series(of: Sequence[RunRecord], names: Sequence[str]) -> pd.DataFrame:
+    """[run, label, algorithm, seed, round, name, value] of stored scalars such as ``personalized.mean``."""
+    return _labelled(_scalars(store().url, (_ids(of), tuple(names)), _stand(of)), of, ["round", "name", "value"])
+
+
+def final_scalars(of: Sequence[RunRecord], name: str) -> pd.Series:
+    """run -> the last stored value of one scalar; runs without it are left out."""
+    found = scalar_series(of, [name]).dropna(subset=["value"])
+    return found.groupby("run")["value"].last().astype(float)
+
+
+def scalar_totals(until: Mapping[int, int], names: Sequence[str]) -> pd.DataFrame:
+    """[run, <names>]: sums of stored scalars over the rounds up to ``until[run]``; 0 where there are none."""
+    if not until or problem():
+        return pd.DataFrame(columns=["run", *names])
+    stand = tuple(sorted(until.items()))
+    return _totals(store().url, (tuple(run_id for run_id, _ in stand), tuple(names)), stand)
+
+
+def mean_series(of: Sequence[RunRecord], names: Sequence[str]) -> pd.DataFrame:
+    """Like scalar_series, of per-client values such as ``train_loss``: their mean over the clients that have one."""
+    parts = [_means(store().url, (run.id, tuple(names)), run.round).assign(run=run.id) for run in of]
+    return _labelled(_joined(parts, ["run", "round", "name", "value"]), of, ["round", "name", "value"])
+
+
+def clustered(run_ids: Sequence[int]) -> set[int]:
+    """Those of the runs whose methods group their clients."""
+    return set() if problem() else store().metrics.with_clusters(run_ids)
+
+
+def client_series(run_id: int, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """(rounds [R], values [R, N]) of one per-client array such as ``personalized.accuracy``."""
+    return _array(store().url, (run_id, name), _last_round(run_id))
+
+
+def clusters(run_id: int) -> tuple[np.ndarray, np.ndarray]:
+    """(rounds [R], labels [R, N]); both empty where the method has no clusters."""
+    return _clusters(store().url, run_id, _last_round(run_id))
+
+
+def findings(analysis: AnalysisRecord) -> Findings:
+    """What a finished analysis has found: one copy for all readers, so that nobody may write to it.
+
+    Raises ArtifactDamaged, or CheckpointInvalid where the file was deleted or holds no findings of this analysis.
+    """
+    found = _findings(store().url, analysis.artifact_id, analysis.finished_at)
+    check_findings(analysis.kind, analysis.params, found, partition(analysis.run_id) or {})
+    return found
+
+
+def summaries(run_ids: Sequence[int]) -> pd.DataFrame:
+    """A row a run, model and rule: [run, label, algorithm, seed, status, model, when, round, mean, ..., cv]."""
+    rows = []
+    for run in runs(run_ids=list(run_ids), include_archived=True):
+        summary = run.summary or {}
+        for model in ("personalized", "global"):
+            best = (summary.get("best") or {}).get(model)
+            at_best = (best or {}).get("round")
+            for when, values, at in (("last", summary.get(model), run.round), ("best", best, at_best)):
+                if values:
+                    numbers = {name: _number(values.get(name)) for name in SUMMARY_NAMES}
+                    rows.append({
+                        "run": run.id, "label": run.label, "algorithm": run.algorithm, "seed": run.seed,
+                        "status": run.status, "model": model, "when": when, "round": at, **numbers,
+                    })
+    return pd.DataFrame(rows, columns=[*_RUN, "status", "model", "when", "round", *SUMMARY_NAMES])
+
+
+@st.cache_resource(show_spinner=False)
+def _open(url: str) -> Store:
+    return _store_from_env(ROOT) if not url else Store(url)
+
+
+@st.cache_resource(show_spinner=False, ttl=LOOK_AGAIN_S)
+def _prepare(url: str) -> bool:
+    """When it has gone well it is not asked again for a moment; an error is not kept."""
+    _open(url).ensure_schema()
+    return True
+
+
+@read_cache.kept(SETS_KEPT)
+def _clients(url: str, of: tuple[Ids, str, When], stand: tuple[Stand, Stand]) -> pd.DataFrame:
+    ids, name, _ = of
+    found = store().queue.runs(run_ids=ids, include_archived=True)
+    sizes = {run.id: (run.partition or {}).get("test_sizes") for run in found}
+    arrays = store().metrics.arrays_at(ids, name, dict(stand[1]))
+    return _by_client(ids, arrays, {run_id: np.arange(len(values)) for run_id, values in arrays.items()}, sizes)
+
+
+@read_cache.kept(SETS_KEPT)
+def _unseen(url: str, ids: Ids, stand: Stand) -> pd.DataFrame:
+    partitions = {run.id: run.partition or {} for run in store().queue.runs(run_ids=ids, include_archived=True)}
+    held_out = {run_id: own["unseen"] for run_id, own in partitions.items() if own.get("unseen")}
+    arrays = {i: a for i, a in store().metrics.arrays_at(ids, "unseen.accuracy").items() if i in held_out}
+    clients = {run_id: np.array(own["clients"]) for run_id, own in held_out.items()}
+    return _by_client(ids, arrays, clients, {run_id: own["test_sizes"] for run_id, own in held_out.items()})
+
+
+@read_cache.kept(SETS_KEPT)
+def _final_means(url: str, of: tuple[Ids, str, Model, When], stand: tuple[Stand, Stand]) -> pd.Series:
+    arrays = store().metrics.arrays_at(of[0], of[1], dict(stand[1]))
+    return pd.Series({i: float(mean_of_known(a[None])[0]) for i, a in arrays.items()}, dtype=float).dropna()
+
+
+@read_cache.kept(SETS_KEPT)
+def _scalars(url: str, of: tuple[Ids, tuple[str, ...]], stand: Stand) -> pd.DataFrame:
+    curves = store().metrics.scalars(*of)
+    found = [(run_id, name, *curve) for run_id, own in curves.items() for name, curve in own.items()]
+    if not found:
+        return pd.DataFrame()
+    run_ids, titles, rounds, values = zip(*found, strict=True)
+    lengths = [len(own) for own in rounds]
+    return pd.DataFrame({
+        "run": np.repeat(run_ids, lengths), "round": np.concatenate(rounds), "name": np.repeat(titles, lengths),
+        "value": np.concatenate(values),
+    })  # fmt: skip
+
+
+@read_cache.kept(SETS_KEPT)
+def _totals(url: str, of: tuple[Ids, tuple[str, ...]], until: Stand) -> pd.DataFrame:
+    names = of[1]
+    sums = store().metrics.totals(dict(until), names)
+    return pd.DataFrame([{"run": i, **{n: own.get(n, 0.0) for n in names}} for i, own in sums.items()])
+
+
+@read_cache.kept(RUNS_KEPT)
+def _means(url: str, of: tuple[int, tuple[str, ...]], last_round: int) -> pd.DataFrame:
+    run_id, names = of
+    parts = []
+    for name in names:
+        at, values = store().metrics.array(run_id, name)
+        parts.append(pd.DataFrame({"round": at, "name": name, "value": mean_of_known(values)}))
+    return _joined(parts, ["round", "name", "value"])
+
+
+@read_cache.kept(50)
+def _array(url: str, of: tuple[int, str], last_round: int) -> tuple[np.ndarray, np.ndarray]:
+    return _read_only(store().metrics.array(*of))
+
+
+@read_cache.kept(RUNS_KEPT)
+def _clusters(url: str, run_id: int, last_round: int) -> tuple[np.ndarray, np.ndarray]:
+    return _read_only(store().metrics.clusters(run_id))
+
+
+@st.cache_resource(show_spinner=False, max_entries=200)
+def _findings(url: str, artifact_id: int | None, finished_at: datetime | None) -> Findings:
+    artifact = store().artifacts.get(artifact_id) if artifact_id is not None else None
+    if artifact is None:
+        raise CheckpointInvalid("the findings were deleted; compute them again")
+    found = Findings.from_bytes(store().artifacts.read(artifact))
+    for array in found.arrays.values():
+        array.setflags(write=False)
+    return found
+
+
+def _last_round(run_id: int) -> int:
+    found = runs(run_ids=[run_id], include_archived=True)
+    return found[0].round if found else -1
+
+
+def _read_only(arrays: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    for array in arrays:
+        array.setflags(write=False)
+    return arrays
+
+
+def _ids(of: Sequence[RunRecord]) -> Ids:
+    return tuple(run.id for run in of)
+
+
+def _stand(of: Sequence[RunRecord]) -> Stand:
+    return tuple((run.id, run.round) for run in of)
+
+
+def _rounds_of(of: Sequence[RunRecord], model: Model, when: When) -> Stand:
+    """The best round of each run, where that is asked for and known; the last is meant for all others."""
+    if when == "last":
+        return ()
+    return tuple((run.id, at) for run in of if (at := best_round(run, model)) is not None)
+
+
+def _by_client(
+    ids: Sequence[int], arrays: Mapping[int, np.ndarray], clients: Mapping[int, np.ndarray],
+    sizes: Mapping[int, Sequence[int] | None],
+) -> pd.DataFrame:  # fmt: skip
+    """[run, client, accuracy, test_size], without clients that have no accuracy."""
+    parts = []
+    for run_id in (i for i in ids if i in arrays):
+        accuracy = arrays[run_id]
+        own: Sequence[float] = sizes.get(run_id) or [math.nan] * len(accuracy)
+        part = pd.DataFrame({"run": run_id, "client": clients[run_id], "accuracy": accuracy, "test_size": own})
+        parts.append(part[np.isfinite(accuracy)])
+    return _joined(parts, ["run", "client", "accuracy", "test_size"])
+
+
+def _labelled(table: pd.DataFrame, of: Sequence[RunRecord], columns: list[str]) -> pd.DataFrame:
+    """Rows that have a ``run``, with its label, algorithm and seed."""
+    if table.empty:
+        return pd.DataFrame(columns=[*_RUN, *columns])
+    rows = {run.id: (run.label, run.algorithm, run.seed) for run in of}
+    heads = pd.DataFrame.from_dict(rows, orient="index", columns=_RUN[1:])
+    return table.join(heads, on="run")[[*_RUN, *columns]]
+
+
+def _joined(parts: list[pd.DataFrame], columns: list[str]) -> pd.DataFrame:
+    filled = [part for part in parts if len(part)]
+    return pd.concat(filled, ignore_index=True) if filled else pd.DataFrame(columns=columns)
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value

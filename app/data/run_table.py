@@ -1,0 +1,111 @@
+"""Every run as a row: sorted, and brought together by experiment, method, data set or status."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from app import wording
+from app.data.comparison import method_name
+from storage import RunRecord
+
+GROUPS = {
+    "none": "single runs",
+    "experiment": "experiments",
+    "method": "methods",
+    "dataset": "data sets",
+    "status": "status",
+}
+SORTS = {
+    "newest": "newest first",
+    "oldest": "oldest first",
+    "mean": "highest mean",
+    "lowest5": "highest lowest 5 %",
+    "best": "highest best weighted mean",
+    "rounds": "most rounds done",
+    "experiment": "experiment",
+    "method": "method",
+    "seed": "seed",
+    "dataset": "data set",
+    "split": "split",
+    "status": "status",
+}
+NUMBERS = ("mean", "weighted mean", "lowest5", "best")
+
+_BY = {"newest": "run", "oldest": "run", "rounds": "progress"}  # where the column has another name
+_FALLING = ("newest", "mean", "lowest5", "best", "rounds")
+_COLUMNS = (
+    "run", "experiment", "method", "seed", "status", "progress", "mean", "lowest5", "weighted mean", "best", "dataset",
+    "split", "queued", "experiment_id", "runs",
+)  # fmt: skip
+
+
+def data(runs: Sequence[RunRecord]) -> pd.DataFrame:
+    """A row a run; accuracies in percent, of the personalized models, in the last round.
+
+    ``best`` is the weighted mean of the best round, which is chosen by that number: without validation data it is
+    never below the last round's. ``runs`` has the ids that a row stands for.
+    """
+    return pd.DataFrame([_row(run) for run in runs], columns=list(_COLUMNS)).astype(dict.fromkeys(NUMBERS, "float64"))
+
+
+def ordered(table: pd.DataFrame, by: str) -> pd.DataFrame:
+    """Sorted by a key of SORTS, equal ones newest first; runs without a value come last."""
+    column, falling = _BY.get(by, by), by in _FALLING
+    keys, directions = ([column], [not falling]) if column == "run" else ([column, "run"], [not falling, False])
+    return table.sort_values(keys, ascending=directions, na_position="last", ignore_index=True, kind="stable")
+
+
+def grouped(table: pd.DataFrame, by: str, sort: str = "newest") -> pd.DataFrame:
+    """A row a group: its runs, how they stand, accuracy over its finished runs.
+
+    Sorted by the group's own accuracy where ``sort`` is one, else as its first row in ``table``.
+    """
+    key = "experiment_id" if by == "experiment" else by  # two experiments may have one name
+    rows = pd.DataFrame([_group(part, by) for _, part in table.groupby(key, sort=False)])
+    column = _BY.get(sort, sort)
+    if column in NUMBERS and len(rows):
+        rows = rows.sort_values(column, ascending=False, na_position="last", ignore_index=True, kind="stable")
+    return rows
+
+
+def dataset_of(run: RunRecord) -> str:
+    return str((run.config.get("dataset") or {}).get("name", ""))
+
+
+def _row(run: RunRecord) -> dict[str, object]:
+    summary = run.summary or {}
+    last, best = summary.get("personalized") or {}, (summary.get("best") or {}).get("personalized") or {}
+    dataset = dataset_of(run)
+    return {
+        "run": run.id, "experiment": run.experiment_name + (" (example)" if run.example else ""),
+        "method": method_name(run.label, run.algorithm), "seed": run.seed,
+        "status": wording.STATUS.get(run.status, run.status),
+        "progress": max(run.round, 0) / max(run.rounds, 1) * 100,
+        "mean": _points(last.get("mean")), "lowest5": _points(last.get("lowest5")),
+        "weighted mean": _points(last.get("weighted_mean")), "best": _points(best.get("weighted_mean")),
+        "dataset": wording.TITLES.get(dataset, dataset), "split": _split(run), "queued": run.created_at,
+        "experiment_id": run.experiment_id, "runs": [run.id],
+    }  # fmt: skip
+
+
+def _group(part: pd.DataFrame, by: str) -> dict[str, object]:
+    finished = part[part["status"] == wording.STATUS["done"]]
+    means = finished["mean"].dropna()
+    names = {"method": "methods", "dataset": "datasets"}
+    others = {many: wording.names(part[one]) for one, many in names.items() if one != by}
+    return {
+        by: part[by].iloc[0], "number": len(part), "done": len(finished),
+        "mean": means.mean(), "std": means.std(ddof=1) if len(means) > 1 else np.nan,
+        **{name: finished[name].mean() for name in ("lowest5", "weighted mean", "best")},
+        **others, "seeds": part["seed"].nunique(), "queued": part["queued"].max(), "runs": part["run"].tolist(),
+    }  # fmt: skip
+
+
+def _split(run: RunRecord) -> str:
+    """``40 clients, 3 classes each``."""
+    return ", ".join(wording.setting(run).split(" · ")[1:-1])
+
+
+def _points(fraction: float | None) -> float:
+    return np.nan if fraction is None else fraction * 100

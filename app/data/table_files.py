@@ -1,0 +1,105 @@
+"""A table as a file: CSV for a spreadsheet, LaTeX for a paper, Markdown for a note.
+
+CSV keeps every number and every name as it is. In print a column has its head and its unit (``column_heads``), and a
+column ``x_pm`` stands as ± behind the number it belongs to, the column ``x``.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import pandas as pd
+
+from app.data import latex
+from app.data.column_heads import Head, Heads, head_of, read_columns, text
+from app.wording import MISSING
+
+
+@dataclass(frozen=True)
+class Format:
+    """What a table can be saved as; ``write(table, caption, heads)`` gives the text of the file."""
+
+    title: str
+    ending: str
+    mime: str
+    write: Callable[[pd.DataFrame, str, Heads], str]
+
+
+def to_csv(table: pd.DataFrame, caption: str = "", heads: Heads | None = None) -> str:
+    """The caption would be a row too many, and a head no name for a program."""
+    return table.to_csv(index=False)
+
+
+def to_latex(table: pd.DataFrame, caption: str, heads: Heads | None = None) -> str:
+    """A booktabs table; names are escaped, numbers are set in math."""
+    rows = [[_latex(cell) for cell in row] for row in _rows(table, heads or {})]
+    titles = [latex.escape(title) for title in _titles(table, heads or {})]
+    return latex.booktabs(titles, rows, _alignment(table), latex.escape(caption))
+
+
+def to_markdown(table: pd.DataFrame, caption: str, heads: Heads | None = None) -> str:
+    """A table of pipes with its caption below; nothing in it is read as markup."""
+    rows = [[unmarked(_text(cell)) for cell in row] for row in _rows(table, heads or {})]
+    return pipes(_titles(table, heads or {}), rows, _alignment(table), caption)
+
+
+FORMATS = (
+    Format("CSV", "csv", "text/csv", to_csv),
+    Format("LaTeX", "tex", "text/x-tex", to_latex),
+    Format("Markdown", "md", "text/markdown", to_markdown),
+)
+
+
+def pipes(titles: Sequence[str], rows: Sequence[Sequence[str]], alignment: str, caption: str) -> str:
+    """Cells are Markdown already, titles and caption are not."""
+    ruler = ["---:" if side == "r" else ":---" for side in alignment]
+    lines = [f"| {' | '.join(cells)} |" for cells in ([unmarked(title) for title in titles], ruler, *rows)]
+    return "\n".join([*lines, *(["", unmarked(caption)] if caption else []), ""])
+
+
+def unmarked(text: str) -> str:
+    """Text that Markdown shows as it is, in one line."""
+    return "".join(rf"\{c}" if c in r"\|`*_<>[]#~$" else c for c in " ".join(text.split()))
+
+
+@dataclass(frozen=True)
+class _Number:
+    value: str
+    spread: str = ""
+
+
+def _titles(table: pd.DataFrame, heads: Heads) -> list[str]:
+    return [head_of(name, heads).title for name in read_columns(table)]
+
+
+def _alignment(table: pd.DataFrame) -> str:
+    kinds = (table[name].dtype for name in read_columns(table))
+    is_number = (pd.api.types.is_numeric_dtype(kind) and not pd.api.types.is_bool_dtype(kind) for kind in kinds)
+    return "".join("r" if right else "l" for right in is_number)
+
+
+def _rows(table: pd.DataFrame, heads: Heads) -> Iterator[list[_Number | str]]:
+    shown = {name: head_of(name, heads) for name in read_columns(table)}
+    for row in table.rename(columns=str).to_dict("records"):
+        yield [_cell(row[name], row.get(f"{name}_pm"), head) for name, head in shown.items()]
+
+
+def _cell(value: Any, spread: Any, head: Head) -> _Number | str:
+    """Numbers are never text: a minus of theirs is a minus in print."""
+    printed = text(value, head)
+    if isinstance(value, bool) or not isinstance(value, Real) or printed == MISSING:
+        return printed
+    around = text(spread, head)
+    return _Number(printed, around if around not in (MISSING, "inf") else "")
+
+
+def _latex(cell: _Number | str) -> str:
+    return latex.escape(cell) if isinstance(cell, str) else latex.number(cell.value, cell.spread)
+
+
+def _text(cell: _Number | str) -> str:
+    if isinstance(cell, str):
+        return cell
+    shown = f"{cell.value} ± {cell.spread}" if cell.spread else cell.value
+    return shown.replace("-", "−") if "e" not in shown else shown

@@ -1,0 +1,233 @@
+"""What the live page is sent: where runs stand, and the points of their curves since the reader last asked.
+
+A curve gets at most MAX_POINTS points: rounds in between are left out, evenly and from the start, so that what was sent
+stays. A request reads a bounded number of rounds; ``more`` says that there are others to fetch at once.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, isfinite
+from typing import Any
+
+import numpy as np
+
+from app import wording
+from app.data.averages import mean_of_known
+from app.data.comparison import method_name
+from app.data.pulse import silences
+from app.data.thinning import evenly
+from app.live import log
+from app.state.address import parse_ids
+from storage import RunRecord, Store
+
+MAX_POINTS = 300
+MAX_RUNS = 12  # lines that can be told apart
+ROUNDS_A_REQUEST = 10_000
+LOST_AFTER_S = 20.0
+POLL_MS, IDLE_MS = 1000, 10_000
+COSTS = ("bytes_up", "bytes_down", "seconds")
+NOTHING = (np.zeros(0, dtype=np.int64), np.zeros(0))
+FIELDS = ("round", "mean", "lowest5", "std", "loss", "train_loss", "megabytes", "seconds")
+
+Columns = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Points of one run after a round: percent for accuracies; megabytes and seconds since the point before."""
+
+    points: Mapping[str, Sequence[float | None]]
+    clients: list[float] | None  # accuracies of the last evaluated round in percent, ascending
+    more: bool
+
+
+def feed(
+    store: Store, cursors: Mapping[int, int], model: str = "personalized", known_log: str | None = None
+) -> dict[str, Any]:
+    """The JSON of one request: ``cursors`` has the runs and the last round of each that the reader has.
+
+    ``known_log`` is the digest of the log that the reader has, "" for none; None where nobody reads it.
+    """
+    runs = store.queue.runs(run_ids=list(cursors), include_archived=True, newest_first=False, with_partition=False)
+    curves = {run.id: curve(store, run, model, cursors[run.id]) for run in runs if _has_more(run, cursors[run.id])}
+    silent_s, again = silences(store, runs), retried(store, runs)
+    active = any(run.is_active for run in runs)
+    wait = 0 if any(c.more for c in curves.values()) else POLL_MS if active else IDLE_MS
+    return {
+        "runs": [standing(run, silent_s.get(run.id, 0.0), again.get(run.id)) for run in runs],
+        "points": {run_id: c.points for run_id, c in curves.items() if c.points["round"]},
+        "clients": {run_id: c.clients for run_id, c in curves.items() if c.clients is not None},
+        "log": None if known_log is None else _new_log(store, runs, known_log),
+        "active": active,
+        "wait_ms": wait,
+    }
+
+
+def _new_log(store: Store, runs: Sequence[RunRecord], known: str) -> dict[str, str] | None:
+    text = log.log_of(store, runs)
+    mark = log.digest(text)
+    return None if mark == known else {"digest": mark, "text": text}
+
+
+def curve(store: Store, run: RunRecord, model: str = "personalized", after: int = -1) -> Curve:
+    """The points beyond round ``after``."""
+    limit = max(ROUNDS_A_REQUEST, _stride(run))  # at least one point, so that the reader gets on
+    stored = store.metrics.stored_rounds(run.id, after, limit)
+    rounds = [round for round in stored if _is_shown(round, run)]
+    if not rounds:
+        return Curve({name: [] for name in FIELDS}, None, len(stored) == limit)
+    columns = _accuracies(store, run, model, rounds) | _losses(store, run, model, rounds)
+    columns |= _costs(store, run, after, rounds)
+    points: dict[str, Sequence[float | None]] = {"round": rounds}
+    points |= {name: [_rounded(value) for value in columns[name].tolist()] for name in FIELDS[1:]}
+    return Curve(points, _latest_clients(store, run, model, rounds), len(stored) == limit)
+
+
+def whole_curve(store: Store, run: RunRecord, model: str = "personalized") -> Curve:
+    """All points up to now."""
+    points: dict[str, list[float | None]] = {name: [] for name in FIELDS}
+    clients, after = None, -1
+    while True:
+        part = curve(store, run, model, after)
+        for name, values in part.points.items():
+            points[name] += values
+        clients = part.clients or clients
+        if not part.more:
+            return Curve(points, clients, False)
+        after = int(points["round"][-1] or 0)
+
+
+def standing(run: RunRecord, silent_s: float = 0.0, again: int | None = None) -> dict[str, Any]:
+    """Where a run stands, in numbers and in words; ``again`` is the run that repeats it."""
+    return {
+        "id": run.id, "label": method_name(run.label, run.algorithm), "seed": run.seed,
+        "status": status_of(run, silent_s), "round": run.round, "rounds": run.rounds,
+        "share": max(0, run.round) / run.rounds,
+        "progress": f"retried as run {again}" if again else progress(run, silent_s),
+        "control": run.control, "error": first_line(run.error), "actions": [] if again else actions(run),
+    }  # fmt: skip
+
+
+def retried(store: Store, runs: Sequence[RunRecord]) -> dict[int, int]:
+    """Of those that did not end well and were queued again: the newest run that repeats each."""
+    ended = [run.id for run in runs if "retry" in actions(run)]
+    return store.queue.repeats(ended) if ended else {}
+
+
+def status_of(run: RunRecord, silent_s: float = 0.0) -> str:
+    """The stored status, or ``lost`` for a running one that is silent, or ``starting`` before its first round."""
+    if run.status != "running":
+        return run.status
+    if silent_s > LOST_AFTER_S:
+        return "lost"
+    return "starting" if run.round < 0 else "running"
+
+
+def progress(run: RunRecord, silent_s: float = 0.0) -> str:
+    """``round 12 of 50 · 0.3 s a round · 12 s left``."""
+    status = status_of(run, silent_s)
+    if run.round < 0 and status != "lost":
+        return wording.STATUS_MEANING[status]
+    words = [f"round {run.round} of {run.rounds}"] if run.round >= 0 else []
+    if status == "lost":
+        words.append(f"not heard of for {wording.duration(silent_s)}" if isfinite(silent_s) else "no engine")
+    elif run.seconds_per_round is not None:
+        words.append(f"{wording.seconds(run.seconds_per_round)} a round")
+        if run.status == "running" and run.round < run.rounds:
+            words.append(f"{wording.duration(run.seconds_per_round * (run.rounds - run.round))} left")
+    if run.control:
+        words.append("cancelling" if run.control == "cancel" else "pausing")
+    return " · ".join(words)
+
+
+def actions(run: RunRecord) -> list[str]:
+    """What a person may ask of the run now."""
+    if run.control == "cancel":
+        return []
+    if run.status == "paused" or run.control == "pause":
+        return ["resume", "cancel"]
+    if run.is_active:
+        return ["pause", "cancel"]
+    return ["retry"] if run.status in ("failed", "diverged", "cancelled") else []
+
+
+def parse_cursors(runs: str, after: str) -> dict[int, int]:
+    """``runs=3,5&after=10,-1`` of the address. Raises ValueError, which says what is expected."""
+    ids = parse_ids(runs)
+    try:
+        seen = [max(-1, int(part)) for part in after.split(",")] if after else [-1] * len(ids)
+    except ValueError as error:
+        raise ValueError("runs and after are whole numbers with commas between them, like runs=3,5") from error
+    if not ids or len(ids) != len(seen) or len(ids) > MAX_RUNS:
+        raise ValueError(f"give 1 to {MAX_RUNS} runs, and for each the last round that is known")
+    return dict(zip(ids, seen, strict=True))
+
+
+def first_line(text: str | None) -> str | None:
+    return text.strip().splitlines()[0] if text and text.strip() else None
+
+
+def _stride(run: RunRecord) -> int:
+    every = max(1, int((run.config.get("evaluation") or {}).get("every", 1)))
+    return every * ceil(run.rounds / every / MAX_POINTS)
+
+
+def _has_more(run: RunRecord, after: int) -> bool:
+    """Whether a round that is shown is there beyond ``after``: nothing is read for those in between."""
+    stride = _stride(run)
+    following = min((after // stride + 1) * stride, run.rounds)
+    return run.round > after and (run.round >= following or run.is_finished)
+
+
+def _is_shown(round: int, run: RunRecord) -> bool:
+    """Rounds that are evaluated, thinned out to MAX_POINTS; the last of a run in any case."""
+    return round % _stride(run) == 0 or round == run.rounds or (run.is_finished and round == run.round)
+
+
+def _accuracies(store: Store, run: RunRecord, model: str, rounds: Sequence[int]) -> Columns:
+    """In percent."""
+    names = {f"{model}.{name}": name for name in ("mean", "lowest5", "std")}
+    found = store.metrics.scalars([run.id], list(names), rounds=rounds)[run.id]
+    return {short: 100 * _at(rounds, found.get(name, NOTHING)) for name, short in names.items()}
+
+
+def _losses(store: Store, run: RunRecord, model: str, rounds: Sequence[int]) -> Columns:
+    """Means over the clients that have one."""
+    columns = {}
+    for short, name in (("loss", f"{model}.loss"), ("train_loss", "train_loss")):
+        at, values = store.metrics.array(run.id, name, rounds)
+        columns[short] = _at(rounds, (at, mean_of_known(values)))
+    return columns
+
+
+def _costs(store: Store, run: RunRecord, after: int, rounds: Sequence[int]) -> Columns:
+    """Of each of ``rounds`` and those between it and the one before."""
+    sums = store.metrics.sums(run.id, COSTS, after, rounds[-1], _stride(run))
+    spent = np.array([[own.get(name, 0.0) for name in COSTS] for own in sums.values()])
+    of_rounds = np.zeros((len(rounds), len(COSTS)))
+    at = np.searchsorted(np.array(rounds), np.minimum(list(sums), rounds[-1]))
+    np.add.at(of_rounds, at, spent.reshape(-1, len(COSTS)))
+    up, down, seconds = of_rounds.T
+    return {"megabytes": (up + down) / 1e6, "seconds": seconds}
+
+
+def _latest_clients(store: Store, run: RunRecord, model: str, rounds: Sequence[int]) -> list[float] | None:
+    """In percent, ascending. A run that was stopped may end with a round that was not evaluated."""
+    _, accuracies = store.metrics.array(run.id, f"{model}.accuracy", rounds[-2:])
+    if not len(accuracies):
+        return None
+    known = accuracies[-1][np.isfinite(accuracies[-1])]
+    ordered = np.sort(np.round(known.astype(float) * 100, 2)).tolist()
+    return [ordered[i] for i in evenly(len(ordered), MAX_POINTS)]
+
+
+def _at(rounds: Sequence[int], curve: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """The curve's values at ``rounds``; NaN where it has none."""
+    values = np.full(len(rounds), np.nan)
+    values[np.searchsorted(rounds, curve[0])] = curve[1]
+    return values
+
+
+def _rounded(value: float) -> float | None:
+    """Six digits: more than any screen shows, and less to send."""
+    return float(f"{value:.6g}") if isfinite(value) else None

@@ -1,0 +1,112 @@
+"""How far a preset is: which of its runs are here, and which runs only look like them."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from app.data import queries
+from app.data.config_fields import flat
+from app.data.preset_catalog import Wanted
+from app.wording import STATUS, names, plural
+from engine.config.schema import parse_experiment
+from storage import RunRecord
+
+_RANK = {"done": 0, "running": 1, "queued": 2, "paused": 3, "diverged": 4}
+_ABSENT = object()
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The runs that are wanted, and of each the best there is; ``None`` where there is none."""
+
+    pairs: tuple[tuple[Wanted, RunRecord | None], ...]
+
+    @property
+    def runs(self) -> list[RunRecord]:
+        return [run for _, run in self.pairs if run]
+
+    @property
+    def done(self) -> list[RunRecord]:
+        return [run for run in self.runs if run.status == "done"]
+
+    @property
+    def is_active(self) -> bool:
+        return any(run.is_active for run in self.runs)
+
+    @property
+    def unfinished(self) -> list[str]:
+        """Experiments with a run that is neither done nor under way."""
+        still = ("done", "queued", "running", "paused")
+        return list(dict.fromkeys(w.experiment for w, run in self.pairs if not run or run.status not in still))
+
+    def of(self, experiment: str) -> list[RunRecord]:
+        return [run for wanted, run in self.pairs if run and wanted.experiment == experiment]
+
+    def by_label(self) -> dict[tuple[str, str], list[RunRecord | None]]:
+        """(experiment, label) -> its runs, one for each seed that is wanted."""
+        found: dict[tuple[str, str], list[RunRecord | None]] = {}
+        for wanted, run in self.pairs:
+            found.setdefault((wanted.experiment, wanted.label), []).append(run)
+        return found
+
+    def sentence(self) -> str:
+        """``24 of 54 runs done, 2 running, 1 failed``."""
+        counts = Counter(run.status for run in self.runs)
+        done = counts.pop("done", 0)
+        rest = [f"{number} {STATUS.get(status, status)}" for status, number in counts.items()]
+        return ", ".join([f"{done} of {plural(len(self.pairs), 'run')} done", *rest])
+
+
+def standing(wanted: Sequence[Wanted]) -> Standing:
+    """Runs are recognised by their whole configuration, not by their names."""
+    best: dict[str, RunRecord] = {}
+    for run in _found({w.digest for w in wanted}):  # newest first
+        if run.archived or _rank(run) >= _rank(best.get(run.digest)):
+            continue
+        best[run.digest] = run
+    return Standing(tuple((w, best.get(w.digest)) for w in wanted))
+
+
+def changed(wanted: Sequence[Wanted], configs: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Runs that are called like these but were configured otherwise: experiment -> the fields that differ.
+
+    They are no evidence for the paper's setting, so their numbers are left out.
+    """
+    called, digests = {w.experiment for w in wanted}, {w.digest for w in wanted}
+    ids = [e.id for e in queries.experiments() if e.name in called]
+    others = [run for run in (queries.runs(experiment_ids=ids) if ids else []) if run.digest not in digests]
+    asked = [parse_experiment(c) for c in configs if c["name"] in {run.experiment_name for run in others}]
+    meant = {(run.name, run.label, run.seed): run.to_dict() for experiment in asked for run in experiment.runs()}
+    found: dict[str, list[str]] = {}
+    for run in others:
+        key = (run.experiment_name, run.label, run.seed)
+        if key in meant:
+            found.setdefault(run.experiment_name, []).extend(differences(meant[key], run.config))
+    return {experiment: list(dict.fromkeys(fields)) for experiment, fields in found.items()}
+
+
+def differences(meant: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """``training.rounds 20 instead of 200``, for each field that changes the numbers."""
+    a, b = flat(meant), flat(other)
+    return [
+        f"{field} {_said(b.get(field, _ABSENT))} instead of {_said(a.get(field, _ABSENT))}"
+        for field in dict.fromkeys([*a, *b])
+        if a.get(field, _ABSENT) != b.get(field, _ABSENT)
+    ]
+
+
+def changed_sentence(experiment: str, fields: Sequence[str]) -> str:
+    return f"Runs called “{experiment}” are here with {names(fields)}; their numbers are left out."
+
+
+def _found(digests: set[str]) -> list[RunRecord]:
+    return [] if queries.problem() else queries.store().queue.find_by_digest(digests)
+
+
+def _rank(run: RunRecord | None) -> int:
+    return len(_RANK) + 1 if run is None else _RANK.get(run.status, len(_RANK))
+
+
+def _said(value: Any) -> str:
+    return "nothing" if value is _ABSENT else str(value)

@@ -1,0 +1,37 @@
+"""The web server: Streamlit, the routes beside it, the hosts under whose names it answers, and what it refuses.
+
+Streamlit's own checks of host and origin guard its WebSocket only, and let every port of this machine in.
+"""
+
+import os
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import streamlit as st
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+
+from app import endpoints
+from app.server import routes, settings, warm_up
+from app.server.guard import Guard
+from engine.core.paths import ROOT
+from engine.core.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS
+from storage import store_from_env
+
+store = store_from_env(ROOT)
+hosts = Middleware(TrustedHostMiddleware, allowed_hosts=settings.allowed_hosts(os.environ), www_redirect=False)
+guard = Middleware(Guard, scripts=routes.inline_scripts())
+
+
+@asynccontextmanager
+async def lifespan(_: st.App) -> AsyncIterator[None]:
+    for registry in (ALGORITHMS, DATASETS, MODELS, PARTITIONERS):  # before the first visitor, not during the visit
+        registry.names()
+    threading.Thread(target=warm_up.everything, name="read-ahead", daemon=True).start()
+    endpoints.are_served = True
+    yield
+    store.close()
+
+
+app = st.App(ROOT / "app" / "main.py", routes=routes.build(store), middleware=[hosts, guard], lifespan=lifespan)

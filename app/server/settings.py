@@ -1,0 +1,90 @@
+"""What the environment says about where the app listens."""
+
+import errno
+import ipaddress
+import socket
+from collections.abc import Mapping
+
+from engine.core.paths import ROOT
+from storage import StorageError, Store
+
+DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8501
+
+
+class InvalidSetting(ValueError):
+    """A variable of the environment with a value that cannot be used; says which values can."""
+
+
+def host(environment: Mapping[str, str]) -> str:
+    return environment.get("HOST") or DEFAULT_HOST
+
+
+def port(environment: Mapping[str, str]) -> int:
+    text = environment.get("PORT") or str(DEFAULT_PORT)
+    if not text.isdigit() or not 1 <= int(text) <= 65535:
+        raise InvalidSetting(f"PORT is {text!r}, but a port is a whole number from 1 to 65535")
+    return int(text)
+
+
+def allowed_hosts(environment: Mapping[str, str]) -> list[str]:
+    """Names under which a browser may ask for the app: this machine's, HOST, and those in ALLOWED_HOSTS.
+
+    Anything else is refused, so that a foreign page cannot reach the app through a name that it made point here.
+    """
+    names = ["127.0.0.1", "localhost"]
+    if listens_everywhere(environment):
+        names += [socket.gethostname()]
+    else:
+        names += [host(environment), _in_address(host(environment))]
+    names += [name.strip() for name in environment.get("ALLOWED_HOSTS", "").split(",")]
+    return list(dict.fromkeys(filter(None, names)))
+
+
+def listens_everywhere(environment: Mapping[str, str]) -> bool:
+    """HOST=0.0.0.0 or ::"""
+    try:
+        return ipaddress.ip_address(host(environment)).is_unspecified
+    except ValueError:
+        return False
+
+
+def address(environment: Mapping[str, str]) -> str:
+    """Where the reader finds the app."""
+    name = DEFAULT_HOST if listens_everywhere(environment) else host(environment)
+    return f"http://{_in_address(name)}:{port(environment)}"
+
+
+def check_database(environment: Mapping[str, str]) -> None:
+    """Raises InvalidSetting."""
+    try:
+        Store(environment.get("DATABASE_URL") or Store.default_url(ROOT)).close()
+    except (StorageError, ValueError) as error:  # ValueError: a port that is no number
+        raise InvalidSetting(f"DATABASE_URL cannot be used: {error}") from error
+
+
+def check_port(environment: Mapping[str, str]) -> None:
+    """Raises InvalidSetting where nothing can listen on HOST and PORT now."""
+    name, number = host(environment), port(environment)
+    try:
+        family, _, _, _, place = socket.getaddrinfo(name, number, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does: a port left a moment ago
+            probe.bind(place)
+            probe.listen(1)
+    except OSError as error:
+        raise InvalidSetting(_cannot_listen(name, number, error)) from error
+
+
+def _cannot_listen(name: str, number: int, error: OSError) -> str:
+    other = f"choose another port, for example PORT={9000 if number != 9000 else 9001} make run"
+    if error.errno == errno.EADDRINUSE:
+        return (f"Port {number} is already in use on {name}, by another program or by a Fedscape that is running: "
+                f"stop that, or {other}")  # fmt: skip
+    if error.errno == errno.EACCES:
+        return f"PORT is {number}, which only an administrator may listen on; {other}"
+    return f"HOST is {name!r}, but this machine cannot listen there ({error.strerror}); the default is {DEFAULT_HOST}"
+
+
+def _in_address(name: str) -> str:
+    """As it stands in an address: IPv6 in brackets."""
+    return f"[{name}]" if ":" in name else name

@@ -1,0 +1,47 @@
+"""What the first visitor would wait for otherwise, read while nobody has come yet."""
+
+import gc
+import importlib
+import pkgutil
+from contextlib import suppress
+
+import app
+from engine.core.errors import FedscapeError
+from storage import StorageError
+
+MOST_ROUNDS = 30_000  # of a comparison: half a second, in which other pages answer late
+PROGRAMS = ("app.__main__", "app.server.asgi", "app.main", "app.views.")  # these do something when they are imported
+
+
+def everything() -> None:
+    """The modules of all pages, the drawing library, the presets, and the newest comparison."""
+    for module in pkgutil.walk_packages(app.__path__, "app."):
+        if not module.name.startswith(PROGRAMS):
+            importlib.import_module(module.name)
+    from app.data.preset_catalog import known
+    from app.server import routes  # these need the web server, which comes after this module
+
+    routes.zipped_library()
+    with suppress(FedscapeError):  # the page that needs them will tell
+        known()
+    with suppress(StorageError):
+        comparison()
+    gc.collect()
+    gc.freeze()  # all this stays: Streamlit collects garbage after each rerun, and need not look through it every time
+
+
+def comparison() -> None:
+    """The tables that Compare opens with. Drawing one brings in what Plotly reads when it draws for the first time."""
+    from app.charts import curves_over_seeds
+    from app.compare import selection
+    from app.compare.view import View
+    from app.data import queries
+    from app.data.comparison import methods_of
+
+    runs = selection.with_rounds(selection.unnamed(queries.runs()))
+    view = View(tuple(methods_of(runs)))
+    if sum(run.round for run in runs) > MOST_ROUNDS or len(view.methods) < 2 or view.clients().empty:
+        return
+    view.clients(view.other_model)
+    view.with_costs()
+    curves_over_seeds.figure(view.curves("round"), "round", view.drawn(curves_over_seeds.MOST_LINES))

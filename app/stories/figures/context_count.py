@@ -1,0 +1,108 @@
+"""Accuracy against the number of clusters: alone and together dotted, a star at the heuristic's, the run as a dot."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from app.charts.plot import live_traces, palette
+from app.charts.plot.bands import band
+from app.components.moving_figure import Moves
+from app.stories.context_curve import CLUSTERS, NUM_CLIENTS, NUM_CONTEXTS, Example
+
+HEIGHT = 470
+BREAK = 1.5  # from the last number that is counted up to, to "every client alone"
+RIGHT = max(CLUSTERS[:-1]) + BREAK
+NAMED_AT = 7.5  # where no curve runs along a reference
+
+
+def data(example: Example) -> pd.DataFrame:
+    """[method, K, shown, mean, std, draws]: accuracy on the clients that are shown, and over all draws."""
+    rows = [("cgpfl", K, accuracies) for K, accuracies in zip(CLUSTERS, example.accuracies, strict=True)]
+    rows += [
+        ("cgpfl_heur", example.K_hat, example.heuristic),
+        ("local_train", np.nan, example.alone),
+        ("fedavg", np.nan, example.together),
+    ]
+    return pd.DataFrame(
+        [(method, K, found[0], found.mean(), found.std(ddof=1), len(found)) for method, K, found in rows],
+        columns=["method", "K", "shown", "mean", "std", "draws"],
+    )
+
+
+def place(K: float) -> float:
+    """Where a number of clusters lies on the axis, which is broken before the last."""
+    return RIGHT if K == NUM_CLIENTS else K
+
+
+def figure(df: pd.DataFrame) -> go.Figure:
+    """The curve with its marks; the reader's runs are still to be put in, see ``moving``."""
+    fig, curve = go.Figure(), df[df["method"] == "cgpfl"]
+    at = [place(K) for K in curve["K"]]
+    color = palette.color(palette.style_of("cgpfl"))
+    _add_truth(fig)
+    fig.add_trace(band(at, 100 * curve["mean"], 100 * curve["std"], color))
+    for method, words in (("local_train", "alone"), ("fedavg", "together")):
+        _add_reference(fig, method, f"{words} {_value(df, method):.2f} %", _value(df, method))
+    for part, dash in ((slice(None, -1), "solid"), (slice(-2, None), "dot")):
+        fig.add_scatter(
+            x=at[part], y=curve["shown"][part] * 100, mode="lines+markers", marker={"size": 7, "color": color},
+            line={"color": color, "width": 3, "dash": dash}, customdata=curve["K"][part],
+            hovertemplate="K = %{customdata}: %{y:.2f} %<extra></extra>",
+        )  # fmt: skip
+    _add_star(fig, df, color)
+    ended, now = "an earlier run ended at %{y:.2f} %", "your run: %{y:.2f} %"
+    fig.add_traces([live_traces.rings(ended), live_traces.way(), live_traces.dots(now)])
+    palette.base_layout(fig, height=HEIGHT)
+    fig.update_layout(showlegend=False, margin={"t": 12, "r": 24})
+    ticks = [f"{K}" for K in CLUSTERS[:-1]] + [f"{NUM_CLIENTS}<br>alone"]
+    fig.update_xaxes(tickvals=at, ticktext=["1<br>one for all", *ticks[1:]], range=[0.4, RIGHT + 0.6], fixedrange=True,
+                     title_text="K, number of clusters; larger = more personal")  # fmt: skip
+    fig.update_yaxes(range=[0, 100], title_text="mean accuracy of the clients, %", fixedrange=True)
+    return fig
+
+
+def moving(K: float, accuracies: Sequence[float], ends: Sequence[tuple[float, float]]) -> Moves:
+    """What changes while a run with ``K`` clusters trains: its dot, its way up, and where earlier runs ended."""
+    x, now = place(K), [100 * accuracies[-1]] if accuracies else []
+    return {
+        "earlier runs": {"x": [place(end) for end, _ in ends], "y": [100 * accuracy for _, accuracy in ends]},
+        "way": {"x": [x] * 2 * len(now), "y": [100 * accuracies[0], *now] if now else []},
+        "your run": {"x": [x] * len(now), "y": now},
+    }
+
+
+def _value(df: pd.DataFrame, method: str) -> float:
+    return float(100 * df.loc[df["method"] == method, "shown"].iloc[0])
+
+
+def _add_truth(fig: go.Figure) -> None:
+    shade = palette.ground()
+    fig.add_scatter(
+        x=[NUM_CONTEXTS] * 2, y=[0, 100], mode="lines", line={"color": shade.line, "width": 1.5}, hoverinfo="skip"
+    )
+    fig.add_scatter(
+        x=[NUM_CONTEXTS], y=[3], mode="text", text=[f" {NUM_CONTEXTS} true contexts"], textposition="middle right",
+        textfont_color=shade.muted, hoverinfo="skip",
+    )  # fmt: skip
+
+
+def _add_reference(fig: go.Figure, method: str, words: str, value: float) -> None:
+    style = palette.style_of(method)
+    line = {"color": palette.color(style), "width": 2, "dash": style.dash}
+    fig.add_scatter(x=[0.4, RIGHT + 0.6], y=[value, value], mode="lines", line=line, hoverinfo="skip")
+    fig.add_scatter(
+        x=[NAMED_AT], y=[value], mode="text", text=[words], textposition="top center",
+        textfont_color=palette.ground().ink, hoverinfo="skip",
+    )  # fmt: skip
+
+
+def _add_star(fig: go.Figure, df: pd.DataFrame, color: str) -> None:
+    K = int(df.loc[df["method"] == "cgpfl_heur", "K"].iloc[0])
+    fig.add_scatter(
+        x=[place(K)], y=[_value(df, "cgpfl_heur")], mode="markers+text", text=[f"heuristic: K = {K}"],
+        textposition="top center", textfont_color=palette.ground().ink,
+        marker={"symbol": "star", "size": 24, "color": color},
+        hovertemplate=f"the heuristic takes K = {K}: %{{y:.2f}} %<extra></extra>",
+    )  # fmt: skip

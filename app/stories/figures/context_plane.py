@@ -1,0 +1,102 @@
+"""The clients' models in the plane in which they differ most: cluster by colour and letter, true context by shape.
+
+Models of one cluster soon lie on one spot, so each client is drawn on a small ring around its place.
+"""
+
+import string
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from app.charts.plot import palette
+from app.charts.plot.segments import joined
+from app.components.moving_figure import Moves
+from app.stories.context_curve import NUM_CLIENTS
+from app.wording import percent
+
+HEIGHT = 340
+SYMBOLS = ("circle", "square", "diamond", "triangle-up")
+SIZES = (21, 19, 24, 24)  # of the symbols, to look equally large
+RING = 0.12  # radius, as a share of the extent
+
+
+def data(
+    places: np.ndarray, centres: np.ndarray, clusters: np.ndarray, accuracies: np.ndarray, num_contexts: int
+) -> pd.DataFrame:
+    """[client, context, cluster, letter, x, y, centre_x, centre_y, accuracy]; client i is of context i mod G."""
+    clients = np.arange(len(places))
+    return pd.DataFrame({
+        "client": clients, "context": clients % num_contexts, "cluster": clusters,
+        "letter": [string.ascii_uppercase[cluster] for cluster in clusters], "x": places[:, 0], "y": places[:, 1],
+        "centre_x": centres[:, 0], "centre_y": centres[:, 1], "accuracy": accuracies,
+    })  # fmt: skip
+
+
+def figure(num_contexts: int, extent: float) -> go.Figure:
+    """Hairlines join a client's model with its cluster's, the cross; nothing is in its place before ``moving``."""
+    fig, shade = go.Figure(), palette.ground()
+    fig.add_scatter(
+        x=[], y=[], mode="lines", name="pull", line={"color": shade.muted, "width": 1}, opacity=0.7, hoverinfo="skip"
+    )
+    fig.add_scatter(
+        x=[], y=[], mode="markers", name="cluster models",
+        hovertemplate="the model of cluster %{customdata}<extra></extra>",
+        marker={"symbol": "cross-thin", "size": 15, "line": {"width": 2.5, "color": shade.ink}},
+    )  # fmt: skip
+    for context in range(num_contexts):
+        fig.add_scatter(
+            x=[], y=[], mode="markers+text", name=_name(context), textposition="middle center",
+            textfont={"color": shade.paper, "size": 12, "family": palette.MONO}, marker=_marker(context, []),
+            hovertemplate="client %{customdata[0]}, true context " + f"{context + 1}"
+            ": cluster %{customdata[1]}, %{customdata[2]}<extra></extra>",
+        )  # fmt: skip
+    palette.base_layout(fig, height=HEIGHT)
+    fig.update_traces(textfont_size=12, selector={"mode": "markers+text"})
+    fig.update_layout(showlegend=False, margin={"t": 8, "b": 8, "l": 8, "r": 8})
+    fig.update_xaxes(range=[-extent, extent], showticklabels=False, ticks="", mirror=True, fixedrange=True)
+    fig.update_yaxes(range=[-extent, extent], showticklabels=False, ticks="", mirror=True, showgrid=False,
+                     showline=True, linecolor=shade.line, scaleanchor="x", fixedrange=True)  # fmt: skip
+    return fig
+
+
+def moving(df: pd.DataFrame, extent: float) -> Moves:
+    """The models as they are now, each client on its own place of the ring."""
+    angle = 2 * np.pi * df["client"] / len(df)
+    radius = RING * extent
+    df = df.assign(x=df["x"] + radius * np.cos(angle), y=df["y"] + radius * np.sin(angle))
+    centres = df.drop_duplicates("cluster").sort_values("cluster")
+    moves = {
+        "pull": {axis: joined(df[axis], df[f"centre_{axis}"]) for axis in "xy"},
+        "cluster models": {"x": centres["centre_x"].tolist(), "y": centres["centre_y"].tolist(),
+                           "customdata": centres["letter"].tolist()},
+    }  # fmt: skip
+    for context, clients in df.groupby("context"):
+        told = [percent(a) if np.isfinite(a) else "untrained" for a in clients["accuracy"]]
+        moves[_name(context)] = {
+            "x": clients["x"].tolist(), "y": clients["y"].tolist(), "text": clients["letter"].tolist(),
+            "marker": _marker(context, clients["cluster"].tolist()),
+            "customdata": [list(row) for row in zip(clients["client"], clients["letter"], told, strict=True)],
+        }  # fmt: skip
+    return moves
+
+
+def finding(df: pd.DataFrame) -> str:
+    """Who is with whom: ``A: 5 of context 1; B: 5 of context 2 and 1 of context 3``."""
+    said = []
+    for letter, members in df.groupby("letter"):
+        counts = (members["context"] + 1).value_counts().sort_index()
+        said.append(f"{letter}: " + " and ".join(f"{n} of context {context}" for context, n in counts.items()))
+    return "Clusters and the true contexts of their clients. " + "; ".join(said)
+
+
+def _name(context: object) -> str:
+    return f"context {context}"
+
+
+def _marker(context: int, clusters: list[int]) -> dict[str, object]:
+    colors = palette.cluster_colors(NUM_CLIENTS)
+    return {
+        "symbol": SYMBOLS[context], "size": SIZES[context], "color": [colors[cluster] for cluster in clusters],
+        "opacity": 1, "line": {"width": 1, "color": palette.ground().paper},
+    }  # fmt: skip

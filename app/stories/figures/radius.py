@@ -1,0 +1,75 @@
+"""Mean and lowest 5 % against the sharpness radius, with bands over draws, a star at the best, and the run as dots."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from app.charts.plot import live_traces, palette
+from app.charts.plot.bands import band
+from app.components.moving_figure import Moves
+from app.stories.sharpness_curve import RADII, Example
+from app.wording import percent_pm
+
+HEIGHT = 290
+NAMED, BELOW = 5, 12  # which of the radii has the names of the curves, and how many points below them
+LOOKS = {"mean": ("mean", "solid", "circle"), "lowest5": ("lowest 5 %", "dash", "square")}
+
+
+def data(example: Example) -> pd.DataFrame:
+    """[metric, rho, shown, mean, std, draws, is_best]: on the clients that are shown, and over all draws."""
+    rows = [
+        (metric, rho, draws[0], draws.mean(), draws.std(ddof=1), len(draws), rho == example.best_rho)
+        for metric in LOOKS
+        for rho, draws in zip(RADII, getattr(example, metric), strict=True)
+    ]
+    return pd.DataFrame(rows, columns=["metric", "rho", "shown", "mean", "std", "draws", "is_best"])
+
+
+def figure(df: pd.DataFrame) -> go.Figure:
+    """Both curves; the reader's runs are still to be put in, see ``moving``."""
+    fig, color = go.Figure(), palette.color(palette.style_of("fedsam"))
+    for metric, (words, dash, symbol) in LOOKS.items():
+        curve = df[df["metric"] == metric]
+        fig.add_trace(band(curve["rho"], 100 * curve["mean"], 100 * curve["std"], color))
+        fig.add_scatter(
+            x=curve["rho"], y=100 * curve["shown"], mode="lines+markers",
+            line={"color": color, "width": 2.5, "dash": dash},
+            marker={"size": 6, "symbol": symbol}, hovertemplate=f"ρ = %{{x}}: {words} %{{y:.2f}} %<extra></extra>",
+        )  # fmt: skip
+        named = curve.iloc[NAMED]
+        fig.add_scatter(
+            x=[named["rho"]], y=[100 * named["shown"] - BELOW], mode="text", text=[words], hoverinfo="skip",
+            textfont_color=palette.ground().ink,
+        )  # fmt: skip
+    _add_star(fig, df, color)
+    fig.add_traces([
+        live_traces.rings("lowest 5 % of an earlier run: %{y:.2f} %", "square"), live_traces.way(),
+        live_traces.dots("your run: %{y:.2f} %", [symbol for _, _, symbol in LOOKS.values()]),
+    ])  # fmt: skip
+    palette.base_layout(fig, height=HEIGHT)
+    fig.update_layout(showlegend=False, margin={"t": 8, "r": 12})
+    fig.update_xaxes(range=[-0.02, RADII[-1] + 0.02], tickvals=[0, 0.1, 0.2, 0.3, 0.4, 0.5],
+                     ticktext=["0<br>FedAvg", "0.1", "0.2", "0.3", "0.4", "0.5"], fixedrange=True,
+                     title_text="ρ, larger = flatter")  # fmt: skip
+    fig.update_yaxes(range=[-4, 105], title_text="accuracy, %", fixedrange=True)
+    return fig
+
+
+def moving(rho: float, score: tuple[float, float] | None, ends: Sequence[tuple[float, float]]) -> Moves:
+    """What changes while a run with ``rho`` trains: (mean, lowest 5 %) as dots, and where earlier tails ended."""
+    now = [100 * value for value in score] if score else []
+    return {
+        "earlier runs": {"x": [end for end, _ in ends], "y": [100 * lowest5 for _, lowest5 in ends]},
+        "way": {"x": [rho] * len(now), "y": now},
+        "your run": {"x": [rho] * len(now), "y": now},
+    }
+
+
+def _add_star(fig: go.Figure, df: pd.DataFrame, color: str) -> None:
+    best = df[df["is_best"] & (df["metric"] == "lowest5")].iloc[0]
+    fig.add_scatter(
+        x=[best["rho"]], y=[100 * best["shown"]], mode="markers", marker={"symbol": "star", "size": 20, "color": color},
+        hovertemplate=f"best lowest 5 % on average over {best['draws']} draws: "
+        f"{percent_pm(best['mean'], best['std'])} at ρ = {best['rho']:g}<extra></extra>",
+    )  # fmt: skip

@@ -1,0 +1,114 @@
+"""How well each client's pages are read: a column a client, from upright to the most turned, one page of each below."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from app.charts.plot import live_traces, palette
+from app.charts.plot.segments import joined
+from app.components.moving_figure import Moves
+
+PAGES_PX = 42  # the height of the pictures
+PIXELS = 8  # a picture is as wide as high
+GAP = 2  # pixels between two pictures
+END_PX = (5, 1.5)  # the thickness of a bar, of the first method and of the second
+KEY = "grey: final result, mean over seeds"
+
+
+def data(accuracies: Mapping[str, np.ndarray], angles: np.ndarray) -> pd.DataFrame:
+    """Accuracies [N] of each method -> [method, client, angle, accuracy], a row a client of a method."""
+    rows = [
+        (method, client, angle, accuracy)
+        for method, values in accuracies.items()
+        for client, (angle, accuracy) in enumerate(zip(angles, values, strict=True))
+    ]
+    return pd.DataFrame(rows, columns=["method", "client", "angle", "accuracy"])
+
+
+def figure(
+    ends: Mapping[str, np.ndarray], angles: np.ndarray, pictures: np.ndarray, *, height: int, with_mean: bool = False
+) -> go.Figure:
+    """Grey bars are where each client of a method ended, ``ends`` [N]; how they stand now is put in by ``moving``.
+
+    ``pictures`` [n, 8, 8] are of every N/n-th client.
+    """
+    fig, shade, methods = go.Figure(), palette.ground(), list(ends)
+    for accuracies, width in zip(ends.values(), END_PX, strict=False):
+        fig.add_scatter(
+            x=list(range(len(angles))), y=100 * accuracies, mode="markers", hoverinfo="skip", cliponaxis=False,
+            marker={"symbol": "line-ew", "size": 14, "line": {"color": shade.muted, "width": width}}, opacity=0.5,
+        )  # fmt: skip
+    fig.add_scatter(x=[], y=[], mode="lines", name="pairs", line={"color": shade.muted, "width": 1.5}, hoverinfo="skip")
+    fig.add_scatter(
+        x=[], y=[], mode="lines", name="mean", line={"color": shade.ink, "width": 1.5, "dash": "dash"}, hoverinfo="skip"
+    )
+    fig.add_scatter(
+        x=[], y=[], text=[], mode="text", name="mean label", textposition="middle right", hoverinfo="skip",
+        cliponaxis=False,
+    )  # fmt: skip
+    for method, marker in zip(methods, _markers(), strict=False):
+        fig.add_scatter(
+            x=[], y=[], customdata=angles, mode="markers", name=method, marker=marker, cliponaxis=False,
+            hovertemplate=f"{method}, client %{{x}}, turned by %{{customdata:.3g}}°: %{{y:.2f}} %<extra></extra>",
+        )  # fmt: skip
+    fig.add_scatter(
+        x=[-0.4], y=[7], mode="text", text=[_key(methods)], textposition="middle right",
+        textfont_color=shade.muted, hoverinfo="skip",
+    )  # fmt: skip
+    _add_pages(fig, pictures, len(angles))
+    palette.base_layout(fig, height=height)
+    pages, every = PAGES_PX / (height - 90), max(1, len(angles) // 5)
+    fig.update_layout(
+        showlegend=False, margin={"t": 12, "r": 90 if with_mean else 16},
+        yaxis={"domain": [pages + 0.02, 1], "range": [0, 103], "tickvals": list(range(0, 101, 20)), "fixedrange": True,
+               "title_text": "accuracy on own pages, %"},
+        yaxis2={"domain": [0, pages], "range": [PIXELS, -1], "visible": False, "fixedrange": True},
+    )  # fmt: skip
+    fig.update_xaxes(
+        range=[-0.7, len(angles) - 0.3], tickvals=list(range(0, len(angles), every)), tickangle=0, fixedrange=True,
+        ticktext=[f"{angle:.3g}°" for angle in angles[::every]], title_text="a client's pages are turned by",
+        anchor="y2",
+    )  # fmt: skip
+    return fig
+
+
+def moving(df: pd.DataFrame, methods: Sequence[str], *, with_mean: bool = False) -> Moves:
+    """The accuracies as they are now: dots, and either the mean of the first method or hairlines between two."""
+    values = {method: 100 * df[df["method"] == method]["accuracy"].to_numpy() for method in methods}
+    moves = {method: {"x": list(range(len(y))), "y": y.tolist()} for method, y in values.items()}
+    first = values[methods[0]]
+    if with_mean and len(first):
+        mean, end = float(first.mean()), len(first) - 0.3
+        moves["mean"] = {"x": [-0.6, end], "y": [mean, mean]}
+        moves["mean label"] = {"x": [end], "y": [mean], "text": [f"mean {mean:.1f}"]}
+    if len(methods) > 1:
+        clients, (one, other) = range(len(first)), (moves[method]["y"] for method in methods)
+        moves["pairs"] = {"x": joined(clients, clients), "y": joined(one, other)}
+    return moves
+
+
+def _key(methods: Sequence[str]) -> str:
+    return KEY + (f"; thick: {methods[0].lower()}" if len(methods) > 1 else "")
+
+
+def _markers() -> list[dict[str, object]]:
+    """The first method is what the reader trains; the second is told from it by its form and by being hollow."""
+    shade = palette.ground()
+    return [
+        {"symbol": "circle", "size": 12, "color": live_traces.color(),
+         "line": {"width": 1, "color": shade.paper}},
+        {"symbol": "square-open", "size": 11, "color": shade.ink, "line": {"width": 2}},
+    ]  # fmt: skip
+
+
+def _add_pages(fig: go.Figure, pictures: np.ndarray, clients: int) -> None:
+    """The pictures in a row, each below its client."""
+    shade, count = palette.ground(), len(pictures)
+    framed = np.pad(pictures.astype(float), ((0, 0), (0, 0), (0, GAP)), constant_values=np.nan)
+    pixel = clients / count / (PIXELS + GAP)
+    fig.add_heatmap(
+        z=np.hstack(list(framed)), x0=-(PIXELS - 1) / 2 * pixel, dx=pixel, y0=0, dy=1, yaxis="y2", showscale=False,
+        colorscale=[[0, shade.second], [1, shade.ink]], zmin=0, zmax=15, hoverinfo="skip", name="pages",
+    )  # fmt: skip

@@ -1,0 +1,61 @@
+"""Directions in a model's parameters: random ones that respect its scale, and those that lead to another model.
+
+Li, Xu, Taylor, Studer, Goldstein. Visualizing the Loss Landscape of Neural Nets. NeurIPS 2018. https://arxiv.org/abs/1712.09913,
+section 4: each filter (the weights into one unit) of a Gaussian direction gets the norm of the model's own filter, so
+that a step of 1 is as large as the filter whatever the scale of its weights. Biases and the parameters of
+normalisations have no filters: they stay, as in the published code.
+"""
+
+import torch
+from torch import Tensor
+
+from engine.core.params import SharedParams, map_params
+from engine.core.streams import torch_stream
+
+
+def gaussian(like: SharedParams, seed: int, which: int) -> SharedParams:
+    """Direction number ``which``: the same for every model of one architecture, on every device."""
+    stream = torch_stream(seed, "direction", which)
+    drawn = {n: torch.randn(p.shape, generator=stream, dtype=torch.float64) for n, p in like.items()}
+    return {n: d.to(like[n].device, like[n].dtype) for n, d in drawn.items()}
+
+
+def filter_normalised(direction: SharedParams, params: SharedParams) -> SharedParams:
+    """Each filter of ``direction`` with the norm of that filter in ``params``; 0 for biases and normalisations."""
+    return {n: _as_long(d, params[n]) if d.dim() > 1 else torch.zeros_like(d) for n, d in direction.items()}
+
+
+def dot(a: SharedParams, b: SharedParams) -> float:
+    """<a, b> over all parameters, summed in double."""
+    return sum(float((a[n].double() * b[n].double()).sum()) for n in a)
+
+
+def norm(a: SharedParams) -> float:
+    return dot(a, a) ** 0.5
+
+
+def difference(end: SharedParams, start: SharedParams) -> SharedParams:
+    return map_params(torch.sub, end, start)
+
+
+def orthonormal(u: SharedParams, v: SharedParams) -> tuple[SharedParams, SharedParams]:
+    """Gram-Schmidt: unit vectors along u, and along what of v is not along u; 0 for nothing."""
+    first = _unit(u)
+    rest = without(first, without(first, v))  # twice: the first time leaves what rounding leaves
+    return first, _unit(rest)
+
+
+def _as_long(d: Tensor, p: Tensor) -> Tensor:
+    lengths = [torch.linalg.vector_norm(t.flatten(1), dim=1).view(-1, *[1] * (t.dim() - 1)) for t in (p, d)]
+    return d * (lengths[0] / lengths[1])
+
+
+def without(unit: SharedParams, v: SharedParams) -> SharedParams:
+    """What of v is not along a unit vector."""
+    share = dot(unit, v)
+    return map_params(lambda p, q: p - share * q, v, unit)
+
+
+def _unit(a: SharedParams) -> SharedParams:
+    length = norm(a)
+    return map_params(lambda p: p / length if length else torch.zeros_like(p), a)

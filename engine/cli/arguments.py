@@ -1,0 +1,189 @@
+"""The command line's arguments, apart from what they do: ``--help`` and a mistyped option don't wait for torch."""
+
+import argparse
+from pathlib import Path
+from typing import NoReturn
+
+from engine.core.errors import MAX_MESSAGE, cut
+
+KINDS = ("algorithms", "datasets", "partitioners", "models", "metrics", "presets")
+FORMATS = ("json", "csv", "parquet", "models", "bundle")
+
+RUN_EXIT_CODES = """\
+exit code: 0 done; 2 bad configuration, absent or unreadable data, impossible partition (a line a mistake); 3 a run
+failed; 4 a run diverged; 130 cancelled, here with Ctrl-C or elsewhere. Whatever the code, --export has all runs as far
+as they came."""
+
+
+# Commands that look after what is stored, with their descriptions; they take a database, most of them runs.
+ON_RUNS = {
+    "cancel": "Cancel runs that have not ended; what they have come to is kept.",
+    "pause": "Pause runs; they keep their place and their rounds.",
+    "resume": "Let paused runs go on from where they are.",
+    "retry": "Try runs that failed or diverged again, as new runs.",
+    "delete": "Delete runs. `undelete` brings them back for a week.",
+    "undelete": "Bring deleted runs back. `runs --deleted` lists them.",
+    "drop-models": "Delete the stored models of runs; numbers and analyses stay, new analyses need a new run.",
+}
+STATUSES = ("queued", "running", "paused", "done", "failed", "cancelled", "diverged")
+WITHOUT_TORCH = frozenset({*ON_RUNS, "worker", "runs", "disk", "backup", "restore"})  # they compute nothing themselves
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        super().error(cut(message, MAX_MESSAGE))
+
+
+def parser() -> argparse.ArgumentParser:
+    whole = _Parser(
+        prog="python -m engine", description="Personalized federated learning experiments without the browser.",
+        epilog="DATABASE_URL (default: SQLite under var/) and DATA_DIR (default: data/) say where runs and data lie.",
+    )  # fmt: skip
+    commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_run(commands)
+    _add_list(commands)
+    _add_worker(commands)
+    _add_export(commands)
+    _add_import(commands)
+    _add_runs(commands)
+    for name, description in ON_RUNS.items():
+        on_runs = _add_keeping(commands, name, description)
+        _add_run_ids(on_runs)
+        _add_database(on_runs)
+    _add_database(_add_keeping(commands, "disk", "Say how much of the disk is used, by what, and how much is free."))
+    _add_backup(commands)
+    _add_restore(commands)
+    return whole
+
+
+def _add_run(commands: argparse._SubParsersAction) -> None:
+    run = commands.add_parser(
+        "run", help="compute an experiment", epilog=RUN_EXIT_CODES,
+        description="Compute all runs of an experiment and keep them in the database.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    what = run.add_mutually_exclusive_group(required=True)
+    what.add_argument("config", nargs="?", type=Path, metavar="CONFIG", help="YAML or JSON file with the experiment")
+    what.add_argument("--preset", metavar="NAME", help="a shipped experiment; see `list presets`")
+    run.add_argument("--scale", choices=("quick", "paper"), help="of the preset: minutes on two cores, or as published")
+    run.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="a.b=VALUE",
+        dest="changes",
+        help="change a value of the configuration (YAML; list items by number); may be repeated",
+    )
+    run.add_argument("--export", type=Path, metavar="FILE.json", help="write all runs into one JSON document")
+    run.add_argument(
+        "--models",
+        type=Path,
+        metavar="DIR",
+        help="write the last round's models as safetensors, DIR/<label>-seed<seed>/",
+    )
+    _add_database(run)
+    run.add_argument("--quiet", action="store_true", help="no progress and no summary, only mistakes")
+
+
+def _add_list(commands: argparse._SubParsersAction) -> None:
+    listing = commands.add_parser(
+        "list",
+        help="what there is to choose from",
+        description="What there is to choose from, with options, defaults and sources.",
+    )
+    listing.add_argument("kind", choices=KINDS, metavar="KIND", help=", ".join(KINDS))
+    listing.add_argument("--json", action="store_true", help="names, titles, sources and parameters as JSON")
+
+
+def _add_worker(commands: argparse._SubParsersAction) -> None:
+    worker = commands.add_parser(
+        "worker",
+        help="compute queued runs until stopped",
+        description="Dispatcher and worker processes without the app, until Ctrl-C.",
+    )
+    _add_database(worker)
+
+
+def _add_export(commands: argparse._SubParsersAction) -> None:
+    export = commands.add_parser(
+        "export", help="write stored runs into files", description="Write runs of the database into files."
+    )
+    _add_run_ids(export)
+    export.add_argument(
+        "--format",
+        choices=FORMATS,
+        default="json",
+        help="json: all numbers; csv, parquet: rounds, and clients beside them; models: safetensors; bundle: one ZIP "
+        "with numbers, models, analyses and logs, which `import` reads",
+    )
+    export.add_argument(
+        "--output",
+        type=Path,
+        metavar="PATH",
+        help="file, for models folder; by default named after the experiment, in this folder",
+    )
+    _add_database(export)
+
+
+def _add_import(commands: argparse._SubParsersAction) -> None:
+    importing = commands.add_parser(
+        "import",
+        help="read exported runs into the database",
+        description="Read exported runs into the database. A run that was imported before is left out, "
+        "but for models and analyses that it lacks.",
+    )
+    importing.add_argument(
+        "file", type=Path, metavar="FILE", help="written by --export, or by `export` as json or bundle"
+    )
+    _add_database(importing)
+
+
+def _add_runs(commands: argparse._SubParsersAction) -> None:
+    runs = _add_keeping(commands, "runs", "List runs, the newest last, with the ids that other commands take.")
+    runs.add_argument(
+        "--status", action="append", choices=STATUSES, default=[], help="only runs of this status; may be repeated"
+    )
+    runs.add_argument("--deleted", action="store_true", help="those that `undelete` can bring back, instead")
+    runs.add_argument("--json", action="store_true", help="with times, errors and summaries, as JSON")
+    _add_database(runs)
+
+
+def _add_backup(commands: argparse._SubParsersAction) -> None:
+    backup = _add_keeping(
+        commands, "backup", "Write the whole database, with models, analyses and what waiting runs need to go on, into "
+        "one file. Runs may be computed meanwhile.",
+    )  # fmt: skip
+    backup.add_argument("file", type=Path, metavar="FILE", help="a ZIP; one that is there is replaced")
+    _add_database(backup)
+
+
+def _add_restore(commands: argparse._SubParsersAction) -> None:
+    restore = _add_keeping(
+        commands, "restore", "Put a backup in the place of the database. It is checked first, and the app must be "
+        "stopped.",
+    )  # fmt: skip
+    restore.add_argument("file", type=Path, metavar="FILE", help="written by `backup`")
+    restore.add_argument(
+        "--replace", action="store_true",
+        help="also where there are runs; they are kept in a file beside, and it is named"
+    )
+    _add_database(restore)
+
+
+def _add_keeping(commands: argparse._SubParsersAction, name: str, description: str) -> argparse.ArgumentParser:
+    command: argparse.ArgumentParser = commands.add_parser(name, help=_short(description), description=description)
+    return command
+
+
+def _short(description: str) -> str:
+    """Its first clause, as a list of commands has it: ``cancel runs that have not ended``."""
+    clause = description.split(".")[0].split(";")[0].split(", ")[0]
+    return clause[0].lower() + clause[1:]
+
+
+def _add_run_ids(command: argparse.ArgumentParser) -> None:
+    command.add_argument("run_ids", nargs="+", type=int, metavar="RUN_ID", help="as the app, `run` and `runs` show it")
+
+
+def _add_database(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--db", metavar="URL", help="sqlite:///FILE or postgresql://...; instead of DATABASE_URL")

@@ -1,0 +1,79 @@
+"""Stored runs as files: one JSON document, tables, models, or all of it as a bundle."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from engine.cli.inputs import check_writable
+from engine.cli.stderr import complain
+from engine.config.schema import file_label
+from engine.core.errors import InvalidConfig
+from engine.exchange.bundle import write_bundle
+from engine.exchange.records import config_of, outcome
+from engine.export.document import write_export
+from engine.export.model_files import write_models
+from engine.export.saved_models import MODELS_LAST, unpack
+from engine.export.tables import write_tables
+from storage import RunRecord, Store
+
+Format = Literal["json", "csv", "parquet", "models", "bundle"]
+
+
+def write_runs(store: Store, path: Path, runs: Sequence[RunRecord], format: Format) -> Sequence[Path]:
+    """Answers the files, or the folder."""
+    if format == "models":
+        check_writable(folder=path)
+        write_all_models(store, path, runs)
+        return (path,)
+    check_writable(file=path)
+    ended = _ended(runs)
+    if format == "bundle":
+        complain(write_bundle(store, path, ended))
+        return (path,)
+    outcomes = (outcome(store, run) for run in ended)
+    if format == "json":
+        write_export(path, config_of(store, ended), outcomes)
+        return (path,)
+    return write_tables(path, outcomes, format)
+
+
+def write_all_models(store: Store, folder: Path, runs: Sequence[RunRecord]) -> None:
+    saved = {run.id: store.artifacts.latest(run.id, MODELS_LAST) for run in runs}
+    complain(f"run {run.id} ({run.label} seed {run.seed}) has no models: it is {run.status}"
+             for run in runs if saved[run.id] is None)  # fmt: skip
+    for run_id, path in _model_folders([run for run in runs if saved[run.id] is not None]).items():
+        if (artifact := saved[run_id]) is not None:
+            write_models(folder / path, unpack(store.artifacts.read(artifact)))
+
+
+def file_name(name: str) -> str:
+    """Of whatever somebody has called it; never ``..``, which would lead out of the folder."""
+    return file_label(name).strip(" .") or "_"
+
+
+def _ended(runs: Sequence[RunRecord]) -> list[RunRecord]:
+    """Those whose numbers will not change any more; the others are named."""
+    ended = [run for run in runs if run.is_finished]
+    if not ended:
+        raise InvalidConfig(["none of these runs has ended; wait for them, or cancel them, then export again"])
+    complain(f"run {run.id} ({run.label} seed {run.seed}) is left out: it is {run.status}"
+             for run in runs if not run.is_finished)  # fmt: skip
+    return ended
+
+
+def _model_folders(runs: Sequence[RunRecord]) -> dict[int, Path]:
+    """``<label>-seed<seed>`` by run, below the experiment's name where runs of several experiments meet.
+
+    Names that several runs have, on a disk that may not tell ``A`` from ``a``, are told apart by the runs' ids.
+    """
+    several = len({run.experiment_id for run in runs}) > 1
+    paths = {
+        run.id: Path(file_name(run.experiment_name) if several else "") / file_name(f"{run.label}-seed{run.seed}")
+        for run in runs
+    }
+    times = Counter(str(path).casefold() for path in paths.values())
+    return {
+        run_id: path if times[str(path).casefold()] == 1 else path.with_name(f"{path.name}-run{run_id}")
+        for run_id, path in paths.items()
+    }

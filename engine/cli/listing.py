@@ -1,0 +1,34 @@
+"""What there is to choose from, as JSON and as lines."""
+
+import json
+from typing import Any
+
+from engine.config.presets import presets
+from engine.core.registry import ALGORITHMS, DATASETS, METRICS, MODELS, PARTITIONERS
+from engine.export.document import finite
+
+REGISTRIES = {
+    "algorithms": ALGORITHMS, "datasets": DATASETS, "partitioners": PARTITIONERS, "models": MODELS, "metrics": METRICS,
+}  # fmt: skip
+
+
+def descriptions(kind: str) -> list[dict[str, Any]]:
+    """Name, title, paper and parameters of everything of a kind (``algorithms``, ..., ``presets``)."""
+    if kind == "presets":
+        return [preset.describe() for preset in presets()]
+    return [finite(entry.describe()) for entry in REGISTRIES[kind]]
+
+
+def as_json(kind: str) -> str:
+    return json.dumps(descriptions(kind), indent=1, ensure_ascii=False, allow_nan=False)
+
+
+def as_text(kind: str) -> str:
+    """Two lines each: name and title, then options, or the source where there are none."""
+    rows = descriptions(kind)
+    width = max(len(row["name"]) for row in rows)
+    return "\n".join(f"{row['name']:{width}}  {row['title']}\n{'':{width}}    {_options(row)}" for row in rows)
+
+
+def _options(row: dict[str, Any]) -> str:
+    return ", ".join(f"{p['name']}={p['default']}" for p in row["parameters"]) or row["paper"]

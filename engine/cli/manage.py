@@ -1,0 +1,218 @@
+"""Commands that look after what is stored, and the dispatcher. None of them waits for torch to load."""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from engine.cli.exit_codes import DONE, answer, open_store
+from engine.cli.inputs import check_writable
+from engine.cli.progress import percent, table_of
+from engine.cli.signals import interruptible
+from engine.cli.stderr import complain
+from engine.core.paths import ROOT
+from engine.exchange.records import check_documents
+from engine.version import CODE_VERSION
+from engine.worker.service import serve
+from storage import FINISHED, DiskUse, RunNotFound, RunRecord, Status, Store
+
+SAID = (
+    "id", "experiment_name", "algorithm", "label", "seed", "status", "round", "rounds", "priority", "error", "summary",
+)  # fmt: skip
+TIMES = ("created_at", "started_at", "finished_at", "deleted_at")
+UNITS = ("B", "kB", "MB", "GB", "TB")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Runs the command and answers its exit code."""
+    return main_at(arguments, ROOT)
+
+
+def main_at(arguments: argparse.Namespace, root: Path) -> int:
+    """The same, with the database and the log of errors under ``root`` unless the environment says otherwise."""
+    return answer(lambda arguments: _on_store(arguments, root), arguments, root / "var")
+
+
+def _on_store(arguments: argparse.Namespace, root: Path) -> int:
+    with open_store(arguments.db, root) as store:
+        COMMANDS[arguments.command](store, arguments)
+    return DONE
+
+
+# All of it.
+
+
+def worker(store: Store, arguments: argparse.Namespace) -> None:
+    """Until it is told to stop. The processes that it starts compute."""
+    serve(store.url)
+
+
+def backup(store: Store, arguments: argparse.Namespace) -> None:
+    check_writable(file=arguments.file)
+    with _progress("packed") as tell:
+        kept = store.back_up(arguments.file, CODE_VERSION, tell)
+    print(f"wrote {kept.path}: {_runs(kept.runs)}, {_size(kept.size_bytes)}")
+    complain(f"left out: {problem}" for problem in kept.left_out)
+
+
+def restore(store: Store, arguments: argparse.Namespace) -> None:
+    with _progress("unpacked") as tell:
+        restored = store.restore(arguments.file, arguments.replace, tell, partial(check_documents, arguments.file))
+    print(f"{_runs(restored.runs)} restored from {arguments.file}")
+    if restored.kept is not None:
+        print(f"the database that was there is kept: DATABASE_URL=sqlite:///{restored.kept} opens it")
+
+
+def disk(store: Store, arguments: argparse.Namespace) -> None:
+    store.check_schema()
+    use: DiskUse = store.disk_use()
+    parts = {
+        "database": use.database_bytes, "models": use.models_bytes, "analyses": use.analyses_bytes,
+        "checkpoints": use.checkpoints_bytes, "trash": use.trash_bytes, "free": use.free_bytes,
+    }  # fmt: skip
+    print(table_of([(name, _size(size)) for name, size in parts.items()]))
+
+
+# Some runs.
+
+
+def runs(store: Store, arguments: argparse.Namespace) -> None:
+    store.check_schema()
+    if arguments.deleted:
+        found = [run for run in store.trash.list() if not arguments.status or run.status in arguments.status][::-1]
+    else:
+        found = store.queue.runs(
+            statuses=arguments.status or None, include_archived=True, newest_first=False, with_partition=False
+        )
+    print(json.dumps([_plain(run) for run in found], indent=1) if arguments.json else _table(found))
+
+
+def cancel(store: Store, arguments: argparse.Namespace) -> None:
+    _change(store, arguments, ("queued", "running", "paused"), lambda ids: store.queue.request(ids, "cancel"))
+
+
+def pause(store: Store, arguments: argparse.Namespace) -> None:
+    _change(store, arguments, ("queued", "running"), lambda ids: store.queue.request(ids, "pause"))
+
+
+def resume(store: Store, arguments: argparse.Namespace) -> None:
+    _change(store, arguments, ("paused", "running"), store.queue.resume)
+
+
+def retry(store: Store, arguments: argparse.Namespace) -> None:
+    chosen = _fitting(_chosen(store, arguments.run_ids), ("failed", "diverged"))
+    for old, new in zip(chosen, store.queue.retry([run.id for run in chosen]), strict=True):
+        print(f"{_name(old)}: tried again as run {new.id}")
+    _tell_who_computes(store, bool(chosen))
+
+
+def delete(store: Store, arguments: argparse.Namespace) -> None:
+    chosen = _chosen(store, arguments.run_ids)
+    store.trash.put([run.id for run in chosen])
+    print(f"{_runs(len(chosen))} deleted; undelete brings them back, for a week")
+
+
+def undelete(store: Store, arguments: argparse.Namespace) -> None:
+    store.check_schema()
+    asked = set(arguments.run_ids)
+    if missing := asked - {run.id for run in store.trash.list()}:
+        raise RunNotFound(missing)
+    store.trash.restore(sorted(asked))
+    for run in _chosen(store, arguments.run_ids):
+        print(_state(run))
+
+
+def drop_models(store: Store, arguments: argparse.Namespace) -> None:
+    chosen = _fitting(_chosen(store, arguments.run_ids), ("queued", "paused", *FINISHED))
+    print(f"{_size(store.artifacts.drop_models([run.id for run in chosen]))} freed")
+
+
+COMMANDS: dict[str, Callable[[Store, argparse.Namespace], None]] = {
+    "worker": worker, "backup": backup, "restore": restore, "disk": disk, "runs": runs, "cancel": cancel,
+    "pause": pause, "resume": resume, "retry": retry, "delete": delete, "undelete": undelete,
+    "drop-models": drop_models,
+}  # fmt: skip
+
+
+def _chosen(store: Store, run_ids: Sequence[int]) -> list[RunRecord]:
+    """Oldest first. Raises RunNotFound, before anything is done to any of them."""
+    store.check_schema()
+    found = store.queue.runs(run_ids=run_ids, include_archived=True, newest_first=False, with_partition=False)
+    if missing := set(run_ids) - {run.id for run in found}:
+        raise RunNotFound(missing)
+    return found
+
+
+def _fitting(chosen: Sequence[RunRecord], statuses: Sequence[Status]) -> list[RunRecord]:
+    """Those of one of the statuses; the others are named."""
+    complain(f"{_name(run)} is left as it is: {run.status}" for run in chosen if run.status not in statuses)
+    return [run for run in chosen if run.status in statuses]
+
+
+def _change(
+    store: Store, arguments: argparse.Namespace, statuses: Sequence[Status], change: Callable[[list[int]], None]
+) -> None:
+    ids = [run.id for run in _fitting(_chosen(store, arguments.run_ids), statuses)]
+    change(ids)
+    changed = store.queue.runs(run_ids=ids, include_archived=True, newest_first=False, with_partition=False)
+    for run in changed:
+        print(_state(run))
+    _tell_who_computes(store, any(run.is_active for run in changed))
+
+
+def _tell_who_computes(store: Store, is_needed: bool) -> None:
+    if is_needed and not store.dispatcher_is_running():
+        complain(["nobody computes runs now: start the app, or python -m engine worker"])
+
+
+@contextmanager
+def _progress(done: str) -> Iterator[Callable[[int, int], None]]:
+    """What hears of bytes: a share on a terminal, and Ctrl-C, which is obeyed where nothing is half done."""
+    shown = sys.stderr.isatty()
+    with interruptible() as interrupts:
+        def tell(size: int, total: int) -> None:
+            if interrupts:
+                raise KeyboardInterrupt
+            if shown:
+                print(f"\r{done}: {size / max(total, 1):.0%} ", end="", file=sys.stderr)
+
+        yield tell
+    if shown:
+        print(file=sys.stderr)
+
+
+def _table(runs: Sequence[RunRecord]) -> str:
+    rows = [("id", "experiment", "run", "status", "round", "mean")]
+    for run in runs:
+        mean = percent(((run.summary or {}).get("personalized") or {}).get("mean"))
+        at = f"{max(run.round, 0)} of {run.rounds}"
+        rows.append((str(run.id), run.experiment_name, f"{run.label} seed {run.seed}", run.status, at, mean))
+    return table_of(rows)
+
+
+def _plain(run: RunRecord) -> dict:
+    times = {name: value.isoformat() if (value := getattr(run, name)) else None for name in TIMES}
+    return {name: getattr(run, name) for name in SAID} | times
+
+
+def _state(run: RunRecord) -> str:
+    return f"{_name(run)}: {run.status}" + (f", asked to {run.control}" if run.control else "")
+
+
+def _name(run: RunRecord) -> str:
+    return f"run {run.id} ({run.label} seed {run.seed})"
+
+
+def _runs(count: int) -> str:
+    return "1 run" if count == 1 else f"{count} runs"
+
+
+def _size(num_bytes: float) -> str:
+    """``12.3 MB``"""
+    power = 0
+    while num_bytes >= 1000 and power < len(UNITS) - 1:
+        num_bytes, power = num_bytes / 1000, power + 1
+    return f"{num_bytes:.3g} {UNITS[power]}"

@@ -1,0 +1,220 @@
+"""``python -m engine``: experiments without the browser, on the same database as the app."""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+
+from engine.cli import manage
+from engine.cli.exit_codes import CANCELLED, DIVERGED, DONE, FAILED, answer, open_store
+from engine.cli.export_runs import file_name, write_all_models, write_runs
+from engine.cli.inputs import check_writable, experiments_of
+from engine.cli.listing import as_json, as_text
+from engine.cli.progress import Reporter, line, reporter, table
+from engine.cli.signals import interruptible
+from engine.cli.stderr import complain
+from engine.config.schema import ExperimentConfig
+from engine.core.paths import ROOT
+from engine.exchange.import_runs import Known, opened, take_in
+from engine.exchange.records import config_of, new_run, outcome
+from engine.export.document import joint_config, write_export
+from engine.simulation.preflight import check_runs
+from engine.worker.dispatcher import Dispatcher
+from engine.worker.executor import Executor
+from engine.worker.local_executor import LocalExecutor
+from engine.worker.slots import plan_slots
+from storage import DispatcherLockLost, RunRecord, StorageError, Store, Transient
+
+POLL_S = 0.2
+SCHEMA_WAIT_S = 30.0  # for another process that is just bringing the tables up to date
+ACCURACY = "personalized.mean"
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Runs the command and answers its exit code. Mistakes are lines on stderr, never a traceback."""
+    if arguments.command in manage.COMMANDS:
+        return manage.main_at(arguments, ROOT)
+    return answer(COMMANDS[arguments.command], arguments, ROOT / "var")
+
+
+def run_command(arguments: argparse.Namespace) -> int:
+    experiments = experiments_of(arguments)
+    check_writable(file=arguments.export, folder=arguments.models)
+    notes = check_runs((run for e in experiments for run in e.runs()), progress=_download_line(arguments.quiet))
+    if not arguments.quiet:
+        complain(f"note: {note}" for note in notes)
+    with open_store(arguments.db, ROOT) as store:
+        store.ensure_schema(SCHEMA_WAIT_S)
+        run_ids = _compute(store, experiments, arguments.quiet)
+        runs = _runs(store, run_ids)
+        _keep(store, runs, experiments, arguments)
+        _tell(runs, arguments.quiet)
+        return _exit_code(runs, len(run_ids))
+
+
+def list_command(arguments: argparse.Namespace) -> int:
+    print(as_json(arguments.kind) if arguments.json else as_text(arguments.kind))
+    return DONE
+
+
+def export_command(arguments: argparse.Namespace) -> int:
+    with open_store(arguments.db, ROOT) as store:
+        store.check_schema()
+        runs = [store.queue.get(run_id) for run_id in dict.fromkeys(arguments.run_ids)]
+        suffix = {"models": "", "bundle": ".zip"}.get(arguments.format, f".{arguments.format}")
+        path = arguments.output or Path(f"{file_name(runs[0].experiment_name)}{suffix}")
+        print("wrote", " and ".join(map(str, write_runs(store, path, runs, arguments.format))))
+    return DONE
+
+
+def import_command(arguments: argparse.Namespace) -> int:
+    with opened(arguments.file) as file, open_store(arguments.db, ROOT) as store:
+        store.ensure_schema(SCHEMA_WAIT_S)
+        imported = take_in(store, file)
+        for kept in imported.experiments:
+            runs = store.queue.runs(experiment_ids=[kept.id], newest_first=False, with_partition=False)
+            ids = " ".join(str(run.id) for run in runs)
+            print(f"{kept.name}: {'1 run' if len(runs) == 1 else f'{len(runs)} runs'} imported, ids {ids}")
+        complain(map(_said_of, imported.known))
+    return DONE
+
+
+COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "run": run_command, "list": list_command, "export": export_command,
+    "import": import_command,
+}  # fmt: skip
+
+
+# Computing and following.
+
+
+def _queue(store: Store, experiment: ExperimentConfig) -> list[int]:
+    created = store.experiments.create(experiment.name, experiment.raw, [new_run(run) for run in experiment.runs()])
+    return [run.id for run in store.queue.runs(experiment_ids=[created.id], newest_first=False, with_partition=False)]
+
+
+def _compute(store: Store, experiments: Sequence[ExperimentConfig], is_quiet: bool) -> list[int]:
+    """Queues all runs and stays until they have ended: computes them, or follows the dispatcher that does.
+
+    Ctrl-C cancels them, whenever it comes.
+    """
+    run_ids: list[int] = []
+    with interruptible() as interrupts:
+        try:
+            for experiment in experiments:
+                run_ids += _queue(store, experiment)
+            with closing(reporter(is_quiet)) as show, closing(_Driver(store, run_ids)) as driver:
+                _follow(store, run_ids, show, driver, interrupts)
+        except BaseException:  # nobody waits for them any more
+            with suppress(StorageError):
+                store.queue.request(run_ids, "cancel")
+            raise
+    return run_ids
+
+
+def _follow(
+    store: Store, run_ids: Sequence[int], show: Reporter, driver: "_Driver", interrupts: Sequence[int]
+) -> None:
+    accuracies: dict[int, float] = {}
+    seen: dict[int, int] = {}  # the last round that was looked at, by run
+    while True:
+        try:
+            if interrupts:  # asked at every turn: somebody may have resumed them, or the database was locked
+                store.queue.request(run_ids, "cancel")
+            driver.turn()
+            runs = _runs(store, run_ids, with_partition=False)
+            accuracies |= _new_accuracies(store, runs, seen)
+        except Transient:  # they are computed on, and the next turn hears of them
+            time.sleep(POLL_S)
+            continue
+        seen |= {run.id: run.round for run in runs}
+        show.show(runs, accuracies)
+        if all(run.is_finished for run in runs):
+            return
+
+
+class _Driver:
+    """The dispatcher of our own runs where its lock is free, else patience."""
+
+    def __init__(self, store: Store, run_ids: Sequence[int]) -> None:
+        self._store, self._run_ids = store, run_ids
+        self._dispatcher: Dispatcher | None = None
+
+    def turn(self) -> None:
+        """Some progress, or some time."""
+        if self._dispatcher is None and (lock := self._store.try_dispatcher_lock()) is not None:
+            self._dispatcher = Dispatcher(self._store, self._make_executor(), lock, run_ids=self._run_ids)
+        if self._dispatcher is None:
+            time.sleep(POLL_S)
+        else:
+            try:
+                self._dispatcher.step()
+            except DispatcherLockLost:  # another process goes on with them
+                self.close()
+
+    def _make_executor(self) -> Executor:
+        """No more slots than runs, each with the threads it would have among many."""
+        plan = plan_slots()
+        return LocalExecutor(min(len(plan), len(self._run_ids)), plan[0].threads)
+
+    def close(self) -> None:
+        dispatcher, self._dispatcher = self._dispatcher, None
+        if dispatcher is not None:
+            dispatcher.close()
+
+
+def _runs(store: Store, run_ids: Sequence[int], with_partition: bool = True) -> list[RunRecord]:
+    return store.queue.runs(
+        run_ids=run_ids, include_archived=True, newest_first=False, with_partition=with_partition
+    )
+
+
+def _new_accuracies(store: Store, runs: Sequence[RunRecord], seen: Mapping[int, int]) -> dict[int, float]:
+    """Accuracy of the last evaluated round of each run that has gone on and was evaluated since."""
+    after = {run.id: seen.get(run.id, -1) for run in runs if run.round > seen.get(run.id, -1)}
+    curves = store.metrics.scalars(list(after), [ACCURACY], after) if after else {}
+    return {run_id: float(curve[ACCURACY][1][-1]) for run_id, curve in curves.items() if ACCURACY in curve}
+
+
+def _said_of(known: Known) -> str:
+    added = f"; {known.added} of its models and analyses were missing, and added" if known.added else ""
+    return f"{known.label} seed {known.seed} is left out: it was imported before, as run {known.run_id}{added}"
+
+
+def _exit_code(runs: Collection[RunRecord], asked_for: int) -> int:
+    statuses = {run.status for run in runs}
+    if "failed" in statuses:
+        return FAILED
+    if "cancelled" in statuses or len(runs) < asked_for:  # a deleted run was cancelled first
+        return CANCELLED
+    return DIVERGED if "diverged" in statuses else DONE
+
+
+# What is left behind.
+
+
+def _tell(runs: Sequence[RunRecord], is_quiet: bool) -> None:
+    """All runs in a table, or only what went wrong."""
+    if not is_quiet:
+        print(table(runs))
+    else:
+        complain(line(run, None) for run in runs if run.status in ("failed", "diverged"))
+
+
+def _keep(
+    store: Store, runs: Sequence[RunRecord], experiments: Sequence[ExperimentConfig], arguments: argparse.Namespace
+) -> None:
+    if arguments.export:
+        config = config_of(store, runs) if runs else joint_config([experiment.raw for experiment in experiments])
+        write_export(arguments.export, config, (outcome(store, run) for run in runs))
+    if arguments.models:
+        write_all_models(store, arguments.models, runs)
+
+
+def _download_line(is_quiet: bool) -> Callable[[str, float], None] | None:
+    """Downloads are shown on a terminal only."""
+    if is_quiet or not sys.stderr.isatty():
+        return None
+    return lambda what, share: print(f"\r{what}: {share:.0%} ", end="\n" if share >= 1 else "", file=sys.stderr)

@@ -1,0 +1,462 @@
+"""The schema of an experiment and of a run: the one place that says what a configuration may contain.
+
+An experiment is algorithms x sweep x seeds over one dataset, partition and model; ``ExperimentConfig.runs()`` gives a
+``RunConfig`` for each. Every mistake in a configuration is reported at once, as ``field: value, what is allowed``.
+"""
+
+import hashlib
+import itertools
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import yaml
+from pydantic import Field, ValidationError, model_validator
+
+from engine.config.yaml_text import MAX_LEVELS, problem_in, read_text, read_yaml
+from engine.core.errors import MAX_PROBLEMS, MAX_SHOWN, InvalidConfig, UnknownName, cut, shown, suggestion
+from engine.core.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Count, Options, Registry
+
+VERSION = 1
+_SEEDS = 2**32
+_MOST_RUNS = 10_000
+_ENOUGH = MAX_PROBLEMS + 1  # mistakes: looking for more takes time
+_LONGEST_LINE = 200  # of a name or a label, which become names of files
+_LEAST_RATE = 1e-30  # of a schedule: some methods divide by the rate, in single precision
+OptionsT = TypeVar("OptionsT", bound=Options)
+
+
+class Training(Options):
+    """How every method of an experiment trains, unless its own entry overrides it."""
+
+    rounds: int = Field(50, ge=1, le=1_000_000, title="T", description="Communication rounds.")
+    participation: float = Field(1.0, gt=0, le=1, description="Share of the clients that take part in a round.")
+    local_steps: int | None = Field(
+        None, ge=1, le=1_000_000, title="E", description="Local SGD steps a round (10 if neither is set)."
+    )
+    local_epochs: int | None = Field(
+        None, ge=1, le=1_000_000, description="Passes over the local data a round, instead of local_steps."
+    )
+    batch_size: Count | Literal["full"] = Field(20, title="B", description="Mini-batch size; full uses all local data.")
+    lr: float = Field(0.05, gt=0, le=1e30, title="η", description="Local learning rate.")  # float32 ends at 3e38
+    momentum: float = Field(0.0, ge=0, lt=1, description="Momentum of the local SGD, restarted each round.")
+    weight_decay: float = Field(0.0, ge=0, le=1e6, description="L2 decay of every parameter in the local SGD.")
+    clip_norm: float | None = Field(
+        None, gt=0, le=1e6, title="Clip", description="Largest norm of a client's mini-batch gradient; by default none."
+    )
+    lr_schedule: Literal["constant", "cosine", "step"] = Field(
+        "constant",
+        title="Schedule",
+        description="Learning rate over the rounds: as it is, down a half cosine towards 0, or times lr_decay now and "
+        "then. Rates that a method takes from training follow; rates of its own stay.",
+    )
+    lr_decay: float = Field(0.5, gt=0, le=1, description="Factor on the learning rate, under lr_schedule: step.")
+    lr_decay_rounds: int = Field(
+        20, ge=1, le=1_000_000, description="Rounds between two decays, under lr_schedule: step."
+    )
+    augmentation: Literal["none", "crop_flip"] = Field(
+        "none", description="Of training images: crop_flip crops at random after padding by 4 pixels, and mirrors half."
+    )
+    dtype: Literal["float32", "float64"] = Field(
+        "float32", title="Precision", description="Precision of models and data."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _steps_or_epochs(cls, raw: Any) -> Any:
+        if isinstance(raw, Mapping):
+            if raw.get("local_steps") is not None and raw.get("local_epochs") is not None:
+                raise ValueError("local_steps and local_epochs exclude one another; keep one of them")
+            if raw.get("local_steps") is None and raw.get("local_epochs") is None:
+                return {**raw, "local_steps": 10}
+        return raw
+
+    def in_round(self, round: int) -> "Training":
+        """These settings with the learning rate of a round: ``lr`` in round 1, and before it."""
+        past, factor = max(round - 1, 0), 1.0
+        if self.lr_schedule == "cosine":
+            factor = (1 + math.cos(math.pi * past / self.rounds)) / 2
+        elif self.lr_schedule == "step":
+            factor = self.lr_decay ** (past // self.lr_decay_rounds)
+        lr = max(self.lr * factor, min(self.lr, _LEAST_RATE))
+        return self if factor == 1 else self.model_copy(update={"lr": lr})
+
+
+class Evaluation(Options):
+    every: int = Field(
+        1, ge=1, le=1_000_000, title="Evaluate every",
+        description="Evaluate rounds divisible by this, and the last one.",
+    )
+
+
+class Machine(Options):
+    """Where and how a run is computed; nothing here changes its numbers beyond rounding."""
+
+    device: Literal["auto", "cpu", "cuda"] = Field(
+        "auto", title="Device", description="auto takes a GPU where there is one."
+    )
+    backend: Literal["auto", "fused", "batched", "loop"] = Field(
+        "auto", title="Backend", description="How local training is computed."
+    )
+    threads: int | None = Field(None, ge=1, le=256, description="CPU threads of a run; by default the worker decides.")
+    checkpoint_s: float = Field(10.0, gt=0, le=1e6, title="Checkpoint", description="Seconds between checkpoints.")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A registered name with its validated options."""
+
+    name: str
+    options: Options
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"name": self.name, **self.options.model_dump(mode="json")}
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """One run: one method, one seed. Every option is resolved."""
+
+    name: str
+    label: str
+    algorithm: Choice
+    dataset: Choice
+    partition: Choice
+    model: Choice
+    training: Training
+    evaluation: Evaluation
+    machine: Machine
+    seed: int
+
+    @property
+    def hparams(self) -> dict[str, Any]:
+        """The method's hyper-parameters, all of them, with ``"training"`` replaced by the value it stands for."""
+        return resolve_hparams(self.algorithm.options, self.training).model_dump(mode="json")
+
+    @property
+    def digest(self) -> str:
+        """Equal for runs that compute the same numbers, whatever they are called and wherever they run."""
+        what = {k: v for k, v in self.to_dict().items() if k not in ("name", "label", *Machine.model_fields)}
+        return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "version": VERSION,
+            "name": self.name,
+            "label": self.label,
+            "seed": self.seed,
+            "algorithm": self.algorithm.to_dict(),
+            "dataset": self.dataset.to_dict(),
+            "partition": self.partition.to_dict(),
+            "model": self.model.to_dict(),
+            "training": self.training.model_dump(mode="json"),
+            "evaluation": self.evaluation.model_dump(mode="json"),
+            **self.machine.model_dump(mode="json"),
+        }
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any]) -> "RunConfig":
+        """Inverse of to_dict. Raises InvalidConfig."""
+        raw = {k: v for k, v in raw.items() if k != "version"}
+        label, seed = raw.pop("label", None), raw.pop("seed", 0)
+        entry = {**raw.pop("algorithm", {})}
+        if label is not None:
+            entry["label"] = label
+        runs = parse_experiment({**raw, "algorithms": [entry], "seeds": [seed]}).runs()
+        return runs[0]
+
+
+@dataclass(frozen=True)
+class AlgorithmEntry:
+    """One line of ``algorithms``, after its sweep is unfolded."""
+
+    choice: Choice
+    label: str
+    training: Training
+
+
+@dataclass(frozen=True)
+class ExperimentConfig:
+    """A validated experiment; ``raw`` is the configuration as it was written."""
+
+    raw: dict[str, Any]
+    name: str
+    dataset: Choice
+    partition: Choice
+    model: Choice
+    algorithms: tuple[AlgorithmEntry, ...]
+    seeds: tuple[int, ...]
+    evaluation: Evaluation
+    machine: Machine
+
+    def runs(self) -> tuple[RunConfig, ...]:
+        """One run for each algorithm, sweep value and seed; the seeds of a method stand together."""
+        return tuple(
+            RunConfig(self.name, a.label, a.choice, self.dataset, self.partition, self.model, a.training,
+                      self.evaluation, self.machine, seed)
+            for a in self.algorithms for seed in self.seeds
+        )  # fmt: skip
+
+
+def load_config(path: Path | str) -> dict[str, Any]:
+    """Read YAML or JSON. Raises InvalidConfig that names the file."""
+    name = cut(str(path), 2 * MAX_SHOWN)
+    try:
+        text = read_text(Path(path))
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InvalidConfig([f"{name}: cannot be read ({reason}); give a YAML or JSON file"]) from None
+    try:
+        raw = read_yaml(text)
+    except yaml.YAMLError as error:
+        raise InvalidConfig([f"{name}: cannot be read as YAML or JSON: {error}"]) from None
+    if not isinstance(raw, dict):
+        raise InvalidConfig([f"{name}: holds {type(raw).__name__}, but a configuration is a mapping of keys to values"])
+    return raw
+
+
+def parse_value(text: str) -> Any:
+    """A YAML value as ``--set`` takes it; ``1e-3`` is a number. Raises yaml.YAMLError."""
+    return read_yaml(text)
+
+
+def set_value(raw: Mapping[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """A copy of ``raw`` with ``a.b`` set; list items by number: ``algorithms.0.lam``. Raises InvalidConfig."""
+    keys = path.split(".")
+    if not all(keys) or len(keys) > MAX_LEVELS:
+        raise InvalidConfig([f"{shown(path)}: is no path to a value, like training.rounds or algorithms.0.lam"])
+    return _with(raw, keys, value)
+
+
+def _with(raw: Mapping[str, Any], keys: Sequence[str], value: Any) -> dict[str, Any]:
+    head, *rest = keys
+    copy = {**raw}
+    if not rest:
+        copy[head] = value
+    elif isinstance(copy.get(head), list):
+        items = list(copy[head])
+        index, *tail = rest
+        if index not in map(str, range(len(items))):
+            known = f"{cut(head, 40)} has items 0 to {len(items) - 1}"
+            raise InvalidConfig([f"{_path(keys)}: {known}; {shown(index)} is none of them"])
+        place = int(index)
+        items[place] = _with(_keyed(items[place], keys), tail, value) if tail else value
+        copy[head] = items
+    else:
+        copy[head] = _with(_keyed(copy.get(head), keys), rest, value)
+    return copy
+
+
+def parse_experiment(raw: Mapping[Any, Any]) -> ExperimentConfig:
+    """Validate a whole experiment. Raises InvalidConfig with a line for every mistake."""
+    if reason := problem_in(raw):
+        raise InvalidConfig([f"the configuration cannot be used: {reason}"])
+    problems: list[str] = []
+    raw = _mapping(raw, "", problems)
+    sections = ("name", "dataset", "partition", "model", "training", "algorithms", "seeds", "evaluation")
+    known = (*sections, *Machine.model_fields)
+    unknown = [key for key in raw if key not in known]
+    problems += [_unknown_key(key, raw[key], known) for key in unknown[:_ENOUGH]]
+    dataset = _choice(DATASETS, raw.get("dataset"), "dataset", problems)
+    partition = _choice(PARTITIONERS, raw.get("partition"), "partition", problems)
+    model = _choice(MODELS, raw.get("model"), "model", problems)
+    base = _mapping(raw.get("training", {}), "training", problems)
+    _options(Training, base, "training", problems)
+    evaluation = _options(
+        Evaluation, _mapping(raw.get("evaluation", {}), "evaluation", problems), "evaluation", problems
+    )
+    machine = _options(Machine, {k: raw[k] for k in Machine.model_fields if k in raw}, "", problems)
+    algorithms = _algorithms(raw.get("algorithms"), base, problems)
+    seeds = _seeds(raw.get("seeds", [0]), problems)
+    if len(algorithms) * len(seeds) > _MOST_RUNS:
+        problems.append(f"seeds: {len(seeds)} seeds of {len(algorithms)} methods, but {_MOST_RUNS} runs are the most")
+    name = raw.get("name", "experiment")
+    problems += _line_problems(name, "name", "name")
+    if problems or not (dataset and partition and model and evaluation and machine):
+        raise InvalidConfig(dict.fromkeys(problems))
+    return ExperimentConfig(dict(raw), name, dataset, partition, model, algorithms, seeds, evaluation, machine)
+
+
+def resolve_hparams(hparams: Options, training: Training) -> Options:
+    """Replace each ``"training"`` by the training value its field names (``json_schema_extra={"training": "lr"}``).
+
+    Under ``local_epochs`` a number of steps has no single value, so ``"training"`` stays and means "as the others".
+    """
+    update = {}
+    for field_name, field in type(hparams).model_fields.items():
+        extra = field.json_schema_extra
+        if getattr(hparams, field_name) == "training" and isinstance(extra, dict):
+            value = getattr(training, str(extra["training"]))
+            if value is not None:
+                update[field_name] = value
+    return hparams.model_copy(update=update)
+
+
+def file_label(label: str) -> str:
+    """A label as it appears in file and folder names."""
+    return re.sub(r"[^A-Za-z0-9 ._=\-]", "_", label)
+
+
+def _algorithms(raw: Any, base: Mapping[str, Any], problems: list[str]) -> tuple[AlgorithmEntry, ...]:
+    if not isinstance(raw, list) or not raw:
+        problems.append(f"algorithms: {shown(raw)}, but at least one entry like {{name: fedavg}} is needed")
+        return ()
+    entries = [e for i, item in enumerate(raw) for e in _unfold(item, f"algorithms.{i}", base, problems)]
+    seen: set[str] = set()
+    for entry in entries:
+        if file_label(entry.label) in seen:
+            problems.append(
+                f"algorithms: the label {shown(entry.label)} is used twice; give each entry a `label` of its own"
+            )
+        seen.add(file_label(entry.label))
+    return tuple(entries)
+
+
+def _unfold(raw: Any, path: str, base: Mapping[str, Any], problems: list[str]) -> list[AlgorithmEntry]:
+    """One entry for each combination of the values in its sweep."""
+    entry = dict(_mapping({"name": raw} if isinstance(raw, str) else raw, path, problems))
+    sweep = dict(_mapping(entry.pop("sweep", {}), f"{path}.sweep", problems))
+    label = entry.pop("label", None)
+    if label is not None and (wrong := _line_problems(label, f"{path}.label", "label")):
+        problems += wrong
+        label = None
+    for key, values in sweep.items():
+        if not isinstance(values, list) or not values:
+            problems.append(f"{path}.sweep.{cut(key, 40)}: {shown(values)}, but a list of at least one value is needed")
+            sweep[key] = []
+    if math.prod(map(len, sweep.values())) > _MOST_RUNS:
+        problems.append(f"{path}.sweep: more than {_MOST_RUNS} combinations; sweep fewer values")
+        return []
+    unfolded = []
+    for values in itertools.product(*sweep.values()):
+        if len(problems) >= _ENOUGH:
+            return []
+        point = dict(zip(sweep, values, strict=True))
+        varied = entry
+        try:
+            for key, value in point.items():
+                varied = set_value(varied, key, value)
+        except InvalidConfig as error:
+            problems += [f"{path}.sweep: {problem}" for problem in error.problems]
+            return []
+        name = label or str(varied.get("name", ""))
+        text = " ".join([name, *(f"{k.removeprefix('training.')}={_plain(v)}" for k, v in point.items())])
+        if len(text) > _LONGEST_LINE:
+            way_out = "set a shorter `label`, or sweep fewer options"
+            problems.append(f"{path}.sweep: {shown(text)} is too long for a label; {way_out}")
+            return []
+        made = _entry(varied, text, path, base, problems)
+        if made:
+            unfolded.append(made)
+    return unfolded
+
+
+def _entry(
+    entry: Mapping[str, Any], label: str, path: str, base: Mapping[str, Any], problems: list[str]
+) -> AlgorithmEntry | None:
+    override = dict(_mapping(entry.get("training", {}), f"{path}.training", problems))
+    merged = {**base, **override}
+    for one, other in (("local_steps", "local_epochs"), ("local_epochs", "local_steps")):
+        if override.get(one) is not None and override.get(other) is None:
+            merged.pop(other, None)
+    training = _options(Training, merged, f"{path}.training", problems if override else [])
+    choice = _choice(ALGORITHMS, {k: v for k, v in entry.items() if k != "training"}, path, problems)
+    return AlgorithmEntry(choice, label, training) if choice and training else None
+
+
+def _choice(registry: Registry, raw: Any, path: str, problems: list[str]) -> Choice | None:
+    if isinstance(raw, str):
+        raw = {"name": raw}
+    if not isinstance(raw, Mapping) or not isinstance(raw.get("name"), str):
+        names = ", ".join(registry.names())
+        problems.append(f"{path}: {shown(raw)}, but a mapping with a `name` is needed; {registry.kind}s: {names}")
+        return None
+    try:
+        entry = registry.get(raw["name"])
+    except UnknownName as error:
+        problems.append(f"{path}.name: {error}")
+        return None
+    options = _options(entry.options, {k: v for k, v in raw.items() if k != "name"}, path, problems)
+    return Choice(entry.name, options) if options else None
+
+
+def read_options(kind: type[OptionsT], raw: Mapping[str, Any], path: str) -> OptionsT:
+    """Raises InvalidConfig with a line a mistake."""
+    problems: list[str] = []
+    options = _options(kind, raw, path, problems)
+    if options is None:
+        raise InvalidConfig(problems)
+    return options
+
+
+def _options(kind: type[OptionsT], raw: Mapping[str, Any], path: str, problems: list[str]) -> OptionsT | None:
+    try:
+        return kind.model_validate(dict(raw))
+    except ValidationError as error:
+        seen: dict[str, list[str]] = {}
+        for e in error.errors()[:_ENOUGH]:
+            at = ".".join(filter(None, [path, str(e["loc"][0]) if e["loc"] else ""]))
+            if e["type"] == "extra_forbidden":
+                problems.append(_unknown_key(at, e["input"], tuple(kind.model_fields)))
+            elif e["type"] == "missing":
+                field = kind.model_fields[str(e["loc"][0])]
+                problems.append(f"{at}: is missing; {field.description or 'give a value'}")
+            else:
+                message = e["msg"].removeprefix("Value error, ").replace("Input should be", "should be")
+                given = raw.get(str(e["loc"][0]), e["input"]) if e["loc"] else None
+                seen.setdefault(f"{at}: {shown(given)}" if e["loc"] else at, []).append(message)
+        problems += [f"{at}: {'; or '.join(dict.fromkeys(messages))}" for at, messages in seen.items()]
+        return None
+
+
+def _keyed(value: Any, keys: Sequence[str]) -> Mapping[str, Any]:
+    """A mapping to set a key in; a bare name stands for ``{name: ...}``."""
+    if value is None or isinstance(value, Mapping):
+        return value or {}
+    if isinstance(value, str):
+        return {"name": value}
+    raise InvalidConfig([f"{_path(keys)}: there is {shown(value)}, which has no keys to set"])
+
+
+def _path(keys: Sequence[str]) -> str:
+    return cut(".".join(keys), MAX_SHOWN)
+
+
+def _seeds(raw: Any, problems: list[str]) -> tuple[int, ...]:
+    if isinstance(raw, int) and not isinstance(raw, bool):
+        raw = [raw]
+    good = isinstance(raw, list) and raw and all(type(s) is int and 0 <= s < _SEEDS for s in raw)
+    if not good or len(set(raw)) != len(raw):
+        wanted = f"a list of different whole numbers from 0 to {_SEEDS - 1} is needed, like [0, 1, 2]"
+        problems.append(f"seeds: {shown(raw)}, but {wanted}")
+        return ()
+    return tuple(raw)
+
+
+def _mapping(raw: Any, path: str, problems: list[str]) -> Mapping[str, Any]:
+    if isinstance(raw, Mapping):
+        return {str(key): value for key, value in raw.items()}
+    if raw is not None:
+        problems.append(f"{path}: {shown(raw)}, but a mapping of keys to values is needed")
+    return {}
+
+
+def _line_problems(raw: Any, path: str, kind: str) -> list[str]:
+    if not isinstance(raw, str) or not raw.strip():
+        return [f"{path}: {shown(raw)}, but a {kind} is a text of at least one character"]
+    if len(raw) > _LONGEST_LINE or len(raw.splitlines()) > 1:
+        return [f"{path}: {shown(raw)}, but a {kind} is one line of at most {_LONGEST_LINE} characters"]
+    return []
+
+
+def _unknown_key(path: str, value: Any, known: tuple[str, ...]) -> str:
+    closest = suggestion(path.rpartition(".")[2], known)
+    return f"{cut(path, MAX_SHOWN)}: {shown(value, 40)}, unknown key{closest}; known: {', '.join(known)}"
+
+
+def _plain(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,208 @@
+"""Registries: every algorithm, dataset, partitioner, model, metric and analysis is one file that registers itself.
+
+A folder is scanned the first time its registry is asked. Folders named in ``FEDSCAPE_PLUGINS`` (separated like
+``PATH``) are scanned too: ``<folder>/algorithms/my_method.py`` and so on, or loose files directly in the folder.
+"""
+
+import hashlib
+import importlib
+import importlib.util
+import os
+import pkgutil
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import NoneType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from engine.core.errors import PluginBroken, UnknownName
+
+T = TypeVar("T")
+
+
+class Options(BaseModel):
+    """Base of every option class: frozen, unknown keys refused. ``Field(title="λ", description=...)`` says it once."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+Positive = Annotated[float, Field(gt=0, le=1e6)]
+NonNegative = Annotated[float, Field(ge=0, le=1e6)]
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+"""Numbers of an option that also takes words: ``Positive | Literal["auto"]``."""
+
+
+class NoOptions(Options):
+    """For things that take none."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One option as forms, the handbook and ``list --json`` show it."""
+
+    name: str
+    type: str
+    default: Any
+    minimum: float | None
+    maximum: float | None
+    choices: tuple[Any, ...] | None
+    description: str
+    symbol: str
+    required: bool
+    excludes: tuple[str, ...] = ()  # "minimum", "maximum": bounds that the value must not touch
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One registered thing: its name, how it is shown, where it comes from, how to make it."""
+
+    name: str
+    title: str
+    paper: str
+    make: Callable[..., Any]
+    options: type[Options]
+    family: str = "Other"  # the group it is shown in
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        return tuple(_parameter(n, f) for n, f in self.options.model_fields.items())
+
+    def describe(self) -> dict[str, Any]:
+        """The shape that ``list --json`` promises."""
+        keys = ("name", "type", "default", "minimum", "maximum", "choices", "description")
+        rows = [{k: getattr(p, k) for k in keys} for p in self.parameters]
+        for row in rows:
+            row["choices"] = list(row["choices"]) if row["choices"] is not None else None
+        return {"name": self.name, "title": self.title, "paper": self.paper, "parameters": rows}
+
+
+class Registry:
+    """Names to entries of one kind, filled by scanning a package and the user's plugin folders."""
+
+    def __init__(self, kind: str, package: str) -> None:
+        self.kind, self.package = kind, package
+        self._entries: dict[str, Entry] = {}
+        self._is_scanned = False
+        self._scanning = threading.RLock()  # other threads wait until every file has registered
+
+    def register(self, name: str, *, title: str, paper: str, family: str = "Other") -> Callable[[type[T]], type[T]]:
+        """Class decorator. The class takes one argument, annotated ``hparams`` or ``options``, or none."""
+
+        def add(made: type[T]) -> type[T]:
+            if not paper:
+                raise ValueError(f"{self.kind} {name!r} must name its paper or source")
+            hints = get_type_hints(made)
+            options = hints.get("hparams") or hints.get("options") or NoOptions
+            self._entries[name] = Entry(name, title, paper, made, options, family)
+            return made
+
+        return add
+
+    def get(self, name: str) -> Entry:
+        """Raises UnknownName with the nearest known name."""
+        self._scan()
+        if name not in self._entries:
+            raise UnknownName(self.kind, name, self._entries)
+        return self._entries[name]
+
+    def names(self) -> tuple[str, ...]:
+        self._scan()
+        return tuple(sorted(self._entries))
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter([self.get(n) for n in self.names()])
+
+    def __contains__(self, name: str) -> bool:
+        self._scan()
+        return name in self._entries
+
+    def _scan(self) -> None:
+        with self._scanning:
+            if not self._is_scanned:
+                self._is_scanned = True  # before the files are read: one that asks for its own kind must not scan again
+                self._import_all()
+            self._load_plugins()
+
+    def _import_all(self) -> None:
+        package = importlib.import_module(self.package)
+        for module in pkgutil.iter_modules(package.__path__):
+            importlib.import_module(f"{self.package}.{module.name}")
+
+    def _load_plugins(self) -> None:
+        folder = self.package.rpartition(".")[2]
+        for root in filter(None, os.environ.get("FEDSCAPE_PLUGINS", "").split(os.pathsep)):
+            for path in [*sorted(Path(root).glob("*.py")), *sorted((Path(root) / folder).glob("*.py"))]:
+                _load_plugin(path)
+
+
+def _load_plugin(path: Path) -> None:
+    name = f"fedscape_plugin_{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
+    if name in sys.modules:
+        return
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None  # a .py path always has both
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        why = f"{type(error).__name__}: {error}"
+        raise PluginBroken(f"{path}: cannot be imported ({why}); mend it or take it out of FEDSCAPE_PLUGINS") from error
+
+
+def _parameter(name: str, field: Any) -> Parameter:
+    kinds, choices, bounds = _kinds(field.annotation)
+    bounds |= _bounds(field.metadata)
+    default = None if field.is_required() else field.get_default(call_default_factory=True)
+    return Parameter(
+        name=name, type="|".join(kinds), default=list(default) if isinstance(default, tuple) else default,
+        minimum=bounds.get("minimum"), maximum=bounds.get("maximum"), choices=choices or None,
+        description=field.description or "", symbol=field.title or name, required=field.is_required(),
+        excludes=tuple(side for side in ("minimum", "maximum") if f"beyond {side}" in bounds),
+    )  # fmt: skip
+
+
+def _kinds(annotation: Any) -> tuple[tuple[str, ...], tuple[Any, ...], dict[str, float]]:
+    """``Positive | Literal["auto"]`` -> (("float", "choice"), ("auto",), {"minimum": 0})."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        inner, *extra = get_args(annotation)
+        kinds, choices, bounds = _kinds(inner)
+        return kinds, choices, bounds | _bounds([c for e in extra for c in getattr(e, "metadata", [e])])
+    if origin is Literal:
+        return ("choice",), get_args(annotation), {}
+    if origin is Union or type(annotation).__name__ == "UnionType":
+        parts = [_kinds(part) for part in get_args(annotation)]
+        names = dict.fromkeys(kind for kinds, _, _ in parts for kind in kinds)
+        merged = {side: value for _, _, bounds in parts for side, value in bounds.items()}
+        return tuple(names), tuple(choice for _, choices, _ in parts for choice in choices), merged
+    if annotation is NoneType:
+        return ("null",), (), {}
+    if origin in (tuple, list):
+        return ("list",), (), {}
+    return (getattr(annotation, "__name__", str(annotation)),), (), {}
+
+
+def _bounds(constraints: Iterable[Any]) -> dict[str, float]:
+    found = {}
+    for constraint in constraints:
+        for attribute, side in (("ge", "minimum"), ("gt", "minimum"), ("le", "maximum"), ("lt", "maximum")):
+            value = getattr(constraint, attribute, None)
+            if value is not None:
+                found[side] = value
+                if attribute in ("gt", "lt"):
+                    found[f"beyond {side}"] = value
+    return found
+
+
+ALGORITHMS = Registry("algorithm", "engine.algorithms")
+DATASETS = Registry("dataset", "engine.datasets")
+PARTITIONERS = Registry("partitioner", "engine.partitioners")
+MODELS = Registry("model", "engine.models")
+METRICS = Registry("metric", "engine.metrics")
+ANALYSES = Registry("analysis", "engine.analyses")

@@ -1,0 +1,110 @@
+"""What a run says of its origin and of its clients, as plain JSON that somebody else may have written.
+
+An import is refused where it is not as declared here; what is stored already is read field by field, and a field that
+is not as declared counts as not recorded.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+
+Size = Annotated[int, Field(ge=0, lt=2**31)]  # of sets, and numbers of clients: what int32 holds
+Context = Annotated[int, Field(ge=0, lt=2**15)]
+Text = Annotated[str, StringConstraints(max_length=20_000)]
+Name = Annotated[str, StringConstraints(max_length=200)]
+MAX_CLIENTS = 1_000_000
+
+
+class AsWritten(BaseModel):
+    """The document itself is kept, not what pydantic makes of it: ``"3"`` is no number."""
+
+    model_config = ConfigDict(strict=True, extra="allow")
+
+
+class Extra(AsWritten):
+
+    layers: Annotated[list[Name], Field(max_length=10_000)] = []
+
+
+class ProvenanceEntry(AsWritten):
+    """``engine.core.results.Provenance``; older versions have written less."""
+
+    versions: Annotated[dict[Name, Text], Field(max_length=100)] = {}
+    device: Text | None = None
+    backend: Text | None = None
+    threads: Annotated[int, Field(ge=0, lt=2**31)] | None = None
+    dataset_fingerprint: Text | None = None
+    code: Text | None = None
+    warnings: Annotated[list[Text], Field(max_length=1_000)] = []
+    extra: Extra = Extra()
+    error: Annotated[str, StringConstraints(max_length=100_000)] | None = None
+
+
+class ClientsEntry(AsWritten):
+    """How the data lies among some clients."""
+
+    train_sizes: list[Size]
+    val_sizes: list[Size]
+    test_sizes: list[Size]
+    class_counts: list[list[Size]]
+    contexts: list[Context] | None = None
+
+    @model_validator(mode="after")
+    def _is_of_one_federation(self) -> Self:
+        named = {name: getattr(self, name) for name in ClientsEntry.model_fields}
+        lengths = {name: len(value) for name, value in named.items() if value is not None}
+        if len(set(lengths.values())) != 1:
+            raise ValueError(f"one entry a client is needed everywhere, but their numbers are {lengths}")
+        if not 0 < len(self.test_sizes) <= MAX_CLIENTS:
+            raise ValueError(f"{len(self.test_sizes)} clients; between 1 and {MAX_CLIENTS:,} can be shown")
+        if len({len(counts) for counts in self.class_counts}) > 1 or not self.num_classes:
+            raise ValueError("class_counts: every client needs the same number of classes, one or more")
+        if not any(self.test_sizes):
+            raise ValueError("test_sizes: no client has a test sample, so nothing was measured")
+        return self
+
+    @property
+    def num_classes(self) -> int:
+        return len(self.class_counts[0])
+
+
+class UnseenEntry(ClientsEntry):
+    clients: list[Size]  # their numbers before they were held out
+
+    @model_validator(mode="after")
+    def _are_named(self) -> Self:
+        if len(self.clients) != len(self.test_sizes):
+            raise ValueError(f"clients: {len(self.clients)} numbers for {len(self.test_sizes)} clients")
+        return self
+
+
+class PartitionEntry(ClientsEntry):
+    """``engine.core.results.PartitionSummary``."""
+
+    class_names: Annotated[list[Name], Field(max_length=100_000)] = []
+    notes: Annotated[list[Text], Field(max_length=1_000)] = []
+    unseen: UnseenEntry | None = None
+
+    @model_validator(mode="after")
+    def _classes_have_names(self) -> Self:
+        if self.class_names and len(self.class_names) != self.num_classes:
+            raise ValueError(f"class_names: {len(self.class_names)} names for {self.num_classes} classes")
+        return self
+
+
+def recorded(provenance: Mapping[str, Any] | None) -> ProvenanceEntry:
+    """Of a stored run. A field that is not as declared counts as not recorded."""
+    found = dict(provenance or {})
+    try:
+        return ProvenanceEntry.model_validate(found)
+    except ValidationError as error:
+        wrong = {problem["loc"][0] for problem in error.errors(include_url=False) if problem["loc"]}
+        return ProvenanceEntry.model_validate({name: value for name, value in found.items() if name not in wrong})
+
+
+def problems_of(error: ValidationError, prefix: str = "") -> list[str]:
+    """A line a mistake: where, and what is needed."""
+    found = error.errors(include_url=False, include_input=False, include_context=False)
+    places = ((".".join([*([prefix] if prefix else []), *map(str, e["loc"])])[:200], e["msg"]) for e in found)
+    return [f"{place}: {message}" if place else message for place, message in places]

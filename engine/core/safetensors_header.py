@@ -1,0 +1,34 @@
+"""What a safetensors file of somebody else's says of itself, looked at in memory before anything is made of it."""
+
+import json
+from typing import NamedTuple
+
+import safetensors
+
+from engine.core.errors import CheckpointInvalid
+
+
+class Tensor(NamedTuple):
+    dtype: str
+    shape: tuple[int, ...]
+
+
+def metadata(data: bytes) -> dict[str, str]:
+    """What stands beside its tensors. Raises ValueError or KeyError where there is none."""
+    size = int.from_bytes(data[:8], "little")
+    try:
+        header = json.loads(data[8 : 8 + size])
+    except RecursionError as error:
+        raise ValueError("its header is nested too deeply") from error
+    found = header["__metadata__"] if isinstance(header, dict) else None
+    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+        raise ValueError("its header is no header of safetensors")
+    return found
+
+
+def layout(data: bytes) -> dict[str, Tensor]:
+    """Every tensor; their bytes are there and fill the file. Raises CheckpointInvalid."""
+    try:
+        return {name: Tensor(t["dtype"], tuple(t["shape"])) for name, t in safetensors.deserialize(data)}
+    except (safetensors.SafetensorError, ValueError, OverflowError) as error:
+        raise CheckpointInvalid(f"this is no safetensors file ({error})") from error

@@ -1,0 +1,250 @@
+"""An exported JSON document read back into runs with their rounds. A file is data from outside: nothing is trusted."""
+
+import json
+import stat
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import numpy as np
+from pydantic import BaseModel, Field, StringConstraints, ValidationError
+
+from engine.config.schema import ExperimentConfig, RunConfig, parse_experiment
+from engine.core.errors import InvalidConfig
+from engine.core.results import RoundResult
+from engine.core.run_json import PartitionEntry, ProvenanceEntry, Size, problems_of
+from engine.export import diagnostic_groups
+from engine.export.document import MODELS, UNSEEN, RunOutcome, finite, summary_of
+from engine.metrics import summarize_clients
+
+Numbers = list[Annotated[float, Field(allow_inf_nan=False)] | None]
+Cost = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Metric = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,99}$")]  # a name, alone or dotted
+Cluster = Annotated[int, Field(ge=-(2**15), lt=2**15)]
+Declared = TypeVar("Declared", bound=BaseModel)
+COSTS = ("bytes_up", "bytes_down", "gradient_evaluations", "seconds")
+MAX_PROBLEMS = 10  # of a file; one mistake often repeats in every round
+
+
+class RoundEntry(BaseModel):
+    round: Size
+    cohort: list[Size]
+    personalized: dict[Metric, Numbers] | None
+    global_: Annotated[dict[Metric, Numbers] | None, Field(alias="global")]
+    train_loss: Numbers | None
+    clusters: list[Cluster] | None
+    bytes_up: Cost | None
+    bytes_down: Cost | None
+    gradient_evaluations: Cost | None
+    seconds: Cost | None
+    diagnostics: dict[Metric, Any]
+    unseen: dict[Metric, Numbers] | None = None
+
+
+class RunEntry(BaseModel):
+    experiment: str | None = None
+    experiment_index: Size | None = None
+    algorithm: str
+    label: str
+    hparams: dict[str, Any]
+    seed: int
+    status: Literal["done", "diverged", "failed", "cancelled"]
+    provenance: dict[str, Any]
+    partition: dict[str, Any] | None
+    rounds: list[RoundEntry]
+    summary: dict[str, Any]
+
+
+class Document(BaseModel):
+    config: dict[str, Any]
+    runs: list[RunEntry]
+
+
+@dataclass(frozen=True)
+class ImportedExperiment:
+    """The runs of one experiment, each with its configuration."""
+
+    config: ExperimentConfig
+    runs: tuple[tuple[RunConfig, RunOutcome], ...]
+    numbers: tuple[int, ...]  # of these runs in the document
+
+
+def read_export(path: Path) -> list[ImportedExperiment]:
+    """Raises InvalidConfig that says what in the file is not as an export has it."""
+    try:
+        check_regular(path)
+        return parse_export(path.read_bytes(), path)
+    except OSError as error:
+        raise InvalidConfig(
+            [f"{path}: cannot be read ({error.strerror or error}); give an exported JSON file"]
+        ) from None
+
+
+def check_regular(path: Path) -> None:
+    """Before anything is read: a device has no end, and a FIFO may have no beginning."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise InvalidConfig([f"{path}: is not a regular file; give an exported file"])
+
+
+def check_run(provenance: Mapping[str, Any] | None, partition: Mapping[str, Any] | None) -> PartitionEntry | None:
+    """Raises ValueError that says what of a run's documents is not as declared."""
+    _validated(ProvenanceEntry, provenance or {}, "provenance")
+    return None if partition is None else _validated(PartitionEntry, partition, "partition")
+
+
+def parse_export(data: bytes, path: Path) -> list[ImportedExperiment]:
+    """The same of a document in memory, which messages call ``path``."""
+    document = _document(data, path)
+    raw = document.config.get("experiments", [document.config])
+    if not isinstance(raw, list) or not raw or not all(isinstance(config, dict) for config in raw):
+        raise InvalidConfig([f"{path}: config.experiments: {raw!r}, but a list of configurations is needed"])
+    try:
+        experiments = [parse_experiment(config) for config in raw]
+    except InvalidConfig as error:
+        raise InvalidConfig(f"{path}: config.{problem}" for problem in error.problems) from None
+    found: list[list[tuple[RunConfig, RunOutcome]]] = [[] for _ in experiments]
+    numbers: list[list[int]] = [[] for _ in experiments]
+    for i, (entry, place, config) in enumerate(_placed(document.runs, experiments, path)):
+        try:
+            found[place].append((config, _outcome(entry, config)))
+            numbers[place].append(i)
+        except (ValueError, TypeError, ArithmeticError) as error:
+            raise InvalidConfig([f"{path}: runs.{i}: {error}"]) from None
+    return [
+        ImportedExperiment(experiment, tuple(runs), tuple(theirs))
+        for experiment, runs, theirs in zip(experiments, found, numbers, strict=True) if runs
+    ]  # fmt: skip
+
+
+def _placed(
+    entries: Sequence[RunEntry], experiments: Sequence[ExperimentConfig], path: Path
+) -> Iterable[tuple[RunEntry, int, RunConfig]]:
+    """Each entry with the place of its experiment and its configuration.
+
+    Without ``experiment_index`` the entries of one run go to the experiments of its name in turn.
+    """
+    known = {(place, r.label, r.seed): r for place, e in enumerate(experiments) for r in e.runs()}
+    taken: Counter[tuple[int, str, int]] = Counter()
+    for i, entry in enumerate(entries):
+        name = entry.experiment or experiments[0].name
+        places = [p for p, e in enumerate(experiments) if e.name == name and entry.experiment_index in (None, p)]
+        keys = [key for place in places if (key := (place, entry.label, entry.seed)) in known]
+        if not keys:
+            raise InvalidConfig([f"{path}: runs.{i}: {entry.label!r} seed {entry.seed} is no run of the file's config"])
+        key = min(keys, key=lambda key: taken[key])
+        taken[key] += 1
+        yield entry, key[0], known[key]
+
+
+def _document(data: bytes, path: Path) -> Document:
+    try:
+        document = json.loads(data.decode("utf-8-sig"), parse_constant=_no_number)
+        json.dumps(document, ensure_ascii=False).encode()  # half a surrogate pair is JSON, but no text
+        return Document.model_validate(document)
+    except ValidationError as error:
+        lines = [f"{path}: {problem}" for problem in problems_of(error)]
+        rest = [f"{path}: and {len(lines) - MAX_PROBLEMS} more"] if len(lines) > MAX_PROBLEMS else []
+        raise InvalidConfig([*lines[:MAX_PROBLEMS], *rest]) from None
+    except (ValueError, RecursionError) as error:
+        raise InvalidConfig([f"{path}: is no JSON ({error}); give a file that --export wrote"]) from None
+
+
+def _outcome(entry: RunEntry, config: RunConfig) -> RunOutcome:
+    partition = check_run(entry.provenance, entry.partition)
+    if partition is None and entry.rounds:
+        raise ValueError("it has rounds, but partition is null")
+    if [r.round for r in entry.rounds] != list(range(len(entry.rounds))):
+        raise ValueError("its rounds are not 0, 1, 2, ...")
+    dtype = np.dtype(config.training.dtype)
+    rounds = tuple(_round(r, partition, dtype) for r in entry.rounds if partition is not None)
+    diagnostic_groups.check(rounds, 0 if partition is None else len(partition.test_sizes))
+    provenance = finite({**entry.provenance, "imported": True})
+    error = provenance.pop("error", None)
+    return RunOutcome(
+        config.name, entry.algorithm, entry.label, entry.hparams, entry.seed, entry.status, rounds, provenance,
+        finite(entry.partition), summary_of(rounds, entry.partition), None if error is None else str(error),
+    )  # fmt: skip
+
+
+def _validated(kind: type[Declared], found: Mapping[str, Any], name: str) -> Declared:
+    try:
+        return kind.model_validate(found)
+    except ValidationError as error:
+        raise ValueError("; ".join(problems_of(error, name)[:MAX_PROBLEMS])) from None
+
+
+def _round(entry: RoundEntry, partition: PartitionEntry, dtype: np.dtype) -> RoundResult:
+    N, at = len(partition.test_sizes), f"round {entry.round}"
+    measured = {f"{m}.{n}": v for m, group in zip(MODELS, (entry.personalized, entry.global_), strict=True)
+                for n, v in (group or {}).items()}  # fmt: skip
+    if entry.train_loss is not None:
+        measured["train_loss"] = entry.train_loss
+    arrays = {name: _measured(values, N, f"{at}: {name}", dtype) for name, values in measured.items()}
+    arrays |= _unseen(entry, partition, dtype)
+    scalars = {name: _number(getattr(entry, name)) for name in COSTS}
+    for name, value in entry.diagnostics.items():
+        if isinstance(value, list):
+            arrays[f"diagnostics.{name}"] = _nested(value, f"{at}: diagnostics.{name}")
+        else:
+            scalars[f"diagnostics.{name}"] = _number(value)
+    unseen_sizes = partition.unseen.test_sizes if partition.unseen else []
+    groups = {**dict.fromkeys(MODELS, partition.test_sizes), UNSEEN: unseen_sizes}
+    for group, sizes in groups.items():
+        if f"{group}.accuracy" in arrays:
+            summary = summarize_clients(arrays[f"{group}.accuracy"], np.array(sizes))
+            scalars |= {f"{group}.{name}": value for name, value in summary.items()}
+    clusters = None if entry.clusters is None else _array(entry.clusters, N, f"{at}: clusters").astype(np.int16)
+    if any(client >= N for client in entry.cohort):
+        raise ValueError(f"{at}: cohort: client {max(entry.cohort)} of {N}, whose numbers begin with 0")
+    cohort = np.array(entry.cohort, np.int32)
+    return RoundResult(entry.round, cohort, scalars, arrays, clusters, entry.personalized is not None)
+
+
+def _unseen(entry: RoundEntry, partition: PartitionEntry, dtype: np.dtype) -> dict[str, np.ndarray]:
+    """What was measured on the clients held out."""
+    if entry.unseen is None:
+        return {}
+    if partition.unseen is None:
+        raise ValueError(f"round {entry.round}: unseen, but the partition has no unseen clients")
+    U = len(partition.unseen.test_sizes)
+    named = {f"{UNSEEN}.{name}": values for name, values in entry.unseen.items()}
+    return {n: _measured(values, U, f"round {entry.round}: {n}", dtype) for n, values in named.items()}
+
+
+def _array(values: Iterable[float | None], N: int, what: str) -> np.ndarray:
+    array = np.array([_number(v) for v in values])
+    if len(array) != N:
+        raise ValueError(f"{what} has {len(array)} values for {N} clients")
+    return array
+
+
+def _measured(values: Iterable[float | None], N: int, what: str, dtype: np.dtype) -> np.ndarray:
+    array = _array(values, N, what)
+    if what.endswith("accuracy") and not np.all(np.isnan(array) | (array >= 0) & (array <= 1)):
+        raise ValueError(f"{what} is a share of samples, between 0 and 1")
+    if np.nanmax(np.abs(array), initial=0) > np.finfo(dtype).max:
+        raise ValueError(f"{what} is too large for {dtype}")
+    return array.astype(dtype)
+
+
+def _nested(value: list[Any], what: str) -> np.ndarray:
+    try:
+        array = np.array(value, dtype=object)
+        return np.array([_number(v) for v in array.ravel()], dtype=float).reshape(array.shape)
+    except (ValueError, TypeError):
+        raise ValueError(f"{what} is neither a number nor a regular array of numbers") from None
+
+
+def _number(value: Any) -> float:
+    if value is None:
+        return float("nan")
+    if isinstance(value, bool | int | float) and isfinite(number := float(value)):
+        return number
+    raise ValueError(f"{value!r:.40} is no number")
+
+
+def _no_number(name: str) -> float:
+    raise ValueError(f"{name} is no number in JSON; what is not known is null")

@@ -1,0 +1,102 @@
+"""Runs as tidy tables, for notebooks, CSV and Parquet."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from engine.export.document import MODELS, UNSEEN, Round, RunOutcome
+
+Format = Literal["csv", "parquet"]
+COSTS = ("bytes_up", "bytes_down", "gradient_evaluations", "seconds")
+
+
+def rounds_table(runs: Iterable[RunOutcome]) -> pd.DataFrame:
+    """One row per run and round: every scalar (``personalized.mean``, ``seconds``, ...), and the mean over clients of
+    every value per client that has no summary of its own (``personalized.loss``, ``train_loss``, ...).
+
+    NaN where not evaluated; ``train_loss`` is over the participants.
+    """
+    return pd.DataFrame([
+        {**_identity(run), "round": int(r.round), "participants": len(r.cohort), **r.scalars, **_client_means(r)}
+        for run in runs for r in run.rounds
+    ])  # fmt: skip
+
+
+def clients_table(runs: Iterable[RunOutcome]) -> pd.DataFrame:
+    """One row per run, round and client: accuracies, losses, training loss, cluster; NaN where not measured."""
+    frames = [frame for run in runs for frame in _client_frames(run)]
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+
+
+def summary_table(runs: Iterable[RunOutcome]) -> pd.DataFrame:
+    """One row per experiment and label: last round's summaries and the costs of all rounds, over the seeds.
+
+    Each has its mean under its name and the sample deviation under ``<name>.std``; bytes and gradient evaluations are
+    totals over the participants, ``seconds`` those of training and aggregation.
+    """
+    table = pd.DataFrame([{**_identity(run), **_last_summaries(run), **_costs(run)} for run in runs])
+    by = table.groupby(["experiment", "label"], sort=False)
+    values = by[[c for c in table if str(c).startswith((*MODELS, UNSEEN)) or c in COSTS]].agg(["mean", "std"])
+    values.columns = [name if what == "mean" else f"{name}.std" for name, what in values.columns]
+    return values.assign(seeds=by["seed"].nunique()).reset_index()
+
+
+def write_tables(path: Path, runs: Iterable[RunOutcome], format: Format) -> tuple[Path, Path]:
+    """The rounds into ``path``, the clients beside it as ``<name>-clients``."""
+    runs, clients = tuple(runs), path.with_stem(f"{path.stem}-clients")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for table, target in ((rounds_table(runs), path), (clients_table(runs), clients)):
+        if format == "csv":
+            table.to_csv(target, index=False)
+        else:
+            table.to_parquet(target, index=False)
+    return path, clients
+
+
+def _identity(run: RunOutcome) -> dict[str, Any]:
+    return {"experiment": run.experiment, "algorithm": run.algorithm, "label": run.label, "seed": run.seed}
+
+
+def _last_summaries(run: RunOutcome) -> dict[str, float]:
+    """``personalized.mean`` and so on."""
+    summary = run.summary or {}
+    return {
+        f"{model}.{name}": value for model in (*MODELS, UNSEEN) for name, value in (summary.get(model) or {}).items()
+    }
+
+
+def _costs(run: RunOutcome) -> dict[str, float]:
+    return {name: sum(r.scalars[name] for r in run.rounds) for name in COSTS}
+
+
+def _client_means(r: Round) -> dict[str, float]:
+    """Accuracies are left out: ``personalized.mean`` and its like are in the scalars."""
+    summarized = {f"{model}.accuracy" for model in (*MODELS, UNSEEN)}
+    return {
+        name: _mean_of_known(values) for name, values in r.arrays.items()
+        if _is_per_client(name) and values.ndim == 1 and name not in summarized
+    }  # fmt: skip
+
+
+def _is_per_client(name: str) -> bool:
+    return name == "train_loss" or name.startswith((*MODELS, UNSEEN))
+
+
+def _mean_of_known(values: np.ndarray) -> float:
+    """Over the clients that have a finite value; NaN where none has."""
+    known = values[np.isfinite(values)]
+    return float(known.mean(dtype=np.float64)) if len(known) else float("nan")
+
+
+def _client_frames(run: RunOutcome) -> Iterator[pd.DataFrame]:
+    for r in run.rounds:
+        columns = {n: a for n, a in r.arrays.items() if n == "train_loss" or n.startswith(MODELS)}
+        if r.clusters is not None:
+            columns["cluster"] = r.clusters
+        columns = {n: a for n, a in columns.items() if a.ndim == 1}
+        if columns:
+            N = max(len(a) for a in columns.values())
+            yield pd.DataFrame({**_identity(run), "round": int(r.round), "client": np.arange(N), **columns})

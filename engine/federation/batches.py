@@ -1,0 +1,156 @@
+"""Cohorts and their batches: which samples each participant uses in each local step.
+
+Steps walk a permutation per local epoch, keyed (seed, stream, client, round, epoch); the short last batch is kept.
+Participants are ordered by their number of steps, longest first, so that in step t the clients that still train are
+the first ``live(t)`` rows of every stacked tensor: a view, no mask.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from engine.core.streams import first_of_permutation, key
+from engine.federation.augmentation import CropFlip
+from engine.federation.clients import ClientData
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One step's samples of the clients that still train. Rows beyond a client's ``count`` are padding."""
+
+    x: Tensor  # [A, B, ...]
+    y: Int[Tensor, "A B"]
+    weight: Float[Tensor, "A B"] | None  # 1/count on samples, 0 on padding; None: every batch is full, 1/B
+    counts: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        return len(self.counts)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The batches of one local training: rows of the training data by client, step and place."""
+
+    rows: Int[Tensor, "S T B"]  # T is 1 where every step uses all data
+    counts: tuple[tuple[int, ...], ...]  # [T][S] samples in each batch, 0 after a client's last step
+    steps: tuple[int, ...]  # [S], descending
+    is_full: bool
+    augmentation: CropFlip | None = None
+
+    @property
+    def num_steps(self) -> int:
+        return self.steps[0] if self.steps else 0
+
+    @property
+    def gradient_evaluations(self) -> int:
+        """Samples of one pass over every batch, over all clients."""
+        if self.is_full:
+            return sum(n * count for n, count in zip(self.steps, self.counts[0], strict=True))
+        return sum(map(sum, self.counts))
+
+    def live(self, step: int) -> int:
+        """Clients that train in this step."""
+        return sum(n > step for n in self.steps)
+
+    def part(self, start: int, stop: int) -> "Plan":
+        """The plan of a slice of the clients."""
+        steps = self.steps[start:stop]
+        width = 1 if self.is_full else steps[0]
+        counts = tuple(row[start:stop] for row in self.counts[:width])
+        rows = self.rows[start:stop, :width, : max(map(max, counts))]
+        augmentation = self.augmentation.part(start, stop) if self.augmentation else None
+        return replace(self, rows=rows, counts=counts, steps=steps, augmentation=augmentation)
+
+    def between(self, begin: int, end: int) -> "Plan":
+        """Steps ``begin`` to ``end - 1``, of the clients that have any of them."""
+        live = self.live(begin)
+        steps = tuple(min(n, end) - begin for n in self.steps[:live])
+        width = slice(1) if self.is_full else slice(begin, end)
+        counts = tuple(row[:live] for row in self.counts[width])
+        moved = self.augmentation and replace(self.augmentation, begin=self.augmentation.begin + begin)
+        return replace(self, rows=self.rows[:live, width], counts=counts, steps=steps, augmentation=moved)
+
+    def batches(self, data: ClientData) -> Iterator[Batch]:
+        """One batch a step."""
+        whole = self._batch(data, 0) if self.is_full else None
+        for step in range(self.num_steps):
+            batch = whole if whole and whole.size == self.live(step) else self._batch(data, step)
+            yield replace(batch, x=self.augmentation(batch.x, step)) if self.augmentation else batch
+
+    def _batch(self, data: ClientData, step: int) -> Batch:
+        live, column = self.live(step), 0 if self.is_full else step
+        counts = self.counts[column][:live]
+        rows = self.rows[:live, column, : max(counts)]
+        return Batch(data.features(rows), data.y[rows], _weight(counts, data), counts)
+
+
+@dataclass(frozen=True)
+class Cohort:
+    """The participants of a round, in the order of their stacked tensors (longest training first)."""
+
+    round: int
+    clients: Int[Tensor, "S"]
+    weights: Float[Tensor, "S"]  # m_i over the participants' sum
+    plan: Plan
+    stream: str = "batches"  # what the plan's batches were drawn from
+
+    @property
+    def size(self) -> int:
+        return len(self.clients)
+
+    @property
+    def uniform(self) -> Float[Tensor, "S"]:
+        """Weights 1/S, for the rows that say uniform."""
+        return torch.full_like(self.weights, 1 / self.size)
+
+
+def num_local_steps(size: int, batch_size: int | str, steps: int | None, epochs: int | None) -> int:
+    """Steps of a client with ``size`` samples."""
+    if steps is not None:
+        return steps
+    per_epoch = 1 if batch_size == "full" else -(-size // min(int(batch_size), size))
+    return per_epoch * (epochs or 1)
+
+
+def make_plan(
+    sizes: Int[Tensor, "S"], starts: Int[Tensor, "S"], clients: Int[Tensor, "S"], steps: list[int],
+    batch_size: int | str, seed: int, stream: str, round: int,
+) -> Plan:  # fmt: skip
+    """``sizes`` and first rows ``starts`` of the clients; ``steps`` descending. Independent of the other clients."""
+    if batch_size == "full":
+        return _full_plan(sizes, starts, steps)
+    batch = sizes.clamp(max=int(batch_size))
+    per_epoch = (sizes + batch - 1) // batch
+    total = torch.tensor(steps, device=sizes.device)
+    width, num_steps, num = int(batch.max()), max(steps), len(steps)
+    rows = starts[:, None].expand(num, num_steps * width).clone()
+    counts = torch.zeros(num, num_steps, dtype=torch.int64, device=sizes.device)
+    for epoch in range(int((-(-total // per_epoch)).max())):
+        left = ((total - epoch * per_epoch).clamp(min=0) * batch).minimum(sizes)  # samples of this epoch
+        order = first_of_permutation(key(seed, stream, round, epoch), clients, sizes, int(left.max()))
+        place = torch.arange(order.shape[1], device=sizes.device)
+        used = place < left[:, None]
+        step = epoch * per_epoch[:, None] + place // batch[:, None]
+        target = step * width + place % batch[:, None]
+        owner = torch.arange(num, device=sizes.device)[:, None].expand_as(target)
+        rows[owner[used], target[used]] = (starts[:, None] + order)[used]
+        counts.index_put_((owner[used], step[used]), torch.ones_like(target[used]), accumulate=True)
+    return Plan(rows.view(num, num_steps, width), tuple(map(tuple, counts.T.tolist())), tuple(steps), False)
+
+
+def _full_plan(sizes: Tensor, starts: Tensor, steps: list[int]) -> Plan:
+    place = torch.arange(int(sizes.max()), device=sizes.device)
+    rows = starts[:, None] + place.where(place < sizes[:, None], 0)
+    return Plan(rows[:, None], (tuple(sizes.tolist()),), tuple(steps), True)
+
+
+def _weight(counts: tuple[int, ...], data: ClientData) -> Tensor | None:
+    width = max(counts)
+    if min(counts) == width:
+        return None
+    count = torch.tensor(counts, dtype=data.dtype, device=data.y.device)[:, None]
+    return (torch.arange(width, device=count.device) < count) / count

@@ -1,0 +1,230 @@
+"""The clients' data as tensors: one flat tensor sorted by client, with offsets; ragged clients need no padding."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from engine.config.schema import RunConfig
+from engine.core.errors import DataUnavailable
+from engine.core.registry import DATASETS, PARTITIONERS
+from engine.core.results import PartitionSummary
+from engine.core.streams import numpy_stream
+from engine.datasets import Pool
+from engine.partitioners import Partition, hold_out, summarize
+from engine.partitioners.shifts import Shift
+
+Progress = Callable[[str, float], None]
+_CLIENT_BYTES, _COUNT_BYTES = 1500, 16  # measured: a client's three arrays, its sizes and its tuple of class counts
+
+
+@dataclass(frozen=True)
+class ClientData:
+    """Samples of all clients, sorted by client: client i owns rows ``offsets[i]`` to ``offsets[i + 1]``."""
+
+    x: Tensor  # [M, ...] as stored (uint8 or floating point)
+    y: Tensor  # [M] int64
+    offsets: Int[Tensor, "bounds"]
+    scale: float
+    dtype: torch.dtype
+
+    @cached_property
+    def sizes(self) -> Int[Tensor, "clients"]:
+        return self.offsets.diff()
+
+    @property
+    def num_clients(self) -> int:
+        return len(self.offsets) - 1
+
+    def features(self, rows: Tensor) -> Tensor:
+        """Samples at ``rows`` (any shape) as the model sees them: ``[*rows, ...]`` floats."""
+        taken = self.x.index_select(0, rows.reshape(-1)).view(*rows.shape, *self.x.shape[1:])
+        return self.as_floats(taken)
+
+    def as_floats(self, stored: Tensor) -> Tensor:
+        floats = stored.to(self.dtype)
+        return floats if self.scale == 1.0 else floats.mul_(self.scale) if floats is not stored else floats * self.scale
+
+    def of_client(self, client: int) -> tuple[Tensor, Tensor]:
+        """(features [M_i, ...], labels [M_i]) of one client."""
+        rows = slice(int(self.offsets[client]), int(self.offsets[client + 1]))
+        return self.as_floats(self.x[rows]), self.y[rows]
+
+
+@dataclass(frozen=True)
+class Federation:
+    """Everything about the data that a run needs."""
+
+    train: ClientData
+    val: ClientData
+    test: ClientData
+    common_test: ClientData | None  # one "client": the common test set
+    num_classes: int
+    input_shape: tuple[int, ...]
+    contexts: np.ndarray | None  # [N] true context of each client where it is known
+    truth: dict[str, np.ndarray] | None
+    summary: PartitionSummary
+    fingerprint: str
+    notes: tuple[str, ...] = field(default=())
+    unseen: "Federation | None" = None  # clients that never train, numbered from 0 again
+
+    @property
+    def num_clients(self) -> int:
+        return self.train.num_clients
+
+    @cached_property
+    def class_counts(self) -> Int[Tensor, "N C"]:
+        """Training samples of each client by class."""
+        owner = torch.repeat_interleave(torch.arange(self.num_clients, device=self.train.y.device), self.train.sizes)
+        shape = (self.num_clients, self.num_classes)
+        return torch.bincount(owner * self.num_classes + self.train.y, minlength=shape[0] * shape[1]).view(shape)
+
+
+def load_pool(config: RunConfig, data_dir: Path, progress: Progress | None = None) -> Pool:
+    """The pool of a run's dataset. Raises DataUnavailable, also where there is no memory left for it."""
+    dataset = DATASETS.get(config.dataset.name).make(config.dataset.options)
+    try:
+        return dataset.load(data_dir, numpy_stream(config.seed, "data"), progress)
+    except MemoryError as error:
+        raise DataUnavailable(
+            f"there is no memory left here for {config.dataset.name}; take fewer clients, samples or features, or stop "
+            "other programs"
+        ) from error
+
+
+def pool_bytes(config: RunConfig, data_dir: Path) -> int:
+    """Memory that ``load_pool`` takes at its peak, estimated beforehand; 0 for data that cannot tell."""
+    dataset = DATASETS.get(config.dataset.name).make(config.dataset.options)
+    return int(dataset.memory(data_dir)) if hasattr(dataset, "memory") else 0
+
+
+def split_bytes(config: RunConfig, pool: Pool) -> int:
+    """Memory of a partition and its summary: per client some small objects, and a count of each class."""
+    given = getattr(config.partition.options, "num_clients", None)
+    N = int(pool.client.max()) + 1 if given is None and pool.client is not None else given or 1
+    return N * (_CLIENT_BYTES + _COUNT_BYTES * pool.num_classes) + 16 * pool.y.size
+
+
+def laid_out_bytes(config: RunConfig, pool: Pool) -> int:
+    """Memory that ``lay_out`` takes at its peak: the samples sorted by client, as stored and as trained on."""
+    is_float = pool.x.dtype.kind == "f"
+    converted = pool.x.size * (8 if config.training.dtype == "float64" else 4) if is_float else 0
+    return pool.x.nbytes + converted + split_bytes(config, pool)
+
+
+def partition_pool(config: RunConfig, pool: Pool) -> Partition:
+    """Raises ImpossiblePartition."""
+    options = config.partition.options
+    split = PARTITIONERS.get(config.partition.name).make(options).split
+    partition = split(pool, numpy_stream(config.seed, "partition"))
+    if pool.client is not None and "num_clients" in type(options).model_fields:
+        partition = replace(partition, notes=(*partition.notes, _unused_clients(config, pool)))
+    return hold_out(partition, getattr(options, "holdout_clients", 0.0), numpy_stream(config.seed, "holdout"))
+
+
+def _unused_clients(config: RunConfig, pool: Pool) -> str:
+    """A partitioner that makes clients of its own takes samples from whoever holds them."""
+    assert pool.client is not None
+    kept = int(pool.client.max()) + 1
+    return (
+        f"the data come with {kept} client{'' if kept == 1 else 's'} of their own, which partition "
+        f"{config.partition.name} does not keep: it deals their samples anew; partition natural keeps them"
+    )
+
+
+def build(config: RunConfig, data_dir: Path, device: torch.device, progress: Progress | None = None) -> Federation:
+    """Load, partition and lay out a run's data. Raises DataUnavailable, ImpossiblePartition."""
+    pool = _pool_of_process(_PoolKey(config, data_dir, progress)) if _is_shared(config) else None
+    if pool is None:
+        pool = load_pool(config, data_dir, progress)
+    return lay_out(pool, partition_pool(config, pool), getattr(torch, config.training.dtype), device)
+
+
+def lay_out(pool: Pool, partition: Partition, dtype: torch.dtype, device: torch.device) -> Federation:
+    """Tensors on ``device``, sorted by client."""
+    common = None
+    if pool.common_test is not None:
+        x, y = pool.common_test
+        common = _client_data(x, y, [len(y)], pool.scale, dtype, device)
+    unseen = None if partition.unseen is None else _federation(pool, partition.unseen, None, dtype, device)
+    return replace(_federation(pool, partition, common, dtype, device), unseen=unseen)
+
+
+def _federation(
+    pool: Pool, partition: Partition, common: ClientData | None, dtype: torch.dtype, device: torch.device
+) -> Federation:
+    def tensors(parts: tuple[np.ndarray, ...]) -> ClientData:
+        rows = np.concatenate(parts) if parts else np.zeros(0, np.int64)
+        x = pool.x[rows] if partition.shifts is None else _shifted(pool, parts, partition.shifts)
+        return _client_data(x, pool.y[rows], [len(p) for p in parts], pool.scale, dtype, device)
+
+    return Federation(
+        tensors(partition.train), tensors(partition.val), tensors(partition.test), common,
+        pool.num_classes, tuple(pool.x.shape[1:]), partition.contexts, _truth_of(pool, partition),
+        summarize(pool, partition), pool.fingerprint, (*pool.notes, *partition.notes),
+    )  # fmt: skip
+
+
+def _shifted(pool: Pool, parts: tuple[np.ndarray, ...], shifts: tuple[Shift, ...]) -> np.ndarray:
+    """The clients' samples one after the other, each client's under its own shift."""
+    return np.concatenate([shift(pool.x[rows], rows) for rows, shift in zip(parts, shifts, strict=True)])
+
+
+def _truth_of(pool: Pool, partition: Partition) -> dict[str, np.ndarray] | None:
+    """The drawn truth of these clients, as long as they are those that it was drawn for."""
+    if pool.truth is None or pool.client is None:
+        return None
+    drawn, count = int(pool.client.max()) + 1, len(partition.train)
+    clients = partition.clients
+    if clients is None:
+        if count != drawn:
+            return None
+        clients = np.arange(drawn)
+    are_kept = all((pool.client[rows] == i).all() for i, rows in zip(clients, partition.train, strict=True))
+    return pool.truth | {"weights": pool.truth["weights"][clients]} if are_kept else None
+
+
+def _client_data(
+    x: np.ndarray, y: np.ndarray, sizes: list[int], scale: float, dtype: torch.dtype, device: torch.device
+) -> ClientData:
+    offsets = torch.from_numpy(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
+    stored = torch.from_numpy(np.ascontiguousarray(x))
+    if stored.is_floating_point():
+        stored = stored.to(dtype)
+    labels = torch.from_numpy(np.ascontiguousarray(y, dtype=np.int64))
+    return ClientData(stored.to(device), labels.to(device), offsets.to(device), scale, dtype)
+
+
+@dataclass(frozen=True)
+class _PoolKey:
+    """What a pool that does not depend on the seed depends on."""
+
+    config: RunConfig
+    data_dir: Path
+    progress: Progress | None
+
+    def _identity(self) -> tuple[Any, ...]:
+        return (self.config.dataset.name, self.config.dataset.options.model_dump_json(), str(self.data_dir))
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _PoolKey) and self._identity() == other._identity()
+
+
+def _is_shared(config: RunConfig) -> bool:
+    """Whether every seed reads the same pool, from files that don't change while the process lives."""
+    return bool(getattr(DATASETS.get(config.dataset.name).make, "is_fixed", False))
+
+
+@lru_cache(maxsize=2)
+def _pool_of_process(key: _PoolKey) -> Pool:
+    """A warm worker reads a data set once."""
+    return load_pool(key.config, key.data_dir, key.progress)

@@ -1,0 +1,63 @@
+"""How much memory a run needs at least, how much there is, and how to tell that it was too little."""
+
+import errno
+import os
+import resource
+from pathlib import Path
+
+import torch
+
+from engine.config.schema import RunConfig
+from engine.federation.batches import num_local_steps
+from engine.federation.clients import Federation
+from engine.models import num_parameters
+from engine.training.hypernetwork import HypernetworkOptions
+
+FULL_MEMORY = (
+    "this machine has no memory left for this run; let fewer runs compute at once (FEDSCAPE_SLOTS=1), or choose fewer "
+    "clients, smaller batches or a smaller model"
+)
+_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))  # of a container
+_PLANNED = ("finetune_steps", "head_steps", "adapt_steps", "personal_steps")  # whose batches are drawn beforehand
+_ROW_BYTES, _STEP_BYTES = 8, 16  # of a batch: each sample's row; each client's count, as tensor and as list
+
+
+def needed_bytes(run: RunConfig, data: Federation) -> tuple[int, int]:
+    """Of a round's models and of its batches, at least.
+
+    Raises Unsupported where the model cannot take the data.
+    """
+    training, options = run.training, run.algorithm.options
+    itemsize = getattr(torch, training.dtype).itemsize
+    model = num_parameters(run.model, data.input_shape, data.num_classes) * itemsize
+    cohort = max(1, round(training.participation * data.num_clients))
+    largest = int(data.train.sizes.max())
+    local = num_local_steps(largest, training.batch_size, training.local_steps, training.local_epochs)
+    own = (getattr(options, name, 0) for name in _PLANNED)
+    steps = max(local, *(number for number in own if isinstance(number, int)))
+    copies = cohort + int(getattr(options, "K", 0))
+    if isinstance(options, HypernetworkOptions):
+        copies += options.hidden  # a row of its output layer for each parameter
+    if training.batch_size == "full":  # each step has the same rows
+        return copies * model, cohort * _ROW_BYTES * largest
+    batch = _ROW_BYTES * min(int(training.batch_size), largest) + _STEP_BYTES
+    return copies * model, cohort * steps * batch
+
+
+def memory_bytes(device: torch.device) -> int:
+    """All of a GPU's; on the CPU the machine's, or what this process or its container may use."""
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).total_memory)
+    sizes = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    sizes += [int(text) for path in _LIMITS if path.is_file() and (text := path.read_text().strip()).isdigit()]
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return min(sizes if limit == resource.RLIM_INFINITY else [*sizes, limit])
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Of Python and numpy, of the system, or of torch on the CPU, which has no class of its own for it."""
+    return (
+        isinstance(error, MemoryError)
+        or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
+        or (isinstance(error, RuntimeError) and "can't allocate memory" in str(error))
+    )

@@ -1,0 +1,46 @@
+"""Options that are cut to what the data or the model allow, or that have no effect."""
+
+from collections.abc import Iterator
+
+from torch import nn
+
+from engine.config.schema import RunConfig
+from engine.federation.clients import Federation
+from engine.models import Model
+
+
+def notes(config: RunConfig, model: Model, data: Federation) -> Iterator[str]:
+    """A sentence for each: the option, its value, and what it comes to."""
+    yield from _model(config, model)
+    yield from _batches(config, data)
+    yield from _rounds(config, data)
+
+
+def _model(config: RunConfig, model: Model) -> Iterator[str]:
+    if model.init == "zeros" and len(model.layers) > 1:
+        yield "init: zeros with hidden layers: they stay at zero, only the output layer's bias learns"
+    asked = getattr(config.model.options, "groups", None)
+    norms = [module for module in model.module.modules() if isinstance(module, nn.GroupNorm)]
+    fewer = {norm.num_channels: norm.num_groups for norm in norms if asked is not None and norm.num_groups < asked}
+    if fewer:
+        cut = ", ".join(f"{groups} of {channels} channels" for channels, groups in sorted(fewer.items()))
+        yield f"groups={asked}: a group has two channels or more, all of one size, so there are {cut}"
+
+
+def _batches(config: RunConfig, data: Federation) -> Iterator[str]:
+    size, sizes = config.training.batch_size, data.summary.train_sizes
+    smaller = [n for n in sizes if size != "full" and n < int(size)]
+    if smaller:
+        span = f"{min(smaller)}" if min(smaller) == max(smaller) else f"{min(smaller)} to {max(smaller)}"
+        yield (
+            f"batch_size={size}: {len(smaller)} of {len(sizes)} clients have only {span} training samples, and use all "
+            "of them in every step"
+        )
+
+
+def _rounds(config: RunConfig, data: Federation) -> Iterator[str]:
+    training, N = config.training, data.num_clients
+    if round(training.participation * N) < 1:
+        yield f"participation={training.participation:g} of {N} clients is less than one: one takes part in each round"
+    if training.lr_schedule == "step" and training.lr_decay_rounds >= training.rounds:
+        yield f"lr_decay_rounds={training.lr_decay_rounds}: with {training.rounds} rounds, the rate never decays"

@@ -1,0 +1,37 @@
+"""Where a run's numbers come from: versions, device, data and warnings."""
+
+import platform
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+
+import torch
+
+from engine.core.results import Provenance
+from engine.task import Task
+from engine.version import CODE_VERSION
+
+_PACKAGES = ("torch", "numpy", "scikit-learn", "torchvision")
+
+
+def provenance_of(task: Task) -> Provenance:
+    """As it stands now: warnings may come up later. ``extra`` names the model's layers, from input to output."""
+    return Provenance(
+        versions={"python": platform.python_version(), **{p: _version(p) for p in _PACKAGES}},
+        device=torch.cuda.get_device_name(task.device) if task.device.type == "cuda" else "cpu",
+        backend=task.backend.name, threads=torch.get_num_threads(),
+        dataset_fingerprint=task.data.fingerprint, code=CODE_VERSION, warnings=tuple(task.notes),
+        extra={"layers": [_module(names) for names in task.model.layers]},
+    )  # fmt: skip
+
+
+def _module(names: tuple[str, ...]) -> str:
+    """The name of the layer that these parameters are of: ``body.0``."""
+    return names[0].rpartition(".")[0]
+
+
+@lru_cache
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "absent"

@@ -1,0 +1,301 @@
+"""The round loop: a RunConfig in, a RoundResult for every round out. No files, no database, no screen."""
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from engine.algorithms import Algorithm
+from engine.backends import choose_backend
+from engine.backends.clipped import Clipped
+from engine.config.schema import RunConfig, resolve_hparams
+from engine.core.errors import CheckpointInvalid, Unsupported
+from engine.core.params import SharedParams, all_finite
+from engine.core.paths import default_data_dir
+from engine.core.registry import ALGORITHMS
+from engine.core.results import Provenance, RoundResult
+from engine.federation.augmentation import require_images
+from engine.federation.batches import Cohort
+from engine.federation.clients import Federation, build
+from engine.metrics import summarize_clients
+from engine.models import build_model
+from engine.models.tokens import require_fitting_tokens
+from engine.simulation import checkpoint_codec as states
+from engine.simulation import newcomers, option_notes
+from engine.simulation.evaluation import score, stored_dtype
+from engine.simulation.provenance import provenance_of
+from engine.task import Diagnostics, Task
+
+
+@dataclass
+class Best:
+    """The evaluated round with the largest weighted mean so far, first of equals."""
+
+    round: int = -1
+    score: float = -np.inf
+    summary: dict[str, float] = field(default_factory=dict)
+    state: Any = None
+
+
+@dataclass(frozen=True)
+class Models:
+    """Ordinary state dicts of the model."""
+
+    initial: SharedParams
+    global_model: SharedParams | None
+    personalized: list[SharedParams]
+
+    @property
+    def is_common(self) -> bool:
+        """Whether every client's model is the global one, the same tensors."""
+        shared = self.global_model
+        return shared is not None and all(p[n] is shared[n] for p in self.personalized for n in shared)
+
+    @property
+    def is_global_per_client(self) -> bool:
+        """Whether each client would be given a global model of its own, [N, ...]."""
+        name, initial = next(iter(self.initial.items()))
+        shared = self.global_model or {}
+        return name in shared and shared[name].dim() > initial.dim()
+
+
+def choose_device(name: str) -> torch.device:
+    """Raises Unsupported where ``cuda`` is asked for and absent."""
+    if name == "cuda" and not torch.cuda.is_available():
+        raise Unsupported("device: 'cuda', but this machine has no usable GPU; use device: cpu or auto")
+    return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
+
+
+class Simulation:
+    """One run, round by round. ``rounds()`` may be left at any time and taken up again from a ``checkpoint()``.
+
+    Building it loads and partitions the data and sets up the method; raises DataUnavailable, ImpossiblePartition or
+    Unsupported. ``tick`` is called in every local step and may raise to stop the run. ``notes`` takes what the reader
+    of the results should know, also where the set-up is left early.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        *,
+        data_dir: Path | None = None,
+        tick: Callable[[], None] = lambda: None,
+        progress: Callable[[str, float], None] | None = None,
+        data: Federation | None = None,
+        notes: list[str] | None = None,
+    ) -> None:
+        self.config = config
+        device = choose_device(config.machine.device)
+        dtype = getattr(torch, config.training.dtype)
+        data = data or build(config, data_dir or default_data_dir(), device, progress)
+        model = build_model(config.model, data.input_shape, data.num_classes)
+        require_fitting_tokens(model, data.train.x)
+        require_images(config.training.augmentation, data.input_shape)
+        backend = choose_backend(config.machine.backend, model, device)
+        if config.training.clip_norm is not None:
+            backend = Clipped(backend, config.training.clip_norm)
+        notes = [] if notes is None else notes
+        notes += data.notes
+        self.task = Task(data, model, config.training, backend, config.seed, device, dtype, tick, notes)
+        for note in option_notes.notes(config, model, data):
+            self.task.note(note)
+        self.algorithm = _method(self.task, config)
+        self.state: Any = self.algorithm.init(self.task)
+        self.round = -1  # the last round that was yielded
+        self.last: dict[str, dict[str, float]] = {}
+        self.best = {"personalized": Best(), "global": Best()}
+
+    def rounds(self) -> Iterator[RoundResult]:
+        """Rounds after the last one yielded: 0 (untrained) first, up to ``training.rounds`` or divergence."""
+        if self.round < 0:
+            yield self._finish(0, None, None, 0.0)
+        while self.round < self.config.training.rounds:
+            self.task, self.algorithm = self._in_round(self.round + 1)
+            cohort = self.task.cohort(self.round + 1)
+            started = time.perf_counter()
+            state, diagnostics = self.algorithm.round(self.state, cohort, self.task)
+            if self.task.device.type == "cuda":
+                torch.cuda.synchronize(self.task.device)
+            seconds = time.perf_counter() - started
+            self.state = state
+            result = self._finish(cohort.round, diagnostics.cohort or cohort, diagnostics, seconds)
+            yield result
+            if result.diverged:
+                return
+
+    def summary(self) -> dict[str, Any]:
+        """The ``summary`` of the export: of the last round, and of the best ones."""
+        best = {k: {"round": b.round, **b.summary} if b.round >= 0 else None for k, b in self.best.items()}
+        last = {"personalized": self.last.get("personalized"), "global": self.last.get("global")}
+        return {**last, "best": best, **{k: v for k, v in self.last.items() if k == "unseen"}}
+
+    @property
+    def provenance(self) -> Provenance:
+        return provenance_of(self.task)
+
+    def checkpoint(self) -> bytes:
+        """Everything needed to go on after the last yielded round."""
+        best = {k: {**dataclasses.asdict(dataclasses.replace(b, state=None)), "state": b.state}
+                for k, b in self.best.items()}  # fmt: skip
+        best_of = {k: {n: v for n, v in b.items() if n != "score" or np.isfinite(v)} for k, b in best.items()}
+        whole = {"digest": self.config.digest, "round": self.round, "state": self.state, "last": self.last,
+                 "best": best_of, "notes": list(self.task.notes)}  # fmt: skip
+        return states.to_bytes(whole)
+
+    def restore(self, data: bytes) -> None:
+        """Go back to a checkpoint of the same configuration. Raises CheckpointInvalid, and changes nothing."""
+        whole = states.from_bytes(data, type(self.algorithm).__module__, self.task.device)
+        try:
+            if whole["digest"] != self.config.digest:
+                raise CheckpointInvalid("the checkpoint belongs to another configuration; start the run again")
+            round, state, last, notes = (whole[name] for name in ("round", "state", "last", "notes"))
+            best = {path: Best(**whole["best"][path]) for path in self.best}
+        except (KeyError, TypeError) as error:
+            message = f"the checkpoint was written by another version ({error!r} does not fit); start the run again"
+            raise CheckpointInvalid(message) from error
+        self.round, self.state, self.last, self.best = round, state, last, best
+        self.task, self.algorithm = self._in_round(round)
+        for note in notes:
+            self.task.note(note)
+
+    def models(self, which: str = "last") -> Models:
+        """The models of the ``last`` or the ``best`` round (best by personalized accuracy)."""
+        best = self.best["personalized"]  # none where no client has test samples
+        state = self.state if which == "last" or best.round < 0 else best.state
+        task, algorithm = self._for_use()
+        personalized, shared = algorithm.personalized(state, task), algorithm.global_model(state, task)
+        clients = [personalized.of_client(i) for i in range(task.num_clients)]
+        return Models(task.initial_model(), shared.params if shared else None, clients)
+
+    def _for_use(self) -> tuple[Task, Algorithm]:
+        """The task and the method that tune models for use, at the rates as set: a schedule is for the rounds."""
+        return self._in_round(0)
+
+    def _in_round(self, round: int) -> tuple[Task, Algorithm]:
+        """The task and the method with the learning rates of a round."""
+        training = self.config.training.in_round(round)
+        if training == self.task.training:
+            return self.task, self.algorithm
+        task = dataclasses.replace(self.task, training=training)
+        return task, _method(task, self.config)
+
+    def _finish(
+        self, round: int, cohort: Cohort | None, diagnostics: Diagnostics | None, seconds: float
+    ) -> RoundResult:
+        """Evaluate and record what the state of this round is worth."""
+        self.round = round
+        scalars, arrays = self._recorded(cohort, diagnostics, seconds)
+        diverged = None if diagnostics is None else self._training_failed(diagnostics.train_loss, cohort)
+        last = round == self.config.training.rounds or diverged is not None
+        evaluated = last or round % self.config.evaluation.every == 0
+        if evaluated:
+            values = self._evaluate()
+            arrays |= values
+            diverged = diverged or self._evaluation_failed(values)
+            scalars |= self._summarize(values, may_be_best=diverged is None)
+        if round == self.config.training.rounds and diverged is None:
+            unseen_arrays, unseen_scalars = self._measure_unseen()
+            arrays, scalars = arrays | unseen_arrays, scalars | unseen_scalars
+        clusters = diagnostics.clusters if diagnostics else None
+        participants = (
+            np.zeros(0, np.int32) if cohort is None else np.sort(cohort.clients.cpu().numpy()).astype(np.int32)
+        )
+        return RoundResult(
+            round, participants, scalars, arrays,
+            None if clusters is None else clusters.cpu().numpy().astype(np.int16), evaluated, diverged,
+        )  # fmt: skip
+
+    def _recorded(
+        self, cohort: Cohort | None, diagnostics: Diagnostics | None, seconds: float
+    ) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+        """Costs, training losses and diagnostics of a round; round 0 costs nothing."""
+        scalars = {"bytes_up": 0.0, "bytes_down": 0.0, "gradient_evaluations": 0.0, "seconds": seconds}
+        if cohort is None or diagnostics is None:
+            return scalars, {}
+        shared = self.algorithm.shared(self.state)
+        up, down = diagnostics.bytes_up, diagnostics.bytes_down
+        scalars["bytes_up"] = float(cohort.size * shared.bytes_up if up is None else up)
+        scalars["bytes_down"] = float(cohort.size * shared.bytes_down if down is None else down)
+        scalars["gradient_evaluations"] = float(diagnostics.gradient_evaluations)
+        loss = np.full(self.task.num_clients, np.nan, stored_dtype(self.task))
+        loss[cohort.clients.cpu().numpy()] = diagnostics.train_loss.cpu().numpy()
+        arrays = {"train_loss": loss}
+        for name, value in diagnostics.values.items():
+            if isinstance(value, Tensor) and value.dim():
+                arrays[f"diagnostics.{name}"] = value.cpu().numpy()
+            else:
+                scalars[f"diagnostics.{name}"] = float(value)
+        return scalars, arrays
+
+    def _evaluate(self) -> dict[str, np.ndarray]:
+        """Arrays of the models that clients of this federation have now."""
+        task, algorithm = self._for_use()
+        return score(algorithm, self.state, task)
+
+    def _measure_unseen(self) -> tuple[dict[str, np.ndarray], dict[str, float]]:
+        """Arrays and scalars of the clients that never took part; nothing where none are held out."""
+        task, algorithm = self._for_use()
+        scores = newcomers.scores(algorithm, self.state, task)
+        if not scores:
+            return {}, {}
+        arrays = {f"unseen.{n}": v.astype(stored_dtype(self.task)) for n, v in scores.items()}
+        self.last["unseen"] = summary = newcomers.summary(arrays["unseen.accuracy"], self.task)
+        return arrays, {f"unseen.{n}": v for n, v in summary.items()}
+
+    def _summarize(self, values: dict[str, np.ndarray], may_be_best: bool) -> dict[str, float]:
+        """Client summaries as scalars; keeps the last and the best ones."""
+        scalars: dict[str, float] = {}
+        for path, best in self.best.items():
+            if f"{path}.accuracy" not in values:
+                continue
+            summary = summarize_clients(values[f"{path}.accuracy"], np.array(self.task.data.summary.test_sizes))
+            self.last[path] = summary
+            scalars |= {f"{path}.{n}": v for n, v in summary.items()}
+            reached = summary["weighted_mean"]
+            if f"{path}.val_accuracy" in values:
+                sizes = np.array(self.task.data.summary.val_sizes)
+                reached = summarize_clients(values[f"{path}.val_accuracy"], sizes)["weighted_mean"]
+            if may_be_best and np.isfinite(reached) and reached > best.score:
+                self.best[path] = Best(self.round, reached, summary, self.state if path == "personalized" else None)
+        return scalars
+
+    def _training_failed(self, train_loss: Tensor, cohort: Cohort | None) -> str | None:
+        """Why this is the last round, if it is: a participant's loss, or a model that travels, is not finite."""
+        bad = torch.nonzero(~train_loss.isfinite())
+        if len(bad) and cohort is not None:
+            return f"the training loss of client {int(cohort.clients[bad[0, 0]])} is not finite"
+        shared = self.algorithm.shared(self.state)
+        if not all(all_finite(params) for params in (*shared.down, *shared.up)):
+            return "the model that the server sends is not finite"
+        return None
+
+    def _evaluation_failed(self, values: dict[str, np.ndarray]) -> str | None:
+        has_samples = np.array(self.task.data.summary.test_sizes) > 0
+        for path in self.best:
+            bad = np.flatnonzero(~np.isfinite(values.get(f"{path}.loss", np.zeros(len(has_samples)))) & has_samples)
+            if len(bad):
+                return f"the test loss of client {bad[0]}'s {path} model is not finite"
+        return None
+
+
+def simulate(config: RunConfig, data_dir: Path | None = None) -> Iterator[RoundResult]:
+    """All rounds of one run."""
+    yield from Simulation(config, data_dir=data_dir).rounds()
+
+
+def check(config: RunConfig, data_dir: Path | None = None) -> Simulation:
+    """Everything that can be refused before training: raises what ``Simulation`` raises."""
+    return Simulation(config, data_dir=data_dir)
+
+
+def _method(task: Task, config: RunConfig) -> Algorithm:
+    """The run's method, its ``"training"`` values taken from the task."""
+    hparams = resolve_hparams(config.algorithm.options, task.training)
+    method: Algorithm = ALGORITHMS.get(config.algorithm.name).make(hparams)
+    return method

@@ -1,0 +1,31 @@
+"""Models in two parts, body and head, of which one travels and the other stays with its client."""
+
+from collections.abc import Iterable
+
+from torch import Tensor
+
+from engine.core.errors import Unsupported
+from engine.core.params import ClientParams, SharedParams, broadcast
+from engine.federation.batches import Cohort
+from engine.task import Task
+from engine.training.local import Trained, local_sgd
+
+
+def part(params: dict[str, Tensor], names: Iterable[str]) -> dict[str, Tensor]:
+    """The tensors of the given names, stacked or not: ``part(params, task.model.body)``."""
+    return {n: params[n] for n in names}
+
+
+def require_body(task: Task, method: str) -> None:
+    """Raises Unsupported for a model that is a head alone."""
+    if not task.model.body:
+        raise Unsupported(
+            f"{method} needs a body apart from the head, and this model has none (mlr and logistic are a head alone); "
+            "use model: dnn or cnn"
+        )
+
+
+def train_heads(task: Task, body: SharedParams, heads: ClientParams, cohort: Cohort, steps: int) -> Trained:
+    """``steps`` of the heads alone, each on the received body, on batches of their own; the whole models come back."""
+    plan = task.plan(cohort, "head", steps)
+    return local_sgd(task, broadcast(body, cohort.size) | heads, cohort, plan=plan, trained=task.model.head)

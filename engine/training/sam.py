@@ -1,0 +1,173 @@
+"""Sharpness-aware steps: gradients taken at a point uphill, with one radius for the model or one for each layer.
+
+SAM (Foret, Kleiner, Mobahi, Neyshabur, ICLR 2021) perturbs by eps = rho g/||g||. LWSAM (Qu et al., CVPR 2023, document
+002, equations 4-6) scales that by a score of each layer, and allows other norms than p = 2:
+
+    xi_l  <- ||theta_l - w_l|| / dim(w_l), normalised to sum_l xi_l = 1
+    eps_l <- rho xi_l sign(g_l) |g_l|^(q-1) / (||g||_q^q)^(1/p)         1/p + 1/q = 1
+
+The document prints the exponent p-1 in place of 1/p. Only 1/p gives SAM's rho g/||g|| at p = q = 2, and the document's
+own equation 24 has that.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from engine.core.params import ClientParams, clone, each, map_params, take
+from engine.federation.batches import Batch, Cohort, Plan
+from engine.task import Task
+from engine.training.local import Step, Trained, in_chunks, mean_loss
+
+Layers = Sequence[Sequence[str]]  # the names of each layer's parameters
+
+
+def uphill(gradient: ClientParams, rho: float, p: float = 2.0) -> ClientParams:
+    """eps of length rho (in the p-norm) along which each client's loss rises fastest; 0 where its gradient is 0."""
+    q = p / (p - 1)
+    unit = gradient if p == 2 else _in_unit_range(gradient)
+    norm = _norm(unit, q)
+    length = rho / norm.where(norm != 0, 1.0).pow(q - 1)  # (||g||_q^q)^(1/p) is ||g||_q^(q-1)
+    steep = unit if p == 2 else map_params(lambda u: u.sign().mul_(u.abs().pow_(q - 1)), unit)
+    return map_params(lambda s: s * each(length, s), steep)
+
+
+def uphill_by_layer(
+    gradient: ClientParams, scores: Float[Tensor, "S L"], layers: Layers, rho: float, p: float = 2.0
+) -> ClientParams:
+    """LWSAM's eps: each layer's part of ``uphill`` times the layer's score."""
+    eps = uphill(gradient, rho, p)
+    return {n: eps[n] * each(scores[:, i], eps[n]) for i, names in enumerate(layers) for n in names}
+
+
+def layer_scores(theta: ClientParams, w: ClientParams, layers: Layers) -> Float[Tensor, "S L"]:
+    """How far each layer is from the shared model's, per parameter, as shares of 1; equal where nothing differs."""
+    columns = []
+    for names in layers:
+        squares = torch.stack([(theta[n] - w[n]).flatten(1).square().sum(1) for n in names]).sum(0)
+        columns.append(squares.sqrt() / sum(w[n][0].numel() for n in names))
+    scores = torch.stack(columns, dim=1)
+    total = scores.sum(1, keepdim=True)
+    return torch.where(total == 0, 1 / len(layers), scores / total.where(total != 0, 1.0))
+
+
+def most_personal(scores: Float[Tensor, "S L"], count: int) -> Float[Tensor, "S L"]:
+    """1 for the ``count`` layers of each client with the largest scores, the first of equals; else 0."""
+    chosen = scores.sort(dim=1, descending=True, stable=True).indices[:, :count]
+    return torch.zeros_like(scores).scatter(1, chosen, 1.0)
+
+
+def select_layers(kept: Float[Tensor, "S L"], own: ClientParams, shared: ClientParams, layers: Layers) -> ClientParams:
+    """Each client's own tensors in the layers it keeps, the shared ones elsewhere."""
+    return {n: own[n].where(each(kept[:, i], own[n]) > 0, shared[n]) for i, names in enumerate(layers) for n in names}
+
+
+def by_client(rows: Float[Tensor, "S L"], clients: Int[Tensor, "S"], num_clients: int) -> Float[Tensor, "N L"]:
+    """A cohort's rows as a diagnostic of all clients: not a number where a client did not take part."""
+    return rows.new_full((num_clients, rows.shape[1]), torch.nan).index_copy(0, clients, rows)
+
+
+def sam_sgd(task: Task, start: ClientParams, cohort: Cohort, rho: float) -> Trained:
+    """w <- w - lr grad f(w + rho g/||g||; B), where g = grad f(w; B) is of the same batch. Two gradients a step."""
+
+    def chunk(rows: slice, part: Plan) -> tuple[list[ClientParams], Tensor]:
+        w = clone(take(start, rows))
+        slope = map_params(torch.zeros_like, w)
+        step = Step(task, task.training.lr, 0.0, w)
+
+        def on_batch(live: slice, batch: Batch) -> Tensor:
+            here, g = take(w, live), take(slope, live)
+            loss = task.backend.accumulate(g, here, batch, 1.0, 0.0)
+            step(here, map_params(torch.add, here, uphill(g, rho)), batch, live)
+            return loss
+
+        return [w], mean_loss(task, part, on_batch)
+
+    (w,), loss = in_chunks(task, cohort.plan, chunk)
+    return Trained(w, loss, 2 * cohort.plan.gradient_evaluations)
+
+
+def lwsam_pair(
+    task: Task,
+    theta: ClientParams,
+    w: ClientParams,
+    cohort: Cohort,
+    *,
+    scores: Float[Tensor, "S L"],
+    rho: float,
+    p: float,
+    after_step: bool,
+) -> tuple[Trained, ClientParams]:
+    """Algorithm 1 of PLGU (Qu et al., CVPR 2023): theta by SGD, w along theta's perturbed gradient of the same batch.
+
+    For each batch: g = grad f(theta), eps by ``scores``, g~ = grad f(theta + eps); theta <- theta - lr g,
+    w <- w - lr g~. ``after_step`` takes g~ beside the theta that has stepped. Returns theta (with its losses) and w.
+    """
+    layers = task.model.layers
+
+    def chunk(rows: slice, part: Plan) -> tuple[list[ClientParams], Tensor]:
+        personal, shared, score = clone(take(theta, rows)), clone(take(w, rows)), scores[rows]
+        slope = map_params(torch.zeros_like, personal)
+        step, shared_step = (Step(task, task.training.lr, 0.0, moved) for moved in (personal, shared))
+
+        def on_batch(live: slice, batch: Batch) -> Tensor:
+            here, g = take(personal, live), take(slope, live)
+            loss = task.backend.accumulate(g, here, batch, 1.0, 0.0)
+            eps = uphill_by_layer(g, score[live], layers, rho, p)
+            if after_step:
+                step.along(here, g)
+            shared_step(take(shared, live), {n: here[n] + eps[n] for n in here}, batch, live)
+            if not after_step:
+                step.along(here, g)
+            return loss
+
+        return [personal, shared], mean_loss(task, part, on_batch)
+
+    (personal, shared), loss = in_chunks(task, cohort.plan, chunk)
+    return Trained(personal, loss, 2 * cohort.plan.gradient_evaluations), shared
+
+
+def lwsam_two_steps(
+    task: Task, start: ClientParams, plan: Plan, *, body: Sequence[str], layers: Layers, rho: float, p: float
+) -> tuple[Trained, Float[Tensor, "S L"]]:
+    """Equations 10-13 of PLGU (Qu et al.) on one batch: a plain step of the body phi, then one along g~ beside it.
+
+    phi_i = phi - lr grad f(phi); scores of ||phi_i - phi||; eps from g = grad f(phi_i), of the body alone;
+    phi~_i = phi_i - lr grad f(phi_i + eps). The other parameters stay. The loss is the mean over both steps.
+    Returns the trained parameters and the scores.
+    """
+
+    def chunk(rows: slice, part: Plan) -> tuple[list[ClientParams], Tensor]:
+        params = clone(take(start, rows))
+        phi = {n: params[n] for n in body}
+        slope = map_params(torch.zeros_like, phi)
+        step = Step(task, task.training.lr, 0.0, phi)
+        scores = torch.zeros(len(part.steps), len(layers), dtype=task.dtype, device=task.device)
+
+        def on_batch(live: slice, batch: Batch) -> Tensor:
+            before = step(phi, params, batch, live)
+            scores.copy_(layer_scores(phi, take(start, rows), layers))
+            after = task.backend.accumulate(slope, params, batch, 1.0, 0.0)
+            beside = {n: phi[n] + eps for n, eps in uphill_by_layer(slope, scores, layers, rho, p).items()}
+            step(phi, {**params, **beside}, batch, live)
+            return (before + after) / 2
+
+        return [params, {"scores": scores}], mean_loss(task, part, on_batch)
+
+    (params, found), loss = in_chunks(task, plan, chunk)
+    return Trained(params, loss, 3 * plan.gradient_evaluations), found["scores"]
+
+
+def _norm(params: ClientParams, order: float) -> Float[Tensor, "S"]:
+    """The norm of each client's parameters, all of them together."""
+    parts = [torch.linalg.vector_norm(p.flatten(1), order, dim=1) for p in params.values()]
+    return torch.linalg.vector_norm(torch.stack(parts), order, dim=0)
+
+
+def _in_unit_range(gradient: ClientParams) -> ClientParams:
+    """Gradients over their largest entry, which cancels in ``uphill``: no power of them over- or underflows."""
+    largest = torch.stack([g.abs().flatten(1).amax(1) for g in gradient.values()]).amax(0)
+    scale = largest.where(largest != 0, 1.0)
+    return map_params(lambda g: g / each(scale, g), gradient)
