@@ -18,6 +18,7 @@ test:
 check:
 	@.ci/venv dev
 	.venv/bin/python -m ruff check
+	.venv/bin/python -m ruff format --check --quiet
 	.venv/bin/python -m mypy
 	.venv/bin/lint-imports --no-logo
 

@@ -42,9 +42,12 @@ class Child:
     def start(self) -> None:
         # A session of its own: Ctrl-C reaches the supervisor only, which then stops its children in order.
         self.process = subprocess.Popen(
-            self.command, cwd=ROOT, env=dict(self.environment), start_new_session=True,
+            self.command,
+            cwd=ROOT,
+            env=dict(self.environment),
+            start_new_session=True,
             preexec_fn=_end_with_supervisor,
-        )  # fmt: skip
+        )
         self.started_at = time.monotonic()
 
     @property

@@ -38,10 +38,17 @@ class Form:
             del st.session_state[key]
 
     def options(
-        self, options: type[Options], values: Mapping[str, Any], path: str, *, key: str = "",
-        only: Collection[str] | None = None, scales: Mapping[str, Sequence[Any]] | None = None,
-        stand_ins: Mapping[str, Any] | None = None, columns: int = 2,
-    ) -> dict[str, Any]:  # fmt: skip
+        self,
+        options: type[Options],
+        values: Mapping[str, Any],
+        path: str,
+        *,
+        key: str = "",
+        only: Collection[str] | None = None,
+        scales: Mapping[str, Sequence[Any]] | None = None,
+        stand_ins: Mapping[str, Any] | None = None,
+        columns: int = 2,
+    ) -> dict[str, Any]:
         """Draw an options class. ``path`` is where it stands in the configuration, ``key`` tells forms of it apart.
 
         ``scales`` draws a field as a slider over these values; ``stand_ins`` are the numbers that words like "training"
@@ -57,18 +64,27 @@ class Form:
                 is_empty = value is None and not _can_show(set(parameter.type.split("|")), None, parameter)
                 given = parameter.name in values and not is_empty
                 result[parameter.name] = self.field(
-                    parameter, value if given else parameter.default, where,
-                    key=f"{key or path}.{parameter.name}", scale=(scales or {}).get(parameter.name),
+                    parameter,
+                    value if given else parameter.default,
+                    where,
+                    key=f"{key or path}.{parameter.name}",
+                    scale=(scales or {}).get(parameter.name),
                     stand_in=(stand_ins or {}).get(parameter.name),
-                )  # fmt: skip
+                )
                 if parameter.name in values and not given:
                     self._spots[where].warning("Nothing is no value here; the default stands in for it.")
         return {name: value for name, value in result.items() if value is not None}
 
     def field(
-        self, parameter: Parameter, value: Any, path: str, *, key: str = "", scale: Sequence[Any] | None = None,
+        self,
+        parameter: Parameter,
+        value: Any,
+        path: str,
+        *,
+        key: str = "",
+        scale: Sequence[Any] | None = None,
         stand_in: Any = None,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """One widget and the spot for its message; answers what the reader chose."""
         key = f"{self.prefix}.{key or path}"
         kinds = set(parameter.type.split("|"))
@@ -128,9 +144,11 @@ class Form:
         """No bounds here: the engine's message says more than a widget that silently clips."""
         number: type[float] | type[int] = int if parameter.type.partition("|")[0] == "int" else float
         return st.number_input(
-            **_said(parameter), key=browser.seeded(key, number(value)),
-            step=1 if number is int else _step(float(value)), format=None if number is int else "%g",
-        )  # fmt: skip
+            **_said(parameter),
+            key=browser.seeded(key, number(value)),
+            step=1 if number is int else _step(float(value)),
+            format=None if number is int else "%g",
+        )
 
     def _scale(self, parameter: Parameter, value: Any, scale: Sequence[Any], key: str) -> Any:
         stops = sorted({*(stop for stop in scale if parameter.maximum is None or stop <= parameter.maximum), value})
@@ -153,10 +171,13 @@ class Form:
         number: type[float] | type[int] = int if parameter.type.partition("|")[0] == "int" else float
         shown = number(value) if _is_number(value) else None
         chosen = st.number_input(
-            **(_said(parameter) | {"help": f"{plain(parameter.description)} Empty: {meaning}."}), value=None,
-            key=browser.seeded(key, shown), placeholder=meaning, format=None if number is int else "%g",
+            **(_said(parameter) | {"help": f"{plain(parameter.description)} Empty: {meaning}."}),
+            value=None,
+            key=browser.seeded(key, shown),
+            placeholder=meaning,
+            format=None if number is int else "%g",
             step=1 if number is int else _step(float(stand_in or shown or 1.0)),
-        )  # fmt: skip
+        )
         return word if chosen is None else chosen
 
     def _text(self, parameter: Parameter, value: Any, key: str) -> Any:
@@ -185,13 +206,7 @@ def label_of(parameter: Parameter) -> str:
     words = parameter.name.replace("_", " ")
     is_symbol = len(parameter.symbol) <= 2 and parameter.symbol != parameter.name
     is_titled = parameter.symbol != parameter.name
-    label = (
-        f"{parameter.symbol} · {words}"
-        if is_symbol
-        else parameter.symbol
-        if is_titled
-        else capital(words)
-    )
+    label = f"{parameter.symbol} · {words}" if is_symbol else parameter.symbol if is_titled else capital(words)
     direction = re.search(r"(larger = [^;,.]+)", parameter.description)
     return f"{label} ({direction[1]})" if direction else label
 

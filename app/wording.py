@@ -36,10 +36,18 @@ PRIORITIES = {"high": 1, "normal": 0, "low": -1}
 WHEN = {"last": "last round", "best": "best round, chosen on test", "best_val": "best round, chosen on validation"}
 MODELS = {"personalized": "Personalized", "global": "Global"}
 TITLES = {
-    "digits": "Digits", "mnist": "MNIST", "fashion_mnist": "Fashion-MNIST", "cifar10": "CIFAR-10",
-    "cifar100": "CIFAR-100", "tiny_imagenet": "Tiny ImageNet", "har": "HAR", "amazon_review": "Amazon reviews",
-    "synthetic": "Synthetic", "contexts": "Contexts", "custom": "Own data",
-}  # fmt: skip
+    "digits": "Digits",
+    "mnist": "MNIST",
+    "fashion_mnist": "Fashion-MNIST",
+    "cifar10": "CIFAR-10",
+    "cifar100": "CIFAR-100",
+    "tiny_imagenet": "Tiny ImageNet",
+    "har": "HAR",
+    "amazon_review": "Amazon reviews",
+    "synthetic": "Synthetic",
+    "contexts": "Contexts",
+    "custom": "Own data",
+}
 
 
 def decimals(samples: float | None, most: int = 2) -> int:

@@ -79,8 +79,10 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     samples = Samples(torch.rand(options.samples, 28, 28), torch.randint(0, 10, (options.samples,)))
-    print(f"{options.points} x {options.points} points, {options.samples} samples, {options.threads} thread(s), "
-          f"torch {torch.__version__}\n{'':40}{'clock':>12}{'processor':>12}")  # fmt: skip
+    print(
+        f"{options.points} x {options.points} points, {options.samples} samples, {options.threads} thread(s), "
+        f"torch {torch.__version__}\n{'':40}{'clock':>12}{'processor':>12}"
+    )
     for name in options.models:
         model = network(name)
         over = plane(model, options.points)

@@ -36,8 +36,14 @@ def federation(clients: int) -> Federation:
 def seconds(model: str, algorithm: str, backend: str, rounds: int, data: Federation) -> float:
     """Median seconds of training and aggregation in a round; the first round warms up."""
     entry = {"name": algorithm} | ({"lam": 12, "inner_steps": 5, "personal_lr": 0.005} if algorithm == "pfedme" else {})
-    raw = {"dataset": "digits", "partition": "iid", "model": model, "algorithms": [entry], "backend": backend,
-           "training": {"rounds": rounds + 1, "local_steps": 10, "batch_size": 20, "lr": 0.005}}  # fmt: skip
+    raw = {
+        "dataset": "digits",
+        "partition": "iid",
+        "model": model,
+        "algorithms": [entry],
+        "backend": backend,
+        "training": {"rounds": rounds + 1, "local_steps": 10, "batch_size": 20, "lr": 0.005},
+    }
     run = Simulation(parse_experiment(raw).runs()[0], data=data)
     taken = []
     for number in range(1, rounds + 2):

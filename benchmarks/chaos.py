@@ -155,12 +155,13 @@ def report(chaos: Chaos, seconds: float) -> dict[str, Any]:
     runs = chaos.store.queue.runs(with_partition=False)
     return {
         "kills": {kind: timing(chaos.kills, kind) for kind in WEIGHTS},
-        "runs": len(runs), "rounds": sum(run.round for run in runs), "analyses": sum(
-            len(chaos.store.analyses.list(run.id)) for run in runs
-        ),
+        "runs": len(runs),
+        "rounds": sum(run.round for run in runs),
+        "analyses": sum(len(chaos.store.analyses.list(run.id)) for run in runs),
         "taken_up_again": sum(max(0, run.epoch - 1) for run in runs),
-        "most_often": max(max(0, run.epoch - 1) for run in runs), "seconds": round(seconds, 1),
-    }  # fmt: skip
+        "most_often": max(max(0, run.epoch - 1) for run in runs),
+        "seconds": round(seconds, 1),
+    }
 
 
 def show(found: dict[str, Any]) -> None:

@@ -37,8 +37,13 @@ def federation(clients: int) -> Federation:
 
 
 def simulation(model: str, steps: int, data: Federation) -> Simulation:
-    raw = {"dataset": "digits", "partition": "iid", "model": model, "algorithms": ["fedavg"],
-           "training": {"local_steps": steps, "batch_size": 20, "lr": 0.005}}  # fmt: skip
+    raw = {
+        "dataset": "digits",
+        "partition": "iid",
+        "model": model,
+        "algorithms": ["fedavg"],
+        "training": {"local_steps": steps, "batch_size": 20, "lr": 0.005},
+    }
     return Simulation(parse_experiment(raw).runs()[0], data=data)
 
 

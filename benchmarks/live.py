@@ -85,8 +85,11 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--browsers", type=int, default=1)
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, soaked(Path(folder), given.runs) as (app, _, runs), \
-            chromium() as browser:  # fmt: skip
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        soaked(Path(folder), given.runs) as (app, _, runs),
+        chromium() as browser,
+    ):
         time.sleep(SETTLE_S)
         print(f"web server without a reader: {share_of_a_core(app, given.seconds):.2%} of a core")
         address = f"{app.url}/live?runs={','.join(str(run.id) for run in runs)}"

@@ -39,8 +39,14 @@ def _cells(row: dict[str, float]) -> list[str]:
         percent[0] += f" ± {100 * spread:.2f}"
     shared = row.get("global.mean", float("nan"))
     megabytes = (row["bytes_up"] + row["bytes_down"]) / 1e6
-    return [str(row["label"]), *percent, "–" if shared != shared else f"{100 * shared:.2f}", f"{megabytes:,.0f}",
-            f"{row['gradient_evaluations'] / 1e6:.2f}", f"{row['seconds']:.1f}"]  # fmt: skip
+    return [
+        str(row["label"]),
+        *percent,
+        "–" if shared != shared else f"{100 * shared:.2f}",
+        f"{megabytes:,.0f}",
+        f"{row['gradient_evaluations'] / 1e6:.2f}",
+        f"{row['seconds']:.1f}",
+    ]
 
 
 if __name__ == "__main__":

@@ -18,21 +18,32 @@ PARTITION = {"name": "classes_per_client", "num_clients": 8, "classes_per_client
 MOST_ROUNDS = 100_000
 COMMON = {"dataset": "digits", "partition": PARTITION, "checkpoint_s": CHECKPOINT_S}
 EXPERIMENTS: tuple[dict[str, Any], ...] = (
-    COMMON | {
-        "name": "fused", "backend": "fused", "model": "mlr", "training": {"rounds": 300, "participation": 0.5},
+    COMMON
+    | {
+        "name": "fused",
+        "backend": "fused",
+        "model": "mlr",
+        "training": {"rounds": 300, "participation": 0.5},
         "algorithms": ["fedavg", {"name": "cgpfl", "K": 2}, {"name": "ditto", "training": {"participation": 0.3}}],
     },
-    COMMON | {
-        "name": "batched", "backend": "batched", "model": {"name": "dnn", "hidden": 16}, "evaluation": {"every": 3},
+    COMMON
+    | {
+        "name": "batched",
+        "backend": "batched",
+        "model": {"name": "dnn", "hidden": 16},
+        "evaluation": {"every": 3},
         "training": {"rounds": 160, "participation": 0.6, "local_steps": 4},
         "algorithms": ["fedper", {"name": "ifca", "K": 3}, "apfl"],
     },
-    COMMON | {
-        "name": "loop", "backend": "loop", "model": "mlr",
+    COMMON
+    | {
+        "name": "loop",
+        "backend": "loop",
+        "model": "mlr",
         "training": {"rounds": 160, "participation": 0.5, "local_steps": 4, "dtype": "float64"},
         "algorithms": ["scaffold", {"name": "pfedme", "inner_steps": 2}, {"name": "cfl"}],
     },
-)  # fmt: skip
+)
 ANALYSES = ("confusion", "sharpness", "client_map", "landscape")
 
 
@@ -105,4 +116,4 @@ def _aspects(store: Store, run: RunRecord) -> dict[str, Any]:
         "provenance and partition": (run.provenance, run.partition),
         "analyses": [(a.kind, a.status, a.error) for a in store.analyses.list(run.id)],
         "files": (files, len(store.artifacts.list(run.id))),
-    }  # fmt: skip
+    }

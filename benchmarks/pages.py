@@ -33,8 +33,17 @@ from engine.metrics import summarize_clients
 from storage import FinishedRun, RoundRecord, Store
 
 METHODS = (
-    "fedavg", "local_train", "fedprox", "ditto", "pfedme", "cgpfl", "fedrep", "fedper", "apfl", "scaffold",
-)  # fmt: skip
+    "fedavg",
+    "local_train",
+    "fedprox",
+    "ditto",
+    "pfedme",
+    "cgpfl",
+    "fedrep",
+    "fedper",
+    "apfl",
+    "scaffold",
+)
 QUIET_MS = 700  # a page is drawn when nothing has changed for so long
 SITUATIONS = ("first", "cold", "again")
 WARM_UP = 3  # visits after which a browser has kept what it compiled
@@ -57,11 +66,17 @@ DRAWN = """() => {
 
 def configs(num_runs: int, rounds: int, clients: int) -> list[RunConfig]:
     seeds = -(-num_runs // len(METHODS))
-    runs = parse_experiment({
-        "name": "many runs", "dataset": "digits", "model": "mlr", "algorithms": list(METHODS),
-        "partition": {"name": "classes_per_client", "num_clients": clients, "classes_per_client": 3},
-        "training": {"rounds": rounds}, "seeds": list(range(seeds)),
-    }).runs()  # fmt: skip
+    runs = parse_experiment(
+        {
+            "name": "many runs",
+            "dataset": "digits",
+            "model": "mlr",
+            "algorithms": list(METHODS),
+            "partition": {"name": "classes_per_client", "num_clients": clients, "classes_per_client": 3},
+            "training": {"rounds": rounds},
+            "seeds": list(range(seeds)),
+        }
+    ).runs()
     return list(runs)[:num_runs]
 
 
@@ -82,9 +97,11 @@ def made_up(config: RunConfig, clients: int) -> FinishedRun:
         rounds.append(RoundRecord(at, everyone.astype(np.int32), scalars, arrays))
     best = {path: {"round": rounds[-1].round, **last} for path in paths}
     partition = {
-        "train_sizes": [60] * clients, "val_sizes": [0] * clients, "test_sizes": sizes.tolist(),
+        "train_sizes": [60] * clients,
+        "val_sizes": [0] * clients,
+        "test_sizes": sizes.tolist(),
         "class_counts": [[8] * 10] * clients,
-    }  # fmt: skip
+    }
     return FinishedRun(new_run(config), "done", rounds, {}, partition, dict.fromkeys(paths, last) | {"best": best})
 
 

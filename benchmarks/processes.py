@@ -44,9 +44,11 @@ class Usage:
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(
-            self.memory_mib + other.memory_mib, self.threads + other.threads, self.handles + other.handles,
+            self.memory_mib + other.memory_mib,
+            self.threads + other.threads,
+            self.handles + other.handles,
             self.cpu_s + other.cpu_s,
-        )  # fmt: skip
+        )
 
 
 NOTHING = Usage(0.0, 0, 0, 0.0)

@@ -1,6 +1,6 @@
 """What a run costs besides its computation: 300 tiny runs on warm workers, against the same runs computed directly.
 
-    python -m benchmarks.run_overhead [--runs 300] [--slots 2]
+python -m benchmarks.run_overhead [--runs 300] [--slots 2]
 """
 
 import argparse
@@ -21,11 +21,17 @@ WARM_UP = 10
 
 
 def configs(num_runs: int) -> tuple[RunConfig, ...]:
-    return parse_experiment({
-        "name": "overhead", "dataset": "digits", "model": "mlr", "algorithms": ["fedavg"],
-        "partition": {"name": "classes_per_client", "num_clients": 10, "classes_per_client": 3},
-        "training": {"rounds": 5, "local_steps": 5}, "seeds": list(range(num_runs)),
-    }).runs()  # fmt: skip
+    return parse_experiment(
+        {
+            "name": "overhead",
+            "dataset": "digits",
+            "model": "mlr",
+            "algorithms": ["fedavg"],
+            "partition": {"name": "classes_per_client", "num_clients": 10, "classes_per_client": 3},
+            "training": {"rounds": 5, "local_steps": 5},
+            "seeds": list(range(num_runs)),
+        }
+    ).runs()
 
 
 def seconds_computed_directly(runs: tuple[RunConfig, ...]) -> float:

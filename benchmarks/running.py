@@ -17,9 +17,15 @@ from playwright.sync_api import Browser, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[1]
 FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-)  # fmt: skip
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
 
 
 @contextmanager
@@ -50,9 +56,12 @@ class App:
 
     def start(self) -> None:
         self.supervisor = subprocess.Popen(
-            [sys.executable, "-m", "app"], cwd=ROOT, env=self._environment, stdout=self._log or subprocess.DEVNULL,
+            [sys.executable, "-m", "app"],
+            cwd=ROOT,
+            env=self._environment,
+            stdout=self._log or subprocess.DEVNULL,
             stderr=self._log,
-        )  # fmt: skip
+        )
 
     @property
     def is_running(self) -> bool:

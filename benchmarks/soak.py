@@ -158,10 +158,11 @@ def report(samples: list[Sample]) -> dict[str, Any]:
     seconds = last.at_s - first.at_s
     parts = {part: _change(part, samples) for part in last.parts}
     return {
-        "seconds": round(seconds, 1), "parts": parts,
+        "seconds": round(seconds, 1),
+        "parts": parts,
         "web_server_cores": round((last.parts[WEB].cpu_s - first.parts[WEB].cpu_s) / seconds, 3),
         "feed_bytes_a_second": round((last.feed_bytes - first.feed_bytes) / seconds),
-    }  # fmt: skip
+    }
 
 
 def show(found: dict[str, Any]) -> None:
@@ -181,10 +182,12 @@ def _change(part: str, samples: list[Sample]) -> dict[str, Any]:
     memory = [s.parts.get(part, NOTHING).memory_mib for s in late]
     slope = float(np.polyfit([s.at_s / 60 for s in late], memory, 1)[0])
     return {
-        "processes": samples[-1].processes[part], "mib": (round(first.memory_mib, 1), round(last.memory_mib, 1)),
-        "mib_a_minute": round(slope, 2), "threads": (first.threads, last.threads),
+        "processes": samples[-1].processes[part],
+        "mib": (round(first.memory_mib, 1), round(last.memory_mib, 1)),
+        "mib_a_minute": round(slope, 2),
+        "threads": (first.threads, last.threads),
         "handles": (first.handles, last.handles),
-    }  # fmt: skip
+    }
 
 
 def main() -> None:

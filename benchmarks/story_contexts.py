@@ -44,8 +44,10 @@ def means(method: Mapping[str, Any]) -> list[float]:
 
 def guesses(training_samples: int, noise: float) -> dict[str, Any]:
     """The number of clusters that the heuristic takes, of every draw; it is known after one round."""
-    drawn = [story.experiment(story.method(curve.HEUR), seed=seed, rounds=1, training_samples=training_samples,
-                              noise=noise) for seed in DRAWS]  # fmt: skip
+    drawn = [
+        story.experiment(story.method(curve.HEUR), seed=seed, rounds=1, training_samples=training_samples, noise=noise)
+        for seed in DRAWS
+    ]
     taken = [int(last(config).scalars["diagnostics.K_hat"]) for config in drawn]
     return {"training_samples": training_samples, "noise": noise, "K_hats": taken}
 

@@ -18,9 +18,21 @@ if TYPE_CHECKING:
     from engine.core.registry import ALGORITHMS, DATASETS, METRICS, MODELS, PARTITIONERS
 
 __all__ = [
-    "ALGORITHMS", "DATASETS", "METRICS", "MODELS", "PARTITIONERS", "ExperimentConfig", "FedscapeError", "InvalidConfig",
-    "Result", "RunConfig", "load_config", "parse_experiment", "run",
-]  # fmt: skip
+    "ALGORITHMS",
+    "DATASETS",
+    "METRICS",
+    "MODELS",
+    "PARTITIONERS",
+    "ExperimentConfig",
+    "FedscapeError",
+    "InvalidConfig",
+    "Result",
+    "RunConfig",
+    "load_config",
+    "parse_experiment",
+    "run",
+]
+
 
 def __getattr__(name: str) -> Any:
     if name in __all__:

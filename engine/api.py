@@ -1,8 +1,8 @@
 """The Python API: ``run(config)`` computes an experiment in this process, without a database.
 
-    from engine import run
-    result = run("experiment.yaml")
-    result.summary()
+from engine import run
+result = run("experiment.yaml")
+result.summary()
 """
 
 from collections.abc import Callable, Mapping
@@ -92,7 +92,15 @@ def _run(config: RunConfig, progress: Progress | None) -> tuple[RunOutcome, Mode
 def _outcome(simulation: Simulation, rounds: list[RoundResult]) -> RunOutcome:
     config, diverged = simulation.config, rounds[-1].diverged
     return RunOutcome(
-        config.name, config.algorithm.name, config.label, config.hparams, config.seed,
-        "diverged" if diverged else "done", tuple(rounds), asdict(simulation.provenance),
-        asdict(simulation.task.data.summary), simulation.summary(), diverged,
-    )  # fmt: skip
+        config.name,
+        config.algorithm.name,
+        config.label,
+        config.hparams,
+        config.seed,
+        "diverged" if diverged else "done",
+        tuple(rounds),
+        asdict(simulation.provenance),
+        asdict(simulation.task.data.summary),
+        simulation.summary(),
+        diverged,
+    )

@@ -129,10 +129,11 @@ class Task:
         """Given clients, ordered by their number of local steps, with ``steps`` or the training's own."""
         training = self.training
         local = {
-            c: steps if steps is not None
+            c: steps
+            if steps is not None
             else num_local_steps(self.train_sizes[c], training.batch_size, training.local_steps, training.local_epochs)
             for c in clients
-        }  # fmt: skip
+        }
         ordered = sorted(clients, key=lambda c: (-local[c], c))
         ids = torch.tensor(ordered, device=self.device)
         sizes = self.data.train.sizes[ids].to(self.dtype)

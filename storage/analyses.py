@@ -21,7 +21,12 @@ from storage.records import ACTIVE, AnalysisRecord, AnalysisStatus, Control, New
 
 COLUMNS = tuple(Analysis.__table__.columns)
 FRESH: dict[str, Any] = {
-    "status": "queued", "progress": 0.0, "control": "", "attempts": 0, "error": None, "started_at": None,
+    "status": "queued",
+    "progress": 0.0,
+    "control": "",
+    "attempts": 0,
+    "error": None,
+    "started_at": None,
     "finished_at": None,
 }
 
@@ -93,13 +98,15 @@ class Analyses:
         """At once where nobody computes it; a running one reads it with its next report. An ended one stays."""
         running = Analysis.status == "running"
         with self._database.write() as connection:  # one statement: a claim comes before or after it, not in between
-            connection.execute(sa.update(Analysis).where(
-                Analysis.id == analysis_id, Analysis.status.in_(ACTIVE)
-            ).values(
-                status=sa.case((running, Analysis.status), else_="cancelled"),
-                control=sa.case((running, "cancel"), else_=""),
-                finished_at=sa.case((running, Analysis.finished_at), else_=sa.literal(now(), UtcDateTime())),
-            ))
+            connection.execute(
+                sa.update(Analysis)
+                .where(Analysis.id == analysis_id, Analysis.status.in_(ACTIVE))
+                .values(
+                    status=sa.case((running, Analysis.status), else_="cancelled"),
+                    control=sa.case((running, "cancel"), else_=""),
+                    finished_at=sa.case((running, Analysis.finished_at), else_=sa.literal(now(), UtcDateTime())),
+                )
+            )
 
     # What the dispatcher does.
 
@@ -110,10 +117,21 @@ class Analyses:
             analysis_id = connection.scalar(oldest.with_for_update(skip_locked=True))
             if analysis_id is None:
                 return None
-            return _one(connection, sa.update(Analysis).where(Analysis.id == analysis_id).values(
-                status="running", epoch=Analysis.epoch + 1, attempts=Analysis.attempts + 1, control="", progress=0.0,
-                error=None, started_at=now(), finished_at=None,
-            ))
+            return _one(
+                connection,
+                sa.update(Analysis)
+                .where(Analysis.id == analysis_id)
+                .values(
+                    status="running",
+                    epoch=Analysis.epoch + 1,
+                    attempts=Analysis.attempts + 1,
+                    control="",
+                    progress=0.0,
+                    error=None,
+                    started_at=now(),
+                    finished_at=None,
+                ),
+            )
 
     def requeue_running(self) -> None:
         """At the dispatcher's start: nobody computes these. One that was to be cancelled is cancelled.
@@ -138,7 +156,11 @@ class Analyses:
             return _update_owned(connection, analysis_id, epoch, progress=progress)
 
     def finish(
-        self, analysis_id: int, epoch: int, status: AnalysisStatus, result: NewArtifact | None = None,
+        self,
+        analysis_id: int,
+        epoch: int,
+        status: AnalysisStatus,
+        result: NewArtifact | None = None,
         error: str | None = None,
     ) -> None:
         """The last write of an owner; ``result`` is registered with it, or its file removed if it comes too late.
@@ -197,9 +219,7 @@ def _equal(records: list[AnalysisRecord], params: dict[str, Any]) -> AnalysisRec
 
 def _update_owned(connection: sa.Connection, analysis_id: int, epoch: int, **values: Any) -> Control:
     """Writes if it is still running under this claim, else raises Fenced. Answers what it is asked to do."""
-    owned = sa.update(Analysis).where(
-        Analysis.id == analysis_id, Analysis.epoch == epoch, Analysis.status == "running"
-    )
+    owned = sa.update(Analysis).where(Analysis.id == analysis_id, Analysis.epoch == epoch, Analysis.status == "running")
     row = connection.execute(owned.values(**values).returning(Analysis.control)).one_or_none()
     if row is None:
         raise Fenced(analysis_id, epoch, "analysis")
@@ -209,7 +229,13 @@ def _update_owned(connection: sa.Connection, analysis_id: int, epoch: int, **val
 def _let_go() -> sa.Update:
     """Running rows are cancelled where that was asked for, else queued."""
     is_unwanted = Analysis.control == "cancel"
-    return sa.update(Analysis).where(Analysis.status == "running").values(
-        status=sa.case((is_unwanted, "cancelled"), else_="queued"), control="", progress=0.0,
-        finished_at=sa.case((is_unwanted, sa.literal(now(), UtcDateTime()))),
+    return (
+        sa.update(Analysis)
+        .where(Analysis.status == "running")
+        .values(
+            status=sa.case((is_unwanted, "cancelled"), else_="queued"),
+            control="",
+            progress=0.0,
+            finished_at=sa.case((is_unwanted, sa.literal(now(), UtcDateTime()))),
+        )
     )

@@ -62,7 +62,10 @@ def back_up(database: Database, artifacts: ArtifactStore, path: Path, version: s
         total = done + copy.stat().st_size  # now that it is known how large it is
         archive.add_file(DATABASE, copy)
         archive.facts = {
-            "version": version, "schema": schema.revisions()[-1], "written_at": now().isoformat(), "runs": runs
+            "version": version,
+            "schema": schema.revisions()[-1],
+            "written_at": now().isoformat(),
+            "runs": runs,
         }
     return Backup(path, runs, path.stat().st_size, tuple(packer.left_out))
 

@@ -47,13 +47,23 @@ SHAPE = re.compile(r"([0-9]{1,10}(,[0-9]{1,10})*)?")
 TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}")
 PER_CLIENT = re.compile(r"(personalized|global)\..*|train_loss")
 WORDS = {
-    "runs.status": get_args(Status), "runs.control": get_args(Control), "events.level": LEVELS,
-    "analyses.status": get_args(AnalysisStatus), "analyses.control": ("", "cancel"),
-}  # fmt: skip
+    "runs.status": get_args(Status),
+    "runs.control": get_args(Control),
+    "events.level": LEVELS,
+    "analyses.status": get_args(AnalysisStatus),
+    "analyses.control": ("", "cancel"),
+}
 LEAST = {
-    "runs.rounds": 0, "runs.round": -1, "runs.epoch": 0, "runs.position": 0, "rounds.round": 0, "artifacts.round": 0,
-    "artifacts.size_bytes": 0, "analyses.epoch": 0, "analyses.attempts": 0,
-}  # fmt: skip
+    "runs.rounds": 0,
+    "runs.round": -1,
+    "runs.epoch": 0,
+    "runs.position": 0,
+    "rounds.round": 0,
+    "artifacts.round": 0,
+    "artifacts.size_bytes": 0,
+    "analyses.epoch": 0,
+    "analyses.attempts": 0,
+}
 
 
 def check_file(path: Path, revision: str) -> None:
@@ -140,9 +150,11 @@ def _check_column(connection: sa.Connection, column: sa.Column[Any]) -> None:
 def _stored_as(column: sa.Column[Any]) -> tuple[str, ...]:
     """What SQLite may call the type of its values."""
     kinds: tuple[tuple[Any, tuple[str, ...]], ...] = (
-        (sa.LargeBinary, ("blob",)), (sa.Float, ("real", "integer")), (sa.Integer, ("integer",)),
+        (sa.LargeBinary, ("blob",)),
+        (sa.Float, ("real", "integer")),
+        (sa.Integer, ("integer",)),
         (sa.Boolean, ("integer",)),
-    )  # fmt: skip
+    )
     found = next((names for kind, names in kinds if isinstance(column.type, kind)), ("text",))
     return (*found, "null") if column.nullable else found
 
@@ -191,9 +203,9 @@ def _of(what: str) -> Iterator[None]:
 
 
 def _check_artifacts(connection: sa.Connection, files: Mapping[str, Member]) -> None:
-    rows = connection.execute(sa.select(
-        Artifact.run_id, Artifact.kind, Artifact.round, Artifact.path, Artifact.sha256, Artifact.size_bytes
-    )).all()  # fmt: skip
+    rows = connection.execute(
+        sa.select(Artifact.run_id, Artifact.kind, Artifact.round, Artifact.path, Artifact.sha256, Artifact.size_bytes)
+    ).all()
     for row in rows:
         its_own = f"{row.run_id}/{row.kind}-{row.round:06d}-"
         if not re.fullmatch(KIND, row.kind) or not NAME.fullmatch(row.path) or not row.path.startswith(its_own):

@@ -24,9 +24,11 @@ class DispatcherLock:
     """Held by the one dispatcher of a database. The system takes it back when the process dies."""
 
     def __init__(
-        self, give_back: Callable[[], None], renew: Callable[[], None] = lambda: None,
+        self,
+        give_back: Callable[[], None],
+        renew: Callable[[], None] = lambda: None,
         tell: Callable[[str], None] = lambda notice: None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._give_back: Callable[[], None] | None = give_back
         self._renew, self._tell = renew, tell
 

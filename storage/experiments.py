@@ -110,8 +110,16 @@ def _insert_finished(
 ) -> int:
     last = finished.rounds[-1].round if finished.rounds else -1
     run_id = insert_run(
-        connection, experiment_id, position, finished.run, status=finished.status, round=last, finished_at=now(),
-        provenance=finished.provenance, summary=finished.summary, error=finished.error,
+        connection,
+        experiment_id,
+        position,
+        finished.run,
+        status=finished.status,
+        round=last,
+        finished_at=now(),
+        provenance=finished.provenance,
+        summary=finished.summary,
+        error=finished.error,
     )
     if finished.partition is not None:
         put_partition(connection, run_id, finished.partition)

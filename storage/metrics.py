@@ -25,7 +25,12 @@ class Metrics:
         self._database, self._artifacts = database, artifacts
 
     def append(
-        self, run_id: int, epoch: int, rounds: Sequence[RoundRecord], *, summary: dict | None = None,
+        self,
+        run_id: int,
+        epoch: int,
+        rounds: Sequence[RoundRecord],
+        *,
+        summary: dict | None = None,
         checkpoint: NewArtifact | tuple[str, int, str, str, int] | None = None,
     ) -> Control:
         """Stores rounds, and the checkpoint that covers them, as one. Raises Fenced; answers what the run is asked."""
@@ -71,14 +76,21 @@ class Metrics:
             labels = _labels_by_round(connection, run_id, [row.round for row in rows])
         return [
             RoundRecord(
-                row.round, np.frombuffer(row.cohort, "<i4"), scalars.get(row.round, {}), values.get(row.round, {}),
-                labels.get(row.round), row.evaluated,
+                row.round,
+                np.frombuffer(row.cohort, "<i4"),
+                scalars.get(row.round, {}),
+                values.get(row.round, {}),
+                labels.get(row.round),
+                row.evaluated,
             )
             for row in rows
         ]
 
     def scalars(
-        self, run_ids: Sequence[int], names: Sequence[str], after: Mapping[int, int] | None = None,
+        self,
+        run_ids: Sequence[int],
+        names: Sequence[str],
+        after: Mapping[int, int] | None = None,
         rounds: Sequence[int] | None = None,
     ) -> dict[int, dict[str, Curve]]:
         """Curves of many runs in one query: run -> name -> (rounds, values); only rounds beyond ``after[run]``, or
@@ -223,9 +235,11 @@ def insert_rounds(connection: sa.Connection, run_id: int, packed: PackedRounds) 
     """Inside the caller's transaction."""
     labels = [{"round": round, "labels": labels} for round, labels in _changes(connection, run_id, packed.labels)]
     of_tables = (
-        (Round, packed.heads), (RoundMetric, packed.scalars), (ClientMetric, packed.arrays),
+        (Round, packed.heads),
+        (RoundMetric, packed.scalars),
+        (ClientMetric, packed.arrays),
         (ClusterAssignment, labels),
-    )  # fmt: skip
+    )
     for table, rows in of_tables:
         if rows:
             connection.execute(sa.insert(table), [row | {"run_id": run_id} for row in rows])
@@ -245,9 +259,7 @@ def _number_or_null(value: float) -> float | None:
     return None if math.isnan(number) else number
 
 
-def _changes(
-    connection: sa.Connection, run_id: int, labels: Sequence[tuple[int, bytes]]
-) -> list[tuple[int, bytes]]:
+def _changes(connection: sa.Connection, run_id: int, labels: Sequence[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
     """The rounds whose cluster labels differ from those before."""
     last = sa.select(ClusterAssignment.labels).where(ClusterAssignment.run_id == run_id)
     before = connection.scalar(last.order_by(ClusterAssignment.round.desc()).limit(1)) or b""

@@ -29,10 +29,15 @@ def drop_models(connection: sa.Connection, run_ids: Sequence[int], why: str) -> 
     for row in rows:
         sizes[row.run_id] += row.size_bytes
     lines = [
-        {"run_id": run_id, "at": now(), "level": "info", "kind": "models", "message":
-         f"its models ({size / 1e6:.1f} MB) were deleted, {why}; for new analyses of them run it again"}
+        {
+            "run_id": run_id,
+            "at": now(),
+            "level": "info",
+            "kind": "models",
+            "message": f"its models ({size / 1e6:.1f} MB) were deleted, {why}; for new analyses of them run it again",
+        }
         for run_id, size in sorted(sizes.items())
-    ]  # fmt: skip
+    ]
     if lines:
         connection.execute(sa.insert(Event), lines)
     return rows

@@ -36,9 +36,10 @@ class PostgreSQL(Database):
         client = KEEPALIVES | {"tcp_user_timeout": VANISHED_MS, "connect_timeout": max(2, round(self.timeout_s))}
         server = {f"tcp_{name}": value for name, value in KEEPALIVES.items()}
         server |= {
-            "tcp_user_timeout": VANISHED_MS, "lock_timeout": round(1000 * self.timeout_s),
+            "tcp_user_timeout": VANISHED_MS,
+            "lock_timeout": round(1000 * self.timeout_s),
             "idle_in_transaction_session_timeout": STANDS_STILL_MS,
-        }  # fmt: skip
+        }
         options = {**client, "options": " ".join(f"-c {name}={value}" for name, value in server.items())}
         try:
             return sa.create_engine(self.url, json_serializer=to_json, pool_pre_ping=True, connect_args=options)

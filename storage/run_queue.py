@@ -1,8 +1,8 @@
 """Runs: asked for, claimed by the dispatcher, owned by one worker at a time, finished.
 
-    queued -> running -> done | failed | diverged | cancelled
-       ^         |
-       +- paused-+            a claim raises ``epoch``; only the holder of the current epoch may write to the run
+queued -> running -> done | failed | diverged | cancelled
+   ^         |
+   +- paused-+            a claim raises ``epoch``; only the holder of the current epoch may write to the run
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -32,9 +32,15 @@ class RunQueue:
         self._database, self._artifacts = database, artifacts
 
     def runs(
-        self, *, experiment_ids: Sequence[int] | None = None, run_ids: Sequence[int] | None = None,
-        statuses: Sequence[Status] | None = None, include_archived: bool = False, limit: int | None = None,
-        newest_first: bool = True, with_partition: bool = True,
+        self,
+        *,
+        experiment_ids: Sequence[int] | None = None,
+        run_ids: Sequence[int] | None = None,
+        statuses: Sequence[Status] | None = None,
+        include_archived: bool = False,
+        limit: int | None = None,
+        newest_first: bool = True,
+        with_partition: bool = True,
     ) -> list[RunRecord]:
         """Runs that meet all conditions. Long lists are quicker ``with_partition=False``."""
         run_ids = None if run_ids is None else [i for i in run_ids if abs(i) <= MAX_ID]
@@ -60,8 +66,9 @@ class RunQueue:
         query = (
             sa.select(Run.id, sa.func.max(later.id))
             .join(later, sa.and_(*same, later.id > Run.id, later.deleted_at.is_(None)))
-            .where(Run.id.in_([i for i in run_ids if abs(i) <= MAX_ID])).group_by(Run.id)
-        )  # fmt: skip
+            .where(Run.id.in_([i for i in run_ids if abs(i) <= MAX_ID]))
+            .group_by(Run.id)
+        )
         with self._database.read() as connection:
             return {row[0]: row[1] for row in connection.execute(query)}
 
@@ -95,10 +102,20 @@ class RunQueue:
             run_id = connection.scalar(following.with_for_update(skip_locked=True))
             if run_id is None:
                 return None
-            connection.execute(sa.update(Run).where(Run.id == run_id).values(
-                status="running", epoch=Run.epoch + 1, control="", heartbeat_at=at, finished_at=None, error=None,
-                worker=None, started_at=sa.func.coalesce(Run.started_at, sa.literal(at, UtcDateTime())),
-            ))
+            connection.execute(
+                sa.update(Run)
+                .where(Run.id == run_id)
+                .values(
+                    status="running",
+                    epoch=Run.epoch + 1,
+                    control="",
+                    heartbeat_at=at,
+                    finished_at=None,
+                    error=None,
+                    worker=None,
+                    started_at=sa.func.coalesce(Run.started_at, sa.literal(at, UtcDateTime())),
+                )
+            )
             return _get(connection, run_id)
 
     def requeue_running(self) -> list[int]:
@@ -127,7 +144,11 @@ class RunQueue:
             return update_owned(connection, run_id, epoch, **values)
 
     def describe(
-        self, run_id: int, epoch: int, provenance: dict | None = None, partition: dict | None = None,
+        self,
+        run_id: int,
+        epoch: int,
+        provenance: dict | None = None,
+        partition: dict | None = None,
         worker: str | None = None,
     ) -> None:
         """Where the run is computed, and on what; what is None stays as it was."""
@@ -138,7 +159,12 @@ class RunQueue:
                 put_partition(connection, run_id, partition)
 
     def finish(
-        self, run_id: int, epoch: int, status: Status, error: str | None = None, summary: dict | None = None,
+        self,
+        run_id: int,
+        epoch: int,
+        status: Status,
+        error: str | None = None,
+        summary: dict | None = None,
         rounds: Sequence[RoundRecord] = (),
     ) -> Status:
         """The last write of an owner, with the rounds not stored yet. Answers what the run is now.
@@ -211,9 +237,7 @@ class RunQueue:
             ids = [_insert_again(connection, run) for run in old]
             return run_records(connection, select_runs().where(Run.id.in_(ids)).order_by(Run.id))
 
-    def retry(
-        self, run_ids: Sequence[int], statuses: Sequence[Status] = ("failed", "diverged")
-    ) -> list[RunRecord]:
+    def retry(self, run_ids: Sequence[int], statuses: Sequence[Status] = ("failed", "diverged")) -> list[RunRecord]:
         """Reruns those that ended so, one for each, in the order of their ids.
 
         Where somebody has done so just before, and the new run has not ended, it is that one.
@@ -245,10 +269,22 @@ class RunQueue:
 
 def insert_run(connection: sa.Connection, experiment_id: int, position: int, run: NewRun, **values: Any) -> int:
     """A queued run, inside the caller's transaction; ``values`` replace what a new run starts with."""
-    row = vars(run) | {
-        "experiment_id": experiment_id, "position": position, "status": "queued", "round": -1, "epoch": 0,
-        "control": "", "created_at": now(), "archived": False, "priority": 0, "rank": 0,
-    } | values
+    row = (
+        vars(run)
+        | {
+            "experiment_id": experiment_id,
+            "position": position,
+            "status": "queued",
+            "round": -1,
+            "epoch": 0,
+            "control": "",
+            "created_at": now(),
+            "archived": False,
+            "priority": 0,
+            "rank": 0,
+        }
+        | values
+    )
     return connection.execute(sa.insert(Run).values(row).returning(Run.id)).scalar_one()
 
 
@@ -277,9 +313,10 @@ def refuse_running(connection: sa.Connection, run_ids: Sequence[int]) -> None:
 def select_runs(with_partition: bool = True, in_use: bool = True) -> sa.Select:
     """The columns of a RunRecord, in its order."""
     elsewhere: dict[str, sa.ColumnElement | InstrumentedAttribute] = {
-        "experiment_name": Experiment.name, "example": Experiment.example,
+        "experiment_name": Experiment.name,
+        "example": Experiment.example,
         "partition": Partition.partition if with_partition else sa.null().label("partition"),
-    }  # fmt: skip
+    }
     columns = (elsewhere[f.name] if f.name in elsewhere else getattr(Run, f.name) for f in fields(RunRecord))
     query = sa.select(*columns).select_from(Run).join(Experiment)
     if with_partition:

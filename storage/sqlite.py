@@ -32,10 +32,27 @@ from storage.holders import Holder, holder, process
 from storage.models import to_json
 
 SAFE_VERSION = (3, 51, 3)
-NETWORK_FILE_SYSTEMS = frozenset({
-    "afs", "beegfs", "ceph", "cifs", "fuse.ceph", "fuse.glusterfs", "fuse.s3fs", "fuse.sshfs", "glusterfs", "gpfs",
-    "lustre", "ncpfs", "nfs", "nfs4", "orangefs", "smb3", "smbfs",
-})
+NETWORK_FILE_SYSTEMS = frozenset(
+    {
+        "afs",
+        "beegfs",
+        "ceph",
+        "cifs",
+        "fuse.ceph",
+        "fuse.glusterfs",
+        "fuse.s3fs",
+        "fuse.sshfs",
+        "glusterfs",
+        "gpfs",
+        "lustre",
+        "ncpfs",
+        "nfs",
+        "nfs4",
+        "orangefs",
+        "smb3",
+        "smbfs",
+    }
+)
 PAGES = 4096  # copied between two looks at whether to go on
 LOCK_TRIES, LOCK_PAUSE_S = 10, 0.02
 WRITE_LOCK = 120  # the byte of the -shm file that a writer locks (sqlite.org/walformat.html)
@@ -202,9 +219,12 @@ class SQLite(Database):
                 "some space, and check the disk if there is enough"
             )
         if code in (BUSY, LOCKED):
-            by, advice = "another process", (
-                "close other programs that have it open (a database browser, a copy or backup in progress) and try "
-                "again"
+            by, advice = (
+                "another process",
+                (
+                    "close other programs that have it open (a database browser, a copy or backup in progress) and try "
+                    "again"
+                ),
             )
             if (writer := self.writer()) is not None:
                 by, advice = str(writer), writer.way_out
@@ -218,7 +238,8 @@ class SQLite(Database):
             return SchemaOutdated(f"{self.path} has no or old tables ({text}); start the app, which updates them")
         advice = {
             READONLY: "the file cannot be written: check its owner and permissions",
-            CANTOPEN: "it is a folder: set DATABASE_URL to a file in it, like fedscape.db" if self.path.is_dir()
+            CANTOPEN: "it is a folder: set DATABASE_URL to a file in it, like fedscape.db"
+            if self.path.is_dir()
             else "the file cannot be opened: check the path and its permissions",
         }.get(code, "see the log for the statement")
         return StorageError(f"{self.path}: {text}; {advice}")

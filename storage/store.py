@@ -106,7 +106,10 @@ class Store:
         return back_up(self._database, self.artifacts, path, version, progress)
 
     def restore(
-        self, path: Path, replace: bool = False, progress: Progress = lambda done, total: None,
+        self,
+        path: Path,
+        replace: bool = False,
+        progress: Progress = lambda done, total: None,
         check_run: CheckRun = lambda run: None,
     ) -> Restored:
         """A backup becomes this database; what was there is kept beside it. ``check_run`` may refuse it by raising.

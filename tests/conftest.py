@@ -46,10 +46,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 TOGETHER = {  # part of a test's name: whom it is computed with
-    "tests/browser/": "browser", "postgres": "postgres", "test_processes.py": "engines",
-    "cli/test_process.py": "engines", "test_chaos.py": "engines", "test_dispatchers.py": "engines",
+    "tests/browser/": "browser",
+    "postgres": "postgres",
+    "test_processes.py": "engines",
+    "cli/test_process.py": "engines",
+    "test_chaos.py": "engines",
+    "test_dispatchers.py": "engines",
     "test_stopped.py": "engines",
-}  # fmt: skip
+}
 
 
 class Together(LoadScopeScheduling):

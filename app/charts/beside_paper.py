@@ -14,13 +14,27 @@ from engine.config.paper_tables import Cell
 from storage import RunRecord
 
 COLUMNS = (
-    "experiment", "table", "method", "algorithm", "model", "measure", "paper", "ours", "pm", "seeds", "wanted",
+    "experiment",
+    "table",
+    "method",
+    "algorithm",
+    "model",
+    "measure",
+    "paper",
+    "ours",
+    "pm",
+    "seeds",
+    "wanted",
     "difference",
-)  # fmt: skip
+)
 MEASURES = {
-    "mean": "mean", "weighted_mean": "mean, weighted by test samples", "lowest5": "lowest 5 %", "top5": "top 5 %",
-    "std": "std over clients", "cv": "CV over clients",
-}  # fmt: skip
+    "mean": "mean",
+    "weighted_mean": "mean, weighted by test samples",
+    "lowest5": "lowest 5 %",
+    "top5": "top 5 %",
+    "std": "std over clients",
+    "cv": "CV over clients",
+}
 CLOSE = 0.01  # a point
 ROW = 30  # pixels
 
@@ -38,13 +52,22 @@ def data(cells: Sequence[Cell], runs: Mapping[tuple[str, str], Sequence[RunRecor
         values = [v for run in own if run and run.status == "done" and (v := _value(run, cell)) is not None]
         ours = float(np.mean(values)) if values else np.nan
         paper = np.nan if cell.value is None else cell.value
-        rows.append({
-            "experiment": cell.experiment, "table": cell.table or "", "method": cell.label,
-            "algorithm": next((run.algorithm for run in own if run), ""), "model": cell.model,
-            "measure": cell.measure, "paper": paper, "ours": ours,
-            "pm": float(np.std(values, ddof=1)) if len(values) > 1 else np.nan, "seeds": len(values),
-            "wanted": len(own), "difference": ours - paper,
-        })  # fmt: skip
+        rows.append(
+            {
+                "experiment": cell.experiment,
+                "table": cell.table or "",
+                "method": cell.label,
+                "algorithm": next((run.algorithm for run in own if run), ""),
+                "model": cell.model,
+                "measure": cell.measure,
+                "paper": paper,
+                "ours": ours,
+                "pm": float(np.std(values, ddof=1)) if len(values) > 1 else np.nan,
+                "seeds": len(values),
+                "wanted": len(own),
+                "difference": ours - paper,
+            }
+        )
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
@@ -71,28 +94,44 @@ def figure(df: pd.DataFrame) -> go.Figure:
         style = look[row.method]
         known = [100 * x for x in (row.paper, row.ours) if pd.notna(x)]
         fig.add_scatter(
-            x=known, y=[at] * len(known), mode="lines", hoverinfo="skip",
+            x=known,
+            y=[at] * len(known),
+            mode="lines",
+            hoverinfo="skip",
             line={"width": 2, "color": translucent(style.color, 0.55)},
-        )  # fmt: skip
+        )
         if pd.notna(row.ours):
             fig.add_scatter(
-                x=[100 * row.ours], y=[at], mode="markers", hoverinfo="text", cliponaxis=False,
+                x=[100 * row.ours],
+                y=[at],
+                mode="markers",
+                hoverinfo="text",
+                cliponaxis=False,
                 hovertext=f"{row.method}, ours: {percent_pm(row.ours, row.pm)}<br>{row.seeds} of "
                 f"{plural(row.wanted, 'seed')}, {signed_points(row.difference)} points",
                 marker={"symbol": style.symbol, "size": 13, "color": style.color},
                 error_x=whiskers([100 * row.pm], style.color),
-            )  # fmt: skip
+            )
         if pd.notna(row.paper):
             fig.add_scatter(
-                x=[100 * row.paper], y=[at], mode="markers", hoverinfo="text", cliponaxis=False,
+                x=[100 * row.paper],
+                y=[at],
+                mode="markers",
+                hoverinfo="text",
+                cliponaxis=False,
                 hovertext=f"{row.method}, paper: {percent(row.paper)}",
                 marker={"symbol": "circle-open", "size": 14, "color": ground().ink, "line": {"width": 2}},
-            )  # fmt: skip
+            )
     base_layout(fig, height=110 + ROW * max(len(df), 2))
     measure = MEASURES[df["measure"].iloc[0]] if len(df) else ""
     fig.update_xaxes(title_text=f"{measure}, %")
-    fig.update_yaxes(tickvals=list(range(len(df))), ticktext=names, range=[len(df) - 0.4, -0.6], ticks="",
-                     gridcolor=translucent(ground().line, 0.6))  # fmt: skip
+    fig.update_yaxes(
+        tickvals=list(range(len(df))),
+        ticktext=names,
+        range=[len(df) - 0.4, -0.6],
+        ticks="",
+        gridcolor=translucent(ground().line, 0.6),
+    )
     return fig.update_layout(showlegend=False)
 
 

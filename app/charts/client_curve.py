@@ -33,10 +33,18 @@ def data(lines: Iterable[Line], client: int) -> pd.DataFrame:
     parts = []
     for line in lines:
         at = evenly(len(line.rounds), MOST_POINTS)
-        parts.append(pd.DataFrame({
-            "line": line.name, "algorithm": line.algorithm, "is_own": line.is_own, "is_global": line.is_global,
-            "round": line.rounds[at], "accuracy": line.accuracy[at, client],
-        }))  # fmt: skip
+        parts.append(
+            pd.DataFrame(
+                {
+                    "line": line.name,
+                    "algorithm": line.algorithm,
+                    "is_own": line.is_own,
+                    "is_global": line.is_global,
+                    "round": line.rounds[at],
+                    "accuracy": line.accuracy[at, client],
+                }
+            )
+        )
     columns = ["line", "algorithm", "is_own", "is_global", "round", "accuracy"]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
 
@@ -52,10 +60,13 @@ def figure(df: pd.DataFrame, at: int, samples: float | None = None) -> go.Figure
         first, style = own.iloc[0], look[own.iloc[0]["algorithm"]]
         dash = "dash" if first["is_global"] else "solid" if first["is_own"] else style.dash
         fig.add_scatter(
-            x=own["round"].to_numpy(np.float32), y=100 * own["accuracy"].to_numpy(np.float32), name=name, mode="lines",
+            x=own["round"].to_numpy(np.float32),
+            y=100 * own["accuracy"].to_numpy(np.float32),
+            name=name,
+            mode="lines",
             line={"color": style.color, "dash": dash, "width": OWN_WIDTH if first["is_own"] else OTHER_WIDTH},
             hovertemplate=f"{name}, round %{{x}}<br>%{{y:.{decimals(samples)}f}} %<extra></extra>",
-        )  # fmt: skip
+        )
         last = own.iloc[-1]
         ends.append(End(str(name), float(last["round"]), 100 * float(last["accuracy"]), style.color))
     base_layout(fig, height=360)

@@ -19,10 +19,14 @@ def data(partition: Mapping[str, Any], client: int) -> pd.DataFrame:
     counts = np.asarray(partition["class_counts"], dtype=np.int64)
     titles = partition.get("class_names") or [str(c) for c in range(counts.shape[1])]
     own, total = counts[client], counts.sum(axis=0)
-    table = pd.DataFrame({
-        "class": list(titles), "samples": own, "share": own / max(1, own.sum()),
-        "everybody": total / max(1, total.sum()),
-    })  # fmt: skip
+    table = pd.DataFrame(
+        {
+            "class": list(titles),
+            "samples": own,
+            "share": own / max(1, own.sum()),
+            "everybody": total / max(1, total.sum()),
+        }
+    )
     if len(table) <= MOST_CLASSES:
         return table
     return table.nlargest(MOST_CLASSES, ["samples", "everybody"]).sort_index().reset_index(drop=True)
@@ -49,17 +53,24 @@ def figure(df: pd.DataFrame) -> go.Figure:
     """Bars for the client, a short line across each for all clients together."""
     shade = ground()
     percents = 100 * df["share"].to_numpy(np.float32)
-    fig = go.Figure(go.Bar(
-        x=df["class"].astype(str), y=percents, name="this client",
-        customdata=[plural(int(n), "sample") for n in df["samples"]],
-        marker={"color": translucent(shade.accent, 0.5), "line_width": 0},
-        hovertemplate="%{x}: %{y:.1f} %, %{customdata}<extra></extra>",
-    ))  # fmt: skip
+    fig = go.Figure(
+        go.Bar(
+            x=df["class"].astype(str),
+            y=percents,
+            name="this client",
+            customdata=[plural(int(n), "sample") for n in df["samples"]],
+            marker={"color": translucent(shade.accent, 0.5), "line_width": 0},
+            hovertemplate="%{x}: %{y:.1f} %, %{customdata}<extra></extra>",
+        )
+    )
     fig.add_scatter(
-        x=df["class"].astype(str), y=100 * df["everybody"].to_numpy(np.float32), mode="markers", name="all clients",
+        x=df["class"].astype(str),
+        y=100 * df["everybody"].to_numpy(np.float32),
+        mode="markers",
+        name="all clients",
         marker={"symbol": "line-ew", "size": 16, "line": {"color": shade.ink, "width": 2.5}},
         hovertemplate="%{x}: %{y:.1f} % of everybody's samples<extra></extra>",
-    )  # fmt: skip
+    )
     base_layout(fig, height=320)
     fig.update_xaxes(type="category", tickangle=-60 if df["class"].astype(str).str.len().max() > LONG_NAME else None)
     fig.update_yaxes(title_text="% of the samples", rangemode="tozero")

@@ -35,11 +35,15 @@ def data(
         shown = ranked[np.isin(ranked, [*shown, keep])]
     at = evenly(len(rounds), MOST_ROUNDS)
     of = np.asarray(samples, float) if len(samples) else np.full(accuracy.shape[1], np.nan)
-    return pd.DataFrame({
-        "row": np.repeat(np.arange(len(shown)), len(at)), "client": np.repeat(shown, len(at)),
-        "round": np.tile(rounds[at], len(shown)), "accuracy": accuracy[np.ix_(at, shown)].T.ravel(),
-        "samples": np.repeat(of[shown], len(at)),
-    })  # fmt: skip
+    return pd.DataFrame(
+        {
+            "row": np.repeat(np.arange(len(shown)), len(at)),
+            "client": np.repeat(shown, len(at)),
+            "round": np.tile(rounds[at], len(shown)),
+            "accuracy": accuracy[np.ix_(at, shown)].T.ravel(),
+            "samples": np.repeat(of[shown], len(at)),
+        }
+    )
 
 
 def finding(accuracy: np.ndarray, samples: Sequence[float] = ()) -> str:
@@ -67,24 +71,49 @@ def figure(df: pd.DataFrame, at: int, client: int | None = None) -> go.Figure:
     client_of = df.drop_duplicates("row").sort_values("row")["client"].to_numpy()
     rounds = grid.columns.to_numpy()
     shade, percents = ground(), 100 * grid.to_numpy(np.float32)
-    fig = go.Figure(go.Heatmap(
-        z=percents, x=rounds, y=grid.index, colorscale="Cividis", zmin=0, zmax=100, hoverinfo="skip",
-        ygap=1 if len(grid) <= MOST_NAMED else 0,
-        colorbar={"title": {"text": "%", "side": "top"}, "thickness": 10, "outlinewidth": 0, "tickvals": [0, 50, 100]},
-    ))  # fmt: skip
+    fig = go.Figure(
+        go.Heatmap(
+            z=percents,
+            x=rounds,
+            y=grid.index,
+            colorscale="Cividis",
+            zmin=0,
+            zmax=100,
+            hoverinfo="skip",
+            ygap=1 if len(grid) <= MOST_NAMED else 0,
+            colorbar={
+                "title": {"text": "%", "side": "top"},
+                "thickness": 10,
+                "outlinewidth": 0,
+                "tickvals": [0, 50, 100],
+            },
+        )
+    )
     _marks(fig, percents, rounds, client_of, df.drop_duplicates("row").sort_values("row")["samples"].to_numpy())
     base_layout(fig, height=int(np.clip(120 + 14 * len(grid), 320, 640)))
     _tell_round(fig, at)
     if client is not None and client in client_of:
         row = int(np.flatnonzero(client_of == client)[0])
         fig.add_hrect(row - 0.5, row + 0.5, line={"color": shade.ink, "width": 2}, fillcolor="rgba(0,0,0,0)")
-        fig.add_annotation(xref="paper", x=0, y=row, text=f"<b>{client}</b>", showarrow=False, xanchor="right",
-                           xshift=-8, font={"color": shade.ink}, bgcolor=shade.paper)  # fmt: skip
+        fig.add_annotation(
+            xref="paper",
+            x=0,
+            y=row,
+            text=f"<b>{client}</b>",
+            showarrow=False,
+            xanchor="right",
+            xshift=-8,
+            font={"color": shade.ink},
+            bgcolor=shade.paper,
+        )
     step = -(-len(grid) // MOST_NAMED)
     fig.update_yaxes(
-        title_text="client, by final accuracy", tickvals=list(grid.index[::step]), showgrid=False,
-        ticktext=[str(c) for c in client_of[::step]], range=[-0.5, len(grid) - 0.5],
-    )  # fmt: skip
+        title_text="client, by final accuracy",
+        tickvals=list(grid.index[::step]),
+        showgrid=False,
+        ticktext=[str(c) for c in client_of[::step]],
+        range=[-0.5, len(grid) - 0.5],
+    )
     fig.update_xaxes(title_text="round", showgrid=False, range=_ends(rounds))
     return fig.update_layout(showlegend=False, dragmode="zoom", hoverdistance=-1, plot_bgcolor=shade.second)
 
@@ -97,19 +126,25 @@ def _marks(
     row, column = row.ravel(), column.ravel()
     unseen = {"marker": {"opacity": 0}}
     fig.add_scatter(
-        x=rounds[column], y=row, mode="markers", marker={"opacity": 0, "size": 8}, selected=unseen, unselected=unseen,
+        x=rounds[column],
+        y=row,
+        mode="markers",
+        marker={"opacity": 0, "size": 8},
+        selected=unseen,
+        unselected=unseen,
         customdata=client_of[row],
         text=[percent(percents[r, c] / 100, samples=samples[r]) for r, c in zip(row, column, strict=True)],
         hovertemplate="client %{customdata}, round %{x}<br>%{text}<extra></extra>",
-    )  # fmt: skip
+    )
 
 
 def _tell_round(fig: go.Figure, at: int) -> None:
     shade = ground()
     fig.add_vline(at, line={"color": shade.paper, "width": 4})
     fig.add_vline(at, line={"color": shade.ink, "width": 1.5, "dash": "dash"})
-    fig.add_annotation(x=at, yref="paper", y=1, text=f"round {at}", showarrow=False, yanchor="bottom",
-                       font={"color": shade.ink})  # fmt: skip
+    fig.add_annotation(
+        x=at, yref="paper", y=1, text=f"round {at}", showarrow=False, yanchor="bottom", font={"color": shade.ink}
+    )
     fig.update_layout(margin_t=28)
 
 

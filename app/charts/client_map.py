@@ -28,11 +28,15 @@ def data(
     """
     rounds, places = arrays["rounds"], arrays["clients"]
     num_clients = places.shape[1]
-    table = pd.DataFrame({
-        "round": np.repeat(rounds, num_clients), "client": np.tile(np.arange(num_clients), len(rounds)),
-        "x": places[:, :, 0].ravel(), "y": places[:, :, 1].ravel(),
-        "context": np.tile([str(g) for g in contexts] if contexts is not None else [""] * num_clients, len(rounds)),
-    })  # fmt: skip
+    table = pd.DataFrame(
+        {
+            "round": np.repeat(rounds, num_clients),
+            "client": np.tile(np.arange(num_clients), len(rounds)),
+            "x": places[:, :, 0].ravel(),
+            "y": places[:, :, 1].ravel(),
+            "context": np.tile([str(g) for g in contexts] if contexts is not None else [""] * num_clients, len(rounds)),
+        }
+    )
     if cells is None or cells.empty:
         return table.assign(cluster="")
     letters = cells[["round", "client", "letter"]].rename(columns={"letter": "cluster"})
@@ -99,30 +103,57 @@ def _traces(
     for i, (group, color) in enumerate(zip(groups, cluster_colors(len(groups)), strict=True)):
         own = now[now[by].isin([group, ""]) if not i else now[by] == group]
         other = own["context"] if by == "cluster" else own["cluster"]
-        traces.append(go.Scatter(
-            x=own["x"].astype("float32"), y=own["y"].astype("float32"), mode="markers",
-            name=f"{GROUPS[by]} {group}" if group else "clients", showlegend=True,
-            customdata=np.stack([own["client"].astype(str), [_also(by, o) for o in other]], axis=1),
-            marker={"color": color, "symbol": group_symbol(i), "size": 11, "opacity": 0.85,
-                    "line": {"width": 1, "color": shade.paper}},
-            hovertemplate="client %{customdata[0]}%{customdata[1]}<extra>%{fullData.name}</extra>",
-        ))  # fmt: skip
+        traces.append(
+            go.Scatter(
+                x=own["x"].astype("float32"),
+                y=own["y"].astype("float32"),
+                mode="markers",
+                name=f"{GROUPS[by]} {group}" if group else "clients",
+                showlegend=True,
+                customdata=np.stack([own["client"].astype(str), [_also(by, o) for o in other]], axis=1),
+                marker={
+                    "color": color,
+                    "symbol": group_symbol(i),
+                    "size": 11,
+                    "opacity": 0.85,
+                    "line": {"width": 1, "color": shade.paper},
+                },
+                hovertemplate="client %{customdata[0]}%{customdata[1]}<extra>%{fullData.name}</extra>",
+            )
+        )
     here = centres[centres["round"] == at]
-    traces.append(go.Scatter(
-        x=here["x"].astype("float32"), y=here["y"].astype("float32"), mode="markers+text",
-        text=[f"{row.cluster} · {row.clients}" if row.cluster else "" for row in here.itertuples()],
-        customdata=[plural(int(row.clients), "client") for row in here.itertuples()],
-        name="shared model", showlegend=not centres.empty, textposition="top right",
-        textfont={"size": 19 if is_presenting() else 15, "color": shade.ink, "family": SANS},
-        marker={"symbol": "circle-open", "size": 22, "color": shade.ink, "line": {"width": 2}},
-        hovertemplate="shared model of %{customdata}<extra></extra>",
-    ))  # fmt: skip
+    traces.append(
+        go.Scatter(
+            x=here["x"].astype("float32"),
+            y=here["y"].astype("float32"),
+            mode="markers+text",
+            text=[f"{row.cluster} · {row.clients}" if row.cluster else "" for row in here.itertuples()],
+            customdata=[plural(int(row.clients), "client") for row in here.itertuples()],
+            name="shared model",
+            showlegend=not centres.empty,
+            textposition="top right",
+            textfont={"size": 19 if is_presenting() else 15, "color": shade.ink, "family": SANS},
+            marker={"symbol": "circle-open", "size": 22, "color": shade.ink, "line": {"width": 2}},
+            hovertemplate="shared model of %{customdata}<extra></extra>",
+        )
+    )
     start = arrays.get("start")
-    traces.append(go.Scatter(
-        x=[] if start is None else [start[0]], y=[] if start is None else [start[1]], mode="markers", name="start",
-        showlegend=start is not None, hovertemplate="the common start<extra></extra>",
-        marker={"symbol": "cross-thin", "size": 13, "color": shade.muted, "line": {"width": 2, "color": shade.muted}},
-    ))  # fmt: skip
+    traces.append(
+        go.Scatter(
+            x=[] if start is None else [start[0]],
+            y=[] if start is None else [start[1]],
+            mode="markers",
+            name="start",
+            showlegend=start is not None,
+            hovertemplate="the common start<extra></extra>",
+            marker={
+                "symbol": "cross-thin",
+                "size": 13,
+                "color": shade.muted,
+                "line": {"width": 2, "color": shade.muted},
+            },
+        )
+    )
     return traces
 
 
@@ -132,8 +163,15 @@ def _trail(df: pd.DataFrame, at: int) -> go.Scatter:
     own = df[df["round"].isin(past)]
     x, y = (own.pivot(index="client", columns="round", values=v).to_numpy(np.float32) for v in ("x", "y"))
     broken = [np.column_stack([v, np.full(len(v), np.nan, np.float32)]).ravel() for v in (x, y)]
-    return go.Scatter(x=broken[0], y=broken[1], mode="lines", line={"color": ground().muted, "width": 0.8},
-                      opacity=0.6, hoverinfo="skip", showlegend=False)  # fmt: skip
+    return go.Scatter(
+        x=broken[0],
+        y=broken[1],
+        mode="lines",
+        line={"color": ground().muted, "width": 0.8},
+        opacity=0.6,
+        hoverinfo="skip",
+        showlegend=False,
+    )
 
 
 def _groups(df: pd.DataFrame, by: str) -> list[str]:
@@ -165,11 +203,40 @@ def _player(rounds: list[int], active: int) -> dict[str, Any]:
     look = {"bgcolor": shade.second, "bordercolor": shade.line, "font": {"color": shade.ink, "size": size}}
     steps = [{"label": str(r), "method": "animate", "args": [[str(r)], still]} for r in rounds]
     return {
-        "updatemenus": [{"type": "buttons", "direction": "left", "buttons": buttons, "showactive": False, "x": 0,
-                         "xanchor": "left", "y": -0.13, "yanchor": "top", "pad": {"t": 8}, **look}],
-        "sliders": [{"active": active, "steps": steps, "x": 0, "len": 1, "y": -0.13, "yanchor": "top", "pad": {"t": 22},
-                     "currentvalue": {"prefix": "round ", "xanchor": "right", "offset": 12,
-                                      "font": {"size": size + 3, "color": shade.ink}},
-                     "bgcolor": shade.accent, "activebgcolor": shade.ink, "bordercolor": shade.line, "tickcolor":
-                     shade.line, "font": {"color": shade.muted, "size": size - 2}}],
-    }  # fmt: skip
+        "updatemenus": [
+            {
+                "type": "buttons",
+                "direction": "left",
+                "buttons": buttons,
+                "showactive": False,
+                "x": 0,
+                "xanchor": "left",
+                "y": -0.13,
+                "yanchor": "top",
+                "pad": {"t": 8},
+                **look,
+            }
+        ],
+        "sliders": [
+            {
+                "active": active,
+                "steps": steps,
+                "x": 0,
+                "len": 1,
+                "y": -0.13,
+                "yanchor": "top",
+                "pad": {"t": 22},
+                "currentvalue": {
+                    "prefix": "round ",
+                    "xanchor": "right",
+                    "offset": 12,
+                    "font": {"size": size + 3, "color": shade.ink},
+                },
+                "bgcolor": shade.accent,
+                "activebgcolor": shade.ink,
+                "bordercolor": shade.line,
+                "tickcolor": shade.line,
+                "font": {"color": shade.muted, "size": size - 2},
+            }
+        ],
+    }

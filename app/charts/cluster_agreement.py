@@ -20,14 +20,25 @@ def figure(df: pd.DataFrame, algorithm: str, at: int) -> go.Figure:
     """A line between chance and perfect agreement, both dotted."""
     shade, fig = ground(), go.Figure()
     for y, text in ((1.0, "the true contexts"), (0.0, "chance")):
-        fig.add_hline(y=y, line={"color": shade.muted, "width": 1, "dash": "dot"}, annotation={
-            "text": text, "font": {"color": shade.muted, "size": 12}, "xanchor": "right", "x": 1, "yanchor": "top",
-        })  # fmt: skip
+        fig.add_hline(
+            y=y,
+            line={"color": shade.muted, "width": 1, "dash": "dot"},
+            annotation={
+                "text": text,
+                "font": {"color": shade.muted, "size": 12},
+                "xanchor": "right",
+                "x": 1,
+                "yanchor": "top",
+            },
+        )
     fig.add_scatter(
-        x=df["round"], y=df["ari"].astype("float32"), mode="lines", cliponaxis=False,
+        x=df["round"],
+        y=df["ari"].astype("float32"),
+        mode="lines",
+        cliponaxis=False,
         line={"color": color(style_of(algorithm)), "width": 2.2},
         hovertemplate="round %{x}: %{y:.3f}<extra></extra>",
-    )  # fmt: skip
+    )
     fig.add_vline(x=at, line={"color": shade.muted, "width": 1, "dash": "dot"})
     base_layout(fig, height=300)
     fig.update_xaxes(title_text="round")

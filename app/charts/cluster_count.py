@@ -45,16 +45,25 @@ def figure(df: pd.DataFrame, own: int | None = None) -> go.Figure:
             x=df["K"], y=df[name], mode="lines", name=title, line={"color": muted, "dash": dash, "width": 1.4}
         )
     fig.add_scatter(
-        x=df["K"], y=df["e"], mode="lines+markers", name="e(K)", line={"color": hue, "width": 2.2},
+        x=df["K"],
+        y=df["e"],
+        mode="lines+markers",
+        name="e(K)",
+        line={"color": hue, "width": 2.2},
         marker={"size": np.where(df["chosen"], 17, 6), "symbol": np.where(df["chosen"], "star", "circle")},
-        marker_line_width=0, marker_opacity=1,
+        marker_line_width=0,
+        marker_opacity=1,
         hovertemplate="K = %{x}: e(K) = %{y:.4g}<extra></extra>",
-    )  # fmt: skip
+    )
     if own is not None:
         fig.add_scatter(
-            x=[own], y=df.loc[df["K"] == own, "e"], mode="markers", name="the run's choice", hoverinfo="skip",
+            x=[own],
+            y=df.loc[df["K"] == own, "e"],
+            mode="markers",
+            name="the run's choice",
+            hoverinfo="skip",
             marker={"symbol": "star-open", "size": 26, "color": ground().ink, "line": {"width": 1.5}},
-        )  # fmt: skip
+        )
     base_layout(fig, height=360)
     fig.update_xaxes(title_text="K, number of clusters", dtick=max(1, len(df) // 10))
     fig.update_yaxes(title_text="e(K)", rangemode="tozero")

@@ -35,11 +35,18 @@ def data(rounds: np.ndarray, labels: np.ndarray, contexts: np.ndarray | None = N
     row[np.lexsort((np.arange(num_clients), truth, stable[-1]))] = np.arange(num_clients)
     moved = np.vstack([np.zeros((1, num_clients), bool), stable[1:] != stable[:-1]])
     ari = np.full(len(rounds), np.nan) if contexts is None else _agreement(truth, stable)
-    return pd.DataFrame({
-        "round": np.repeat(rounds, num_clients), "client": np.tile(np.arange(num_clients), len(rounds)),
-        "row": np.tile(row, len(rounds)), "cluster": stable.ravel(), "letter": _letters(stable.ravel()),
-        "moved": moved.ravel(), "context": np.tile(truth, len(rounds)), "ari": np.repeat(ari, num_clients),
-    })  # fmt: skip
+    return pd.DataFrame(
+        {
+            "round": np.repeat(rounds, num_clients),
+            "client": np.tile(np.arange(num_clients), len(rounds)),
+            "row": np.tile(row, len(rounds)),
+            "cluster": stable.ravel(),
+            "letter": _letters(stable.ravel()),
+            "moved": moved.ravel(),
+            "context": np.tile(truth, len(rounds)),
+            "ari": np.repeat(ari, num_clients),
+        }
+    )
 
 
 def match_rounds(labels: np.ndarray) -> np.ndarray:
@@ -102,16 +109,32 @@ def figure(df: pd.DataFrame, at: int | None = None) -> go.Figure:
     letters = _letters(grid.to_numpy())
     fig = make_subplots(2, 1, shared_xaxes=True, row_heights=[0.82, 0.18], vertical_spacing=0.04)
     fig.add_heatmap(
-        z=grid.to_numpy(np.float32), x=grid.columns, y=grid.index, colorscale=_scale(num_clusters), showscale=False,
-        zmin=-0.5, zmax=num_clusters - 0.5, xgap=int(grid.shape[1] <= 80), ygap=int(len(grid) <= 60),
-        text=_starts(grid.to_numpy(), letters), texttemplate="%{text}" if len(grid) <= MOST_LETTERS else None,
+        z=grid.to_numpy(np.float32),
+        x=grid.columns,
+        y=grid.index,
+        colorscale=_scale(num_clusters),
+        showscale=False,
+        zmin=-0.5,
+        zmax=num_clusters - 0.5,
+        xgap=int(grid.shape[1] <= 80),
+        ygap=int(len(grid) <= 60),
+        text=_starts(grid.to_numpy(), letters),
+        texttemplate="%{text}" if len(grid) <= MOST_LETTERS else None,
         textfont={"size": 9, "color": ground().paper},
-        customdata=_joined(client_of.to_numpy(), letters), row=1, col=1,
+        customdata=_joined(client_of.to_numpy(), letters),
+        row=1,
+        col=1,
         hovertemplate="round %{x}, client %{customdata}<extra></extra>",
-    )  # fmt: skip
+    )
     moves = df.groupby("round")["moved"].sum().loc[list(grid.columns)]
-    fig.add_bar(x=moves.index, y=moves, marker={"color": ground().accent}, row=2, col=1,
-                hovertemplate="round %{x}: %{y} moved<extra></extra>")  # fmt: skip
+    fig.add_bar(
+        x=moves.index,
+        y=moves,
+        marker={"color": ground().accent},
+        row=2,
+        col=1,
+        hovertemplate="round %{x}: %{y} moved<extra></extra>",
+    )
     base_layout(fig, height=int(np.clip(170 + 9 * min(num_clients, MOST_CLIENTS), 360, 760)))
     _name_groups(fig, grid, num_clusters)
     fig.update_yaxes(
@@ -140,14 +163,23 @@ def _listed(sizes: list[int]) -> str:
 def _name_groups(fig: go.Figure, grid: pd.DataFrame, num_clusters: int) -> None:
     """``A · 12`` beside the rows that end in A."""
     final, colors = grid.iloc[:, -1], cluster_colors(num_clusters)
-    annotate(fig, (
-        {
-            "xref": "paper", "x": 1, "yref": "y", "y": float(np.mean(rows.index)), "xanchor": "left", "xshift": 6,
-            "text": f"<b>{letter(int(cluster))}</b> · {len(rows)}", "showarrow": False,
-            "font": {"color": colors[int(cluster)], "size": 13},
-        }
-        for cluster, rows in final.groupby(final)
-    ))  # fmt: skip
+    annotate(
+        fig,
+        (
+            {
+                "xref": "paper",
+                "x": 1,
+                "yref": "y",
+                "y": float(np.mean(rows.index)),
+                "xanchor": "left",
+                "xshift": 6,
+                "text": f"<b>{letter(int(cluster))}</b> · {len(rows)}",
+                "showarrow": False,
+                "font": {"color": colors[int(cluster)], "size": 13},
+            }
+            for cluster, rows in final.groupby(final)
+        ),
+    )
 
 
 def _name_contexts(fig: go.Figure, df: pd.DataFrame, client_of: pd.Series) -> None:
@@ -159,9 +191,13 @@ def _name_contexts(fig: go.Figure, df: pd.DataFrame, client_of: pd.Series) -> No
     ends = [*begins[1:], len(truth)]
     fits = [(b, e) for b, e in zip(begins, ends, strict=True) if e - b >= len(truth) / MOST_LETTERS]
     fig.update_yaxes(
-        title_text="clients, by final cluster; numbers: true contexts", showticklabels=True,
-        tickvals=[(b + e - 1) / 2 for b, e in fits], ticktext=[str(truth[b]) for b, _ in fits], row=1, col=1,
-    )  # fmt: skip
+        title_text="clients, by final cluster; numbers: true contexts",
+        showticklabels=True,
+        tickvals=[(b + e - 1) / 2 for b, e in fits],
+        ticktext=[str(truth[b]) for b, _ in fits],
+        row=1,
+        col=1,
+    )
 
 
 def _scale(num_clusters: int) -> list[tuple[float, str]]:

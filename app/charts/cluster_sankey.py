@@ -43,32 +43,44 @@ def figure(df: pd.DataFrame, chosen: int) -> go.Figure:
     nodes = _nodes(df, rounds, letters)
     index = {key: i for i, key in enumerate(nodes)}
     total = df.loc[df["round"] == rounds[0], "clients"].sum()
-    fig = go.Figure(go.Sankey(
-        arrangement="fixed",
-        node={
-            "label": [f"{name} · {size}" for (_, name), (size, _) in nodes.items()],
-            "x": [_inside(rounds.index(at) / max(len(rounds) - 1, 1)) for at, _ in nodes],
-            "y": [_inside(middle / total) for _, middle in nodes.values()],
-            "color": [color[name] for _, name in nodes], "pad": 8, "thickness": 14, "line": {"width": 0},
-            "customdata": [f"round {at}" for at, _ in nodes],
-            "hovertemplate": "%{customdata}: %{label} clients<extra></extra>",
-        },
-        link={
-            "source": [index[row.round, row.before] for row in df.itertuples()],
-            "target": [index[row.next_round, row.after] for row in df.itertuples()],
-            "value": df["clients"], "color": [translucent(color[b], 0.35) for b in df["before"]],
-            "hovertemplate": "%{value:.0f} from %{source.label} to %{target.label}<extra></extra>",
-        },
-    ))  # fmt: skip
+    fig = go.Figure(
+        go.Sankey(
+            arrangement="fixed",
+            node={
+                "label": [f"{name} · {size}" for (_, name), (size, _) in nodes.items()],
+                "x": [_inside(rounds.index(at) / max(len(rounds) - 1, 1)) for at, _ in nodes],
+                "y": [_inside(middle / total) for _, middle in nodes.values()],
+                "color": [color[name] for _, name in nodes],
+                "pad": 8,
+                "thickness": 14,
+                "line": {"width": 0},
+                "customdata": [f"round {at}" for at, _ in nodes],
+                "hovertemplate": "%{customdata}: %{label} clients<extra></extra>",
+            },
+            link={
+                "source": [index[row.round, row.before] for row in df.itertuples()],
+                "target": [index[row.next_round, row.after] for row in df.itertuples()],
+                "value": df["clients"],
+                "color": [translucent(color[b], 0.35) for b in df["before"]],
+                "hovertemplate": "%{value:.0f} from %{source.label} to %{target.label}<extra></extra>",
+            },
+        )
+    )
     base_layout(fig, height=360)
-    annotate(fig, (
-        {
-            "x": i / max(len(rounds) - 1, 1), "y": 1.0, "yshift": 14, "showarrow": False,
-            "text": f"<b>round {at}</b>" if at == chosen else f"round {at}" if i == 0 else str(at),
-            "font": {"color": shade.ink if at == chosen else shade.muted, "size": 12},
-        }
-        for i, at in enumerate(rounds)
-    ))  # fmt: skip
+    annotate(
+        fig,
+        (
+            {
+                "x": i / max(len(rounds) - 1, 1),
+                "y": 1.0,
+                "yshift": 14,
+                "showarrow": False,
+                "text": f"<b>round {at}</b>" if at == chosen else f"round {at}" if i == 0 else str(at),
+                "font": {"color": shade.ink if at == chosen else shade.muted, "size": 12},
+            }
+            for i, at in enumerate(rounds)
+        ),
+    )
     fig.update_traces(textfont={"color": shade.ink, "size": 12})
     return fig.update_layout(margin={"t": 34, "b": 12, "r": 12, "l": 12})
 

@@ -27,10 +27,13 @@ def figure(df: pd.DataFrame, at: int) -> go.Figure:
     for cluster, own in df[df["cluster"] < MOST_LINES].groupby("cluster"):
         hue, name, last = colors[cluster], own["letter"].iloc[0], int(own["clients"].iloc[-1])
         fig.add_scatter(
-            x=own["round"], y=own["clients"].astype(np.float32), mode="lines", name=name,
+            x=own["round"],
+            y=own["clients"].astype(np.float32),
+            mode="lines",
+            name=name,
             line={"color": hue, "width": 2, "dash": group_dash(int(cluster)), "shape": "hv"},
             hovertemplate=f"round %{{x}}: %{{y:.0f}} in {name}<extra></extra>",
-        )  # fmt: skip
+        )
         ends.append(End(f"<b>{name}</b> · {last}", None, last, hue))
     fig.add_vline(x=at, line={"color": ground().muted, "width": 1, "dash": "dot"})
     base_layout(fig, height=300)

@@ -22,8 +22,9 @@ def data(mean: Mapping[int, np.ndarray], largest: Mapping[int, np.ndarray]) -> p
     """
     rows = [
         {"round": at, "mean": float(np.nanmin(mean[at])), "largest": float(np.nanmax(largest[at]))}
-        for at in sorted(mean) if np.isfinite(mean[at]).any()
-    ]  # fmt: skip
+        for at in sorted(mean)
+        if np.isfinite(mean[at]).any()
+    ]
     return pd.DataFrame(rows, columns=["round", "mean", "largest"])
 
 
@@ -37,13 +38,23 @@ def figure(df: pd.DataFrame, eps1: float, eps2: float, at: int) -> go.Figure:
     for name, title, threshold, symbol, hue, dash in looks:
         color = HUES[hue][dark]
         fig.add_scatter(
-            x=df["round"], y=df[name].astype("float32"), mode="lines", name=title,
+            x=df["round"],
+            y=df[name].astype("float32"),
+            mode="lines",
+            name=title,
             line={"color": color, "width": 2.2, "dash": dash},
             hovertemplate=f"round %{{x}}: {title} %{{y:.3g}}<extra></extra>",
-        )  # fmt: skip
-        fig.add_hline(y=threshold, line={"color": color, "width": 1.2, "dash": "dot"}, annotation={
-            "text": f"{symbol} = {threshold:g}", "font": {"color": color, "size": 13}, "x": 1, "xanchor": "right",
-        })  # fmt: skip
+        )
+        fig.add_hline(
+            y=threshold,
+            line={"color": color, "width": 1.2, "dash": "dot"},
+            annotation={
+                "text": f"{symbol} = {threshold:g}",
+                "font": {"color": color, "size": 13},
+                "x": 1,
+                "xanchor": "right",
+            },
+        )
     fig.add_vline(x=at, line={"color": ground().muted, "width": 1, "dash": "dot"})
     base_layout(fig, height=340)
     fig.update_xaxes(title_text="round")

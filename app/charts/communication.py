@@ -64,25 +64,39 @@ def figure(df: pd.DataFrame, spent: Spent, target: str) -> go.Figure:
     for _, own in df.groupby("path", sort=False):
         style, whole = look[own["method"].iloc[0]], own[own["is_whole"]]
         fig.add_scatter(
-            x=whole["gradient_evaluations"], y=whole[spent], mode="lines", hoverinfo="skip", cliponaxis=False,
+            x=whole["gradient_evaluations"],
+            y=whole[spent],
+            mode="lines",
+            hoverinfo="skip",
+            cliponaxis=False,
             line={"color": style.color, "width": 1.2},
-        )  # fmt: skip
+        )
         fig.add_scatter(
-            x=own["gradient_evaluations"], y=own[spent], mode="markers", text=own["method"], cliponaxis=False,
-            marker={"size": 11, "symbol": [style.symbol + ("" if r.is_whole else "-open") for r in own.itertuples()],
-                    "color": [look[m].color for m in own["method"]]},
+            x=own["gradient_evaluations"],
+            y=own[spent],
+            mode="markers",
+            text=own["method"],
+            cliponaxis=False,
+            marker={
+                "size": 11,
+                "symbol": [style.symbol + ("" if r.is_whole else "-open") for r in own.itertuples()],
+                "color": [look[m].color for m in own["method"]],
+            },
             customdata=[f"{r.seeds} of {plural(r.asked, 'seed')}" for r in own.itertuples()],
             hovertemplate=f"%{{text}}<br>%{{y:,.4g}} {TITLES[spent]}, %{{x:,.4g}} gradient evaluations<br>"
             "mean of %{customdata}<extra></extra>",
-        )  # fmt: skip
+        )
     base_layout(fig, height=430)
     is_log = {axis: bool(len(df) and (df[axis] > 0).all()) for axis in ("gradient_evaluations", spent)}
     scaled = {axis: np.log10(df[axis]) if is_log[axis] else df[axis] for axis in is_log}
     nearest = set(df.sort_values(spent, kind="stable")["method"][:MOST_NAMED])
-    name_points(fig, [
-        Point(m if m in nearest else "", scaled["gradient_evaluations"][i], scaled[spent][i], look[m].color)
-        for i, m in df["method"].items()
-    ])  # fmt: skip
+    name_points(
+        fig,
+        [
+            Point(m if m in nearest else "", scaled["gradient_evaluations"][i], scaled[spent][i], look[m].color)
+            for i, m in df["method"].items()
+        ],
+    )
     fig.update_xaxes(title_text=f"gradient evaluations until {target}", rangemode="tozero")
     fig.update_yaxes(title_text=f"{TITLES[spent]} until {target}", rangemode="tozero")
     for axis, name in ((fig.layout.xaxis, "gradient_evaluations"), (fig.layout.yaxis, spent)):

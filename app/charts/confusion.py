@@ -24,11 +24,14 @@ def data(matrix: np.ndarray, class_names: Sequence[str] = ()) -> pd.DataFrame:
     columns = np.sort(np.argsort(-occurs, kind="stable")[: min(MOST_CLASSES, int((occurs > 0).sum()))])
     rows = columns[total[columns] > 0]
     part = matrix[np.ix_(rows, columns)]
-    return pd.DataFrame({
-        "true": np.repeat([titles[c] for c in rows], len(columns)),
-        "said": np.tile([titles[c] for c in columns], len(rows)),
-        "samples": part.ravel(), "share": (part / total[rows][:, None]).ravel(),
-    })  # fmt: skip
+    return pd.DataFrame(
+        {
+            "true": np.repeat([titles[c] for c in rows], len(columns)),
+            "said": np.tile([titles[c] for c in columns], len(rows)),
+            "samples": part.ravel(),
+            "share": (part / total[rows][:, None]).ravel(),
+        }
+    )
 
 
 def finding(matrix: np.ndarray, class_names: Sequence[str] = ()) -> str:
@@ -51,18 +54,40 @@ def figure(df: pd.DataFrame) -> go.Figure:
     true, said = (df[column].drop_duplicates().tolist() for column in ("true", "said"))
     counts, shares = (df[column].to_numpy().reshape(len(true), len(said)) for column in ("samples", "share"))
     shade = ground()
-    fig = go.Figure(go.Heatmap(
-        z=100 * shares.astype(np.float32), x=said, y=true, zmin=0, zmax=100, xgap=1, ygap=1,
-        colorscale=[[0, translucent(shade.accent, 0.0)], [0.001, translucent(shade.accent, 0.14)], [1, shade.accent]],
-        customdata=[[plural(int(n), "sample") for n in row] for row in counts],
-        hovertemplate="true %{y}, said %{x}<br>%{customdata}, %{z:.1f} %<extra></extra>",
-        colorbar={"title": {"text": "% of row", "side": "top"}, "thickness": 10, "outlinewidth": 0,
-                  "tickvals": [0, 50, 100]},
-    ))  # fmt: skip
+    fig = go.Figure(
+        go.Heatmap(
+            z=100 * shares.astype(np.float32),
+            x=said,
+            y=true,
+            zmin=0,
+            zmax=100,
+            xgap=1,
+            ygap=1,
+            colorscale=[
+                [0, translucent(shade.accent, 0.0)],
+                [0.001, translucent(shade.accent, 0.14)],
+                [1, shade.accent],
+            ],
+            customdata=[[plural(int(n), "sample") for n in row] for row in counts],
+            hovertemplate="true %{y}, said %{x}<br>%{customdata}, %{z:.1f} %<extra></extra>",
+            colorbar={
+                "title": {"text": "% of row", "side": "top"},
+                "thickness": 10,
+                "outlinewidth": 0,
+                "tickvals": [0, 50, 100],
+            },
+        )
+    )
     for row, name in enumerate(true):
         column = said.index(name)
-        fig.add_shape(type="rect", x0=column - 0.5, x1=column + 0.5, y0=row - 0.5, y1=row + 0.5,
-                      line={"color": shade.muted, "width": 1.5})  # fmt: skip
+        fig.add_shape(
+            type="rect",
+            x0=column - 0.5,
+            x1=column + 0.5,
+            y0=row - 0.5,
+            y1=row + 0.5,
+            line={"color": shade.muted, "width": 1.5},
+        )
     if len(said) <= MOST_PRINTED:
         _print_numbers(fig, df)
     base_layout(fig, height=int(np.clip(150 + 32 * len(true), 280, 640)))
@@ -73,10 +98,16 @@ def figure(df: pd.DataFrame) -> go.Figure:
 
 def _print_numbers(fig: go.Figure, df: pd.DataFrame) -> None:
     shade = ground()
-    annotate(fig, (
-        {
-            "x": cell.said, "y": cell.true, "text": f"{cell.samples:,}", "showarrow": False,
-            "font": {"size": 11, "color": shade.paper if cell.share > 0.55 else shade.ink},
-        }
-        for cell in df[df["samples"] > 0].itertuples()
-    ))  # fmt: skip
+    annotate(
+        fig,
+        (
+            {
+                "x": cell.said,
+                "y": cell.true,
+                "text": f"{cell.samples:,}",
+                "showarrow": False,
+                "font": {"size": 11, "color": shade.paper if cell.share > 0.55 else shade.ink},
+            }
+            for cell in df[df["samples"] > 0].itertuples()
+        ),
+    )

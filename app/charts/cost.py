@@ -37,17 +37,24 @@ def figure(df: pd.DataFrame, cost: Axis) -> go.Figure:
     """A point a method with its whisker over seeds; the stairs of the Pareto front behind them."""
     look, fig, front = looks(df), go.Figure(), df[df["front"]]
     fig.add_scatter(
-        x=front["cost"], y=100 * front["mean"], mode="lines", hoverinfo="skip",
+        x=front["cost"],
+        y=100 * front["mean"],
+        mode="lines",
+        hoverinfo="skip",
         line={"shape": "hv", "color": ground().muted, "width": 1, "dash": "dot"},
-    )  # fmt: skip
+    )
     own = [look[method] for method in df["method"]]
     fig.add_scatter(
-        x=df["cost"], y=100 * df["mean"], mode="markers", error_y=whiskers(100 * df["mean_pm"], ground().ink),
+        x=df["cost"],
+        y=100 * df["mean"],
+        mode="markers",
+        error_y=whiskers(100 * df["mean_pm"], ground().ink),
         marker={"color": [style.color for style in own], "symbol": [style.symbol for style in own], "size": 12},
-        text=df["method"], cliponaxis=False,
+        text=df["method"],
+        cliponaxis=False,
         customdata=[percent_pm(row.mean, row.mean_pm, samples=row.samples) for row in df.itertuples()],
         hovertemplate=f"%{{text}}<br>%{{customdata}} for %{{x:,.4g}} {AXIS_TITLES[cost]}<extra></extra>",
-    )  # fmt: skip
+    )
     base_layout(fig, height=430)
     names = named_methods(df, "front", "mean")
     points = [(names.get(r.method, ""), r.cost, 100 * r.mean, look[r.method].color) for r in df.itertuples()]

@@ -16,13 +16,17 @@ from app.wording import decimals
 
 Axis = Literal["round", "megabytes", "gradient_evaluations", "seconds"]
 AXIS_TITLES: dict[Axis, str] = {
-    "round": "round", "megabytes": "megabytes sent, both ways", "gradient_evaluations": "gradient evaluations",
+    "round": "round",
+    "megabytes": "megabytes sent, both ways",
+    "gradient_evaluations": "gradient evaluations",
     "seconds": "seconds of training",
-}  # fmt: skip
+}
 COSTS_OF: dict[str, tuple[str, ...]] = {  # what is recorded of an axis, round by round
-    "round": (), "megabytes": ("bytes_up", "bytes_down"), "gradient_evaluations": ("gradient_evaluations",),
+    "round": (),
+    "megabytes": ("bytes_up", "bytes_down"),
+    "gradient_evaluations": ("gradient_evaluations",),
     "seconds": ("seconds",),
-}  # fmt: skip
+}
 MOST_POINTS, MOST_LINES, MOST_BANDS = 300, 12, 3
 MOST_DASHED = MOST_LINES // 2  # methods that have room for a second line
 
@@ -84,19 +88,27 @@ def _lines(method: str, own: pd.DataFrame, style: Look, x: Axis, with_lowest: bo
     lines += [(lowest, "lowest 5 %", "dash", 1.2, of["tail_samples"])] if with_lowest else []
     return [
         go.Scatter(
-            x=at, y=values, mode="lines", name=f"{method} {what}",
+            x=at,
+            y=values,
+            mode="lines",
+            name=f"{method} {what}",
             line={"color": style.color, "dash": dash, "width": width},
             hovertemplate=f"{method}, {where}<br>{what} %{{y:.{digits}f}} %<extra></extra>",
-        ) for values, what, dash, width, digits in lines
-    ]  # fmt: skip
+        )
+        for values, what, dash, width, digits in lines
+    ]
 
 
 def _marks(ends: Sequence[End], symbols: list[str]) -> go.Scatter:
     """At the ends of all means, in one trace: each costs the browser as much as a line of its own."""
     return go.Scatter(
-        x=[end.x for end in ends], y=[end.y for end in ends], mode="markers", hoverinfo="skip", cliponaxis=False,
+        x=[end.x for end in ends],
+        y=[end.y for end in ends],
+        mode="markers",
+        hoverinfo="skip",
+        cliponaxis=False,
         marker={"symbol": symbols, "size": 9, "color": [end.color for end in ends]},
-    )  # fmt: skip
+    )
 
 
 def _spent(wide: pd.DataFrame, x: Axis) -> pd.Series:
@@ -123,7 +135,13 @@ def _over_seeds(own: pd.DataFrame) -> pd.DataFrame:
             for values in (mean, lowest)
         )
     spread = mean.std(axis=1, ddof=1) if mean.shape[1] > 1 else np.full(len(mean), np.nan)
-    return pd.DataFrame({
-        "round": rounds, "x": grid, "mean": mean.mean(axis=1), "mean_pm": spread, "lowest": lowest.mean(axis=1),
-        "seeds": mean.shape[1],
-    })  # fmt: skip
+    return pd.DataFrame(
+        {
+            "round": rounds,
+            "x": grid,
+            "mean": mean.mean(axis=1),
+            "mean_pm": spread,
+            "lowest": lowest.mean(axis=1),
+            "seeds": mean.shape[1],
+        }
+    )

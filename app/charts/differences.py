@@ -20,11 +20,18 @@ def figure(df: pd.DataFrame, a: str, b: str, methods: pd.DataFrame) -> go.Figure
     """Bars above zero in A's colour, below in B's; the dotted line is the median."""
     look = looks(methods)
     points = 100 * df["difference"].to_numpy(float)
-    fig = go.Figure(go.Bar(
-        x=df["rank"], y=points, marker_line_width=0, marker_color=np.where(points > 0, look[a].color, look[b].color),
-        customdata=df[["client"]].to_numpy(), text=[signed_points(r.difference, r.samples) for r in df.itertuples()],
-        textposition="none", hovertemplate="client %{customdata[0]}: %{text} points<extra></extra>",
-    ))  # fmt: skip
+    fig = go.Figure(
+        go.Bar(
+            x=df["rank"],
+            y=points,
+            marker_line_width=0,
+            marker_color=np.where(points > 0, look[a].color, look[b].color),
+            customdata=df[["client"]].to_numpy(),
+            text=[signed_points(r.difference, r.samples) for r in df.itertuples()],
+            textposition="none",
+            hovertemplate="client %{customdata[0]}: %{text} points<extra></extra>",
+        )
+    )
     base_layout(fig, height=400)
     fig.add_hline(y=0, line={"color": ground().ink, "width": 1})
     if len(points):

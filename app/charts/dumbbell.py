@@ -17,9 +17,11 @@ LINE_PX = 3
 BELOW = 0.3  # where the ring of the other model hangs, in rows
 SortKey = Literal["mean", "lowest", "top", "spread"]
 MEANING: dict[SortKey, str] = {
-    "mean": "highest mean", "lowest": "highest lowest {share} %", "top": "highest top {share} %",
+    "mean": "highest mean",
+    "lowest": "highest lowest {share} %",
+    "top": "highest top {share} %",
     "spread": "least distance between the two tails",
-}  # fmt: skip
+}
 
 
 def data(clients: pd.DataFrame, share: float, by: SortKey = "mean", other: pd.DataFrame | None = None) -> pd.DataFrame:
@@ -38,9 +40,24 @@ def data(clients: pd.DataFrame, share: float, by: SortKey = "mean", other: pd.Da
         found = per_method(per_run(other, share)).set_index("method")
         rows = rows.assign(other=rows["method"].map(found["mean"]), other_samples=rows["method"].map(found["samples"]))
     columns = [
-        "method", "algorithm", "lowest", "mean", "top", "spread", "lowest_pm", "mean_pm", "top_pm", "other",
-        "other_samples", "may_be_best", "seeds", "clients", "tail", "samples", "tail_samples",
-    ]  # fmt: skip
+        "method",
+        "algorithm",
+        "lowest",
+        "mean",
+        "top",
+        "spread",
+        "lowest_pm",
+        "mean_pm",
+        "top_pm",
+        "other",
+        "other_samples",
+        "may_be_best",
+        "seeds",
+        "clients",
+        "tail",
+        "samples",
+        "tail_samples",
+    ]
     return rows.sort_values(by, ascending=by == "spread", kind="stable")[columns].reset_index(drop=True)
 
 
@@ -61,10 +78,13 @@ def figure(df: pd.DataFrame, share: float = 0.05, other_name: str = "") -> go.Fi
     look, is_dense = looks(df), len(df) > MOST_ROOMY
     own, texts = [look[method] for method in df["method"]], [_hover(row, share) for row in df.itertuples()]
     colors, row_px = [style.color for style in own], 25 if is_dense else 44
-    fig = go.Figure([
-        _lines(df, colors, row_px), _tails(df, colors, texts, 9 if is_dense else 12),
-        _means(df, own, texts, is_dense),
-    ])  # fmt: skip
+    fig = go.Figure(
+        [
+            _lines(df, colors, row_px),
+            _tails(df, colors, texts, 9 if is_dense else 12),
+            _means(df, own, texts, is_dense),
+        ]
+    )
     if df["other"].notna().any():
         fig.add_trace(_rings(df, other_name))
     base_layout(fig, height=120 + row_px * max(len(df), 2))
@@ -72,17 +92,29 @@ def figure(df: pd.DataFrame, share: float = 0.05, other_name: str = "") -> go.Fi
     margin = 0.17 * (most - least) if len(df) else 1
     fig.update_xaxes(title_text="test accuracy, %", range=[least - margin, most + margin])
     fig.update_yaxes(
-        tickvals=list(range(len(df))), ticktext=list(df["method"]), range=[len(df) - 0.4, -0.7], ticks="",
+        tickvals=list(range(len(df))),
+        ticktext=list(df["method"]),
+        range=[len(df) - 0.4, -0.7],
+        ticks="",
         gridcolor=translucent(ground().line, 0.6),
-    )  # fmt: skip
+    )
     if is_dense:
-        annotate(fig, (
-            {
-                "xref": "paper", "x": 1, "xanchor": "left", "xshift": 24, "y": at, "showarrow": False,
-                "text": _printed(row), "font": {"color": look[row.method].color},
-            }
-            for at, row in enumerate(df.itertuples())
-        ))  # fmt: skip
+        annotate(
+            fig,
+            (
+                {
+                    "xref": "paper",
+                    "x": 1,
+                    "xanchor": "left",
+                    "xshift": 24,
+                    "y": at,
+                    "showarrow": False,
+                    "text": _printed(row),
+                    "font": {"color": look[row.method].color},
+                }
+                for at, row in enumerate(df.itertuples())
+            ),
+        )
         fig.update_layout(margin_r=72)
     return fig.update_layout(showlegend=False)
 
@@ -90,31 +122,52 @@ def figure(df: pd.DataFrame, share: float = 0.05, other_name: str = "") -> go.Fi
 def _lines(df: pd.DataFrame, colors: list[str], row_px: int) -> go.Bar:
     """From tail to tail: thin bars, since one trace of them may have many colours, and one of lines may not."""
     return go.Bar(
-        base=100 * df["lowest"], x=100 * (df["top"] - df["lowest"]), y=df.index, orientation="h", hoverinfo="skip",
-        marker={"color": colors, "line": {"width": 0}}, width=LINE_PX / row_px,
-    )  # fmt: skip
+        base=100 * df["lowest"],
+        x=100 * (df["top"] - df["lowest"]),
+        y=df.index,
+        orientation="h",
+        hoverinfo="skip",
+        marker={"color": colors, "line": {"width": 0}},
+        width=LINE_PX / row_px,
+    )
 
 
 def _tails(df: pd.DataFrame, colors: list[str], texts: list[list[str]], size: int) -> go.Scatter:
     """All that point to the left, then all that point to the right."""
     n, values = len(df), [*(100 * df["lowest"]), *(100 * df["top"])]
     return go.Scatter(
-        x=values, y=[*df.index] * 2, mode="markers+text", cliponaxis=False, customdata=[*df["method"]] * 2,
+        x=values,
+        y=[*df.index] * 2,
+        mode="markers+text",
+        cliponaxis=False,
+        customdata=[*df["method"]] * 2,
         marker={"symbol": ["triangle-left"] * n + ["triangle-right"] * n, "size": size, "color": colors * 2},
         text=[f"{value:.{decimals(of, 1)}f}" for value, of in zip(values, [*df["tail_samples"]] * 2, strict=True)],
         textposition=["middle left"] * n + ["middle right"] * n,
-        hoverinfo="text", hovertext=[lowest for lowest, *_ in texts] + [top for *_, top in texts],
-    )  # fmt: skip
+        hoverinfo="text",
+        hovertext=[lowest for lowest, *_ in texts] + [top for *_, top in texts],
+    )
 
 
 def _means(df: pd.DataFrame, own: list[Look], texts: list[list[str]], is_dense: bool) -> go.Scatter:
     return go.Scatter(
-        x=100 * df["mean"], y=df.index, mode="markers" if is_dense else "markers+text", textposition="top center",
-        text=[_printed(row) for row in df.itertuples()], customdata=list(df["method"]), cliponaxis=False,
-        error_x=whiskers(100 * df["mean_pm"], ground().ink), hoverinfo="text", hovertext=[mean for _, mean, _ in texts],
-        marker={"symbol": [look.symbol for look in own], "size": 10 if is_dense else 13,
-                "color": [look.color for look in own], "line": {"width": 1, "color": ground().paper}},
-    )  # fmt: skip
+        x=100 * df["mean"],
+        y=df.index,
+        mode="markers" if is_dense else "markers+text",
+        textposition="top center",
+        text=[_printed(row) for row in df.itertuples()],
+        customdata=list(df["method"]),
+        cliponaxis=False,
+        error_x=whiskers(100 * df["mean_pm"], ground().ink),
+        hoverinfo="text",
+        hovertext=[mean for _, mean, _ in texts],
+        marker={
+            "symbol": [look.symbol for look in own],
+            "size": 10 if is_dense else 13,
+            "color": [look.color for look in own],
+            "line": {"width": 1, "color": ground().paper},
+        },
+    )
 
 
 def _printed(row: Any) -> str:
@@ -124,20 +177,24 @@ def _printed(row: Any) -> str:
 def _rings(df: pd.DataFrame, name: str) -> go.Scatter:
     own = df[df["other"].notna()]
     return go.Scatter(
-        x=100 * own["other"], y=own.index + BELOW, mode="markers", hoverinfo="text",
+        x=100 * own["other"],
+        y=own.index + BELOW,
+        mode="markers",
+        hoverinfo="text",
         hovertext=[
             f"{row.method}: {name} model {percent(row.other, samples=row.other_samples)}" for row in own.itertuples()
         ],
         marker={"symbol": "circle-open", "size": 9, "color": ground().ink, "line": {"width": 1.5}},
-    )  # fmt: skip
+    )
 
 
 def _hover(row: Any, share: float) -> list[str]:
     tail = f"{100 * share:g} %"
     parts = (
-        (f"lowest {tail}", "lowest", row.tail, row.tail_samples), ("mean", "mean", row.clients, row.samples),
+        (f"lowest {tail}", "lowest", row.tail, row.tail_samples),
+        ("mean", "mean", row.clients, row.samples),
         (f"top {tail}", "top", row.tail, row.tail_samples),
-    )  # fmt: skip
+    )
     texts = []
     for title, name, count, samples in parts:
         value = percent_pm(getattr(row, name), getattr(row, f"{name}_pm"), samples=samples)

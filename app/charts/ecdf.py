@@ -46,19 +46,28 @@ def figure(df: pd.DataFrame, share: float = 0.05, drawn: Sequence[str] | None = 
         x, y = 100 * own["accuracy"].to_numpy(np.float32), 100 * own["share"].to_numpy(np.float32)
         who = own[["client", "seed", "run"]].to_numpy()
         fig.add_scatter(
-            x=np.insert(x, 0, x[0]), y=np.insert(y, 0, 0), name=method, mode="lines",
+            x=np.insert(x, 0, x[0]),
+            y=np.insert(y, 0, 0),
+            name=method,
+            mode="lines",
             line={"shape": "hv", "color": style.color, "dash": style.dash, "width": 2},
             customdata=np.insert(who, 0, who[0], axis=0).astype(np.int32),
             text=_percents(own.iloc[[0, *range(len(own))]]),
             hovertemplate=f"{method}: client %{{customdata[0]}}, seed %{{customdata[1]}}<br>"
             "%{text}, at or below it %{y:.0f} % of the clients<extra></extra>",
-        )  # fmt: skip
+        )
     base_layout(fig, height=430)
     fig.add_hline(y=100 * share, line={"color": ground().muted, "width": 1, "dash": "dot"})
     fig.add_annotation(
-        xref="paper", x=1, y=100 * share, text=f"lowest {100 * share:g} %", showarrow=False, xanchor="right",
-        yanchor="bottom", font={"color": ground().muted},
-    )  # fmt: skip
+        xref="paper",
+        x=1,
+        y=100 * share,
+        text=f"lowest {100 * share:g} %",
+        showarrow=False,
+        xanchor="right",
+        yanchor="bottom",
+        font={"color": ground().muted},
+    )
     fig.update_xaxes(title_text="test accuracy, %")
     fig.update_yaxes(title_text="% of clients at or below", range=[0, 102])
     return fig.update_layout(legend={"orientation": "h", "y": -0.2, "yanchor": "top", "x": 0, "itemwidth": 40})

@@ -59,13 +59,20 @@ def figure(df: pd.DataFrame, title: str, of: Difference = SPREAD) -> go.Figure:
     for method, own in df.groupby("method", sort=False):
         style = look[method]
         fig.add_scatter(
-            x=own[of.symbol], y=own["error"], mode="lines+markers", name=method, cliponaxis=False,
+            x=own[of.symbol],
+            y=own["error"],
+            mode="lines+markers",
+            name=method,
+            cliponaxis=False,
             error_y=whiskers(own["error_pm"], style.color),
             line={"color": style.color, "dash": style.dash, "width": 1.5 if _is_reference(own) else 2.2},
-            marker={"size": np.where(own["best"], 15, 8), "symbol": np.where(own["best"], "star", style.symbol),
-                    "opacity": 1},
+            marker={
+                "size": np.where(own["best"], 15, 8),
+                "symbol": np.where(own["best"], "star", style.symbol),
+                "opacity": 1,
+            },
             hovertemplate=f"{method}, {of.symbol} = %{{x:g}}<br>error %{{y:.3g}}<extra></extra>",
-        )  # fmt: skip
+        )
         last = own.iloc[-1]
         ends.append(End(str(method), None, float(np.log10(last["error"])), style.color))
     base_layout(fig, height=430)

@@ -28,8 +28,9 @@ def finding(measures: dict[Group, dict[str, float | None]], neighbours: int) -> 
     said = [
         f"{percent(of['agreement'], 1)} are of the same {group} (by chance {percent(of['chance'], 1)}; silhouette "
         f"{of['silhouette'] or 0:.2f})"
-        for group, of in measures.items() if of["agreement"] is not None
-    ]  # fmt: skip
+        for group, of in measures.items()
+        if of["agreement"] is not None
+    ]
     if not said:
         return "All samples are of one class and of one client."
     return f"Of the {neighbours} nearest neighbours of a sample, {', and '.join(said)}.".replace("-", "−")
@@ -43,18 +44,25 @@ def figure(df: pd.DataFrame, colour: Group = "class", client: int | None = None)
     for group, color in zip(groups, cluster_colors(len(groups)), strict=True):
         own = df[df[colour] == group]
         fig.add_scatter(
-            x=own["x"].to_numpy(np.float32), y=own["y"].to_numpy(np.float32), mode="markers", name=_name(own, colour),
+            x=own["x"].to_numpy(np.float32),
+            y=own["y"].to_numpy(np.float32),
+            mode="markers",
+            name=_name(own, colour),
             showlegend=len(groups) <= MOST_NAMED,
             marker={"size": 7, "color": color, "opacity": 0.85, "symbol": [mark[g] for g in own[symbols]]},
             customdata=np.stack([own["class_name"], own["client"].astype(str)], axis=1),
             hovertemplate="class %{customdata[0]}, client %{customdata[1]}<extra></extra>",
-        )  # fmt: skip
+        )
     if client is not None:
         own = df[df["client"] == client]
         fig.add_scatter(
-            x=own["x"].to_numpy(np.float32), y=own["y"].to_numpy(np.float32), mode="markers", hoverinfo="skip",
-            name=f"client {client}", marker={"size": 14, "symbol": "circle-open", "color": shade.ink},
-        )  # fmt: skip
+            x=own["x"].to_numpy(np.float32),
+            y=own["y"].to_numpy(np.float32),
+            mode="markers",
+            hoverinfo="skip",
+            name=f"client {client}",
+            marker={"size": 14, "symbol": "circle-open", "color": shade.ink},
+        )
     base_layout(fig, height=560)
     fig.update_xaxes(showticklabels=False, ticks="", showline=False)
     fig.update_yaxes(showticklabels=False, ticks="", showgrid=False)
@@ -69,11 +77,19 @@ def _name(own: pd.DataFrame, group: Group) -> str:
 
 def _name_classes(fig: go.Figure, df: pd.DataFrame) -> None:
     """Words as well as colours: each class's name over the median of its samples."""
-    annotate(fig, (
-        {
-            "x": float(own["x"].median()), "y": float(own["y"].median()), "text": f"<b>{html.escape(str(name))}</b>",
-            "showarrow": False, "font": {"size": 13, "color": ground().ink}, "bgcolor": ground().paper,
-            "opacity": 0.85, "borderpad": 2,
-        }
-        for name, own in df.groupby("class_name")
-    ))  # fmt: skip
+    annotate(
+        fig,
+        (
+            {
+                "x": float(own["x"].median()),
+                "y": float(own["y"].median()),
+                "text": f"<b>{html.escape(str(name))}</b>",
+                "showarrow": False,
+                "font": {"size": 13, "color": ground().ink},
+                "bgcolor": ground().paper,
+                "opacity": 0.85,
+                "borderpad": 2,
+            }
+            for name, own in df.groupby("class_name")
+        ),
+    )

@@ -30,10 +30,18 @@ def data(clients: pd.DataFrame) -> pd.DataFrame:
     for (method, algorithm), own in known.groupby(["method", "algorithm"], sort=False):
         places = np.floor(own["accuracy"].to_numpy(float) * BINS + ROUNDING).astype(int).clip(0, BINS - 1)
         count = np.bincount(places, minlength=BINS)
-        rows.append(pd.DataFrame({
-            "method": method, "algorithm": algorithm, "start": np.arange(BINS) / BINS,
-            "end": np.arange(1, BINS + 1) / BINS, "clients": count, "share": count / len(own),
-        }))  # fmt: skip
+        rows.append(
+            pd.DataFrame(
+                {
+                    "method": method,
+                    "algorithm": algorithm,
+                    "start": np.arange(BINS) / BINS,
+                    "end": np.arange(1, BINS + 1) / BINS,
+                    "clients": count,
+                    "share": count / len(own),
+                }
+            )
+        )
     columns = ["method", "algorithm", "start", "end", "clients", "share"]
     return pd.concat(rows, ignore_index=True) if rows else pd.DataFrame(columns=columns)
 
@@ -48,21 +56,28 @@ def figure(df: pd.DataFrame, drawn: Sequence[str] | None = None) -> go.Figure:
         own, color = shown[shown["method"] == method], look[method].color
         own = own[own["clients"] > 0]
         fig.add_bar(
-            x=100 * (own["start"] + own["end"]) / 2, y=TALLEST * own["share"] / tallest, base=-at,
-            width=100 * WIDTH, marker={"color": translucent(color, 0.55), "line": {"width": 1, "color": color}},
+            x=100 * (own["start"] + own["end"]) / 2,
+            y=TALLEST * own["share"] / tallest,
+            base=-at,
+            width=100 * WIDTH,
+            marker={"color": translucent(color, 0.55), "line": {"width": 1, "color": color}},
             customdata=[
                 f"{plural(row.clients, 'client')} ({100 * row.share:.0f} %) from {100 * row.start:.0f} to "
-                f"{100 * row.end:.0f} %" for row in own.itertuples()
+                f"{100 * row.end:.0f} %"
+                for row in own.itertuples()
             ],
             hovertemplate=f"{method}<br>%{{customdata}}<extra></extra>",
-        )  # fmt: skip
+        )
     base_layout(fig, height=max(300, 90 + 46 * len(methods)))
     occupied = shown[shown["clients"] > 0]
     fig.update_xaxes(title_text="test accuracy, %", range=[100 * occupied["start"].min(), 100 * occupied["end"].max()])
     fig.update_yaxes(
-        tickvals=[-at for at in range(len(methods))], ticktext=methods, range=[-len(methods) + 0.9, 1.05], ticks="",
+        tickvals=[-at for at in range(len(methods))],
+        ticktext=methods,
+        range=[-len(methods) + 0.9, 1.05],
+        ticks="",
         gridcolor=ground().line,
-    )  # fmt: skip
+    )
     return fig.update_layout(showlegend=False, barmode="overlay", bargap=0)
 
 

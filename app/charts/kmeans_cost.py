@@ -30,10 +30,14 @@ def figure(df: pd.DataFrame, algorithm: str, at: int) -> go.Figure:
     scale = {"kmeans_seconds": 1000.0}
     for row, (name, title) in enumerate(PANELS.items(), start=1):
         fig.add_scatter(
-            x=df["round"], y=(df[name] * scale.get(name, 1.0)).astype("float32"), mode="lines", row=row, col=1,
+            x=df["round"],
+            y=(df[name] * scale.get(name, 1.0)).astype("float32"),
+            mode="lines",
+            row=row,
+            col=1,
             line={"color": color(style_of(algorithm)), "width": 1.8, "shape": "hv" if "iter" in name else "linear"},
             hovertemplate=f"round %{{x}}: %{{y:.4g}} {title}<extra></extra>",
-        )  # fmt: skip
+        )
         fig.add_vline(x=at, line={"color": ground().muted, "width": 1, "dash": "dot"}, row=row, col=1)
     base_layout(fig, height=360)
     for row, title in enumerate(PANELS.values(), start=1):
@@ -51,8 +55,11 @@ def finding(df: pd.DataFrame) -> str:
     first, last = inertia.iloc[0], inertia.iloc[-1]
     way = "falls" if last < first else "grows" if last > first else "stays"
     change = f"{way} at {number(last)}" if way == "stays" else f"{way} from {number(first)} to {number(last)}"
-    beyond = [(word, at) for word, at in (("up", inertia.idxmax()), ("down", inertia.idxmin()))
-              if inertia[at] not in (first, last)]  # fmt: skip
+    beyond = [
+        (word, at)
+        for word, at in (("up", inertia.idxmax()), ("down", inertia.idxmin()))
+        if inertia[at] not in (first, last)
+    ]
     change += "".join(f", {word} to {number(inertia[at])} in round {int(at)}" for word, at in beyond)
     middle = df[["kmeans_iterations", "kmeans_seconds"]].median()
     iterations = "1 iteration" if middle["kmeans_iterations"] == 1 else f"{middle['kmeans_iterations']:g} iterations"

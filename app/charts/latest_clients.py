@@ -29,14 +29,20 @@ def figure(df: pd.DataFrame, runs: Sequence[RunRecord], height: int = 400) -> go
         mine, style = df[df["run"] == run.id], look[run.id]
         said = run_name(run)
         fig.add_scatter(
-            **_steps(mine), mode="lines",
+            **_steps(mine),
+            mode="lines",
             line={"color": style.color, "dash": style.dash, "width": 1.8, "shape": "hv"},
-            name=said, meta={"run": run.id, "y": "clients"},
+            name=said,
+            meta={"run": run.id, "y": "clients"},
             hovertemplate=f"{said}<br>%{{y:.0f}} % of clients at or below %{{x:.2f}} %<extra></extra>",
-        )  # fmt: skip
+        )
     palette.base_layout(fig, height=height)
-    fig.update_layout(title_text="Clients at or below an accuracy, %", showlegend=False, margin_t=44,
-                      uirevision=f"ecdf {[run.id for run in runs]}")  # fmt: skip
+    fig.update_layout(
+        title_text="Clients at or below an accuracy, %",
+        showlegend=False,
+        margin_t=44,
+        uirevision=f"ecdf {[run.id for run in runs]}",
+    )
     fig.update_xaxes(title_text="accuracy, % (latest round)", rangemode="normal")
     fig.update_yaxes(range=[0, 102])
     return fig

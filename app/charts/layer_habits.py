@@ -19,10 +19,18 @@ def data(rounds: np.ndarray, scores: np.ndarray, names: Sequence[str]) -> pd.Dat
     count = known.sum(axis=1)
     mean = np.divide(np.where(known, scores, 0.0).sum(axis=1), count, out=np.full(count.shape, np.nan), where=count > 0)
     num_layers = scores.shape[2]
-    return pd.DataFrame({
-        "round": np.repeat(rounds, num_layers), "layer": np.tile(np.arange(num_layers), len(rounds)),
-        "name": np.tile(np.array(names, dtype=object), len(rounds)), "score": mean.ravel(),
-    }).dropna(subset=["score"]).reset_index(drop=True)  # fmt: skip
+    return (
+        pd.DataFrame(
+            {
+                "round": np.repeat(rounds, num_layers),
+                "layer": np.tile(np.arange(num_layers), len(rounds)),
+                "name": np.tile(np.array(names, dtype=object), len(rounds)),
+                "score": mean.ravel(),
+            }
+        )
+        .dropna(subset=["score"])
+        .reset_index(drop=True)
+    )
 
 
 def how_often(kept: np.ndarray, names: Sequence[str]) -> pd.DataFrame:
@@ -30,10 +38,15 @@ def how_often(kept: np.ndarray, names: Sequence[str]) -> pd.DataFrame:
     took_part = np.isfinite(kept).all(axis=2)
     times = np.nansum(kept, axis=(0, 1)).astype(int)
     total = int(took_part.sum())
-    return pd.DataFrame({
-        "layer": np.arange(len(times)), "name": list(names), "times": times, "of": total,
-        "share": times / max(total, 1),
-    })  # fmt: skip
+    return pd.DataFrame(
+        {
+            "layer": np.arange(len(times)),
+            "name": list(names),
+            "times": times,
+            "of": total,
+            "share": times / max(total, 1),
+        }
+    )
 
 
 def figure(df: pd.DataFrame, at: int) -> go.Figure:
@@ -43,10 +56,13 @@ def figure(df: pd.DataFrame, at: int) -> go.Figure:
     for layer, hue in zip(sorted(last), cluster_colors(len(last)), strict=True):
         own = df[df["layer"] == layer]
         fig.add_scatter(
-            x=own["round"], y=own["score"].astype("float32"), mode="lines", name=own["name"].iloc[0],
+            x=own["round"],
+            y=own["score"].astype("float32"),
+            mode="lines",
+            name=own["name"].iloc[0],
             line={"color": hue, "width": 2.2, "dash": group_dash(layer)},
             hovertemplate=f"{own['name'].iloc[0]}, round %{{x}}: %{{y:.3f}}<extra></extra>",
-        )  # fmt: skip
+        )
         ends.append(End(own["name"].iloc[0], None, float(own["score"].iloc[-1]), hue))
     fig.add_vline(x=at, line={"color": ground().muted, "width": 1, "dash": "dot"})
     base_layout(fig, height=340)
@@ -60,10 +76,15 @@ def bars(often: pd.DataFrame) -> go.Figure:
     """A bar a layer, its share written beside it."""
     fig = go.Figure()
     fig.add_bar(
-        y=often["name"], x=100 * often["share"], orientation="h", marker={"color": ground().accent},
-        text=[percent(s, 1) for s in often["share"]], textposition="outside", cliponaxis=False,
+        y=often["name"],
+        x=100 * often["share"],
+        orientation="h",
+        marker={"color": ground().accent},
+        text=[percent(s, 1) for s in often["share"]],
+        textposition="outside",
+        cliponaxis=False,
         hovertemplate="%{y}: %{text} of the times<extra></extra>",
-    )  # fmt: skip
+    )
     base_layout(fig, height=int(np.clip(90 + 34 * len(often), 180, 700)))
     fig.update_xaxes(title_text="share of all participations, %", range=[0, 112], tickvals=[0, 25, 50, 75, 100])
     return fig.update_yaxes(autorange="reversed", showgrid=False, ticks="")

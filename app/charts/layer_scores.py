@@ -35,10 +35,16 @@ def data(
             continue
         last = seen[-1]
         rows += [
-            {"client": client, "layer": layer, "name": names[layer], "score": float(score),
-             "personal": kept is not None and bool(kept[last, client, layer] > 0), "round": int(rounds[last])}
+            {
+                "client": client,
+                "layer": layer,
+                "name": names[layer],
+                "score": float(score),
+                "personal": kept is not None and bool(kept[last, client, layer] > 0),
+                "round": int(rounds[last]),
+            }
             for layer, score in enumerate(scores[last, client])
-        ]  # fmt: skip
+        ]
     return pd.DataFrame(rows, columns=["client", "layer", "name", "score", "personal", "round"])
 
 
@@ -49,28 +55,44 @@ def figure(df: pd.DataFrame) -> go.Figure:
     rows = {client: i for i, client in enumerate(table.index)}
     fig = go.Figure()
     fig.add_heatmap(
-        z=table.to_numpy(np.float32), x=list(table.columns), y=list(rows.values()), colorscale="Cividis", zmin=0,
-        zmax=1, colorbar={"title": {"text": "score", "side": "top"}, "thickness": 10, "outlinewidth": 0},
-        xgap=2, ygap=1 if len(table) <= 80 else 0, customdata=_hover(df, table),
-        texttemplate="%{z:.2f}" if len(table) <= MOST_NUMBERS else None, textfont={"size": 11},
+        z=table.to_numpy(np.float32),
+        x=list(table.columns),
+        y=list(rows.values()),
+        colorscale="Cividis",
+        zmin=0,
+        zmax=1,
+        colorbar={"title": {"text": "score", "side": "top"}, "thickness": 10, "outlinewidth": 0},
+        xgap=2,
+        ygap=1 if len(table) <= 80 else 0,
+        customdata=_hover(df, table),
+        texttemplate="%{z:.2f}" if len(table) <= MOST_NUMBERS else None,
+        textfont={"size": 11},
         hovertemplate="%{customdata}<extra></extra>",
-    )  # fmt: skip
+    )
     kept = df[df["personal"] & df["client"].isin(rows)]
     x, y = kept["layer"].to_numpy(float), kept["client"].map(rows).to_numpy(float)
     outline = {"color": OUTLINE, "width": 2.4}
     fig.add_scatter(**_rectangles(x, y), mode="lines", line=outline, hoverinfo="skip", name="kept")
     fig.add_scatter(
-        x=x - 0.42, y=y, mode="markers", hoverinfo="skip", name="kept",
+        x=x - 0.42,
+        y=y,
+        mode="markers",
+        hoverinfo="skip",
+        name="kept",
         marker={"symbol": "diamond", "size": 9, "color": LIGHT.paper, "line": {"color": LIGHT.ink, "width": 1.5}},
-    )  # fmt: skip
+    )
     base_layout(fig, height=int(np.clip(130 + 16 * len(table), 300, 760)))
     layers = df.drop_duplicates("layer")
     fig.update_xaxes(tickvals=layers["layer"], ticktext=layers["name"], showline=False, ticks="", side="top")
     step = -(-len(table) // 30)
     fig.update_yaxes(
-        title_text="client", autorange="reversed", showgrid=False, ticks="",
-        tickvals=list(rows.values())[::step], ticktext=[str(client) for client in rows][::step],
-    )  # fmt: skip
+        title_text="client",
+        autorange="reversed",
+        showgrid=False,
+        ticks="",
+        tickvals=list(rows.values())[::step],
+        ticktext=[str(client) for client in rows][::step],
+    )
     return fig.update_layout(showlegend=False, margin_t=40)
 
 
@@ -86,16 +108,16 @@ def finding(df: pd.DataFrame) -> str:
 
 
 def _hover(df: pd.DataFrame, table: pd.DataFrame) -> np.ndarray:
-    said = df.assign(text=[
-        f"client {r.client}, {r.name}: score {r.score:.3f}{', kept personal' if r.personal else ''} (round {r.round})"
-        for r in df.itertuples()
-    ])  # fmt: skip
+    said = df.assign(
+        text=[
+            f"client {r.client}, {r.name}: score {r.score:.3f}{', kept personal' * bool(r.personal)} (round {r.round})"
+            for r in df.itertuples()
+        ]
+    )
     return said.pivot(index="client", columns="layer", values="text").loc[table.index].to_numpy()
 
 
 def _rectangles(x: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
     """Outlines of cells as one broken line."""
     across, down = np.array([-0.49, 0.49, 0.49, -0.49, -0.49, np.nan]), np.array([-0.46, -0.46, 0.46, 0.46, -0.46, 0])
-    return {
-        "x": (x[:, None] + across).ravel().astype(np.float32), "y": (y[:, None] + down).ravel().astype(np.float32)
-    }  # fmt: skip
+    return {"x": (x[:, None] + across).ravel().astype(np.float32), "y": (y[:, None] + down).ravel().astype(np.float32)}

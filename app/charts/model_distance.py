@@ -22,10 +22,12 @@ def figure(df: pd.DataFrame, algorithm: str, at: int) -> go.Figure:
     """A line; the round that the page looks at is marked."""
     fig = go.Figure()
     fig.add_scatter(
-        x=df["round"], y=df["distance"].astype("float32"), mode="lines",
+        x=df["round"],
+        y=df["distance"].astype("float32"),
+        mode="lines",
         line={"color": color(style_of(algorithm)), "width": 2.2},
         hovertemplate="round %{x}: %{y:.4g}<extra></extra>",
-    )  # fmt: skip
+    )
     fig.add_vline(x=at, line={"color": ground().muted, "width": 1, "dash": "dot"})
     base_layout(fig, height=300)
     fig.update_xaxes(title_text="round")
@@ -41,6 +43,7 @@ def finding(df: pd.DataFrame) -> str:
     ends_at = (first["round"], last["round"])
     most = "".join(
         f"; {word} in round {int(row['round'])} with {number(row['distance'])}"
-        for word, row in (("most", top), ("least", least)) if row["round"] not in ends_at
-    )  # fmt: skip
+        for word, row in (("most", top), ("least", least))
+        if row["round"] not in ends_at
+    )
     return f"The clients' models are {ends} {int(last['round'])}{most}."

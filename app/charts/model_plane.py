@@ -46,15 +46,23 @@ def figure(df: pd.DataFrame, marks: pd.DataFrame, every: np.ndarray) -> go.Figur
     for mark in marks.itertuples():
         title, above = TITLES[mark.model], mark.y >= middle
         fig.add_scatter(
-            x=[mark.x], y=[mark.y], mode="markers+text", text=[f"{title} {number(mark.loss)}"],
-            textfont=ON_COLOUR, textposition="top center" if above else "bottom center", cliponaxis=False,
-            marker={"symbol": SYMBOLS[mark.model], "size": 13, "color": "#FFFFFF",
-                    "line": {"color": "#1B2428", "width": 1.5}},
+            x=[mark.x],
+            y=[mark.y],
+            mode="markers+text",
+            text=[f"{title} {number(mark.loss)}"],
+            textfont=ON_COLOUR,
+            textposition="top center" if above else "bottom center",
+            cliponaxis=False,
+            marker={
+                "symbol": SYMBOLS[mark.model],
+                "size": 13,
+                "color": "#FFFFFF",
+                "line": {"color": "#1B2428", "width": 1.5},
+            },
             hovertemplate=f"{title}: loss {mark.loss:.4g}<extra></extra>",
-        )  # fmt: skip
+        )
     base_layout(fig, height=430)
-    fig.update_layout(coloraxis=color_axis(every), showlegend=False,
-                      plot_bgcolor=translucent(ground().muted, 0.35))  # fmt: skip
+    fig.update_layout(coloraxis=color_axis(every), showlegend=False, plot_bgcolor=translucent(ground().muted, 0.35))
     fig.update_xaxes(title_text="distance in the parameters", range=[x[0], x[-1]], constrain="domain")
     fig.update_yaxes(range=[y[0], y[-1]], scaleanchor="x", constrain="domain", showgrid=False)
     return fig

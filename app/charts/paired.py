@@ -122,13 +122,16 @@ def figure(df: pd.DataFrame, a: str, b: str, methods: pd.DataFrame) -> go.Figure
     for sign, color, symbol in marks:
         points = _stacked(df[np.sign(df["difference"]) == sign])
         fig.add_scatter(
-            x=100 * points["b"], y=100 * points["a"], mode="markers",
+            x=100 * points["b"],
+            y=100 * points["a"],
+            mode="markers",
             customdata=points[["difference", "client"]].to_numpy() * [100, 1],
             marker={"color": color, "symbol": symbol, "size": 6 + 2 * np.sqrt(points["count"]), "opacity": 1},
             cliponaxis=False,
             marker_line={"width": 1.2, "color": color},
-            hovertext=[_hover(row, a, b) for row in points.itertuples()], hoverinfo="text",
-        )  # fmt: skip
+            hovertext=[_hover(row, a, b) for row in points.itertuples()],
+            hoverinfo="text",
+        )
     base_layout(fig, height=400)
     fig.update_xaxes(title_text=f"{b}, accuracy of the client, %", range=ends, constrain="domain")
     fig.update_yaxes(title_text=f"{a}, %", range=ends, scaleanchor="x", constrain="domain")

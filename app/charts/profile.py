@@ -49,11 +49,16 @@ def finding(series: pd.DataFrame) -> str:
 def figure(df: pd.DataFrame, name: str) -> go.Figure:
     """One of PANELS over the rounds, from zero."""
     title = PANELS[name]
-    fig = go.Figure(go.Scatter(
-        x=df["round"].to_numpy(np.float32), y=df[name].to_numpy(np.float32), mode="lines", name=title,
-        line={"color": ground().accent, "width": 1.6},
-        hovertemplate=f"round %{{x:.0f}}: %{{y:.4g}} {title}<extra></extra>",
-    ))  # fmt: skip
+    fig = go.Figure(
+        go.Scatter(
+            x=df["round"].to_numpy(np.float32),
+            y=df[name].to_numpy(np.float32),
+            mode="lines",
+            name=title,
+            line={"color": ground().accent, "width": 1.6},
+            hovertemplate=f"round %{{x:.0f}}: %{{y:.4g}} {title}<extra></extra>",
+        )
+    )
     base_layout(fig, height=260)
     fig.update_xaxes(title_text="round")
     fig.update_yaxes(title_text=title, rangemode="tozero", nticks=5)

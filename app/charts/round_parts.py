@@ -15,10 +15,13 @@ LOOKS = (("blue", ""), ("amber", "/"), ("green", "x"), ("purple", "."), ("vermil
 def data(rounds: Sequence[int], parts: Mapping[str, np.ndarray]) -> pd.DataFrame:
     """Seconds [R] of each named part -> [round, part, seconds], in their order; without parts that took no time."""
     parts = {name: values for name, values in parts.items() if np.any(values)}
-    return pd.DataFrame({
-        "round": np.tile(rounds, len(parts)), "part": np.repeat(list(parts), len(rounds)),
-        "seconds": np.concatenate([np.asarray(values, dtype=float) for values in parts.values()]),
-    })  # fmt: skip
+    return pd.DataFrame(
+        {
+            "round": np.tile(rounds, len(parts)),
+            "part": np.repeat(list(parts), len(rounds)),
+            "seconds": np.concatenate([np.asarray(values, dtype=float) for values in parts.values()]),
+        }
+    )
 
 
 def finding(df: pd.DataFrame) -> str:
@@ -35,11 +38,18 @@ def figure(df: pd.DataFrame) -> go.Figure:
     fig, side = go.Figure(), 1 if is_dark() else 0
     for (part, own), (hue, pattern) in zip(df.groupby("part", sort=False), LOOKS, strict=False):
         fig.add_bar(
-            x=own["round"].astype(str), y=own["seconds"].to_numpy(np.float32), name=part,
-            marker={"color": HUES[hue][side], "line_width": 0, "pattern_shape": pattern,
-                    "pattern_fillmode": "overlay", "pattern_fgcolor": ground().paper},
+            x=own["round"].astype(str),
+            y=own["seconds"].to_numpy(np.float32),
+            name=part,
+            marker={
+                "color": HUES[hue][side],
+                "line_width": 0,
+                "pattern_shape": pattern,
+                "pattern_fillmode": "overlay",
+                "pattern_fgcolor": ground().paper,
+            },
             hovertemplate=f"{part}, round %{{x}}: %{{y:.3g}} s<extra></extra>",
-        )  # fmt: skip
+        )
     base_layout(fig, height=360)
     fig.update_xaxes(title_text="round", type="category")
     fig.update_yaxes(title_text="seconds", rangemode="tozero")

@@ -15,10 +15,16 @@ def data(
     eigenvalue: np.ndarray, rise: np.ndarray, loss: np.ndarray, accuracy: np.ndarray, samples: Sequence[float] = ()
 ) -> pd.DataFrame:
     """[N] each -> a row a client of finite measures: the same columns and ``client``, the sharpest first."""
-    df = pd.DataFrame({
-        "client": np.arange(len(eigenvalue)), "eigenvalue": eigenvalue, "rise": rise, "loss": loss,
-        "accuracy": accuracy, "samples": np.asarray(samples, float) if len(samples) else np.nan,
-    })  # fmt: skip
+    df = pd.DataFrame(
+        {
+            "client": np.arange(len(eigenvalue)),
+            "eigenvalue": eigenvalue,
+            "rise": rise,
+            "loss": loss,
+            "accuracy": accuracy,
+            "samples": np.asarray(samples, float) if len(samples) else np.nan,
+        }
+    )
     whole = df[np.isfinite(df[["eigenvalue", "accuracy"]]).all(axis=1)]
     return whole.sort_values(["eigenvalue", "client"], ascending=[False, True]).reset_index(drop=True)
 
@@ -41,19 +47,27 @@ def figure(df: pd.DataFrame, client: int | None = None) -> go.Figure:
     fig, shade = go.Figure(), ground()
     is_log = bool(len(df)) and bool((df["eigenvalue"] > 0).all())
     fig.add_scatter(
-        x=df["eigenvalue"].to_numpy(np.float32), y=100 * df["accuracy"].to_numpy(np.float32), mode="markers",
-        marker={"size": 9, "color": shade.accent}, cliponaxis=False,
+        x=df["eigenvalue"].to_numpy(np.float32),
+        y=100 * df["accuracy"].to_numpy(np.float32),
+        mode="markers",
+        marker={"size": 9, "color": shade.accent},
+        cliponaxis=False,
         customdata=np.stack([df["client"], df["loss"], df["rise"]], axis=1).astype(np.float32),
         text=[percent(row.accuracy, samples=row.samples) for row in df.itertuples()],
         hovertemplate="client %{customdata[0]:.0f}: eigenvalue %{x:.3g}, %{text}<br>loss %{customdata[1]:.3g}, at "
         "worst +%{customdata[2]:.3g} nearby<extra></extra>",
-    )  # fmt: skip
+    )
     own = df[df["client"] == client]
     fig.add_scatter(
-        x=own["eigenvalue"], y=100 * own["accuracy"], mode="markers+text", text=[f"client {client}"] * len(own),
-        textposition="top center", hoverinfo="skip", cliponaxis=False,
+        x=own["eigenvalue"],
+        y=100 * own["accuracy"],
+        mode="markers+text",
+        text=[f"client {client}"] * len(own),
+        textposition="top center",
+        hoverinfo="skip",
+        cliponaxis=False,
         marker={"symbol": "circle-open", "size": 17, "color": shade.ink, "line": {"width": 2}},
-    )  # fmt: skip
+    )
     base_layout(fig, height=400)
     fig.update_xaxes(type="log" if is_log else "linear", title_text="top eigenvalue of the Hessian; right = sharper")
     fig.update_yaxes(title_text="accuracy of the client, %")

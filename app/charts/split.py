@@ -24,11 +24,15 @@ def data(partition: Mapping[str, Any]) -> pd.DataFrame:
     counts = np.asarray(partition["class_counts"], dtype=np.int64)
     contexts = partition.get("contexts")
     named = partition.get("class_names") or [str(c) for c in range(counts.shape[1])]
-    table = pd.DataFrame({
-        "client": np.arange(len(counts)),
-        "train": partition["train_sizes"], "val": partition["val_sizes"], "test": partition["test_sizes"],
-        "context": [None] * len(counts) if contexts is None else [letter(g) for g in contexts],
-    })  # fmt: skip
+    table = pd.DataFrame(
+        {
+            "client": np.arange(len(counts)),
+            "train": partition["train_sizes"],
+            "val": partition["val_sizes"],
+            "test": partition["test_sizes"],
+            "context": [None] * len(counts) if contexts is None else [letter(g) for g in contexts],
+        }
+    )
     classes = pd.DataFrame(counts, columns=[f"class {name}" for name in named])
     return pd.concat([table, classes], axis=1)
 
@@ -46,8 +50,15 @@ def figure(df: pd.DataFrame, *, height: int = 400) -> go.Figure:
     base_layout(fig, height=height)
     names = [c.removeprefix("class ") for c in classes]
     shown = np.arange(0, len(names), -(-len(names) // 25))
-    fig.update_yaxes(title_text="class", tickvals=shown, ticktext=[names[i] for i in shown], autorange="reversed",
-                     showgrid=len(df) <= BUBBLES, row=2, col=1)  # fmt: skip
+    fig.update_yaxes(
+        title_text="class",
+        tickvals=shown,
+        ticktext=[names[i] for i in shown],
+        autorange="reversed",
+        showgrid=len(df) <= BUBBLES,
+        row=2,
+        col=1,
+    )
     fig.update_yaxes(title_text="samples", nticks=4, rangemode="tozero", row=1, col=1)
     fig.update_xaxes(title_text=_axis_title(df), range=[-0.8, len(df) - 0.2], row=2, col=1)
     fig.update_xaxes(showline=False, ticks="", row=1, col=1)
@@ -83,10 +94,12 @@ def _sizes(fig: go.Figure, df: pd.DataFrame) -> None:
     for part, opacity, pattern in (("train", 1.0, ""), ("val", 0.6, "/"), ("test", 0.3, "")):
         if df[part].any():
             bar = go.Bar(
-                x=df["client"], y=df[part], name={"train": "training", "val": "validation", "test": "test"}[part],
+                x=df["client"],
+                y=df[part],
+                name={"train": "training", "val": "validation", "test": "test"}[part],
                 marker={"color": translucent(accent, opacity), "line_width": 0, "pattern_shape": pattern},
                 hovertemplate="client %{x}: %{y:,} samples<extra>%{fullData.name}</extra>",
-            )  # fmt: skip
+            )
             fig.add_trace(bar, row=1, col=1)
 
 
@@ -97,23 +110,43 @@ def _bubbles(fig: go.Figure, df: pd.DataFrame, counts: np.ndarray) -> None:
     largest = values.max() if len(values) else 1.0
     context = df["context"].to_numpy()[x]
     color = _context_colors(df)
-    fig.add_trace(go.Scatter(
-        x=x, y=y, mode="markers", showlegend=False,
-        marker={"size": values, "sizemode": "area", "sizeref": 2 * largest / DIAMETER**2, "sizemin": 1.5,
-                "color": [color.get(c, ground().accent) for c in context], "line_width": 0, "opacity": 0.9},
-        customdata=np.stack([values, np.where(pd.isna(context), "", " · context " + context.astype(str))], axis=1),
-        hovertemplate="client %{x}, class %{y}: %{customdata[0]:,} samples%{customdata[1]}<extra></extra>",
-    ), row=2, col=1)  # fmt: skip
+    fig.add_trace(
+        go.Scatter(
+            x=x,
+            y=y,
+            mode="markers",
+            showlegend=False,
+            marker={
+                "size": values,
+                "sizemode": "area",
+                "sizeref": 2 * largest / DIAMETER**2,
+                "sizemin": 1.5,
+                "color": [color.get(c, ground().accent) for c in context],
+                "line_width": 0,
+                "opacity": 0.9,
+            },
+            customdata=np.stack([values, np.where(pd.isna(context), "", " · context " + context.astype(str))], axis=1),
+            hovertemplate="client %{x}, class %{y}: %{customdata[0]:,} samples%{customdata[1]}<extra></extra>",
+        ),
+        row=2,
+        col=1,
+    )
 
 
 def _heat_map(fig: go.Figure, counts: np.ndarray) -> None:
     shade = ground()
     bar = {"title": {"text": "samples", "font_size": 12}, "thickness": 8, "len": 0.6, "y": 0.3, "outlinewidth": 0}
-    fig.add_trace(go.Heatmap(
-        z=counts, colorscale=[[0, "rgba(0,0,0,0)"], [1e-6, translucent(shade.accent, 0.15)], [1, shade.accent]],
-        zmin=0, colorbar=bar,
-        hovertemplate="client %{x}, class %{y}: %{z:,} samples<extra></extra>",
-    ), row=2, col=1)  # fmt: skip
+    fig.add_trace(
+        go.Heatmap(
+            z=counts,
+            colorscale=[[0, "rgba(0,0,0,0)"], [1e-6, translucent(shade.accent, 0.15)], [1, shade.accent]],
+            zmin=0,
+            colorbar=bar,
+            hovertemplate="client %{x}, class %{y}: %{z:,} samples<extra></extra>",
+        ),
+        row=2,
+        col=1,
+    )
 
 
 def _context_colors(df: pd.DataFrame) -> dict[str | None, str]:

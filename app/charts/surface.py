@@ -83,31 +83,48 @@ def contours(x: np.ndarray, y: np.ndarray, loss: np.ndarray, every: np.ndarray) 
     """Coloured by the logarithm of the loss; lines at the same levels as in all panels, whose losses are ``every``."""
     low, high, _ = _range(every)
     return go.Contour(
-        x=x, y=y, z=_log(loss), coloraxis="coloraxis", connectgaps=False, customdata=loss.astype(np.float32),
-        autocontour=False, contours={"start": low, "end": high, "size": (high - low) / LEVELS},
+        x=x,
+        y=y,
+        z=_log(loss),
+        coloraxis="coloraxis",
+        connectgaps=False,
+        customdata=loss.astype(np.float32),
+        autocontour=False,
+        contours={"start": low, "end": high, "size": (high - low) / LEVELS},
         line={"width": 0.6, "color": translucent("#FFFFFF", 0.55)},
         hovertemplate="(%{x:.2f}, %{y:.2f}): loss %{customdata:.3g}<extra></extra>",
-    )  # fmt: skip
+    )
 
 
 def hill(x: np.ndarray, y: np.ndarray, loss: np.ndarray) -> go.Surface:
     return go.Surface(
-        x=x, y=y, z=_log(loss), coloraxis="coloraxis", customdata=loss.astype(np.float32), connectgaps=False,
+        x=x,
+        y=y,
+        z=_log(loss),
+        coloraxis="coloraxis",
+        customdata=loss.astype(np.float32),
+        connectgaps=False,
         hovertemplate="(%{x:.2f}, %{y:.2f}): loss %{customdata:.3g}<extra></extra>",
         contours_z={"show": True, "color": translucent("#FFFFFF", 0.4), "width": 1},
-    )  # fmt: skip
+    )
 
 
 def color_axis(loss: np.ndarray) -> dict[str, object]:
     """One scale for all surfaces of a figure, its ticks written as losses."""
     low, high, ticks = _range(loss)
     return {
-        "colorscale": "Cividis", "cmin": low, "cmax": high,
+        "colorscale": "Cividis",
+        "cmin": low,
+        "cmax": high,
         "colorbar": {
-            "title": {"text": "loss", "font_size": 12}, "thickness": 10, "outlinewidth": 0, "tickvals": np.log10(ticks),
-            "ticktext": [f"{t:g}" for t in ticks], "tickfont_color": ground().muted,
+            "title": {"text": "loss", "font_size": 12},
+            "thickness": 10,
+            "outlinewidth": 0,
+            "tickvals": np.log10(ticks),
+            "ticktext": [f"{t:g}" for t in ticks],
+            "tickfont_color": ground().muted,
         },
-    }  # fmt: skip
+    }
 
 
 def scene(loss: np.ndarray) -> dict[str, object]:
@@ -116,11 +133,18 @@ def scene(loss: np.ndarray) -> dict[str, object]:
     shade = ground()
     axis = {"color": shade.muted, "gridcolor": shade.line, "backgroundcolor": "rgba(0,0,0,0)", "showbackground": False}
     return {
-        "xaxis": {**axis, "title": "u"}, "yaxis": {**axis, "title": "v"},
-        "zaxis": {**axis, "title": "loss", "range": [low, high], "tickvals": np.log10(ticks).tolist(),
-                  "ticktext": [f"{t:g}" for t in ticks]},
-        "camera_eye": {"x": 1.5, "y": 1.5, "z": 0.9}, "aspectratio": {"x": 1, "y": 1, "z": 0.7},
-    }  # fmt: skip
+        "xaxis": {**axis, "title": "u"},
+        "yaxis": {**axis, "title": "v"},
+        "zaxis": {
+            **axis,
+            "title": "loss",
+            "range": [low, high],
+            "tickvals": np.log10(ticks).tolist(),
+            "ticktext": [f"{t:g}" for t in ticks],
+        },
+        "camera_eye": {"x": 1.5, "y": 1.5, "z": 0.9},
+        "aspectratio": {"x": 1, "y": 1, "z": 0.7},
+    }
 
 
 def _grid(df: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -131,10 +155,15 @@ def _grid(df: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def _centre(loss: np.ndarray) -> go.Scatter:
     middle = float(loss[len(loss) // 2, loss.shape[1] // 2])
     return go.Scatter(
-        x=[0], y=[0], mode="markers+text", text=[f"{middle:.3g}"], textposition="top center", textfont=ON_COLOUR,
+        x=[0],
+        y=[0],
+        mode="markers+text",
+        text=[f"{middle:.3g}"],
+        textposition="top center",
+        textfont=ON_COLOUR,
         marker={"symbol": "cross", "size": 12, "color": "#FFFFFF", "line": {"color": "#1B2428", "width": 1.5}},
         hovertemplate=f"the model: loss {middle:.4g}<extra></extra>",
-    )  # fmt: skip
+    )
 
 
 def _log(loss: np.ndarray) -> np.ndarray:

@@ -65,8 +65,23 @@ def data(runs: pd.DataFrame, parameter: str) -> pd.DataFrame:
         tied = ranking(runs[runs["method"].isin(own["method"])], by).tied
         rows.loc[own.index, "may_be_best"] = own["method"].isin(tied)
     rows["chosen_on"] = "validation" if by == "validation" else "test"
-    columns = ["series", "method", "algorithm", "value", "itself", "mean", "mean_pm", "lowest", "lowest_pm", "seeds",
-               "best", "may_be_best", "chosen_on", "samples", "tail_samples"]  # fmt: skip
+    columns = [
+        "series",
+        "method",
+        "algorithm",
+        "value",
+        "itself",
+        "mean",
+        "mean_pm",
+        "lowest",
+        "lowest_pm",
+        "seeds",
+        "best",
+        "may_be_best",
+        "chosen_on",
+        "samples",
+        "tail_samples",
+    ]
     return rows[columns].sort_values(["series", "value"], kind="stable").reset_index(drop=True)
 
 
@@ -82,10 +97,14 @@ def figure(df: pd.DataFrame, symbol: str, title: str = "") -> go.Figure:
         _series_lines(fig, str(series), own, look[series].color, symbol)
     for row in references[references["itself"].notna()].itertuples():
         fig.add_scatter(
-            x=[row.itself], y=[100 * row.mean], mode="markers", cliponaxis=False, showlegend=False,
+            x=[row.itself],
+            y=[100 * row.mean],
+            mode="markers",
+            cliponaxis=False,
+            showlegend=False,
             marker={"symbol": "star", "size": 17, "color": look[row.series].color},
             hovertemplate=f"{row.method} found {symbol} = %{{x:g}}<br>mean {_value(row)}<extra></extra>",
-        )  # fmt: skip
+        )
     ends = [End(str(r.method), None, 100 * r.mean, look[r.series].color) for r in references.itertuples()]
     for end in ends:
         fig.add_hline(y=end.y, line={"color": end.color, "width": 1.2, "dash": "dot"})
@@ -106,11 +125,15 @@ def figure(df: pd.DataFrame, symbol: str, title: str = "") -> go.Figure:
 def finding(df: pd.DataFrame, symbol: str) -> str:
     """``Ditto is best at λ = 0.1 with 97.41 ± 0.12 % (chosen on test); λ = 1 may be as good.`` for every series."""
     best, itself = df[df["best"]].drop_duplicates("series"), df[df["itself"].notna()]
-    return " ".join([
-        *(_finding_of(df[df["series"] == row.series], row, symbol) for row in best.itertuples()),
-        *(f"{row.method} found {symbol} = {number(row.itself)} itself and reaches {_value(row)}."
-          for row in itself.itertuples()),
-    ])  # fmt: skip
+    return " ".join(
+        [
+            *(_finding_of(df[df["series"] == row.series], row, symbol) for row in best.itertuples()),
+            *(
+                f"{row.method} found {symbol} = {number(row.itself)} itself and reaches {_value(row)}."
+                for row in itself.itertuples()
+            ),
+        ]
+    )
 
 
 def _finding_of(series: pd.DataFrame, best: Any, symbol: str) -> str:
@@ -129,15 +152,27 @@ def _series_lines(fig: go.Figure, series: str, own: pd.DataFrame, color: str, sy
     x, texts = own["value"].to_numpy(float), [_value(row) for row in own.itertuples()]
     lowest = [percent_pm(row.lowest, row.lowest_pm, samples=row.tail_samples) for row in own.itertuples()]
     fig.add_scatter(
-        x=x, y=100 * own["mean"], mode="lines+markers", name=series, text=texts, cliponaxis=False,
-        error_y=whiskers(100 * own["mean_pm"], color), line={"color": color, "width": 2.2}, marker_line_width=0,
+        x=x,
+        y=100 * own["mean"],
+        mode="lines+markers",
+        name=series,
+        text=texts,
+        cliponaxis=False,
+        error_y=whiskers(100 * own["mean_pm"], color),
+        line={"color": color, "width": 2.2},
+        marker_line_width=0,
         marker={"size": np.where(own["best"], 16, 7), "symbol": np.where(own["best"], "star", "circle"), "opacity": 1},
         hovertemplate=f"{series}, {symbol} = %{{x:g}}<br>mean %{{text}}<extra></extra>",
-    )  # fmt: skip
+    )
     fig.add_scatter(
-        x=x, y=100 * own["lowest"], mode="lines", line={"color": color, "width": 1.2, "dash": "dash"}, text=lowest,
-        hovertemplate=f"{series}, {symbol} = %{{x:g}}<br>lowest %{{text}}<extra></extra>", showlegend=False,
-    )  # fmt: skip
+        x=x,
+        y=100 * own["lowest"],
+        mode="lines",
+        line={"color": color, "width": 1.2, "dash": "dash"},
+        text=lowest,
+        hovertemplate=f"{series}, {symbol} = %{{x:g}}<br>lowest %{{text}}<extra></extra>",
+        showlegend=False,
+    )
 
 
 def _series(row: Any, runs: pd.DataFrame, parameter: str) -> str:
@@ -147,9 +182,7 @@ def _series(row: Any, runs: pd.DataFrame, parameter: str) -> str:
     own = list(runs.loc[runs["algorithm"] == row.algorithm, "options"])
     mine = next(o for o, m in zip(runs["options"], runs["method"], strict=True) if m == row.method)
     varied = [k for k in mine if k != parameter and len({str(o.get(k)) for o in own}) > 1]
-    return " ".join(
-        [method_name(row.algorithm, row.algorithm), *(f"{k.rpartition('.')[2]}={mine[k]}" for k in varied)]
-    )
+    return " ".join([method_name(row.algorithm, row.algorithm), *(f"{k.rpartition('.')[2]}={mine[k]}" for k in varied)])
 
 
 def _is_log(values: pd.Series) -> bool:

@@ -33,8 +33,19 @@ def data(runs: pd.DataFrame, cost: str, parameter: str | None = None) -> pd.Data
     rows["value"] = pd.to_numeric([given[m].get(parameter) for m in rows["method"]], errors="coerce")
     rows["front"] = pareto_front(-rows["own"], rows["everywhere"])
     rows = rows.sort_values(["algorithm", "value"], kind="stable")
-    columns = ["method", "algorithm", "value", "own", "own_pm", "everywhere", "everywhere_pm", "cost", "seeds", "front",
-               "samples"]  # fmt: skip
+    columns = [
+        "method",
+        "algorithm",
+        "value",
+        "own",
+        "own_pm",
+        "everywhere",
+        "everywhere_pm",
+        "cost",
+        "seeds",
+        "front",
+        "samples",
+    ]
     return rows[columns].reset_index(drop=True)
 
 
@@ -43,18 +54,30 @@ def figure(df: pd.DataFrame, cost_title: str) -> go.Figure:
     fig, look, size = go.Figure(), looks(df), _sizes(df["cost"])
     front = df[df["front"]].sort_values("own")
     fig.add_scatter(
-        x=100 * front["own"], y=100 * front["everywhere"], mode="lines", hoverinfo="skip",
+        x=100 * front["own"],
+        y=100 * front["everywhere"],
+        mode="lines",
+        hoverinfo="skip",
         line={"shape": "vh", "color": ground().muted, "width": 1, "dash": "dot"},
-    )  # fmt: skip
+    )
     for _, own in df.groupby("algorithm", sort=False):
         fig.add_scatter(
-            x=100 * own["own"], y=100 * own["everywhere"], mode="lines+markers", cliponaxis=False, text=own["method"],
+            x=100 * own["own"],
+            y=100 * own["everywhere"],
+            mode="lines+markers",
+            cliponaxis=False,
+            text=own["method"],
             line={"color": look[own["method"].iloc[0]].color, "width": 1.4},
             customdata=[[row.cost, _both(row)] for row in own.itertuples()],
-            marker={"size": size[own.index], "symbol": look[own["method"].iloc[0]].symbol, "opacity": 0.9,
-                    "color": [look[m].color for m in own["method"]], "line": {"width": 1, "color": ground().paper}},
-            hovertemplate="%{text}<br>%{customdata[1]}<br>%{customdata[0]:,.4g} " f"{cost_title}<extra></extra>",
-        )  # fmt: skip
+            marker={
+                "size": size[own.index],
+                "symbol": look[own["method"].iloc[0]].symbol,
+                "opacity": 0.9,
+                "color": [look[m].color for m in own["method"]],
+                "line": {"width": 1, "color": ground().paper},
+            },
+            hovertemplate=f"%{{text}}<br>%{{customdata[1]}}<br>%{{customdata[0]:,.4g}} {cost_title}<extra></extra>",
+        )
     base_layout(fig, height=480)
     shown = named_methods(df, "front", "own")
     points = [(shown.get(r.method, ""), 100 * r.own, 100 * r.everywhere, look[r.method].color) for r in df.itertuples()]

@@ -25,11 +25,21 @@ PANELS = {
     "cost": ("Megabytes sent, both ways", {"megabytes": "solid"}),
 }
 _SAID = {
-    "mean": "mean", "lowest5": "lowest 5 %", "loss": "test loss", "train_loss": "training loss", "std": "std",
+    "mean": "mean",
+    "lowest5": "lowest 5 %",
+    "loss": "test loss",
+    "train_loss": "training loss",
+    "std": "std",
     "megabytes": "MB",
-}  # fmt: skip
-_UNITS = {"mean": ":.2f} %", "lowest5": ":.2f} %", "std": ":.2f}", "loss": ":.4f}", "train_loss": ":.4f}",
-          "megabytes": ":.3~f} MB"}  # fmt: skip
+}
+_UNITS = {
+    "mean": ":.2f} %",
+    "lowest5": ":.2f} %",
+    "std": ":.2f}",
+    "loss": ":.4f}",
+    "train_loss": ":.4f}",
+    "megabytes": ":.3~f} MB",
+}
 
 
 def data(runs: Sequence[RunRecord], points: Mapping[int, Mapping[str, Sequence[float | None]]]) -> pd.DataFrame:
@@ -50,8 +60,12 @@ def figure(
         for name, dash in lines.items():
             fig.add_scatter(**_line(run, look[run.id].color, name, dash, mine, x))
     palette.base_layout(fig, height=height)
-    fig.update_layout(title_text=title, showlegend=False, margin={"t": 44, "r": _label_room(runs, panel)},
-                      uirevision=f"{panel} {x} {[run.id for run in runs]}")  # fmt: skip
+    fig.update_layout(
+        title_text=title,
+        showlegend=False,
+        margin={"t": 44, "r": _label_room(runs, panel)},
+        uirevision=f"{panel} {x} {[run.id for run in runs]}",
+    )
     fig.update_xaxes(title_text=X_TITLES[x], rangemode="tozero")
     if x == "round" and runs:
         fig.update_xaxes(range=[0, max(run.rounds for run in runs)])
@@ -71,11 +85,15 @@ def _line(run: RunRecord, color: str, name: str, dash: str, mine: pd.DataFrame, 
     main, label = dash == "solid", method_name(run.label, run.algorithm)
     said = f"{label}, seed {run.seed}: {_SAID[name]}"
     return {
-        "x": mine[x].to_numpy(np.float32), "y": mine[name].to_numpy(np.float32), "mode": "lines", "name": said,
+        "x": mine[x].to_numpy(np.float32),
+        "y": mine[name].to_numpy(np.float32),
+        "mode": "lines",
+        "name": said,
         "line": {"color": color, "dash": dash, "width": 2 if main else 1.2},
-        "connectgaps": True, "meta": {"run": run.id, "x": x, "y": name, "label": label if main else None},
+        "connectgaps": True,
+        "meta": {"run": run.id, "x": x, "y": name, "label": label if main else None},
         "hovertemplate": f"{said}<br>%{{y{_UNITS[name]}<br>{x} %{{x:.4~g}}<extra></extra>",
-    }  # fmt: skip
+    }
 
 
 def _label_room(runs: Sequence[RunRecord], panel: str) -> int:

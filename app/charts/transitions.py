@@ -27,9 +27,12 @@ def data(cells: pd.DataFrame, before: int, after: int) -> pd.DataFrame:
     counts = counts.loc[(counts.sum(axis=1) > 0) | counts.index.isin(counts.columns)]
     share = counts / counts.sum()
     return pd.DataFrame(
-        [{"before": letter(j), "after": letter(k), "clients": int(counts.loc[j, k]), "share": float(share.loc[j, k])}
-         for j in counts.index for k in counts.columns]
-    )  # fmt: skip
+        [
+            {"before": letter(j), "after": letter(k), "clients": int(counts.loc[j, k]), "share": float(share.loc[j, k])}
+            for j in counts.index
+            for k in counts.columns
+        ]
+    )
 
 
 def figure(df: pd.DataFrame, before: int, after: int) -> go.Figure:
@@ -40,21 +43,33 @@ def figure(df: pd.DataFrame, before: int, after: int) -> go.Figure:
     share, count = (table.loc[order[0], order[1]] for table in (share, count))
     fig = go.Figure()
     fig.add_heatmap(
-        z=share.to_numpy(np.float32), x=list(share.columns), y=list(share.index), zmin=0, zmax=1, showscale=False,
-        colorscale=[(0, translucent(shade.accent, 0.04)), (1, shade.accent)], xgap=2, ygap=2,
+        z=share.to_numpy(np.float32),
+        x=list(share.columns),
+        y=list(share.index),
+        zmin=0,
+        zmax=1,
+        showscale=False,
+        colorscale=[(0, translucent(shade.accent, 0.04)), (1, shade.accent)],
+        xgap=2,
+        ygap=2,
         customdata=count.to_numpy(),
         hovertemplate="%{customdata} of those in %{x} now were in %{y}: %{z:.0%}<extra></extra>",
-    )  # fmt: skip
+    )
     base_layout(fig, height=360)
     few = len(order[0]) <= ROOM
-    annotate(fig, (
-        {
-            "x": row.after, "y": row.before, "showarrow": False,
-            "text": f"<b>{row.clients}</b><br>{row.share:.0%}" if few else str(row.clients),
-            "font": {"color": _readable(row.share), "size": 13 if few else 10},
-        }
-        for row in df[df["clients"] > 0].itertuples()
-    ))  # fmt: skip
+    annotate(
+        fig,
+        (
+            {
+                "x": row.after,
+                "y": row.before,
+                "showarrow": False,
+                "text": f"<b>{row.clients}</b><br>{row.share:.0%}" if few else str(row.clients),
+                "font": {"color": _readable(row.share), "size": 13 if few else 10},
+            }
+            for row in df[df["clients"] > 0].itertuples()
+        ),
+    )
     fig.update_xaxes(title_text=f"cluster in round {after}", showline=False, ticks="")
     fig.update_yaxes(title_text=f"cluster in round {before}", autorange="reversed", showgrid=False, ticks="")
     return fig

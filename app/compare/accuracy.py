@@ -46,33 +46,43 @@ def low_mean_top(view: View, by: dumbbell.SortKey) -> None:
     ring = f"; ring: mean of the {view.other_model} model" if rows["other"].notna().any() else ""
     first_run = {method.name: str(method.runs[0].id) for method in view.methods}
     page.chart(
-        figure_cache.figure(dumbbell.figure, rows, view.share, view.other_model), rows, key="dumbbell", name="low-mean-top",
+        figure_cache.figure(dumbbell.figure, rows, view.share, view.other_model),
+        rows,
+        key="dumbbell",
+        name="low-mean-top",
         title=f"Lowest {view.tail} % ◂ mean ▸ top {view.tail} %",
         alt=dumbbell.finding(rows, by, view.share),
         caption=f"{view.tail_words(rows).capitalize()}; {view.rule}; whisker: ± over {view.spread}{ring}.",
         on_select=open_run.follow("dumbbell", lambda who: {"inside": first_run[str(who[0])]}),
-    )  # fmt: skip
+    )
 
 
 def stairs(view: View, drawn: list[str], left_out: str) -> None:
     steps = view.keep("steps", lambda: ecdf.data(view.clients()))
     page.chart(
-        figure_cache.figure(ecdf.figure, steps, view.share, drawn), steps, key="ecdf", name="ecdf",
+        figure_cache.figure(ecdf.figure, steps, view.share, drawn),
+        steps,
+        key="ecdf",
+        name="ecdf",
         title="Share of clients at or below an accuracy",
         alt=ecdf.finding(steps, drawn),
         caption=f"{view.rule.capitalize()}; further right is better. Every client of every run is one step.{left_out}",
         on_select=open_run.follow("ecdf", lambda who: {"client": str(int(who[0])), "inside": str(int(who[2]))}),
-    )  # fmt: skip
+    )
 
 
 def bars(view: View, drawn: list[str], left_out: str) -> None:
     bins = histogram.data(view.clients())
     page.told(
-        figure_cache.figure(histogram.figure, bins, drawn), bins, histogram.finding(bins), key="histogram", name="histogram",
+        figure_cache.figure(histogram.figure, bins, drawn),
+        bins,
+        histogram.finding(bins),
+        key="histogram",
+        name="histogram",
         title="Clients by their accuracy",
         also=f"Bins of {100 * histogram.WIDTH:g} points; the same height is the same share of clients everywhere. "
-             f"{view.rule.capitalize()}.{left_out}",
-    )  # fmt: skip
+        f"{view.rule.capitalize()}.{left_out}",
+    )
 
 
 @st.fragment
@@ -85,22 +95,29 @@ def over_time(view: View) -> None:
         drawn = view.drawn(curves_over_seeds.MOST_LINES)
         dashed = ", and the lowest 5 % dashed" if len(drawn) <= curves_over_seeds.MOST_DASHED else ""
         page.chart(
-            figure_cache.figure(curves_over_seeds.figure, lines, x, drawn), lines, key="curves", name=f"accuracy-over-{x}",
+            figure_cache.figure(curves_over_seeds.figure, lines, x, drawn),
+            lines,
+            key="curves",
+            name=f"accuracy-over-{x}",
             title=f"Mean accuracy{dashed}",
             alt=f"{view.model} accuracy over {curves_over_seeds.AXIS_TITLES[x]} for {names(drawn, 12)}",
             caption=f"{view.model.capitalize()} model, mean over clients and {view.spread}. {_left_out(lines, view)}",
             heads={"x": column_heads.Head(f"Axis: {curves_over_seeds.AXIS_TITLES[x]}")},
-        )  # fmt: skip
+        )
     with right:
         price = cast(curves_over_seeds.Axis, address.switch("Price", COSTS, "price", "megabytes"))
         points = view.keep(("cost", price), lambda: cost.data(view.with_costs(), price))
         unnamed = f" Names beside {cost.MOST_NAMED} points." if len(points) > cost.MOST_NAMED else ""
         page.told(
-            figure_cache.figure(cost.figure, points, price), points, cost.finding(points, price), key="cost",
-            name=f"accuracy-against-{price}", title="Accuracy against what it costs",
+            figure_cache.figure(cost.figure, points, price),
+            points,
+            cost.finding(points, price),
+            key="cost",
+            name=f"accuracy-against-{price}",
+            title="Accuracy against what it costs",
             also=f"{view.rule.capitalize()}, everything spent until then.{unnamed}",
             heads={"cost": column_heads.Head(capital(curves_over_seeds.AXIS_TITLES[price]))},
-        )  # fmt: skip
+        )
 
 
 @st.fragment
@@ -124,16 +141,26 @@ def who_loses(view: View) -> None:
     left, right = st.columns(2, gap="large")
     with left:
         page.chart(
-            figure_cache.figure(paired.figure, pairs, a, b, clients), pairs, key="paired", name="paired", alt=sentence,
-            title=f"Each client under both; above the line {a} is better", heads=heads,
+            figure_cache.figure(paired.figure, pairs, a, b, clients),
+            pairs,
+            key="paired",
+            name="paired",
+            alt=sentence,
+            title=f"Each client under both; above the line {a} is better",
+            heads=heads,
             on_select=open_run.follow("paired", lambda who: {"client": str(int(who[1]))}),
-        )  # fmt: skip
+        )
     with right:
         page.chart(
-            figure_cache.figure(differences.figure, pairs, a, b, clients), pairs, key="differences", name="differences",
-            alt=sentence, title="The same differences, sorted", heads=heads,
+            figure_cache.figure(differences.figure, pairs, a, b, clients),
+            pairs,
+            key="differences",
+            name="differences",
+            alt=sentence,
+            title="The same differences, sorted",
+            heads=heads,
             on_select=open_run.follow("differences", lambda who: {"client": str(int(who[0]))}),
-        )  # fmt: skip
+        )
     one_client(view, pairs, a, b)
 
 

@@ -49,10 +49,10 @@ def missing(runs: Sequence[RunRecord]) -> list[str]:
     coming = [run for run in without if not run.is_finished]
     found = [f"{plural(len(coming), 'run')} on the way, to appear here after the first round."] if coming else []
     return found + [
-        f"{run_name(run)}: {run.status} before its first round"
-        + (f" ({run.error})." if run.error else ".")
-        for run in without if run.is_finished
-    ]  # fmt: skip
+        f"{run_name(run)}: {run.status} before its first round" + (f" ({run.error})." if run.error else ".")
+        for run in without
+        if run.is_finished
+    ]
 
 
 def same_clients(a: Method, b: Method) -> bool:

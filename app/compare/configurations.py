@@ -15,10 +15,17 @@ def configurations(view: View) -> None:
     page.section("What was set differently?")
     shown = [method.name for method in view.methods][: config_fields.MOST_COLUMNS]
     st.dataframe(
-        table, hide_index=True, key="configurations",
+        table,
+        hide_index=True,
+        key="configurations",
         column_config={"field": st.column_config.TextColumn("Setting", pinned=True)},
         alt=f"{plural(len(table), 'setting')} in which {names(shown)} differ",
-    )  # fmt: skip
-    page.files(table, key="configurations", name="settings", caption="Settings in which the methods differ.",
-               heads={name: Head(name) for name in table.columns} | {"field": Head("Setting")})  # fmt: skip
+    )
+    page.files(
+        table,
+        key="configurations",
+        name="settings",
+        caption="Settings in which the methods differ.",
+        heads={name: Head(name) for name in table.columns} | {"field": Head("Setting")},
+    )
     st.caption(plain(config_fields.about(view.methods)))

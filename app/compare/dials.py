@@ -30,10 +30,15 @@ def swept(view: View) -> None:
     if len(found) > 1:
         address.pick("Parameter", found, "parameter", next(iter(found)))
     page.told(
-        sweep.figure(rows, symbol, axis), rows, sweep.finding(rows, symbol), key="sweep", name=f"sweep-{parameter}",
+        sweep.figure(rows, symbol, axis),
+        rows,
+        sweep.finding(rows, symbol),
+        key="sweep",
+        name=f"sweep-{parameter}",
         title=f"Accuracy against {symbol}; ★ best, chosen on {rows['chosen_on'].iloc[0]}; dashed: lowest {view.tail} %",
-        also=f"{meaning} {view.rule.capitalize()}, whisker: ± over seeds.".strip(), heads={"value": Head(symbol)},
-    )  # fmt: skip
+        also=f"{meaning} {view.rule.capitalize()}, whisker: ± over seeds.".strip(),
+        heads={"value": Head(symbol)},
+    )
 
 
 @st.fragment
@@ -58,12 +63,16 @@ def plane(view: View, runs: pd.DataFrame, known: pd.DataFrame, whose: str) -> No
     points = tradeoff.data(with_costs, price, dial or None)
     unnamed = f" Names beside {MOST_NAMED} points." if len(points) > MOST_NAMED else ""
     page.told(
-        tradeoff.figure(points, curves_over_seeds.AXIS_TITLES[cast(curves_over_seeds.Axis, price)]), points,
-        tradeoff.finding(points), key="tradeoff", name="trade-off", title="The trade-off plane",
+        tradeoff.figure(points, curves_over_seeds.AXIS_TITLES[cast(curves_over_seeds.Axis, price)]),
+        points,
+        tradeoff.finding(points),
+        key="tradeoff",
+        name="trade-off",
+        title="The trade-off plane",
         also=f"Up: the same models on {whose}. Both accuracies are of the {view.rule}; "
-             f"marks are as large as their cost.{unnamed}",
+        f"marks are as large as their cost.{unnamed}",
         heads={"cost": Head(capital(curves_over_seeds.AXIS_TITLES[cast(curves_over_seeds.Axis, price)]))},
-    )  # fmt: skip
+    )
 
 
 def _with_own_choice(view: View, runs: pd.DataFrame, parameter: str) -> pd.DataFrame:

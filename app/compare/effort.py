@@ -43,11 +43,15 @@ def effort(view: View) -> None:
         st.info(plain(finding))
         return
     page.told(
-        communication.figure(points, spent, titles[chosen]), points, finding, key="effort",
-        name="communication-computation", title="Communication against computation",
+        communication.figure(points, spent, titles[chosen]),
+        points,
+        finding,
+        key="effort",
+        name="communication-computation",
+        title="Communication against computation",
         also="A line joins settings that differ in the work of a round only. "
-             f"{communication.missed([m.name for m in view.methods], points)}".strip(),
-    )  # fmt: skip
+        f"{communication.missed([m.name for m in view.methods], points)}".strip(),
+    )
 
 
 def reached_by_all_seeds(series: pd.DataFrame, goal: str) -> pd.Series:

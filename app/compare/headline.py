@@ -43,8 +43,10 @@ def headline(runs: pd.DataFrame, share: float, clients: pd.DataFrame) -> str:
 def by_value(runs: pd.DataFrame) -> str:
     """``Mean accuracy: 81.2 % for α = 0.1, 92.0 % for α = 1.``: of pooled runs nobody leads."""
     of_value = runs.groupby("method", sort=False).agg(mean=("mean", "mean"), samples=("samples", "sum"))
-    shown = [f"{percent(row.mean, 1, samples=row.samples)} for {name}"
-             for name, row in zip(of_value.index, of_value.itertuples(index=False), strict=True)]  # fmt: skip
+    shown = [
+        f"{percent(row.mean, 1, samples=row.samples)} for {name}"
+        for name, row in zip(of_value.index, of_value.itertuples(index=False), strict=True)
+    ]
     rest = f" and {len(shown) - MOST_VALUES} more" if len(shown) > MOST_VALUES else ""
     return f"Mean accuracy: {', '.join(shown[:MOST_VALUES])}{rest}."
 

@@ -22,11 +22,15 @@ def newcomers(view: View) -> None:
     rows = dumbbell.data(unseen, view.share, by, view.clients("personalized", "last"))
     found = finding(rows, ranking(per_run(unseen, view.share), "mean"))
     page.told(
-        dumbbell.figure(rows, view.share, "the trained clients'"), rows, found, key="newcomers",
-        name="newcomers", title=f"Newcomers: lowest {view.tail} % ◂ mean ▸ top {view.tail} %",
+        dumbbell.figure(rows, view.share, "the trained clients'"),
+        rows,
+        found,
+        key="newcomers",
+        name="newcomers",
+        title=f"Newcomers: lowest {view.tail} % ◂ mean ▸ top {view.tail} %",
         also="Each got the last round's server model and one participation on its own training data, by the method's "
-             f"own rule. Ring: mean of the clients that trained.{_without(view, unseen)}",
-    )  # fmt: skip
+        f"own rule. Ring: mean of the clients that trained.{_without(view, unseen)}",
+    )
 
 
 def finding(rows: pd.DataFrame, by_mean: Ranking) -> str:

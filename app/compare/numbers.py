@@ -28,9 +28,12 @@ def numbers(view: View) -> None:
     table, clients = rows_of(view, EVERY_RULE) if scope == "all" else (here, everyone)
     shown = tables.for_screen(table, clients)
     st.dataframe(
-        shown, hide_index=True, key="numbers", column_config=_columns(list(shown.columns), table, view.tail),
+        shown,
+        hide_index=True,
+        key="numbers",
+        column_config=_columns(list(shown.columns), table, view.tail),
         alt=f"Accuracy and cost of {names(here['method'], 12)}",
-    )  # fmt: skip
+    )
     st.caption(about(view, here))
     if view.by == METHOD:
         handbook_links(view)

@@ -54,13 +54,23 @@ def chooser(runs: Sequence[RunRecord], chosen: Sequence[RunRecord], experiments:
     browser.show(_EXPERIMENT, whole[0] if whole else None)
     browser.show(_METHODS, [key for key in methods if ids & set(key)])
     st.selectbox(
-        "Experiment", list(names), format_func=names.__getitem__, key=_EXPERIMENT, on_change=browser.pressed,
-        args=(_EXPERIMENT, _go_to_experiment), placeholder="All methods of an experiment",
-    )  # fmt: skip
+        "Experiment",
+        list(names),
+        format_func=names.__getitem__,
+        key=_EXPERIMENT,
+        on_change=browser.pressed,
+        args=(_EXPERIMENT, _go_to_experiment),
+        placeholder="All methods of an experiment",
+    )
     st.multiselect(
-        "Methods, each with all its seeds", list(methods), key=_METHODS, on_change=browser.pressed,
-        args=(_METHODS, _go_to_methods), format_func=lambda key: _title(methods[key]), placeholder="Two at least",
-    )  # fmt: skip
+        "Methods, each with all its seeds",
+        list(methods),
+        key=_METHODS,
+        on_change=browser.pressed,
+        args=(_METHODS, _go_to_methods),
+        format_func=lambda key: _title(methods[key]),
+        placeholder="Two at least",
+    )
 
 
 def _go_to_experiment() -> None:

@@ -15,8 +15,10 @@ def clustered(view: View) -> None:
     grouped = queries.clustered(list(view.runs))
     labelled = {
         str(run.id): f"{method.name}, seed {run.seed}"
-        for method in view.best_first() for run in method.runs if run.id in grouped
-    }  # fmt: skip
+        for method in view.best_first()
+        for run in method.runs
+        if run.id in grouped
+    }
     if not labelled:
         return
     page.section("Do the clusters settle?")
@@ -25,7 +27,11 @@ def clustered(view: View) -> None:
     contexts = (queries.partition(run_id) or {}).get("contexts")
     cells = cluster_raster.data(*queries.clusters(run_id), contexts)
     page.told(
-        cluster_raster.figure(cells), cluster_raster.memberships(cells), cluster_raster.finding(cells), key="raster",
-        name="clusters", title="Cluster of each client, round by round",
-    )  # fmt: skip
+        cluster_raster.figure(cells),
+        cluster_raster.memberships(cells),
+        cluster_raster.finding(cells),
+        key="raster",
+        name="clusters",
+        title="Cluster of each client, round by round",
+    )
     how_many_clusters(view.runs[run_id])

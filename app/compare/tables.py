@@ -88,10 +88,19 @@ def to_markdown(table: pd.DataFrame, tail: int, caption: str) -> str:
 def for_print(table: pd.DataFrame, tail: int) -> pd.DataFrame:
     """Every rule, in words: percent and ± over seeds in one cell."""
     rows = [
-        [row["method"], MODELS[row["model"]], WHEN.get(row["when"], row["when"]), *cells, f"{row['cv']:.3f}",
-         f"{row['megabytes']:.2f}", f"{row['seconds']:.1f}", f"{row['clients']}", f"{row['seeds']}"]
+        [
+            row["method"],
+            MODELS[row["model"]],
+            WHEN.get(row["when"], row["when"]),
+            *cells,
+            f"{row['cv']:.3f}",
+            f"{row['megabytes']:.2f}",
+            f"{row['seconds']:.1f}",
+            f"{row['clients']}",
+            f"{row['seeds']}",
+        ]
         for row, cells in _printed(table, _text_cell)
-    ]  # fmt: skip
+    ]
     method, *numbers, seeds = _print_titles(tail)
     return pd.DataFrame(rows, columns=[method, "Model", "Round", *numbers, "Seconds", "n", seeds])
 
@@ -143,11 +152,24 @@ def _markdown_cell(number: str, is_bold: bool) -> str:
 def column_titles(tail: int) -> dict[str, str]:
     """What the columns of ``for_screen`` are called."""
     return {
-        "method": "Method", "model": "Model", "round": "Round", "mean": "Mean %", "mean_pm": "±",
-        "weighted_mean": "Weighted %", "lowest": f"Lowest {tail} %", "lowest_pm": "± lowest", "top": f"Top {tail} %",
-        "std": "Std", "cv": "CV", "bars": "Clients, worst first", "megabytes": "MB",
-        "gradient_evaluations": "Gradients", "seconds": "Seconds", "clients": "n", "seeds": "Seeds",
-    }  # fmt: skip
+        "method": "Method",
+        "model": "Model",
+        "round": "Round",
+        "mean": "Mean %",
+        "mean_pm": "±",
+        "weighted_mean": "Weighted %",
+        "lowest": f"Lowest {tail} %",
+        "lowest_pm": "± lowest",
+        "top": f"Top {tail} %",
+        "std": "Std",
+        "cv": "CV",
+        "bars": "Clients, worst first",
+        "megabytes": "MB",
+        "gradient_evaluations": "Gradients",
+        "seconds": "Seconds",
+        "clients": "n",
+        "seeds": "Seeds",
+    }
 
 
 def formats(columns: Sequence[str], table: pd.DataFrame) -> dict[str, str]:
@@ -156,8 +178,9 @@ def formats(columns: Sequence[str], table: pd.DataFrame) -> dict[str, str]:
     digits = {name: _decimals(table, name) for name in (*PERCENT, "mean_pm", "lowest_pm")}
     return {
         name: special.get(name, f"%.{digits.get(name, 2)}f")
-        for name in columns if name not in ("method", "model", "round", "bars")
-    }  # fmt: skip
+        for name in columns
+        if name not in ("method", "model", "round", "bars")
+    }
 
 
 def _decimals(table: pd.DataFrame, name: str) -> int:

@@ -37,10 +37,14 @@ def errors(view: View) -> None:
     whose = "each client's model to its own truth" if view.model == "personalized" else "the global model to the mean"
     solution = " Methods: at the exact minimiser of what they fit; FedAvg and LocalTrain: as trained."
     page.told(
-        error_over_R.figure(points, "squared error, log scale"), points, error_over_R.finding(points),
-        key="error_over_R", name="error-over-R", title="Distance to the truth against R; ★ least",
+        error_over_R.figure(points, "squared error, log scale"),
+        points,
+        error_over_R.finding(points),
+        key="error_over_R",
+        name="error-over-R",
+        title="Distance to the truth against R; ★ least",
         also=f"Squared distance of {whose}, whisker: ± over seeds.{solution if shown == 'statistical' else ''}",
-    )  # fmt: skip
+    )
 
 
 @st.fragment
@@ -55,11 +59,14 @@ def errors_over_classes(view: View) -> None:
             continue
         page.section(f"When does sharing pay with {model}?")
         page.told(
-            error_over_R.figure(points, "error on the common test set, %, log scale", of), points,
-            error_over_R.finding(points, of), key=f"errors_{model}", name=f"error-over-classes-{model}",
+            error_over_R.figure(points, "error on the common test set, %, log scale", of),
+            points,
+            error_over_R.finding(points, of),
+            key=f"errors_{model}",
+            name=f"error-over-classes-{model}",
             title="Error on the common test set against classes a client; ★ least",
             also=f"In percent, mean over the clients' models of the {view.rule}; whisker: ± over seeds.",
-        )  # fmt: skip
+        )
 
 
 def _by_model(runs: Sequence[RunRecord]) -> dict[str, list[RunRecord]]:
@@ -75,8 +82,15 @@ def _by_model(runs: Sequence[RunRecord]) -> dict[str, list[RunRecord]]:
 def _rows(runs: Sequence[RunRecord], axis: str, column: str) -> pd.DataFrame:
     """[run, method, algorithm, seed, <column>]: what each run has of the field ``axis``."""
     named = config_fields.names_along(runs, axis)
-    return pd.DataFrame([
-        {"run": run.id, "method": named[run.id], "algorithm": run.algorithm, "seed": run.seed,
-         column: float(config_fields.flat(run.config)[axis])}
-        for run in runs
-    ])  # fmt: skip
+    return pd.DataFrame(
+        [
+            {
+                "run": run.id,
+                "method": named[run.id],
+                "algorithm": run.algorithm,
+                "seed": run.seed,
+                column: float(config_fields.flat(run.config)[axis]),
+            }
+            for run in runs
+        ]
+    )

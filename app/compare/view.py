@@ -106,9 +106,9 @@ class View:
 
     def curves(self, axis: curves_over_seeds.Axis) -> pd.DataFrame:
         """A row a method and round: [method, algorithm, round, x, mean, mean_pm, lowest, seeds]."""
-        return self.keep(("curves", axis), lambda: self._with_samples(
-            curves_over_seeds.data(self.series(axis), self.model, axis)
-        ))  # fmt: skip
+        return self.keep(
+            ("curves", axis), lambda: self._with_samples(curves_over_seeds.data(self.series(axis), self.model, axis))
+        )
 
     def _with_samples(self, lines: pd.DataFrame) -> pd.DataFrame:
         """Adds how many test samples are behind the means and the lowest 5 % of each method."""

@@ -33,8 +33,14 @@ STRIP = """
 
 
 def live_plot(
-    figures: Mapping[str, go.Figure], *, standings: Sequence[Mapping[str, Any]], model: str, key: str,
-    links: Mapping[int, str], on_action: Callable[[], None], on_change: Callable[[], None],
+    figures: Mapping[str, go.Figure],
+    *,
+    standings: Sequence[Mapping[str, Any]],
+    model: str,
+    key: str,
+    links: Mapping[int, str],
+    on_action: Callable[[], None],
+    on_change: Callable[[], None],
 ) -> None:
     """Runs and their ``figures``, kept up to date by the browser.
 
@@ -48,13 +54,18 @@ def live_plot(
         data={
             "figures": {name: _without_points(fig) for name, fig in figures.items()},
             "titles": {name: fig.layout.title.text for name, fig in figures.items()},
-            "runs": [dict(standing) for standing in standings], "model": model, "feed": endpoints.FEED,
-            "plotly": endpoints.LIBRARY, "swatches": swatches, "links": dict(links),
-            "presenting": palette.is_presenting(), "paper": palette.translucent(palette.ground().paper, 0.8),
+            "runs": [dict(standing) for standing in standings],
+            "model": model,
+            "feed": endpoints.FEED,
+            "plotly": endpoints.LIBRARY,
+            "swatches": swatches,
+            "links": dict(links),
+            "presenting": palette.is_presenting(),
+            "paper": palette.translucent(palette.ground().paper, 0.8),
         },
         on_action_change=on_action,
         on_changed_change=on_change,
-    )  # fmt: skip
+    )
 
 
 def strip(initial: Mapping[str, Any], *, is_served: bool) -> None:

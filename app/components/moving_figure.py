@@ -30,9 +30,15 @@ def moving_figure(figure: Mapping[str, Any], moves: Moves, *, key: str, alt: str
             return
         _component()(
             key=key,
-            data={"figure": figure, "moves": moves, "alt": alt, "config": page.modebar(name), "glide_ms": GLIDE_MS,
-                  "plotly": endpoints.LIBRARY},
-        )  # fmt: skip
+            data={
+                "figure": figure,
+                "moves": moves,
+                "alt": alt,
+                "config": page.modebar(name),
+                "glide_ms": GLIDE_MS,
+                "plotly": endpoints.LIBRARY,
+            },
+        )
 
 
 def still(draw: Callable[P, go.Figure]) -> Callable[P, dict[str, Any]]:

@@ -42,8 +42,13 @@ def strip() -> None:
         reason = queries.problem()
         now = {"text": reason, "wait_ms": 2000} if reason else overview(queries.store())
         live_plot.strip(now, is_served=endpoints.are_served)
-        st.toggle("Presentation", key="presenting", bind="query-params", help="Larger type, fewer controls",
-                  on_change=browser.catch_up)  # fmt: skip
+        st.toggle(
+            "Presentation",
+            key="presenting",
+            bind="query-params",
+            help="Larger type, fewer controls",
+            on_change=browser.catch_up,
+        )
     if palette.is_presenting():
         st.html(PRESENTING_CSS)
 
@@ -94,8 +99,16 @@ def section(question: str) -> None:
 
 
 def chart(
-    fig: go.Figure, table: pd.DataFrame, *, key: str, alt: str, title: str | None = None, name: str,
-    caption: str | None = None, on_select: Any = "ignore", heads: Heads | None = None,
+    fig: go.Figure,
+    table: pd.DataFrame,
+    *,
+    key: str,
+    alt: str,
+    title: str | None = None,
+    name: str,
+    caption: str | None = None,
+    on_select: Any = "ignore",
+    heads: Heads | None = None,
 ) -> Any:
     """A figure with its caption, and its table behind a button.
 
@@ -124,7 +137,14 @@ def _revision(fig: go.Figure) -> int:
 
 
 def told(
-    fig: go.Figure, table: pd.DataFrame, finding: str, *, key: str, name: str, title: str | None = None, also: str = "",
+    fig: go.Figure,
+    table: pd.DataFrame,
+    finding: str,
+    *,
+    key: str,
+    name: str,
+    title: str | None = None,
+    also: str = "",
     heads: Heads | None = None,
 ) -> None:
     """A chart whose ``finding`` is both its alt and what its caption begins with; ``also`` goes on from there."""
@@ -134,10 +154,17 @@ def told(
 
 @st.fragment
 def table_button(
-    table: pd.DataFrame, *, key: str, name: str, title: str | None = None, caption: str | None = None, alt: str = "",
-    scope: str | None = None, heads: Heads | None = None,
+    table: pd.DataFrame,
+    *,
+    key: str,
+    name: str,
+    title: str | None = None,
+    caption: str | None = None,
+    alt: str = "",
+    scope: str | None = None,
+    heads: Heads | None = None,
 ) -> None:
-    """"Table · Download": pictures and numbers of figures; nothing is sent before it is opened.
+    """ "Table · Download": pictures and numbers of figures; nothing is sent before it is opened.
 
     ``scope`` is the CSS selector of what holds the figures, if not a chart of this ``key``.
     """
@@ -147,29 +174,37 @@ def table_button(
             where = scope or download.scope_of(f"figure_{key}")
             download.pictures(where, key=f"{key}_pictures", name=name, title=title, caption=caption, alt=alt)
             st.dataframe(
-                column_heads.read(table, heads or {}), hide_index=True, key=f"{key}_rows",
-                column_config=column_heads.formats(table, heads or {}), alt=f"The numbers of {name}",
-            )  # fmt: skip
+                column_heads.read(table, heads or {}),
+                hide_index=True,
+                key=f"{key}_rows",
+                column_config=column_heads.formats(table, heads or {}),
+                alt=f"The numbers of {name}",
+            )
             words = " ".join(filter(None, [title and f"{title}.", caption]))
             files(table, key=key, name=name, caption=words, heads=heads)
 
 
-def files(
-    table: pd.DataFrame, *, key: str, name: str, caption: str = "", heads: Heads | None = None
-) -> None:
+def files(table: pd.DataFrame, *, key: str, name: str, caption: str = "", heads: Heads | None = None) -> None:
     """The numbers of a table to take away, each file made when it is asked for; ``caption`` goes into it."""
     with st.container(horizontal=True, gap="small", key=f"{key}_files"):
         for kind in table_files.FORMATS:
             st.download_button(
-                kind.title, partial(kind.write, table, caption, heads or {}), f"{name}.{kind.ending}", kind.mime,
-                key=f"{key}_{kind.ending}", type="tertiary", on_click="ignore", help=f"These numbers as {kind.title}",
-            )  # fmt: skip
+                kind.title,
+                partial(kind.write, table, caption, heads or {}),
+                f"{name}.{kind.ending}",
+                kind.mime,
+                key=f"{key}_{kind.ending}",
+                type="tertiary",
+                on_click="ignore",
+                help=f"These numbers as {kind.title}",
+            )
 
 
 def modebar(name: str) -> dict[str, Any]:
     """Zoom, reset and an SVG of the figure, made in the browser."""
     return {
-        "displaylogo": False, "responsive": True,
+        "displaylogo": False,
+        "responsive": True,
         "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"],
         "toImageButtonOptions": {"format": "svg", "filename": name},
-    }  # fmt: skip
+    }

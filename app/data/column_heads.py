@@ -57,12 +57,12 @@ HEADS: Heads = {
     "kmeans_iterations": Head("K-means iterations"), "kmeans_seconds": Head("K-means seconds"), "e": Head("e(K)"),
     "K": Head("K"), "path": Head("Method and values"), "asked": Head("Seeds asked"), "wanted": Head("Seeds wanted"),
     "class": Head("Class"),
-}  # fmt: skip
+}
 LIVE: Heads = {
     "mean": in_percent("Mean"), "lowest5": Head("Lowest 5 %", decimals=2), "std": in_percent("Std"),
     "loss": Head("Test loss"), "train_loss": Head("Training loss"), "accuracy": in_percent("Accuracy"),
     "share": in_percent("Share"),
-}  # fmt: skip
+}
 _NAMED = ("method", "label", "line")  # say what an algorithm's short name would say again
 
 
@@ -73,7 +73,7 @@ def read_columns(table: pd.DataFrame) -> list[str]:
     return [
         name for name in names
         if not (name.endswith("_pm") and name.removesuffix("_pm") in names) and not (is_named and name == "algorithm")
-    ]  # fmt: skip
+    ]
 
 
 def head_of(name: str, heads: Heads) -> Head:

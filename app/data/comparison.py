@@ -190,7 +190,7 @@ def _summary(values: np.ndarray, sizes: np.ndarray, share: float) -> dict[str, f
         "lowest": ordered[:tail].mean(), "top": ordered[-tail:].mean(), "std": std,
         "cv": std / mean if mean else np.nan, "clients": len(values), "tail": tail,
         "samples": sizes.sum(), "tail_samples": min(of[:tail].sum(), of[-tail:].sum()),
-    }  # fmt: skip
+    }
 
 
 def _names(groups: Sequence[tuple[RunRecord, ...]]) -> list[str]:

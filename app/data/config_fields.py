@@ -16,7 +16,7 @@ from storage import RunRecord
 REGISTRIES = {"algorithm": ALGORITHMS, "dataset": DATASETS, "partition": PARTITIONERS, "model": MODELS}
 SCHEMAS: dict[str, type[Options]] = {"training": Training, "evaluation": Evaluation}
 SECTIONS = {"algorithm": "Method", "dataset": "Data set", "partition": "Partition", "model": "Model",
-            "training": "Training", "evaluation": "Evaluation"}  # fmt: skip
+            "training": "Training", "evaluation": "Evaluation"}
 MOST_COLUMNS = 12  # that a reader can hold against one another
 
 
@@ -48,7 +48,7 @@ def groupings(methods: Sequence[Method]) -> list[str]:
     return [
         name for name in varied(methods)[0]
         if all(name in own for own in configs) and len({_key(own[name]) for own in configs}) < len(methods)
-    ]  # fmt: skip
+    ]
 
 
 def table(methods: Sequence[Method]) -> pd.DataFrame:
@@ -59,7 +59,7 @@ def table(methods: Sequence[Method]) -> pd.DataFrame:
         {"field": title(name, shown)} | {method: text(name, own[name]) if name in own else MISSING
                                          for method, own in configs.items()}
         for name in varied(shown)[0]
-    ]  # fmt: skip
+    ]
     return pd.DataFrame(rows, columns=["field", *configs])
 
 

@@ -18,18 +18,18 @@ _SPECIAL = {
     "„": "``", "«": "``", "»": "''", "ß": r"\ss{}", "ø": r"\o{}", "Ø": r"\O{}", "æ": r"\ae{}", "Æ": r"\AE{}",
     "ł": r"\l{}", "Ł": r"\L{}", "å": r"\aa{}", "Å": r"\AA{}", "ı": r"\i{}", "€": "EUR", "£": r"\pounds{}",
     "\u2060": "", "\u200b": "", "\u00ad": "",
-}  # fmt: skip
+}
 _GREEK = {
     **dict(zip("αβγδεζηθικλμνξπρστυφχψω", (
         "alpha", "beta", "gamma", "delta", "varepsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu", "nu",
         "xi", "pi", "rho", "sigma", "tau", "upsilon", "varphi", "chi", "psi", "omega"), strict=True)),
     **dict(zip("ΓΔΘΛΞΠΣΥΦΨΩ", (
         "Gamma", "Delta", "Theta", "Lambda", "Xi", "Pi", "Sigma", "Upsilon", "Phi", "Psi", "Omega"), strict=True)),
-}  # fmt: skip
+}
 _ACCENTS = {
     "\u0300": "`", "\u0301": "'", "\u0302": "^", "\u0303": "~", "\u0304": "=", "\u0306": "u", "\u0307": ".",
     "\u0308": '"', "\u030a": "r", "\u030b": "H", "\u030c": "v", "\u0327": "c",
-}  # fmt: skip
+}
 _RAISED = {**dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789", strict=True)), "⁻": "-"}
 _LOWERED = dict(zip("₀₁₂₃₄₅₆₇₈₉", "0123456789", strict=True))
 
@@ -47,7 +47,7 @@ def booktabs(titles: Sequence[str], rows: Sequence[Sequence[str]], alignment: st
         r"% \usepackage{booktabs}", r"\begin{table}", r"  \centering", rf"  \caption{{{caption}}}",
         rf"  \begin{{tabular}}{{{alignment}}}", r"    \toprule", "    " + " & ".join(titles) + r" \\", r"    \midrule",
         *body, r"    \bottomrule", r"  \end{tabular}", r"\end{table}", "",
-    ])  # fmt: skip
+    ])
 
 
 def number(value: str, spread: str = "") -> str:

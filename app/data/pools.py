@@ -72,7 +72,7 @@ def split_of(run: RunConfig) -> dict[str, Any]:
     return KEPT.get(
         ("split", *_data_key(run), *_partition_key(run)), lambda: split_bytes(run, pool),
         lambda: dataclasses.asdict(summarize(pool, partition_pool(run, pool))), lambda _: split_bytes(run, pool),
-    )  # fmt: skip
+    )
 
 
 def federation_of(run: RunConfig, progress: Progress | None = None) -> Federation:
@@ -82,7 +82,7 @@ def federation_of(run: RunConfig, progress: Progress | None = None) -> Federatio
         ("federation", *_data_key(run), *_partition_key(run), run.training.dtype, str(device)),
         lambda: _num_bytes(pool) + laid_out_bytes(run, pool),
         lambda: lay_out(pool, partition_pool(run, pool), getattr(torch, run.training.dtype), device), _federation_bytes,
-    )  # fmt: skip
+    )
 
 
 def download(run: RunConfig, progress: Progress) -> None:

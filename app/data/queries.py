@@ -239,7 +239,7 @@ def _scalars(url: str, of: tuple[Ids, tuple[str, ...]], stand: Stand) -> pd.Data
     return pd.DataFrame({
         "run": np.repeat(run_ids, lengths), "round": np.concatenate(rounds), "name": np.repeat(titles, lengths),
         "value": np.concatenate(values),
-    })  # fmt: skip
+    })
 
 
 @read_cache.kept(SETS_KEPT)
@@ -309,7 +309,7 @@ def _rounds_of(of: Sequence[RunRecord], model: Model, when: When) -> Stand:
 def _by_client(
     ids: Sequence[int], arrays: Mapping[int, np.ndarray], clients: Mapping[int, np.ndarray],
     sizes: Mapping[int, Sequence[int] | None],
-) -> pd.DataFrame:  # fmt: skip
+) -> pd.DataFrame:
     """[run, client, accuracy, test_size], without clients that have no accuracy."""
     parts = []
     for run_id in (i for i in ids if i in arrays):

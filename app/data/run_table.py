@@ -37,7 +37,7 @@ _FALLING = ("newest", "mean", "lowest5", "best", "rounds")
 _COLUMNS = (
     "run", "experiment", "method", "seed", "status", "progress", "mean", "lowest5", "weighted mean", "best", "dataset",
     "split", "queued", "experiment_id", "runs",
-)  # fmt: skip
+)
 
 
 def data(runs: Sequence[RunRecord]) -> pd.DataFrame:
@@ -86,7 +86,7 @@ def _row(run: RunRecord) -> dict[str, object]:
         "weighted mean": _points(last.get("weighted_mean")), "best": _points(best.get("weighted_mean")),
         "dataset": wording.TITLES.get(dataset, dataset), "split": _split(run), "queued": run.created_at,
         "experiment_id": run.experiment_id, "runs": [run.id],
-    }  # fmt: skip
+    }
 
 
 def _group(part: pd.DataFrame, by: str) -> dict[str, object]:
@@ -99,7 +99,7 @@ def _group(part: pd.DataFrame, by: str) -> dict[str, object]:
         "mean": means.mean(), "std": means.std(ddof=1) if len(means) > 1 else np.nan,
         **{name: finished[name].mean() for name in ("lowest5", "weighted mean", "best")},
         **others, "seeds": part["seed"].nunique(), "queued": part["queued"].max(), "runs": part["run"].tolist(),
-    }  # fmt: skip
+    }
 
 
 def _split(run: RunRecord) -> str:

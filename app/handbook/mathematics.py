@@ -11,27 +11,80 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 GREEK = {
-    "alpha": r"\alpha", "beta": r"\beta", "gamma": r"\gamma", "delta": r"\delta", "eps": r"\varepsilon",
-    "epsilon": r"\varepsilon", "zeta": r"\zeta", "eta": r"\eta", "theta": r"\theta", "kappa": r"\kappa",
-    "lam": r"\lambda", "lambda": r"\lambda", "mu": r"\mu", "nu": r"\nu", "xi": r"\xi", "pi": r"\pi", "rho": r"\rho",
-    "sigma": r"\sigma", "tau": r"\tau", "phi": r"\varphi", "chi": r"\chi", "psi": r"\psi", "omega": r"\omega",
-    "Gamma": r"\Gamma", "Delta": r"\Delta", "Theta": r"\Theta", "Lambda": r"\Lambda", "Phi": r"\Phi", "Psi": r"\Psi",
-    "Sigma": r"\Sigma", "Omega": r"\Omega",
-}  # fmt: skip
+    "alpha": r"\alpha",
+    "beta": r"\beta",
+    "gamma": r"\gamma",
+    "delta": r"\delta",
+    "eps": r"\varepsilon",
+    "epsilon": r"\varepsilon",
+    "zeta": r"\zeta",
+    "eta": r"\eta",
+    "theta": r"\theta",
+    "kappa": r"\kappa",
+    "lam": r"\lambda",
+    "lambda": r"\lambda",
+    "mu": r"\mu",
+    "nu": r"\nu",
+    "xi": r"\xi",
+    "pi": r"\pi",
+    "rho": r"\rho",
+    "sigma": r"\sigma",
+    "tau": r"\tau",
+    "phi": r"\varphi",
+    "chi": r"\chi",
+    "psi": r"\psi",
+    "omega": r"\omega",
+    "Gamma": r"\Gamma",
+    "Delta": r"\Delta",
+    "Theta": r"\Theta",
+    "Lambda": r"\Lambda",
+    "Phi": r"\Phi",
+    "Psi": r"\Psi",
+    "Sigma": r"\Sigma",
+    "Omega": r"\Omega",
+}
 BIG = {
-    "sum": r"\sum", "prod": r"\prod", "mean": r"\operatorname*{mean}", "max": r"\max", "min": r"\min",
-    "argmin": r"\operatorname*{arg\,min}", "argmax": r"\operatorname*{arg\,max}",
-}  # fmt: skip
+    "sum": r"\sum",
+    "prod": r"\prod",
+    "mean": r"\operatorname*{mean}",
+    "max": r"\max",
+    "min": r"\min",
+    "argmin": r"\operatorname*{arg\,min}",
+    "argmax": r"\operatorname*{arg\,max}",
+}
 SYMBOLS = {
-    **GREEK, "grad": r"\nabla", "log": r"\log", "exp": r"\exp", "inf": r"\infty", "infinity": r"\infty",
+    **GREEK,
+    "grad": r"\nabla",
+    "log": r"\log",
+    "exp": r"\exp",
+    "inf": r"\infty",
+    "infinity": r"\infty",
     "lr": r"\mathrm{lr}",
-}  # fmt: skip
+}
 ACCENTS = {"~": r"\tilde", "-tilde": r"\tilde", "-bar": r"\bar", "^": r"\hat", "-hat": r"\hat"}
 OPERATORS = {
-    "<-": r"\gets", "->": r"\to", "<=": r"\le", ">=": r"\ge", "!=": r"\ne", "==": "=", "...": r"\dots", "..": r"\ldots",
-    "~": r"\sim", "*": r"\cdot", "{": r"\{", "}": r"\}", "%": r"\%", "#": r"\#", "&": r"\&", "$": r"\$", "_": r"\_",
-    "\\": r"\backslash", "`": "", "^": r"\wedge", ";": r";\;",
-}  # fmt: skip
+    "<-": r"\gets",
+    "->": r"\to",
+    "<=": r"\le",
+    ">=": r"\ge",
+    "!=": r"\ne",
+    "==": "=",
+    "...": r"\dots",
+    "..": r"\ldots",
+    "~": r"\sim",
+    "*": r"\cdot",
+    "{": r"\{",
+    "}": r"\}",
+    "%": r"\%",
+    "#": r"\#",
+    "&": r"\&",
+    "$": r"\$",
+    "_": r"\_",
+    "\\": r"\backslash",
+    "`": "",
+    "^": r"\wedge",
+    ";": r";\;",
+}
 TOKEN = re.compile(
     rf"""(?P<space>\s+)
       | (?P<norm>\|\|)

@@ -11,9 +11,14 @@ from app.wording import MISSING
 from engine.core.registry import ALGORITHMS, Entry
 
 FAMILIES = (
-    "Baselines", "Pulled together", "Clustered", "Split models", "Knowledge transfer", "Sharpness-aware",
+    "Baselines",
+    "Pulled together",
+    "Clustered",
+    "Split models",
+    "Knowledge transfer",
+    "Sharpness-aware",
     "Hypernetworks",
-)  # fmt: skip
+)
 COLUMNS = ("Method", "Personalized model", "Common model", "Down", "Up", "Gradients")
 NETWORK = {"name": "dnn", "hidden": 20}
 

@@ -53,8 +53,10 @@ def _row(parameter: Parameter, names: list[str]) -> str:
     symbol = parameter.symbol if len(parameter.symbol) <= 3 and parameter.symbol != parameter.name else ""
     given = "needed" if parameter.required else default(parameter.default)
     cells = (
-        f"<td><i>{html.escape(symbol)}</i></td>", f"<th scope='row'><code>{html.escape(parameter.name)}</code></th>",
-        f"<td class='number'>{html.escape(given)}</td>", f"<td>{html.escape(allowed(parameter))}</td>",
+        f"<td><i>{html.escape(symbol)}</i></td>",
+        f"<th scope='row'><code>{html.escape(parameter.name)}</code></th>",
+        f"<td class='number'>{html.escape(given)}</td>",
+        f"<td>{html.escape(allowed(parameter))}</td>",
         f"<td class='wide'>{sentences(parameter.description, names)}</td>",
-    )  # fmt: skip
+    )
     return f"<tr>{''.join(cells)}</tr>"

@@ -5,9 +5,23 @@ import re
 from collections.abc import Collection
 
 GREEK = {
-    "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "eps": "ε", "eta": "η", "theta": "θ", "lam": "λ", "mu": "μ",
-    "xi": "ξ", "rho": "ρ", "sigma": "σ", "tau": "τ", "phi": "φ", "psi": "ψ", "omega": "ω",
-}  # fmt: skip
+    "alpha": "α",
+    "beta": "β",
+    "gamma": "γ",
+    "delta": "δ",
+    "eps": "ε",
+    "eta": "η",
+    "theta": "θ",
+    "lam": "λ",
+    "mu": "μ",
+    "xi": "ξ",
+    "rho": "ρ",
+    "sigma": "σ",
+    "tau": "τ",
+    "phi": "φ",
+    "psi": "ψ",
+    "omega": "ω",
+}
 ACCENTS = {"~": "\u0303", "-tilde": "\u0303", "-bar": "\u0304", "^": "\u0302", "-hat": "\u0302"}
 _CODE = re.compile(r"``([^`]+)``|`([^`]+)`")
 _ADDRESS = re.compile(r"https?://[^\s<>&]*[^\s<>&.,;)]")
@@ -36,8 +50,10 @@ def capitalized(text: str, options: Collection[str] = ()) -> str:
 
 def citation(text: str) -> str:
     """Authors, title, venue; the address is a link."""
-    return _ADDRESS.sub(lambda found: f'<a href="{found[0]}" target="_blank" rel="noopener">{found[0]}</a>',
-                        html.escape(text, quote=False))  # fmt: skip
+    return _ADDRESS.sub(
+        lambda found: f'<a href="{found[0]}" target="_blank" rel="noopener">{found[0]}</a>',
+        html.escape(text, quote=False),
+    )
 
 
 def _with_symbols(escaped: str, options: Collection[str]) -> str:

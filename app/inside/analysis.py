@@ -89,8 +89,12 @@ class Asked:
             st.caption(plain(self.cost if found.status == "failed" else f"Cancelled. {self.cost}"))
 
     def done(self, found: AnalysisRecord, artifact: ArtifactRecord) -> Findings | None:
-        anew: dict[str, Any] = {"on_click": recompute, "args": (found.id,), "key": f"{self.key}_anew",
-                                "disabled": allowed_paths.problem_of(self.run) is not None}  # fmt: skip
+        anew: dict[str, Any] = {
+            "on_click": recompute,
+            "args": (found.id,),
+            "key": f"{self.key}_anew",
+            "disabled": allowed_paths.problem_of(self.run) is not None,
+        }
         try:
             answer = queries.findings(found)
         except (ArtifactDamaged, CheckpointInvalid) as error:

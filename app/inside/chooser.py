@@ -29,8 +29,13 @@ def controls(run: RunRecord) -> None:
     if len(own) > 1:
         for step, title in ((-1, "Previous seed"), (1, "Next seed")):
             there = own[place + step] if 0 <= place + step < len(own) else None
-            st.button(title, key=f"inside_{title}", disabled=there is None, on_click=open_run,
-                      args=(there.id if there else run.id,))  # fmt: skip
+            st.button(
+                title,
+                key=f"inside_{title}",
+                disabled=there is None,
+                on_click=open_run,
+                args=(there.id if there else run.id,),
+            )
     if not is_presenting():
         with st.popover("Choose a run", width="content"):
             experiment_control(run)
@@ -48,8 +53,14 @@ def experiment_control(run: RunRecord) -> None:
     names = {e.id: f"{e.id} · {e.name} · {plural(e.num_runs, 'run')}" for e in queries.experiments()}
     names.setdefault(run.experiment_id, f"{run.experiment_id} · {run.experiment_name} · archived")
     browser.show(EXPERIMENT, run.experiment_id, names)
-    st.selectbox("Experiment", list(names), format_func=names.__getitem__, key=EXPERIMENT, on_change=browser.pressed,
-                 args=(EXPERIMENT, _take_experiment))  # fmt: skip
+    st.selectbox(
+        "Experiment",
+        list(names),
+        format_func=names.__getitem__,
+        key=EXPERIMENT,
+        on_change=browser.pressed,
+        args=(EXPERIMENT, _take_experiment),
+    )
 
 
 def method_control(run: RunRecord, siblings: Sequence[RunRecord]) -> None:
@@ -67,8 +78,14 @@ def seed_control(run: RunRecord, own: Sequence[RunRecord]) -> None:
 
 def _run_control(label: str, key: str, run_id: int, titles: Mapping[int, str]) -> None:
     browser.show(key, run_id, titles)
-    st.selectbox(label, list(titles), format_func=titles.__getitem__, key=key, on_change=browser.pressed,
-                 args=(key, lambda: open_run(st.session_state[key])))  # fmt: skip
+    st.selectbox(
+        label,
+        list(titles),
+        format_func=titles.__getitem__,
+        key=key,
+        on_change=browser.pressed,
+        args=(key, lambda: open_run(st.session_state[key])),
+    )
 
 
 def first_with_rounds(method: Method) -> RunRecord:

@@ -39,15 +39,33 @@ def chooser(view: RunView, now: np.ndarray) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", key="client_controls"):
         numbers = [None, *range(view.num_clients)]
         browser.show(NUMBER, client)
-        st.selectbox("Client", numbers, key=NUMBER, width=150, on_change=browser.pressed, args=(NUMBER, _take_number),
-                     format_func=lambda i: "none" if i is None else f"client {i}")  # fmt: skip
-        st.button("Previous", key="client_previous", on_click=open_client, disabled=client in (None, 0),
-                  args=((client or 0) - 1,))  # fmt: skip
-        st.button("Next", key="client_next", on_click=open_client, disabled=client == last,
-                  args=(0 if client is None else client + 1,))  # fmt: skip
+        st.selectbox(
+            "Client",
+            numbers,
+            key=NUMBER,
+            width=150,
+            on_change=browser.pressed,
+            args=(NUMBER, _take_number),
+            format_func=lambda i: "none" if i is None else f"client {i}",
+        )
+        st.button(
+            "Previous",
+            key="client_previous",
+            on_click=open_client,
+            disabled=client in (None, 0),
+            args=((client or 0) - 1,),
+        )
+        st.button(
+            "Next",
+            key="client_next",
+            on_click=open_client,
+            disabled=client == last,
+            args=(0 if client is None else client + 1,),
+        )
         for title, place in (("Lowest", 0), ("Median", len(ranked) // 2), ("Highest", len(ranked) - 1)):
-            st.button(title, key=f"client_{title.lower()}", type="tertiary", on_click=open_client,
-                      args=(int(ranked[place]),))  # fmt: skip
+            st.button(
+                title, key=f"client_{title.lower()}", type="tertiary", on_click=open_client, args=(int(ranked[place]),)
+            )
 
 
 def open_client(client: int | None) -> None:
@@ -90,17 +108,26 @@ def rank_words(accuracy: np.ndarray, client: int) -> str:
 def curve(view: RunView, client: int, said: str) -> None:
     """Over the rounds; ``said`` is where the client stands now."""
     own = [
-        client_curve.Line(f"{view.method}, {model}" if len(view.models) > 1 else view.method, view.run.algorithm, True,
-                          model == "global", *view.accuracy(model))
+        client_curve.Line(
+            f"{view.method}, {model}" if len(view.models) > 1 else view.method,
+            view.run.algorithm,
+            True,
+            model == "global",
+            *view.accuracy(model),
+        )
         for model in view.models
-    ]  # fmt: skip
+    ]
     samples = view.test_sizes[client] if view.test_sizes else None
     table = client_curve.data([*own, *view.reference_lines.values()], client)
     page.chart(
-        client_curve.figure(table, view.round, samples), table, key="client_curve", name=f"client-{client}-curve",
-        alt=f"Test accuracy over the rounds. {said}", title=f"Client {client} over the rounds",
+        client_curve.figure(table, view.round, samples),
+        table,
+        key="client_curve",
+        name=f"client-{client}-curve",
+        alt=f"Test accuracy over the rounds. {said}",
+        title=f"Client {client} over the rounds",
         caption="Thick: this run; dashed: a global model; thin: the same client, start and batches elsewhere.",
-    )  # fmt: skip
+    )
 
 
 def own_data(view: RunView, client: int) -> None:
@@ -109,9 +136,13 @@ def own_data(view: RunView, client: int) -> None:
         return
     table, finding = client_data.data(view.partition, client), client_data.finding(view.partition, client)
     page.told(
-        client_data.figure(table), table, finding, key="client_data", name=f"client-{client}-data",
+        client_data.figure(table),
+        table,
+        finding,
+        key="client_data",
+        name=f"client-{client}-data",
         title="What its data are made of",
-    )  # fmt: skip
+    )
 
 
 def mistakes(view: RunView, client: int) -> None:
@@ -119,18 +150,25 @@ def mistakes(view: RunView, client: int) -> None:
     st.subheader("Which classes does it mistake?", anchor=False)
     samples = sum(view.partition.get("test_sizes", ()))
     found = analysis.findings(
-        view, "confusion", {}, verb="Count the mistakes of all clients",
+        view,
+        "confusion",
+        {},
+        verb="Count the mistakes of all clients",
         cost=f"{plural(samples, 'prediction')} with the stored models, some seconds",
-    )  # fmt: skip
+    )
     if found is None:
         return
     matrix = found.arrays.get(view.model, found.arrays["personalized"])[client]
     titles = view.partition.get("class_names") or ()
     table, finding = confusion.data(matrix, titles), confusion.finding(matrix, titles)
     page.told(
-        confusion.figure(table), table, finding, key="client_confusion", name=f"client-{client}-confusion",
+        confusion.figure(table),
+        table,
+        finding,
+        key="client_confusion",
+        name=f"client-{client}-confusion",
         also=f"Its own test samples, {view.model} model of the last round.",
-    )  # fmt: skip
+    )
 
 
 def _take_number() -> None:

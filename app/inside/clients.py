@@ -18,10 +18,14 @@ from storage import RunRecord
 
 KEY = "client_table"
 HEADS: Heads = {
-    "train": Head("Training samples"), "test": Head("Test samples"), "labels": Head("Classes held"),
-    "context": Head("True context"), "accuracy": in_percent("Accuracy"),
-    "over_local_train": Head("Over LocalTrain", decimals=2), "over_fedavg": Head("Over FedAvg", decimals=2),
-}  # fmt: skip
+    "train": Head("Training samples"),
+    "test": Head("Test samples"),
+    "labels": Head("Classes held"),
+    "context": Head("True context"),
+    "accuracy": in_percent("Accuracy"),
+    "over_local_train": Head("Over LocalTrain", decimals=2),
+    "over_fedavg": Head("Over FedAvg", decimals=2),
+}
 
 
 def panel(view: RunView) -> None:
@@ -47,12 +51,15 @@ def over_rounds(view: RunView, rounds: np.ndarray, accuracy: np.ndarray) -> None
     shown, tested = cells["client"].nunique(), int(np.isfinite(accuracy).any(axis=0).sum())
     left_out = f" {shown} of {plural(tested, 'client')}, evenly by rank." if shown < tested else ""
     page.chart(
-        client_heat_map.figure(cells, view.round, view.client), cells, key=key, name="clients-over-rounds",
+        client_heat_map.figure(cells, view.round, view.client),
+        cells,
+        key=key,
+        name="clients-over-rounds",
         title=f"Accuracy of each client, {view.model} model",
         alt=client_heat_map.finding(accuracy[-1], view.test_sizes),
         caption=f"Most accurate in the end on top; click a row to open its client.{left_out}",
         on_select=lambda: take_point(key, cells),
-    )  # fmt: skip
+    )
 
 
 def spread(view: RunView, now: np.ndarray) -> None:
@@ -66,11 +73,14 @@ def spread(view: RunView, now: np.ndarray) -> None:
         ecdf.mark(fig, float(now[view.client]), f"client {view.client}")
     also = f"; beside it {names(REFERENCES[name] for name in others)} with the same seed" if others else ""
     page.chart(
-        fig, steps, key="client_spread", name="clients-at-a-round",
+        fig,
+        steps,
+        key="client_spread",
+        name="clients-at-a-round",
         alt=client_heat_map.finding(now, view.test_sizes),
         title=f"Share of clients at or below, round {view.round}",
         caption=f"{plural(int(np.isfinite(now).sum()), 'client')}, {view.model} model{also}.",
-    )  # fmt: skip
+    )
 
 
 def listing(view: RunView, now: np.ndarray) -> None:
@@ -81,10 +91,16 @@ def listing(view: RunView, now: np.ndarray) -> None:
     key = f"{KEY}_{view.client}"
     st.subheader("All clients", anchor=False)
     st.dataframe(
-        table, hide_index=True, key=key, placeholder=MISSING, height=min(38 + 35 * len(table), 320),
-        on_select=lambda: take_row(key, table), selection_mode="single-row", column_config=columns(view.test_sizes),
+        table,
+        hide_index=True,
+        key=key,
+        placeholder=MISSING,
+        height=min(38 + 35 * len(table), 320),
+        on_select=lambda: take_row(key, table),
+        selection_mode="single-row",
+        column_config=columns(view.test_sizes),
         alt=client_heat_map.finding(now, view.test_sizes),
-    )  # fmt: skip
+    )
     said = f"{view.model.capitalize()} model, round {view.round}; gains in points; tick a row to open the client."
     if absent:
         said += f" No {names(absent)} with seed {view.run.seed} in this experiment to hold it against."
@@ -126,12 +142,14 @@ def columns(test_sizes: Sequence[int]) -> dict[str, Any]:
     gain: dict[str, Any] = {"format": f"%+.{digits}f"}
     return {
         "client": config.NumberColumn("Client", width="small"),
-        "train": config.NumberColumn("Training samples"), "test": config.NumberColumn("Test samples"),
-        "labels": config.NumberColumn("Classes held"), "context": "True context",
+        "train": config.NumberColumn("Training samples"),
+        "test": config.NumberColumn("Test samples"),
+        "labels": config.NumberColumn("Classes held"),
+        "context": "True context",
         "accuracy": config.ProgressColumn("Accuracy, %", format=f"%.{digits}f", min_value=0, max_value=100),
         "over_local_train": config.NumberColumn("Over LocalTrain", help="Than learning alone", **gain),
         "over_fedavg": config.NumberColumn("Over FedAvg", help="Than FedAvg's global model", **gain),
-    }  # fmt: skip
+    }
 
 
 def take_point(key: str, cells: pd.DataFrame) -> None:
@@ -164,8 +182,14 @@ def better_alone(now: np.ndarray, alone: np.ndarray) -> str:
 
 
 def _clients(name: str, run: RunRecord, accuracy: np.ndarray, test_sizes: Sequence[int]) -> pd.DataFrame:
-    return pd.DataFrame({
-        "run": run.id, "method": name, "algorithm": run.algorithm, "seed": run.seed,
-        "client": np.arange(len(accuracy)), "accuracy": accuracy.astype(float),
-        "test_size": test_sizes or np.nan,
-    })  # fmt: skip
+    return pd.DataFrame(
+        {
+            "run": run.id,
+            "method": name,
+            "algorithm": run.algorithm,
+            "seed": run.seed,
+            "client": np.arange(len(accuracy)),
+            "accuracy": accuracy.astype(float),
+            "test_size": test_sizes or np.nan,
+        }
+    )

@@ -22,9 +22,12 @@ def clients_on_a_map(view: RunView, cells: pd.DataFrame) -> None:
     st.header("Whose models are alike?", anchor=False)
     spent = queries.scalar_series([view.run], ["seconds"])["value"].sum()
     found = findings(
-        view, "client_map", {}, verb="Put the clients on a map",
+        view,
+        "client_map",
+        {},
+        verb="Put the clients on a map",
         cost=f"Trains the run again, {plural(view.run.round, 'round')}: about {duration(spent)} of one core.",
-    )  # fmt: skip
+    )
     if found is not None:
         drawn(view, cells, found)
 
@@ -41,10 +44,14 @@ def drawn(view: RunView, cells: pd.DataFrame, found: Findings) -> None:
             trails = address.switch("Trails", TRAILS, "trails", "off") == "on"
     centres = client_map.shared(found.arrays, table)
     page.told(
-        client_map.figure(table, centres, found.arrays, by=by, at=view.round, trails=trails), table,
-        client_map.finding(table, found.arrays, by=by, at=view.round), key="client_map", name="client-map",
-        title="Clients' personalized models on one plane", also=ending(found.values["difference"]),
-    )  # fmt: skip
+        client_map.figure(table, centres, found.arrays, by=by, at=view.round, trails=trails),
+        table,
+        client_map.finding(table, found.arrays, by=by, at=view.round),
+        key="client_map",
+        name="client-map",
+        title="Clients' personalized models on one plane",
+        also=ending(found.values["difference"]),
+    )
 
 
 def ending(difference: float) -> str:

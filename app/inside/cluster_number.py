@@ -24,11 +24,15 @@ def how_many_clusters(run: RunRecord, until: int | None = None) -> None:
     mu = float(address.slide("Weight of the spread", weights, "mu", f"{used:.4g}"))
     terms = cluster_count.data(_row(at, capacity, solved), _row(at, spread, solved), mu)
     page.told(
-        cluster_count.figure(terms, int(own)), terms, cluster_count.finding(terms, mu), key="cluster_count",
-        name="number-of-clusters", title="How many clusters the heuristic wants",
+        cluster_count.figure(terms, int(own)),
+        terms,
+        cluster_count.finding(terms, mu),
+        key="cluster_count",
+        name="number-of-clusters",
+        title="How many clusters the heuristic wants",
         also=f"The run used μ = {number(used, 4)} and took K = {own:g} (round {_row(at, at, solved)}). Nothing is "
         "trained again.",
-    )  # fmt: skip
+    )
 
 
 def _recorded(run: RunRecord, name: str, solved: int) -> float:

@@ -25,12 +25,15 @@ def splitting(view: RunView) -> None:
     eps1, eps2, warmup = float(given["eps1"]), float(given["eps2"]), int(given["warmup"])
     st.header("When does a cluster split?", anchor=False)
     page.told(
-        cluster_splits.figure(table, eps1, eps2, view.round), table,
-        cluster_splits.finding(table, eps1, eps2, warmup), key="cluster_splits", name="splits",
+        cluster_splits.figure(table, eps1, eps2, view.round),
+        table,
+        cluster_splits.finding(table, eps1, eps2, warmup),
+        key="cluster_splits",
+        name="splits",
         title="Norms of the updates and their thresholds",
         also="A cluster splits where its mean update is shorter than ε₁ and some update longer than ε₂.",
         heads={"mean": Head("Shortest mean update"), "largest": Head("Longest update")},
-    )  # fmt: skip
+    )
 
 
 @st.cache_data(show_spinner=False, max_entries=20)

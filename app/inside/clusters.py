@@ -49,9 +49,14 @@ def settling(view: RunView, cells: pd.DataFrame) -> None:
     st.header("Do the clusters settle?", anchor=False)
     known = "Letters are clusters, numbers true contexts." if cells["ari"].notna().any() else ""
     page.told(
-        cluster_raster.figure(cells, view.round), cluster_raster.memberships(cells), cluster_raster.finding(cells),
-        key="raster", name="clusters", title="Cluster of each client, round by round", also=known,
-    )  # fmt: skip
+        cluster_raster.figure(cells, view.round),
+        cluster_raster.memberships(cells),
+        cluster_raster.finding(cells),
+        key="raster",
+        name="clusters",
+        title="Cluster of each client, round by round",
+        also=known,
+    )
 
 
 def movement(view: RunView, cells: pd.DataFrame) -> None:
@@ -66,16 +71,24 @@ def movement(view: RunView, cells: pd.DataFrame) -> None:
     with left:
         table = transitions.data(cells, earlier, after)
         page.told(
-            transitions.figure(table, earlier, after), table, transitions.finding(table, earlier, after),
-            key="transitions", name="transitions", title="Where the members of each cluster were",
+            transitions.figure(table, earlier, after),
+            table,
+            transitions.finding(table, earlier, after),
+            key="transitions",
+            name="transitions",
+            title="Where the members of each cluster were",
             also="Columns add up to 100 %.",
-        )  # fmt: skip
+        )
     with right:
         ways = cluster_sankey.data(cells, cluster_sankey.stops(rounds, after))
         page.told(
-            cluster_sankey.figure(ways, after), ways, cluster_sankey.finding(ways), key="sankey", name="cluster-ways",
+            cluster_sankey.figure(ways, after),
+            ways,
+            cluster_sankey.finding(ways),
+            key="sankey",
+            name="cluster-ways",
             title="The clients' way",
-        )  # fmt: skip
+        )
 
 
 def before(view: RunView, rounds: np.ndarray, after: int) -> int:
@@ -102,9 +115,13 @@ def agreement(view: RunView, cells: pd.DataFrame) -> None:
     left, right = st.columns(2)
     with left:
         page.told(
-            cluster_agreement.figure(found, view.run.algorithm, view.round), found, cluster_agreement.finding(found),
-            key="cluster_agreement", name="agreement", title="Agreement with the true contexts",
-        )  # fmt: skip
+            cluster_agreement.figure(found, view.run.algorithm, view.round),
+            found,
+            cluster_agreement.finding(found),
+            key="cluster_agreement",
+            name="agreement",
+            title="Agreement with the true contexts",
+        )
     with right:
         sizes(view, cells)
 
@@ -112,9 +129,13 @@ def agreement(view: RunView, cells: pd.DataFrame) -> None:
 def sizes(view: RunView, cells: pd.DataFrame) -> None:
     table = cluster_sizes.data(cells)
     page.told(
-        cluster_sizes.figure(table, view.round), table, cluster_sizes.finding(table), key="cluster_sizes",
-        name="cluster-sizes", title="Clients in each cluster",
-    )  # fmt: skip
+        cluster_sizes.figure(table, view.round),
+        table,
+        cluster_sizes.finding(table),
+        key="cluster_sizes",
+        name="cluster-sizes",
+        title="Clients in each cluster",
+    )
 
 
 def cost_of_clustering(view: RunView) -> None:
@@ -128,14 +149,22 @@ def cost_of_clustering(view: RunView) -> None:
     distance, cost = model_distance.data(series), kmeans_cost.data(series)
     with left:
         page.told(
-            model_distance.figure(distance, view.run.algorithm, view.round), distance, model_distance.finding(distance),
-            key="model_distance", name="model-distance", title="Distance between what clients send",
-        )  # fmt: skip
+            model_distance.figure(distance, view.run.algorithm, view.round),
+            distance,
+            model_distance.finding(distance),
+            key="model_distance",
+            name="model-distance",
+            title="Distance between what clients send",
+        )
     with right:
         page.told(
-            kmeans_cost.figure(cost, view.run.algorithm, view.round), cost, kmeans_cost.finding(cost),
-            key="kmeans_cost", name="k-means", title="The server's k-means",
-        )  # fmt: skip
+            kmeans_cost.figure(cost, view.run.algorithm, view.round),
+            cost,
+            kmeans_cost.finding(cost),
+            key="kmeans_cost",
+            name="k-means",
+            title="The server's k-means",
+        )
 
 
 @st.fragment

@@ -48,9 +48,13 @@ def _rows(part: str, given: Mapping[str, Any], schema: type[Options], resolved: 
 
 def _row(part: str, option: str, value: Any, default: Any, meaning: str, differs: bool) -> dict[str, Any]:
     return {
-        "part": part, "option": option, "value": in_words(value), "default": in_words(default), "meaning": meaning,
+        "part": part,
+        "option": option,
+        "value": in_words(value),
+        "default": in_words(default),
+        "meaning": meaning,
         "differs": differs,
-    }  # fmt: skip
+    }
 
 
 def _defaults(schema: type[Options]) -> dict[str, Any]:

@@ -25,10 +25,12 @@ WARNING = (
 
 def panel(view: RunView) -> None:
     st.header("Do samples of a class meet, or samples of a client?", anchor=False)
-    st.markdown(plain(
-        "Features are what a client's body hands to its head. Where each class forms one group that all clients share, "
-        "the bodies speak one language; where a class falls apart by client, they have become personal."
-    ))  # fmt: skip
+    st.markdown(
+        plain(
+            "Features are what a client's body passes to its head. Where each class forms a group that clients share, "
+            "the bodies speak one language; where a class falls apart by client, they have become personal."
+        )
+    )
     options = controls()
     cost = "1\u2009000 samples through their clients' models, then t-SNE: some 10 s."
     found = findings(view, "features", options, verb="Compute the features", cost=cost)
@@ -59,10 +61,14 @@ def picture(view: RunView, found: Findings) -> None:
     said = feature_map.finding({"class": values["class"], "client": values["client"]}, NEIGHBOURS)
     other = "client" if colour == "class" else "class"
     page.told(
-        feature_map.figure(points, colour, view.client), points, said, key="features", name=f"features-{kind}",
+        feature_map.figure(points, colour, view.client),
+        points,
+        said,
+        key="features",
+        name=f"features-{kind}",
         title=f"{PICTURES[kind]} of {plural(len(points), 'sample')}; symbols tell the {other}",
         also=f"{WARNING if kind == 'tsne' else explained(values)} {of_what(values)}",
-    )  # fmt: skip
+    )
 
 
 def explained(values: dict[str, Any]) -> str:
@@ -82,6 +88,10 @@ def learnt_from(view: RunView) -> None:
         return
     table = split.data(view.partition)
     page.told(
-        split.figure(table, height=560), table, split.sentence(table), key="features_split", name="split",
+        split.figure(table, height=560),
+        table,
+        split.sentence(table),
+        key="features_split",
+        name="split",
         title="The data they learnt from",
-    )  # fmt: skip
+    )

@@ -28,6 +28,10 @@ def numbers(partition: Mapping[str, Any]) -> pd.DataFrame:
 
 def _row(what: str, values: np.ndarray, together: float) -> dict[str, Any]:
     return {
-        "what": what, "lowest": values.min(), "median": np.median(values), "highest": values.max(),
-        "mean": values.mean(), "all": together,
-    }  # fmt: skip
+        "what": what,
+        "lowest": values.min(),
+        "median": np.median(values),
+        "highest": values.max(),
+        "mean": values.mean(),
+        "all": together,
+    }

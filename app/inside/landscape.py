@@ -76,9 +76,13 @@ def side_by_side(points: pd.DataFrame, name: str) -> None:
     for i, (column, (what, own)) in enumerate(zip(st.columns(len(surfaces), gap="large"), surfaces, strict=True)):
         with column:
             page.chart(
-                surface.figure(own, points["loss"].to_numpy()), own, key=f"landscape_{i}", name=f"{name}-{i}",
-                title=capital(what), alt=surface.finding(own),
-            )  # fmt: skip
+                surface.figure(own, points["loss"].to_numpy()),
+                own,
+                key=f"landscape_{i}",
+                name=f"{name}-{i}",
+                title=capital(what),
+                alt=surface.finding(own),
+            )
 
 
 def panels(found: Findings, ground: str) -> list[str]:
@@ -111,11 +115,13 @@ def scale_words(view: RunView, found: Findings) -> str:
 
 def between(view: RunView, options: dict[str, Any], client: int) -> None:
     st.header("What lies between the global model, the personalized one and one trained alone?", anchor=False)
-    st.markdown(plain(
-        "A plane goes through any three models. Here distances on the screen are distances between the models' "
-        "weights, so that one sees how far personalization has moved from the common model, and whether a ridge lies "
-        "between it and what the client would have learnt alone."
-    ))  # fmt: skip
+    st.markdown(
+        plain(
+            "A plane goes through any three models. Here distances on the screen are distances between the models' "
+            "weights. It shows how far personalization has moved from the global model, and whether a ridge lies "
+            "between it and what the client would have learnt alone."
+        )
+    )
     cost = f"Trains client {client} alone through the run's rounds, then {count(POINTS**2)} points twice."
     found = findings(view, "plane", options, verb="Compute the plane", cost=cost)
     if found is None:
@@ -127,9 +133,13 @@ def between(view: RunView, options: dict[str, Any], client: int) -> None:
         marks = model_plane.models(names, found.arrays["places"], [found.values["losses"][on][n] for n in names])
         with column:
             page.told(
-                model_plane.figure(points, marks, every), points, model_plane.finding(marks), key=f"plane_{on}",
-                name=f"plane-{on}-client-{client}", title=f"Loss on {words}",
-            )  # fmt: skip
+                model_plane.figure(points, marks, every),
+                points,
+                model_plane.finding(marks),
+                key=f"plane_{on}",
+                name=f"plane-{on}-client-{client}",
+                title=f"Loss on {words}",
+            )
 
 
 def sharp(view: RunView, options: dict[str, Any], client: int) -> None:
@@ -141,11 +151,13 @@ def sharp(view: RunView, options: dict[str, Any], client: int) -> None:
     table, said = measures(found, client), said_of(found, client)
     st.dataframe(table, hide_index=True, key="sharpness_table", alt=said)
     page.files(table, key="sharpness_table", name=f"sharpness-client-{client}", caption=said)
-    st.caption(plain(
-        f"{said} Worst nearby: the largest loss within ρ = 0.05 of the weights, by projected "
-        "ascent; one step: where sharpness-aware training looks. The eigenvalue is the curvature of the steepest "
-        "direction, by Lanczos; the trace that of all together, ± the standard error of 32 random vectors."
-    ))  # fmt: skip
+    st.caption(
+        plain(
+            f"{said} Worst nearby: the largest loss within ρ = 0.05 of the weights, by projected "
+            "ascent; one step: where sharpness-aware training looks. The eigenvalue is the curvature of the steepest "
+            "direction, by Lanczos; the trace that of all together, ± the standard error of 32 random vectors."
+        )
+    )
 
 
 def measures(found: Findings, client: int) -> pd.DataFrame:
@@ -153,12 +165,17 @@ def measures(found: Findings, client: int) -> pd.DataFrame:
     rows = []
     for row in found.values["measures"]:
         error = f" ± {number(row['trace_error'], 2)}" if row["trace_error"] else ""
-        rows.append({
-            "Model": "global" if row["model"] == "global" else f"client {client}'s",
-            "On": f"{ON[row['on']]} (n = {row['samples']})", "Loss": number(row["loss"]),
-            "One step uphill": number(row["first_order"]), "Worst nearby": number(row["worst"]),
-            "Top eigenvalue": number(row["eigenvalue"]), "Trace": number(row["trace"]) + error,
-        })  # fmt: skip
+        rows.append(
+            {
+                "Model": "global" if row["model"] == "global" else f"client {client}'s",
+                "On": f"{ON[row['on']]} (n = {row['samples']})",
+                "Loss": number(row["loss"]),
+                "One step uphill": number(row["first_order"]),
+                "Worst nearby": number(row["worst"]),
+                "Top eigenvalue": number(row["eigenvalue"]),
+                "Trace": number(row["trace"]) + error,
+            }
+        )
     return pd.DataFrame(rows)
 
 
@@ -177,9 +194,7 @@ def sharp_clients(view: RunView, options: dict[str, Any], client: int) -> None:
     found = findings(view, "sharpness", asked, verb="Measure all clients", cost=cost)
     if found is None:
         return
-    eigenvalue, rise, loss, accuracy = (
-        np.asarray(found.arrays[n]) for n in ("eigenvalue", "rise", "loss", "accuracy")
-    )  # fmt: skip
+    eigenvalue, rise, loss, accuracy = (np.asarray(found.arrays[n]) for n in ("eigenvalue", "rise", "loss", "accuracy"))
     sizes = view.partition.get(f"{options.get('data', 'test')}_sizes") or ()
     points = sharpness.data(eigenvalue, rise, loss, accuracy, sizes)
     fig, said = sharpness.figure(points, client), sharpness.finding(points)

@@ -48,26 +48,39 @@ def by_client(view: RunView, rounds: np.ndarray, scores: np.ndarray, kept: np.nd
     said += [f"{old} of them sat out then: their last scores before it are shown."] if old else []
     said += ["Outlined with a diamond: kept personal."] if kept is not None else []
     page.told(
-        layer_scores.figure(cells), cells, layer_scores.finding(cells), key="layer_scores", name="layer-scores",
-        title="Score of each layer, client by client", also=" ".join(said),
-    )  # fmt: skip
+        layer_scores.figure(cells),
+        cells,
+        layer_scores.finding(cells),
+        key="layer_scores",
+        name="layer-scores",
+        title="Score of each layer, client by client",
+        also=" ".join(said),
+    )
     st.caption(plain(MEANING))
 
 
 def over_rounds(view: RunView, rounds: np.ndarray, scores: np.ndarray, names: list[str]) -> None:
     means = layer_habits.data(rounds, scores, names)
     page.told(
-        layer_habits.figure(means, view.round), means, layer_habits.finding(means), key="layer_means",
-        name="layer-means", title="Mean score of each layer, round by round",
-    )  # fmt: skip
+        layer_habits.figure(means, view.round),
+        means,
+        layer_habits.finding(means),
+        key="layer_means",
+        name="layer-means",
+        title="Mean score of each layer, round by round",
+    )
 
 
 def how_often(kept: np.ndarray, names: list[str]) -> None:
     often = layer_habits.how_often(kept, names)
     page.told(
-        layer_habits.bars(often), often, layer_habits.often_finding(often), key="layers_kept", name="layers-kept",
+        layer_habits.bars(often),
+        often,
+        layer_habits.often_finding(often),
+        key="layers_kept",
+        name="layers-kept",
         title="How often each layer was kept personal",
-    )  # fmt: skip
+    )
 
 
 def layer_names(view: RunView, count: int) -> list[str]:

@@ -32,8 +32,13 @@ def recorded(run: RunRecord, series: pd.DataFrame) -> None:
     per_point = " Each point is the mean of several rounds." if run.round > profile.MOST_POINTS else ""
     for column, (name, title) in zip(st.columns(len(profile.PANELS)), profile.PANELS.items(), strict=True):
         with column:
-            st.plotly_chart(profile.figure(table, name), theme=None, key=f"cost_{name}", config=page.modebar(name),
-                            alt=f"{title.capitalize()} round by round. {finding}")  # fmt: skip
+            st.plotly_chart(
+                profile.figure(table, name),
+                theme=None,
+                key=f"cost_{name}",
+                config=page.modebar(name),
+                alt=f"{title.capitalize()} round by round. {finding}",
+            )
     st.caption(plain(f"{finding}{per_point} {beside_training(run, series)}"))
     if not is_presenting():
         page.table_button(table, key="costs", name="costs", caption=finding, scope="[class*=st-key-cost_]")
@@ -58,24 +63,35 @@ def breakdown(view: RunView, series: pd.DataFrame) -> None:
     took = series.loc[(series["name"] == "seconds") & (series["round"] > 0), "value"]
     each = f", about {seconds(5 * float(took.mean()))} of training" if len(took) else ""
     found = analysis.findings(
-        view, "profile", {}, verb="Run five rounds again, with clocks",
+        view,
+        "profile",
+        {},
+        verb="Run five rounds again, with clocks",
         cost=f"The first five rounds{each}, and one more under torch's profiler",
-    )  # fmt: skip
+    )
     if found is None:
         return
     parts = round_parts.data(*clocks(found))
     left, right = st.columns([3, 2], gap="large")
     with left:
         page.told(
-            round_parts.figure(parts), parts, round_parts.finding(parts), key="round_parts", name="parts-of-a-round",
-            title="Seconds of each round, by part", also=pace(found),
-        )  # fmt: skip
+            round_parts.figure(parts),
+            parts,
+            round_parts.finding(parts),
+            key="round_parts",
+            name="parts-of-a-round",
+            title="Seconds of each round, by part",
+            also=pace(found),
+        )
     with right:
         st.subheader("The most expensive operators", anchor=False)
         st.dataframe(
-            operators(found), hide_index=True, key="operators", alt="Operators by their own CPU time",
+            operators(found),
+            hide_index=True,
+            key="operators",
+            alt="Operators by their own CPU time",
             column_config={"own ms": st.column_config.NumberColumn(format="%.2f")},
-        )  # fmt: skip
+        )
         steps = plural(found.values["profiled_steps"], "local step")
         st.caption(f"Of {steps} of one round, by CPU time without what they call in turn.")
 

@@ -19,9 +19,11 @@ from storage import ArtifactRecord, EventRecord, RunRecord
 
 COLUMNS = {"part": "Part", "option": "Option", "value": "Value", "default": "Default", "meaning": "Meaning"}
 KINDS = {
-    "checkpoint": "Checkpoint", "model-last": "Models of the last round", "model-best": "Models of the best round",
+    "checkpoint": "Checkpoint",
+    "model-last": "Models of the last round",
+    "model-best": "Models of the best round",
     "analysis": "Findings of the analysis",
-}  # fmt: skip
+}
 MOST_EVENTS = 200
 
 
@@ -44,8 +46,14 @@ def what_was_run(run: RunRecord) -> None:
     st.caption("Save the configuration and run it without the app, with the same numbers:")
     st.code(run_config.command(run), language="bash", wrap_lines=True)
     with st.container(horizontal=True, vertical_alignment="center", key="run_config"):
-        st.download_button("Configuration as YAML", lambda: run_config.as_yaml(run), f"{run_config.file_name(run)}.yaml",
-                           "application/yaml", key="run_yaml", on_click="ignore")  # fmt: skip
+        st.download_button(
+            "Configuration as YAML",
+            lambda: run_config.as_yaml(run),
+            f"{run_config.file_name(run)}.yaml",
+            "application/yaml",
+            key="run_yaml",
+            on_click="ignore",
+        )
         page.link("setup", "Open in Set up", config=pack_config(unnamed(run_config.experiment_of(run))))
 
 
@@ -59,22 +67,33 @@ def where_it_ran(run: RunRecord) -> None:
 def origin(run: RunRecord) -> list[tuple[str, str]]:
     """What and its value, in words; what was not recorded is left out."""
     took = (run.finished_at - run.started_at).total_seconds() if run.started_at and run.finished_at else None
-    return made_with(run) + _said({
-        "Queued": _time(run.created_at), "Started": _time(run.started_at), "Ended": _time(run.finished_at),
-        "From start to end": duration(took) if took is not None else None, "Computed by": run.worker,
-        "Digest (equal digests, equal numbers)": run.digest,
-    })  # fmt: skip
+    return made_with(run) + _said(
+        {
+            "Queued": _time(run.created_at),
+            "Started": _time(run.started_at),
+            "Ended": _time(run.finished_at),
+            "From start to end": duration(took) if took is not None else None,
+            "Computed by": run.worker,
+            "Digest (equal digests, equal numbers)": run.digest,
+        }
+    )
 
 
 def made_with(run: RunRecord) -> list[tuple[str, str]]:
     """Of the origin what other runs may share: versions, device, data and code."""
     known = recorded(run.provenance)
-    return _said({
-        **{f"{name} version": version for name, version in known.versions.items()},
-        "Device": known.device, "Backend": known.backend, "CPU threads": known.threads,
-        "Fingerprint of the data": known.dataset_fingerprint, "Version of the code": known.code,
-        **({"layers": known.extra.layers} if known.extra.layers else {}), **(known.extra.model_extra or {}),
-    })  # fmt: skip
+    return _said(
+        {
+            **{f"{name} version": version for name, version in known.versions.items()},
+            "Device": known.device,
+            "Backend": known.backend,
+            "CPU threads": known.threads,
+            "Fingerprint of the data": known.dataset_fingerprint,
+            "Version of the code": known.code,
+            **({"layers": known.extra.layers} if known.extra.layers else {}),
+            **(known.extra.model_extra or {}),
+        }
+    )
 
 
 def _said(found: dict[str, Any]) -> list[tuple[str, str]]:
@@ -89,15 +108,24 @@ def whose_data(view: RunView) -> None:
         return
     table = split.data(partition)
     page.told(
-        split.figure(table), table, split.sentence(table), key="run_split", name="split",
+        split.figure(table),
+        table,
+        split.sentence(table),
+        key="run_split",
+        name="split",
         also=f"Drawn with seed {view.run.seed}.",
-    )  # fmt: skip
-    config = {name: st.column_config.NumberColumn(name.capitalize(), format="%.6g")
-              for name in ("lowest", "median", "highest", "mean", "all")}  # fmt: skip
+    )
+    config = {
+        name: st.column_config.NumberColumn(name.capitalize(), format="%.6g")
+        for name in ("lowest", "median", "highest", "mean", "all")
+    }
     st.dataframe(
-        federation.numbers(partition), hide_index=True, key="run_numbers", alt="Sizes and labels over clients",
+        federation.numbers(partition),
+        hide_index=True,
+        key="run_numbers",
+        alt="Sizes and labels over clients",
         column_config={"what": "Over clients", **config, "all": st.column_config.NumberColumn("All together")},
-    )  # fmt: skip
+    )
     if partition.get("notes"):
         st.caption(lines(partition["notes"]))
 
@@ -132,8 +160,15 @@ def what_happened(run: RunRecord) -> None:
     if events:
         _table(log(events), "run_events", plural(len(events), "event"))
         text = "\n".join(f"{_time(e.at)} {e.level} {e.kind} {e.message}" for e in events)
-        st.download_button("Download the log", text, f"{run_config.file_name(run)}.log", "text/plain", key="run_log",
-                           type="tertiary", on_click="ignore")  # fmt: skip
+        st.download_button(
+            "Download the log",
+            text,
+            f"{run_config.file_name(run)}.log",
+            "text/plain",
+            key="run_log",
+            type="tertiary",
+            on_click="ignore",
+        )
     elif not run.error:
         st.caption("Nothing worth a line in the log.")
 

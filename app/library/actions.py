@@ -67,8 +67,12 @@ def priorities(runs: Sequence[RunRecord]) -> None:
         st.write(f"Now {now}. Runs of a higher priority are started first; within one, the queue's order counts.")
         for name in wording.PRIORITIES:
             if bulk.fitting(bulk.ACTIONS[f"{name} priority"], runs):
-                st.button(name.capitalize(), key=f"priority_{name}", on_click=attempt,
-                          args=(perform, f"{name} priority", [run.id for run in runs]))  # fmt: skip
+                st.button(
+                    name.capitalize(),
+                    key=f"priority_{name}",
+                    on_click=attempt,
+                    args=(perform, f"{name} priority", [run.id for run in runs]),
+                )
 
 
 def perform(name: str, run_ids: Sequence[int]) -> Said:

@@ -13,8 +13,9 @@ Reason = tuple[str, str]  # as it follows "1" and "2": has ended already, have e
 ENDED: Reason = ("has ended already", "have ended already")
 NOT_PAUSED: Reason = ("is not paused", "are not paused")
 FOREIGN_DATA: Reason = (
-    "was imported and its data are not below DATA_DIR", "were imported and their data are not below DATA_DIR"
-)  # fmt: skip
+    "was imported and its data are not below DATA_DIR",
+    "were imported and their data are not below DATA_DIR",
+)
 
 
 @dataclass(frozen=True)
@@ -116,9 +117,11 @@ ACTIONS = {
     "retry": Action("Retry failed", "Queued {} again", _not_retried, lambda s, ids: s.queue.retry(ids)),
     "archive": Action("Archive", "Archived {}", _not_archived, lambda s, ids: s.queue.archive(ids)),
     "unarchive": Action(
-        "Back from the archive", "Took {} out of the archive", _not_brought_back,
+        "Back from the archive",
+        "Took {} out of the archive",
+        _not_brought_back,
         lambda s, ids: s.queue.archive(ids, archived=False),
     ),
     "delete": Action("Delete", "Deleted {}", not_while_running, lambda s, ids: s.trash.put(ids)),
     **{f"{name} priority": priority(name) for name in wording.PRIORITIES},
-}  # fmt: skip
+}

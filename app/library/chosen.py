@@ -51,10 +51,14 @@ def panel(runs: Mapping[int, RunRecord], listed: Sequence[int]) -> list[RunRecor
     browser.show(KEY, chosen)
     with st.container(horizontal=True, vertical_alignment="bottom", key="library_choice"):
         st.multiselect(
-            "Chosen runs", list(dict.fromkeys([*chosen, *listed])), key=KEY, on_change=browser.pressed,
-            args=(KEY, lambda: choose(st.session_state[KEY])), placeholder="tick rows of the table, or choose here",
+            "Chosen runs",
+            list(dict.fromkeys([*chosen, *listed])),
+            key=KEY,
+            on_change=browser.pressed,
+            args=(KEY, lambda: choose(st.session_state[KEY])),
+            placeholder="tick rows of the table, or choose here",
             format_func=lambda run_id: f"{run_id} · {run_name(runs[run_id])}",
-        )  # fmt: skip
+        )
         if set(listed) - set(chosen):
             st.button(f"Choose all {wording.count(len(listed))}", key="choose_all", on_click=choose, args=(listed,))
     if hidden := set(chosen) - set(listed):

@@ -28,8 +28,12 @@ def panel(runs: Sequence[RunRecord]) -> None:
         st.text_input("Name of the experiment", found.name, key=key, max_chars=LONGEST, on_change=browser.catch_up)
         st.button("Rename", key="rename", on_click=lambda: attempt(rename, found, st.session_state[key]))
         title = "Bring the whole experiment back" if found.archived else "Archive the whole experiment"
-        st.button(f"{title}, {wording.plural(found.num_runs, 'run')}", key="archive_experiment", on_click=attempt,
-                  args=(archive, found, not found.archived))  # fmt: skip
+        st.button(
+            f"{title}, {wording.plural(found.num_runs, 'run')}",
+            key="archive_experiment",
+            on_click=attempt,
+            args=(archive, found, not found.archived),
+        )
 
 
 def rename(found: ExperimentRecord, name: str) -> Said:

@@ -17,8 +17,14 @@ def buttons(runs: Sequence[RunRecord]) -> None:
     """Each file is made when it is asked for."""
     ids, name = [run.id for run in runs], exchange.file_name(runs)
     for title, write, mime in (("JSON", exchange.json_of, "application/json"), ("CSV", exchange.csv_of, "text/csv")):
-        st.download_button(f"Export {title}", partial(write, ids), f"{name}.{title.lower()}", mime,
-                           key=title.lower(), on_click="ignore")  # fmt: skip
+        st.download_button(
+            f"Export {title}",
+            partial(write, ids),
+            f"{name}.{title.lower()}",
+            mime,
+            key=title.lower(),
+            on_click="ignore",
+        )
     if ended := [run.id for run in runs if run.is_finished]:
         with st.popover("Export bundle", key="bundle"):
             bundle(ended, name, len(runs) - len(ended))
@@ -27,11 +33,20 @@ def buttons(runs: Sequence[RunRecord]) -> None:
 def bundle(ids: Sequence[int], name: str, left: int) -> None:
     size = queries.store().artifacts.models_bytes(ids)
     several = f"the {len(ids)} of {len(ids) + left} runs that have ended" if left else wording.plural(len(ids), "run")
-    st.write(f"One ZIP file with {several}: rounds, {wording.size_bytes(size)} of models, analyses and logs. "
-             "It can be imported into another Library.")  # fmt: skip
+    st.write(
+        f"One ZIP file with {several}: rounds, {wording.size_bytes(size)} of models, analyses and logs. "
+        "It can be imported into another Library."
+    )
     if size <= MOST_BYTES:
-        st.download_button("Export the bundle", partial(exchange.bundle_of, ids), f"{name}.zip", "application/zip",
-                           key="zip", type="primary", on_click="ignore")  # fmt: skip
+        st.download_button(
+            "Export the bundle",
+            partial(exchange.bundle_of, ids),
+            f"{name}.zip",
+            "application/zip",
+            key="zip",
+            type="primary",
+            on_click="ignore",
+        )
         st.caption("Should it fail, a file of these runs is damaged. This names it, and takes all others along:")
     else:
         st.caption("That is more than a browser should carry. This writes it into a file:")

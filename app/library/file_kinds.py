@@ -14,7 +14,7 @@ STARTS = (
     (b"GIF8", "a picture"),
     (b"\x93NUMPY", "a NumPy array: data of your own belong into Set up"),
     (b"\x1f\x8b", "a gzip file: unpack it first"),
-)  # fmt: skip
+)
 ENDINGS = {
     "csv": "a table: it has no partition and no configuration; export the runs as JSON",
     "yaml": "a configuration: python -m engine run computes it",

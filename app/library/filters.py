@@ -20,9 +20,15 @@ TYPED: dict[str, object] = {"q": "", "from": None, "to": None}  # what is bound 
 def controls(runs: Sequence[RunRecord]) -> tuple[Filter, bool]:
     """What is asked for, and whether archived runs are, too."""
     with st.container(horizontal=True, vertical_alignment="bottom", key="library_filters"):
-        text = st.text_input("Find", key="q", bind="query-params", placeholder="ditto lam=1 digits", type="search",
-                             help="Words of names, and settings with their value: lam=1, lr=0.05, seed=2",
-                             on_change=browser.catch_up)  # fmt: skip
+        text = st.text_input(
+            "Find",
+            key="q",
+            bind="query-params",
+            placeholder="ditto lam=1 digits",
+            type="search",
+            help="Words of names, and settings with their value: lam=1, lr=0.05, seed=2",
+            on_change=browser.catch_up,
+        )
         statuses = choice("Status", "status", list(wording.STATUS), wording.STATUS.__getitem__)
         algorithms = choice("Method", "method", sorted({run.algorithm for run in runs}))
         datasets = choice("Data set", "dataset", sorted({dataset_of(run) for run in runs}), title_of_data)
@@ -45,8 +51,15 @@ def choice(label: str, name: str, options: list[str], title: Callable[[str], str
     def write() -> None:
         browser.put(**{name: ",".join(st.session_state[key]) or None})
 
-    st.multiselect(label, list(dict.fromkeys([*options, *said])), key=key, placeholder="any", format_func=title,
-                   on_change=browser.pressed, args=(key, write))  # fmt: skip
+    st.multiselect(
+        label,
+        list(dict.fromkeys([*options, *said])),
+        key=key,
+        placeholder="any",
+        format_func=title,
+        on_change=browser.pressed,
+        args=(key, write),
+    )
     return said
 
 

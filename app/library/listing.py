@@ -56,11 +56,18 @@ def paged(table: pd.DataFrame) -> pd.DataFrame:
 def rows(table: pd.DataFrame, order: str) -> None:
     key = f"library_table.{hash((order, str(table['runs'].tolist())))}.{turn()}"  # other rows, another selection
     st.dataframe(
-        table, hide_index=True, key=key, placeholder=wording.MISSING, height=min(38 + 35 * len(table), 520),
-        on_select=lambda: take_rows(key, table), selection_mode="multi-row",
-        selection_default={"selection": {"rows": ticked(table)}}, column_config=columns(),
-        column_order=[c for c in table if c not in HIDDEN], alt=f"{wording.plural(len(table), 'row')} of runs",
-    )  # fmt: skip
+        table,
+        hide_index=True,
+        key=key,
+        placeholder=wording.MISSING,
+        height=min(38 + 35 * len(table), 520),
+        on_select=lambda: take_rows(key, table),
+        selection_mode="multi-row",
+        selection_default={"selection": {"rows": ticked(table)}},
+        column_config=columns(),
+        column_order=[c for c in table if c not in HIDDEN],
+        alt=f"{wording.plural(len(table), 'row')} of runs",
+    )
 
 
 def columns() -> dict[str, Any]:

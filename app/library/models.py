@@ -23,8 +23,13 @@ def panel(runs: Sequence[RunRecord]) -> None:
         return
     with st.popover("Drop models", key="models"):
         st.write(f"Frees {wording.size_bytes(size)}. {COST}")
-        st.button(f"Drop {wording.size_bytes(size)} of models", key="models_now", type="primary", on_click=attempt,
-                  args=(drop, [run.id for run in runs]))  # fmt: skip
+        st.button(
+            f"Drop {wording.size_bytes(size)} of models",
+            key="models_now",
+            type="primary",
+            on_click=attempt,
+            args=(drop, [run.id for run in runs]),
+        )
 
 
 def drop(run_ids: Sequence[int]) -> Said:

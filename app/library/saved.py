@@ -41,15 +41,25 @@ def navigation(views: Mapping[str, str], now: str) -> str:
 def keep(now: str, saved: Mapping[str, str]) -> None:
     """The present choices under a name; and what has one already."""
     if now:
-        st.text_input("Name of this view", key=NAME, max_chars=LONGEST, placeholder="Ditto on digits, best first",
-                      on_change=browser.catch_up)  # fmt: skip
+        st.text_input(
+            "Name of this view",
+            key=NAME,
+            max_chars=LONGEST,
+            placeholder="Ditto on digits, best first",
+            on_change=browser.catch_up,
+        )
         st.button("Save", key="save_view", type="primary", on_click=lambda: attempt(save, st.session_state[NAME], now))
         st.caption(wording.plain(f"Kept with it: {', '.join(f'{k} {v}' for k, v in parse_qsl(now))}."))
     else:
         st.caption("Filter, sort or group the runs first: a view keeps these choices under a name.")
     for name in saved:
-        st.button(f"Delete “{wording.plain(name)}”", key=f"delete_view_{name}", type="tertiary", on_click=attempt,
-                  args=(delete, name))  # fmt: skip
+        st.button(
+            f"Delete “{wording.plain(name)}”",
+            key=f"delete_view_{name}",
+            type="tertiary",
+            on_click=attempt,
+            args=(delete, name),
+        )
 
 
 def asked(query: Mapping[str, str]) -> str:
@@ -60,8 +70,11 @@ def asked(query: Mapping[str, str]) -> str:
 def save(name: str, query: str) -> Said:
     name = " ".join(name.split())
     if not name or name in SHIPPED:
-        return Said(wording.plain(f"“{name}” comes with the product." if name else "A view needs a name.")
-                    + " Write another name, then press Save.", "error")  # fmt: skip
+        return Said(
+            wording.plain(f"“{name}” comes with the product." if name else "A view needs a name.")
+            + " Write another name, then press Save.",
+            "error",
+        )
     views = queries.store().saved_views
     before = {view.name: view.query for view in views.list(PAGE)}.get(name)
     views.save(PAGE, name, query)

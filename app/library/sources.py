@@ -25,12 +25,16 @@ def panel() -> None:
     """A place to drop files on, and the examples."""
     again = st.session_state.setdefault(f"{KEY}.times", 0)  # another key, an empty place
     files = st.file_uploader(
-        "Drop exported files of runs here, or choose them", key=f"{KEY}_{again}",
-        accept_multiple_files=True, max_upload_size=MAX_MEGABYTES, on_change=browser.catch_up,
+        "Drop exported files of runs here, or choose them",
+        key=f"{KEY}_{again}",
+        accept_multiple_files=True,
+        max_upload_size=MAX_MEGABYTES,
+        on_change=browser.catch_up,
         help=f"JSON, or a bundle with models. Above {MAX_MEGABYTES} MB: python -m engine import FILE",
-    )  # fmt: skip
-    if files and st.button(f"Import {wording.plural(len(files), 'file')}", key="import_now", type="primary",
-                           on_click=browser.catch_up):  # fmt: skip
+    )
+    if files and st.button(
+        f"Import {wording.plural(len(files), 'file')}", key="import_now", type="primary", on_click=browser.catch_up
+    ):
         flash.say(bring(files))
         st.session_state[f"{KEY}.times"] += 1
         browser.rerun()

@@ -26,32 +26,53 @@ def fold(is_open: bool = False) -> None:
         return
     with st.expander(f"Trash: {wording.plural(len(runs), 'deleted run')}", expanded=is_open, key="library_trash_fold"):
         st.caption(f"The engine deletes for good what has been here for {KEPT_IN_TRASH.days} days.")
-        st.dataframe(table(runs), hide_index=True, height=min(38 + 35 * len(runs), 300), key="library_trash_table",
-                     column_config=COLUMNS | {"deleted": times("Deleted")}, alt="Deleted runs")  # fmt: skip
+        st.dataframe(
+            table(runs),
+            hide_index=True,
+            height=min(38 + 35 * len(runs), 300),
+            key="library_trash_table",
+            column_config=COLUMNS | {"deleted": times("Deleted")},
+            alt="Deleted runs",
+        )
         buttons(runs)
 
 
 def table(runs: Sequence[RunRecord]) -> pd.DataFrame:
     """A row a run, the last deleted first."""
-    return pd.DataFrame([
-        {"run": run.id, "experiment": run.experiment_name, "method": method_name(run.label, run.algorithm),
-         "seed": run.seed, "status": wording.STATUS.get(run.status, run.status), "deleted": run.deleted_at}
-        for run in runs
-    ])  # fmt: skip
+    return pd.DataFrame(
+        [
+            {
+                "run": run.id,
+                "experiment": run.experiment_name,
+                "method": method_name(run.label, run.algorithm),
+                "seed": run.seed,
+                "status": wording.STATUS.get(run.status, run.status),
+                "deleted": run.deleted_at,
+            }
+            for run in runs
+        ]
+    )
 
 
 def buttons(runs: Sequence[RunRecord]) -> None:
     """For those picked, or for all."""
     names = {run.id: f"{run.id} · {run_name(run)}" for run in runs}
-    picked = st.multiselect("Of these", list(names), key=KEY, placeholder="all of them",
-                            format_func=names.__getitem__, on_change=browser.catch_up)  # fmt: skip
+    picked = st.multiselect(
+        "Of these",
+        list(names),
+        key=KEY,
+        placeholder="all of them",
+        format_func=names.__getitem__,
+        on_change=browser.catch_up,
+    )
     ids, several = picked or list(names), wording.plural(len(picked or names), "run")
     with st.container(horizontal=True, key="library_trash_buttons"):
         st.button(f"Bring back {several}", key="restore", on_click=attempt, args=(restore, ids))
         with st.popover("Delete for good", key="purge"):
             st.write(f"Delete {several} with rounds, models and analyses? There is no way back from this.")
-            st.button(f"Delete {several} for good", key="purge_now", type="primary", on_click=attempt,
-                      args=(purge, ids))  # fmt: skip
+            st.button(
+                f"Delete {several} for good", key="purge_now", type="primary", on_click=attempt, args=(purge, ids)
+            )
 
 
 def restore(run_ids: Sequence[int]) -> Said:

@@ -56,8 +56,15 @@ def experiment_control(experiments: Sequence[ExperimentRecord], current: int | N
         browser.put(runs=None, experiment=str(st.session_state[key]))
 
     browser.show(key, current, names)
-    st.selectbox("Experiment", list(names), format_func=names.__getitem__, key=key, on_change=browser.pressed,
-                 args=(key, open_experiment), placeholder="Choose one that is here")  # fmt: skip
+    st.selectbox(
+        "Experiment",
+        list(names),
+        format_func=names.__getitem__,
+        key=key,
+        on_change=browser.pressed,
+        args=(key, open_experiment),
+        placeholder="Choose one that is here",
+    )
 
 
 def run_control(listed: Sequence[RunRecord], shown: Sequence[RunRecord]) -> None:
@@ -75,9 +82,14 @@ def run_control(listed: Sequence[RunRecord], shown: Sequence[RunRecord]) -> None
     left = len(names) - len(shown)
     with st.popover(f"{wording.plural(len(shown), 'run')} shown" + (f", {left} more" if left else "")):
         st.multiselect(
-            "Runs to show", list(names), format_func=names.__getitem__, key=key, on_change=browser.pressed,
-            args=(key, show_runs), max_selections=live_feed.MAX_RUNS,
-        )  # fmt: skip
+            "Runs to show",
+            list(names),
+            format_func=names.__getitem__,
+            key=key,
+            on_change=browser.pressed,
+            args=(key, show_runs),
+            max_selections=live_feed.MAX_RUNS,
+        )
 
 
 def everything_control(runs: Sequence[RunRecord]) -> None:

@@ -100,12 +100,18 @@ def whole_curve(store: Store, run: RunRecord, model: str = "personalized") -> Cu
 def standing(run: RunRecord, silent_s: float = 0.0, again: int | None = None) -> dict[str, Any]:
     """Where a run stands, in numbers and in words; ``again`` is the run that repeats it."""
     return {
-        "id": run.id, "label": method_name(run.label, run.algorithm), "seed": run.seed,
-        "status": status_of(run, silent_s), "round": run.round, "rounds": run.rounds,
+        "id": run.id,
+        "label": method_name(run.label, run.algorithm),
+        "seed": run.seed,
+        "status": status_of(run, silent_s),
+        "round": run.round,
+        "rounds": run.rounds,
         "share": max(0, run.round) / run.rounds,
         "progress": f"retried as run {again}" if again else progress(run, silent_s),
-        "control": run.control, "error": first_line(run.error), "actions": [] if again else actions(run),
-    }  # fmt: skip
+        "control": run.control,
+        "error": first_line(run.error),
+        "actions": [] if again else actions(run),
+    }
 
 
 def retried(store: Store, runs: Sequence[RunRecord]) -> dict[int, int]:

@@ -23,10 +23,14 @@ def controls(runs: Sequence[RunRecord]) -> None:
     chosen = [run_id for run_id in address.ids(CHOSEN) if run_id in by_id]
     browser.show(NAMES, chosen)
     st.multiselect(
-        "Chosen runs", list(by_id), key=NAMES, placeholder="tick rows of the table, or choose here",
-        format_func=lambda run_id: f"{run_name(by_id[run_id])} · run {run_id}", on_change=browser.pressed,
+        "Chosen runs",
+        list(by_id),
+        key=NAMES,
+        placeholder="tick rows of the table, or choose here",
+        format_func=lambda run_id: f"{run_name(by_id[run_id])} · run {run_id}",
+        on_change=browser.pressed,
         args=(NAMES, _take_names),
-    )  # fmt: skip
+    )
     if chosen:
         change([by_id[run_id] for run_id in chosen])
     else:
@@ -62,8 +66,14 @@ def _priority_control(chosen: Sequence[RunRecord]) -> None:
             perform(name, ids)
 
     browser.show(key, given.pop() if len(given) == 1 else None)
-    st.segmented_control("Priority", list(wording.PRIORITIES), format_func=wording.capital, key=key,
-                         on_change=browser.pressed, args=(key, take))  # fmt: skip
+    st.segmented_control(
+        "Priority",
+        list(wording.PRIORITIES),
+        format_func=wording.capital,
+        key=key,
+        on_change=browser.pressed,
+        args=(key, take),
+    )
 
 
 def _pause_buttons(runs: Sequence[RunRecord], pause: str, resume: str) -> None:

@@ -32,10 +32,17 @@ def cancel_question(label: str, run_ids: Sequence[int], training: int, key: str)
     """A button that asks before it cancels several runs: a run that was cancelled does not go on."""
     with st.popover(label, key=key):
         kept = f" {wording.plural(training, 'of them trains', 'of them train')}: the rounds so far are kept."
-        st.write(f"Cancel {wording.plural(len(run_ids), 'run')}?{kept if training else ''} "
-                 "Cancelled runs do not go on; to stop for a while, pause them.")  # fmt: skip
-        st.button(f"Cancel {wording.plural(len(run_ids), 'run')}", key=f"{key}_now", type="primary",
-                  on_click=perform, args=("cancel", list(run_ids)))  # fmt: skip
+        st.write(
+            f"Cancel {wording.plural(len(run_ids), 'run')}?{kept if training else ''} "
+            "Cancelled runs do not go on; to stop for a while, pause them."
+        )
+        st.button(
+            f"Cancel {wording.plural(len(run_ids), 'run')}",
+            key=f"{key}_now",
+            type="primary",
+            on_click=perform,
+            args=("cancel", list(run_ids)),
+        )
 
 
 def _perform(action: str, run_ids: Sequence[int]) -> None:

@@ -79,9 +79,7 @@ def what_happened(run: RunRecord) -> None:
         card(trouble, leads_inside=False)
 
 
-def troubles(
-    runs: Iterable[RunRecord], events: Iterable[EventRecord], silent_s: Mapping[int, float]
-) -> list[Trouble]:
+def troubles(runs: Iterable[RunRecord], events: Iterable[EventRecord], silent_s: Mapping[int, float]) -> list[Trouble]:
     """In the order of their first runs. A run that trains, waits or has ended as it should is in none."""
     kinds: dict[int | None, list[str]] = {}
     for event in events:
@@ -130,8 +128,9 @@ def retry(runs: Sequence[RunRecord], key: str) -> None:
         st.button(label, key=f"{key}_retry", on_click=perform, args=("retry", left))
     if again:
         ids = sorted(set(again.values()))
-        page.link("live", f"Retried as {wording.names((f'run {i}' for i in ids), MOST_NAMED)}",
-                  runs=",".join(map(str, ids)))  # fmt: skip
+        page.link(
+            "live", f"Retried as {wording.names((f'run {i}' for i in ids), MOST_NAMED)}", runs=",".join(map(str, ids))
+        )
 
 
 def gentler_links(runs: Sequence[RunRecord]) -> None:

@@ -85,19 +85,30 @@ def listing(table: pd.DataFrame) -> None:
     key = f"up_next.{hash(tuple(table['run']))}.{queue_choice.turn()}"
     rows = [i for i, run_id in enumerate(table["run"]) if run_id in chosen]
     st.dataframe(
-        table, hide_index=True, key=key, on_select=lambda: queue_choice.take_rows(key, table["run"].tolist()),
-        selection_mode="multi-row", selection_default={"selection": {"rows": rows}},
-        height=min(38 + 35 * len(table), 390), placeholder=wording.MISSING, column_config=_columns(),
+        table,
+        hide_index=True,
+        key=key,
+        on_select=lambda: queue_choice.take_rows(key, table["run"].tolist()),
+        selection_mode="multi-row",
+        selection_default={"selection": {"rows": rows}},
+        height=min(38 + 35 * len(table), 390),
+        placeholder=wording.MISSING,
+        column_config=_columns(),
         alt="Runs in the order in which they will start",
-    )  # fmt: skip
+    )
 
 
 def _row(run: RunRecord, place: str, starts: str) -> dict[str, object]:
     return {
-        "place": place, "run": run.id, "method": method_name(run.label, run.algorithm), "seed": run.seed,
-        "experiment": run.experiment_name, "rounds": f"{max(run.round, 0)} of {run.rounds}",
-        "priority": wording.priority(run.priority), "starts": starts,
-    }  # fmt: skip
+        "place": place,
+        "run": run.id,
+        "method": method_name(run.label, run.algorithm),
+        "seed": run.seed,
+        "experiment": run.experiment_name,
+        "rounds": f"{max(run.round, 0)} of {run.rounds}",
+        "priority": wording.priority(run.priority),
+        "starts": starts,
+    }
 
 
 def _start(seconds: float | None) -> str:
@@ -110,10 +121,12 @@ def _columns() -> dict[str, Any]:
     return {
         "place": st.column_config.TextColumn("Place", width="small"),
         "run": st.column_config.NumberColumn("Run", width="small"),
-        "method": "Method", "seed": "Seed", "experiment": "Experiment",
+        "method": "Method",
+        "seed": "Seed",
+        "experiment": "Experiment",
         "rounds": st.column_config.TextColumn("Rounds", help="Those it has already are kept"),
         "priority": st.column_config.TextColumn("Priority", help="High comes before normal, normal before low"),
         "starts": st.column_config.TextColumn(
             "Starts", help="By the pace of runs of its method in its experiment, else of its experiment; an estimate"
         ),
-    }  # fmt: skip
+    }

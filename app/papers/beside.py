@@ -35,22 +35,37 @@ def _dots(table: pd.DataFrame, settings: dict[str, str], said: str, name: str) -
         measure = address.switch("Measure", measures, "paper_measure", first) if len(measures) > 1 else first
     shown = own[own["measure"] == measure].reset_index(drop=True)
     page.chart(
-        beside_paper.figure(shown), beside_paper.for_screen(shown), key=f"beside_{name}", alt=said,
-        name=f"{name} beside the paper", caption=f"{settings[of]}. Ring: the paper; filled: ours, ± over seeds.",
-    )  # fmt: skip
+        beside_paper.figure(shown),
+        beside_paper.for_screen(shown),
+        key=f"beside_{name}",
+        alt=said,
+        name=f"{name} beside the paper",
+        caption=f"{settings[of]}. Ring: the paper; filled: ours, ± over seeds.",
+    )
 
 
 def _cells(table: pd.DataFrame, name: str) -> None:
     number = st.column_config.NumberColumn
     columns: dict[str, Any] = {
-        "experiment": "Experiment", "table": "Table", "method": "Method", "model": "Model", "measure": "Measure",
-        "paper": number("Paper, %", format="%.2f"), "ours": number("Ours, %", format="%.2f"),
-        "pm": number("±", format="%.2f"), "difference": number("Difference", format="%+.2f"), "seeds": "Seeds",
-    }  # fmt: skip
+        "experiment": "Experiment",
+        "table": "Table",
+        "method": "Method",
+        "model": "Model",
+        "measure": "Measure",
+        "paper": number("Paper, %", format="%.2f"),
+        "ours": number("Ours, %", format="%.2f"),
+        "pm": number("±", format="%.2f"),
+        "difference": number("Difference", format="%+.2f"),
+        "seeds": "Seeds",
+    }
     st.dataframe(
-        beside_paper.for_screen(table), hide_index=True, key=f"beside_cells_{name}", column_config=columns,
-        placeholder="–", alt="Every printed number beside ours",
-    )  # fmt: skip
+        beside_paper.for_screen(table),
+        hide_index=True,
+        key=f"beside_cells_{name}",
+        column_config=columns,
+        placeholder="–",
+        alt="Every printed number beside ours",
+    )
     unread = int(table["paper"].isna().sum())
     said = READING + (f" Cells that cannot be read in the source: {unread}." if unread else "")
     st.caption(plain(said))

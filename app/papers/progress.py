@@ -46,8 +46,12 @@ def _queue_button(preset: Preset, scale: str, now: Standing) -> None:
     what = "what is missing" if some else f"the {SCALE_WORDS[scale]} version"
     if now.runs and not some:
         st.caption(f"Of these very runs {len(now.runs)} are here already, and shown below.")
-    if not st.button(f"Run {what} ({plural(count, 'run')})", key=f"papers_run_{preset.name}_{scale}", type="primary",
-                     on_click=browser.catch_up):  # fmt: skip
+    if not st.button(
+        f"Run {what} ({plural(count, 'run')})",
+        key=f"papers_run_{preset.name}_{scale}",
+        type="primary",
+        on_click=browser.catch_up,
+    ):
         return
     try:
         with st.spinner("Checking the data"):

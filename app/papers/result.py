@@ -21,9 +21,13 @@ from engine.config.presets import Preset
 from storage import RunRecord
 
 PANELS: dict[str, Callable[[View], None]] = {
-    "distribution": distribution, "over_time": over_time, "swept": swept, "errors": errors,
-    "errors_over_classes": errors_over_classes, "effort": effort,
-}  # fmt: skip
+    "distribution": distribution,
+    "over_time": over_time,
+    "swept": swept,
+    "errors": errors,
+    "errors_over_classes": errors_over_classes,
+    "effort": effort,
+}
 
 
 def result(preset: Preset, scale: str, now: Standing) -> None:

@@ -38,14 +38,18 @@ def report(comparison: Comparison, now: datetime | None = None) -> str:
     number = {id(one): i for i, one in enumerate(charts)}
     body = [
         f"<header>{html.paragraph(view.setting, 'kicker')}<h1>{html.escape(comparison.question)}</h1>",
-        html.paragraph(comparison.finding, "lead"), *_source(comparison, now or datetime.now(UTC)), "</header>",
+        html.paragraph(comparison.finding, "lead"),
+        *_source(comparison, now or datetime.now(UTC)),
+        "</header>",
         html.items([*conflicts(view.methods), *notes(view.methods)], "warnings"),
-        *(html.section(heading, *(html.figure(one, number[id(one)]) for one in own))
-          for heading, own in comparison.board.sections().items()),
+        *(
+            html.section(heading, *(html.figure(one, number[id(one)]) for one in own))
+            for heading, own in comparison.board.sections().items()
+        ),
         html.section("What exactly are the numbers?", *_numbers(rows)),
         html.section("What was set differently?", *_settings(view)),
         html.section("Where do the numbers come from?", *_origins(view)),
-    ]  # fmt: skip
+    ]
     return document(f"Fedscape: {comparison.question}", body, charts, is_dark=comparison.is_dark)
 
 

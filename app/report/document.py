@@ -15,23 +15,23 @@ _HERE = Path(__file__).parent
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 
 
-def document(
-    title: str, body: Sequence[str], charts: Sequence[Shown], *, is_dark: bool
-) -> str:
+def document(title: str, body: Sequence[str], charts: Sequence[Shown], *, is_dark: bool) -> str:
     """``body`` has a place for each of ``charts``, which were drawn for a dark ground or a light one."""
     css = _ground(palette.LIGHT, palette.DARK) + (_HERE / "report.css").read_text(encoding="utf-8")
     js = (_HERE / "report.js").read_text(encoding="utf-8")
-    return "".join([
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n',
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n',
-        '<meta name="color-scheme" content="light dark">\n',
-        f"<title>{html.escape(title)}</title>\n<style>{css}</style>\n</head>\n<body>\n<main>\n",
-        "\n".join(body),
-        "\n</main>\n<noscript>The figures need JavaScript; all numbers are in the tables.</noscript>\n",
-        figures_data(charts, palette.pairs(), is_dark),
-        f"\n<script>{get_plotlyjs()}</script>\n<script>{js}</script>\n</body>\n</html>\n",
-    ])  # fmt: skip
+    return "".join(
+        [
+            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n',
+            f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n',
+            '<meta name="color-scheme" content="light dark">\n',
+            f"<title>{html.escape(title)}</title>\n<style>{css}</style>\n</head>\n<body>\n<main>\n",
+            "\n".join(body),
+            "\n</main>\n<noscript>The figures need JavaScript; all numbers are in the tables.</noscript>\n",
+            figures_data(charts, palette.pairs(), is_dark),
+            f"\n<script>{get_plotlyjs()}</script>\n<script>{js}</script>\n</body>\n</html>\n",
+        ]
+    )
 
 
 def _ground(light: palette.Ground, dark: palette.Ground) -> str:

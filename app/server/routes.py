@@ -1,10 +1,10 @@
 """What the web server answers beside Streamlit: reading only, GET only, for this origin only.
 
-    /live/feed?runs=3,5&after=10,-1&model=personalized     where these runs stand, and their new points; with &log=
-                                                           their log too, unless it is the one of this digest
-    /live/overview?watched=3-9,12,20-&seen=4               the strip: running, queued, device; which runs have ended
-    /live/plotly.js                                        the drawing library, from this host as everything else
-    /, /live, /compare, ...                                the empty page that Streamlit fills
+/live/feed?runs=3,5&after=10,-1&model=personalized     where these runs stand, and their new points; with &log=
+                                                       their log too, unless it is the one of this digest
+/live/overview?watched=3-9,12,20-&seen=4               the strip: running, queued, device; which runs have ended
+/live/plotly.js                                        the drawing library, from this host as everything else
+/, /live, /compare, ...                                the empty page that Streamlit fills
 """
 
 import gzip
@@ -51,7 +51,11 @@ def build(store: Store) -> list[Route]:
         watched, seen = (request.query_params.get(name, "") for name in ("watched", "seen"))
         return _answer(lambda: strip_overview(store, watched, seen))
 
-    handlers: dict[str, Callable[[Request], Response]] = {endpoints.FEED: feed, endpoints.OVERVIEW: overview, endpoints.PLOTLY: _drawing_library}
+    handlers: dict[str, Callable[[Request], Response]] = {
+        endpoints.FEED: feed,
+        endpoints.OVERVIEW: overview,
+        endpoints.PLOTLY: _drawing_library,
+    }
     handlers |= dict.fromkeys(("/", *(f"/{name}" for name in pages.names())), _page)
     return [Route(address, handler, methods=["GET"]) for address, handler in handlers.items()]
 

@@ -78,8 +78,10 @@ def check_port(environment: Mapping[str, str]) -> None:
 def _cannot_listen(name: str, number: int, error: OSError) -> str:
     other = f"choose another port, for example PORT={9000 if number != 9000 else 9001} make run"
     if error.errno == errno.EADDRINUSE:
-        return (f"Port {number} is already in use on {name}, by another program or by a Fedscape that is running: "
-                f"stop that, or {other}")  # fmt: skip
+        return (
+            f"Port {number} is already in use on {name}, by another program or by a Fedscape that is running: "
+            f"stop that, or {other}"
+        )
     if error.errno == errno.EACCES:
         return f"PORT is {number}, which only an administrator may listen on; {other}"
     return f"HOST is {name!r}, but this machine cannot listen there ({error.strerror}); the default is {DEFAULT_HOST}"

@@ -36,8 +36,10 @@ DEFAULT: dict[str, Any] = {
 }
 MOST_DRAWN, MOST_TOLD = 50, 5  # methods, and options of a sweep, that one page can hold; warnings at once
 SECTIONS: dict[str, tuple[Registry, str]] = {
-    "dataset": (DATASETS, "digits"), "partition": (PARTITIONERS, "classes_per_client"), "model": (MODELS, "mlr"),
-}  # fmt: skip
+    "dataset": (DATASETS, "digits"),
+    "partition": (PARTITIONERS, "classes_per_client"),
+    "model": (MODELS, "mlr"),
+}
 
 
 def current(form: Form) -> dict[str, Any]:

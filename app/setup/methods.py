@@ -21,9 +21,16 @@ def algorithms_section(form: Form, draft: Mapping[str, Any], training: Mapping[s
     places = zip(drafts.ids(), draft["algorithms"], strict=True)
     entries = [_algorithm(form, place, uid, entry, training) for place, (uid, entry) in enumerate(places)]
     st.selectbox(
-        "Add a method", list(ALGORITHMS.names()), index=None, key=f"{form.prefix}.add", placeholder="Add a method",
-        format_func=titled(ALGORITHMS), label_visibility="collapsed", on_change=_add, args=(f"{form.prefix}.add",),
-    )  # fmt: skip
+        "Add a method",
+        list(ALGORITHMS.names()),
+        index=None,
+        key=f"{form.prefix}.add",
+        placeholder="Add a method",
+        format_func=titled(ALGORITHMS),
+        label_visibility="collapsed",
+        on_change=_add,
+        args=(f"{form.prefix}.add",),
+    )
     return entries
 
 
@@ -47,9 +54,12 @@ def sweep_section(
     left, right = st.columns([3, 2], gap="medium")
     with left:
         varied = st.multiselect(
-            "Vary", list(offered), key=state, placeholder="nothing: one setting of each method",
+            "Vary",
+            list(offered),
+            key=state,
+            placeholder="nothing: one setting of each method",
             format_func=lambda choice: f"{titles[offered[choice][0]]}: {words(offered[choice][1])}",
-        )  # fmt: skip
+        )
     with right:
         said = "Whole numbers with commas between them; every run is repeated with each of them."
         seeds = form.text("Seeds", listed(draft["seeds"]), "seeds", help=said)
@@ -72,8 +82,13 @@ def _algorithm(
         values = entry if entry["name"] == name else {}
         with buttons[0], st.popover("More", type="tertiary", key=f"{form.prefix}.{uid}.more"):
             extra = _more(form, path, f"{uid}.{name}", name, values, training)
-        buttons[1].button("Remove", key=f"{form.prefix}.{uid}.remove", type="tertiary", args=(place,),
-                          on_click=drafts.remove_algorithm)  # fmt: skip
+        buttons[1].button(
+            "Remove",
+            key=f"{form.prefix}.{uid}.remove",
+            type="tertiary",
+            args=(place,),
+            on_click=drafts.remove_algorithm,
+        )
         options = ALGORITHMS.get(name).options
         stand_ins = _stand_ins(options, training)
         chosen = form.options(options, values, path, key=f"{uid}.{name}", stand_ins=stand_ins, columns=3)
@@ -90,8 +105,13 @@ def _more(
     label = form.text("Label", str(values.get("label", "")), f"{path}.label", key=f"{key}.label", placeholder=name)
     own = {k: v for k, v in dict(values.get("training") or {}).items() if k in Training.model_fields}
     state = browser.seeded(f"{form.prefix}.{key}.differs", list(own))
-    fields = st.multiselect("Trains differently in", list(Training.model_fields), key=state,
-                            placeholder="nothing: as set under Training", format_func=words)  # fmt: skip
+    fields = st.multiselect(
+        "Trains differently in",
+        list(Training.model_fields),
+        key=state,
+        placeholder="nothing: as set under Training",
+        format_func=words,
+    )
     if {"local_steps", "local_epochs"} <= set(fields):
         fields.remove("local_epochs")
     override = training_fields(form, {**training, **own}, f"{path}.training", fields, key=f"{key}.training")
@@ -131,8 +151,11 @@ def _add(key: str) -> None:
 def _stand_ins(options: Any, training: Mapping[str, Any]) -> dict[str, Any]:
     """The training value that each ``"training"`` stands for."""
     named = {n: f.json_schema_extra for n, f in options.model_fields.items()}
-    return {n: training.get(str(extra["training"])) for n, extra in named.items()
-            if isinstance(extra, dict) and "training" in extra}  # fmt: skip
+    return {
+        n: training.get(str(extra["training"]))
+        for n, extra in named.items()
+        if isinstance(extra, dict) and "training" in extra
+    }
 
 
 def _first_values(settings: Mapping[str, Any], name: str) -> list[Any]:

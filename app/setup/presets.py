@@ -34,13 +34,24 @@ def presets_panel(form: Form) -> None:
         about = "Its runs so far" if preset.document == OURS else "The paper's numbers beside ours"
         page.link("papers", about, preset=name)
         st.caption(plain(preset.shows or preset.source))
-        scale = st.segmented_control("Scale", list(preset.scales), key=f"preset_scale.{name}", required=True,
-                                     default=next(iter(preset.scales)), format_func=SCALES.__getitem__)  # fmt: skip
+        scale = st.segmented_control(
+            "Scale",
+            list(preset.scales),
+            key=f"preset_scale.{name}",
+            required=True,
+            default=next(iter(preset.scales)),
+            format_func=SCALES.__getitem__,
+        )
         if scale == "quick" and preset.cut:
             st.caption(plain(f"Left out: {preset.cut}"))
         for config in preset.configs(scale):
-            st.button(f"Fill in “{plain(config['name'])}”", key=f"fill.{name}.{scale}.{config['name']}",
-                      on_click=drafts.load, args=(form, config), width="stretch")  # fmt: skip
+            st.button(
+                f"Fill in “{plain(config['name'])}”",
+                key=f"fill.{name}.{scale}.{config['name']}",
+                on_click=drafts.load,
+                args=(form, config),
+                width="stretch",
+            )
         _queue_all(preset, scale)
 
 
@@ -51,8 +62,12 @@ def num_runs(preset: Preset, scale: str) -> int:
 def _queue_all(preset: Preset, scale: str) -> None:
     try:
         number = num_runs(preset, scale)
-        if st.button(f"Queue all {wording.plural(number, 'run')} as they are", key=f"queue.{preset.name}.{scale}",
-                     type="primary", width="stretch"):  # fmt: skip
+        if st.button(
+            f"Queue all {wording.plural(number, 'run')} as they are",
+            key=f"queue.{preset.name}.{scale}",
+            type="primary",
+            width="stretch",
+        ):
             with st.spinner("Checking the data"):
                 records = launch.queue_preset(preset, scale)
             launch.watch(records)

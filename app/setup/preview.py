@@ -52,8 +52,14 @@ def split_panel(run: RunConfig | None) -> list[str]:
     for note in partition["notes"]:
         st.info(plain(f"{wording.capital(note)}."))
     table = split_chart.data(partition)
-    chart(split_chart.figure(table), table, key="split", alt=split_chart.sentence(table), name="split",
-          caption=f"{split_chart.sentence(table)} {_heterogeneity(partition)} Seed {run.seed}.")  # fmt: skip
+    chart(
+        split_chart.figure(table),
+        table,
+        key="split",
+        alt=split_chart.sentence(table),
+        name="split",
+        caption=f"{split_chart.sentence(table)} {_heterogeneity(partition)} Seed {run.seed}.",
+    )
     if partition["unseen"]:
         count = len(partition["unseen"]["clients"])
         st.caption(f"{wording.plural(count, 'more client')} never train and join after the last round.")
@@ -101,9 +107,10 @@ def to_do(raw: Mapping[str, Any], problems: Sequence[str]) -> list[str]:
     """Those problems that are no mistakes: a field that is still empty, a data set that is not on this machine yet."""
     absent = _must_be_fetched_by_hand(raw["dataset"]["name"], first_run(raw))
     return [
-        problem for problem in problems
+        problem
+        for problem in problems
         if problem.partition(": ")[2].startswith(EMPTY) or (absent and problem.startswith("dataset: "))
-    ]  # fmt: skip
+    ]
 
 
 def _must_be_fetched_by_hand(name: str, run: RunConfig | None) -> bool:

@@ -22,9 +22,14 @@ DIALS: dict[str, list[Any]] = {
     "strength": [round(0.25 * n, 2) for n in range(13)],
     "R": [round(0.1 * n, 1) for n in range(31)],
     "noise": [round(0.1 * n, 1) for n in range(31)],
-    "num_contexts": list(range(1, 11)), "num_groups": list(range(1, 11)), "classes_per_context": list(range(1, 11)),
-    "test_fraction": SHARES, "val_fraction": SHARES, "holdout_clients": SHARES, "participation": [*SHARES[1:], 1.0],
-}  # fmt: skip
+    "num_contexts": list(range(1, 11)),
+    "num_groups": list(range(1, 11)),
+    "classes_per_context": list(range(1, 11)),
+    "test_fraction": SHARES,
+    "val_fraction": SHARES,
+    "holdout_clients": SHARES,
+    "participation": [*SHARES[1:], 1.0],
+}
 WORK = {"local_steps": "steps", "local_epochs": "passes"}
 OF_STEPS = ("lr_decay", "lr_decay_rounds")  # of no use under another schedule
 RARER = ("lr_schedule", "clip_norm", "augmentation", "dtype")
@@ -122,8 +127,14 @@ def pick(
 ) -> str:
     state = browser.seeded(f"{form.prefix}.{key or path + '.name'}", value)
     arguments = {"on_change": on_change, "args": (form.prefix,)} if on_change else {}
-    name = st.selectbox(label, list(registry.names()), key=state, format_func=titled(registry),
-                        help=plain(registry.get(st.session_state[state]).paper), **arguments)  # fmt: skip
+    name = st.selectbox(
+        label,
+        list(registry.names()),
+        key=state,
+        format_func=titled(registry),
+        help=plain(registry.get(st.session_state[state]).paper),
+        **arguments,
+    )
     form.spot(path)
     return name
 
@@ -141,10 +152,12 @@ def _fit_partition(prefix: str) -> None:
 def _upload(form: Form, values: Mapping[str, Any]) -> dict[str, Any]:
     """A file from the reader's machine becomes the path of the data set."""
     file = st.file_uploader(
-        f"A file of your own: {', '.join(kind.upper() for kind in KINDS)}, at most {MAX_MEGABYTES} MB", list(KINDS),
-        key=f"{form.prefix}.upload", max_upload_size=MAX_MEGABYTES,
+        f"A file of your own: {', '.join(kind.upper() for kind in KINDS)}, at most {MAX_MEGABYTES} MB",
+        list(KINDS),
+        key=f"{form.prefix}.upload",
+        max_upload_size=MAX_MEGABYTES,
         help="NPZ: arrays x, y, perhaps client and split. Table: a label column, numbers, perhaps a client column.",
-    )  # fmt: skip
+    )
     seen = f"{form.prefix}.uploaded"
     if file is not None and st.session_state.get(seen) != file.file_id:
         try:

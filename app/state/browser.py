@@ -207,9 +207,10 @@ def _missing() -> dict[str, str | None]:
     """What was written lately and the address does not say."""
     at = time.monotonic()
     return {
-        name: own.after for name, own in _written().items()
+        name: own.after
+        for name, own in _written().items()
         if at - own.at < LATE_S and st.query_params.get(name) in own.before - {own.after}
-    }  # fmt: skip
+    }
 
 
 def _label(value: object, titles: Mapping[Any, str]) -> Label:

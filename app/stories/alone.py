@@ -45,16 +45,25 @@ class Alone:
     @property
     def scenes(self) -> Sequence[Scene]:
         return [
-            _scene("Ten pages each", "10",
-                   "With ten pages each, a client has hardly seen every digit once and reaches {alone} alone. Together "
-                   "they have a hundred, and though these are turned, the common model reaches {together}."),
-            _scene("Forty", "40",
-                   "Around forty pages the two ways meet: {alone} alone, {together} together. Look at the hairlines: "
-                   "the clients in the middle still gain by sharing, those at the ends no longer do."),
-            _scene("A hundred and fifty", "150",
-                   "With many pages, learning alone wins: {alone} against {together}. More pages don't help the common "
-                   "model much: what it lacks is not data but a client's own angle."),
-        ]  # fmt: skip
+            _scene(
+                "Ten pages each",
+                "10",
+                "With ten pages each, a client has hardly seen every digit once and reaches {alone} alone. Together "
+                "they have a hundred, and though these are turned, the common model reaches {together}.",
+            ),
+            _scene(
+                "Forty",
+                "40",
+                "Around forty pages the two ways meet: {alone} alone, {together} together. Look at the hairlines: "
+                "the clients in the middle still gain by sharing, those at the ends no longer do.",
+            ),
+            _scene(
+                "A hundred and fifty",
+                "150",
+                "With many pages, learning alone wins: {alone} against {together}. More pages don't help the common "
+                "model much: what it lacks is not data but a client's own angle.",
+            ),
+        ]
 
     def dials(self, place: Place) -> Sequence[Dial]:
         return [Dial("samples", "Pages that each client learns from", {n: n for n in SAMPLES}, START)]
@@ -85,9 +94,12 @@ class Alone:
     def config(self, place: Place) -> Mapping[str, Any]:
         samples = int(place["samples"])
         return turned_pages.experiment(
-            f"Alone or together, {samples} pages each", METHODS, turn=TURN, num_clients=CLIENTS,
+            f"Alone or together, {samples} pages each",
+            METHODS,
+            turn=TURN,
+            num_clients=CLIENTS,
             test_fraction=round(1 - samples / OWNED, 4),
-        )  # fmt: skip
+        )
 
     def setup_label(self, place: Place) -> str:
         return f"alone and together, {place['samples']} pages each"
@@ -133,7 +145,6 @@ def _standing(run: "AccuracyRun | None") -> str:
     gain = int((together > alone).sum())
     means = f"alone {percent(float(alone.mean()))} · together {percent(float(together.mean()))}"
     return f"Round {run.round} of this run · {means} · {gain} of {len(alone)} clients gain by sharing"
-
 
 
 def _lines() -> dict[str, dial_curve.Line]:

@@ -44,23 +44,38 @@ class ContextsAndClusters:
     @property
     def scenes(self) -> Sequence[Scene]:
         return [
-            _scene("One for all", 1,
-                   "K = 1: one model in the middle of all clients, who contradict one another about every label. The "
-                   "clients strain away from the cross and end at {goal}, less than the {alone} of learning "
-                   "alone."),
-            _scene("Too few", 2,
-                   "Two clusters for four contexts: shapes that should be apart share a letter. {goal} on average, "
-                   "and the clients who share with the wrong ones pay for it."),
-            _scene("As many as there are", 4,
-                   "Each shape gets a letter of its own: five clients with 30 samples teach one another as one client "
-                   "with 150. {goal}, where each alone reaches {alone}."),
-            _scene("Too many", 10,
-                   "Nothing is mixed up now, yet clients who could learn together are split apart, and each cluster "
-                   "has too few samples: {goal}."),
-            _scene("Nearly alone", NUM_CLIENTS,
-                   "K = N: every client its own cluster. {goal}: as good as learning alone, {alone}."),
+            _scene(
+                "One for all",
+                1,
+                "K = 1: one model in the middle of all clients, who contradict one another about every label. The "
+                "clients strain away from the cross and end at {goal}, less than the {alone} of learning "
+                "alone.",
+            ),
+            _scene(
+                "Too few",
+                2,
+                "Two clusters for four contexts: shapes that should be apart share a letter. {goal} on average, "
+                "and the clients who share with the wrong ones pay for it.",
+            ),
+            _scene(
+                "As many as there are",
+                4,
+                "Each shape gets a letter of its own: five clients with 30 samples teach one another as one client "
+                "with 150. {goal}, where each alone reaches {alone}.",
+            ),
+            _scene(
+                "Too many",
+                10,
+                "Nothing is mixed up now, yet clients who could learn together are split apart, and each cluster "
+                "has too few samples: {goal}.",
+            ),
+            _scene(
+                "Nearly alone",
+                NUM_CLIENTS,
+                "K = N: every client its own cluster. {goal}: as good as learning alone, {alone}.",
+            ),
             Scene("Who knows K?", {"clusters": HEUR}, _heuristic_told()),
-        ]  # fmt: skip
+        ]
 
     def dials(self, place: Place) -> Sequence[Dial]:
         titles = {said: said for said in stops()} | {
@@ -139,8 +154,13 @@ def experiment(
     samples = training_samples + TEST_SAMPLES
     return {
         "name": "Contexts and clusters",
-        "dataset": {"name": "contexts", "num_clients": NUM_CLIENTS, "samples_per_client": samples,
-                    "num_contexts": NUM_CONTEXTS, "noise": noise},
+        "dataset": {
+            "name": "contexts",
+            "num_clients": NUM_CLIENTS,
+            "samples_per_client": samples,
+            "num_contexts": NUM_CONTEXTS,
+            "noise": noise,
+        },
         "partition": {"name": "natural", "test_fraction": round(TEST_SAMPLES / samples, 6)},
         "model": {"name": "mlr"},
         "training": {"rounds": rounds, "local_steps": 10, "batch_size": "full", "lr": 0.1},
@@ -148,7 +168,7 @@ def experiment(
         "seeds": [seed],
         "evaluation": {"every": every},
         "device": "cpu",
-    }  # fmt: skip
+    }
 
 
 def finding(stop: Stop) -> str:

@@ -37,23 +37,43 @@ class LambdaDial:
     @property
     def scenes(self) -> Sequence[Scene]:
         return [
-            _scene("Alike, alone", 0.0, ALONE,
-                   "All ten clients have the same truth, the one ring, and each learns from its own 200 samples. Watch "
-                   "the dots run past it: every model chases the noise of its own data, and the error stays at "
-                   "{goal}."),
-            _scene("Alike, together", 0.0, TOGETHER,
-                   "The same clients share one model. The noise averages out over 2,000 samples: {goal} instead of "
-                   "{alone}."),
-            _scene("Different, together", 3.0, TOGETHER,
-                   "Now the truths lie far apart. One model for all sits in their middle and is nobody's own: {goal}, "
-                   "worse than the {alone} of learning alone."),
-            _scene("In between", 1.0, 0.1,
-                   "Somewhat different clients do best in between, pulled towards the common model yet not onto it: "
-                   "{goal}, against {alone} alone and {together} together."),
-            _scene("Adaptive", 3.0, ADAPTIVE,
-                   "Nobody knows the best λ beforehand. The adaptive choice takes it from the number of samples and "
-                   "from how far the clients lie apart: {goal} here. Move R and watch the star follow the valley."),
-        ]  # fmt: skip
+            _scene(
+                "Alike, alone",
+                0.0,
+                ALONE,
+                "All ten clients have the same truth, the one ring, and each learns from its own 200 samples. Watch "
+                "the dots run past it: every model chases the noise of its own data, and the error stays at "
+                "{goal}.",
+            ),
+            _scene(
+                "Alike, together",
+                0.0,
+                TOGETHER,
+                "The same clients share one model. The noise averages out over 2,000 samples: {goal} instead of "
+                "{alone}.",
+            ),
+            _scene(
+                "Different, together",
+                3.0,
+                TOGETHER,
+                "Now the truths lie far apart. One model for all sits in their middle and is nobody's own: {goal}, "
+                "worse than the {alone} of learning alone.",
+            ),
+            _scene(
+                "In between",
+                1.0,
+                0.1,
+                "Somewhat different clients do best in between, pulled towards the common model yet not onto it: "
+                "{goal}, against {alone} alone and {together} together.",
+            ),
+            _scene(
+                "Adaptive",
+                3.0,
+                ADAPTIVE,
+                "Nobody knows the best λ beforehand. The adaptive choice takes it from the number of samples and "
+                "from how far the clients lie apart: {goal} here. Move R and watch the star follow the valley.",
+            ),
+        ]
 
     def dials(self, place: Place) -> Sequence[Dial]:
         R = OF_SPREAD.get(place.get("spread", ""), 1.0)
@@ -75,8 +95,11 @@ class LambdaDial:
     def draw(self, place: Place, run: "LambdaRun | None", marks: Sequence[Mark]) -> None:
         R, stop = _read(place)
         standing, errors = (run.standing, run.errors) if run else (untrained(R), [untrained(R).error])
-        ends = [(example().lam_of(R, _read(mark.place)[1]), mark.value)
-                for mark in marks if mark.place["spread"] == place["spread"]]  # fmt: skip
+        ends = [
+            (example().lam_of(R, _read(mark.place)[1]), mark.value)
+            for mark in marks
+            if mark.place["spread"] == place["spread"]
+        ]
         wide, side = st.columns([3, 2], gap="large")
         with wide:
             st.header("Error to the truth, for every λ", anchor=False)
@@ -137,7 +160,7 @@ def config(R: float, *dial: Stop, every: int = ROUNDS) -> Mapping[str, Any]:
         "seeds": [SEED],
         "evaluation": {"every": every},
         "device": "cpu",
-    }  # fmt: skip
+    }
 
 
 def method(stop: Stop) -> dict[str, Any]:

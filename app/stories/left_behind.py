@@ -112,14 +112,19 @@ def experiment(*methods: Mapping[str, Any], seed: int = SEED, **training: Any) -
     return {
         "name": "Who is left behind?",
         "dataset": {"name": "digits"},
-        "partition": {"name": "classes_per_client", "num_clients": NUM_CLIENTS, "classes_per_client": 2,
-                      "sizes": [10, 80], "test_fraction": 0.5},
+        "partition": {
+            "name": "classes_per_client",
+            "num_clients": NUM_CLIENTS,
+            "classes_per_client": 2,
+            "sizes": [10, 80],
+            "test_fraction": 0.5,
+        },
         "model": {"name": "dnn", "hidden": 32},
         "training": settings | training,
         "algorithms": [dict(method) for method in methods],
         "seeds": [seed],
         "device": "cpu",
-    }  # fmt: skip
+    }
 
 
 def checks() -> dict[str, dict[str, Any]]:

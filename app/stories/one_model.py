@@ -42,17 +42,26 @@ class OneModel:
     @property
     def scenes(self) -> Sequence[Scene]:
         return [
-            _scene("All upright", "0",
-                   "Every client holds its pages upright. What one learns helps all others: the model for all reads "
-                   "{mean} of the test pages, against {alone} for models that learn alone from 54 pages."),
-            _scene("A quarter turn", "90",
-                   "From the first client to the last, the pages turn by almost a quarter. The one model is best for "
-                   "those in the middle and worse towards both ends: {mean} on average, {lowest} for the client with "
-                   "the lowest accuracy."),
-            _scene("All ways round", "360",
-                   "Now the pages lie all ways round, and a 6 of one client is a 9 of another. One linear model cannot "
-                   "read both: {mean} on average, while learning alone still gives {alone}."),
-        ]  # fmt: skip
+            _scene(
+                "All upright",
+                "0",
+                "Every client holds its pages upright. What one learns helps all others: the model for all reads "
+                "{mean} of the test pages, against {alone} for models that learn alone from 54 pages.",
+            ),
+            _scene(
+                "A quarter turn",
+                "90",
+                "From the first client to the last, the pages turn by almost a quarter. The one model is best for "
+                "those in the middle and worse towards both ends: {mean} on average, {lowest} for the client with "
+                "the lowest accuracy.",
+            ),
+            _scene(
+                "All ways round",
+                "360",
+                "Now the pages lie all ways round, and a 6 of one client is a 9 of another. One linear model cannot "
+                "read both: {mean} on average, while learning alone still gives {alone}.",
+            ),
+        ]
 
     def dials(self, place: Place) -> Sequence[Dial]:
         titles = {turn: f"{turn}°" for turn in TURNS}
@@ -113,9 +122,12 @@ def example() -> DialExample:
 def config(turn: str, *methods: str) -> Mapping[str, Any]:
     """An experiment on clients whose pages are turned over ``turn`` degrees."""
     return turned_pages.experiment(
-        f"One model for all, {turn}°", {name: LABELS[name] for name in methods}, turn=int(turn), num_clients=CLIENTS,
+        f"One model for all, {turn}°",
+        {name: LABELS[name] for name in methods},
+        turn=int(turn),
+        num_clients=CLIENTS,
         test_fraction=0.4,
-    )  # fmt: skip
+    )
 
 
 def angles(turn: str) -> np.ndarray:

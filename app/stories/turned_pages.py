@@ -20,11 +20,17 @@ def experiment(
     return {
         "name": name,
         "dataset": {"name": "digits"},
-        "partition": {"name": "feature_shift", "kind": "rotation", "num_clients": num_clients,
-                      "num_groups": num_clients, "strength": turn / 360, "test_fraction": test_fraction},
+        "partition": {
+            "name": "feature_shift",
+            "kind": "rotation",
+            "num_clients": num_clients,
+            "num_groups": num_clients,
+            "strength": turn / 360,
+            "test_fraction": test_fraction,
+        },
         "model": {"name": "mlr"},
         "training": {"rounds": ROUNDS, "local_steps": 20, "batch_size": "full", "lr": 0.5},
         "algorithms": [{"name": name, "label": label} for name, label in methods.items()],
         "seeds": [0],
         "device": "cpu",
-    }  # fmt: skip
+    }

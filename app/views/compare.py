@@ -57,9 +57,17 @@ def render() -> None:
     for panel in (distribution, over_time):
         panel(rows)
     for panel in (
-        who_loses, newcomers, clustered, swept, both_ends, errors, errors_over_classes, effort, compare_section.panel,
+        who_loses,
+        newcomers,
+        clustered,
+        swept,
+        both_ends,
+        errors,
+        errors_over_classes,
+        effort,
+        compare_section.panel,
         configurations,
-    ):  # fmt: skip
+    ):
         panel(view)
     numbers(rows)
 
@@ -117,9 +125,14 @@ def report_button(view: View, rows: View, found: str) -> None:
     """The page as a file, with its figures as they are chosen when somebody asks for it."""
     here = Comparison(view, rows, report_capture.begin(), QUESTION, found, is_dark())
     st.download_button(
-        "Report, one HTML file", partial(report, here), "comparison.html", "text/html", key="report",
-        on_click="ignore", help="All figures and numbers of this page; it opens without Fedscape and without a network",
-    )  # fmt: skip
+        "Report, one HTML file",
+        partial(report, here),
+        "comparison.html",
+        "text/html",
+        key="report",
+        on_click="ignore",
+        help="All figures and numbers of this page; it opens without Fedscape and without a network",
+    )
 
 
 def cautions(view: View, clashes: list[str], absent: list[str]) -> None:

@@ -56,8 +56,14 @@ def index() -> None:
     page.header(f"Handbook · {plural(len(registry.names()), NOUNS[section])}", QUESTIONS[section], LEADS[section])
     with st.container(horizontal=True, vertical_alignment="bottom", key="handbook_controls"):
         address.switch("Show", SECTIONS, "show", "methods")
-        words = st.text_input("Find", key="find", bind="query-params", placeholder="k-means, head, bytes", width=280,
-                              on_change=browser.catch_up)  # fmt: skip
+        words = st.text_input(
+            "Find",
+            key="find",
+            bind="query-params",
+            placeholder="k-means, head, bytes",
+            width=280,
+            on_change=browser.catch_up,
+        )
     found = methods.matching(registry, words or "")
     if not found:
         st.info(f"Nothing here says “{plain(words)}”.")

@@ -77,9 +77,15 @@ def story_row(reader: Reader) -> None:
     titles = {slug: f"{number} · {story.short}" for number, (slug, story) in enumerate(stories().items(), 1)}
     browser.show("story", reader.slug, titles)
     st.segmented_control(
-        "Story", list(titles), format_func=titles.__getitem__, key="story", label_visibility="collapsed",
-        required=True, on_change=browser.pressed, args=("story", lambda: press(reader.open, st.session_state.story)),
-    )  # fmt: skip
+        "Story",
+        list(titles),
+        format_func=titles.__getitem__,
+        key="story",
+        label_visibility="collapsed",
+        required=True,
+        on_change=browser.pressed,
+        args=("story", lambda: press(reader.open, st.session_state.story)),
+    )
 
 
 def heading(story: Story[Any]) -> None:
@@ -110,9 +116,13 @@ def controls(desk: Desk, place: Place) -> None:
     for slider, dial in zip(sliders, dials, strict=True):
         browser.show(dial.name, place[dial.name], dial.stops)
         slider.select_slider(
-            dial.label, list(dial.stops), format_func=dial.stops.__getitem__, key=dial.name,
-            on_change=browser.pressed, args=(dial.name, partial(turn, desk, dial.name)),
-        )  # fmt: skip
+            dial.label,
+            list(dial.stops),
+            format_func=dial.stops.__getitem__,
+            key=dial.name,
+            on_change=browser.pressed,
+            args=(dial.name, partial(turn, desk, dial.name)),
+        )
     with buttons, st.container(horizontal=True, gap="small"):
         play_or_pause = ("Pause", desk.pause) if desk.is_playing else ("Play", desk.play)
         st.button(play_or_pause[0], key="play", type="primary", on_click=press, args=(play_or_pause[1],))
@@ -153,9 +163,12 @@ def below(reader: Reader, place: Place) -> None:
             link = links.setup_link(story.config(place))
             st.html(f'<a href="{html.escape(link)}">Open in Set up: {html.escape(story.setup_label(place))}</a>')
             page.table_button(
-                story.table(), key=f"{story.slug}_numbers", name=f"learn-{story.slug}", caption=story.caption,
+                story.table(),
+                key=f"{story.slug}_numbers",
+                name=f"learn-{story.slug}",
+                caption=story.caption,
                 scope="[class*=st-key-figure_]",
-            )  # fmt: skip
+            )
         st.caption(story.caption)
     order = list(stories())
     at = order.index(reader.slug)

@@ -99,12 +99,21 @@ def grow(runs: Sequence[RunRecord], model: str, x: str) -> None:
     empty = training_curve.data(runs, {})
     live_plot.live_plot(
         panels(runs, empty, x, latest_clients.figure(latest_clients.data(runs, {}), runs)),
-        standings=standings(runs), model=model, key=KEY, links=retry_links(runs),
-        on_action=act, on_change=browser.catch_up,
-    )  # fmt: skip
+        standings=standings(runs),
+        model=model,
+        key=KEY,
+        links=retry_links(runs),
+        on_action=act,
+        on_change=browser.catch_up,
+    )
     if not palette.is_presenting() and not any(run.is_active for run in runs):
-        page.table_button(curves(runs, model), key="live_curves", name="training-curves", scope=".live-figures",
-                          heads=column_heads.LIVE)  # fmt: skip
+        page.table_button(
+            curves(runs, model),
+            key="live_curves",
+            name="training-curves",
+            scope=".live-figures",
+            heads=column_heads.LIVE,
+        )
 
 
 def standings(runs: Sequence[RunRecord]) -> list[dict[str, Any]]:
@@ -133,12 +142,24 @@ def redraw(runs: Sequence[RunRecord], model: str, x: str) -> None:
         wide, side = st.columns([2, 1])
         figures = panels(now, table, x, latest_clients.figure(spread, now))
         with wide:
-            page.chart(figures.pop("accuracy"), table, key="live_accuracy", alt=in_words(now), name="training-curves",
-                       heads=column_heads.LIVE)  # fmt: skip
+            page.chart(
+                figures.pop("accuracy"),
+                table,
+                key="live_accuracy",
+                alt=in_words(now),
+                name="training-curves",
+                heads=column_heads.LIVE,
+            )
         with side:
             alt = "Accuracies of the clients in the latest round"
-            page.chart(figures.pop("clients"), spread, key="live_clients", alt=alt, name="latest-clients",
-                       heads=column_heads.LIVE)  # fmt: skip
+            page.chart(
+                figures.pop("clients"),
+                spread,
+                key="live_clients",
+                alt=alt,
+                name="latest-clients",
+                heads=column_heads.LIVE,
+            )
         for column, (name, fig) in zip(st.columns(3), figures.items(), strict=True):
             with column:
                 title = training_curve.PANELS[name][0]

@@ -31,8 +31,11 @@ def render() -> None:
     asked = st.query_params.get("preset", "")
     chosen = presets.get(asked)
     if chosen is None:
-        page.header("PAPERS", "Do the papers' numbers come out?",
-                    "Each figure and table as a set of runs, at a quick scale and as published.")  # fmt: skip
+        page.header(
+            "PAPERS",
+            "Do the papers' numbers come out?",
+            "Each figure and table as a set of runs, at a quick scale and as published.",
+        )
         if asked:
             st.warning(plain(f"There is no figure or table named “{asked[:MOST_QUOTED]}”. Choose one of these."))
         listing(presets)

@@ -51,9 +51,15 @@ def configuration(form: Form, draft: Mapping[str, Any]) -> dict[str, Any]:
     algorithms, seeds = methods.sweep_section(form, draft, entries)
     machine = sections.machine_section(form, draft)
     raw = {
-        "dataset": dataset, "partition": partition, "model": model, "training": training, "algorithms": algorithms,
-        "seeds": seeds, "evaluation": evaluation, **machine,
-    }  # fmt: skip
+        "dataset": dataset,
+        "partition": partition,
+        "model": model,
+        "training": training,
+        "algorithms": algorithms,
+        "seeds": seeds,
+        "evaluation": evaluation,
+        **machine,
+    }
     with named:
         name = form.text("Name", str(draft.get("name", "")), "name", placeholder=automatic_name(raw))
     return {"name": name, **raw} if name.strip() else raw
@@ -76,8 +82,11 @@ def outcome(form: Form, raw: Mapping[str, Any], problems: list[str]) -> None:
 
 def _title(raw: Mapping[str, Any], problems: list[str]) -> None:
     kicker = "Set up" if problems else wording.kicker(raw)
-    header(kicker, "Which methods, for what kind of clients?",
-           "What is compared here shares the split, the first model, the cohorts and the batches.")  # fmt: skip
+    header(
+        kicker,
+        "Which methods, for what kind of clients?",
+        "What is compared here shares the split, the first model, the cohorts and the batches.",
+    )
 
 
 render()

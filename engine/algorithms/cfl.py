@@ -61,11 +61,17 @@ from engine.training.kmeans import Contexts, agreement
 
 class Hparams(Options):
     eps1: float = Field(
-        0.4, ge=0, le=1e6, title="ε₁",
+        0.4,
+        ge=0,
+        le=1e6,
+        title="ε₁",
         description="A cluster may split where its mean update is shorter; larger = earlier.",
     )
     eps2: float = Field(
-        1.6, ge=0, le=1e6, title="ε₂",
+        1.6,
+        ge=0,
+        le=1e6,
+        title="ε₂",
         description="A cluster splits only where some update is longer; larger = more global.",
     )
     warmup: int = Field(20, ge=0, le=1_000_000, description="Rounds, from the first, in which no cluster splits.")

@@ -79,9 +79,13 @@ class Ditto:
         """v_i, from ``start`` [S, ...], pulled towards the w that the cohort received."""
         h = self.hparams
         return local_sgd(
-            task, start, cohort, lr=float(h.personal_lr), plan=task.same_batches(cohort, h.personal_steps),
+            task,
+            start,
+            cohort,
+            lr=float(h.personal_lr),
+            plan=task.same_batches(cohort, h.personal_steps),
             prox=(h.lam, broadcast(state.global_params, cohort.size)),
-        )  # fmt: skip
+        )
 
     def personalized(self, state: State, task: Task) -> Predictor:
         return Predictor(state.personal_params, is_per_client=True)

@@ -93,14 +93,17 @@ class FedProto:
         is_seen = (seen > 0)[:, None]
         prototypes = (sums.sum(0) / seen.clamp(min=1)[:, None]).where(is_seen, state.prototypes)
         new = State(
-            prototypes, state.is_known | is_seen[:, 0],
+            prototypes,
+            state.is_known | is_seen[:, 0],
             scatter(state.personal_params, trained.params, cohort.clients),
-        )  # fmt: skip
+        )
         one = prototypes[0].nbytes
         diagnostics = Diagnostics(
-            trained.loss, trained.gradient_evaluations,
-            bytes_up=one * int((counts > 0).sum()), bytes_down=one * cohort.size * int(state.is_known.sum()),
-        )  # fmt: skip
+            trained.loss,
+            trained.gradient_evaluations,
+            bytes_up=one * int((counts > 0).sum()),
+            bytes_down=one * cohort.size * int(state.is_known.sum()),
+        )
         return new, diagnostics
 
     def _local(self, state: State, start: ClientParams, cohort: Cohort, task: Task) -> Trained:

@@ -139,9 +139,13 @@ class FedProxOneStage:
     def _local(self, state: State, start: ClientParams, lam: float, cohort: Cohort, task: Task) -> Trained:
         """w_i, from ``start`` [S, ...], pulled towards w_g."""
         return local_sgd(
-            task, start, cohort, lr=self._lr(task, lam), plan=self._plan(task, cohort, lam),
+            task,
+            start,
+            cohort,
+            lr=self._lr(task, lam),
+            plan=self._plan(task, cohort, lam),
             prox=(lam, broadcast(state.global_params, cohort.size)),
-        )  # fmt: skip
+        )
 
     def _settle(self, state: State, task: Task) -> tuple[State, int]:
         """Choose lambda and record what does not change; returns the gradient evaluations that this took."""

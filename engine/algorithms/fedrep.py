@@ -43,7 +43,10 @@ from engine.training.local import local_sgd
 
 class Hparams(Options):
     head_steps: int = Field(
-        10, ge=1, le=1_000_000, title="τ",
+        10,
+        ge=1,
+        le=1_000_000,
+        title="τ",
         description="Steps of the head before the body's in each round; more = more personal.",
     )
 

@@ -36,7 +36,10 @@ from engine.training.sam import sam_sgd
 
 class Hparams(Options):
     rho: float = Field(
-        0.05, ge=0, le=1e6, title="ρ",
+        0.05,
+        ge=0,
+        le=1e6,
+        title="ρ",
         description="Radius within which the loss is kept low; larger = flatter, 0 is FedAvg.",
     )
 

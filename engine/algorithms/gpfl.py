@@ -67,7 +67,10 @@ class Hparams(Options):
         description="Weight of the magnitude-level guidance; larger = features nearer to the global embeddings.",
     )
     mu: float = Field(
-        0.1, ge=0, le=1e6, title="μ",
+        0.1,
+        ge=0,
+        le=1e6,
+        title="μ",
         description="Weight decay of the embeddings and the conditional valve; larger = smaller.",
     )
     mlg: Literal["mean", "frobenius"] = Field(

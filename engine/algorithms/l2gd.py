@@ -62,7 +62,10 @@ class Hparams(Options):
     )
     p: float = Field(0.2, ge=0, lt=1, description="Chance of a step to the mean; larger = more communication, 0 none.")
     step: float | None = Field(
-        None, gt=0, le=1e6, title="α",
+        None,
+        gt=0,
+        le=1e6,
+        title="α",
         description="Step size of the method; by default local steps have the learning rate.",
     )
 
@@ -101,9 +104,12 @@ class L2gd:
         exchanges = sum(is_mean and not was_mean for was_mean, is_mean in zip(earlier, coins, strict=False))
         shared, times = self.shared(state), exchanges * cohort.size
         return new, Diagnostics(
-            x.loss, x.gradient_evaluations, {"local_steps": coins.count(False), "exchanges": exchanges},
-            bytes_up=times * shared.bytes_up, bytes_down=times * shared.bytes_down,
-        )  # fmt: skip
+            x.loss,
+            x.gradient_evaluations,
+            {"local_steps": coins.count(False), "exchanges": exchanges},
+            bytes_up=times * shared.bytes_up,
+            bytes_down=times * shared.bytes_down,
+        )
 
     def _coins(self, task: Task, cohort: Cohort) -> tuple[bool, ...]:
         """For each step of the longest training, whether it is one to the mean."""
@@ -117,9 +123,14 @@ class L2gd:
         return local, local * (1 - h.p) * h.lam / h.p if h.p else 0.0
 
     def _walk(
-        self, task: Task, x: ClientParams, cohort: Cohort, coins: tuple[bool, ...], rates: tuple[float, float],
+        self,
+        task: Task,
+        x: ClientParams,
+        cohort: Cohort,
+        coins: tuple[bool, ...],
+        rates: tuple[float, float],
         mean: Callable[[ClientParams], SharedParams],
-    ) -> Trained:  # fmt: skip
+    ) -> Trained:
         """The steps of a round, stretch by stretch of equal coins; clients whose batches are used up still average."""
         lr, pull = rates
         loss, cost, begin = torch.zeros(cohort.size, dtype=task.dtype, device=task.device), 0, 0

@@ -84,9 +84,14 @@ class PFedMe:
         """theta_i and w_i, both from w."""
         h = self.hparams
         return moreau_sgd(
-            task, broadcast(state.global_params, cohort.size), cohort, lam=h.lam, inner_steps=h.inner_steps,
-            personal_lr=h.personal_lr, outer_share=task.training.lr * h.lam,
-        )  # fmt: skip
+            task,
+            broadcast(state.global_params, cohort.size),
+            cohort,
+            lam=h.lam,
+            inner_steps=h.inner_steps,
+            personal_lr=h.personal_lr,
+            outer_share=task.training.lr * h.lam,
+        )
 
     def personalized(self, state: State, task: Task) -> Predictor:
         return Predictor(state.personal_params, is_per_client=True)

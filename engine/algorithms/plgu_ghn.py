@@ -54,7 +54,10 @@ from engine.training.sam import uphill
 
 class Hparams(HypernetworkOptions):
     rho: float = Field(
-        0.05, ge=0, le=1e6, title="ρ",
+        0.05,
+        ge=0,
+        le=1e6,
+        title="ρ",
         description="Radius of the hypernetwork's perturbation; larger = flatter, 0 is pFedHN.",
     )
 

@@ -59,9 +59,7 @@ class State:
     personal_params: ClientParams  # h_i
 
 
-@ALGORITHMS.register(
-    "plgu_grep", title="PLGU-GRep", paper="Qu et al., CVPR 2023", family="Sharpness-aware"
-)
+@ALGORITHMS.register("plgu_grep", title="PLGU-GRep", paper="Qu et al., CVPR 2023", family="Sharpness-aware")
 @dataclass(frozen=True)
 class PlguGrep:
     hparams: Hparams

@@ -53,11 +53,16 @@ from engine.training.sam import by_client, layer_scores, lwsam_pair, most_person
 
 class Hparams(Options):
     D: int = Field(
-        5, ge=0, le=1000,
+        5,
+        ge=0,
+        le=1000,
         description="Layers that stay personal; more = more personal, all of them = local training.",
     )
     rho: float = Field(
-        0.05, ge=0, le=1e6, title="ρ",
+        0.05,
+        ge=0,
+        le=1e6,
+        title="ρ",
         description="Radius of the perturbation; larger = flatter shared model, 0 = none.",
     )
     p: float = Field(2.0, gt=1, le=1e6, description="Norm in which the radius is measured; 2 is that of SAM.")
@@ -119,9 +124,15 @@ class PlguLf:
         scores = layer_scores(own, received, layers)
         kept = most_personal(scores, self._num_personal(task))
         theta, local = lwsam_pair(
-            task, select_layers(kept, own, received, layers), received, cohort,
-            scores=scores, rho=h.rho, p=h.p, after_step=h.order == "listing",
-        )  # fmt: skip
+            task,
+            select_layers(kept, own, received, layers),
+            received,
+            cohort,
+            scores=scores,
+            rho=h.rho,
+            p=h.p,
+            after_step=h.order == "listing",
+        )
         return theta, local, scores, kept
 
     def _num_personal(self, task: Task) -> int:

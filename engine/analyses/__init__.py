@@ -1,11 +1,11 @@
 """Analyses of finished runs: what their stored models tell on their stored data. One a file.
 
-    @ANALYSES.register("sharpness", title="Sharpness", paper="Foret et al., ICLR 2021")
-    @dataclass(frozen=True)
-    class SharpnessOf:
-        options: Options                                     of type AnalysisOptions
+@ANALYSES.register("sharpness", title="Sharpness", paper="Foret et al., ICLR 2021")
+@dataclass(frozen=True)
+class SharpnessOf:
+    options: Options                                     of type AnalysisOptions
 
-        def compute(self, subject: Subject) -> Findings: ...
+    def compute(self, subject: Subject) -> Findings: ...
 """
 
 from typing import Literal, Protocol

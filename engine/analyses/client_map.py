@@ -117,9 +117,11 @@ def difference(stored: list[SharedParams], again: list[SharedParams]) -> float:
 
 def _findings(places: Places, plane: Plane, stored: Models, again: Models) -> Findings:
     arrays = {
-        "rounds": np.array(places.rounds, np.int32), "clients": np.stack(places.clients).astype(np.float32),
-        "shown": np.array(places.shown, np.float32), "explained": plane.explained.astype(np.float32),
-    }  # fmt: skip
+        "rounds": np.array(places.rounds, np.int32),
+        "clients": np.stack(places.clients).astype(np.float32),
+        "shown": np.array(places.shown, np.float32),
+        "explained": plane.explained.astype(np.float32),
+    }
     if places.shared[-1].size:
         arrays["shared"] = np.stack(places.shared).astype(np.float32)
     if plane.holds(stored.initial):

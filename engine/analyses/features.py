@@ -68,13 +68,22 @@ class Features:
             tsne = self._tsne(components)
             measures = {"class": _told_apart(found, labels), "client": _told_apart(found, clients)}
         arrays = {
-            "tsne": tsne, "pca": components[:, :2], "label": labels.astype(np.int32), "client": clients.astype(np.int32)
-        }  # fmt: skip
-        return Findings({n: a.astype(np.float32) if a.dtype.kind == "f" else a for n, a in arrays.items()}, {
-            "round": subject.round, "data": self.options.data, "width": width,
-            "are_inputs": not subject.task.model.body, "explained": pca.explained_variance_ratio_[:2].tolist(),
-            **measures,
-        })  # fmt: skip
+            "tsne": tsne,
+            "pca": components[:, :2],
+            "label": labels.astype(np.int32),
+            "client": clients.astype(np.int32),
+        }
+        return Findings(
+            {n: a.astype(np.float32) if a.dtype.kind == "f" else a for n, a in arrays.items()},
+            {
+                "round": subject.round,
+                "data": self.options.data,
+                "width": width,
+                "are_inputs": not subject.task.model.body,
+                "explained": pca.explained_variance_ratio_[:2].tolist(),
+                **measures,
+            },
+        )
 
     def _drawn(self, subject: Subject) -> tuple[Tensor, np.ndarray]:
         """Rows of samples with their clients: as many of each client, of as many clients as there is room for."""
@@ -131,6 +140,7 @@ def _told_apart(features: np.ndarray, groups: np.ndarray) -> dict[str, float | N
     chance = (sizes * (sizes - 1)).sum() / (len(groups) * (len(groups) - 1))
     silhouette = silhouette_score(features, groups) if len(sizes) < len(groups) else np.nan
     return {
-        "agreement": float((groups[nearest] == groups[:, None]).mean()), "chance": float(chance),
+        "agreement": float((groups[nearest] == groups[:, None]).mean()),
+        "chance": float(chance),
         "silhouette": finite(float(silhouette)),
-    }  # fmt: skip
+    }

@@ -48,11 +48,16 @@ class Landscape:
             arrays[item.key] = surface(
                 subject.task.model, plane, item.samples, forward=item.special_forward, progress=watch
             )
-        return Findings(arrays, {
-            "round": subject.round, "client": self.options.client, "data": self.options.data,
-            "samples": {p.on: len(p.samples) for p in placed},
-            "centres": {p.key: finite(arrays[p.key][half, half]) for p in placed},
-        })  # fmt: skip
+        return Findings(
+            arrays,
+            {
+                "round": subject.round,
+                "client": self.options.client,
+                "data": self.options.data,
+                "samples": {p.on: len(p.samples) for p in placed},
+                "centres": {p.key: finite(arrays[p.key][half, half]) for p in placed},
+            },
+        )
 
 
 def _plane(subject: Subject, item: Placed, axis: torch.Tensor, seed: int) -> Plane:

@@ -56,10 +56,17 @@ class ThreeModels:
             arrays[on] = surface(subject.task.model, plane, samples, forward=forward, progress=watch)
             at = (mean_loss(subject.task.model, own | p, samples, forward) for p in corners.values())
             losses[on] = {name: finite(loss) for name, loss in zip(corners, at, strict=True)}
-        return Findings(arrays, {
-            "round": subject.round, "client": o.client, "data": o.data, "models": list(corners),
-            "samples": {on: len(samples) for on, samples in grounds.items()}, "losses": losses,
-        })  # fmt: skip
+        return Findings(
+            arrays,
+            {
+                "round": subject.round,
+                "client": o.client,
+                "data": o.data,
+                "models": list(corners),
+                "samples": {on: len(samples) for on, samples in grounds.items()},
+                "losses": losses,
+            },
+        )
 
 
 def _corners(subject: Subject, client: int) -> dict[str, SharedParams]:

@@ -150,9 +150,12 @@ class Profile:
         seconds = {f"seconds.{part}": np.array([lap[part] for lap in laps]) for part in PARTS}
         trained = sum(seconds.values()) - seconds[f"seconds.{EVALUATION}"]
         values = {
-            "parts": list(PARTS), "evaluation_every": subject.config.evaluation.every,
-            "evaluation_seconds": untrained[EVALUATION], "operators": operators, "profiled_steps": steps,
-        }  # fmt: skip
+            "parts": list(PARTS),
+            "evaluation_every": subject.config.evaluation.every,
+            "evaluation_seconds": untrained[EVALUATION],
+            "operators": operators,
+            "profiled_steps": steps,
+        }
         return Findings({"rounds": rounds, "samples_per_second": np.array(samples) / trained} | seconds, values)
 
 

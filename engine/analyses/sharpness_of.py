@@ -54,8 +54,9 @@ class Sharpness:
         rows = []
         for i, item in enumerate(placed):
             watch = _Watch(subject, i / len(placed), 1 / len(placed), 130 + self.options.vectors)
-            rows.append({"model": item.model, "on": item.on, "samples": len(item.samples)}
-                        | self._measure(subject, item, watch))  # fmt: skip
+            rows.append(
+                {"model": item.model, "on": item.on, "samples": len(item.samples)} | self._measure(subject, item, watch)
+            )
         return Findings({}, {"round": subject.round, "client": self.options.client, "measures": rows})
 
     def _of_clients(self, subject: Subject) -> Findings:
@@ -80,10 +81,14 @@ class Sharpness:
         top = top_eigenvalue(objective, at, _stream(subject), tolerance=_ACCURATE)
         whole = trace(objective, at, _stream(subject), vectors=o.vectors)
         return {
-            "loss": finite(ball.centre), "first_order": finite(ball.first_order), "worst": finite(ball.worst),
-            "eigenvalue": finite(top.value), "eigenvalue_bound": finite(top.bound),
-            "trace": finite(whole.value), "trace_error": finite(whole.standard_error),
-        }  # fmt: skip
+            "loss": finite(ball.centre),
+            "first_order": finite(ball.first_order),
+            "worst": finite(ball.worst),
+            "eigenvalue": finite(top.value),
+            "eigenvalue_bound": finite(top.bound),
+            "trace": finite(whole.value),
+            "trace_error": finite(whole.standard_error),
+        }
 
 
 class _Watch:
@@ -101,8 +106,9 @@ def _objective(subject: Subject, item: Placed, watch: _Watch) -> Objective:
     """The mean loss over the item's samples, as a function of the network's parameters alone."""
     model = subject.task.model
     size = rows_at_once(model, item.params, item.samples)
-    blocks = [Samples(item.samples.x[i : i + size], item.samples.y[i : i + size])
-              for i in range(0, len(item.samples), size)]  # fmt: skip
+    blocks = [
+        Samples(item.samples.x[i : i + size], item.samples.y[i : i + size]) for i in range(0, len(item.samples), size)
+    ]
     forward, total = item.special_forward or model.logits, len(item.samples)
 
     def term(block: Samples) -> Term:

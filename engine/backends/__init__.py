@@ -33,15 +33,25 @@ class Backend(Protocol):
         """Clients to train together so that their live state stays in the cache (CPU) or memory (GPU)."""
 
     def accumulate(
-        self, out: ClientParams, params: ClientParams, batch: Batch, alpha: float, beta: float,
-        objective: Objective | None = None, extras: Extras | None = None,
-    ) -> Float[Tensor, "A"]:  # fmt: skip
+        self,
+        out: ClientParams,
+        params: ClientParams,
+        batch: Batch,
+        alpha: float,
+        beta: float,
+        objective: Objective | None = None,
+        extras: Extras | None = None,
+    ) -> Float[Tensor, "A"]:
         """out <- beta * out + alpha * (gradient of the loss and its L2 term at params); returns the data losses [A]."""
 
     def hessian_vector(
-        self, params: ClientParams, vector: ClientParams, batch: Batch, objective: Objective | None = None,
+        self,
+        params: ClientParams,
+        vector: ClientParams,
+        batch: Batch,
+        objective: Objective | None = None,
         extras: Extras | None = None,
-    ) -> ClientParams:  # fmt: skip
+    ) -> ClientParams:
         """Hessian of each client's training loss at ``params`` times its ``vector``, exact."""
 
     def logits(self, model: Model, params: ClientParams, x: Tensor) -> Float[Tensor, "A B C"]:

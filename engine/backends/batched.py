@@ -25,9 +25,15 @@ class Batched:
         return live_chunk(model, batch_bytes, device)
 
     def accumulate(
-        self, out: ClientParams, params: ClientParams, batch: Batch, alpha: float, beta: float,
-        objective: Objective | None = None, extras: Extras | None = None,
-    ) -> Float[Tensor, "A"]:  # fmt: skip
+        self,
+        out: ClientParams,
+        params: ClientParams,
+        batch: Batch,
+        alpha: float,
+        beta: float,
+        objective: Objective | None = None,
+        extras: Extras | None = None,
+    ) -> Float[Tensor, "A"]:
         trained = {n: params[n] for n in out}
         frozen = {n: p for n, p in params.items() if n not in out}
         gradients, losses = vmap(grad_and_value(self._loss(objective)))(
@@ -39,9 +45,13 @@ class Batched:
         return losses
 
     def hessian_vector(
-        self, params: ClientParams, vector: ClientParams, batch: Batch, objective: Objective | None = None,
+        self,
+        params: ClientParams,
+        vector: ClientParams,
+        batch: Batch,
+        objective: Objective | None = None,
         extras: Extras | None = None,
-    ) -> ClientParams:  # fmt: skip
+    ) -> ClientParams:
         """Reverse over reverse: the gradient of the slope along ``vector``; works for every operation that has one."""
         loss = self._loss(objective)
 

@@ -30,9 +30,15 @@ class Clipped:
         return self.inner.chunk_size(model, batch_bytes, device)
 
     def accumulate(
-        self, out: ClientParams, params: ClientParams, batch: Batch, alpha: float, beta: float,
-        objective: Objective | None = None, extras: Extras | None = None,
-    ) -> Float[Tensor, "A"]:  # fmt: skip
+        self,
+        out: ClientParams,
+        params: ClientParams,
+        batch: Batch,
+        alpha: float,
+        beta: float,
+        objective: Objective | None = None,
+        extras: Extras | None = None,
+    ) -> Float[Tensor, "A"]:
         gradient = {n: torch.zeros_like(p) for n, p in out.items()}
         losses = self.inner.accumulate(gradient, params, batch, 1.0, 0.0, objective, extras)
         norms = torch.stack([torch.linalg.vector_norm(g.flatten(1), dim=1) for g in gradient.values()])
@@ -44,9 +50,13 @@ class Clipped:
         return losses
 
     def hessian_vector(
-        self, params: ClientParams, vector: ClientParams, batch: Batch, objective: Objective | None = None,
+        self,
+        params: ClientParams,
+        vector: ClientParams,
+        batch: Batch,
+        objective: Objective | None = None,
         extras: Extras | None = None,
-    ) -> ClientParams:  # fmt: skip
+    ) -> ClientParams:
         return self.inner.hessian_vector(params, vector, batch, objective, extras)
 
     def logits(self, model: Model, params: ClientParams, x: Tensor) -> Float[Tensor, "A B C"]:

@@ -49,9 +49,15 @@ class Fused:
         return live_chunk(model, batch_bytes, device)
 
     def accumulate(
-        self, out: ClientParams, params: ClientParams, batch: Batch, alpha: float, beta: float,
-        objective: Objective | None = None, extras: Extras | None = None,
-    ) -> Float[Tensor, "A"]:  # fmt: skip
+        self,
+        out: ClientParams,
+        params: ClientParams,
+        batch: Batch,
+        alpha: float,
+        beta: float,
+        objective: Objective | None = None,
+        extras: Extras | None = None,
+    ) -> Float[Tensor, "A"]:
         if objective is not None:
             return self._batched.accumulate(out, params, batch, alpha, beta, objective, extras)
         inputs, logits = self._forward(params, batch.x.flatten(2))
@@ -72,9 +78,13 @@ class Fused:
         return losses
 
     def hessian_vector(
-        self, params: ClientParams, vector: ClientParams, batch: Batch, objective: Objective | None = None,
+        self,
+        params: ClientParams,
+        vector: ClientParams,
+        batch: Batch,
+        objective: Objective | None = None,
         extras: Extras | None = None,
-    ) -> ClientParams:  # fmt: skip
+    ) -> ClientParams:
         return self._batched.hessian_vector(params, vector, batch, objective, extras)
 
     def logits(self, model: Model, params: ClientParams, x: Tensor) -> Float[Tensor, "A B C"]:

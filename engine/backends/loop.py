@@ -22,9 +22,15 @@ class Loop:
         return 1
 
     def accumulate(
-        self, out: ClientParams, params: ClientParams, batch: Batch, alpha: float, beta: float,
-        objective: Objective | None = None, extras: Extras | None = None,
-    ) -> Float[Tensor, "A"]:  # fmt: skip
+        self,
+        out: ClientParams,
+        params: ClientParams,
+        batch: Batch,
+        alpha: float,
+        beta: float,
+        objective: Objective | None = None,
+        extras: Extras | None = None,
+    ) -> Float[Tensor, "A"]:
         losses = []
         for client in range(batch.size):
             variables = _variables(self._row(params, client), tuple(out))
@@ -38,9 +44,13 @@ class Loop:
         return torch.stack(losses)
 
     def hessian_vector(
-        self, params: ClientParams, vector: ClientParams, batch: Batch, objective: Objective | None = None,
+        self,
+        params: ClientParams,
+        vector: ClientParams,
+        batch: Batch,
+        objective: Objective | None = None,
         extras: Extras | None = None,
-    ) -> ClientParams:  # fmt: skip
+    ) -> ClientParams:
         products = []
         for client in range(batch.size):
             variables = _variables(self._row(params, client), tuple(params))

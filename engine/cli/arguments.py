@@ -36,9 +36,10 @@ class _Parser(argparse.ArgumentParser):
 
 def parser() -> argparse.ArgumentParser:
     whole = _Parser(
-        prog="python -m engine", description="Personalized federated learning experiments without the browser.",
+        prog="python -m engine",
+        description="Personalized federated learning experiments without the browser.",
         epilog="DATABASE_URL (default: SQLite under var/) and DATA_DIR (default: data/) say where runs and data lie.",
-    )  # fmt: skip
+    )
     commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_run(commands)
     _add_list(commands)
@@ -58,10 +59,12 @@ def parser() -> argparse.ArgumentParser:
 
 def _add_run(commands: argparse._SubParsersAction) -> None:
     run = commands.add_parser(
-        "run", help="compute an experiment", epilog=RUN_EXIT_CODES,
+        "run",
+        help="compute an experiment",
+        epilog=RUN_EXIT_CODES,
         description="Compute all runs of an experiment and keep them in the database.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    )
     what = run.add_mutually_exclusive_group(required=True)
     what.add_argument("config", nargs="?", type=Path, metavar="CONFIG", help="YAML or JSON file with the experiment")
     what.add_argument("--preset", metavar="NAME", help="a shipped experiment; see `list presets`")
@@ -150,22 +153,26 @@ def _add_runs(commands: argparse._SubParsersAction) -> None:
 
 def _add_backup(commands: argparse._SubParsersAction) -> None:
     backup = _add_keeping(
-        commands, "backup", "Write the whole database, with models, analyses and what waiting runs need to go on, into "
+        commands,
+        "backup",
+        "Write the whole database, with models, analyses and what waiting runs need to go on, into "
         "one file. Runs may be computed meanwhile.",
-    )  # fmt: skip
+    )
     backup.add_argument("file", type=Path, metavar="FILE", help="a ZIP; one that is there is replaced")
     _add_database(backup)
 
 
 def _add_restore(commands: argparse._SubParsersAction) -> None:
     restore = _add_keeping(
-        commands, "restore", "Put a backup in the place of the database. It is checked first, and the app must be "
-        "stopped.",
-    )  # fmt: skip
+        commands,
+        "restore",
+        "Put a backup in the place of the database. It is checked first, and the app must be stopped.",
+    )
     restore.add_argument("file", type=Path, metavar="FILE", help="written by `backup`")
     restore.add_argument(
-        "--replace", action="store_true",
-        help="also where there are runs; they are kept in a file beside, and it is named"
+        "--replace",
+        action="store_true",
+        help="also where there are runs; they are kept in a file beside, and it is named",
     )
     _add_database(restore)
 

@@ -40,8 +40,11 @@ def write_runs(store: Store, path: Path, runs: Sequence[RunRecord], format: Form
 
 def write_all_models(store: Store, folder: Path, runs: Sequence[RunRecord]) -> None:
     saved = {run.id: store.artifacts.latest(run.id, MODELS_LAST) for run in runs}
-    complain(f"run {run.id} ({run.label} seed {run.seed}) has no models: it is {run.status}"
-             for run in runs if saved[run.id] is None)  # fmt: skip
+    complain(
+        f"run {run.id} ({run.label} seed {run.seed}) has no models: it is {run.status}"
+        for run in runs
+        if saved[run.id] is None
+    )
     for run_id, path in _model_folders([run for run in runs if saved[run.id] is not None]).items():
         if (artifact := saved[run_id]) is not None:
             write_models(folder / path, unpack(store.artifacts.read(artifact)))
@@ -57,8 +60,11 @@ def _ended(runs: Sequence[RunRecord]) -> list[RunRecord]:
     ended = [run for run in runs if run.is_finished]
     if not ended:
         raise InvalidConfig(["none of these runs has ended; wait for them, or cancel them, then export again"])
-    complain(f"run {run.id} ({run.label} seed {run.seed}) is left out: it is {run.status}"
-             for run in runs if not run.is_finished)  # fmt: skip
+    complain(
+        f"run {run.id} ({run.label} seed {run.seed}) is left out: it is {run.status}"
+        for run in runs
+        if not run.is_finished
+    )
     return ended
 
 

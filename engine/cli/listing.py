@@ -8,8 +8,12 @@ from engine.core.registry import ALGORITHMS, DATASETS, METRICS, MODELS, PARTITIO
 from engine.export.document import finite
 
 REGISTRIES = {
-    "algorithms": ALGORITHMS, "datasets": DATASETS, "partitioners": PARTITIONERS, "models": MODELS, "metrics": METRICS,
-}  # fmt: skip
+    "algorithms": ALGORITHMS,
+    "datasets": DATASETS,
+    "partitioners": PARTITIONERS,
+    "models": MODELS,
+    "metrics": METRICS,
+}
 
 
 def descriptions(kind: str) -> list[dict[str, Any]]:

@@ -20,8 +20,18 @@ from engine.worker.service import serve
 from storage import FINISHED, DiskUse, RunNotFound, RunRecord, Status, Store
 
 SAID = (
-    "id", "experiment_name", "algorithm", "label", "seed", "status", "round", "rounds", "priority", "error", "summary",
-)  # fmt: skip
+    "id",
+    "experiment_name",
+    "algorithm",
+    "label",
+    "seed",
+    "status",
+    "round",
+    "rounds",
+    "priority",
+    "error",
+    "summary",
+)
 TIMES = ("created_at", "started_at", "finished_at", "deleted_at")
 UNITS = ("B", "kB", "MB", "GB", "TB")
 
@@ -70,9 +80,13 @@ def disk(store: Store, arguments: argparse.Namespace) -> None:
     store.check_schema()
     use: DiskUse = store.disk_use()
     parts = {
-        "database": use.database_bytes, "models": use.models_bytes, "analyses": use.analyses_bytes,
-        "checkpoints": use.checkpoints_bytes, "trash": use.trash_bytes, "free": use.free_bytes,
-    }  # fmt: skip
+        "database": use.database_bytes,
+        "models": use.models_bytes,
+        "analyses": use.analyses_bytes,
+        "checkpoints": use.checkpoints_bytes,
+        "trash": use.trash_bytes,
+        "free": use.free_bytes,
+    }
     print(table_of([(name, _size(size)) for name, size in parts.items()]))
 
 
@@ -131,10 +145,19 @@ def drop_models(store: Store, arguments: argparse.Namespace) -> None:
 
 
 COMMANDS: dict[str, Callable[[Store, argparse.Namespace], None]] = {
-    "worker": worker, "backup": backup, "restore": restore, "disk": disk, "runs": runs, "cancel": cancel,
-    "pause": pause, "resume": resume, "retry": retry, "delete": delete, "undelete": undelete,
+    "worker": worker,
+    "backup": backup,
+    "restore": restore,
+    "disk": disk,
+    "runs": runs,
+    "cancel": cancel,
+    "pause": pause,
+    "resume": resume,
+    "retry": retry,
+    "delete": delete,
+    "undelete": undelete,
     "drop-models": drop_models,
-}  # fmt: skip
+}
 
 
 def _chosen(store: Store, run_ids: Sequence[int]) -> list[RunRecord]:
@@ -173,6 +196,7 @@ def _progress(done: str) -> Iterator[Callable[[int, int], None]]:
     """What hears of bytes: a share on a terminal, and Ctrl-C, which is obeyed where nothing is half done."""
     shown = sys.stderr.isatty()
     with interruptible() as interrupts:
+
         def tell(size: int, total: int) -> None:
             if interrupts:
                 raise KeyboardInterrupt

@@ -82,9 +82,11 @@ def import_command(arguments: argparse.Namespace) -> int:
 
 
 COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
-    "run": run_command, "list": list_command, "export": export_command,
+    "run": run_command,
+    "list": list_command,
+    "export": export_command,
     "import": import_command,
-}  # fmt: skip
+}
 
 
 # Computing and following.
@@ -114,9 +116,7 @@ def _compute(store: Store, experiments: Sequence[ExperimentConfig], is_quiet: bo
     return run_ids
 
 
-def _follow(
-    store: Store, run_ids: Sequence[int], show: Reporter, driver: "_Driver", interrupts: Sequence[int]
-) -> None:
+def _follow(store: Store, run_ids: Sequence[int], show: Reporter, driver: "_Driver", interrupts: Sequence[int]) -> None:
     accuracies: dict[int, float] = {}
     seen: dict[int, int] = {}  # the last round that was looked at, by run
     while True:
@@ -166,9 +166,7 @@ class _Driver:
 
 
 def _runs(store: Store, run_ids: Sequence[int], with_partition: bool = True) -> list[RunRecord]:
-    return store.queue.runs(
-        run_ids=run_ids, include_archived=True, newest_first=False, with_partition=with_partition
-    )
+    return store.queue.runs(run_ids=run_ids, include_archived=True, newest_first=False, with_partition=with_partition)
 
 
 def _new_accuracies(store: Store, runs: Sequence[RunRecord], seen: Mapping[int, int]) -> dict[int, float]:

@@ -98,9 +98,14 @@ def load_preset(name: str, folder: Path = FOLDER) -> Preset:
         raise InvalidConfig([f"{path.name}: {problem}" for problem in problems])
     words = {key: raw[key] for key in _WORDS if key in raw}
     return Preset(
-        name, raw["title"], raw["source"], {scale: tuple(configs) for scale, configs in scales.items()},
-        paper=paper, view=view, **words,
-    )  # fmt: skip
+        name,
+        raw["title"],
+        raw["source"],
+        {scale: tuple(configs) for scale, configs in scales.items()},
+        paper=paper,
+        view=view,
+        **words,
+    )
 
 
 def presets(folder: Path = FOLDER) -> list[Preset]:

@@ -88,7 +88,10 @@ class Training(Options):
 
 class Evaluation(Options):
     every: int = Field(
-        1, ge=1, le=1_000_000, title="Evaluate every",
+        1,
+        ge=1,
+        le=1_000_000,
+        title="Evaluate every",
         description="Evaluate rounds divisible by this, and the last one.",
     )
 
@@ -196,10 +199,21 @@ class ExperimentConfig:
     def runs(self) -> tuple[RunConfig, ...]:
         """One run for each algorithm, sweep value and seed; the seeds of a method stand together."""
         return tuple(
-            RunConfig(self.name, a.label, a.choice, self.dataset, self.partition, self.model, a.training,
-                      self.evaluation, self.machine, seed)
-            for a in self.algorithms for seed in self.seeds
-        )  # fmt: skip
+            RunConfig(
+                self.name,
+                a.label,
+                a.choice,
+                self.dataset,
+                self.partition,
+                self.model,
+                a.training,
+                self.evaluation,
+                self.machine,
+                seed,
+            )
+            for a in self.algorithms
+            for seed in self.seeds
+        )
 
 
 def load_config(path: Path | str) -> dict[str, Any]:

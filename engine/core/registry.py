@@ -160,11 +160,17 @@ def _parameter(name: str, field: Any) -> Parameter:
     bounds |= _bounds(field.metadata)
     default = None if field.is_required() else field.get_default(call_default_factory=True)
     return Parameter(
-        name=name, type="|".join(kinds), default=list(default) if isinstance(default, tuple) else default,
-        minimum=bounds.get("minimum"), maximum=bounds.get("maximum"), choices=choices or None,
-        description=field.description or "", symbol=field.title or name, required=field.is_required(),
+        name=name,
+        type="|".join(kinds),
+        default=list(default) if isinstance(default, tuple) else default,
+        minimum=bounds.get("minimum"),
+        maximum=bounds.get("maximum"),
+        choices=choices or None,
+        description=field.description or "",
+        symbol=field.title or name,
+        required=field.is_required(),
         excludes=tuple(side for side in ("minimum", "maximum") if f"beyond {side}" in bounds),
-    )  # fmt: skip
+    )
 
 
 def _kinds(annotation: Any) -> tuple[tuple[str, ...], tuple[Any, ...], dict[str, float]]:

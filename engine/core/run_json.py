@@ -23,7 +23,6 @@ class AsWritten(BaseModel):
 
 
 class Extra(AsWritten):
-
     layers: Annotated[list[Name], Field(max_length=10_000)] = []
 
 

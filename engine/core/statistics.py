@@ -83,9 +83,7 @@ def t_interval(values: Float[np.ndarray, "n"], confidence: float = CONFIDENCE) -
     return Interval(mean, mean - half, mean + half, n)
 
 
-def interval_over_clients(
-    trainings: Sequence[Float[np.ndarray, "_"]], confidence: float = CONFIDENCE
-) -> Interval:
+def interval_over_clients(trainings: Sequence[Float[np.ndarray, "_"]], confidence: float = CONFIDENCE) -> Interval:
     """Of the mean over trainings of the mean over clients, as if only the clients had been drawn.
 
     Each training gives the paired differences of its clients; degrees of freedom as Welch and Satterthwaite have them.

@@ -36,14 +36,18 @@ Review = tuple[str, int]  # title and text, and its class
 
 class AmazonReviewOptions(Options):
     representation: Literal["tokens", "bag"] = Field(
-        "tokens", title="Representation",
+        "tokens",
+        title="Representation",
         description="tokens: the buckets of the first words in their order, for model text_embedding; bag: how often "
-                    "the words fall into each bucket.",
-    )  # fmt: skip
+        "the words fall into each bucket.",
+    )
     buckets: int = Field(
-        20_000, ge=3, le=2**22, title="Buckets",
+        20_000,
+        ge=3,
+        le=2**22,
+        title="Buckets",
         description="Number of buckets that words are hashed into, number 0 for none; as many as the model's.",
-    )  # fmt: skip
+    )
     max_length: int = Field(
         256, ge=1, le=4096, title="Length", description="Words of a review that are kept; a bag keeps all."
     )
@@ -52,16 +56,19 @@ class AmazonReviewOptions(Options):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.representation == "bag" and self.buckets > MAX_BAG_BUCKETS:
-            raise ValueError(f"buckets={self.buckets:,} are too many for representation=bag, at most "
-                             f"{MAX_BAG_BUCKETS:,}; lower buckets, or use representation=tokens")  # fmt: skip
+            raise ValueError(
+                f"buckets={self.buckets:,} are too many for representation=bag, at most "
+                f"{MAX_BAG_BUCKETS:,}; lower buckets, or use representation=tokens"
+            )
         return self
 
 
 @DATASETS.register(
-    "amazon_review", title="Amazon reviews",
+    "amazon_review",
+    title="Amazon reviews",
     paper="Blitzer, Dredze, Pereira. Biographies, Bollywood, Boom-boxes and Blenders: Domain Adaptation for Sentiment "
-          "Classification. ACL 2007.",
-)  # fmt: skip
+    "Classification. ACL 2007.",
+)
 @dataclass(frozen=True)
 class AmazonReview:
     options: AmazonReviewOptions
@@ -81,8 +88,13 @@ class AmazonReview:
             reviews += _reviews_of(domain, data_dir)
             client += [i] * (len(reviews) - len(client))
         y = np.array([label for _, label in reviews], np.int64)
-        return Pool(self._features([text for text, _ in reviews]), y, num_classes=2, client=np.array(client, np.int64),
-                    class_names=CLASS_NAMES)  # fmt: skip
+        return Pool(
+            self._features([text for text, _ in reviews]),
+            y,
+            num_classes=2,
+            client=np.array(client, np.int64),
+            class_names=CLASS_NAMES,
+        )
 
     def _features(self, texts: list[str]) -> np.ndarray:
         o = self.options
@@ -152,11 +164,14 @@ def _read_official(path: Path, label: int) -> Iterator[Review]:
         raise DataUnavailable(f"{path}: cannot be read ({error}); unpack the official archive again") from error
     blocks = _REVIEW.findall(content)
     if len(blocks) != content.count("<review>"):
-        raise DataUnavailable(f"{path}: {content.count('<review>')} reviews begin and {len(blocks)} end; unpack the "
-                              "official archive again")  # fmt: skip
+        raise DataUnavailable(
+            f"{path}: {content.count('<review>')} reviews begin and {len(blocks)} end; unpack the "
+            "official archive again"
+        )
     for number, block in enumerate(blocks, start=1):
         found = [field.search(block) for field in _FIELDS]
         if None in found:
-            raise DataUnavailable(f"{path}: review {number} has no title or no review_text; unpack the official "
-                                  "archive again")  # fmt: skip
+            raise DataUnavailable(
+                f"{path}: review {number} has no title or no review_text; unpack the official archive again"
+            )
         yield "\n".join(match[1].strip() for match in found if match is not None), label

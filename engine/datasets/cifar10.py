@@ -13,9 +13,12 @@ from engine.datasets.official import OfficialOptions, official_bytes
 
 CLASS_NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 FILES = CifarFiles(
-    "CIFAR10", folder="cifar-10-batches-py", archive="cifar-10-python.tar.gz", npz="cifar10.npz",
+    "CIFAR10",
+    folder="cifar-10-batches-py",
+    archive="cifar-10-python.tar.gz",
+    npz="cifar10.npz",
     files=(*(f"data_batch_{i}" for i in range(1, 6)), "test_batch", "batches.meta"),
-)  # fmt: skip
+)
 
 
 @DATASETS.register(

@@ -28,25 +28,37 @@ class ContextsOptions(Options):
     num_contexts: int = Field(4, ge=1, le=1_000_000, title="G", description="Number of true contexts.")
     num_classes: int = Field(10, ge=2, le=1000, title="C", description="Number of classes.")
     dim: int = Field(20, ge=2, le=100_000, title="d", description="Number of features.")
-    noise: float = Field(1.0, ge=0, le=1e6, title="Noise",
-                         description="Standard deviation of the samples around the mean of their class.")
+    noise: float = Field(
+        1.0,
+        ge=0,
+        le=1e6,
+        title="Noise",
+        description="Standard deviation of the samples around the mean of their class.",
+    )
     shift: Literal["labels", "rotation", "both"] = Field(
-        "labels", title="Shift", description="What differs between contexts: the labels, the features, or both.")
+        "labels", title="Shift", description="What differs between contexts: the labels, the features, or both."
+    )
 
     @model_validator(mode="after")
     def _contexts_can_differ(self) -> Self:
         if self.num_contexts > self.num_clients:
-            raise ValueError(f"num_contexts={self.num_contexts} is more than num_clients={self.num_clients}; "
-                             "lower num_contexts")
+            raise ValueError(
+                f"num_contexts={self.num_contexts} is more than num_clients={self.num_clients}; lower num_contexts"
+            )
         if self.shift == "labels" and self.num_contexts > self.num_classes:
-            raise ValueError(f"num_contexts={self.num_contexts} is more than num_classes={self.num_classes}, the "
-                             "number of label shifts there are; lower num_contexts, or use shift=rotation")
+            raise ValueError(
+                f"num_contexts={self.num_contexts} is more than num_classes={self.num_classes}, the "
+                "number of label shifts there are; lower num_contexts, or use shift=rotation"
+            )
         check_generated_size(self.num_clients, self.samples_per_client, self.dim)
         return self
 
 
-@DATASETS.register("contexts", title="Clients in true contexts",
-                   paper="Generated; tells whether CGPFL (Tang et al., IJCAI 2022) recovers the contexts")
+@DATASETS.register(
+    "contexts",
+    title="Clients in true contexts",
+    paper="Generated; tells whether CGPFL (Tang et al., IJCAI 2022) recovers the contexts",
+)
 @dataclass(frozen=True)
 class Contexts:
     options: ContextsOptions

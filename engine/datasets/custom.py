@@ -39,17 +39,24 @@ EXPECTED = {
 
 
 class CustomOptions(Options):
-    path: str = Field(title="File", min_length=1,
-                      description="NPZ, CSV or Parquet file, or a folder of images with one folder a class: absolute, "
-                                  "below DATA_DIR or below the current folder.")
+    path: str = Field(
+        title="File",
+        min_length=1,
+        description="NPZ, CSV or Parquet file, or a folder of images with one folder a class: absolute, "
+        "below DATA_DIR or below the current folder.",
+    )
     label: str = Field("label", title="Label column", description="Column of a table that holds the class.")
     client: str | None = Field(
-        None, title="Client column",
-        description="Column of a table that says whose sample it is; if not given, a column named client is used.")
+        None,
+        title="Client column",
+        description="Column of a table that says whose sample it is; if not given, a column named client is used.",
+    )
     standardize: bool = Field(
-        False, title="Standardize",
+        False,
+        title="Standardize",
         description="Give every feature (of images: all pixels together) mean 0 and standard deviation 1, over the "
-                    "training samples of a given split, else over all samples, later test samples included.")
+        "training samples of a given split, else over all samples, later test samples included.",
+    )
 
 
 @DATASETS.register("custom", title="Own data", paper="The user's own file")
@@ -88,11 +95,14 @@ class Custom:
         candidates = self._candidates(data_dir)
         path = next((path for path in candidates if os.path.exists(path)), None)
         if path is None:
-            raise DataUnavailable(f"there is no {' or '.join(str(path) for path in candidates)}; give an absolute "
-                                  f"path, or put the file into DATA_DIR ({data_dir})")
+            raise DataUnavailable(
+                f"there is no {' or '.join(str(path) for path in candidates)}; give an absolute "
+                f"path, or put the file into DATA_DIR ({data_dir})"
+            )
         if _kind(path) not in EXPECTED:
-            raise DataUnavailable(f"{path}: cannot read files that end in {path.suffix!r}; "
-                                  f"known: {', '.join(EXPECTED)}")
+            raise DataUnavailable(
+                f"{path}: cannot read files that end in {path.suffix!r}; known: {', '.join(EXPECTED)}"
+            )
         if _kind(path) == FOLDER:
             return path
         if not path.is_file():  # reading a pipe or a device may never end
@@ -116,9 +126,12 @@ class Custom:
 
 
 def checked_pool(
-    arrays: dict[str, np.ndarray], path: Path, is_standardized: bool, scale: float = 1.0,
+    arrays: dict[str, np.ndarray],
+    path: Path,
+    is_standardized: bool,
+    scale: float = 1.0,
     names: Mapping[str, tuple[str, ...]] | None = None,
-) -> Pool:  # fmt: skip
+) -> Pool:
     """The pool of ``arrays``, after every check that keeps a bad file from becoming a strange result.
 
     ``names`` are what the numbers of ``y`` and ``client`` stand for, where they are numbered already.
@@ -129,15 +142,21 @@ def checked_pool(
     x = _features(arrays["x"], path)
     for name, values in arrays.items():
         if name != "x" and values.shape != (len(x),):
-            raise _unusable(path, f"{name} has shape {list(values.shape)} and x has {len(x)} samples; expected "
-                                  f"{name} of shape [{len(x)}]")
+            raise _unusable(
+                path,
+                f"{name} has shape {list(values.shape)} and x has {len(x)} samples; expected "
+                f"{name} of shape [{len(x)}]",
+            )
     known = names or {}
     classes, y = (known["y"], arrays["y"]) if "y" in known else _numbered("y", arrays["y"], path)
     if len(classes) < 2:
         raise _unusable(path, f"y holds the single class {classes[0]}; at least two are needed")
     if len(classes) > MAX_CLASSES:
-        raise _unusable(path, f"y holds {len(classes):,} different values, at most {MAX_CLASSES:,} classes are told "
-                              "apart; is it the column of the classes?")
+        raise _unusable(
+            path,
+            f"y holds {len(classes):,} different values, at most {MAX_CLASSES:,} classes are told "
+            "apart; is it the column of the classes?",
+        )
     client = arrays.get("client")
     if client is not None and "client" not in known:
         client = _numbered("client", client, path)[1]
@@ -167,8 +186,11 @@ def _features(x: np.ndarray, path: Path) -> np.ndarray:
     if x.dtype.kind == "f" and not np.isfinite(x).all():
         bad = ~np.isfinite(x)
         at = np.unravel_index(int(np.argmax(bad)), x.shape)
-        raise _unusable(path, f"x[{', '.join(map(str, at))}] is {x[at]} ({np.count_nonzero(bad):,} values of x are NaN "
-                              "or infinite); fill or remove those samples")
+        raise _unusable(
+            path,
+            f"x[{', '.join(map(str, at))}] is {x[at]} ({np.count_nonzero(bad):,} values of x are NaN "
+            "or infinite); fill or remove those samples",
+        )
     if x.dtype in (np.uint8, np.float32, np.float64):
         return np.ascontiguousarray(x)
     return x.astype(np.float32 if x.dtype.itemsize <= 2 else np.float64)
@@ -180,8 +202,11 @@ def _numbered(name: str, values: np.ndarray, path: Path) -> tuple[tuple[str, ...
         is_whole = (np.abs(values) < 2**63) & (values == np.round(values))  # what is not finite is not less either
         if not is_whole.all():
             at = int(np.argmin(is_whole))
-            raise _unusable(path, f"{name}[{at}] is {values[at]}; {name} holds values that are missing or not whole "
-                                  "numbers; expected classes or clients as whole numbers or text")
+            raise _unusable(
+                path,
+                f"{name}[{at}] is {values[at]}; {name} holds values that are missing or not whole "
+                "numbers; expected classes or clients as whole numbers or text",
+            )
         values = values.astype(np.int64)
     if values.dtype.kind not in "biuU":
         raise _unusable(path, f"{name} has dtype {values.dtype}; expected whole numbers or text")

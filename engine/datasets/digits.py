@@ -13,13 +13,19 @@ from engine.datasets import Pool, Progress, standardize
 
 
 class DigitsOptions(Options):
-    standardize: bool = Field(False, title="Standardize",
-                              description="Subtract the mean of all pixels and divide by their standard deviation; "
-                                          "both are of the whole pool, later test samples included.")
+    standardize: bool = Field(
+        False,
+        title="Standardize",
+        description="Subtract the mean of all pixels and divide by their standard deviation; "
+        "both are of the whole pool, later test samples included.",
+    )
 
 
-@DATASETS.register("digits", title="Digits (8 x 8)",
-                   paper="Alpaydin, Kaynak. Optical Recognition of Handwritten Digits. UCI Repository, 1998.")
+@DATASETS.register(
+    "digits",
+    title="Digits (8 x 8)",
+    paper="Alpaydin, Kaynak. Optical Recognition of Handwritten Digits. UCI Repository, 1998.",
+)
 @dataclass(frozen=True)
 class Digits:
     options: DigitsOptions

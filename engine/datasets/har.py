@@ -31,16 +31,18 @@ WITHIN_CHANNELS = (0, 2)  # standardizing: over windows and time
 
 class HarOptions(OfficialOptions):
     features: Literal["inertial", "engineered"] = Field(
-        "inertial", title="Features",
+        "inertial",
+        title="Features",
         description="inertial: the nine signals, 9 x 128; engineered: the 561 features of the official release.",
-    )  # fmt: skip
+    )
 
 
 @DATASETS.register(
-    "har", title="Human activity (UCI HAR)",
+    "har",
+    title="Human activity (UCI HAR)",
     paper="Anguita, Ghio, Oneto, Parra, Reyes-Ortiz. A Public Domain Dataset for Human Activity Recognition Using "
-          "Smartphones. ESANN 2013.",
-)  # fmt: skip
+    "Smartphones. ESANN 2013.",
+)
 @dataclass(frozen=True)
 class Har:
     options: HarOptions
@@ -74,8 +76,9 @@ def signals_of_npz(data_dir: Path, part: str) -> Part:
         arrays = read_arrays(path, {"X": (None, len(CHANNELS), STEPS), "y": (None,), "subject": (None,)})
         return _part(arrays["X"], arrays["y"], arrays["subject"])
     except ValueError as error:
-        raise DataUnavailable(f"{path}: {error}. Expected: X [n, 9, 128] float32, y [n] in 0..5 and subject [n], saved "
-                              "with numpy.savez") from error  # fmt: skip
+        raise DataUnavailable(
+            f"{path}: {error}. Expected: X [n, 9, 128] float32, y [n] in 0..5 and subject [n], saved with numpy.savez"
+        ) from error
 
 
 def official_signals(data_dir: Path, part: str) -> Part:
@@ -96,8 +99,10 @@ def _official(
 ) -> Part:
     y, subject = (_table(folder / f"{name}_{part}.txt", 1)[:, 0].astype(np.int64) for name in ("y", "subject"))
     if len({len(rows) for rows in (*tables, y, subject)}) > 1:
-        raise DataUnavailable(f"{folder}: its files have {', '.join(str(len(rows)) for rows in (*tables, y, subject))} "
-                              "lines, not all the same number; unpack the official archive again")  # fmt: skip
+        raise DataUnavailable(
+            f"{folder}: its files have {', '.join(str(len(rows)) for rows in (*tables, y, subject))} "
+            "lines, not all the same number; unpack the official archive again"
+        )
     try:
         return _part(stacked(tables), y - 1, subject)
     except ValueError as error:
@@ -123,8 +128,9 @@ def _table(path: Path, columns: int) -> np.ndarray:
     except (OSError, ValueError) as error:
         raise DataUnavailable(f"{path}: cannot be read ({error}); unpack the official archive again") from error
     if table.shape[1:] != (columns,):
-        raise DataUnavailable(f"{path}: has {list(table.shape)} values, not [lines, {columns}]; unpack the official "
-                              "archive again")  # fmt: skip
+        raise DataUnavailable(
+            f"{path}: has {list(table.shape)} values, not [lines, {columns}]; unpack the official archive again"
+        )
     return table
 
 

@@ -33,12 +33,15 @@ class IdxFiles:
     def present(self, data_dir: Path) -> bool:
         return all(_existing(self.path(name, data_dir)) for name in self.md5)
 
-    def load(self, data_dir: Path, options: OfficialOptions, class_names: tuple[str, ...],
-             progress: Progress | None = None) -> Pool:
+    def load(
+        self, data_dir: Path, options: OfficialOptions, class_names: tuple[str, ...], progress: Progress | None = None
+    ) -> Pool:
         """Raises DataUnavailable where a file is corrupt, or absent and not to be had."""
         content = {name: self._read(name, data_dir, progress) for name in self.md5}
-        train, test = (Part(images(content[f"{part}-images-idx3-ubyte"]), labels(content[f"{part}-labels-idx1-ubyte"]))
-                       for part in ("train", "t10k"))
+        train, test = (
+            Part(images(content[f"{part}-images-idx3-ubyte"]), labels(content[f"{part}-labels-idx1-ubyte"]))
+            for part in ("train", "t10k")
+        )
         return official_pool(train, test, options, class_names, scale=1 / 255)
 
     def _read(self, name: str, data_dir: Path, progress: Progress | None) -> bytes:
@@ -50,8 +53,10 @@ class IdxFiles:
         except (OSError, EOFError, zlib.error) as error:
             raise DataUnavailable(f"cannot read {path}: {error}; delete it to download it again") from error
         if md5_of(content) != self.md5[name]:
-            raise DataUnavailable(f"{path} is corrupt or not the official file (md5 {md5_of(content)}, "
-                                  f"expected {self.md5[name]}); delete it to download it again")
+            raise DataUnavailable(
+                f"{path} is corrupt or not the official file (md5 {md5_of(content)}, "
+                f"expected {self.md5[name]}); delete it to download it again"
+            )
         return content
 
     def _download(self, name: str, data_dir: Path, progress: Progress | None) -> bytes:
@@ -67,7 +72,8 @@ class IdxFiles:
                 reasons.append(f"{mirror}: {error}")
         raise DataUnavailable(
             f"there is no {path}, and it could not be downloaded ({'; '.join(reasons)}); put {', '.join(self.md5)} "
-            f"into {path.parent}, unpacked or as .gz, or set DATA_DIR to the folder that holds {self.folder}/raw")
+            f"into {path.parent}, unpacked or as .gz, or set DATA_DIR to the folder that holds {self.folder}/raw"
+        )
 
 
 def images(content: bytes) -> np.ndarray:

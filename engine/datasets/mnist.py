@@ -11,17 +11,23 @@ from engine.datasets import Pool, Progress
 from engine.datasets.idx import IdxFiles
 from engine.datasets.official import OfficialOptions, official_bytes
 
-FILES = IdxFiles("MNIST", md5={
-    "train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
-    "train-labels-idx1-ubyte": "a25bea736e30d166cdddb491f175f624",
-    "t10k-images-idx3-ubyte": "2646ac647ad5339dbf082846283269ea",
-    "t10k-labels-idx1-ubyte": "27ae3e4e09519cfbb04c329615203637",
-})
+FILES = IdxFiles(
+    "MNIST",
+    md5={
+        "train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
+        "train-labels-idx1-ubyte": "a25bea736e30d166cdddb491f175f624",
+        "t10k-images-idx3-ubyte": "2646ac647ad5339dbf082846283269ea",
+        "t10k-labels-idx1-ubyte": "27ae3e4e09519cfbb04c329615203637",
+    },
+)
 
 
-@DATASETS.register("mnist", title="MNIST",
-                   paper="LeCun, Bottou, Bengio, Haffner. Gradient-Based Learning Applied to Document Recognition. "
-                         "Proceedings of the IEEE, 1998.")
+@DATASETS.register(
+    "mnist",
+    title="MNIST",
+    paper="LeCun, Bottou, Bengio, Haffner. Gradient-Based Learning Applied to Document Recognition. "
+    "Proceedings of the IEEE, 1998.",
+)
 @dataclass(frozen=True)
 class Mnist:
     options: OfficialOptions

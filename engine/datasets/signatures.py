@@ -3,13 +3,26 @@
 from pathlib import Path
 
 _BEGINNINGS = {
-    b"\x89PNG": "a PNG image", b"\xff\xd8\xff": "a JPEG image", b"GIF8": "a GIF image", b"BM": "a BMP image",
-    b"%PDF": "a PDF document", b"PK\x03\x04": "a ZIP archive (NPZ and XLSX files are such archives)",
-    b"PAR1": "a Parquet file", b"\x93NUMPY": "a NumPy array (NPY)", b"\x1f\x8b": "a gzip archive",
-    b"BZh": "a bzip2 archive", b"\xfd7zXZ": "an xz archive", b"(\xb5/\xfd": "a zstd archive",
-    b"SQLite format 3": "an SQLite database", b"\x89HDF": "an HDF5 file", b"\xd0\xcf\x11\xe0": "an old Excel file",
-    b"\xff\xfe": "UTF-16 text", b"\xfe\xff": "UTF-16 text", b"\x7fELF": "a program", b"\x80\x04\x95": "a Python pickle",
-}  # fmt: skip
+    b"\x89PNG": "a PNG image",
+    b"\xff\xd8\xff": "a JPEG image",
+    b"GIF8": "a GIF image",
+    b"BM": "a BMP image",
+    b"%PDF": "a PDF document",
+    b"PK\x03\x04": "a ZIP archive (NPZ and XLSX files are such archives)",
+    b"PAR1": "a Parquet file",
+    b"\x93NUMPY": "a NumPy array (NPY)",
+    b"\x1f\x8b": "a gzip archive",
+    b"BZh": "a bzip2 archive",
+    b"\xfd7zXZ": "an xz archive",
+    b"(\xb5/\xfd": "a zstd archive",
+    b"SQLite format 3": "an SQLite database",
+    b"\x89HDF": "an HDF5 file",
+    b"\xd0\xcf\x11\xe0": "an old Excel file",
+    b"\xff\xfe": "UTF-16 text",
+    b"\xfe\xff": "UTF-16 text",
+    b"\x7fELF": "a program",
+    b"\x80\x04\x95": "a Python pickle",
+}
 _NEEDED = {".npz": b"PK", ".parquet": b"PAR1"}
 
 

@@ -28,12 +28,19 @@ class SyntheticOptions(Options):
         200, ge=2, le=1_000_000, title="Samples per client", description="Samples of each client."
     )
     dim: int = Field(10, ge=1, le=1_000_000, title="d", description="Number of features.")
-    R: float = Field(1.0, ge=0, le=3, title="R",
-                     description="Spread of the clients' true models around their centre; 0 makes all clients alike.")
+    R: float = Field(
+        1.0,
+        ge=0,
+        le=3,
+        title="R",
+        description="Spread of the clients' true models around their centre; 0 makes all clients alike.",
+    )
     center: float = Field(1.0, ge=0, le=1e6, title="Centre", description="Standard deviation of the common part w_0.")
     labels: Literal["sampled", "argmax"] = Field(
-        "sampled", title="Labels",
-        description="sampled: drawn from the model, so that the truth can be recovered; argmax: noise-free.")
+        "sampled",
+        title="Labels",
+        description="sampled: drawn from the model, so that the truth can be recovered; argmax: noise-free.",
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -41,8 +48,11 @@ class SyntheticOptions(Options):
         return self
 
 
-@DATASETS.register("synthetic", title="Synthetic logistic regression",
-                   paper="Yu et al., The Effect of Personalization in FedProx, 2024, section 6.1")
+@DATASETS.register(
+    "synthetic",
+    title="Synthetic logistic regression",
+    paper="Yu et al., The Effect of Personalization in FedProx, 2024, section 6.1",
+)
 @dataclass(frozen=True)
 class Synthetic:
     options: SyntheticOptions
@@ -66,14 +76,20 @@ class Synthetic:
         with np.errstate(over="ignore"):  # 1 / (1 + inf) is 0
             y = 1 / (1 + np.exp(-logits)) > threshold
         return Pool(
-            x.reshape(-1, o.dim), y.reshape(-1).astype(np.int64), num_classes=2,
+            x.reshape(-1, o.dim),
+            y.reshape(-1).astype(np.int64),
+            num_classes=2,
             client=np.repeat(np.arange(o.num_clients), o.samples_per_client),
-            class_names=("0", "1"), truth={"weights": weights, "center": w0}, notes=_notes(o.labels),
+            class_names=("0", "1"),
+            truth={"weights": weights, "center": w0},
+            notes=_notes(o.labels),
         )
 
 
 def _notes(labels: str) -> tuple[str, ...]:
     if labels == "sampled":
         return ()
-    return ("labels=argmax are noise-free, hence separable: the estimate has no limit and statistical error means "
-            "nothing; use labels=sampled to measure it",)
+    return (
+        "labels=argmax are noise-free, hence separable: the estimate has no limit and statistical error means "
+        "nothing; use labels=sampled to measure it",
+    )

@@ -142,8 +142,9 @@ def parquet_bytes(path: Path) -> int:
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     chunks = [group.column(i) for group in groups for i in range(group.num_columns)]
     largest = max((chunk.total_uncompressed_size for chunk in chunks), default=0)
-    packed = max((sum(group.column(i).total_compressed_size for i in range(group.num_columns)) for group in groups),
-                 default=0)  # fmt: skip
+    packed = max(
+        (sum(group.column(i).total_compressed_size for i in range(group.num_columns)) for group in groups), default=0
+    )
     return _bytes_of(metadata.num_rows * metadata.num_columns) + largest + packed
 
 
@@ -161,8 +162,11 @@ def _table(blocks: Iterator[Block], label: str, client: str | None, shape: tuple
     if 8 * math.prod(shape) > max_bytes:
         raise ValueError(f"it unpacks to {8 * math.prod(shape):,} bytes, at most {max_bytes:,} are read")
     x = np.empty(shape)
-    columns = {name: Texts(column, np.empty(shape[0], np.int32)) for name, column in (("y", label), ("client", client))
-               if column is not None}  # fmt: skip
+    columns = {
+        name: Texts(column, np.empty(shape[0], np.int32))
+        for name, column in (("y", label), ("client", client))
+        if column is not None
+    }
     rows = 0
     for values, texts in blocks:
         x[rows : rows + len(values)] = values

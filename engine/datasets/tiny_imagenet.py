@@ -55,14 +55,17 @@ class Release:
         return [line.split("\t") for line in text.splitlines() if line.strip()]
 
     def unusable(self, reason: str) -> DataUnavailable:
-        return DataUnavailable(f"{self.place}: {reason}. Expected: train/<class>/images, val/images and {ANNOTATIONS} "
-                               "as in the authors' archive; unpack or download it again")  # fmt: skip
+        return DataUnavailable(
+            f"{self.place}: {reason}. Expected: train/<class>/images, val/images and {ANNOTATIONS} "
+            "as in the authors' archive; unpack or download it again"
+        )
 
 
 @DATASETS.register(
-    "tiny_imagenet", title="Tiny ImageNet",
+    "tiny_imagenet",
+    title="Tiny ImageNet",
     paper="Le, Yang. Tiny ImageNet Visual Recognition Challenge. Stanford CS 231N, 2015.",
-)  # fmt: skip
+)
 @dataclass(frozen=True)
 class TinyImagenet:
     options: OfficialOptions
@@ -103,8 +106,10 @@ def _release(data_dir: Path) -> Iterator[Release]:
             names = sorted(name.removeprefix(f"{FOLDER}/") for name in archive.namelist())
             yield Release(packed, tuple(names), lambda name: archive.read(f"{FOLDER}/{name}"))
     else:
-        raise DataUnavailable(f"there is no {folder}, nor {packed}; download tiny-imagenet-200.zip from its authors' "
-                              f"page and put it into {data_dir}, packed or unpacked, or set DATA_DIR")  # fmt: skip
+        raise DataUnavailable(
+            f"there is no {folder}, nor {packed}; download tiny-imagenet-200.zip from its authors' "
+            f"page and put it into {data_dir}, packed or unpacked, or set DATA_DIR"
+        )
 
 
 def _packed(data_dir: Path) -> Path:

@@ -155,10 +155,13 @@ def _written(store: Store, path: Path, runs: Sequence[RunRecord]) -> Iterator[Pa
 
 def _pack(store: Store, archive: ArchiveWriter, folder: str, run: RunRecord, problems: list[str]) -> Belongings:
     events = store.events.list(run.id, limit=MAX_EVENTS)
-    packed = Belongings(events=[
-        EventEntry(at=e.at, level=cast(Level, e.level), kind=e.kind, message=e.message)
-        for e in events if e.level in get_args(Level)
-    ])  # fmt: skip
+    packed = Belongings(
+        events=[
+            EventEntry(at=e.at, level=cast(Level, e.level), kind=e.kind, message=e.message)
+            for e in events
+            if e.level in get_args(Level)
+        ]
+    )
     analyses = {a.artifact_id: a for a in store.analyses.list(run.id) if a.status == "done"}
     for artifact in reversed(store.artifacts.list(run.id)):
         analysis = analyses.get(artifact.id)

@@ -101,8 +101,10 @@ def take_in(
                 kept.append(store.experiments.import_finished(name, config, new_runs(found), example))
         completed = [
             _completed(store, known[number], run)
-            for experiment in file.experiments for number, run in file.runs_of(experiment) if number in known
-        ]  # fmt: skip
+            for experiment in file.experiments
+            for number, run in file.runs_of(experiment)
+            if number in known
+        ]
     except BaseException:
         store.experiments.delete([experiment.id for experiment in kept])
         raise

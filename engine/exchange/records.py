@@ -14,9 +14,14 @@ from storage import FinishedRun, NewRun, RoundRecord, RunRecord, Store
 def new_run(config: RunConfig) -> NewRun:
     """A run as storage takes it in."""
     return NewRun(
-        algorithm=config.algorithm.name, label=config.label, seed=config.seed, hparams=config.hparams,
-        config=config.to_dict(), rounds=config.training.rounds, digest=config.digest,
-    )  # fmt: skip
+        algorithm=config.algorithm.name,
+        label=config.label,
+        seed=config.seed,
+        hparams=config.hparams,
+        config=config.to_dict(),
+        rounds=config.training.rounds,
+        digest=config.digest,
+    )
 
 
 def check_documents(path: Path, run: RunRecord) -> None:
@@ -28,17 +33,25 @@ def check_documents(path: Path, run: RunRecord) -> None:
 
 
 def as_record(result: Round) -> RoundRecord:
-    return RoundRecord(
-        result.round, result.cohort, result.scalars, result.arrays, result.clusters, result.evaluated
-    )
+    return RoundRecord(result.round, result.cohort, result.scalars, result.arrays, result.clusters, result.evaluated)
 
 
 def outcome(store: Store, run: RunRecord) -> RunOutcome:
     """What a stored run came to, as exports and tables take it."""
     return RunOutcome(
-        run.experiment_name, run.algorithm, run.label, run.hparams, run.seed, run.status, store.metrics.rounds(run.id),
-        run.provenance, run.partition, run.summary, run.error, run.experiment_id,
-    )  # fmt: skip
+        run.experiment_name,
+        run.algorithm,
+        run.label,
+        run.hparams,
+        run.seed,
+        run.status,
+        store.metrics.rounds(run.id),
+        run.provenance,
+        run.partition,
+        run.summary,
+        run.error,
+        run.experiment_id,
+    )
 
 
 def config_of(store: Store, runs: Sequence[RunRecord]) -> dict[str, Any]:

@@ -87,11 +87,17 @@ def run_document(run: RunOutcome) -> dict[str, Any]:
     if run.error:
         provenance["error"] = run.error
     return {
-        "experiment": run.experiment, "algorithm": run.algorithm, "label": run.label, "hparams": finite(run.hparams),
-        "seed": run.seed, "status": run.status, "provenance": finite(provenance), "partition": finite(run.partition),
+        "experiment": run.experiment,
+        "algorithm": run.algorithm,
+        "label": run.label,
+        "hparams": finite(run.hparams),
+        "seed": run.seed,
+        "status": run.status,
+        "provenance": finite(provenance),
+        "partition": finite(run.partition),
         "rounds": [round_document(r) for r in run.rounds],
         "summary": finite(run.summary or summary_of(run.rounds, run.partition)),
-    }  # fmt: skip
+    }
 
 
 def round_document(r: Round) -> dict[str, Any]:
@@ -100,12 +106,16 @@ def round_document(r: Round) -> dict[str, Any]:
     unseen = _below(r.arrays, UNSEEN)
     costs = {name: _whole(r.scalars.get(name, 0.0)) for name in ("bytes_up", "bytes_down", "gradient_evaluations")}
     return {
-        "round": int(r.round), "cohort": r.cohort.tolist(),
+        "round": int(r.round),
+        "cohort": r.cohort.tolist(),
         **{model: finite(_below(r.arrays, model)) or None for model in MODELS},
-        "train_loss": finite(r.arrays.get("train_loss")), "clusters": finite(r.clusters), **costs,
-        "seconds": finite(r.scalars.get("seconds")), "diagnostics": finite(_below(named, "diagnostics")),
+        "train_loss": finite(r.arrays.get("train_loss")),
+        "clusters": finite(r.clusters),
+        **costs,
+        "seconds": finite(r.scalars.get("seconds")),
+        "diagnostics": finite(_below(named, "diagnostics")),
         **({UNSEEN: finite(unseen)} if unseen else {}),
-    }  # fmt: skip
+    }
 
 
 def summary_of(rounds: Sequence[Round], partition: Mapping[str, Any] | None) -> dict[str, Any]:

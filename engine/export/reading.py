@@ -115,8 +115,9 @@ def parse_export(data: bytes, path: Path) -> list[ImportedExperiment]:
             raise InvalidConfig([f"{path}: runs.{i}: {error}"]) from None
     return [
         ImportedExperiment(experiment, tuple(runs), tuple(theirs))
-        for experiment, runs, theirs in zip(experiments, found, numbers, strict=True) if runs
-    ]  # fmt: skip
+        for experiment, runs, theirs in zip(experiments, found, numbers, strict=True)
+        if runs
+    ]
 
 
 def _placed(
@@ -164,9 +165,18 @@ def _outcome(entry: RunEntry, config: RunConfig) -> RunOutcome:
     provenance = finite({**entry.provenance, "imported": True})
     error = provenance.pop("error", None)
     return RunOutcome(
-        config.name, entry.algorithm, entry.label, entry.hparams, entry.seed, entry.status, rounds, provenance,
-        finite(entry.partition), summary_of(rounds, entry.partition), None if error is None else str(error),
-    )  # fmt: skip
+        config.name,
+        entry.algorithm,
+        entry.label,
+        entry.hparams,
+        entry.seed,
+        entry.status,
+        rounds,
+        provenance,
+        finite(entry.partition),
+        summary_of(rounds, entry.partition),
+        None if error is None else str(error),
+    )
 
 
 def _validated(kind: type[Declared], found: Mapping[str, Any], name: str) -> Declared:
@@ -178,8 +188,11 @@ def _validated(kind: type[Declared], found: Mapping[str, Any], name: str) -> Dec
 
 def _round(entry: RoundEntry, partition: PartitionEntry, dtype: np.dtype) -> RoundResult:
     N, at = len(partition.test_sizes), f"round {entry.round}"
-    measured = {f"{m}.{n}": v for m, group in zip(MODELS, (entry.personalized, entry.global_), strict=True)
-                for n, v in (group or {}).items()}  # fmt: skip
+    measured = {
+        f"{m}.{n}": v
+        for m, group in zip(MODELS, (entry.personalized, entry.global_), strict=True)
+        for n, v in (group or {}).items()
+    }
     if entry.train_loss is not None:
         measured["train_loss"] = entry.train_loss
     arrays = {name: _measured(values, N, f"{at}: {name}", dtype) for name, values in measured.items()}

@@ -19,10 +19,13 @@ def rounds_table(runs: Iterable[RunOutcome]) -> pd.DataFrame:
 
     NaN where not evaluated; ``train_loss`` is over the participants.
     """
-    return pd.DataFrame([
-        {**_identity(run), "round": int(r.round), "participants": len(r.cohort), **r.scalars, **_client_means(r)}
-        for run in runs for r in run.rounds
-    ])  # fmt: skip
+    return pd.DataFrame(
+        [
+            {**_identity(run), "round": int(r.round), "participants": len(r.cohort), **r.scalars, **_client_means(r)}
+            for run in runs
+            for r in run.rounds
+        ]
+    )
 
 
 def clients_table(runs: Iterable[RunOutcome]) -> pd.DataFrame:
@@ -76,9 +79,10 @@ def _client_means(r: Round) -> dict[str, float]:
     """Accuracies are left out: ``personalized.mean`` and its like are in the scalars."""
     summarized = {f"{model}.accuracy" for model in (*MODELS, UNSEEN)}
     return {
-        name: _mean_of_known(values) for name, values in r.arrays.items()
+        name: _mean_of_known(values)
+        for name, values in r.arrays.items()
         if _is_per_client(name) and values.ndim == 1 and name not in summarized
-    }  # fmt: skip
+    }
 
 
 def _is_per_client(name: str) -> bool:

@@ -117,9 +117,15 @@ def num_local_steps(size: int, batch_size: int | str, steps: int | None, epochs:
 
 
 def make_plan(
-    sizes: Int[Tensor, "S"], starts: Int[Tensor, "S"], clients: Int[Tensor, "S"], steps: list[int],
-    batch_size: int | str, seed: int, stream: str, round: int,
-) -> Plan:  # fmt: skip
+    sizes: Int[Tensor, "S"],
+    starts: Int[Tensor, "S"],
+    clients: Int[Tensor, "S"],
+    steps: list[int],
+    batch_size: int | str,
+    seed: int,
+    stream: str,
+    round: int,
+) -> Plan:
     """``sizes`` and first rows ``starts`` of the clients; ``steps`` descending. Independent of the other clients."""
     if batch_size == "full":
         return _full_plan(sizes, starts, steps)

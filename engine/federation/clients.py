@@ -165,10 +165,18 @@ def _federation(
         return _client_data(x, pool.y[rows], [len(p) for p in parts], pool.scale, dtype, device)
 
     return Federation(
-        tensors(partition.train), tensors(partition.val), tensors(partition.test), common,
-        pool.num_classes, tuple(pool.x.shape[1:]), partition.contexts, _truth_of(pool, partition),
-        summarize(pool, partition), pool.fingerprint, (*pool.notes, *partition.notes),
-    )  # fmt: skip
+        tensors(partition.train),
+        tensors(partition.val),
+        tensors(partition.test),
+        common,
+        pool.num_classes,
+        tuple(pool.x.shape[1:]),
+        partition.contexts,
+        _truth_of(pool, partition),
+        summarize(pool, partition),
+        pool.fingerprint,
+        (*pool.notes, *partition.notes),
+    )
 
 
 def _shifted(pool: Pool, parts: tuple[np.ndarray, ...], shifts: tuple[Shift, ...]) -> np.ndarray:

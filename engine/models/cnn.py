@@ -35,8 +35,14 @@ class Cnn:
             )
         body = nn.Sequential(  # ReLU after pooling: the same numbers from a quarter of the work
             *with_channels(input_shape),
-            nn.Conv2d(channels, 32, 5), nn.MaxPool2d(2), nn.ReLU(),
-            nn.Conv2d(32, 64, 5), nn.MaxPool2d(2), nn.ReLU(),
-            nn.Flatten(), nn.Linear(64 * rows * columns, self.options.hidden), nn.ReLU(),
-        )  # fmt: skip
+            nn.Conv2d(channels, 32, 5),
+            nn.MaxPool2d(2),
+            nn.ReLU(),
+            nn.Conv2d(32, 64, 5),
+            nn.MaxPool2d(2),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(64 * rows * columns, self.options.hidden),
+            nn.ReLU(),
+        )
         return SplitModel(body, nn.Linear(self.options.hidden, num_classes))

@@ -36,8 +36,14 @@ class HarCnn:
         if left < 1:
             raise Unsupported(f"model har_cnn needs windows of at least 28 time steps, not {time}; use model: har_mlp")
         body = nn.Sequential(
-            nn.Conv1d(channels, 32, _KERNEL), nn.MaxPool1d(2), nn.ReLU(),
-            nn.Conv1d(32, 64, _KERNEL), nn.MaxPool1d(2), nn.ReLU(),
-            nn.Flatten(), nn.Linear(64 * left, self.options.hidden), nn.ReLU(),
-        )  # fmt: skip
+            nn.Conv1d(channels, 32, _KERNEL),
+            nn.MaxPool1d(2),
+            nn.ReLU(),
+            nn.Conv1d(32, 64, _KERNEL),
+            nn.MaxPool1d(2),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(64 * left, self.options.hidden),
+            nn.ReLU(),
+        )
         return SplitModel(body, nn.Linear(self.options.hidden, num_classes))

@@ -18,9 +18,10 @@ class LogisticOptions(ModelOptions):
 
 
 @MODELS.register(
-    "logistic", title="Logistic regression",
+    "logistic",
+    title="Logistic regression",
     paper="Yu et al., The Effect of Personalization in FedProx, 2024, section 6.1",
-)  # fmt: skip
+)
 @dataclass(frozen=True)
 class Logistic:
     options: LogisticOptions

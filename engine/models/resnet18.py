@@ -33,8 +33,10 @@ class ResNet18:
         channels, _, _ = image_shape("resnet18", input_shape)
         body = nn.Sequential(
             *with_channels(input_shape),
-            conv3x3(channels, width), group_norm(width, groups), nn.ReLU(),
+            conv3x3(channels, width),
+            group_norm(width, groups),
+            nn.ReLU(),
             stages(partial(BasicBlock, groups=groups), width, (width, 2 * width, 4 * width, 8 * width), (2, 2, 2, 2)),
             GlobalAverage(),
-        )  # fmt: skip
+        )
         return SplitModel(body, nn.Linear(8 * width, num_classes))

@@ -34,8 +34,10 @@ class ResNet50:
         widths = [Bottleneck.expansion * width * times for times in (1, 2, 4, 8)]
         body = nn.Sequential(
             *with_channels(input_shape),
-            conv3x3(channels, width), group_norm(width, groups), nn.ReLU(),
+            conv3x3(channels, width),
+            group_norm(width, groups),
+            nn.ReLU(),
             stages(partial(Bottleneck, groups=groups), width, widths, (3, 4, 6, 3)),
             GlobalAverage(),
-        )  # fmt: skip
+        )
         return SplitModel(body, nn.Linear(widths[-1], num_classes))

@@ -39,6 +39,8 @@ class WideResNet:
             *with_channels(input_shape),
             conv3x3(channels, _STEM),
             stages(partial(PreActivationBlock, groups=groups), _STEM, (width, 2 * width, 4 * width), (4, 4, 4)),
-            group_norm(4 * width, groups), nn.ReLU(), GlobalAverage(),
-        )  # fmt: skip
+            group_norm(4 * width, groups),
+            nn.ReLU(),
+            GlobalAverage(),
+        )
         return SplitModel(body, nn.Linear(4 * width, num_classes))

@@ -23,22 +23,34 @@ from engine.partitioners.shifts import Shift
 class SplitOptions(Options):
     """What every partitioner takes: the split inside each client."""
 
-    test_fraction: float = Field(0.25, ge=0, lt=1, title="Test share",
-                                 description="Share of each client's samples kept for testing.")
-    val_fraction: float = Field(0.0, ge=0, lt=1, title="Validation share",
-                                description="Share of each client's samples kept to choose best rounds and settings.")
+    test_fraction: float = Field(
+        0.25, ge=0, lt=1, title="Test share", description="Share of each client's samples kept for testing."
+    )
+    val_fraction: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        title="Validation share",
+        description="Share of each client's samples kept to choose best rounds and settings.",
+    )
     min_samples: int = Field(
         2, ge=1, le=1_000_000, title="Minimum", description="Fewest training samples a client may have."
     )
-    holdout_clients: float = Field(0.0, ge=0, lt=1, title="Unseen clients",
-                                   description="Share of the clients that never train; every method adapts to them "
-                                               "after the last round.")
+    holdout_clients: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        title="Unseen clients",
+        description="Share of the clients that never train; every method adapts to them after the last round.",
+    )
 
     @model_validator(mode="after")
     def _leaves_training_samples(self) -> Self:
         if self.test_fraction + self.val_fraction >= 1:
-            raise ValueError(f"test_fraction={self.test_fraction} and val_fraction={self.val_fraction} leave nothing "
-                             "to train on; their sum must be below 1")
+            raise ValueError(
+                f"test_fraction={self.test_fraction} and val_fraction={self.val_fraction} leave nothing "
+                "to train on; their sum must be below 1"
+            )
         return self
 
 
@@ -84,8 +96,15 @@ def hold_out(partition: Partition, share: float, rng: np.random.Generator) -> Pa
     return replace(partition.of_clients(np.flatnonzero(~is_unseen)), unseen=unseen)
 
 
-def split_clients(assigned: Sequence[np.ndarray], pool: Pool, options: SplitOptions, rng: np.random.Generator, *,
-                  contexts: np.ndarray | None = None, notes: tuple[str, ...] = ()) -> Partition:
+def split_clients(
+    assigned: Sequence[np.ndarray],
+    pool: Pool,
+    options: SplitOptions,
+    rng: np.random.Generator,
+    *,
+    contexts: np.ndarray | None = None,
+    notes: tuple[str, ...] = (),
+) -> Partition:
     """Split each client's samples into train, validation and test. A split that comes with the data stays."""
     if pool.split is not None:
         notes += ("the data set comes with its own test samples; test_fraction is not used",)
@@ -94,21 +113,29 @@ def split_clients(assigned: Sequence[np.ndarray], pool: Pool, options: SplitOpti
     return Partition(train, val, test, contexts, notes + _too_small(train, val, test, pool, options))
 
 
-def _too_small(train: Sequence[np.ndarray], val: Sequence[np.ndarray], test: Sequence[np.ndarray], pool: Pool,
-               options: SplitOptions) -> tuple[str, ...]:
+def _too_small(
+    train: Sequence[np.ndarray],
+    val: Sequence[np.ndarray],
+    test: Sequence[np.ndarray],
+    pool: Pool,
+    options: SplitOptions,
+) -> tuple[str, ...]:
     """Clients that are left without the test or validation samples that were asked for."""
     said = []
     for name, parts in (("test_fraction", test), ("val_fraction", val)):
         share = getattr(options, name)
         without = sum(part.size == 0 for part in parts)
         if share > 0 and without and not (name == "test_fraction" and pool.split is not None):
-            said.append(f"{name}={share:g}: {without} of {len(train)} clients have too few samples for it, and have "
-                        f"{'no test samples' if parts is test else 'no validation samples'}")
+            said.append(
+                f"{name}={share:g}: {without} of {len(train)} clients have too few samples for it, and have "
+                f"{'no test samples' if parts is test else 'no validation samples'}"
+            )
     return tuple(said)
 
 
-def _split_one(client: int, owned: np.ndarray, pool: Pool, options: SplitOptions,
-               rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _split_one(
+    client: int, owned: np.ndarray, pool: Pool, options: SplitOptions, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     owned = rng.permutation(np.asarray(owned, dtype=np.int64))
     if pool.split is None:
         num_test = round(options.test_fraction * owned.size)
@@ -124,7 +151,8 @@ def _split_one(client: int, owned: np.ndarray, pool: Pool, options: SplitOptions
     if train.size < options.min_samples:
         raise ImpossiblePartition(
             f"client {client} has {train.size} training of {owned.size} samples, min_samples={options.min_samples}; "
-            "lower num_clients or min_samples, or let the clients differ less")
+            "lower num_clients or min_samples, or let the clients differ less"
+        )
     return np.sort(train), np.sort(val), np.sort(test)
 
 
@@ -133,7 +161,8 @@ def check_enough(pool: Pool, options: PartitionOptions) -> None:
     if options.num_clients * options.min_samples > pool.y.size:
         raise ImpossiblePartition(
             f"num_clients={options.num_clients} with min_samples={options.min_samples} each is more than the "
-            f"{pool.y.size} samples there are; lower num_clients to {pool.y.size // options.min_samples} or less")
+            f"{pool.y.size} samples there are; lower num_clients to {pool.y.size // options.min_samples} or less"
+        )
 
 
 def shuffled_classes(pool: Pool, rng: np.random.Generator) -> list[np.ndarray]:

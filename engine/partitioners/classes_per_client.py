@@ -27,22 +27,31 @@ class ClassesPerClientOptions(PartitionOptions):
         3, ge=1, le=1_000_000, title="Classes per client", description="Classes that a client holds."
     )
     assignment: Literal["random", "cyclic"] = Field(
-        "random", title="Assignment",
-        description="random: drawn per client, all classes equally often; cyclic: client i has i, i+1, ... mod C.")
+        "random",
+        title="Assignment",
+        description="random: drawn per client, all classes equally often; cyclic: client i has i, i+1, ... mod C.",
+    )
     sizes: Literal["equal"] | tuple[int, int] = Field(
-        "equal", title="Sizes",
-        description="Samples per client: equal (as many as the pool allows), or [lo, hi], drawn uniformly.")
+        "equal",
+        title="Sizes",
+        description="Samples per client: equal (as many as the pool allows), or [lo, hi], drawn uniformly.",
+    )
 
     @model_validator(mode="after")
     def _sizes_hold_every_class(self) -> Self:
         if self.sizes != "equal" and not self.classes_per_client <= self.sizes[0] <= self.sizes[1] <= MOST:
-            raise ValueError(f"sizes={list(self.sizes)} must be equal, or [lo, hi] with classes_per_client="
-                             f"{self.classes_per_client} <= lo <= hi <= {MOST}")
+            raise ValueError(
+                f"sizes={list(self.sizes)} must be equal, or [lo, hi] with classes_per_client="
+                f"{self.classes_per_client} <= lo <= hi <= {MOST}"
+            )
         return self
 
 
-@PARTITIONERS.register("classes_per_client", title="Classes per client",
-                       paper="McMahan et al., AISTATS 2017; CGPFL (Tang et al., 2022); PLGU (Qu et al., 2023)")
+@PARTITIONERS.register(
+    "classes_per_client",
+    title="Classes per client",
+    paper="McMahan et al., AISTATS 2017; CGPFL (Tang et al., 2022); PLGU (Qu et al., 2023)",
+)
 @dataclass(frozen=True)
 class ClassesPerClient:
     options: ClassesPerClientOptions
@@ -52,7 +61,8 @@ class ClassesPerClient:
         if o.classes_per_client > pool.num_classes:
             raise ImpossiblePartition(
                 f"classes_per_client={o.classes_per_client} is more than the {pool.num_classes} classes of the data "
-                f"set; lower classes_per_client to {pool.num_classes} or less")
+                f"set; lower classes_per_client to {pool.num_classes} or less"
+            )
         check_enough(pool, o)
         holds = class_sets(o, pool.num_classes, rng)
         wanted = requested_counts(o, holds, pool, rng)
@@ -80,8 +90,9 @@ def class_sets(options: ClassesPerClientOptions, num_classes: int, rng: np.rando
     return holds
 
 
-def requested_counts(options: ClassesPerClientOptions, holds: np.ndarray, pool: Pool,
-                     rng: np.random.Generator) -> np.ndarray:
+def requested_counts(
+    options: ClassesPerClientOptions, holds: np.ndarray, pool: Pool, rng: np.random.Generator
+) -> np.ndarray:
     """[N, C] samples asked for: a client's size in even shares over its classes."""
     if options.sizes == "equal":
         available = np.bincount(pool.y, minlength=pool.num_classes)
@@ -99,8 +110,10 @@ def fit(wanted: np.ndarray, available: np.ndarray) -> np.ndarray:
     holders, total = (wanted > 0).sum(axis=0), wanted.sum(axis=0)
     if (holders > available).any():
         c = int(np.argmax(holders - available))
-        raise ImpossiblePartition(f"class {c} has {available[c]} samples for the {holders[c]} clients that hold it; "
-                                  "lower num_clients or classes_per_client")
+        raise ImpossiblePartition(
+            f"class {c} has {available[c]} samples for the {holders[c]} clients that hold it; "
+            "lower num_clients or classes_per_client"
+        )
     spare = np.maximum(total - holders, 1)
     scaled = np.where(wanted > 0, 1 + (wanted - 1) * (available - holders) // spare, 0)
     return np.where(total > available, scaled, wanted)
@@ -109,8 +122,10 @@ def fit(wanted: np.ndarray, available: np.ndarray) -> np.ndarray:
 def deal(given: np.ndarray, by_class: list[np.ndarray]) -> list[np.ndarray]:
     """The first samples of each class to the first client, the next to the second: indices of each client."""
     ends = np.cumsum(given, axis=0)
-    return [np.concatenate([samples[end - count:end] for samples, end, count in zip(by_class, *row, strict=True)])
-            for row in zip(ends, given, strict=True)]
+    return [
+        np.concatenate([samples[end - count : end] for samples, end, count in zip(by_class, *row, strict=True)])
+        for row in zip(ends, given, strict=True)
+    ]
 
 
 def same_rows(holds: np.ndarray) -> np.ndarray:
@@ -122,5 +137,7 @@ def same_rows(holds: np.ndarray) -> np.ndarray:
 def _notes(wanted: np.ndarray, given: np.ndarray) -> tuple[str, ...]:
     if given.sum() == wanted.sum():
         return ()
-    return (f"{wanted.sum():,} samples were requested, more than the classes have: sizes are scaled down to "
-            f"{given.sum():,} in all, {given.sum(axis=1).min():,} to {given.sum(axis=1).max():,} a client",)
+    return (
+        f"{wanted.sum():,} samples were requested, more than the classes have: sizes are scaled down to "
+        f"{given.sum():,} in all, {given.sum(axis=1).min():,} to {given.sum(axis=1).max():,} a client",
+    )

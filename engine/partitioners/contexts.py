@@ -30,11 +30,15 @@ MAX_DRAWS = 100
 class ContextsOptions(PartitionOptions):
     num_contexts: int = Field(4, ge=1, le=1_000_000, title="G", description="Number of true contexts.")
     classes_per_context: int | None = Field(
-        3, ge=1, le=1_000_000, title="Classes per context",
+        3,
+        ge=1,
+        le=1_000_000,
+        title="Classes per context",
         description="Classes that the clients of a context hold; or set alpha.",
     )
     alpha: float | None = Field(
-        None, gt=0, le=1e6, title="α", description="Draws the classes of the contexts from Dir(alpha) instead.")
+        None, gt=0, le=1e6, title="α", description="Draws the classes of the contexts from Dir(alpha) instead."
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -46,16 +50,22 @@ class ContextsOptions(PartitionOptions):
     @model_validator(mode="after")
     def _is_complete(self) -> Self:
         if (self.classes_per_context is None) == (self.alpha is None):
-            raise ValueError(f"classes_per_context={self.classes_per_context} and alpha={self.alpha}: exactly one of "
-                             "them must be set, the other null")
+            raise ValueError(
+                f"classes_per_context={self.classes_per_context} and alpha={self.alpha}: exactly one of "
+                "them must be set, the other null"
+            )
         if self.num_contexts > self.num_clients:
-            raise ValueError(f"num_contexts={self.num_contexts} is more than num_clients={self.num_clients}; "
-                             "lower num_contexts")
+            raise ValueError(
+                f"num_contexts={self.num_contexts} is more than num_clients={self.num_clients}; lower num_contexts"
+            )
         return self
 
 
-@PARTITIONERS.register("contexts", title="True contexts",
-                       paper="Generated; tells whether CGPFL (Tang et al., IJCAI 2022) recovers the contexts")
+@PARTITIONERS.register(
+    "contexts",
+    title="True contexts",
+    paper="Generated; tells whether CGPFL (Tang et al., IJCAI 2022) recovers the contexts",
+)
 @dataclass(frozen=True)
 class Contexts:
     options: ContextsOptions
@@ -73,7 +83,8 @@ class Contexts:
                 return split_clients(assigned, pool, o, rng, contexts=contexts, notes=self._notes(pool.num_classes))
         raise ImpossiblePartition(
             f"client {client} in context {contexts[client]} has {size} training samples, min_samples={o.min_samples}; "
-            f"raise {'classes_per_context' if o.alpha is None else 'alpha'}, or lower num_clients or num_contexts")
+            f"raise {'classes_per_context' if o.alpha is None else 'alpha'}, or lower num_clients or num_contexts"
+        )
 
     def _notes(self, num_classes: int) -> tuple[str, ...]:
         asked = self.options.classes_per_context
@@ -91,7 +102,8 @@ class Contexts:
             raise ImpossiblePartition(
                 f"classes_per_context={o.classes_per_context} and num_contexts={o.num_contexts} cannot give contexts "
                 f"that differ with {num_classes} classes; keep classes_per_context below {num_classes} and "
-                f"num_contexts at {num_classes} or less, or use alpha")
+                f"num_contexts at {num_classes} or less, or use alpha"
+            )
         holds = np.zeros((num_classes, o.num_contexts))
         for context in range(o.num_contexts):
             first = context * num_classes // o.num_contexts

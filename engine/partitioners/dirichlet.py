@@ -27,13 +27,21 @@ MAX_DRAWS = 100
 
 
 class DirichletOptions(PartitionOptions):
-    alpha: float = Field(0.5, gt=0, le=1e6, title="α",
-                         description="Concentration: small makes clients differ much, large makes them alike.")
+    alpha: float = Field(
+        0.5,
+        gt=0,
+        le=1e6,
+        title="α",
+        description="Concentration: small makes clients differ much, large makes them alike.",
+    )
 
 
-@PARTITIONERS.register("dirichlet", title="Dirichlet",
-                       paper="Hsu, Qi, Brown. Measuring the Effects of Non-Identical Data Distribution for Federated "
-                             "Visual Classification. 2019. https://arxiv.org/abs/1909.06335")
+@PARTITIONERS.register(
+    "dirichlet",
+    title="Dirichlet",
+    paper="Hsu, Qi, Brown. Measuring the Effects of Non-Identical Data Distribution for Federated "
+    "Visual Classification. 2019. https://arxiv.org/abs/1909.06335",
+)
 @dataclass(frozen=True)
 class Dirichlet:
     options: DirichletOptions
@@ -51,4 +59,5 @@ class Dirichlet:
         raise ImpossiblePartition(
             f"alpha={o.alpha} left a client with fewer than min_samples={o.min_samples} training samples in each of "
             f"{MAX_DRAWS} draws (in the last, client {client} had {size} of {pool.y.size}); raise alpha, or lower "
-            f"num_clients={o.num_clients} or min_samples")
+            f"num_clients={o.num_clients} or min_samples"
+        )

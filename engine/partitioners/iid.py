@@ -13,9 +13,12 @@ class IidOptions(PartitionOptions):
     pass
 
 
-@PARTITIONERS.register("iid", title="IID",
-                       paper="McMahan et al. Communication-Efficient Learning of Deep Networks from Decentralized "
-                             "Data. AISTATS 2017. https://arxiv.org/abs/1602.05629")
+@PARTITIONERS.register(
+    "iid",
+    title="IID",
+    paper="McMahan et al. Communication-Efficient Learning of Deep Networks from Decentralized "
+    "Data. AISTATS 2017. https://arxiv.org/abs/1602.05629",
+)
 @dataclass(frozen=True)
 class Iid:
     options: IidOptions

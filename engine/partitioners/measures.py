@@ -17,7 +17,7 @@ def mean_js_distance(class_counts: np.ndarray) -> float:
     entropy = _entropy(p)
     total, pairs = 0.0, len(p) * (len(p) - 1) / 2
     for i in range(len(p) - 1):  # one row at a time: memory stays [N, C]
-        divergence = _entropy((p[i] + p[i + 1:]) / 2) - (entropy[i] + entropy[i + 1:]) / 2
+        divergence = _entropy((p[i] + p[i + 1 :]) / 2) - (entropy[i] + entropy[i + 1 :]) / 2
         total += float(np.sqrt(np.maximum(divergence, 0.0)).sum())
     return total / pairs if pairs else 0.0
 

@@ -14,8 +14,11 @@ class NaturalOptions(SplitOptions):
     pass
 
 
-@PARTITIONERS.register("natural", title="Natural clients",
-                       paper='GPFL (Zhang et al., ICCV 2023), the "real world" and "feature shift" settings')
+@PARTITIONERS.register(
+    "natural",
+    title="Natural clients",
+    paper='GPFL (Zhang et al., ICCV 2023), the "real world" and "feature shift" settings',
+)
 @dataclass(frozen=True)
 class Natural:
     options: NaturalOptions
@@ -24,7 +27,8 @@ class Natural:
         if pool.client is None:
             raise ImpossiblePartition(
                 "partition natural needs a data set with its own clients, and this one has none; use iid, dirichlet or "
-                "classes_per_client, or give a custom data set a client column")
+                "classes_per_client, or give a custom data set a client column"
+            )
         order = np.argsort(pool.client, kind="stable")
         sizes = np.bincount(pool.client)
         assigned = np.split(order, np.cumsum(sizes)[:-1])

@@ -22,13 +22,20 @@ from engine.partitioners import Partition, PartitionOptions, check_enough, split
 
 class QuantitySkewOptions(PartitionOptions):
     law: Literal["lognormal", "power"] = Field("lognormal", title="Law", description="How the sizes are distributed.")
-    strength: float = Field(1.0, ge=0, le=10, title="Strength",
-                            description="Standard deviation of the log sizes, or exponent of the power law; 0: equal.")
+    strength: float = Field(
+        1.0,
+        ge=0,
+        le=10,
+        title="Strength",
+        description="Standard deviation of the log sizes, or exponent of the power law; 0: equal.",
+    )
 
 
-@PARTITIONERS.register("quantity_skew", title="Quantity skew",
-                       paper="Li et al. Federated Learning on Non-IID Data Silos. ICDE 2022. "
-                             "https://arxiv.org/abs/2102.02079")
+@PARTITIONERS.register(
+    "quantity_skew",
+    title="Quantity skew",
+    paper="Li et al. Federated Learning on Non-IID Data Silos. ICDE 2022. https://arxiv.org/abs/2102.02079",
+)
 @dataclass(frozen=True)
 class QuantitySkew:
     options: QuantitySkewOptions
@@ -47,4 +54,4 @@ class QuantitySkew:
         if self.options.law == "lognormal":
             return np.exp(self.options.strength * rng.standard_normal(self.options.num_clients))
         ranks = rng.permutation(self.options.num_clients) + 1.0
-        return ranks ** -self.options.strength
+        return ranks**-self.options.strength

@@ -28,9 +28,10 @@ def build_on_cpu(run: RunConfig, progress: Progress | None = None) -> Federation
 
 
 def check_runs(
-    runs: Iterable[RunConfig], progress: Progress | None = None,
+    runs: Iterable[RunConfig],
+    progress: Progress | None = None,
     build: Callable[[RunConfig, Progress | None], Federation] = build_on_cpu,
-) -> tuple[str, ...]:  # fmt: skip
+) -> tuple[str, ...]:
     """Build the data of every seed, and every method with its model, once each. Raises InvalidConfig.
 
     Returns what will not be as it was asked for, such as an option that is cut to what the data or the model allow.

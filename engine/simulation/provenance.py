@@ -18,10 +18,13 @@ def provenance_of(task: Task) -> Provenance:
     return Provenance(
         versions={"python": platform.python_version(), **{p: _version(p) for p in _PACKAGES}},
         device=torch.cuda.get_device_name(task.device) if task.device.type == "cuda" else "cpu",
-        backend=task.backend.name, threads=torch.get_num_threads(),
-        dataset_fingerprint=task.data.fingerprint, code=CODE_VERSION, warnings=tuple(task.notes),
+        backend=task.backend.name,
+        threads=torch.get_num_threads(),
+        dataset_fingerprint=task.data.fingerprint,
+        code=CODE_VERSION,
+        warnings=tuple(task.notes),
         extra={"layers": [_module(names) for names in task.model.layers]},
-    )  # fmt: skip
+    )
 
 
 def _module(names: tuple[str, ...]) -> str:

@@ -141,11 +141,19 @@ class Simulation:
 
     def checkpoint(self) -> bytes:
         """Everything needed to go on after the last yielded round."""
-        best = {k: {**dataclasses.asdict(dataclasses.replace(b, state=None)), "state": b.state}
-                for k, b in self.best.items()}  # fmt: skip
+        best = {
+            k: {**dataclasses.asdict(dataclasses.replace(b, state=None)), "state": b.state}
+            for k, b in self.best.items()
+        }
         best_of = {k: {n: v for n, v in b.items() if n != "score" or np.isfinite(v)} for k, b in best.items()}
-        whole = {"digest": self.config.digest, "round": self.round, "state": self.state, "last": self.last,
-                 "best": best_of, "notes": list(self.task.notes)}  # fmt: skip
+        whole = {
+            "digest": self.config.digest,
+            "round": self.round,
+            "state": self.state,
+            "last": self.last,
+            "best": best_of,
+            "notes": list(self.task.notes),
+        }
         return states.to_bytes(whole)
 
     def restore(self, data: bytes) -> None:
@@ -207,9 +215,14 @@ class Simulation:
             np.zeros(0, np.int32) if cohort is None else np.sort(cohort.clients.cpu().numpy()).astype(np.int32)
         )
         return RoundResult(
-            round, participants, scalars, arrays,
-            None if clusters is None else clusters.cpu().numpy().astype(np.int16), evaluated, diverged,
-        )  # fmt: skip
+            round,
+            participants,
+            scalars,
+            arrays,
+            None if clusters is None else clusters.cpu().numpy().astype(np.int16),
+            evaluated,
+            diverged,
+        )
 
     def _recorded(
         self, cohort: Cohort | None, diagnostics: Diagnostics | None, seconds: float

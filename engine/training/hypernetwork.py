@@ -36,7 +36,10 @@ class HypernetworkOptions(Options):
     hidden: int = Field(100, ge=1, le=16384, description="Units of each hidden layer of the hypernetwork.")
     hidden_layers: int = Field(3, ge=1, le=100, description="Hidden layers of the hypernetwork.")
     hn_lr: float = Field(
-        0.01, gt=0, le=1e6, title="α",
+        0.01,
+        gt=0,
+        le=1e6,
+        title="α",
         description="Server's learning rate, of network and embeddings; short runs need more.",
     )
     clip: float = Field(

@@ -146,9 +146,16 @@ class Step:
         self.velocity = {n: torch.zeros_like(p) for n, p in trained.items()} if self.momentum else None
 
     def __call__(
-        self, out: ClientParams, params: ClientParams, batch: Batch, live: slice, anchor: ClientParams | None = None,
-        drift: ClientParams | None = None, objective: Objective | None = None, extras: Extras | None = None,
-    ) -> Tensor:  # fmt: skip
+        self,
+        out: ClientParams,
+        params: ClientParams,
+        batch: Batch,
+        live: slice,
+        anchor: ClientParams | None = None,
+        drift: ClientParams | None = None,
+        objective: Objective | None = None,
+        extras: Extras | None = None,
+    ) -> Tensor:
         if self.velocity is not None:
             return self._with_momentum(out, params, batch, live, anchor, drift, objective, extras)
         shrink = 1 - self.lr * (self.lam + self.decay)
@@ -171,9 +178,16 @@ class Step:
                 p.mul_(1 - self.lr * self.decay).add_(slope, alpha=-self.lr)
 
     def _with_momentum(
-        self, out: ClientParams, params: ClientParams, batch: Batch, live: slice, anchor: ClientParams | None,
-        drift: ClientParams | None, objective: Objective | None, extras: Extras | None,
-    ) -> Tensor:  # fmt: skip
+        self,
+        out: ClientParams,
+        params: ClientParams,
+        batch: Batch,
+        live: slice,
+        anchor: ClientParams | None,
+        drift: ClientParams | None,
+        objective: Objective | None,
+        extras: Extras | None,
+    ) -> Tensor:
         """v <- momentum v + (whole gradient); p <- p - lr v."""
         assert self.velocity is not None
         velocity = take(self.velocity, live)

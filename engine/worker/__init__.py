@@ -1,7 +1,7 @@
 """Work in the background: a dispatcher claims queued runs, an executor computes them, the database says how far it is.
 
-    queued run      -> Dispatcher -> Ticket         -> Executor -> Session (Simulation -> Recorder) -> rows, models
-    queued analysis -> Dispatcher -> AnalysisTicket -> Executor -> AnalysisSession (Subject) -> findings
+queued run      -> Dispatcher -> Ticket         -> Executor -> Session (Simulation -> Recorder) -> rows, models
+queued analysis -> Dispatcher -> AnalysisTicket -> Executor -> AnalysisSession (Subject) -> findings
 """
 
 from engine.worker.dispatcher import Dispatcher

@@ -37,9 +37,15 @@ class Dispatcher:
     """
 
     def __init__(
-        self, store: Store, executor: Executor, lock: DispatcherLock, *, run_ids: Collection[int] | None = None,
-        data_dir: Path | None = None, clock: Callable[[], float] = time.monotonic,
-    ) -> None:  # fmt: skip
+        self,
+        store: Store,
+        executor: Executor,
+        lock: DispatcherLock,
+        *,
+        run_ids: Collection[int] | None = None,
+        data_dir: Path | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """Touches nothing yet: the first turn puts the database in order."""
         self.store, self.executor, self._lock, self._clock = store, executor, lock, clock
         executor.on_notice = lock.tell
@@ -196,7 +202,10 @@ class Dispatcher:
         """Tells the screen that this engine lives."""
         if self._clock() - self._beaten >= BEAT_S:
             self._engine_id = self.store.engines.beat(
-                host=socket.gethostname(), pid=os.getpid(), device=self.executor.device, slots=self.executor.slots,
+                host=socket.gethostname(),
+                pid=os.getpid(),
+                device=self.executor.device,
+                slots=self.executor.slots,
                 running=sum(kind == "run" for kind, _ in self._tickets),
             )
             self._beaten = self._clock()

@@ -27,6 +27,7 @@ Context = ForkServerContext | SpawnContext
 
 LOOK_S = 0.25  # how often the signs of life are looked at
 TIMEOUT_S = 10.0  # how long a worker waits for the database before it goes on without it
+RESTART_PAUSES_S = (0.05, 0.2, 1.0)
 ENDS_S = 1.0  # a process whose pipe has closed is about to end, and to tell how
 NO_MEMORY = (
     ": most likely the machine ran out of memory; let fewer runs compute at once (FEDSCAPE_SLOTS=1), or choose fewer "
@@ -140,10 +141,12 @@ class _Worker:
     def start(self) -> None:
         self.kill()
         self.life.begin()
-        try:
-            self._start()
-        except (EOFError, ConnectionError):  # the fork server was killed meanwhile; there is a new one the next time
-            self._start()
+        for pause_s in RESTART_PAUSES_S:
+            try:
+                return self._start()
+            except (EOFError, ConnectionError):  # the fork server was killed; once it is gone, a start makes a new one
+                time.sleep(pause_s)
+        return self._start()
 
     def _start(self) -> None:
         connection, theirs = self._context.Pipe()

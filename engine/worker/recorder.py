@@ -45,9 +45,7 @@ class Stop(Exception):
 class Recorder:
     """Writes for the owner of one claim. Every write raises Fenced when the run has another owner."""
 
-    def __init__(
-        self, store: Store, run_id: int, epoch: int, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, store: Store, run_id: int, epoch: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.store, self.run_id, self.epoch = store, run_id, epoch
         self.round = -1  # the last round that was added
         self._is_ending = False
@@ -127,18 +125,20 @@ class Recorder:
     def append(self, artifact: NewArtifact | None = None) -> Control:
         """Everything pending, with an artifact that belongs to it. Raises Transient, and keeps it all for later."""
         new = self._without_what_is_stored(artifact)
-        return self._stored(lambda: self.store.metrics.append(
-            self.run_id, self.epoch, self._pending, summary=self._summary, checkpoint=new
-        ))
+        return self._stored(
+            lambda: self.store.metrics.append(
+                self.run_id, self.epoch, self._pending, summary=self._summary, checkpoint=new
+            )
+        )
 
     def finish(self, status: Status, error: str | None = None) -> Status:
         """The last write, with everything pending; waits until it is done. Answers what the run is now."""
 
         def finish() -> Status:
             self._without_what_is_stored()
-            return self._stored(lambda: self.store.queue.finish(
-                self.run_id, self.epoch, status, error, self._summary, self._pending
-            ))
+            return self._stored(
+                lambda: self.store.queue.finish(self.run_id, self.epoch, status, error, self._summary, self._pending)
+            )
 
         ended = patiently(finish, self._sign_of_life)
         patiently(self._tell)

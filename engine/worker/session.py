@@ -125,9 +125,11 @@ class Session:
             return
         self._described = [*simulation.task.notes]
         provenance = without_nan(dataclasses.asdict(simulation.provenance))
-        patiently(lambda: self.store.queue.describe(
-            self.ticket.run_id, self.ticket.epoch, provenance, partition, _worker_name()
-        ))
+        patiently(
+            lambda: self.store.queue.describe(
+                self.ticket.run_id, self.ticket.epoch, provenance, partition, _worker_name()
+            )
+        )
 
 
 def _worker_name() -> str:

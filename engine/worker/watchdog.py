@@ -26,9 +26,10 @@ class _Silence:
     def after(self, seconds: float, signs: Signs) -> "_Silence":
         is_same_write = signs.is_writing and signs.writes == self.signs.writes
         return _Silence(
-            signs, self.idle_s + seconds if signs.beats == self.signs.beats else 0.0,
+            signs,
+            self.idle_s + seconds if signs.beats == self.signs.beats else 0.0,
             self.write_s + seconds if is_same_write else 0.0,
-        )  # fmt: skip
+        )
 
 
 class Watchdog(Generic[Worker]):

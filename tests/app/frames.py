@@ -17,20 +17,35 @@ def clients(test_size: int = 10, **accuracies: list[list[float]]) -> pd.DataFram
         for seed, values in enumerate(seeds):
             run += 1
             rows += [
-                {"run": run, "method": method, "algorithm": method, "seed": seed, "client": i, "accuracy": value,
-                 "test_size": test_size}
+                {
+                    "run": run,
+                    "method": method,
+                    "algorithm": method,
+                    "seed": seed,
+                    "client": i,
+                    "accuracy": value,
+                    "test_size": test_size,
+                }
                 for i, value in enumerate(values)
-            ]  # fmt: skip
+            ]
     return pd.DataFrame(rows)
 
 
 def series(method: str, seed: int, **values: list[float]) -> pd.DataFrame:
     """``mean=[...]`` over rounds 0, 1, ...; ``mean`` and ``lowest5`` are of the personalized model."""
     rows = [
-        {"run": seed, "method": method, "algorithm": method, "seed": seed, "round": at, "value": value,
-         "name": f"personalized.{name}" if name in ("mean", "lowest5") else name}
-        for name, own in values.items() for at, value in enumerate(own)
-    ]  # fmt: skip
+        {
+            "run": seed,
+            "method": method,
+            "algorithm": method,
+            "seed": seed,
+            "round": at,
+            "value": value,
+            "name": f"personalized.{name}" if name in ("mean", "lowest5") else name,
+        }
+        for name, own in values.items()
+        for at, value in enumerate(own)
+    ]
     return pd.DataFrame(rows)
 
 
@@ -38,16 +53,41 @@ def run_record(run_id: int, label: str = "ditto", seed: int = 0, **changes: Any)
     """A finished run; ``dataset``, ``partition``, ``model`` and ``algorithm_options`` go into its configuration."""
     algorithm = changes.pop("algorithm", label.split(" ")[0])
     config = {
-        "seed": seed, "label": label, "algorithm": {"name": algorithm, **changes.pop("algorithm_options", {})},
-        "dataset": changes.pop("dataset", {"name": "digits"}), "training": {"rounds": 5, "lr": 0.05},
+        "seed": seed,
+        "label": label,
+        "algorithm": {"name": algorithm, **changes.pop("algorithm_options", {})},
+        "dataset": changes.pop("dataset", {"name": "digits"}),
+        "training": {"rounds": 5, "lr": 0.05},
         "partition": changes.pop("partition_config", {"name": "iid", "num_clients": 4}),
         "model": changes.pop("model", {"name": "mlr"}),
-    }  # fmt: skip
+    }
     run = RunRecord(
-        id=run_id, experiment_id=1, experiment_name="first", position=run_id, algorithm=algorithm, label=label,
-        seed=seed, hparams={}, config=config, digest="", status="done", rounds=5, round=5, epoch=1, control="",
-        created_at=datetime(2026, 1, 1, tzinfo=UTC), started_at=None, finished_at=None, heartbeat_at=None,
-        seconds_per_round=None, error=None, worker=None, provenance=None, partition=None, summary=None,
-        archived=False, example=False,
-    )  # fmt: skip
+        id=run_id,
+        experiment_id=1,
+        experiment_name="first",
+        position=run_id,
+        algorithm=algorithm,
+        label=label,
+        seed=seed,
+        hparams={},
+        config=config,
+        digest="",
+        status="done",
+        rounds=5,
+        round=5,
+        epoch=1,
+        control="",
+        created_at=datetime(2026, 1, 1, tzinfo=UTC),
+        started_at=None,
+        finished_at=None,
+        heartbeat_at=None,
+        seconds_per_round=None,
+        error=None,
+        worker=None,
+        provenance=None,
+        partition=None,
+        summary=None,
+        archived=False,
+        example=False,
+    )
     return replace(run, **changes)

@@ -93,9 +93,11 @@ def _strings(proto: Message) -> Iterator[str]:
 def store_hostile(store: Store) -> list[int]:
     """Runs that are done, failed and diverged, of an export in which every text is NAME; with clusters and a sweep."""
     labelled = [
-        {"name": "fedavg", "label": NAME}, {"name": "cgpfl", "K": 2, "lam": 12, "label": f"{NAME}2"},
-        {"name": "ditto", "label": f"{NAME}3", "sweep": {"lam": [0.1, 1]}}, {"name": "local_train"},
-    ]  # fmt: skip
+        {"name": "fedavg", "label": NAME},
+        {"name": "cgpfl", "K": 2, "lam": 12, "label": f"{NAME}2"},
+        {"name": "ditto", "label": f"{NAME}3", "sweep": {"lam": [0.1, 1]}},
+        {"name": "local_train"},
+    ]
     raw = DIGITS | {"name": NAME, "training": {"rounds": 3, "local_steps": 2}, "algorithms": labelled}
     experiment = store_experiment(store, raw)
     document = json.loads(exchange.json_of([run.id for run in store.queue.runs(experiment_ids=[experiment.id])]))
@@ -103,9 +105,15 @@ def store_hostile(store: Store) -> list[int]:
         run["status"] = status
     for run in document["runs"]:
         run["provenance"] |= {
-            "error": NAME, "device": NAME, "backend": NAME, "code": NAME, "warnings": [NAME], "extra": {NAME: NAME},
-            "versions": {NAME: NAME}, "dataset_fingerprint": NAME,
-        }  # fmt: skip
+            "error": NAME,
+            "device": NAME,
+            "backend": NAME,
+            "code": NAME,
+            "warnings": [NAME],
+            "extra": {NAME: NAME},
+            "versions": {NAME: NAME},
+            "dataset_fingerprint": NAME,
+        }
         run["partition"] |= {"class_names": [f"{i}{NAME}" for i in range(10)], "notes": [NAME]}
     store.experiments.delete([experiment.id])
     (found,) = exchange.import_bytes("made.json", json.dumps(document).encode()).experiments

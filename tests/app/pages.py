@@ -21,6 +21,17 @@ def open_page(name: str, /, **address: object) -> AppTest:
 
 def words(page: AppTest) -> str:
     """What a reader reads: Markdown without its backslashes."""
-    elements = [*page.title, *page.header, *page.subheader, *page.markdown, *page.text, *page.caption, *page.code,
-                *page.info, *page.warning, *page.error, *page.get("html")]  # fmt: skip
+    elements = [
+        *page.title,
+        *page.header,
+        *page.subheader,
+        *page.markdown,
+        *page.text,
+        *page.caption,
+        *page.code,
+        *page.info,
+        *page.warning,
+        *page.error,
+        *page.get("html"),
+    ]
     return re.sub(r"\\(.)", r"\1", "\n".join(element.value for element in elements))

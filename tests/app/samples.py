@@ -16,7 +16,10 @@ DIGITS: dict[str, Any] = {
     "name": "four methods on digits",
     "dataset": {"name": "digits"},
     "partition": {
-        "name": "classes_per_client", "num_clients": 10, "classes_per_client": 3, "assignment": "cyclic",
+        "name": "classes_per_client",
+        "num_clients": 10,
+        "classes_per_client": 3,
+        "assignment": "cyclic",
         "test_fraction": 0.25,
     },
     "model": {"name": "mlr"},
@@ -28,7 +31,7 @@ DIGITS: dict[str, Any] = {
         {"name": "cgpfl", "K": 3, "lam": 12, "label": "CGPFL K=3"},
     ],
     "seeds": [0, 1],
-}  # fmt: skip
+}
 
 
 def store_experiment(
@@ -45,6 +48,10 @@ def _finished(config: RunConfig, extra: Mapping[str, np.ndarray]) -> FinishedRun
     records = [as_record(result) for result in simulation.rounds()]
     rounds = [dataclasses.replace(record, arrays={**record.arrays, **extra}) for record in records]
     return FinishedRun(
-        new_run(config), "done", rounds, dataclasses.asdict(simulation.provenance),
-        dataclasses.asdict(simulation.task.data.summary), without_nan(simulation.summary()),
+        new_run(config),
+        "done",
+        rounds,
+        dataclasses.asdict(simulation.provenance),
+        dataclasses.asdict(simulation.task.data.summary),
+        without_nan(simulation.summary()),
     )

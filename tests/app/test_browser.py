@@ -35,8 +35,14 @@ def written(page: AppTest) -> dict[str, str]:
     return {name: said if isinstance(said, str) else said[0] for name, said in page.query_params.items()}
 
 
-def press(page: AppTest, *, late: dict[str, str] | None = None, model: str | None = None, tail: str | None = None,
-          other: bool = False) -> None:  # fmt: skip
+def press(
+    page: AppTest,
+    *,
+    late: dict[str, str] | None = None,
+    model: str | None = None,
+    tail: str | None = None,
+    other: bool = False,
+) -> None:
     """A press by a browser whose address is ``late``, where that is given."""
     if late is not None:
         page.query_params.clear()
@@ -297,8 +303,14 @@ def test_a_control_whose_value_gets_another_title_shows_it() -> None:
         runs = st.session_state.setdefault("runs", 5)
         titles = {1: f"digits, {runs} runs", 2: "other, 3 runs"}
         browser.show("experiment", 1, titles)
-        st.selectbox("Experiment", list(titles), format_func=titles.__getitem__, key="experiment",
-                     on_change=browser.pressed, args=("experiment", lambda: st.error("pressed")))  # fmt: skip
+        st.selectbox(
+            "Experiment",
+            list(titles),
+            format_func=titles.__getitem__,
+            key="experiment",
+            on_change=browser.pressed,
+            args=("experiment", lambda: st.error("pressed")),
+        )
         st.button("Retry", key="retry", on_click=browser.catch_up)
 
     page = AppTest.from_function(script, default_timeout=30).run()

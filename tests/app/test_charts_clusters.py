@@ -33,8 +33,9 @@ def cells() -> pd.DataFrame:
 def scalars(**values: list[float]) -> pd.DataFrame:
     rows = [
         {"round": at, "name": f"diagnostics.{name}", "value": value}
-        for name, own in values.items() for at, value in enumerate(own, start=1)
-    ]  # fmt: skip
+        for name, own in values.items()
+        for at, value in enumerate(own, start=1)
+    ]
     return pd.DataFrame(rows)
 
 
@@ -43,8 +44,11 @@ def test_columns_of_transitions_tell_where_the_members_were() -> None:
     B, A = "A", "B"  # the group that ends largest is A
     shares = {(row.before, row.after): (row.clients, row.share) for row in table.itertuples()}
     assert shares == {
-        (B, B): (2, pytest.approx(2 / 3)), (A, B): (1, pytest.approx(1 / 3)), (B, A): (0, 0.0), (A, A): (2, 1.0)
-    }  # fmt: skip
+        (B, B): (2, pytest.approx(2 / 3)),
+        (A, B): (1, pytest.approx(1 / 3)),
+        (B, A): (0, 0.0),
+        (A, A): (2, 1.0),
+    }
     assert transitions.finding(table, 1, 2) == (
         "Between rounds 1 and 2, 1 of 5 clients moved; 33 % of A came from elsewhere."
     )
@@ -76,9 +80,10 @@ def test_the_heuristic_at_the_run_s_own_weight_takes_the_k_that_the_run_took() -
     for mu in ("auto", 0.5, 20.0):
         for result in cgpfl("cgpfl_heur", mu=mu, solve_rounds=4):
             terms = cluster_count.data(
-                result.arrays["diagnostics.capacity"], result.arrays["diagnostics.cost"],
+                result.arrays["diagnostics.capacity"],
+                result.arrays["diagnostics.cost"],
                 result.scalars["diagnostics.mu"],
-            )  # fmt: skip
+            )
             assert terms.loc[terms["chosen"], "K"].tolist() == [result.scalars["diagnostics.K_hat"]]
 
 
@@ -90,8 +95,12 @@ def test_the_run_s_choice_is_ringed_on_the_curve() -> None:
 def test_bands_count_the_clients_between_two_stops() -> None:
     ways = cluster_sankey.data(cells(), [1, 2, 3])
     assert ways[["before", "after", "clients"]].to_numpy().tolist() == [
-        ["A", "A", 2], ["B", "A", 1], ["B", "B", 2], ["A", "A", 3], ["B", "B", 2]
-    ]  # fmt: skip
+        ["A", "A", 2],
+        ["B", "A", 1],
+        ["B", "B", 2],
+        ["A", "A", 3],
+        ["B", "B", 2],
+    ]
     assert cluster_sankey.finding(ways) == "5 clients from round 1 to 3: 1 move between clusters."
 
 
@@ -189,10 +198,11 @@ def cgpfl(name: str, participation: float = 1.0, **options: object) -> list[Roun
     """The rounds of a tiny run. Where not all take part, a client moves when it does for the first time."""
     raw = {
         "dataset": {"name": "contexts", "num_clients": 8, "num_contexts": 3, "samples_per_client": 12, "dim": 4},
-        "partition": {"name": "natural"}, "model": {"name": "mlr"},
+        "partition": {"name": "natural"},
+        "model": {"name": "mlr"},
         "training": {"rounds": 4, "local_steps": 2, "batch_size": 3, "lr": 0.05, "participation": participation},
         "algorithms": [{"name": name, "personal_lr": 0.05, **options}],
-    }  # fmt: skip
+    }
     return list(Simulation(parse_experiment(raw).runs()[0]).rounds())[1:]
 
 

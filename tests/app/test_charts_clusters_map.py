@@ -9,14 +9,19 @@ from app.charts import client_map, cluster_raster, layer_habits, layer_scores
 NAN = np.nan
 ARRAYS = {
     "rounds": np.array([0, 4, 8]),
-    "clients": np.array([
-        [[0, 0], [0, 0], [0, 0], [0, 0]],
-        [[1, 0], [3, 0], [-1, 0], [-3, 0]],
-        [[4, 3], [4, 5], [-4, 3], [-4, 5]],
-    ], np.float32),
+    "clients": np.array(
+        [
+            [[0, 0], [0, 0], [0, 0], [0, 0]],
+            [[1, 0], [3, 0], [-1, 0], [-3, 0]],
+            [[4, 3], [4, 5], [-4, 3], [-4, 5]],
+        ],
+        np.float32,
+    ),
     "shared": np.array([[[0, 0]] * 4, [[2, 0], [2, 0], [-2, 0], [-2, 0]], [[4, 4], [4, 4], [-4, 4], [-4, 4]]], float),
-    "start": np.array([0, 0], np.float32), "shown": np.array([1.0, 0.5, 0.75]), "explained": np.array([0.6, 0.15]),
-}  # fmt: skip
+    "start": np.array([0, 0], np.float32),
+    "shown": np.array([1.0, 0.5, 0.75]),
+    "explained": np.array([0.6, 0.15]),
+}
 CELLS = cluster_raster.data(np.arange(1, 9), np.tile([0, 0, 1, 1], (8, 1)))
 SCORES = np.array([[[0.5, 0.5], [NAN, NAN]], [[0.2, 0.8], [0.9, 0.1]]])  # [R, N, L]; client 1 sat out the first round
 KEPT = np.array([[[1, 0], [NAN, NAN]], [[0, 1], [1, 0]]])

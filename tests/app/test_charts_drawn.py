@@ -19,7 +19,7 @@ from app.charts import (
     paired,
     sweep,
     tradeoff,
-)  # fmt: skip
+)
 from app.charts.plot.line_labels import spread_apart
 from app.charts.plot.method_styles import looks
 from app.data.comparison import per_run
@@ -113,17 +113,28 @@ def test_a_chart_with_many_points_names_the_front_first() -> None:
 
 
 def test_the_error_over_R_stars_the_least_and_says_whole_numbers_on_its_axis() -> None:
-    rows = pd.DataFrame({"method": ["a", "b"] * 2, "algorithm": ["a", "b"] * 2, "seed": 0, "R": [0, 0, 3, 3],
-                         "error": [0.2, 0.5, 9, 3]})  # fmt: skip
+    rows = pd.DataFrame(
+        {"method": ["a", "b"] * 2, "algorithm": ["a", "b"] * 2, "seed": 0, "R": [0, 0, 3, 3], "error": [0.2, 0.5, 9, 3]}
+    )
     fig = error_over_R.figure(error_over_R.data(rows), "error")
     assert [list(trace.marker.symbol).index("star") for trace in fig.data] == [0, 1]
     assert list(fig.layout.yaxis.ticktext) == ["0.2", "0.5", "1", "2", "5"]
 
 
 def test_effort_is_drawn_on_logarithmic_axes_unless_something_was_free() -> None:
-    rows = pd.DataFrame({"method": ["a", "b"], "algorithm": "a", "path": ["x", "y"], "seeds": 1, "asked": [1, 2],
-                         "is_whole": [True, False], "rounds": [10, 20.0], "megabytes": [0, 5.0],
-                         "gradient_evaluations": [100, 50.0]})  # fmt: skip
+    rows = pd.DataFrame(
+        {
+            "method": ["a", "b"],
+            "algorithm": "a",
+            "path": ["x", "y"],
+            "seeds": 1,
+            "asked": [1, 2],
+            "is_whole": [True, False],
+            "rounds": [10, 20.0],
+            "megabytes": [0, 5.0],
+            "gradient_evaluations": [100, 50.0],
+        }
+    )
     assert communication.figure(rows, "rounds", "90 %").layout.yaxis.type == "log"
     assert communication.figure(rows, "megabytes", "90 %").layout.yaxis.type is None
     marks = [trace for trace in communication.figure(rows, "rounds", "90 %").data if trace.mode == "markers"]

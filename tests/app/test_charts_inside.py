@@ -10,9 +10,12 @@ from app.data.thinning import evenly
 ROUNDS = np.array([0, 10, 20])
 ACCURACY = np.array([[0.1, 0.2, np.nan], [0.5, 0.4, np.nan], [0.7, 0.9, np.nan]], dtype=np.float32)
 PARTITION = {
-    "train_sizes": [6, 3], "val_sizes": [0, 0], "test_sizes": [2, 1], "class_counts": [[4, 4, 0], [0, 1, 3]],
+    "train_sizes": [6, 3],
+    "val_sizes": [0, 0],
+    "test_sizes": [2, 1],
+    "class_counts": [[4, 4, 0], [0, 1, 3]],
     "class_names": ["cat", "dog", "eel"],
-}  # fmt: skip
+}
 MATRIX = np.array([[5, 1, 0, 0], [2, 6, 0, 0], [0, 0, 0, 0], [0, 3, 0, 0]], dtype=np.int32)
 
 
@@ -46,14 +49,19 @@ def test_the_map_has_200_clients_and_300_rounds_at_most_with_both_ends_and_the_c
     ("accuracy", "said"),
     [
         ([0.9, 0.9, 0.9, 0.5], "Client 3 is left behind: 50.00 % against a mean of 80.00 % over 4 clients."),
-        ([0.5, 0.9, 0.9, 0.4, np.nan],
-         "2 of 4 clients are left behind, more than 5 points below the mean, client 3 most: 40.00 % against a mean of "
-         "67.50 %."),
-        ([0.90, 0.92], "No client is far behind: the least accurate, client 0, has 90.00 % against a mean of 91.00 % "
-                       "over 2 clients."),
+        (
+            [0.5, 0.9, 0.9, 0.4, np.nan],
+            "2 of 4 clients are left behind, more than 5 points below the mean, client 3 most: 40.00 % against a mean "
+            "of 67.50 %.",
+        ),
+        (
+            [0.90, 0.92],
+            "No client is far behind: the least accurate, client 0, has 90.00 % against a mean of 91.00 % "
+            "over 2 clients.",
+        ),
         ([np.nan], "No client has a finite accuracy in this round."),
     ],
-)  # fmt: skip
+)
 def test_the_finding_tells_who_is_left_behind(accuracy: list[float], said: str) -> None:
     assert client_heat_map.finding(np.array(accuracy)) == said
 
@@ -150,19 +158,23 @@ def test_confusion_is_drawn_with_true_rows_downwards_and_frames_on_what_is_right
     fig = confusion.figure(confusion.data(MATRIX, ["cat", "dog", "eel", "fox"]))
     assert list(fig.data[0].y) == ["cat", "dog", "fox"] and fig.layout.yaxis.autorange == "reversed"
     assert np.asarray(fig.data[0].customdata).tolist() == [
-        ["5 samples", "1 sample", "0 samples"], ["2 samples", "6 samples", "0 samples"],
+        ["5 samples", "1 sample", "0 samples"],
+        ["2 samples", "6 samples", "0 samples"],
         ["0 samples", "3 samples", "0 samples"],
-    ]  # fmt: skip
+    ]
     assert len(fig.layout.shapes) == 3
     assert sorted(a.text for a in fig.layout.annotations) == ["1", "2", "3", "5", "6"]
 
 
 def costs(num_rounds: int) -> pd.DataFrame:
     values = {"seconds": 0.5, "bytes_up": 1e6, "bytes_down": 2e6, "gradient_evaluations": 100.0}
-    return pd.DataFrame([
-        {"round": at, "name": name, "value": value if at else 0.0}
-        for at in range(num_rounds + 1) for name, value in values.items()
-    ])  # fmt: skip
+    return pd.DataFrame(
+        [
+            {"round": at, "name": name, "value": value if at else 0.0}
+            for at in range(num_rounds + 1)
+            for name, value in values.items()
+        ]
+    )
 
 
 def test_costs_are_of_single_rounds_and_the_untrained_one_is_left_out() -> None:
@@ -195,6 +207,14 @@ def test_evenly_keeps_both_ends() -> None:
 
 
 def test_one_of_a_thing_is_said_in_the_singular() -> None:
-    one = split.data({"train_sizes": [3, 3, 3], "val_sizes": [0] * 3, "test_sizes": [1] * 3, "contexts": [0, 0, 0],
-                      "class_counts": [[4]] * 3, "class_names": ["a"]})  # fmt: skip
+    one = split.data(
+        {
+            "train_sizes": [3, 3, 3],
+            "val_sizes": [0] * 3,
+            "test_sizes": [1] * 3,
+            "contexts": [0, 0, 0],
+            "class_counts": [[4]] * 3,
+            "class_names": ["a"],
+        }
+    )
     assert split.sentence(one) == "3 clients with 4 samples and 1 of 1 class each, in 1 true context."

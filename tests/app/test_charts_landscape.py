@@ -67,9 +67,7 @@ def test_models_lie_where_they_were_put_and_say_their_losses() -> None:
 
 def test_the_sharpest_client_comes_first_and_the_rank_correlation_is_said() -> None:
     nan = np.nan
-    df = sharpness.data(
-        np.array([1.0, 4.0, 2.0, nan]), np.ones(4), np.ones(4), np.array([0.9, 0.5, 0.7, 0.8])
-    )  # fmt: skip
+    df = sharpness.data(np.array([1.0, 4.0, 2.0, nan]), np.ones(4), np.ones(4), np.array([0.9, 0.5, 0.7, 0.8]))
     assert df["client"].tolist() == [1, 2, 0]
     assert "client 1" in sharpness.finding(df) and "−1.00" in sharpness.finding(df)
     fig = sharpness.figure(df, client=2)

@@ -22,7 +22,7 @@ from app.charts import (
     paired,
     sweep,
     tradeoff,
-)  # fmt: skip
+)
 from app.charts.plot import log_axis
 from app.compare.effort import reached_by_all_seeds
 from app.data.comparison import per_run
@@ -196,8 +196,12 @@ def test_memberships_are_rows_where_a_client_enters_a_cluster() -> None:
     cells = cluster_raster.data(np.array([1, 2, 3]), np.array([[0, 0, 0, 1], [0, 0, 1, 1], [0, 0, 1, 1]]))
     rows = cluster_raster.memberships(cells)
     assert rows[["client", "round", "letter"]].to_numpy().tolist() == [
-        [0, 1, "A"], [1, 1, "A"], [2, 1, "A"], [2, 2, "B"], [3, 1, "B"],
-    ]  # fmt: skip
+        [0, 1, "A"],
+        [1, 1, "A"],
+        [2, 1, "A"],
+        [2, 2, "B"],
+        [3, 1, "B"],
+    ]
 
 
 def test_cluster_letters_go_on_after_z() -> None:
@@ -260,14 +264,25 @@ def test_the_histogram_counts_clients_in_bins_of_five_points() -> None:
 
 def test_the_error_over_R_is_a_mean_over_seeds_with_the_least_of_each_R_marked() -> None:
     rows = pd.DataFrame(
-        [(m, m, s, R, e) for m, s, R, e in [("alone", 0, 0.0, 2), ("alone", 1, 0.0, 4), ("alone", 0, 3.0, 3),
-                                            ("together", 0, 0.0, 1), ("together", 0, 3.0, 9)]],
+        [
+            (m, m, s, R, e)
+            for m, s, R, e in [
+                ("alone", 0, 0.0, 2),
+                ("alone", 1, 0.0, 4),
+                ("alone", 0, 3.0, 3),
+                ("together", 0, 0.0, 1),
+                ("together", 0, 3.0, 9),
+            ]
+        ],
         columns=["method", "algorithm", "seed", "R", "error"],
-    )  # fmt: skip
+    )
     points = error_over_R.data(rows)
     assert points[["method", "R", "error", "best"]].to_numpy().tolist() == [
-        ["alone", 0, 3, False], ["alone", 3, 3, True], ["together", 0, 1, True], ["together", 3, 9, False],
-    ]  # fmt: skip
+        ["alone", 0, 3, False],
+        ["alone", 3, 3, True],
+        ["together", 0, 1, True],
+        ["together", 3, 9, False],
+    ]
     assert points["error_pm"].iloc[0] == pytest.approx(np.sqrt(2))
     assert error_over_R.finding(points) == (
         "At R = 0 together errs least (1), at R = 3 alone (3); "
@@ -276,10 +291,16 @@ def test_the_error_over_R_is_a_mean_over_seeds_with_the_least_of_each_R_marked()
 
 
 def test_methods_that_may_err_as_little_are_named_too() -> None:
-    errors = {("a", 0): [1.0, 1.1, 1.2], ("b", 0): [5.0, 5.2, 5.1], ("a", 3): [4.0, 5.0, 6.0],
-              ("b", 3): [5.5, 4.5, 5.4]}  # fmt: skip
-    rows = pd.DataFrame([(m, m, seed, float(R), e) for (m, R), own in errors.items() for seed, e in enumerate(own)],
-                        columns=["method", "algorithm", "seed", "R", "error"])  # fmt: skip
+    errors = {
+        ("a", 0): [1.0, 1.1, 1.2],
+        ("b", 0): [5.0, 5.2, 5.1],
+        ("a", 3): [4.0, 5.0, 6.0],
+        ("b", 3): [5.5, 4.5, 5.4],
+    }
+    rows = pd.DataFrame(
+        [(m, m, seed, float(R), e) for (m, R), own in errors.items() for seed, e in enumerate(own)],
+        columns=["method", "algorithm", "seed", "R", "error"],
+    )
     assert error_over_R.finding(error_over_R.data(rows)) == "At R = 0 a errs least (1.1), at R = 3 a or b (5)."
 
 
@@ -291,10 +312,15 @@ def test_a_target_is_reached_in_the_first_round_that_has_it() -> None:
 
 def test_effort_joins_methods_that_differ_in_the_work_of_a_round_only() -> None:
     little, much = ({"lam": 1, "inner_steps": n, "training.local_steps": n} for n in (1, 5))
-    runs = pd.DataFrame({
-        "run": [1, 2, 3, 4], "method": ["m1", "m5", "m5", "other"], "algorithm": "fedavg", "seed": [0, 0, 1, 0],
-        "options": [little, much, much, {"lam": 2}],
-    })  # fmt: skip
+    runs = pd.DataFrame(
+        {
+            "run": [1, 2, 3, 4],
+            "method": ["m1", "m5", "m5", "other"],
+            "algorithm": "fedavg",
+            "seed": [0, 0, 1, 0],
+            "options": [little, much, much, {"lam": 2}],
+        }
+    )
     spent = pd.DataFrame({"run": [1, 2, 4], "megabytes": [8.0, 2, 4], "gradient_evaluations": [10.0, 20, 5]})
     rows = communication.data(runs, {1: 80, 2: 20, 4: 40}, spent).set_index("method")
     assert rows.loc["m1", "path"] == rows.loc["m5", "path"] != rows.loc["other", "path"]
@@ -306,13 +332,19 @@ def test_effort_joins_methods_that_differ_in_the_work_of_a_round_only() -> None:
 def _effort(**rounds: list[int]) -> pd.DataFrame:
     """A run a seed and method, at the target after so many rounds; 0 for one that never is."""
     rows = [(m, seed, at) for m, own in rounds.items() for seed, at in enumerate(own)]
-    runs = pd.DataFrame({
-        "run": range(len(rows)), "method": [m for m, *_ in rows], "algorithm": [m for m, *_ in rows],
-        "seed": [seed for _, seed, _ in rows], "options": [{} for _ in rows],
-    })  # fmt: skip
+    runs = pd.DataFrame(
+        {
+            "run": range(len(rows)),
+            "method": [m for m, *_ in rows],
+            "algorithm": [m for m, *_ in rows],
+            "seed": [seed for _, seed, _ in rows],
+            "options": [{} for _ in rows],
+        }
+    )
     until = {run: at for run, (*_, at) in enumerate(rows) if at}
-    spent = pd.DataFrame([(run, 0.5 * at, 10.0 * at) for run, at in until.items()],
-                         columns=["run", "megabytes", "gradient_evaluations"])  # fmt: skip
+    spent = pd.DataFrame(
+        [(run, 0.5 * at, 10.0 * at) for run, at in until.items()], columns=["run", "megabytes", "gradient_evaluations"]
+    )
     return communication.data(runs, until, spent)
 
 
@@ -414,9 +446,11 @@ def test_the_weights_to_try_include_the_one_that_was_used() -> None:
 
 def test_the_plane_orders_a_method_by_its_parameter_and_marks_the_front() -> None:
     runs = per_run(clients(d3=[[0.7]], d1=[[0.9]], d2=[[0.8]], worse=[[0.6]]), 0.05).assign(
-        everywhere=[0.7, 0.3, 0.5, 0.6], megabytes=1.0, algorithm=["d", "d", "d", "worse"],
+        everywhere=[0.7, 0.3, 0.5, 0.6],
+        megabytes=1.0,
+        algorithm=["d", "d", "d", "worse"],
         options=[{"lam": 3}, {"lam": 1}, {"lam": 2}, {}],
-    )  # fmt: skip
+    )
     rows = tradeoff.data(runs, "megabytes", "lam")
     assert rows["method"].tolist() == ["d1", "d2", "d3", "worse"]
     assert rows["front"].tolist() == [True, True, True, False]

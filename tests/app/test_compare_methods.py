@@ -34,9 +34,13 @@ def test_methods_of_the_same_name_say_their_experiment() -> None:
 
 @pytest.mark.parametrize(
     ("label", "algorithm", "shown"),
-    [("fedavg", "fedavg", "FedAvg"), ("ditto lam=0.1", "ditto", "Ditto λ=0.1"), ("mine", "ditto", "mine"),
-     ("gone", "gone", "gone")],
-)  # fmt: skip
+    [
+        ("fedavg", "fedavg", "FedAvg"),
+        ("ditto lam=0.1", "ditto", "Ditto λ=0.1"),
+        ("mine", "ditto", "mine"),
+        ("gone", "gone", "gone"),
+    ],
+)
 def test_a_method_is_called_as_in_its_paper_unless_the_reader_named_it(label: str, algorithm: str, shown: str) -> None:
     assert method_name(label, algorithm) == shown
 
@@ -80,9 +84,14 @@ def test_data_drawn_anew_for_each_seed_is_no_conflict() -> None:
 
 
 def test_the_reader_is_told_of_seeds_rounds_and_states_that_differ() -> None:
-    said = notes(methods_of([
-        run_record(1), run_record(2, "fedavg", seed=1, rounds=9, round=3, status="diverged", error="not finite"),
-    ]))  # fmt: skip
+    said = notes(
+        methods_of(
+            [
+                run_record(1),
+                run_record(2, "fedavg", seed=1, rounds=9, round=3, status="diverged", error="not finite"),
+            ]
+        )
+    )
     assert said == [
         "The numbers of rounds differ: Ditto (5 rounds); FedAvg (9 rounds).",
         "The seeds differ: Ditto 0; FedAvg 1.",
@@ -91,8 +100,11 @@ def test_the_reader_is_told_of_seeds_rounds_and_states_that_differ() -> None:
 
 
 def test_runs_that_failed_at_once_are_named_with_their_reason() -> None:
-    runs = [run_record(1), run_record(2, round=-1, status="queued"),
-            run_record(3, "fedavg", round=-1, status="failed", error="no data")]  # fmt: skip
+    runs = [
+        run_record(1),
+        run_record(2, round=-1, status="queued"),
+        run_record(3, "fedavg", round=-1, status="failed", error="no data"),
+    ]
     assert missing(runs) == [
         "1 run on the way, to appear here after the first round.",
         "FedAvg, seed 0: failed before its first round (no data).",

@@ -182,11 +182,17 @@ def test_what_was_measured_and_cannot_be_read_is_measured_again(filled_store: St
 
 def test_generated_data_of_several_spreads_is_held_against_the_truth(empty_store: Store) -> None:
     for R in (0, 2):
-        store_experiment(empty_store, {
-            "name": f"R = {R}", "dataset": {"name": "synthetic", "num_clients": 3, "samples_per_client": 40, "R": R},
-            "partition": {"name": "natural"}, "model": {"name": "logistic", "l2": 0.01},
-            "training": {"rounds": 2, "local_steps": 2, "lr": 0.1}, "algorithms": ["local_train", "fedprox_onestage"],
-        })  # fmt: skip
+        store_experiment(
+            empty_store,
+            {
+                "name": f"R = {R}",
+                "dataset": {"name": "synthetic", "num_clients": 3, "samples_per_client": 40, "R": R},
+                "partition": {"name": "natural"},
+                "model": {"name": "logistic", "l2": 0.01},
+                "training": {"rounds": 2, "local_steps": 2, "lr": 0.1},
+                "algorithms": ["local_train", "fedprox_onestage"],
+            },
+        )
     said = words(opened(experiment="1,2"))
     assert "When does sharing pay?" in said and "at R = 2" in said
     assert "Methods: at the exact minimiser" in words(opened(experiment="1,2", error="statistical"))
@@ -196,10 +202,18 @@ def test_generated_data_of_several_spreads_is_held_against_the_truth(empty_store
 def test_clients_of_several_numbers_of_classes_are_held_against_the_common_test_set(empty_store: Store) -> None:
     for classes, accuracy in ((2, 0.5), (4, 0.75)):
         partition = {"name": "classes_per_client", "num_clients": 4, "classes_per_client": classes}
-        store_experiment(empty_store, {
-            "name": f"s = {classes}", "dataset": "digits", "partition": partition, "model": "mlr",
-            "training": {"rounds": 1, "local_steps": 1}, "algorithms": ["local_train", "fedavg"],
-        }, {"personalized.common_accuracy": np.full(4, accuracy)})  # fmt: skip
+        store_experiment(
+            empty_store,
+            {
+                "name": f"s = {classes}",
+                "dataset": "digits",
+                "partition": partition,
+                "model": "mlr",
+                "training": {"rounds": 1, "local_steps": 1},
+                "algorithms": ["local_train", "fedavg"],
+            },
+            {"personalized.common_accuracy": np.full(4, accuracy)},
+        )
     said = words(opened(experiment="1,2"))
     assert "When does sharing pay with mlr on Digits?" in said
     assert "At s = 2 LocalTrain errs least (50), at s = 4 LocalTrain (25); fewer than three seeds" in said

@@ -21,7 +21,7 @@ def two_partitions() -> list:
         for i, (label, split, seed) in enumerate(
             [(label, split, seed) for label in ("ditto", "fedavg") for split in (IID, SKEWED) for seed in (0, 1)], 1
         )
-    ]  # fmt: skip
+    ]
     return methods_of(made)
 
 
@@ -39,16 +39,24 @@ def test_the_seed_and_the_name_are_no_settings() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value", "shown"),
-    [("dataset.name", "fashion_mnist", "Fashion-MNIST"), ("training.lr", 0.05, "0.05"), ("dataset.pool", "all", "all"),
-     ("algorithm.name", "gone", "gone"), ("training.clip_norm", None, "none"), ("dataset.standardize", True, "yes")],
-)  # fmt: skip
+    [
+        ("dataset.name", "fashion_mnist", "Fashion-MNIST"),
+        ("training.lr", 0.05, "0.05"),
+        ("dataset.pool", "all", "all"),
+        ("algorithm.name", "gone", "gone"),
+        ("training.clip_norm", None, "none"),
+        ("dataset.standardize", True, "yes"),
+    ],
+)
 def test_values_are_written_as_a_reader_writes_them(name: str, value: object, shown: str) -> None:
     assert config_fields.text(name, value) == shown
 
 
 def test_runs_are_pooled_by_a_setting_that_methods_share() -> None:
     methods = two_partitions()
-    assert "partition.name" in config_fields.groupings(methods) and "partition.alpha" not in config_fields.groupings(methods)
+    assert "partition.name" in config_fields.groupings(methods) and "partition.alpha" not in config_fields.groupings(
+        methods
+    )
     groups = pooled(methods, lambda run: config_fields.value_of("partition.name", run))
     assert [len(group.runs) for group in groups] == [4, 4]
     assert {group.algorithm for group in groups} == {"pooled"}
@@ -62,14 +70,19 @@ def test_a_setting_of_which_each_method_has_its_own_value_pools_nothing() -> Non
 def test_pooled_by_method_a_row_keeps_the_look_of_the_method() -> None:
     groups = pooled(two_partitions(), lambda run: config_fields.value_of("algorithm.name", run))
     assert [(g.name, g.algorithm, g.run_ids) for g in groups] == [
-        ("Ditto", "ditto", (1, 2, 3, 4)), ("FedAvg", "fedavg", (5, 6, 7, 8)),
-    ]  # fmt: skip
+        ("Ditto", "ditto", (1, 2, 3, 4)),
+        ("FedAvg", "fedavg", (5, 6, 7, 8)),
+    ]
 
 
 def test_a_pooled_row_is_the_mean_over_all_its_runs() -> None:
     frame = clients(ditto=[[0.2], [0.4]], fedavg=[[0.6], [0.8]]).drop(columns="method")
-    methods = methods_of([run_record(i, label, seed) for i, (label, seed) in enumerate(
-        [("ditto", 0), ("ditto", 1), ("fedavg", 0), ("fedavg", 1)], 1)])  # fmt: skip
+    methods = methods_of(
+        [
+            run_record(i, label, seed)
+            for i, (label, seed) in enumerate([("ditto", 0), ("ditto", 1), ("fedavg", 0), ("fedavg", 1)], 1)
+        ]
+    )
     rows = per_method(per_run(with_methods(frame, pooled(methods, lambda run: "all")), 0.05))
     assert rows[["method", "seeds"]].to_numpy().tolist() == [["all", 4]] and rows["mean"].iloc[0] == pytest.approx(0.5)
 

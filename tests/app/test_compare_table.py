@@ -18,8 +18,11 @@ def table() -> pd.DataFrame:
 
 def test_the_table_has_a_row_for_each_method_and_rule(table: pd.DataFrame) -> None:
     assert table[["method", "when"]].to_numpy().tolist() == [
-        ["FedAvg", "last"], ["Ditto", "last"], ["FedAvg", "best"], ["Ditto", "best"],
-    ]  # fmt: skip
+        ["FedAvg", "last"],
+        ["Ditto", "last"],
+        ["FedAvg", "best"],
+        ["Ditto", "best"],
+    ]
     first = table.iloc[0]
     assert first[["mean", "weighted_mean", "lowest", "top", "megabytes"]].tolist() == pytest.approx(
         [0.65, 0.65, 0.55, 0.75, 1.5]

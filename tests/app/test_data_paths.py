@@ -21,9 +21,20 @@ from tests.app.pages import open_page, words
 from tests.app.samples import DIGITS
 
 ELSEWHERE = (
-    "/etc/passwd", "/etc/shadow", "/no/such/file.csv", "pyproject.toml", "../own.csv", "data/../../own.csv",
-    "~root/x.csv", "~nobody-has-this-name/x.csv", "~/x.csv", "absent.csv", "/dev/zero", "/", "x\0.csv",
-)  # fmt: skip
+    "/etc/passwd",
+    "/etc/shadow",
+    "/no/such/file.csv",
+    "pyproject.toml",
+    "../own.csv",
+    "data/../../own.csv",
+    "~root/x.csv",
+    "~nobody-has-this-name/x.csv",
+    "~/x.csv",
+    "absent.csv",
+    "/dev/zero",
+    "/",
+    "x\0.csv",
+)
 
 
 @pytest.fixture(autouse=True)

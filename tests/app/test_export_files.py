@@ -12,10 +12,15 @@ from app.data import table_files
 from app.data.comparison import per_run
 from tests.app.frames import clients
 
-TABLE = pd.DataFrame({
-    "method": ["Fed_Avg λ=1 & 2 %", "a|b `c` <i>"], "mean": [0.975, 0.5], "mean_pm": [0.0125, np.nan],
-    "rounds": [50, 7], "rate": [1.2e-05, -0.25],
-})  # fmt: skip
+TABLE = pd.DataFrame(
+    {
+        "method": ["Fed_Avg λ=1 & 2 %", "a|b `c` <i>"],
+        "mean": [0.975, 0.5],
+        "mean_pm": [0.0125, np.nan],
+        "rounds": [50, 7],
+        "rate": [1.2e-05, -0.25],
+    }
+)
 
 
 def test_csv_keeps_every_number() -> None:
@@ -65,8 +70,12 @@ def test_the_comparison_is_the_same_in_latex_and_in_markdown() -> None:
     assert "80.0 \\pm 5.0" in tables.to_latex(table, 5, "")
     printed = tables.for_print(table, 5)
     assert printed.loc[1, ["Method", "Mean", "Round", "n", "Seeds"]].tolist() == [
-        "Ditto", "80.0 ± 5.0", "last round", "2", "3",
-    ]  # fmt: skip
+        "Ditto",
+        "80.0 ± 5.0",
+        "last round",
+        "2",
+        "3",
+    ]
 
 
 @pytest.mark.parametrize("kind", table_files.FORMATS, ids=lambda kind: kind.ending)

@@ -23,10 +23,14 @@ from tests.support import forging
 from tests.support.command_line import Call, make_call
 
 SMALL: dict[str, Any] = {
-    "name": "four clients", "dataset": {"name": "digits"}, "model": {"name": "mlr"}, "seeds": [0],
+    "name": "four clients",
+    "dataset": {"name": "digits"},
+    "model": {"name": "mlr"},
+    "seeds": [0],
     "partition": {"name": "classes_per_client", "num_clients": forging.N, "classes_per_client": 5},
-    "training": {"rounds": 3, "local_steps": 1}, "algorithms": [{"name": "cgpfl", "K": 2}, {"name": "fedavg"}],
-}  # fmt: skip
+    "training": {"rounds": 3, "local_steps": 1},
+    "algorithms": [{"name": "cgpfl", "K": 2}, {"name": "fedavg"}],
+}
 
 
 class Good(NamedTuple):
@@ -76,8 +80,11 @@ class Place(NamedTuple):
     def state(self) -> list[Any]:
         """All that lies around, and what the database holds. Only a lock may come and go."""
         self.store.close()
-        files = [(path, path.lstat().st_mode, path.read_bytes()) for path in sorted(self.root.rglob("*"))
-                 if path.is_file() and path.suffix != ".lock" and path.name != "mine.db"]  # fmt: skip
+        files = [
+            (path, path.lstat().st_mode, path.read_bytes())
+            for path in sorted(self.root.rglob("*"))
+            if path.is_file() and path.suffix != ".lock" and path.name != "mine.db"
+        ]
         with closing(sqlite3.connect(self.root / "data" / "mine.db")) as connection:
             return [files, list(connection.iterdump())]
 

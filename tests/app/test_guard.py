@@ -85,13 +85,17 @@ def test_pages_of_this_server_and_programs_may_open_the_stream(client: TestClien
 @pytest.mark.parametrize(
     ("origin", "host", "is_own"),
     [
-        ("https://lab.example", "lab.example", True), ("https://lab.example", "lab.example:443", True),
-        ("http://lab.example", "lab.example:80", True), ("https://lab.example:8443", "lab.example", False),
-        ("http://[::1]:8501", "[::1]:8501", True), ("http://[::1]:8502", "[::1]:8501", False),
-        ("http://LAB.example:1", "lab.example:1", True), ("http://lab.example:x", "lab.example", False),
+        ("https://lab.example", "lab.example", True),
+        ("https://lab.example", "lab.example:443", True),
+        ("http://lab.example", "lab.example:80", True),
+        ("https://lab.example:8443", "lab.example", False),
+        ("http://[::1]:8501", "[::1]:8501", True),
+        ("http://[::1]:8502", "[::1]:8501", False),
+        ("http://LAB.example:1", "lab.example:1", True),
+        ("http://lab.example:x", "lab.example", False),
         ("", "", False),
     ],
-)  # fmt: skip
+)
 def test_an_origin_is_compared_by_name_and_port(origin: str, host: str, is_own: bool) -> None:
     assert is_own_origin(origin, host) is is_own
 

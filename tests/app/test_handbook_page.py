@@ -86,22 +86,23 @@ def test_data_splits_and_models_have_their_sections(section: str) -> None:
 
 
 def test_every_data_set_is_told() -> None:
-    assert {entry.title for entry in DATASETS} == {
-        re.sub(r"\\", "", s.value) for s in opened(show="datasets").header
-    }
+    assert {entry.title for entry in DATASETS} == {re.sub(r"\\", "", s.value) for s in opened(show="datasets").header}
 
 
 BODY, HEAD = 64 * 20 + 20, 20 * 10 + 10
 
 
-@pytest.mark.parametrize(("name", "cost"), [
-    ("fedavg", Measured(False, "one", 1.0, 1.0, 1.0)),
-    ("local_train", Measured(True, "none", 0.0, 0.0, 1.0)),
-    ("ditto", Measured(True, "one", 1.0, 1.0, 2.0)),
-    ("pfedme", Measured(True, "one", 1.0, 1.0, 5.0)),
-    ("fedper", Measured(True, "none", BODY / (BODY + HEAD), BODY / (BODY + HEAD), 1.0)),
-    ("ifca", Measured(True, "one for each group", 4.0, 1.0, 1.0)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "cost"),
+    [
+        ("fedavg", Measured(False, "one", 1.0, 1.0, 1.0)),
+        ("local_train", Measured(True, "none", 0.0, 0.0, 1.0)),
+        ("ditto", Measured(True, "one", 1.0, 1.0, 2.0)),
+        ("pfedme", Measured(True, "one", 1.0, 1.0, 5.0)),
+        ("fedper", Measured(True, "none", BODY / (BODY + HEAD), BODY / (BODY + HEAD), 1.0)),
+        ("ifca", Measured(True, "one for each group", 4.0, 1.0, 1.0)),
+    ],
+)
 def test_costs_are_counted(name: str, cost: Measured) -> None:
     assert measured(ALGORITHMS.get(name)) == cost
 

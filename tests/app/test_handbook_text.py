@@ -65,9 +65,12 @@ def test_a_comment_stands_behind_three_blanks_but_not_before_an_operator() -> No
 def test_a_block_keeps_its_indentation_and_its_comments() -> None:
     block = aligned(["    w <- a     start", "    E times:", "        w <- b"])
     assert block.splitlines() == [
-        r"\begin{aligned}", r"& w \gets a && {\small \text{start}} \\", r"& E \text{ times:} \\", r"& \quad w \gets b",
+        r"\begin{aligned}",
+        r"& w \gets a && {\small \text{start}} \\",
+        r"& E \text{ times:} \\",
+        r"& \quad w \gets b",
         r"\end{aligned}",
-    ]  # fmt: skip
+    ]
 
 
 @given(st.text(max_size=60) | st.text("wi_^~{}()|<>-=,.' \\$%&#:0ab", max_size=40))
@@ -136,16 +139,19 @@ def test_a_paragraph_begins_with_a_capital_unless_with_a_symbol() -> None:
     assert begun == ["The mean", "w, both ways", "omega_k down", "steps of", "lam is"]
 
 
-@pytest.mark.parametrize(("changes", "said"), [
-    ({"type": "int", "minimum": 1}, "whole number from 1"),
-    ({"type": "float", "minimum": 0, "excludes": ("minimum",)}, "number above 0"),
-    ({"type": "float", "minimum": 0, "maximum": 1, "excludes": ("maximum",)}, "from 0, below 1"),
-    ({"type": "float", "minimum": 0, "maximum": 1}, "0 to 1"),
-    ({"type": "float|choice", "minimum": 0, "choices": ("auto",)}, "number from 0, or “auto”"),
-    ({"type": "choice", "choices": ("a", "b")}, "“a”, “b”"),
-    ({"type": "bool"}, "yes or no"),
-    ({"type": "str"}, "text"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"type": "int", "minimum": 1}, "whole number from 1"),
+        ({"type": "float", "minimum": 0, "excludes": ("minimum",)}, "number above 0"),
+        ({"type": "float", "minimum": 0, "maximum": 1, "excludes": ("maximum",)}, "from 0, below 1"),
+        ({"type": "float", "minimum": 0, "maximum": 1}, "0 to 1"),
+        ({"type": "float|choice", "minimum": 0, "choices": ("auto",)}, "number from 0, or “auto”"),
+        ({"type": "choice", "choices": ("a", "b")}, "“a”, “b”"),
+        ({"type": "bool"}, "yes or no"),
+        ({"type": "str"}, "text"),
+    ],
+)
 def test_what_an_option_takes_is_said_in_words(changes: dict[str, object], said: str) -> None:
     plain = {
         "name": "x",
@@ -161,8 +167,13 @@ def test_what_an_option_takes_is_said_in_words(changes: dict[str, object], said:
 
 def test_defaults_are_said_as_one_writes_them() -> None:
     assert [default(value) for value in (12.0, 0.005, True, None, [1, 2], "auto")] == [
-        "12", "0.005", "yes", "–", "1, 2", "auto",
-    ]  # fmt: skip
+        "12",
+        "0.005",
+        "yes",
+        "–",
+        "1, 2",
+        "auto",
+    ]
 
 
 def is_balanced(latex: str) -> bool:

@@ -33,7 +33,7 @@ CONTEXTS: dict[str, Any] = {
         {"name": "cfl", "warmup": 5},
     ],
     "seeds": [0],
-}  # fmt: skip
+}
 HEUR, LAYERS, ONE_CLUSTER = 1, 2, 3
 
 
@@ -63,10 +63,16 @@ def tabs(page: AppTest) -> list[str]:
 def test_clusters_are_shown_with_their_contexts_moves_and_costs(store: Store) -> None:
     said = words(opened(id=HEUR, tab="clusters"))
     for part in (
-        "Do the clusters settle?", "numbers true contexts", "Who moves where?", "Between rounds 5 and 6",
-        "Are they the right ones?", "How far apart are the models?", "A round's k-means takes", "Why this many?",
+        "Do the clusters settle?",
+        "numbers true contexts",
+        "Who moves where?",
+        "Between rounds 5 and 6",
+        "Are they the right ones?",
+        "How far apart are the models?",
+        "A round's k-means takes",
+        "Why this many?",
         "Whose models are alike?",
-    ):  # fmt: skip
+    ):
         assert part in said
 
 
@@ -122,9 +128,13 @@ def test_layers_are_shown_by_client_over_rounds_and_by_how_often_they_stay(store
     said = words(page)
     assert "Clusters" in tabs(page) and "Layers" in tabs(page)
     for part in (
-        "Which layers are personal?", "Before the training of round 6", "sat out then", "kept personal in",
-        "has the highest mean score", "add up to 1",
-    ):  # fmt: skip
+        "Which layers are personal?",
+        "Before the training of round 6",
+        "sat out then",
+        "kept personal in",
+        "has the highest mean score",
+        "add up to 1",
+    ):
         assert part in said
     assert "1 · body." in said or "2 · head" in said
 

@@ -44,10 +44,12 @@ def test_without_runs_the_examples_are_a_click_away(empty_store: Store) -> None:
 @pytest.mark.parametrize(
     ("number", "said"),
     [
-        ("77", "Run 77 does not exist, or was deleted for good."), ("", "“” is not the number of a run"),
-        ("x", "“x” is not the number of a run"), ("9" * 40, f"“{'9' * 20}” is not the number of a run"),
+        ("77", "Run 77 does not exist, or was deleted for good."),
+        ("", "“” is not the number of a run"),
+        ("x", "“x” is not the number of a run"),
+        ("9" * 40, f"“{'9' * 20}” is not the number of a run"),
     ],
-)  # fmt: skip
+)
 def test_an_address_of_no_run_says_so_instead_of_showing_another(
     filled_store: Store, name: str, number: str, said: str
 ) -> None:
@@ -218,10 +220,19 @@ def test_the_mistakes_of_a_client_are_drawn_once_they_were_counted(filled_store:
 
 
 def test_the_parts_of_a_round_and_its_operators_are_drawn_once_they_were_measured(filled_store: Store) -> None:
-    arrays = {"rounds": np.array([1, 2]), "samples_per_second": np.array([400.0, 600.0]),
-              "seconds.local training": np.array([0.3, 0.3]), "seconds.evaluation": np.array([0.1, 0.1])}  # fmt: skip
-    values = {"parts": ["local training", "evaluation"], "evaluation_every": 2, "evaluation_seconds": 2.0,
-              "operators": [{"name": "aten::mm", "calls": 4, "self_ms": 1.5}], "profiled_steps": 5}  # fmt: skip
+    arrays = {
+        "rounds": np.array([1, 2]),
+        "samples_per_second": np.array([400.0, 600.0]),
+        "seconds.local training": np.array([0.3, 0.3]),
+        "seconds.evaluation": np.array([0.1, 0.1]),
+    }
+    values = {
+        "parts": ["local training", "evaluation"],
+        "evaluation_every": 2,
+        "evaluation_seconds": 2.0,
+        "operators": [{"name": "aten::mm", "calls": 4, "self_ms": 1.5}],
+        "profiled_steps": 5,
+    }
     answer(filled_store, "profile", Findings(arrays, values))
     page = opened(id=DITTO, tab="profile")
     said = words(page)

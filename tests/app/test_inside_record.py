@@ -71,9 +71,11 @@ def test_a_method_that_is_not_here_any_more_is_shown_with_what_it_was_given() ->
 
 def test_numbers_on_the_split_are_over_clients_and_over_all_samples() -> None:
     partition = {
-        "train_sizes": [2, 4, 9], "val_sizes": [0, 0, 0], "test_sizes": [1, 1, 1],
+        "train_sizes": [2, 4, 9],
+        "val_sizes": [0, 0, 0],
+        "test_sizes": [1, 1, 1],
         "class_counts": [[3, 0], [0, 5], [5, 5]],
-    }  # fmt: skip
+    }
     table = federation.numbers(partition).set_index("what")
     assert "Validation samples" not in table.index
     assert table.loc["Training samples"].tolist() == [2, 4, 9, 5, 15]
@@ -95,12 +97,17 @@ def test_where_a_run_comes_from_leaves_out_what_was_not_recorded() -> None:
 
 def test_files_are_named_in_words() -> None:
     at = datetime(2026, 1, 1, tzinfo=UTC)
-    kept = [ArtifactRecord(i, 1, kind, 5, f"1/{kind}", "", 2_000, at)
-            for i, kind in enumerate(["model-last", "analysis-confusion", "checkpoint", "other-thing"])]  # fmt: skip
+    kept = [
+        ArtifactRecord(i, 1, kind, 5, f"1/{kind}", "", 2_000, at)
+        for i, kind in enumerate(["model-last", "analysis-confusion", "checkpoint", "other-thing"])
+    ]
     table = record.files(kept)
     assert table["What"].tolist() == [
-        "Models of the last round", "Findings of the analysis confusion", "Checkpoint", "other-thing",
-    ]  # fmt: skip
+        "Models of the last round",
+        "Findings of the analysis confusion",
+        "Checkpoint",
+        "other-thing",
+    ]
     assert table["Size"].tolist() == ["2 kB"] * 4
 
 
@@ -121,9 +128,12 @@ def test_the_page_has_the_options_the_origin_the_split_and_the_log(filled_store:
     filled_store.events.add(CGPFL, "warning", "data", "a line of the log")
     page = opened(CGPFL)
     assert [header.value for header in page.header] == [
-        "What exactly was run?", "Where do the numbers come from?", "How do the data lie among the clients?",
-        "What is kept of it?", "What happened on the way?",
-    ]  # fmt: skip
+        "What exactly was run?",
+        "Where do the numbers come from?",
+        "How do the data lie among the clients?",
+        "What is kept of it?",
+        "What happened on the way?",
+    ]
     shown = {tuple(frame.value.columns): frame.value for frame in page.dataframe}
     assert shown["When (UTC)", "Level", "Event", "Message"]["Message"].tolist() == ["a line of the log"]
     assert "fused" in shown["What", "Value"]["Value"].tolist() or "Backend" in shown["What", "Value"]["What"].tolist()

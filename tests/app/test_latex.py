@@ -28,10 +28,16 @@ def test_every_sign_is_set(sign: str) -> None:
     ("text", "expected"),
     [
         ("Lowest 5 % ◂ mean ▸ top 5 %", r"Lowest 5 \% $\triangleleft$ mean $\triangleright$ top 5 \%"),
-        ("α → β", r"$\alpha$ $\rightarrow$ $\beta$"), ("a < b | c", "a $<$ b $|$ c"), ("René", r"Ren\'{e}"),
-        ("R̂", r"\^{R}"), ("two\nlines", "two lines"), ("m²", "m$^{2}$"), ("中", "U+4E2D"), ("5\u00a0%", r"5 \%"),
+        ("α → β", r"$\alpha$ $\rightarrow$ $\beta$"),
+        ("a < b | c", "a $<$ b $|$ c"),
+        ("René", r"Ren\'{e}"),
+        ("R̂", r"\^{R}"),
+        ("two\nlines", "two lines"),
+        ("m²", "m$^{2}$"),
+        ("中", "U+4E2D"),
+        ("5\u00a0%", r"5 \%"),
     ],
-)  # fmt: skip
+)
 def test_a_sign_becomes_what_plain_latex_has(text: str, expected: str) -> None:
     assert latex.escape(text) == expected
 
@@ -44,10 +50,18 @@ def test_the_check_finds_what_does_not_compile() -> None:
 
 
 def test_a_table_is_read_in_percent_under_heads_and_booleans_are_words() -> None:
-    table = pd.DataFrame({
-        "method": ["A"], "algorithm": ["local_train"], "mean": [0.91137], "mean_pm": [0.0161], "front": [True],
-        "megabytes": [1.5], "seeds": [2], "difference": [np.nan],
-    })  # fmt: skip
+    table = pd.DataFrame(
+        {
+            "method": ["A"],
+            "algorithm": ["local_train"],
+            "mean": [0.91137],
+            "mean_pm": [0.0161],
+            "front": [True],
+            "megabytes": [1.5],
+            "seeds": [2],
+            "difference": [np.nan],
+        }
+    )
     text = table_files.to_latex(table, "")
     assert r"Method & Mean, \% & On the Pareto front & MB & Seeds & Difference, \% \\" in text
     assert r"A & $91.14 \pm 1.61$ & yes & $1.500$ & $2$ & -- \\" in text

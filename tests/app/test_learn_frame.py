@@ -17,10 +17,12 @@ from tests.app.pages import ENOUGH_S, VIEWS, open_page
 page = partial(open_page, "learn")
 SLUGS = list(stories())
 BEGUN = {  # what each story's second scene says after a round, and its figures
-    "one-model": ("Round 1 of this run · mean ", 2), "alone": ("Round 1 of this run · alone ", 2),
-    "dial": ("Round 1 · one model for all", 2), "contexts": ("Round 1 · K = 2", 2),
+    "one-model": ("Round 1 of this run · mean ", 2),
+    "alone": ("Round 1 of this run · alone ", 2),
+    "dial": ("Round 1 · one model for all", 2),
+    "contexts": ("Round 1 · K = 2", 2),
     "left-behind": ("Round 1 · ρ = 0.1", 3),
-}  # fmt: skip
+}
 
 
 def bodies(learn: AppTest) -> list[str]:

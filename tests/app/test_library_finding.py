@@ -49,8 +49,10 @@ def test_days_are_the_reader_s_and_both_are_included(runs: list[RunRecord]) -> N
     zone = ZoneInfo("Europe/Berlin")  # its summer time begins on this day
     since, until = window("days", date(2026, 3, 29), date(2026, 3, 29), NOON.astimezone(zone))
     day = Filter(since=since, until=until)
-    at = {hour: replace(runs[0], created_at=datetime(2026, 3, 29, 0, tzinfo=UTC) + timedelta(hours=hour))
-          for hour in (-2, 0, 21, 23)}  # fmt: skip
+    at = {
+        hour: replace(runs[0], created_at=datetime(2026, 3, 29, 0, tzinfo=UTC) + timedelta(hours=hour))
+        for hour in (-2, 0, 21, 23)
+    }
     assert [hour for hour, run in at.items() if day.passes(run)] == [0, 21]
 
 
@@ -79,8 +81,10 @@ def test_the_best_round_is_shown_by_the_number_it_was_chosen_by(runs: list[RunRe
 
 
 def test_a_group_has_the_mean_and_the_spread_of_its_runs(runs: list[RunRecord]) -> None:
-    by_hand = [replace(run, summary={"personalized": {"mean": m}}) for run, m in zip(runs[:4], (0.5, 0.7, 0.8, 0.8),
-                                                                                     strict=True)]  # fmt: skip
+    by_hand = [
+        replace(run, summary={"personalized": {"mean": m}})
+        for run, m in zip(runs[:4], (0.5, 0.7, 0.8, 0.8), strict=True)
+    ]
     table = run_table.grouped(run_table.ordered(run_table.data(by_hand), "newest"), "method", "mean")
     assert table["method"].tolist() == ["LocalTrain", "FedAvg"]
     assert table["mean"].tolist() == pytest.approx([80, 60])

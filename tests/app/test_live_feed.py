@@ -28,12 +28,13 @@ def trained(store: Store, rounds: int, last: int) -> RunRecord:
     assert run is not None
     records = [
         RoundRecord(
-            r, np.array([0]),
+            r,
+            np.array([0]),
             {"personalized.mean": 0.5, "bytes_up": 4e5, "bytes_down": 6e5, "seconds": 1.0},
             {"personalized.accuracy": np.array([0.75, 0.25]), "train_loss": np.array([np.nan, 2.0])},
         )
         for r in range(last + 1)
-    ]  # fmt: skip
+    ]
     store.metrics.append(run.id, run.epoch, records)
     return store.queue.get(run.id)
 
@@ -134,8 +135,10 @@ def test_the_log_is_sent_to_who_reads_it_and_once(empty_store: Store) -> None:
     assert live_feed.feed(empty_store, {run.id: 0})["log"] is None
     log = live_feed.feed(empty_store, {run.id: 0}, known_log="")["log"]
     assert [line.split(maxsplit=2)[2] for line in log["text"].splitlines()] == [
-        "info    queued", "info    started", "warning the disk is full",
-    ]  # fmt: skip
+        "info    queued",
+        "info    started",
+        "warning the disk is full",
+    ]
     assert live_feed.feed(empty_store, {run.id: 0}, known_log=log["digest"])["log"] is None
     empty_store.events.add(run.id, "info", "checkpoint", "there is room again")
     assert live_feed.feed(empty_store, {run.id: 0}, known_log=log["digest"])["log"]["text"].endswith("room again")
@@ -144,11 +147,17 @@ def test_the_log_is_sent_to_who_reads_it_and_once(empty_store: Store) -> None:
 @pytest.mark.parametrize(
     ("status", "control", "offered"),
     [
-        ("queued", "", ["pause", "cancel"]), ("running", "", ["pause", "cancel"]), ("running", "cancel", []),
-        ("running", "pause", ["resume", "cancel"]), ("paused", "", ["resume", "cancel"]), ("done", "", []),
-        ("failed", "", ["retry"]), ("diverged", "", ["retry"]), ("cancelled", "", ["retry"]),
+        ("queued", "", ["pause", "cancel"]),
+        ("running", "", ["pause", "cancel"]),
+        ("running", "cancel", []),
+        ("running", "pause", ["resume", "cancel"]),
+        ("paused", "", ["resume", "cancel"]),
+        ("done", "", []),
+        ("failed", "", ["retry"]),
+        ("diverged", "", ["retry"]),
+        ("cancelled", "", ["retry"]),
     ],
-)  # fmt: skip
+)
 def test_only_what_can_be_done_is_offered(queued: RunRecord, status: str, control: str, offered: list[str]) -> None:
     run = dataclasses.replace(queued, status=status, control=control)  # type: ignore[arg-type]
     assert live_feed.actions(run) == offered

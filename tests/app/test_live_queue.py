@@ -54,9 +54,7 @@ def test_starts_and_the_end_are_told_where_they_are_known(store: Store) -> None:
     assert up_next.summary(Turns([], waiting[:1], waiting[2:]), Forecast({}, None)) == "1 waits, 2 are paused."
 
 
-@pytest.mark.parametrize(
-    ("to", "moved"), [("first", [3, 1, 2, 4]), ("earlier", [1, 3, 2, 4]), ("last", [1, 2, 4, 3])]
-)
+@pytest.mark.parametrize(("to", "moved"), [("first", [3, 1, 2, 4]), ("earlier", [1, 3, 2, 4]), ("last", [1, 2, 4, 3])])
 def test_a_chosen_run_is_moved_and_stays_chosen(store: Store, to: str, moved: list[int]) -> None:
     page = opened(queued="3")
     page.button(key=f"queue_{to}").click().run()

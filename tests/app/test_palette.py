@@ -64,11 +64,14 @@ def test_fedavg_and_local_train_are_far_apart_wherever_they_are_drawn() -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        {"plgu_lf": 1, "ditto": 5}, {"fedavg": 1, "local_train": 1, "fedrep": 1, "fedper": 1, "fedbabu": 1},
-        {"cgpfl": 6, "fedavg": 1, "local_train": 1}, {"ditto": 12}, dict.fromkeys(ALGORITHMS.names()[:12], 1),
+        {"plgu_lf": 1, "ditto": 5},
+        {"fedavg": 1, "local_train": 1, "fedrep": 1, "fedper": 1, "fedbabu": 1},
+        {"cgpfl": 6, "fedavg": 1, "local_train": 1},
+        {"ditto": 12},
+        dict.fromkeys(ALGORITHMS.names()[:12], 1),
         dict.fromkeys(ALGORITHMS.names()[-12:], 1),
     ],
-)  # fmt: skip
+)
 def test_of_twelve_methods_or_settings_no_two_look_alike_also_to_a_deuteranope(settings: dict[str, int]) -> None:
     found = _compared(**settings)
     assert _nearest(found) >= APART

@@ -19,27 +19,42 @@ from tests.app.samples import store_experiment
 opened = partial(open_page, "papers")
 
 TINY: dict[str, Any] = {
-    "name": "tiny, quick", "dataset": {"name": "digits"}, "partition": {"name": "iid", "num_clients": 4},
-    "model": {"name": "mlr"}, "training": {"rounds": 2, "local_steps": 2}, "seeds": [0, 1],
+    "name": "tiny, quick",
+    "dataset": {"name": "digits"},
+    "partition": {"name": "iid", "num_clients": 4},
+    "model": {"name": "mlr"},
+    "training": {"rounds": 2, "local_steps": 2},
+    "seeds": [0, 1],
     "algorithms": [{"name": "fedavg", "label": "FedAvg"}, {"name": "ditto", "label": "Ditto"}],
-}  # fmt: skip
+}
 FIGURE = {**TINY, "name": "figure, quick", "seeds": [0], "algorithms": [{"name": "cgpfl", "K": 2, "label": "CGPFL"}]}
 PRESETS: list[dict[str, Any]] = [
     {
-        "name": "tiny-table", "title": "A tiny table", "document": "CGPFL", "item": "Table 1", "source": "test",
-        "shows": "Two methods.", "cut": "Nearly all of it.",
+        "name": "tiny-table",
+        "title": "A tiny table",
+        "document": "CGPFL",
+        "item": "Table 1",
+        "source": "test",
+        "shows": "Two methods.",
+        "cut": "Nearly all of it.",
         "paper": {
-            "table": "cgpfl_table1.csv", "measures": {"accuracy": "weighted_mean"},
+            "table": "cgpfl_table1.csv",
+            "measures": {"accuracy": "weighted_mean"},
             "methods": {"FedAvg": "FedAvg", "Ditto": "Ditto"},
             "experiments": {"tiny, quick": {"dataset": "MNIST", "model": "MLR"}},
         },
         "scales": {"quick": [TINY]},
     },
     {
-        "name": "tiny-figure", "title": "A tiny figure", "document": "PLGU", "item": "Figure 4", "source": "test",
-        "view": {"page": "run", "tab": "clusters", "note": "No numbers are printed."}, "scales": {"quick": [FIGURE]},
+        "name": "tiny-figure",
+        "title": "A tiny figure",
+        "document": "PLGU",
+        "item": "Figure 4",
+        "source": "test",
+        "view": {"page": "run", "tab": "clusters", "note": "No numbers are printed."},
+        "scales": {"quick": [FIGURE]},
     },
-]  # fmt: skip
+]
 
 
 @pytest.fixture(autouse=True)

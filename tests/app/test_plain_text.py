@@ -99,8 +99,10 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shipped = Path(registry.__file__).with_name("algorithms").joinpath("fedavg.py").read_text(encoding="utf-8")
     code = shipped[shipped.index("from dataclasses") :]
     code = code.replace('"SGD steps of each client on its copy of w before use; 0 uses w itself."', "NAME, title=NAME")
-    code = code.replace('"fedavg", title="FedAvg", paper="McMahan et al., AISTATS 2017", family="Baselines"',
-                        '"evil", title=NAME, paper=NAME, family=NAME')  # fmt: skip
+    code = code.replace(
+        '"fedavg", title="FedAvg", paper="McMahan et al., AISTATS 2017", family="Baselines"',
+        '"evil", title=NAME, paper=NAME, family=NAME',
+    )
     paragraphs = [f"Evil: {NAME}", NAME, *(f"{label}: {NAME}" for label in LABELS), NAME]
     code = code.replace("\n\nclass Hparams", f"\nNAME = {NAME!r}\n\n\nclass Hparams", 1)
     (tmp_path / "evil.py").write_text(f"{chr(10).join(['__doc__ = ' + repr(chr(10).join(paragraphs)), code])}")
@@ -116,13 +118,18 @@ def test_the_pages_show_the_texts_of_a_plugin_as_text(plugin: None, empty_store:
 
 def test_a_label_cannot_put_a_link_into_a_figure() -> None:
     link = f'<a href="http://{HOST}">x</a>'
-    figure = go.Figure(go.Scatter(
-        x=[1, 2], y=[1, 2], name=link, text=["<b>1</b>", f"ρ<0.5 {link}"],
-        hovertemplate=f"{link}<br>%{{x}}<extra></extra>",
-    ))  # fmt: skip
+    figure = go.Figure(
+        go.Scatter(
+            x=[1, 2],
+            y=[1, 2],
+            name=link,
+            text=["<b>1</b>", f"ρ<0.5 {link}"],
+            hovertemplate=f"{link}<br>%{{x}}<extra></extra>",
+        )
+    )
     figure.update_layout(title_text=link, annotations=[{"text": link}], xaxis={"tickvals": [1], "ticktext": [link]})
     trace = figure_text.without_links(figure).data[0]
-    shown = f"&lt;a href=\"http://{HOST}\">x&lt;/a>"
+    shown = f'&lt;a href="http://{HOST}">x&lt;/a>'
     assert trace.name == figure.layout.title.text == figure.layout.annotations[0].text == shown
     assert list(trace.text) == ["<b>1</b>", f"ρ&lt;0.5 {shown}"] and list(trace.x) == [1, 2]
     assert trace.hovertemplate == f"{shown}<br>%{{x}}<extra></extra>"

@@ -54,8 +54,10 @@ def test_a_link_fills_the_form_with_the_same_runs(empty_store: Store):
             {"name": "ditto", "label": "D", "sweep": {"lam": [0.5, 2], "training.lr": [0.1]}},
             {"name": "fedavg", "training": {"local_epochs": 2}},
         ],
-        "seeds": [3, 5], "evaluation": {"every": 2}, "backend": "loop",
-    }  # fmt: skip
+        "seeds": [3, 5],
+        "evaluation": {"every": 2},
+        "backend": "loop",
+    }
     page = opened(config)
     same = parse_experiment(written(page)).runs()
     assert [run.digest for run in same] == [run.digest for run in parse_experiment(config).runs()]
@@ -118,14 +120,21 @@ def test_a_link_with_unknown_names_says_what_was_left_out(empty_store: Store):
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"dataset": {"name": []}}, {"model": {"name": {}}}, {"algorithms": [{"name": [1]}]}, {"algorithms": {"a": 1}},
-        {"training": "abc"}, {"evaluation": [1]}, {"algorithms": [{"name": "ditto", "sweep": [1]}]},
+        {"dataset": {"name": []}},
+        {"model": {"name": {}}},
+        {"algorithms": [{"name": [1]}]},
+        {"algorithms": {"a": 1}},
+        {"training": "abc"},
+        {"evaluation": [1]},
+        {"algorithms": [{"name": "ditto", "sweep": [1]}]},
         {"algorithms": [{"name": "ditto", "training": "abc"}]},
-        {"partition": {"name": "dirichlet", "alpha": None}}, {"checkpoint_s": None},
-        {"training": {"rounds": None, "lr": [], "local_epochs": "x"}}, {"algorithms": [{"name": "ditto", "lam": None}]},
+        {"partition": {"name": "dirichlet", "alpha": None}},
+        {"checkpoint_s": None},
+        {"training": {"rounds": None, "lr": [], "local_epochs": "x"}},
+        {"algorithms": [{"name": "ditto", "lam": None}]},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_what_a_link_brings_of_a_wrong_kind_is_left_out_and_said(wrong: dict[str, Any], empty_store: Store):
     assert opened(DIGITS | wrong).warning
 

@@ -16,10 +16,19 @@ from tests.app.pages import open_page
 from tests.support.damaged import GOOD, VALUES, WHOLE
 
 ON_THE_PAGE = (
-    "a name of 5,000 characters", "half a character as name", "a deep value", "many unknown keys",
-    "10,001 seeds", "a sweep of a million runs", "ten thousand mistakes", "more clients than samples",
-    "a path with a null", "a path of 5,000 characters", "a seed of 300 digits", "an unknown name of 5,000 characters",
-)  # fmt: skip
+    "a name of 5,000 characters",
+    "half a character as name",
+    "a deep value",
+    "many unknown keys",
+    "10,001 seeds",
+    "a sweep of a million runs",
+    "ten thousand mistakes",
+    "more clients than samples",
+    "a path with a null",
+    "a path of 5,000 characters",
+    "a seed of 300 digits",
+    "an unknown name of 5,000 characters",
+)
 
 
 def packed(config: Any) -> str:

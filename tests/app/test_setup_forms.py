@@ -28,14 +28,27 @@ def drawn(values: dict[str, Any] | None = None, problems: list[str] | None = Non
 
 def test_a_form_starts_at_the_defaults_and_says_nothing_of_what_is_not_set():
     assert drawn().session_state["chosen"] == {
-        "lam": "auto", "steps": 3, "personal_lr": "training", "law": "a", "sizes": "equal", "is_fair": False,
+        "lam": "auto",
+        "steps": 3,
+        "personal_lr": "training",
+        "law": "a",
+        "sizes": "equal",
+        "is_fair": False,
         "path": "here",
-    }  # fmt: skip
+    }
 
 
 def test_given_values_fill_the_form():
-    given = {"lam": 2.5, "steps": 7, "personal_lr": 0.1, "law": "b", "sizes": [400, 5000], "limit": 4, "is_fair": True,
-             "path": "there"}  # fmt: skip
+    given = {
+        "lam": 2.5,
+        "steps": 7,
+        "personal_lr": 0.1,
+        "law": "b",
+        "sizes": [400, 5000],
+        "limit": 4,
+        "is_fair": True,
+        "path": "there",
+    }
     assert drawn(given).session_state["chosen"] == given
 
 

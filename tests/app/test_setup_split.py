@@ -5,16 +5,28 @@ import numpy as np
 from app.charts import split
 
 PARTITION = {
-    "train_sizes": (6, 4), "val_sizes": (0, 0), "test_sizes": (2, 1), "class_counts": ((8, 0, 0), (1, 2, 2)),
-    "contexts": None, "class_names": ("cat", "dog", "owl"), "notes": (),
-}  # fmt: skip
+    "train_sizes": (6, 4),
+    "val_sizes": (0, 0),
+    "test_sizes": (2, 1),
+    "class_counts": ((8, 0, 0), (1, 2, 2)),
+    "contexts": None,
+    "class_names": ("cat", "dog", "owl"),
+    "notes": (),
+}
 
 
 def test_a_row_holds_a_client_s_sizes_and_classes():
     table = split.data(PARTITION)
     assert table.iloc[1].to_dict() == {
-        "client": 1, "train": 4, "val": 0, "test": 1, "context": None, "class cat": 1, "class dog": 2, "class owl": 2,
-    }  # fmt: skip
+        "client": 1,
+        "train": 4,
+        "val": 0,
+        "test": 1,
+        "context": None,
+        "class cat": 1,
+        "class dog": 2,
+        "class owl": 2,
+    }
 
 
 def test_the_sentence_tells_sizes_and_classes():
@@ -31,8 +43,13 @@ def test_the_area_of_a_bubble_is_the_number_of_samples():
 def test_true_contexts_have_letters_and_colours():
     table = split.data(PARTITION | {"contexts": (1, 0)})
     assert list(table["context"]) == ["B", "A"]
-    four = split.data({name: value * 2 if isinstance(value, tuple) and len(value) == 2 else value
-                       for name, value in PARTITION.items()} | {"contexts": (0, 1, 0, 1)})  # fmt: skip
+    four = split.data(
+        {
+            name: value * 2 if isinstance(value, tuple) and len(value) == 2 else value
+            for name, value in PARTITION.items()
+        }
+        | {"contexts": (0, 1, 0, 1)}
+    )
     bubbles = split.figure(four).data[-1]
     assert len(set(bubbles.marker.color)) == 2
 

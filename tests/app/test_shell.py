@@ -49,8 +49,10 @@ def test_listening_everywhere_does_not_allow_every_name() -> None:
 
 def test_an_ipv6_host_is_allowed_as_browsers_write_it() -> None:
     names = settings.allowed_hosts({"HOST": "::1"})
-    app = Starlette(routes=[Route("/", lambda request: Response())], middleware=[Middleware(
-        TrustedHostMiddleware, allowed_hosts=names, www_redirect=False)])  # fmt: skip
+    app = Starlette(
+        routes=[Route("/", lambda request: Response())],
+        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=names, www_redirect=False)],
+    )
     assert TestClient(app).get("/", headers={"Host": "[::1]:8501"}).status_code == 200
     assert settings.address({"HOST": "::1"}) == "http://[::1]:8501"
 
@@ -195,8 +197,10 @@ def test_children_of_a_killed_supervisor_end() -> None:
     start = "import app.__main__ as a, os, sys, time; c = a.Child('engine', sys.argv[1:], os.environ); c.start(); "
     parent = subprocess.Popen(
         [sys.executable, "-c", start + "print(c.process.pid, flush=True); time.sleep(60)", *SLEEP],
-        cwd=ROOT, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert parent.stdout is not None
     child = int(parent.stdout.readline())
     parent.kill()
@@ -251,7 +255,9 @@ def test_a_database_that_cannot_be_read_is_said(tmp_path: Path) -> None:
 
 
 def test_routes_only_read(client: TestClient) -> None:
-    assert {client.post(address).status_code for address in (endpoints.FEED, endpoints.OVERVIEW, endpoints.PLOTLY)} == {405}
+    assert {client.post(address).status_code for address in (endpoints.FEED, endpoints.OVERVIEW, endpoints.PLOTLY)} == {
+        405
+    }
 
 
 def test_a_foreign_name_for_this_machine_is_refused(client: TestClient) -> None:
@@ -267,8 +273,10 @@ def test_no_other_origin_may_read(client: TestClient) -> None:
 def test_every_page_has_a_title_of_its_own(client: TestClient) -> None:
     found = [re.search("<title>(.*)</title>", client.get(address).text) for address in ("/", "/compare", "/run")]
     assert [title and title[1] for title in found] == [
-        "Learn · Fedscape", "Compare · Fedscape", "Inside a run · Fedscape",
-    ]  # fmt: skip
+        "Learn · Fedscape",
+        "Compare · Fedscape",
+        "Inside a run · Fedscape",
+    ]
 
 
 def test_the_drawing_library_comes_from_here(client: TestClient) -> None:

@@ -131,8 +131,9 @@ def test_a_run_that_has_ended_since_is_news_once(store: Store) -> None:
     now = asked(store, before)
     assert now["ended"]["text"] == "FedAvg, seed 0 is done."
     assert now["ended"]["links"] == [
-        {"label": "Live", "href": "/live?experiment=1"}, {"label": "Compare", "href": "/compare?experiment=1"},
-    ]  # fmt: skip
+        {"label": "Live", "href": "/live?experiment=1"},
+        {"label": "Compare", "href": "/compare?experiment=1"},
+    ]
     assert asked(store, now["active"])["ended"] is None
 
 

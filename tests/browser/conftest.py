@@ -22,8 +22,14 @@ from storage import Store
 
 ROOT = Path(__file__).resolve().parents[2]
 FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
 )
 LOAD_MS = 60_000
 READY = "[data-test-script-state=notRunning]"
@@ -45,7 +51,7 @@ TRAINED = {
         {"name": "plgu_lf"},
     ],
     "seeds": [0, 1],
-}  # fmt: skip
+}
 
 
 @dataclass
@@ -171,7 +177,10 @@ def server(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 def start_server(home: Path) -> Server:
     port, database_url, log = _free_port(), f"sqlite:///{home / 'fedscape.db'}", home / "server.log"
     environment = os.environ | {
-        "HOST": "127.0.0.1", "PORT": str(port), "DATABASE_URL": database_url, "DATA_DIR": str(home / "data"),
+        "HOST": "127.0.0.1",
+        "PORT": str(port),
+        "DATABASE_URL": database_url,
+        "DATA_DIR": str(home / "data"),
     }
     with log.open("wb") as output:
         process = subprocess.Popen(

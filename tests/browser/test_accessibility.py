@@ -16,10 +16,20 @@ OPENING = """async fold => {
   return fold.getAnimations().filter(animation => animation.effect.getTiming().duration > 0).length;
 }"""
 PAGES = (
-    "/", "/?story=dial", "/setup", "/live?experiment={experiment}", "/compare?experiment={experiment}",
-    "/run?id={run}", "/run?id={run}&tab=clusters", "/run?id={run}&tab=record", "/papers", "/library", "/handbook",
-    "/handbook?method=ditto", "/handbook?show=datasets",
-)  # fmt: skip
+    "/",
+    "/?story=dial",
+    "/setup",
+    "/live?experiment={experiment}",
+    "/compare?experiment={experiment}",
+    "/run?id={run}",
+    "/run?id={run}&tab=clusters",
+    "/run?id={run}&tab=record",
+    "/papers",
+    "/library",
+    "/handbook",
+    "/handbook?method=ditto",
+    "/handbook?show=datasets",
+)
 SEEN = "const seen = node => node.getClientRects().length > 0;"
 LEVELS = f"""() => {{ {SEEN}
   return [...document.querySelectorAll('h1, h2, h3, h4')].filter(seen).map(head => +head.tagName[1]); }}"""

@@ -27,9 +27,7 @@ def opened(page: Page, server: Server, experiment: int, more: str = "") -> None:
     page.wait_for_selector(READY, timeout=LOAD_MS)
 
 
-def test_a_click_on_a_client_leads_into_its_run(
-    page: Page, server: Server, witness: Witness, experiment: int
-) -> None:
+def test_a_click_on_a_client_leads_into_its_run(page: Page, server: Server, witness: Witness, experiment: int) -> None:
     opened(page, server, experiment)
     bar = page.locator(".st-key-figure_differences .bars .point path").first
     bar.scroll_into_view_if_needed(timeout=LOAD_MS)

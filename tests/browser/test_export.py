@@ -135,9 +135,11 @@ def test_the_numbers_of_a_figure_are_saved_for_a_spreadsheet_a_paper_and_a_note(
     name, csv = saved(compare, popover, "CSV")
     table = pd.read_csv(io.BytesIO(csv))
     assert name == "low-mean-top.csv" and set(table["method"]) == set(METHODS)
-    assert list(table.columns) == list(dumbbell.data(pd.DataFrame(
-        columns=["run", "method", "algorithm", "seed", "client", "accuracy", "test_size"]
-    ), 0.05).columns)  # fmt: skip
+    assert list(table.columns) == list(
+        dumbbell.data(
+            pd.DataFrame(columns=["run", "method", "algorithm", "seed", "client", "accuracy", "test_size"]), 0.05
+        ).columns
+    )
     best = table.iloc[0]
     latex, markdown = (saved(compare, popover, kind)[1].decode() for kind in ("LaTeX", "Markdown"))
     number = f"{100 * best['mean']:.1f}"  # in percent, as on the screen

@@ -183,6 +183,6 @@ def test_a_method_s_own_settings_are_there_when_they_are_opened_after_another_en
     page.wait_for_selector(READY, timeout=LOAD_MS)
     page.get_by_role("button", name="More", exact=True).click()
     expect(page.get_by_label("Label", exact=True)).to_have_value("two contexts", timeout=LOAD_MS)
-    expect(page.get_by_test_id("stPopoverBody").get_by_test_id("stNumberInput").get_by_role("spinbutton")).to_have_value(
-        "0.3", timeout=LOAD_MS
-    )
+    expect(
+        page.get_by_test_id("stPopoverBody").get_by_test_id("stNumberInput").get_by_role("spinbutton")
+    ).to_have_value("0.3", timeout=LOAD_MS)

@@ -15,9 +15,15 @@ OF_HOST = f"""() => [...document.querySelectorAll("*")].flatMap(one => [...one.a
   .filter(({{name, value}}) => /^(xlink:)?href$|^src/.test(name) && /^[^?]*{HOST}/.test(value))
   .map(({{name, value}}) => `${{one.tagName}} ${{name}}=${{value}}`))"""
 PAGES = (
-    "compare?runs={all}", "run?id={first}&tab=clients", "run?id={first}&tab=clusters", "run?id={first}&tab=record",
-    "live?runs={all}", "library?runs={all}", "setup?config={config}", "papers?preset={name}",
-)  # fmt: skip
+    "compare?runs={all}",
+    "run?id={first}&tab=clients",
+    "run?id={first}&tab=clusters",
+    "run?id={first}&tab=record",
+    "live?runs={all}",
+    "library?runs={all}",
+    "setup?config={config}",
+    "papers?preset={name}",
+)
 
 
 @pytest.fixture(scope="module")
@@ -36,9 +42,15 @@ def test_a_name_is_text_on_every_page(
 ) -> None:
     config = pack_config(DIGITS | {"name": NAME, "algorithms": [{"name": "fedavg", "label": NAME}, {"name": NAME}]})
     clustered = runs[2]
-    page.goto(f"{server.url}/" + address.format(
-        all=",".join(map(str, runs)), first=clustered, config=config, name=NAME.replace(" ", "%20"),
-    ))  # fmt: skip
+    page.goto(
+        f"{server.url}/"
+        + address.format(
+            all=",".join(map(str, runs)),
+            first=clustered,
+            config=config,
+            name=NAME.replace(" ", "%20"),
+        )
+    )
     page.wait_for_selector(READY, timeout=LOAD_MS)
     page.wait_for_function("!document.querySelector('[data-testid=stSkeleton]')", timeout=LOAD_MS)
     if "papers" not in address:

@@ -41,9 +41,7 @@ def test_the_button_is_in_view_on_a_laptop(page: Page, server: Server, witness: 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("is_valid", [True, False])
-def test_the_button_can_be_read(
-    is_valid: bool, scheme: Literal["light", "dark"], page: Page, server: Server
-) -> None:
+def test_the_button_can_be_read(is_valid: bool, scheme: Literal["light", "dark"], page: Page, server: Server) -> None:
     page.emulate_media(color_scheme=scheme)
     button = opened(page, server, DEFAULT | {"training": {"lr": 0.05 if is_valid else -1}})
     expect(button).to_be_enabled() if is_valid else expect(button).to_be_disabled()

@@ -13,9 +13,14 @@ import engine
 from engine import ALGORITHMS, InvalidConfig, parse_experiment, run
 
 CONFIG: dict[str, Any] = {
-    "name": "tiny", "dataset": "digits", "partition": {"name": "iid", "num_clients": 3}, "model": "mlr",
-    "training": {"rounds": 2, "local_steps": 1}, "algorithms": ["fedavg", "local_train"], "seeds": [0, 1],
-}  # fmt: skip
+    "name": "tiny",
+    "dataset": "digits",
+    "partition": {"name": "iid", "num_clients": 3},
+    "model": "mlr",
+    "training": {"rounds": 2, "local_steps": 1},
+    "algorithms": ["fedavg", "local_train"],
+    "seeds": [0, 1],
+}
 
 
 def without_seconds(text: str) -> list[Any]:

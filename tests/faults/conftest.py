@@ -14,6 +14,7 @@ from tests.worker.conftest import empty_database, store
 
 __all__ = ["empty_database", "store"]
 
+
 @contextmanager
 def full_database(store: Store) -> Iterator[None]:
     """SQLite gets no page more, as from a full disk."""

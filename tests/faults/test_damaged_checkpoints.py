@@ -76,8 +76,13 @@ def of_nothing_of_ours(store: Store, records: list[ArtifactRecord]) -> None:
 
 
 DAMAGE: list[Damage] = [
-    truncate, remove, cut_before_registering, of_another_version, of_an_older_version, of_nothing_of_ours,
-]  # fmt: skip
+    truncate,
+    remove,
+    cut_before_registering,
+    of_another_version,
+    of_an_older_version,
+    of_nothing_of_ours,
+]
 
 
 @pytest.fixture

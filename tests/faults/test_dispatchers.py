@@ -18,7 +18,7 @@ def test_of_two_dispatchers_one_computes_even_when_it_stands_still_for_a_while(s
     (run_id,) = queue(store, **SHORTER)
     both = [background(slots=2), background(slots=2)]  # a thread for each run
     eventually(lambda: has_checkpoint(store, run_id))
-    (engine,) = store.engines.list()
+    (engine,) = eventually(store.engines.list)
     stopped = (engine.pid, worker_pid(store.queue.get(run_id)))
     for pid in stopped:
         os.kill(pid, signal.SIGSTOP)

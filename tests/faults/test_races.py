@@ -29,10 +29,21 @@ PRESSES: dict[str, Press] = {
     "claim": lambda store, run_id: store.queue.claim([run_id]),
 }
 PAIRS = [
-    ("cancel", "pause"), ("resume", "cancel"), ("resume", "pause"), ("delete", "retry"), ("delete", "undo"),
-    ("archive", "unarchive"), ("delete", "claim"), ("cancel", "claim"), ("pause", "claim"), ("for good", "retry"),
-    ("for good", "claim"), ("delete", "resume"), ("cancel", "cancel"), ("delete", "delete"),
-]  # fmt: skip
+    ("cancel", "pause"),
+    ("resume", "cancel"),
+    ("resume", "pause"),
+    ("delete", "retry"),
+    ("delete", "undo"),
+    ("archive", "unarchive"),
+    ("delete", "claim"),
+    ("cancel", "claim"),
+    ("pause", "claim"),
+    ("for good", "retry"),
+    ("for good", "claim"),
+    ("delete", "resume"),
+    ("cancel", "cancel"),
+    ("delete", "delete"),
+]
 STATUSES = ("queued", "running", "paused", "failed")
 REFUSALS = (RunNotFound, RunsActive)
 

@@ -26,8 +26,12 @@ store.close()
 def start(script: str, store: Store, times: int = 1) -> subprocess.Popen[str]:
     """With ``times`` that many processes do the same at once; they share their pipes."""
     return subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", BEFORE + script + AFTER, store.url, str(times)], cwd=ROOT, text=True,
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        [sys.executable, "-W", "error", "-c", BEFORE + script + AFTER, store.url, str(times)],
+        cwd=ROOT,
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
 
 

@@ -9,8 +9,13 @@ from storage import NewRun, RoundRecord, Store
 
 def new_run(seed: int = 0, **changes: Any) -> NewRun:
     values = {
-        "algorithm": "ditto", "label": "Ditto", "seed": seed, "hparams": {"lam": 1.0}, "config": {"seeds": [seed]},
-        "rounds": 5, "digest": f"digest-{seed}",
+        "algorithm": "ditto",
+        "label": "Ditto",
+        "seed": seed,
+        "hparams": {"lam": 1.0},
+        "config": {"seeds": [seed]},
+        "rounds": 5,
+        "digest": f"digest-{seed}",
     }
     return NewRun(**(values | changes))
 
@@ -19,9 +24,12 @@ def a_round(round: int, clusters: list[int] | None = None) -> RoundRecord:
     """Client n's accuracy in round r is r + n / 10."""
     accuracy = (round + np.arange(4) / 10).astype(np.float32)
     return RoundRecord(
-        round, cohort=np.array([0, 2], dtype=np.int32), scalars={"seconds": 0.5 * round, "personalized.mean": np.nan},
+        round,
+        cohort=np.array([0, 2], dtype=np.int32),
+        scalars={"seconds": 0.5 * round, "personalized.mean": np.nan},
         arrays={"personalized.accuracy": accuracy, "diagnostics.cost": np.float64([[round, 1], [2, 3]])},
-        clusters=None if clusters is None else np.array(clusters, dtype=np.int16), evaluated=round % 2 == 0,
+        clusters=None if clusters is None else np.array(clusters, dtype=np.int16),
+        evaluated=round % 2 == 0,
     )
 
 

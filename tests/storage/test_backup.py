@@ -58,13 +58,23 @@ def content(store: Store) -> list:
     """Everything that was stored, ready for ==."""
     runs = store.queue.runs(include_archived=True)
     return [
-        runs, store.experiments.list(True), store.saved_views.list("library"), store.events.list(),
+        runs,
+        store.experiments.list(True),
+        store.saved_views.list("library"),
+        store.events.list(),
         [store.analyses.of_runs([run.id for run in runs], "landscape")],
-        [(r.round, r.scalars["seconds"], r.arrays["personalized.accuracy"].tobytes(), r.cohort.tolist())
-         for run in runs for r in store.metrics.rounds(run.id)],
-        [(a.kind, store.artifacts.read(a)) for run in runs for a in store.artifacts.list(run.id)
-         if a.kind != "checkpoint" or not run.is_finished],
-    ]  # fmt: skip
+        [
+            (r.round, r.scalars["seconds"], r.arrays["personalized.accuracy"].tobytes(), r.cohort.tolist())
+            for run in runs
+            for r in store.metrics.rounds(run.id)
+        ],
+        [
+            (a.kind, store.artifacts.read(a))
+            for run in runs
+            for a in store.artifacts.list(run.id)
+            if a.kind != "checkpoint" or not run.is_finished
+        ],
+    ]
 
 
 def elsewhere(folder: Path) -> Store:

@@ -15,12 +15,29 @@ from tests.storage.samples import new_run
 OURS = "1/model-last-000005-0123456789ab.bin"
 SECRET = b"somebody else's"
 FORGED = [
-    "../secret", "1/../../secret", "/etc/passwd", "{secret}", "", ".", "..", "1", "1/", "1/secret", "./" + OURS,
-    "1/./model-last-000005-0123456789ab.bin", "1//model-last-000005-0123456789ab.bin", OURS + "\0", OURS + "\n",
-    "1\\model-last-000005-0123456789ab.bin", "1/model-last-000005-0123456789ab.bin/../../../secret",
-    "１/model-last-000005-0123456789ab.bin", "1/a/b-000005-0123456789ab.bin", "~/secret",
-    "file:///etc/passwd", "x" * 9000,
-]  # fmt: skip
+    "../secret",
+    "1/../../secret",
+    "/etc/passwd",
+    "{secret}",
+    "",
+    ".",
+    "..",
+    "1",
+    "1/",
+    "1/secret",
+    "./" + OURS,
+    "1/./model-last-000005-0123456789ab.bin",
+    "1//model-last-000005-0123456789ab.bin",
+    OURS + "\0",
+    OURS + "\n",
+    "1\\model-last-000005-0123456789ab.bin",
+    "1/model-last-000005-0123456789ab.bin/../../../secret",
+    "１/model-last-000005-0123456789ab.bin",
+    "1/a/b-000005-0123456789ab.bin",
+    "~/secret",
+    "file:///etc/passwd",
+    "x" * 9000,
+]
 
 
 @pytest.fixture

@@ -23,7 +23,9 @@ def test_an_experiment_is_created_with_its_runs_queued_in_order(store: Store) ->
     assert (made.num_runs, made.status_counts) == (3, {"queued": 3})
     runs = store.queue.runs(experiment_ids=[made.id], newest_first=False)
     assert [(r.position, r.seed, r.experiment_name) for r in runs] == [
-        (0, 7, "three seeds"), (1, 8, "three seeds"), (2, 9, "three seeds"),
+        (0, 7, "three seeds"),
+        (1, 8, "three seeds"),
+        (2, 9, "three seeds"),
     ]
 
 
@@ -96,7 +98,11 @@ def test_an_experiment_with_a_running_run_is_not_deleted(store: Store) -> None:
 
 def test_an_imported_run_is_finished_and_never_claimed(store: Store) -> None:
     run = FinishedRun(
-        new_run(), "done", [a_round(0), a_round(1)], provenance={"device": "cpu"}, partition={"train_sizes": [3]},
+        new_run(),
+        "done",
+        [a_round(0), a_round(1)],
+        provenance={"device": "cpu"},
+        partition={"train_sizes": [3]},
         summary={"mean": 0.5},
     )
     store.experiments.import_finished("shipped", {}, [run], example=True)
@@ -118,15 +124,19 @@ def test_an_import_that_fails_is_taken_back(store: Store) -> None:
 def test_an_imported_run_brings_its_models_analyses_and_log(store: Store) -> None:
     at = datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC)
     run = FinishedRun(
-        new_run(), "done", [a_round(0)], models=[FinishedFile("model-last", 0, lambda: b"models")],
+        new_run(),
+        "done",
+        [a_round(0)],
+        models=[FinishedFile("model-last", 0, lambda: b"models")],
         analyses=[FinishedAnalysis("landscape", {"size": 5}, FinishedFile("analysis-landscape", 0, lambda: b"found"))],
         events=[FinishedEvent(at, "warning", "models", "too large")],
-    )  # fmt: skip
+    )
     store.experiments.import_finished("brought", {}, [run])
     (stored,) = store.queue.runs()
     assert {a.kind: store.artifacts.read(a) for a in store.artifacts.list(stored.id)} == {
-        "model-last": b"models", "analysis-landscape": b"found",
-    }  # fmt: skip
+        "model-last": b"models",
+        "analysis-landscape": b"found",
+    }
     analysis = store.analyses.request(stored.id, "landscape", {"size": 5})
     assert (analysis.status, analysis.progress) == ("done", 1.0) and store.analyses.claim() is None
     assert [(e.at, e.level, e.message) for e in store.events.list(stored.id)] == [(at, "warning", "too large")]

@@ -102,10 +102,12 @@ def test_a_stopped_dispatcher_is_named(sqlite_store: Store) -> None:
 @pytest.mark.parametrize(
     ("is_stopped", "is_abandoned", "advice"),
     [
-        (True, False, "the engine restarts it"), (False, False, "the engine restarts it"), (True, True, "kill -9 7"),
+        (True, False, "the engine restarts it"),
+        (False, False, "the engine restarts it"),
+        (True, True, "kill -9 7"),
         (False, True, "wait until it has finished"),
     ],
-)  # fmt: skip
+)
 def test_a_worker_is_the_engines_to_restart_unless_its_dispatcher_is_gone(is_stopped, is_abandoned, advice) -> None:
     worker = Holder(7, WORKER, is_stopped, is_abandoned)
     assert str(worker) == "process 7 (a worker of the engine)"

@@ -80,7 +80,9 @@ def test_curves_of_several_runs_come_in_one_answer(store: Store, run: RunRecord)
     store.metrics.append(other.id, claimed.epoch, [a_round(0)])
     curves = store.metrics.scalars([run.id, other.id, 99], ["seconds", "unknown"], after={run.id: 1})
     assert {run_id: list(names) for run_id, names in curves.items()} == {
-        run.id: ["seconds"], other.id: ["seconds"], 99: [],
+        run.id: ["seconds"],
+        other.id: ["seconds"],
+        99: [],
     }
     rounds, values = curves[run.id]["seconds"]
     np.testing.assert_array_equal(rounds, [2, 3])

@@ -25,11 +25,17 @@ def turns(store: Store) -> list[int]:
 @pytest.mark.parametrize(
     ("chosen", "to", "order"),
     [
-        ([3], "first", [3, 1, 2, 4]), ([3], "earlier", [1, 3, 2, 4]), ([2], "later", [1, 3, 2, 4]),
-        ([1], "last", [2, 3, 4, 1]), ([1], "earlier", [1, 2, 3, 4]), ([4], "later", [1, 2, 3, 4]),
-        ([2, 4], "first", [2, 4, 1, 3]), ([2, 4], "earlier", [2, 4, 1, 3]), ([1, 3], "later", [2, 4, 1, 3]),
+        ([3], "first", [3, 1, 2, 4]),
+        ([3], "earlier", [1, 3, 2, 4]),
+        ([2], "later", [1, 3, 2, 4]),
+        ([1], "last", [2, 3, 4, 1]),
+        ([1], "earlier", [1, 2, 3, 4]),
+        ([4], "later", [1, 2, 3, 4]),
+        ([2, 4], "first", [2, 4, 1, 3]),
+        ([2, 4], "earlier", [2, 4, 1, 3]),
+        ([1, 3], "later", [2, 4, 1, 3]),
     ],
-)  # fmt: skip
+)
 def test_a_block_moves_together(chosen: list[int], to: Place, order: list[int]) -> None:
     assert moved([1, 2, 3, 4], chosen, to) == order
 

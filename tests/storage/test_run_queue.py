@@ -162,7 +162,9 @@ def test_a_description_keeps_what_it_does_not_mention(store: Store, run: RunReco
     store.queue.describe(run.id, run.epoch, partition={"train_sizes": [2]})
     described = store.queue.get(run.id)
     assert (described.provenance, described.partition, described.worker) == (
-        {"device": "cpu"}, {"train_sizes": [2]}, "slot 0",
+        {"device": "cpu"},
+        {"train_sizes": [2]},
+        "slot 0",
     )
     assert store.queue.runs(with_partition=False)[0].partition is None
 

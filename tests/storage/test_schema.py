@@ -15,7 +15,7 @@ from storage.models import Base
 from tests.storage.old_tables import of_the_first_tables
 from tests.storage.samples import a_round, new_run
 
-REBUILD_RUNS = '''
+REBUILD_RUNS = """
 import sqlalchemy as sa
 from alembic import op
 
@@ -25,7 +25,7 @@ def upgrade():
     with op.batch_alter_table("runs", recreate="always") as runs:
         runs.add_column(sa.Column("note", sa.String(), nullable=True))
     {then}
-'''
+"""
 
 
 @pytest.fixture

@@ -51,8 +51,15 @@ def config(algorithm: dict[str, Any] | str, *, model: dict[str, Any] | str = "ml
     training |= {k: v for k, v in changed.items() if k not in ("backend", "seed")}
     if training.get("local_epochs"):
         training.pop("local_steps")
-    raw = {"dataset": "digits", "partition": "iid", "model": model, "training": training, "algorithms": [algorithm],
-           "backend": changed.get("backend", "auto"), "seeds": [changed.get("seed", 0)]}  # fmt: skip
+    raw = {
+        "dataset": "digits",
+        "partition": "iid",
+        "model": model,
+        "training": training,
+        "algorithms": [algorithm],
+        "backend": changed.get("backend", "auto"),
+        "seeds": [changed.get("seed", 0)],
+    }
     return parse_experiment(raw).runs()[0]
 
 

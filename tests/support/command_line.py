@@ -15,10 +15,14 @@ from engine.worker.process import work_on
 from storage import Store
 
 DIGITS: dict[str, Any] = {
-    "name": "tiny", "dataset": {"name": "digits"}, "partition": {"name": "iid", "num_clients": 3},
-    "model": {"name": "mlr"}, "training": {"rounds": 2, "local_steps": 1},
-    "algorithms": [{"name": "fedavg"}], "seeds": [0],
-}  # fmt: skip
+    "name": "tiny",
+    "dataset": {"name": "digits"},
+    "partition": {"name": "iid", "num_clients": 3},
+    "model": {"name": "mlr"},
+    "training": {"rounds": 2, "local_steps": 1},
+    "algorithms": [{"name": "fedavg"}],
+    "seeds": [0],
+}
 
 
 class Called(NamedTuple):

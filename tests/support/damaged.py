@@ -1,10 +1,10 @@
 """Damaged configurations and files, the same at every call: each is refused, or is a legal run.
 
-    VALUES   an experiment with one value that no option takes, by name
-    WHOLE    an experiment that is wrong as a whole
-    TEXTS    what a configuration file may hold instead
-    CHANGES  what ``--set`` may be given
-    DATA     files that are no data, and why; ``write_data`` writes one of them
+VALUES   an experiment with one value that no option takes, by name
+WHOLE    an experiment that is wrong as a whole
+TEXTS    what a configuration file may hold instead
+CHANGES  what ``--set`` may be given
+DATA     files that are no data, and why; ``write_data`` writes one of them
 """
 
 import base64
@@ -22,10 +22,14 @@ from engine.config.schema import Evaluation, Machine, Training
 from engine.core.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Entry, Options
 
 GOOD: dict[str, Any] = {
-    "name": "tiny", "dataset": {"name": "digits"}, "partition": {"name": "iid", "num_clients": 3},
-    "model": {"name": "mlr"}, "training": {"rounds": 1, "local_steps": 1}, "algorithms": [{"name": "fedavg"}],
+    "name": "tiny",
+    "dataset": {"name": "digits"},
+    "partition": {"name": "iid", "num_clients": 3},
+    "model": {"name": "mlr"},
+    "training": {"rounds": 1, "local_steps": 1},
+    "algorithms": [{"name": "fedavg"}],
     "seeds": [0],
-}  # fmt: skip
+}
 YAML = yaml.safe_dump(GOOD)
 LONG = "x" * 5000
 Placed = Callable[[dict[str, Any]], dict[str, Any]]
@@ -102,20 +106,23 @@ WHOLE: dict[str, dict[str, Any]] = {
     "a sweep of a path with a gap": {"algorithms": [{"name": "ditto", "sweep": {"training..lr": [1]}}]},
     "a sweep of what has no keys": {"algorithms": [{"name": "ditto", "lam": 1, "sweep": {"lam.x": [1]}}]},
     "ten thousand mistakes": {"algorithms": [{"name": "ditto", "sweep": {"lam": list(range(-10_000, 0))}}]},
-    "no room for the batches": {"training": {"rounds": 1, "local_steps": 1_000_000, "batch_size": 1_000_000},
-                                "partition": {"name": "iid", "num_clients": 200}},
+    "no room for the batches": {
+        "training": {"rounds": 1, "local_steps": 1_000_000, "batch_size": 1_000_000},
+        "partition": {"name": "iid", "num_clients": 200},
+    },
     "more clients than samples": {"partition": {"name": "iid", "num_clients": 1_000_000}},
     "generated data without end": {
         "dataset": {"name": "synthetic", "num_clients": 1_000_000, "samples_per_client": 1_000_000, "dim": 1_000_000},
         "partition": "natural",
     },
     "a hypernetwork larger than the memory": {
-        "model": {"name": "dnn", "hidden": 16384}, "algorithms": [{"name": "pfedhn", "hidden": 16384}]
+        "model": {"name": "dnn", "hidden": 16384},
+        "algorithms": [{"name": "pfedhn", "hidden": 16384}],
     },
     "a path with a null": {"dataset": {"name": "custom", "path": "a\0b.csv"}, "partition": "natural"},
     "a path of 5,000 characters": {"dataset": {"name": "custom", "path": f"{LONG}.csv"}, "partition": "natural"},
     "a path that is a folder": {"dataset": {"name": "custom", "path": "."}, "partition": "natural"},
-}  # fmt: skip
+}
 
 
 def _bomb(part: Callable[[str], str], first: str) -> str:
@@ -176,7 +183,7 @@ LEGAL_TEXTS: dict[str, bytes] = {
         "- name: fedavg",
         "- {name: fedavg, training: &a {lr: 0.1}}\n- {name: local_train, training: {<<: *a, momentum: 0.5}}",
     ).encode(),
-}  # fmt: skip
+}
 CHANGES: dict[str, str] = {
     "no value": LONG,
     "no path": "=1",
@@ -203,9 +210,7 @@ def _npz(**arrays: Any) -> bytes:
     return file.getvalue()
 
 
-PNG = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
-)
+PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg==")
 X, Y = np.arange(12.0).reshape(6, 2), np.arange(6) % 2
 DATA: dict[str, bytes] = {
     "empty.csv": b"",

@@ -53,8 +53,9 @@ def partition(**values: Any) -> Case:
 
 
 def round_(number: int = 1, **values: Any) -> Case:
-    return document(lambda d: d["runs"][0]["rounds"][number].update({k.replace("global_", "global"): v
-                                                                     for k, v in values.items()}))  # fmt: skip
+    return document(
+        lambda d: d["runs"][0]["rounds"][number].update({k.replace("global_", "global"): v for k, v in values.items()})
+    )
 
 
 def diagnostics(**values: Any) -> Case:
@@ -142,7 +143,7 @@ EXPORTS: dict[str, Case] = {
     "a pipe": fifo,
     "a device": lambda parts, folder: Path("/dev/zero"),
     "absent": lambda parts, folder: folder / "absent.json",
-}  # fmt: skip
+}
 
 ACCEPTED: dict[str, Case] = {
     "as it was": document(lambda d: None),
@@ -159,8 +160,9 @@ ACCEPTED: dict[str, Case] = {
     "a cluster of its own in every round": document(
         lambda d: [r.update({"clusters": [(i + r["round"]) % 7 for i in range(N)]}) for r in d["runs"][0]["rounds"]]
     ),
-    "clusters below zero": document(lambda d: [r.update({"clusters": [-1, 0, 1, -32768]})
-                                               for r in d["runs"][0]["rounds"]]),
+    "clusters below zero": document(
+        lambda d: [r.update({"clusters": [-1, 0, 1, -32768]}) for r in d["runs"][0]["rounds"]]
+    ),
     "a client without samples": partition(test_sizes=[0, 5, 5, 5], train_sizes=[0, 5, 5, 5]),
     "contexts far apart": partition(contexts=[0, 1, 2, 32767]),
     "layers that are scored": diagnostics(layer_scores=[[0.5, 0.5]] * N, personal_layers=[[1, 0]] * N),
@@ -172,7 +174,7 @@ ACCEPTED: dict[str, Case] = {
     "an answer without the terms of K": diagnostics(K_hat=2),
     "seconds that were not": round_(seconds=None, bytes_up=None, bytes_down=1e300),
     "an error of many lines": document(lambda d: d["runs"][0]["provenance"].update(error="<script>\n" * 50)),
-}  # fmt: skip
+}
 
 
 # Archives.
@@ -181,8 +183,11 @@ ACCEPTED: dict[str, Case] = {
 def packed(folder: Path, parts: Parts, **changes: Any) -> Path:
     """The manifest is made to match; ``changes`` are to its fields."""
     manifest = json.loads(parts["manifest.json"])
-    members = {n: {"sha256": hashlib.sha256(d).hexdigest(), "size_bytes": len(d)} for n, d in parts.items()
-               if n != "manifest.json"}  # fmt: skip
+    members = {
+        n: {"sha256": hashlib.sha256(d).hexdigest(), "size_bytes": len(d)}
+        for n, d in parts.items()
+        if n != "manifest.json"
+    }
     manifest |= {"members": members} | changes
     return zipped(folder, parts | {"manifest.json": json.dumps(manifest).encode()})
 
@@ -300,8 +305,11 @@ def overlapping(parts: Parts, folder: Path) -> Path:
         for i in range(1000):
             again = zipfile.ZipInfo(f"again-{i}")
             again.header_offset, again.file_size, again.compress_size, again.CRC = (
-                info.header_offset, info.file_size, info.compress_size, info.CRC
-            )  # fmt: skip
+                info.header_offset,
+                info.file_size,
+                info.compress_size,
+                info.CRC,
+            )
             file.filelist.append(again)
             file.NameToInfo[again.filename] = again
         file._didModify = True
@@ -318,26 +326,43 @@ def bomb(parts: Parts, folder: Path) -> Path:
 
 
 ARCHIVES: dict[str, Case] = {
-    "a name above": entry("../escaped"), "a name above, not listed": entry("../escaped", listed=False),
-    "a name from the root": entry("/tmp/escaped"), "a name in another folder": entry("artifacts/../../escaped"),
-    "a name with backslashes": raw_name(b"..\\..\\escaped"), "a name with a NUL": raw_name(b"runs.json\0.png"),
-    "a name that hides": entry(".hidden"), "a folder in it": entry("folder/"),
-    "a symbolic link": entry("link", stat.S_IFLNK | 0o777), "a device in it": entry("device", stat.S_IFCHR | 0o666),
-    "a pipe in it": entry("pipe", stat.S_IFIFO | 0o666), "a member that is encrypted": entry("secret", flags=1),
-    "a member that nobody lists": entry("more", listed=False), "a member that belongs to nothing": entry("more"),
-    "a name twice": twice(lambda name: name), "names that differ in case": twice(str.upper),
-    "a claim of 4 GB": claims(2**32 - 2), "members that overlap": overlapping, "a bomb": bomb, "cut short": cut,
+    "a name above": entry("../escaped"),
+    "a name above, not listed": entry("../escaped", listed=False),
+    "a name from the root": entry("/tmp/escaped"),
+    "a name in another folder": entry("artifacts/../../escaped"),
+    "a name with backslashes": raw_name(b"..\\..\\escaped"),
+    "a name with a NUL": raw_name(b"runs.json\0.png"),
+    "a name that hides": entry(".hidden"),
+    "a folder in it": entry("folder/"),
+    "a symbolic link": entry("link", stat.S_IFLNK | 0o777),
+    "a device in it": entry("device", stat.S_IFCHR | 0o666),
+    "a pipe in it": entry("pipe", stat.S_IFIFO | 0o666),
+    "a member that is encrypted": entry("secret", flags=1),
+    "a member that nobody lists": entry("more", listed=False),
+    "a member that belongs to nothing": entry("more"),
+    "a name twice": twice(lambda name: name),
+    "names that differ in case": twice(str.upper),
+    "a claim of 4 GB": claims(2**32 - 2),
+    "members that overlap": overlapping,
+    "a bomb": bomb,
+    "cut short": cut,
     "no manifest": lambda parts, folder: zipped(folder, {n: d for n, d in parts.items() if n != "manifest.json"}),
-    "a manifest of rubbish": manifest_text(b"rubbish"), "a manifest that is a list": manifest_text(b"[]"),
-    "a manifest nested without end": manifest_text(b"[" * 100_000), "a manifest in no encoding": manifest_text(b"\xff"),
-    "members are a list": manifest(members=[]), "members are numbers": manifest(members={"a": 1}),
+    "a manifest of rubbish": manifest_text(b"rubbish"),
+    "a manifest that is a list": manifest_text(b"[]"),
+    "a manifest nested without end": manifest_text(b"[" * 100_000),
+    "a manifest in no encoding": manifest_text(b"\xff"),
+    "members are a list": manifest(members=[]),
+    "members are numbers": manifest(members={"a": 1}),
     "a sum that is none": manifest(members={"runs.json": {"sha256": "../x", "size_bytes": 1}}),
     "a size below zero": manifest(members={"runs.json": {"sha256": "0" * 64, "size_bytes": -1}}),
     "a size that is text": manifest(members={"runs.json": {"sha256": "0" * 64, "size_bytes": "1"}}),
-    "a format that is text": manifest(format="1"), "a format without end": manifest(format=10**30),
-    "a kind that is a list": manifest(kind=[]), "a kind with colours": manifest(kind="\x1b[31mred\x1b[0m"),
-    "no kind": without("kind"), "no members": without("members"),
-}  # fmt: skip
+    "a format that is text": manifest(format="1"),
+    "a format without end": manifest(format=10**30),
+    "a kind that is a list": manifest(kind=[]),
+    "a kind with colours": manifest(kind="\x1b[31mred\x1b[0m"),
+    "no kind": without("kind"),
+    "no members": without("members"),
+}
 
 
 # Bundles.
@@ -372,9 +397,11 @@ BUNDLES: dict[str, Case] = {
     "what is beside are numbers": archive(lambda parts: parts.update({"beside.json": b"[1, 2]"})),
     "what is beside is of more runs": beside(lambda b: b.append(b[0])),
     "a document of rubbish": archive(lambda parts: parts.update({"runs.json": b"\0"})),
-    "versions are text": archive(lambda parts: parts.update(
-        {"runs.json": parts["runs.json"].replace(b'"versions": {', b'"versions": "x", "y": {')}
-    )),
+    "versions are text": archive(
+        lambda parts: parts.update(
+            {"runs.json": parts["runs.json"].replace(b'"versions": {', b'"versions": "x", "y": {')}
+        )
+    ),
     "one file for two models": beside(lambda b: b[0]["models"][1].update(member=b[0]["models"][0]["member"])),
     "one kind of models twice": beside(lambda b: b[0]["models"][1].update(kind=b[0]["models"][0]["kind"])),
     "models of no kind": beside(lambda b: b[0]["models"][0].update(kind="../../checkpoint")),
@@ -397,9 +424,10 @@ BUNDLES: dict[str, Case] = {
     "findings of other clients": member("analysis", findings({}, personalized=np.zeros((N + 1, 10, 10), np.int32))),
     "findings of other classes": member("analysis", findings({}, personalized=np.zeros((N, 2, 2), np.int32))),
     "findings of two axes": member("analysis", findings({}, personalized=np.zeros((N, 10), np.int32))),
-    "findings whose values are a list": member("analysis", save(
-        {"personalized": np.zeros((N, 10, 10))}, metadata={"values": "[]"})),
-}  # fmt: skip
+    "findings whose values are a list": member(
+        "analysis", save({"personalized": np.zeros((N, 10, 10))}, metadata={"values": "[]"})
+    ),
+}
 
 
 # Backups.
@@ -451,7 +479,8 @@ BACKUPS: dict[str, Case] = {
     "findings of another run": rows("UPDATE analyses SET run_id = 2"),
     "a trigger": rows(f"CREATE TRIGGER evil AFTER INSERT ON events {EVIL}"),
     "a trigger with a name of SQLite's": rows(
-        f"CREATE TRIGGER evil AFTER UPDATE ON runs {EVIL}", "PRAGMA writable_schema=ON",
+        f"CREATE TRIGGER evil AFTER UPDATE ON runs {EVIL}",
+        "PRAGMA writable_schema=ON",
         "UPDATE sqlite_master SET name = 'sqlite_evil', sql = replace(sql, 'evil', 'sqlite_evil') WHERE name = 'evil'",
     ),
     "a view": rows("CREATE VIEW evil AS SELECT * FROM runs"),
@@ -492,7 +521,7 @@ BACKUPS: dict[str, Case] = {
     "options that are infinite": rows("UPDATE runs SET hparams = '{\"a\": 1e999}'"),
     "options with a number without end": rows(f"UPDATE runs SET hparams = '{{\"a\": {'9' * 5000}}}'"),
     "options nested without end": rows("UPDATE runs SET hparams = '" + '{"a":' * 20_000 + "'"),
-    "versions are text": rows("UPDATE runs SET provenance = '{\"versions\": \"all\"}'"),
+    "versions are text": rows('UPDATE runs SET provenance = \'{"versions": "all"}\''),
     "a partition without sizes": rows("UPDATE partitions SET partition = '{}'"),
     "a partition of text": rows("UPDATE partitions SET partition = json_set(partition, '$.class_names', 'x')"),
     "sizes that are text": rows("UPDATE partitions SET partition = json_set(partition, '$.test_sizes[0]', 'x')"),
@@ -505,9 +534,12 @@ BACKUPS: dict[str, Case] = {
     "clusters of other clients": rows("UPDATE cluster_assignments SET labels = x'0000'"),
     "a cohort of others": rows("UPDATE rounds SET cohort = x'63000000'"),
     "a cohort cut short": rows("UPDATE rounds SET cohort = x'0000'"),
-    "rows of no run": rows("PRAGMA foreign_keys=OFF", "INSERT INTO events (run_id, at, level, kind, message) "
-                           "VALUES (99, '2026-01-01 00:00:00.000000', 'info', '', '')"),
-}  # fmt: skip
+    "rows of no run": rows(
+        "PRAGMA foreign_keys=OFF",
+        "INSERT INTO events (run_id, at, level, kind, message) "
+        "VALUES (99, '2026-01-01 00:00:00.000000', 'info', '', '')",
+    ),
+}
 
 
 def other_database() -> bytes:

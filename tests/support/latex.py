@@ -2,13 +2,18 @@
 
 import re
 
-COMMANDS = frozenset(re.findall(r"\w+", """
+COMMANDS = frozenset(
+    re.findall(
+        r"\w+",
+        """
     usepackage begin end centering caption toprule midrule bottomrule pm cdot infty mathbf textbackslash
     textasciitilde textasciicircum dots rightarrow leftarrow uparrow downarrow leftrightarrow triangleleft
     triangleright triangle bigtriangledown times bullet circ diamond star leq geq neq approx surd in nabla sum alpha
     beta gamma delta varepsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon varphi chi psi
     omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega ss o O ae AE l L aa AA i pounds u r H v c
-"""))  # fmt: skip
+""",
+    )
+)
 SIGNS = frozenset("\\&%$#_{}|,`'^~=.\"")  # \& and so on, accents, and a thin space
 
 

@@ -24,8 +24,12 @@ from storage.models import Base
 ROOT = Path(__file__).resolve().parents[2]
 START_S = 60.0
 SETTINGS = {
-    "fsync": "off", "full_page_writes": "off", "autovacuum": "off", "shared_buffers": "32MB", "max_connections": "60",
-}  # fmt: skip
+    "fsync": "off",
+    "full_page_writes": "off",
+    "autovacuum": "off",
+    "shared_buffers": "32MB",
+    "max_connections": "60",
+}
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
@@ -75,9 +79,14 @@ class Server:
         user = _user()
         as_user = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": ()} if user else {}
         return subprocess.Popen(  # in a session of its own: a Ctrl-C is for the tests to answer
-            [self._programs / name, *words], cwd=self.folder, stdout=log, stderr=log, start_new_session=True,
-            preexec_fn=_end_with_us, **as_user,
-        )  # fmt: skip
+            [self._programs / name, *words],
+            cwd=self.folder,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            preexec_fn=_end_with_us,
+            **as_user,
+        )
 
     def _log(self) -> Any:
         return open(self.folder / "log", "ab")

@@ -10,10 +10,13 @@ from engine.export.saved_models import pack, unpack
 from engine.simulation.simulate import Simulation
 
 TINY: dict[str, Any] = {
-    "name": "tiny", "dataset": "digits", "model": "mlr", "algorithms": ["fedavg"],
+    "name": "tiny",
+    "dataset": "digits",
+    "model": "mlr",
+    "algorithms": ["fedavg"],
     "partition": {"name": "classes_per_client", "num_clients": 4, "test_fraction": 0.25},
     "training": {"rounds": 4, "local_steps": 2, "participation": 0.5, "lr": 0.1},
-}  # fmt: skip
+}
 
 
 def tiny_config(**changes: Any) -> RunConfig:

@@ -11,9 +11,14 @@ from engine.worker.process import work_on
 from storage import NewRun, RunRecord, Store
 
 TINY = {
-    "name": "tiny", "dataset": "digits", "partition": {"name": "classes_per_client", "num_clients": 4}, "model": "mlr",
-    "training": {"rounds": 6, "local_steps": 2, "participation": 0.5}, "algorithms": ["ditto"], "checkpoint_s": 1e-6,
-}  # fmt: skip
+    "name": "tiny",
+    "dataset": "digits",
+    "partition": {"name": "classes_per_client", "num_clients": 4},
+    "model": "mlr",
+    "training": {"rounds": 6, "local_steps": 2, "participation": 0.5},
+    "algorithms": ["ditto"],
+    "checkpoint_s": 1e-6,
+}
 
 
 def queue(store: Store, **changes: Any) -> list[int]:
@@ -58,12 +63,15 @@ def rows(store: Store, run_id: int) -> list[tuple]:
     """Everything stored of every round but the seconds it took, ready for ==."""
     return [
         (
-            r.round, r.evaluated, r.cohort.tolist(), None if r.clusters is None else r.clusters.tolist(),
+            r.round,
+            r.evaluated,
+            r.cohort.tolist(),
+            None if r.clusters is None else r.clusters.tolist(),
             {n: repr(v) for n, v in r.scalars.items() if "seconds" not in n},
             {n: (a.dtype.str, a.shape, a.tobytes()) for n, a in r.arrays.items()},
         )
         for r in store.metrics.rounds(run_id)
-    ]  # fmt: skip
+    ]
 
 
 def kinds(store: Store, run_id: int) -> list[str]:

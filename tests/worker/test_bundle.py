@@ -105,9 +105,13 @@ def test_any_program_reads_its_models(bundle: Path) -> None:
     with zipfile.ZipFile(bundle) as file:
         names = set(file.namelist())
         assert names == {
-            "manifest.json", "runs.json", "beside.json", "0000/model-last.safetensors", "0000/model-best.safetensors",
+            "manifest.json",
+            "runs.json",
+            "beside.json",
+            "0000/model-last.safetensors",
+            "0000/model-best.safetensors",
             "0000/analysis-landscape-1.safetensors",
-        }  # fmt: skip
+        }
         assert json.loads(file.read("runs.json"))["runs"][0]["algorithm"] == "ditto"
         size = int.from_bytes(file.read("0000/model-last.safetensors")[:8], "little")
         assert b'"personalized/' in file.read("0000/model-last.safetensors")[8 : 8 + size]

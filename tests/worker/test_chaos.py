@@ -18,9 +18,10 @@ from tests.worker.samples import queue, rows
 pytestmark = pytest.mark.timeout(2 * PATIENCE_S)
 KILLED = (*["worker"] * 5, "dispatcher")  # the start after it clears up
 RUNS = {
-    "checkpoint_s": 0.1, "training__rounds": 500,
+    "checkpoint_s": 0.1,
+    "training__rounds": 500,
     "algorithms": [{"name": "ditto"}, {"name": "cgpfl", "K": 2, "training": {"rounds": 200}}],
-}  # fmt: skip
+}
 
 
 class Engine:

@@ -17,9 +17,12 @@ from engine.simulation.simulate import Simulation
 START = {"initial/w": torch.zeros(3)}
 OWN = {"personalized/w": torch.zeros(4, 3)}
 TINY = {
-    "name": "tiny", "dataset": "digits", "model": {"name": "dnn", "hidden": 4},
-    "training": {"rounds": 1, "local_steps": 1}, "partition": {"name": "iid", "num_clients": 4},
-}  # fmt: skip
+    "name": "tiny",
+    "dataset": "digits",
+    "model": {"name": "dnn", "hidden": 4},
+    "training": {"rounds": 1, "local_steps": 1},
+    "partition": {"name": "iid", "num_clients": 4},
+}
 
 
 @pytest.mark.parametrize("name", ALGORITHMS.names())
@@ -59,15 +62,23 @@ def raw(header: object, data: bytes = b"") -> bytes:
 @pytest.mark.parametrize(
     "data",
     [
-        b"", b"garbage", bytes(8), struct.pack("<Q", 2**63) + b"{}", raw([]), raw({"__metadata__": []}), raw(b"{"),
-        raw(b'{"a":' * 5000), raw({"initial/w": {"dtype": "F32", "shape": [2**40, 2**40], "data_offsets": [0, 4]}}),
+        b"",
+        b"garbage",
+        bytes(8),
+        struct.pack("<Q", 2**63) + b"{}",
+        raw([]),
+        raw({"__metadata__": []}),
+        raw(b"{"),
+        raw(b'{"a":' * 5000),
+        raw({"initial/w": {"dtype": "F32", "shape": [2**40, 2**40], "data_offsets": [0, 4]}}),
         raw({"initial/w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 400]}}, b"1234"),
         raw({"initial/w": {"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]}}, b"1234"),
-        raw({"__metadata__": {"num_clients": "4"}}), raw({"__metadata__": {"num_clients": "9" * 5000}}),
+        raw({"__metadata__": {"num_clients": "4"}}),
+        raw({"__metadata__": {"num_clients": "9" * 5000}}),
         save(START | {"global/w": torch.zeros(3)}, metadata={"num_clients": "1000000000000"}),
     ],
     ids=range(14),
-)  # fmt: skip
+)
 def test_what_is_no_file_of_models_is_said_to_be_none(data: bytes) -> None:
     with pytest.raises(CheckpointInvalid):
         check_models(data, 4)

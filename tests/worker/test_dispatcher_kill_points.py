@@ -76,7 +76,7 @@ KILL_POINTS: dict[str, tuple[Any, str, Callable]] = {
     "rounds committed": (Metrics, "append", the_third_time(Metrics.append, before=False)),
     "last round committed, status not set": (RunQueue, "finish", instead),
     "status set, its end not heard": (InPlace, "poll", instead),
-}  # fmt: skip
+}
 
 
 def run_until_killed(store: Store, executor: FakeExecutor) -> None:

@@ -48,14 +48,20 @@ KILL_POINTS: dict[str, tuple[Any, str, Callable]] = {
     "in an evaluation": (Simulation, "_evaluate", the_third_time(Simulation._evaluate, before=True)),
     "checkpoint written under another name": (os, "replace", the_third_time(os.replace, before=True)),
     "checkpoint renamed, not registered": (
-        ArtifactStore, "write_file", the_third_time(ArtifactStore.write_file, before=False)),
+        ArtifactStore,
+        "write_file",
+        the_third_time(ArtifactStore.write_file, before=False),
+    ),
     "in the transaction": (
-        storage.metrics, "insert_artifact", the_third_time(storage.metrics.insert_artifact, before=False)),
+        storage.metrics,
+        "insert_artifact",
+        the_third_time(storage.metrics.insert_artifact, before=False),
+    ),
     "after the commit": (Metrics, "append", the_third_time(Metrics.append, before=False)),
     "before old checkpoints are deleted": (ArtifactStore, "remove_files", instead),
     "models registered, status not set": (RunQueue, "finish", instead),
     "status set": (RunQueue, "finish", lambda *args, **kwargs: (finish(*args, **kwargs), instead())),
-}  # fmt: skip
+}
 finish = RunQueue.finish
 
 

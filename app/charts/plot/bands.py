@@ -16,9 +16,14 @@ def band(x: Values, mean: Values, spread: Values, color: str) -> go.Scatter:
     """From ``mean - spread`` to ``mean + spread``, pale; as narrow as the line where the spread is not known."""
     at, middle, apart = (np.asarray(values, np.float32) for values in (x, mean, np.nan_to_num(spread)))
     return go.Scatter(
-        x=np.concatenate([at, at[::-1]]), y=np.concatenate([middle + apart, (middle - apart)[::-1]]), mode="lines",
-        line={"width": 0}, fill="toself", fillcolor=translucent(color, OPACITY), hoverinfo="skip",
-    )  # fmt: skip
+        x=np.concatenate([at, at[::-1]]),
+        y=np.concatenate([middle + apart, (middle - apart)[::-1]]),
+        mode="lines",
+        line={"width": 0},
+        fill="toself",
+        fillcolor=translucent(color, OPACITY),
+        hoverinfo="skip",
+    )
 
 
 def whiskers(spread: Values, color: str) -> dict[str, object] | None:

@@ -25,13 +25,21 @@ def label_ends(fig: go.Figure, ends: list[End], low: float, high: float, lines: 
     ``low`` and ``high`` are the ends of the y axis, ``lines`` how many labels fit above one another on it.
     """
     heights = spread_apart([end.y for end in ends], (high - low) / lines, high)
-    annotate(fig, (
-        {
-            **({"xref": "paper", "x": 1} if end.x is None else {"x": end.x}), "y": y, "text": end.text,
-            "showarrow": False, "xanchor": "left", "xshift": 9, "font": {"color": end.color},
-        }
-        for end, y in zip(ends, heights, strict=True)
-    ))  # fmt: skip
+    annotate(
+        fig,
+        (
+            {
+                **({"xref": "paper", "x": 1} if end.x is None else {"x": end.x}),
+                "y": y,
+                "text": end.text,
+                "showarrow": False,
+                "xanchor": "left",
+                "xshift": 9,
+                "font": {"color": end.color},
+            }
+            for end, y in zip(ends, heights, strict=True)
+        ),
+    )
     size = fig.layout.font.size or SIZE
     fig.update_layout(margin_r=max((16 + round(7 * len(end.text) * size / SIZE) for end in ends), default=16))
 

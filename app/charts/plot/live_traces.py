@@ -18,18 +18,30 @@ def color() -> str:
 def dots(told: str, symbols: Sequence[str] = ("circle",), name: str = "your run") -> go.Scatter:
     """Where the run is: a dot, or one of each symbol; ``told`` is what they say to the pointer."""
     return go.Scatter(
-        x=[], y=[], mode="markers", name=name, hovertemplate=f"{told}<extra></extra>",
-        marker={"color": color(), "symbol": list(symbols), "size": 13,
-                "line": {"color": palette.ground().paper, "width": 2}},
-    )  # fmt: skip
+        x=[],
+        y=[],
+        mode="markers",
+        name=name,
+        hovertemplate=f"{told}<extra></extra>",
+        marker={
+            "color": color(),
+            "symbol": list(symbols),
+            "size": 13,
+            "line": {"color": palette.ground().paper, "width": 2},
+        },
+    )
 
 
 def rings(told: str, symbol: str = "circle") -> go.Scatter:
     """Where earlier runs ended."""
     return go.Scatter(
-        x=[], y=[], mode="markers", name="earlier runs", hovertemplate=f"{told}<extra></extra>",
+        x=[],
+        y=[],
+        mode="markers",
+        name="earlier runs",
+        hovertemplate=f"{told}<extra></extra>",
         marker={"color": color(), "symbol": f"{symbol}-open", "size": 10, "line": {"width": 2}},
-    )  # fmt: skip
+    )
 
 
 def way(name: str = "way") -> go.Scatter:

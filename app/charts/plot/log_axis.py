@@ -40,6 +40,8 @@ def say(axis: go.layout.XAxis | go.layout.YAxis, low: float, high: float) -> Non
     room = 0.06 * max(np.log10(high / low), 0.1)
     values = ticks(low, high)
     axis.update(
-        type="log", range=[np.log10(low) - room, np.log10(high) + room], tickvals=values,
+        type="log",
+        range=[np.log10(low) - room, np.log10(high) + room],
+        tickvals=values,
         ticktext=[count(value) if value >= 1000 else f"{value:.4g}" for value in values],
-    )  # fmt: skip
+    )

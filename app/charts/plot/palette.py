@@ -91,7 +91,7 @@ _KNOWN = {
     "fedphp": (HUES["vermilion"], "dash", "cross"),
     "fedsam": (HUES["sky"], "dash", "triangle-down"),
     "pfedhn": (HUES["amber"], "solid", "hexagram"),
-}  # fmt: skip
+}
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "pentagon", "hexagon")
 _GROUP_SYMBOLS = (*_SYMBOLS, "star", "triangle-down")
@@ -169,8 +169,9 @@ def apart(one: Tone, other: Tone) -> float:
     """How far two colours are from one another in CIELAB, for normal vision and for deuteranopia, on both grounds."""
     return min(
         float(np.linalg.norm(_lab(a, is_simulated) - _lab(b, is_simulated)))
-        for a, b in zip(one, other, strict=True) for is_simulated in (False, True)
-    )  # fmt: skip
+        for a, b in zip(one, other, strict=True)
+        for is_simulated in (False, True)
+    )
 
 
 @cache
@@ -247,22 +248,36 @@ def base_layout(fig: go.Figure, *, height: int | None = None) -> go.Figure:
 def _layout(scale: float, has_title: bool) -> dict[str, Any]:
     shade = ground()
     axis = {
-        "gridcolor": shade.line, "linecolor": shade.line, "zeroline": False, "ticks": "outside", "ticklen": 4,
-        "tickcolor": shade.line, "tickfont": {"size": 12 * scale, "color": shade.muted}, "automargin": True,
+        "gridcolor": shade.line,
+        "linecolor": shade.line,
+        "zeroline": False,
+        "ticks": "outside",
+        "ticklen": 4,
+        "tickcolor": shade.line,
+        "tickfont": {"size": 12 * scale, "color": shade.muted},
+        "automargin": True,
         "ticklabeloverflow": "allow",  # else each label is measured, only to see whether it has room
         "title": {"font": {"size": 13 * scale, "color": shade.muted}, "standoff": 8},
-    }  # fmt: skip
+    }
     return {
-        "template": "none", "autosize": True, "paper_bgcolor": "rgba(0,0,0,0)", "plot_bgcolor": "rgba(0,0,0,0)",
+        "template": "none",
+        "autosize": True,
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"family": SANS, "size": 13 * scale, "color": shade.ink},
         "title": {"font": {"family": SERIF, "size": 17 * scale, "color": shade.ink}, "x": 0, "xref": "container"},
-        "margin": {"l": 8, "r": 16, "t": 40 if has_title else 16, "b": 8}, "hovermode": "closest",
-        "hoverlabel": {"bgcolor": shade.second, "bordercolor": shade.line,
-                       "font": {"family": SANS, "size": 13 * scale, "color": shade.ink}},
+        "margin": {"l": 8, "r": 16, "t": 40 if has_title else 16, "b": 8},
+        "hovermode": "closest",
+        "hoverlabel": {
+            "bgcolor": shade.second,
+            "bordercolor": shade.line,
+            "font": {"family": SANS, "size": 13 * scale, "color": shade.ink},
+        },
         "legend": {"bgcolor": "rgba(0,0,0,0)", "font": {"size": 12 * scale, "color": shade.ink}},
         "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": shade.muted, "activecolor": shade.accent},
-        "xaxis": axis, "yaxis": axis,
-    }  # fmt: skip
+        "xaxis": axis,
+        "yaxis": axis,
+    }
 
 
 def _over(there: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,10 +17,16 @@ def data(example: Example, R: float, models: np.ndarray) -> pd.DataFrame:
     """[client, truth_x, truth_y, model_x, model_y, error]: places in the plane, errors in all dimensions."""
     truth = example.truth(R)
     where, model = example.in_plane(R, truth), example.in_plane(R, models)
-    return pd.DataFrame({
-        "client": range(len(truth)), "truth_x": where[:, 0], "truth_y": where[:, 1],
-        "model_x": model[:, 0], "model_y": model[:, 1], "error": ((models - truth) ** 2).sum(1),
-    })  # fmt: skip
+    return pd.DataFrame(
+        {
+            "client": range(len(truth)),
+            "truth_x": where[:, 0],
+            "truth_y": where[:, 1],
+            "model_x": model[:, 0],
+            "model_y": model[:, 1],
+            "error": ((models - truth) ** 2).sum(1),
+        }
+    )
 
 
 def figure(df: pd.DataFrame) -> go.Figure:
@@ -31,24 +37,45 @@ def figure(df: pd.DataFrame) -> go.Figure:
         x=[], y=[], mode="lines", name="pairs", line={"color": shade.muted, "width": 1}, opacity=0.6, hoverinfo="skip"
     )
     fig.add_scatter(
-        x=df["truth_x"], y=df["truth_y"], mode="markers", customdata=df["client"], name="truth",
+        x=df["truth_x"],
+        y=df["truth_y"],
+        mode="markers",
+        customdata=df["client"],
+        name="truth",
         marker={"symbol": "circle-open", "size": 13, "color": shade.ink, "line": {"width": 1.5}},
         hovertemplate="truth of client %{customdata}<extra></extra>",
-    )  # fmt: skip
+    )
     fig.add_scatter(
-        x=[], y=[], mode="markers", name="model", marker={"size": 9, "color": live_traces.color()},
+        x=[],
+        y=[],
+        mode="markers",
+        name="model",
+        marker={"size": 9, "color": live_traces.color()},
         hovertemplate="model of client %{customdata[0]}: error %{customdata[1]:.2f}<extra></extra>",
-    )  # fmt: skip
+    )
     fig.add_scatter(
-        x=[], y=[], mode="markers", name="common model", hovertemplate="the common model<extra></extra>",
+        x=[],
+        y=[],
+        mode="markers",
+        name="common model",
+        hovertemplate="the common model<extra></extra>",
         marker={"symbol": "cross-thin", "size": 17, "line": {"width": 2.5, "color": shade.ink}},
-    )  # fmt: skip
+    )
     palette.base_layout(fig, height=HEIGHT)
     extent = max(LEAST_EXTENT, 1.35 * df[["truth_x", "truth_y"]].abs().to_numpy().max())
     fig.update_layout(showlegend=False, margin={"t": 8, "b": 8, "l": 8, "r": 8})
     fig.update_xaxes(range=[-extent, extent], showticklabels=False, ticks="", mirror=True, fixedrange=True)
-    fig.update_yaxes(range=[-extent, extent], showticklabels=False, ticks="", mirror=True, showgrid=False,
-                     showline=True, linecolor=shade.line, scaleanchor="x", fixedrange=True)  # fmt: skip
+    fig.update_yaxes(
+        range=[-extent, extent],
+        showticklabels=False,
+        ticks="",
+        mirror=True,
+        showgrid=False,
+        showline=True,
+        linecolor=shade.line,
+        scaleanchor="x",
+        fixedrange=True,
+    )
     return fig
 
 

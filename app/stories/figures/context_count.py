@@ -47,18 +47,27 @@ def figure(df: pd.DataFrame) -> go.Figure:
         _add_reference(fig, method, f"{words} {_value(df, method):.2f} %", _value(df, method))
     for part, dash in ((slice(None, -1), "solid"), (slice(-2, None), "dot")):
         fig.add_scatter(
-            x=at[part], y=curve["shown"][part] * 100, mode="lines+markers", marker={"size": 7, "color": color},
-            line={"color": color, "width": 3, "dash": dash}, customdata=curve["K"][part],
+            x=at[part],
+            y=curve["shown"][part] * 100,
+            mode="lines+markers",
+            marker={"size": 7, "color": color},
+            line={"color": color, "width": 3, "dash": dash},
+            customdata=curve["K"][part],
             hovertemplate="K = %{customdata}: %{y:.2f} %<extra></extra>",
-        )  # fmt: skip
+        )
     _add_star(fig, df, color)
     ended, now = "an earlier run ended at %{y:.2f} %", "your run: %{y:.2f} %"
     fig.add_traces([live_traces.rings(ended), live_traces.way(), live_traces.dots(now)])
     palette.base_layout(fig, height=HEIGHT)
     fig.update_layout(showlegend=False, margin={"t": 12, "r": 24})
     ticks = [f"{K}" for K in CLUSTERS[:-1]] + [f"{NUM_CLIENTS}<br>alone"]
-    fig.update_xaxes(tickvals=at, ticktext=["1<br>one for all", *ticks[1:]], range=[0.4, RIGHT + 0.6], fixedrange=True,
-                     title_text="K, number of clusters; larger = more personal")  # fmt: skip
+    fig.update_xaxes(
+        tickvals=at,
+        ticktext=["1<br>one for all", *ticks[1:]],
+        range=[0.4, RIGHT + 0.6],
+        fixedrange=True,
+        title_text="K, number of clusters; larger = more personal",
+    )
     fig.update_yaxes(range=[0, 100], title_text="mean accuracy of the clients, %", fixedrange=True)
     return fig
 
@@ -83,9 +92,14 @@ def _add_truth(fig: go.Figure) -> None:
         x=[NUM_CONTEXTS] * 2, y=[0, 100], mode="lines", line={"color": shade.line, "width": 1.5}, hoverinfo="skip"
     )
     fig.add_scatter(
-        x=[NUM_CONTEXTS], y=[3], mode="text", text=[f" {NUM_CONTEXTS} true contexts"], textposition="middle right",
-        textfont_color=shade.muted, hoverinfo="skip",
-    )  # fmt: skip
+        x=[NUM_CONTEXTS],
+        y=[3],
+        mode="text",
+        text=[f" {NUM_CONTEXTS} true contexts"],
+        textposition="middle right",
+        textfont_color=shade.muted,
+        hoverinfo="skip",
+    )
 
 
 def _add_reference(fig: go.Figure, method: str, words: str, value: float) -> None:
@@ -93,16 +107,25 @@ def _add_reference(fig: go.Figure, method: str, words: str, value: float) -> Non
     line = {"color": palette.color(style), "width": 2, "dash": style.dash}
     fig.add_scatter(x=[0.4, RIGHT + 0.6], y=[value, value], mode="lines", line=line, hoverinfo="skip")
     fig.add_scatter(
-        x=[NAMED_AT], y=[value], mode="text", text=[words], textposition="top center",
-        textfont_color=palette.ground().ink, hoverinfo="skip",
-    )  # fmt: skip
+        x=[NAMED_AT],
+        y=[value],
+        mode="text",
+        text=[words],
+        textposition="top center",
+        textfont_color=palette.ground().ink,
+        hoverinfo="skip",
+    )
 
 
 def _add_star(fig: go.Figure, df: pd.DataFrame, color: str) -> None:
     K = int(df.loc[df["method"] == "cgpfl_heur", "K"].iloc[0])
     fig.add_scatter(
-        x=[place(K)], y=[_value(df, "cgpfl_heur")], mode="markers+text", text=[f"heuristic: K = {K}"],
-        textposition="top center", textfont_color=palette.ground().ink,
+        x=[place(K)],
+        y=[_value(df, "cgpfl_heur")],
+        mode="markers+text",
+        text=[f"heuristic: K = {K}"],
+        textposition="top center",
+        textfont_color=palette.ground().ink,
         marker={"symbol": "star", "size": 24, "color": color},
         hovertemplate=f"the heuristic takes K = {K}: %{{y:.2f}} %<extra></extra>",
-    )  # fmt: skip
+    )

@@ -26,11 +26,19 @@ def data(
 ) -> pd.DataFrame:
     """[client, context, cluster, letter, x, y, centre_x, centre_y, accuracy]; client i is of context i mod G."""
     clients = np.arange(len(places))
-    return pd.DataFrame({
-        "client": clients, "context": clients % num_contexts, "cluster": clusters,
-        "letter": [string.ascii_uppercase[cluster] for cluster in clusters], "x": places[:, 0], "y": places[:, 1],
-        "centre_x": centres[:, 0], "centre_y": centres[:, 1], "accuracy": accuracies,
-    })  # fmt: skip
+    return pd.DataFrame(
+        {
+            "client": clients,
+            "context": clients % num_contexts,
+            "cluster": clusters,
+            "letter": [string.ascii_uppercase[cluster] for cluster in clusters],
+            "x": places[:, 0],
+            "y": places[:, 1],
+            "centre_x": centres[:, 0],
+            "centre_y": centres[:, 1],
+            "accuracy": accuracies,
+        }
+    )
 
 
 def figure(num_contexts: int, extent: float) -> go.Figure:
@@ -40,23 +48,40 @@ def figure(num_contexts: int, extent: float) -> go.Figure:
         x=[], y=[], mode="lines", name="pull", line={"color": shade.muted, "width": 1}, opacity=0.7, hoverinfo="skip"
     )
     fig.add_scatter(
-        x=[], y=[], mode="markers", name="cluster models",
+        x=[],
+        y=[],
+        mode="markers",
+        name="cluster models",
         hovertemplate="the model of cluster %{customdata}<extra></extra>",
         marker={"symbol": "cross-thin", "size": 15, "line": {"width": 2.5, "color": shade.ink}},
-    )  # fmt: skip
+    )
     for context in range(num_contexts):
         fig.add_scatter(
-            x=[], y=[], mode="markers+text", name=_name(context), textposition="middle center",
-            textfont={"color": shade.paper, "size": 12, "family": palette.MONO}, marker=_marker(context, []),
+            x=[],
+            y=[],
+            mode="markers+text",
+            name=_name(context),
+            textposition="middle center",
+            textfont={"color": shade.paper, "size": 12, "family": palette.MONO},
+            marker=_marker(context, []),
             hovertemplate="client %{customdata[0]}, true context " + f"{context + 1}"
             ": cluster %{customdata[1]}, %{customdata[2]}<extra></extra>",
-        )  # fmt: skip
+        )
     palette.base_layout(fig, height=HEIGHT)
     fig.update_traces(textfont_size=12, selector={"mode": "markers+text"})
     fig.update_layout(showlegend=False, margin={"t": 8, "b": 8, "l": 8, "r": 8})
     fig.update_xaxes(range=[-extent, extent], showticklabels=False, ticks="", mirror=True, fixedrange=True)
-    fig.update_yaxes(range=[-extent, extent], showticklabels=False, ticks="", mirror=True, showgrid=False,
-                     showline=True, linecolor=shade.line, scaleanchor="x", fixedrange=True)  # fmt: skip
+    fig.update_yaxes(
+        range=[-extent, extent],
+        showticklabels=False,
+        ticks="",
+        mirror=True,
+        showgrid=False,
+        showline=True,
+        linecolor=shade.line,
+        scaleanchor="x",
+        fixedrange=True,
+    )
     return fig
 
 
@@ -68,16 +93,21 @@ def moving(df: pd.DataFrame, extent: float) -> Moves:
     centres = df.drop_duplicates("cluster").sort_values("cluster")
     moves = {
         "pull": {axis: joined(df[axis], df[f"centre_{axis}"]) for axis in "xy"},
-        "cluster models": {"x": centres["centre_x"].tolist(), "y": centres["centre_y"].tolist(),
-                           "customdata": centres["letter"].tolist()},
-    }  # fmt: skip
+        "cluster models": {
+            "x": centres["centre_x"].tolist(),
+            "y": centres["centre_y"].tolist(),
+            "customdata": centres["letter"].tolist(),
+        },
+    }
     for context, clients in df.groupby("context"):
         told = [percent(a) if np.isfinite(a) else "untrained" for a in clients["accuracy"]]
         moves[_name(context)] = {
-            "x": clients["x"].tolist(), "y": clients["y"].tolist(), "text": clients["letter"].tolist(),
+            "x": clients["x"].tolist(),
+            "y": clients["y"].tolist(),
+            "text": clients["letter"].tolist(),
             "marker": _marker(context, clients["cluster"].tolist()),
             "customdata": [list(row) for row in zip(clients["client"], clients["letter"], told, strict=True)],
-        }  # fmt: skip
+        }
     return moves
 
 
@@ -97,6 +127,9 @@ def _name(context: object) -> str:
 def _marker(context: int, clusters: list[int]) -> dict[str, object]:
     colors = palette.cluster_colors(NUM_CLIENTS)
     return {
-        "symbol": SYMBOLS[context], "size": SIZES[context], "color": [colors[cluster] for cluster in clusters],
-        "opacity": 1, "line": {"width": 1, "color": palette.ground().paper},
-    }  # fmt: skip
+        "symbol": SYMBOLS[context],
+        "size": SIZES[context],
+        "color": [colors[cluster] for cluster in clusters],
+        "opacity": 1,
+        "line": {"width": 1, "color": palette.ground().paper},
+    }

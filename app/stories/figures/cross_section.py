@@ -28,17 +28,32 @@ def figure(rho: float) -> go.Figure:
     for name, method, words, dash, beside in looks:
         color = palette.color(palette.style_of(method))
         fig.add_scatter(
-            x=[], y=[], mode="lines", name=name, line={"color": color, "width": 2.5, "dash": dash},
+            x=[],
+            y=[],
+            mode="lines",
+            name=name,
+            line={"color": color, "width": 2.5, "dash": dash},
             hovertemplate=f"{words}, %{{x:.1f}} away: loss %{{y:.2f}}<extra></extra>",
-        )  # fmt: skip
+        )
         fig.add_scatter(
-            x=[], y=[], mode="text", name=f"name of {name}", text=[words], textposition=beside,
-            textfont_color=color, hoverinfo="skip",
-        )  # fmt: skip
+            x=[],
+            y=[],
+            mode="text",
+            name=f"name of {name}",
+            text=[words],
+            textposition=beside,
+            textfont_color=color,
+            hoverinfo="skip",
+        )
     palette.base_layout(fig, height=HEIGHT)
     fig.update_layout(showlegend=False, margin={"t": 8, "r": 12})
-    fig.update_xaxes(range=[-1.02, 1.02], tickvals=[-1, -0.5, 0, 0.5, 1], ticktext=["−1", "−0.5", "model", "0.5", "1"],
-                     title_text="step along one fixed direction", fixedrange=True)  # fmt: skip
+    fig.update_xaxes(
+        range=[-1.02, 1.02],
+        tickvals=[-1, -0.5, 0, 0.5, 1],
+        ticktext=["−1", "−0.5", "model", "0.5", "1"],
+        title_text="step along one fixed direction",
+        fixedrange=True,
+    )
     fig.update_yaxes(range=[0, MOST], title_text="loss over all clients", fixedrange=True)
     return fig
 

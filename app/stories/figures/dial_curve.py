@@ -33,9 +33,15 @@ def data(example: DialExample) -> pd.DataFrame:
 
 
 def figure(
-    df: pd.DataFrame, lines: Mapping[str, Line], title: str, ticks: Sequence[float], *, height: int, unit: str = "",
+    df: pd.DataFrame,
+    lines: Mapping[str, Line],
+    title: str,
+    ticks: Sequence[float],
+    *,
+    height: int,
+    unit: str = "",
     is_log: bool = False,
-) -> go.Figure:  # fmt: skip
+) -> go.Figure:
     """``lines`` of ``df`` over the numbers that the stops stand for."""
     fig, ends = go.Figure(), []
     for name, line in lines.items():
@@ -43,25 +49,41 @@ def figure(
         x, mean, pm = own["stop"].astype(float).to_numpy(), 100 * own["mean"].to_numpy(), 100 * own["pm"].to_numpy()
         fig.add_trace(band(x, mean, pm, line.color))
         fig.add_scatter(
-            x=x, y=mean, mode="lines", line={"color": line.color, "dash": line.dash, "width": 2.5}, hoverinfo="text",
-            hovertext=[f"{row.stop}{unit}: {name} {percent_pm(row.mean, row.pm)}, {row.seeds} seeds"
-                       for row in own.itertuples()],
-        )  # fmt: skip
+            x=x,
+            y=mean,
+            mode="lines",
+            line={"color": line.color, "dash": line.dash, "width": 2.5},
+            hoverinfo="text",
+            hovertext=[
+                f"{row.stop}{unit}: {name} {percent_pm(row.mean, row.pm)}, {row.seeds} seeds"
+                for row in own.itertuples()
+            ],
+        )
         ends.append(End(name, None, float(mean[-1]), line.color))
-    fig.add_traces([
-        live_traces.way("stop"), live_traces.rings("an earlier run ended at %{y:.2f} %"),
-        *(live_traces.dots(f"your run, {name}: %{{y:.2f}} %", [line.symbol], f"your {name}")
-          for name, line in lines.items()),
-    ])  # fmt: skip
+    fig.add_traces(
+        [
+            live_traces.way("stop"),
+            live_traces.rings("an earlier run ended at %{y:.2f} %"),
+            *(
+                live_traces.dots(f"your run, {name}: %{{y:.2f}} %", [line.symbol], f"your {name}")
+                for name, line in lines.items()
+            ),
+        ]
+    )
     palette.base_layout(fig, height=height)
     label_ends(fig, ends, 0, 100, lines=12)
     stops = df["stop"].astype(float)
     reach = np.log10([stops.min() / 1.1, stops.max() * 1.1]) if is_log else [-0.02 * stops.max(), 1.02 * stops.max()]
     fig.update_layout(showlegend=False, margin_t=12)
     fig.update_xaxes(
-        type="log" if is_log else "linear", range=list(reach), tickvals=list(ticks), tickangle=0, fixedrange=True,
-        ticktext=[f"{tick:g}{unit}" for tick in ticks], title_text=title,
-    )  # fmt: skip
+        type="log" if is_log else "linear",
+        range=list(reach),
+        tickvals=list(ticks),
+        tickangle=0,
+        fixedrange=True,
+        ticktext=[f"{tick:g}{unit}" for tick in ticks],
+        title_text=title,
+    )
     fig.update_yaxes(range=[0, 102], tickvals=list(range(0, 101, 20)), title_text="accuracy, %", fixedrange=True)
     return fig
 

@@ -29,8 +29,10 @@ def data(example: Example) -> pd.DataFrame:
     rows = []
     for curve in example.curves:
         rows.append((curve.R, 0.0, curve.alone, "alone"))
-        rows += [(curve.R, lam, error, "best" if lam == curve.best_lam else "")
-                 for lam, error in zip(curve.lambdas, curve.errors, strict=True)]  # fmt: skip
+        rows += [
+            (curve.R, lam, error, "best" if lam == curve.best_lam else "")
+            for lam, error in zip(curve.lambdas, curve.errors, strict=True)
+        ]
         rows.append((curve.R, np.inf, curve.together, "together"))
         rows.append((curve.R, curve.adaptive_lam, curve.adaptive, "adaptive"))
     df = pd.DataFrame(rows, columns=["R", "lam", "error", "mark"])
@@ -57,10 +59,21 @@ def figure(df: pd.DataFrame, R: float) -> go.Figure:
     fig.add_traces([live_traces.rings(ended), live_traces.way(), live_traces.dots(now)])
     palette.base_layout(fig, height=HEIGHT)
     fig.update_layout(showlegend=False, margin={"t": 12, "r": 24})
-    fig.update_xaxes(type="log", range=[-3.95, 1.95], tickvals=list(TICKS), ticktext=list(TICKS.values()),
-                     title_text="λ, larger = more global", fixedrange=True)  # fmt: skip
-    fig.update_yaxes(type="log", range=np.log10([0.24, 20]).tolist(), tickvals=[0.25, 0.5, 1, 2, 4, 8, 16],
-                     title_text="error to the truth, ‖wᵢ − wᵢ*‖²", fixedrange=True)  # fmt: skip
+    fig.update_xaxes(
+        type="log",
+        range=[-3.95, 1.95],
+        tickvals=list(TICKS),
+        ticktext=list(TICKS.values()),
+        title_text="λ, larger = more global",
+        fixedrange=True,
+    )
+    fig.update_yaxes(
+        type="log",
+        range=np.log10([0.24, 20]).tolist(),
+        tickvals=[0.25, 0.5, 1, 2, 4, 8, 16],
+        title_text="error to the truth, ‖wᵢ − wᵢ*‖²",
+        fixedrange=True,
+    )
     return fig
 
 
@@ -82,8 +95,15 @@ def _add_pale(fig: go.Figure, curve: pd.DataFrame, *, is_named: bool) -> None:
     )
     if is_named:
         end = line.iloc[-2]
-        fig.add_scatter(x=[end["x"]], y=[end["error"]], mode="text", text=[f"R = {curve['R'].iloc[0]:g}"],
-                        textposition="top left", textfont_color=shade.muted, hoverinfo="skip")  # fmt: skip
+        fig.add_scatter(
+            x=[end["x"]],
+            y=[end["error"]],
+            mode="text",
+            text=[f"R = {curve['R'].iloc[0]:g}"],
+            textposition="top left",
+            textfont_color=shade.muted,
+            hoverinfo="skip",
+        )
 
 
 def _add_curve(fig: go.Figure, curve: pd.DataFrame) -> None:
@@ -94,20 +114,29 @@ def _add_curve(fig: go.Figure, curve: pd.DataFrame) -> None:
     fig.add_scatter(
         x=whole["x"], y=whole["error"], mode="lines", line={"color": color, "width": 2, "dash": "dot"}, hoverinfo="skip"
     )
-    fig.add_scatter(x=inner["x"], y=inner["error"], mode="lines", line={"color": color, "width": 3},
-                    hovertemplate="λ = %{x:.3g}: error %{y:.2f}<extra></extra>")  # fmt: skip
+    fig.add_scatter(
+        x=inner["x"],
+        y=inner["error"],
+        mode="lines",
+        line={"color": color, "width": 3},
+        hovertemplate="λ = %{x:.3g}: error %{y:.2f}<extra></extra>",
+    )
     looks = {
         "alone": (palette.color(palette.style_of("local_train")), "square", 13, "top right"),
         "together": (palette.color(palette.style_of("fedavg")), "circle", 13, "bottom left"),
         "best": (color, "circle-open", 15, "bottom center"),
         "adaptive": (color, "star", 25, "top right"),
-    }  # fmt: skip
+    }
     for mark, (mark_color, symbol, size, where) in looks.items():
         row = curve[curve["mark"] == mark].iloc[0]
         text, lam = f"{mark} {row['error']:.2f}", "∞" if np.isinf(row["lam"]) else f"{row['lam']:.3g}"
         fig.add_scatter(
-            x=[row["x"]], y=[row["error"]], mode="markers+text", text=[text], textfont_color=shade.ink,
+            x=[row["x"]],
+            y=[row["error"]],
+            mode="markers+text",
+            text=[text],
+            textfont_color=shade.ink,
             textposition="top center" if mark == "adaptive" and row["lam"] > 1 else where,
             hovertemplate=f"{text}, λ = {lam}<extra></extra>",
             marker={"color": mark_color, "symbol": symbol, "size": size, "line": {"width": 2 if mark == "best" else 0}},
-        )  # fmt: skip
+        )

@@ -22,11 +22,18 @@ def data(accuracies: np.ndarray, order_by: np.ndarray, train_sizes: np.ndarray, 
     """[client, place, samples, digits, before, now, is_low_before, is_low_now] of accuracies [2, N], lowest first."""
     order = np.argsort(order_by, kind="stable")
     before, now = accuracies[:, order]
-    return pd.DataFrame({
-        "client": order, "place": np.arange(1, len(order) + 1), "samples": train_sizes[order],
-        "digits": [digits[i] for i in order], "before": before, "now": now,
-        "is_low_before": _is_low(before), "is_low_now": _is_low(now),
-    })  # fmt: skip
+    return pd.DataFrame(
+        {
+            "client": order,
+            "place": np.arange(1, len(order) + 1),
+            "samples": train_sizes[order],
+            "digits": [digits[i] for i in order],
+            "before": before,
+            "now": now,
+            "is_low_before": _is_low(before),
+            "is_low_now": _is_low(now),
+        }
+    )
 
 
 def figure(rho: float) -> go.Figure:
@@ -38,24 +45,37 @@ def figure(rho: float) -> go.Figure:
         x=[], y=[], mode="lines", name="change", line={"color": shade.muted, "width": 1}, opacity=0.6, hoverinfo="skip"
     )
     fig.add_scatter(
-        x=[], y=[], mode="markers", name=BEFORE, hovertemplate="FedAvg, " + told,
+        x=[],
+        y=[],
+        mode="markers",
+        name=BEFORE,
+        hovertemplate="FedAvg, " + told,
         marker={"symbol": "circle-open", "color": fedavg, "line": {"width": 2}},
-    )  # fmt: skip
+    )
     fig.add_scatter(
         x=[], y=[], mode="markers", name=NOW, hovertemplate=f"ρ = {rho:g}, " + told, marker={"color": fedsam}
     )
     fig.add_scatter(
-        x=[], y=[], mode="markers", name="left behind", hoverinfo="skip",
+        x=[],
+        y=[],
+        mode="markers",
+        name="left behind",
+        hoverinfo="skip",
         marker={"symbol": "square-open", "size": 24, "color": shade.ink, "line": {"width": 2}},
-    )  # fmt: skip
+    )
     fig.add_scatter(
         x=[], y=[], mode="text", name="who", textposition="middle right", textfont_color=shade.ink, hoverinfo="skip"
     )
     palette.base_layout(fig, height=HEIGHT)
     _add_key(fig, rho, fedavg, fedsam)
     fig.update_layout(showlegend=False, margin={"t": 12, "r": 24})
-    fig.update_xaxes(range=[0, NUM_CLIENTS + 1.5], showticklabels=False, ticks="", fixedrange=True,
-                     title_text=f"the {NUM_CLIENTS} clients, lowest first; larger = more samples")  # fmt: skip
+    fig.update_xaxes(
+        range=[0, NUM_CLIENTS + 1.5],
+        showticklabels=False,
+        ticks="",
+        fixedrange=True,
+        title_text=f"the {NUM_CLIENTS} clients, lowest first; larger = more samples",
+    )
     fig.update_yaxes(
         range=[-4, 118], tickvals=[0, 20, 40, 60, 80, 100], title_text="accuracy of the client, %", fixedrange=True
     )
@@ -71,15 +91,24 @@ def moving(df: pd.DataFrame, rho: float) -> Moves:
     low, beside = df[df["is_low_now"]], df if rho else df.head(0)
     return {
         "change": {
-            "x": joined(beside["place"], beside["place"]), "y": joined(100 * beside["before"], 100 * beside["now"])
+            "x": joined(beside["place"], beside["place"]),
+            "y": joined(100 * beside["before"], 100 * beside["now"]),
         },
-        BEFORE: {"x": df["place"].tolist(), "y": (100 * df["before"]).tolist(), "customdata": told,
-                 "marker": {"symbol": "circle-open", "size": sizes, "color": fedavg, "line": {"width": 2}}},
-        NOW: {"x": beside["place"].tolist(), "y": (100 * beside["now"]).tolist(), "customdata": told[: len(beside)],
-              "marker": {"size": sizes[: len(beside)], "color": fedsam}},
+        BEFORE: {
+            "x": df["place"].tolist(),
+            "y": (100 * df["before"]).tolist(),
+            "customdata": told,
+            "marker": {"symbol": "circle-open", "size": sizes, "color": fedavg, "line": {"width": 2}},
+        },
+        NOW: {
+            "x": beside["place"].tolist(),
+            "y": (100 * beside["now"]).tolist(),
+            "customdata": told[: len(beside)],
+            "marker": {"size": sizes[: len(beside)], "color": fedsam},
+        },
         "left behind": {"x": low["place"].tolist(), "y": (100 * low["now"]).tolist()},
         "who": _who(low.sort_values("now")),
-    }  # fmt: skip
+    }
 
 
 def finding(df: pd.DataFrame, rho: float) -> str:
@@ -120,13 +149,21 @@ def _digits(held: str) -> str:
 
 def _add_key(fig: go.Figure, rho: float, fedavg: str, fedsam: str) -> None:
     """What the marks are, in a line above the clients."""
-    rows = [("circle-open", fedavg, "FedAvg"), ("circle", fedsam, f"ρ = {rho:g}"),
-            ("square-open", palette.ground().ink, f"lowest 5 %: {NUM_LEFT_BEHIND} of {NUM_CLIENTS}")]  # fmt: skip
+    rows = [
+        ("circle-open", fedavg, "FedAvg"),
+        ("circle", fedsam, f"ρ = {rho:g}"),
+        ("square-open", palette.ground().ink, f"lowest 5 %: {NUM_LEFT_BEHIND} of {NUM_CLIENTS}"),
+    ]
     if not rho:
         del rows[1]
     for i, (symbol, color, words) in enumerate(rows):
         fig.add_scatter(
-            x=[KEY_AT[i]], y=[113], mode="markers+text", text=[f"  {words}"],
-            textposition="middle right", textfont_color=palette.ground().ink, hoverinfo="skip",
+            x=[KEY_AT[i]],
+            y=[113],
+            mode="markers+text",
+            text=[f"  {words}"],
+            textposition="middle right",
+            textfont_color=palette.ground().ink,
+            hoverinfo="skip",
             marker={"symbol": symbol, "color": color, "size": 13, "line": {"width": 2}},
-        )  # fmt: skip
+        )

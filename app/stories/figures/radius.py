@@ -33,25 +33,39 @@ def figure(df: pd.DataFrame) -> go.Figure:
         curve = df[df["metric"] == metric]
         fig.add_trace(band(curve["rho"], 100 * curve["mean"], 100 * curve["std"], color))
         fig.add_scatter(
-            x=curve["rho"], y=100 * curve["shown"], mode="lines+markers",
+            x=curve["rho"],
+            y=100 * curve["shown"],
+            mode="lines+markers",
             line={"color": color, "width": 2.5, "dash": dash},
-            marker={"size": 6, "symbol": symbol}, hovertemplate=f"ρ = %{{x}}: {words} %{{y:.2f}} %<extra></extra>",
-        )  # fmt: skip
+            marker={"size": 6, "symbol": symbol},
+            hovertemplate=f"ρ = %{{x}}: {words} %{{y:.2f}} %<extra></extra>",
+        )
         named = curve.iloc[NAMED]
         fig.add_scatter(
-            x=[named["rho"]], y=[100 * named["shown"] - BELOW], mode="text", text=[words], hoverinfo="skip",
+            x=[named["rho"]],
+            y=[100 * named["shown"] - BELOW],
+            mode="text",
+            text=[words],
+            hoverinfo="skip",
             textfont_color=palette.ground().ink,
-        )  # fmt: skip
+        )
     _add_star(fig, df, color)
-    fig.add_traces([
-        live_traces.rings("lowest 5 % of an earlier run: %{y:.2f} %", "square"), live_traces.way(),
-        live_traces.dots("your run: %{y:.2f} %", [symbol for _, _, symbol in LOOKS.values()]),
-    ])  # fmt: skip
+    fig.add_traces(
+        [
+            live_traces.rings("lowest 5 % of an earlier run: %{y:.2f} %", "square"),
+            live_traces.way(),
+            live_traces.dots("your run: %{y:.2f} %", [symbol for _, _, symbol in LOOKS.values()]),
+        ]
+    )
     palette.base_layout(fig, height=HEIGHT)
     fig.update_layout(showlegend=False, margin={"t": 8, "r": 12})
-    fig.update_xaxes(range=[-0.02, RADII[-1] + 0.02], tickvals=[0, 0.1, 0.2, 0.3, 0.4, 0.5],
-                     ticktext=["0<br>FedAvg", "0.1", "0.2", "0.3", "0.4", "0.5"], fixedrange=True,
-                     title_text="ρ, larger = flatter")  # fmt: skip
+    fig.update_xaxes(
+        range=[-0.02, RADII[-1] + 0.02],
+        tickvals=[0, 0.1, 0.2, 0.3, 0.4, 0.5],
+        ticktext=["0<br>FedAvg", "0.1", "0.2", "0.3", "0.4", "0.5"],
+        fixedrange=True,
+        title_text="ρ, larger = flatter",
+    )
     fig.update_yaxes(range=[-4, 105], title_text="accuracy, %", fixedrange=True)
     return fig
 
@@ -69,7 +83,10 @@ def moving(rho: float, score: tuple[float, float] | None, ends: Sequence[tuple[f
 def _add_star(fig: go.Figure, df: pd.DataFrame, color: str) -> None:
     best = df[df["is_best"] & (df["metric"] == "lowest5")].iloc[0]
     fig.add_scatter(
-        x=[best["rho"]], y=[100 * best["shown"]], mode="markers", marker={"symbol": "star", "size": 20, "color": color},
+        x=[best["rho"]],
+        y=[100 * best["shown"]],
+        mode="markers",
+        marker={"symbol": "star", "size": 20, "color": color},
         hovertemplate=f"best lowest 5 % on average over {best['draws']} draws: "
         f"{percent_pm(best['mean'], best['std'])} at ρ = {best['rho']:g}<extra></extra>",
-    )  # fmt: skip
+    )

@@ -37,40 +37,72 @@ def figure(
     fig, shade, methods = go.Figure(), palette.ground(), list(ends)
     for accuracies, width in zip(ends.values(), END_PX, strict=False):
         fig.add_scatter(
-            x=list(range(len(angles))), y=100 * accuracies, mode="markers", hoverinfo="skip", cliponaxis=False,
-            marker={"symbol": "line-ew", "size": 14, "line": {"color": shade.muted, "width": width}}, opacity=0.5,
-        )  # fmt: skip
+            x=list(range(len(angles))),
+            y=100 * accuracies,
+            mode="markers",
+            hoverinfo="skip",
+            cliponaxis=False,
+            marker={"symbol": "line-ew", "size": 14, "line": {"color": shade.muted, "width": width}},
+            opacity=0.5,
+        )
     fig.add_scatter(x=[], y=[], mode="lines", name="pairs", line={"color": shade.muted, "width": 1.5}, hoverinfo="skip")
     fig.add_scatter(
         x=[], y=[], mode="lines", name="mean", line={"color": shade.ink, "width": 1.5, "dash": "dash"}, hoverinfo="skip"
     )
     fig.add_scatter(
-        x=[], y=[], text=[], mode="text", name="mean label", textposition="middle right", hoverinfo="skip",
+        x=[],
+        y=[],
+        text=[],
+        mode="text",
+        name="mean label",
+        textposition="middle right",
+        hoverinfo="skip",
         cliponaxis=False,
-    )  # fmt: skip
+    )
     for method, marker in zip(methods, _markers(), strict=False):
         fig.add_scatter(
-            x=[], y=[], customdata=angles, mode="markers", name=method, marker=marker, cliponaxis=False,
+            x=[],
+            y=[],
+            customdata=angles,
+            mode="markers",
+            name=method,
+            marker=marker,
+            cliponaxis=False,
             hovertemplate=f"{method}, client %{{x}}, turned by %{{customdata:.3g}}°: %{{y:.2f}} %<extra></extra>",
-        )  # fmt: skip
+        )
     fig.add_scatter(
-        x=[-0.4], y=[7], mode="text", text=[_key(methods)], textposition="middle right",
-        textfont_color=shade.muted, hoverinfo="skip",
-    )  # fmt: skip
+        x=[-0.4],
+        y=[7],
+        mode="text",
+        text=[_key(methods)],
+        textposition="middle right",
+        textfont_color=shade.muted,
+        hoverinfo="skip",
+    )
     _add_pages(fig, pictures, len(angles))
     palette.base_layout(fig, height=height)
     pages, every = PAGES_PX / (height - 90), max(1, len(angles) // 5)
     fig.update_layout(
-        showlegend=False, margin={"t": 12, "r": 90 if with_mean else 16},
-        yaxis={"domain": [pages + 0.02, 1], "range": [0, 103], "tickvals": list(range(0, 101, 20)), "fixedrange": True,
-               "title_text": "accuracy on own pages, %"},
+        showlegend=False,
+        margin={"t": 12, "r": 90 if with_mean else 16},
+        yaxis={
+            "domain": [pages + 0.02, 1],
+            "range": [0, 103],
+            "tickvals": list(range(0, 101, 20)),
+            "fixedrange": True,
+            "title_text": "accuracy on own pages, %",
+        },
         yaxis2={"domain": [0, pages], "range": [PIXELS, -1], "visible": False, "fixedrange": True},
-    )  # fmt: skip
+    )
     fig.update_xaxes(
-        range=[-0.7, len(angles) - 0.3], tickvals=list(range(0, len(angles), every)), tickangle=0, fixedrange=True,
-        ticktext=[f"{angle:.3g}°" for angle in angles[::every]], title_text="a client's pages are turned by",
+        range=[-0.7, len(angles) - 0.3],
+        tickvals=list(range(0, len(angles), every)),
+        tickangle=0,
+        fixedrange=True,
+        ticktext=[f"{angle:.3g}°" for angle in angles[::every]],
+        title_text="a client's pages are turned by",
         anchor="y2",
-    )  # fmt: skip
+    )
     return fig
 
 
@@ -97,10 +129,9 @@ def _markers() -> list[dict[str, object]]:
     """The first method is what the reader trains; the second is told from it by its form and by being hollow."""
     shade = palette.ground()
     return [
-        {"symbol": "circle", "size": 12, "color": live_traces.color(),
-         "line": {"width": 1, "color": shade.paper}},
+        {"symbol": "circle", "size": 12, "color": live_traces.color(), "line": {"width": 1, "color": shade.paper}},
         {"symbol": "square-open", "size": 11, "color": shade.ink, "line": {"width": 2}},
-    ]  # fmt: skip
+    ]
 
 
 def _add_pages(fig: go.Figure, pictures: np.ndarray, clients: int) -> None:
@@ -109,6 +140,16 @@ def _add_pages(fig: go.Figure, pictures: np.ndarray, clients: int) -> None:
     framed = np.pad(pictures.astype(float), ((0, 0), (0, 0), (0, GAP)), constant_values=np.nan)
     pixel = clients / count / (PIXELS + GAP)
     fig.add_heatmap(
-        z=np.hstack(list(framed)), x0=-(PIXELS - 1) / 2 * pixel, dx=pixel, y0=0, dy=1, yaxis="y2", showscale=False,
-        colorscale=[[0, shade.second], [1, shade.ink]], zmin=0, zmax=15, hoverinfo="skip", name="pages",
-    )  # fmt: skip
+        z=np.hstack(list(framed)),
+        x0=-(PIXELS - 1) / 2 * pixel,
+        dx=pixel,
+        y0=0,
+        dy=1,
+        yaxis="y2",
+        showscale=False,
+        colorscale=[[0, shade.second], [1, shade.ink]],
+        zmin=0,
+        zmax=15,
+        hoverinfo="skip",
+        name="pages",
+    )

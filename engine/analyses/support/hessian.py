@@ -117,9 +117,7 @@ def trace(objective: Objective, at: Vector, stream: torch.Generator, *, vectors:
     return Trace(float(drawn.mean()), float(drawn.std() / len(drawn) ** 0.5))
 
 
-def worst_in_ball(
-    objective: Objective, at: Vector, rho: float, stream: torch.Generator, *, steps: int = 20
-) -> Ball:
+def worst_in_ball(objective: Objective, at: Vector, rho: float, stream: torch.Generator, *, steps: int = 20) -> Ball:
     """Ascent with steps of rho, projected onto the ball, from the first-order point; the largest loss on the way.
 
     Where the gradient is zero, the way starts in a random direction. NaN where a loss on the way is no number.

@@ -104,26 +104,27 @@ class Layout:
 
 LAYOUTS = {
     "client_map": Layout(
-        {"rounds": "R", "clients": "R N 2", "shown": "R", "explained": "2"}, {"shared": "R K 2", "start": "2"},
+        {"rounds": "R", "clients": "R N 2", "shown": "R", "explained": "2"},
+        {"shared": "R K 2", "start": "2"},
         values=MapValues,
     ),
     "confusion": Layout({"personalized": "N C C"}, {"global": "N C C"}),
     "features": Layout(
-        {"tsne": "M 2", "pca": "M 2", "label": "M", "client": "M"}, below={"label": "C", "client": "N"},
+        {"tsne": "M 2", "pca": "M 2", "label": "M", "client": "M"},
+        below={"label": "C", "client": "N"},
         values=FeatureValues,
     ),
     "landscape": Layout(
         {"axis": "A", "personalized_own": "A A", "personalized_everyone": "A A"},
-        {"global_own": "A A", "global_everyone": "A A"}, values=LandscapeValues,
+        {"global_own": "A A", "global_everyone": "A A"},
+        values=LandscapeValues,
     ),
-    "plane": Layout(
-        {"x": "A", "y": "B", "own": "B A", "everyone": "B A", "places": "3 2"}, values=PlaneValues
-    ),
+    "plane": Layout({"x": "A", "y": "B", "own": "B A", "everyone": "B A", "places": "3 2"}, values=PlaneValues),
     "profile": Layout({"rounds": "R", "samples_per_second": "R"}, values=ProfileValues),
     "sharpness": Layout(values=SharpnessValues),
     "sharpness of clients": Layout(dict.fromkeys(("eigenvalue", "rise", "loss", "accuracy"), "N")),
     "trade_off": Layout({"own": "N", "others": "N"}),
-}  # fmt: skip
+}
 
 
 def check_findings(kind: str, params: Mapping[str, Any], found: Findings, partition: Mapping[str, Any]) -> None:

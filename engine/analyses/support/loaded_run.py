@@ -32,7 +32,12 @@ class Subject:
 
     @classmethod
     def load(
-        cls, config: RunConfig, models: Models, round: int, *, data_dir: Path | None = None,
+        cls,
+        config: RunConfig,
+        models: Models,
+        round: int,
+        *,
+        data_dir: Path | None = None,
         progress: Progress = unwatched,
     ) -> "Subject":
         """Loads and partitions the run's data again. Raises DataUnavailable where it is gone."""

@@ -46,13 +46,20 @@ class Plane:
     def along(self, row: SharedParams, points: slice) -> SharedParams:
         """The points of a row, stacked; what does not move has no axis of its own."""
         a = self.a[points]
-        return {n: torch.addcmul(p, self.first[n], a.view(-1, *[1] * p.dim())) if n in self.first else p
-                for n, p in row.items()}  # fmt: skip
+        return {
+            n: torch.addcmul(p, self.first[n], a.view(-1, *[1] * p.dim())) if n in self.first else p
+            for n, p in row.items()
+        }
 
 
 def surface(
-    model: Model, plane: Plane, samples: Samples, *, forward: Forward | None = None,
-    progress: Callable[[float], None] = lambda share: None, is_shortened: bool = True,
+    model: Model,
+    plane: Plane,
+    samples: Samples,
+    *,
+    forward: Forward | None = None,
+    progress: Callable[[float], None] = lambda share: None,
+    is_shortened: bool = True,
 ) -> np.ndarray:
     """[B, A] mean losses, double. ``forward`` where it is not the model's; ``is_shortened`` takes the short way."""
     way = _way(model, plane.origin, samples.x[:1], is_shortened and forward is None)
@@ -161,9 +168,7 @@ def _input_of(module: nn.Module, layer: nn.Module, params: SharedParams, x: Tens
     return seen[0]
 
 
-def _row_losses(
-    plane: Plane, row: SharedParams, predict: Forward, x: Tensor, y: Tensor, together: int
-) -> Tensor:
+def _row_losses(plane: Plane, row: SharedParams, predict: Forward, x: Tensor, y: Tensor, together: int) -> Tensor:
     """[A] summed losses of the samples along a row."""
     parts = []
     for begin in range(0, len(plane.a), together):

@@ -10,9 +10,14 @@ from tests.support.reference import as_matrix
 
 @pytest.mark.parametrize(
     "method",
-    [{"name": "ifca", "K": 1}, {"name": "cfl", "eps1": 0, "warmup": 0}, {"name": "cfl", "warmup": 3},
-     {"name": "fl_hc", "at_round": 4}, {"name": "fl_hc", "at_round": 3, "n_clusters": 1}],
-)  # fmt: skip
+    [
+        {"name": "ifca", "K": 1},
+        {"name": "cfl", "eps1": 0, "warmup": 0},
+        {"name": "cfl", "warmup": 3},
+        {"name": "fl_hc", "at_round": 4},
+        {"name": "fl_hc", "at_round": 3, "n_clusters": 1},
+    ],
+)
 def test_one_cluster_is_fedavg_with_a_note(method):
     data = two_rules()
     expected = shared_model(trained("fedavg", data, rounds=3))
@@ -32,9 +37,12 @@ def test_the_model_of_a_client_is_evaluated_once(method):
 
 @pytest.mark.parametrize(
     "method",
-    [{"name": "ifca", "K": 2}, {"name": "cfl", "eps1": 9, "eps2": 0, "warmup": 0},
-     {"name": "fl_hc", "at_round": 1, "n_clusters": 2}],
-)  # fmt: skip
+    [
+        {"name": "ifca", "K": 2},
+        {"name": "cfl", "eps1": 9, "eps2": 0, "warmup": 0},
+        {"name": "fl_hc", "at_round": 1, "n_clusters": 2},
+    ],
+)
 def test_a_newcomer_gets_the_clusters_model_that_fits_its_training_data(method):
     run, others = trained(method, two_rules(), rounds=3), simulation("fedavg", two_rules((5, 7, 6)))
     found = run.algorithm.adapted(run.state, others.task.everyone(stream="newcomers"), others.task)

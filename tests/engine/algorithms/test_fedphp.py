@@ -88,8 +88,12 @@ def plain_discrepancy(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     scale = float(sum(distances).detach()) / len(distances)
 
     def mean(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-        kernels = [torch.exp(-(p - q).square().sum() / (scale * width))
-                   for p in left for q in right for width in (0.25, 0.5, 1, 2, 4)]  # fmt: skip
+        kernels = [
+            torch.exp(-(p - q).square().sum() / (scale * width))
+            for p in left
+            for q in right
+            for width in (0.25, 0.5, 1, 2, 4)
+        ]
         return torch.stack(kernels).sum() / (len(left) * len(right))
 
     return mean(a, a) + mean(b, b) - 2 * mean(a, b)

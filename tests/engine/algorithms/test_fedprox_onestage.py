@@ -53,8 +53,11 @@ def test_onestage_converges_to_the_joint_minimiser():
     lam = 0.2
     run = trained(
         {"name": "fedprox_onestage", "lam": lam, "local_lr": "theory"},
-        model={"name": "mlr", "l2": 0.05}, rounds=60, local_steps=30, batch_size="full",
-    )  # fmt: skip
+        model={"name": "mlr", "l2": 0.05},
+        rounds=60,
+        local_steps=30,
+        batch_size="full",
+    )
     solved = statistical_error.solve(run.task, lam)
     width = personalized(run)["head.weight"][0].numel()
     torch.testing.assert_close(solved.local[:, :width], personalized(run)["head.weight"].flatten(1), atol=1e-6, rtol=0)
@@ -63,8 +66,13 @@ def test_onestage_converges_to_the_joint_minimiser():
 
 def test_onestage_models_approach_the_global_one_as_lambda_grows():
     def spread(lam: float) -> float:
-        run = trained({"name": "fedprox_onestage", "lam": lam, "local_lr": "theory"},
-                      model={"name": "mlr", "l2": 0.01}, rounds=20, local_steps=60, batch_size="full")  # fmt: skip
+        run = trained(
+            {"name": "fedprox_onestage", "lam": lam, "local_lr": "theory"},
+            model={"name": "mlr", "l2": 0.01},
+            rounds=20,
+            local_steps=60,
+            batch_size="full",
+        )
         difference = personalized(run)["head.weight"] - shared_model(run)["head.weight"]
         return float(difference.flatten(1).norm(dim=1).max())
 

@@ -22,8 +22,11 @@ def updates_of_round_one(run) -> np.ndarray:
 )
 def test_fl_hc_clusters_all_updates_once_and_averages_inside(linkage, metric):
     sizes = (6, 9, 4, 7, 8, 5)
-    run = trained({"name": "fl_hc", "at_round": 1, "n_clusters": 3, "linkage": linkage, "metric": metric},
-                  two_rules(sizes), rounds=1)  # fmt: skip
+    run = trained(
+        {"name": "fl_hc", "at_round": 1, "n_clusters": 3, "linkage": linkage, "metric": metric},
+        two_rules(sizes),
+        rounds=1,
+    )
     updates = updates_of_round_one(run)
     labels = AgglomerativeClustering(3, linkage=linkage, metric=metric).fit(updates).labels_
     assert groups(run.state.contexts.assigned) == groups(labels)

@@ -56,8 +56,9 @@ def test_the_meta_gradient_is_the_slope_of_the_loss_after_adaptation():
 def test_the_meta_gradient_of_a_network_is_the_slope_of_the_loss_after_adaptation():
     """Along a few random directions, so that the product with the Hessian is seen through ReLU and two layers."""
     alpha, h = 0.3, 1e-5
-    run = trained(HF, federation(sizes=(8,)), model={"name": "dnn", "hidden": 6}, rounds=1, local_steps=1,
-                  batch_size="full")  # fmt: skip
+    run = trained(
+        HF, federation(sizes=(8,)), model={"name": "dnn", "hidden": 6}, rounds=1, local_steps=1, batch_size="full"
+    )
     x, y = run.task.data.train.of_client(0)
     start, found = run.task.initial_model(), shared_model(run)
 
@@ -85,8 +86,10 @@ def test_per_fedavg_rounds_as_the_paper_writes_them(variant, training):
     results, w = list(run.rounds()), start_of(run)
     for round in (1, 2):
         clients = run.task.cohort(round).clients.tolist()
-        streams = [steps_of(run.task, run.task.cohort_of(clients, round, stream))
-                   for stream in ("adaptation batches", "batches", "Hessian batches")]  # fmt: skip
+        streams = [
+            steps_of(run.task, run.task.cohort_of(clients, round, stream))
+            for stream in ("adaptation batches", "batches", "Hessian batches")
+        ]
         models, evaluations = {}, 0
         for i in clients:
             local, losses = w, []

@@ -28,8 +28,12 @@ def test_pfedme_personalized_models_approach_the_global_one_as_lambda_grows():
     def gap(lam: float) -> float:
         probe = simulation("local_train")
         lr = 1 / (smoothness(probe.task) + lam)
-        run = trained({"name": "pfedme", "lam": lam, "personal_lr": lr, "inner_steps": 200}, rounds=1, local_steps=1,
-                      batch_size="full")  # fmt: skip
+        run = trained(
+            {"name": "pfedme", "lam": lam, "personal_lr": lr, "inner_steps": 200},
+            rounds=1,
+            local_steps=1,
+            batch_size="full",
+        )
         start = run.task.initial_model()["head.weight"]
         return float((personalized(run)["head.weight"] - start).abs().max())
 

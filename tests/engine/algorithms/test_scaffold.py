@@ -78,8 +78,10 @@ def decayed(W: Model) -> Model:
 
 
 def test_scaffold_sends_twice_what_fedavg_sends():
-    costs = [[(r.scalars["bytes_up"], r.scalars["bytes_down"]) for r in simulation(m).rounds()]
-             for m in ("fedavg", "scaffold")]  # fmt: skip
+    costs = [
+        [(r.scalars["bytes_up"], r.scalars["bytes_down"]) for r in simulation(m).rounds()]
+        for m in ("fedavg", "scaffold")
+    ]
     assert costs[1] == [(2 * up, 2 * down) for up, down in costs[0]]
 
 

@@ -19,9 +19,12 @@ def test_sharpness_aware_steps_cost_two_gradients():
 
 @pytest.mark.parametrize(
     ("entry", "steps"),
-    [({"name": "fedsam"}, ["", ""]), ({"name": "plgu_lf"}, ["", ""]),
-     ({"name": "plgu_grep", "head_steps": 1}, ["head.", "body.", "body."])],
-)  # fmt: skip
+    [
+        ({"name": "fedsam"}, ["", ""]),
+        ({"name": "plgu_lf"}, ["", ""]),
+        ({"name": "plgu_grep", "head_steps": 1}, ["head.", "body.", "body."]),
+    ],
+)
 def test_the_recorded_loss_is_that_of_the_model_that_trains_and_not_of_the_perturbed_one(entry, steps):
     """``steps`` says what each moves: everything, the head or the body."""
     run = simulation(entry | {"rho": 30.0}, model=DNN, batch_size="full", local_steps=2, rounds=1)

@@ -19,9 +19,11 @@ from tests.support.tiny_runs import trained
 
 THREE_CLIENTS = {
     "dataset": {"name": "contexts", "num_clients": 3, "num_contexts": 3, "samples_per_client": 20, "dim": 4},
-    "partition": {"name": "natural"}, "model": {"name": "mlr"}, "evaluation": {"every": 2},
+    "partition": {"name": "natural"},
+    "model": {"name": "mlr"},
+    "evaluation": {"every": 2},
     "training": {"rounds": 5, "local_steps": 3, "batch_size": 5, "lr": 0.1},
-}  # fmt: skip
+}
 
 
 def config(**algorithm: object) -> RunConfig:

@@ -14,10 +14,13 @@ from tests.support.tiny_runs import tiny_config, trained
 
 PARTITION = {"test_sizes": [5, 5, 5, 5], "class_counts": [[5, 5, 5]] * 4}
 SMALL: dict[str, dict[str, Any]] = {
-    "landscape": {"points": 3}, "plane": {"points": 3}, "sharpness": {"steps": 1, "vectors": 2},
-    "sharpness of clients": {"of": "clients", "steps": 1}, "features": {"samples": 20, "perplexity": 2},
+    "landscape": {"points": 3},
+    "plane": {"points": 3},
+    "sharpness": {"steps": 1, "vectors": 2},
+    "sharpness of clients": {"of": "clients", "steps": 1},
+    "features": {"samples": 20, "perplexity": 2},
     "profile": {"rounds": 2},
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +43,13 @@ def test_what_is_computed_fits(subject: Any, kind: str) -> None:
 
 
 def good() -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    arrays = {"x": np.arange(3.0), "y": np.arange(2.0), "own": np.ones((2, 3)), "everyone": np.ones((2, 3)),
-              "places": np.zeros((3, 2))}  # fmt: skip
+    arrays = {
+        "x": np.arange(3.0),
+        "y": np.arange(2.0),
+        "own": np.ones((2, 3)),
+        "everyone": np.ones((2, 3)),
+        "places": np.zeros((3, 2)),
+    }
     losses = {"global": 1.0, "personalized": 2.0, "alone": None}
     return arrays, {"models": list(losses), "losses": {"own": losses, "everyone": losses}}
 

@@ -52,9 +52,13 @@ def test_a_place_on_the_plane_has_the_loss_of_the_model_there() -> None:
     assert found.arrays["own"][6, 2] == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(("method", "models"), [
-    ("fedavg", ["global", "alone", "initial"]), ("gpfl", ["personalized", "alone", "initial"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("method", "models"),
+    [
+        ("fedavg", ["global", "alone", "initial"]),
+        ("gpfl", ["personalized", "alone", "initial"]),
+    ],
+)
 def test_the_common_start_takes_a_free_place(method, models) -> None:
     found = plane(subject_of(method, model={"name": "dnn", "hidden": 4}))
     assert found.values["models"] == models and np.isfinite(found.arrays["everyone"]).all()

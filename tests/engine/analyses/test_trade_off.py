@@ -16,11 +16,17 @@ from tests.support.tiny_runs import trained
 
 
 def finished(**changes: object) -> Subject:
-    config: RunConfig = parse_experiment({
-        "dataset": {"name": "contexts", "num_clients": 4, "samples_per_client": 30}, "model": "mlr",
-        "partition": "natural", "training": {"rounds": 2, "local_steps": 3}, "algorithms": ["ditto"], "seeds": [0],
-        **changes,
-    }).runs()[0]  # fmt: skip
+    config: RunConfig = parse_experiment(
+        {
+            "dataset": {"name": "contexts", "num_clients": 4, "samples_per_client": 30},
+            "model": "mlr",
+            "partition": "natural",
+            "training": {"rounds": 2, "local_steps": 3},
+            "algorithms": ["ditto"],
+            "seeds": [0],
+            **changes,
+        }
+    ).runs()[0]
     return trained(config)[0]
 
 

@@ -113,10 +113,15 @@ def test_a_pipe_or_a_device_is_not_replaced_by_an_export(call: Call, tmp_path: P
 @pytest.mark.parametrize(
     ("option", "place"),
     [
-        ("--export", "x" * 201), ("--models", "x" * 201), ("--export", "folder/.."), ("--export", "a\0b"),
-        ("--models", "a\0b"), ("--export", "experiment.json/x"), ("--models", "experiment.json/x"),
+        ("--export", "x" * 201),
+        ("--models", "x" * 201),
+        ("--export", "folder/.."),
+        ("--export", "a\0b"),
+        ("--models", "a\0b"),
+        ("--export", "experiment.json/x"),
+        ("--models", "experiment.json/x"),
     ],
-)  # fmt: skip
+)
 def test_a_place_that_takes_no_files_is_refused_before_anything_runs(
     call: Call, tmp_path: Path, option: str, place: str
 ) -> None:

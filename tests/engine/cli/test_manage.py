@@ -46,8 +46,12 @@ def test_runs_are_listed_the_newest_last(call: Call, store: Store) -> None:
     lines = [line.split() for line in out.splitlines()]
     assert code == 0 and lines[0] == ["id", "experiment", "run", "status", "round", "mean"]
     assert [(line[0], line[5]) for line in lines[1:]] == [
-        ("1", "done"), ("2", "failed"), ("3", "paused"), ("4", "queued"), ("5", "running"),
-    ]  # fmt: skip
+        ("1", "done"),
+        ("2", "failed"),
+        ("3", "paused"),
+        ("4", "queued"),
+        ("5", "running"),
+    ]
     assert lines[1][-2:] == ["50.0", "%"]
 
 
@@ -61,9 +65,10 @@ def test_runs_of_a_status_as_json(call: Call, store: Store) -> None:
 def test_cancelling_says_what_became_of_each_and_leaves_what_has_ended(call: Call, store: Store) -> None:
     code, out, err = call("cancel", 1, 3, 4, 5)
     assert code == 0 and out.splitlines() == [
-        "run 3 (FedAvg seed 2): cancelled", "run 4 (FedAvg seed 3): cancelled",
+        "run 3 (FedAvg seed 2): cancelled",
+        "run 4 (FedAvg seed 3): cancelled",
         "run 5 (FedAvg seed 4): running, asked to cancel",
-    ]  # fmt: skip
+    ]
     assert err.splitlines()[0] == "run 1 (FedAvg seed 0) is left as it is: done"
     assert err.splitlines()[1].startswith("nobody computes runs now")
 

@@ -132,10 +132,12 @@ def test_a_place_that_cannot_be_written_is_refused_before_anything_runs(
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (("--export", "folder"), "is a folder"), (("--export", "file/out.json"), "is no folder"),
-        (("--models", "file"), "is no folder"), (("--models", "file/models"), "is no folder"),
+        (("--export", "folder"), "is a folder"),
+        (("--export", "file/out.json"), "is no folder"),
+        (("--models", "file"), "is no folder"),
+        (("--models", "file/models"), "is no folder"),
     ],
-)  # fmt: skip
+)
 def test_a_file_in_place_of_a_folder_and_the_reverse_are_refused(
     call: Call, tmp_path: Path, words: tuple[str, str], problem: str
 ) -> None:
@@ -227,9 +229,7 @@ def test_a_file_that_is_no_export_is_not_imported(call: Call, tmp_path: Path, co
     assert refused(call, "import", "a.json").startswith("a.json: ")
 
 
-def test_what_nobody_foresaw_is_one_line_and_a_log(
-    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_nobody_foresaw_is_one_line_and_a_log(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise ZeroDivisionError("nobody saw it coming")
 

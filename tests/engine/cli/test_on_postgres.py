@@ -31,7 +31,10 @@ def test_a_run_is_stored_exported_and_imported_on_postgresql(
 
 
 def test_a_command_outlives_a_restart_of_the_server(
-    postgres_server: Server, postgres_store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    postgres_server: Server,
+    postgres_store: Store,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
 ) -> None:
     call = make_call(monkeypatch, capsys, tmp_path)

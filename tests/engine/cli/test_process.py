@@ -61,9 +61,7 @@ def test_while_another_process_is_the_dispatcher_the_command_queues_and_follows(
     assert json.loads((tmp_path / "out.json").read_text())["runs"][0]["status"] == "done"
 
 
-def test_whoever_stops_reading_changes_neither_runs_nor_export_nor_exit_code(
-    tmp_path: Path, database_url: str
-) -> None:
+def test_whoever_stops_reading_changes_neither_runs_nor_export_nor_exit_code(tmp_path: Path, database_url: str) -> None:
     with start("run", write_config(tmp_path), "--db", database_url, "--export", tmp_path / "out.json") as command:
         assert command.stdout is not None and command.stderr is not None
         command.stdout.close()

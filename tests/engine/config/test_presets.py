@@ -15,21 +15,37 @@ from engine.core.registry import PARTITIONERS
 from engine.datasets import Pool
 
 PAPERS = (
-    "cgpfl-table1", "cgpfl-table2", "cgpfl-fig1-2", "cgpfl-fig3", "cgpfl-fig4-5", "plgu-table1-2", "plgu-table6-7",
-    "plgu-table8-9", "plgu-fig1-6", "plgu-ablations", "plgu-fig7", "gpfl-fairness", "gpfl-features",
-    "gpfl-overfitting", "fedprox-fig1", "fedprox-fig2",
-)  # fmt: skip
+    "cgpfl-table1",
+    "cgpfl-table2",
+    "cgpfl-fig1-2",
+    "cgpfl-fig3",
+    "cgpfl-fig4-5",
+    "plgu-table1-2",
+    "plgu-table6-7",
+    "plgu-table8-9",
+    "plgu-fig1-6",
+    "plgu-ablations",
+    "plgu-fig7",
+    "gpfl-fairness",
+    "gpfl-features",
+    "gpfl-overfitting",
+    "fedprox-fig1",
+    "fedprox-fig2",
+)
 STAND_INS = {  # samples and classes of what may not be here: (the pool, its official training part)
-    "mnist": (70_000, 60_000, 10), "fashion_mnist": (70_000, 60_000, 10), "cifar10": (60_000, 50_000, 10),
-    "cifar100": (60_000, 50_000, 100), "tiny_imagenet": (110_000, 100_000, 200), "har": (10_299, 7_352, 6),
+    "mnist": (70_000, 60_000, 10),
+    "fashion_mnist": (70_000, 60_000, 10),
+    "cifar10": (60_000, 50_000, 10),
+    "cifar100": (60_000, 50_000, 100),
+    "tiny_imagenet": (110_000, 100_000, 200),
+    "har": (10_299, 7_352, 6),
     "amazon_review": (8_000, 8_000, 2),
-}  # fmt: skip
+}
 NATURAL = {"har": 30, "amazon_review": 4}
 EXPERIMENT = "{name: e, dataset: digits, partition: {name: iid}, model: mlr, algorithms: [fedavg]}"
 SMALL = f"name: p\ntitle: t\nsource: s\nscales: {{quick: [{EXPERIMENT}]}}"
 PAPER = (
-    "paper: {{table: {}, methods: {{{}: fedavg}}, measures: {{accuracy: {}}}, "
-    "experiments: {{{}: {{dataset: MNIST}}}}}}"
+    "paper: {{table: {}, methods: {{{}: fedavg}}, measures: {{accuracy: {}}}, experiments: {{{}: {{dataset: MNIST}}}}}}"
 )
 
 
@@ -76,8 +92,10 @@ def test_every_printed_number_of_every_table_belongs_to_a_preset() -> None:
     for path in FOLDER.glob("*.csv"):
         with path.open(newline="") as file:
             rows = list(csv.DictReader(file))
-        numbers = sum(column in ("accuracy", "mean", "lowest5", "top5") or "std" in column or "coeff" in column
-                      for column in rows[0])  # fmt: skip
+        numbers = sum(
+            column in ("accuracy", "mean", "lowest5", "top5") or "std" in column or "coeff" in column
+            for column in rows[0]
+        )
         assert used[path.name] == numbers * len(rows), path.name
 
 
@@ -117,10 +135,12 @@ def split(dataset: Choice, partition: Choice) -> None:
     samples = training if getattr(dataset.options, "pool", "all") == "train" else everything
     clients = NATURAL.get(dataset.name)
     pool = Pool(
-        np.zeros((samples, 1), np.float32), np.arange(samples) % classes, num_classes=classes,
+        np.zeros((samples, 1), np.float32),
+        np.arange(samples) % classes,
+        num_classes=classes,
         client=np.arange(samples) % clients if clients else None,
         class_names=tuple(map(str, range(classes))),
-    )  # fmt: skip
+    )
     method = PARTITIONERS.get(partition.name).make(partition.options)
     assert len(method.split(pool, np.random.default_rng(0)).train) > 0
 

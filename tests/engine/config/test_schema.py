@@ -34,8 +34,11 @@ def test_a_sweep_is_a_run_for_each_combination_and_names_its_values():
     entry = {"name": "fedprox", "sweep": {"mu": [0.0, 0.1], "training.lr": [0.01, 0.1]}}
     runs = parse_experiment(experiment(algorithms=[entry], seeds=[0])).runs()
     assert [r.label for r in runs] == [
-        "fedprox mu=0 lr=0.01", "fedprox mu=0 lr=0.1", "fedprox mu=0.1 lr=0.01", "fedprox mu=0.1 lr=0.1",
-    ]  # fmt: skip
+        "fedprox mu=0 lr=0.01",
+        "fedprox mu=0 lr=0.1",
+        "fedprox mu=0.1 lr=0.01",
+        "fedprox mu=0.1 lr=0.1",
+    ]
     assert [(r.hparams["mu"], r.training.lr) for r in runs] == [(0, 0.01), (0, 0.1), (0.1, 0.01), (0.1, 0.1)]
 
 

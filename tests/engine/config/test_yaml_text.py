@@ -22,13 +22,25 @@ def bomb(levels: int, width: int, merged: bool = False) -> str:
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("1e-3", 0.001), ("-.5", -0.5), ("1_000", 1000), ("0x1f", 31), (".inf", float("inf")),
-        ("12:30", "12:30"), ("2024-01-01", "2024-01-01"), ("NaN", "NaN"), ("=", "="), ("!!str 5", "5"), ("", None),
-        ('{\n\t"a": 1\n}', {"a": 1}), ('"\\ud83d\\ude00"', "😀"), ('{a: "\\ud83d\\ude00"}', {"a": "😀"}),
+        ("1e-3", 0.001),
+        ("-.5", -0.5),
+        ("1_000", 1000),
+        ("0x1f", 31),
+        (".inf", float("inf")),
+        ("12:30", "12:30"),
+        ("2024-01-01", "2024-01-01"),
+        ("NaN", "NaN"),
+        ("=", "="),
+        ("!!str 5", "5"),
+        ("", None),
+        ('{\n\t"a": 1\n}', {"a": 1}),
+        ('"\\ud83d\\ude00"', "😀"),
+        ('{a: "\\ud83d\\ude00"}', {"a": "😀"}),
         ("{x: &x {p: 1}, y: {<<: *x, q: 2}}", {"x": {"p": 1}, "y": {"p": 1, "q": 2}}),
-        ("[&a [1], *a]", [[1], [1]]), ("[&a {<<: {q: 1}, q: 2}, {<<: *a}]", [{"q": 2}, {"q": 2}]),
+        ("[&a [1], *a]", [[1], [1]]),
+        ("[&a {<<: {q: 1}, q: 2}, {<<: *a}]", [{"q": 2}, {"q": 2}]),
     ],
-)  # fmt: skip
+)
 def test_a_text_is_the_value_that_it_says(text: str, value: Any) -> None:
     assert read_yaml(text) == value
 
@@ -36,21 +48,35 @@ def test_a_text_is_the_value_that_it_says(text: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (bomb(9, 9), "counting each use of an alias"), (bomb(9, 9, merged=True), "counting each use of an alias"),
-        ("a: &a [*a]", "line 1, column 8: *a contains itself"), ("*a", "undefined alias"),
-        ("[" * 100_000, f"nested more than {MAX_LEVELS} levels"), ('{"a":' * 5000, f"more than {MAX_LEVELS} levels"),
+        (bomb(9, 9), "counting each use of an alias"),
+        (bomb(9, 9, merged=True), "counting each use of an alias"),
+        ("a: &a [*a]", "line 1, column 8: *a contains itself"),
+        ("*a", "undefined alias"),
+        ("[" * 100_000, f"nested more than {MAX_LEVELS} levels"),
+        ('{"a":' * 5000, f"more than {MAX_LEVELS} levels"),
         ("[" * 40 + "]" * 40, f"nested more than {MAX_LEVELS} levels"),
         ("[" + "1," * MAX_VALUES + "1]", f"more than {MAX_VALUES:,} values"),
         ("[" + "a," * MAX_VALUES + "a]", f"more than {MAX_VALUES:,} values"),
         ("x" * (MAX_CHARACTERS + 1), f"at most {MAX_CHARACTERS:,} are read"),
-        ("{a: 1, b: 2, a: 3}", "line 1, column 14: the key 'a' appears twice"), ('{"a": 1, "a": 2}', "appears twice"),
-        ("9" * 5000, "more than 400 digits"), ("0x" + "f" * 5000, "more than 400 digits"), ("0b_", "invalid literal"),
-        ("!!set {a}", "the tag !!set"), ("!!int ''", "the tag !!int"), ("!!bool maybe", "the tag !!bool"),
-        ("!!binary aGk=", "the tag !!binary"), ("!!python/object:os.system x", "the tag !!python/object:os.system"),
-        ("? [1]\n: 2", "unhashable key"), ("a: 1\n---\nb: 2", "another document"), ("a: [1", "line 1, column 6"),
-        ('"x\\ud83d"', "'\\ud83d'"), ('{a: "\\0"}', "'\\x00'"), ('"\\u0007"', "'\\x07'"), ("\x07", "'\\x07'"),
+        ("{a: 1, b: 2, a: 3}", "line 1, column 14: the key 'a' appears twice"),
+        ('{"a": 1, "a": 2}', "appears twice"),
+        ("9" * 5000, "more than 400 digits"),
+        ("0x" + "f" * 5000, "more than 400 digits"),
+        ("0b_", "invalid literal"),
+        ("!!set {a}", "the tag !!set"),
+        ("!!int ''", "the tag !!int"),
+        ("!!bool maybe", "the tag !!bool"),
+        ("!!binary aGk=", "the tag !!binary"),
+        ("!!python/object:os.system x", "the tag !!python/object:os.system"),
+        ("? [1]\n: 2", "unhashable key"),
+        ("a: 1\n---\nb: 2", "another document"),
+        ("a: [1", "line 1, column 6"),
+        ('"x\\ud83d"', "'\\ud83d'"),
+        ('{a: "\\0"}', "'\\x00'"),
+        ('"\\u0007"', "'\\x07'"),
+        ("\x07", "'\\x07'"),
     ],
-)  # fmt: skip
+)
 def test_a_text_that_is_no_value_is_refused_in_a_line(text: str, reason: str) -> None:
     with pytest.raises(yaml.YAMLError) as refused:
         read_yaml(text)

@@ -47,8 +47,12 @@ def test_the_worked_example_runs_and_is_fedavg_where_it_should_be(plugins: Path,
     environment = os.environ | {"FEDSCAPE_PLUGINS": str(plugins), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, "-c", script, str(tmp_path / "config.json")],
-        cwd=ROOT, env=environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert "fedavg_server" in found["names"]

@@ -51,7 +51,14 @@ def test_words_are_lower_case_and_without_punctuation_or_markup():
 
 def test_a_bigram_follows_the_word_that_opens_it():
     assert list(terms("Not good at all", with_bigrams=True)) == [
-        "not", "not good", "good", "good at", "at", "at all", "all"]  # fmt: skip
+        "not",
+        "not good",
+        "good",
+        "good at",
+        "at",
+        "at all",
+        "all",
+    ]
     assert list(terms("", with_bigrams=True)) == []
 
 
@@ -135,13 +142,16 @@ def test_an_absent_domain_is_named(tmp_path):
         load(tmp_path)
 
 
-@pytest.mark.parametrize(("line", "words"), [
-    ('{"label": 1, "title": "t", "text": ', "line 2"),
-    ('{"label": 1, "title": "t"}', "line 2: it is no object with a text"),
-    ('{"label": 1, "text": null}', "line 2: it is no object with a text"),
-    ('{"label": 3, "title": "t", "text": "x"}', "label is 3, not 0 or 1"),
-    ("[1, 2]", "line 2: it is no object"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('{"label": 1, "title": "t", "text": ', "line 2"),
+        ('{"label": 1, "title": "t"}', "line 2: it is no object with a text"),
+        ('{"label": 1, "text": null}', "line 2: it is no object with a text"),
+        ('{"label": 3, "title": "t", "text": "x"}', "label is 3, not 0 or 1"),
+        ("[1, 2]", "line 2: it is no object"),
+    ],
+)
 def test_an_unfit_line_is_named_with_what_is_expected(tmp_path, line, words):
     write_lines(save_lines(tmp_path), "dvd", ['{"label": 1, "text": "fine without a title"}', line])
     with pytest.raises(DataUnavailable, match=rf"dvd\.jsonl\.gz, .*{words}.*Expected: a JSON object a line"):
@@ -161,10 +171,13 @@ def test_a_file_without_reviews_is_refused(tmp_path):
         load(tmp_path)
 
 
-@pytest.mark.parametrize(("damage", "words"), [
-    (lambda text: text[:-12], "1 reviews begin and 0 end"),
-    (lambda text: text.replace("review_text", "other"), "review 1 has no title or no review_text"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda text: text[:-12], "1 reviews begin and 0 end"),
+        (lambda text: text.replace("review_text", "other"), "review 1 has no title or no review_text"),
+    ],
+)
 def test_a_damaged_official_file_is_named(tmp_path, damage, words):
     path = save_official(tmp_path) / "sorted_data_acl" / "kitchen_&_housewares" / "positive.review"
     path.write_text(damage(path.read_text()))

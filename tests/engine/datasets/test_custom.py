@@ -42,8 +42,17 @@ def test_arrays_are_taken_as_they_are(tmp_path):
     assert pool.split.tolist() == [0, 0, 1, 0, 0, 1]
 
 
-@pytest.mark.parametrize(("given", "kept"), [("uint8", "uint8"), ("float32", "float32"), ("float16", "float32"),
-                                             ("bool", "float32"), ("int64", "float64"), (">f8", "float64")])
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("uint8", "uint8"),
+        ("float32", "float32"),
+        ("float16", "float32"),
+        ("bool", "float32"),
+        ("int64", "float64"),
+        (">f8", "float64"),
+    ],
+)
 def test_numbers_become_the_smallest_kept_type_that_holds_them(tmp_path, given, kept):
     assert load(npz(tmp_path, x=X.astype(given))).x.dtype == np.dtype(kept)
 
@@ -88,20 +97,23 @@ def test_a_relative_path_is_looked_up_in_the_data_folder_then_here(tmp_path, mon
     assert len(load(Path("own.npz")).x) == 6
 
 
-@pytest.mark.parametrize(("arrays", "words"), [
-    ({"x": X[:, 0]}, r"x has shape \[6\]"),
-    ({"x": np.empty((6, 0))}, r"x has shape \[6, 0\]"),
-    ({"x": X.astype(complex)}, "dtype complex128"),
-    ({"x": X.astype(str)}, "x has dtype"),
-    ({"x": np.where(X == 3, np.nan, X)}, r"x\[1, 1\] is nan \(1 values of x are NaN"),
-    ({"y": Y[:5]}, r"y has shape \[5\] and x has 6 samples"),
-    ({"y": np.eye(6)}, r"y has shape \[6, 6\]"),
-    ({"y": np.where(Y == 2, 0.5, Y)}, r"y\[2\] is 0\.5; y holds values that are missing or not whole"),
-    ({"y": np.zeros(6)}, "single class"),
-    ({"client": [0, 1]}, r"client has shape \[2\]"),
-    ({"split": [0, 1, 2, 0, 1, 2]}, "split holds values other than"),
-    ({"y": np.array(["a", None] * 3, dtype=object)}, "allow_pickle=False"),
-])
+@pytest.mark.parametrize(
+    ("arrays", "words"),
+    [
+        ({"x": X[:, 0]}, r"x has shape \[6\]"),
+        ({"x": np.empty((6, 0))}, r"x has shape \[6, 0\]"),
+        ({"x": X.astype(complex)}, "dtype complex128"),
+        ({"x": X.astype(str)}, "x has dtype"),
+        ({"x": np.where(X == 3, np.nan, X)}, r"x\[1, 1\] is nan \(1 values of x are NaN"),
+        ({"y": Y[:5]}, r"y has shape \[5\] and x has 6 samples"),
+        ({"y": np.eye(6)}, r"y has shape \[6, 6\]"),
+        ({"y": np.where(Y == 2, 0.5, Y)}, r"y\[2\] is 0\.5; y holds values that are missing or not whole"),
+        ({"y": np.zeros(6)}, "single class"),
+        ({"client": [0, 1]}, r"client has shape \[2\]"),
+        ({"split": [0, 1, 2, 0, 1, 2]}, "split holds values other than"),
+        ({"y": np.array(["a", None] * 3, dtype=object)}, "allow_pickle=False"),
+    ],
+)
 def test_an_unfit_array_is_refused_with_what_is_expected(tmp_path, arrays, words):
     with pytest.raises(DataUnavailable, match=f"(?s)own.npz: .*{words}.*Expected: arrays x"):
         load(npz(tmp_path, **arrays))
@@ -142,40 +154,50 @@ def test_a_table_that_would_not_fit_in_memory_is_refused_before_it_is_read(tmp_p
         load(tmp_path / "own.parquet")
 
 
-@pytest.mark.parametrize(("text", "options", "words"), [
-    ("", {}, "it is empty"),
-    ("a,labels\n1,0\n2,1\n", {}, "did you mean 'labels'"),
-    ("a,label\n1,0\n2,1\n", {"client": "who"}, "client=who"),
-    ("age,label\n1,0\n2,1\nabc,1\n", {}, "column age, row 4: 'abc' is not a number"),
-    ("a,b,c,label\n1,x,y,0\n2,x,y,1\n", {}, r"column b, row 2: 'x' is not a number \(columns b, c are not numeric\)"),
-    ("a,label\n" + "1,0\n" * 70_000 + "x,1\n", {}, "column a, row 70002: 'x'"),
-    (f"a,label\n{'x' * 1000},0\n2,1\n", {}, "row 2: 'x{40}…' is not a number"),
-    ("a,label\n1,0\n,1\n", {}, "column a, row 3: has no value"),
-    ("a,label\n1,0\n-inf,1\n", {}, "column a, row 3: -inf is not finite"),
-    ("a,label\n1,\n2,1\n", {}, "column label, row 2: has no value"),
-    ("a,label\n1,x\n2,\n", {}, "column label, row 3: has no value"),
-    ("a,label\n1,0\n2,1.5\n", {}, "column label, row 3: 1.5 is not a whole number"),
-    ("a,label,who\n1,0,ann\n2,1,\n", {"client": "who"}, "column who, row 3: has no value"),
-    ("a,label\n1,0\n2,1,3\n", {}, "row 3: has 3 values, the header has 2"),
-    ("a,label\n1,0,5\n2,1,3\n", {}, "row 2: has 3 values, the header has 2"),
-    ("label\n0\n1\n", {}, r"x has shape \[2, 0\]"),
-    ("a,label\n", {}, "no rows"),
-])
+@pytest.mark.parametrize(
+    ("text", "options", "words"),
+    [
+        ("", {}, "it is empty"),
+        ("a,labels\n1,0\n2,1\n", {}, "did you mean 'labels'"),
+        ("a,label\n1,0\n2,1\n", {"client": "who"}, "client=who"),
+        ("age,label\n1,0\n2,1\nabc,1\n", {}, "column age, row 4: 'abc' is not a number"),
+        (
+            "a,b,c,label\n1,x,y,0\n2,x,y,1\n",
+            {},
+            r"column b, row 2: 'x' is not a number \(columns b, c are not numeric\)",
+        ),
+        ("a,label\n" + "1,0\n" * 70_000 + "x,1\n", {}, "column a, row 70002: 'x'"),
+        (f"a,label\n{'x' * 1000},0\n2,1\n", {}, "row 2: 'x{40}…' is not a number"),
+        ("a,label\n1,0\n,1\n", {}, "column a, row 3: has no value"),
+        ("a,label\n1,0\n-inf,1\n", {}, "column a, row 3: -inf is not finite"),
+        ("a,label\n1,\n2,1\n", {}, "column label, row 2: has no value"),
+        ("a,label\n1,x\n2,\n", {}, "column label, row 3: has no value"),
+        ("a,label\n1,0\n2,1.5\n", {}, "column label, row 3: 1.5 is not a whole number"),
+        ("a,label,who\n1,0,ann\n2,1,\n", {"client": "who"}, "column who, row 3: has no value"),
+        ("a,label\n1,0\n2,1,3\n", {}, "row 3: has 3 values, the header has 2"),
+        ("a,label\n1,0,5\n2,1,3\n", {}, "row 2: has 3 values, the header has 2"),
+        ("label\n0\n1\n", {}, r"x has shape \[2, 0\]"),
+        ("a,label\n", {}, "no rows"),
+    ],
+)
 def test_an_unfit_table_is_refused_with_what_is_expected(tmp_path, text, options, words):
     with pytest.raises(DataUnavailable, match=f"(?s)own.csv: .*{words}.*Expected: a header"):
         load(csv(tmp_path, text), **options)
 
 
-@pytest.mark.parametrize(("name", "content", "words"), [
-    ("own.csv", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "not a CSV file; it looks like a PNG image"),
-    ("own.csv", b"PK\x03\x04\x14\0", "not a CSV file; it looks like a ZIP archive"),
-    ("own.csv", b"PAR1\0", "not a CSV file; it looks like a Parquet file"),
-    ("own.csv", "a,label\n1,0\n".encode("utf-16"), "not a CSV file; it looks like UTF-16 text"),
-    ("own.csv", b"a\0b", "not a CSV file; it looks like binary data"),
-    ("own.csv", b"a,label\n1,caf\xe9\n", "row 2: is not UTF-8 text"),
-    ("own.parquet", b"a,label\n1,0\n", "not a Parquet file; it looks like text"),
-    ("own.npz", b"\x93NUMPY\x01\0", "not an NPZ file; it looks like a NumPy array"),
-])
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("own.csv", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "not a CSV file; it looks like a PNG image"),
+        ("own.csv", b"PK\x03\x04\x14\0", "not a CSV file; it looks like a ZIP archive"),
+        ("own.csv", b"PAR1\0", "not a CSV file; it looks like a Parquet file"),
+        ("own.csv", "a,label\n1,0\n".encode("utf-16"), "not a CSV file; it looks like UTF-16 text"),
+        ("own.csv", b"a\0b", "not a CSV file; it looks like binary data"),
+        ("own.csv", b"a,label\n1,caf\xe9\n", "row 2: is not UTF-8 text"),
+        ("own.parquet", b"a,label\n1,0\n", "not a Parquet file; it looks like text"),
+        ("own.npz", b"\x93NUMPY\x01\0", "not an NPZ file; it looks like a NumPy array"),
+    ],
+)
 def test_a_file_that_is_not_what_its_name_says_is_refused_with_what_it_is(tmp_path, name, content, words):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataUnavailable, match=words):
@@ -188,14 +210,20 @@ def test_what_is_no_regular_file_is_not_opened(tmp_path):
         load(tmp_path / "own.csv")
 
 
-@pytest.mark.parametrize(("labels", "names", "y"), [
-    (["10", "9", "9"], ("9", "10"), [1, 0, 0]),  # numbers in the order of numbers
-    (["10", "9", "a"], ("10", "9", "a"), [0, 1, 2]),  # texts in the order of texts
-    (["1.0", "2", "1"], ("1", "2"), [0, 1, 0]),
-    (["True", "False", "True"], ("False", "True"), [1, 0, 1]),
-    (["12345678901234567", "12345678901234568", "12345678901234567"], ("12345678901234567", "12345678901234568"),
-     [0, 1, 0]),
-])
+@pytest.mark.parametrize(
+    ("labels", "names", "y"),
+    [
+        (["10", "9", "9"], ("9", "10"), [1, 0, 0]),  # numbers in the order of numbers
+        (["10", "9", "a"], ("10", "9", "a"), [0, 1, 2]),  # texts in the order of texts
+        (["1.0", "2", "1"], ("1", "2"), [0, 1, 0]),
+        (["True", "False", "True"], ("False", "True"), [1, 0, 1]),
+        (
+            ["12345678901234567", "12345678901234568", "12345678901234567"],
+            ("12345678901234567", "12345678901234568"),
+            [0, 1, 0],
+        ),
+    ],
+)
 def test_labels_of_a_table_are_numbers_where_all_of_them_are(tmp_path, labels, names, y):
     pool = load(csv(tmp_path, "a,label\n" + "".join(f"1,{label}\n" for label in labels)))
     assert (pool.class_names, pool.y.tolist()) == (names, y)
@@ -211,11 +239,14 @@ def test_a_table_is_the_same_in_blocks(tmp_path, monkeypatch):
         assert again.fingerprint == whole.fingerprint and again.class_names == whole.class_names
 
 
-@pytest.mark.parametrize(("column", "words"), [
-    (["x", "y"], "column b: holds .*string, not numbers"),
-    ([1.0, None], "column b, row 3: has no value"),
-    ([np.inf, 1.0], "column b, row 2: inf is not finite"),
-])
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        (["x", "y"], "column b: holds .*string, not numbers"),
+        ([1.0, None], "column b, row 3: has no value"),
+        ([np.inf, 1.0], "column b, row 2: inf is not finite"),
+    ],
+)
 def test_an_unfit_column_of_a_parquet_file_is_named(tmp_path, column, words):
     pd.DataFrame({"a": [1, 2], "b": column, "label": [0, 1]}).to_parquet(tmp_path / "own.parquet")
     with pytest.raises(DataUnavailable, match=words):

@@ -147,8 +147,9 @@ def test_clients_take_turns_in_the_true_contexts():
 
 def test_without_noise_a_shifted_context_gives_the_same_point_the_next_label():
     pool = contexts(num_clients=2, num_contexts=2, noise=0.0)
-    label_of = [{tuple(x): y for x, y in zip(pool.x[pool.client == k], pool.y[pool.client == k], strict=True)}
-                for k in (0, 1)]
+    label_of = [
+        {tuple(x): y for x, y in zip(pool.x[pool.client == k], pool.y[pool.client == k], strict=True)} for k in (0, 1)
+    ]
     assert set(label_of[0]) == set(label_of[1])
     assert all(label_of[1][x] == (y + 1) % 10 for x, y in label_of[0].items())
 
@@ -164,10 +165,13 @@ def test_a_quarter_turn_swaps_each_pair_and_leaves_an_odd_feature():
     assert np.allclose(turned, [[0, 1, -2, 0, 7]])
 
 
-@pytest.mark.parametrize(("options", "word"), [
-    ({"num_contexts": 3, "num_clients": 2}, "num_clients"),
-    ({"num_contexts": 3, "num_classes": 2}, "num_classes"),
-])
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        ({"num_contexts": 3, "num_clients": 2}, "num_clients"),
+        ({"num_contexts": 3, "num_classes": 2}, "num_classes"),
+    ],
+)
 def test_contexts_that_cannot_differ_are_refused(options, word):
     with pytest.raises(ValidationError, match=word):
         ContextsOptions(**options)

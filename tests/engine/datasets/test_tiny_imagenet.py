@@ -105,15 +105,18 @@ def test_absent_images_are_named_with_their_place(tmp_path):
 
 
 @pytest.mark.parametrize("is_packed", [False, True])
-@pytest.mark.parametrize(("name", "content", "words"), [
-    ("train/n01/images/n01_0.JPEG", jpeg(RED)[:300], r"n01_0\.JPEG is no image"),
-    ("train/n01/images/n01_0.JPEG", jpeg(RED, size=(32, 64)), r"n01_0\.JPEG has 32 x 64 pixels, not 64 x 64"),
-    ("val/images/val_1.JPEG", b"", r"val_1\.JPEG is no image"),
-    ("val/val_annotations.txt", b"val_0.JPEG\tn02\nval_1.JPEG\tn07\n", r"val_annotations\.txt, line 2"),
-    ("val/val_annotations.txt", b"val_0.JPEG n02\n", r"val_annotations\.txt, line 1"),
-    ("val/val_annotations.txt", b"", r"val_annotations\.txt names no images"),
-    ("val/val_annotations.txt", b"val_9.JPEG\tn02\n", r"val_9\.JPEG cannot be read"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("train/n01/images/n01_0.JPEG", jpeg(RED)[:300], r"n01_0\.JPEG is no image"),
+        ("train/n01/images/n01_0.JPEG", jpeg(RED, size=(32, 64)), r"n01_0\.JPEG has 32 x 64 pixels, not 64 x 64"),
+        ("val/images/val_1.JPEG", b"", r"val_1\.JPEG is no image"),
+        ("val/val_annotations.txt", b"val_0.JPEG\tn02\nval_1.JPEG\tn07\n", r"val_annotations\.txt, line 2"),
+        ("val/val_annotations.txt", b"val_0.JPEG n02\n", r"val_annotations\.txt, line 1"),
+        ("val/val_annotations.txt", b"", r"val_annotations\.txt names no images"),
+        ("val/val_annotations.txt", b"val_9.JPEG\tn02\n", r"val_9\.JPEG cannot be read"),
+    ],
+)
 def test_a_damaged_file_is_named(tmp_path, is_packed, name, content, words):
     save_release(tmp_path, **{name: content})
     with pytest.raises(DataUnavailable, match=rf"tiny-imagenet-200.*: .*{words}.*Expected: train/<class>/images"):

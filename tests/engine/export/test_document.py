@@ -28,8 +28,10 @@ def half_of_the_runs() -> Iterator[RunOutcome]:
 
 def test_what_is_not_finite_is_null() -> None:
     assert finite({"a": math.nan, "b": [math.inf, 1.5], "c": np.float32([np.nan, 0.5])}) == {
-        "a": None, "b": [None, 1.5], "c": [None, 0.5],
-    }  # fmt: skip
+        "a": None,
+        "b": [None, 1.5],
+        "c": [None, 0.5],
+    }
 
 
 def test_numpy_numbers_become_plain_ones() -> None:
@@ -67,8 +69,10 @@ def test_a_run_without_summary_gets_one_from_its_rounds() -> None:
 
 
 def test_the_best_round_is_chosen_on_validation_data_where_there_is_any() -> None:
-    rounds = [a_round(r, [a] * 3, **{"personalized.val_accuracy": [v, v, np.nan]})
-              for r, (a, v) in enumerate([(0.1, 0.2), (0.9, 0.3), (0.4, 0.8)])]  # fmt: skip
+    rounds = [
+        a_round(r, [a] * 3, **{"personalized.val_accuracy": [v, v, np.nan]})
+        for r, (a, v) in enumerate([(0.1, 0.2), (0.9, 0.3), (0.4, 0.8)])
+    ]
     outcome = an_outcome(rounds=rounds, partition={"val_sizes": [1, 1, 0]})
     assert run_document(outcome)["summary"]["best"]["personalized"]["round"] == 2
 

@@ -61,8 +61,10 @@ def test_an_augmented_batch_depends_on_nothing_but_its_own_names():
     batches = [plan.batches(task.data.train) for plan in (cohort.plan, alone, part)]
     for whole, own, sliced in zip(*batches, strict=True):
         assert torch.equal(whole.x[place], own.x[0]) and torch.equal(whole.x[place], sliced.x[0])
-    xs = [next(iter(plan.batches(task.data.train))).x for plan in (
-        alone, task.cohort_of([2], 2).plan, task.cohort_of([2], 1, "finetune").plan)]  # fmt: skip
+    xs = [
+        next(iter(plan.batches(task.data.train))).x
+        for plan in (alone, task.cohort_of([2], 2).plan, task.cohort_of([2], 1, "finetune").plan)
+    ]
     assert not torch.equal(xs[0], xs[1]) and not torch.equal(xs[0], xs[2])
 
 

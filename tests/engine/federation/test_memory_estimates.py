@@ -35,10 +35,15 @@ def peak(make: Callable[[], object]) -> int:
 
 @pytest.mark.parametrize(
     "dataset",
-    [{"name": "synthetic"}, {"name": "synthetic", "labels": "argmax"}, {"name": "contexts"},
-     {"name": "contexts", "shift": "both"}, {"name": "contexts", "shift": "rotation", "num_contexts": 2}],
+    [
+        {"name": "synthetic"},
+        {"name": "synthetic", "labels": "argmax"},
+        {"name": "contexts"},
+        {"name": "contexts", "shift": "both"},
+        {"name": "contexts", "shift": "rotation", "num_contexts": 2},
+    ],
     ids=str,
-)  # fmt: skip
+)
 def test_generated_data_take_no_more_than_was_estimated(dataset: dict[str, Any]) -> None:
     run = a_run(**dataset | GENERATED)
     needed = peak(lambda: load_pool(run, NOWHERE))

@@ -47,8 +47,14 @@ SETTINGS = [
 
 
 @pytest.mark.parametrize(("name", "options"), SETTINGS)
-@given(num_clients=st.integers(2, 12), num_samples=st.integers(400, 900), seed=st.integers(0, 2**32),
-       test_fraction=st.floats(0, 0.5), val_fraction=st.floats(0, 0.4), min_samples=st.integers(1, 4))
+@given(
+    num_clients=st.integers(2, 12),
+    num_samples=st.integers(400, 900),
+    seed=st.integers(0, 2**32),
+    test_fraction=st.floats(0, 0.5),
+    val_fraction=st.floats(0, 0.4),
+    min_samples=st.integers(1, 4),
+)
 def test_no_sample_is_used_twice_and_every_client_can_train(name, options, num_clients, num_samples, seed, **shares):
     pool = pool_of(num_samples)
     partition = split(name, pool, seed, num_clients=num_clients, **shares, **options)
@@ -131,11 +137,23 @@ def test_class_counts_add_up_to_all_samples_of_a_client():
 # Classes per client
 
 
-@given(num_clients=st.integers(1, 40), per_client=st.integers(1, 10), seed=st.integers(0, 2**32),
-       assignment=st.sampled_from(["random", "cyclic"]), sizes=st.sampled_from(["equal", [10, 10], [10, 400]]))
+@given(
+    num_clients=st.integers(1, 40),
+    per_client=st.integers(1, 10),
+    seed=st.integers(0, 2**32),
+    assignment=st.sampled_from(["random", "cyclic"]),
+    sizes=st.sampled_from(["equal", [10, 10], [10, 400]]),
+)
 def test_every_client_has_exactly_its_number_of_classes(num_clients, per_client, seed, assignment, sizes):
-    counts = class_counts("classes_per_client", pool_of(1000), seed, num_clients=num_clients,
-                          classes_per_client=per_client, assignment=assignment, sizes=sizes)
+    counts = class_counts(
+        "classes_per_client",
+        pool_of(1000),
+        seed,
+        num_clients=num_clients,
+        classes_per_client=per_client,
+        assignment=assignment,
+        sizes=sizes,
+    )
     assert ((counts > 0).sum(axis=1) == per_client).all()
     assert (counts.sum(axis=0) <= 100).all()
 
@@ -183,10 +201,16 @@ def test_sizes_beyond_the_pool_are_scaled_down_in_proportion_with_a_note():
     assert "scaled down" in partition.notes[0]
 
 
-@pytest.mark.parametrize(("options", "words"), [
-    ({"classes_per_client": 11}, "classes_per_client=11 .* 10 classes"),
-    ({"num_clients": 15, "classes_per_client": 10, "assignment": "cyclic"}, "class 0 has 4 samples for the 15 clients"),
-])
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"classes_per_client": 11}, "classes_per_client=11 .* 10 classes"),
+        (
+            {"num_clients": 15, "classes_per_client": 10, "assignment": "cyclic"},
+            "class 0 has 4 samples for the 15 clients",
+        ),
+    ],
+)
 def test_impossible_class_sets_are_refused(options, words):
     with pytest.raises(ImpossiblePartition, match=words):
         split("classes_per_client", pool_of(40), **{"num_clients": 4, **options})
@@ -254,8 +278,9 @@ def test_contexts_that_would_be_alike_are_refused(options):
         split("contexts", pool_of(400), num_clients=12, **options)
 
 
-@pytest.mark.parametrize("options", [{"classes_per_context": 3, "alpha": 0.5}, {"classes_per_context": None},
-                                     {"num_contexts": 30}])
+@pytest.mark.parametrize(
+    "options", [{"classes_per_context": 3, "alpha": 0.5}, {"classes_per_context": None}, {"num_contexts": 30}]
+)
 def test_contexts_without_one_law_are_refused(options):
     with pytest.raises(ValidationError, match=r"exactly one|num_clients"):
         PARTITIONERS.get("contexts").options(**options)

@@ -20,9 +20,12 @@ BATCH = 20 * 8 + 16  # bytes of the plan of one batch of 20 samples
 
 def a_run(**changes: Any) -> RunConfig:
     raw = {
-        "dataset": "digits", "partition": {"name": "iid", "num_clients": 4}, "model": "mlr",
-        "training": {"local_steps": 3, "batch_size": 20}, "algorithms": ["fedavg"],
-    }  # fmt: skip
+        "dataset": "digits",
+        "partition": {"name": "iid", "num_clients": 4},
+        "model": "mlr",
+        "training": {"local_steps": 3, "batch_size": 20},
+        "algorithms": ["fedavg"],
+    }
     return parse_experiment(raw | changes).runs()[0]
 
 

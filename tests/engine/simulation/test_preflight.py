@@ -42,29 +42,48 @@ def test_models_far_too_large_to_build_are_counted_all_the_same() -> None:
         assert num_parameters(model, (1, 8, 8), 10) == build_model(model, (1, 8, 8), 10).num_parameters
 
 
-@pytest.mark.parametrize(("algorithm", "numbers"), [
-    ({"name": "fedavg"}, 4 * 650),
-    ({"name": "ifca", "K": 10**4}, 10**4 * 650),
-    ({"name": "pfedhn", "hidden": 10**4, "hidden_layers": 2}, 4 * 650 + 10**4 * 650 + 2 * 10**8),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("algorithm", "numbers"),
+    [
+        ({"name": "fedavg"}, 4 * 650),
+        ({"name": "ifca", "K": 10**4}, 10**4 * 650),
+        ({"name": "pfedhn", "hidden": 10**4, "hidden_layers": 2}, 4 * 650 + 10**4 * 650 + 2 * 10**8),
+    ],
+)
 def test_what_a_method_holds_is_counted_before_it_is_made(algorithm: dict, numbers: int) -> None:
     (run,) = parse_experiment(EXPERIMENT | {"algorithms": [algorithm]}).runs()
     assert preflight.num_numbers(run, num_clients=4, parameters=650) == numbers
 
 
-@pytest.mark.parametrize(("changes", "words"), [
-    ({"model": {"name": "dnn", "hidden": 5}, "algorithms": [{"name": "plgu_lf", "D": 5}]},
-     "^plgu_lf with D=5: the model has 2 layers, so D=1 is used"),
-    ({"algorithms": [{"name": "ifca", "K": 9}]}, "^ifca with K=9: there are 4 clients"),
-    ({"training": {"batch_size": 400}}, "fedavg: batch_size=400: 4 of 4 clients have only 337 to 338 training samples"),
-    ({"training": {"participation": 0.1}}, "fedavg: participation=0.1 of 4 clients is less than one"),
-    ({"training": {"rounds": 5, "lr_schedule": "step"}}, "lr_decay_rounds=20: with 5 rounds, the rate never decays"),
-    ({"model": {"name": "resnet18", "width": 6}}, "groups=32: .*3 of 6 channels, 6 of 12 channels"),
-    ({"partition": {"name": "iid", "num_clients": 800, "test_fraction": 0.1}}, "800 of 800 clients have too few"),
-    ({"partition": {"name": "contexts", "num_clients": 4, "num_contexts": 1, "classes_per_context": 12}},
-     "classes_per_context=12: the data set has 10 classes"),
-    ({"dataset": {"name": "synthetic"}}, "the data come with 10 clients of their own, which partition iid does not"),
-])
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"model": {"name": "dnn", "hidden": 5}, "algorithms": [{"name": "plgu_lf", "D": 5}]},
+            "^plgu_lf with D=5: the model has 2 layers, so D=1 is used",
+        ),
+        ({"algorithms": [{"name": "ifca", "K": 9}]}, "^ifca with K=9: there are 4 clients"),
+        (
+            {"training": {"batch_size": 400}},
+            "fedavg: batch_size=400: 4 of 4 clients have only 337 to 338 training samples",
+        ),
+        ({"training": {"participation": 0.1}}, "fedavg: participation=0.1 of 4 clients is less than one"),
+        (
+            {"training": {"rounds": 5, "lr_schedule": "step"}},
+            "lr_decay_rounds=20: with 5 rounds, the rate never decays",
+        ),
+        ({"model": {"name": "resnet18", "width": 6}}, "groups=32: .*3 of 6 channels, 6 of 12 channels"),
+        ({"partition": {"name": "iid", "num_clients": 800, "test_fraction": 0.1}}, "800 of 800 clients have too few"),
+        (
+            {"partition": {"name": "contexts", "num_clients": 4, "num_contexts": 1, "classes_per_context": 12}},
+            "classes_per_context=12: the data set has 10 classes",
+        ),
+        (
+            {"dataset": {"name": "synthetic"}},
+            "the data come with 10 clients of their own, which partition iid does not",
+        ),
+    ],
+)
 def test_options_that_come_out_otherwise_are_said(changes: dict, words: str) -> None:
     notes = preflight.check_runs(parse_experiment(EXPERIMENT | {"algorithms": ["fedavg"]} | changes).runs())
     assert [note for note in notes if re.search(words, note)], notes

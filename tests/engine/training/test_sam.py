@@ -41,8 +41,11 @@ def test_each_layer_is_perturbed_by_its_score():
 
 def test_scores_are_distances_per_parameter_and_sum_to_one():
     w = {"a": torch.zeros(2, 2), "b": torch.zeros(2, 3), "c": torch.zeros(2, 1)}
-    theta = {"a": torch.tensor([[3.0, 4.0], [0.0, 0.0]]), "b": torch.tensor([[0.0, 2.0, 0.0], [0.0, 0.0, 0.0]]),
-             "c": torch.tensor([[0.0], [0.0]])}  # fmt: skip
+    theta = {
+        "a": torch.tensor([[3.0, 4.0], [0.0, 0.0]]),
+        "b": torch.tensor([[0.0, 2.0, 0.0], [0.0, 0.0, 0.0]]),
+        "c": torch.tensor([[0.0], [0.0]]),
+    }
     expected = torch.tensor([[2.5 / 3, 0.5 / 3], [0.5, 0.5]])  # 5/2 and 2/4; the second client is where w is
     torch.testing.assert_close(layer_scores(theta, w, (("a",), ("b", "c"))), expected)
 

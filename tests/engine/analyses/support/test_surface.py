@@ -26,9 +26,14 @@ def example(model, shape, dtype):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(
     ("model", "shape"),
-    [("mlr", (5,)), ({"name": "dnn", "hidden": 4}, (5,)), ({"name": "har_mlp", "hidden": 4}, (5,)),
-     ({"name": "cnn", "hidden": 4}, (16, 16)), ({"name": "har_cnn", "hidden": 4}, (2, 28))],
-)  # fmt: skip
+    [
+        ("mlr", (5,)),
+        ({"name": "dnn", "hidden": 4}, (5,)),
+        ({"name": "har_mlp", "hidden": 4}, (5,)),
+        ({"name": "cnn", "hidden": 4}, (16, 16)),
+        ({"name": "har_cnn", "hidden": 4}, (2, 28)),
+    ],
+)
 def test_skipping_the_first_layer_changes_nothing(model, shape, dtype) -> None:
     network, plane, samples = example(model, shape, dtype)
     short, long = (surface(network, plane, samples, is_shortened=way) for way in (True, False))
