@@ -36,7 +36,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        for home in ("errors", "registry", "config", "api"):  # quickest to load first
+        for home in ("core.errors", "core.registry", "config.schema", "api"):  # quickest to load first
             found = getattr(import_module(f"engine.{home}"), name, None)
             if found is not None:
                 return found
