@@ -22,7 +22,7 @@ check:
 	.venv/bin/python -m mypy
 	.venv/bin/lint-imports --no-logo
 
-# Tables in README.md and docs/ that come from the code.
+# Pages of docs/ that come from the code: cli.md, configuration.md, catalogue.md.
 docs:
 	@.ci/venv dev
 	.venv/bin/python -m docs.generate

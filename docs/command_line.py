@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from docs.markdown import GENERATED
 from engine.cli.arguments import parser
 
 PAGE = Path(__file__).with_name("cli.md")
@@ -12,7 +13,7 @@ def reference() -> str:
     """The whole page. Not argparse's own help: its layout changes with the terminal and with Python's version."""
     whole = parser()
     (commands,) = (a for a in whole._actions if isinstance(a, argparse._SubParsersAction))
-    head = ["# The command line", f"{whole.description} {whole.epilog}", "Written by `make docs`; don't edit."]
+    head = ["# Command line", GENERATED, f"{whole.description} {whole.epilog}"]
     return "\n\n".join([*head, *(_command(name, command) for name, command in commands.choices.items())]) + "\n"
 
 

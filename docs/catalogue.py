@@ -1,0 +1,86 @@
+"""docs/catalogue.md: everything that ships, from the registries and the presets.  ``make docs``"""
+
+from pathlib import Path
+
+from docs.markdown import GENERATED, default_of, table
+from engine.config.presets import presets
+from engine.config.schema import parse_experiment
+from engine.core.registry import ALGORITHMS, ANALYSES, DATASETS, METRICS, MODELS, PARTITIONERS, Entry, Registry
+
+PAGE = Path(__file__).with_name("catalogue.md")
+SECTIONS = {
+    "Algorithms": (
+        ALGORITHMS,
+        "Set under `algorithms:`. Each has a page in the app's Handbook: the idea, one round in equations, what is "
+        "sent, what it costs, and common mistakes.",
+    ),
+    "Data sets": (DATASETS, "Set under `dataset:`."),
+    "Partitioners": (PARTITIONERS, "Set under `partition:`. They decide which samples each client owns."),
+    "Models": (MODELS, "Set under `model:`."),
+    "Metrics": (METRICS, "Summaries over clients. All of them are recorded in every evaluated round."),
+    "Analyses": (ANALYSES, "Computed from the stored models of a finished run, on request in *Inside a run*."),
+}
+
+
+def page() -> str:
+    intro = (
+        "What ships with Fedscape, with options and defaults. [configuration.md](configuration.md) describes each "
+        "option; `python -m engine list KIND` prints the same lists, your plugins included."
+    )
+    parts = ["# Catalogue", GENERATED, intro, _contents()]
+    for title, (registry, text) in SECTIONS.items():
+        parts += [f"## {title}", text, entries(registry)]
+    return "\n\n".join([*parts, "## Presets", _presets()]) + "\n"
+
+
+def shipped(registry: Registry) -> list[Entry]:
+    """Without the plugins of whoever writes the page."""
+    return [entry for entry in registry if entry.make.__module__.startswith("engine.")]
+
+
+def entries(registry: Registry) -> str:
+    """Name, title, options with their defaults, source; the family where the registry has families."""
+    found = shipped(registry)
+    has_families = any(entry.family != "Other" for entry in found)
+    found = sorted(found, key=lambda entry: (entry.family, entry.name)) if has_families else found
+    has_options = any(entry.parameters for entry in found)
+    head = ["name", "title", *(["family"] * has_families), *(["options"] * has_options), "source"]
+    rows = []
+    for entry in found:
+        options = ", ".join(_option(entry, name) for name in entry.options.model_fields)
+        family, cells = [entry.family] * has_families, [options] * has_options
+        rows.append([f"`{entry.name}`", entry.title, *family, *cells, entry.paper])
+    return table(head, rows)
+
+
+def _contents() -> str:
+    titles = [*SECTIONS, "Presets"]
+    return " · ".join(f"[{title}](#{title.lower().replace(' ', '-')})" for title in titles)
+
+
+def _option(entry: Entry, name: str) -> str:
+    parameter = next(p for p in entry.parameters if p.name == name)
+    if parameter.required:
+        return f"`{name}`"
+    return f"`{name}={default_of(entry.options, parameter).strip('`')}`"
+
+
+def _presets() -> str:
+    text = (
+        "Experiments for one figure or table each: `python -m engine run --preset NAME --scale quick|paper`, or one "
+        "click in *Set up* and *Papers*. The last columns are the number of runs at each scale."
+    )
+    rows = [
+        [
+            f"`{preset.name}`",
+            preset.title,
+            preset.shows,
+            *(str(_runs(preset.scales[scale])) if scale in preset.scales else "–" for scale in ("quick", "paper")),
+        ]
+        for preset in presets()
+    ]
+    return f"{text}\n\n{table(['name', 'title', 'what it shows', 'quick', 'paper'], rows)}"
+
+
+def _runs(configs: tuple[dict, ...]) -> int:
+    return sum(len(parse_experiment(config).runs()) for config in configs)

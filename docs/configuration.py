@@ -1,0 +1,111 @@
+"""docs/configuration.md: every key of an experiment, from the schema and the registries.  ``make docs``"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from docs.catalogue import shipped
+from docs.markdown import GENERATED, allowed, default_of, parameters_of, table, type_of
+from engine.config.schema import Evaluation, Machine, Training
+from engine.core.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Options, Registry
+
+PAGE = Path(__file__).with_name("configuration.md")
+EXAMPLE = """\
+name: trade-off on digits
+dataset: {name: digits}
+partition: {name: classes_per_client, num_clients: 20, classes_per_client: 3, test_fraction: 0.25}
+model: {name: mlr}
+training: {rounds: 50, participation: 1.0, local_steps: 10, batch_size: 20, lr: 0.05}
+algorithms:
+  - fedavg                                          # short for {name: fedavg}
+  - {name: ditto, sweep: {lam: [0.1, 1, 10]}}       # three runs for each seed
+  - {name: cgpfl, K: 4, lam: 12, label: CGPFL K=4}
+  - {name: fedavg, label: FedAvg lr=0.1, training: {lr: 0.1}}
+seeds: [0, 1, 2]
+evaluation: {every: 1}
+"""
+SECTIONS = {
+    "name": ("`experiment`", "Name of the experiment, one line."),
+    "dataset": ("required", "Name and options of a [data set](#data-sets)."),
+    "partition": ("required", "Name and options of a [partitioner](#partitioners): which samples each client owns."),
+    "model": ("required", "Name and options of a [model](#models)."),
+    "training": ("`{}`", "How clients [train](#training); an algorithm may override any of it."),
+    "algorithms": ("required", "A list of [algorithms](#algorithms), each a name or a mapping."),
+    "seeds": (
+        "`[0]`",
+        "A number or a list. The seed fixes the split, the initial model, the cohorts and the batches.",
+    ),
+    "evaluation": ("`{}`", "How often models are [evaluated](#evaluation)."),
+}
+ENTRY = {
+    "name": ("required", "Name of the algorithm."),
+    "label": ("the name", "How its runs are called. A sweep appends its values: `ditto lam=0.1`."),
+    "sweep": ("`{}`", "Lists of values, by option or as `training.lr`; one run for each combination and seed."),
+    "training": ("`{}`", "Overrides of [training](#training) for this algorithm."),
+}
+KINDS = {
+    "Algorithms": (ALGORITHMS, "algorithms"),
+    "Data sets": (DATASETS, "dataset"),
+    "Partitioners": (PARTITIONERS, "partition"),
+    "Models": (MODELS, "model"),
+}
+INTRO = """\
+An experiment compares algorithms on one data set, partition and model. It is a YAML or JSON file for
+`python -m engine run`, a mapping for `engine.run`, and what *Set up* edits in the app. An unknown key is an error that
+names the nearest known one. On the command line `--set training.rounds=100` changes a value; items of a list are
+numbered from 0 (`--set algorithms.1.lam=5`)."""
+SAME = """\
+All algorithms of an experiment see the same partition, initial model, cohorts and batches, so a difference between two
+curves is a difference between two algorithms."""
+
+
+def page() -> str:
+    parts = ["# Configuration", GENERATED, INTRO, f"```yaml\n{EXAMPLE}```", SAME, "## Top level", _top_level()]
+    parts += ["## Training", "Keys of `training:`.", options_table(Training)]
+    parts += ["## Evaluation", "Keys of `evaluation:`.", options_table(Evaluation)]
+    for title, (registry, key) in KINDS.items():
+        parts += [f"## {title}", _where(title, key), *_entries(registry)]
+    return "\n\n".join(parts) + "\n"
+
+
+def options_table(options: type[Options], without: Sequence[str] = ()) -> str:
+    """Every option of a class: key, type, default, allowed values, meaning."""
+    rows = [
+        [f"`{p.name}`", type_of(p), default_of(options, p), allowed(p), p.description]
+        for p in parameters_of(options)
+        if p.name not in without
+    ]
+    return table(["key", "type", "default", "allowed", "meaning"], rows)
+
+
+def _top_level() -> str:
+    sections = table(["key", "default", "meaning"], ([f"`{key}`", *row] for key, row in SECTIONS.items()))
+    machine = "Also at the top level: where and how runs are computed. These change no result beyond rounding."
+    return f"{sections}\n\n{machine}\n\n{options_table(Machine)}"
+
+
+def _where(title: str, key: str) -> str:
+    if title == "Algorithms":
+        keys = table(["key", "default", "meaning"], ([f"`{name}`", *row] for name, row in ENTRY.items()))
+        return f"Keys of each item of `algorithms:`, beside the algorithm's own hyper-parameters below.\n\n{keys}"
+    text = f"Keys of `{key}:`, beside `name`."
+    if shared := _shared(KINDS[title][0]):
+        return f"{text} Every {KINDS[title][0].kind} takes these:\n\n{options_table(*shared)}"
+    return text
+
+
+def _shared(registry: Registry) -> tuple[type[Options]] | None:
+    """The class with the options that all of a kind have, if there is one."""
+    bases = [set(entry.options.__mro__) for entry in shipped(registry)]
+    common = [base for base in set.intersection(*bases) if issubclass(base, Options) and base.model_fields]
+    return (max(common, key=lambda base: len(base.model_fields)),) if common else None
+
+
+def _entries(registry: Registry) -> list[str]:
+    shared = _shared(registry)
+    without = tuple(shared[0].model_fields) if shared else ()
+    parts = []
+    for entry in shipped(registry):
+        own = [name for name in entry.options.model_fields if name not in without]
+        text = options_table(entry.options, without) if own else "No options of its own."
+        parts += [f"### `{entry.name}`", f"{entry.title}. {entry.paper.rstrip('.')}.", text]
+    return parts

@@ -1,0 +1,63 @@
+"""Generated pages are as the code has it."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from docs import catalogue, command_line, configuration
+from docs.generate import PAGES
+from docs.markdown import allowed, default_of, parameters_of
+from engine.config.schema import Machine, parse_experiment
+from engine.core.errors import InvalidConfig
+from engine.core.registry import ALGORITHMS
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_a_generated_page_is_up_to_date(path: Path) -> None:
+    assert path.read_text(encoding="utf-8") == PAGES[path](), f"run `make docs` and commit {path.name}"
+
+
+def test_the_reference_of_the_command_line_names_every_command_and_option() -> None:
+    text = command_line.reference()
+    assert all(f"## {name}\n" in text for name in ("run", "list", "worker", "export", "import"))
+    assert "`--set a.b=VALUE`" in text and "`RUN_ID...`" in text
+
+
+def test_the_configuration_page_has_the_keys_of_the_schema() -> None:
+    with pytest.raises(InvalidConfig) as refused:
+        parse_experiment({"colour": 1})
+    (known,) = re.findall(r"colour: 1, unknown key; known: (.*)", str(refused.value))
+    assert known.split(", ") == [*configuration.SECTIONS, *Machine.model_fields]
+
+
+def test_the_keys_of_an_algorithm_on_the_configuration_page_are_accepted() -> None:
+    entry = {"name": "ditto", "label": "D", "sweep": {"lam": [1, 2]}, "training": {"lr": 0.1}}
+    assert list(entry) == list(configuration.ENTRY)
+    base = {"dataset": "digits", "partition": "iid", "model": "mlr"}
+    assert len(parse_experiment({**base, "algorithms": [entry]}).runs()) == 2
+
+
+def test_the_example_of_the_configuration_page_is_valid() -> None:
+    assert len(parse_experiment(yaml.safe_load(configuration.EXAMPLE)).runs()) == 3 * (1 + 3 + 1 + 1)
+
+
+def test_a_default_that_follows_the_training_names_the_setting() -> None:
+    ditto = ALGORITHMS.get("ditto").options
+    defaults = {p.name: default_of(ditto, p) for p in parameters_of(ditto)}
+    assert defaults == {"lam": "`1.0`", "personal_steps": "`training.local_steps`", "personal_lr": "`training.lr`"}
+
+
+def test_bounds_say_whether_they_are_allowed_themselves() -> None:
+    told = {p.name: allowed(p) for p in parameters_of(configuration.Training)}
+    assert told["rounds"] == "1 to 1,000,000"
+    assert told["participation"] == "above 0, up to 1"
+    assert told["momentum"] == "at least 0, below 1"
+    assert told["batch_size"] == "1 to 1,000,000 or `full`"
+
+
+def test_the_catalogue_lists_what_ships() -> None:
+    text = catalogue.PAGE.read_text(encoding="utf-8")
+    assert all(f"| `{name}` |" in text for name in ("ditto", "digits", "dirichlet", "mlr", "lowest5", "landscape"))
+    assert "| `digits-first` |" in text and "`lam=1.0`" in text
