@@ -86,8 +86,8 @@ def _top_level() -> str:
 def _where(title: str, key: str) -> str:
     if title == "Algorithms":
         keys = table(["key", "default", "meaning"], ([f"`{name}`", *row] for name, row in ENTRY.items()))
-        return f"Keys of each item of `algorithms:`, beside the algorithm's own hyper-parameters below.\n\n{keys}"
-    text = f"Keys of `{key}:`, beside `name`."
+        return f"Keys of each item of `algorithms:`, together with its own hyper-parameters below.\n\n{keys}"
+    text = f"Keys of `{key}:`, together with `name`."
     if shared := _shared(KINDS[title][0]):
         return f"{text} Every {KINDS[title][0].kind} takes these:\n\n{options_table(*shared)}"
     return text

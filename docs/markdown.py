@@ -25,7 +25,7 @@ def type_of(parameter: Parameter) -> str:
 
 
 def default_of(options: type[Options], parameter: Parameter) -> str:
-    """The default as YAML has it; ``"training"`` as the training setting that it stands for."""
+    """The default as YAML has it; ``"training"`` as the training setting that it refers to."""
     extra = options.model_fields[parameter.name].json_schema_extra
     if parameter.default == "training" and isinstance(extra, dict):
         return f"`training.{extra['training']}`"

@@ -50,11 +50,11 @@ def test_a_default_that_follows_the_training_names_the_setting() -> None:
 
 
 def test_bounds_say_whether_they_are_allowed_themselves() -> None:
-    told = {p.name: allowed(p) for p in parameters_of(configuration.Training)}
-    assert told["rounds"] == "1 to 1,000,000"
-    assert told["participation"] == "above 0, up to 1"
-    assert told["momentum"] == "at least 0, below 1"
-    assert told["batch_size"] == "1 to 1,000,000 or `full`"
+    found = {p.name: allowed(p) for p in parameters_of(configuration.Training)}
+    assert found["rounds"] == "1 to 1,000,000"
+    assert found["participation"] == "above 0, up to 1"
+    assert found["momentum"] == "at least 0, below 1"
+    assert found["batch_size"] == "1 to 1,000,000 or `full`"
 
 
 def test_the_catalogue_lists_what_ships() -> None:
