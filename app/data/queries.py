@@ -151,7 +151,7 @@ def mean_series(of: Sequence[RunRecord], names: Sequence[str]) -> pd.DataFrame:
 
 def clustered(run_ids: Sequence[int]) -> set[int]:
     """Those of the runs whose methods group their clients."""
-    return set() if problem() else store().metrics.with_clusters(run_ids)
+    return set() if problem() else store().metrics.having_clusters(run_ids)
 
 
 def client_series(run_id: int, name: str) -> tuple[np.ndarray, np.ndarray]:

@@ -10,7 +10,7 @@ from engine.cli.stderr import complain
 from engine.config.schema import file_label
 from engine.core.errors import InvalidConfig
 from engine.exchange.bundle import write_bundle
-from engine.exchange.records import config_of, outcome
+from engine.exchange.records import export_config, load_outcome
 from engine.export.document import write_export
 from engine.export.model_files import write_models
 from engine.export.saved_models import MODELS_LAST, unpack
@@ -31,9 +31,9 @@ def write_runs(store: Store, path: Path, runs: Sequence[RunRecord], format: Form
     if format == "bundle":
         complain(write_bundle(store, path, ended))
         return (path,)
-    outcomes = (outcome(store, run) for run in ended)
+    outcomes = (load_outcome(store, run) for run in ended)
     if format == "json":
-        write_export(path, config_of(store, ended), outcomes)
+        write_export(path, export_config(store, ended), outcomes)
         return (path,)
     return write_tables(path, outcomes, format)
 

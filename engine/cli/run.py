@@ -17,8 +17,8 @@ from engine.cli.signals import interruptible
 from engine.cli.stderr import complain
 from engine.config.schema import ExperimentConfig
 from engine.core.paths import ROOT
-from engine.exchange.import_runs import Known, opened, take_in
-from engine.exchange.records import config_of, new_run, outcome
+from engine.exchange.import_runs import Known, import_runs, open_export
+from engine.exchange.records import export_config, load_outcome, new_run
 from engine.export.document import joint_config, write_export
 from engine.simulation.preflight import check_runs
 from engine.worker.dispatcher import Dispatcher
@@ -70,9 +70,9 @@ def export_command(arguments: argparse.Namespace) -> int:
 
 
 def import_command(arguments: argparse.Namespace) -> int:
-    with opened(arguments.file) as file, open_store(arguments.db, ROOT) as store:
+    with open_export(arguments.file) as file, open_store(arguments.db, ROOT) as store:
         store.ensure_schema(SCHEMA_WAIT_S)
-        imported = take_in(store, file)
+        imported = import_runs(store, file)
         for kept in imported.experiments:
             runs = store.queue.runs(experiment_ids=[kept.id], newest_first=False, with_partition=False)
             ids = " ".join(str(run.id) for run in runs)
@@ -205,8 +205,8 @@ def _keep(
     store: Store, runs: Sequence[RunRecord], experiments: Sequence[ExperimentConfig], arguments: argparse.Namespace
 ) -> None:
     if arguments.export:
-        config = config_of(store, runs) if runs else joint_config([experiment.raw for experiment in experiments])
-        write_export(arguments.export, config, (outcome(store, run) for run in runs))
+        config = export_config(store, runs) if runs else joint_config([experiment.raw for experiment in experiments])
+        write_export(arguments.export, config, (load_outcome(store, run) for run in runs))
     if arguments.models:
         write_all_models(store, arguments.models, runs)
 

@@ -210,6 +210,6 @@ def test_a_dispatchers_lock_that_was_given_back_is_not_renewed(store: Store) -> 
     assert lock is not None
     lock.renew()
     lock.release()
-    with pytest.raises(DispatcherLockLost, match="given back"):
+    with pytest.raises(DispatcherLockLost, match="released"):
         lock.renew()
     assert not store.dispatcher_is_running()
