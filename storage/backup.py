@@ -96,9 +96,11 @@ class _Packer:
 def _artifacts(connection: sa.Connection) -> tuple[list[ArtifactRecord], list[int]]:
     """The artifacts to pack, and the ids of those to drop: checkpoints of finished runs."""
     is_obsolete = sa.and_(Artifact.kind == CHECKPOINT, Run.status.in_(FINISHED))
-    rows = connection.execute(sa.select(*COLUMNS, is_obsolete.label("is_obsolete")).join(Run).order_by(Artifact.id.desc()))
+    rows = connection.execute(
+        sa.select(*COLUMNS, is_obsolete.label("is_obsolete")).join(Run).order_by(Artifact.id.desc())
+    )
     found = [(row.is_obsolete, ArtifactRecord(*row[: len(COLUMNS)])) for row in rows]
-    return [record for over, record in found if not over], [record.id for over, record in found if over]
+    return [record for obsolete, record in found if not obsolete], [record.id for obsolete, record in found if obsolete]
 
 
 def _delete_rows(path: Path, artifact_ids: list[int]) -> int:

@@ -12,7 +12,7 @@ import pandas as pd
 from app.wording import names, plural
 from engine.metrics import tail_size
 from engine.core.registry import ALGORITHMS
-from engine.core.statistics import FEWEST_BLOCKS, Interval, Standing, standing
+from engine.core.statistics import MIN_BLOCKS, Interval, Ranking, ranking
 from storage import RunRecord
 
 SUMMARIES = ("mean", "weighted_mean", "lowest", "top", "std", "cv")
@@ -125,10 +125,10 @@ def per_method(runs: pd.DataFrame, columns: Sequence[str] = SUMMARIES) -> pd.Dat
 
 @dataclass(frozen=True)
 class Ranking:
-    """The methods compared by one of their numbers, best first; ``standing`` says which of them may be the best."""
+    """The methods compared by one of their numbers, best first; ``ranking`` says which of them may be the best."""
 
     methods: tuple[str, ...]
-    standing: Standing
+    ranking: Ranking
 
     @property
     def first(self) -> str:
@@ -165,13 +165,13 @@ def ranking(runs: pd.DataFrame, column: str, is_higher_better: bool = True) -> R
     """
     methods = list(dict.fromkeys(runs["method"]))
     table = runs.pivot_table(index="seed", columns="method", values=column).reindex(columns=methods)
-    found = standing(table.to_numpy(float), is_higher_better)
+    found = ranking(table.to_numpy(float), is_higher_better)
     return Ranking(tuple(methods[place] for place in found.order), found)
 
 
 def doubt(seeds: int, others: Sequence[str], what: str = "methods") -> str:
     """What a sentence on the best adds: ``; B may be as good``, ``; 2 seeds are too few to tell methods apart``."""
-    if seeds < FEWEST_BLOCKS:
+    if seeds < MIN_BLOCKS:
         return f"; {plural(seeds, 'seed is', 'seeds are')} too few to tell {what} apart"
     return f"; {names(others, 3)} may be as good" if others else ""
 

@@ -107,9 +107,9 @@ class ClockedSimulation(Simulation):
         self.watch = Stopwatch(self.task.device)
         self.task = ClockedTask(**_fields(Task, self.task), watch=self.watch)
 
-    def _for_use(self) -> tuple[Task, Algorithm]:
+    def _for_final_models(self) -> tuple[Task, Algorithm]:
         """Without clocks: what a method trains to tune models for use is part of the evaluation."""
-        task, algorithm = super()._for_use()
+        task, algorithm = super()._for_final_models()
         return Task(**_fields(Task, task)), algorithm
 
     def _evaluate(self) -> dict[str, np.ndarray]:

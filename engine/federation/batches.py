@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from engine.core.streams import first_of_permutation, key
+from engine.core.streams import key, permutation_prefix
 from engine.federation.augmentation import CropFlip
 from engine.federation.clients import ClientData
 
@@ -137,7 +137,7 @@ def make_plan(
     counts = torch.zeros(num, num_steps, dtype=torch.int64, device=sizes.device)
     for epoch in range(int((-(-total // per_epoch)).max())):
         left = ((total - epoch * per_epoch).clamp(min=0) * batch).minimum(sizes)  # samples of this epoch
-        order = first_of_permutation(key(seed, stream, round, epoch), clients, sizes, int(left.max()))
+        order = permutation_prefix(key(seed, stream, round, epoch), clients, sizes, int(left.max()))
         place = torch.arange(order.shape[1], device=sizes.device)
         used = place < left[:, None]
         step = epoch * per_epoch[:, None] + place // batch[:, None]

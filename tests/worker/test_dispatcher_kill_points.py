@@ -72,7 +72,7 @@ KILL_POINTS: dict[str, tuple[Any, str, Callable]] = {
     "trash emptied": after(Trash, "empty"),
     "in the claim": after(RunClaims, "claim"),
     "claimed, handed to nobody": (InPlace, "submit", instead),
-    "in a round": (Simulation, "_recorded", the_third_time(Simulation._recorded, before=True)),
+    "in a round": (Simulation, "_record_round", the_third_time(Simulation._record_round, before=True)),
     "rounds committed": (Metrics, "append", the_third_time(Metrics.append, before=False)),
     "last round committed, status not set": (RunQueue, "finish", instead),
     "status set, its end not heard": (InPlace, "poll", instead),

@@ -67,7 +67,7 @@ def test_a_run_goes_on_while_the_server_is_away(
     else:  # the run waits for its last words to be taken
         monkeypatch.setattr(retry, "time", SimpleNamespace(sleep=lambda seconds: postgres_server.start()))
     monkeypatch.setattr(recorder, "WRITE_S", 0.0)
-    monkeypatch.setattr(Simulation, "_recorded", before(happens, Simulation._recorded))
+    monkeypatch.setattr(Simulation, "_record_round", before(happens, Simulation._record_round))
     work_on(store, ticket)
     run = store.queue.get(ticket.run_id)
     assert (run.status, run.epoch, run.summary) == ("done", 1, whole.summary)

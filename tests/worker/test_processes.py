@@ -135,7 +135,7 @@ def test_a_stopped_worker_is_killed_and_the_slot_goes_on(store, control, becomes
 
 
 def test_a_running_run_obeys_a_request_by_itself(store, monkeypatch):
-    monkeypatch.setattr(dispatcher_module, "STOP_GRACE_S", PATIENCE_S)  # before which it is not killed, however busy all is
+    monkeypatch.setattr(dispatcher_module, "STOP_GRACE_S", PATIENCE_S)  # not killed before that
     rare = {"evaluation__every": ENDLESS["training__rounds"]}  # while evaluating, the checkpoint before has to serve
     (run_id,) = queue(store, **ENDLESS, **rare)
     with Dispatcher(store, LocalExecutor(slots=1), store.try_dispatcher_lock()) as dispatcher:

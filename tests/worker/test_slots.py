@@ -90,7 +90,7 @@ def test_the_environment_decides(monkeypatch):
 @pytest.mark.parametrize("text", ["0", "-1", "two", "1.5"])
 def test_a_number_of_slots_that_is_none_is_refused(monkeypatch, text):
     monkeypatch.setenv("FEDSCAPE_SLOTS", text)
-    with pytest.raises(InvalidConfig, match=r"FEDSCAPE_SLOTS: .* whole number from 1 on"):
+    with pytest.raises(InvalidConfig, match=r"FEDSCAPE_SLOTS: .* whole number of at least 1"):
         plan_slots()
 
 

@@ -57,7 +57,7 @@ def test_a_text_is_the_value_that_it_says(text: str, value: Any) -> None:
         ("[" * 40 + "]" * 40, f"nested more than {MAX_LEVELS} levels"),
         ("[" + "1," * MAX_VALUES + "1]", f"more than {MAX_VALUES:,} values"),
         ("[" + "a," * MAX_VALUES + "a]", f"more than {MAX_VALUES:,} values"),
-        ("x" * (MAX_CHARACTERS + 1), f"at most {MAX_CHARACTERS:,} are read"),
+        ("x" * (MAX_CHARACTERS + 1), f"at most {MAX_CHARACTERS:,} are allowed"),
         ("{a: 1, b: 2, a: 3}", "line 1, column 14: the key 'a' appears twice"),
         ('{"a": 1, "a": 2}', "appears twice"),
         ("9" * 5000, "more than 400 digits"),
