@@ -110,7 +110,7 @@ def test_a_relative_path_is_looked_up_in_the_data_folder_then_here(tmp_path, mon
         ({"y": np.where(Y == 2, 0.5, Y)}, r"y\[2\] is 0\.5; y holds values that are missing or not whole"),
         ({"y": np.zeros(6)}, "single class"),
         ({"client": [0, 1]}, r"client has shape \[2\]"),
-        ({"split": [0, 1, 2, 0, 1, 2]}, "split holds values other than"),
+        ({"split": [0, 1, 2, 0, 1, 2]}, "split has values other than"),
         ({"y": np.array(["a", None] * 3, dtype=object)}, "allow_pickle=False"),
     ],
 )
@@ -121,7 +121,7 @@ def test_an_unfit_array_is_refused_with_what_is_expected(tmp_path, arrays, words
 
 def test_an_archive_without_labels_is_refused(tmp_path):
     np.savez(tmp_path / "own.npz", x=X)
-    with pytest.raises(DataUnavailable, match="no array y"):
+    with pytest.raises(DataUnavailable, match="array y is missing"):
         load(tmp_path / "own.npz")
 
 
@@ -283,7 +283,7 @@ def test_repeated_text_is_held_once(tmp_path):
 
 def test_too_many_classes_are_most_likely_another_column(tmp_path, monkeypatch):
     monkeypatch.setattr("engine.datasets.custom.MAX_CLASSES", 2)
-    with pytest.raises(DataUnavailable, match="y holds 3 different values, at most 2 classes"):
+    with pytest.raises(DataUnavailable, match="y has 3 different values, at most 2 classes"):
         load(npz(tmp_path))
 
 
@@ -293,7 +293,7 @@ def test_memory_that_runs_out_while_reading_is_said_with_a_way_out(tmp_path, mon
 
     pd.DataFrame({"a": [1.0, 2.0], "label": [0, 1]}).to_parquet(tmp_path / "own.parquet")
     monkeypatch.setattr("pyarrow.parquet.ParquetFile.iter_batches", refuse)
-    with pytest.raises(DataUnavailable, match=r"no memory left here.*take fewer rows"):
+    with pytest.raises(DataUnavailable, match=r"out of memory; use fewer rows"):
         load(tmp_path / "own.parquet")
 
 
@@ -365,12 +365,12 @@ def test_a_broken_image_is_named(tmp_path, keep):
     folder = image_folder(tmp_path, a_1=grey(10), b_1=grey(10))
     path = folder / "b" / "1.png"
     path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(DataUnavailable, match=r"b/1\.png is no image"):
+    with pytest.raises(DataUnavailable, match=r"b/1\.png is not a readable image"):
         load(folder)
 
 
 def test_a_folder_without_images_is_refused(tmp_path):
-    with pytest.raises(DataUnavailable, match=r"no images in class folders.*Expected: one folder a class"):
+    with pytest.raises(DataUnavailable, match=r"no images in class folders.*Expected: one folder per class"):
         load(tmp_path)
 
 

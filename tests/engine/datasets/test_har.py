@@ -130,7 +130,7 @@ def test_an_unfit_array_is_refused_with_what_is_expected(tmp_path, changed, word
         ("Inertial Signals/body_acc_x_train.txt", lambda text: text.splitlines()[0], "1, 3, 3, 3"),
         ("Inertial Signals/body_acc_x_train.txt", lambda text: "1 2\n3 4\n5 6", r"\[3, 2\] values, not \[lines, 128\]"),
         ("y_train.txt", lambda text: "1\n7\n2\n", r"y_train\.txt: y holds values other than"),
-        ("subject_train.txt", lambda text: "1\n1\n", "not all the same number"),
+        ("subject_train.txt", lambda text: "1\n1\n", "different numbers of lines"),
     ],
 )
 def test_a_damaged_text_file_is_named(tmp_path, name, damage, words):
