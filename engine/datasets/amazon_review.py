@@ -142,7 +142,7 @@ def _read_lines(path: Path) -> Iterator[Review]:
                 done += 1
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise DataUnavailable(
-            f"{path}, line {done + 1}: {error}. Expected: one JSON object per line with label (0 negative, 1 positive), "
+            f"{path}, line {done + 1}: {error}. Expected: a JSON object per line with label (0 negative, 1 positive), "
             "title and text, packed by gzip"
         ) from error
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from app.__main__ import Child, Supervisor
-from engine.cli.broken_pipe import never_broken
+from engine.cli.broken_pipe import ignoring_broken_pipes
 from engine.core.results import RoundResult
 from engine.worker import recorder as recording
 from engine.worker.process import work_on
@@ -211,7 +211,7 @@ def test_a_log_that_finds_no_room_stops_nobody(monkeypatch: pytest.MonkeyPatch, 
     with open(tmp_path / "log", "w") as log:
         monkeypatch.setattr(sys, "stderr", log)
         supervisor = Supervisor(Child("engine", [], {}), Child("web", [], {}))
-        with never_broken(), no_file_beyond(0):
+        with ignoring_broken_pipes(), no_file_beyond(0):
             supervisor.keep_dispatcher(0.0)
             logging.getLogger("engine.worker").warning("the dispatcher says something, too")
     assert supervisor.dispatcher.failures == 1

@@ -82,7 +82,7 @@ def test_features_that_are_all_the_same_are_refused() -> None:
     for params in run.models.personalized:
         params["body.1.weight"].fill_(0.0)
         params["body.1.bias"].fill_(1.0)
-    with pytest.raises(Unsupported, match="same features"):
+    with pytest.raises(Unsupported, match="equal features"):
         compute(run)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from engine.cli.broken_pipe import Unheard
+from engine.cli.broken_pipe import BrokenPipeStream
 from storage import Store
 from tests.support.command_line import DIGITS, Call, make_call, write_config
 
@@ -258,7 +258,7 @@ def test_a_long_argument_is_quoted_in_part(call: Call, capsys: pytest.CaptureFix
 
 def test_a_terminal_without_the_letter_shows_its_number() -> None:
     terminal = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-    Unheard(terminal).write("λ = 1")
+    BrokenPipeStream(terminal).write("λ = 1")
     terminal.seek(0)
     assert terminal.read() == r"\u03bb = 1"
 

@@ -154,7 +154,7 @@ def test_an_absent_domain_is_named(tmp_path):
 )
 def test_an_unfit_line_is_named_with_what_is_expected(tmp_path, line, words):
     write_lines(save_lines(tmp_path), "dvd", ['{"label": 1, "text": "fine without a title"}', line])
-    with pytest.raises(DataUnavailable, match=rf"dvd\.jsonl\.gz, .*{words}.*Expected: one JSON object per line"):
+    with pytest.raises(DataUnavailable, match=rf"dvd\.jsonl\.gz, .*{words}.*Expected: a JSON object per line"):
         load(tmp_path)
 
 

@@ -80,7 +80,7 @@ def test_what_a_method_holds_is_counted_before_it_is_made(algorithm: dict, numbe
         ),
         (
             {"dataset": {"name": "synthetic"}},
-            "the data come with 10 clients of their own, which partition iid does not",
+            "the data come with 10 clients, which partition iid redistributes",
         ),
     ],
 )
