@@ -17,6 +17,13 @@ if TYPE_CHECKING:
     from engine.core.errors import FedscapeError, InvalidConfig
     from engine.core.registry import ALGORITHMS, DATASETS, METRICS, MODELS, PARTITIONERS
 
+_MODULES = {
+    "core.errors": ("FedscapeError", "InvalidConfig"),
+    "core.registry": ("ALGORITHMS", "DATASETS", "METRICS", "MODELS", "PARTITIONERS"),
+    "config.schema": ("ExperimentConfig", "RunConfig", "load_config", "parse_experiment"),
+    "api": ("Result", "run"),
+}
+
 __all__ = [
     "ALGORITHMS",
     "DATASETS",
@@ -35,9 +42,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in __all__:
-        for home in ("errors", "registry", "config", "api"):  # quickest to load first
-            found = getattr(import_module(f"engine.{home}"), name, None)
-            if found is not None:
-                return found
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(f"engine.{module}"), name)
     raise AttributeError(f"module 'engine' has no attribute {name!r}")

@@ -13,7 +13,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from app import endpoints
-from app.server import routes, settings, warm_up
+from app.server import index_page, routes, settings, warm_up
 from app.server.guard import Guard
 from engine.core.paths import ROOT
 from engine.core.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS
@@ -21,7 +21,7 @@ from storage import store_from_env
 
 store = store_from_env(ROOT)
 hosts = Middleware(TrustedHostMiddleware, allowed_hosts=settings.allowed_hosts(os.environ), www_redirect=False)
-guard = Middleware(Guard, scripts=routes.inline_scripts())
+guard = Middleware(Guard, scripts=index_page.inline_scripts())
 
 
 @asynccontextmanager

@@ -13,7 +13,6 @@ from functools import cache
 from pathlib import Path
 
 import plotly
-import streamlit as st
 from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
@@ -21,24 +20,11 @@ from starlette.routing import Route
 from app import endpoints, pages
 from app.data.overview import overview as strip_overview
 from app.live import live_feed
-from app.server import guard
-from engine.core.paths import ASSETS
+from app.server import index_page
 from storage import StorageError, Store
 
-LOOK = ASSETS / "look.css"
-
 _LIBRARY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
-_INDEX = Path(st.__file__).parent / "static" / "index.html"
-_WITH_CHARTS = ("/compare", "/run")  # from their first moment on
-_DRAW = ("PlotlyChart", "DataFrame", "arrowFormatUtils")  # Streamlit's files for charts and tables
 _A_YEAR_S = 365 * 24 * 3600
-# For who asked for less motion, folds open at once: the sheet stills styles, this what Streamlit moves by script.
-_STILL = """<script>{
-  const animate = Element.prototype.animate, still = matchMedia("(prefers-reduced-motion: reduce)");
-  Element.prototype.animate = function (frames, options) {
-    return animate.call(this, frames, still.matches ? {...Object(options), duration: 0} : options);
-  };
-}</script>"""
 
 
 def build(store: Store) -> list[Route]:
@@ -58,12 +44,6 @@ def build(store: Store) -> list[Route]:
     }
     handlers |= dict.fromkeys(("/", *(f"/{name}" for name in pages.names())), _page)
     return [Route(address, handler, methods=["GET"]) for address, handler in handlers.items()]
-
-
-def inline_scripts() -> list[str]:
-    """Those of every page, and of Streamlit's own page for an address that is none."""
-    pages_ = [_INDEX.read_text(encoding="utf-8"), *map(_index, ("/", *(f"/{name}" for name in pages.names())))]
-    return list(dict.fromkeys(script for html in pages_ for script in guard.inline_scripts(html)))
 
 
 def _feed(store: Store, request: Request) -> Response:
@@ -100,25 +80,4 @@ def zipped_library() -> bytes:
 
 
 def _page(request: Request) -> Response:
-    return HTMLResponse(_index(request.url.path), headers={"Cache-Control": "no-cache"})
-
-
-@cache
-def _index(path: str) -> str:
-    """Streamlit's own, told where its server is: for a link to /live it would ask at /live/_stcore first, and wait.
-
-    The look of all pages stands in it, behind what Streamlit writes into the head: nothing moves when it comes.
-    A page of charts is also told which files draw them and their tables: else it asks for each, and reads it, when the
-    first one comes.
-    """
-    title = pages.title(path.removeprefix("/") or pages.names()[0])
-    told = f"<title>{pages.tab_title(title)}</title>"
-    told += "<script>window.__streamlit = {BACKEND_BASE_URL: location.origin + '/'};</script>"
-    told += _STILL
-    if path in _WITH_CHARTS:
-        files = [file.name for chunk in _DRAW for file in sorted(_INDEX.parent.glob(f"static/js/{chunk}.*.js"))]
-        told += "".join(f'<link rel="modulepreload" crossorigin href="/static/js/{name}">' for name in files)
-    elif path == "/live":
-        told += f'<link rel="preload" as="script" href="{endpoints.LIBRARY}">'
-    index = _INDEX.read_text(encoding="utf-8").replace("<title>Streamlit</title>", told)
-    return index.replace("<body>", f"<body><style>{LOOK.read_text(encoding='utf-8')}</style>")
+    return HTMLResponse(index_page.html(request.url.path), headers={"Cache-Control": "no-cache"})

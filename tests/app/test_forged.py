@@ -162,11 +162,27 @@ def test_the_library_says_what_is_wrong_with_a_bundle(good: Good, place: Place, 
     assert place.state() == before
 
 
+DRAWN_ON = {  # a word of the forgery's name: the tab of Inside a run that draws what was changed
+    "cluster": "clusters",
+    "context": "clusters",
+    "round": "clients",
+    "measured": "clients",
+    "samples": "clients",
+    "layers": "layers",
+    "terms": "clusters",
+    "distances": "clusters",
+    "somebody": "layers",
+    "seconds": "profile",
+}
+
+
 @pytest.mark.parametrize("name", forging.ACCEPTED)
 def test_every_page_opens_on_what_is_taken_in(good: Good, place: Place, folder: Path, name: str) -> None:
     code, out, err = place.call("import", forging.ACCEPTED[name](good.bundle, folder))
     assert (code, err) == (0, "") and "2 runs imported" in out
-    every_page(2, [2, 3])
+    open_page("compare", experiment=2)
+    for tab in ("record", *(tab for part, tab in DRAWN_ON.items() if part in name)):
+        open_page("run", id=2, tab=tab)
 
 
 def test_a_bundle_that_is_right_is_taken_in(good: Good, place: Place, folder: Path) -> None:

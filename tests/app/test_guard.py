@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from app import pages
-from app.server import guard, routes
+from app.server import guard, index_page, routes
 from app.server.guard import FIXED, Guard, is_own_origin
 from storage import Store
 
@@ -101,7 +101,7 @@ def test_an_origin_is_compared_by_name_and_port(origin: str, host: str, is_own: 
 
 
 def test_the_policy_allows_the_inline_scripts_of_every_page(filled_store: Store) -> None:
-    allowed = routes.inline_scripts()
+    allowed = index_page.inline_scripts()
     with TestClient(Starlette(routes=routes.build(filled_store))) as own:
         for path in ("/", *(f"/{name}" for name in pages.names())):
             found = guard.inline_scripts(own.get(path).text)

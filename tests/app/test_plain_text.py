@@ -11,7 +11,7 @@ from app.charts.plot import figure_text
 from app.handbook.entry_text import LABELS
 from app.state.links import pack_config
 from engine.config.schema import parse_experiment
-from engine.core import registry
+from engine.core.paths import ROOT
 from engine.core.registry import ALGORITHMS
 from engine.exchange.records import new_run
 from storage import Store
@@ -96,7 +96,7 @@ def test_papers_and_learn_show_addresses_as_text(empty_store: Store) -> None:
 @pytest.fixture
 def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """FedAvg in a file of one's own, where every text is NAME."""
-    shipped = Path(registry.__file__).with_name("algorithms").joinpath("fedavg.py").read_text(encoding="utf-8")
+    shipped = (ROOT / "engine" / "algorithms" / "fedavg.py").read_text(encoding="utf-8")
     code = shipped[shipped.index("from dataclasses") :]
     code = code.replace('"SGD steps of each client on its copy of w before use; 0 uses w itself."', "NAME, title=NAME")
     code = code.replace(

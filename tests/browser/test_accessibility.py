@@ -102,7 +102,7 @@ def at_rest(page: Page, question: str) -> list[object]:
 
 
 @pytest.mark.parametrize("address", PAGES)
-def test_a_page_can_be_read_without_seeing_it(
+def test_a_page_can_be_read_without_seeing_it_on_a_phone_in_light_and_in_dark(
     address: str, page: Page, server: Server, given: dict[str, int], witness: Witness
 ) -> None:
     opened(page, server, address.format(**given))
@@ -113,19 +113,17 @@ def test_a_page_can_be_read_without_seeing_it(
     assert page.evaluate(UNNAMED) == []
     assert page.evaluate(UNTOLD) == []
     assert page.evaluate(MOVING) == []
-    assert witness == Witness()
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("address", PAGES)
-def test_text_stands_out_and_a_phone_never_scrolls_sideways(
-    scheme: Literal["light", "dark"], address: str, page: Page, server: Server, given: dict[str, int]
-) -> None:
     page.set_viewport_size({"width": 390, "height": 800})
-    page.emulate_media(color_scheme=scheme)
-    opened(page, server, address.format(**given))
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert at_rest(page, FAINT) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    with page.expect_navigation():
+        page.emulate_media(color_scheme="dark")
+    page.wait_for_selector("h1", timeout=LOAD_MS)
+    page.wait_for_selector(READY, timeout=LOAD_MS)
+    assert page.evaluate("getComputedStyle(document.querySelector('.stApp')).backgroundColor") == "rgb(16, 23, 26)"
+    assert at_rest(page, FAINT) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert witness == Witness()
 
 
 @pytest.mark.parametrize(("wish", "moves"), [("reduce", False), ("no-preference", True)])

@@ -75,12 +75,3 @@ def test_every_page_opens_by_its_address_and_asks_nobody_else(page: Page, server
         expect(page.locator(".strip")).to_contain_text("running", timeout=LOAD_MS)
         assert page.get_by_test_id("stException").count() == 0
     assert witness == Witness()
-
-
-def test_pages_fit_a_narrow_screen(page: Page, server: Server) -> None:
-    page.set_viewport_size({"width": 400, "height": 800})
-    for name in ("", "setup", "live", "compare", "library"):
-        page.goto(f"{server.url}/{name}")
-        expect(page.get_by_role("heading", level=1)).to_be_visible(timeout=LOAD_MS)
-        page.wait_for_load_state("networkidle")
-        assert page.evaluate("document.documentElement.scrollWidth") <= 400, name

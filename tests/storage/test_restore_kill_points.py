@@ -91,13 +91,17 @@ def test_killed_at_any_step_it_leaves_one_database_or_the_other(tmp_path: Path) 
     target.close()
     done = subprocess.run([sys.executable, "-c", RESTORES, tmp_path], cwd=ROOT, text=True, capture_output=True)
     assert done.returncode == 0, done.stderr
-    found = [after_a_kill(folder, old, new) for folder in sorted(tmp_path.glob("[0-9]*/"))]
+    killed = sorted(tmp_path.glob("[0-9]*/"))
+    found = [after_a_kill(folder, old, new) for folder in killed]
     assert len(found) == int(done.stdout) > 50 and "neither" not in found
-    assert found.index("new") == found.count("old")  # it changes once
+    switch = found.index("new")
+    assert switch == found.count("old")  # it changes once
+    for folder in {killed[0], *killed[switch - 1 : switch + 2], *killed[::10], killed[-1]}:
+        restore_again(folder, new)
 
 
 def after_a_kill(folder: Path, old: list[tuple], new: list[tuple]) -> str:
-    """Which of the two is there. Nothing of what is left behind is half, or in the way of the next restore."""
+    """Which of the two is there. Nothing of what is left behind is half."""
     store = Store(f"sqlite:///{folder / 'x.db'}")
     found = "old" if content(store) == old else "new" if content(store) == new else "neither"
     for kept in folder.glob("x.db.replaced-*.db"):
@@ -105,8 +109,13 @@ def after_a_kill(folder: Path, old: list[tuple], new: list[tuple]) -> str:
     store.artifacts.sweep()
     assert content(store) == (old if found == "old" else new)
     store.close()
+    return found
+
+
+def restore_again(folder: Path, new: list[tuple]) -> None:
+    """What a killed restore left behind is not in the way of the next."""
+    store = Store(f"sqlite:///{folder / 'x.db'}")
     assert store.restore(folder.parent / "b.zip", replace=True).runs == 2
     assert content(store) == new and len(list(store.artifacts.files.names())) == 4
     assert not (folder / "x.db.restoring").exists()
     store.close()
-    return found

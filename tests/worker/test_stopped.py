@@ -34,7 +34,7 @@ def deaths(store: Store, run: RunRecord) -> list[str]:
     return [event.message for event in store.events.list(run.id) if event.kind == DIED]
 
 
-@pytest.mark.parametrize(("point", "time"), [("begun", 3), ("written", 3), ("committing", 5)])
+@pytest.mark.parametrize(("point", "time"), [("written", 3), ("committing", 5)])
 def test_a_worker_stopped_inside_a_transaction_is_killed_and_both_runs_end_as_if_in_peace(
     store, in_peace, stopping: Stopping, soon, point, time
 ):

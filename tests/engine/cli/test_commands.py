@@ -146,7 +146,8 @@ def test_ctrl_c_before_the_first_turn_leaves_nothing_queued(
 def test_a_list_has_names_titles_and_sources(call: Call, kind: str) -> None:
     rows = json.loads(call("list", kind, "--json").out)
     assert rows and all(row["name"] and row["title"] and row["paper"] for row in rows)
-    assert all(row["name"] in call("list", kind).out for row in rows)
+    lines = call("list", kind).out
+    assert all(row["name"] in lines for row in rows)
 
 
 def test_stored_runs_are_exported_as_tables(call: Call, tmp_path: Path) -> None:

@@ -168,7 +168,7 @@ def test_a_database_from_a_newer_version_is_refused(call: Call, tmp_path: Path) 
 
 def test_a_database_that_somebody_holds_is_refused(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Store(url := f"sqlite:///{tmp_path}/busy.db").ensure_schema()
-    monkeypatch.setattr("engine.cli.run.Store", lambda url: Store(url, timeout_s=0.1))
+    monkeypatch.setattr("engine.cli.exit_codes.Store", lambda url: Store(url, timeout_s=0.1))
     with subprocess.Popen([sys.executable, "-c", HOLD, tmp_path / "busy.db"], stdin=PIPE, stdout=PIPE) as holder:
         assert holder.stdout is not None and holder.stdout.readline() == b"held\n"
         err = refused(call, "run", write_config(tmp_path), "--db", url)

@@ -1,0 +1,58 @@
+"""The HTML that a browser loads first: Streamlit's own, with a title, our styles and two short scripts.
+
+This is the only module that edits what Streamlit ships. It was written for Streamlit 1.67: its index.html has the title
+"Streamlit" and a bare <body>, and its charts and tables come from the files named in ``_CHART_FILES``.
+"""
+
+from functools import cache
+from pathlib import Path
+
+import streamlit as st
+
+from app import endpoints, pages
+from app.server import guard
+from engine.core.paths import ASSETS
+
+STREAMLIT = Path(st.__file__).parent / "static" / "index.html"
+LOOK = ASSETS / "look.css"
+
+_WITH_CHARTS = ("/compare", "/run")  # as soon as they open
+_CHART_FILES = ("PlotlyChart", "DataFrame", "arrowFormatUtils")
+# Without this, a link to /live would look for the server at /live/_stcore first, and wait.
+_SERVER = "<script>window.__streamlit = {BACKEND_BASE_URL: location.origin + '/'};</script>"
+# Streamlit opens folds with a script, which no style sheet stops: with reduced motion they open at once.
+_REDUCED_MOTION = """<script>{
+  const animate = Element.prototype.animate, still = matchMedia("(prefers-reduced-motion: reduce)");
+  Element.prototype.animate = function (frames, options) {
+    return animate.call(this, frames, still.matches ? {...Object(options), duration: 0} : options);
+  };
+}</script>"""
+# Figures and code are coloured by the server: when the system turns dark, the page is loaded again.
+_COLOR_SCHEME = """<script>
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => location.reload());
+</script>"""
+
+
+@cache
+def html(path: str) -> str:
+    """The page at ``path``.
+
+    The styles are in the body, after what Streamlit adds to the head. A page with charts also names the files that
+    draw them, which the browser then loads at once.
+    """
+    title = pages.title(path.removeprefix("/") or pages.names()[0])
+    head = f"<title>{pages.tab_title(title)}</title>{_SERVER}{_REDUCED_MOTION}{_COLOR_SCHEME}"
+    if path in _WITH_CHARTS:
+        names = [f"static/js/{chunk}.*.js" for chunk in _CHART_FILES]
+        files = [file.name for name in names for file in sorted(STREAMLIT.parent.glob(name))]
+        head += "".join(f'<link rel="modulepreload" crossorigin href="/static/js/{name}">' for name in files)
+    elif path == "/live":
+        head += f'<link rel="preload" as="script" href="{endpoints.LIBRARY}">'
+    index = STREAMLIT.read_text(encoding="utf-8").replace("<title>Streamlit</title>", head)
+    return index.replace("<body>", f"<body><style>{LOOK.read_text(encoding='utf-8')}</style>")
+
+
+def inline_scripts() -> list[str]:
+    """The scripts of every page, and of Streamlit's own page for an unknown address."""
+    found = [STREAMLIT.read_text(encoding="utf-8"), *map(html, ("/", *(f"/{name}" for name in pages.names())))]
+    return list(dict.fromkeys(script for page in found for script in guard.inline_scripts(page)))
