@@ -189,7 +189,7 @@ def _operators(simulation: ClockedSimulation) -> tuple[list[dict[str, Any]], int
             raise _EnoughSteps
         steps += 1
 
-    task, algorithm = simulation._in_round(simulation.round + 1)
+    task, algorithm = simulation._with_round_rates(simulation.round + 1)
     task = Task(**_fields(Task, task) | {"tick": tick})
     cohort = task.cohort(simulation.round + 1)
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # silences its messages

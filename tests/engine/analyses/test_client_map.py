@@ -137,7 +137,7 @@ def test_models_of_the_best_round_end_the_replay_there() -> None:
 def test_sixty_rounds_at_most_are_looked_at() -> None:
     assert chosen_rounds(10, 25) == {0, 10, 20, 25}
     many = chosen_rounds(1, 500)
-    assert len(many) == client_map.MOST_ROUNDS and {0, 500} <= many
+    assert len(many) == client_map.MAX_ROUNDS and {0, 500} <= many
 
 
 def test_progress_may_stop_the_work() -> None:
