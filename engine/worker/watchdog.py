@@ -24,10 +24,10 @@ class _Silence:
     write_s: float = 0.0  # 0 outside a transaction
 
     def after(self, seconds: float, counts: HeartbeatCounts) -> "_Silence":
-        is_same_write = counts.is_writing and counts.writes == self.counted_s.writes
+        is_same_write = counts.is_writing and counts.writes == self.counts.writes
         return _Silence(
             counts,
-            self.idle_s + seconds if counts.beats == self.counted_s.beats else 0.0,
+            self.idle_s + seconds if counts.beats == self.counts.beats else 0.0,
             self.write_s + seconds if is_same_write else 0.0,
         )
 
