@@ -182,10 +182,10 @@ def rewritten(path: Path, damage: Any) -> Path:
     [
         (lambda b: b[0]["models"][0].update(kind="../../escaped"), "0.models.0.kind"),
         (lambda b: b[0]["analyses"][0].update(kind="../x"), "0.analyses.0.kind"),
-        (lambda b: b[0]["models"][0].update(member="0000/a.safetensors"), "names '0000/a.safetensors', which is not"),
+        (lambda b: b[0]["models"][0].update(member="0000/a.safetensors"), "names '0000/a.safetensors', which is missing"),
         (lambda b: b[0]["events"][0].update(level="loud"), "0.events.0.level"),
         (lambda b: b[0]["events"][0].update(at="yesterday"), "0.events.0.at"),
-        (lambda b: b.append(b[0]), "has 2 entries, but one a run is needed"),
+        (lambda b: b.append(b[0]), "has 2 entries, but must have one per run"),
     ],
 )
 def test_a_bundle_that_was_tampered_with_is_refused(other: Store, bundle: Path, damage: Any, words: str) -> None:
@@ -207,7 +207,7 @@ def test_a_damaged_file_in_the_middle_leaves_nothing(store: Store, other: Store,
 
 def test_a_backup_is_no_bundle(store: Store, other: Store, run: RunRecord, tmp_path: Path) -> None:
     store.back_up(tmp_path / "b.zip", "1")
-    with pytest.raises(InvalidConfig, match="is a Fedscape backup, which `python -m engine restore` takes"):
+    with pytest.raises(InvalidConfig, match="is a Fedscape backup: use `python -m engine restore` for it"):
         import_file(other, tmp_path / "b.zip")
 
 
