@@ -42,7 +42,7 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Ranking:
+class StatisticalRanking:
     """The ranking of methods by their means, and how many of them may be the best.
 
     ``order`` has their indices in the table, best first. ``gaps[i]`` is the lead of ``order[0]`` over ``order[i + 1]``,
@@ -101,9 +101,9 @@ def interval_over_clients(trainings: Sequence[Float[np.ndarray, "_"]], confidenc
     return Interval(mean, mean - half, mean + half, n)
 
 
-def ranking(
+def rank_methods(
     values: Float[np.ndarray, "blocks methods"], is_higher_better: bool = True, confidence: float = CONFIDENCE
-) -> Ranking:
+) -> StatisticalRanking:
     """Ranks methods; NaN where a method was not run in a block.
 
     A method is worse than the first if the interval of their difference excludes 0, and so does that of every method
@@ -112,7 +112,7 @@ def ranking(
     since all have to hold at once.
     """
     if values.shape[1] == 0:
-        return Ranking((), (), 0, 0, 0)
+        return StatisticalRanking((), (), 0, 0, 0)
     signed = values if is_higher_better else -values
     means = np.array([own[np.isfinite(own)].mean() if np.isfinite(own).any() else -inf for own in signed.T])
     order = np.argsort(-means, kind="stable")
@@ -124,7 +124,7 @@ def ranking(
         may_be_best -= 1
     shared = signed[np.isfinite(signed).all(axis=1)]
     ahead = (shared[:, [first]] - shared[:, others] > ROUNDING).all(axis=1)
-    return Ranking(tuple(map(int, order)), gaps, may_be_best, int(ahead.sum()), len(shared))
+    return StatisticalRanking(tuple(map(int, order)), gaps, may_be_best, int(ahead.sum()), len(shared))
 
 
 @lru_cache(maxsize=1000)

@@ -182,7 +182,10 @@ def rewritten(path: Path, damage: Any) -> Path:
     [
         (lambda b: b[0]["models"][0].update(kind="../../escaped"), "0.models.0.kind"),
         (lambda b: b[0]["analyses"][0].update(kind="../x"), "0.analyses.0.kind"),
-        (lambda b: b[0]["models"][0].update(member="0000/a.safetensors"), "names '0000/a.safetensors', which is missing"),
+        (
+            lambda b: b[0]["models"][0].update(member="0000/a.safetensors"),
+            "names '0000/a.safetensors', which is missing",
+        ),
         (lambda b: b[0]["events"][0].update(level="loud"), "0.events.0.level"),
         (lambda b: b[0]["events"][0].update(at="yesterday"), "0.events.0.at"),
         (lambda b: b.append(b[0]), "has 2 entries, but must have one per run"),
