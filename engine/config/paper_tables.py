@@ -98,7 +98,7 @@ def _problems(published: Published) -> list[str]:
         ("experiments", {key for where in published.experiments.values() for key in where}, columns),
     ]
     found = [
-        f"paper.{key}: {', '.join(sorted(given - known))}, {published.file} has {', '.join(sorted(known))}"
+        f"paper.{key}: unknown {', '.join(sorted(given - known))}; {published.file} has {', '.join(sorted(known))}"
         for key, given, known in checks
         if given - known
     ]

@@ -132,7 +132,7 @@ def _unused_clients(config: RunConfig, pool: Pool) -> str:
     assert pool.client is not None
     kept = int(pool.client.max()) + 1
     return (
-        f"the data come with {kept} client{'' if kept == 1 else 's'} , which partition "
+        f"the data come with {kept} client{'' if kept == 1 else 's'}, which partition "
         f"{config.partition.name} redistributes; use partition natural to keep them"
     )
 

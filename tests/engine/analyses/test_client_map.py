@@ -54,7 +54,7 @@ def test_models_on_a_line_need_one_axis() -> None:
 def test_shares_are_of_all_variance_also_of_what_no_axis_shows() -> None:
     six = models(*(sign * row for row in np.diag([3.0, 2.0, 1.0]) for sign in (1, -1)))  # 18 + 8 + 2 squared
     np.testing.assert_allclose(fit(six).explained, [18 / 28, 8 / 28])
-    places = client_map.Places()
+    places = client_map.ReplayedRounds()
     client_map.add(places, fit(six), 0, Models(six[0], None, six))
     assert places.shown == [pytest.approx(26 / 28)]
 

@@ -148,8 +148,8 @@ def test_an_absent_domain_is_named(tmp_path):
         ('{"label": 1, "title": "t", "text": ', "line 2"),
         ('{"label": 1, "title": "t"}', "line 2: it must be an object with a text"),
         ('{"label": 1, "text": null}', "line 2: it must be an object with a text"),
-        ('{"label": 3, "title": "t", "text": "x"}', "label is 3, not 0 or 1"),
-        ("[1, 2]", "line 2: it is no object"),
+        ('{"label": 3, "title": "t", "text": "x"}', "label is 3, must be 0 or 1"),
+        ("[1, 2]", "line 2: it must be an object"),
     ],
 )
 def test_an_unfit_line_is_named_with_what_is_expected(tmp_path, line, words):

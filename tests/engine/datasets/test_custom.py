@@ -107,7 +107,7 @@ def test_a_relative_path_is_looked_up_in_the_data_folder_then_here(tmp_path, mon
         ({"x": np.where(X == 3, np.nan, X)}, r"x\[1, 1\] is nan \(1 values of x are NaN"),
         ({"y": Y[:5]}, r"y has shape \[5\] and x has 6 samples"),
         ({"y": np.eye(6)}, r"y has shape \[6, 6\]"),
-        ({"y": np.where(Y == 2, 0.5, Y)}, r"y\[2\] is 0\.5; y holds values that are missing or not whole"),
+        ({"y": np.where(Y == 2, 0.5, Y)}, r"y\[2\] is 0\.5; y has values that are missing or not whole"),
         ({"y": np.zeros(6)}, "single class"),
         ({"client": [0, 1]}, r"client has shape \[2\]"),
         ({"split": [0, 1, 2, 0, 1, 2]}, "split has values other than"),
@@ -193,7 +193,7 @@ def test_an_unfit_table_is_refused_with_what_is_expected(tmp_path, text, options
         ("own.csv", b"PAR1\0", "not a CSV file; it looks like a Parquet file"),
         ("own.csv", "a,label\n1,0\n".encode("utf-16"), "not a CSV file; it looks like UTF-16 text"),
         ("own.csv", b"a\0b", "not a CSV file; it looks like binary data"),
-        ("own.csv", b"a,label\n1,caf\xe9\n", "row 2: is not UTF-8 text"),
+        ("own.csv", b"a,label\n1,caf\xe9\n", "row 2: is not UTF-8"),
         ("own.parquet", b"a,label\n1,0\n", "not a Parquet file; it looks like text"),
         ("own.npz", b"\x93NUMPY\x01\0", "not an NPZ file; it looks like a NumPy array"),
     ],
@@ -206,7 +206,7 @@ def test_a_file_that_is_not_what_its_name_says_is_refused_with_what_it_is(tmp_pa
 
 def test_what_is_no_regular_file_is_not_opened(tmp_path):
     os.mkfifo(tmp_path / "own.csv")
-    with pytest.raises(DataUnavailable, match="not a regular file"):
+    with pytest.raises(DataUnavailable, match="must be a regular file"):
         load(tmp_path / "own.csv")
 
 
@@ -242,7 +242,7 @@ def test_a_table_is_the_same_in_blocks(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("column", "words"),
     [
-        (["x", "y"], "column b: holds .*string, not numbers"),
+        (["x", "y"], "column b: has .*string, not numbers"),
         ([1.0, None], "column b, row 3: has no value"),
         ([np.inf, 1.0], "column b, row 2: inf is not finite"),
     ],

@@ -86,7 +86,7 @@ def test_every_partitioner_explains_each_of_its_options(name):
 
 @pytest.mark.parametrize("name", sorted({name for name, _ in SETTINGS}))
 def test_more_clients_than_samples_are_refused(name):
-    with pytest.raises(ImpossiblePartition, match=r"num_clients=30 .* 40 samples"):
+    with pytest.raises(ImpossiblePartition, match=r"num_clients=30 .* 40 available samples"):
         split(name, pool_of(40), num_clients=30)
 
 

@@ -141,7 +141,11 @@ def test_a_common_test_set_stays_as_it_is():
 @pytest.mark.parametrize(
     ("pool", "options", "words"),
     [
-        (Pool(np.zeros((24, 5)), np.zeros(24, np.int64), 1), {}, r"kind=rotation needs images.*\[5\]; use kind: noise"),
+        (
+            Pool(np.zeros((24, 5)), np.zeros(24, np.int64), 1),
+            {},
+            r"kind=rotation requires images.*\[5\]; use kind: noise",
+        ),
         (images(), {"kind": "colour"}, "num_groups=4 exceeds the 2 colour variants of images with 1 channel "),
         (images(), {"kind": "colour", "num_groups": 2, "strength": 0.5}, "strength=0.5 .* uniform grey"),
         (Pool(np.ones((24, 5), np.int32), np.zeros(24, np.int64), 1), {"kind": "noise"}, "token ids.*use .* bag"),
