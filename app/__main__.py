@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from app.server import settings
-from engine.cli.broken_pipe import never_broken
+from engine.cli.broken_pipe import ignoring_broken_pipes
 from engine.core.paths import ROOT
 
 RESTART_AFTER_S = (1.0, 2.0, 5.0, 10.0, 30.0)
@@ -137,7 +137,7 @@ def children(environment: Mapping[str, str]) -> Supervisor:
 
 
 def main() -> int:
-    with never_broken():
+    with ignoring_broken_pipes():
         return _supervise()
 
 

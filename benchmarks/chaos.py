@@ -35,7 +35,7 @@ WRITES_S = 5.0  # within which a worker writes, if one computes at all
 LEAST_RUNS = 4  # that have not ended, so that there is always something to hit
 SHARE_AWAITED = 0.75  # of the kills; the others may hit what is about to recover
 PAUSE_S = 1.5  # between two kills at most, beside what is awaited
-LOOK_S, IDLE_S = 0.05, 0.5
+CHECK_S, IDLE_S = 0.05, 0.5
 PATIENCE_S = 300.0
 LEAVE_S = 20.0  # a fork server sees that its dispatcher is gone when it has imported everything
 
@@ -71,7 +71,7 @@ class Chaos:
                 until = time.monotonic() + PATIENCE_S
             if time.monotonic() > until:
                 raise Stuck(f"nothing has been stored for {PATIENCE_S:g} s, though {stand} is not the end")
-            time.sleep(LOOK_S if self.kills.is_any_open else IDLE_S)
+            time.sleep(CHECK_S if self.kills.is_any_open else IDLE_S)
         self.app.stop()
         self.app.start()
         self._wait(lambda: {p.pid for p in self._parts()[DISPATCHER]} & {e.pid for e in self.store.engines.list()})
@@ -81,7 +81,7 @@ class Chaos:
         """Processes of the app that have not ended with it."""
         until = time.monotonic() + LEAVE_S
         while time.monotonic() < until and any(process.is_alive for process in self.seen):
-            time.sleep(LOOK_S)
+            time.sleep(CHECK_S)
         return [f"process {p.pid} has not ended: {p.command}" for p in self.seen if p.is_alive]
 
     def _kill_something(self) -> None:
@@ -139,7 +139,7 @@ class Chaos:
             self.kills.look()
             if time.monotonic() > until:
                 raise Stuck(f"waited {PATIENCE_S:g} s in vain after kill {len(self.kills.all)}: {self.kills.all[-1:]}")
-            time.sleep(LOOK_S)
+            time.sleep(CHECK_S)
 
     def _parts(self) -> dict[str, list[Process]]:
         return parts_of_app(self._tree())

@@ -27,7 +27,7 @@ from storage import NewRun, Store, Transient
 from tests.support import postgres
 
 CLIENTS = 100
-LOOK_S = 0.25
+CHECK_S = 0.25
 SUMMARIES = ("mean", "weighted_mean", "lowest5", "top5", "std", "cv")
 ARRAYS = ("personalized.accuracy", "personalized.loss", "global.accuracy", "global.loss", "train_loss")
 CURVES = ["personalized.mean", "personalized.lowest5"]
@@ -101,7 +101,7 @@ def read(url: str, artifacts: Path, load: Load, start: Barrier) -> Tally:
             tally.timed(lambda: page(store, ids))
         except Transient:
             continue
-        time.sleep(LOOK_S)
+        time.sleep(CHECK_S)
     store.close()
     return tally
 

@@ -1,6 +1,6 @@
-"""What Fedscape remembers: experiments, runs, rounds, artifacts. Speaks in frozen records; ``Store`` is the door."""
+"""The database and the artifact files: experiments, runs, rounds, analyses. ``Store`` is the entry point."""
 
-from storage.activity import Glance
+from storage.activity import Activity
 from storage.archive import BUNDLE, Archive, ArchiveWriter, new_archive
 from storage.backup import Backup
 from storage.database import DispatcherLock
@@ -41,7 +41,7 @@ from storage.records import (
     FinishedRun,
     NewArtifact,
     NewRun,
-    Place,
+    QueueMove,
     RoundRecord,
     RunRecord,
     SavedViewRecord,
@@ -53,6 +53,7 @@ from storage.store import Store, store_from_env
 __all__ = [
     "BUNDLE",
     "FINISHED",
+    "Activity",
     "AnalysisNotFound",
     "AnalysisRecord",
     "AnalysisStatus",
@@ -80,12 +81,11 @@ __all__ = [
     "FinishedEvent",
     "FinishedFile",
     "FinishedRun",
-    "Glance",
     "NetworkFileSystem",
     "NewArtifact",
     "NewRun",
     "NotADatabase",
-    "Place",
+    "QueueMove",
     "Restored",
     "RoundRecord",
     "RunNotFound",

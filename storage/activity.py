@@ -1,4 +1,4 @@
-"""What every open page asks for every two seconds, in one statement: what is under way, and who computes."""
+"""The current activity in one query: what is running or queued, and on which engines. Open pages poll it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,45 +11,45 @@ from storage.database import Database
 from storage.engines import FRESH_S
 from storage.models import Analysis, Engine, Run, now
 from storage.records import ACTIVE, Status
-from storage.run_queue import IN_USE
+from storage.run_queue import NOT_DELETED
 
 Column = sa.ColumnElement | InstrumentedAttribute
 
-UNDER_WAY: tuple[Status, ...] = ("queued", "running", "paused")
+IN_PROGRESS: tuple[Status, ...] = ("queued", "running", "paused")
 
 
 @dataclass(frozen=True)
-class Glance:
-    """One moment of the database."""
+class Activity:
+    """A snapshot of the activity in the database."""
 
-    runs: Mapping[Status, tuple[int, ...]]  # those of each status of UNDER_WAY, archived or not, lowest first
-    last_run: int  # the highest id that a run has, 0 where there are none: later ones get higher ids
+    runs: Mapping[Status, tuple[int, ...]]  # ids by status of UNDER_WAY, archived or not, ascending
+    last_run: int  # the highest run id, 0 without runs; newer runs get higher ids
     analyses: int  # queued or running
-    devices: tuple[str, ...]  # of the engines heard of lately
-    slots: int  # of all of them
+    devices: tuple[str, ...]  # of the engines with a recent heartbeat
+    slots: int  # in total
 
 
 def _part(kind: str, text: Column, number: Column) -> sa.Select:
     return sa.select(sa.literal_column(f"'{kind}'").label("kind"), text.label("text"), number.label("number"))
 
 
-_NOTHING: sa.ColumnElement[str] = sa.literal_column("''")
+_NO_TEXT: sa.ColumnElement[str] = sa.literal_column("''")
 _ALL = sa.union_all(
-    _part("run", Run.status, Run.id).where(Run.status.in_(UNDER_WAY), IN_USE),
-    _part("last", _NOTHING, sa.func.coalesce(sa.func.max(Run.id), 0)),
-    _part("analyses", _NOTHING, sa.func.count(Analysis.id)).where(Analysis.status.in_(ACTIVE)),
+    _part("run", Run.status, Run.id).where(Run.status.in_(IN_PROGRESS), NOT_DELETED),
+    _part("last", _NO_TEXT, sa.func.coalesce(sa.func.max(Run.id), 0)),
+    _part("analyses", _NO_TEXT, sa.func.count(Analysis.id)).where(Analysis.status.in_(ACTIVE)),
     _part("engine", Engine.device, Engine.slots).where(
         Engine.heartbeat_at.between(sa.bindparam("earliest"), sa.bindparam("latest"))
     ),
 ).order_by("kind", "number", "text")
 
 
-def glance(database: Database) -> Glance:
-    """Cheap: a page that is left open costs little."""
+def current_activity(database: Database) -> Activity:
+    """The current activity. One cheap statement, since every open page calls it every two seconds."""
     at, margin = now(), timedelta(seconds=FRESH_S)
     with database.read() as connection:
         rows = connection.execute(_ALL, {"earliest": at - margin, "latest": at + margin}).all()
     last, analyses = (next(number for kind, _, number in rows if kind == of) for of in ("last", "analyses"))
-    runs = {status: tuple(n for kind, text, n in rows if kind == "run" and text == status) for status in UNDER_WAY}
+    runs = {status: tuple(n for kind, text, n in rows if kind == "run" and text == status) for status in IN_PROGRESS}
     engines = [(device, slots) for kind, device, slots in rows if kind == "engine"]
-    return Glance(runs, last, analyses, tuple(device for device, _ in engines), sum(slots for _, slots in engines))
+    return Activity(runs, last, analyses, tuple(device for device, _ in engines), sum(slots for _, slots in engines))

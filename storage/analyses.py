@@ -1,10 +1,10 @@
-"""Analyses of finished runs (landscapes, features, ...): asked for on screen, computed by the dispatcher's workers.
+"""Analyses of finished runs (landscapes, features, ...): requested in the app, computed by the dispatcher's workers.
 
     queued -> running -> done | failed | cancelled
        ^         |            |
-       +---------+------------+       a claim raises ``epoch``; only its holder may report on the analysis and finish it
+       +---------+------------+       a claim raises ``epoch``; only the claim's owner may write to the analysis
 
-One row for each run, kind and ``params``: who asks for what is there already gets that.
+One row per run, kind and ``params``: requesting an analysis that exists returns the existing one.
 """
 
 import json
@@ -20,7 +20,7 @@ from storage.models import Analysis, Artifact, Run, UtcDateTime, now, to_json
 from storage.records import ACTIVE, AnalysisRecord, AnalysisStatus, Control, NewArtifact
 
 COLUMNS = tuple(Analysis.__table__.columns)
-FRESH: dict[str, Any] = {
+INITIAL: dict[str, Any] = {
     "status": "queued",
     "progress": 0.0,
     "control": "",
@@ -36,7 +36,7 @@ class Analyses:
         self._database, self._artifacts = database, artifacts
 
     def get(self, analysis_id: int) -> AnalysisRecord:
-        """Raises AnalysisNotFound."""
+        """The analysis with this id. Raises AnalysisNotFound."""
         with self._database.read() as connection:
             found = _records(connection, _select().where(Analysis.id == analysis_id))
         if not found:
@@ -44,60 +44,60 @@ class Analyses:
         return found[0]
 
     def find(self, run_id: int, kind: str, params: dict[str, Any]) -> AnalysisRecord | None:
-        """The one with exactly these ``params``."""
+        """The analysis with exactly these ``params``, or None."""
         with self._database.read() as connection:
-            return _equal(_records(connection, _of_run(run_id, kind)), params)
+            return _find_equal(_records(connection, _select_of_run(run_id, kind)), params)
 
-    def of_runs(self, run_ids: Sequence[int], kind: str) -> list[AnalysisRecord]:
-        """Those of many runs in one query, oldest first."""
+    def for_runs(self, run_ids: Sequence[int], kind: str) -> list[AnalysisRecord]:
+        """The analyses of several runs in one query, oldest first."""
         query = _select().where(Analysis.run_id.in_(run_ids), Analysis.kind == kind)
         with self._database.read() as connection:
             return _records(connection, query.order_by(Analysis.id))
 
     def active(self) -> list[AnalysisRecord]:
-        """All that are queued or running, oldest first."""
+        """All queued and running analyses, oldest first."""
         with self._database.read() as connection:
             return _records(connection, _select().where(Analysis.status.in_(ACTIVE)).order_by(Analysis.id))
 
     def list(self, run_id: int, kind: str | None = None) -> list[AnalysisRecord]:
-        """Newest first."""
+        """The analyses of a run, newest first."""
         with self._database.read() as connection:
-            return _records(connection, _of_run(run_id, kind))
+            return _records(connection, _select_of_run(run_id, kind))
 
-    # What a person asks for.
+    # Called for the user.
 
     def request(self, run_id: int, kind: str, params: dict[str, Any]) -> AnalysisRecord:
-        """Queues it, unless an equal one is queued, running or done: then that. Raises RunNotFound.
+        """Queues an analysis, or returns the equal one that is queued, running or done. Raises RunNotFound.
 
-        One that failed or was cancelled is queued again, and so is one whose result was deleted.
+        An analysis that failed or was cancelled, or whose result was deleted, is queued again.
         """
         with self._database.write() as connection:
             if connection.scalar(sa.select(Run.id).where(Run.id == run_id).with_for_update()) is None:
-                raise RunNotFound([run_id])  # locked: where writers don't wait for one another, those who ask do
-            there = _equal(_records(connection, _of_run(run_id, kind)), params)
-            if there is None:
+                raise RunNotFound([run_id])  # the lock serializes requests on PostgreSQL
+            existing = _find_equal(_records(connection, _select_of_run(run_id, kind)), params)
+            if existing is None:
                 new = {"run_id": run_id, "kind": kind, "params": params, "created_at": now(), "epoch": 0}
-                return _one(connection, sa.insert(Analysis).values(new | FRESH))
-            if there.is_active or (there.status == "done" and there.artifact_id is not None):
-                return there
-            return _one(connection, sa.update(Analysis).where(Analysis.id == there.id).values(FRESH))
+                return _write_one(connection, sa.insert(Analysis).values(new | INITIAL))
+            if existing.is_active or (existing.status == "done" and existing.artifact_id is not None):
+                return existing
+            return _write_one(connection, sa.update(Analysis).where(Analysis.id == existing.id).values(INITIAL))
 
     def recompute(self, analysis_id: int) -> AnalysisRecord:
-        """Forgets the result and queues it again, unless it is active. Raises AnalysisNotFound."""
-        ended = sa.update(Analysis).where(Analysis.id == analysis_id, Analysis.status.not_in(ACTIVE))
+        """Deletes the result and queues the analysis again, unless it is active. Raises AnalysisNotFound."""
+        restart = sa.update(Analysis).where(Analysis.id == analysis_id, Analysis.status.not_in(ACTIVE))
         with self._database.write() as connection:
             old = connection.scalars(sa.select(Analysis.artifact_id).where(Analysis.id == analysis_id)).all()
             paths = []
-            if connection.execute(ended.values(FRESH)).rowcount:
-                doomed = sa.delete(Artifact).where(Artifact.id.in_(old)).returning(Artifact.path)
-                paths = list(connection.scalars(doomed))
+            if connection.execute(restart.values(INITIAL)).rowcount:
+                deleted = sa.delete(Artifact).where(Artifact.id.in_(old)).returning(Artifact.path)
+                paths = list(connection.scalars(deleted))
         self._artifacts.remove_files(paths)
         return self.get(analysis_id)
 
     def cancel(self, analysis_id: int) -> None:
-        """At once where nobody computes it; a running one reads it with its next report. An ended one stays."""
+        """Cancels a queued analysis at once and asks a running one to stop; no effect on one that has ended."""
         running = Analysis.status == "running"
-        with self._database.write() as connection:  # one statement: a claim comes before or after it, not in between
+        with self._database.write() as connection:  # one statement, so that no claim comes in between
             connection.execute(
                 sa.update(Analysis)
                 .where(Analysis.id == analysis_id, Analysis.status.in_(ACTIVE))
@@ -108,16 +108,16 @@ class Analyses:
                 )
             )
 
-    # What the dispatcher does.
+    # Called by the dispatcher.
 
     def claim(self) -> AnalysisRecord | None:
-        """Takes the oldest queued one, or None. From now on only its new epoch may write to it."""
+        """Claims the oldest queued analysis, or returns None. From now on only the new epoch may write to it."""
         oldest = sa.select(Analysis.id).where(Analysis.status == "queued").order_by(Analysis.id).limit(1)
         with self._database.write() as connection:
             analysis_id = connection.scalar(oldest.with_for_update(skip_locked=True))
             if analysis_id is None:
                 return None
-            return _one(
+            return _write_one(
                 connection,
                 sa.update(Analysis)
                 .where(Analysis.id == analysis_id)
@@ -134,24 +134,24 @@ class Analyses:
             )
 
     def requeue_running(self) -> None:
-        """At the dispatcher's start: nobody computes these. One that was to be cancelled is cancelled.
+        """Requeues all running analyses when a dispatcher starts; those with a pending cancel are cancelled.
 
-        That an attempt ended with its dispatcher says nothing against the analysis: it does not count.
+        The interrupted attempt is not counted: it ended with its dispatcher, not because of the analysis.
         """
         with self._database.write() as connection:
-            connection.execute(_let_go().values(attempts=Analysis.attempts - 1))
+            connection.execute(_release_running().values(attempts=Analysis.attempts - 1))
 
     def requeue(self, analysis_id: int, epoch: int) -> AnalysisStatus:
-        """After its worker died: queued again, or cancelled if that was asked for. Fenced; answers the new status."""
+        """Requeues an analysis whose worker died, or cancels it if requested. Returns the new status; raises Fenced."""
         with self._database.write() as connection:
             _update_owned(connection, analysis_id, epoch, progress=0.0)
-            let_go = _let_go().where(Analysis.id == analysis_id).returning(Analysis.status)
-            return cast(AnalysisStatus, connection.scalars(let_go).one())
+            released = _release_running().where(Analysis.id == analysis_id).returning(Analysis.status)
+            return cast(AnalysisStatus, connection.scalars(released).one())
 
-    # What the owner of an analysis does; all of it is fenced.
+    # Called by the owner of an analysis; all of it raises Fenced once the claim is lost.
 
     def report(self, analysis_id: int, epoch: int, progress: float) -> Control:
-        """How much of the work is done. Answers what the analysis is asked to do."""
+        """Stores the progress, from 0 to 1. Returns the pending control request, '' if there is none."""
         with self._database.write() as connection:
             return _update_owned(connection, analysis_id, epoch, progress=progress)
 
@@ -163,9 +163,9 @@ class Analyses:
         result: NewArtifact | None = None,
         error: str | None = None,
     ) -> None:
-        """The last write of an owner; ``result`` is registered with it, or its file removed if it comes too late.
+        """Stores the final status and registers ``result``. Raises Fenced if the claim is lost or already finished.
 
-        Asked again after it has taken place, it raises Fenced, too, and the file stays.
+        The file of a result that comes too late is deleted, but not that of one that was registered by an earlier call.
         """
         values: dict[str, Any] = {"status": status, "error": error, "control": "", "finished_at": now()}
         if status == "done":
@@ -174,8 +174,8 @@ class Analyses:
             with self._database.write() as connection:
                 _update_owned(connection, analysis_id, epoch, **values)
                 if result is not None:
-                    mine = sa.select(Analysis.run_id).where(Analysis.id == analysis_id)
-                    artifact = insert_artifact(connection, connection.scalars(mine).one(), result)
+                    run_of_it = sa.select(Analysis.run_id).where(Analysis.id == analysis_id)
+                    artifact = insert_artifact(connection, connection.scalars(run_of_it).one(), result)
                     link = sa.update(Analysis).where(Analysis.id == analysis_id)
                     connection.execute(link.values(artifact_id=artifact.id))
         except Fenced:
@@ -187,18 +187,18 @@ class Analyses:
 def insert_analysis(
     connection: sa.Connection, run_id: int, kind: str, params: dict[str, Any], artifact_id: int
 ) -> None:
-    """One that was computed elsewhere, inside the caller's transaction."""
+    """Inserts an analysis that was computed elsewhere, inside the caller's transaction."""
     at = now()
     done = {"status": "done", "progress": 1.0, "artifact_id": artifact_id, "started_at": at, "finished_at": at}
     new = {"run_id": run_id, "kind": kind, "params": params, "created_at": at, "epoch": 0}
-    connection.execute(sa.insert(Analysis).values(new | FRESH | done))
+    connection.execute(sa.insert(Analysis).values(new | INITIAL | done))
 
 
 def _select() -> sa.Select:
     return sa.select(*COLUMNS)
 
 
-def _of_run(run_id: int, kind: str | None) -> sa.Select:
+def _select_of_run(run_id: int, kind: str | None) -> sa.Select:
     query = _select().where(Analysis.run_id == run_id).order_by(Analysis.id.desc())
     return query if kind is None else query.where(Analysis.kind == kind)
 
@@ -207,18 +207,18 @@ def _records(connection: sa.Connection, query: sa.Select) -> list[AnalysisRecord
     return [AnalysisRecord(**row._mapping) for row in connection.execute(query)]
 
 
-def _one(connection: sa.Connection, written: sa.Insert | sa.Update) -> AnalysisRecord:
+def _write_one(connection: sa.Connection, written: sa.Insert | sa.Update) -> AnalysisRecord:
     return AnalysisRecord(**connection.execute(written.returning(*COLUMNS)).one()._mapping)
 
 
-def _equal(records: list[AnalysisRecord], params: dict[str, Any]) -> AnalysisRecord | None:
-    """Compared as they are stored: a tuple is a list there."""
+def _find_equal(records: list[AnalysisRecord], params: dict[str, Any]) -> AnalysisRecord | None:
+    """The record whose stored ``params`` are equal. Compared as JSON, in which a tuple is a list."""
     stored = json.loads(to_json(params))
     return next((record for record in records if record.params == stored), None)
 
 
 def _update_owned(connection: sa.Connection, analysis_id: int, epoch: int, **values: Any) -> Control:
-    """Writes if it is still running under this claim, else raises Fenced. Answers what it is asked to do."""
+    """Updates a running analysis under this claim, else raises Fenced. Returns the pending control request."""
     owned = sa.update(Analysis).where(Analysis.id == analysis_id, Analysis.epoch == epoch, Analysis.status == "running")
     row = connection.execute(owned.values(**values).returning(Analysis.control)).one_or_none()
     if row is None:
@@ -226,16 +226,16 @@ def _update_owned(connection: sa.Connection, analysis_id: int, epoch: int, **val
     return row.control
 
 
-def _let_go() -> sa.Update:
-    """Running rows are cancelled where that was asked for, else queued."""
-    is_unwanted = Analysis.control == "cancel"
+def _release_running() -> sa.Update:
+    """Running rows become cancelled where that was requested, else queued."""
+    is_cancelled = Analysis.control == "cancel"
     return (
         sa.update(Analysis)
         .where(Analysis.status == "running")
         .values(
-            status=sa.case((is_unwanted, "cancelled"), else_="queued"),
+            status=sa.case((is_cancelled, "cancelled"), else_="queued"),
             control="",
             progress=0.0,
-            finished_at=sa.case((is_unwanted, sa.literal(now(), UtcDateTime()))),
+            finished_at=sa.case((is_cancelled, sa.literal(now(), UtcDateTime()))),
         )
     )

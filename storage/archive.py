@@ -1,8 +1,8 @@
-"""One file that holds many: a zip without compression, and a manifest that vouches for each member.
+"""Archives: uncompressed zip files with a manifest that has the SHA-256 of each member.
 
-It is written under another name, flushed and renamed, so that an archive that is there is whole. Any program that
-opens zip files reads it. An archive that somebody brings holds exactly the members of its manifest, uncompressed and
-under plain names, and no more bytes than the file has: so nothing in it can unpack to more, or to somewhere else.
+An archive is written under a temporary name, flushed and renamed, so a file under the final name is complete. Any zip
+program can open it. When reading a file of unknown origin, only the members listed in the manifest are accepted, stored
+uncompressed, under plain names, and no larger in sum than the file: no zip bombs, and no paths that leave the target.
 """
 
 import hashlib
@@ -21,18 +21,18 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, 
 from storage.errors import ArchiveInvalid, StorageError
 
 MANIFEST = "manifest.json"
-FORMAT = 1  # of the manifest; a reader refuses what is newer
+FORMAT = 1  # version of the manifest; newer ones are refused
 CHUNK = 2**20
 MAX_MANIFEST_BYTES = 2**27
 NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*")  # no .., no root, no backslash
 ENCRYPTED = 0x1
-# What reading a zip that was tampered with raises; a damaged length can ask for more memory than there is.
-DAMAGE = (KeyError, EOFError, RuntimeError, ValueError, OverflowError, MemoryError, zipfile.BadZipFile)
+# Errors raised by a manipulated zip; a damaged length can ask for more memory than there is.
+DAMAGE_ERRORS = (KeyError, EOFError, RuntimeError, ValueError, OverflowError, MemoryError, zipfile.BadZipFile)
 
 BACKUP, BUNDLE = "Fedscape backup", "Fedscape bundle"  # the kinds
-TAKEN_BY = {BACKUP: "`python -m engine restore`", BUNDLE: "`python -m engine import`"}
+COMMANDS = {BACKUP: "`python -m engine restore`", BUNDLE: "`python -m engine import`"}
 
-Told = Callable[[int], None]  # how many more bytes are done
+OnBytes = Callable[[int], None]  # called with the number of bytes just processed
 
 
 class Member(NamedTuple):
@@ -48,7 +48,7 @@ class Entry(BaseModel):
 
 
 class Manifest(BaseModel):
-    """``facts`` of a kind of archive are the other fields."""
+    """The manifest. Fields other than these are the archive's ``facts``."""
 
     model_config = ConfigDict(strict=True, extra="allow")
 
@@ -58,10 +58,10 @@ class Manifest(BaseModel):
 
 
 class ArchiveWriter:
-    """``facts`` go into the manifest, for whoever reads it."""
+    """Adds members to an archive; ``facts`` are extra fields for the manifest."""
 
-    def __init__(self, zipped: zipfile.ZipFile, tell: Told) -> None:
-        self._zip, self._tell = zipped, tell
+    def __init__(self, zipped: zipfile.ZipFile, on_bytes: OnBytes) -> None:
+        self._zip, self._on_bytes = zipped, on_bytes
         self._members: dict[str, Member] = {}
         self.facts: dict[str, Any] = {}
 
@@ -69,12 +69,12 @@ class ArchiveWriter:
         with self._zip.open(zipfile.ZipInfo(name), "w", force_zip64=True) as member:
             member.write(data)
         self._members[name] = Member(hashlib.sha256(data).hexdigest(), len(data))
-        self._tell(len(data))
+        self._on_bytes(len(data))
 
     def add_file(self, name: str, path: Path) -> None:
-        """Of any size."""
+        """Adds a file of any size."""
         with open(path, "rb") as source, self._zip.open(zipfile.ZipInfo(name), "w", force_zip64=True) as member:
-            self._members[name] = _copy(source, member, self._tell)
+            self._members[name] = _copy(source, member, self._on_bytes)
 
     def finish(self, kind: str) -> None:
         members = {name: member._asdict() for name, member in self._members.items()}
@@ -83,14 +83,14 @@ class ArchiveWriter:
 
 
 @contextmanager
-def new_archive(path: Path, kind: str, tell: Told = lambda size: None) -> Iterator[ArchiveWriter]:
-    """An archive that appears when all of it is written, and not at all when an error leaves it."""
+def new_archive(path: Path, kind: str, on_bytes: OnBytes = lambda size: None) -> Iterator[ArchiveWriter]:
+    """Writes an archive, which appears only when complete; an error leaves no file. Raises StorageError."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(unfinished, "wb") as file:
             with zipfile.ZipFile(file, "w") as zipped:
-                writer = ArchiveWriter(zipped, tell)
+                writer = ArchiveWriter(zipped, on_bytes)
                 yield writer
                 writer.finish(kind)
             file.flush()
@@ -99,19 +99,19 @@ def new_archive(path: Path, kind: str, tell: Told = lambda size: None) -> Iterat
         sync_folder(path.absolute().parent)
     except OSError as error:
         raise StorageError(
-            f"cannot write {path} ({error.strerror or error}); free some space, or choose another place"
+            f"cannot write {path} ({error.strerror or error}); free some space, or choose another folder"
         ) from error
     finally:
         unfinished.unlink(missing_ok=True)
 
 
 class Archive:
-    """One that somebody brings: a member is handed out only if it is what the manifest says."""
+    """Reads an archive of unknown origin; each member must match the manifest."""
 
     def __init__(self, path: Path, kind: str) -> None:
-        """Raises ArchiveInvalid where it is no archive of this kind."""
+        """Raises ArchiveInvalid if the file is not an archive of this kind."""
         self.path = path
-        self._zip = _opened_zip(path, kind)
+        self._zip = _open_zip(path, kind)
         try:
             self.facts, self.members = self._manifest(kind)
             self._check_entries()
@@ -129,58 +129,58 @@ class Archive:
         self._zip.close()
 
     def read(self, name: str) -> bytes:
-        """Raises ArchiveInvalid."""
-        with self._opened(name) as member:
+        """The bytes of a member. Raises ArchiveInvalid."""
+        with self._open_member(name) as member:
             data = member.read()
-        self._compare(name, Member(hashlib.sha256(data).hexdigest(), len(data)))
+        self._verify(name, Member(hashlib.sha256(data).hexdigest(), len(data)))
         return data
 
-    def extract(self, name: str, target: Path, tell: Told = lambda size: None) -> None:
-        """Of any size, safely on disk. Raises ArchiveInvalid, and what it has written then is worth nothing."""
+    def extract(self, name: str, target: Path, on_bytes: OnBytes = lambda size: None) -> None:
+        """Writes a member of any size to ``target`` and flushes it. After ArchiveInvalid, discard ``target``."""
         target.parent.mkdir(parents=True, exist_ok=True)
-        with self._opened(name) as member, open(target, "wb") as file:
-            found = copy_durably(member, file, tell)
-        self._compare(name, found)
+        with self._open_member(name) as member, open(target, "wb") as file:
+            found = copy_durably(member, file, on_bytes)
+        self._verify(name, found)
 
     def _manifest(self, kind: str) -> tuple[dict[str, Any], dict[str, Member]]:
-        """The facts, and the members. What can be told of an archive of another kind or version comes first."""
+        """The facts and the members. Errors about another kind or a newer version come first."""
         try:
             entry = self._zip.getinfo(MANIFEST)
             if entry.file_size > MAX_MANIFEST_BYTES:
-                most = f"{MAX_MANIFEST_BYTES:,}"
-                raise self._invalid(f"its {MANIFEST} has {entry.file_size:,} bytes; {most} are the most")
-            with self._stored(MANIFEST) as member:
+                limit = f"{MAX_MANIFEST_BYTES:,}"
+                raise self._invalid(f"its {MANIFEST} has {entry.file_size:,} bytes; the limit is {limit}")
+            with self._open_uncompressed(MANIFEST) as member:
                 manifest = Manifest.model_validate_json(member.read())
         except ValidationError as error:
-            raise self._invalid(f"is no {kind}: its {MANIFEST} is damaged: {first_of(error)}") from error
-        except DAMAGE as error:
-            raise self._invalid(f"is no {kind}: its {MANIFEST} is missing or damaged ({error})") from error
+            raise self._invalid(f"is not a {kind}: its {MANIFEST} is damaged: {first_error(error)}") from error
+        except DAMAGE_ERRORS as error:
+            raise self._invalid(f"is not a {kind}: its {MANIFEST} is missing or damaged ({error})") from error
         if manifest.kind != kind:
-            if manifest.kind not in TAKEN_BY:
-                raise self._invalid(f"is of the kind {manifest.kind!r}; a {kind} is needed")
-            raise self._invalid(f"is a {manifest.kind}, which {TAKEN_BY[manifest.kind]} takes; a {kind} is needed")
+            if manifest.kind not in COMMANDS:
+                raise self._invalid(f"is a {manifest.kind!r}; give a {kind}")
+            raise self._invalid(f"is a {manifest.kind}: use {COMMANDS[manifest.kind]} for it; give a {kind} here")
         if manifest.format > FORMAT:
             raise self._invalid("was written by a newer version; update the program")
         members = {name: Member(entry.sha256, entry.size_bytes) for name, entry in manifest.members.items()}
         return manifest.model_extra or {}, members
 
     def _check_entries(self) -> None:
-        """What the zip lists is what the manifest lists, and plain files only."""
+        """Checks that the zip lists the members of the manifest, and plain files only."""
         entries = self._zip.infolist()
         if sum(entry.file_size for entry in entries) > self.path.stat().st_size:
-            raise self._invalid("its members claim to be larger than the whole file; get the file again")
+            raise self._invalid("the sizes of its members exceed the size of the file; get the file again")
         seen: set[str] = set()
         for entry in entries:
             name = entry.orig_filename
-            if reason := _wrong_with(entry):
+            if reason := _entry_problem(entry):
                 raise self._invalid(f"{name[:100]!r} {reason}")
             if name.casefold() in seen:
-                raise self._invalid(f"{name!r} is in it twice, but for upper and lower case; get the file again")
+                raise self._invalid(f"{name!r} is contained twice, up to upper and lower case; get the file again")
             seen.add(name.casefold())
             if name != MANIFEST and name not in self.members:
                 raise self._invalid(f"{name!r} is not in its {MANIFEST}; get the file again")
             if name != MANIFEST and entry.file_size != self.members[name].size_bytes:
-                raise self._invalid(f"{name} is not what was written (its size differs); get the file again")
+                raise self._invalid(f"{name} was changed (its size differs); get the file again")
         if missing := self.members.keys() - set(self._zip.NameToInfo):
             raise self._invalid(f"{min(missing)[:100]!r} is missing; get the file again")
 
@@ -188,42 +188,42 @@ class Archive:
         return ArchiveInvalid(f"{self.path}: {reason}")
 
     @contextmanager
-    def _opened(self, name: str) -> Iterator[IO[bytes]]:
+    def _open_member(self, name: str) -> Iterator[IO[bytes]]:
         if name not in self.members:
             raise self._invalid(f"{name} is missing; get the file again")
         try:
-            with self._stored(name) as member:
+            with self._open_uncompressed(name) as member:
                 yield member
-        except DAMAGE as error:
+        except DAMAGE_ERRORS as error:
             raise ArchiveInvalid(f"{self.path}: {name} is damaged ({error}); get the file again") from error
 
-    def _stored(self, name: str) -> IO[bytes]:
-        """Nothing is decompressed: what a small file holds is small."""
+    def _open_uncompressed(self, name: str) -> IO[bytes]:
+        """Opens a member. Never decompresses, so that a small file cannot expand."""
         if self._zip.getinfo(name).compress_type != zipfile.ZIP_STORED:
-            raise self._invalid("was packed anew, compressed; give the file as it was written")
+            raise self._invalid("was repacked with compression; give the original file")
         return self._zip.open(name)
 
-    def _compare(self, name: str, found: Member) -> None:
+    def _verify(self, name: str, found: Member) -> None:
         if found != self.members[name]:
-            raise self._invalid(f"{name} is not what was written (sha256 differs); get the file again")
+            raise self._invalid(f"{name} was changed (its SHA-256 differs); get the file again")
 
 
-def copy_durably(source: IO[bytes], target: IO[bytes], tell: Told = lambda size: None) -> Member:
-    found = _copy(source, target, tell)
+def copy_durably(source: IO[bytes], target: IO[bytes], on_bytes: OnBytes = lambda size: None) -> Member:
+    found = _copy(source, target, on_bytes)
     target.flush()
     os.fsync(target.fileno())
     return found
 
 
-def first_of(error: ValidationError) -> str:
-    """The first mistake, in a line: where, and what is needed."""
+def first_error(error: ValidationError) -> str:
+    """The first validation error in one line: where, and what is expected."""
     found = error.errors(include_url=False, include_input=False)[0]
     where = ".".join(map(str, found["loc"]))[:100]
     return f"{where}: {found['msg']}" if where else found["msg"]
 
 
 def sync_folder(folder: Path) -> None:
-    """Names in it survive a power cut from here on."""
+    """Flushes the folder, so that the names in it survive a power failure."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -231,36 +231,36 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def _copy(source: IO[bytes], target: IO[bytes], tell: Told) -> Member:
+def _copy(source: IO[bytes], target: IO[bytes], on_bytes: OnBytes) -> Member:
     digest, size = hashlib.sha256(), 0
     while chunk := source.read(CHUNK):
         target.write(chunk)
         digest.update(chunk)
         size += len(chunk)
-        tell(len(chunk))
+        on_bytes(len(chunk))
     return Member(digest.hexdigest(), size)
 
 
-def _opened_zip(path: Path, kind: str) -> zipfile.ZipFile:
+def _open_zip(path: Path, kind: str) -> zipfile.ZipFile:
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise ArchiveInvalid(f"{path}: is not a regular file; give a {kind}")
         return zipfile.ZipFile(path)
     except OSError as error:
         raise ArchiveInvalid(f"{path}: cannot be read ({error.strerror or error})") from error
-    except (*DAMAGE, NotImplementedError) as error:
-        raise ArchiveInvalid(f"{path}: is no {kind}, or only the beginning of one ({error})") from error
+    except (*DAMAGE_ERRORS, NotImplementedError) as error:
+        raise ArchiveInvalid(f"{path}: is not a {kind}, or incomplete ({error})") from error
 
 
-def _wrong_with(entry: zipfile.ZipInfo) -> str | None:
-    """Why this is none of the members that we write; None for those."""
+def _entry_problem(entry: zipfile.ZipInfo) -> str | None:
+    """Why this cannot be a member that we wrote, or None."""
     mode = entry.external_attr >> 16
     if not NAME.fullmatch(entry.orig_filename):
-        return "is no name that a member has"
+        return "is not a valid member name"
     if mode and not stat.S_ISREG(mode) and stat.S_IFMT(mode):
         return "is not a regular file"
     if entry.flag_bits & ENCRYPTED:
-        return "is encrypted; give the file as it was written"
+        return "is encrypted; give the original file"
     if entry.compress_type != zipfile.ZIP_STORED or entry.compress_size != entry.file_size:
-        return "was packed anew, compressed; give the file as it was written"
+        return "was repacked with compression; give the original file"
     return None

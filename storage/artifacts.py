@@ -1,7 +1,7 @@
-"""Files that belong to runs (checkpoints, models, landscapes) and the rows that vouch for them.
+"""Files that belong to runs (checkpoints, models, landscapes), and the table rows that register them.
 
-A file is written under another name, flushed, renamed and only then registered, so that a row never points to half a
-file. A file without a row is rubbish that ``sweep`` removes.
+A file is written under a temporary name, flushed, renamed and only then registered, so no row ever points to an
+incomplete file. ``sweep`` removes the files that no row points to.
 """
 
 import errno
@@ -12,15 +12,15 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from storage.confined import ArtifactFolder, OutsideFolder
+from storage.artifact_folder import ArtifactFolder, OutsideFolder
 from storage.database import Database
 from storage.errors import ArtifactDamaged, ArtifactNotWritten
-from storage.model_retention import drop_models, models_of_idle, oldest_beyond
+from storage.model_retention import drop_models, idle_models, oldest_over_limit
 from storage.models import Artifact, Run, now
 from storage.ownership import update_owned
 from storage.records import FINISHED, ArtifactRecord, NewArtifact
 
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+DISK_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 COLUMNS = tuple(Artifact.__table__.columns)
 
 log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ class ArtifactStore:
         self.files = ArtifactFolder(folder)
 
     def write_file(self, run_id: int, kind: str, round: int, data: bytes) -> NewArtifact:
-        """Puts the bytes safely on disk. They count once they are registered, here or in ``metrics.append``."""
+        """Writes the bytes durably. The file counts once it is registered, here or by ``metrics.append``."""
         try:
             path = self.files.new_name(run_id, kind, round)
             self.files.write(path, data)
@@ -43,7 +43,7 @@ class ArtifactStore:
         return NewArtifact(kind, round, path, hashlib.sha256(data).hexdigest(), len(data))
 
     def register(self, run_id: int, epoch: int | None, new: NewArtifact) -> ArtifactRecord:
-        """Fenced where an epoch is given; without one for what is added to a finished run."""
+        """Adds the row of a file. Raises Fenced if ``epoch`` is outdated; None adds to a finished run."""
         with self._database.write() as connection:
             if epoch is not None:
                 update_owned(connection, run_id, epoch, heartbeat_at=now())
@@ -53,7 +53,7 @@ class ArtifactStore:
         return next(iter(self.list(run_id, kind)), None)
 
     def list(self, run_id: int, kind: str | None = None) -> list[ArtifactRecord]:
-        """Newest round first."""
+        """The artifacts of a run, newest round first."""
         query = sa.select(*COLUMNS).where(Artifact.run_id == run_id)
         if kind is not None:
             query = query.where(Artifact.kind == kind)
@@ -67,17 +67,17 @@ class ArtifactStore:
         return None if row is None else ArtifactRecord(**row._mapping)
 
     def is_registered(self, file: NewArtifact) -> bool:
-        """For whoever does not know whether a commit took place."""
+        """Whether the file has a row; needed where the outcome of a commit is unknown."""
         with self._database.read() as connection:
             return connection.scalar(sa.select(Artifact.id).where(Artifact.path == file.path)) is not None
 
     def read(self, record: ArtifactRecord) -> bytes:
-        """The bytes that were written, or ArtifactDamaged."""
+        """The content of an artifact, verified by its SHA-256. Raises ArtifactDamaged."""
         what = f"the {record.kind} of run {record.run_id}, round {record.round},"
         try:
             data = self.files.read(record.path)
         except OutsideFolder as error:
-            raise ArtifactDamaged(f"{what} is not read: {error.strerror} in {self.folder}; rerun the run") from error
+            raise ArtifactDamaged(f"{what} was refused: {error.strerror} in {self.folder}; rerun the run") from error
         except OSError as error:
             raise ArtifactDamaged(
                 f"{what} cannot be read from {self.folder / record.path} ({error.strerror}); put the file back, or "
@@ -85,46 +85,49 @@ class ArtifactStore:
             ) from error
         if hashlib.sha256(data).hexdigest() != record.sha256:
             raise ArtifactDamaged(
-                f"{what} in {self.folder / record.path} is not what was written (sha256 differs); rerun the run"
+                f"{what} in {self.folder / record.path} was changed (its SHA-256 differs); rerun the run"
             )
         return data
 
     def keep_last(self, run_id: int, kind: str, n: int = 2) -> None:
-        """Deletes all but the ``n`` newest of a kind."""
+        """Deletes all but the ``n`` newest artifacts of a kind."""
         self.delete(record.id for record in self.list(run_id, kind)[n:])
 
     def delete(self, ids: Iterable[int]) -> None:
-        doomed = sa.delete(Artifact).where(Artifact.id.in_(tuple(ids))).returning(Artifact.path)
+        deleted = sa.delete(Artifact).where(Artifact.id.in_(tuple(ids))).returning(Artifact.path)
         with self._database.write() as connection:
-            paths = connection.scalars(doomed).all()
+            paths = connection.scalars(deleted).all()
         self.remove_files(paths)
 
     def models_bytes(self, run_ids: Sequence[int]) -> int:
-        """What ``drop_models`` would free."""
-        sizes = sa.select(sa.func.sum(Artifact.size_bytes)).where(models_of_idle(run_ids))
+        """The bytes that ``drop_models`` would free."""
+        sizes = sa.select(sa.func.sum(Artifact.size_bytes)).where(idle_models(run_ids))
         with self._database.read() as connection:
             return int(connection.scalar(sizes) or 0)
 
     def drop_models(self, run_ids: Sequence[int]) -> int:
-        """Deletes the models of those that are not running; rounds and analyses stay. Answers the bytes freed."""
+        """Deletes the models of runs that are not running; rounds and analyses remain. Returns the bytes freed."""
         with self._database.write() as connection:
-            rows = drop_models(connection, run_ids, "as somebody asked")
+            rows = drop_models(connection, run_ids, "on request")
         self.remove_files(row.path for row in rows)
         return sum(row.size_bytes for row in rows)
 
-    def trim_models(self, max_bytes: int, why: str) -> int:
-        """Deletes those of the oldest finished runs until all take no more; ``why`` is for the runs' logs."""
+    def trim_models(self, max_bytes: int, reason: str) -> int:
+        """Deletes the models of the oldest finished runs until all others take at most ``max_bytes``.
+
+        ``reason`` goes into the runs' logs. Returns the bytes freed.
+        """
         with self._database.write() as connection:
-            rows = drop_models(connection, oldest_beyond(connection, max_bytes), why)
+            rows = drop_models(connection, oldest_over_limit(connection, max_bytes), reason)
         self.remove_files(row.path for row in rows)
         return sum(row.size_bytes for row in rows)
 
     def drop_of_finished(self, kind: str) -> int:
-        """Deletes those of a kind that belong to finished runs; answers how many."""
+        """Deletes the artifacts of a kind that belong to finished runs. Returns how many."""
         finished = sa.select(Run.id).where(Run.status.in_(FINISHED))
-        doomed = sa.delete(Artifact).where(Artifact.kind == kind, Artifact.run_id.in_(finished))
+        deleted = sa.delete(Artifact).where(Artifact.kind == kind, Artifact.run_id.in_(finished))
         with self._database.write() as connection:
-            paths = connection.scalars(doomed.returning(Artifact.path)).all()
+            paths = connection.scalars(deleted.returning(Artifact.path)).all()
         self.remove_files(paths)
         return len(paths)
 
@@ -136,18 +139,18 @@ class ArtifactStore:
             return int(connection.scalar(query) or 0)
 
     def sweep(self) -> int:
-        """Removes our files without a row; answers how many. For the dispatcher, before its workers start."""
+        """Deletes files without a row and returns how many. Call it before workers start."""
         found = list(self.files.names())
-        with self._database.read() as connection:  # after looking: what was registered meanwhile is spared
+        with self._database.read() as connection:  # after listing, to keep files registered meanwhile
             known = set(connection.scalars(sa.select(Artifact.path)))
-        rubbish = [path for path in found if path not in known]
-        self.remove_files(rubbish)
-        return len(rubbish)
+        orphans = [path for path in found if path not in known]
+        self.remove_files(orphans)
+        return len(orphans)
 
     def remove_files(self, paths: Iterable[str]) -> None:
-        """After their rows are gone: a kill in between leaves rubbish, not a row without a file.
+        """Deletes files whose rows are gone. A kill in between leaves a file without a row, never a row without a file.
 
-        So does a file that cannot be removed now; ``sweep`` tries again.
+        A file that cannot be deleted now is logged and left for ``sweep``.
         """
         for path in paths:
             try:
@@ -157,13 +160,13 @@ class ArtifactStore:
 
 
 def insert_artifact(connection: sa.Connection, run_id: int, new: NewArtifact) -> ArtifactRecord:
-    """The row of a file that is on disk, inside the caller's transaction."""
+    """Registers a file that is on disk, inside the caller's transaction."""
     values = {"run_id": run_id, "created_at": now()} | new._asdict()
     row = connection.execute(sa.insert(Artifact).values(values).returning(*COLUMNS)).one()
     return ArtifactRecord(**row._mapping)
 
 
 def _advice(error: OSError) -> str:
-    if error.errno in NO_ROOM:
+    if error.errno in DISK_FULL_ERRNOS:
         return "free some space on this disk, or delete models in the library"
     return "check the owner and the permissions of the folder"

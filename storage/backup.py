@@ -1,7 +1,7 @@
-"""A whole database as one file: its rows, and the artifacts that they point to. Others may write meanwhile.
+"""Backup of a whole database into one file: its rows and the artifacts they point to, while others keep writing.
 
-The rows and the list of artifacts are of one moment. What a running run replaces every few seconds, its checkpoints,
-is packed at once; of the artifacts of runs that have ended nothing changes.
+Rows and list of artifacts are from one snapshot. Checkpoints are packed at once, since running runs replace them every
+few seconds; artifacts of finished runs do not change.
 """
 
 import os
@@ -21,15 +21,15 @@ from storage.models import Artifact, Run, now
 from storage.records import FINISHED, ArtifactRecord
 from storage.sqlite import SQLite, driver
 
-DATABASE, ARTIFACTS = "fedscape.db", "artifacts"  # the members
+DATABASE, ARTIFACTS = "fedscape.db", "artifacts"  # names in the archive
 CHECKPOINT = "checkpoint"
 
-Progress = Callable[[int, int], None]  # bytes done, of how many
+Progress = Callable[[int, int], None]  # bytes done, bytes in total
 
 
 @dataclass(frozen=True)
 class Backup:
-    """What came to lie in the file; ``left_out`` says of each artifact that could not be read why."""
+    """A written backup; ``left_out`` has the reason for each artifact that could not be read."""
 
     path: Path
     runs: int
@@ -38,28 +38,28 @@ class Backup:
 
 
 def back_up(database: Database, artifacts: ArtifactStore, path: Path, version: str, progress: Progress) -> Backup:
-    """Raises StorageError, and leaves no file, where not all of it can be written."""
-    source = file_of(database, "back it up with pg_dump while no run computes, and copy the folder of artifacts")
+    """Writes a backup. Raises StorageError and leaves no file if it cannot be completed."""
+    source = file_of(database, "back it up with pg_dump while no run is active, and copy the artifacts folder")
     schema.check(source)
     if path.exists() and path.resolve() in {file.resolve() for file in source.files}:
         raise StorageError(f"{path} is the database itself; give the backup another name")
     done = 0
 
-    def tell(size: int) -> None:
+    def count(size: int) -> None:
         nonlocal done
         done += size
         progress(done, total)
 
-    with new_archive(path, BACKUP, tell) as archive, _scratch(path) as copy:
+    with new_archive(path, BACKUP, count) as archive, _temporary_database(path) as copy:
         with source.read() as connection:
-            there, doomed = _artifacts(connection)
-            total = source.size_bytes() + sum(record.size_bytes for record in there)
+            kept, obsolete = _artifacts(connection)
+            total = source.size_bytes() + sum(record.size_bytes for record in kept)
             packer = _Packer(archive, artifacts)
-            packer.add(record for record in there if record.kind == CHECKPOINT)
-            source.copy(connection, copy, lambda: tell(0))
-        packer.add(record for record in there if record.kind != CHECKPOINT)
-        runs = _forget(copy, doomed + packer.lost)
-        total = done + copy.stat().st_size  # now that it is known how large it is
+            packer.add(record for record in kept if record.kind == CHECKPOINT)
+            source.copy(connection, copy, lambda: count(0))
+        packer.add(record for record in kept if record.kind != CHECKPOINT)
+        runs = _delete_rows(copy, obsolete + packer.unreadable)
+        total = done + copy.stat().st_size  # exact, now that the size of the copy is known
         archive.add_file(DATABASE, copy)
         archive.facts = {
             "version": version,
@@ -71,7 +71,7 @@ def back_up(database: Database, artifacts: ArtifactStore, path: Path, version: s
 
 
 def file_of(database: Database, instead: str) -> SQLite:
-    """Raises StorageError where the database is not a file."""
+    """The database as a file. Raises StorageError, with the advice ``instead``, if it is on a server."""
     if not isinstance(database, SQLite):
         raise StorageError(f"{database.name} is on a server: {instead} {database.artifacts_folder}")
     return database
@@ -80,7 +80,7 @@ def file_of(database: Database, instead: str) -> SQLite:
 class _Packer:
     def __init__(self, archive: ArchiveWriter, artifacts: ArtifactStore) -> None:
         self._archive, self._artifacts = archive, artifacts
-        self.lost: list[int] = []
+        self.unreadable: list[int] = []
         self.left_out: list[str] = []
 
     def add(self, records: Iterable[ArtifactRecord]) -> None:
@@ -88,21 +88,23 @@ class _Packer:
             try:
                 self._archive.add(f"{ARTIFACTS}/{record.path}", self._artifacts.read(record))
             except ArtifactDamaged as error:
-                self.lost.append(record.id)
-                if record.kind != CHECKPOINT:  # which its run has replaced meanwhile: it begins further back
+                self.unreadable.append(record.id)
+                if record.kind != CHECKPOINT:  # replaced by its run meanwhile: that run resumes from an earlier one
                     self.left_out.append(str(error))
 
 
 def _artifacts(connection: sa.Connection) -> tuple[list[ArtifactRecord], list[int]]:
-    """Those to keep, and the ids of those that nobody needs any more: checkpoints of runs that have ended."""
-    is_over = sa.and_(Artifact.kind == CHECKPOINT, Run.status.in_(FINISHED))
-    rows = connection.execute(sa.select(*COLUMNS, is_over.label("is_over")).join(Run).order_by(Artifact.id.desc()))
-    found = [(row.is_over, ArtifactRecord(*row[: len(COLUMNS)])) for row in rows]
-    return [record for over, record in found if not over], [record.id for over, record in found if over]
+    """The artifacts to pack, and the ids of those to drop: checkpoints of finished runs."""
+    is_obsolete = sa.and_(Artifact.kind == CHECKPOINT, Run.status.in_(FINISHED))
+    rows = connection.execute(
+        sa.select(*COLUMNS, is_obsolete.label("is_obsolete")).join(Run).order_by(Artifact.id.desc())
+    )
+    found = [(row.is_obsolete, ArtifactRecord(*row[: len(COLUMNS)])) for row in rows]
+    return [record for obsolete, record in found if not obsolete], [record.id for obsolete, record in found if obsolete]
 
 
-def _forget(path: Path, artifact_ids: list[int]) -> int:
-    """No row of the copy points to a file that is not in the archive. Answers how many runs the copy has."""
+def _delete_rows(path: Path, artifact_ids: list[int]) -> int:
+    """Deletes rows of artifacts that are not in the archive from the copy. Returns its number of runs."""
     copy = SQLite(sa.URL.create("sqlite", database=str(path)), timeout_s=10.0)
     with closing(copy), copy.write() as connection:
         for artifact_id in artifact_ids:
@@ -111,13 +113,13 @@ def _forget(path: Path, artifact_ids: list[int]) -> int:
 
 
 @contextmanager
-def _scratch(path: Path) -> Iterator[Path]:
-    """Room for a database beside ``path``, for a while."""
-    scratch = path.with_name(f".{path.name}.{os.getpid()}.db")
+def _temporary_database(path: Path) -> Iterator[Path]:
+    """The path of a temporary database beside ``path``."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.db")
     try:
-        yield scratch
+        yield temporary
     except driver().Error as error:
-        raise StorageError(f"cannot write {scratch} ({error}); free as much space as the database takes") from error
+        raise StorageError(f"cannot write {temporary} ({error}); free at least the size of the database") from error
     finally:
         for suffix in ("", "-journal", "-wal", "-shm"):
-            scratch.with_name(f"{scratch.name}{suffix}").unlink(missing_ok=True)
+            temporary.with_name(f"{temporary.name}{suffix}").unlink(missing_ok=True)

@@ -1,8 +1,7 @@
-"""Whether the database of a backup is one of ours, whoever wrote it: its tables, its rows, and the files they name.
+"""Validates the database of a backup of unknown origin: its tables, its rows and the files that they name.
 
-A database from outside can carry triggers and views that act when it is read or written, pages that overlap, text where
-a number is declared, and paths that lead anywhere. All of it is checked on the unpacked copy, before it takes the place
-of anything.
+A foreign database can contain triggers and views with side effects, overlapping pages, text in number columns and paths
+that lead anywhere. Everything is checked on the unpacked copy, before it replaces anything.
 """
 
 import json
@@ -20,7 +19,7 @@ import sqlalchemy as sa
 
 from storage import schema
 from storage.archive import Member
-from storage.confined import KIND, NAME
+from storage.artifact_folder import KIND, NAME
 from storage.errors import ArchiveInvalid, StorageError
 from storage.models import (
     Analysis,
@@ -38,22 +37,22 @@ from storage.run_queue import run_records, select_runs
 from storage.sqlite import SQLite, driver
 
 Shape = tuple[int, ...]
-CheckRun = Callable[[RunRecord], None]  # raises where a run's documents are not as they should be
+CheckRun = Callable[[RunRecord], None]  # raises if a run's JSON documents are invalid
 
 LEVELS = ("info", "warning", "error")
-RUNS_AT_ONCE = 100  # runs whose documents are in memory together
+RUNS_AT_ONCE = 100  # limits memory
 DTYPE = re.compile(r"[<|][biuf][1248]")
 SHAPE = re.compile(r"([0-9]{1,10}(,[0-9]{1,10})*)?")
 TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}")
 PER_CLIENT = re.compile(r"(personalized|global)\..*|train_loss")
-WORDS = {
+ALLOWED = {
     "runs.status": get_args(Status),
     "runs.control": get_args(Control),
     "events.level": LEVELS,
     "analyses.status": get_args(AnalysisStatus),
     "analyses.control": ("", "cancel"),
 }
-LEAST = {
+MINIMUM = {
     "runs.rounds": 0,
     "runs.round": -1,
     "runs.epoch": 0,
@@ -67,9 +66,9 @@ LEAST = {
 
 
 def check_file(path: Path, revision: str) -> None:
-    """Whole, and with exactly the tables of ``revision``. Raises ArchiveInvalid.
+    """Checks that the file is intact and has exactly the tables of ``revision``. Raises ArchiveInvalid.
 
-    Nothing but the list of tables is read before that list is known to be ours.
+    Nothing else is read before the table definitions are known to be ours.
     """
     try:
         with closing(driver().connect(f"file:{quote(str(path))}?mode=ro&immutable=1", uri=True)) as connection:
@@ -79,18 +78,18 @@ def check_file(path: Path, revision: str) -> None:
             if (found := connection.execute("PRAGMA integrity_check(1)").fetchone()[0]) != "ok":
                 raise ArchiveInvalid(f"its database is damaged ({found}); get the file again")
             if (row := connection.execute("PRAGMA foreign_key_check").fetchone()) is not None:
-                raise ArchiveInvalid(f"its database has a row of {row[0]} that belongs to nothing in {row[2]}")
+                raise ArchiveInvalid(f"its database has a row in {row[0]} without its parent in {row[2]}")
             stored = [row[0] for row in connection.execute("SELECT version_num FROM alembic_version")]
     except driver().Error as error:
         raise ArchiveInvalid(f"its database cannot be read ({error}); get the file again") from error
     if stored != [revision]:
-        raise ArchiveInvalid(f"its database has the schema {stored}, but its manifest says {revision!r}")
+        raise ArchiveInvalid(f"its database has schema {stored}, but its manifest names {revision!r}")
 
 
 def check_rows(database: SQLite, files: Mapping[str, Member], check_run: CheckRun) -> int:
-    """Every value is of its column's kind, and every artifact is the file that its row says. Answers how many runs.
+    """Checks every value against its column, and every artifact against its row. Returns the number of runs.
 
-    ``files`` are those of the backup, by their paths. Raises ArchiveInvalid, or what ``check_run`` raises.
+    ``files`` are the artifacts of the backup by path. Raises ArchiveInvalid, or what ``check_run`` raises.
     """
     try:
         with database.read() as connection:
@@ -105,50 +104,52 @@ def check_rows(database: SQLite, files: Mapping[str, Member], check_run: CheckRu
         raise ArchiveInvalid(f"its database cannot be read ({error.__cause__ or error})") from error
 
 
-# Its tables.
+# Tables.
 
 
 def _check_definitions(connection: Any, revision: str) -> None:
     rows = connection.execute(schema.DEFINITIONS).fetchall()
     found, expected = frozenset(map(schema.normalized, rows)), schema.definitions_of(revision)
     for kind, name, *_ in sorted(found - expected, key=str):
-        raise ArchiveInvalid(f"its database has {kind} {name!r}, which schema {revision} does not have, or not so")
+        raise ArchiveInvalid(f"its database has {kind} {name!r}, which differs from schema {revision}")
     for kind, name, *_ in sorted(expected - found, key=str):
         raise ArchiveInvalid(f"its database has no {kind} {name!r}, which schema {revision} has")
 
 
-# Its rows.
+# Rows.
 
 
 def _check_values(connection: sa.Connection, table: sa.Table) -> None:
     for column in table.columns:
-        with _of(f"{table.name}.{column.name}"):
+        with _errors_about(f"{table.name}.{column.name}"):
             _check_column(connection, column)
 
 
 def _check_column(connection: sa.Connection, column: sa.Column[Any]) -> None:
-    kinds, raw = _stored_as(column), sa.type_coerce(column, sa.String)
-    odd = connection.scalar(sa.select(sa.func.typeof(column)).where(sa.func.typeof(column).not_in(kinds)).limit(1))
-    if odd is not None:
-        raise ValueError(f"holds {odd} where {kinds[0]} is needed")
+    kinds, raw = _storage_classes(column), sa.type_coerce(column, sa.String)
+    unexpected = connection.scalar(
+        sa.select(sa.func.typeof(column)).where(sa.func.typeof(column).not_in(kinds)).limit(1)
+    )
+    if unexpected is not None:
+        raise ValueError(f"has a value of type {unexpected}; it must be {kinds[0]}")
     if isinstance(column.type, sa.Boolean):
         found = connection.scalars(sa.select(sa.type_coerce(column, sa.Integer)).distinct())
-        _refuse(found, lambda v: v in (0, 1, None))
+        _check_all(found, lambda v: v in (0, 1, None))
     elif isinstance(column.type, sa.JSON):
         for text in connection.scalars(sa.select(raw).where(column.is_not(None))):
             _check_json(text)
     elif isinstance(column.type, UtcDateTime):
-        _refuse(connection.scalars(sa.select(raw).where(column.is_not(None)).distinct()), _is_time)
+        _check_all(connection.scalars(sa.select(raw).where(column.is_not(None)).distinct()), _is_time)
     elif isinstance(column.type, sa.String):
-        allowed = WORDS.get(str(column))
-        _refuse(connection.scalars(sa.select(column).distinct()), lambda v: allowed is None or v in allowed)
-    elif (lowest := LEAST.get(str(column))) is not None:
-        least = connection.scalar(sa.select(sa.func.min(column)))
-        _refuse([least], lambda v: v is None or v >= lowest)
+        allowed = ALLOWED.get(str(column))
+        _check_all(connection.scalars(sa.select(column).distinct()), lambda v: allowed is None or v in allowed)
+    elif (minimum := MINIMUM.get(str(column))) is not None:
+        smallest = connection.scalar(sa.select(sa.func.min(column)))
+        _check_all([smallest], lambda v: v is None or v >= minimum)
 
 
-def _stored_as(column: sa.Column[Any]) -> tuple[str, ...]:
-    """What SQLite may call the type of its values."""
+def _storage_classes(column: sa.Column[Any]) -> tuple[str, ...]:
+    """The storage classes that SQLite may report for the values of a column."""
     kinds: tuple[tuple[Any, tuple[str, ...]], ...] = (
         (sa.LargeBinary, ("blob",)),
         (sa.Float, ("real", "integer")),
@@ -161,18 +162,18 @@ def _stored_as(column: sa.Column[Any]) -> tuple[str, ...]:
 
 def _check_json(text: str) -> None:
     try:
-        value = json.loads(text, parse_constant=_no_number, parse_float=_finite)
+        value = json.loads(text, parse_constant=_reject_constant, parse_float=_parse_finite)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"is no JSON ({error})") from error
+        raise ValueError(f"is not valid JSON ({error})") from error
     if not isinstance(value, dict):
-        raise ValueError("is no JSON object")
+        raise ValueError("must be a JSON object")
 
 
-def _no_number(name: str) -> float:
-    raise ValueError(f"{name} is no number")
+def _reject_constant(name: str) -> float:
+    raise ValueError(f"{name} is not a finite number")
 
 
-def _finite(text: str) -> float:
+def _parse_finite(text: str) -> float:
     if not isfinite(value := float(text)):
         raise ValueError(f"{text[:40]} is too large")
     return value
@@ -185,21 +186,21 @@ def _is_time(text: str) -> bool:
         return False
 
 
-def _refuse(values: Iterable[Any], is_fine: Callable[[Any], bool]) -> None:
+def _check_all(values: Iterable[Any], is_valid: Callable[[Any], bool]) -> None:
     for value in values:
-        if not is_fine(value):
-            raise ValueError(f"{str(value)[:100]!r} is none of its values")
+        if not is_valid(value):
+            raise ValueError(f"{str(value)[:100]!r} is not allowed")
 
 
 @contextmanager
-def _of(what: str) -> Iterator[None]:
+def _errors_about(what: str) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
         raise ArchiveInvalid(f"its database: {what} {error}") from error
 
 
-# What its rows name.
+# What the rows refer to.
 
 
 def _check_artifacts(connection: sa.Connection, files: Mapping[str, Member]) -> None:
@@ -207,75 +208,75 @@ def _check_artifacts(connection: sa.Connection, files: Mapping[str, Member]) -> 
         sa.select(Artifact.run_id, Artifact.kind, Artifact.round, Artifact.path, Artifact.sha256, Artifact.size_bytes)
     ).all()
     for row in rows:
-        its_own = f"{row.run_id}/{row.kind}-{row.round:06d}-"
-        if not re.fullmatch(KIND, row.kind) or not NAME.fullmatch(row.path) or not row.path.startswith(its_own):
-            raise ArchiveInvalid(f"its database names the file {row.path[:100]!r}, which no artifact is called")
+        prefix = f"{row.run_id}/{row.kind}-{row.round:06d}-"
+        if not re.fullmatch(KIND, row.kind) or not NAME.fullmatch(row.path) or not row.path.startswith(prefix):
+            raise ArchiveInvalid(f"its database names the file {row.path[:100]!r}, which is not a valid artifact name")
         if files.get(row.path) != Member(row.sha256, row.size_bytes):
-            raise ArchiveInvalid(f"its database names the file {row.path!r}, which is not in it as it was written")
-    if spare := files.keys() - {row.path for row in rows}:
-        raise ArchiveInvalid(f"{min(spare)[:100]!r} belongs to none of its runs")
-    theirs = sa.select(Analysis.id).join(Artifact, Artifact.id == Analysis.artifact_id)
-    if (found := connection.scalar(theirs.where(Artifact.run_id != Analysis.run_id).limit(1))) is not None:
-        raise ArchiveInvalid(f"its database: analysis {found} has the findings of another run")
+            raise ArchiveInvalid(f"its database names the file {row.path!r}, which is missing or was changed")
+    if extra := files.keys() - {row.path for row in rows}:
+        raise ArchiveInvalid(f"{min(extra)[:100]!r} belongs to no run")
+    joined = sa.select(Analysis.id).join(Artifact, Artifact.id == Analysis.artifact_id)
+    if (found := connection.scalar(joined.where(Artifact.run_id != Analysis.run_id).limit(1))) is not None:
+        raise ArchiveInvalid(f"its database: analysis {found} has the result of another run")
 
 
 def _check_arrays(connection: sa.Connection) -> None:
-    """Each blob has as many bytes as its shape says, and per-client values one a client."""
+    """Checks that each blob has the length of its shape, and per-client arrays one value per client."""
     c = ClientMetric
     layouts = connection.execute(sa.select(c.run_id, c.name, c.dtype, c.shape, sa.func.length(c.data)).distinct()).all()
     clients, unseen = _clients(connection)
     for run_id, name, dtype, shape, length in layouts:
-        with _of(f"{name[:100]} of run {run_id}"):
+        with _errors_about(f"{name[:100]} of run {run_id}"):
             sizes = _sizes(dtype, shape, length)
             of = clients if PER_CLIENT.fullmatch(name) else unseen if name.startswith("unseen.") else None
             if of is not None and sizes != (needed := of.setdefault(run_id, sizes[:1])):
-                raise ValueError(f"has the shape {list(sizes)}, but {list(needed)} is needed")
+                raise ValueError(f"has shape {list(sizes)}; it must be {list(needed)}")
     labels = sa.select(ClusterAssignment.run_id, sa.func.length(ClusterAssignment.labels)).distinct()
     for run_id, length in connection.execute(labels):
         if length and (length,) != tuple(2 * N for N in clients.get(run_id, (length // 2,))):
-            raise ArchiveInvalid(f"its database: the clusters of run {run_id} are not one a client")
+            raise ArchiveInvalid(f"its database: the clusters of run {run_id} do not have one entry per client")
     for run_id, cohort in connection.execute(sa.select(Round.run_id, Round.cohort)):
-        who = np.frombuffer(cohort, "<i4") if len(cohort) % 4 == 0 else np.array([-1])
-        if len(who) and not 0 <= who.min() <= who.max() < (clients.get(run_id) or (2**31,))[0]:
-            raise ArchiveInvalid(f"its database: a cohort of run {run_id} has clients that the run does not have")
+        members = np.frombuffer(cohort, "<i4") if len(cohort) % 4 == 0 else np.array([-1])
+        if len(members) and not 0 <= members.min() <= members.max() < (clients.get(run_id) or (2**31,))[0]:
+            raise ArchiveInvalid(f"its database: a cohort of run {run_id} names unknown clients")
 
 
 def _clients(connection: sa.Connection) -> tuple[dict[int, Shape], dict[int, Shape]]:
-    """How many clients a run has, and how many unseen ones: (N,) and (U,), where its partition is known."""
+    """The numbers of clients (N,) and of unseen clients (U,) of each run with a known partition."""
     clients: dict[int, Shape] = {}
     unseen: dict[int, Shape] = {}
     for run_id, partition in connection.execute(sa.select(Partition.run_id, Partition.partition)):
-        with _of(f"the partition of run {run_id}"):
+        with _errors_about(f"the partition of run {run_id}"):
             clients[run_id] = (_count(partition),)
-            unseen[run_id] = (_count(held) if (held := partition.get("unseen")) else 0,)
+            unseen[run_id] = (_count(unseen_part) if (unseen_part := partition.get("unseen")) else 0,)
     return clients, unseen
 
 
 def _count(partition: Any) -> int:
     sizes = partition.get("test_sizes") if isinstance(partition, dict) else None
     if not isinstance(sizes, list):
-        raise ValueError("has no test_sizes")
+        raise ValueError("lacks test_sizes")
     return len(sizes)
 
 
 def _sizes(dtype: str, shape: str, length: int) -> Shape:
     if not DTYPE.fullmatch(dtype) or not SHAPE.fullmatch(shape):
-        raise ValueError(f"is an array of {dtype[:20]!r} and {shape[:40]!r}")
+        raise ValueError(f"has an invalid dtype {dtype[:20]!r} or shape {shape[:40]!r}")
     sizes = tuple(int(size) for size in shape.split(",") if size)
     try:
         needed = np.dtype(dtype).itemsize * prod(sizes)
     except TypeError as error:
-        raise ValueError(f"is an array of {dtype!r}") from error
+        raise ValueError(f"has an invalid dtype {dtype!r}") from error
     if length != needed:
         raise ValueError(f"has {length} bytes, but {dtype}[{shape}] needs {needed}")
     return sizes
 
 
 def _check_runs(connection: sa.Connection, check_run: CheckRun) -> int:
-    """In the trash or not."""
+    """Checks every run, including those in the trash. Returns their number."""
     ids = connection.scalars(sa.select(Run.id).order_by(Run.id)).all()
     for at in range(0, len(ids), RUNS_AT_ONCE):
-        wanted = select_runs(in_use=False).where(Run.id.in_(ids[at : at + RUNS_AT_ONCE]))
-        for record in run_records(connection, wanted):
+        batch = select_runs(include_deleted=True).where(Run.id.in_(ids[at : at + RUNS_AT_ONCE]))
+        for record in run_records(connection, batch):
             check_run(record)
     return len(ids)

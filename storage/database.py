@@ -1,6 +1,6 @@
-"""A database behind a URL: transactions, the dispatcher's lock, and errors that say what to do.
+"""A database behind a URL: transactions, the dispatcher's lock, and errors that tell how to proceed.
 
-Everything that differs between databases is in the two subclasses, ``storage/sqlite.py`` and ``storage/postgres.py``.
+``storage/sqlite.py`` and ``storage/postgres.py`` implement what differs between databases.
 """
 
 import threading
@@ -15,43 +15,43 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from storage.errors import DispatcherLockLost, StorageError
-from storage.holders import Holder
+from storage.holders import LockHolder
 
-Writing = Callable[[], AbstractContextManager[None]]
+WriteGuard = Callable[[], AbstractContextManager[None]]
 
 
 class DispatcherLock:
-    """Held by the one dispatcher of a database. The system takes it back when the process dies."""
+    """The lock held by the one dispatcher of a database. The system releases it when the process dies."""
 
     def __init__(
         self,
-        give_back: Callable[[], None],
+        release_lock: Callable[[], None],
         renew: Callable[[], None] = lambda: None,
-        tell: Callable[[str], None] = lambda notice: None,
+        set_notice: Callable[[str], None] = lambda notice: None,
     ) -> None:
-        self._give_back: Callable[[], None] | None = give_back
-        self._renew, self._tell = renew, tell
+        self._release: Callable[[], None] | None = release_lock
+        self._renew, self._set_notice = renew, set_notice
 
     def renew(self) -> None:
-        """To be called at every turn: a server that was away has forgotten the lock, and it is taken again.
+        """Takes the lock again if the server has lost it. Call it in every turn.
 
-        Raises DispatcherLockLost where another process was faster, or where it was given back, and Transient while
-        nobody can know.
+        Raises DispatcherLockLost if another process has it now or if it was released, and Transient while that is
+        unknown.
         """
-        if self._give_back is None:
-            raise DispatcherLockLost("the dispatcher's lock was given back; ask for it again")
+        if self._release is None:
+            raise DispatcherLockLost("the dispatcher's lock was released; acquire it again")
         self._renew()
 
-    def tell(self, notice: str) -> None:
-        """What ``Store.dispatcher_notice`` answers to other processes, also while nobody can write to the database."""
-        if self._give_back is not None:
-            self._tell(notice)
+    def set_notice(self, notice: str) -> None:
+        """Sets what ``Store.dispatcher_notice`` returns in other processes, even while nothing can be written."""
+        if self._release is not None:
+            self._set_notice(notice)
 
     def release(self) -> None:
-        """Releasing twice is fine."""
-        give_back, self._give_back = self._give_back, None
-        if give_back is not None:
-            give_back()
+        """Releases the lock; may be called twice."""
+        release_lock, self._release = self._release, None
+        if release_lock is not None:
+            release_lock()
 
     def __enter__(self) -> "DispatcherLock":
         return self
@@ -61,12 +61,12 @@ class DispatcherLock:
 
 
 class Database(ABC):
-    """Opened at the first transaction; threads may share it, processes open their own."""
+    """Opened by the first transaction. Threads may share it; each process opens its own."""
 
     read_options: Mapping[str, Any] = {}
 
-    def __init__(self, url: sa.URL, timeout_s: float, writing: Writing = nullcontext) -> None:
-        """``writing`` is entered around every write, the wait for its lock included."""
+    def __init__(self, url: sa.URL, timeout_s: float, writing: WriteGuard = nullcontext) -> None:
+        """``writing`` is entered around every write, including the wait for the write lock."""
         self.url, self.timeout_s, self._writing = url, timeout_s, writing
         self._lock = threading.Lock()
         self._engine: sa.Engine | None = None
@@ -80,15 +80,15 @@ class Database(ABC):
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
-        """A transaction that changes nothing; it sees one state of the database throughout."""
-        with self._explained(), self.engine.execution_options(**self.read_options).connect() as connection:
+        """A read-only transaction on one snapshot of the database."""
+        with self._translated_errors(), self.engine.execution_options(**self.read_options).connect() as connection:
             yield connection
 
     @contextmanager
     def write(self) -> Iterator[sa.Connection]:
-        """A transaction that commits as a whole, or not at all when an error leaves it."""
+        """A transaction that commits as a whole, or rolls back on an error."""
         engine = self.engine.execution_options(writes=True)
-        with self._writing(), self._explained(), engine.begin() as connection:
+        with self._writing(), self._translated_errors(), engine.begin() as connection:
             yield connection
 
     @contextmanager
@@ -98,25 +98,25 @@ class Database(ABC):
             yield connection
 
     def close(self) -> None:
-        """Gives the connections back. A later call opens the database again."""
+        """Closes the connections. A later call opens the database again."""
         with self._lock:
             engine, self._engine = self._engine, None
         if engine is not None:
             engine.dispose()
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _translated_errors(self) -> Iterator[None]:
         try:
             yield
         except IntegrityError as error:
-            message = f"this is stored already, or belongs to a run that was deleted ({error.orig}); reload and look"
+            message = f"already stored, or its run was deleted ({error.orig}); reload and try again"
             raise StorageError(message) from error
         except DBAPIError as error:
             raise self.explain(error) from error
 
     @property
     def name(self) -> str:
-        """How messages call it; never shows a password."""
+        """The URL for messages, without the password."""
         return self.url.render_as_string(hide_password=True)
 
     @abstractmethod
@@ -124,11 +124,11 @@ class Database(ABC):
 
     @abstractmethod
     def explain(self, error: DBAPIError) -> StorageError:
-        """The driver's error in words that help."""
+        """Translates a driver's error into one with advice."""
 
     @abstractmethod
     def try_lock(self) -> DispatcherLock | None:
-        """The dispatcher's lock, or None while another process holds it."""
+        """Acquires the dispatcher's lock, or returns None while another process holds it."""
 
     @abstractmethod
     def is_locked(self) -> bool: ...
@@ -136,12 +136,12 @@ class Database(ABC):
     def dispatcher_notice(self) -> str:
         return ""
 
-    def writer(self) -> Holder | None:
+    def writer(self) -> LockHolder | None:
         return None
 
     @abstractmethod
     def back_up(self, label: str) -> Path | None:
-        """A copy beside the database, where the database is ours to copy."""
+        """Copies the database to a file beside it; None for a server, whose owner makes backups."""
 
     @abstractmethod
     def size_bytes(self) -> int: ...
@@ -149,9 +149,9 @@ class Database(ABC):
     @property
     @abstractmethod
     def files(self) -> tuple[Path, ...]:
-        """What of it lies on a disk of this machine, whether it is there now or not."""
+        """The database's files on this machine, including those that exist only at times."""
 
     @property
     @abstractmethod
     def artifacts_folder(self) -> Path:
-        """Where artifacts lie unless somebody says otherwise."""
+        """The default folder of the artifacts."""

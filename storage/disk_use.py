@@ -1,4 +1,4 @@
-"""How much of the disk is used, by what, and how much is left."""
+"""Disk usage: by what, and how much is free."""
 
 import shutil
 from pathlib import Path
@@ -13,7 +13,7 @@ TRASH = "trash"
 
 
 def disk_use(database: Database, artifacts: Path) -> DiskUse:
-    """Artifacts count as their rows say: no folder of thousands of files is walked through for it."""
+    """Measures disk usage. Sizes of artifacts come from their rows, which is faster than walking the folder."""
     kind = sa.case((Run.deleted_at.is_not(None), TRASH), else_=Artifact.kind)
     query = sa.select(kind, sa.func.sum(Artifact.size_bytes)).join(Run, Run.id == Artifact.run_id).group_by(kind)
     with database.read() as connection:
@@ -22,10 +22,10 @@ def disk_use(database: Database, artifacts: Path) -> DiskUse:
         sum(size for kind, size in sizes if kind.partition("-")[0] == group)
         for group in ("checkpoint", "model", "analysis", TRASH)
     )
-    free = min(shutil.disk_usage(_nearest(place)).free for place in (artifacts, *database.files))
+    free = min(shutil.disk_usage(_existing_parent(path)).free for path in (artifacts, *database.files))
     return DiskUse(database.size_bytes(), checkpoints, models, analyses, trash, free)
 
 
-def _nearest(path: Path) -> Path:
-    """The path, or the lowest folder above it that is there."""
-    return next(place for place in (path, *path.parents) if place.exists())
+def _existing_parent(path: Path) -> Path:
+    """The path, or its closest parent that exists."""
+    return next(folder for folder in (path, *path.parents) if folder.exists())

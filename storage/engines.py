@@ -1,4 +1,4 @@
-"""Which engines are alive, for the screen only: nothing is decided by it."""
+"""Which engines are alive. For display only: nothing depends on it."""
 
 from datetime import timedelta
 
@@ -8,15 +8,15 @@ from storage.database import Database
 from storage.models import Engine, now
 from storage.records import EngineRecord
 
-FRESH_S = 10.0  # an engine beats every second
+FRESH_S = 10.0  # an engine sends one every second
 
 
 class Engines:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def beat(self, *, host: str, pid: int, device: str, slots: int, running: int) -> str:
-        """Says that this engine lives and how many runs it has; answers its id."""
+    def heartbeat(self, *, host: str, pid: int, device: str, slots: int, running: int) -> str:
+        """Stores a heartbeat with the number of running runs; returns the engine's id."""
         engine_id = f"{host}:{pid}"
         values = {"host": host, "pid": pid, "device": device, "slots": slots, "running": running, "heartbeat_at": now()}
         with self._database.write() as connection:
@@ -26,7 +26,7 @@ class Engines:
         return engine_id
 
     def list(self, fresh_s: float = FRESH_S) -> list[EngineRecord]:
-        """Those heard of in the last ``fresh_s`` seconds; from the future are those of a clock that was set back."""
+        """Engines with a heartbeat within ``fresh_s`` seconds or as far ahead: clocks may be set back."""
         at, margin = now(), timedelta(seconds=fresh_s)
         query = sa.select(*Engine.__table__.columns).where(Engine.heartbeat_at.between(at - margin, at + margin))
         with self._database.read() as connection:

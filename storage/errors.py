@@ -1,34 +1,34 @@
-"""What can go wrong in storage, each with a message that says what to do next."""
+"""The errors of storage. Each message says what to do next."""
 
 from collections.abc import Iterable
 
 
 class StorageError(Exception):
-    """Base of every error of this package. Its text is meant for the person who asked."""
+    """Base of all errors of this package. The message is meant for the user."""
 
 
 class Transient(StorageError):
-    """Nothing is wrong with what was asked: asking again later may work. Work in the background does."""
+    """A temporary failure: the same call may succeed later. Background work retries it."""
 
 
 class DatabaseLocked(Transient):
-    """Another process held the database for longer than we wait."""
+    """Another process kept the database locked for longer than the timeout."""
 
 
 class DatabaseUnavailable(Transient):
-    """The database's server does not answer, or has ended our connection. Whether a commit took place is unknown."""
+    """The database server does not answer or has closed the connection. A commit may or may not have happened."""
 
 
 class DispatcherLockLost(StorageError):
-    """This process was the dispatcher, and another one is now. Stop what was begun: that one takes it up."""
+    """Another process has become the dispatcher. Stop the work in progress: the new one takes it over."""
 
 
 class DiskFull(Transient):
-    """There is no room for what was to be written, or the disk refuses it; nothing of it was."""
+    """The disk is full or fails; nothing was written."""
 
 
 class DatabaseMoved(StorageError):
-    """The file was deleted or moved away while it was in use."""
+    """The database file was deleted or moved while in use."""
 
 
 class NotADatabase(StorageError):
@@ -36,11 +36,11 @@ class NotADatabase(StorageError):
 
 
 class NetworkFileSystem(StorageError):
-    """SQLite's locks do not hold on a network file system."""
+    """SQLite's locks are unreliable on a network file system."""
 
 
 class SchemaOutdated(StorageError):
-    """The tables are older than this program, or not there yet."""
+    """The tables are older than this program, or missing."""
 
 
 class SchemaTooNew(StorageError):
@@ -48,13 +48,13 @@ class SchemaTooNew(StorageError):
 
 
 class Fenced(StorageError):
-    """A write by somebody who no longer owns the run (or the analysis): it was claimed again, finished or deleted.
+    """A write by a former owner of a run or analysis: it was claimed again, finished or deleted.
 
     Stop working on it.
     """
 
     def __init__(self, owned_id: int, epoch: int, what: str = "run") -> None:
-        message = f"{what} {owned_id} is no longer running under claim {epoch}; stop, and leave it to its new owner"
+        message = f"{what} {owned_id} is no longer running under claim {epoch}; stop working on it"
         super().__init__(message)
 
 
@@ -64,14 +64,14 @@ class RunNotFound(StorageError):
     def __init__(self, run_ids: Iterable[int]) -> None:
         self.run_ids = tuple(sorted(run_ids))
         ids = ", ".join(map(str, self.run_ids))
-        super().__init__(f"no run with id {ids}; it may have been deleted: look in the library for those there are")
+        super().__init__(f"no run with id {ids}; it may have been deleted: see the library for existing runs")
 
 
 class AnalysisNotFound(StorageError):
     """No analysis has this id."""
 
     def __init__(self, analysis_id: int) -> None:
-        super().__init__(f"no analysis with id {analysis_id}; its run may have been deleted: ask for it again")
+        super().__init__(f"no analysis with id {analysis_id}; its run may have been deleted: request it again")
 
 
 class ExperimentNotFound(StorageError):
@@ -79,25 +79,25 @@ class ExperimentNotFound(StorageError):
 
     def __init__(self, experiment_id: int) -> None:
         self.experiment_id = experiment_id
-        super().__init__(f"no experiment with id {experiment_id}; it may have been deleted: look in the library")
+        super().__init__(f"no experiment with id {experiment_id}; it may have been deleted: see the library")
 
 
 class RunsActive(StorageError):
-    """A deletion that would pull running runs away from their worker."""
+    """Running runs cannot be deleted."""
 
     def __init__(self, run_ids: Iterable[int]) -> None:
         self.run_ids = tuple(sorted(run_ids))
         ids = ", ".join(map(str, self.run_ids))
-        super().__init__(f"run {ids} is still running; cancel it, wait until it has stopped, then delete it")
+        super().__init__(f"run {ids} is still running; cancel it and wait until it has stopped before deleting it")
 
 
 class ArtifactNotWritten(StorageError):
-    """A file that could not be written: the disk is full, or the folder is not ours to write into."""
+    """A file could not be written: the disk is full, or the folder is not writable."""
 
 
 class ArtifactDamaged(StorageError):
-    """An artifact whose file is missing or does not have the bytes that were written."""
+    """The file of an artifact is missing or was changed."""
 
 
 class ArchiveInvalid(StorageError):
-    """A backup or a bundle that is damaged, of another kind, or none at all."""
+    """A backup or bundle that is damaged or of another kind, or a file that is neither."""

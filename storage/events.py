@@ -1,4 +1,4 @@
-"""The log: what happened to a run, or to the whole installation, in words for a person."""
+"""The log: events of a run or of the whole installation, as messages for the user."""
 
 from collections.abc import Sequence
 
@@ -15,14 +15,14 @@ class Events:
         self._database = database
 
     def add(self, run_id: int | None, level: str, kind: str, message: str) -> None:
-        """Raises RunNotFound where the run was deleted meanwhile, and its log with it."""
+        """Adds an event. Raises RunNotFound if the run was deleted meanwhile."""
         values = {"run_id": run_id, "at": now(), "level": level, "kind": kind, "message": message}
         with self._database.write() as connection:
-            if run_id is not None and connection.scalar(_lasting(run_id)) is None:
+            if run_id is not None and connection.scalar(_lock_run(run_id)) is None:
                 raise RunNotFound([run_id])
             connection.execute(sa.insert(Event).values(values))
 
-    def of_runs(self, run_ids: Sequence[int], limit: int = 200) -> list[EventRecord]:
+    def for_runs(self, run_ids: Sequence[int], limit: int = 200) -> list[EventRecord]:
         """The newest ``limit`` events of these runs, oldest first."""
         return self._newest(sa.select(*Event.__table__.columns).where(Event.run_id.in_(run_ids)), limit)
 
@@ -32,11 +32,11 @@ class Events:
             return [EventRecord(**row._mapping) for row in rows][::-1]
 
     def list(self, run_id: int | None = None, after: int = 0, limit: int = 200) -> list[EventRecord]:
-        """The newest ``limit`` events with an id beyond ``after`` (of one run, or all), oldest first."""
+        """The newest ``limit`` events with ids above ``after``, of one run or of all, oldest first."""
         query = sa.select(*Event.__table__.columns).where(Event.id > after)
         return self._newest(query if run_id is None else query.where(Event.run_id == run_id), limit)
 
 
-def _lasting(run_id: int) -> sa.Select:
-    """The run's row, which nobody deletes before the transaction ends."""
+def _lock_run(run_id: int) -> sa.Select:
+    """Selects the run's row and locks it against deletion until the transaction ends."""
     return sa.select(Run.id).where(Run.id == run_id).with_for_update(read=True, key_share=True)

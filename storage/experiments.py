@@ -1,4 +1,4 @@
-"""Experiments: runs that were asked for together, or imported together."""
+"""Experiments: runs that were created or imported together."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ from storage.errors import ExperimentNotFound
 from storage.metrics import PackedRounds, insert_rounds, pack_rounds
 from storage.models import Event, Experiment, Run, now
 from storage.records import ExperimentRecord, FinishedRun, NewRun
-from storage.run_queue import IN_USE, delete_runs, insert_run, put_partition
+from storage.run_queue import NOT_DELETED, delete_runs, insert_partition, insert_run
 
 COLUMNS = tuple(Experiment.__table__.columns)
 
@@ -25,7 +25,7 @@ class Experiments:
     def create(
         self, name: str, config: dict[str, Any], runs: Sequence[NewRun], example: bool = False
     ) -> ExperimentRecord:
-        """All runs queued, in one transaction."""
+        """Creates an experiment with all its runs queued, in one transaction."""
         with self._database.write() as connection:
             experiment_id = _insert(connection, name, config, example)
             for position, run in enumerate(runs):
@@ -35,10 +35,10 @@ class Experiments:
     def import_finished(
         self, name: str, config: dict[str, Any], runs: Iterable[FinishedRun], example: bool = False
     ) -> ExperimentRecord:
-        """Runs that were computed elsewhere, with all their rounds; nothing is queued.
+        """Imports runs that were computed elsewhere, with all their rounds. Nothing is queued.
 
-        A transaction a run, and one a file, so that hundreds of them don't keep workers waiting; an error takes all
-        of it back.
+        Each run and each file is one transaction, so that workers don't wait for hundreds of them; an error undoes the
+        whole import.
         """
         with self._database.write() as connection:
             experiment_id = _insert(connection, name, config, example)
@@ -47,14 +47,14 @@ class Experiments:
                 packed = pack_rounds(run.rounds)
                 with self._database.write() as connection:
                     run_id = _insert_finished(connection, experiment_id, position, run, packed)
-                self.take_files(run_id, run)
+                self.add_files(run_id, run)
         except BaseException:
             self.delete([experiment_id])
             raise
         return self.get(experiment_id)
 
-    def take_files(self, run_id: int, run: FinishedRun) -> None:
-        """Models and analyses; each is on disk before a row vouches for it, and no writer waits for the disk."""
+    def add_files(self, run_id: int, run: FinishedRun) -> None:
+        """Stores models and analyses. Each file is on disk before its row is written, outside the transaction."""
         for kind, round, read in run.models:
             self._artifacts.register(run_id, None, self._artifacts.write_file(run_id, kind, round, read()))
         for analysis in run.analyses:
@@ -65,9 +65,11 @@ class Experiments:
                 insert_analysis(connection, run_id, analysis.kind, analysis.params, artifact.id)
 
     def list(self, include_archived: bool = False) -> list[ExperimentRecord]:
-        """Newest first, without those whose runs are all in the trash."""
-        of_it = sa.select(Run.id).where(Run.experiment_id == Experiment.id)
-        query = _select().where(of_it.where(IN_USE).exists() | ~of_it.exists()).order_by(Experiment.id.desc())
+        """Experiments, newest first, without those whose runs are all in the trash."""
+        own_runs = sa.select(Run.id).where(Run.experiment_id == Experiment.id)
+        query = (
+            _select().where(own_runs.where(NOT_DELETED).exists() | ~own_runs.exists()).order_by(Experiment.id.desc())
+        )
         if not include_archived:
             query = query.where(Experiment.archived.is_(False))
         with self._database.read() as connection:
@@ -87,12 +89,12 @@ class Experiments:
                 raise ExperimentNotFound(experiment_id)
 
     def archive(self, ids: Sequence[int], archived: bool = True) -> None:
-        """Out of sight with all their runs, or back in it."""
+        """Archives experiments, which hides them with their runs, or restores them."""
         with self._database.write() as connection:
             connection.execute(sa.update(Experiment).where(Experiment.id.in_(ids)).values(archived=archived))
 
     def delete(self, ids: Sequence[int]) -> None:
-        """With all their runs and files. Raises RunsActive, and deletes none, if a run of them is running."""
+        """Deletes experiments with all runs and files. Raises RunsActive, and deletes none, if a run is running."""
         with self._database.write() as connection:
             run_ids = connection.scalars(sa.select(Run.id).where(Run.experiment_id.in_(ids))).all()
             paths = delete_runs(connection, run_ids)
@@ -122,7 +124,7 @@ def _insert_finished(
         error=finished.error,
     )
     if finished.partition is not None:
-        put_partition(connection, run_id, finished.partition)
+        insert_partition(connection, run_id, finished.partition)
     insert_rounds(connection, run_id, packed)
     if finished.events:
         connection.execute(sa.insert(Event), [event._asdict() | {"run_id": run_id} for event in finished.events])
@@ -135,7 +137,7 @@ def _select() -> sa.Select:
 
 def _records(connection: sa.Connection, query: sa.Select) -> list[ExperimentRecord]:
     rows = connection.execute(query).all()
-    counted = sa.select(Run.experiment_id, Run.status, sa.func.count()).where(IN_USE)
+    counted = sa.select(Run.experiment_id, Run.status, sa.func.count()).where(NOT_DELETED)
     counted = counted.group_by(Run.experiment_id, Run.status)
     counts: dict[int, dict[str, int]] = defaultdict(dict)
     for experiment_id, status, count in connection.execute(counted.where(Run.experiment_id.in_([r.id for r in rows]))):

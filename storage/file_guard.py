@@ -1,6 +1,6 @@
-"""A database's file that is deleted, moved away or replaced while it is open.
+"""Detects that a database file was deleted, moved or replaced while in use.
 
-The system goes on with the file that was opened, and what is written into it is gone with the last connection.
+Otherwise the system would keep using the open file, and everything written to it would be lost at the end.
 """
 
 from pathlib import Path
@@ -11,47 +11,47 @@ from sqlalchemy.exc import DisconnectionError
 
 from storage.errors import DatabaseMoved
 
-FILE = "file"  # which one a connection has open
+FILE = "file"  # the file that a connection has open
 
 
-class SameFile:
-    """Every connection that ``engine`` gives out has the file open that is now at ``path``.
+class FileGuard:
+    """Makes sure that all connections of ``engine`` have the file open that is now at ``path``.
 
-    Where another has taken its place (a backup, say), connections to the old one end and new ones begin.
+    If the file was replaced (by a backup, say), connections to the old file are closed and new ones opened.
     """
 
     def __init__(self, path: Path, engine: sa.Engine) -> None:
         self.path = path
-        self._was_there = False
-        sa.event.listen(engine, "do_connect", self._refuse_to_begin_anew)
-        sa.event.listen(engine, "connect", self._note)
-        sa.event.listen(engine, "checkout", self._compare)
+        self._has_connected = False
+        sa.event.listen(engine, "do_connect", self._refuse_new_file)
+        sa.event.listen(engine, "connect", self._remember)
+        sa.event.listen(engine, "checkout", self._check)
 
-    def _refuse_to_begin_anew(self, *_: Any) -> None:
-        """SQLite makes a file that is not there: right for the first connection, not for a later one."""
-        if self._was_there and not self.path.exists():
+    def _refuse_new_file(self, *_: Any) -> None:
+        """SQLite creates a missing file: right for the first connection, but not for a later one."""
+        if self._has_connected and not self.path.exists():
             raise self._moved()
 
-    def _note(self, _: Any, record: Any) -> None:
+    def _remember(self, _: Any, record: Any) -> None:
         record.info[FILE] = identity(self.path)
-        self._was_there = True
+        self._has_connected = True
 
-    def _compare(self, _: Any, record: Any, __: Any) -> None:
-        there = identity(self.path)
-        if there is None:
+    def _check(self, _: Any, record: Any, __: Any) -> None:
+        current = identity(self.path)
+        if current is None:
             raise self._moved()
-        if record.info[FILE] != there:
+        if record.info[FILE] != current:
             raise DisconnectionError
 
     def _moved(self) -> DatabaseMoved:
         return DatabaseMoved(
             f"{self.path} was deleted or moved away while it was in use; stop the app, put the file back, or a backup "
-            f"({self.path.name}.backup-*.db) in its place, and start again, which else begins an empty database"
+            f"({self.path.name}.backup-*.db) in its place, and start again; otherwise an empty database is created"
         )
 
 
 def identity(path: Path) -> tuple[int, int] | None:
-    """Which file it is, whatever its name; None where there is none."""
+    """Device and inode of a file, whatever its name; None if it does not exist."""
     try:
         found = path.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""Rounds and what was measured in them: written by the owner of a run in one transaction, read as arrays."""
+"""Rounds and their metrics: written by the owner of a run in one transaction, read as arrays."""
 
 import math
 from collections import defaultdict
@@ -33,7 +33,7 @@ class Metrics:
         summary: dict | None = None,
         checkpoint: NewArtifact | tuple[str, int, str, str, int] | None = None,
     ) -> Control:
-        """Stores rounds, and the checkpoint that covers them, as one. Raises Fenced; answers what the run is asked."""
+        """Stores rounds together with their checkpoint. Returns the pending control request. Raises Fenced."""
         values: dict = {"heartbeat_at": now()}
         if rounds:
             values["round"] = rounds[-1].round
@@ -48,7 +48,7 @@ class Metrics:
         return control
 
     def rewind(self, run_id: int, epoch: int, after_round: int) -> None:
-        """Forgets the summary and every round after ``after_round`` (-1: all): they are computed again."""
+        """Deletes the summary and all rounds after ``after_round`` (-1: all), to compute them again. Raises Fenced."""
         with self._database.write() as connection:
             update_owned(connection, run_id, epoch, round=after_round, summary=None, heartbeat_at=now())
             for table in (Round, RoundMetric, ClientMetric, ClusterAssignment):
@@ -58,13 +58,13 @@ class Metrics:
         self._artifacts.remove_files(paths)
 
     def stored_rounds(self, run_id: int, after: int = -1, limit: int | None = None) -> list[int]:
-        """Which rounds are stored after ``after``, in order."""
+        """The numbers of the stored rounds after ``after``, in order."""
         query = sa.select(Round.round).where(Round.run_id == run_id, Round.round > after)
         with self._database.read() as connection:
             return list(connection.scalars(query.order_by(Round.round).limit(limit)))
 
     def rounds(self, run_id: int, after: int = -1, limit: int | None = None) -> list[RoundRecord]:
-        """All that is known of the rounds after ``after``, in order."""
+        """The stored rounds after ``after``, with all their values, in order."""
         heads = sa.select(Round.round, Round.cohort, Round.evaluated).where(Round.run_id == run_id, Round.round > after)
         with self._database.read() as connection:
             rows = connection.execute(heads.order_by(Round.round).limit(limit)).all()
@@ -93,16 +93,17 @@ class Metrics:
         after: Mapping[int, int] | None = None,
         rounds: Sequence[int] | None = None,
     ) -> dict[int, dict[str, Curve]]:
-        """Curves of many runs in one query: run -> name -> (rounds, values); only rounds beyond ``after[run]``, or
-        those of ``rounds``.
+        """Curves of several runs in one query: run -> name -> (rounds, values).
+
+        Limited to the rounds above ``after[run]``, or to ``rounds``.
         """
         groups: dict[int, list[int]] = defaultdict(list)
         for run_id in run_ids:
             groups[(after or {}).get(run_id, -1)].append(run_id)
-        wanted = [sa.and_(RoundMetric.run_id.in_(ids), RoundMetric.round > start) for start, ids in groups.items()]
+        conditions = [sa.and_(RoundMetric.run_id.in_(ids), RoundMetric.round > start) for start, ids in groups.items()]
         query = (
             sa.select(RoundMetric.run_id, RoundMetric.name, RoundMetric.round, RoundMetric.value)
-            .where(RoundMetric.name.in_(names), sa.or_(sa.false(), *wanted))
+            .where(RoundMetric.name.in_(names), sa.or_(sa.false(), *conditions))
             .order_by(RoundMetric.run_id, RoundMetric.name, RoundMetric.round)
         )
         if rounds is not None:
@@ -116,7 +117,7 @@ class Metrics:
         return curves
 
     def array(self, run_id: int, name: str, rounds: Sequence[int] | None = None) -> Curve:
-        """One array over all rounds, or those of ``rounds``, that have it: (rounds [R], values [R, ...])."""
+        """An array over all rounds, or those of ``rounds``, that have it: (rounds [R], values [R, ...])."""
         query = (
             sa.select(ClientMetric.round, ClientMetric.dtype, ClientMetric.shape, ClientMetric.data)
             .where(ClientMetric.run_id == run_id, ClientMetric.name == name)
@@ -131,22 +132,26 @@ class Metrics:
         return np.array([row[0] for row in rows]), unpack_stack(name, [(row[1], row[2], row[3]) for row in rows])
 
     def array_at(self, run_id: int, name: str, round: int | None = None) -> np.ndarray | None:
-        """One array of one round (None: the last that has it), or None where there is none."""
+        """An array of one round (None: the last that has it), or None if there is none."""
         return self.arrays_at([run_id], name, None if round is None else {run_id: round}).get(run_id)
 
     def arrays_at(
         self, run_ids: Sequence[int], name: str, rounds: Mapping[int, int] | None = None
     ) -> dict[int, np.ndarray]:
-        """``array_at`` of many runs in one query, of the round ``rounds[run]`` where that is said; what there is."""
+        """``array_at`` for several runs in one query, at ``rounds[run]`` or else the last round, where there is one."""
         rounds = rounds or {}
-        own = (ClientMetric.name == name, ClientMetric.run_id.in_([i for i in run_ids if i not in rounds]))
-        last = sa.select(ClientMetric.run_id, sa.func.max(ClientMetric.round)).where(*own).group_by(ClientMetric.run_id)
-        wanted = [
+        without_round = (ClientMetric.name == name, ClientMetric.run_id.in_([i for i in run_ids if i not in rounds]))
+        last = (
+            sa.select(ClientMetric.run_id, sa.func.max(ClientMetric.round))
+            .where(*without_round)
+            .group_by(ClientMetric.run_id)
+        )
+        conditions = [
             sa.and_(ClientMetric.run_id.in_(ids), ClientMetric.round == at)
             for at, ids in _by_round(run_ids, rounds).items()
         ]
         query = sa.select(ClientMetric.run_id, ClientMetric.dtype, ClientMetric.shape, ClientMetric.data)
-        where = sa.or_(sa.tuple_(ClientMetric.run_id, ClientMetric.round).in_(last), *wanted)
+        where = sa.or_(sa.tuple_(ClientMetric.run_id, ClientMetric.round).in_(last), *conditions)
         with self._database.read() as connection:
             rows = connection.execute(query.where(ClientMetric.name == name, where)).all()
         return {run_id: unpack(dtype, shape, data) for run_id, dtype, shape, data in rows}
@@ -154,8 +159,9 @@ class Metrics:
     def sums(
         self, run_id: int, names: Sequence[str], after: int, until: int, every: int
     ) -> dict[int, dict[str, float]]:
-        """Sums of scalars over the rounds beyond ``after`` up to ``until``, ``every`` rounds together, the last of them
-        a multiple of it: that round -> name -> sum.
+        """Sums of scalars per block of ``every`` rounds, for the rounds above ``after`` up to ``until``.
+
+        Each block ends at a multiple of ``every``: last round of the block -> name -> sum.
         """
         ending = ((RoundMetric.round + (every - 1)) // every * every).label("ending")
         query = (
@@ -171,14 +177,14 @@ class Metrics:
         return sums
 
     def totals(self, until: Mapping[int, int], names: Sequence[str]) -> dict[int, dict[str, float]]:
-        """Sums of scalars over the rounds of many runs up to ``until[run]``, in one query: run -> name -> sum."""
-        wanted = [
+        """Sums of scalars up to round ``until[run]`` of several runs, in one query: run -> name -> sum."""
+        conditions = [
             sa.and_(RoundMetric.run_id.in_(ids), RoundMetric.round <= at)
             for at, ids in _by_round(list(until), until).items()
         ]
         query = (
             sa.select(RoundMetric.run_id, RoundMetric.name, sa.func.sum(RoundMetric.value))
-            .where(RoundMetric.name.in_(names), sa.or_(sa.false(), *wanted))
+            .where(RoundMetric.name.in_(names), sa.or_(sa.false(), *conditions))
             .group_by(RoundMetric.run_id, RoundMetric.name)
         )
         sums: dict[int, dict[str, float]] = {run_id: {} for run_id in until}
@@ -192,14 +198,14 @@ class Metrics:
         with self._database.read() as connection:
             return list(connection.scalars(query))
 
-    def with_clusters(self, run_ids: Sequence[int]) -> set[int]:
-        """Those of the runs of which any cluster is stored."""
+    def having_clusters(self, run_ids: Sequence[int]) -> set[int]:
+        """Those of the runs that have cluster assignments."""
         query = sa.select(ClusterAssignment.run_id).where(ClusterAssignment.run_id.in_(run_ids)).distinct()
         with self._database.read() as connection:
             return set(connection.scalars(query))
 
     def clusters(self, run_id: int) -> Curve:
-        """Every client's cluster in every stored round that has any: (rounds [R], labels [R, N])."""
+        """The cluster of every client in the stored rounds that have any: (rounds [R], labels [R, N])."""
         query = sa.select(Round.round).where(Round.run_id == run_id).order_by(Round.round)
         with self._database.read() as connection:
             labels = _labels_by_round(connection, run_id, connection.scalars(query).all())
@@ -210,16 +216,16 @@ class Metrics:
 
 @dataclass(frozen=True)
 class PackedRounds:
-    """Rows of consecutive rounds, but for the run they belong to."""
+    """Rows of consecutive rounds, without the run's id."""
 
     heads: list[dict[str, Any]]
     scalars: list[dict[str, Any]]
     arrays: list[dict[str, Any]]
-    labels: list[tuple[int, bytes]]  # of every round; no labels are no bytes
+    labels: list[tuple[int, bytes]]  # per round; empty without clusters
 
 
 def pack_rounds(rounds: Sequence[RoundRecord]) -> PackedRounds:
-    """Before a transaction begins: others wait for it to end."""
+    """Encodes rounds. Done before the transaction begins, to keep it short."""
     packed = PackedRounds([], [], [], [])
     for r in rounds:
         key = {"round": r.round}
@@ -232,7 +238,7 @@ def pack_rounds(rounds: Sequence[RoundRecord]) -> PackedRounds:
 
 
 def insert_rounds(connection: sa.Connection, run_id: int, packed: PackedRounds) -> None:
-    """Inside the caller's transaction."""
+    """Inserts encoded rounds inside the caller's transaction."""
     labels = [{"round": round, "labels": labels} for round, labels in _changes(connection, run_id, packed.labels)]
     of_tables = (
         (Round, packed.heads),
@@ -246,7 +252,7 @@ def insert_rounds(connection: sa.Connection, run_id: int, packed: PackedRounds) 
 
 
 def _by_round(run_ids: Iterable[int], rounds: Mapping[int, int]) -> dict[int, list[int]]:
-    """The runs of which the same round is asked for, together."""
+    """Groups runs by the round requested for them."""
     groups: dict[int, list[int]] = defaultdict(list)
     for run_id in run_ids:
         if run_id in rounds:
@@ -260,7 +266,7 @@ def _number_or_null(value: float) -> float | None:
 
 
 def _changes(connection: sa.Connection, run_id: int, labels: Sequence[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
-    """The rounds whose cluster labels differ from those before."""
+    """The rounds whose cluster labels differ from the round before."""
     last = sa.select(ClusterAssignment.labels).where(ClusterAssignment.run_id == run_id)
     before = connection.scalar(last.order_by(ClusterAssignment.round.desc()).limit(1)) or b""
     return [now for earlier, now in pairwise([(-1, bytes(before)), *labels]) if earlier[1] != now[1]]
@@ -286,7 +292,7 @@ def _arrays_by_round(connection: sa.Connection, run_id: int, first: int, last: i
 
 
 def _labels_by_round(connection: sa.Connection, run_id: int, rounds: Sequence[int]) -> dict[int, np.ndarray]:
-    """Carries each stored assignment on to the rounds after it."""
+    """The labels of each round: an assignment holds until the next one that is stored."""
     query = sa.select(ClusterAssignment.round, ClusterAssignment.labels)
     query = query.where(ClusterAssignment.run_id == run_id).order_by(ClusterAssignment.round)
     changes = [(round, np.frombuffer(labels, "<i2")) for round, labels in connection.execute(query)]

@@ -1,6 +1,6 @@
-"""Giving room back: models of runs are deleted where somebody asks for it, or where all of them exceed a limit.
+"""Deleting models to free disk space: on request, or when their total size exceeds a limit.
 
-Rounds and analyses stay, and the run's log says it, in one transaction with the rows: nothing goes silently.
+Rounds and analyses remain, and the run's log records the deletion in the same transaction.
 """
 
 from collections import Counter
@@ -11,19 +11,19 @@ import sqlalchemy as sa
 from storage.models import Analysis, Artifact, Event, Experiment, Run, now
 from storage.records import ACTIVE, FINISHED
 
-MODEL = "model-"  # what the kinds of models begin with
+MODEL = "model-"  # prefix of the artifact kinds of models
 IS_MODEL = Artifact.kind.startswith(MODEL)
 
 
-def models_of_idle(run_ids: Sequence[int]) -> sa.ColumnElement[bool]:
-    """Of those of the runs that are not running."""
+def idle_models(run_ids: Sequence[int]) -> sa.ColumnElement[bool]:
+    """Selects the models of those of the runs that are not running."""
     idle = sa.select(Run.id).where(Run.id.in_(run_ids), Run.status != "running")
     return sa.and_(IS_MODEL, Artifact.run_id.in_(idle))
 
 
-def drop_models(connection: sa.Connection, run_ids: Sequence[int], why: str) -> Sequence[sa.Row]:
-    """Inside the caller's transaction; answers (path, size_bytes) of the files to remove after it."""
-    doomed = sa.delete(Artifact).where(models_of_idle(run_ids))
+def drop_models(connection: sa.Connection, run_ids: Sequence[int], reason: str) -> Sequence[sa.Row]:
+    """Deletes the rows inside the caller's transaction; returns (path, size_bytes) of the files to delete after it."""
+    doomed = sa.delete(Artifact).where(idle_models(run_ids))
     rows = connection.execute(doomed.returning(Artifact.run_id, Artifact.path, Artifact.size_bytes)).all()
     sizes: Counter[int] = Counter()
     for row in rows:
@@ -34,7 +34,7 @@ def drop_models(connection: sa.Connection, run_ids: Sequence[int], why: str) -> 
             "at": now(),
             "level": "info",
             "kind": "models",
-            "message": f"its models ({size / 1e6:.1f} MB) were deleted, {why}; for new analyses of them run it again",
+            "message": f"its models ({size / 1e6:.1f} MB) were deleted, {reason}; rerun it for new analyses",
         }
         for run_id, size in sorted(sizes.items())
     ]
@@ -43,20 +43,21 @@ def drop_models(connection: sa.Connection, run_ids: Sequence[int], why: str) -> 
     return rows
 
 
-def oldest_beyond(connection: sa.Connection, max_bytes: int) -> list[int]:
-    """Finished runs whose models have to go, so that those of all runs take no more than ``max_bytes``.
+def oldest_over_limit(connection: sa.Connection, max_bytes: int) -> list[int]:
+    """Finished runs whose models must go so that the models of all runs take at most ``max_bytes``.
 
-    Those that were stored first, by their ids: clocks are set back now and then. Never an example's, nor those that an
-    analysis is waiting for.
+    Oldest first, by artifact id, since clocks can be set back. Never examples or runs with active analyses.
     """
     size = sa.func.sum(Artifact.size_bytes).label("size")
-    is_needed = sa.exists().where(Analysis.run_id == Run.id, Analysis.status.in_(ACTIVE))
-    is_free = sa.and_(Run.status.in_(FINISHED), ~Experiment.example, ~is_needed).label("is_free")
-    by_run = sa.select(Run.id, size, is_free).join(Artifact, Artifact.run_id == Run.id).join(Experiment).where(IS_MODEL)
+    is_awaited = sa.exists().where(Analysis.run_id == Run.id, Analysis.status.in_(ACTIVE))
+    is_deletable = sa.and_(Run.status.in_(FINISHED), ~Experiment.example, ~is_awaited).label("is_deletable")
+    by_run = (
+        sa.select(Run.id, size, is_deletable).join(Artifact, Artifact.run_id == Run.id).join(Experiment).where(IS_MODEL)
+    )
     rows = connection.execute(by_run.group_by(Run.id, Experiment.example).order_by(sa.func.max(Artifact.id))).all()
     excess, doomed = sum(int(row.size) for row in rows) - max_bytes, []
     for row in rows:
-        if excess > 0 and row.is_free:
+        if excess > 0 and row.is_deletable:
             doomed.append(row.id)
             excess -= int(row.size)
     return doomed

@@ -1,7 +1,7 @@
-"""The tables. One a noun; a change here needs a new revision in ``migrations/versions``.
+"""The tables, one class per noun. A change here needs a new revision in ``migrations/versions``.
 
-Per-client values are packed, one blob per (run, metric, round): a heat map of 200 rounds is one read of 200 blobs, not
-of 200 x N rows. Ids are never given out twice, so that a write meant for a deleted run cannot hit a newer one.
+Per-client values are packed into one blob per (run, metric, round): a heat map of 200 rounds reads 200 blobs instead of
+200 x N rows. Ids are never reused, so that a write meant for a deleted run cannot hit a newer one.
 """
 
 import json
@@ -13,11 +13,11 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-NEVER_REUSE_IDS = {"sqlite_autoincrement": True}  # elsewhere ids come from sequences, which never go back
+NEVER_REUSE_IDS = {"sqlite_autoincrement": True}  # other databases use sequences, which never go back
 
 
 class UtcDateTime(sa.types.TypeDecorator[datetime]):
-    """Stored as naive UTC, which every database agrees on; aware on both sides of it."""
+    """Stored as naive UTC, which all databases support; aware datetimes on the Python side."""
 
     impl = sa.DateTime
     cache_ok = True
@@ -34,9 +34,9 @@ def now() -> datetime:
 
 
 def to_json(value: Any) -> str:
-    """JSON that any reader accepts: numbers that are not finite become null, numpy values plain ones."""
+    """Standard JSON: numbers that are not finite become null, and numpy values become plain ones."""
     try:
-        return json.dumps(value, allow_nan=False)  # nearly always, and much faster
+        return json.dumps(value, allow_nan=False)  # the fast path, nearly always
     except (TypeError, ValueError):
         return json.dumps(_plain(value), allow_nan=False)
 
@@ -116,7 +116,7 @@ class Run(Base):
 
 
 class Partition(Base):
-    """How a run's data lies among its clients: apart, for it is large and ``runs`` is rewritten at every heartbeat."""
+    """The data split of a run. In its own table, since it is large and ``runs`` is rewritten at every heartbeat."""
 
     __tablename__ = "partitions"
 
@@ -125,7 +125,7 @@ class Partition(Base):
 
 
 class Round(Base):
-    """That a round is stored, and who took part in it."""
+    """A stored round and its cohort."""
 
     __tablename__ = "rounds"
 
@@ -136,10 +136,10 @@ class Round(Base):
 
 
 class RoundMetric(Base):
-    """One number a round. The key is ordered as curves are read; NULL is NaN."""
+    """One number per round. The key order is that of reading curves; NULL means NaN."""
 
     __tablename__ = "round_metrics"
-    __table_args__ = {"sqlite_with_rowid": False}  # the row is the key and one number: store it once
+    __table_args__ = {"sqlite_with_rowid": False}  # the row is little more than its key: store that once
 
     run_id: Mapped[int] = _of_run(primary_key=True)
     name: Mapped[str] = mapped_column(primary_key=True)
@@ -148,7 +148,7 @@ class RoundMetric(Base):
 
 
 class ClientMetric(Base):
-    """One packed array a round, mostly a value per client."""
+    """One packed array per round, usually one value per client."""
 
     __tablename__ = "client_metrics"
 
@@ -161,7 +161,7 @@ class ClientMetric(Base):
 
 
 class ClusterAssignment(Base):
-    """The cluster of every client from this round on; no labels: none from here on."""
+    """The cluster of every client from this round on; empty: no clusters from this round on."""
 
     __tablename__ = "cluster_assignments"
 
@@ -217,7 +217,7 @@ class Event(Base):
 
 
 class SavedView(Base):
-    """The choices of a page's address, under a name."""
+    """The query string of a page under a name."""
 
     __tablename__ = "saved_views"
     __table_args__ = (sa.UniqueConstraint("page", "name"), NEVER_REUSE_IDS)

@@ -1,4 +1,4 @@
-"""The one check that keeps an old owner of a run from writing into it."""
+"""The check (fence) that keeps former owners of a run from writing to it."""
 
 from typing import Any
 
@@ -10,9 +10,9 @@ from storage.records import Control
 
 
 def update_owned(connection: sa.Connection, run_id: int, epoch: int, **values: Any) -> Control:
-    """Writes to the run if it is still running under this claim, else raises Fenced. Answers what it is asked to do.
+    """Updates a running run under this claim, else raises Fenced. Returns the pending control request.
 
-    It comes first in a transaction: the rest of the transaction then happens to a run that is ours.
+    Call it first in a transaction: the row lock then keeps the claim valid until the commit.
     """
     owned = sa.update(Run).where(Run.id == run_id, Run.epoch == epoch, Run.status == "running")
     row = connection.execute(owned.values(**values).returning(Run.control)).one_or_none()

@@ -1,4 +1,4 @@
-"""PostgreSQL, for more than one machine: everything that holds for it alone."""
+"""PostgreSQL, for several machines."""
 
 import os
 from contextlib import suppress
@@ -18,27 +18,27 @@ from storage.errors import (
 )
 from storage.models import to_json
 
-LOCK_CLASS, LOCK_OBJECT = 0x0FED, 0x5CA9E  # the advisory lock; locks are apart in each database of a server
+LOCK_CLASS, LOCK_OBJECT = 0x0FED, 0x5CA9E  # the advisory lock; each database of a server has its own
 NO_TABLE, NO_COLUMN, LOCK_TIMEOUT, DEADLOCK, DISK_FULL = "42P01", "42703", "55P03", "40P01", "53100"
 TOO_LONG_IDLE = "25P03"
-AWAY = ("08", "57P", "53300")  # how such states begin: no connection, a server that stops or starts, no place free
+UNAVAILABLE = ("08", "57P", "53300")  # SQLSTATE prefixes: no connection, server starting or stopping, no slot free
 KEEPALIVES = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
-STANDS_STILL_MS = 60_000  # after which the server ends a transaction whose process no longer asks for anything
-VANISHED_MS = 60_000  # after which a machine that no longer answers counts as gone, at both ends of the line
+IDLE_TRANSACTION_MS = 60_000  # after which the server ends an idle transaction
+UNREACHABLE_MS = 60_000  # after which a silent peer counts as gone, on client and server
 
 
 class PostgreSQL(Database):
-    """A database on a server, with artifacts in a folder that all machines see."""
+    """A database on a server, with artifacts in a folder shared by all machines."""
 
-    read_options = {"isolation_level": "REPEATABLE READ"}  # its default shows what others commit in between
+    read_options = {"isolation_level": "REPEATABLE READ"}  # the default shows commits made in between
 
     def open(self) -> sa.Engine:
-        client = KEEPALIVES | {"tcp_user_timeout": VANISHED_MS, "connect_timeout": max(2, round(self.timeout_s))}
+        client = KEEPALIVES | {"tcp_user_timeout": UNREACHABLE_MS, "connect_timeout": max(2, round(self.timeout_s))}
         server = {f"tcp_{name}": value for name, value in KEEPALIVES.items()}
         server |= {
-            "tcp_user_timeout": VANISHED_MS,
+            "tcp_user_timeout": UNREACHABLE_MS,
             "lock_timeout": round(1000 * self.timeout_s),
-            "idle_in_transaction_session_timeout": STANDS_STILL_MS,
+            "idle_in_transaction_session_timeout": IDLE_TRANSACTION_MS,
         }
         options = {**client, "options": " ".join(f"-c {name}={value}" for name, value in server.items())}
         try:
@@ -51,7 +51,7 @@ class PostgreSQL(Database):
         return Path(os.environ.get("ARTIFACTS_DIR", "var/artifacts")).absolute()
 
     def back_up(self, label: str) -> Path | None:
-        return None  # the server's owner has a backup; pg_dump is not ours to run
+        return None  # backups are up to the server's owner
 
     def size_bytes(self) -> int:
         with self.read() as connection:
@@ -62,15 +62,15 @@ class PostgreSQL(Database):
         return ()
 
     def try_lock(self) -> DispatcherLock | None:
-        """Held by a connection of its own: the server frees it when that connection ends."""
+        """The lock belongs to its own connection: the server releases it when that ends."""
         connection = self._locked_connection()
         if connection is None:
             return None
-        holder = _Holder(self, connection)
-        return DispatcherLock(holder.end, holder.renew)
+        lock = _LockConnection(self, connection)
+        return DispatcherLock(lock.release, lock.renew)
 
     def _locked_connection(self) -> sa.Connection | None:
-        with self._explained():
+        with self._translated_errors():
             connection = self.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
             is_ours = False
             try:
@@ -94,20 +94,20 @@ class PostgreSQL(Database):
         if state in (LOCK_TIMEOUT, DEADLOCK):
             return DatabaseLocked(f"{self.name} was locked by another session for {self.timeout_s:g} s; try again")
         if state == DISK_FULL:
-            return DiskFull(f"{self.name}: {text}; the server's disk is full: free some space there")
+            return DiskFull(f"{self.name}: {text}; the server's disk is full; free some space there")
         if state in (NO_TABLE, NO_COLUMN):
             return SchemaOutdated(f"{self.name} has no or old tables; start the app, which brings them up to date")
-        is_away = isinstance(error, OperationalError) and (state or "08").startswith(AWAY)
-        if error.connection_invalidated or is_away or state == TOO_LONG_IDLE:
+        is_unavailable = isinstance(error, OperationalError) and (state or "08").startswith(UNAVAILABLE)
+        if error.connection_invalidated or is_unavailable or state == TOO_LONG_IDLE:
             return DatabaseUnavailable(
-                f"{self.name} does not answer ({first_line}); what is being computed waits for it: check "
+                f"{self.name} does not answer ({first_line}); active runs wait for it. Check "
                 "that the server runs and that DATABASE_URL is right"
             )
         return StorageError(f"{self.name}: {text}; see the server's log")
 
 
-class _Holder:
-    """The connection that has the dispatcher's lock, or the next one when that has died."""
+class _LockConnection:
+    """The connection that holds the dispatcher's lock, replaced when it breaks."""
 
     def __init__(self, database: PostgreSQL, connection: sa.Connection) -> None:
         self._database = database
@@ -119,24 +119,24 @@ class _Holder:
         self._connection = self._database._locked_connection()
         if self._connection is None:
             raise DispatcherLockLost(
-                f"the connection to {self._database.name} broke, and another process is its dispatcher now"
+                f"the connection to {self._database.name} broke, and another process has become the dispatcher"
             )
 
-    def end(self) -> None:
-        """The lock is free when this returns, or once the server learns that its session has ended."""
+    def release(self) -> None:
+        """The lock is free when this returns, or once the server notices that the session has ended."""
         if self._connection is not None:
             with suppress(DBAPIError):
                 self._connection.scalar(sa.select(sa.func.pg_advisory_unlock(LOCK_CLASS, LOCK_OBJECT)))
             self._drop(self._connection)
 
     def _is_alive(self) -> bool:
-        """As long as its session lives, it has the lock."""
+        """Whether the session lives, and with it the lock."""
         if self._connection is None:
             return False
         try:
             self._connection.scalar(sa.select(1))
         except DBAPIError:
-            self._drop(self._connection)  # or its next use would silently be another session
+            self._drop(self._connection)  # its next use would silently start another session
             return False
         return True
 

@@ -1,12 +1,12 @@
-"""Moving runs about in the queue."""
+"""Reordering runs in the queue."""
 
 from collections.abc import Collection, Sequence
 
-from storage.records import Place
+from storage.records import QueueMove
 
 
-def moved(order: Sequence[int], chosen: Collection[int], to: Place) -> list[int]:
-    """``order`` with the chosen ones at an end of it, or one step further, as a block behind or before their neighbour.
+def moved(order: Sequence[int], chosen: Collection[int], to: QueueMove) -> list[int]:
+    """``order`` with the chosen ids moved to an end, or by one step, as one block.
 
     ``moved([1, 2, 3, 4], {3}, "earlier") == [1, 3, 2, 4]``
     """

@@ -1,6 +1,6 @@
-"""What leaves storage: frozen records of plain values and numpy arrays, never database rows.
+"""The records that storage returns: frozen, with plain values and numpy arrays, never database rows.
 
-Every time is an aware UTC datetime. Not-a-number lives in arrays and scalars only; inside a dict it has become None.
+Times are aware UTC datetimes. NaN occurs in arrays and scalars only; inside a dict it is None.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +12,7 @@ import numpy as np
 
 Status = Literal["queued", "running", "paused", "done", "failed", "cancelled", "diverged"]
 Control = Literal["", "cancel", "pause"]
-Place = Literal["first", "earlier", "later", "last"]  # in the queue
+QueueMove = Literal["first", "earlier", "later", "last"]  # where to move a run in the queue
 AnalysisStatus = Literal["queued", "running", "done", "failed", "cancelled"]
 
 ACTIVE: tuple[Status, ...] = ("queued", "running")
@@ -21,13 +21,13 @@ FINISHED: tuple[Status, ...] = ("done", "failed", "cancelled", "diverged")
 
 @dataclass(frozen=True)
 class NewRun:
-    """A run as it is asked for: one algorithm, one seed, everything resolved."""
+    """A run to create: one algorithm, one seed, everything resolved."""
 
     algorithm: str
     label: str
     seed: int
     hparams: dict[str, Any]
-    config: dict[str, Any]  # the whole resolved configuration of this single run
+    config: dict[str, Any]  # the resolved configuration of this run alone
     rounds: int
     digest: str  # equal digests: equal results
     cost: dict[str, Any] | None = None
@@ -35,7 +35,7 @@ class NewRun:
 
 @dataclass(frozen=True, eq=False)
 class RoundRecord:
-    """One stored round. Arrays keep their dtype and shape; NaN means not measured."""
+    """One stored round. Arrays keep dtype and shape; NaN means not measured."""
 
     round: int
     cohort: np.ndarray  # [S] int32
@@ -46,7 +46,7 @@ class RoundRecord:
 
 
 class FinishedFile(NamedTuple):
-    """Models of a run that was computed elsewhere, read when it is their turn."""
+    """A model file of an imported run, read only when needed."""
 
     kind: str
     round: int
@@ -54,7 +54,7 @@ class FinishedFile(NamedTuple):
 
 
 class FinishedAnalysis(NamedTuple):
-    """An analysis of such a run, with its result."""
+    """An analysis of an imported run, with its result."""
 
     kind: str
     params: dict[str, Any]
@@ -62,7 +62,7 @@ class FinishedAnalysis(NamedTuple):
 
 
 class FinishedEvent(NamedTuple):
-    """A line of such a run's log."""
+    """A log event of an imported run."""
 
     at: datetime
     level: str
@@ -72,7 +72,7 @@ class FinishedEvent(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class FinishedRun:
-    """A run that was computed elsewhere and is imported with its rounds, and with what else there is of it."""
+    """A run that was computed elsewhere, to import with its rounds, models, analyses and events."""
 
     run: NewRun
     status: Status
@@ -88,7 +88,7 @@ class FinishedRun:
 
 @dataclass(frozen=True)
 class ExperimentRecord:
-    """A set of runs that were asked for together."""
+    """A set of runs that were created together."""
 
     id: int
     name: str
@@ -102,7 +102,7 @@ class ExperimentRecord:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """A run and where it stands. ``round`` is the last committed one, -1 before the first."""
+    """A run and its progress. ``round`` is the last committed one, -1 before the first."""
 
     id: int
     experiment_id: int
@@ -137,7 +137,7 @@ class RunRecord:
 
     @property
     def is_active(self) -> bool:
-        """Queued or running: it will go on without anybody doing anything."""
+        """Queued or running: it proceeds without user action."""
         return self.status in ACTIVE
 
     @property
@@ -146,7 +146,7 @@ class RunRecord:
 
 
 class NewArtifact(NamedTuple):
-    """A file that is on disk, and that no row points to yet."""
+    """A file on disk that is not registered yet."""
 
     kind: str
     round: int
@@ -157,7 +157,7 @@ class NewArtifact(NamedTuple):
 
 @dataclass(frozen=True)
 class ArtifactRecord:
-    """A registered file; ``path`` is relative to the artifacts' folder."""
+    """A registered file; ``path`` is relative to the artifacts folder."""
 
     id: int
     run_id: int
@@ -171,7 +171,7 @@ class ArtifactRecord:
 
 @dataclass(frozen=True)
 class EventRecord:
-    """One line of the log, of a run or of the whole installation."""
+    """One event of a run or of the whole installation."""
 
     id: int
     run_id: int | None
@@ -183,7 +183,7 @@ class EventRecord:
 
 @dataclass(frozen=True)
 class AnalysisRecord:
-    """A computation on a finished run's models (landscape, features, ...), how far it is, and its result's artifact."""
+    """An analysis of a finished run (landscape, features, ...): its progress, and the artifact of its result."""
 
     id: int
     run_id: int
@@ -196,19 +196,19 @@ class AnalysisRecord:
     progress: float  # from 0 to 1
     epoch: int
     control: Literal["", "cancel"]
-    attempts: int  # how often a worker has begun it since it was asked for, less those that ended with their dispatcher
+    attempts: int  # since the request, except those that ended with their dispatcher
     started_at: datetime | None
     finished_at: datetime | None
 
     @property
     def is_active(self) -> bool:
-        """Queued or running: it will go on without anybody doing anything."""
+        """Queued or running: it proceeds without user action."""
         return self.status in ACTIVE
 
 
 @dataclass(frozen=True)
 class SavedViewRecord:
-    """The choices of a page's address (``status=done&sort=mean``) under a name."""
+    """The query string of a page (``status=done&sort=mean``) under a name."""
 
     id: int
     page: str
@@ -219,19 +219,19 @@ class SavedViewRecord:
 
 @dataclass(frozen=True)
 class DiskUse:
-    """What is stored, in bytes. The parts don't overlap: a deleted run's files count as trash alone."""
+    """Disk usage in bytes. The parts are disjoint: files of a deleted run count as trash only."""
 
-    database_bytes: int  # with what is on its way into it
+    database_bytes: int  # including the write-ahead log
     checkpoints_bytes: int
     models_bytes: int
     analyses_bytes: int
     trash_bytes: int
-    free_bytes: int  # left on the disk; on the fuller one where database and artifacts lie on two
+    free_bytes: int  # on the fuller disk, if database and artifacts are on two
 
 
 @dataclass(frozen=True)
 class EngineRecord:
-    """A live engine, for the screen only."""
+    """A live engine, for display only."""
 
     id: str
     host: str

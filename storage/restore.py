@@ -1,16 +1,16 @@
-"""A backup in the place of a database. All of it is unpacked beside it and checked, and then it changes places at once.
+"""Replaces a database by a backup. Everything is unpacked and checked first; the switch is atomic.
 
-In this order, so that a kill at any moment leaves the one database or the other, each with all its artifacts:
+The order makes sure that a kill at any moment leaves either the old or the new database, with all its artifacts:
 
     1. unpack into <database>.restoring and check: the archive, the tables, every row, every artifact
-    2. copy the database that is there, and link its artifacts, to where they are kept: <database>.replaced-<time>.db
-    3. link the new artifacts into the folder, under names that nothing there has
-    4. write the new pages over the old ones in one transaction of SQLite: its commit makes the backup the database
-    5. remove the artifacts of the database that was there, and what was unpacked
+    2. copy the current database, and link its artifacts, to <database>.replaced-<time>.db
+    3. link the new artifacts into the artifacts folder, under unused names
+    4. write the new pages over the old ones in one SQLite transaction: its commit is the switch
+    5. delete the artifacts of the old database and the unpacked files
 
-A kill before 4 leaves the old database as it was, and so does a kill in 4: SQLite rolls back when it is next opened.
-What a kill may leave behind: the copy of 2, which is whole; what was unpacked, which the next restore removes;
-artifacts that no row names, which the next start of the app removes.
+A kill before or during step 4 leaves the old database: SQLite rolls back when it is next opened. A kill can leave
+behind: the copy of step 2, which is complete; unpacked files, which the next restore deletes; artifacts without a row,
+which the next start of the app deletes.
 """
 
 import os
@@ -25,10 +25,10 @@ import sqlalchemy as sa
 
 from storage import schema
 from storage.archive import BACKUP, Archive, sync_folder
+from storage.artifact_folder import NAME, ArtifactFolder
 from storage.artifacts import ArtifactStore
 from storage.backup import ARTIFACTS, DATABASE, Progress, file_of
 from storage.backup_check import CheckRun, check_file, check_rows
-from storage.confined import NAME, ArtifactFolder
 from storage.database import Database
 from storage.errors import ArchiveInvalid, DatabaseLocked, NotADatabase, SchemaTooNew, StorageError
 from storage.models import Artifact, Run, now
@@ -37,7 +37,7 @@ from storage.sqlite import BUSY, LOCKED, PAGES, SQLite, driver
 
 @dataclass(frozen=True)
 class Restored:
-    """``kept`` is the database that was there, None where there was none."""
+    """A finished restore; ``kept`` is the copy of the replaced database, None if there was none."""
 
     runs: int
     kept: Path | None
@@ -46,26 +46,25 @@ class Restored:
 def restore(
     database: Database, artifacts: ArtifactStore, path: Path, replace: bool, progress: Progress, check_run: CheckRun
 ) -> Restored:
-    """Raises StorageError, and has changed nothing then, where it cannot be done as a whole."""
-    target = file_of(database, "restore what pg_dump wrote with pg_restore, and put the artifacts back into")
-    with Archive(path, BACKUP) as archive, _dispatcher_away(target):
+    """Replaces the database. Raises StorageError, and changes nothing, if it cannot be done completely."""
+    target = file_of(database, "restore the dump with pg_restore, and copy the artifacts to")
+    with Archive(path, BACKUP) as archive, _holding_dispatcher_lock(target):
         revision = _revision(archive)
         if not replace:
-            _refuse_where_there_are_runs(target)
-        with _room_beside(target) as room:
-            _unpack(archive, room, progress)
-            runs = _checked(archive, room, revision, check_run)
-            new = _renamed(room, artifacts.files)
-            return Restored(runs, _take_place(room, new, target, artifacts))
+            _refuse_to_replace_runs(target)
+        with _temporary_folder(target) as folder:
+            _unpack(archive, folder, progress)
+            runs = _check_unpacked(archive, folder, revision, check_run)
+            new = _rename_artifacts(folder, artifacts.files)
+            return Restored(runs, _switch(folder, new, target, artifacts))
 
 
 @contextmanager
-def _dispatcher_away(target: SQLite) -> Iterator[None]:
+def _holding_dispatcher_lock(target: SQLite) -> Iterator[None]:
     lock = target.try_lock()
     if lock is None:
         raise StorageError(
-            f"the runs of {target.path} are being computed; stop the app, or the worker (Ctrl-C where it was started), "
-            "then restore"
+            f"an engine is running on {target.path}; stop the app or the worker (Ctrl-C in its terminal), then restore"
         )
     with lock:
         yield
@@ -74,7 +73,7 @@ def _dispatcher_away(target: SQLite) -> Iterator[None]:
 def _revision(archive: Archive) -> str:
     revision = archive.facts.get("schema")
     if not isinstance(revision, str) or not revision.isdecimal():
-        raise ArchiveInvalid(f"{archive.path}: its manifest has no schema; get the file again")
+        raise ArchiveInvalid(f"{archive.path}: its manifest lacks the schema; get the file again")
     if revision not in schema.revisions():
         raise SchemaTooNew(
             f"{archive.path} was written by a newer version (schema {revision[:20]}, this program knows up to "
@@ -83,14 +82,15 @@ def _revision(archive: Archive) -> str:
     return revision
 
 
-def _refuse_where_there_are_runs(target: SQLite) -> None:
+def _refuse_to_replace_runs(target: SQLite) -> None:
     try:
         runs = _num_runs(target)
     except NotADatabase as error:
-        raise StorageError(f"{error}; --replace keeps it beside the backup's") from error
+        raise StorageError(f"{error}; --replace moves it aside") from error
     if runs:
         raise StorageError(
-            f"{target.path} has {runs} runs; --replace puts the backup in their place, and keeps them in a file beside"
+            f"{target.path} has {runs} runs; --replace restores the backup and saves the current database in a file "
+            "beside it"
         )
 
 
@@ -104,58 +104,58 @@ def _num_runs(target: SQLite) -> int:
 
 
 @contextmanager
-def _room_beside(target: SQLite) -> Iterator[Path]:
-    """On the same disk, so that files can be linked from it."""
-    room = target.path.with_name(f"{target.path.name}.restoring")
-    shutil.rmtree(room, ignore_errors=True)  # of a restore that was killed
+def _temporary_folder(target: SQLite) -> Iterator[Path]:
+    """A temporary folder on the same disk, so that its files can be linked."""
+    folder = target.path.with_name(f"{target.path.name}.restoring")
+    shutil.rmtree(folder, ignore_errors=True)  # left by a killed restore
     try:
-        room.mkdir(parents=True)
-        yield room
+        folder.mkdir(parents=True)
+        yield folder
     except (OSError, driver().Error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise StorageError(
-            f"cannot restore to {target.path} ({reason}); free some space on its disk, and check the owner of its "
-            "folder"
+            f"cannot restore to {target.path} ({reason}); free some space on its disk, and check the permissions of "
+            "its folder"
         ) from error
     finally:
-        shutil.rmtree(room, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-# Unpacked and checked.
+# Unpack and check.
 
 
-def _unpack(archive: Archive, room: Path, progress: Progress) -> None:
+def _unpack(archive: Archive, folder: Path, progress: Progress) -> None:
     done, total = 0, sum(member.size_bytes for member in archive.members.values())
 
-    def tell(size: int) -> None:
+    def count(size: int) -> None:
         nonlocal done
         done += size
         progress(done, total)
 
-    (room / ARTIFACTS).mkdir()
+    (folder / ARTIFACTS).mkdir()
     for name in (DATABASE, *(name for name in archive.members if name != DATABASE)):
-        if name != DATABASE and not NAME.fullmatch(_artifact(name)):
-            raise ArchiveInvalid(f"{archive.path}: {name[:100]!r} is no name that a backup has; get the file again")
-        archive.extract(name, room / name, tell)
+        if name != DATABASE and not NAME.fullmatch(_artifact_name(name)):
+            raise ArchiveInvalid(f"{archive.path}: {name[:100]!r} is not a valid name in a backup; get the file again")
+        archive.extract(name, folder / name, count)
 
 
-def _artifact(name: str) -> str:
-    """Of a member; nothing where it is none."""
+def _artifact_name(name: str) -> str:
+    """The artifact name of a member; empty if it is not an artifact."""
     return name.removeprefix(f"{ARTIFACTS}/") if name.startswith(f"{ARTIFACTS}/") else ""
 
 
-def _checked(archive: Archive, room: Path, revision: str, check_run: CheckRun) -> int:
-    """How many runs there are. The unpacked database has the newest tables then."""
-    files = {_artifact(name): member for name, member in archive.members.items() if name != DATABASE}
+def _check_unpacked(archive: Archive, folder: Path, revision: str, check_run: CheckRun) -> int:
+    """Checks the unpacked backup and migrates it to the current schema. Returns its number of runs."""
+    files = {_artifact_name(name): member for name, member in archive.members.items() if name != DATABASE}
     try:
-        check_file(room / DATABASE, revision)
-        with closing(_opened(room)) as database:
+        check_file(folder / DATABASE, revision)
+        with closing(_open_unpacked(folder)) as database:
             _bring_up_to_date(database, revision)
             runs = check_rows(database, files, check_run)
     except ArchiveInvalid as error:
         raise ArchiveInvalid(f"{archive.path}: {error}") from error
-    if (said := archive.facts.get("runs")) != runs:
-        raise ArchiveInvalid(f"{archive.path}: its database has {runs} runs, but its manifest says {said!r:.40}")
+    if (claimed := archive.facts.get("runs")) != runs:
+        raise ArchiveInvalid(f"{archive.path}: its database has {runs} runs, but its manifest states {claimed!r:.40}")
     return runs
 
 
@@ -165,44 +165,44 @@ def _bring_up_to_date(database: SQLite, revision: str) -> None:
     try:
         schema.upgrade(database)
     except StorageError as error:
-        raise ArchiveInvalid(f"its tables cannot be brought up to date ({error})") from error
+        raise ArchiveInvalid(f"its tables cannot be migrated ({error})") from error
 
 
-def _opened(room: Path) -> SQLite:
-    return SQLite(sa.URL.create("sqlite", database=str(room / DATABASE)), timeout_s=10.0)
+def _open_unpacked(folder: Path) -> SQLite:
+    return SQLite(sa.URL.create("sqlite", database=str(folder / DATABASE)), timeout_s=10.0)
 
 
-def _renamed(room: Path, folder: ArtifactFolder) -> dict[str, Path]:
-    """Every artifact of the backup under a name that no other file has, in the unpacked rows too."""
+def _rename_artifacts(folder: Path, target_folder: ArtifactFolder) -> dict[str, Path]:
+    """Gives every artifact of the backup an unused name, in the unpacked rows as well."""
     new = {}
-    with closing(_opened(room)) as database, database.write() as connection:
+    with closing(_open_unpacked(folder)) as database, database.write() as connection:
         rows = connection.execute(sa.select(Artifact.id, Artifact.run_id, Artifact.kind, Artifact.round, Artifact.path))
         for row in rows.all():
-            name = folder.new_name(row.run_id, row.kind, row.round)
+            name = target_folder.new_name(row.run_id, row.kind, row.round)
             connection.execute(sa.update(Artifact).where(Artifact.id == row.id).values(path=name))
-            new[name] = room / ARTIFACTS / row.path
+            new[name] = folder / ARTIFACTS / row.path
     return new
 
 
-# Changing places.
+# Switch.
 
 
-def _take_place(room: Path, new: Mapping[str, Path], target: SQLite, artifacts: ArtifactStore) -> Path | None:
-    """Answers where the database that was there is kept, None where there was none."""
-    was_there = any(file.exists() and file.stat().st_size for file in target.files)
-    kept = _free_name(target) if was_there else None
+def _switch(folder: Path, new: Mapping[str, Path], target: SQLite, artifacts: ArtifactStore) -> Path | None:
+    """Returns the path of the saved old database, None if there was none."""
+    exists = any(file.exists() and file.stat().st_size for file in target.files)
+    kept = _free_name(target) if exists else None
     old, undo = list(artifacts.files.names()), list[Callable[[], None]]()
     try:
-        with _locked(target) as place:
+        with _exclusive_connection(target) as connection:
             if kept is not None:
-                undo.append(lambda: _forget(kept))
-                _keep(room, target, place, artifacts.files, old, kept)
+                undo.append(lambda: _delete_kept(kept))
+                _save_current(folder, target, connection, artifacts.files, old, kept)
             undo.append(lambda: artifacts.remove_files(new))
             for name, source in new.items():
-                artifacts.files.take(source, name)
+                artifacts.files.link(source, name)
             if new:
                 sync_folder(artifacts.folder)
-            _write_over(room, target, place)
+            _overwrite(folder, target, connection)
     except BaseException:
         for step in reversed(undo):
             step()
@@ -218,27 +218,27 @@ def _free_name(target: SQLite) -> Path:
 
 
 @contextmanager
-def _locked(target: SQLite) -> Iterator[Any]:
-    """A connection beside which nobody reads or writes, until it ends; None where the file is damaged.
+def _exclusive_connection(target: SQLite) -> Iterator[Any]:
+    """An exclusive connection, which keeps out readers and writers until it ends; None if the file is damaged.
 
-    Raises DatabaseLocked where somebody has the database open.
+    Raises DatabaseLocked if the database is in use.
     """
     target.close()
     is_new = not target.path.exists()
     connection = driver().connect(str(target.path), timeout=0, isolation_level=None)
     try:
         with closing(connection):
-            yield connection if _is_ours_alone(connection, target) else None
+            yield connection if _lock(connection, target) else None
     except BaseException:
         if is_new:
             target.path.unlink(missing_ok=True)
         raise
 
 
-def _is_ours_alone(connection: Any, target: SQLite) -> bool:
-    """Locks it; False for a file that is no database."""
+def _lock(connection: Any, target: SQLite) -> bool:
+    """Locks the file; False if it is not a database."""
     try:
-        connection.execute("PRAGMA locking_mode=EXCLUSIVE")  # from the first lock on until the end
+        connection.execute("PRAGMA locking_mode=EXCLUSIVE")  # keeps every lock until the end
         mode = connection.execute("PRAGMA journal_mode=DELETE").fetchone()[0]
         connection.execute("BEGIN EXCLUSIVE")
         connection.execute("COMMIT")
@@ -249,43 +249,45 @@ def _is_ours_alone(connection: Any, target: SQLite) -> bool:
     except driver().DatabaseError:
         return False
     if mode != "delete":
-        raise DatabaseLocked(f"{target.path} is open in another program; stop the app, or what reads it, then restore")
+        raise DatabaseLocked(f"{target.path} is in use; stop the app and whatever else uses it, then restore")
     return True
 
 
-def _keep(room: Path, target: SQLite, place: Any, artifacts: ArtifactFolder, old: list[str], kept: Path) -> None:
-    """The database that is there under another name, with its artifacts: whole before the name is there."""
-    unfinished = room / "kept"
-    unfinished.mkdir()
-    copies = ArtifactFolder(unfinished / f"{kept.name}-artifacts")
+def _save_current(
+    folder: Path, target: SQLite, connection: Any, artifacts: ArtifactFolder, old: list[str], kept: Path
+) -> None:
+    """Saves the current database and its artifacts; they get their final names once they are complete."""
+    incomplete = folder / "kept"
+    incomplete.mkdir()
+    copies = ArtifactFolder(incomplete / f"{kept.name}-artifacts")
     for name in old:
-        copies.take(artifacts.path / name, name)
-    if place is None:  # with what belongs to it, in case somebody mends it
+        copies.link(artifacts.path / name, name)
+    if connection is None:  # with its -wal and -shm files, in case it can be repaired
         for file in filter(Path.exists, reversed(target.files)):
-            shutil.copyfile(file, unfinished / f"{kept.name}{file.name.removeprefix(target.path.name)}")
+            shutil.copyfile(file, incomplete / f"{kept.name}{file.name.removeprefix(target.path.name)}")
     else:
-        with closing(driver().connect(str(unfinished / kept.name))) as copy:
-            place.backup(copy, pages=PAGES)
-    for file in sorted(unfinished.iterdir(), reverse=True):  # the database last
+        with closing(driver().connect(str(incomplete / kept.name))) as copy:
+            connection.backup(copy, pages=PAGES)
+    for file in sorted(incomplete.iterdir(), reverse=True):  # the database last
         os.rename(file, kept.with_name(file.name))
     sync_folder(kept.parent)
 
 
-def _forget(kept: Path) -> None:
+def _delete_kept(kept: Path) -> None:
     for suffix in ("", "-wal", "-shm"):
         with suppress(OSError):
             kept.with_name(f"{kept.name}{suffix}").unlink(missing_ok=True)
     shutil.rmtree(kept.with_name(f"{kept.name}-artifacts"), ignore_errors=True)
 
 
-def _write_over(room: Path, target: SQLite, place: Any) -> None:
-    """The one moment: SQLite's commit, or, in the place of a file that is no database, a rename."""
-    with closing(driver().connect(str(room / DATABASE))) as new:
-        new.execute("PRAGMA journal_mode=DELETE").close()  # all of it in the one file
-        if place is not None:
-            new.backup(place, pages=PAGES)
+def _overwrite(folder: Path, target: SQLite, connection: Any) -> None:
+    """The atomic switch: SQLite's commit, or a rename if the file is not a database."""
+    with closing(driver().connect(str(folder / DATABASE))) as new:
+        new.execute("PRAGMA journal_mode=DELETE").close()  # everything in one file
+        if connection is not None:
+            new.backup(connection, pages=PAGES)
             return
-    for file in target.files[1:]:  # a log of another file
+    for file in target.files[1:]:  # they belong to the old file
         file.unlink(missing_ok=True)
-    os.replace(room / DATABASE, target.path)
+    os.replace(folder / DATABASE, target.path)
     sync_folder(target.path.parent)

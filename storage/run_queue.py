@@ -1,8 +1,8 @@
-"""Runs: asked for, claimed by the dispatcher, owned by one worker at a time, finished.
+"""Runs: created, claimed by the dispatcher, owned by one worker at a time, finished.
 
 queued -> running -> done | failed | diverged | cancelled
    ^         |
-   +- paused-+            a claim raises ``epoch``; only the holder of the current epoch may write to the run
+   +- paused-+            a claim raises ``epoch``; only the owner of the current epoch may write to the run
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -20,11 +20,11 @@ from storage.metrics import insert_rounds, pack_rounds
 from storage.models import Artifact, Experiment, Partition, Run, UtcDateTime, now
 from storage.ownership import update_owned
 from storage.queue_order import moved
-from storage.records import FINISHED, Control, NewRun, Place, RoundRecord, RunRecord, Status
+from storage.records import FINISHED, Control, NewRun, QueueMove, RoundRecord, RunRecord, Status
 
-MAX_ID = 2**63 - 1  # what a database can hold; a larger id, out of an address bar say, is no run's
-IN_USE = Run.deleted_at.is_(None)
-TURN = (Run.priority.desc(), Run.rank, Run.id)  # the order in which queued runs are claimed
+MAX_ID = 2**63 - 1  # what a column can hold; a URL may contain larger ids
+NOT_DELETED = Run.deleted_at.is_(None)
+CLAIM_ORDER = (Run.priority.desc(), Run.rank, Run.id)  # the order in which queued runs are claimed
 
 
 class RunQueue:
@@ -42,10 +42,10 @@ class RunQueue:
         newest_first: bool = True,
         with_partition: bool = True,
     ) -> list[RunRecord]:
-        """Runs that meet all conditions. Long lists are quicker ``with_partition=False``."""
+        """Runs that meet all conditions. Long lists are faster ``with_partition=False``."""
         run_ids = None if run_ids is None else [i for i in run_ids if abs(i) <= MAX_ID]
-        asked = {"experiment_id": experiment_ids, "id": run_ids, "status": statuses}
-        allowed: dict[str, Any] = {name: list(values) for name, values in asked.items() if values is not None}
+        selected = {"experiment_id": experiment_ids, "id": run_ids, "status": statuses}
+        allowed: dict[str, Any] = {name: list(values) for name, values in selected.items() if values is not None}
         query = _query(frozenset(allowed), with_partition, include_archived, newest_first, limit is not None)
         with self._database.read() as connection:
             return run_records(connection, query, allowed | ({} if limit is None else {"limit": limit}))
@@ -55,12 +55,12 @@ class RunQueue:
             return _get(connection, run_id)
 
     def find_by_digest(self, digests: Iterable[str]) -> list[RunRecord]:
-        """Runs of the same resolved configuration and seed, whatever their status; newest first."""
+        """Runs with the same resolved configuration and seed, whatever their status; newest first."""
         with self._database.read() as connection:
             return run_records(connection, select_runs().where(Run.digest.in_(tuple(digests))).order_by(Run.id.desc()))
 
     def repeats(self, run_ids: Sequence[int]) -> dict[int, int]:
-        """Of each run that was queued again in its experiment: the newest run of the same configuration and name."""
+        """For each run that was repeated in its experiment: the newest run with the same configuration and label."""
         later = aliased(Run)
         same = (getattr(later, name) == getattr(Run, name) for name in ("experiment_id", "digest", "label"))
         query = (
@@ -73,33 +73,33 @@ class RunQueue:
             return {row[0]: row[1] for row in connection.execute(query)}
 
     def counts(self) -> dict[str, int]:
-        """How many runs there are of each status that occurs."""
-        counted = sa.select(Run.status, sa.func.count()).where(IN_USE).group_by(Run.status)
+        """The number of runs per status."""
+        counted = sa.select(Run.status, sa.func.count()).where(NOT_DELETED).group_by(Run.status)
         with self._database.read() as connection:
             return {row[0]: row[1] for row in connection.execute(counted)}
 
     def ids(self, statuses: Sequence[Status]) -> list[int]:
-        """Of runs that stand so, archived or not, lowest first: quicker than the runs themselves."""
-        query = sa.select(Run.id).where(Run.status.in_(statuses), IN_USE).order_by(Run.id)
+        """Ids of the runs in these statuses, archived or not, ascending. Faster than loading the runs."""
+        query = sa.select(Run.id).where(Run.status.in_(statuses), NOT_DELETED).order_by(Run.id)
         with self._database.read() as connection:
             return list(connection.scalars(query))
 
     def waiting(self) -> list[RunRecord]:
         """Queued runs in the order in which they will be claimed."""
-        query = select_runs(with_partition=False).where(Run.status == "queued").order_by(*TURN)
+        query = select_runs(with_partition=False).where(Run.status == "queued").order_by(*CLAIM_ORDER)
         with self._database.read() as connection:
             return run_records(connection, query)
 
-    # What the dispatcher does.
+    # Called by the dispatcher.
 
     def claim(self, run_ids: Sequence[int] | None = None) -> RunRecord | None:
-        """Takes the queued run whose turn it is (of ``run_ids``), or None. Only its new epoch may write to it now."""
-        following = sa.select(Run.id).where(Run.status == "queued", IN_USE).order_by(*TURN).limit(1)
+        """Claims the next queued run (of ``run_ids``), or returns None. Only the new epoch may write to it now."""
+        next_run = sa.select(Run.id).where(Run.status == "queued", NOT_DELETED).order_by(*CLAIM_ORDER).limit(1)
         if run_ids is not None:
-            following = following.where(Run.id.in_(run_ids))
+            next_run = next_run.where(Run.id.in_(run_ids))
         at = now()
         with self._database.write() as connection:
-            run_id = connection.scalar(following.with_for_update(skip_locked=True))
+            run_id = connection.scalar(next_run.with_for_update(skip_locked=True))
             if run_id is None:
                 return None
             connection.execute(
@@ -119,24 +119,26 @@ class RunQueue:
             return _get(connection, run_id)
 
     def requeue_running(self) -> list[int]:
-        """At the dispatcher's start: nobody owns these runs. Answers those that will run again.
+        """Requeues the running runs when a dispatcher starts. Returns the ids of those that will run again.
 
-        A run that was asked to cancel or pause before its worker died is cancelled or paused.
+        A run with a pending cancel or pause request is cancelled or paused instead.
         """
         with self._database.write() as connection:
-            rows = connection.execute(_let_go().returning(Run.id, Run.status)).all()
+            rows = connection.execute(_release_running().returning(Run.id, Run.status)).all()
         return sorted(row.id for row in rows if row.status == "queued")
 
     def requeue(self, run_id: int, epoch: int) -> Status:
-        """After its worker died: queued again, or what it was asked to become. Fenced; answers the new status."""
+        """Requeues a run whose worker died, or cancels or pauses it if requested. Fenced; returns the new status."""
         with self._database.write() as connection:
             update_owned(connection, run_id, epoch, heartbeat_at=now())
-            return cast(Status, connection.scalars(_let_go().where(Run.id == run_id).returning(Run.status)).one())
+            return cast(
+                Status, connection.scalars(_release_running().where(Run.id == run_id).returning(Run.status)).one()
+            )
 
-    # What the owner of a run does; all of it is fenced.
+    # Called by the owner of a run; all of it raises Fenced once the claim is lost.
 
     def heartbeat(self, run_id: int, epoch: int, seconds_per_round: float | None = None) -> Control:
-        """For the screen only. Answers what the run is asked to do."""
+        """Stores a heartbeat, for display only. Returns the pending control request."""
         values: dict[str, Any] = {"heartbeat_at": now()}
         if seconds_per_round is not None:
             values["seconds_per_round"] = seconds_per_round
@@ -151,12 +153,12 @@ class RunQueue:
         partition: dict | None = None,
         worker: str | None = None,
     ) -> None:
-        """Where the run is computed, and on what; what is None stays as it was."""
+        """Stores where and on what data the run is computed; None leaves a value unchanged."""
         values: dict[str, Any] = {"heartbeat_at": now(), "provenance": provenance, "worker": worker}
         with self._database.write() as connection:
             update_owned(connection, run_id, epoch, **{k: v for k, v in values.items() if v is not None})
             if partition is not None:
-                put_partition(connection, run_id, partition)
+                insert_partition(connection, run_id, partition)
 
     def finish(
         self,
@@ -167,13 +169,13 @@ class RunQueue:
         summary: dict | None = None,
         rounds: Sequence[RoundRecord] = (),
     ) -> Status:
-        """The last write of an owner, with the rounds not stored yet. Answers what the run is now.
+        """Stores the final status and the rounds not stored yet. Returns the resulting status.
 
-        A run that was to pause is cancelled, or queued again, where that was asked for in the meantime.
+        A run about to pause is cancelled or requeued if that was requested in the meantime.
         """
         values: dict[str, Any] = {"status": status, "error": error, "control": "", "heartbeat_at": now()}
         if status == "paused":
-            values |= _as_asked()
+            values |= _released_values()
         elif status in FINISHED:
             values["finished_at"] = now()
         if summary is not None:
@@ -186,81 +188,84 @@ class RunQueue:
             insert_rounds(connection, run_id, packed)
             return cast(Status, connection.scalar(sa.select(Run.status).where(Run.id == run_id)))
 
-    # What a person asks for.
+    # Called for the user.
 
     def request(self, run_ids: Sequence[int], control: Literal["cancel", "pause"]) -> None:
-        """At once where nobody is computing; a running run reads it with its next write. Finished runs stay."""
+        """Cancels or pauses waiting runs at once; a running run sees the request at its next write."""
         running = Run.status == "running"
         if control == "cancel":
-            asked = sa.update(Run).where(Run.status.in_(("queued", "paused", "running")))
+            selected = sa.update(Run).where(Run.status.in_(("queued", "paused", "running")))
             end = {"status": "cancelled", "finished_at": sa.literal(now(), UtcDateTime())}
         else:
-            asked = sa.update(Run).where(Run.status.in_(("queued", "running")), Run.control != "cancel")
+            selected = sa.update(Run).where(Run.status.in_(("queued", "running")), Run.control != "cancel")
             end = {"status": "paused"}
         values = {name: sa.case((running, getattr(Run, name)), else_=value) for name, value in end.items()}
         values["control"] = sa.case((running, control), else_="")
-        with self._database.write() as connection:  # one statement: a claim comes before or after it, not in between
-            connection.execute(asked.where(Run.id.in_(run_ids)).values(values))
+        with self._database.write() as connection:  # one statement, so that no claim comes in between
+            connection.execute(selected.where(Run.id.in_(run_ids)).values(values))
 
     def resume(self, run_ids: Sequence[int]) -> None:
-        """Paused runs are queued again; a pause that was asked for and not obeyed yet is taken back."""
+        """Queues paused runs again, and withdraws pause requests that are still pending."""
         status = sa.case((Run.status == "paused", "queued"), else_=Run.status)
-        asked = sa.update(Run).where(Run.id.in_(run_ids), (Run.status == "paused") | (Run.control == "pause"))
+        selected = sa.update(Run).where(Run.id.in_(run_ids), (Run.status == "paused") | (Run.control == "pause"))
         with self._database.write() as connection:
-            connection.execute(asked.values(status=status, control=""))
+            connection.execute(selected.values(status=status, control=""))
 
     def prioritize(self, run_ids: Sequence[int], priority: int) -> None:
-        """Larger comes first; 0 is what a run has by itself. It counts whenever the run waits."""
+        """Sets the priority: larger runs first, the default is 0. It stays with the run."""
         with self._database.write() as connection:
             connection.execute(sa.update(Run).where(Run.id.in_(run_ids)).values(priority=priority))
 
-    def move(self, run_ids: Sequence[int], to: Place) -> None:
-        """Queued runs, in the order they have, among those of their own priority; others stay as they are."""
-        waiting = sa.select(Run.id, Run.priority, Run.rank).where(Run.status == "queued", IN_USE).order_by(*TURN)
+    def move(self, run_ids: Sequence[int], to: QueueMove) -> None:
+        """Moves queued runs, in their current order, among the runs of the same priority."""
+        waiting = (
+            sa.select(Run.id, Run.priority, Run.rank).where(Run.status == "queued", NOT_DELETED).order_by(*CLAIM_ORDER)
+        )
         with self._database.write() as connection:
             rows = connection.execute(waiting.with_for_update()).all()
             for priority in {row.priority for row in rows if row.id in run_ids}:
                 equals = [row for row in rows if row.priority == priority]
                 order = moved([row.id for row in equals], set(run_ids), to)
                 before = {row.id: row.rank for row in equals}
-                # Negative, so that what is queued later, at rank 0, comes after them.
+                # Negative, so that runs queued later, at rank 0, come after them.
                 for rank, run_id in enumerate(order, -len(order)):
                     if before[run_id] != rank:
                         connection.execute(sa.update(Run).where(Run.id == run_id).values(rank=rank))
 
     def rerun(self, run_ids: Sequence[int]) -> list[RunRecord]:
-        """New queued runs beside the old ones, from the same configurations."""
+        """Queues new runs with the same configurations. Raises RunNotFound."""
         with self._database.write() as connection:
             old = run_records(connection, select_runs(with_partition=False).where(Run.id.in_(run_ids)).order_by(Run.id))
             if missing := set(run_ids) - {run.id for run in old}:
                 raise RunNotFound(missing)
-            ids = [_insert_again(connection, run) for run in old]
+            ids = [_insert_rerun(connection, run) for run in old]
             return run_records(connection, select_runs().where(Run.id.in_(ids)).order_by(Run.id))
 
     def retry(self, run_ids: Sequence[int], statuses: Sequence[Status] = ("failed", "diverged")) -> list[RunRecord]:
-        """Reruns those that ended so, one for each, in the order of their ids.
+        """Reruns the runs that ended in these statuses, one for each, in the order of their ids.
 
-        Where somebody has done so just before, and the new run has not ended, it is that one.
+        Returns the existing rerun instead if there is one that has not ended.
         """
         failed = select_runs(with_partition=False).where(Run.id.in_(run_ids), Run.status.in_(statuses))
         with self._database.write() as connection:
             old = run_records(connection, failed.order_by(Run.id).with_for_update(of=Run))
-            again = _under_way(connection, {run.experiment_id for run in old})
+            again = _unfinished(connection, {run.experiment_id for run in old})
             for run in old:
                 if (run.experiment_id, run.digest) not in again:
-                    again[run.experiment_id, run.digest] = _insert_again(connection, run)
+                    again[run.experiment_id, run.digest] = _insert_rerun(connection, run)
             query = select_runs().where(Run.id.in_(again.values()))
             new = {(run.experiment_id, run.digest): run for run in run_records(connection, query)}
         return [new[run.experiment_id, run.digest] for run in old]
 
     def archive(self, run_ids: Sequence[int], archived: bool = True) -> None:
-        """Out of sight, or back in it; nothing else changes."""
+        """Archives runs, which hides them, or restores them."""
         with self._database.write() as connection:
             connection.execute(sa.update(Run).where(Run.id.in_(run_ids)).values(archived=archived))
 
     def delete(self, run_ids: Sequence[int]) -> None:
-        """Rows and files, and experiments left without runs, for good. Raises RunsActive, and deletes none, if one is
-        running.
+        """Deletes rows and files for good, and experiments left without runs.
+
+        Raises RunsActive, and deletes none, if one is running.
         """
         with self._database.write() as connection:
             paths = delete_runs(connection, run_ids)
@@ -268,7 +273,7 @@ class RunQueue:
 
 
 def insert_run(connection: sa.Connection, experiment_id: int, position: int, run: NewRun, **values: Any) -> int:
-    """A queued run, inside the caller's transaction; ``values`` replace what a new run starts with."""
+    """Inserts a queued run inside the caller's transaction; ``values`` override the defaults of a new run."""
     row = (
         vars(run)
         | {
@@ -288,19 +293,19 @@ def insert_run(connection: sa.Connection, experiment_id: int, position: int, run
     return connection.execute(sa.insert(Run).values(row).returning(Run.id)).scalar_one()
 
 
-def put_partition(connection: sa.Connection, run_id: int, partition: dict) -> None:
+def insert_partition(connection: sa.Connection, run_id: int, partition: dict) -> None:
     connection.execute(sa.delete(Partition).where(Partition.run_id == run_id))
     connection.execute(sa.insert(Partition).values(run_id=run_id, partition=partition))
 
 
 def delete_runs(connection: sa.Connection, run_ids: Sequence[int]) -> list[str]:
-    """Inside the caller's transaction; answers the files to remove after it."""
+    """Deletes rows inside the caller's transaction; returns the files to delete after it. Raises RunsActive."""
     refuse_running(connection, run_ids)
-    touched = set(connection.scalars(sa.select(Run.experiment_id).where(Run.id.in_(run_ids))))
+    affected = set(connection.scalars(sa.select(Run.experiment_id).where(Run.id.in_(run_ids))))
     paths = connection.scalars(sa.select(Artifact.path).where(Artifact.run_id.in_(run_ids))).all()
     connection.execute(sa.delete(Run).where(Run.id.in_(run_ids)))
     empty = ~sa.exists().where(Run.experiment_id == Experiment.id)
-    connection.execute(sa.delete(Experiment).where(Experiment.id.in_(touched), empty))
+    connection.execute(sa.delete(Experiment).where(Experiment.id.in_(affected), empty))
     return list(paths)
 
 
@@ -310,25 +315,25 @@ def refuse_running(connection: sa.Connection, run_ids: Sequence[int]) -> None:
         raise RunsActive(running)
 
 
-def select_runs(with_partition: bool = True, in_use: bool = True) -> sa.Select:
-    """The columns of a RunRecord, in its order."""
-    elsewhere: dict[str, sa.ColumnElement | InstrumentedAttribute] = {
+def select_runs(with_partition: bool = True, include_deleted: bool = False) -> sa.Select:
+    """Selects the columns of a RunRecord, in order."""
+    joined: dict[str, sa.ColumnElement | InstrumentedAttribute] = {
         "experiment_name": Experiment.name,
         "example": Experiment.example,
         "partition": Partition.partition if with_partition else sa.null().label("partition"),
     }
-    columns = (elsewhere[f.name] if f.name in elsewhere else getattr(Run, f.name) for f in fields(RunRecord))
+    columns = (joined[f.name] if f.name in joined else getattr(Run, f.name) for f in fields(RunRecord))
     query = sa.select(*columns).select_from(Run).join(Experiment)
     if with_partition:
         query = query.outerjoin(Partition, Partition.run_id == Run.id)
-    return query.where(IN_USE) if in_use else query
+    return query if include_deleted else query.where(NOT_DELETED)
 
 
 @cache
 def _query(
     conditions: frozenset[str], with_partition: bool, include_archived: bool, newest_first: bool, is_limited: bool
 ) -> sa.Select:
-    """Made once: SQLAlchemy has everything ready for a statement that it has seen, down to the columns of its rows."""
+    """Cached, so that SQLAlchemy finds the statement compiled."""
     query = select_runs(with_partition)
     for name in sorted(conditions):
         query = query.where(getattr(Run, name).in_(sa.bindparam(name, expanding=True)))
@@ -351,13 +356,13 @@ def _get(connection: sa.Connection, run_id: int) -> RunRecord:
     return found[0]
 
 
-def _let_go() -> sa.Update:
-    """Running rows become what they were asked to become, else queued."""
-    return sa.update(Run).where(Run.status == "running").values(_as_asked())
+def _release_running() -> sa.Update:
+    """Running rows become cancelled or paused where that was requested, else queued."""
+    return sa.update(Run).where(Run.status == "running").values(_released_values())
 
 
-def _as_asked() -> dict[str, Any]:
-    """What a running row becomes when nobody works on it any more."""
+def _released_values() -> dict[str, Any]:
+    """The values of a running row that no longer has a worker."""
     status = sa.case((Run.control == "cancel", "cancelled"), (Run.control == "pause", "paused"), else_="queued")
     finished = sa.case((Run.control == "cancel", sa.literal(now(), UtcDateTime())))
     return {"status": status, "finished_at": finished, "control": ""}
@@ -368,14 +373,14 @@ def _next_position(connection: sa.Connection, experiment_id: int) -> int:
     return 0 if last is None else last + 1
 
 
-def _insert_again(connection: sa.Connection, run: RunRecord) -> int:
+def _insert_rerun(connection: sa.Connection, run: RunRecord) -> int:
     again = NewRun(**{f.name: getattr(run, f.name) for f in fields(NewRun)})
     return insert_run(connection, run.experiment_id, _next_position(connection, run.experiment_id), again)
 
 
-def _under_way(connection: sa.Connection, experiment_ids: Collection[int]) -> dict[tuple[int, str], int]:
-    """(experiment, digest) -> the run of it that has not ended."""
+def _unfinished(connection: sa.Connection, experiment_ids: Collection[int]) -> dict[tuple[int, str], int]:
+    """(experiment, digest) -> id of its run that has not ended."""
     query = sa.select(Run.experiment_id, Run.digest, Run.id).where(
-        Run.experiment_id.in_(experiment_ids), Run.status.in_(("queued", "running", "paused")), IN_USE
+        Run.experiment_id.in_(experiment_ids), Run.status.in_(("queued", "running", "paused")), NOT_DELETED
     )
     return {(row.experiment_id, row.digest): row.id for row in connection.execute(query)}

@@ -1,4 +1,4 @@
-"""Views of a page that somebody gave a name: the query of the page's address, so that each is a link too."""
+"""Views of a page saved under a name: the query string of the page's address, so each view is also a link."""
 
 import sqlalchemy as sa
 
@@ -20,7 +20,7 @@ class SavedViews:
             return [SavedViewRecord(**row._mapping) for row in connection.execute(query)]
 
     def save(self, page: str, name: str, query: str) -> None:
-        """A view that has the name already becomes this one."""
+        """Saves a view; replaces the one with the same name."""
         values = {"query": query, "created_at": now()}
         with self._database.write() as connection:
             known = sa.update(SavedView).where(SavedView.page == page, SavedView.name == name)

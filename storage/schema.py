@@ -1,4 +1,4 @@
-"""Bringing the tables up to date. Revisions are numbered files in ``migrations/versions``; the last is the newest."""
+"""Migrations. Revisions are numbered files in ``migrations/versions``; the last is the current one."""
 
 import re
 from collections.abc import Sequence
@@ -19,40 +19,40 @@ MIGRATIONS = Path(__file__).parent / "migrations"
 
 @cache
 def revisions() -> tuple[str, ...]:
-    """Oldest first."""
+    """All revisions, oldest first."""
     return tuple(sorted(path.name.partition("_")[0] for path in (MIGRATIONS / "versions").glob("[0-9]*_*.py")))
 
 
 def stored_revision(connection: sa.Connection) -> str | None:
-    """None where no table of ours has been made yet."""
+    """The revision of a database, None before the first migration."""
     if not sa.inspect(connection).has_table("alembic_version"):
         return None
     return connection.scalar(sa.text("SELECT version_num FROM alembic_version"))
 
 
 def needs_migration(database: Database) -> bool:
-    """Raises SchemaTooNew for a revision that this program does not know."""
+    """Whether the tables are out of date. Raises SchemaTooNew if the revision is unknown."""
     with database.read() as connection:
         revision = stored_revision(connection)
     if revision is not None and revision not in revisions():
         raise SchemaTooNew(
-            f"{database.name} was written by a newer version (schema {revision}, this program knows up to "
+            f"{database.name} was written by a newer version (schema {revision}, this program supports up to "
             f"{revisions()[-1]}); update the program, or set DATABASE_URL to another database"
         )
     return revision != revisions()[-1]
 
 
 def check(database: Database) -> None:
-    """Raises SchemaTooNew or SchemaOutdated where the tables are not those that this program reads."""
+    """Raises SchemaTooNew or SchemaOutdated unless the tables are those of this program."""
     if needs_migration(database):
         raise SchemaOutdated(
-            f"the tables of {database.name} have to be brought up to date, which the dispatcher does when it starts: "
-            "wait a moment if it is just starting, else start the app again"
+            f"the tables of {database.name} are out of date; the dispatcher migrates them when it starts: "
+            "wait a moment if it is starting, or restart the app"
         )
 
 
 def migrate(database: Database) -> None:
-    """One transaction from whatever is there to the newest schema: a process killed in it has changed nothing."""
+    """Migrates to the current schema after a backup, in one transaction: a kill changes nothing."""
     if not needs_migration(database):
         return
     with database.read() as connection:
@@ -63,20 +63,20 @@ def migrate(database: Database) -> None:
 
 
 def upgrade(database: Database) -> None:
-    """The same without a backup: for a database that is a copy itself."""
+    """Migrates without a backup, for a database that is itself a copy."""
     with database.migration() as connection:
         _upgrade(connection, "head")
 
 
 def normalized(definition: Sequence[str | None]) -> Definition:
-    """Without blanks, quotes and upper case, which differ between the versions that wrote them."""
+    """The definition without whitespace, quotes and upper case, which differ between SQLite versions."""
     kind, name, table, sql = definition
     return kind, name, table, None if sql is None else re.sub(r'[\s"]', "", sql).lower()
 
 
 @cache
 def definitions_of(revision: str) -> frozenset[Definition]:
-    """All tables and indices that the migrations up to ``revision`` make in SQLite, and whatever else they make."""
+    """The tables, indices and everything else that the migrations up to ``revision`` create in SQLite."""
     engine = sa.create_engine("sqlite://", module=driver())
     try:
         with engine.begin() as connection:
@@ -87,7 +87,7 @@ def definitions_of(revision: str) -> frozenset[Definition]:
 
 
 def _upgrade(connection: sa.Connection, revision: str) -> None:
-    from alembic import command  # half a second that nobody else pays
+    from alembic import command  # here, since it takes half a second
     from alembic.config import Config
 
     config = Config()

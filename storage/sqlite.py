@@ -1,7 +1,7 @@
-"""SQLite: everything that holds for it alone.
+"""SQLite.
 
 Writers take the write lock when they begin (``BEGIN IMMEDIATE``): a transaction that reads first and upgrades later
-fails at once when another writer was faster, however long the timeout.
+fails at once if another writer was faster, whatever the timeout.
 """
 
 import fcntl
@@ -18,7 +18,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
-from storage.database import Database, DispatcherLock, Writing
+from storage.database import Database, DispatcherLock, WriteGuard
 from storage.errors import (
     DatabaseLocked,
     DiskFull,
@@ -27,8 +27,8 @@ from storage.errors import (
     SchemaOutdated,
     StorageError,
 )
-from storage.file_guard import SameFile
-from storage.holders import Holder, holder, process
+from storage.file_guard import FileGuard
+from storage.holders import LockHolder, find_process, lock_holder
 from storage.models import to_json
 
 SAFE_VERSION = (3, 51, 3)
@@ -53,20 +53,20 @@ NETWORK_FILE_SYSTEMS = frozenset(
         "smbfs",
     }
 )
-PAGES = 4096  # copied between two looks at whether to go on
+PAGES = 4096  # per step of a copy
 LOCK_TRIES, LOCK_PAUSE_S = 10, 0.02
-WRITE_LOCK = 120  # the byte of the -shm file that a writer locks (sqlite.org/walformat.html)
+WRITE_LOCK = 120  # the byte of the -shm file locked by a writer (sqlite.org/walformat.html)
 READONLY, BUSY, LOCKED, IOERR, CORRUPT, FULL, CANTOPEN, NOTADB = 8, 5, 6, 10, 11, 13, 14, 26
 
 log = logging.getLogger(__name__)
 
 
 class SQLite(Database):
-    """A file, its dispatcher lock and its artifacts side by side."""
+    """A database file, with its dispatcher lock and its artifacts beside it."""
 
-    def __init__(self, url: sa.URL, timeout_s: float, writing: Writing = nullcontext) -> None:
+    def __init__(self, url: sa.URL, timeout_s: float, writing: WriteGuard = nullcontext) -> None:
         if not url.database or url.database == ":memory:":
-            raise StorageError("several processes share the database, so it must be a file: sqlite:///path/to/file.db")
+            raise StorageError("several processes share the database; it must be a file: sqlite:///path/to/file.db")
         self.path = Path(url.database).absolute()
         super().__init__(url.set(database=str(self.path)), timeout_s, writing)
 
@@ -75,7 +75,7 @@ class SQLite(Database):
         refuse_network_file_system(self.path)
         engine = sa.create_engine(self.url, module=driver(), json_serializer=to_json)
         sa.event.listen(engine, "connect", self._prepare_connection)
-        SameFile(self.path, engine)  # after it: SQLite makes a file that is not there when it is first used
+        FileGuard(self.path, engine)  # after it: SQLite creates a missing file on first use
         sa.event.listen(engine, "begin", _begin)
         return engine
 
@@ -86,14 +86,15 @@ class SQLite(Database):
             raise StorageError(f"cannot create {self.path.parent} ({error.strerror}); set DATABASE_URL") from error
 
     def _prepare_connection(self, connection: Any, _: Any) -> None:
-        connection.isolation_level = None  # the driver begins nothing by itself: _begin does
+        connection.isolation_level = None  # _begin starts transactions, not the driver
         for pragma in (f"busy_timeout={round(1000 * self.timeout_s)}", "synchronous=NORMAL", "foreign_keys=ON"):
             connection.execute(f"PRAGMA {pragma}").close()
-        self._keep_a_log(connection)
+        self._enable_wal(connection)
 
-    def _keep_a_log(self, connection: Any) -> None:
-        """A database that several processes make at once: all but one are told at once that it is locked, not after
-        the timeout.
+    def _enable_wal(self, connection: Any) -> None:
+        """Switches to WAL, retrying until the timeout.
+
+        SQLite reports BUSY at once where several processes create a database together.
         """
         deadline = time.monotonic() + self.timeout_s
         while True:
@@ -107,8 +108,8 @@ class SQLite(Database):
 
     @contextmanager
     def migration(self) -> Iterator[sa.Connection]:
-        """Rebuilding a table drops the old one, which would delete the rows that point to it: foreign keys are off."""
-        with self._explained(), self.engine.execution_options(writes=True).connect() as connection:
+        """Foreign keys are off: rebuilding a table drops the old one, which would delete the rows that point to it."""
+        with self._translated_errors(), self.engine.execution_options(writes=True).connect() as connection:
             driver_connection = connection.connection.driver_connection
             assert driver_connection is not None  # only a detached connection has none
             driver_connection.execute("PRAGMA foreign_keys=OFF")
@@ -119,7 +120,7 @@ class SQLite(Database):
                 driver_connection.execute("PRAGMA foreign_keys=ON")
 
     def back_up(self, label: str) -> Path | None:
-        """Copied under another name first: a backup that is there is whole."""
+        """Copies to a temporary name first, so that a file under the final name is complete."""
         target = self.path.with_name(f"{self.path.name}.backup-{label}.db")
         unfinished = target.with_suffix(".tmp")
         unfinished.unlink(missing_ok=True)
@@ -130,30 +131,30 @@ class SQLite(Database):
         except (OSError, driver().Error) as error:
             unfinished.unlink(missing_ok=True)
             raise DiskFull(
-                f"no backup of {self.path} could be written to {target} ({error}), and without one it is not brought "
-                "up to date; free as much space as the database takes"
+                f"no backup of {self.path} could be written to {target} ({error}), which a migration "
+                "requires; free at least the size of the database"
             ) from error
         return target
 
-    def copy(self, connection: sa.Connection, target: Path, look: Callable[[], None] = lambda: None) -> None:
-        """The state that the connection's transaction reads, however long it takes. ``look`` may raise, to stop it."""
-        connection.exec_driver_sql("SELECT 1 FROM sqlite_master").close()  # from here on it is of this moment
+    def copy(self, connection: sa.Connection, target: Path, on_step: Callable[[], None] = lambda: None) -> None:
+        """Copies the snapshot of the transaction. ``on_step`` is called regularly and may raise to abort."""
+        connection.exec_driver_sql("SELECT 1 FROM sqlite_master").close()  # starts the snapshot
         source = connection.connection.driver_connection
         assert source is not None  # only a detached connection has none
         with closing(driver().connect(str(target))) as copy:
-            source.backup(copy, pages=PAGES, progress=lambda *_: look())
+            source.backup(copy, pages=PAGES, progress=lambda *_: on_step())
 
     def size_bytes(self) -> int:
         return sum(map(_size, self.files))
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The database, and what belongs to it while it is open."""
+        """The database and its WAL files."""
         return tuple(self.path.with_name(f"{self.path.name}{suffix}") for suffix in ("", "-wal", "-shm"))
 
     @property
     def artifacts_folder(self) -> Path:
-        """After the whole name: x.db and x.sqlite are two databases."""
+        """Named after the whole file name: x.db and x.sqlite are two databases."""
         return self.path.with_name(f"{self.path.name}-artifacts")
 
     @property
@@ -161,15 +162,15 @@ class SQLite(Database):
         return self.path.with_name(f"{self.path.name}.dispatcher.lock")
 
     def try_lock(self) -> DispatcherLock | None:
-        """A few tries: somebody who only looks (``is_locked``) is in the way for an instant."""
+        """Tries several times, since ``is_locked`` of another process holds the lock for an instant."""
         self._make_folder()
         refuse_network_file_system(self.path)
         for attempt in range(LOCK_TRIES):
             if attempt:
                 time.sleep(LOCK_PAUSE_S)
             if (handle := self._flock(fcntl.LOCK_EX)) is not None:
-                _write_notice(handle, "")  # that of one that was killed
-                return DispatcherLock(lambda: os.close(handle), tell=lambda notice: _write_notice(handle, notice))
+                _write_notice(handle, "")  # left by a killed dispatcher
+                return DispatcherLock(lambda: os.close(handle), set_notice=lambda notice: _write_notice(handle, notice))
         return None
 
     def is_locked(self) -> bool:
@@ -181,21 +182,21 @@ class SQLite(Database):
         return handle is None
 
     def dispatcher_notice(self) -> str:
-        pid = holder(self.lock_path, "FLOCK")
-        dispatcher = process(pid, pid) if pid else None
+        pid = lock_holder(self.lock_path, "FLOCK")
+        dispatcher = find_process(pid, pid) if pid else None
         if dispatcher is not None and dispatcher.is_stopped:
-            return f"The engine is not responding (process {dispatcher.pid}): {dispatcher.way_out}"
+            return f"The engine is not responding (process {dispatcher.pid}): {dispatcher.advice}"
         try:
             return self.lock_path.read_text()
         except OSError:
             return ""
 
-    def writer(self) -> Holder | None:
-        pid = holder(self.files[-1], "POSIX", WRITE_LOCK)
-        return process(pid, holder(self.lock_path, "FLOCK")) if pid and pid != os.getpid() else None
+    def writer(self) -> LockHolder | None:
+        pid = lock_holder(self.files[-1], "POSIX", WRITE_LOCK)
+        return find_process(pid, lock_holder(self.lock_path, "FLOCK")) if pid and pid != os.getpid() else None
 
     def _flock(self, kind: int) -> int | None:
-        """The file stays when the lock goes: deleting it would let two processes lock two files of one name."""
+        """The lock file is never deleted: otherwise two processes could lock two files of the same name."""
         try:
             handle = os.open(self.lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
@@ -227,7 +228,7 @@ class SQLite(Database):
                 ),
             )
             if (writer := self.writer()) is not None:
-                by, advice = str(writer), writer.way_out
+                by, advice = str(writer), writer.advice
             return DatabaseLocked(f"{self.path} was locked by {by} for {self.timeout_s:g} s; {advice}")
         if code in (NOTADB, CORRUPT):
             return NotADatabase(
@@ -235,7 +236,7 @@ class SQLite(Database):
                 f"({self.path.name}.backup-*.db) in its place"
             )
         if "no such table" in text or "no such column" in text:
-            return SchemaOutdated(f"{self.path} has no or old tables ({text}); start the app, which updates them")
+            return SchemaOutdated(f"{self.path} has no tables or old ones ({text}); start the app, which migrates them")
         advice = {
             READONLY: "the file cannot be written: check its owner and permissions",
             CANTOPEN: "it is a folder: set DATABASE_URL to a file in it, like fedscape.db"
@@ -246,12 +247,12 @@ class SQLite(Database):
 
 
 def _code(error: BaseException | None) -> int:
-    """The primary result code; 0 where the driver tells none."""
+    """The primary result code; 0 if the driver gives none."""
     return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
 
 
 def _write_notice(handle: int, notice: str) -> None:
-    with suppress(OSError):  # a full disk: the screen then says less
+    with suppress(OSError):  # on a full disk there is no notice
         data = notice.encode()
         os.ftruncate(handle, os.pwrite(handle, data, 0))
 
@@ -259,7 +260,7 @@ def _write_notice(handle: int, notice: str) -> None:
 def _size(path: Path) -> int:
     try:
         return path.stat().st_size
-    except FileNotFoundError:  # some of them are there only while somebody has the database open
+    except FileNotFoundError:  # some exist only while the database is open
         return 0
 
 
@@ -287,17 +288,17 @@ def refuse_network_file_system(path: Path) -> None:
     kind = file_system(path.parent.resolve(), mounts.read_text()) if mounts.exists() else ""
     if kind in NETWORK_FILE_SYSTEMS:
         raise NetworkFileSystem(
-            f"{path} lies on a network file system ({kind}), where SQLite's locks do not hold; set DATABASE_URL to a "
+            f"{path} is on a network file system ({kind}), where SQLite's locks are unreliable; set DATABASE_URL to a "
             "file on a local disk (sqlite:////local/path/fedscape.db) or to a PostgreSQL server (postgresql://...)"
         )
 
 
 def file_system(folder: Path, mounts: str) -> str:
-    """The kind of file system ``folder`` lies on; ``mounts`` is the text of ``/proc/self/mounts``."""
+    """The type of the file system of ``folder``; ``mounts`` is the content of ``/proc/self/mounts``."""
     kind, longest = "", -1
     for line in mounts.splitlines():
         point, its_kind = line.split()[1:3]
         point = point.encode().decode("unicode_escape")  # a space is written \040
-        if folder.is_relative_to(point) and len(point) >= longest:  # the last of equals is the one on top
+        if folder.is_relative_to(point) and len(point) >= longest:  # of equal mount points, the last is on top
             kind, longest = its_kind, len(point)
     return kind

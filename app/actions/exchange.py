@@ -11,7 +11,7 @@ from engine.core.errors import InvalidConfig
 from engine.core.paths import ASSETS
 from engine.exchange.bundle import write_bundle
 from engine.exchange.import_runs import Imported, Progress, import_file
-from engine.exchange.records import config_of, outcome
+from engine.exchange.records import export_config, load_outcome
 from engine.export.document import RunOutcome, export_text
 from engine.export.reading import read_export
 from engine.export.tables import rounds_table
@@ -29,7 +29,7 @@ def file_name(runs: Sequence[RunRecord]) -> str:
 def json_of(run_ids: Sequence[int]) -> bytes:
     """The export document of these runs, the same as the command line writes."""
     runs = _with_partition(run_ids)
-    return export_text(config_of(queries.store(), runs), _outcomes(runs)).encode()
+    return export_text(export_config(queries.store(), runs), _outcomes(runs)).encode()
 
 
 def csv_of(run_ids: Sequence[int]) -> bytes:
@@ -82,4 +82,4 @@ def _with_partition(run_ids: Sequence[int]) -> list[RunRecord]:
 def _outcomes(runs: Iterable[RunRecord]) -> Iterable[RunOutcome]:
     """Read one after the other: an export of many runs needs the memory of one."""
     store = queries.store()
-    return (outcome(store, run) for run in runs)
+    return (load_outcome(store, run) for run in runs)

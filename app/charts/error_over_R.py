@@ -17,7 +17,7 @@ from app.charts.plot.method_styles import looks
 from app.charts.plot.palette import base_layout
 from app.data.comparison import REFERENCES, per_method, ranking
 from app.wording import capital, names, number
-from engine.core.statistics import FEWEST_BLOCKS
+from engine.core.statistics import MIN_BLOCKS
 
 
 class Difference(NamedTuple):
@@ -91,7 +91,7 @@ def finding(df: pd.DataFrame, of: Difference = SPREAD) -> str:
     for x, own in df.groupby(of.symbol):
         best = own[own["best"]].iloc[0]
         others = own.loc[own["may_be_best"] & (own["method"] != best["method"]), "method"]
-        is_few = own["seeds"].max() < FEWEST_BLOCKS and len(own) > 1
+        is_few = own["seeds"].max() < MIN_BLOCKS and len(own) > 1
         is_doubtful |= is_few
         who = best["method"] if is_few else names([best["method"], *others], 3, "or")
         errs = "" if said else "errs least " if is_few or not len(others) else "may err least "

@@ -79,7 +79,7 @@ def _measured(asked: Sequence[AnalysisRecord]) -> dict[int, float]:
 
 def _asked(view: View) -> list[AnalysisRecord]:
     """On the models of the round in view."""
-    found = queries.store().analyses.of_runs(list(view.runs), KIND)
+    found = queries.store().analyses.for_runs(list(view.runs), KIND)
     return [analysis for analysis in found if analysis.params == _options(view)]
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 
 from app.data.comparison import Ranking, ranking
 from app.wording import capital, decimals, names, percent, plural, points
-from engine.core.statistics import FEWEST_BLOCKS, ROUNDING, Interval, interval_over_clients
+from engine.core.statistics import MIN_BLOCKS, ROUNDING, Interval, interval_over_clients
 
 MOST_VALUES = 6  # in one sentence
 MOST_NAMED = 3
@@ -25,7 +25,7 @@ def headline(runs: pd.DataFrame, share: float, clients: pd.DataFrame) -> str:
         return f"{only} alone has numbers here; add a second method to compare."
     mean, tail = Part(runs, "mean", "samples"), Part(runs, "lowest", "tail_samples")
     worst = f"lowest {100 * share:g} %"
-    if mean.found.seeds < FEWEST_BLOCKS:
+    if mean.found.seeds < MIN_BLOCKS:
         return _too_few(mean, tail, worst, clients)
     first, seeds = mean.found.first, plural(mean.found.seeds, "seed")
     if mean.found.is_clear:

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from app.wording import names, plural
-from engine.metrics import tail_size
 from engine.core.registry import ALGORITHMS
-from engine.core.statistics import FEWEST_BLOCKS, Interval, Standing, standing
+from engine.core.statistics import MIN_BLOCKS, Interval, StatisticalRanking, rank_methods
+from engine.metrics import tail_size
 from storage import RunRecord
 
 SUMMARIES = ("mean", "weighted_mean", "lowest", "top", "std", "cv")
@@ -128,7 +128,7 @@ class Ranking:
     """The methods compared by one of their numbers, best first; ``standing`` says which of them may be the best."""
 
     methods: tuple[str, ...]
-    standing: Standing
+    standing: StatisticalRanking
 
     @property
     def first(self) -> str:
@@ -165,13 +165,13 @@ def ranking(runs: pd.DataFrame, column: str, is_higher_better: bool = True) -> R
     """
     methods = list(dict.fromkeys(runs["method"]))
     table = runs.pivot_table(index="seed", columns="method", values=column).reindex(columns=methods)
-    found = standing(table.to_numpy(float), is_higher_better)
+    found = rank_methods(table.to_numpy(float), is_higher_better)
     return Ranking(tuple(methods[place] for place in found.order), found)
 
 
 def doubt(seeds: int, others: Sequence[str], what: str = "methods") -> str:
     """What a sentence on the best adds: ``; B may be as good``, ``; 2 seeds are too few to tell methods apart``."""
-    if seeds < FEWEST_BLOCKS:
+    if seeds < MIN_BLOCKS:
         return f"; {plural(seeds, 'seed is', 'seeds are')} too few to tell {what} apart"
     return f"; {names(others, 3)} may be as good" if others else ""
 
@@ -186,10 +186,16 @@ def _summary(values: np.ndarray, sizes: np.ndarray, share: float) -> dict[str, f
     ordered, of = values[order], sizes[order]
     mean, std = values.mean(), values.std()
     return {
-        "mean": mean, "weighted_mean": float((values * sizes).sum() / sizes.sum()) if sizes.sum() else np.nan,
-        "lowest": ordered[:tail].mean(), "top": ordered[-tail:].mean(), "std": std,
-        "cv": std / mean if mean else np.nan, "clients": len(values), "tail": tail,
-        "samples": sizes.sum(), "tail_samples": min(of[:tail].sum(), of[-tail:].sum()),
+        "mean": mean,
+        "weighted_mean": float((values * sizes).sum() / sizes.sum()) if sizes.sum() else np.nan,
+        "lowest": ordered[:tail].mean(),
+        "top": ordered[-tail:].mean(),
+        "std": std,
+        "cv": std / mean if mean else np.nan,
+        "clients": len(values),
+        "tail": tail,
+        "samples": sizes.sum(),
+        "tail_samples": min(of[:tail].sum(), of[-tail:].sum()),
     }
 
 

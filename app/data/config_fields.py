@@ -15,8 +15,14 @@ from storage import RunRecord
 
 REGISTRIES = {"algorithm": ALGORITHMS, "dataset": DATASETS, "partition": PARTITIONERS, "model": MODELS}
 SCHEMAS: dict[str, type[Options]] = {"training": Training, "evaluation": Evaluation}
-SECTIONS = {"algorithm": "Method", "dataset": "Data set", "partition": "Partition", "model": "Model",
-            "training": "Training", "evaluation": "Evaluation"}
+SECTIONS = {
+    "algorithm": "Method",
+    "dataset": "Data set",
+    "partition": "Partition",
+    "model": "Model",
+    "training": "Training",
+    "evaluation": "Evaluation",
+}
 MOST_COLUMNS = 12  # that a reader can hold against one another
 
 
@@ -46,7 +52,8 @@ def groupings(methods: Sequence[Method]) -> list[str]:
     """The varied fields by which runs can be pooled: all runs know them, and some methods share a value."""
     configs = [flat(method.runs[0].config) for method in methods]
     return [
-        name for name in varied(methods)[0]
+        name
+        for name in varied(methods)[0]
         if all(name in own for own in configs) and len({_key(own[name]) for own in configs}) < len(methods)
     ]
 
@@ -56,8 +63,8 @@ def table(methods: Sequence[Method]) -> pd.DataFrame:
     shown = methods[:MOST_COLUMNS]
     configs = {method.name: flat(method.runs[0].config) for method in shown}
     rows = [
-        {"field": title(name, shown)} | {method: text(name, own[name]) if name in own else MISSING
-                                         for method, own in configs.items()}
+        {"field": title(name, shown)}
+        | {method: text(name, own[name]) if name in own else MISSING for method, own in configs.items()}
         for name in varied(shown)[0]
     ]
     return pd.DataFrame(rows, columns=["field", *configs])

@@ -8,10 +8,10 @@ page was opened is ever told, a run that is over within a second is, and no cloc
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from app.state import links
 from app import wording
-from app.state.address import LARGEST_ID
 from app.data.comparison import run_name
+from app.state import links
+from app.state.address import LARGEST_ID
 from storage import RunRecord, Status, Store
 
 NEWS: tuple[Status, ...] = ("done", "failed", "diverged")  # a cancelled run is no news to who cancelled it

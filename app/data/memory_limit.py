@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from app.wording import size_bytes
-from engine.core.environment import amount
+from engine.core.environment import nonnegative_number
 from engine.core.errors import TooLarge
 
 DATA_MB = "FEDSCAPE_DATA_MB"
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 def most_bytes() -> float:
     """``FEDSCAPE_DATA_MB``; by default 3 GB, or half of this machine's memory where that is less."""
-    limit = amount(DATA_MB)
+    limit = nonnegative_number(DATA_MB)
     if limit is not None:
         return limit * 1e6
     return min(DEFAULT_BYTES, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2)

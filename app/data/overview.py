@@ -8,7 +8,7 @@ from typing import Any
 from app import wording
 from app.data import ended, forecast
 from app.data.pulse import GONE_AFTER_S, pulse_of
-from storage import Glance, Store
+from storage import Activity, Store
 
 BUSY_MS, IDLE_MS = 2000, 10_000
 LOW_DISK_BYTES = 1e9
@@ -20,7 +20,7 @@ def overview(store: Store, watched: str = "", seen: str = "") -> dict[str, Any]:
 
     ``watched`` is what ``active`` was when the reader's browser last asked, ``seen`` the runs that are in view.
     """
-    now, is_alive = store.glance(), store.dispatcher_is_running()
+    now, is_alive = store.activity(), store.dispatcher_is_running()
     end_s, free_bytes = _slow_facts(store, int(time.monotonic() / LOOK_AGAIN_S))
     gone_s = pulse_of(store.url).gone_s(is_alive)
     runs = len(now.runs["queued"]) + len(now.runs["running"])
@@ -50,7 +50,7 @@ def _slow_facts(store: Store, tick: int) -> tuple[float | None, int]:
     return forecast.of_queue(store, store.queue.waiting()).end_s, store.disk_use().free_bytes
 
 
-def _count_words(now: Glance) -> list[str]:
+def _count_words(now: Activity) -> list[str]:
     words = [f"{len(now.runs[status])} {wording.STATUS[status]}" for status in ("running", "queued")]
     if now.runs["paused"]:
         words.append(f"{len(now.runs['paused'])} paused")
@@ -63,7 +63,7 @@ def _time_words(end_s: float | None) -> list[str]:
     return [f"{wording.about(end_s)} left"] if end_s else []
 
 
-def _stall(store: Store, now: Glance, is_alive: bool) -> str:
+def _stall(store: Store, now: Activity, is_alive: bool) -> str:
     """What keeps an engine that is there from working; mostly empty."""
     if not is_alive:
         return ""
@@ -72,10 +72,10 @@ def _stall(store: Store, now: Glance, is_alive: bool) -> str:
     writer = None if now.devices else store.writer()
     if writer is None or (writer.is_worker and not writer.is_abandoned):  # which the engine restarts
         return ""
-    return f"The engine cannot store anything: the database is locked by {writer}; {writer.way_out}"
+    return f"The engine cannot store anything: the database is locked by {writer}; {writer.advice}"
 
 
-def _engine_words(now: Glance, is_alive: bool, stall: str) -> str:
+def _engine_words(now: Activity, is_alive: bool, stall: str) -> str:
     if not is_alive:
         return "no engine: make run starts it"
     if stall:

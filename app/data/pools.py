@@ -14,6 +14,7 @@ from app.data import allowed_paths
 from app.data.memory_limit import KeptData
 from engine.config.schema import Choice, RunConfig
 from engine.core.errors import FedscapeError
+from engine.core.paths import default_data_dir
 from engine.core.registry import DATASETS
 from engine.datasets import Pool, Progress
 from engine.federation.clients import (
@@ -27,7 +28,6 @@ from engine.federation.clients import (
     split_bytes,
 )
 from engine.partitioners import summarize
-from engine.core.paths import default_data_dir
 from engine.simulation.simulate import choose_device
 
 KEPT = KeptData()
@@ -70,8 +70,10 @@ def split_of(run: RunConfig) -> dict[str, Any]:
     """The ``partition`` that this run would be stored with. Raises DataUnavailable or ImpossiblePartition."""
     pool = pool_of(run)
     return KEPT.get(
-        ("split", *_data_key(run), *_partition_key(run)), lambda: split_bytes(run, pool),
-        lambda: dataclasses.asdict(summarize(pool, partition_pool(run, pool))), lambda _: split_bytes(run, pool),
+        ("split", *_data_key(run), *_partition_key(run)),
+        lambda: split_bytes(run, pool),
+        lambda: dataclasses.asdict(summarize(pool, partition_pool(run, pool))),
+        lambda _: split_bytes(run, pool),
     )
 
 
@@ -81,7 +83,8 @@ def federation_of(run: RunConfig, progress: Progress | None = None) -> Federatio
     return KEPT.get(
         ("federation", *_data_key(run), *_partition_key(run), run.training.dtype, str(device)),
         lambda: _num_bytes(pool) + laid_out_bytes(run, pool),
-        lambda: lay_out(pool, partition_pool(run, pool), getattr(torch, run.training.dtype), device), _federation_bytes,
+        lambda: lay_out(pool, partition_pool(run, pool), getattr(torch, run.training.dtype), device),
+        _federation_bytes,
     )
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import streamlit as st
 
-from engine.config.schema import ExperimentConfig, parse_experiment
 from engine.config.presets import FOLDER, OURS, Preset, load_preset, preset_names
+from engine.config.schema import ExperimentConfig, parse_experiment
 
 SCALES = {"quick": "Quick", "paper": "As published"}
 SCALE_WORDS = {"quick": "quick", "paper": "published"}  # before a noun

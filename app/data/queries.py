@@ -7,19 +7,18 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 import streamlit as st
 
-from engine.core.paths import ROOT
 from app.data import read_cache
 from app.data.averages import mean_of_known
+from engine.analyses.support.layouts import check_findings
 from engine.core.errors import CheckpointInvalid
 from engine.core.findings import Findings
-from engine.analyses.support.layouts import check_findings
+from engine.core.paths import ROOT
 from storage import (
     AnalysisRecord,
     EngineRecord,
@@ -69,16 +68,26 @@ def experiment(experiment_id: int) -> ExperimentRecord | None:
 
 
 def runs(
-    *, experiment_ids: Sequence[int] | None = None, run_ids: Sequence[int] | None = None,
-    statuses: Sequence[Status] | None = None, include_archived: bool = False, limit: int | None = None,
-    newest_first: bool = False, with_partition: bool = False,
+    *,
+    experiment_ids: Sequence[int] | None = None,
+    run_ids: Sequence[int] | None = None,
+    statuses: Sequence[Status] | None = None,
+    include_archived: bool = False,
+    limit: int | None = None,
+    newest_first: bool = False,
+    with_partition: bool = False,
 ) -> list[RunRecord]:
     """Runs that meet all conditions, in the order in which they were asked for."""
     if problem():
         return []
     return store().queue.runs(
-        experiment_ids=experiment_ids, run_ids=run_ids, statuses=statuses, include_archived=include_archived,
-        limit=limit, newest_first=newest_first, with_partition=with_partition,
+        experiment_ids=experiment_ids,
+        run_ids=run_ids,
+        statuses=statuses,
+        include_archived=include_archived,
+        limit=limit,
+        newest_first=newest_first,
+        with_partition=with_partition,
     )
 
 
@@ -151,7 +160,7 @@ def mean_series(of: Sequence[RunRecord], names: Sequence[str]) -> pd.DataFrame:
 
 def clustered(run_ids: Sequence[int]) -> set[int]:
     """Those of the runs whose methods group their clients."""
-    return set() if problem() else store().metrics.with_clusters(run_ids)
+    return set() if problem() else store().metrics.having_clusters(run_ids)
 
 
 def client_series(run_id: int, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -185,10 +194,19 @@ def summaries(run_ids: Sequence[int]) -> pd.DataFrame:
             for when, values, at in (("last", summary.get(model), run.round), ("best", best, at_best)):
                 if values:
                     numbers = {name: _number(values.get(name)) for name in SUMMARY_NAMES}
-                    rows.append({
-                        "run": run.id, "label": run.label, "algorithm": run.algorithm, "seed": run.seed,
-                        "status": run.status, "model": model, "when": when, "round": at, **numbers,
-                    })
+                    rows.append(
+                        {
+                            "run": run.id,
+                            "label": run.label,
+                            "algorithm": run.algorithm,
+                            "seed": run.seed,
+                            "status": run.status,
+                            "model": model,
+                            "when": when,
+                            "round": at,
+                            **numbers,
+                        }
+                    )
     return pd.DataFrame(rows, columns=[*_RUN, "status", "model", "when", "round", *SUMMARY_NAMES])
 
 
@@ -236,10 +254,14 @@ def _scalars(url: str, of: tuple[Ids, tuple[str, ...]], stand: Stand) -> pd.Data
         return pd.DataFrame()
     run_ids, titles, rounds, values = zip(*found, strict=True)
     lengths = [len(own) for own in rounds]
-    return pd.DataFrame({
-        "run": np.repeat(run_ids, lengths), "round": np.concatenate(rounds), "name": np.repeat(titles, lengths),
-        "value": np.concatenate(values),
-    })
+    return pd.DataFrame(
+        {
+            "run": np.repeat(run_ids, lengths),
+            "round": np.concatenate(rounds),
+            "name": np.repeat(titles, lengths),
+            "value": np.concatenate(values),
+        }
+    )
 
 
 @read_cache.kept(SETS_KEPT)
@@ -307,7 +329,9 @@ def _rounds_of(of: Sequence[RunRecord], model: Model, when: When) -> Stand:
 
 
 def _by_client(
-    ids: Sequence[int], arrays: Mapping[int, np.ndarray], clients: Mapping[int, np.ndarray],
+    ids: Sequence[int],
+    arrays: Mapping[int, np.ndarray],
+    clients: Mapping[int, np.ndarray],
     sizes: Mapping[int, Sequence[int] | None],
 ) -> pd.DataFrame:
     """[run, client, accuracy, test_size], without clients that have no accuracy."""

@@ -13,7 +13,7 @@ from app.library.chosen import choose
 from app.library.flash import Said, attempt
 from app.library.listing import times
 from app.state import browser
-from engine.worker.upkeep import KEPT_IN_TRASH
+from engine.worker.cleanup import TRASH_RETENTION
 from storage import RunRecord
 
 KEY = "library_trash"
@@ -25,7 +25,7 @@ def fold(is_open: bool = False) -> None:
     if not runs:
         return
     with st.expander(f"Trash: {wording.plural(len(runs), 'deleted run')}", expanded=is_open, key="library_trash_fold"):
-        st.caption(f"The engine deletes for good what has been here for {KEPT_IN_TRASH.days} days.")
+        st.caption(f"The engine deletes for good what has been here for {TRASH_RETENTION.days} days.")
         st.dataframe(
             table(runs),
             hide_index=True,

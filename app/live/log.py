@@ -13,7 +13,7 @@ Line = tuple[datetime, str, str]  # when, how bad, what
 
 def log_of(store: Store, runs: Sequence[RunRecord]) -> str:
     """The newest lines of the log of ``runs``; each says of which run it is where there are several."""
-    return written(runs, store.events.of_runs([run.id for run in runs], MOST_LINES))
+    return written(runs, store.events.for_runs([run.id for run in runs], MOST_LINES))
 
 
 def written(runs: Sequence[RunRecord], events: Iterable[EventRecord]) -> str:

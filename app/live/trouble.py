@@ -161,7 +161,7 @@ def _key(trouble: Trouble) -> str:
 
 
 def _events(runs: Sequence[RunRecord]) -> list[EventRecord]:
-    return queries.store().events.of_runs([run.id for run in runs])
+    return queries.store().events.for_runs([run.id for run in runs])
 
 
 def _kind(run: RunRecord, events: Sequence[str], silent_s: float) -> str | None:

@@ -1,4 +1,4 @@
-"""Analyses of finished runs: what their stored models tell on their stored data. One a file.
+"""Analyses of finished runs, computed from their stored models and data. One file each.
 
 @ANALYSES.register("sharpness", title="Sharpness", paper="Foret et al., ICLR 2021")
 @dataclass(frozen=True)
@@ -18,13 +18,13 @@ from engine.core.registry import Options
 
 
 class AnalysisOptions(Options):
-    """Base of every analysis' options. Two requests with equal options are one."""
+    """Options of all analyses. Requests with equal options share one result."""
 
     which: Literal["last", "best"] = Field("last", title="Models", description="Of the last or of the best round.")
 
 
 class Analysis(Protocol):
-    """Made from its options; computes without touching the subject."""
+    """An analysis, created from its options; it does not change the subject."""
 
     def compute(self, subject: Subject) -> Findings:
-        """Calls ``subject.progress`` often: it may raise to stop the work. Raises Unsupported where it cannot work."""
+        """Computes the findings. Calls ``subject.progress`` often, which may raise to stop it. Raises Unsupported."""

@@ -1,11 +1,11 @@
-"""Clients as points, round by round: the run is trained again, and each personalized model is put on one plane.
+"""Clients as points, round by round: the run is replayed, and each personalized model is projected onto one plane.
 
-The plane is that of the two principal components of the stored models, those the run ended with; models of earlier
-rounds are projected onto it. So what is near in the last round is alike, and ``shown`` says how much of the clients'
-differences the plane holds in each round.
+The plane is spanned by the two principal components of the stored models, those at the end of the run; models of
+earlier rounds are projected onto it. So points that are close in the last round are similar models, and ``shown`` is
+the share of the clients' differences that the plane captures in each round.
 
-A run is determined by its configuration and seed. Whether the rounds lead to the stored models again is measured and
-told as ``difference``.
+A run is determined by its configuration and seed. The deviation of the replayed from the stored models is
+reported as ``difference``.
 """
 
 import dataclasses
@@ -23,12 +23,12 @@ from engine.core.params import SharedParams, row
 from engine.core.registry import ANALYSES
 from engine.simulation.simulate import Models, Simulation
 
-MOST_ROUNDS = 60
+MAX_ROUNDS = 60
 
 
 @dataclass
-class Places:
-    """What is gathered on the way, a row a round."""
+class ReplayedRounds:
+    """The replayed rounds, one entry per round."""
 
     rounds: list[int] = field(default_factory=list)
     clients: list[np.ndarray] = field(default_factory=list)  # [N, 2]
@@ -42,10 +42,10 @@ class ClientMap:
     """Arrays, for R rounds and N clients:
 
     rounds   [R]        evaluated ones, evenly chosen where there are more than 60
-    clients  [R, N, 2]  places of the personalized models
-    shared   [R, G, 2]  of the global model (G = 1) or of the one each client would be given (G = N); may be absent
-    start    [2]        of the common start; may be absent
-    shown    [R]        share of the clients' squared distances from their mean that the plane holds
+    clients  [R, N, 2]  points of the personalized models
+    shared   [R, G, 2]  of the global model (G = 1) or of each client's global model (G = N); optional
+    start    [2]        of the initial model; optional
+    shown    [R]        share of the clients' squared distances from their mean captured by the plane
     explained [2]       share of the variance of the stored models along each axis
 
     Value ``difference``: the largest distance of a replayed from its stored model, over the largest stored norm.
@@ -55,16 +55,16 @@ class ClientMap:
 
     def compute(self, subject: Subject) -> Findings:
         plane, wanted = fit(subject.models.personalized), chosen_rounds(subject.config.evaluation.every, subject.round)
-        places, models = Places(), subject.models
+        replayed, models = ReplayedRounds(), subject.models
         for simulation in replay(subject):
             if simulation.round in wanted:
                 models = simulation.models()
-                add(places, plane, simulation.round, models)
-        return _findings(places, plane, subject.models, models)
+                add(replayed, plane, simulation.round, models)
+        return _findings(replayed, plane, subject.models, models)
 
 
 def replay(subject: Subject) -> Iterator[Simulation]:
-    """The run, trained again, after each round up to that of the subject's models. Nothing is measured on the way."""
+    """Replays the run up to the round of the subject's models, and yields after each round. Skips evaluation."""
     share = 0.0
     unmeasured = subject.config.evaluation.model_copy(update={"every": max(subject.round, 1)})
     config = dataclasses.replace(subject.config, evaluation=unmeasured)
@@ -78,29 +78,29 @@ def replay(subject: Subject) -> Iterator[Simulation]:
 
 
 def chosen_rounds(every: int, last: int) -> set[int]:
-    """At most ``MOST_ROUNDS`` evaluated rounds, evenly spread, the first and the last among them."""
+    """At most ``MAX_ROUNDS`` evaluated rounds, evenly spaced, including the first and the last."""
     evaluated = sorted({*range(0, last + 1, every), last})
-    places = np.linspace(0, len(evaluated) - 1, min(len(evaluated), MOST_ROUNDS)).round().astype(int)
-    return {evaluated[i] for i in places}
+    replayed = np.linspace(0, len(evaluated) - 1, min(len(evaluated), MAX_ROUNDS)).round().astype(int)
+    return {evaluated[i] for i in replayed}
 
 
-def add(places: Places, plane: Plane, round: int, models: Models) -> None:
+def add(replayed: ReplayedRounds, plane: Plane, round: int, models: Models) -> None:
     clients = np.stack([plane.place(params) for params in models.personalized])
-    places.rounds.append(round)
-    places.clients.append(clients)
-    places.shared.append(_shared(plane, models))
-    places.shown.append(_share_shown(clients, models.personalized))
+    replayed.rounds.append(round)
+    replayed.clients.append(clients)
+    replayed.shared.append(_shared(plane, models))
+    replayed.shown.append(_share_shown(clients, models.personalized))
 
 
 def _share_shown(clients: np.ndarray, models: list[SharedParams]) -> float:
-    """1 where the clients are alike: there is nothing that is not shown."""
+    """The share of the variance captured by the plane; 1 if the clients are equal."""
     whole = spread(models)
     inside = float(np.square(clients - clients.mean(0)).sum())
     return min(1.0, inside / whole) if whole > 0 else 1.0
 
 
 def _shared(plane: Plane, models: Models) -> np.ndarray:
-    """The global model, or those that the clients would be given; none where there is none of this kind."""
+    """The global model or models; empty if there are none of this kind."""
     params = models.global_model
     if params is None:
         return np.zeros((0, 2))
@@ -115,15 +115,15 @@ def difference(stored: list[SharedParams], again: list[SharedParams]) -> float:
     return max(map(norm, gaps)) / (max(map(norm, stored)) or 1.0)
 
 
-def _findings(places: Places, plane: Plane, stored: Models, again: Models) -> Findings:
+def _findings(replayed: ReplayedRounds, plane: Plane, stored: Models, again: Models) -> Findings:
     arrays = {
-        "rounds": np.array(places.rounds, np.int32),
-        "clients": np.stack(places.clients).astype(np.float32),
-        "shown": np.array(places.shown, np.float32),
+        "rounds": np.array(replayed.rounds, np.int32),
+        "clients": np.stack(replayed.clients).astype(np.float32),
+        "shown": np.array(replayed.shown, np.float32),
         "explained": plane.explained.astype(np.float32),
     }
-    if places.shared[-1].size:
-        arrays["shared"] = np.stack(places.shared).astype(np.float32)
+    if replayed.shared[-1].size:
+        arrays["shared"] = np.stack(replayed.shared).astype(np.float32)
     if plane.holds(stored.initial):
         arrays["start"] = plane.place(stored.initial).astype(np.float32)
     return Findings(arrays, {"difference": difference(stored.personalized, again.personalized)})

@@ -1,4 +1,4 @@
-"""Which classes each client's models take for which, on the client's own test samples."""
+"""Confusion matrices of each client's models on its own test samples."""
 
 from dataclasses import dataclass
 
@@ -13,18 +13,18 @@ from engine.core.findings import Findings
 from engine.core.registry import ANALYSES
 from engine.task import Predictor
 
-ROWS = 1024  # samples of one client that are looked at together
+ROWS = 1024  # samples of a client per batch
 
 
 @ANALYSES.register("confusion", title="Confusion matrices", paper="Counts of true against predicted classes")
 @dataclass(frozen=True)
 class Confusion:
-    """Arrays, for N clients and C classes, rows the true class and columns the predicted one:
+    """Arrays, for N clients and C classes, rows are true and columns predicted classes:
 
     personalized [N, C, C]  int32, of each client's own model
-    global       [N, C, C]  int32, of the global model that the client would be given; absent where there is none
+    global       [N, C, C]  int32, of the client's global model; absent without one
 
-    Samples for which a model's answer is not finite are left out.
+    Samples with logits that are not finite are left out.
     """
 
     options: AnalysisOptions
@@ -33,7 +33,7 @@ class Confusion:
         predictors = {"personalized": subject.personalized, "global": subject.global_model}
         there = {name: predictor for name, predictor in predictors.items() if predictor is not None}
         if not len(subject.task.data.test.y):
-            raise Unsupported("no client has test samples; set partition.test_fraction above 0 and run it again")
+            raise Unsupported("no client has test samples; set partition.test_fraction above 0 and rerun it")
         arrays = {}
         for k, (name, predictor) in enumerate(there.items()):
             arrays[name] = _matrices(subject, predictor, k / len(there), 1 / len(there))
@@ -59,7 +59,7 @@ def _logits(subject: Subject, predictor: Predictor, client: int, x: Tensor) -> T
 
 
 def _counted(logits: Tensor, y: Tensor) -> np.ndarray:
-    """[C, C] of the samples [B] with finite logits [B, C]."""
+    """Counts [C, C] over the samples [B] with finite logits [B, C]."""
     num_classes = logits.shape[-1]
     known = logits.isfinite().all(-1)
     pairs = y[known] * num_classes + logits[known].argmax(-1)

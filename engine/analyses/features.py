@@ -1,10 +1,10 @@
-"""What the bodies of the clients' models make of their samples: features, drawn on a plane.
+"""Features of the clients' samples, as computed by the models' bodies, projected to two dimensions.
 
-van der Maaten, Hinton. Visualizing Data using t-SNE. JMLR 2008. GPFL (Zhang et al.) shows its features so.
+van der Maaten, Hinton. Visualizing Data using t-SNE. JMLR 2008. GPFL (Zhang et al.) shows features this way.
 
-The features of a sample are what its own client's model hands to its head, conditions included; the network's body
-where the method predicts without a head; the samples themselves where the body has no parameters. t-SNE is of their
-first 50 principal components. Agreement and silhouette are of the features, not of the picture.
+The features of a sample are the input of the head in its own client's model, conditions included; the output of the
+network's body if the method predicts without a head; the sample itself if the body has no parameters. t-SNE uses their
+first 50 principal components. Agreement and silhouette refer to the features, not to the projection.
 """
 
 import copy
@@ -49,24 +49,24 @@ class Features:
     options: Options
 
     def compute(self, subject: Subject) -> Findings:
-        """``tsne`` and ``pca`` [n, 2], ``label`` and ``client`` [n], and how far features tell classes and clients."""
-        rows, clients = self._drawn(subject)
+        """``tsne`` and ``pca`` [n, 2], ``label`` and ``client`` [n], and how well they separate classes and clients."""
+        rows, clients = self._draw_rows(subject)
         data = data_of(subject, self.options.data)
         found = features_of(subject, data.features(rows), clients)
         labels = data.y[rows].cpu().numpy()
         if not np.isfinite(found).all():
-            raise Unsupported("some features are not finite, so they have no distances; choose the best round")
+            raise Unsupported("some features are not finite; choose the best round")
         if not np.ptp(found, axis=0).any():
-            raise Unsupported("all samples have the same features, so there is no picture; choose another round or run")
+            raise Unsupported("all samples have equal features; choose another round or run")
         width = found.shape[1]
-        found = np.pad(found, ((0, 0), (0, max(0, 2 - width))))  # a picture has two axes
+        found = np.pad(found, ((0, 0), (0, max(0, 2 - width))))  # the plot has two axes
         subject.progress(0.2)
         with threadpool_limits(limits=1):
             pca = PCA(min(_COMPONENTS, *found.shape), svd_solver="full").fit(found)
             components = pca.transform(found)
             subject.progress(0.3)
             tsne = self._tsne(components)
-            measures = {"class": _told_apart(found, labels), "client": _told_apart(found, clients)}
+            measures = {"class": _separation(found, labels), "client": _separation(found, clients)}
         arrays = {
             "tsne": tsne,
             "pca": components[:, :2],
@@ -85,41 +85,41 @@ class Features:
             },
         )
 
-    def _drawn(self, subject: Subject) -> tuple[Tensor, np.ndarray]:
-        """Rows of samples with their clients: as many of each client, of as many clients as there is room for."""
+    def _draw_rows(self, subject: Subject) -> tuple[Tensor, np.ndarray]:
+        """Draws rows and their clients: equally many per client, of as many clients as the limit allows."""
         data = data_of(subject, self.options.data)
         stream = numpy_stream(subject.config.seed, "drawn features", self.options.data, self.options.seed)
         sizes, offsets = data.sizes.cpu().numpy(), data.offsets.cpu().numpy()
         shuffled = stream.permutation(len(data.y))
         owner = np.repeat(np.arange(len(sizes)), sizes)[shuffled]
-        turn = np.empty(len(shuffled), int)  # the how-manieth of its client
+        turn = np.empty(len(shuffled), int)  # index within its client
         turn[np.argsort(owner, kind="stable")] = np.arange(len(shuffled)) - offsets[:-1].repeat(sizes)
         rows = np.sort(shuffled[np.argsort(turn, kind="stable")[: self.options.samples]])
         if len(rows) <= NEIGHBOURS:
-            raise Unsupported(f"{len(rows)} {self.options.data} samples are too few for a picture; choose other data")
+            raise Unsupported(f"{len(rows)} {self.options.data} samples are too few; choose other data")
         return torch.from_numpy(rows).to(data.y.device), np.searchsorted(offsets, rows, side="right") - 1
 
     def _tsne(self, components: np.ndarray) -> np.ndarray:
         perplexity = min(self.options.perplexity, (len(components) - 1) / 3)
         start = key(self.options.seed, "t-SNE") % 2**32
-        scaled = components / np.abs(components).max()  # t-SNE knows no scale, and its single precision a small range
+        scaled = components / np.abs(components).max()  # t-SNE is scale-free, and its float32 has a small range
         return TSNE(perplexity=perplexity, init="pca", random_state=start, n_jobs=1).fit_transform(scaled)
 
 
 def features_of(subject: Subject, x: Tensor, clients: np.ndarray) -> np.ndarray:
-    """[n, F] features of samples, each under the model of its client."""
+    """[n, F] features of samples, each computed by the model of its client."""
     parts: list[tuple[np.ndarray, Tensor]] = []
     for i, client in enumerate(np.unique(clients).tolist()):
         subject.progress(0.2 * i / len(subject.models.personalized))
         mine = np.flatnonzero(clients == client)
         with torch.no_grad():
-            parts.append((mine, _given_to_head(subject, subject.models.personalized[client], x[mine])))
+            parts.append((mine, _head_input(subject, subject.models.personalized[client], x[mine])))
     order = np.argsort(np.concatenate([mine for mine, _ in parts]))
     return torch.cat([f.flatten(1) for _, f in parts]).double().cpu().numpy()[order]
 
 
-def _given_to_head(subject: Subject, params: SharedParams, x: Tensor) -> Tensor:
-    """What the head is given first, in the way the method predicts; the body's output where the head is not asked."""
+def _head_input(subject: Subject, params: SharedParams, x: Tensor) -> Tensor:
+    """The first input of the head when the method predicts; the body's output if the head is not used."""
     model = replace(subject.task.model, module=copy.deepcopy(subject.task.model.module))
     seen: list[Tensor] = []
     model.module.head.register_forward_pre_hook(lambda head, given: seen.append(given[0]))
@@ -127,11 +127,11 @@ def _given_to_head(subject: Subject, params: SharedParams, x: Tensor) -> Tensor:
     return seen[0] if seen else model.features(params, x)
 
 
-def _told_apart(features: np.ndarray, groups: np.ndarray) -> dict[str, float | None]:
-    """How far features tell groups apart.
+def _separation(features: np.ndarray, groups: np.ndarray) -> dict[str, float | None]:
+    """How well features separate groups.
 
-    ``agreement``: share of the nearest neighbours of a sample that are of its own group, ``chance``: the share among
-    all others, ``silhouette``: from -1 to 1. None where there is one group alone.
+    ``agreement``: share of a sample's nearest neighbours in its own group; ``chance``: share of all other samples in
+    its group; ``silhouette``: from -1 to 1. None if there is only one group.
     """
     _, sizes = np.unique(groups, return_counts=True)
     if len(sizes) < 2:

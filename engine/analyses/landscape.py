@@ -1,12 +1,12 @@
-"""Loss landscapes of the global and of a client's personalized model, in the same two random directions.
+"""Loss landscapes of the global model and of a client's personalized model, in the same two random directions.
 
 Li, Xu, Taylor, Studer, Goldstein. Visualizing the Loss Landscape of Neural Nets. NeurIPS 2018. https://arxiv.org/abs/1712.09913.
-PLGU (Qu et al., CVPR 2023), figure 7, compares models in this way.
+PLGU (Qu et al., CVPR 2023), figure 7, compares models like this.
 
     L(a, b) = loss of theta + a u + b v         u, v Gaussian, each filter scaled to the norm of theta's
 
-Both models get the same Gaussian u and v, each scaled to its own filters; biases, normalisations and what a method adds
-to the network (conditions, prototypes) stay. Each surface is over the client's own samples, and over everybody's.
+Both models get the same Gaussian u and v, each scaled to its own filters; biases, normalisations and parts added by a
+method (conditions, prototypes) stay fixed. Surfaces are computed on the client's own samples and on everyone's.
 """
 
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Landscape:
     options: Options
 
     def compute(self, subject: Subject) -> Findings:
-        """``axis`` [A], and a surface [A, A] (rows: along v) for each model and data, named ``global_own``, ..."""
+        """``axis`` [A], and a surface [A, A] (rows: along v) per model and data set, named ``global_own``, ..."""
         placed = place(subject, self.options)
         half = self.options.points // 2
         axis = torch.linspace(-1, 1, 2 * half + 1, dtype=torch.float64) * self.options.extent

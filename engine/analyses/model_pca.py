@@ -4,7 +4,7 @@ S models span at most S dimensions, so the components come from the eigenvectors
 
     X^T u / sqrt(value)     X [S, P] centred, X X^T u = value u
 
-No matrix of all models is built: blocks of parameters are taken in turn.
+The matrix of all models is never built: it is processed in blocks of parameters.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ from torch.nn.functional import pad
 from engine.core.errors import Unsupported
 from engine.core.params import SharedParams
 
-BLOCK = 2**18  # parameters of each model that are looked at together
+BLOCK = 2**18  # parameters of each model per block
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Plane:
     explained: Float[np.ndarray, "D"]
 
     def holds(self, params: SharedParams) -> bool:
-        """Whether ``params`` are a model of the same kind."""
+        """Whether ``params`` have the same names and shapes."""
         return all(n in params and params[n].shape == centre.shape for n, centre in self.centre.items())
 
     def place(self, params: SharedParams) -> Float[np.ndarray, "D"]:
@@ -48,15 +48,15 @@ def spread(models: Sequence[SharedParams]) -> float:
 
 
 def fit(models: Sequence[SharedParams]) -> Plane:
-    """The plane in which ``models`` differ most. Axes that nothing varies along are zero.
+    """The plane in which ``models`` differ most. Axes without variance are zero.
 
-    An axis points to the model that is furthest along it. Raises Unsupported where a model is not finite.
+    An axis points to the model furthest along it. Raises Unsupported if a model is not finite.
     """
     gram = sum(block @ block.T for _, block in _blocks(models))
     if not isinstance(gram, Tensor) or not bool(gram.isfinite().all()):
-        raise Unsupported("the models hold numbers that are not finite, so they have no places; choose the best round")
+        raise Unsupported("the models are not finite; choose the best round")
     values, vectors = torch.linalg.eigh(gram)
-    # An axis of zeros more, for a single model.
+    # An additional axis of zeros, for a single model.
     values, vectors = (pad(t, (0, 1))[..., :2] for t in (values.flip(0).clamp(min=0), vectors.flip(1)))
     noise = len(models) * torch.finfo(values.dtype).eps * values.max()
     towards = torch.sign(vectors.gather(0, vectors.abs().argmax(0, keepdim=True)))
@@ -77,7 +77,7 @@ def _axes(models: Sequence[SharedParams], scaled: Float[Tensor, "S D"]) -> dict[
 
 
 def _blocks(models: Sequence[SharedParams]) -> Iterator[tuple[str, Float[Tensor, "S block"]]]:
-    """Centred columns of the matrix of all models, in double."""
+    """The centred columns of the matrix of all models, in double."""
     for name in models[0]:
         flat = [m[name].flatten() for m in models]
         for begin in range(0, len(flat[0]), BLOCK):

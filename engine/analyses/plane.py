@@ -1,10 +1,10 @@
-"""The loss over the plane through three models: the global one, a client's personalized one, and its own trained alone.
+"""The loss on the plane through three models: global, a client's personalized one, and one trained by it alone.
 
 Garipov, Izmailov, Podoprikhin, Vetrov, Wilson. Loss Surfaces, Mode Connectivity, and Fast Ensembling of DNNs. NeurIPS
 2018. https://arxiv.org/abs/1802.10026, the planes of its figure 1. Distances on the plane are distances between
 parameters: the axes are made orthonormal by Gram-Schmidt. The model trained alone is LocalTrain's, for the same client,
-rounds and batches. Where a method has no global model, or every client uses it, the common start takes the free place.
-The plane is one of the network's weights: what a method adds (conditions, prototypes) is the client's throughout.
+rounds and batches. If a method has no global model, or every client uses it, the initial model takes its place. The
+plane is one of network weights: parts that a method adds (conditions, prototypes) are the client's throughout.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from engine.core.findings import Findings
 from engine.core.params import SharedParams
 from engine.core.registry import ANALYSES
 
-_NEAR = 1e-6  # of a model's length, which rounding may reach: no place of its own
+_NEAR = 1e-6  # relative to a model's norm; smaller distances are rounding
 
 
 class Options(OnSamples):
@@ -38,7 +38,7 @@ class ThreeModels:
     options: Options
 
     def compute(self, subject: Subject) -> Findings:
-        """``x`` [A], ``y`` [B], surfaces ``own`` and ``everyone`` [B, A], and where the models lie."""
+        """``x`` [A], ``y`` [B], surfaces ``own`` and ``everyone`` [B, A], and the positions of the models."""
         o = self.options
         grounds = {"own": own_samples(subject, o), "everyone": pooled_samples(subject, o)}
         corners = _corners(subject, o.client)
@@ -70,7 +70,7 @@ class ThreeModels:
 
 
 def _corners(subject: Subject, client: int) -> dict[str, SharedParams]:
-    """Three different models, by name. Raises Unsupported where there are not as many."""
+    """Three distinct models, by name. Raises Unsupported if there are fewer."""
     shared, names = subject.global_model, subject.task.model.names
     candidates = {} if shared is None else {"global": shared.of_client(client)}
     candidates |= {"personalized": subject.models.personalized[client], "alone": trained_alone(subject, client)}
@@ -81,14 +81,14 @@ def _corners(subject: Subject, client: int) -> dict[str, SharedParams]:
             chosen[name] = moving
     if len(chosen) < 3:
         raise Unsupported(
-            f"a plane needs three models that lie apart, and client {client} has {len(chosen)}: in this method its "
+            f"a plane needs three distinct models, but client {client} has {len(chosen)}: in this method its "
             "model and the one trained alone are the same; choose the run of another method"
         )
     return chosen
 
 
 def _is_among(params: SharedParams, chosen: list[SharedParams]) -> bool:
-    """Whether a model lies on another one, or on the line through two."""
+    """Whether a model equals another one, or is on the line through two."""
     if not chosen:
         return False
     far = difference(params, chosen[0])
@@ -98,7 +98,7 @@ def _is_among(params: SharedParams, chosen: list[SharedParams]) -> bool:
 
 
 def _axes(places: np.ndarray, points: int, margin: float) -> tuple[np.ndarray, np.ndarray]:
-    """A square around the three models, so that both axes have the same measure."""
+    """The axes of a square around the three models, with equal scales."""
     low, high = places.min(0), places.max(0)
     half = (0.5 + margin) * (high - low).max()
     x, y = (np.linspace(middle - half, middle + half, points) for middle in (low + high) / 2)

@@ -1,6 +1,6 @@
-"""Where the time of a round goes: the first rounds of a run again, with clocks, and its operators under a profiler.
+"""Where the time of a round goes: replays the first rounds of a run with timers, and one more under a profiler.
 
-The clocks change no number: a run is determined by its configuration and seed, and its rounds are these.
+Timing changes no numbers: a run is determined by its configuration and seed.
 """
 
 import os
@@ -29,9 +29,9 @@ from engine.task import Task
 CHOOSING, GATHERING, TRAINING = "choosing clients and batches", "gathering batches", "local training"
 REST, EVALUATION = "aggregation and the rest", "evaluation"
 PARTS = (CHOOSING, GATHERING, TRAINING, REST, EVALUATION)
-Seconds = dict[str, float]  # by part
-MOST_OPERATORS = 12
-PROFILED_STEPS = 200  # a profiler remembers every call: of a long round it sees the beginning
+Seconds = dict[str, float]  # seconds by part
+MAX_OPERATORS = 12
+PROFILED_STEPS = 200  # limits the profiler's memory in a long round
 
 
 class Options(AnalysisOptions):
@@ -40,7 +40,7 @@ class Options(AnalysisOptions):
 
 @dataclass
 class Stopwatch:
-    """All time between two laps belongs to some part: what is going on changes by ``now``."""
+    """Assigns all time between two laps to parts; ``now`` switches the current part."""
 
     device: torch.device
     part: str = REST
@@ -48,8 +48,8 @@ class Stopwatch:
     since: float = field(default_factory=time.perf_counter)
 
     def now(self, part: str) -> str:
-        """Answers what was going on until now."""
-        if self.device.type == "cuda":  # whose work goes on after the call
+        """Switches the part and returns the previous one."""
+        if self.device.type == "cuda":  # kernels run asynchronously
             torch.cuda.synchronize(self.device)
         at, before = time.perf_counter(), self.part
         self.seconds[before] += at - self.since
@@ -57,7 +57,7 @@ class Stopwatch:
         return before
 
     def lap(self) -> Seconds:
-        """Since the last lap."""
+        """The seconds by part since the last lap."""
         self.now(self.part)
         seconds, self.seconds = self.seconds, dict.fromkeys(PARTS, 0.0)
         return seconds
@@ -65,7 +65,7 @@ class Stopwatch:
 
 @dataclass(frozen=True)
 class ClockedPlan(Plan):
-    """Between two of its batches a local step is computed."""
+    """Batches with timing: local steps are computed between two batches."""
 
     watch: Stopwatch | None = None
 
@@ -99,7 +99,7 @@ class ClockedTask(Task):
 
 
 class ClockedSimulation(Simulation):
-    """The same rounds. Its stopwatch knows what each of them spent its time on."""
+    """The same rounds, with a stopwatch."""
 
     def __init__(self, subject: Subject) -> None:
         self.share = 0.0
@@ -107,9 +107,9 @@ class ClockedSimulation(Simulation):
         self.watch = Stopwatch(self.task.device)
         self.task = ClockedTask(**_fields(Task, self.task), watch=self.watch)
 
-    def _for_use(self) -> tuple[Task, Algorithm]:
-        """Without clocks: what a method trains to tune models for use is part of the evaluation."""
-        task, algorithm = super()._for_use()
+    def _for_final_models(self) -> tuple[Task, Algorithm]:
+        """Without timing: training of final models counts as evaluation."""
+        task, algorithm = super()._for_final_models()
         return Task(**_fields(Task, task)), algorithm
 
     def _evaluate(self) -> dict[str, np.ndarray]:
@@ -128,15 +128,15 @@ class ClockedSimulation(Simulation):
 @ANALYSES.register("profile", title="Profile", paper="Wall clocks, and the profiler of PyTorch")
 @dataclass(frozen=True)
 class Profile:
-    """Arrays, for the R rounds that are run again:
+    """Arrays, for the R replayed rounds:
 
     rounds             [R]  1, 2, ...
-    seconds.<part>     [R]  by the clock, for every one of ``values["parts"]``; together the whole round
-    samples_per_second [R]  gradient evaluations by seconds of the round without evaluation
+    seconds.<part>     [R]  wall clock, for each of ``values["parts"]``; the sum is the whole round
+    samples_per_second [R]  gradient evaluations per second, without the time for evaluation
 
-    Values: ``parts`` (names in words), ``evaluation_every`` (a round that is not evaluated spends nothing on it),
-    ``evaluation_seconds`` (of the untrained models, before round 1), ``operators`` ([{name, calls, self_ms}], the 12
-    with the largest own CPU time in the round after), ``profiled_steps`` (local steps that these are of).
+    Values: ``parts`` (names), ``evaluation_every`` (other rounds spend no time on evaluation),
+    ``evaluation_seconds`` (of the untrained models, before round 1), ``operators`` ([{name, calls, self_ms}]: the 12
+    with the largest self CPU time in the next round), ``profiled_steps`` (the local steps measured).
     """
 
     options: Options
@@ -160,7 +160,7 @@ class Profile:
 
 
 def _replay(simulation: ClockedSimulation, subject: Subject, wanted: int) -> tuple[list[Seconds], list[float]]:
-    """Seconds by part, and gradient evaluations, of rounds 0 to ``wanted``; fewer where the run diverges."""
+    """Seconds by part, and gradient evaluations, of rounds 0 to ``wanted``; fewer if the run diverges."""
     laps, samples = [], []
     simulation.watch.lap()
     for result in simulation.rounds():
@@ -174,28 +174,28 @@ def _replay(simulation: ClockedSimulation, subject: Subject, wanted: int) -> tup
     return laps, samples
 
 
-class _Enough(Exception):
-    """The profiler has seen enough of the round."""
+class _EnoughSteps(Exception):
+    """Raised to stop once the profiler has enough steps."""
 
 
 def _operators(simulation: ClockedSimulation) -> tuple[list[dict[str, Any]], int]:
-    """The most expensive operators of one more round, which leaves no trace, and its local steps up to a limit."""
+    """The most expensive operators of one more round, which is discarded, and its number of profiled steps."""
     steps = 0
 
     def tick() -> None:
         nonlocal steps
         simulation.task.tick()
         if steps == PROFILED_STEPS:
-            raise _Enough
+            raise _EnoughSteps
         steps += 1
 
-    task, algorithm = simulation._in_round(simulation.round + 1)
+    task, algorithm = simulation._with_round_rates(simulation.round + 1)
     task = Task(**_fields(Task, task) | {"tick": tick})
     cohort = task.cohort(simulation.round + 1)
-    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # else it tells the console that it begins and ends
-    with profile(activities=[ProfilerActivity.CPU]) as profiler, suppress(_Enough):
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # silences its messages
+    with profile(activities=[ProfilerActivity.CPU]) as profiler, suppress(_EnoughSteps):
         algorithm.round(simulation.state, cohort, task)
-    found = sorted(profiler.key_averages(), key=lambda event: -event.self_cpu_time_total)[:MOST_OPERATORS]
+    found = sorted(profiler.key_averages(), key=lambda event: -event.self_cpu_time_total)[:MAX_OPERATORS]
     return [{"name": e.key, "calls": e.count, "self_ms": e.self_cpu_time_total / 1000} for e in found], steps
 
 

@@ -1,13 +1,13 @@
 """Sharpness: how fast the loss rises around a model, by three measures.
 
 Foret, Kleiner, Mobahi, Neyshabur. Sharpness-Aware Minimization for Efficiently Improving Generalization. ICLR 2021.
-https://arxiv.org/abs/2010.01412. PLGU (Qu et al., CVPR 2023) makes personalized models with it.
+https://arxiv.org/abs/2010.01412. PLGU (Qu et al., CVPR 2023) trains personalized models with it.
 
     max over ||eps|| <= rho of L(theta + eps) - L(theta)        the worst model nearby
     largest eigenvalue of the Hessian of L                      the steepest direction
     trace of the Hessian of L                                   all directions together
 
-rho is a distance in the parameters, the same for every model. L is the mean cross-entropy, without what a method adds.
+rho is a distance in the parameters, the same for every model. L is the mean cross-entropy, without other terms.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ from engine.core.registry import ANALYSES
 from engine.core.streams import torch_stream
 from engine.training.evaluate import evaluate
 
-_ACCURATE, _ROUGH = 1e-3, 1e-2  # of the eigenvalue; the second for every client's
+_ACCURATE, _ROUGH = 1e-3, 1e-2  # tolerance of the eigenvalue; the second is for all clients
 
 
 class Options(OnSamples):

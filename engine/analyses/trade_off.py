@@ -1,9 +1,9 @@
-"""What personalization costs beyond the client: every client's model on its own test data, and on everybody else's.
+"""What personalization costs beyond the client: each client's model on its own test data and on everyone else's.
 
     own_i    = accuracy of w_i on the test data of client i
-    others_i = accuracy of w_i on the test data of all other clients together, every sample counting once
+    others_i = accuracy of w_i on the test data of all other clients together, pooled
 
-The two axes of the trade-off plane, for runs that were not measured on a common test set while they trained.
+The axes of the trade-off plane, for runs that were not evaluated on a common test set.
 """
 
 from dataclasses import dataclass
@@ -24,19 +24,19 @@ from engine.training.evaluate import evaluate
 )
 @dataclass(frozen=True)
 class TradeOff:
-    """Arrays ``own`` [N] and ``others`` [N]; NaN for clients whose own, or whose others', test data is empty."""
+    """Arrays ``own`` [N] and ``others`` [N]; NaN for clients whose own, or whose others', test data are empty."""
 
     options: AnalysisOptions
 
     def compute(self, subject: Subject) -> Findings:
         task, personalized = subject.task, subject.personalized
         if task.num_clients < 2:
-            raise Unsupported("a single client has no others; compare runs of two clients or more")
+            raise Unsupported("the run has a single client; choose a run with two clients or more")
         own, others = np.full(task.num_clients, np.nan), np.full(task.num_clients, np.nan)
         sizes = task.data.test.sizes.cpu().numpy().astype(float)
         for i in range(task.num_clients):
             subject.progress(i / task.num_clients)
-            if i == 0 or personalized.is_per_client:  # else it is the same model again
+            if i == 0 or personalized.is_per_client:  # otherwise it is the same model
                 model = Predictor(personalized.of_client(i), is_per_client=False, forward=personalized.forward)
                 accuracy, _ = evaluate(task, model, task.data.test)
             own[i], others[i] = accuracy[i], _pooled(np.delete(accuracy, i), np.delete(sizes, i))
@@ -44,6 +44,6 @@ class TradeOff:
 
 
 def _pooled(accuracy: np.ndarray, sizes: np.ndarray) -> float:
-    """Over all samples of some clients; clients without any are passed over."""
+    """Accuracy over all samples of some clients; clients without samples are ignored."""
     known = sizes > 0
     return float((accuracy[known] * sizes[known]).sum() / sizes[known].sum()) if known.any() else float("nan")

@@ -48,10 +48,10 @@ def parser() -> argparse.ArgumentParser:
     _add_import(commands)
     _add_runs(commands)
     for name, description in ON_RUNS.items():
-        on_runs = _add_keeping(commands, name, description)
+        on_runs = _add_managing(commands, name, description)
         _add_run_ids(on_runs)
         _add_database(on_runs)
-    _add_database(_add_keeping(commands, "disk", "Show how much of the disk is used, by what, and how much is free."))
+    _add_database(_add_managing(commands, "disk", "Show how much of the disk is used, by what, and how much is free."))
     _add_backup(commands)
     _add_restore(commands)
     return whole
@@ -144,7 +144,7 @@ def _add_import(commands: argparse._SubParsersAction) -> None:
 
 
 def _add_runs(commands: argparse._SubParsersAction) -> None:
-    runs = _add_keeping(commands, "runs", "List runs, the newest last, with the ids that other commands take.")
+    runs = _add_managing(commands, "runs", "List runs, the newest last, with the ids that other commands take.")
     runs.add_argument(
         "--status", action="append", choices=STATUSES, default=[], help="only runs of this status; may be repeated"
     )
@@ -154,7 +154,7 @@ def _add_runs(commands: argparse._SubParsersAction) -> None:
 
 
 def _add_backup(commands: argparse._SubParsersAction) -> None:
-    backup = _add_keeping(
+    backup = _add_managing(
         commands,
         "backup",
         "Write the whole database into one file, with models, analyses and the checkpoints of unfinished "
@@ -165,7 +165,7 @@ def _add_backup(commands: argparse._SubParsersAction) -> None:
 
 
 def _add_restore(commands: argparse._SubParsersAction) -> None:
-    restore = _add_keeping(
+    restore = _add_managing(
         commands,
         "restore",
         "Replace the database by a backup. It is checked first, and the app must be stopped.",
@@ -179,7 +179,7 @@ def _add_restore(commands: argparse._SubParsersAction) -> None:
     _add_database(restore)
 
 
-def _add_keeping(commands: argparse._SubParsersAction, name: str, description: str) -> argparse.ArgumentParser:
+def _add_managing(commands: argparse._SubParsersAction, name: str, description: str) -> argparse.ArgumentParser:
     command: argparse.ArgumentParser = commands.add_parser(name, help=_short(description), description=description)
     return command
 

@@ -1,4 +1,4 @@
-"""Standard output and error whose reader may leave: from then on nothing is said, and nothing else changes."""
+"""Standard output and error that survive a closed pipe or terminal: later output is discarded."""
 
 import os
 import sys
@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import Any, TextIO, cast
 
 
-class Unheard:
-    """A text stream that goes on into the void once its pipe or terminal is gone."""
+class BrokenPipeStream:
+    """A text stream that discards its output once its pipe or terminal is closed."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -16,7 +16,7 @@ class Unheard:
     def write(self, text: str) -> int:
         try:
             return self._stream.write(text)
-        except UnicodeEncodeError:  # a terminal without the letter
+        except UnicodeEncodeError:  # a terminal that cannot encode it
             encoding = self._stream.encoding
             return self._stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
         except OSError:
@@ -33,17 +33,17 @@ class Unheard:
         return getattr(self._stream, name)
 
     def _redirect(self) -> None:
-        """Below the stream, so that what it still holds can leave it, and the interpreter ends without complaint."""
+        """Redirects the file descriptor to the null device, so that buffered text can still be flushed at exit."""
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, self._stream.fileno())
         os.close(nowhere)
 
 
 @contextmanager
-def never_broken() -> Iterator[None]:
-    """Writing to standard output and error does not fail in here, even where there are none."""
+def ignoring_broken_pipes() -> Iterator[None]:
+    """Within this context, writing to standard output and error never fails, even if they are closed."""
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (cast(TextIO, Unheard(stream or open(os.devnull, "w"))) for stream in before)  # noqa: SIM115
+    sys.stdout, sys.stderr = (cast(TextIO, BrokenPipeStream(stream or open(os.devnull, "w"))) for stream in before)  # noqa: SIM115
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""What every command has in common: its database, its exit code, and mistakes told as lines on stderr."""
+"""Shared by all commands: opening the database, exit codes, and errors as lines on stderr."""
 
 import argparse
 import os
@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from engine.cli.broken_pipe import never_broken
+from engine.cli.broken_pipe import ignoring_broken_pipes
 from engine.cli.inputs import MAX_NAME_BYTES
-from engine.cli.stderr import complain, note_unexpected
+from engine.cli.stderr import log_unexpected, print_errors
 from engine.core.errors import FedscapeError, InvalidConfig
 from storage import StorageError, Store, store_from_env
 
@@ -16,29 +16,29 @@ DONE, INVALID, FAILED, DIVERGED, CANCELLED = 0, 2, 3, 4, 130
 
 
 def answer(command: Callable[[argparse.Namespace], int], arguments: argparse.Namespace, logs: Path) -> int:
-    """Runs the command and answers its exit code. Never a traceback: what nobody foresaw goes into a log."""
-    with never_broken():
+    """Runs a command and returns its exit code. Never prints a traceback; unexpected errors are logged."""
+    with ignoring_broken_pipes():
         try:
             return command(arguments)
         except InvalidConfig as error:
-            complain(error.problems)
+            print_errors(error.problems)
             return INVALID
         except (FedscapeError, StorageError) as error:
-            complain([str(error)])
+            print_errors([str(error)])
             return INVALID
         except KeyboardInterrupt:
             return CANCELLED
         except MemoryError:
-            complain(["this machine has no memory left; close other programs, or ask for less at a time"])
+            print_errors(["this machine has no memory left; close other programs, or ask for less at a time"])
             return FAILED
         except Exception as error:  # noqa: BLE001  the last resort
-            note_unexpected(error, logs)
+            log_unexpected(error, logs)
             return FAILED
 
 
 @contextmanager
 def open_store(url: str | None, root: Path) -> Iterator[Store]:
-    _check_names(url or os.environ.get("DATABASE_URL", ""), "--db" if url else "DATABASE_URL")
+    _check_name_lengths(url or os.environ.get("DATABASE_URL", ""), "--db" if url else "DATABASE_URL")
     store = Store(url) if url else store_from_env(root)
     try:
         yield store
@@ -46,8 +46,8 @@ def open_store(url: str | None, root: Path) -> Iterator[Store]:
         store.close()
 
 
-def _check_names(url: str, said_by: str) -> None:
-    """Raises InvalidConfig for what no file can be called."""
+def _check_name_lengths(url: str, source: str) -> None:
+    """Raises InvalidConfig for names that no file can have."""
     if "\0" in url or any(len(os.fsencode(part)) > MAX_NAME_BYTES for part in url.split("/")):
         reason = f"it has a null character, or a name of more than {MAX_NAME_BYTES} bytes"
-        raise InvalidConfig([f"{said_by}: cannot be opened, {reason}; give sqlite:///FILE or postgresql://..."])
+        raise InvalidConfig([f"{source}: cannot be opened, {reason}; give sqlite:///FILE or postgresql://..."])

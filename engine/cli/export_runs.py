@@ -1,4 +1,4 @@
-"""Stored runs as files: one JSON document, tables, models, or all of it as a bundle."""
+"""Exports stored runs to files: one JSON document, tables, models, or everything as a bundle."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Literal
 
 from engine.cli.inputs import check_writable
-from engine.cli.stderr import complain
+from engine.cli.stderr import print_errors
 from engine.config.schema import file_label
 from engine.core.errors import InvalidConfig
 from engine.exchange.bundle import write_bundle
-from engine.exchange.records import config_of, outcome
+from engine.exchange.records import export_config, load_outcome
 from engine.export.document import write_export
 from engine.export.model_files import write_models
 from engine.export.saved_models import MODELS_LAST, unpack
@@ -21,7 +21,7 @@ Format = Literal["json", "csv", "parquet", "models", "bundle"]
 
 
 def write_runs(store: Store, path: Path, runs: Sequence[RunRecord], format: Format) -> Sequence[Path]:
-    """Answers the files, or the folder."""
+    """Writes the runs and returns the files, or the folder."""
     if format == "models":
         check_writable(folder=path)
         write_all_models(store, path, runs)
@@ -29,18 +29,18 @@ def write_runs(store: Store, path: Path, runs: Sequence[RunRecord], format: Form
     check_writable(file=path)
     ended = _ended(runs)
     if format == "bundle":
-        complain(write_bundle(store, path, ended))
+        print_errors(write_bundle(store, path, ended))
         return (path,)
-    outcomes = (outcome(store, run) for run in ended)
+    outcomes = (load_outcome(store, run) for run in ended)
     if format == "json":
-        write_export(path, config_of(store, ended), outcomes)
+        write_export(path, export_config(store, ended), outcomes)
         return (path,)
     return write_tables(path, outcomes, format)
 
 
 def write_all_models(store: Store, folder: Path, runs: Sequence[RunRecord]) -> None:
     saved = {run.id: store.artifacts.latest(run.id, MODELS_LAST) for run in runs}
-    complain(
+    print_errors(
         f"run {run.id} ({run.label} seed {run.seed}) has no models: it is {run.status}"
         for run in runs
         if saved[run.id] is None
@@ -51,16 +51,16 @@ def write_all_models(store: Store, folder: Path, runs: Sequence[RunRecord]) -> N
 
 
 def file_name(name: str) -> str:
-    """Of whatever somebody has called it; never ``..``, which would lead out of the folder."""
+    """A safe file name for any name; never ``..``, which would leave the folder."""
     return file_label(name).strip(" .") or "_"
 
 
 def _ended(runs: Sequence[RunRecord]) -> list[RunRecord]:
-    """Those whose numbers will not change any more; the others are named."""
+    """The runs that have ended; prints a line for each of the others."""
     ended = [run for run in runs if run.is_finished]
     if not ended:
         raise InvalidConfig(["none of these runs has ended; wait for them, or cancel them, then export again"])
-    complain(
+    print_errors(
         f"run {run.id} ({run.label} seed {run.seed}) is left out: it is {run.status}"
         for run in runs
         if not run.is_finished
@@ -69,9 +69,9 @@ def _ended(runs: Sequence[RunRecord]) -> list[RunRecord]:
 
 
 def _model_folders(runs: Sequence[RunRecord]) -> dict[int, Path]:
-    """``<label>-seed<seed>`` by run, below the experiment's name where runs of several experiments meet.
+    """``<label>-seed<seed>`` per run, in a folder per experiment if there are several.
 
-    Names that several runs have, on a disk that may not tell ``A`` from ``a``, are told apart by the runs' ids.
+    Equal names, on a disk that may ignore case, are made unique by the runs' ids.
     """
     several = len({run.experiment_id for run in runs}) > 1
     paths = {

@@ -1,4 +1,4 @@
-"""What the command line is asked to do: files, presets and changes become validated experiments."""
+"""Reads the input of commands: files, presets and ``--set`` become validated experiments."""
 
 import argparse
 import os
@@ -13,11 +13,11 @@ from engine.config.presets import load_preset
 from engine.config.schema import ExperimentConfig, load_config, parse_experiment, parse_value, set_value
 from engine.core.errors import MAX_SHOWN, InvalidConfig, cut, shown
 
-MAX_NAME_BYTES = 200  # file systems take 255; unfinished files have longer names
+MAX_NAME_BYTES = 200  # file systems allow 255, and temporary names are longer
 
 
 def experiments_of(arguments: argparse.Namespace) -> list[ExperimentConfig]:
-    """Every experiment that is asked for, all their mistakes told at once."""
+    """All requested experiments. Raises InvalidConfig with all mistakes together."""
     if arguments.scale and not arguments.preset:
         raise InvalidConfig([f"--scale {arguments.scale}: only a --preset has scales; leave it out"])
     preset = load_preset(arguments.preset) if arguments.preset else None
@@ -48,39 +48,39 @@ def _changed(config: dict[str, Any], changes: Sequence[str]) -> dict[str, Any]:
 
 
 def check_writable(*, file: Path | None = None, folder: Path | None = None) -> None:
-    """Better now than after an hour of computing. Raises InvalidConfig."""
+    """Checks that the results can be written, before computing them. Raises InvalidConfig."""
     if file is not None:
         if os.path.isdir(file) or file.name in ("", ".."):
-            example = _named(file / "runs.json")
-            raise InvalidConfig([f"{_named(file)}: is a folder; give the name of a file in it, like {example}"])
-        if os.path.exists(file) and not os.path.isfile(file):  # replacing it would take the device from everyone
-            raise InvalidConfig([f"{_named(file)}: is a pipe or a device; give the name of a regular file"])
+            example = _shown_path(file / "runs.json")
+            raise InvalidConfig([f"{_shown_path(file)}: is a folder; give the name of a file in it, like {example}"])
+        if os.path.exists(file) and not os.path.isfile(file):  # replacing it would remove the device
+            raise InvalidConfig([f"{_shown_path(file)}: is a pipe or a device; give the name of a regular file"])
         _check_folder(file, file.absolute().parent)
     if folder is not None:
         _check_folder(folder, folder.absolute())
 
 
-def _check_folder(wanted: Path, folder: Path) -> None:
-    if any(len(os.fsencode(part)) > MAX_NAME_BYTES for part in wanted.parts):
+def _check_folder(given: Path, folder: Path) -> None:
+    if any(len(os.fsencode(part)) > MAX_NAME_BYTES for part in given.parts):
         reason = f"a name in it has more than {MAX_NAME_BYTES} bytes"
-    elif "\0" in str(wanted):
+    elif "\0" in str(given):
         reason = "it has a null character"
     else:
         nearest = next(p for p in (folder, *folder.parents) if os.path.lexists(p))
-        reason = _why_not_writable(nearest)
+        reason = _write_problem(nearest)
     if reason:
-        raise InvalidConfig([f"{_named(wanted)}: cannot be written, {reason}; choose another place"])
+        raise InvalidConfig([f"{_shown_path(given)}: cannot be written, {reason}; choose another place"])
 
 
-def _why_not_writable(folder: Path) -> str:
+def _write_problem(folder: Path) -> str:
     if not os.path.isdir(folder):
-        return f"{_named(folder)} is no folder"
+        return f"{_shown_path(folder)} is no folder"
     try:
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
-        return f"{_named(folder)} takes no files ({error.strerror})"
+        return f"{_shown_path(folder)} takes no files ({error.strerror})"
     return ""
 
 
-def _named(path: Path) -> str:
+def _shown_path(path: Path) -> str:
     return cut(str(path), 2 * MAX_SHOWN)

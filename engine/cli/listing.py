@@ -1,4 +1,4 @@
-"""What there is to choose from, as JSON and as lines."""
+"""Lists what is registered, as JSON and as text."""
 
 import json
 from typing import Any
@@ -17,7 +17,7 @@ REGISTRIES = {
 
 
 def descriptions(kind: str) -> list[dict[str, Any]]:
-    """Name, title, paper and parameters of everything of a kind (``algorithms``, ..., ``presets``)."""
+    """Name, title, paper and parameters of all entries of a kind (``algorithms``, ..., ``presets``)."""
     if kind == "presets":
         return [preset.describe() for preset in presets()]
     return [finite(entry.describe()) for entry in REGISTRIES[kind]]
@@ -28,7 +28,7 @@ def as_json(kind: str) -> str:
 
 
 def as_text(kind: str) -> str:
-    """Two lines each: name and title, then options, or the source where there are none."""
+    """Two lines per entry: name and title, then options, or the source if there are none."""
     rows = descriptions(kind)
     width = max(len(row["name"]) for row in rows)
     return "\n".join(f"{row['name']:{width}}  {row['title']}\n{'':{width}}    {_options(row)}" for row in rows)

@@ -1,4 +1,4 @@
-"""Commands that look after what is stored, and the dispatcher. None of them waits for torch to load."""
+"""Commands that manage stored runs, and the dispatcher. None of them imports torch."""
 
 import argparse
 import json
@@ -12,14 +12,14 @@ from engine.cli.exit_codes import DONE, answer, open_store
 from engine.cli.inputs import check_writable
 from engine.cli.progress import percent, table_of
 from engine.cli.signals import interruptible
-from engine.cli.stderr import complain
+from engine.cli.stderr import print_errors
 from engine.core.paths import ROOT
 from engine.exchange.records import check_documents
 from engine.version import CODE_VERSION
 from engine.worker.service import serve
 from storage import FINISHED, DiskUse, RunNotFound, RunRecord, Status, Store
 
-SAID = (
+JSON_FIELDS = (
     "id",
     "experiment_name",
     "algorithm",
@@ -32,17 +32,17 @@ SAID = (
     "error",
     "summary",
 )
-TIMES = ("created_at", "started_at", "finished_at", "deleted_at")
+TIME_FIELDS = ("created_at", "started_at", "finished_at", "deleted_at")
 UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Runs the command and answers its exit code."""
+    """Runs the command and returns its exit code."""
     return main_at(arguments, ROOT)
 
 
 def main_at(arguments: argparse.Namespace, root: Path) -> int:
-    """The same, with the database and the log of errors under ``root`` unless the environment says otherwise."""
+    """``main`` with the database and the error log under ``root``, unless the environment says otherwise."""
     return answer(lambda arguments: _on_store(arguments, root), arguments, root / "var")
 
 
@@ -52,25 +52,25 @@ def _on_store(arguments: argparse.Namespace, root: Path) -> int:
     return DONE
 
 
-# All of it.
+# On the whole database.
 
 
 def worker(store: Store, arguments: argparse.Namespace) -> None:
-    """Until it is told to stop. The processes that it starts compute."""
+    """Runs the dispatcher until it is stopped. The processes that it starts do the computing."""
     serve(store.url)
 
 
 def backup(store: Store, arguments: argparse.Namespace) -> None:
     check_writable(file=arguments.file)
-    with _progress("packed") as tell:
-        kept = store.back_up(arguments.file, CODE_VERSION, tell)
+    with _progress("packed") as progress:
+        kept = store.back_up(arguments.file, CODE_VERSION, progress)
     print(f"wrote {kept.path}: {_runs(kept.runs)}, {_size(kept.size_bytes)}")
-    complain(f"left out: {problem}" for problem in kept.left_out)
+    print_errors(f"left out: {problem}" for problem in kept.left_out)
 
 
 def restore(store: Store, arguments: argparse.Namespace) -> None:
-    with _progress("unpacked") as tell:
-        restored = store.restore(arguments.file, arguments.replace, tell, partial(check_documents, arguments.file))
+    with _progress("unpacked") as progress:
+        restored = store.restore(arguments.file, arguments.replace, progress, partial(check_documents, arguments.file))
     print(f"{_runs(restored.runs)} restored from {arguments.file}")
     if restored.kept is not None:
         print(f"the database that was there is kept: DATABASE_URL=sqlite:///{restored.kept} opens it")
@@ -90,7 +90,7 @@ def disk(store: Store, arguments: argparse.Namespace) -> None:
     print(table_of([(name, _size(size)) for name, size in parts.items()]))
 
 
-# Some runs.
+# On some runs.
 
 
 def runs(store: Store, arguments: argparse.Namespace) -> None:
@@ -120,7 +120,7 @@ def retry(store: Store, arguments: argparse.Namespace) -> None:
     chosen = _fitting(_chosen(store, arguments.run_ids), ("failed", "diverged"))
     for old, new in zip(chosen, store.queue.retry([run.id for run in chosen]), strict=True):
         print(f"{_name(old)}: tried again as run {new.id}")
-    _tell_who_computes(store, bool(chosen))
+    _warn_without_engine(store, bool(chosen))
 
 
 def delete(store: Store, arguments: argparse.Namespace) -> None:
@@ -161,7 +161,7 @@ COMMANDS: dict[str, Callable[[Store, argparse.Namespace], None]] = {
 
 
 def _chosen(store: Store, run_ids: Sequence[int]) -> list[RunRecord]:
-    """Oldest first. Raises RunNotFound, before anything is done to any of them."""
+    """The runs, oldest first. Raises RunNotFound before anything is changed."""
     store.check_schema()
     found = store.queue.runs(run_ids=run_ids, include_archived=True, newest_first=False, with_partition=False)
     if missing := set(run_ids) - {run.id for run in found}:
@@ -170,8 +170,8 @@ def _chosen(store: Store, run_ids: Sequence[int]) -> list[RunRecord]:
 
 
 def _fitting(chosen: Sequence[RunRecord], statuses: Sequence[Status]) -> list[RunRecord]:
-    """Those of one of the statuses; the others are named."""
-    complain(f"{_name(run)} is left as it is: {run.status}" for run in chosen if run.status not in statuses)
+    """The runs in one of the statuses; prints a line for each of the others."""
+    print_errors(f"{_name(run)} is left as it is: {run.status}" for run in chosen if run.status not in statuses)
     return [run for run in chosen if run.status in statuses]
 
 
@@ -183,27 +183,27 @@ def _change(
     changed = store.queue.runs(run_ids=ids, include_archived=True, newest_first=False, with_partition=False)
     for run in changed:
         print(_state(run))
-    _tell_who_computes(store, any(run.is_active for run in changed))
+    _warn_without_engine(store, any(run.is_active for run in changed))
 
 
-def _tell_who_computes(store: Store, is_needed: bool) -> None:
+def _warn_without_engine(store: Store, is_needed: bool) -> None:
     if is_needed and not store.dispatcher_is_running():
-        complain(["nobody computes runs now: start the app, or python -m engine worker"])
+        print_errors(["nobody computes runs now: start the app, or python -m engine worker"])
 
 
 @contextmanager
 def _progress(done: str) -> Iterator[Callable[[int, int], None]]:
-    """What hears of bytes: a share on a terminal, and Ctrl-C, which is obeyed where nothing is half done."""
+    """A callback for bytes done: shows the share on a terminal, and raises on Ctrl-C where it is safe to stop."""
     shown = sys.stderr.isatty()
     with interruptible() as interrupts:
 
-        def tell(size: int, total: int) -> None:
+        def progress(size: int, total: int) -> None:
             if interrupts:
                 raise KeyboardInterrupt
             if shown:
                 print(f"\r{done}: {size / max(total, 1):.0%} ", end="", file=sys.stderr)
 
-        yield tell
+        yield progress
     if shown:
         print(file=sys.stderr)
 
@@ -218,8 +218,8 @@ def _table(runs: Sequence[RunRecord]) -> str:
 
 
 def _plain(run: RunRecord) -> dict:
-    times = {name: value.isoformat() if (value := getattr(run, name)) else None for name in TIMES}
-    return {name: getattr(run, name) for name in SAID} | times
+    times = {name: value.isoformat() if (value := getattr(run, name)) else None for name in TIME_FIELDS}
+    return {name: getattr(run, name) for name in JSON_FIELDS} | times
 
 
 def _state(run: RunRecord) -> str:

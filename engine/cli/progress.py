@@ -1,4 +1,4 @@
-"""How far runs are: bars on a terminal, short lines elsewhere, nothing when quiet."""
+"""Progress of runs: bars on a terminal, short lines elsewhere, nothing with ``--quiet``."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -7,11 +7,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 FINISHED = ("done", "failed", "cancelled", "diverged")
-LINES_PER_RUN = 4  # where there is no terminal
+LINES_PER_RUN = 4  # without a terminal
 
 
 class Run(Protocol):
-    """What is shown of a run."""
+    """The fields of a run that are shown."""
 
     @property
     def id(self) -> int: ...
@@ -38,10 +38,10 @@ Accuracies = Mapping[int, float]  # mean accuracy of the personalized models, by
 
 class Reporter(Protocol):
     def show(self, runs: Sequence[Run], accuracies: Accuracies) -> None:
-        """Where every run stands now."""
+        """Shows the current state of all runs."""
 
     def close(self) -> None:
-        """Leaves the terminal as it was."""
+        """Restores the terminal."""
 
 
 def reporter(is_quiet: bool) -> Reporter:
@@ -58,24 +58,24 @@ class Silent:
 
 
 class Lines:
-    """A line when a run has gone another quarter of its way, and when it ends."""
+    """Prints a line per quarter of a run, and when it ends."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._said: dict[int, tuple[str, int]] = {}
+        self._shown: dict[int, tuple[str, int]] = {}
 
     def show(self, runs: Sequence[Run], accuracies: Accuracies) -> None:
         for run in runs:
             stage = (run.status if run.status in FINISHED else "", LINES_PER_RUN * max(run.round, 0) // run.rounds)
-            if stage != self._said.get(run.id, ("", 0)):
-                self._said[run.id] = stage
+            if stage != self._shown.get(run.id, ("", 0)):
+                self._shown[run.id] = stage
                 self._console.print(line(run, accuracies.get(run.id)))
 
     def close(self) -> None: ...
 
 
 class Bars:
-    """A bar over all runs and one for each run that is computed now; finished runs scroll away as lines."""
+    """A bar for all runs and one for each running run; finished runs are printed as lines."""
 
     def __init__(self, console: Console) -> None:
         name, detail = (TextColumn(text, markup=False) for text in ("{task.description}", "{task.fields[detail]}"))
@@ -117,7 +117,7 @@ class Bars:
 
 
 def table(runs: Sequence[Run]) -> str:
-    """The last round's personalized models, a line a run, with the ids that ``export`` takes."""
+    """The final personalized accuracies, one line per run, with the ids that ``export`` takes."""
     rows = [("id", "run", "status", "mean", "lowest 5 %")]
     for run in runs:
         last = (run.summary or {}).get("personalized") or {}
@@ -126,14 +126,14 @@ def table(runs: Sequence[Run]) -> str:
 
 
 def table_of(rows: Sequence[Sequence[str]]) -> str:
-    """Columns side by side."""
+    """Rows as aligned columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     aligned = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
     return "\n".join(text.rstrip() for text in aligned)
 
 
 def line(run: Run, accuracy: float | None) -> str:
-    """``Ditto seed 0: done, round 50 of 50, accuracy 93.1 %``, or why it ended."""
+    """``Ditto seed 0: done, round 50 of 50, accuracy 93.1 %``, or the reason why it ended."""
     parts = [run.status, f"round {max(run.round, 0)} of {run.rounds}", _accuracy(accuracy), run.error]
     return f"{_name(run)}: {', '.join(filter(None, parts))}"
 

@@ -14,11 +14,11 @@ from engine.cli.inputs import check_writable, experiments_of
 from engine.cli.listing import as_json, as_text
 from engine.cli.progress import Reporter, line, reporter, table
 from engine.cli.signals import interruptible
-from engine.cli.stderr import complain
+from engine.cli.stderr import print_errors
 from engine.config.schema import ExperimentConfig
 from engine.core.paths import ROOT
-from engine.exchange.import_runs import Known, opened, take_in
-from engine.exchange.records import config_of, new_run, outcome
+from engine.exchange.import_runs import Known, import_runs, open_export
+from engine.exchange.records import export_config, load_outcome, new_run
 from engine.export.document import joint_config, write_export
 from engine.simulation.preflight import check_runs
 from engine.worker.dispatcher import Dispatcher
@@ -28,12 +28,12 @@ from engine.worker.slots import plan_slots
 from storage import DispatcherLockLost, RunRecord, StorageError, Store, Transient
 
 POLL_S = 0.2
-SCHEMA_WAIT_S = 30.0  # for another process that is just bringing the tables up to date
+SCHEMA_WAIT_S = 30.0  # for another process that is migrating the database
 ACCURACY = "personalized.mean"
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Runs the command and answers its exit code. Mistakes are lines on stderr, never a traceback."""
+    """Runs the command and returns its exit code. Errors are lines on stderr, never a traceback."""
     if arguments.command in manage.COMMANDS:
         return manage.main_at(arguments, ROOT)
     return answer(COMMANDS[arguments.command], arguments, ROOT / "var")
@@ -44,13 +44,13 @@ def run_command(arguments: argparse.Namespace) -> int:
     check_writable(file=arguments.export, folder=arguments.models)
     notes = check_runs((run for e in experiments for run in e.runs()), progress=_download_line(arguments.quiet))
     if not arguments.quiet:
-        complain(f"note: {note}" for note in notes)
+        print_errors(f"note: {note}" for note in notes)
     with open_store(arguments.db, ROOT) as store:
         store.ensure_schema(SCHEMA_WAIT_S)
         run_ids = _compute(store, experiments, arguments.quiet)
         runs = _runs(store, run_ids)
-        _keep(store, runs, experiments, arguments)
-        _tell(runs, arguments.quiet)
+        _write_results(store, runs, experiments, arguments)
+        _report(runs, arguments.quiet)
         return _exit_code(runs, len(run_ids))
 
 
@@ -70,14 +70,14 @@ def export_command(arguments: argparse.Namespace) -> int:
 
 
 def import_command(arguments: argparse.Namespace) -> int:
-    with opened(arguments.file) as file, open_store(arguments.db, ROOT) as store:
+    with open_export(arguments.file) as file, open_store(arguments.db, ROOT) as store:
         store.ensure_schema(SCHEMA_WAIT_S)
-        imported = take_in(store, file)
+        imported = import_runs(store, file)
         for kept in imported.experiments:
             runs = store.queue.runs(experiment_ids=[kept.id], newest_first=False, with_partition=False)
             ids = " ".join(str(run.id) for run in runs)
             print(f"{kept.name}: {'1 run' if len(runs) == 1 else f'{len(runs)} runs'} imported, ids {ids}")
-        complain(map(_said_of, imported.known))
+        print_errors(map(_known_line, imported.known))
     return DONE
 
 
@@ -89,7 +89,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
 }
 
 
-# Computing and following.
+# Compute and follow.
 
 
 def _queue(store: Store, experiment: ExperimentConfig) -> list[int]:
@@ -98,9 +98,9 @@ def _queue(store: Store, experiment: ExperimentConfig) -> list[int]:
 
 
 def _compute(store: Store, experiments: Sequence[ExperimentConfig], is_quiet: bool) -> list[int]:
-    """Queues all runs and stays until they have ended: computes them, or follows the dispatcher that does.
+    """Queues all runs and waits until they end: computes them, or follows the dispatcher that does.
 
-    Ctrl-C cancels them, whenever it comes.
+    Ctrl-C cancels them at any time.
     """
     run_ids: list[int] = []
     with interruptible() as interrupts:
@@ -109,7 +109,7 @@ def _compute(store: Store, experiments: Sequence[ExperimentConfig], is_quiet: bo
                 run_ids += _queue(store, experiment)
             with closing(reporter(is_quiet)) as show, closing(_Driver(store, run_ids)) as driver:
                 _follow(store, run_ids, show, driver, interrupts)
-        except BaseException:  # nobody waits for them any more
+        except BaseException:  # do not leave them running
             with suppress(StorageError):
                 store.queue.request(run_ids, "cancel")
             raise
@@ -118,15 +118,15 @@ def _compute(store: Store, experiments: Sequence[ExperimentConfig], is_quiet: bo
 
 def _follow(store: Store, run_ids: Sequence[int], show: Reporter, driver: "_Driver", interrupts: Sequence[int]) -> None:
     accuracies: dict[int, float] = {}
-    seen: dict[int, int] = {}  # the last round that was looked at, by run
+    seen: dict[int, int] = {}  # the last round shown, by run
     while True:
         try:
-            if interrupts:  # asked at every turn: somebody may have resumed them, or the database was locked
+            if interrupts:  # in every turn: they may have been resumed, or the database was locked
                 store.queue.request(run_ids, "cancel")
             driver.turn()
             runs = _runs(store, run_ids, with_partition=False)
             accuracies |= _new_accuracies(store, runs, seen)
-        except Transient:  # they are computed on, and the next turn hears of them
+        except Transient:  # the runs continue; retry in the next turn
             time.sleep(POLL_S)
             continue
         seen |= {run.id: run.round for run in runs}
@@ -136,14 +136,14 @@ def _follow(store: Store, run_ids: Sequence[int], show: Reporter, driver: "_Driv
 
 
 class _Driver:
-    """The dispatcher of our own runs where its lock is free, else patience."""
+    """Acts as the dispatcher of our own runs if the lock is free, else waits for another one."""
 
     def __init__(self, store: Store, run_ids: Sequence[int]) -> None:
         self._store, self._run_ids = store, run_ids
         self._dispatcher: Dispatcher | None = None
 
     def turn(self) -> None:
-        """Some progress, or some time."""
+        """Makes some progress, or waits a moment."""
         if self._dispatcher is None and (lock := self._store.try_dispatcher_lock()) is not None:
             self._dispatcher = Dispatcher(self._store, self._make_executor(), lock, run_ids=self._run_ids)
         if self._dispatcher is None:
@@ -151,11 +151,11 @@ class _Driver:
         else:
             try:
                 self._dispatcher.step()
-            except DispatcherLockLost:  # another process goes on with them
+            except DispatcherLockLost:  # another process continues them
                 self.close()
 
     def _make_executor(self) -> Executor:
-        """No more slots than runs, each with the threads it would have among many."""
+        """At most one slot per run, each with the threads of a full set of slots."""
         plan = plan_slots()
         return LocalExecutor(min(len(plan), len(self._run_ids)), plan[0].threads)
 
@@ -170,13 +170,13 @@ def _runs(store: Store, run_ids: Sequence[int], with_partition: bool = True) -> 
 
 
 def _new_accuracies(store: Store, runs: Sequence[RunRecord], seen: Mapping[int, int]) -> dict[int, float]:
-    """Accuracy of the last evaluated round of each run that has gone on and was evaluated since."""
+    """Accuracies of runs that were evaluated since the last call."""
     after = {run.id: seen.get(run.id, -1) for run in runs if run.round > seen.get(run.id, -1)}
     curves = store.metrics.scalars(list(after), [ACCURACY], after) if after else {}
     return {run_id: float(curve[ACCURACY][1][-1]) for run_id, curve in curves.items() if ACCURACY in curve}
 
 
-def _said_of(known: Known) -> str:
+def _known_line(known: Known) -> str:
     added = f"; {known.added} of its models and analyses were missing, and added" if known.added else ""
     return f"{known.label} seed {known.seed} is left out: it was imported before, as run {known.run_id}{added}"
 
@@ -190,29 +190,29 @@ def _exit_code(runs: Collection[RunRecord], asked_for: int) -> int:
     return DIVERGED if "diverged" in statuses else DONE
 
 
-# What is left behind.
+# Results.
 
 
-def _tell(runs: Sequence[RunRecord], is_quiet: bool) -> None:
-    """All runs in a table, or only what went wrong."""
+def _report(runs: Sequence[RunRecord], is_quiet: bool) -> None:
+    """Prints all runs in a table, or only failures."""
     if not is_quiet:
         print(table(runs))
     else:
-        complain(line(run, None) for run in runs if run.status in ("failed", "diverged"))
+        print_errors(line(run, None) for run in runs if run.status in ("failed", "diverged"))
 
 
-def _keep(
+def _write_results(
     store: Store, runs: Sequence[RunRecord], experiments: Sequence[ExperimentConfig], arguments: argparse.Namespace
 ) -> None:
     if arguments.export:
-        config = config_of(store, runs) if runs else joint_config([experiment.raw for experiment in experiments])
-        write_export(arguments.export, config, (outcome(store, run) for run in runs))
+        config = export_config(store, runs) if runs else joint_config([experiment.raw for experiment in experiments])
+        write_export(arguments.export, config, (load_outcome(store, run) for run in runs))
     if arguments.models:
         write_all_models(store, arguments.models, runs)
 
 
 def _download_line(is_quiet: bool) -> Callable[[str, float], None] | None:
-    """Downloads are shown on a terminal only."""
+    """Shows downloads on a terminal only."""
     if is_quiet or not sys.stderr.isatty():
         return None
     return lambda what, share: print(f"\r{what}: {share:.0%} ", end="\n" if share >= 1 else "", file=sys.stderr)

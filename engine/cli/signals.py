@@ -1,4 +1,4 @@
-"""Ctrl-C as a request: the first is noted and obeyed in good order, the second ends the command at once."""
+"""Ctrl-C as a request: the first is handled in an orderly way, the second ends the command at once."""
 
 import signal
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from types import FrameType
 
 @contextmanager
 def interruptible() -> Iterator[list[int]]:
-    """The signals that asked us to end, as they come. In the main thread only."""
+    """Collects the signals to terminate as they arrive. Main thread only."""
     received: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:

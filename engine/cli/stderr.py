@@ -1,4 +1,4 @@
-"""How the command line tells what went wrong: lines on stderr, details in a log, never a traceback."""
+"""Error messages of the command line: lines on stderr, details in a log, no tracebacks."""
 
 import sys
 import tempfile
@@ -13,23 +13,23 @@ from engine.core.errors import MAX_MESSAGE, cut
 LOG = "fedscape-errors.log"
 
 
-def complain(problems: Iterable[str]) -> None:
-    """A line a mistake. What a terminal would obey is written out."""
+def print_errors(problems: Iterable[str]) -> None:
+    """Prints one line per problem. Control characters are escaped."""
     for problem in problems:
         line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in " ".join(problem.split()))
         print(cut(line, MAX_MESSAGE), file=sys.stderr)
 
 
-def note_unexpected(error: Exception, folder: Path) -> None:
-    """Its traceback goes into a log in ``folder``, or where temporary files go; one line goes to stderr."""
+def log_unexpected(error: Exception, folder: Path) -> None:
+    """Logs the traceback in ``folder``, or in the folder for temporary files, and prints one line to stderr."""
     short = f"{type(error).__name__}: {str(error)[:200]}"
     details = "".join(traceback.format_exception(error))
     entry = f"{time.strftime('%Y-%m-%d %H:%M:%S')} {' '.join(sys.argv)}\n{details}\n"
-    for place in (folder, Path(tempfile.gettempdir())):
+    for target in (folder, Path(tempfile.gettempdir())):
         with suppress(OSError):
-            place.mkdir(parents=True, exist_ok=True)
-            with open(place / LOG, "a", encoding="utf-8") as log:
+            target.mkdir(parents=True, exist_ok=True)
+            with open(target / LOG, "a", encoding="utf-8") as log:
                 log.write(entry)
-            complain([f"unexpected error: {short}; details in {place / LOG}"])
+            print_errors([f"unexpected error: {short}; details in {target / LOG}"])
             return
-    complain([f"unexpected error: {short}"])
+    print_errors([f"unexpected error: {short}"])

@@ -1,12 +1,12 @@
-"""The numbers that a paper prints: a table in assets/papers/, and which run each of its cells belongs to.
+"""Printed results of a paper: a table in assets/papers/, and which run of a preset each cell belongs to.
 
     table: cgpfl_table1.csv
     measures: {accuracy: weighted_mean}                 column -> summary of a run
-    methods: {CGPFL (K=4): CGPFL K=4}                   the table's name -> label of a run
-    experiments: {MNIST MLR: {dataset: MNIST}}          name of an experiment -> the rows that are its
+    methods: {CGPFL (K=4): CGPFL K=4}                   name in the table -> label of a run
+    experiments: {MNIST MLR: {dataset: MNIST}}          name of an experiment -> filter of its rows
 
-A label may quote a column of its row: ``pFedMe lam={lambda}``. A method whose rows are of its global model says so,
-``{label: PLGU-LF, model: global}``, unless the table has a column ``evaluated_model``.
+A label may refer to a column of its row: ``pFedMe lam={lambda}``. A method whose rows evaluate the global model is
+written ``{label: PLGU-LF, model: global}``, unless the table has a column ``evaluated_model``.
 """
 
 import csv
@@ -25,35 +25,35 @@ _KEYS = {"table", "measures", "methods", "experiments"}
 
 @dataclass(frozen=True)
 class Cell:
-    """One printed number, as a fraction; None where the source is unreadable."""
+    """One printed number, as a fraction; None if the source is illegible."""
 
     experiment: str
     label: str
     model: str
     measure: str
     value: float | None
-    table: str | None  # the number of the table, where a file holds several
+    table: str | None  # the table's number, if a file has several
 
 
 @dataclass(frozen=True)
 class Published:
-    """A table, and how its cells belong to the runs of a preset."""
+    """A table, and the mapping of its cells to the runs of a preset."""
 
     file: str
     rows: tuple[dict[str, str], ...]
     measures: dict[str, str]
-    methods: dict[str, tuple[str, str]]  # the table's name -> label, model
+    methods: dict[str, tuple[str, str]]  # name in the table -> (label, model)
     experiments: dict[str, dict[str, str]]
 
     def cells(self, experiment: str) -> list[Cell]:
-        """The printed numbers of an experiment, in the table's order."""
+        """The printed numbers of an experiment, in table order."""
         where = self.experiments.get(experiment)
         if where is None:
             return []
         return [
             Cell(experiment, *self._run(row), measure, _fraction(row[column]), row.get("table"))
             for row in self.rows
-            if row["algorithm"] in self.methods and _meets(row, where)
+            if row["algorithm"] in self.methods and _matches(row, where)
             for column, measure in self.measures.items()
         ]
 
@@ -63,17 +63,17 @@ class Published:
 
 
 def read(raw: Any, folder: Path = FOLDER) -> tuple[tuple[Published, ...], list[str]]:
-    """The ``paper`` part of a preset, one table or a list of them, and a line for each mistake in it."""
+    """Parses the ``paper`` part of a preset, one table or a list; returns a message for each mistake."""
     parts = [_read(part, folder) for part in (raw if isinstance(raw, list) else [raw])]
     return tuple(table for table, _ in parts if table), [problem for _, found in parts for problem in found]
 
 
 def _read(raw: Any, folder: Path) -> tuple[Published | None, list[str]]:
     if not isinstance(raw, Mapping) or set(raw) != _KEYS or not all(raw.values()):
-        return None, [f"paper: needs {', '.join(sorted(_KEYS))}, and nothing else"]
+        return None, [f"paper: must have exactly the keys {', '.join(sorted(_KEYS))}"]
     path = folder / Path(str(raw["table"])).name
     if not path.is_file():
-        return None, [f"paper.table: {raw['table']!r}, but there is no such file in {folder.name}/"]
+        return None, [f"paper.table: {raw['table']!r} is not a file in {folder.name}/"]
     with path.open(newline="", encoding="utf-8") as file:
         rows = tuple(csv.DictReader(file))
     experiments = {str(name): {k: str(v) for k, v in where.items()} for name, where in raw["experiments"].items()}
@@ -98,7 +98,7 @@ def _problems(published: Published) -> list[str]:
         ("experiments", {key for where in published.experiments.values() for key in where}, columns),
     ]
     found = [
-        f"paper.{key}: {', '.join(sorted(given - known))}, but {published.file} knows {', '.join(sorted(known))}"
+        f"paper.{key}: unknown {', '.join(sorted(given - known))}; {published.file} has {', '.join(sorted(known))}"
         for key, given, known in checks
         if given - known
     ]
@@ -108,7 +108,7 @@ def _problems(published: Published) -> list[str]:
     return [f"paper.experiments: no row of {published.file} belongs to {name!r}" for name in empty]
 
 
-def _meets(row: Mapping[str, str], where: Mapping[str, str]) -> bool:
+def _matches(row: Mapping[str, str], where: Mapping[str, str]) -> bool:
     return all(row[column] == value for column, value in where.items())
 
 

@@ -1,11 +1,11 @@
-"""Presets: experiments that lead to a figure or table with one command or one click. Files in assets/presets/.
+"""Presets: experiments that reproduce a figure or table, files in assets/presets/.
 
     {name, title, source, scales: {quick: [CONFIG, ...], paper: [CONFIG, ...]},
      document, item, shows, cut, paper, view}
 
-A preset's name is its file's. Its experiments carry different names, which tell their runs apart in an export. The
-second line may be left out: the paper and its figure or table, one sentence on what it shows, what ``quick`` leaves
-out, which printed number belongs to which run (engine/config/paper_tables.py), and the page that draws the figure.
+A preset is named like its file. Its experiments have distinct names, which identify their runs in an export. The second
+line is optional: the paper and its figure or table, one sentence on what it shows, what ``quick`` leaves out, which
+printed number belongs to which run (engine/config/paper_tables.py), and the page that draws the figure.
 """
 
 from dataclasses import dataclass
@@ -19,16 +19,16 @@ from engine.core.errors import InvalidConfig, UnknownName, shown
 from engine.core.paths import ASSETS
 
 FOLDER = ASSETS / "presets"
-OURS = "Fedscape"  # the document of a preset that no paper has
+OURS = "Fedscape"  # the document of presets that are not from a paper
 _NEEDED = ("name", "title", "source", "scales")
-_WORDS = ("document", "item", "shows", "cut")
+_TEXTS = ("document", "item", "shows", "cut")
 
 
 @dataclass(frozen=True)
 class View:
-    """Where a figure is drawn from the preset's runs, and what to know of it.
+    """The page that draws the figure from the preset's runs, and a note on it.
 
-    ``panels`` are the panels of that page that are the figure, by their names there.
+    ``panels`` are the names of the panels that make up the figure.
     """
 
     page: str
@@ -53,18 +53,18 @@ class Preset:
     view: View | None = None
 
     def configs(self, scale: str | None = None) -> tuple[dict[str, Any], ...]:
-        """The experiments of a scale, the smallest by default. Raises UnknownName."""
+        """The experiments of a scale, by default the smallest. Raises UnknownName."""
         chosen = scale or next(s for s in ("quick", "paper") if s in self.scales)
         if chosen not in self.scales:
             raise UnknownName(f"scale of preset {self.name}", chosen, self.scales)
         return self.scales[chosen]
 
     def cells(self, experiment: str) -> list[Cell]:
-        """The printed numbers that belong to an experiment."""
+        """The printed numbers of an experiment."""
         return [cell for table in self.paper for cell in table.cells(experiment)]
 
     def describe(self) -> dict[str, Any]:
-        """As ``list presets --json`` has it."""
+        """The entry of ``list presets --json``."""
         scales = {scale: [config["name"] for config in configs] for scale, configs in self.scales.items()}
         return {"name": self.name, "title": self.title, "paper": self.source, "parameters": [], "scales": scales}
 
@@ -74,19 +74,19 @@ def preset_names(folder: Path = FOLDER) -> tuple[str, ...]:
 
 
 def load_preset(name: str, folder: Path = FOLDER) -> Preset:
-    """Raises UnknownName with the nearest name, or InvalidConfig where the file is no preset."""
+    """Loads a preset. Raises UnknownName with the nearest name, or InvalidConfig if the file is invalid."""
     if name not in preset_names(folder):
         raise UnknownName("preset", name, preset_names(folder))
     path = folder / f"{name}.yaml"
     raw = load_config(path)
-    problems = [f"{key} is missing" for key in _NEEDED if not raw.get(key)] + _word_problems(raw)
+    problems = [f"{key} is missing" for key in _NEEDED if not raw.get(key)] + _text_problems(raw)
     scales: Any = raw.get("scales")
     paper: tuple[Published, ...] = ()
     view = None
     if not isinstance(scales, dict) or not scales or not set(scales) <= {"quick", "paper"}:
-        problems.append("scales has quick, paper or both, each a list of experiments")
+        problems.append("scales: must have quick, paper or both, each a list of experiments")
     elif raw.get("name") != name:
-        problems.append(f"its name is {shown(raw.get('name'))}; name it as its file, {name!r}")
+        problems.append(f"name: {shown(raw.get('name'))}, must be the name of the file, {name!r}")
     else:
         problems += [p for scale, configs in scales.items() for p in _scale_problems(scale, configs)]
         paper, found = paper_tables.read(raw["paper"]) if "paper" in raw else ((), [])
@@ -96,7 +96,7 @@ def load_preset(name: str, folder: Path = FOLDER) -> Preset:
         problems += found
     if problems:
         raise InvalidConfig([f"{path.name}: {problem}" for problem in problems])
-    words = {key: raw[key] for key in _WORDS if key in raw}
+    words = {key: raw[key] for key in _TEXTS if key in raw}
     return Preset(
         name,
         raw["title"],
@@ -114,31 +114,31 @@ def presets(folder: Path = FOLDER) -> list[Preset]:
 
 def _scale_problems(scale: str, configs: Any) -> list[str]:
     if not isinstance(configs, list) or not configs or not all(isinstance(c, dict) for c in configs):
-        return [f"scales.{scale} is a list of experiments"]
+        return [f"scales.{scale}: must be a list of experiments"]
     names = [config.get("name") for config in configs]
     if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-        return [f"the experiments of scales.{scale} need names of their own"]
+        return [f"scales.{scale}: each experiment must have its own name"]
     return []
 
 
-def _word_problems(raw: dict[str, Any]) -> list[str]:
-    known = (*_NEEDED, *_WORDS, "paper", "view")
+def _text_problems(raw: dict[str, Any]) -> list[str]:
+    known = (*_NEEDED, *_TEXTS, "paper", "view")
     unknown = [f"{key}: unknown key; known: {', '.join(known)}" for key in raw if key not in known]
-    texts = ("title", "source", *_WORDS)
-    return unknown + [f"{key} is a text" for key in texts if not isinstance(raw.get(key, ""), str)]
+    texts = ("title", "source", *_TEXTS)
+    return unknown + [f"{key}: must be a string" for key in texts if not isinstance(raw.get(key, ""), str)]
 
 
 def _unknown_experiments(paper: tuple[Published, ...], scales: dict[str, Any]) -> list[str]:
     known = {config["name"] for configs in scales.values() for config in configs}
     named = {name for table in paper for name in table.experiments}
-    return [f"paper.experiments: {name!r} is no experiment of this preset" for name in sorted(named - known)]
+    return [f"paper.experiments: {name!r} is not an experiment of this preset" for name in sorted(named - known)]
 
 
 def _view(raw: Any) -> tuple[View | None, list[str]]:
     if not isinstance(raw, dict) or not isinstance(raw.get("page"), str) or not isinstance(raw.get("note"), str):
-        return None, ["view: needs a page and a note, for instance {page: run, tab: clusters, note: ...}"]
+        return None, ["view: must have a page and a note, like {page: run, tab: clusters, note: ...}"]
     panels = raw.get("panels", [])
     if not isinstance(panels, list) or not all(isinstance(panel, str) for panel in panels):
-        return None, ["view.panels: a list of names, for instance [errors]"]
+        return None, ["view.panels: must be a list of names, like [errors]"]
     params = {str(key): str(value) for key, value in raw.items() if key not in ("page", "note", "panels")}
     return View(raw["page"], params, raw["note"], tuple(panels)), []

@@ -1,7 +1,7 @@
-"""The schema of an experiment and of a run: the one place that says what a configuration may contain.
+"""The schema of experiments and runs: the only definition of what a configuration may contain.
 
 An experiment is algorithms x sweep x seeds over one dataset, partition and model; ``ExperimentConfig.runs()`` gives a
-``RunConfig`` for each. Every mistake in a configuration is reported at once, as ``field: value, what is allowed``.
+``RunConfig`` for each. All mistakes of a configuration are reported together, as ``field: value, what is allowed``.
 """
 
 import hashlib
@@ -23,15 +23,15 @@ from engine.core.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Cou
 
 VERSION = 1
 _SEEDS = 2**32
-_MOST_RUNS = 10_000
-_ENOUGH = MAX_PROBLEMS + 1  # mistakes: looking for more takes time
-_LONGEST_LINE = 200  # of a name or a label, which become names of files
-_LEAST_RATE = 1e-30  # of a schedule: some methods divide by the rate, in single precision
+_MAX_RUNS = 10_000
+_MAX_COLLECTED = MAX_PROBLEMS + 1  # mistakes; finding more takes time
+_MAX_LINE = 200  # characters of a name or label, which becomes a file name
+_MIN_RATE = 1e-30  # of a schedule; some methods divide by the rate in single precision
 OptionsT = TypeVar("OptionsT", bound=Options)
 
 
 class Training(Options):
-    """How every method of an experiment trains, unless its own entry overrides it."""
+    """Training settings of all methods of an experiment; an entry of ``algorithms`` may override them."""
 
     rounds: int = Field(50, ge=1, le=1_000_000, title="T", description="Communication rounds.")
     participation: float = Field(1.0, gt=0, le=1, description="Share of the clients that take part in a round.")
@@ -70,19 +70,19 @@ class Training(Options):
     def _steps_or_epochs(cls, raw: Any) -> Any:
         if isinstance(raw, Mapping):
             if raw.get("local_steps") is not None and raw.get("local_epochs") is not None:
-                raise ValueError("local_steps and local_epochs exclude one another; keep one of them")
+                raise ValueError("local_steps and local_epochs are mutually exclusive; set only one")
             if raw.get("local_steps") is None and raw.get("local_epochs") is None:
                 return {**raw, "local_steps": 10}
         return raw
 
     def in_round(self, round: int) -> "Training":
-        """These settings with the learning rate of a round: ``lr`` in round 1, and before it."""
+        """These settings with the learning rate of a round; round 0 has that of round 1, ``lr``."""
         past, factor = max(round - 1, 0), 1.0
         if self.lr_schedule == "cosine":
             factor = (1 + math.cos(math.pi * past / self.rounds)) / 2
         elif self.lr_schedule == "step":
             factor = self.lr_decay ** (past // self.lr_decay_rounds)
-        lr = max(self.lr * factor, min(self.lr, _LEAST_RATE))
+        lr = max(self.lr * factor, min(self.lr, _MIN_RATE))
         return self if factor == 1 else self.model_copy(update={"lr": lr})
 
 
@@ -97,7 +97,7 @@ class Evaluation(Options):
 
 
 class Machine(Options):
-    """Where and how a run is computed; nothing here changes its numbers beyond rounding."""
+    """Where and how a run is computed. Changes its numbers at most by rounding."""
 
     device: Literal["auto", "cpu", "cuda"] = Field(
         "auto", title="Device", description="auto takes a GPU where there is one."
@@ -122,7 +122,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """One run: one method, one seed. Every option is resolved."""
+    """One run: one method and one seed. All options are resolved."""
 
     name: str
     label: str
@@ -137,12 +137,12 @@ class RunConfig:
 
     @property
     def hparams(self) -> dict[str, Any]:
-        """The method's hyper-parameters, all of them, with ``"training"`` replaced by the value it stands for."""
+        """All hyper-parameters of the method, with ``"training"`` replaced by the value it refers to."""
         return resolve_hparams(self.algorithm.options, self.training).model_dump(mode="json")
 
     @property
     def digest(self) -> str:
-        """Equal for runs that compute the same numbers, whatever they are called and wherever they run."""
+        """Equal for runs that compute the same numbers, whatever their labels and wherever they run."""
         what = {k: v for k, v in self.to_dict().items() if k not in ("name", "label", *Machine.model_fields)}
         return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
 
@@ -163,7 +163,7 @@ class RunConfig:
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> "RunConfig":
-        """Inverse of to_dict. Raises InvalidConfig."""
+        """Inverse of ``to_dict``. Raises InvalidConfig."""
         raw = {k: v for k, v in raw.items() if k != "version"}
         label, seed = raw.pop("label", None), raw.pop("seed", 0)
         entry = {**raw.pop("algorithm", {})}
@@ -175,7 +175,7 @@ class RunConfig:
 
 @dataclass(frozen=True)
 class AlgorithmEntry:
-    """One line of ``algorithms``, after its sweep is unfolded."""
+    """One entry of ``algorithms``, after its sweep is expanded."""
 
     choice: Choice
     label: str
@@ -184,7 +184,7 @@ class AlgorithmEntry:
 
 @dataclass(frozen=True)
 class ExperimentConfig:
-    """A validated experiment; ``raw`` is the configuration as it was written."""
+    """A validated experiment; ``raw`` is the configuration as written."""
 
     raw: dict[str, Any]
     name: str
@@ -197,7 +197,7 @@ class ExperimentConfig:
     machine: Machine
 
     def runs(self) -> tuple[RunConfig, ...]:
-        """One run for each algorithm, sweep value and seed; the seeds of a method stand together."""
+        """One run per algorithm, sweep value and seed; the seeds of a method are consecutive."""
         return tuple(
             RunConfig(
                 self.name,
@@ -217,7 +217,7 @@ class ExperimentConfig:
 
 
 def load_config(path: Path | str) -> dict[str, Any]:
-    """Read YAML or JSON. Raises InvalidConfig that names the file."""
+    """Reads a YAML or JSON file. Raises InvalidConfig that names the file."""
     name = cut(str(path), 2 * MAX_SHOWN)
     try:
         text = read_text(Path(path))
@@ -229,20 +229,20 @@ def load_config(path: Path | str) -> dict[str, Any]:
     except yaml.YAMLError as error:
         raise InvalidConfig([f"{name}: cannot be read as YAML or JSON: {error}"]) from None
     if not isinstance(raw, dict):
-        raise InvalidConfig([f"{name}: holds {type(raw).__name__}, but a configuration is a mapping of keys to values"])
+        raise InvalidConfig([f"{name}: is a {type(raw).__name__}, must be a mapping of keys to values"])
     return raw
 
 
 def parse_value(text: str) -> Any:
-    """A YAML value as ``--set`` takes it; ``1e-3`` is a number. Raises yaml.YAMLError."""
+    """Parses a YAML value as ``--set`` does; ``1e-3`` is a number. Raises yaml.YAMLError."""
     return read_yaml(text)
 
 
 def set_value(raw: Mapping[str, Any], path: str, value: Any) -> dict[str, Any]:
-    """A copy of ``raw`` with ``a.b`` set; list items by number: ``algorithms.0.lam``. Raises InvalidConfig."""
+    """Returns a copy of ``raw`` with ``a.b`` set; list items by number: ``algorithms.0.lam``. Raises InvalidConfig."""
     keys = path.split(".")
     if not all(keys) or len(keys) > MAX_LEVELS:
-        raise InvalidConfig([f"{shown(path)}: is no path to a value, like training.rounds or algorithms.0.lam"])
+        raise InvalidConfig([f"{shown(path)}: is not a path to a value; use training.rounds, algorithms.0.lam, ..."])
     return _with(raw, keys, value)
 
 
@@ -255,18 +255,18 @@ def _with(raw: Mapping[str, Any], keys: Sequence[str], value: Any) -> dict[str, 
         items = list(copy[head])
         index, *tail = rest
         if index not in map(str, range(len(items))):
-            known = f"{cut(head, 40)} has items 0 to {len(items) - 1}"
-            raise InvalidConfig([f"{_path(keys)}: {known}; {shown(index)} is none of them"])
+            known = f"use an item from 0 to {len(items) - 1}"
+            raise InvalidConfig([f"{_path(keys)}: {shown(index)} is not an item of {cut(head, 40)}; {known}"])
         place = int(index)
-        items[place] = _with(_keyed(items[place], keys), tail, value) if tail else value
+        items[place] = _with(_as_mapping(items[place], keys), tail, value) if tail else value
         copy[head] = items
     else:
-        copy[head] = _with(_keyed(copy.get(head), keys), rest, value)
+        copy[head] = _with(_as_mapping(copy.get(head), keys), rest, value)
     return copy
 
 
 def parse_experiment(raw: Mapping[Any, Any]) -> ExperimentConfig:
-    """Validate a whole experiment. Raises InvalidConfig with a line for every mistake."""
+    """Validates an experiment. Raises InvalidConfig with one line per mistake."""
     if reason := problem_in(raw):
         raise InvalidConfig([f"the configuration cannot be used: {reason}"])
     problems: list[str] = []
@@ -274,7 +274,7 @@ def parse_experiment(raw: Mapping[Any, Any]) -> ExperimentConfig:
     sections = ("name", "dataset", "partition", "model", "training", "algorithms", "seeds", "evaluation")
     known = (*sections, *Machine.model_fields)
     unknown = [key for key in raw if key not in known]
-    problems += [_unknown_key(key, raw[key], known) for key in unknown[:_ENOUGH]]
+    problems += [_unknown_key(key, raw[key], known) for key in unknown[:_MAX_COLLECTED]]
     dataset = _choice(DATASETS, raw.get("dataset"), "dataset", problems)
     partition = _choice(PARTITIONERS, raw.get("partition"), "partition", problems)
     model = _choice(MODELS, raw.get("model"), "model", problems)
@@ -286,8 +286,8 @@ def parse_experiment(raw: Mapping[Any, Any]) -> ExperimentConfig:
     machine = _options(Machine, {k: raw[k] for k in Machine.model_fields if k in raw}, "", problems)
     algorithms = _algorithms(raw.get("algorithms"), base, problems)
     seeds = _seeds(raw.get("seeds", [0]), problems)
-    if len(algorithms) * len(seeds) > _MOST_RUNS:
-        problems.append(f"seeds: {len(seeds)} seeds of {len(algorithms)} methods, but {_MOST_RUNS} runs are the most")
+    if len(algorithms) * len(seeds) > _MAX_RUNS:
+        problems.append(f"seeds: {len(seeds)} seeds of {len(algorithms)} methods exceed the limit of {_MAX_RUNS} runs")
     name = raw.get("name", "experiment")
     problems += _line_problems(name, "name", "name")
     if problems or not (dataset and partition and model and evaluation and machine):
@@ -296,9 +296,9 @@ def parse_experiment(raw: Mapping[Any, Any]) -> ExperimentConfig:
 
 
 def resolve_hparams(hparams: Options, training: Training) -> Options:
-    """Replace each ``"training"`` by the training value its field names (``json_schema_extra={"training": "lr"}``).
+    """Replaces each ``"training"`` by the training value of its field (``json_schema_extra={"training": "lr"}``).
 
-    Under ``local_epochs`` a number of steps has no single value, so ``"training"`` stays and means "as the others".
+    With ``local_epochs`` the number of steps has no single value, so ``"training"`` remains and means "as the others".
     """
     update = {}
     for field_name, field in type(hparams).model_fields.items():
@@ -311,27 +311,27 @@ def resolve_hparams(hparams: Options, training: Training) -> Options:
 
 
 def file_label(label: str) -> str:
-    """A label as it appears in file and folder names."""
+    """The label as used in file and folder names."""
     return re.sub(r"[^A-Za-z0-9 ._=\-]", "_", label)
 
 
 def _algorithms(raw: Any, base: Mapping[str, Any], problems: list[str]) -> tuple[AlgorithmEntry, ...]:
     if not isinstance(raw, list) or not raw:
-        problems.append(f"algorithms: {shown(raw)}, but at least one entry like {{name: fedavg}} is needed")
+        problems.append(f"algorithms: {shown(raw)}, must be a list with at least one entry like {{name: fedavg}}")
         return ()
     entries = [e for i, item in enumerate(raw) for e in _unfold(item, f"algorithms.{i}", base, problems)]
     seen: set[str] = set()
     for entry in entries:
         if file_label(entry.label) in seen:
             problems.append(
-                f"algorithms: the label {shown(entry.label)} is used twice; give each entry a `label` of its own"
+                f"algorithms: the label {shown(entry.label)} is used twice; give each entry its own `label`"
             )
         seen.add(file_label(entry.label))
     return tuple(entries)
 
 
 def _unfold(raw: Any, path: str, base: Mapping[str, Any], problems: list[str]) -> list[AlgorithmEntry]:
-    """One entry for each combination of the values in its sweep."""
+    """One entry per combination of the values in its sweep."""
     entry = dict(_mapping({"name": raw} if isinstance(raw, str) else raw, path, problems))
     sweep = dict(_mapping(entry.pop("sweep", {}), f"{path}.sweep", problems))
     label = entry.pop("label", None)
@@ -340,14 +340,14 @@ def _unfold(raw: Any, path: str, base: Mapping[str, Any], problems: list[str]) -
         label = None
     for key, values in sweep.items():
         if not isinstance(values, list) or not values:
-            problems.append(f"{path}.sweep.{cut(key, 40)}: {shown(values)}, but a list of at least one value is needed")
+            problems.append(f"{path}.sweep.{cut(key, 40)}: {shown(values)}, must be a list of at least one value")
             sweep[key] = []
-    if math.prod(map(len, sweep.values())) > _MOST_RUNS:
-        problems.append(f"{path}.sweep: more than {_MOST_RUNS} combinations; sweep fewer values")
+    if math.prod(map(len, sweep.values())) > _MAX_RUNS:
+        problems.append(f"{path}.sweep: more than {_MAX_RUNS} combinations; sweep fewer values")
         return []
     unfolded = []
     for values in itertools.product(*sweep.values()):
-        if len(problems) >= _ENOUGH:
+        if len(problems) >= _MAX_COLLECTED:
             return []
         point = dict(zip(sweep, values, strict=True))
         varied = entry
@@ -359,9 +359,9 @@ def _unfold(raw: Any, path: str, base: Mapping[str, Any], problems: list[str]) -
             return []
         name = label or str(varied.get("name", ""))
         text = " ".join([name, *(f"{k.removeprefix('training.')}={_plain(v)}" for k, v in point.items())])
-        if len(text) > _LONGEST_LINE:
-            way_out = "set a shorter `label`, or sweep fewer options"
-            problems.append(f"{path}.sweep: {shown(text)} is too long for a label; {way_out}")
+        if len(text) > _MAX_LINE:
+            advice = "set a shorter `label`, or sweep fewer options"
+            problems.append(f"{path}.sweep: {shown(text)} is too long for a label; {advice}")
             return []
         made = _entry(varied, text, path, base, problems)
         if made:
@@ -387,7 +387,7 @@ def _choice(registry: Registry, raw: Any, path: str, problems: list[str]) -> Cho
         raw = {"name": raw}
     if not isinstance(raw, Mapping) or not isinstance(raw.get("name"), str):
         names = ", ".join(registry.names())
-        problems.append(f"{path}: {shown(raw)}, but a mapping with a `name` is needed; {registry.kind}s: {names}")
+        problems.append(f"{path}: {shown(raw)}, must be a mapping with a `name`; {registry.kind}s: {names}")
         return None
     try:
         entry = registry.get(raw["name"])
@@ -399,7 +399,7 @@ def _choice(registry: Registry, raw: Any, path: str, problems: list[str]) -> Cho
 
 
 def read_options(kind: type[OptionsT], raw: Mapping[str, Any], path: str) -> OptionsT:
-    """Raises InvalidConfig with a line a mistake."""
+    """Validates options. Raises InvalidConfig with one line per mistake."""
     problems: list[str] = []
     options = _options(kind, raw, path, problems)
     if options is None:
@@ -412,13 +412,13 @@ def _options(kind: type[OptionsT], raw: Mapping[str, Any], path: str, problems: 
         return kind.model_validate(dict(raw))
     except ValidationError as error:
         seen: dict[str, list[str]] = {}
-        for e in error.errors()[:_ENOUGH]:
+        for e in error.errors()[:_MAX_COLLECTED]:
             at = ".".join(filter(None, [path, str(e["loc"][0]) if e["loc"] else ""]))
             if e["type"] == "extra_forbidden":
                 problems.append(_unknown_key(at, e["input"], tuple(kind.model_fields)))
             elif e["type"] == "missing":
                 field = kind.model_fields[str(e["loc"][0])]
-                problems.append(f"{at}: is missing; {field.description or 'give a value'}")
+                problems.append(f"{at}: required; {field.description or 'set a value'}")
             else:
                 message = e["msg"].removeprefix("Value error, ").replace("Input should be", "should be")
                 given = raw.get(str(e["loc"][0]), e["input"]) if e["loc"] else None
@@ -427,13 +427,13 @@ def _options(kind: type[OptionsT], raw: Mapping[str, Any], path: str, problems: 
         return None
 
 
-def _keyed(value: Any, keys: Sequence[str]) -> Mapping[str, Any]:
-    """A mapping to set a key in; a bare name stands for ``{name: ...}``."""
+def _as_mapping(value: Any, keys: Sequence[str]) -> Mapping[str, Any]:
+    """The mapping to set a key in; a bare name becomes ``{name: ...}``."""
     if value is None or isinstance(value, Mapping):
         return value or {}
     if isinstance(value, str):
         return {"name": value}
-    raise InvalidConfig([f"{_path(keys)}: there is {shown(value)}, which has no keys to set"])
+    raise InvalidConfig([f"{_path(keys)}: {shown(value)} is not a mapping, so no key can be set in it"])
 
 
 def _path(keys: Sequence[str]) -> str:
@@ -445,8 +445,8 @@ def _seeds(raw: Any, problems: list[str]) -> tuple[int, ...]:
         raw = [raw]
     good = isinstance(raw, list) and raw and all(type(s) is int and 0 <= s < _SEEDS for s in raw)
     if not good or len(set(raw)) != len(raw):
-        wanted = f"a list of different whole numbers from 0 to {_SEEDS - 1} is needed, like [0, 1, 2]"
-        problems.append(f"seeds: {shown(raw)}, but {wanted}")
+        expected = f"a list of distinct whole numbers from 0 to {_SEEDS - 1}, like [0, 1, 2]"
+        problems.append(f"seeds: {shown(raw)}, must be {expected}")
         return ()
     return tuple(raw)
 
@@ -455,15 +455,15 @@ def _mapping(raw: Any, path: str, problems: list[str]) -> Mapping[str, Any]:
     if isinstance(raw, Mapping):
         return {str(key): value for key, value in raw.items()}
     if raw is not None:
-        problems.append(f"{path}: {shown(raw)}, but a mapping of keys to values is needed")
+        problems.append(f"{path}: {shown(raw)}, must be a mapping of keys to values")
     return {}
 
 
 def _line_problems(raw: Any, path: str, kind: str) -> list[str]:
     if not isinstance(raw, str) or not raw.strip():
-        return [f"{path}: {shown(raw)}, but a {kind} is a text of at least one character"]
-    if len(raw) > _LONGEST_LINE or len(raw.splitlines()) > 1:
-        return [f"{path}: {shown(raw)}, but a {kind} is one line of at most {_LONGEST_LINE} characters"]
+        return [f"{path}: {shown(raw)}, must be a non-empty string"]
+    if len(raw) > _MAX_LINE or len(raw.splitlines()) > 1:
+        return [f"{path}: {shown(raw)}, must be one line of at most {_MAX_LINE} characters"]
     return []
 
 

@@ -1,7 +1,7 @@
-"""YAML and JSON from outside as plain values, within limits: a short text can stand for billions of values.
+"""Parses untrusted YAML and JSON, with limits: a short text can expand to billions of values.
 
-Values are null, true and false, numbers, texts, lists and mappings. Anchors, aliases and ``<<`` work; what they repeat
-counts every time. ``1e-3`` is a number, as in JSON and Python. Dates and times are texts, also ``12:30``.
+Values are null, booleans, numbers, strings, lists and mappings. Anchors, aliases and ``<<`` work; what they repeat is
+counted each time. ``1e-3`` is a number, as in JSON and Python. Dates and times are strings, ``12:30`` too.
 """
 
 import codecs
@@ -15,22 +15,22 @@ from typing import Any
 
 import yaml
 
-MAX_CHARACTERS = 1 << 18  # an experiment has a few thousand
-MAX_VALUES = 30_000  # 10,000 seeds, and room to spare
-MAX_LEVELS = 32  # an experiment has five
-MAX_DIGITS = 400  # of a whole number; the largest float has 309
-_NOT_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")  # control characters and halves of characters
-_TWO_HALVES = re.compile(r"[\ud800-\udbff][\udc00-\udfff]")  # how JSON escapes a character beyond 16 bits
+MAX_CHARACTERS = 1 << 18  # a typical experiment has a few thousand
+MAX_VALUES = 30_000  # enough for 10,000 seeds
+MAX_LEVELS = 32  # an experiment needs five
+MAX_DIGITS = 400  # of an integer; the largest float has 309
+_NOT_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")  # control characters and surrogates
+_TWO_HALVES = re.compile(r"[\ud800-\udbff][\udc00-\udfff]")  # JSON's escape of a character beyond 16 bits
 _TAG = "tag:yaml.org,2002:"
 
 
 def read_yaml(text: str) -> Any:
-    """The value of a YAML or JSON text. Raises yaml.YAMLError, whose message fits in a line."""
+    """Parses a YAML or JSON text. Raises yaml.YAMLError with a one-line message."""
     if len(text) > MAX_CHARACTERS:
-        raise yaml.YAMLError(f"it has {len(text):,} characters; at most {MAX_CHARACTERS:,} are read")
+        raise yaml.YAMLError(f"it has {len(text):,} characters; at most {MAX_CHARACTERS:,} are allowed")
     try:
         value = _read_json(text)
-    except (ValueError, RecursionError):  # not JSON, or a mistake that the YAML loader can locate
+    except (ValueError, RecursionError):  # not JSON, or an error that the YAML loader locates
         value = _read_yaml(text)
     if problem := problem_in(value):
         raise yaml.YAMLError(problem)
@@ -38,47 +38,47 @@ def read_yaml(text: str) -> Any:
 
 
 def read_text(path: Path) -> str:
-    """A regular file in UTF-8 or, with a byte order mark, in UTF-16. Raises OSError or ValueError."""
+    """Reads a regular file in UTF-8 or, with a byte order mark, UTF-16. Raises OSError or ValueError."""
     # A pipe without a writer would block even open(); a device may never end.
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise ValueError("it is a pipe or a device, not a regular file")
+            raise ValueError("it must be a regular file, not a pipe or device")
         data = file.read(4 * MAX_CHARACTERS + 1)
     if len(data) > 4 * MAX_CHARACTERS:
-        raise ValueError(f"it has more than {4 * MAX_CHARACTERS:,} bytes")
+        raise ValueError(f"it must have at most {4 * MAX_CHARACTERS:,} bytes")
     encoding = "utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
     try:
         return data.decode(encoding)
     except UnicodeDecodeError as error:
-        raise ValueError(f"byte {error.start} is not {encoding.removesuffix('-sig').upper()}") from None
+        raise ValueError(f"byte {error.start} is not valid {encoding.removesuffix('-sig').upper()}") from None
 
 
 def problem_in(value: Any) -> str | None:
-    """Why a configuration cannot hold this value, or nothing. Parts that are shared count every time."""
-    waiting, seen = [(value, 1)], 0
-    while waiting:
-        item, level = waiting.pop()
+    """Why a configuration cannot contain this value; empty if it can. Shared parts count each time."""
+    pending, seen = [(value, 1)], 0
+    while pending:
+        item, level = pending.pop()
         seen += 1
         if isinstance(item, str):
             if found := _NOT_TEXT.search(item):
-                return f"a text has the character {found[0]!r}, which cannot be stored or shown"
+                return f"a string contains the character {found[0]!r}, which cannot be stored or shown"
         elif isinstance(item, int):
             if item.bit_length() > 4 * MAX_DIGITS:
-                return f"a whole number has more than {MAX_DIGITS} digits"
+                return f"an integer has more than {MAX_DIGITS} digits"
         elif isinstance(item, Mapping | list | tuple):
             if level > MAX_LEVELS:
                 return f"it is nested more than {MAX_LEVELS} levels deep"
-            if seen + len(waiting) + len(item) > MAX_VALUES:
+            if seen + len(pending) + len(item) > MAX_VALUES:
                 return f"it has more than {MAX_VALUES:,} values"
-            waiting += [(inner, level + 1) for inner in item]
+            pending += [(inner, level + 1) for inner in item]
             if isinstance(item, Mapping):
-                waiting += [(inner, level + 1) for inner in item.values()]
+                pending += [(inner, level + 1) for inner in item.values()]
     return None
 
 
 def _read_json(text: str) -> Any:
-    """Much faster than as YAML. Raises ValueError."""
-    return json.loads(text, object_pairs_hook=_mapping, parse_int=_whole_number, parse_constant=_not_json)
+    """Parses JSON, much faster than as YAML. Raises ValueError."""
+    return json.loads(text, object_pairs_hook=_mapping, parse_int=_whole_number, parse_constant=_reject_constant)
 
 
 def _mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -90,12 +90,12 @@ def _mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _whole_number(digits: str) -> int:
     if len(digits) > MAX_DIGITS:
-        raise ValueError(f"a whole number has more than {MAX_DIGITS} digits")
+        raise ValueError(f"an integer has more than {MAX_DIGITS} digits")
     return int(digits)
 
 
-def _not_json(word: str) -> None:
-    raise ValueError(f"{word} is not JSON; in YAML it is a text")
+def _reject_constant(word: str) -> None:
+    raise ValueError(f"{word} is not valid JSON; in YAML it is a string")
 
 
 def _read_yaml(text: str) -> Any:
@@ -103,23 +103,23 @@ def _read_yaml(text: str) -> Any:
         return yaml.load(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        position = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         reason = ", ".join(filter(None, [error.context, error.problem]))
     except yaml.reader.ReaderError as error:
-        place, reason = "", f"the character {chr(error.character)!r} at position {error.position} is not allowed"
+        position, reason = "", f"the character {chr(error.character)!r} at position {error.position} is not allowed"
     except ValueError as error:
-        place, reason = "", str(error)
-    raise yaml.YAMLError(place + " ".join(reason.split())[:160])
+        position, reason = "", str(error)
+    raise yaml.YAMLError(position + " ".join(reason.split())[:160])
 
 
-def _refused(reason: str, mark: Any) -> yaml.MarkedYAMLError:
+def _error(reason: str, mark: Any) -> yaml.MarkedYAMLError:
     return yaml.MarkedYAMLError(problem=reason, problem_mark=mark)
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe YAML without tags, whose mappings have different keys, and which stops at the limits."""
+    """A safe YAML loader without tags, with unique keys and with limits."""
 
-    yaml_implicit_resolvers = {  # numbers follow below; dates stay texts
+    yaml_implicit_resolvers = {  # numbers are added below; dates remain strings
         first: [(tag, pattern) for tag, pattern in found if tag in (f"{_TAG}null", f"{_TAG}bool", f"{_TAG}merge")]
         for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
@@ -127,24 +127,24 @@ class _Loader(yaml.SafeLoader):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self._values = self._level = 0
-        self._values_behind: dict[str, int] = {}  # each anchor
+        self._values_behind: dict[str, int] = {}  # number of values per anchor
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         event = self.peek_event()
         before = self._values
         if isinstance(event, yaml.AliasEvent):
             if event.anchor in self.anchors and event.anchor not in self._values_behind:
-                raise _refused(f"*{event.anchor} contains itself", event.start_mark)
+                raise _error(f"*{event.anchor} contains itself", event.start_mark)
             self._values += self._values_behind.get(str(event.anchor), 0)
         elif event.tag not in (None, "!", f"{_TAG}str"):
-            raise _refused(f"the tag {event.tag.replace(_TAG, '!!')[:40]} is not known here", event.start_mark)
+            raise _error(f"the tag {event.tag.replace(_TAG, '!!')[:40]} is not supported", event.start_mark)
         else:
             self._values += 1
         self._level += 1
         if self._values > MAX_VALUES:
-            raise _refused(f"it has more than {MAX_VALUES:,} values, counting each use of an alias", event.start_mark)
+            raise _error(f"it has more than {MAX_VALUES:,} values, counting each use of an alias", event.start_mark)
         if self._level > MAX_LEVELS:
-            raise _refused(f"it is nested more than {MAX_LEVELS} levels deep", event.start_mark)
+            raise _error(f"it is nested more than {MAX_LEVELS} levels deep", event.start_mark)
         node = super().compose_node(parent, index)
         self._level -= 1
         if event.anchor and not isinstance(event, yaml.AliasEvent):
@@ -157,7 +157,7 @@ class _Loader(yaml.SafeLoader):
         seen: set[str] = set()
         for key in keys:
             if key.value in seen:
-                raise _refused(f"the key {key.value[:40]!r} appears twice", key.start_mark)
+                raise _error(f"the key {key.value[:40]!r} appears twice", key.start_mark)
             seen.add(key.value)
         return node
 
@@ -167,7 +167,7 @@ class _Loader(yaml.SafeLoader):
 
     def whole_number(self, node: yaml.ScalarNode) -> int:
         if len(node.value) > MAX_DIGITS:
-            raise _refused(f"a whole number has more than {MAX_DIGITS} digits", node.start_mark)
+            raise _error(f"an integer has more than {MAX_DIGITS} digits", node.start_mark)
         return int(self.construct_yaml_int(node))
 
 

@@ -1,4 +1,4 @@
-"""Numbers that the environment sets."""
+"""Numbers from environment variables."""
 
 import math
 import os
@@ -7,17 +7,17 @@ from engine.core.errors import InvalidConfig
 
 
 def whole_number(name: str) -> int | None:
-    """From 1 on; None where the variable is not set."""
+    """A whole number of at least 1, or None if the variable is not set. Raises InvalidConfig."""
     text = os.environ.get(name, "").strip()
     if not text:
         return None
     if not text.isdecimal() or int(text) < 1:
-        raise InvalidConfig([f"{name}: {text!r}, but a whole number from 1 on is needed; unset it to let us choose"])
+        raise InvalidConfig([f"{name}: {text!r}, must be a whole number of at least 1; unset it for the default"])
     return int(text)
 
 
-def amount(name: str) -> float | None:
-    """0 or more; None where the variable is not set."""
+def nonnegative_number(name: str) -> float | None:
+    """A number of at least 0, or None if the variable is not set. Raises InvalidConfig."""
     text = os.environ.get(name, "").strip()
     if not text:
         return None
@@ -26,5 +26,5 @@ def amount(name: str) -> float | None:
     except ValueError:
         value = math.nan
     if not 0 <= value < math.inf:
-        raise InvalidConfig([f"{name}: {text!r}, but a number from 0 on is needed; unset it to let us choose"])
+        raise InvalidConfig([f"{name}: {text!r}, must be a number of at least 0; unset it for the default"])
     return value

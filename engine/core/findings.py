@@ -1,4 +1,4 @@
-"""What an analysis found: named arrays and plain values, as one safetensors file. Read without torch."""
+"""The result of an analysis: named arrays and plain values, stored as one safetensors file. Read without torch."""
 
 import json
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from engine.core.safetensors_header import metadata
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """``arrays`` of numbers, of any shape; ``values`` as JSON can hold them."""
+    """Named ``arrays`` of any shape, and ``values`` that JSON can represent."""
 
     arrays: dict[str, np.ndarray]
     values: dict[str, Any] = field(default_factory=dict)
@@ -29,8 +29,8 @@ class Findings:
         try:
             values = json.loads(metadata(data)["values"])
             if not isinstance(values, dict):
-                raise ValueError("its values are no JSON object")
+                raise ValueError("its values are not a JSON object")
             arrays = safetensors.numpy.load(data)
         except (SafetensorError, KeyError, ValueError, RecursionError, TypeError) as error:
-            raise CheckpointInvalid(f"these are not the findings of an analysis ({error}); compute it again") from error
+            raise CheckpointInvalid(f"not the result of an analysis ({error}); recompute it") from error
         return cls(arrays, values)

@@ -1,7 +1,7 @@
 """Arithmetic on parameters: dicts of tensors by name.
 
-``SharedParams`` has the tensors of one model; ``ClientParams`` has a client axis in front: [S, ...] or [N, ...].
-Nothing here changes its arguments.
+``SharedParams`` are the tensors of one model; ``ClientParams`` have a leading client axis: [S, ...] or [N, ...].
+No function changes its arguments.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ ClientParams = dict[str, Tensor]
 
 
 def map_params(function: Callable[..., Tensor], *params: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Apply ``function`` to the tensors of each name."""
+    """Lifts ``function`` from tensors to parameters: it is applied per name."""
     return {name: function(*(p[name] for p in params)) for name in params[0]}
 
 
@@ -24,27 +24,27 @@ def clone(params: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def broadcast(params: SharedParams, size: int) -> ClientParams:
-    """A view with the same model for each of ``size`` clients; local training copies before it writes."""
+    """Expands one model to ``size`` clients, as a view; local training copies before it writes."""
     return {n: p.expand(size, *p.shape) for n, p in params.items()}
 
 
 def gather(params: ClientParams, clients: Int[Tensor, "S"]) -> ClientParams:
-    """Rows of the given clients, as a copy."""
+    """The rows of the given clients, as a copy."""
     return {n: p.index_select(0, clients) for n, p in params.items()}
 
 
 def scatter(params: ClientParams, rows: ClientParams, clients: Int[Tensor, "S"]) -> ClientParams:
-    """A copy of ``params`` in which the given clients have new rows."""
+    """A copy of ``params`` with the rows of the given clients replaced."""
     return {n: p.index_copy(0, clients, rows[n]) for n, p in params.items()}
 
 
 def in_client_order(rows: ClientParams, clients: Int[Tensor, "S"]) -> ClientParams:
-    """Rows of all clients 0..N-1, which stand in a cohort's order, as [N, ...]."""
+    """Sorts the rows of all clients 0..N-1, given in the order of ``clients``, into [N, ...]."""
     return gather(rows, clients.argsort())
 
 
 def take(params: ClientParams, rows: slice) -> ClientParams:
-    """Views of consecutive rows."""
+    """Consecutive rows, as views."""
     return {n: p[rows] for n, p in params.items()}
 
 
@@ -67,33 +67,33 @@ def lerp(start: dict[str, Tensor], end: dict[str, Tensor], share: float) -> dict
 
 
 def flatten(stacked: ClientParams) -> Float[Tensor, "S P"]:
-    """One row a client, in the order of the names."""
+    """One row [d] per client, concatenated in the order of the names."""
     return torch.cat([p.flatten(1) for p in stacked.values()], dim=1)
 
 
 def unflatten(matrix: Float[Tensor, "S P"], like: SharedParams) -> ClientParams:
-    """Inverse of flatten; ``like`` gives names and shapes."""
+    """Inverse of ``flatten``; ``like`` gives names and shapes."""
     pieces = matrix.split([p.numel() for p in like.values()], dim=1)
     return {n: piece.view(-1, *p.shape) for (n, p), piece in zip(like.items(), pieces, strict=True)}
 
 
 def each(values: Float[Tensor, "S"], like: Tensor) -> Tensor:
-    """One value a client, shaped to be combined with ``like`` [S, ...]."""
+    """Reshapes one value per client, [S], to broadcast against ``like`` [S, ...]."""
     return values.view(-1, *[1] * (like.dim() - 1))
 
 
 def lerp_each(start: ClientParams, end: ClientParams, shares: Float[Tensor, "S"]) -> ClientParams:
-    """``lerp`` with a share for each client."""
+    """``lerp`` with one share per client."""
     return {n: torch.lerp(p, end[n], each(shares, p)) for n, p in start.items()}
 
 
 def dot(a: ClientParams, b: ClientParams) -> Float[Tensor, "S"]:
-    """<a_s, b_s> over all parameters of each client."""
+    """<a_s, b_s> over all parameters, per client: [S]."""
     return torch.stack([(a[n] * b[n]).flatten(1).sum(1) for n in a]).sum(0)
 
 
 def squared_distance(a: ClientParams, b: ClientParams) -> Float[Tensor, "S"]:
-    """||a_s - b_s||^2 over all parameters of each client."""
+    """||a_s - b_s||^2 over all parameters, per client: [S]."""
     return torch.stack([(a[n] - b[n]).flatten(1).square().sum(1) for n in a]).sum(0)
 
 

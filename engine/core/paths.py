@@ -1,4 +1,4 @@
-"""Where the project and its files are."""
+"""Paths of the project and its files."""
 
 import os
 from pathlib import Path

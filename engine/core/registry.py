@@ -1,6 +1,6 @@
 """Registries: every algorithm, dataset, partitioner, model, metric and analysis is one file that registers itself.
 
-A folder is scanned the first time its registry is asked. Folders named in ``FEDSCAPE_PLUGINS`` (separated like
+A folder is scanned when its registry is first used. Folders named in ``FEDSCAPE_PLUGINS`` (separated like
 ``PATH``) are scanned too: ``<folder>/algorithms/my_method.py`` and so on, or loose files directly in the folder.
 """
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class Options(BaseModel):
-    """Base of every option class: frozen, unknown keys refused. ``Field(title="λ", description=...)`` says it once."""
+    """Base of all option classes: frozen, unknown keys are errors. ``Field`` has symbol, default and description."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -33,16 +33,16 @@ class Options(BaseModel):
 Positive = Annotated[float, Field(gt=0, le=1e6)]
 NonNegative = Annotated[float, Field(ge=0, le=1e6)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
-"""Numbers of an option that also takes words: ``Positive | Literal["auto"]``."""
+"""Applies a constraint to the numbers of an option that also takes strings: ``Positive | Literal["auto"]``."""
 
 
 class NoOptions(Options):
-    """For things that take none."""
+    """For entries without options."""
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One option as forms, the handbook and ``list --json`` show it."""
+    """One option, as shown in forms, the handbook and ``list --json``."""
 
     name: str
     type: str
@@ -53,26 +53,26 @@ class Parameter:
     description: str
     symbol: str
     required: bool
-    excludes: tuple[str, ...] = ()  # "minimum", "maximum": bounds that the value must not touch
+    excludes: tuple[str, ...] = ()  # "minimum", "maximum": exclusive bounds
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One registered thing: its name, how it is shown, where it comes from, how to make it."""
+    """A registered class: its name, title, source and options."""
 
     name: str
     title: str
     paper: str
     make: Callable[..., Any]
     options: type[Options]
-    family: str = "Other"  # the group it is shown in
+    family: str = "Other"  # the group in which it is listed
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
         return tuple(_parameter(n, f) for n, f in self.options.model_fields.items())
 
     def describe(self) -> dict[str, Any]:
-        """The shape that ``list --json`` promises."""
+        """The entry of ``list --json``."""
         keys = ("name", "type", "default", "minimum", "maximum", "choices", "description")
         rows = [{k: getattr(p, k) for k in keys} for p in self.parameters]
         for row in rows:
@@ -81,13 +81,13 @@ class Entry:
 
 
 class Registry:
-    """Names to entries of one kind, filled by scanning a package and the user's plugin folders."""
+    """Maps names to entries of one kind, found by scanning a package and the user's plugin folders."""
 
     def __init__(self, kind: str, package: str) -> None:
         self.kind, self.package = kind, package
         self._entries: dict[str, Entry] = {}
         self._is_scanned = False
-        self._scanning = threading.RLock()  # other threads wait until every file has registered
+        self._scanning = threading.RLock()  # other threads wait for the end of the scan
 
     def register(self, name: str, *, title: str, paper: str, family: str = "Other") -> Callable[[type[T]], type[T]]:
         """Class decorator. The class takes one argument, annotated ``hparams`` or ``options``, or none."""
@@ -103,7 +103,7 @@ class Registry:
         return add
 
     def get(self, name: str) -> Entry:
-        """Raises UnknownName with the nearest known name."""
+        """The entry with this name. Raises UnknownName with the nearest name."""
         self._scan()
         if name not in self._entries:
             raise UnknownName(self.kind, name, self._entries)
@@ -123,7 +123,7 @@ class Registry:
     def _scan(self) -> None:
         with self._scanning:
             if not self._is_scanned:
-                self._is_scanned = True  # before the files are read: one that asks for its own kind must not scan again
+                self._is_scanned = True  # set first, since a file may use its own registry
                 self._import_all()
             self._load_plugins()
 
@@ -144,7 +144,7 @@ def _load_plugin(path: Path) -> None:
     if name in sys.modules:
         return
     spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None  # a .py path always has both
+    assert spec is not None and spec.loader is not None  # always the case for a .py path
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
@@ -152,7 +152,7 @@ def _load_plugin(path: Path) -> None:
     except Exception as error:
         del sys.modules[name]
         why = f"{type(error).__name__}: {error}"
-        raise PluginBroken(f"{path}: cannot be imported ({why}); mend it or take it out of FEDSCAPE_PLUGINS") from error
+        raise PluginBroken(f"{path}: cannot be imported ({why}); fix it or remove it from FEDSCAPE_PLUGINS") from error
 
 
 def _parameter(name: str, field: Any) -> Parameter:

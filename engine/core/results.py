@@ -1,19 +1,19 @@
-"""What a run yields, round by round: plain numbers and arrays, no tensors, so that any process may read them.
+"""The results of a run, round by round: plain numbers and arrays without tensors, readable by any process.
 
-Array names are dotted paths, the same in storage, in the export and on screen:
+Array names are dotted paths, identical in storage, export and app:
 
     personalized.accuracy, personalized.loss      [N]  each client's own test set (NaN: no test samples)
-    global.accuracy, global.loss                  [N]  absent where the method has no global model
+    global.accuracy, global.loss                  [N]  absent without a global model
     personalized.val_accuracy, global.val_accuracy  [N]  with ``partition.val_fraction`` > 0
     personalized.common_accuracy, ..._loss          [N]  on the common test set (dataset option ``common_test``)
-    personalized.total_error, global.total_error    [N]  squared distance to the truth, on generated data
+    personalized.total_error, global.total_error    [N]  squared distance to the true model, on synthetic data
     train_loss                                    [N]  NaN for clients outside the cohort
-    unseen.accuracy, unseen.loss                  [U]  last round: each method's adapted models of clients held out
+    unseen.accuracy, unseen.loss                  [U]  last round: the adapted models of held-out clients
     diagnostics.<name>                            any shape
 
-Scalar names: ``bytes_up``, ``bytes_down``, ``gradient_evaluations``, ``seconds``, ``diagnostics.<name>`` and, in
-evaluated rounds, the client summaries ``personalized.mean`` ... ``global.cv`` (``engine/metrics``), in the last one
-``unseen.mean`` ... ``unseen.cv`` too.
+Scalar names: ``bytes_up``, ``bytes_down``, ``gradient_evaluations``, ``seconds``, ``diagnostics.<name>``; in evaluated
+rounds also the client summaries ``personalized.mean`` ... ``global.cv`` (``engine/metrics``), in the last round also
+``unseen.mean`` ... ``unseen.cv``.
 """
 
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ Status = Literal["queued", "starting", "running", "paused", "done", "failed", "c
 
 @dataclass(frozen=True)
 class RoundResult:
-    """One round after aggregation. Round 0 is the untrained state."""
+    """One round, after aggregation. Round 0 is the untrained state."""
 
     round: int
     cohort: np.ndarray  # [S] int32, participating clients in ascending order; empty in round 0
@@ -34,14 +34,14 @@ class RoundResult:
     arrays: dict[str, np.ndarray]
     clusters: np.ndarray | None = None  # [N] int16
     evaluated: bool = True
-    diverged: str | None = None  # why this is the last round, e.g. "training loss of client 3 is not finite"
+    diverged: str | None = None  # the reason if training stopped here, e.g. "training loss of client 3 is not finite"
 
 
 @dataclass(frozen=True)
 class UnseenSummary:
-    """The clients that are held out of training (``partition.holdout_clients``), U of them."""
+    """The U clients held out of training (``partition.holdout_clients``)."""
 
-    clients: tuple[int, ...]  # their numbers before they were held out
+    clients: tuple[int, ...]  # their indices before they were held out
     train_sizes: tuple[int, ...]
     val_sizes: tuple[int, ...]
     test_sizes: tuple[int, ...]
@@ -51,7 +51,7 @@ class UnseenSummary:
 
 @dataclass(frozen=True)
 class PartitionSummary:
-    """How the data lies among the clients; the ``partition`` of the export."""
+    """The data split; the ``partition`` of the export."""
 
     train_sizes: tuple[int, ...]
     val_sizes: tuple[int, ...]
@@ -65,7 +65,7 @@ class PartitionSummary:
 
 @dataclass(frozen=True)
 class Provenance:
-    """Enough to say where a number comes from."""
+    """Everything needed to tell where a number comes from."""
 
     versions: dict[str, str]
     device: str

@@ -1,7 +1,7 @@
-"""What a run says of its origin and of its clients, as plain JSON that somebody else may have written.
+"""Provenance and partition of a run as JSON of unknown origin.
 
-An import is refused where it is not as declared here; what is stored already is read field by field, and a field that
-is not as declared counts as not recorded.
+An import is refused unless it matches these declarations. Stored documents are read field by field; an invalid field
+counts as not recorded.
 """
 
 from collections.abc import Mapping
@@ -9,25 +9,25 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
-Size = Annotated[int, Field(ge=0, lt=2**31)]  # of sets, and numbers of clients: what int32 holds
+Size = Annotated[int, Field(ge=0, lt=2**31)]  # sizes and client indices fit into int32
 Context = Annotated[int, Field(ge=0, lt=2**15)]
 Text = Annotated[str, StringConstraints(max_length=20_000)]
 Name = Annotated[str, StringConstraints(max_length=200)]
 MAX_CLIENTS = 1_000_000
 
 
-class AsWritten(BaseModel):
-    """The document itself is kept, not what pydantic makes of it: ``"3"`` is no number."""
+class Strict(BaseModel):
+    """Validates without converting: ``"3"`` is not a number."""
 
     model_config = ConfigDict(strict=True, extra="allow")
 
 
-class Extra(AsWritten):
+class Extra(Strict):
     layers: Annotated[list[Name], Field(max_length=10_000)] = []
 
 
-class ProvenanceEntry(AsWritten):
-    """``engine.core.results.Provenance``; older versions have written less."""
+class ProvenanceEntry(Strict):
+    """``engine.core.results.Provenance``; older versions recorded less."""
 
     versions: Annotated[dict[Name, Text], Field(max_length=100)] = {}
     device: Text | None = None
@@ -40,8 +40,8 @@ class ProvenanceEntry(AsWritten):
     error: Annotated[str, StringConstraints(max_length=100_000)] | None = None
 
 
-class ClientsEntry(AsWritten):
-    """How the data lies among some clients."""
+class ClientsEntry(Strict):
+    """The data of a group of clients."""
 
     train_sizes: list[Size]
     val_sizes: list[Size]
@@ -50,17 +50,17 @@ class ClientsEntry(AsWritten):
     contexts: list[Context] | None = None
 
     @model_validator(mode="after")
-    def _is_of_one_federation(self) -> Self:
+    def _check_lengths(self) -> Self:
         named = {name: getattr(self, name) for name in ClientsEntry.model_fields}
         lengths = {name: len(value) for name, value in named.items() if value is not None}
         if len(set(lengths.values())) != 1:
-            raise ValueError(f"one entry a client is needed everywhere, but their numbers are {lengths}")
+            raise ValueError(f"every list must have one entry per client; the lengths are {lengths}")
         if not 0 < len(self.test_sizes) <= MAX_CLIENTS:
-            raise ValueError(f"{len(self.test_sizes)} clients; between 1 and {MAX_CLIENTS:,} can be shown")
+            raise ValueError(f"{len(self.test_sizes)} clients; must be between 1 and {MAX_CLIENTS:,}")
         if len({len(counts) for counts in self.class_counts}) > 1 or not self.num_classes:
-            raise ValueError("class_counts: every client needs the same number of classes, one or more")
+            raise ValueError("class_counts: must have the same number of classes, at least one, for every client")
         if not any(self.test_sizes):
-            raise ValueError("test_sizes: no client has a test sample, so nothing was measured")
+            raise ValueError("test_sizes: at least one client must have test samples")
         return self
 
     @property
@@ -69,12 +69,12 @@ class ClientsEntry(AsWritten):
 
 
 class UnseenEntry(ClientsEntry):
-    clients: list[Size]  # their numbers before they were held out
+    clients: list[Size]  # their indices before they were held out
 
     @model_validator(mode="after")
-    def _are_named(self) -> Self:
+    def _check_indices(self) -> Self:
         if len(self.clients) != len(self.test_sizes):
-            raise ValueError(f"clients: {len(self.clients)} numbers for {len(self.test_sizes)} clients")
+            raise ValueError(f"clients: {len(self.clients)} indices for {len(self.test_sizes)} clients")
         return self
 
 
@@ -86,24 +86,24 @@ class PartitionEntry(ClientsEntry):
     unseen: UnseenEntry | None = None
 
     @model_validator(mode="after")
-    def _classes_have_names(self) -> Self:
+    def _check_class_names(self) -> Self:
         if self.class_names and len(self.class_names) != self.num_classes:
             raise ValueError(f"class_names: {len(self.class_names)} names for {self.num_classes} classes")
         return self
 
 
 def recorded(provenance: Mapping[str, Any] | None) -> ProvenanceEntry:
-    """Of a stored run. A field that is not as declared counts as not recorded."""
+    """The provenance of a stored run. Invalid fields count as not recorded."""
     found = dict(provenance or {})
     try:
         return ProvenanceEntry.model_validate(found)
     except ValidationError as error:
-        wrong = {problem["loc"][0] for problem in error.errors(include_url=False) if problem["loc"]}
-        return ProvenanceEntry.model_validate({name: value for name, value in found.items() if name not in wrong})
+        invalid = {problem["loc"][0] for problem in error.errors(include_url=False) if problem["loc"]}
+        return ProvenanceEntry.model_validate({name: value for name, value in found.items() if name not in invalid})
 
 
 def problems_of(error: ValidationError, prefix: str = "") -> list[str]:
-    """A line a mistake: where, and what is needed."""
+    """One line per validation error: where, and what is expected."""
     found = error.errors(include_url=False, include_input=False, include_context=False)
     places = ((".".join([*([prefix] if prefix else []), *map(str, e["loc"])])[:200], e["msg"]) for e in found)
     return [f"{place}: {message}" if place else message for place, message in places]

@@ -1,4 +1,4 @@
-"""What a safetensors file of somebody else's says of itself, looked at in memory before anything is made of it."""
+"""Reads the header of a safetensors file of unknown origin, before any tensor is created."""
 
 import json
 from typing import NamedTuple
@@ -14,7 +14,7 @@ class Tensor(NamedTuple):
 
 
 def metadata(data: bytes) -> dict[str, str]:
-    """What stands beside its tensors. Raises ValueError or KeyError where there is none."""
+    """The metadata of the header. Raises ValueError or KeyError if there is none."""
     size = int.from_bytes(data[:8], "little")
     try:
         header = json.loads(data[8 : 8 + size])
@@ -22,13 +22,13 @@ def metadata(data: bytes) -> dict[str, str]:
         raise ValueError("its header is nested too deeply") from error
     found = header["__metadata__"] if isinstance(header, dict) else None
     if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
-        raise ValueError("its header is no header of safetensors")
+        raise ValueError("it has no valid safetensors header")
     return found
 
 
 def layout(data: bytes) -> dict[str, Tensor]:
-    """Every tensor; their bytes are there and fill the file. Raises CheckpointInvalid."""
+    """All tensors, whose bytes are known to fill the file. Raises CheckpointInvalid."""
     try:
         return {name: Tensor(t["dtype"], tuple(t["shape"])) for name, t in safetensors.deserialize(data)}
     except (safetensors.SafetensorError, ValueError, OverflowError) as error:
-        raise CheckpointInvalid(f"this is no safetensors file ({error})") from error
+        raise CheckpointInvalid(f"not a safetensors file ({error})") from error

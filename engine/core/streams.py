@@ -1,4 +1,4 @@
-"""Keyed random streams: every random choice has a name, so nothing depends on call order, chunking or other clients.
+"""Keyed random streams: each random choice has a name, so nothing depends on call order, chunking or other clients.
 
 A stream is ``(seed, purpose, ...)``: "data", "partition", "initial model", "cohort", "batches". Streams of single
 clients come from a counter-based hash (the finaliser of SplitMix64; Steele, Lea, Flood, OOPSLA 2014), computed for all
@@ -18,7 +18,7 @@ _MIX_2 = -7723592293110705685  # 0x94D049BB133111EB
 
 
 def key(seed: int, *purpose: object) -> int:
-    """A 63-bit integer that names a stream."""
+    """A 63-bit integer that identifies a stream."""
     text = "/".join(map(str, (seed, *purpose)))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
@@ -28,24 +28,24 @@ def numpy_stream(seed: int, *purpose: object) -> np.random.Generator:
 
 
 def torch_stream(seed: int, *purpose: object) -> torch.Generator:
-    """On the CPU, so that a GPU run draws the same numbers."""
+    """A generator on the CPU, so that a GPU run draws the same numbers."""
     return torch.Generator().manual_seed(key(seed, *purpose))
 
 
 def cohort_of_round(seed: int, round: int, num_clients: int, participation: float) -> np.ndarray:
-    """max(1, round(participation * N)) different clients, ascending."""
+    """Draws max(1, round(participation * N)) distinct clients, ascending."""
     size = max(1, _round(participation * num_clients))
     if size >= num_clients:
         return np.arange(num_clients)
     return np.sort(numpy_stream(seed, "cohort", round).choice(num_clients, size, replace=False))
 
 
-def first_of_permutation(
+def permutation_prefix(
     stream: int, clients: Int[Tensor, "S"], sizes: Int[Tensor, "S"], count: int
 ) -> Int[Tensor, "S J"]:
-    """The first ``count`` places of a random permutation of 0..size-1 for each client.
+    """The first ``count`` entries of a random permutation of 0..size-1 for each client.
 
-    ``stream`` is a key of everything but the client. Places beyond a client's size are arbitrary.
+    ``stream`` is a key of everything but the client. Entries beyond a client's size are arbitrary.
     """
     keys = integers(stream, clients, int(sizes.max()))
     places = torch.arange(keys.shape[1], device=sizes.device)
@@ -54,14 +54,14 @@ def first_of_permutation(
 
 
 def integers(stream: int, clients: Int[Tensor, "S"], count: int) -> Int[Tensor, "S J"]:
-    """``count`` random integers of 63 bits for each client. ``stream`` is a key of everything but the client."""
+    """``count`` random 63-bit integers per client. ``stream`` is a key of everything but the client."""
     places = torch.arange(count, device=clients.device)
     of_client = _mix(stream + clients * _GOLDEN)
     return _mix(of_client[:, None] + places * _GOLDEN) & 0x7FFFFFFFFFFFFFFF
 
 
 def _mix(z: Tensor) -> Tensor:
-    """SplitMix64's finaliser; arithmetic shifts are made logical by masking."""
+    """The finaliser of SplitMix64; arithmetic shifts become logical ones by masking."""
     z = (z ^ (z >> 30 & 0x3FFFFFFFF)) * _MIX_1
     z = (z ^ (z >> 27 & 0x1FFFFFFFFF)) * _MIX_2
     return z ^ (z >> 31 & 0x1FFFFFFFF)

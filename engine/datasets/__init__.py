@@ -2,9 +2,9 @@
 
 A data set is a frozen dataclass with ``options`` and two methods:
 
-    load(data_dir, rng, progress) -> Pool     ``rng`` is keyed (seed, "data"); only generated sets draw from it
+    load(data_dir, rng, progress) -> Pool     ``rng`` is keyed (seed, "data"); only synthetic sets use it
     present(data_dir) -> bool                 whether ``load`` would succeed without a download
-    memory(data_dir) -> int                   bytes that ``load`` takes at its peak, estimated beforehand; may be absent
+    memory(data_dir) -> int                   estimate of the peak memory of ``load`` in bytes; optional
 
 A partitioner (``engine.partitioners``) then splits the pool among the clients.
 """
@@ -17,13 +17,13 @@ from functools import cached_property
 import numpy as np
 
 MAX_GENERATED = 2 * 10**8
-_BLOCK = 2048  # samples that are widened to double together
-Progress = Callable[[str, float], None]  # what is being done, and how much of it (0..1)
+_BLOCK = 2048  # samples converted to double at once
+Progress = Callable[[str, float], None]  # what is being done, share done (0..1)
 
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """All samples of a data set before they are split among clients.
+    """All samples of a data set, before they are split among clients.
 
     Images are ``[M, channels, height, width]``. Pixels stay uint8; ``scale`` turns them into features.
     """
@@ -33,16 +33,16 @@ class Pool:
     num_classes: int
     scale: float = 1.0
     client: np.ndarray | None = None  # [M] natural client of each sample, 0..N-1
-    split: np.ndarray | None = None  # [M] 0 train, 1 test: a split that comes with the data stays
+    split: np.ndarray | None = None  # [M] 0 train, 1 test: a split that comes with the data is kept
     contexts: np.ndarray | None = None  # [N] true context of each natural client
     class_names: tuple[str, ...] = ()
     common_test: tuple[np.ndarray, np.ndarray] | None = None  # official test set (x, y), x in the units of ``x``
-    truth: dict[str, np.ndarray] | None = None  # generated sets: what the data were drawn from
+    truth: dict[str, np.ndarray] | None = None  # synthetic sets: the true parameters
     notes: tuple[str, ...] = ()
 
     @cached_property
     def fingerprint(self) -> str:
-        """sha256 over values, shapes and dtypes of samples, labels, clients and split."""
+        """SHA-256 over values, shapes and dtypes of samples, labels, clients and split."""
         digest = hashlib.sha256()
         for name in ("x", "y", "client", "split"):
             array = getattr(self, name)
@@ -53,9 +53,9 @@ class Pool:
 
 
 def standardize(x: np.ndarray, reference: np.ndarray, axis: int | tuple[int, ...] | None = None) -> np.ndarray:
-    """(x - mean) / std with the moments of ``reference`` over ``axis``.
+    """Standardizes to (x - mean) / std, with the moments of ``reference`` over ``axis``.
 
-    By default each feature of a table has its own moments, and all values of anything else share theirs.
+    By default each feature of a table has its own moments, and all values of other data share theirs.
     """
     axis = 0 if axis is None and x.ndim == 2 else axis
     mean, std = _moments(reference, axis)
@@ -66,7 +66,7 @@ def standardize(x: np.ndarray, reference: np.ndarray, axis: int | tuple[int, ...
 
 
 def _moments(x: np.ndarray, axis: int | tuple[int, ...] | None) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation over ``axis``, samples among it, in double: a block of samples at a time."""
+    """Mean and standard deviation over ``axis``, which includes the samples, in double, block by block."""
     mean = x.mean(axis=axis, dtype=np.float64, keepdims=True)
     blocks = (x[begin : begin + _BLOCK] - mean for begin in range(0, len(x), _BLOCK))
     squares = sum(np.square(block, out=block).sum(axis=axis, keepdims=True) for block in blocks)
@@ -74,14 +74,14 @@ def _moments(x: np.ndarray, axis: int | tuple[int, ...] | None) -> tuple[np.ndar
 
 
 def generated_bytes(samples: int, dim: int, copies: int = 2) -> int:
-    """Memory that drawing features in double takes, with so many arrays of them at once; and labels and logits."""
+    """The memory in bytes for so many double arrays of features at once, with labels and logits."""
     return samples * (8 * dim * copies + 64)
 
 
 def check_generated_size(clients: int, samples: int, dim: int) -> None:
-    """Generated data must fit in memory. Raises ValueError, for the options of a data set to pass on."""
+    """Limits the size of synthetic data. Raises ValueError, for the options of a data set."""
     if clients * samples * dim > MAX_GENERATED:
         raise ValueError(
-            f"{clients:,} clients x {samples:,} samples x {dim:,} features are more than {MAX_GENERATED:,} values; "
+            f"{clients:,} clients x {samples:,} samples x {dim:,} features exceed {MAX_GENERATED:,} values; "
             "lower one of them"
         )

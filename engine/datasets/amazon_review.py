@@ -1,6 +1,6 @@
 """Amazon reviews: 8,000 product reviews from four domains, and whether each is positive (4-5 stars) or not (1-2).
 
-Title and text become hashed words (``engine.datasets.text``): a row of bucket numbers for the model ``text_embedding``,
+Title and text are hashed by word (``engine.datasets.text``): a row of bucket numbers for the model ``text_embedding``,
 or a bag of words for ``mlr`` and ``dnn``. The natural clients are the domains, which share the task and differ in their
 words.
 """
@@ -25,8 +25,8 @@ from engine.datasets.text import bags, terms, token_ids
 
 DOMAINS = ("books", "dvd", "electronics", "kitchen")
 CLASS_NAMES = ("negative", "positive")
-FOLDERS = ("amazon_review", "sorted_data_acl")  # below DATA_DIR; the second is the official archive's
-OFFICIAL_NAMES = {"kitchen": "kitchen_&_housewares"}  # where the official folder of a domain is called otherwise
+FOLDERS = ("amazon_review", "sorted_data_acl")  # in DATA_DIR; the second is that of the official archive
+OFFICIAL_NAMES = {"kitchen": "kitchen_&_housewares"}  # domains with another name in the official archive
 MAX_BAG_BUCKETS = 2**16  # 8,000 reviews in as many buckets are 0.5 GB
 _REVIEW = re.compile("<review>(.*?)</review>", re.DOTALL)
 _FIELDS = tuple(re.compile(rf"<{name}>(.*?)</{name}>", re.DOTALL) for name in ("title", "review_text"))
@@ -73,13 +73,13 @@ class AmazonReviewOptions(Options):
 class AmazonReview:
     options: AmazonReviewOptions
     needs_download: ClassVar[bool] = False
-    is_fixed: ClassVar[bool] = True  # every seed reads the same files, once a process
+    is_fixed: ClassVar[bool] = True  # all seeds read the same files, once per process
 
     def present(self, data_dir: Path) -> bool:
         return all(_reader(domain, data_dir) is not None for domain in DOMAINS)
 
     def load(self, data_dir: Path, rng: np.random.Generator, progress: Progress | None = None) -> Pool:
-        """Raises DataUnavailable where a file is absent or not what it should be."""
+        """Raises DataUnavailable if a file is missing or invalid."""
         reviews: list[Review] = []
         client: list[int] = []
         for i, domain in enumerate(DOMAINS):
@@ -113,7 +113,7 @@ def _reviews_of(domain: str, data_dir: Path) -> list[Review]:
         )
     found = list(read())
     if not found:
-        raise DataUnavailable(f"{domain} in {data_dir} holds no reviews; unpack its files again")
+        raise DataUnavailable(f"{domain} in {data_dir} has no reviews; unpack its files again")
     return found
 
 
@@ -133,7 +133,7 @@ def _official(domain: str) -> str:
 
 
 def _read_lines(path: Path) -> Iterator[Review]:
-    """One JSON object a line: label, title, text."""
+    """Reads one JSON object per line: label, title, text."""
     done = 0
     try:
         with gzip.open(path, "rt", encoding="utf-8") as lines:
@@ -142,7 +142,7 @@ def _read_lines(path: Path) -> Iterator[Review]:
                 done += 1
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise DataUnavailable(
-            f"{path}, line {done + 1}: {error}. Expected: a JSON object a line with label (0 negative, 1 positive), "
+            f"{path}, line {done + 1}: {error}. Expected: a JSON object per line with label (0 negative, 1 positive), "
             "title and text, packed by gzip"
         ) from error
 
@@ -150,9 +150,9 @@ def _read_lines(path: Path) -> Iterator[Review]:
 def _review_of(line: Any) -> Review:
     """Raises ValueError with the reason."""
     if not isinstance(line, dict) or not isinstance(line.get("text"), str):
-        raise ValueError("it is no object with a text")
+        raise ValueError("it must be an object with a text")
     if line.get("label") not in (0, 1):
-        raise ValueError(f"label is {line.get('label')!r}, not 0 or 1")
+        raise ValueError(f"label is {line.get('label')!r}, must be 0 or 1")
     return f"{line.get('title') or ''}\n{line['text']}", int(line["label"])
 
 

@@ -1,7 +1,7 @@
-"""Reads CIFAR-10 and CIFAR-100: torchvision's folder or archive, downloaded when absent, or one NPZ file.
+"""Reads CIFAR-10 and CIFAR-100: torchvision's folder or archive, downloaded if missing, or one NPZ file.
 
-The official files are pickles. They are opened by torchvision, and only after each has the checksum that torchvision
-knows; a file with another content is refused unopened.
+The official files are pickles. torchvision opens them only after verifying its checksums; files with other content are
+refused without opening them.
 """
 
 import io
@@ -26,7 +26,7 @@ NPZ_ARRAYS = "x_train [n, 32, 32, 3] uint8, y_train [n], x_test and y_test"
 
 @dataclass(frozen=True)
 class CifarFiles:
-    """Where one of the two sets belongs below DATA_DIR; torchvision's class knows checksums and address."""
+    """One of the two data sets: its files in DATA_DIR; torchvision's class has checksums and URL."""
 
     torchvision_class: str
     folder: str
@@ -40,7 +40,7 @@ class CifarFiles:
     def load(
         self, data_dir: Path, options: OfficialOptions, class_names: tuple[str, ...], progress: Progress | None = None
     ) -> Pool:
-        """Raises DataUnavailable where a file is corrupt, or absent and not to be had."""
+        """Raises DataUnavailable if a file is corrupt, or missing and not downloadable."""
         if os.path.isfile(data_dir / self.npz) and not self._is_unpacked(data_dir):
             train, test = (_part_of_npz(data_dir / self.npz, part, len(class_names)) for part in ("train", "test"))
         else:
@@ -55,7 +55,7 @@ class CifarFiles:
     def _official_part(self, data_dir: Path, is_train: bool) -> Part:
         try:
             found = self._torchvision()(data_dir, train=is_train, download=False)
-        except RuntimeError as error:  # a checksum; no pickle was opened
+        except RuntimeError as error:  # checksum mismatch; no pickle was opened
             raise self._corrupt(data_dir) from error
         return Part(_channels_first(found.data), np.array(found.targets, np.int64))
 
@@ -69,7 +69,7 @@ class CifarFiles:
         )
 
     def _unpack(self, data_dir: Path, progress: Progress | None) -> None:
-        """Puts the official files into their folder, from the archive beside it or from its authors."""
+        """Unpacks the official files, from the archive beside their folder or from its download."""
         path, expected = data_dir / self.archive, self._torchvision().tgz_md5
         is_there = path.is_file()
         content = path.read_bytes() if is_there else self._download(data_dir, progress)
@@ -83,7 +83,7 @@ class CifarFiles:
             with tarfile.open(fileobj=io.BytesIO(content)) as archive:
                 for name in self.files:
                     member = archive.extractfile(f"{self.folder}/{name}")
-                    assert member is not None  # the checksum says that it is a file
+                    assert member is not None  # guaranteed by the checksum
                     save(data_dir / self.folder / name, member.read())
         except (OSError, KeyError, tarfile.TarError, zlib.error) as error:
             raise DataUnavailable(f"cannot unpack {path} into {data_dir}: {error}") from error
@@ -95,7 +95,7 @@ class CifarFiles:
             raise DataUnavailable(
                 f"there is no {data_dir / self.folder}, and {self.archive} could not be downloaded "
                 f"({self._torchvision().url}: {error}); put {self.archive}, the unpacked {self.folder}, or {self.npz} "
-                f"({NPZ_ARRAYS}) into {data_dir}, or set DATA_DIR to the folder that holds it"
+                f"({NPZ_ARRAYS}) into {data_dir}, or set DATA_DIR to its folder"
             ) from error
 
     def _torchvision(self) -> Any:

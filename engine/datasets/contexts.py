@@ -1,10 +1,10 @@
-"""Contexts: generated clients that fall into G true contexts, so that recovered clusters can be checked.
+"""Contexts: synthetic clients in G true contexts, to check whether clusters are recovered.
 
-Ours, made for the clustered methods. Every context draws from the same mixture of Gaussians, one for each class, but
-sees it differently:
+Our own, for clustered methods. All contexts draw from the same mixture of Gaussians, one per class, but
+transform it differently:
 
     x = Q_g (mean_c + noise * z)     z ~ N(0, I),  mean_c ~ N(0, I)
-    y = c + g mod C                  labels shifted: a sample has another label in every context
+    y = c + g mod C                  shifted labels: a sample has a different label in each context
 
 Q_g rotates features 1 and 2, 3 and 4, ... by g/G of a full turn. Client i belongs to context i mod G.
 """
@@ -43,12 +43,12 @@ class ContextsOptions(Options):
     def _contexts_can_differ(self) -> Self:
         if self.num_contexts > self.num_clients:
             raise ValueError(
-                f"num_contexts={self.num_contexts} is more than num_clients={self.num_clients}; lower num_contexts"
+                f"num_contexts={self.num_contexts} exceeds num_clients={self.num_clients}; lower num_contexts"
             )
         if self.shift == "labels" and self.num_contexts > self.num_classes:
             raise ValueError(
-                f"num_contexts={self.num_contexts} is more than num_classes={self.num_classes}, the "
-                "number of label shifts there are; lower num_contexts, or use shift=rotation"
+                f"num_contexts={self.num_contexts} exceeds num_classes={self.num_classes}, the "
+                "number of possible label shifts; lower num_contexts, or use shift=rotation"
             )
         check_generated_size(self.num_clients, self.samples_per_client, self.dim)
         return self
@@ -87,7 +87,7 @@ class Contexts:
 
 
 def rotate(x: np.ndarray, angles: np.ndarray) -> np.ndarray:
-    """Rotate the planes of features (0, 1), (2, 3), ... of each sample by its angle; an odd last feature stays."""
+    """Rotates the planes of features (0, 1), (2, 3), ... by the angle of each sample; an odd last one is unchanged."""
     out = x.copy()
     pairs = x.shape[1] // 2 * 2
     even, odd = x[:, 0:pairs:2], x[:, 1:pairs:2]

@@ -1,11 +1,11 @@
 """Custom: the user's own samples, from an NPZ file without pickles, a table (CSV, Parquet) or a folder of images.
 
     NPZ      arrays x [n, ...], y [n], optional client [n], optional split [n] (0 train, 1 test)
-    table    one row a sample: a label column, optionally a client column, all other columns numeric features
-    folder   one folder a class with images of one size
+    table    one row per sample: a label column, optionally a client column, all other columns numeric features
+    folder   one folder per class, with images of equal size
 
-Pixels of images are scaled to [0, 1], other values taken as they are, unless ``standardize``. Labels and clients may be
-any numbers or strings: they are numbered in sorted order. A file is data from outside: nothing in it is trusted or
+Pixels of images are scaled to [0, 1], other values are used as they are, unless ``standardize``. Labels and clients may
+be any numbers or strings; they are numbered in sorted order. Files are untrusted: everything is validated, nothing is
 executed.
 """
 
@@ -34,7 +34,7 @@ EXPECTED = {
     ".npz": "arrays x [n, ...], y [n], optional client [n] and split [n], saved with numpy.savez",
     ".csv": "a header line, a label column, numeric columns, optionally a client column",
     ".parquet": "a label column, numeric columns, optionally a client column",
-    FOLDER: "one folder a class, with images of one size",
+    FOLDER: "one folder per class, with images of equal size",
 }
 
 
@@ -69,17 +69,17 @@ class Custom:
         return any(os.path.exists(path) for path in self._candidates(data_dir))
 
     def load(self, data_dir: Path, rng: np.random.Generator, progress: Progress | None = None) -> Pool:
-        """Raises DataUnavailable with what the file should contain."""
+        """Raises DataUnavailable that says what the file must contain."""
         path = self._find(data_dir)
         try:
             return self._read(path, progress)
         except MemoryError:
-            raise _unusable(path, "there is no memory left here for its values; take fewer rows or columns") from None
+            raise _unusable(path, "out of memory; use fewer rows or columns") from None
         except BROKEN_TABLE as error:
             raise _unusable(path, str(error)) from error
 
     def memory(self, data_dir: Path) -> int:
-        """Bytes that reading takes at most, estimated without reading any sample. Raises DataUnavailable."""
+        """Upper bound of the memory for reading, in bytes, without reading samples. Raises DataUnavailable."""
         path = self._find(data_dir)
         try:
             needed = MEMORY[_kind(path)](path)
@@ -88,7 +88,7 @@ class Custom:
         return needed * (2 if self.options.standardize else 1)
 
     def _candidates(self, data_dir: Path) -> tuple[Path, ...]:
-        given = Path(os.path.expanduser(self.options.path))  # os.path: unreadable and absurd paths are just not there
+        given = Path(os.path.expanduser(self.options.path))  # os.path: unreadable and invalid paths count as missing
         return (given,) if given.is_absolute() else (data_dir / given, given)
 
     def _find(self, data_dir: Path) -> Path:
@@ -100,15 +100,13 @@ class Custom:
                 f"path, or put the file into DATA_DIR ({data_dir})"
             )
         if _kind(path) not in EXPECTED:
-            raise DataUnavailable(
-                f"{path}: cannot read files that end in {path.suffix!r}; known: {', '.join(EXPECTED)}"
-            )
+            raise DataUnavailable(f"{path}: cannot read files ending in {path.suffix!r}; known: {', '.join(EXPECTED)}")
         if _kind(path) == FOLDER:
             return path
         if not path.is_file():  # reading a pipe or a device may never end
-            raise _unusable(path, "it is a pipe or a device, not a regular file")
+            raise _unusable(path, "it must be a regular file, not a pipe or device")
         if path.stat().st_size > MAX_BYTES:
-            raise _unusable(path, f"it has {path.stat().st_size:,} bytes, at most {MAX_BYTES:,} are read")
+            raise _unusable(path, f"it has {path.stat().st_size:,} bytes, at most {MAX_BYTES:,} are allowed")
         if reason := _mismatch(path):
             raise _unusable(path, reason)
         return path
@@ -132,13 +130,13 @@ def checked_pool(
     scale: float = 1.0,
     names: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Pool:
-    """The pool of ``arrays``, after every check that keeps a bad file from becoming a strange result.
+    """The pool of ``arrays``, after all checks of their shapes and values.
 
-    ``names`` are what the numbers of ``y`` and ``client`` stand for, where they are numbered already.
+    ``names`` are the original values of ``y`` and ``client``, if those are numbered already.
     """
     for name in ("x", "y"):
         if name not in arrays:
-            raise _unusable(path, f"it has no array {name}, only {', '.join(arrays) or 'nothing'}")
+            raise _unusable(path, f"array {name} is missing, it has only {', '.join(arrays) or 'nothing'}")
     x = _features(arrays["x"], path)
     for name, values in arrays.items():
         if name != "x" and values.shape != (len(x),):
@@ -150,12 +148,12 @@ def checked_pool(
     known = names or {}
     classes, y = (known["y"], arrays["y"]) if "y" in known else _numbered("y", arrays["y"], path)
     if len(classes) < 2:
-        raise _unusable(path, f"y holds the single class {classes[0]}; at least two are needed")
+        raise _unusable(path, f"y has the single class {classes[0]}, must have at least two")
     if len(classes) > MAX_CLASSES:
         raise _unusable(
             path,
-            f"y holds {len(classes):,} different values, at most {MAX_CLASSES:,} classes are told "
-            "apart; is it the column of the classes?",
+            f"y has {len(classes):,} different values, at most {MAX_CLASSES:,} classes are "
+            "allowed; is it the class column?",
         )
     client = arrays.get("client")
     if client is not None and "client" not in known:
@@ -178,7 +176,7 @@ def _mismatch(path: Path) -> str | None:
 
 
 def _features(x: np.ndarray, path: Path) -> np.ndarray:
-    """As they are where float32, float64 or uint8 hold them; other numbers become the smallest float that does."""
+    """Unchanged if float32, float64 or uint8; other numbers become the smallest float that can represent them."""
     if x.dtype.kind not in "buif" or x.dtype.itemsize > 8:
         raise _unusable(path, f"x has dtype {x.dtype}; expected integers or floats")
     if x.ndim < 2 or 0 in x.shape:
@@ -197,15 +195,15 @@ def _features(x: np.ndarray, path: Path) -> np.ndarray:
 
 
 def _numbered(name: str, values: np.ndarray, path: Path) -> tuple[tuple[str, ...], np.ndarray]:
-    """The distinct values as text, sorted, and for each sample the number of its value."""
+    """The distinct values as strings, sorted, and for each sample the index of its value."""
     if values.dtype.kind == "f":
-        is_whole = (np.abs(values) < 2**63) & (values == np.round(values))  # what is not finite is not less either
+        is_whole = (np.abs(values) < 2**63) & (values == np.round(values))  # also excludes non-finite values
         if not is_whole.all():
             at = int(np.argmin(is_whole))
             raise _unusable(
                 path,
-                f"{name}[{at}] is {values[at]}; {name} holds values that are missing or not whole "
-                "numbers; expected classes or clients as whole numbers or text",
+                f"{name}[{at}] is {values[at]}; {name} has values that are missing or not whole "
+                "numbers; expected whole numbers or text",
             )
         values = values.astype(np.int64)
     if values.dtype.kind not in "biuU":
@@ -216,7 +214,7 @@ def _numbered(name: str, values: np.ndarray, path: Path) -> tuple[tuple[str, ...
 
 def _split(split: np.ndarray, path: Path) -> np.ndarray:
     if split.dtype.kind not in "biuf" or not np.isin(split, (0, 1)).all():
-        raise _unusable(path, "split holds values other than 0 (train) and 1 (test)")
+        raise _unusable(path, "split has values other than 0 (train) and 1 (test)")
     return split.astype(np.int64)
 
 

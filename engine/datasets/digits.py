@@ -30,7 +30,7 @@ class DigitsOptions(Options):
 class Digits:
     options: DigitsOptions
     needs_download: ClassVar[bool] = False
-    is_fixed: ClassVar[bool] = True  # every seed reads the same files, once a process
+    is_fixed: ClassVar[bool] = True  # all seeds read the same files, once per process
 
     def present(self, data_dir: Path) -> bool:
         return True

@@ -1,4 +1,4 @@
-"""Files from the internet: fetched in pieces with progress, saved whole or not at all."""
+"""Downloads with progress; a file is saved completely or not at all."""
 
 import hashlib
 import http.client
@@ -9,13 +9,13 @@ from pathlib import Path
 
 from engine.datasets import Progress
 
-TIMEOUT_S = 10  # of one network operation
+TIMEOUT_S = 10  # per network operation
 CHUNK_BYTES = 1 << 16
 FAILED = (OSError, http.client.HTTPException)  # what ``fetch`` and ``save`` raise
 
 
 def fetch(url: str, name: str, progress: Progress | None = None) -> bytes:
-    """The content at ``url``, an address that torchvision knows; ``name`` is what the progress calls it."""
+    """Downloads ``url``, which torchvision provides; ``name`` is used in progress messages."""
     return b"".join(_pieces(url, name, progress))
 
 
@@ -24,7 +24,7 @@ def md5_of(content: bytes) -> str:
 
 
 def save(path: Path, content: bytes) -> None:
-    """Whole or not at all, also when two runs download at once."""
+    """Writes completely or not at all, also if two runs download at once."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.{os.getpid()}.part")
     partial.write_bytes(content)

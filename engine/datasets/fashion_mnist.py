@@ -33,7 +33,7 @@ CLASS_NAMES = ("T-shirt", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shi
 class FashionMnist:
     options: OfficialOptions
     needs_download: ClassVar[bool] = True
-    is_fixed: ClassVar[bool] = True  # every seed reads the same files, once a process
+    is_fixed: ClassVar[bool] = True  # all seeds read the same files, once per process
 
     def present(self, data_dir: Path) -> bool:
         return FILES.present(data_dir)

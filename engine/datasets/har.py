@@ -1,7 +1,7 @@
-"""HAR: 10,299 windows of 30 people with a smartphone at the waist, and which of six things each of them does.
+"""HAR: 10,299 windows of smartphone sensors worn at the waist by 30 people, labelled with one of six activities.
 
 A window is 128 steps (2.56 s) of nine signals, ``x[m, c, t]`` channel c at time t: body acceleration, angular velocity
-and total acceleration, along x, y and z. The 561 features that its authors computed from a window are an option.
+and total acceleration, along x, y and z. The authors' 561 features per window are an option.
 The natural clients are the people. The official split is by person, 21 for training and 9 for test.
 """
 
@@ -25,8 +25,8 @@ CLASS_NAMES = ("walking", "walking upstairs", "walking downstairs", "sitting", "
 CHANNELS = tuple(f"{signal}_{axis}" for signal in ("body_acc", "body_gyro", "total_acc") for axis in "xyz")
 STEPS, NUM_FEATURES = 128, 561
 PARTS = ("train", "test")
-OFFICIAL, NPZ = "UCI HAR Dataset", "har"  # folders below DATA_DIR
-WITHIN_CHANNELS = (0, 2)  # standardizing: over windows and time
+OFFICIAL, NPZ = "UCI HAR Dataset", "har"  # folders in DATA_DIR
+WITHIN_CHANNELS = (0, 2)  # axes to standardize over: windows and time
 
 
 class HarOptions(OfficialOptions):
@@ -47,13 +47,13 @@ class HarOptions(OfficialOptions):
 class Har:
     options: HarOptions
     needs_download: ClassVar[bool] = False
-    is_fixed: ClassVar[bool] = True  # every seed reads the same files, once a process
+    is_fixed: ClassVar[bool] = True  # all seeds read the same files, once per process
 
     def present(self, data_dir: Path) -> bool:
         return self._reader(data_dir) is not None
 
     def load(self, data_dir: Path, rng: np.random.Generator, progress: Progress | None = None) -> Pool:
-        """Raises DataUnavailable where a file is absent or not what it should be."""
+        """Raises DataUnavailable if a file is missing or invalid."""
         read = self._reader(data_dir)
         if read is None:
             raise DataUnavailable(_what_to_do(data_dir, self.options.features))
@@ -62,7 +62,7 @@ class Har:
         return official_pool(train, test, self.options, CLASS_NAMES, axis=axis)
 
     def _reader(self, data_dir: Path) -> Callable[[Path, str], Part] | None:
-        """Of the release that is there; the official one where there are both."""
+        """Loads the release that exists, preferably the official one."""
         if os.path.isdir(data_dir / OFFICIAL):
             return official_signals if self.options.features == "inertial" else official_features
         has_arrays = all(os.path.isfile(_npz_path(data_dir, part)) for part in PARTS)
@@ -70,7 +70,7 @@ class Har:
 
 
 def signals_of_npz(data_dir: Path, part: str) -> Part:
-    """From ``har/har_inertial_<part>.npz``."""
+    """Loads from ``har/har_inertial_<part>.npz``."""
     path = _npz_path(data_dir, part)
     try:
         arrays = read_arrays(path, {"X": (None, len(CHANNELS), STEPS), "y": (None,), "subject": (None,)})
@@ -82,14 +82,14 @@ def signals_of_npz(data_dir: Path, part: str) -> Part:
 
 
 def official_signals(data_dir: Path, part: str) -> Part:
-    """From the nine text files of ``Inertial Signals``, one channel each."""
+    """Loads from the nine text files of ``Inertial Signals``, one per channel."""
     folder = data_dir / OFFICIAL / part
     channels = [_table(folder / "Inertial Signals" / f"{name}_{part}.txt", STEPS) for name in CHANNELS]
     return _official(folder, part, channels, stacked=lambda found: np.stack(found, axis=1))
 
 
 def official_features(data_dir: Path, part: str) -> Part:
-    """From ``X_<part>.txt``."""
+    """Loads from ``X_<part>.txt``."""
     folder = data_dir / OFFICIAL / part
     return _official(folder, part, [_table(folder / f"X_{part}.txt", NUM_FEATURES)], stacked=lambda found: found[0])
 
@@ -100,8 +100,8 @@ def _official(
     y, subject = (_table(folder / f"{name}_{part}.txt", 1)[:, 0].astype(np.int64) for name in ("y", "subject"))
     if len({len(rows) for rows in (*tables, y, subject)}) > 1:
         raise DataUnavailable(
-            f"{folder}: its files have {', '.join(str(len(rows)) for rows in (*tables, y, subject))} "
-            "lines, not all the same number; unpack the official archive again"
+            f"{folder}: different numbers of lines, {', '.join(str(len(rows)) for rows in (*tables, y, subject))}"
+            "; unpack the official archive again"
         )
     try:
         return _part(stacked(tables), y - 1, subject)
@@ -114,7 +114,7 @@ def _part(x: np.ndarray, y: np.ndarray, subject: np.ndarray) -> Part:
     if x.dtype.kind != "f" or not np.isfinite(x).all():
         raise ValueError(f"X has dtype {x.dtype} or values that are not finite")
     if subject.shape != y.shape or subject.dtype.kind not in "iu":
-        raise ValueError(f"subject has shape {list(subject.shape)} and dtype {subject.dtype}, not a number a window")
+        raise ValueError(f"subject has shape {list(subject.shape)} and dtype {subject.dtype}, must be [windows]")
     return Part(np.ascontiguousarray(x, np.float32), labels(y, len(x), len(CLASS_NAMES)), subject)
 
 
@@ -140,8 +140,8 @@ def _npz_path(data_dir: Path, part: str) -> Path:
 
 def _what_to_do(data_dir: Path, features: str) -> str:
     absent = data_dir / OFFICIAL
-    official = f"unpack the official archive of UCI, so that {absent / 'train'} is there"
+    official = f"unpack the official archive of UCI to create {absent / 'train'}"
     if features == "engineered":
         return f"features=engineered: there is no {absent}; {official}, or use features=inertial"
     arrays = " and ".join(str(_npz_path(data_dir, part)) for part in PARTS)
-    return f"there is no {absent}, nor {arrays}; {official}, or put these two files there, or set DATA_DIR"
+    return f"there is no {absent}, nor {arrays}; {official}, or add these two files, or set DATA_DIR"

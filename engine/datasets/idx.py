@@ -1,7 +1,7 @@
-"""Reads MNIST and its drop-in replacements: four IDX files, checked, downloaded when they are absent.
+"""Reads MNIST and its drop-in replacements: four IDX files, verified, and downloaded if missing.
 
-The files lie where torchvision puts them, ``DATA_DIR/<folder>/raw``, unpacked or as ``.gz``. Their content is known, so
-one checksum of the unpacked bytes tells whether a file is whole, wherever it came from.
+The files are where torchvision puts them, ``DATA_DIR/<folder>/raw``, unpacked or as ``.gz``. One checksum of the
+unpacked bytes verifies a file, wherever it came from.
 """
 
 import gzip
@@ -22,9 +22,9 @@ LABELS_HEADER, IMAGES_HEADER = 8, 16  # bytes before the values
 
 @dataclass(frozen=True)
 class IdxFiles:
-    """Where the four files of one data set belong, what they must contain, and who knows where to get them."""
+    """The files of one data set, their checksums, and torchvision's class for downloads."""
 
-    folder: str  # below DATA_DIR; also the name of torchvision's class, which knows the mirrors
+    folder: str  # in DATA_DIR; also the name of torchvision's class, which has the mirrors
     md5: dict[str, str]  # of the unpacked files
 
     def path(self, name: str, data_dir: Path) -> Path:
@@ -36,7 +36,7 @@ class IdxFiles:
     def load(
         self, data_dir: Path, options: OfficialOptions, class_names: tuple[str, ...], progress: Progress | None = None
     ) -> Pool:
-        """Raises DataUnavailable where a file is corrupt, or absent and not to be had."""
+        """Raises DataUnavailable if a file is corrupt, or missing and not downloadable."""
         content = {name: self._read(name, data_dir, progress) for name in self.md5}
         train, test = (
             Part(images(content[f"{part}-images-idx3-ubyte"]), labels(content[f"{part}-labels-idx1-ubyte"]))
@@ -72,7 +72,7 @@ class IdxFiles:
                 reasons.append(f"{mirror}: {error}")
         raise DataUnavailable(
             f"there is no {path}, and it could not be downloaded ({'; '.join(reasons)}); put {', '.join(self.md5)} "
-            f"into {path.parent}, unpacked or as .gz, or set DATA_DIR to the folder that holds {self.folder}/raw"
+            f"into {path.parent}, unpacked or as .gz, or set DATA_DIR to the folder of {self.folder}/raw"
         )
 
 
@@ -92,7 +92,7 @@ def _existing(path: Path) -> Path | None:
 
 
 def _mirrors(torchvision_class: str) -> list[str]:
-    from torchvision import datasets  # slow to import, and needed for downloads only
+    from torchvision import datasets  # slow to import; only needed for downloads
 
     mirrors: list[str] = getattr(datasets, torchvision_class).mirrors
     return mirrors

@@ -1,4 +1,4 @@
-"""Reads a folder of images with one folder a class: ``folder/<class>/<any name>.png``."""
+"""Reads a folder of images with one folder per class: ``folder/<class>/<any name>.png``."""
 
 import io
 from collections.abc import Sequence
@@ -11,22 +11,22 @@ from engine.datasets import Progress
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
 GREY_MODES = ("1", "L", "LA")
-BROKEN_IMAGE = (OSError, ValueError, SyntaxError, Image.DecompressionBombError)  # what Pillow raises
+BROKEN_IMAGE = (OSError, ValueError, SyntaxError, Image.DecompressionBombError)  # errors that Pillow raises
 
 
 def read_image_folder(folder: Path, max_bytes: int, progress: Progress | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """x [n, channels, height, width] uint8, one channel if all images are grey, and the class folder of each [n].
+    """x [n, channels, height, width] uint8, with one channel if all images are grey, and the class folder of each [n].
 
-    Raises ValueError with the reason where the images cannot form one array.
+    Raises ValueError if the images cannot form one array.
     """
     paths = [path for path in sorted(folder.glob("*/*")) if path.suffix.lower() in SUFFIXES]
     if not paths:
-        raise ValueError("it holds no images in class folders")
+        raise ValueError("it has no images in class folders")
     mode, size = _common_format(paths)
     channels = 1 if mode == "L" else 3
     needed = len(paths) * channels * size[0] * size[1]
     if needed > max_bytes:
-        raise ValueError(f"its images unpack to {needed:,} bytes, at most {max_bytes:,} are read")
+        raise ValueError(f"its images unpack to {needed:,} bytes, at most {max_bytes:,} are allowed")
     x = np.empty((len(paths), channels, size[1], size[0]), np.uint8)
     for i, path in enumerate(paths):
         x[i] = pixels(path, f"{path.parent.name}/{path.name}", mode)
@@ -36,39 +36,39 @@ def read_image_folder(folder: Path, max_bytes: int, progress: Progress | None = 
 
 
 def image_folder_bytes(folder: Path) -> int:
-    """Memory that reading takes, as if all images had the size of the first and were in colour."""
+    """The memory for reading, in bytes, as if all images had the size of the first and were in colour."""
     paths = [path for path in sorted(folder.glob("*/*")) if path.suffix.lower() in SUFFIXES]
     _, (width, height) = _common_format(paths[:1]) if paths else ("L", (0, 0))
     return (len(paths) + 2) * 3 * width * height
 
 
 def pixels(file: Path | io.BytesIO, name: str, mode: str) -> np.ndarray:
-    """[channels, height, width] uint8 in ``mode`` L or RGB. Raises ValueError that calls the image by ``name``."""
+    """[channels, height, width] uint8 in ``mode`` L or RGB. Raises ValueError with the image's ``name``."""
     try:
         with Image.open(file) as image:
             found = np.asarray(image.convert(mode))
     except BROKEN_IMAGE as error:
-        raise ValueError(f"{name} is no image that can be read: {error}") from error
+        raise ValueError(f"{name} is not a readable image: {error}") from error
     return found[None] if mode == "L" else found.transpose(2, 0, 1)
 
 
 def _common_format(paths: Sequence[Path]) -> tuple[str, tuple[int, int]]:
-    """Mode and (width, height) that all images share."""
+    """The mode and the (width, height) shared by all images."""
     mode, first = "L", None
     for path in paths:
-        if not path.is_file():  # opening a pipe would wait for its writer
+        if not path.is_file():  # opening a pipe would block
             raise ValueError(f"{path.parent.name}/{path.name} is not a regular file")
         try:
             with Image.open(path) as image:  # reads the header only
                 size, is_grey = image.size, image.mode in GREY_MODES
         except BROKEN_IMAGE as error:
-            raise ValueError(f"{path.parent.name}/{path.name} is no image that can be read: {error}") from error
+            raise ValueError(f"{path.parent.name}/{path.name} is not a readable image: {error}") from error
         first = first or size
         if size != first:
             raise ValueError(
                 f"{path.parent.name}/{path.name} has {size[0]} x {size[1]} pixels, others "
-                f"{first[0]} x {first[1]}; bring all images to one size"
+                f"{first[0]} x {first[1]}; resize all images to one size"
             )
         mode = mode if is_grey else "RGB"
-    assert first is not None  # there is at least one path
+    assert first is not None  # paths is not empty
     return mode, first

@@ -1,4 +1,4 @@
-"""Reads NPZ files from outside: size-limited, and never unpickled."""
+"""Reads untrusted NPZ files: limited in size and never unpickled."""
 
 import math
 import zipfile
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-MAX_BYTES = 4 << 30  # unpacked; more would not fit beside the models
-# What zipfile and numpy raise on files that are cut short, encrypted, pickled, or lie about their sizes.
+MAX_BYTES = 4 << 30  # unpacked
+# Errors that zipfile and numpy raise for files that are truncated, encrypted, pickled or of false sizes.
 BROKEN_ARCHIVE = (
     OSError,
     ValueError,
@@ -23,29 +23,29 @@ BROKEN_ARCHIVE = (
 
 
 def read_npz(path: Path, names: Iterable[str], max_bytes: int = MAX_BYTES) -> dict[str, np.ndarray]:
-    """Those of the arrays ``names`` that the file holds. Raises ValueError with the reason."""
+    """The arrays ``names`` that the file contains. Raises ValueError with the reason."""
     try:
         with zipfile.ZipFile(path) as archive:
             unpacked = sum(member.file_size for member in archive.infolist())
         if unpacked > max_bytes:
-            raise ValueError(f"it unpacks to {unpacked:,} bytes, at most {max_bytes:,} are read")
+            raise ValueError(f"it unpacks to {unpacked:,} bytes, at most {max_bytes:,} are allowed")
         with np.load(path, allow_pickle=False) as arrays:
             found = {name: arrays[name] for name in names if name in arrays.files}
     except BROKEN_ARCHIVE as error:
         raise ValueError(str(error)) from error
     if strange := [name for name, array in found.items() if not isinstance(array, np.ndarray)]:
-        raise ValueError(f"its member {strange[0]} is no array; write it with numpy.savez")
+        raise ValueError(f"its member {strange[0]} is not an array; write it with numpy.savez")
     return found
 
 
 def npz_bytes(path: Path) -> int:
-    """Memory that reading takes: the arrays, and a second copy of them in a type that training takes."""
+    """The memory for reading, in bytes: the arrays and a copy of them as floats."""
     with zipfile.ZipFile(path) as archive:
         return sum(member.file_size + _converted_bytes(archive, member) for member in archive.infolist())
 
 
 def _converted_bytes(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> int:
-    """Of an array of numbers up to 8 bytes a value; of anything else as it is."""
+    """The size after conversion: up to 8 bytes per value for numbers, otherwise unchanged."""
     with archive.open(member) as file:
         try:
             version = np.lib.format.read_magic(file)
@@ -57,23 +57,23 @@ def _converted_bytes(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> int:
 
 
 def read_arrays(path: Path, shapes: dict[str, tuple[int | None, ...]]) -> dict[str, np.ndarray]:
-    """All of the arrays in ``shapes``; None is any length but 0. Raises ValueError with the reason."""
+    """All arrays of ``shapes``; None is any length but 0. Raises ValueError with the reason."""
     arrays = read_npz(path, shapes)
     for name, shape in shapes.items():
         if name not in arrays:
-            raise ValueError(f"it has no array {name}, only {', '.join(arrays) or 'nothing that is known'}")
+            raise ValueError(f"array {name} is missing, it has only {', '.join(arrays) or 'unknown ones'}")
         if not _fits(arrays[name].shape, shape):
             wanted = ", ".join("n" if length is None else str(length) for length in shape)
-            raise ValueError(f"{name} has shape {list(arrays[name].shape)}, not [{wanted}]")
+            raise ValueError(f"{name} has shape {list(arrays[name].shape)}, must be [{wanted}]")
     return arrays
 
 
 def labels(values: np.ndarray, num_samples: int, num_classes: int, name: str = "y") -> np.ndarray:
-    """[M] int64 in 0..num_classes-1. Raises ValueError with the reason."""
+    """Labels [M] int64 in 0..num_classes-1. Raises ValueError with the reason."""
     if values.shape != (num_samples,):
         raise ValueError(f"{name} has shape {list(values.shape)} for {num_samples} samples")
     if values.dtype.kind not in "iu" or values.min() < 0 or values.max() >= num_classes:
-        raise ValueError(f"{name} holds values other than the whole numbers 0 to {num_classes - 1}")
+        raise ValueError(f"{name} has values other than the whole numbers 0 to {num_classes - 1}")
     return values.astype(np.int64)
 
 

@@ -1,4 +1,4 @@
-"""Data sets with an official training and test part: what the clients share, and what stays a common test set."""
+"""Data sets with an official training and test part: the shared pool and the common test set."""
 
 from dataclasses import dataclass
 from typing import Literal, Self
@@ -11,7 +11,7 @@ from engine.datasets import Pool, standardize
 
 
 class OfficialOptions(Options):
-    """Options of every data set with an official test part."""
+    """Options of all data sets with an official test part."""
 
     pool: Literal["all", "train"] = Field(
         "all", title="Pool", description="all: official training and test samples merged; train: training samples only."
@@ -32,7 +32,7 @@ class OfficialOptions(Options):
     def _test_samples_are_not_trained_on(self) -> Self:
         if self.common_test and self.pool != "train":
             raise ValueError(
-                f"common_test=true needs pool=train, and pool={self.pool}: clients would train on the "
+                f"common_test=true requires pool=train, not pool={self.pool}: clients would train on the "
                 "common test samples"
             )
         return self
@@ -40,15 +40,15 @@ class OfficialOptions(Options):
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """The training or the test part of a release."""
+    """The training or test part of a release."""
 
     x: np.ndarray  # [M, ...]
     y: np.ndarray  # [M] int64
-    client: np.ndarray | None = None  # [M] whose sample it is, any numbers
+    client: np.ndarray | None = None  # [M] owner of each sample, any integers
 
 
 def official_bytes(pixels: int, options: OfficialOptions) -> int:
-    """Memory that reading ``pixels`` bytes takes: the two parts, both together, and as floats where standardized."""
+    """The memory for reading ``pixels`` bytes: the two parts, their union, and floats if standardized."""
     return pixels * (6 if options.standardize else 2)
 
 
@@ -61,16 +61,16 @@ def official_pool(
     scale: float = 1.0,
     axis: int | tuple[int, ...] | None = None,
 ) -> Pool:
-    """The pool that ``options`` ask for; ``axis`` names what standardizing averages over (``standardize``)."""
+    """The pool for ``options``; ``axis`` are the axes that standardizing averages over."""
     x, y, client, x_test = train.x, train.y, train.client, test.x
     if options.pool == "all":
         x, y = np.concatenate([x, x_test]), np.concatenate([y, test.y])
         client = None if client is None or test.client is None else np.concatenate([client, test.client])
-    if options.standardize:  # after merging: pixels take a quarter of the memory that floats do
+    if options.standardize:  # after merging, since pixels take a quarter of the memory of floats
         x, scale = standardize(x, train.x, axis), 1.0
         x_test = standardize(x_test, train.x, axis) if options.common_test else x_test
     if client is not None:
-        client = np.unique(client, return_inverse=True)[1].astype(np.int64)  # 0..N-1 of those that are there
+        client = np.unique(client, return_inverse=True)[1].astype(np.int64)  # 0..N-1 of the remaining clients
     return Pool(
         x,
         y,

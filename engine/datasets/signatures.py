@@ -1,4 +1,4 @@
-"""What a file is, by how it begins: a name can say anything."""
+"""Detects file types by their first bytes, since a file name can be wrong."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ _NEEDED = {".npz": b"PK", ".parquet": b"PAR1"}
 
 
 def mismatch(path: Path) -> str | None:
-    """``not a CSV file; it looks like a PNG image``, where a file does not begin as its ending says."""
+    """``not a CSV file; it looks like a PNG image`` if the content contradicts the file's extension, else empty."""
     with open(path, "rb") as file:
         head = file.read(1024)
     ending = path.suffix.lower()

@@ -1,4 +1,4 @@
-"""Synthetic: binary logistic regression with one dial, R, for how much the clients differ.
+"""Synthetic: binary logistic regression with one parameter, R, for the heterogeneity of the clients.
 
 Yu et al. The Effect of Personalization in FedProx. 2024. https://arxiv.org/abs/2410.08934, section 6.1, after Li et
 al. Federated Optimization in Heterogeneous Networks. MLSys 2020. https://arxiv.org/abs/1812.06127
@@ -7,8 +7,8 @@ al. Federated Optimization in Heterogeneous Networks. MLSys 2020. https://arxiv.
     x   ~ N(v_k 1, Sigma)    v_k ~ N(0, 1),  Sigma_jj = j^-1.2
     y   ~ Bernoulli(sigmoid(w_k^T x))
 
-The document centres w_k at 0; centred at w_0 the global model has something to learn at any R. For one seed, data
-sets that differ in R alone share w_0, u_k, v_k, every x and the uniform numbers behind the labels.
+The paper centres w_k at 0; centred at w_0 the global model has something to learn for every R. For one seed, data sets
+that differ only in R share w_0, u_k, v_k, all x and the uniform numbers behind the labels.
 """
 
 from dataclasses import dataclass
@@ -90,6 +90,6 @@ def _notes(labels: str) -> tuple[str, ...]:
     if labels == "sampled":
         return ()
     return (
-        "labels=argmax are noise-free, hence separable: the estimate has no limit and statistical error means "
-        "nothing; use labels=sampled to measure it",
+        "labels=argmax are noise-free, hence separable: the estimate diverges and statistical error is "
+        "meaningless; use labels=sampled to measure it",
     )

@@ -1,7 +1,7 @@
-"""Reads tables from outside, CSV or Parquet: a label column, perhaps a client column, all other columns numbers.
+"""Reads untrusted tables, CSV or Parquet: a label column, optionally a client column, all others numeric.
 
-What cannot be used is named by its column and its row, counted as in a spreadsheet: the header is row 1. Both kinds are
-read a block of rows at a time, so that the memory needed is that of the numbers, however the file holds them.
+Errors name column and row, counted as in a spreadsheet: the header is row 1. Both formats are read in blocks of rows,
+so that the memory needed is that of the numbers, whatever the encoding of the file.
 """
 
 import csv
@@ -21,26 +21,26 @@ from engine.core.errors import suggestion
 
 FIRST_ROW = 2
 MOST_NAMED = 20
-_BLOCK_VALUES = 2**20  # read together
+_BLOCK_VALUES = 2**20  # per block
 _LONGEST_LINE = 1 << 24  # bytes
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
-_QUOTED = 40  # characters of a value in a message
+_QUOTED = 40  # characters of a value shown in a message
 BROKEN_TABLE = (OSError, ValueError, NotImplementedError, pa.ArrowException)  # parsing errors are ValueErrors
 
 
 @dataclass(frozen=True)
 class Roles:
-    """What the columns are. ``client`` is None where it was not asked for: then a column of that name is taken."""
+    """The roles of the columns. ``client`` is None if not given: then a column of that name is used, if any."""
 
     label: str
     client: str | None
 
     def find(self, columns: Sequence[str]) -> tuple[str | None, list[str]]:
-        """(the client column, the features). Raises ValueError where a column that was asked for is not there."""
+        """(the client column, the features). Raises ValueError if a given column is missing."""
         for option, column in (("label", self.label), ("client", self.client)):
             if column is not None and column not in columns:
                 raise ValueError(
-                    f"it has no column {column!r} ({option}={column}){suggestion(column, columns)}; "
+                    f"column {column!r} is missing ({option}={column}){suggestion(column, columns)}; "
                     f"columns: {', '.join(columns[:MOST_NAMED])}"
                 )
         client = self.client or ("client" if "client" in columns else None)
@@ -49,14 +49,14 @@ class Roles:
 
 @dataclass
 class Texts:
-    """A column of labels or clients as it is read: each distinct value once, and its number in every row."""
+    """A column of labels or clients, encoded while reading: distinct values, and a code per row."""
 
     name: str
-    codes: np.ndarray  # [M] int32, filled from the first row on
+    codes: np.ndarray  # [M] int32, filled row by row
     numbers: dict[str, int] = field(default_factory=dict)
 
     def add(self, distinct: Iterable[Any], codes: np.ndarray, row: int) -> None:
-        """The next rows, the first of which is ``row``; a code below 0 is no value."""
+        """Adds rows, starting at ``row``; a code below 0 is a missing value."""
         if (missing := np.flatnonzero(codes < 0)).size:
             raise ValueError(f"column {self.name}, row {row + missing[0]}: has no value; fill it or remove the row")
         known = np.array([self.numbers.setdefault(str(value), len(self.numbers)) for value in distinct], np.int32)
@@ -64,15 +64,15 @@ class Texts:
         self.codes[start : start + len(codes)] = known[codes] if len(known) else 0
 
     def numbered(self, rows: int) -> tuple[np.ndarray, tuple[str, ...]]:
-        """The number of each row's value among the sorted values, and these: as numbers where all of them are."""
+        """The index of each row's value among the sorted values, and these: as numbers if all of them are."""
         codes = self.codes[:rows]
         values = self._whole_numbers(codes)
         distinct: list[Any] = [*self.numbers] if values is None else [*values]
-        place = {value: i for i, value in enumerate(sorted(set(distinct)))}  # 1 and 1.0 are one value
+        place = {value: i for i, value in enumerate(sorted(set(distinct)))}  # 1 and 1.0 are equal
         return np.array([place[value] for value in distinct], np.int64)[codes], tuple(map(str, place))
 
     def _whole_numbers(self, codes: np.ndarray) -> list[int] | None:
-        """The distinct values; None where one of them is text. Raises ValueError where one is another number."""
+        """The distinct values as numbers, or None if one is text. Raises ValueError for fractions."""
         texts = [*self.numbers]
         if all(map(_WHOLE.fullmatch, texts)):
             return [*map(int, texts)]
@@ -89,14 +89,14 @@ class Texts:
 
 @dataclass(frozen=True)
 class Table:
-    """The samples of a table, its labels and clients numbered from 0."""
+    """The samples of a table, with labels and clients numbered from 0."""
 
-    arrays: dict[str, np.ndarray]  # x [M, F] float64, y [M], perhaps client [M]
-    names: dict[str, tuple[str, ...]]  # of y and client: what the numbers stand for
+    arrays: dict[str, np.ndarray]  # x [M, F] float64, y [M], optionally client [M]
+    names: dict[str, tuple[str, ...]]  # the original values of y and client
 
 
 def read_csv(path: Path, roles: Roles, max_bytes: int) -> Table:
-    """Raises ValueError with the reason."""
+    """Reads a CSV file. Raises ValueError with the reason."""
     _check_header(path)
     try:
         columns = [str(column) for column in pd.read_csv(path, nrows=0).columns]
@@ -107,7 +107,7 @@ def read_csv(path: Path, roles: Roles, max_bytes: int) -> Table:
             found = _csv_blocks(blocks, roles.label, client, features)
             return _table(found, roles.label, client, (_most_rows(path, len(columns)), len(features)), max_bytes)
     except UnicodeDecodeError:
-        raise ValueError(f"row {_undecodable_row(path)}: is not UTF-8 text; save the file as UTF-8") from None
+        raise ValueError(f"row {_undecodable_row(path)}: is not UTF-8; save the file as UTF-8") from None
     except pd.errors.EmptyDataError:
         raise ValueError("it is empty") from None
     except pd.errors.ParserError as error:
@@ -115,18 +115,18 @@ def read_csv(path: Path, roles: Roles, max_bytes: int) -> Table:
 
 
 def csv_bytes(path: Path) -> int:
-    """Memory that reading the file takes, from its size and its commas."""
+    """The memory for reading a CSV file, in bytes, from its size and number of commas."""
     commas, lines = _count(path)
     return _bytes_of(commas + lines + 1)
 
 
 def read_parquet(path: Path, roles: Roles, max_bytes: int) -> Table:
-    """Raises ValueError with the reason; columns that cannot be used are refused before anything is read."""
+    """Reads a Parquet file; checks the columns first. Raises ValueError with the reason."""
     schema, columns = _parquet_columns(path)
     client, features = roles.find(columns)
     if bad := [name for name in features if not _is_number(schema.field(name).type)]:
         kind = schema.field(bad[0]).type
-        raise ValueError(f"column {bad[0]}: holds {kind}, not numbers{_others(bad)}; encode or remove it")
+        raise ValueError(f"column {bad[0]}: has {kind}, not numbers{_others(bad)}; encode or remove it")
     text = [name for name in (roles.label, client) if name and not _is_number(schema.field(name).type)]
     with parquet.ParquetFile(path, read_dictionary=text) as file:
         blocks = _parquet_blocks(file, [*features, *filter(None, (roles.label, client))], features)
@@ -137,7 +137,7 @@ def read_parquet(path: Path, roles: Roles, max_bytes: int) -> Table:
 
 
 def parquet_bytes(path: Path) -> int:
-    """Memory that reading the file takes, from its metadata. Text is kept once for each distinct value."""
+    """The memory for reading a Parquet file, in bytes, from its metadata. Text is kept once per distinct value."""
     metadata = parquet.read_metadata(path)
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     chunks = [group.column(i) for group in groups for i in range(group.num_columns)]
@@ -149,18 +149,18 @@ def parquet_bytes(path: Path) -> int:
 
 
 def _bytes_of(values: int) -> int:
-    """Doubles, labels and clients as they are read and as they stay, and what parsing one block takes."""
+    """The memory for the numbers, before and after conversion, and for parsing one block, in bytes."""
     return 12 * values + 64 * min(values, _BLOCK_VALUES)
 
 
 Block = tuple[np.ndarray, dict[str, tuple[Iterable[Any], np.ndarray]]]
-"""Features [rows, F] and, by column of text, (distinct values, their number in each row)."""
+"""Features [rows, F], and for each text column (distinct values, the code of each row)."""
 
 
 def _table(blocks: Iterator[Block], label: str, client: str | None, shape: tuple[int, int], max_bytes: int) -> Table:
-    """``shape`` is that of x, with as many rows as there may be."""
+    """``shape`` is that of x, with the maximal number of rows."""
     if 8 * math.prod(shape) > max_bytes:
-        raise ValueError(f"it unpacks to {8 * math.prod(shape):,} bytes, at most {max_bytes:,} are read")
+        raise ValueError(f"it unpacks to {8 * math.prod(shape):,} bytes, at most {max_bytes:,} are allowed")
     x = np.empty(shape)
     columns = {
         name: Texts(column, np.empty(shape[0], np.int32))
@@ -211,12 +211,12 @@ def _numbers(column: pd.Series, row: int, features: Sequence[str], block: pd.Dat
 
 
 def _parquet_columns(path: Path) -> tuple[pa.Schema, list[str]]:
-    """The columns but for those that pandas wrote as an index."""
+    """The columns without those that pandas wrote as an index."""
     schema = parquet.read_schema(path)
     index = [name for name in (schema.pandas_metadata or {}).get("index_columns", []) if isinstance(name, str)]
     columns = [name for name in schema.names if name not in index]
     if twice := [name for name in columns if schema.names.count(name) > 1]:
-        raise ValueError(f"two of its columns are called {twice[0]!r}; rename one")
+        raise ValueError(f"two columns are named {twice[0]!r}; rename one")
     return schema, columns
 
 
@@ -238,7 +238,7 @@ def _parquet_blocks(file: parquet.ParquetFile, columns: list[str], features: Seq
 def _encoded(column: pa.Array) -> tuple[Iterable[Any], np.ndarray]:
     if not isinstance(column, pa.DictionaryArray):
         column = column.dictionary_encode()
-    distinct = [None if value != value else value for value in column.dictionary.to_pylist()]  # NaN is no value
+    distinct = [None if value != value else value for value in column.dictionary.to_pylist()]  # NaN is a missing value
     codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     if None in distinct:
         codes = np.where(codes == distinct.index(None), -1, codes)
@@ -260,7 +260,7 @@ def _quoted(value: object) -> str:
 
 
 def _count(path: Path) -> tuple[int, int]:
-    """(commas, lines)."""
+    """The numbers of (commas, lines)."""
     commas = lines = 0
     with open(path, "rb") as file:
         while block := file.read(1 << 20):
@@ -269,12 +269,12 @@ def _count(path: Path) -> tuple[int, int]:
 
 
 def _most_rows(path: Path, num_columns: int) -> int:
-    """A row has a line of its own, and a character for each column but one to divide them."""
+    """An upper bound of the number of rows: each has a line, and a comma between any two columns."""
     return min(_count(path)[1] + 1, path.stat().st_size // num_columns + 1)
 
 
 def _check_header(path: Path) -> None:
-    """pandas takes the first value of each row for its name where the header has one name too few."""
+    """Rejects rows longer than the header, whose first value pandas would take for a row name."""
     with open(path, "rb") as file:
         first = [file.readline(_LONGEST_LINE) for _ in range(2)]
     if len(max(first, key=len)) == _LONGEST_LINE:

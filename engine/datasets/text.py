@@ -1,6 +1,6 @@
-"""Texts as numbers without a vocabulary: every word falls into one of a fixed number of buckets.
+"""Encodes texts without a vocabulary: each word is hashed into one of a fixed number of buckets.
 
-The hash is CRC-32, the same on every machine and in every process. Buckets are numbered from 1; 0 stands for no word.
+The hash is CRC-32, identical on all machines. Buckets are numbered from 1; 0 means no word.
 """
 
 import html
@@ -11,17 +11,17 @@ from itertools import islice, pairwise
 
 import numpy as np
 
-MAX_COUNT = 255  # a uint8 holds it
+MAX_COUNT = 255  # the largest uint8
 _WORD = re.compile(r"\w+(?:'\w+)*")
 
 
 def words(text: str) -> list[str]:
-    """Lower-cased words; ``don't`` is one, ``&quot;`` none."""
+    """Lower-case words; ``don't`` is one word, ``&quot;`` none."""
     return _WORD.findall(html.unescape(text).lower())
 
 
 def terms(text: str, with_bigrams: bool) -> Iterator[str]:
-    """The words, each followed by the pair that it opens if bigrams are wanted."""
+    """The words, each followed by its bigram if ``bigrams``."""
     found = words(text)
     if not with_bigrams:
         yield from found
@@ -38,7 +38,7 @@ def bucket(term: str, buckets: int) -> int:
 
 
 def token_ids(texts: Sequence[Iterable[str]], buckets: int, max_length: int) -> np.ndarray:
-    """[M, max_length] int32: the buckets of a text's first terms in their order, then 0."""
+    """[M, max_length] int32: the buckets of a text's first terms in order, padded with 0."""
     ids = np.zeros((len(texts), max_length), np.int32)
     for row, text in zip(ids, texts, strict=True):
         found = [bucket(term, buckets) for term in islice(text, max_length)]
@@ -47,7 +47,7 @@ def token_ids(texts: Sequence[Iterable[str]], buckets: int, max_length: int) -> 
 
 
 def bags(texts: Sequence[Iterable[str]], buckets: int) -> np.ndarray:
-    """[M, buckets] uint8: how often a text's terms fall into each bucket."""
+    """[M, buckets] uint8: the number of terms of a text in each bucket."""
     counts = np.zeros((len(texts), buckets), np.uint8)
     for row, text in zip(counts, texts, strict=True):
         found = np.array([bucket(term, buckets) for term in text], np.int64)

@@ -1,12 +1,12 @@
 """Tiny ImageNet: 110,000 colour images of 200 classes, 64 x 64 pixels.
 
-Read from ``DATA_DIR/tiny-imagenet-200`` or from ``tiny-imagenet-200.zip`` as its authors pack it, with as many classes
-and images as are there:
+Read from ``DATA_DIR/tiny-imagenet-200`` or from ``tiny-imagenet-200.zip`` as published, with as many classes
+and images as it contains:
 
     train/<class>/images/*.JPEG          the official training images
     val/images/*.JPEG                    the official test images (those in ``test`` have no labels)
-    val/val_annotations.txt              image, tab, class, ... one a line
-    words.txt                            class, tab, what it is called; may be absent
+    val/val_annotations.txt              image, tab, class, ... one per line
+    words.txt                            class, tab, name of the class; optional
 """
 
 import io
@@ -31,16 +31,16 @@ from engine.datasets.official import OfficialOptions, Part, official_bytes, offi
 SIDE = 64
 FOLDER = "tiny-imagenet-200"
 ANNOTATIONS, WORDS = "val/val_annotations.txt", "words.txt"
-UNREADABLE = (OSError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error)  # RuntimeError: an encrypted archive
+UNREADABLE = (OSError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error)  # RuntimeError: encrypted
 _TRAIN_IMAGE = re.compile(r"train/([^/]+)/images/[^/]+\.jpe?g", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Release:
-    """What is there, unpacked or packed."""
+    """A release, as a folder or an archive."""
 
     place: Path
-    names: tuple[str, ...]  # of the files, below FOLDER
+    names: tuple[str, ...]  # of the files in FOLDER
     content: Callable[[str], bytes]
 
     def read(self, name: str) -> bytes:
@@ -50,7 +50,7 @@ class Release:
             raise self.unusable(f"{name} cannot be read ({error})") from error
 
     def lines(self, name: str) -> list[list[str]]:
-        """The fields of each line that has any, separated by tabs."""
+        """The tab-separated fields of each non-empty line."""
         text = self.read(name).decode("utf-8", errors="replace")
         return [line.split("\t") for line in text.splitlines() if line.strip()]
 
@@ -70,7 +70,7 @@ class Release:
 class TinyImagenet:
     options: OfficialOptions
     needs_download: ClassVar[bool] = False
-    is_fixed: ClassVar[bool] = True  # every seed reads the same files, once a process
+    is_fixed: ClassVar[bool] = True  # all seeds read the same files, once per process
 
     def present(self, data_dir: Path) -> bool:
         return os.path.isdir(data_dir / FOLDER) or os.path.isfile(_packed(data_dir))
@@ -79,7 +79,7 @@ class TinyImagenet:
         return official_bytes(110_000 * 3 * 64 * 64, self.options)
 
     def load(self, data_dir: Path, rng: np.random.Generator, progress: Progress | None = None) -> Pool:
-        """Raises DataUnavailable where a file is absent or not what it should be."""
+        """Raises DataUnavailable if a file is missing or invalid."""
         with _release(data_dir) as release:
             found = [(name, match[1]) for name in release.names if (match := _TRAIN_IMAGE.fullmatch(name))]
             classes = sorted({label for _, label in found})
@@ -117,11 +117,11 @@ def _packed(data_dir: Path) -> Path:
 
 
 def _test_images(release: Release, classes: Sequence[str]) -> list[tuple[str, str]]:
-    """(file, class) of each."""
+    """(file, class) of each image."""
     lines = release.lines(ANNOTATIONS)
     for number, line in enumerate(lines, start=1):
         if len(line) < 2 or line[1] not in classes:
-            raise release.unusable(f"{ANNOTATIONS}, line {number}: no image and class that train has")
+            raise release.unusable(f"{ANNOTATIONS}, line {number}: must have an image and a class of train")
     if not lines:
         raise release.unusable(f"{ANNOTATIONS} names no images")
     return [(f"val/images/{line[0]}", line[1]) for line in lines]
@@ -140,7 +140,7 @@ def _part(
 
 
 def _image(release: Release, name: str) -> np.ndarray:
-    """[3, 64, 64] uint8; grey images, of which there are some, become colour images."""
+    """[3, 64, 64] uint8; the few grey images become colour images."""
     try:
         found = pixels(io.BytesIO(release.read(name)), name, "RGB")
     except ValueError as error:
@@ -151,7 +151,7 @@ def _image(release: Release, name: str) -> np.ndarray:
 
 
 def _class_names(release: Release, classes: Sequence[str]) -> tuple[str, ...]:
-    """The first word for each class, all words where two classes share it, its number where it has none."""
+    """The first word of each class, all words if two classes share it, its id if it has none."""
     words = {line[0]: line[-1] for line in release.lines(WORDS)} if WORDS in release.names else {}
     first = [words.get(label, label).split(",")[0].strip() for label in classes]
     return tuple(name if first.count(name) == 1 else words[label] for name, label in zip(first, classes, strict=True))

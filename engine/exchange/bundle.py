@@ -1,7 +1,7 @@
-"""Runs in one file with all that belongs to them: the exported document, their models, analyses and logs.
+"""Bundles: runs with everything that belongs to them in one file: the export document, models, analyses and logs.
 
-A zip that any program opens. ``runs.json`` is what ``export --format json`` writes, ``beside.json`` has an entry for
-each of its runs, which names the models and results in the folder of the run's number; these are safetensors.
+A plain zip. ``runs.json`` is the output of ``export --format json``. ``beside.json`` has an entry per run, which names
+its models and results, safetensors files in the folder with the run's number.
 """
 
 import json
@@ -19,7 +19,7 @@ from engine.analyses.support.layouts import check_findings
 from engine.core.errors import CheckpointInvalid, InvalidConfig
 from engine.core.findings import Findings
 from engine.core.run_json import problems_of
-from engine.exchange.records import config_of, outcome
+from engine.exchange.records import export_config, load_outcome
 from engine.export.artifact_checks import check_models
 from engine.export.document import write_export
 from engine.export.reading import ImportedExperiment, parse_export
@@ -38,8 +38,8 @@ from storage import (
     new_archive,
 )
 
-RUNS, BESIDE = "runs.json", "beside.json"
-MAX_EVENTS = 100_000  # of a run
+RUNS, ATTACHMENTS = "runs.json", "beside.json"
+MAX_EVENTS = 100_000  # per run
 MAX_PROBLEMS = 10
 MEMBER = r"^[0-9]{4,9}/[a-z][a-z0-9_-]*\.safetensors$"
 
@@ -56,7 +56,7 @@ class ModelsEntry(BaseModel):
 
 
 class AnalysisEntry(BaseModel):
-    kind: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,99}$")]  # part of a file's name later on
+    kind: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,99}$")]  # becomes part of a file name
     params: dict[str, Any]
     round: Round
     member: Member
@@ -69,21 +69,21 @@ class EventEntry(BaseModel):
     message: str
 
 
-class Belongings(BaseModel):
-    """What a run has beside its entry in the document."""
+class Attachments(BaseModel):
+    """The files and events of a run that are not part of the document."""
 
     models: list[ModelsEntry] = []
     analyses: list[AnalysisEntry] = []
     events: Annotated[list[EventEntry], Field(max_length=MAX_EVENTS)] = []
 
     @model_validator(mode="after")
-    def _are_of_one_run_once(self) -> Self:
+    def _check_unique(self) -> Self:
         models = [m.kind for m in self.models]
         if len(set(models)) < len(models):
-            raise ValueError("models: the same kind is there twice")
-        asked = [(a.kind, json.dumps(a.params, sort_keys=True, default=str)) for a in self.analyses]
-        if len(set(asked)) < len(asked):
-            raise ValueError("analyses: the same one is there twice")
+            raise ValueError("models: each kind must occur only once")
+        keys = [(a.kind, json.dumps(a.params, sort_keys=True, default=str)) for a in self.analyses]
+        if len(set(keys)) < len(keys):
+            raise ValueError("analyses: each analysis must occur only once")
         return self
 
     @property
@@ -102,13 +102,13 @@ class Belongings(BaseModel):
         ]
 
     def check(self, archive: Archive, partition: Mapping[str, Any]) -> None:
-        """Raises InvalidConfig where a file is not of such a run, before anything of the bundle is kept."""
+        """Checks the files of the run before anything is imported. Raises InvalidConfig."""
         num_clients = len(partition.get("test_sizes", ()))
         for models in self.models:
-            with _named(archive, models.member):
+            with _naming(archive, models.member):
                 check_models(archive.read(models.member), num_clients)
         for analysis in self.analyses:
-            with _named(archive, analysis.member):
+            with _naming(archive, analysis.member):
                 found = Findings.from_bytes(archive.read(analysis.member))
                 check_findings(analysis.kind, analysis.params, found, partition)
 
@@ -117,45 +117,47 @@ class Belongings(BaseModel):
 
 
 def write_bundle(store: Store, path: Path, runs: Sequence[RunRecord]) -> list[str]:
-    """Runs that have ended. Answers what could not be read and is not in it, a line each."""
+    """Writes finished runs to a bundle. Returns a message for each file that could not be read and was left out."""
     problems: list[str] = []
-    with new_archive(path, BUNDLE) as archive, _written(store, path, runs) as document:
+    with new_archive(path, BUNDLE) as archive, _temporary_document(store, path, runs) as document:
         archive.add_file(RUNS, document)
-        beside = [_pack(store, archive, f"{i:04d}", run, problems) for i, run in enumerate(runs)]
-        archive.add(BESIDE, json.dumps([entry.model_dump(mode="json") for entry in beside], indent=1).encode())
+        attachments = [_pack(store, archive, f"{i:04d}", run, problems) for i, run in enumerate(runs)]
+        archive.add(
+            ATTACHMENTS, json.dumps([entry.model_dump(mode="json") for entry in attachments], indent=1).encode()
+        )
         archive.facts = {"runs": len(runs)}
     return problems
 
 
 @contextmanager
-def open_bundle(path: Path) -> Iterator[tuple[Archive, list[ImportedExperiment], list[Belongings]]]:
-    """Its runs, and what belongs to the run of each number. Raises InvalidConfig, also when a member is read late."""
+def open_bundle(path: Path) -> Iterator[tuple[Archive, list[ImportedExperiment], list[Attachments]]]:
+    """Opens a bundle: experiments and attachments per run. Raises InvalidConfig, also later when reading members."""
     try:
         with Archive(path, BUNDLE) as archive:
             found = parse_export(archive.read(RUNS), path / RUNS)
-            beside = _belongings(archive, found)
+            attachments = _read_attachments(archive, found)
             for experiment in found:
                 for number, (_, run) in zip(experiment.numbers, experiment.runs, strict=True):
-                    beside[number].check(archive, run.partition or {})
-            yield archive, found, beside
+                    attachments[number].check(archive, run.partition or {})
+            yield archive, found, attachments
     except ArchiveInvalid as error:
         raise InvalidConfig([str(error)]) from error
 
 
 @contextmanager
-def _written(store: Store, path: Path, runs: Sequence[RunRecord]) -> Iterator[Path]:
-    """The exported document, for a while: written run by run, it may be larger than the memory."""
+def _temporary_document(store: Store, path: Path, runs: Sequence[RunRecord]) -> Iterator[Path]:
+    """The document in a temporary file, written run by run, since it may exceed the memory."""
     document = path.with_name(f".{path.name}.{os.getpid()}.json")
     try:
-        write_export(document, config_of(store, runs), (outcome(store, run) for run in runs))
+        write_export(document, export_config(store, runs), (load_outcome(store, run) for run in runs))
         yield document
     finally:
         document.unlink(missing_ok=True)
 
 
-def _pack(store: Store, archive: ArchiveWriter, folder: str, run: RunRecord, problems: list[str]) -> Belongings:
+def _pack(store: Store, archive: ArchiveWriter, folder: str, run: RunRecord, problems: list[str]) -> Attachments:
     events = store.events.list(run.id, limit=MAX_EVENTS)
-    packed = Belongings(
+    packed = Attachments(
         events=[
             EventEntry(at=e.at, level=cast(Level, e.level), kind=e.kind, message=e.message)
             for e in events
@@ -171,7 +173,7 @@ def _pack(store: Store, archive: ArchiveWriter, folder: str, run: RunRecord, pro
             data = store.artifacts.read(artifact)
             number = "" if analysis is None else f"-{analysis.id}"
             member = f"{folder}/{artifact.kind}{number}.safetensors"
-            _note(packed, artifact.kind, artifact.round, member, analysis)
+            _add_entry(packed, artifact.kind, artifact.round, member, analysis)
         except ArtifactDamaged as error:
             problems.append(str(error))
         except ValidationError as error:
@@ -181,33 +183,33 @@ def _pack(store: Store, archive: ArchiveWriter, folder: str, run: RunRecord, pro
     return packed
 
 
-def _note(packed: Belongings, kind: Any, round: int, member: str, analysis: AnalysisRecord | None) -> None:
+def _add_entry(packed: Attachments, kind: Any, round: int, member: str, analysis: AnalysisRecord | None) -> None:
     if analysis is None:
         packed.models.append(ModelsEntry(kind=kind, round=round, member=member))
     else:
         packed.analyses.append(AnalysisEntry(kind=analysis.kind, params=analysis.params, round=round, member=member))
 
 
-def _belongings(archive: Archive, found: Sequence[ImportedExperiment]) -> list[Belongings]:
-    at = archive.path / BESIDE
+def _read_attachments(archive: Archive, found: Sequence[ImportedExperiment]) -> list[Attachments]:
+    at = archive.path / ATTACHMENTS
     try:
-        beside = TypeAdapter(list[Belongings]).validate_json(archive.read(BESIDE))
+        attachments = TypeAdapter(list[Attachments]).validate_json(archive.read(ATTACHMENTS))
     except ValidationError as error:
         raise InvalidConfig(f"{at}: {problem}" for problem in problems_of(error)[:MAX_PROBLEMS]) from None
-    if len(beside) != sum(len(experiment.runs) for experiment in found):
-        raise InvalidConfig([f"{at}: has {len(beside)} entries, but one a run is needed; export the runs again"])
-    named = Counter(member for each in beside for member in each.members)
+    if len(attachments) != sum(len(experiment.runs) for experiment in found):
+        raise InvalidConfig([f"{at}: has {len(attachments)} entries, but must have one per run; export the runs again"])
+    named = Counter(member for each in attachments for member in each.members)
     if missing := named.keys() - archive.members.keys():
-        raise InvalidConfig([f"{at}: names {min(missing)!r}, which is not in the file; export the runs again"])
-    if twice := [member for member, times in named.items() if times > 1]:
-        raise InvalidConfig([f"{at}: names {min(twice)!r} more than once; export the runs again"])
-    if spare := archive.members.keys() - named.keys() - {RUNS, BESIDE}:
-        raise InvalidConfig([f"{archive.path}: {min(spare)!r} belongs to none of its runs; export the runs again"])
-    return beside
+        raise InvalidConfig([f"{at}: names {min(missing)!r}, which is missing; export the runs again"])
+    if repeated := [member for member, times in named.items() if times > 1]:
+        raise InvalidConfig([f"{at}: names {min(repeated)!r} more than once; export the runs again"])
+    if extra := archive.members.keys() - named.keys() - {RUNS, ATTACHMENTS}:
+        raise InvalidConfig([f"{archive.path}: {min(extra)!r} belongs to no run; export the runs again"])
+    return attachments
 
 
 @contextmanager
-def _named(archive: Archive, member: str) -> Iterator[None]:
+def _naming(archive: Archive, member: str) -> Iterator[None]:
     try:
         yield
     except CheckpointInvalid as error:

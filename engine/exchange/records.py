@@ -1,4 +1,4 @@
-"""Runs between the engine and storage: a configuration as a row to queue, a stored run as one to export, and back."""
+"""Converts runs between engine and storage: a configuration to a queued row, a stored run to an export, and back."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from storage import FinishedRun, NewRun, RoundRecord, RunRecord, Store
 
 
 def new_run(config: RunConfig) -> NewRun:
-    """A run as storage takes it in."""
+    """A run to queue, for storage."""
     return NewRun(
         algorithm=config.algorithm.name,
         label=config.label,
@@ -25,19 +25,19 @@ def new_run(config: RunConfig) -> NewRun:
 
 
 def check_documents(path: Path, run: RunRecord) -> None:
-    """Raises InvalidConfig where the pages that show the run could not read what it says of its origin and clients."""
+    """Checks a run's provenance and partition, so that the app can show it. Raises InvalidConfig."""
     try:
         check_run(run.provenance, run.partition)
     except ValueError as error:
         raise InvalidConfig([f"{path}: run {run.id} ({run.label!r:.100} seed {run.seed}): {error}"]) from error
 
 
-def as_record(result: Round) -> RoundRecord:
+def round_record(result: Round) -> RoundRecord:
     return RoundRecord(result.round, result.cohort, result.scalars, result.arrays, result.clusters, result.evaluated)
 
 
-def outcome(store: Store, run: RunRecord) -> RunOutcome:
-    """What a stored run came to, as exports and tables take it."""
+def load_outcome(store: Store, run: RunRecord) -> RunOutcome:
+    """The outcome of a stored run, for exports and tables."""
     return RunOutcome(
         run.experiment_name,
         run.algorithm,
@@ -54,15 +54,15 @@ def outcome(store: Store, run: RunRecord) -> RunOutcome:
     )
 
 
-def config_of(store: Store, runs: Sequence[RunRecord]) -> dict[str, Any]:
+def export_config(store: Store, runs: Sequence[RunRecord]) -> dict[str, Any]:
     """The ``config`` of an export of these runs."""
     ids = dict.fromkeys(run.experiment_id for run in runs)
     return joint_config([store.experiments.get(i).config for i in ids])
 
 
-def finished_run(config: RunConfig, came_to: RunOutcome) -> FinishedRun:
-    """A run that was computed elsewhere, as storage takes it in."""
-    rounds = [as_record(result) for result in came_to.rounds]
+def finished_run(config: RunConfig, outcome: RunOutcome) -> FinishedRun:
+    """An imported run, for storage."""
+    rounds = [round_record(result) for result in outcome.rounds]
     return FinishedRun(
-        new_run(config), came_to.status, rounds, came_to.provenance, came_to.partition, came_to.summary, came_to.error
+        new_run(config), outcome.status, rounds, outcome.provenance, outcome.partition, outcome.summary, outcome.error
     )

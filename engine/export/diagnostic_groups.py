@@ -1,4 +1,4 @@
-"""Diagnostics that a page draws beside one another: who brings some of them brings all, in shapes that fit."""
+"""Diagnostics that a page draws together: an import must have all of a group or none, in matching shapes."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,12 +9,12 @@ from engine.core.results import RoundResult
 
 
 class Group(NamedTuple):
-    """``numbers`` are one a round; ``arrays`` have equal shapes of so many ``axes``, the first of two a client each."""
+    """``numbers`` have one value per round; ``arrays`` share a shape of ``axes`` axes (of two, first the client)."""
 
     arrays: tuple[str, ...] = ()
     axes: int = 1
     numbers: tuple[str, ...] = ()
-    is_steady: bool = True  # the shape is the same in every round
+    is_steady: bool = True  # same shape in every round
     may_be_missing: tuple[str, ...] = ()
     may_be_alone: tuple[str, ...] = ()
 
@@ -28,7 +28,7 @@ GROUPS = (
 
 
 def check(rounds: Sequence[RoundResult], num_clients: int) -> None:
-    """Raises ValueError that names what does not fit."""
+    """Checks the diagnostics of all rounds. Raises ValueError."""
     for group in GROUPS:
         shapes = set[tuple[int, ...]]()
         for r in rounds:
@@ -37,25 +37,27 @@ def check(rounds: Sequence[RoundResult], num_clients: int) -> None:
             except ValueError as error:
                 raise ValueError(f"round {r.round}: diagnostics: {error}") from None
         if group.is_steady and len(shapes) > 1:
-            raise ValueError(f"diagnostics: {' and '.join(group.arrays)} change their shape between rounds")
+            raise ValueError(f"diagnostics: {' and '.join(group.arrays)} must have the same shape in every round")
 
 
 def _shapes(group: Group, r: RoundResult, num_clients: int) -> set[tuple[int, ...]]:
-    wanted = (*group.arrays, *group.numbers)
-    numbers = {name for name in wanted if f"diagnostics.{name}" in r.scalars}
-    arrays = {name: a for name in wanted if (a := r.arrays.get(f"diagnostics.{name}")) is not None}
-    there = numbers | arrays.keys()
-    if odd := sorted((numbers & set(group.arrays)) | (arrays.keys() & set(group.numbers))):
-        raise ValueError(f"{odd[0]} is {'an array' if odd[0] in arrays else 'a number'}, which it never is")
-    missing = set(wanted) - set(group.may_be_missing) - there
-    if missing and there - set(group.may_be_alone):
-        raise ValueError(f"{', '.join(sorted(there))} without {', '.join(sorted(missing))}")
+    expected = (*group.arrays, *group.numbers)
+    numbers = {name for name in expected if f"diagnostics.{name}" in r.scalars}
+    arrays = {name: a for name in expected if (a := r.arrays.get(f"diagnostics.{name}")) is not None}
+    given = numbers | arrays.keys()
+    if unexpected := sorted((numbers & set(group.arrays)) | (arrays.keys() & set(group.numbers))):
+        raise ValueError(
+            f"{unexpected[0]} is {'an array' if unexpected[0] in arrays else 'a number'}, which it must not be"
+        )
+    missing = set(expected) - set(group.may_be_missing) - given
+    if missing and given - set(group.may_be_alone):
+        raise ValueError(f"{', '.join(sorted(given))} given without {', '.join(sorted(missing))}")
     shapes = {array.shape for array in arrays.values()}
     for shape in shapes:
         if len(shape) != group.axes or 0 in shape or (group.axes == 2 and shape[0] != num_clients):
-            raise ValueError(f"{' and '.join(arrays)} have the shape {list(shape)}, which cannot be drawn")
+            raise ValueError(f"{' and '.join(arrays)} have the invalid shape {list(shape)}")
     if len(shapes) > 1:
-        raise ValueError(f"{' and '.join(arrays)} have different shapes")
+        raise ValueError(f"{' and '.join(arrays)} must have equal shapes")
     if group.arrays and any(np.isnan(r.scalars[f"diagnostics.{name}"]) for name in numbers):
-        raise ValueError(f"{', '.join(sorted(numbers))}: not known, where a number is needed")
+        raise ValueError(f"{', '.join(sorted(numbers))}: must not be null")
     return shapes

@@ -1,7 +1,7 @@
-"""The export: one JSON document of an experiment's runs, the same from the command line, the app and the Python API.
+"""The export: one JSON document of an experiment's runs, identical from the command line, the app and Python.
 
-Not a number, infinite and not there are all ``null``: the document is JSON in the strict sense. It is written run by
-run, so that an export of many runs needs the memory of one.
+NaN, infinity and absent values are all ``null``, so the document is strict JSON. It is written run by run, so that an
+export of many runs needs the memory of one.
 """
 
 import json
@@ -15,13 +15,13 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 MODELS = ("personalized", "global")
-UNSEEN = "unseen"  # of clients that never trained; only there where some were held out
+UNSEEN = "unseen"  # clients that never trained; only if some were held out
 ENDED = ("done", "diverged", "failed", "cancelled")
 Status = Literal["queued", "running", "paused", "done", "failed", "cancelled", "diverged"]
 
 
 class Round(Protocol):
-    """A round as the engine yields it and as storage keeps it."""
+    """One round, as returned by the engine or loaded from storage."""
 
     @property
     def round(self) -> int: ...
@@ -39,7 +39,7 @@ class Round(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class RunOutcome:
-    """One run as far as it came: what exports and tables are made from."""
+    """One run with its rounds and status: the input of exports and tables."""
 
     experiment: str
     algorithm: str
@@ -52,19 +52,19 @@ class RunOutcome:
     partition: dict[str, Any] | None = field(default=None, repr=False)
     summary: dict[str, Any] | None = field(default=None, repr=False)
     error: str | None = None
-    experiment_id: int | None = None  # tells experiments of one name apart
+    experiment_id: int | None = None  # distinguishes experiments of the same name
 
 
 def write_export(path: Path, config: Mapping[str, Any], runs: Iterable[RunOutcome]) -> None:
-    """The document as a file, which appears whole or not at all. Runs that have not ended are left out."""
+    """Writes the document to a file, completely or not at all. Runs that have not ended are left out."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with open(unfinished, "w", encoding="utf-8") as file:
+        with open(temporary, "w", encoding="utf-8") as file:
             _write(file, config, runs)
-        os.replace(unfinished, path)
+        os.replace(temporary, path)
     finally:
-        unfinished.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def export_text(config: Mapping[str, Any], runs: Iterable[RunOutcome]) -> str:
@@ -74,9 +74,9 @@ def export_text(config: Mapping[str, Any], runs: Iterable[RunOutcome]) -> str:
 
 
 def joint_config(configs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The ``config`` of an export: the experiment's own, or ``{"experiments": [...]}`` where there are several.
+    """The ``config`` of an export: the experiment's own, or ``{"experiments": [...]}`` for several.
 
-    They stand in the order in which the runs first mention them.
+    They are in the order in which the runs first refer to them.
     """
     return dict(configs[0]) if len(configs) == 1 else {"experiments": [dict(c) for c in configs]}
 
@@ -101,25 +101,25 @@ def run_document(run: RunOutcome) -> dict[str, Any]:
 
 
 def round_document(r: Round) -> dict[str, Any]:
-    """One entry of ``rounds``. Dotted names become nested objects, costs whole numbers."""
+    """One entry of ``rounds``. Dotted names become nested objects; costs become whole numbers."""
     named: Mapping[str, Any] = {**r.scalars, **r.arrays}
-    unseen = _below(r.arrays, UNSEEN)
+    unseen = _with_prefix(r.arrays, UNSEEN)
     costs = {name: _whole(r.scalars.get(name, 0.0)) for name in ("bytes_up", "bytes_down", "gradient_evaluations")}
     return {
         "round": int(r.round),
         "cohort": r.cohort.tolist(),
-        **{model: finite(_below(r.arrays, model)) or None for model in MODELS},
+        **{model: finite(_with_prefix(r.arrays, model)) or None for model in MODELS},
         "train_loss": finite(r.arrays.get("train_loss")),
         "clusters": finite(r.clusters),
         **costs,
         "seconds": finite(r.scalars.get("seconds")),
-        "diagnostics": finite(_below(named, "diagnostics")),
+        "diagnostics": finite(_with_prefix(named, "diagnostics")),
         **({UNSEEN: finite(unseen)} if unseen else {}),
     }
 
 
 def summary_of(rounds: Sequence[Round], partition: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The summary of a run that was stopped before it wrote its own: of its last and best evaluated rounds."""
+    """Computes the summary of a run that was stopped before it wrote one, from its last and best evaluated rounds."""
     summary: dict[str, Any] = dict.fromkeys(MODELS)
     best: dict[str, Any] = dict.fromkeys(MODELS)
     for model in MODELS:
@@ -136,7 +136,7 @@ def summary_of(rounds: Sequence[Round], partition: Mapping[str, Any] | None) -> 
 
 
 def finite(value: Any) -> Any:
-    """Plain JSON of mappings, sequences, arrays and numbers; what is not finite becomes None."""
+    """Converts mappings, sequences, arrays and numbers to plain JSON values, with None for non-finite numbers."""
     if isinstance(value, np.ndarray):
         if value.dtype.kind != "f" or np.isfinite(value).all():
             return value.tolist()
@@ -159,14 +159,14 @@ def _write(file: TextIOBase, config: Mapping[str, Any], runs: Iterable[RunOutcom
     file.write("\n]}\n")
 
 
-def _run_documents(runs: Iterable[RunOutcome], are_of_several: bool) -> Iterator[dict[str, Any]]:
-    """Where there are several experiments, each run says the place of its own in ``config.experiments``."""
-    places: dict[int | None, int] = {}
+def _run_documents(runs: Iterable[RunOutcome], has_several: bool) -> Iterator[dict[str, Any]]:
+    """The entries of ``runs``. With several experiments, each has its index in ``config.experiments``."""
+    indices: dict[int | None, int] = {}
     for run in runs:
-        place = places.setdefault(run.experiment_id, len(places))
+        index = indices.setdefault(run.experiment_id, len(indices))
         if run.status in ENDED:
-            is_placed = are_of_several and run.experiment_id is not None
-            yield run_document(run) | ({"experiment_index": place} if is_placed else {})
+            has_index = has_several and run.experiment_id is not None
+            yield run_document(run) | ({"experiment_index": index} if has_index else {})
 
 
 def _separated(texts: Iterable[str]) -> Iterator[str]:
@@ -175,21 +175,21 @@ def _separated(texts: Iterable[str]) -> Iterator[str]:
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, allow_nan=False, ensure_ascii=False, default=str)  # str: a date in a YAML config
+    return json.dumps(value, allow_nan=False, ensure_ascii=False, default=str)  # str: for dates in a YAML config
 
 
-def _below(named: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """``personalized.accuracy`` -> ``accuracy``, of what starts with ``prefix``."""
+def _with_prefix(named: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """The entries whose name starts with ``prefix``, without it: ``personalized.accuracy`` -> ``accuracy``."""
     return {n.removeprefix(f"{prefix}."): v for n, v in named.items() if n.startswith(f"{prefix}.")}
 
 
 def _summaries(r: Round, model: str) -> dict[str, float]:
     """The client summaries of a round, by name."""
-    return _below(r.scalars, model)
+    return _with_prefix(r.scalars, model)
 
 
 def _score(r: Round, model: str, partition: Mapping[str, Any] | None) -> float:
-    """What the best round is chosen by: the weighted mean, on validation data where there is any."""
+    """The criterion for the best round: the weighted mean, on validation data if there is any."""
     values = r.arrays.get(f"{model}.val_accuracy")
     sizes = np.array(partition["val_sizes"] if partition and values is not None else (), dtype=float)
     if values is None or not sizes.sum():

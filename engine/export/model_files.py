@@ -1,4 +1,4 @@
-"""Models as files that anyone can load: ordinary state dicts in safetensors, one file a model."""
+"""Writes models as ordinary state dicts in safetensors, one file per model."""
 
 from pathlib import Path
 
@@ -9,9 +9,9 @@ from engine.simulation.simulate import Models
 
 
 def write_models(folder: Path, models: Models) -> None:
-    """``initial``, ``personalized-<client>`` and, where the method has one, ``global``.
+    """Writes ``initial``, ``personalized-<client>`` and, if the method has one, ``global``.
 
-    A method whose clients are given different global models (one a context) has ``global-<client>`` instead.
+    A method with several global models (one per context) writes ``global-<client>`` instead.
     """
     folder.mkdir(parents=True, exist_ok=True)
     _write(folder / "initial", models.initial)

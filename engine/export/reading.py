@@ -1,4 +1,4 @@
-"""An exported JSON document read back into runs with their rounds. A file is data from outside: nothing is trusted."""
+"""Reads an exported JSON document of unknown origin into runs with their rounds. Everything is validated."""
 
 import json
 import stat
@@ -26,7 +26,7 @@ Metric = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,9
 Cluster = Annotated[int, Field(ge=-(2**15), lt=2**15)]
 Declared = TypeVar("Declared", bound=BaseModel)
 COSTS = ("bytes_up", "bytes_down", "gradient_evaluations", "seconds")
-MAX_PROBLEMS = 10  # of a file; one mistake often repeats in every round
+MAX_PROBLEMS = 10  # per file; one mistake often repeats in every round
 
 
 class RoundEntry(BaseModel):
@@ -69,11 +69,11 @@ class ImportedExperiment:
 
     config: ExperimentConfig
     runs: tuple[tuple[RunConfig, RunOutcome], ...]
-    numbers: tuple[int, ...]  # of these runs in the document
+    numbers: tuple[int, ...]  # indices of these runs in the document
 
 
 def read_export(path: Path) -> list[ImportedExperiment]:
-    """Raises InvalidConfig that says what in the file is not as an export has it."""
+    """Reads an export. Raises InvalidConfig that says what is wrong with the file."""
     try:
         check_regular(path)
         return parse_export(path.read_bytes(), path)
@@ -84,81 +84,82 @@ def read_export(path: Path) -> list[ImportedExperiment]:
 
 
 def check_regular(path: Path) -> None:
-    """Before anything is read: a device has no end, and a FIFO may have no beginning."""
+    """Raises InvalidConfig for devices and FIFOs, which might never end or block."""
     if not stat.S_ISREG(path.stat().st_mode):
         raise InvalidConfig([f"{path}: is not a regular file; give an exported file"])
 
 
 def check_run(provenance: Mapping[str, Any] | None, partition: Mapping[str, Any] | None) -> PartitionEntry | None:
-    """Raises ValueError that says what of a run's documents is not as declared."""
+    """Validates the provenance and partition of a run. Raises ValueError."""
     _validated(ProvenanceEntry, provenance or {}, "provenance")
     return None if partition is None else _validated(PartitionEntry, partition, "partition")
 
 
 def parse_export(data: bytes, path: Path) -> list[ImportedExperiment]:
-    """The same of a document in memory, which messages call ``path``."""
+    """``read_export`` for a document in memory; ``path`` is its name in messages."""
     document = _document(data, path)
     raw = document.config.get("experiments", [document.config])
     if not isinstance(raw, list) or not raw or not all(isinstance(config, dict) for config in raw):
-        raise InvalidConfig([f"{path}: config.experiments: {raw!r}, but a list of configurations is needed"])
+        raise InvalidConfig([f"{path}: config.experiments: {raw!r}, must be a list of configurations"])
     try:
         experiments = [parse_experiment(config) for config in raw]
     except InvalidConfig as error:
         raise InvalidConfig(f"{path}: config.{problem}" for problem in error.problems) from None
     found: list[list[tuple[RunConfig, RunOutcome]]] = [[] for _ in experiments]
     numbers: list[list[int]] = [[] for _ in experiments]
-    for i, (entry, place, config) in enumerate(_placed(document.runs, experiments, path)):
+    for i, (entry, index, config) in enumerate(_matched(document.runs, experiments, path)):
         try:
-            found[place].append((config, _outcome(entry, config)))
-            numbers[place].append(i)
+            found[index].append((config, _outcome(entry, config)))
+            numbers[index].append(i)
         except (ValueError, TypeError, ArithmeticError) as error:
             raise InvalidConfig([f"{path}: runs.{i}: {error}"]) from None
     return [
-        ImportedExperiment(experiment, tuple(runs), tuple(theirs))
-        for experiment, runs, theirs in zip(experiments, found, numbers, strict=True)
+        ImportedExperiment(experiment, tuple(runs), tuple(own))
+        for experiment, runs, own in zip(experiments, found, numbers, strict=True)
         if runs
     ]
 
 
-def _placed(
+def _matched(
     entries: Sequence[RunEntry], experiments: Sequence[ExperimentConfig], path: Path
 ) -> Iterable[tuple[RunEntry, int, RunConfig]]:
-    """Each entry with the place of its experiment and its configuration.
+    """Each entry with the index of its experiment, and its configuration.
 
-    Without ``experiment_index`` the entries of one run go to the experiments of its name in turn.
+    Without ``experiment_index``, equal entries are distributed over the experiments of their name in turn.
     """
-    known = {(place, r.label, r.seed): r for place, e in enumerate(experiments) for r in e.runs()}
-    taken: Counter[tuple[int, str, int]] = Counter()
+    known = {(index, r.label, r.seed): r for index, e in enumerate(experiments) for r in e.runs()}
+    uses: Counter[tuple[int, str, int]] = Counter()
     for i, entry in enumerate(entries):
         name = entry.experiment or experiments[0].name
-        places = [p for p, e in enumerate(experiments) if e.name == name and entry.experiment_index in (None, p)]
-        keys = [key for place in places if (key := (place, entry.label, entry.seed)) in known]
+        indices = [p for p, e in enumerate(experiments) if e.name == name and entry.experiment_index in (None, p)]
+        keys = [key for index in indices if (key := (index, entry.label, entry.seed)) in known]
         if not keys:
-            raise InvalidConfig([f"{path}: runs.{i}: {entry.label!r} seed {entry.seed} is no run of the file's config"])
-        key = min(keys, key=lambda key: taken[key])
-        taken[key] += 1
+            run = f"{entry.label!r} seed {entry.seed}"
+            raise InvalidConfig([f"{path}: runs.{i}: {run} is not a run of the file's config"])
+        key = min(keys, key=lambda key: uses[key])
+        uses[key] += 1
         yield entry, key[0], known[key]
 
 
 def _document(data: bytes, path: Path) -> Document:
     try:
-        document = json.loads(data.decode("utf-8-sig"), parse_constant=_no_number)
-        json.dumps(document, ensure_ascii=False).encode()  # half a surrogate pair is JSON, but no text
+        document = json.loads(data.decode("utf-8-sig"), parse_constant=_reject_constant)
+        json.dumps(document, ensure_ascii=False).encode()  # lone surrogates are valid JSON but not valid text
         return Document.model_validate(document)
     except ValidationError as error:
         lines = [f"{path}: {problem}" for problem in problems_of(error)]
         rest = [f"{path}: and {len(lines) - MAX_PROBLEMS} more"] if len(lines) > MAX_PROBLEMS else []
         raise InvalidConfig([*lines[:MAX_PROBLEMS], *rest]) from None
     except (ValueError, RecursionError) as error:
-        raise InvalidConfig([f"{path}: is no JSON ({error}); give a file that --export wrote"]) from None
+        raise InvalidConfig([f"{path}: is not valid JSON ({error}); give a file written by --export"]) from None
 
 
 def _outcome(entry: RunEntry, config: RunConfig) -> RunOutcome:
     partition = check_run(entry.provenance, entry.partition)
     if partition is None and entry.rounds:
-        raise ValueError("it has rounds, but partition is null")
+        raise ValueError("partition must not be null if there are rounds")
     if [r.round for r in entry.rounds] != list(range(len(entry.rounds))):
-        raise ValueError("its rounds are not 0, 1, 2, ...")
+        raise ValueError("rounds must be numbered 0, 1, 2, ...")
     dtype = np.dtype(config.training.dtype)
     rounds = tuple(_round(r, partition, dtype) for r in entry.rounds if partition is not None)
     diagnostic_groups.check(rounds, 0 if partition is None else len(partition.test_sizes))
@@ -211,17 +212,17 @@ def _round(entry: RoundEntry, partition: PartitionEntry, dtype: np.dtype) -> Rou
             scalars |= {f"{group}.{name}": value for name, value in summary.items()}
     clusters = None if entry.clusters is None else _array(entry.clusters, N, f"{at}: clusters").astype(np.int16)
     if any(client >= N for client in entry.cohort):
-        raise ValueError(f"{at}: cohort: client {max(entry.cohort)} of {N}, whose numbers begin with 0")
+        raise ValueError(f"{at}: cohort: client {max(entry.cohort)} is not between 0 and {N - 1}")
     cohort = np.array(entry.cohort, np.int32)
     return RoundResult(entry.round, cohort, scalars, arrays, clusters, entry.personalized is not None)
 
 
 def _unseen(entry: RoundEntry, partition: PartitionEntry, dtype: np.dtype) -> dict[str, np.ndarray]:
-    """What was measured on the clients held out."""
+    """The metrics of held-out clients."""
     if entry.unseen is None:
         return {}
     if partition.unseen is None:
-        raise ValueError(f"round {entry.round}: unseen, but the partition has no unseen clients")
+        raise ValueError(f"round {entry.round}: has unseen clients, but the partition has none")
     U = len(partition.unseen.test_sizes)
     named = {f"{UNSEEN}.{name}": values for name, values in entry.unseen.items()}
     return {n: _measured(values, U, f"round {entry.round}: {n}", dtype) for n, values in named.items()}
@@ -237,7 +238,7 @@ def _array(values: Iterable[float | None], N: int, what: str) -> np.ndarray:
 def _measured(values: Iterable[float | None], N: int, what: str, dtype: np.dtype) -> np.ndarray:
     array = _array(values, N, what)
     if what.endswith("accuracy") and not np.all(np.isnan(array) | (array >= 0) & (array <= 1)):
-        raise ValueError(f"{what} is a share of samples, between 0 and 1")
+        raise ValueError(f"{what} must be between 0 and 1")
     if np.nanmax(np.abs(array), initial=0) > np.finfo(dtype).max:
         raise ValueError(f"{what} is too large for {dtype}")
     return array.astype(dtype)
@@ -248,7 +249,7 @@ def _nested(value: list[Any], what: str) -> np.ndarray:
         array = np.array(value, dtype=object)
         return np.array([_number(v) for v in array.ravel()], dtype=float).reshape(array.shape)
     except (ValueError, TypeError):
-        raise ValueError(f"{what} is neither a number nor a regular array of numbers") from None
+        raise ValueError(f"{what} must be a number or a regular array of numbers") from None
 
 
 def _number(value: Any) -> float:
@@ -256,8 +257,8 @@ def _number(value: Any) -> float:
         return float("nan")
     if isinstance(value, bool | int | float) and isfinite(number := float(value)):
         return number
-    raise ValueError(f"{value!r:.40} is no number")
+    raise ValueError(f"{value!r:.40} is not a finite number")
 
 
-def _no_number(name: str) -> float:
-    raise ValueError(f"{name} is no number in JSON; what is not known is null")
+def _reject_constant(name: str) -> float:
+    raise ValueError(f"{name} is not valid JSON; use null for unknown values")

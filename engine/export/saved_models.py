@@ -1,10 +1,10 @@
-"""The models of a round as bytes: one safetensors file.
+"""Encodes the models of a round as one safetensors file.
 
-    initial/<parameter>         the common start
-    global/<parameter>          absent where the method has no global model
-    personalized/<parameter>    [N, ...], client i's in row i; absent where every client uses the global model
+    initial/<parameter>         the initial model
+    global/<parameter>          absent without a global model
+    personalized/<parameter>    [N, ...], row i is client i; absent if all clients use the global model
 
-Without their prefix ``initial/``, ``global/`` and row i of ``personalized/`` are ordinary state dicts of the model.
+Without the prefix, ``initial/``, ``global/`` and row i of ``personalized/`` are ordinary state dicts of the model.
 """
 
 import safetensors.torch
@@ -17,11 +17,11 @@ from engine.core.safetensors_header import metadata
 from engine.export.artifact_checks import check_models
 from engine.simulation.simulate import Models
 
-MODELS_LAST, MODELS_BEST = "model-last", "model-best"  # the kinds of artifacts
+MODELS_LAST, MODELS_BEST = "model-last", "model-best"  # artifact kinds
 
 
 def num_bytes(models: Models) -> int:
-    """How large the file will be, nearly."""
+    """The approximate size of the file in bytes."""
     parts = [models.initial, models.global_model or {}, *([] if models.is_common else models.personalized)]
     return sum(p.nbytes for params in parts for p in params.values())
 
@@ -37,15 +37,15 @@ def pack(models: Models) -> bytes:
 
 
 def unpack(data: bytes) -> Models:
-    """Inverse of pack, on the CPU. Raises CheckpointInvalid."""
+    """Inverse of ``pack``; the tensors are on the CPU. Raises CheckpointInvalid."""
     try:
         num_clients = int(metadata(data)["num_clients"])
         check_models(data, num_clients)
         tensors = safetensors.torch.load(data)
     except (safetensors.SafetensorError, CheckpointInvalid, KeyError, ValueError) as error:
-        raise CheckpointInvalid(f"these are not the models of a run ({error}); run it again") from error
+        raise CheckpointInvalid(f"these are not the models of a run ({error}); rerun it") from error
     if not 0 < num_clients <= MAX_CLIENTS:
-        raise CheckpointInvalid(f"these are models of {num_clients} clients, which no run has; run it again")
+        raise CheckpointInvalid(f"the number of clients, {num_clients}, is invalid; rerun it")
     common = _under("global", tensors) or None
     stacked = _under("personalized", tensors)
     personalized = [{n: p[i] for n, p in stacked.items()} if stacked else common or {} for i in range(num_clients)]

@@ -14,10 +14,11 @@ COSTS = ("bytes_up", "bytes_down", "gradient_evaluations", "seconds")
 
 
 def rounds_table(runs: Iterable[RunOutcome]) -> pd.DataFrame:
-    """One row per run and round: every scalar (``personalized.mean``, ``seconds``, ...), and the mean over clients of
-    every value per client that has no summary of its own (``personalized.loss``, ``train_loss``, ...).
+    """One row per run and round: all scalars, and client means of per-client values without a summary.
 
-    NaN where not evaluated; ``train_loss`` is over the participants.
+    Scalars: ``personalized.mean``, ``seconds``, ...; client means: ``personalized.loss``, ``train_loss``, ...
+
+    NaN in rounds that were not evaluated; ``train_loss`` is the mean over the participants.
     """
     return pd.DataFrame(
         [
@@ -29,16 +30,16 @@ def rounds_table(runs: Iterable[RunOutcome]) -> pd.DataFrame:
 
 
 def clients_table(runs: Iterable[RunOutcome]) -> pd.DataFrame:
-    """One row per run, round and client: accuracies, losses, training loss, cluster; NaN where not measured."""
+    """One row per run, round and client: accuracies, losses, training loss, cluster; NaN if not measured."""
     frames = [frame for run in runs for frame in _client_frames(run)]
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 
 def summary_table(runs: Iterable[RunOutcome]) -> pd.DataFrame:
-    """One row per experiment and label: last round's summaries and the costs of all rounds, over the seeds.
+    """One row per experiment and label: summaries of the last round and total costs, averaged over seeds.
 
-    Each has its mean under its name and the sample deviation under ``<name>.std``; bytes and gradient evaluations are
-    totals over the participants, ``seconds`` those of training and aggregation.
+    Each has its mean under its name and the sample standard deviation under ``<name>.std``. Bytes and gradient
+    evaluations are totals over the participants, ``seconds`` cover training and aggregation.
     """
     table = pd.DataFrame([{**_identity(run), **_last_summaries(run), **_costs(run)} for run in runs])
     by = table.groupby(["experiment", "label"], sort=False)
@@ -48,7 +49,7 @@ def summary_table(runs: Iterable[RunOutcome]) -> pd.DataFrame:
 
 
 def write_tables(path: Path, runs: Iterable[RunOutcome], format: Format) -> tuple[Path, Path]:
-    """The rounds into ``path``, the clients beside it as ``<name>-clients``."""
+    """Writes the rounds to ``path`` and the clients beside it as ``<name>-clients``."""
     runs, clients = tuple(runs), path.with_stem(f"{path.stem}-clients")
     path.parent.mkdir(parents=True, exist_ok=True)
     for table, target in ((rounds_table(runs), path), (clients_table(runs), clients)):
@@ -64,7 +65,7 @@ def _identity(run: RunOutcome) -> dict[str, Any]:
 
 
 def _last_summaries(run: RunOutcome) -> dict[str, float]:
-    """``personalized.mean`` and so on."""
+    """The client summaries of the last round: ``personalized.mean`` and so on."""
     summary = run.summary or {}
     return {
         f"{model}.{name}": value for model in (*MODELS, UNSEEN) for name, value in (summary.get(model) or {}).items()
@@ -76,10 +77,10 @@ def _costs(run: RunOutcome) -> dict[str, float]:
 
 
 def _client_means(r: Round) -> dict[str, float]:
-    """Accuracies are left out: ``personalized.mean`` and its like are in the scalars."""
+    """Whether to average a value over clients. Not for accuracies, whose means are scalars already."""
     summarized = {f"{model}.accuracy" for model in (*MODELS, UNSEEN)}
     return {
-        name: _mean_of_known(values)
+        name: _nanmean(values)
         for name, values in r.arrays.items()
         if _is_per_client(name) and values.ndim == 1 and name not in summarized
     }
@@ -89,8 +90,8 @@ def _is_per_client(name: str) -> bool:
     return name == "train_loss" or name.startswith((*MODELS, UNSEEN))
 
 
-def _mean_of_known(values: np.ndarray) -> float:
-    """Over the clients that have a finite value; NaN where none has."""
+def _nanmean(values: np.ndarray) -> float:
+    """The mean over clients with a finite value; NaN if there is none."""
     known = values[np.isfinite(values)]
     return float(known.mean(dtype=np.float64)) if len(known) else float("nan")
 

@@ -1,6 +1,6 @@
-"""Cohorts and their batches: which samples each participant uses in each local step.
+"""Cohorts and their batches: the samples that each participant uses in each local step.
 
-Steps walk a permutation per local epoch, keyed (seed, stream, client, round, epoch); the short last batch is kept.
+Each local epoch is a permutation, keyed (seed, stream, client, round, epoch); the short last batch is kept.
 Participants are ordered by their number of steps, longest first, so that in step t the clients that still train are
 the first ``live(t)`` rows of every stacked tensor: a view, no mask.
 """
@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from engine.core.streams import first_of_permutation, key
+from engine.core.streams import key, permutation_prefix
 from engine.federation.augmentation import CropFlip
 from engine.federation.clients import ClientData
 
@@ -33,9 +33,9 @@ class Batch:
 
 @dataclass(frozen=True)
 class Plan:
-    """The batches of one local training: rows of the training data by client, step and place."""
+    """The batches of one local training: rows of the training data by client, step and index."""
 
-    rows: Int[Tensor, "S T B"]  # T is 1 where every step uses all data
+    rows: Int[Tensor, "S T B"]  # T is 1 if every step uses all data
     counts: tuple[tuple[int, ...], ...]  # [T][S] samples in each batch, 0 after a client's last step
     steps: tuple[int, ...]  # [S], descending
     is_full: bool
@@ -47,17 +47,17 @@ class Plan:
 
     @property
     def gradient_evaluations(self) -> int:
-        """Samples of one pass over every batch, over all clients."""
+        """The number of samples in all batches of all clients."""
         if self.is_full:
             return sum(n * count for n, count in zip(self.steps, self.counts[0], strict=True))
         return sum(map(sum, self.counts))
 
     def live(self, step: int) -> int:
-        """Clients that train in this step."""
+        """The number of clients that train in this step."""
         return sum(n > step for n in self.steps)
 
     def part(self, start: int, stop: int) -> "Plan":
-        """The plan of a slice of the clients."""
+        """The plan for a slice of the clients."""
         steps = self.steps[start:stop]
         width = 1 if self.is_full else steps[0]
         counts = tuple(row[start:stop] for row in self.counts[:width])
@@ -66,7 +66,7 @@ class Plan:
         return replace(self, rows=rows, counts=counts, steps=steps, augmentation=augmentation)
 
     def between(self, begin: int, end: int) -> "Plan":
-        """Steps ``begin`` to ``end - 1``, of the clients that have any of them."""
+        """Steps ``begin`` to ``end - 1``, for the clients that have any of them."""
         live = self.live(begin)
         steps = tuple(min(n, end) - begin for n in self.steps[:live])
         width = slice(1) if self.is_full else slice(begin, end)
@@ -75,7 +75,7 @@ class Plan:
         return replace(self, rows=self.rows[:live, width], counts=counts, steps=steps, augmentation=moved)
 
     def batches(self, data: ClientData) -> Iterator[Batch]:
-        """One batch a step."""
+        """Yields one batch per step."""
         whole = self._batch(data, 0) if self.is_full else None
         for step in range(self.num_steps):
             batch = whole if whole and whole.size == self.live(step) else self._batch(data, step)
@@ -90,13 +90,13 @@ class Plan:
 
 @dataclass(frozen=True)
 class Cohort:
-    """The participants of a round, in the order of their stacked tensors (longest training first)."""
+    """The participants of a round, in the order of their stacked tensors: most steps first."""
 
     round: int
     clients: Int[Tensor, "S"]
     weights: Float[Tensor, "S"]  # m_i over the participants' sum
     plan: Plan
-    stream: str = "batches"  # what the plan's batches were drawn from
+    stream: str = "batches"  # the random stream of the plan's batches
 
     @property
     def size(self) -> int:
@@ -104,12 +104,12 @@ class Cohort:
 
     @property
     def uniform(self) -> Float[Tensor, "S"]:
-        """Weights 1/S, for the rows that say uniform."""
+        """The same cohort with weights 1/S."""
         return torch.full_like(self.weights, 1 / self.size)
 
 
 def num_local_steps(size: int, batch_size: int | str, steps: int | None, epochs: int | None) -> int:
-    """Steps of a client with ``size`` samples."""
+    """The local steps of a client with ``size`` samples."""
     if steps is not None:
         return steps
     per_epoch = 1 if batch_size == "full" else -(-size // min(int(batch_size), size))
@@ -126,7 +126,10 @@ def make_plan(
     stream: str,
     round: int,
 ) -> Plan:
-    """``sizes`` and first rows ``starts`` of the clients; ``steps`` descending. Independent of the other clients."""
+    """Draws batches for clients with ``sizes`` and first rows ``starts``; ``steps`` are descending.
+
+    Each client's batches are independent of the other clients.
+    """
     if batch_size == "full":
         return _full_plan(sizes, starts, steps)
     batch = sizes.clamp(max=int(batch_size))
@@ -137,7 +140,7 @@ def make_plan(
     counts = torch.zeros(num, num_steps, dtype=torch.int64, device=sizes.device)
     for epoch in range(int((-(-total // per_epoch)).max())):
         left = ((total - epoch * per_epoch).clamp(min=0) * batch).minimum(sizes)  # samples of this epoch
-        order = first_of_permutation(key(seed, stream, round, epoch), clients, sizes, int(left.max()))
+        order = permutation_prefix(key(seed, stream, round, epoch), clients, sizes, int(left.max()))
         place = torch.arange(order.shape[1], device=sizes.device)
         used = place < left[:, None]
         step = epoch * per_epoch[:, None] + place // batch[:, None]

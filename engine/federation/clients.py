@@ -1,4 +1,4 @@
-"""The clients' data as tensors: one flat tensor sorted by client, with offsets; ragged clients need no padding."""
+"""The clients' data as tensors: one flat tensor sorted by client, with offsets, so without padding."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -21,7 +21,7 @@ from engine.partitioners import Partition, hold_out, summarize
 from engine.partitioners.shifts import Shift
 
 Progress = Callable[[str, float], None]
-_CLIENT_BYTES, _COUNT_BYTES = 1500, 16  # measured: a client's three arrays, its sizes and its tuple of class counts
+_CLIENT_BYTES, _COUNT_BYTES = 1500, 16  # measured per client: three arrays, sizes and class counts
 
 
 @dataclass(frozen=True)
@@ -59,20 +59,20 @@ class ClientData:
 
 @dataclass(frozen=True)
 class Federation:
-    """Everything about the data that a run needs."""
+    """All data of a run, as tensors."""
 
     train: ClientData
     val: ClientData
     test: ClientData
-    common_test: ClientData | None  # one "client": the common test set
+    common_test: ClientData | None  # the common test set, as one client
     num_classes: int
     input_shape: tuple[int, ...]
-    contexts: np.ndarray | None  # [N] true context of each client where it is known
+    contexts: np.ndarray | None  # [N] true context of each client, if known
     truth: dict[str, np.ndarray] | None
     summary: PartitionSummary
     fingerprint: str
     notes: tuple[str, ...] = field(default=())
-    unseen: "Federation | None" = None  # clients that never train, numbered from 0 again
+    unseen: "Federation | None" = None  # held-out clients, renumbered from 0
 
     @property
     def num_clients(self) -> int:
@@ -80,46 +80,45 @@ class Federation:
 
     @cached_property
     def class_counts(self) -> Int[Tensor, "N C"]:
-        """Training samples of each client by class."""
+        """[N, C] training samples of each client by class."""
         owner = torch.repeat_interleave(torch.arange(self.num_clients, device=self.train.y.device), self.train.sizes)
         shape = (self.num_clients, self.num_classes)
         return torch.bincount(owner * self.num_classes + self.train.y, minlength=shape[0] * shape[1]).view(shape)
 
 
 def load_pool(config: RunConfig, data_dir: Path, progress: Progress | None = None) -> Pool:
-    """The pool of a run's dataset. Raises DataUnavailable, also where there is no memory left for it."""
+    """Loads the pool of a run's data set. Raises DataUnavailable, also if memory runs out."""
     dataset = DATASETS.get(config.dataset.name).make(config.dataset.options)
     try:
         return dataset.load(data_dir, numpy_stream(config.seed, "data"), progress)
     except MemoryError as error:
         raise DataUnavailable(
-            f"there is no memory left here for {config.dataset.name}; take fewer clients, samples or features, or stop "
-            "other programs"
+            f"out of memory for {config.dataset.name}; use fewer clients, samples or features, or close other programs"
         ) from error
 
 
 def pool_bytes(config: RunConfig, data_dir: Path) -> int:
-    """Memory that ``load_pool`` takes at its peak, estimated beforehand; 0 for data that cannot tell."""
+    """Estimate of the peak memory of ``load_pool`` in bytes; 0 if unknown."""
     dataset = DATASETS.get(config.dataset.name).make(config.dataset.options)
     return int(dataset.memory(data_dir)) if hasattr(dataset, "memory") else 0
 
 
 def split_bytes(config: RunConfig, pool: Pool) -> int:
-    """Memory of a partition and its summary: per client some small objects, and a count of each class."""
+    """The memory of a partition and its summary, in bytes."""
     given = getattr(config.partition.options, "num_clients", None)
     N = int(pool.client.max()) + 1 if given is None and pool.client is not None else given or 1
     return N * (_CLIENT_BYTES + _COUNT_BYTES * pool.num_classes) + 16 * pool.y.size
 
 
 def laid_out_bytes(config: RunConfig, pool: Pool) -> int:
-    """Memory that ``lay_out`` takes at its peak: the samples sorted by client, as stored and as trained on."""
+    """The peak memory of ``lay_out`` in bytes: the samples sorted by client, as stored and as floats."""
     is_float = pool.x.dtype.kind == "f"
     converted = pool.x.size * (8 if config.training.dtype == "float64" else 4) if is_float else 0
     return pool.x.nbytes + converted + split_bytes(config, pool)
 
 
 def partition_pool(config: RunConfig, pool: Pool) -> Partition:
-    """Raises ImpossiblePartition."""
+    """Splits the pool among the clients. Raises ImpossiblePartition."""
     options = config.partition.options
     split = PARTITIONERS.get(config.partition.name).make(options).split
     partition = split(pool, numpy_stream(config.seed, "partition"))
@@ -129,17 +128,17 @@ def partition_pool(config: RunConfig, pool: Pool) -> Partition:
 
 
 def _unused_clients(config: RunConfig, pool: Pool) -> str:
-    """A partitioner that makes clients of its own takes samples from whoever holds them."""
+    """A note if the partitioner ignores the natural clients of the data."""
     assert pool.client is not None
     kept = int(pool.client.max()) + 1
     return (
-        f"the data come with {kept} client{'' if kept == 1 else 's'} of their own, which partition "
-        f"{config.partition.name} does not keep: it deals their samples anew; partition natural keeps them"
+        f"the data come with {kept} client{'' if kept == 1 else 's'}, which partition "
+        f"{config.partition.name} redistributes; use partition natural to keep them"
     )
 
 
 def build(config: RunConfig, data_dir: Path, device: torch.device, progress: Progress | None = None) -> Federation:
-    """Load, partition and lay out a run's data. Raises DataUnavailable, ImpossiblePartition."""
+    """Loads and partitions a run's data. Raises DataUnavailable, ImpossiblePartition."""
     pool = _pool_of_process(_PoolKey(config, data_dir, progress)) if _is_shared(config) else None
     if pool is None:
         pool = load_pool(config, data_dir, progress)
@@ -147,7 +146,7 @@ def build(config: RunConfig, data_dir: Path, device: torch.device, progress: Pro
 
 
 def lay_out(pool: Pool, partition: Partition, dtype: torch.dtype, device: torch.device) -> Federation:
-    """Tensors on ``device``, sorted by client."""
+    """Converts a partitioned pool to tensors on ``device``, sorted by client."""
     common = None
     if pool.common_test is not None:
         x, y = pool.common_test
@@ -180,12 +179,12 @@ def _federation(
 
 
 def _shifted(pool: Pool, parts: tuple[np.ndarray, ...], shifts: tuple[Shift, ...]) -> np.ndarray:
-    """The clients' samples one after the other, each client's under its own shift."""
+    """The clients' samples, concatenated, each with its client's shift."""
     return np.concatenate([shift(pool.x[rows], rows) for rows, shift in zip(parts, shifts, strict=True)])
 
 
 def _truth_of(pool: Pool, partition: Partition) -> dict[str, np.ndarray] | None:
-    """The drawn truth of these clients, as long as they are those that it was drawn for."""
+    """The true parameters of these clients, if they are the clients that were generated."""
     if pool.truth is None or pool.client is None:
         return None
     drawn, count = int(pool.client.max()) + 1, len(partition.train)
@@ -211,28 +210,28 @@ def _client_data(
 
 @dataclass(frozen=True)
 class _PoolKey:
-    """What a pool that does not depend on the seed depends on."""
+    """The cache key of a pool that does not depend on the seed."""
 
     config: RunConfig
     data_dir: Path
     progress: Progress | None
 
-    def _identity(self) -> tuple[Any, ...]:
+    def _cache_identity(self) -> tuple[Any, ...]:
         return (self.config.dataset.name, self.config.dataset.options.model_dump_json(), str(self.data_dir))
 
     def __hash__(self) -> int:
-        return hash(self._identity())
+        return hash(self._cache_identity())
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _PoolKey) and self._identity() == other._identity()
+        return isinstance(other, _PoolKey) and self._cache_identity() == other._cache_identity()
 
 
 def _is_shared(config: RunConfig) -> bool:
-    """Whether every seed reads the same pool, from files that don't change while the process lives."""
+    """Whether all seeds read the same pool, from files that do not change during the process."""
     return bool(getattr(DATASETS.get(config.dataset.name).make, "is_fixed", False))
 
 
 @lru_cache(maxsize=2)
 def _pool_of_process(key: _PoolKey) -> Pool:
-    """A warm worker reads a data set once."""
+    """Cached, so that a warm worker reads a data set once."""
     return load_pool(key.config, key.data_dir, key.progress)

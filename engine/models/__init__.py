@@ -1,4 +1,4 @@
-"""Models: a body and a head, used functionally over stacked parameters. One model a file."""
+"""Models: a body and a head, applied functionally with stacked parameters. One file per model."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _NORMALISATIONS = (nn.GroupNorm, nn.LayerNorm, nn.RMSNorm, nn.modules.batchnorm.
 
 
 class ModelOptions(Options):
-    """Base of every model's options."""
+    """Options of all models."""
 
     init: Literal["default", "zeros"] = Field(
         "default", title="Start", description="default: torch's own; zeros: start at zero."
@@ -37,7 +37,7 @@ class SplitModel(nn.Module):
 
 
 class OneColumn(nn.Linear):
-    """A linear layer with one output z, given as the two logits (0, z)."""
+    """A linear layer with one output z, expanded to the two logits (0, z)."""
 
     def __init__(self, in_features: int) -> None:
         super().__init__(in_features, 1)
@@ -49,7 +49,7 @@ class OneColumn(nn.Linear):
 
 @dataclass(frozen=True)
 class Model:
-    """A network's architecture and its loss options; parameters are passed in, never read from the module."""
+    """A network's architecture and loss options. Parameters are arguments, never read from the module."""
 
     module: SplitModel
     make: Callable[[], SplitModel]
@@ -70,7 +70,7 @@ class Model:
 
     @property
     def layers(self) -> tuple[tuple[str, ...], ...]:
-        """Parameter names by parameterised module, from input to output; a normalisation belongs to the one before."""
+        """Parameter names per module, from input to output; a normalisation belongs to the layer before it."""
         grouped: dict[str, list[str]] = {}
         last = ""
         for name in self.names:
@@ -87,11 +87,11 @@ class Model:
 
     @cached_property
     def l2_of(self) -> dict[str, float]:
-        """L2 strength of each parameter in the training loss: weights only, not biases."""
+        """The L2 strength of each parameter in the training loss: weights only, not biases."""
         return {n: self.l2 if self.l2 and n.endswith("weight") else 0.0 for n in self.names}
 
     def initial(self, seed: int, which: int = 0) -> Params:
-        """Start number ``which``, from the stream (seed, "initial model", which): the same on every device."""
+        """Initial parameters number ``which``, from the stream (seed, "initial model", which): device-independent."""
         if self.init == "zeros":
             return {n: torch.zeros_like(p) for n, p in self.module.named_parameters()}
         with torch.random.fork_rng(devices=[]):
@@ -103,27 +103,27 @@ class Model:
         return functional_call(self.module, params, (x,))
 
     def features(self, params: Params, x: Tensor) -> Tensor:
-        """Output of the body; ``params`` may hold the head too."""
+        """The output of the body; ``params`` may include the head."""
         inner = {n.removeprefix("body."): p for n, p in params.items() if n.startswith("body.")}
         return functional_call(self.module.body, inner, (x,))
 
     def head_logits(self, params: Params, features: Tensor) -> Tensor:
-        """The head on given features; ``params`` may hold the body too."""
+        """The output of the head on given features; ``params`` may include the body."""
         inner = {n.removeprefix("head."): p for n, p in params.items() if n.startswith("head.")}
         return functional_call(self.module.head, inner, (features,))
 
 
 def num_parameters(choice: Any, input_shape: tuple[int, ...], num_classes: int) -> int:
-    """Of a model that is not built: one far too large is counted as well. Raises Unsupported, as ``build_model``."""
+    """Counts the parameters of a model without allocating them. Raises Unsupported, like ``build_model``."""
     try:
         with torch.device("meta"):
             return build_model(choice, input_shape, num_classes).num_parameters
-    except (NotImplementedError, RuntimeError):  # a model that looks at its weights while it is built
+    except (NotImplementedError, RuntimeError):  # a model that reads its weights while it is built
         return build_model(choice, input_shape, num_classes).num_parameters
 
 
 def build_model(choice: Any, input_shape: tuple[int, ...], num_classes: int) -> Model:
-    """From a ``Choice`` of the model registry. Raises Unsupported where the model cannot take the input."""
+    """Builds the model of a ``Choice`` in the registry. Raises Unsupported if it cannot take the input."""
     from engine.core.registry import MODELS
 
     recipe = MODELS.get(choice.name).make(choice.options)

@@ -1,4 +1,4 @@
-"""Two convolutions and two fully connected layers, the network of the personalized-FL literature.
+"""A CNN with two convolutions and two fully connected layers, common in the personalized-FL literature.
 
 Convolutions 5x5 with 32 and 64 channels, each with 2x2 max-pooling and ReLU, then a hidden layer of 512: the network of
 McMahan et al. 2017 without padding, as pFedMe, Per-FedAvg and CGPFL's comparisons use it. Head: the output layer.
@@ -31,9 +31,9 @@ class Cnn:
         rows, columns = (((side - 4) // 2 - 4) // 2 for side in (height, width))
         if rows < 1 or columns < 1:
             raise Unsupported(
-                f"model cnn needs images of at least 16 x 16 pixels, not {height} x {width}; use mlr or dnn"
+                f"model cnn requires images of at least 16 x 16 pixels, not {height} x {width}; use mlr or dnn"
             )
-        body = nn.Sequential(  # ReLU after pooling: the same numbers from a quarter of the work
+        body = nn.Sequential(  # ReLU after pooling: equal results at a quarter of the cost
             *with_channels(input_shape),
             nn.Conv2d(channels, 32, 5),
             nn.MaxPool2d(2),

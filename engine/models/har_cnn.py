@@ -28,13 +28,13 @@ class HarCnn:
     def build(self, input_shape: tuple[int, ...], num_classes: int) -> SplitModel:
         if len(input_shape) != 2:
             raise Unsupported(
-                f"model har_cnn needs windows [channels, time], not samples of shape {list(input_shape)}; "
+                f"model har_cnn requires windows [channels, time], not samples of shape {list(input_shape)}; "
                 "use dataset har with its inertial signals, or model: har_mlp"
             )
         channels, time = input_shape
         left = ((time - _KERNEL + 1) // 2 - _KERNEL + 1) // 2
         if left < 1:
-            raise Unsupported(f"model har_cnn needs windows of at least 28 time steps, not {time}; use model: har_mlp")
+            raise Unsupported(f"model har_cnn requires at least 28 time steps, not {time}; use model: har_mlp")
         body = nn.Sequential(
             nn.Conv1d(channels, 32, _KERNEL),
             nn.MaxPool1d(2),

@@ -26,7 +26,7 @@ class HarMlp:
     def build(self, input_shape: tuple[int, ...], num_classes: int) -> SplitModel:
         if len(input_shape) > 2:
             raise Unsupported(
-                f"model har_mlp needs features [F] or windows [channels, time], not samples of shape "
+                f"model har_mlp requires features [F] or windows [channels, time], not samples of shape "
                 f"{list(input_shape)}; use model: cnn or dnn, or dataset har"
             )
         hidden = self.options.hidden

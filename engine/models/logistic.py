@@ -28,5 +28,5 @@ class Logistic:
 
     def build(self, input_shape: tuple[int, ...], num_classes: int) -> SplitModel:
         if num_classes != 2:
-            raise Unsupported(f"model logistic knows two classes, the data has {num_classes}; use model: mlr")
+            raise Unsupported(f"model logistic supports two classes, the data has {num_classes}; use model: mlr")
         return SplitModel(nn.Flatten(), OneColumn(prod(input_shape)))

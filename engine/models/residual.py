@@ -1,8 +1,8 @@
 """Residual networks for small images: a 3x3 stem without pooling, stages of blocks, group normalisation.
 
 Batch statistics would mix the samples of a batch and belong to no client, so every normalisation is a GroupNorm (Wu,
-He. Group Normalization. ECCV 2018); it has as many parameters as the BatchNorm of the published networks. Nothing is
-written in place and nothing is drawn in ``forward``, so that many clients' networks run as one.
+He. Group Normalization. ECCV 2018), with as many parameters as the BatchNorm of the published networks. ``forward``
+has no in-place operations and no randomness, so that many clients' networks can run as one.
 """
 
 from collections.abc import Callable, Sequence
@@ -72,7 +72,7 @@ class GlobalAverage(nn.Module):
 
 
 def stages(block: Block, channels_in: int, channels: Sequence[int], blocks: Sequence[int]) -> nn.Sequential:
-    """Stage after stage; each but the first halves height and width in its first block."""
+    """A sequence of stages; each but the first halves height and width in its first block."""
     made: list[nn.Module] = []
     for stage, (width, count) in enumerate(zip(channels, blocks, strict=True)):
         for i in range(count):
@@ -86,13 +86,13 @@ def conv3x3(channels_in: int, channels: int, stride: int = 1) -> nn.Conv2d:
 
 
 def group_norm(channels: int, groups: int) -> nn.GroupNorm:
-    """At most ``groups`` groups of equal size, none of a single channel: on a 1x1 map that would be all zero."""
+    """GroupNorm with at most ``groups`` equal groups of two or more channels: a single one would be 0 on a 1x1 map."""
     most = max(1, min(groups, channels // 2))
     return nn.GroupNorm(max(g for g in range(1, most + 1) if channels % g == 0), channels)
 
 
 def _projection(channels_in: int, channels: int, stride: int, groups: int) -> nn.Module:
-    """The shortcut: the identity, or a normalised 1x1 convolution where the shape changes."""
+    """The shortcut: the identity, or a normalised 1x1 convolution if the shape changes."""
     if stride == 1 and channels_in == channels:
         return nn.Identity()
     return nn.Sequential(nn.Conv2d(channels_in, channels, 1, stride, bias=False), group_norm(channels, groups))

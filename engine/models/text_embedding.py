@@ -1,8 +1,8 @@
 """A hashed bag of embeddings: the mean of a text's token embeddings, a hidden layer, an output layer.
 
 After Joulin, Grave, Bojanowski, Mikolov. Bag of Tricks for Efficient Text Classification. EACL 2017. A sample is a row
-of token ids, 1 or more, and 0 where the text has ended; ids beyond the table are folded back into it, as a hash of
-fewer buckets would have done. Body: up to the hidden layer; head: the output layer.
+of token ids, at least 1, padded with 0; ids beyond the table are folded back into it, as a hash with fewer buckets
+would do. Body: up to the hidden layer; head: the output layer.
 """
 
 from dataclasses import dataclass
@@ -25,15 +25,15 @@ class TextEmbeddingOptions(ModelOptions):
 
 
 class MeanEmbedding(nn.Embedding):
-    """Mean over a text's tokens [B, L] -> [B, dim], without the padding; an empty text is the zero vector.
+    """Mean over a text's tokens [B, L] -> [B, dim], ignoring the padding; an empty text is the zero vector.
 
-    The features of every data set arrive as floating point, ids too: whole numbers below 2^22, which are exact.
+    Features always arrive as floating point, ids too: integers below 2^22, which are exact.
     """
 
     def forward(self, x: Tensor) -> Tensor:
         ids = x.long()
         used = (ids != 0).to(self.weight.dtype)
-        ids = (ids - 1) % (self.num_embeddings - 1) + 1  # the padding's row is any: its share is 0
+        ids = (ids - 1) % (self.num_embeddings - 1) + 1  # the padding has weight 0, so its row does not matter
         share = used / used.sum(1, keepdim=True).clamp(min=1)
         return torch.bmm(share[:, None], super().forward(ids))[:, 0]
 
@@ -48,7 +48,7 @@ class TextEmbedding:
     def build(self, input_shape: tuple[int, ...], num_classes: int) -> SplitModel:
         if len(input_shape) != 1:
             raise Unsupported(
-                f"model text_embedding needs token ids [L], not samples of shape {list(input_shape)}; "
+                f"model text_embedding requires token ids [L], not samples of shape {list(input_shape)}; "
                 "use dataset amazon_review, or a model of images such as cnn"
             )
         h = self.options

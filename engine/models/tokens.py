@@ -1,4 +1,4 @@
-"""What the models of texts share: they take token ids, the numbers of words in their order, and no other model does."""
+"""Shared by the text models: only they accept token ids."""
 
 import torch
 from torch import Tensor, nn
@@ -8,9 +8,9 @@ from engine.models import Model
 
 
 def require_fitting_tokens(model: Model, x: Tensor) -> None:
-    """Raises Unsupported where an embedding would meet quantities, or another model token ids.
+    """Raises Unsupported if an embedding would get quantities, or another model token ids.
 
-    Data sets store token ids as int32; those of the user's own file arrive as floats, which are whole and not negative.
+    Data sets store token ids as int32; ids in a user's own file arrive as non-negative whole floats.
     """
     embeds = any(isinstance(module, nn.Embedding) for module in model.module.modules())
     may_be_ids = (
@@ -18,11 +18,11 @@ def require_fitting_tokens(model: Model, x: Tensor) -> None:
     )
     if embeds and not may_be_ids:
         raise Unsupported(
-            "this model looks words up by their numbers, and these samples are no token ids; use model: mlr or dnn, "
+            "this model requires token ids, which these samples are not; use model: mlr or dnn, "
             "or dataset: amazon_review with representation: tokens"
         )
     if may_be_ids and not embeds:
         raise Unsupported(
-            "these samples are token ids, and this model would take the numbers of words for quantities; "
+            "these samples are token ids, which this model would treat as quantities; "
             "use model: text_embedding, or representation: bag under dataset"
         )

@@ -1,7 +1,8 @@
 """Wide ResNet 28-10: three stages of four pre-activation blocks, ten times as wide, group normalisation.
 
 Zagoruyko, Komodakis. Wide Residual Networks. BMVC 2016. 36.5 million parameters with 10 classes. Their dropout between
-a block's convolutions (none in their main results) is left out. Body: up to the global average; head: the output layer.
+the convolutions of a block (unused in their main results) is omitted. Body: up to the global average; head: the output
+layer.
 """
 
 from dataclasses import dataclass

@@ -1,9 +1,8 @@
-"""Partitioners: how a pool of samples lies among the clients. One file each, registered in ``PARTITIONERS``.
+"""Partitioners: split a pool of samples among clients. One file each, registered in ``PARTITIONERS``.
 
 A partitioner is a frozen dataclass with ``options`` and ``split(pool, rng) -> Partition``. It decides which samples a
-client owns and leaves the split into train, validation and test inside each client to ``split_clients``. Promised for
-all of them: a sample is used at most once, every client has ``min_samples`` training samples, and the same generator
-gives the same partition.
+client owns; ``split_clients`` splits them into train, validation and test. All of them guarantee: a sample is used at
+most once, every client has ``min_samples`` training samples, and the same generator gives the same partition.
 """
 
 from collections.abc import Sequence
@@ -21,7 +20,7 @@ from engine.partitioners.shifts import Shift
 
 
 class SplitOptions(Options):
-    """What every partitioner takes: the split inside each client."""
+    """Options of all partitioners: the split within each client."""
 
     test_fraction: float = Field(
         0.25, ge=0, lt=1, title="Test share", description="Share of each client's samples kept for testing."
@@ -48,33 +47,33 @@ class SplitOptions(Options):
     def _leaves_training_samples(self) -> Self:
         if self.test_fraction + self.val_fraction >= 1:
             raise ValueError(
-                f"test_fraction={self.test_fraction} and val_fraction={self.val_fraction} leave nothing "
-                "to train on; their sum must be below 1"
+                f"test_fraction={self.test_fraction} and val_fraction={self.val_fraction} leave no samples "
+                "for training; their sum must be below 1"
             )
         return self
 
 
 class PartitionOptions(SplitOptions):
-    """Base for partitioners that choose the number of clients themselves."""
+    """Options of partitioners with a configurable number of clients."""
 
     num_clients: int = Field(20, ge=1, le=1_000_000, title="N", description="Number of clients.")
 
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """Which samples of the pool each client trains, validates and tests on: ascending indices, one array a client."""
+    """Each client's training, validation and test samples: ascending indices into the pool, one array per client."""
 
     train: tuple[np.ndarray, ...]
     val: tuple[np.ndarray, ...]
     test: tuple[np.ndarray, ...]
-    contexts: np.ndarray | None = None  # [N] true context, where it is known
-    notes: tuple[str, ...] = ()  # what is not as requested, for the screen
-    shifts: tuple[Shift, ...] | None = None  # what happens to the samples of each client
-    clients: np.ndarray | None = None  # [N] the clients' numbers before some of them were held out
-    unseen: "Partition | None" = None  # those that were held out
+    contexts: np.ndarray | None = None  # [N] true context, if known
+    notes: tuple[str, ...] = ()  # differences from the request, for display
+    shifts: tuple[Shift, ...] | None = None  # transformation of each client's samples
+    clients: np.ndarray | None = None  # [N] original indices, if some clients were held out
+    unseen: "Partition | None" = None  # the held-out clients
 
     def of_clients(self, chosen: np.ndarray) -> "Partition":
-        """Some of the clients, ascending, under new numbers 0, 1, ..."""
+        """The partition of some clients, ascending, renumbered 0, 1, ..."""
         train, val, test = (tuple(parts[i] for i in chosen) for parts in (self.train, self.val, self.test))
         contexts = None if self.contexts is None else self.contexts[chosen]
         shifts = None if self.shifts is None else tuple(self.shifts[i] for i in chosen)
@@ -82,13 +81,13 @@ class Partition:
 
 
 def hold_out(partition: Partition, share: float, rng: np.random.Generator) -> Partition:
-    """Take round(share N) clients out of training; they become ``unseen``. Raises ImpossiblePartition."""
+    """Moves round(share N) clients out of training to ``unseen``. Raises ImpossiblePartition."""
     N = len(partition.train)
     count = round(share * N)
     if count == N:
-        raise ImpossiblePartition(f"holdout_clients={share} leaves none of {N} clients to train; lower holdout_clients")
+        raise ImpossiblePartition(f"holdout_clients={share} leaves none of {N} clients to train; lower it")
     if count == 0:
-        none = (f"holdout_clients={share} of {N} clients is less than one: none is held out",) if share else ()
+        none = (f"holdout_clients={share} of {N} clients is below one, so none is held out",) if share else ()
         return replace(partition, notes=partition.notes + none)
     is_unseen = np.zeros(N, dtype=bool)
     is_unseen[rng.choice(N, count, replace=False)] = True
@@ -105,7 +104,7 @@ def split_clients(
     contexts: np.ndarray | None = None,
     notes: tuple[str, ...] = (),
 ) -> Partition:
-    """Split each client's samples into train, validation and test. A split that comes with the data stays."""
+    """Splits each client's samples into train, validation and test. A split that comes with the data is kept."""
     if pool.split is not None:
         notes += ("the data set comes with its own test samples; test_fraction is not used",)
     parts = [_split_one(client, owned, pool, options, rng) for client, owned in enumerate(assigned)]
@@ -120,14 +119,14 @@ def _too_small(
     pool: Pool,
     options: SplitOptions,
 ) -> tuple[str, ...]:
-    """Clients that are left without the test or validation samples that were asked for."""
+    """Notes on clients without the requested test or validation samples."""
     said = []
     for name, parts in (("test_fraction", test), ("val_fraction", val)):
         share = getattr(options, name)
         without = sum(part.size == 0 for part in parts)
         if share > 0 and without and not (name == "test_fraction" and pool.split is not None):
             said.append(
-                f"{name}={share:g}: {without} of {len(train)} clients have too few samples for it, and have "
+                f"{name}={share:g}: {without} of {len(train)} clients have too few samples and get "
                 f"{'no test samples' if parts is test else 'no validation samples'}"
             )
     return tuple(said)
@@ -140,7 +139,7 @@ def _split_one(
     if pool.split is None:
         num_test = round(options.test_fraction * owned.size)
         num_val = round(options.val_fraction * owned.size)
-        # Tiny clients keep min_samples for training first, then validation and test samples.
+        # Tiny clients first get min_samples for training, then validation and test samples.
         num_val = min(num_val, max(owned.size - options.min_samples, 0))
         num_test = min(num_test, max(owned.size - options.min_samples - num_val, 0))
         test, rest = owned[:num_test], owned[num_test:]
@@ -157,11 +156,11 @@ def _split_one(
 
 
 def check_enough(pool: Pool, options: PartitionOptions) -> None:
-    """Refuse more clients than the pool can give ``min_samples`` each."""
+    """Checks that the pool has ``min_samples`` for each client. Raises ImpossiblePartition."""
     if options.num_clients * options.min_samples > pool.y.size:
         raise ImpossiblePartition(
-            f"num_clients={options.num_clients} with min_samples={options.min_samples} each is more than the "
-            f"{pool.y.size} samples there are; lower num_clients to {pool.y.size // options.min_samples} or less"
+            f"num_clients={options.num_clients} with min_samples={options.min_samples} each exceeds the "
+            f"{pool.y.size} available samples; lower num_clients to {pool.y.size // options.min_samples} or less"
         )
 
 
@@ -171,21 +170,21 @@ def shuffled_classes(pool: Pool, rng: np.random.Generator) -> list[np.ndarray]:
 
 
 def share_out(by_class: Sequence[np.ndarray], shares: np.ndarray) -> list[np.ndarray]:
-    """Cut the samples of each class by ``shares`` [C, owners]: the indices of each owner. What is over stays unused."""
+    """Splits the samples of each class by ``shares`` [C, owners]; returns indices by owner. The rest is unused."""
     ends = np.rint(np.cumsum(shares, axis=1) * [[samples.size] for samples in by_class]).astype(np.int64)
     cut_up = [np.split(samples, row)[:-1] for samples, row in zip(by_class, ends, strict=True)]
     return [np.concatenate(parts) for parts in zip(*cut_up, strict=True)]
 
 
 def smallest_client(assigned: Sequence[np.ndarray], pool: Pool) -> tuple[int, int]:
-    """The client with the fewest samples it could train on, and how many they are."""
+    """The client with the fewest training samples, and their number."""
     trainable = [owned.size if pool.split is None else int((pool.split[owned] == 0).sum()) for owned in assigned]
     client = int(np.argmin(trainable))
     return client, trainable[client]
 
 
 def summarize(pool: Pool, partition: Partition) -> PartitionSummary:
-    """Sizes and class counts of every client, as stored, shown and exported."""
+    """The sizes and class counts of all clients, as stored and exported."""
     unseen = None
     if partition.unseen is not None and partition.unseen.clients is not None:
         unseen = UnseenSummary(clients=tuple(partition.unseen.clients.tolist()), **_counts(pool, partition.unseen))

@@ -1,11 +1,11 @@
-"""Classes per client: every client holds samples of a fixed number of classes ("pathological" heterogeneity).
+"""Classes per client: each client has samples of a fixed number of classes ("pathological" heterogeneity).
 
 McMahan et al. Communication-Efficient Learning of Deep Networks from Decentralized Data. AISTATS 2017.
 https://arxiv.org/abs/1602.05629. Setting of CGPFL (Tang et al.), PLGU (Qu et al.) and one-stage FedProx (Yu et al.).
 
-Clients with the same classes form a true context. Assigned cyclically (client i has i, i+1, ... mod C) there are C of
-them, drawn at random hardly any. The data of different clients are disjoint, so what is requested beyond the samples of
-a class is scaled down in proportion.
+Clients with the same classes form a true context. Assigned cyclically (client i has i, i+1, ... mod C) there are C
+contexts; drawn at random, few clients share one. The data of different clients are disjoint, so requests beyond the
+samples of a class are scaled down proportionally.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from engine.core.registry import PARTITIONERS
 from engine.datasets import Pool
 from engine.partitioners import Partition, PartitionOptions, check_enough, shuffled_classes, split_clients
 
-MOST = 10**9  # samples that a client may ask for
+MOST = 10**9  # samples per client
 
 
 class ClassesPerClientOptions(PartitionOptions):
@@ -41,7 +41,7 @@ class ClassesPerClientOptions(PartitionOptions):
     def _sizes_hold_every_class(self) -> Self:
         if self.sizes != "equal" and not self.classes_per_client <= self.sizes[0] <= self.sizes[1] <= MOST:
             raise ValueError(
-                f"sizes={list(self.sizes)} must be equal, or [lo, hi] with classes_per_client="
+                f"sizes={list(self.sizes)} must be 'equal', or [lo, hi] with classes_per_client="
                 f"{self.classes_per_client} <= lo <= hi <= {MOST}"
             )
         return self
@@ -60,7 +60,7 @@ class ClassesPerClient:
         o = self.options
         if o.classes_per_client > pool.num_classes:
             raise ImpossiblePartition(
-                f"classes_per_client={o.classes_per_client} is more than the {pool.num_classes} classes of the data "
+                f"classes_per_client={o.classes_per_client} exceeds the {pool.num_classes} classes of the data "
                 f"set; lower classes_per_client to {pool.num_classes} or less"
             )
         check_enough(pool, o)
@@ -77,12 +77,12 @@ class ClassesPerClient:
 
 
 def class_sets(options: ClassesPerClientOptions, num_classes: int, rng: np.random.Generator) -> np.ndarray:
-    """[N, C] bool: which classes each client holds."""
+    """[N, C] bool: the classes of each client."""
     holds = np.zeros((options.num_clients, num_classes), dtype=bool)
     for client, row in enumerate(holds):
         if options.assignment == "cyclic":
             chosen = (client + np.arange(options.classes_per_client)) % num_classes
-        else:  # the classes held least so far, in random order: no class is left out or in short supply
+        else:  # the classes used least so far, in random order, so that all are used equally
             order = rng.permutation(num_classes)
             held = holds[:client].sum(axis=0)
             chosen = order[np.argsort(held[order], kind="stable")][: options.classes_per_client]
@@ -93,7 +93,7 @@ def class_sets(options: ClassesPerClientOptions, num_classes: int, rng: np.rando
 def requested_counts(
     options: ClassesPerClientOptions, holds: np.ndarray, pool: Pool, rng: np.random.Generator
 ) -> np.ndarray:
-    """[N, C] samples asked for: a client's size in even shares over its classes."""
+    """[N, C] requested samples: the size of a client, divided evenly among its classes."""
     if options.sizes == "equal":
         available = np.bincount(pool.y, minlength=pool.num_classes)
         holders = holds.sum(axis=0)
@@ -101,17 +101,17 @@ def requested_counts(
     lo, hi = options.sizes
     sizes = rng.integers(lo, hi, size=options.num_clients, endpoint=True)
     share, rest = np.divmod(sizes, options.classes_per_client)
-    is_first = (np.cumsum(holds, axis=1) <= rest[:, None]) & holds  # the remainder goes to the first classes
+    is_first = (np.cumsum(holds, axis=1) <= rest[:, None]) & holds  # the first classes get the remainder
     return holds * share[:, None] + is_first
 
 
 def fit(wanted: np.ndarray, available: np.ndarray) -> np.ndarray:
-    """Scale classes of which more is wanted than available, [N, C] and [C]; every holder keeps at least one sample."""
+    """Scales down requests, [N, C], beyond the available samples, [C]; each client keeps at least one per class."""
     holders, total = (wanted > 0).sum(axis=0), wanted.sum(axis=0)
     if (holders > available).any():
         c = int(np.argmax(holders - available))
         raise ImpossiblePartition(
-            f"class {c} has {available[c]} samples for the {holders[c]} clients that hold it; "
+            f"class {c} has {available[c]} samples for the {holders[c]} clients that have it; "
             "lower num_clients or classes_per_client"
         )
     spare = np.maximum(total - holders, 1)
@@ -120,7 +120,7 @@ def fit(wanted: np.ndarray, available: np.ndarray) -> np.ndarray:
 
 
 def deal(given: np.ndarray, by_class: list[np.ndarray]) -> list[np.ndarray]:
-    """The first samples of each class to the first client, the next to the second: indices of each client."""
+    """Distributes the samples of each class in the order of the clients: indices of each client."""
     ends = np.cumsum(given, axis=0)
     return [
         np.concatenate([samples[end - count : end] for samples, end, count in zip(by_class, *row, strict=True)])
@@ -129,7 +129,7 @@ def deal(given: np.ndarray, by_class: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def same_rows(holds: np.ndarray) -> np.ndarray:
-    """[N] a number for each distinct row, in order of first appearance."""
+    """[N] an index for each distinct row, in order of first appearance."""
     _, first, inverse = np.unique(holds, axis=0, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[inverse.reshape(-1)]
 
@@ -138,6 +138,6 @@ def _notes(wanted: np.ndarray, given: np.ndarray) -> tuple[str, ...]:
     if given.sum() == wanted.sum():
         return ()
     return (
-        f"{wanted.sum():,} samples were requested, more than the classes have: sizes are scaled down to "
-        f"{given.sum():,} in all, {given.sum(axis=1).min():,} to {given.sum(axis=1).max():,} a client",
+        f"{wanted.sum():,} samples were requested, more than the classes have, so sizes are scaled down to "
+        f"{given.sum():,} in total, {given.sum(axis=1).min():,} to {given.sum(axis=1).max():,} per client",
     )

@@ -1,8 +1,8 @@
-"""Contexts: G groups of clients; clients of a group share one class distribution, groups differ.
+"""Contexts: G groups of clients; the clients of a group share one class distribution.
 
-Ours, for the clustered methods (CGPFL, Tang et al.): the groups are the true contexts. Client i belongs to
-context i mod G. A context holds ``classes_per_context`` classes, evenly spaced around the class circle so that no two
-contexts hold the same, or, with ``alpha``, the share of each class that a draw from Dir(alpha) gives it.
+Our own, for the clustered methods (CGPFL, Tang et al.): the groups are the true contexts. Client i belongs to
+context i mod G. A context has ``classes_per_context`` classes, evenly spaced around the class circle so that no two
+contexts are equal, or, with ``alpha``, shares of all classes drawn from Dir(alpha).
 """
 
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ class ContextsOptions(PartitionOptions):
             )
         if self.num_contexts > self.num_clients:
             raise ValueError(
-                f"num_contexts={self.num_contexts} is more than num_clients={self.num_clients}; lower num_contexts"
+                f"num_contexts={self.num_contexts} exceeds num_clients={self.num_clients}; lower num_contexts"
             )
         return self
 
@@ -71,7 +71,7 @@ class Contexts:
     options: ContextsOptions
 
     def split(self, pool: Pool, rng: np.random.Generator) -> Partition:
-        """With ``alpha``, draws again while a client has too few samples, up to MAX_DRAWS times."""
+        """With ``alpha``, repeats the draw while a client has too few samples, up to MAX_DRAWS times."""
         o = self.options
         check_enough(pool, o)
         contexts = np.arange(o.num_clients) % o.num_contexts
@@ -90,18 +90,18 @@ class Contexts:
         asked = self.options.classes_per_context
         if asked is None or asked <= num_classes:
             return ()
-        return (f"classes_per_context={asked}: the data set has {num_classes} classes, and all are held",)
+        return (f"classes_per_context={asked}: the data set has {num_classes} classes, and all are used",)
 
     def _shares(self, num_classes: int, rng: np.random.Generator) -> np.ndarray:
-        """[C, G] the share of each class that goes to each context; a class that no context holds stays unused."""
+        """[C, G] the share of each class for each context; a class in no context stays unused."""
         o = self.options
         if o.alpha is not None:
             return rng.dirichlet(np.full(o.num_contexts, o.alpha), size=num_classes)
-        assert o.classes_per_context is not None  # exactly one of the two is set
+        assert o.classes_per_context is not None  # exactly one of them is set
         if o.num_contexts > 1 and (o.classes_per_context >= num_classes or o.num_contexts > num_classes):
             raise ImpossiblePartition(
-                f"classes_per_context={o.classes_per_context} and num_contexts={o.num_contexts} cannot give contexts "
-                f"that differ with {num_classes} classes; keep classes_per_context below {num_classes} and "
+                f"classes_per_context={o.classes_per_context} and num_contexts={o.num_contexts} cannot give "
+                f"distinct contexts with {num_classes} classes; keep classes_per_context below {num_classes} and "
                 f"num_contexts at {num_classes} or less, or use alpha"
             )
         holds = np.zeros((num_classes, o.num_contexts))
@@ -111,7 +111,7 @@ class Contexts:
         return holds / np.maximum(holds.sum(axis=1, keepdims=True), 1)
 
     def _within_contexts(self, by_context: list[np.ndarray], rng: np.random.Generator) -> list[np.ndarray]:
-        """Client i gets its even, random part of what context i mod G has."""
+        """Gives client i an equal random part of the samples of context i mod G."""
         assigned: list[np.ndarray] = [np.empty(0, dtype=np.int64)] * self.options.num_clients
         for context, owned in enumerate(by_context):
             members = range(context, self.options.num_clients, self.options.num_contexts)

@@ -1,8 +1,8 @@
-"""Dirichlet: every class is shared out among the clients in proportions drawn from Dir(alpha).
+"""Dirichlet: each class is divided among the clients in proportions drawn from Dir(alpha).
 
 Hsu, Qi, Brown. Measuring the Effects of Non-Identical Data Distribution for Federated Visual Classification. 2019.
 https://arxiv.org/abs/1909.06335. In the form of Yurochkin et al., ICML 2019: for each class c, p_c ~ Dir(alpha 1_N),
-client n gets the share p_c,n of the samples of c. Small alpha: few classes a client, unequal sizes. Large: IID.
+client n gets the share p_c,n of the samples of c. Small alpha: few classes per client, unequal sizes. Large: IID.
 """
 
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ class Dirichlet:
     options: DirichletOptions
 
     def split(self, pool: Pool, rng: np.random.Generator) -> Partition:
-        """Draws again while a client has too few samples, up to MAX_DRAWS times."""
+        """Repeats the draw while a client has too few samples, up to MAX_DRAWS times."""
         o = self.options
         check_enough(pool, o)
         for _ in range(MAX_DRAWS):

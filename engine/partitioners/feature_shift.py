@@ -1,15 +1,15 @@
-"""Feature shift: groups of clients see the same kind of samples differently (rotated, noisier, in other colours).
+"""Feature shift: groups of clients have the same kind of samples, transformed (rotated, noisy, in other colours).
 
-The "feature shift" setting of GPFL (Zhang et al.) has domains that come with the data (``natural``); this makes groups
-from any data, as IFCA does by quarter turns (Ghosh et al., NeurIPS 2020, https://arxiv.org/abs/2006.04088). Samples lie
-as under ``iid``; client i belongs to group i mod G, g = 0 .. G-1, whose samples are shifted
+In the "feature shift" setting of GPFL (Zhang et al.) domains come with the data (``natural``); this creates groups
+from any data, as IFCA does by quarter turns (Ghosh et al., NeurIPS 2020, https://arxiv.org/abs/2006.04088). Samples are
+split as by ``iid``; client i belongs to group i mod G, g = 0 .. G-1, whose samples are shifted
 
     rotation   by strength * 360 g/G degrees                    strength 1 and G = 4: quarter turns, which are exact
     noise      Gaussian of deviation strength * g/(G-1)         in units of the features (pixels are in [0, 1])
-    colour     channels passed on by g mod C, inverted for every second C groups; strength mixes in the new look
+    colour     channels cyclically shifted by g mod C, then inverted for every second C groups; strength blends
 
 Training, validation and test samples of a client are shifted alike, group 0 not at all. The groups are the true
-contexts. A common test set stays unshifted: it tells how a model does on the original samples.
+contexts. A common test set is not shifted: it measures models on the original samples.
 """
 
 from dataclasses import dataclass, replace
@@ -43,9 +43,7 @@ class FeatureShiftOptions(PartitionOptions):
     @model_validator(mode="after")
     def _every_group_has_a_client(self) -> Self:
         if self.num_groups > self.num_clients:
-            raise ValueError(
-                f"num_groups={self.num_groups} is more than num_clients={self.num_clients}; lower num_groups"
-            )
+            raise ValueError(f"num_groups={self.num_groups} exceeds num_clients={self.num_clients}; lower num_groups")
         return self
 
 
@@ -68,7 +66,7 @@ class FeatureShift:
         return replace(partition, shifts=tuple(shifts[g] for g in group))
 
     def _shifts(self, pool: Pool, key: int) -> list[Shift]:
-        """One for each group."""
+        """The transformation of each group."""
         o, levels = self.options, Levels.of(pool)
         if pool.x.dtype == np.int32:
             raise ImpossiblePartition(
@@ -80,7 +78,7 @@ class FeatureShift:
             return [Noise(o.strength / pool.scale * g / max(o.num_groups - 1, 1), key, levels) for g in groups]
         if pool.x.ndim != 4:
             raise ImpossiblePartition(
-                f"kind={o.kind} needs images, but a sample of this data set has the shape "
+                f"kind={o.kind} requires images, but samples of this data set have shape "
                 f"{list(pool.x.shape[1:])}; use kind: noise, or a data set of images"
             )
         if o.kind == "rotation":
@@ -91,11 +89,11 @@ class FeatureShift:
         o, channels = self.options, pool.x.shape[1]
         if o.num_groups > 2 * channels:
             raise ImpossiblePartition(
-                f"num_groups={o.num_groups} is more than the {2 * channels} looks of images with {channels} "
+                f"num_groups={o.num_groups} exceeds the {2 * channels} colour variants of images with {channels} "
                 f"channel{'s' if channels > 1 else ''} (each also inverted); lower num_groups, or use kind: rotation"
             )
         if o.num_groups > channels and o.strength == 0.5:
             raise ImpossiblePartition(
-                "strength=0.5 mixes an image with its inverse to a uniform grey; use another strength"
+                "strength=0.5 blends an image with its inverse to a uniform grey; use another strength"
             )
         return [Colour(g % channels, g >= channels, o.strength, levels) for g in range(o.num_groups)]

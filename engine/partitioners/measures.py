@@ -1,4 +1,4 @@
-"""How heterogeneous a partition is, from its class counts ``[N, C]``. Both measures are in bits."""
+"""Heterogeneity of a partition, from its class counts ``[N, C]``. Both measures are in bits."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ def mean_js_distance(class_counts: np.ndarray) -> float:
     p = _distributions(class_counts)
     entropy = _entropy(p)
     total, pairs = 0.0, len(p) * (len(p) - 1) / 2
-    for i in range(len(p) - 1):  # one row at a time: memory stays [N, C]
+    for i in range(len(p) - 1):  # one row at a time, for memory of [N, C]
         divergence = _entropy((p[i] + p[i + 1 :]) / 2) - (entropy[i] + entropy[i + 1 :]) / 2
         total += float(np.sqrt(np.maximum(divergence, 0.0)).sum())
     return total / pairs if pairs else 0.0
@@ -28,5 +28,5 @@ def _distributions(class_counts: np.ndarray) -> np.ndarray:
 
 
 def _entropy(p: np.ndarray) -> np.ndarray:
-    """0 log 0 is 0."""
+    """p log2 p, with 0 log 0 = 0."""
     return -(p * np.log2(np.where(p > 0, p, 1.0))).sum(axis=-1) + 0.0

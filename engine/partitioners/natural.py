@@ -26,7 +26,7 @@ class Natural:
     def split(self, pool: Pool, rng: np.random.Generator) -> Partition:
         if pool.client is None:
             raise ImpossiblePartition(
-                "partition natural needs a data set with its own clients, and this one has none; use iid, dirichlet or "
+                "partition natural requires a data set with its own clients, unlike this; use iid, dirichlet or "
                 "classes_per_client, or give a custom data set a client column"
             )
         order = np.argsort(pool.client, kind="stable")

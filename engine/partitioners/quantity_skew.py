@@ -6,7 +6,7 @@ https://arxiv.org/abs/2102.02079, section III-D. Client n gets a share proportio
     lognormal   exp(strength z_n), z_n ~ N(0, 1)
     power       rank_n^-strength, ranks 1..N in random order
 
-of what is left after every client has its ``min_samples``. strength 0 gives equal sizes.
+of the samples left after every client has ``min_samples``. strength 0 gives equal sizes.
 """
 
 from dataclasses import dataclass

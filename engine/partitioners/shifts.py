@@ -1,7 +1,7 @@
-"""Feature shifts: what happens to the samples of one client before anybody sees them.
+"""Feature shifts: transformations of the samples of a client.
 
-A shift is called with samples as the pool stores them and their rows in the pool, and gives new ones of the same shape
-and dtype. Whole numbers (pixels) are rounded and stay in their range, so that the data keep their size in memory.
+A shift takes stored samples and their rows in the pool, and returns transformed ones of the same shape and dtype.
+Integers (pixels) are rounded and clipped to their range, so the memory does not grow.
 """
 
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ from engine.datasets import Pool
 
 class Shift(Protocol):
     def __call__(self, x: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Samples ``x`` [n, ...], which are ``rows`` [n] of the pool, as the client has them."""
+        """The client's version of samples ``x`` [n, ...], which are ``rows`` [n] of the pool."""
 
 
 @dataclass(frozen=True)
 class Levels:
-    """The values that stored samples take: 0 to 1/scale for pixels, those that occur for anything taken as it is."""
+    """The range of stored samples: 0 to 1/scale for pixels, else the range of the data."""
 
     lowest: float
     highest: float
@@ -33,7 +33,7 @@ class Levels:
 
     @staticmethod
     def floats(stored: np.ndarray) -> np.ndarray:
-        """To compute with: pixels in single precision, which holds them exactly."""
+        """As floats for computing; pixels in single precision, which is exact."""
         return stored if stored.dtype.kind == "f" else stored.astype(np.float32)
 
     def stored(self, values: np.ndarray, like: np.ndarray) -> np.ndarray:
@@ -45,7 +45,7 @@ class Levels:
 
 @dataclass(frozen=True)
 class Rotation:
-    """Images [n, C, H, W] turned counterclockwise: exact by quarter turns, else bilinear with a dark ground."""
+    """Rotates images [n, C, H, W] counterclockwise: exactly by quarter turns, else bilinearly on a dark background."""
 
     degrees: float
     levels: Levels
@@ -62,7 +62,7 @@ class Rotation:
 
 @dataclass(frozen=True)
 class Noise:
-    """Gaussian noise, drawn once for each sample: the same in every round, and whoever holds the sample."""
+    """Adds Gaussian noise, drawn once per sample: the same in every round and for every client."""
 
     std: float  # in the units of ``x``
     key: int
@@ -77,7 +77,7 @@ class Noise:
         return self.levels.stored(noisy, x)
 
     def _of_sample(self, row: int, shape: tuple[int, ...]) -> np.ndarray:
-        """From a stream of the sample's own: the counter's upper half is its row."""
+        """Draws from a stream per sample: its row is the upper half of the counter."""
         return np.random.Generator(np.random.Philox(key=self.key, counter=row << 128)).standard_normal(
             shape, np.float32
         )
@@ -85,7 +85,7 @@ class Noise:
 
 @dataclass(frozen=True)
 class Colour:
-    """Images [n, C, H, W] whose channels are passed on and, perhaps, inverted; mixed with the original by ``share``."""
+    """Shifts and optionally inverts the channels of images [n, C, H, W]; ``share`` blends with the original."""
 
     channel_step: int
     is_inverted: bool

@@ -1,4 +1,4 @@
-"""A method's state as bytes: safetensors with a JSON tree in its header, no pickles."""
+"""Encodes the state of a method: safetensors with a JSON tree in the header, no pickles."""
 
 import json
 import sys
@@ -16,20 +16,20 @@ from engine.core.safetensors_header import metadata
 
 
 def to_bytes(value: Any) -> bytes:
-    """Dataclasses, dicts, lists, tuples, tensors, numbers, texts and None, nested as they like."""
+    """Encodes dataclasses, dicts, lists, tuples, tensors, numbers, strings and None, arbitrarily nested."""
     tensors: dict[str, Tensor] = {}
     tree = _describe(value, "", tensors)
     return safetensors.torch.save(tensors, metadata={"tree": json.dumps(tree)})
 
 
 def from_bytes(data: bytes, module: str, device: torch.device) -> Any:
-    """Inverse of to_bytes. Dataclasses are looked up in ``module`` only. Raises CheckpointInvalid."""
+    """Inverse of ``to_bytes``. Dataclasses are looked up in ``module`` only. Raises CheckpointInvalid."""
     try:
         tree = json.loads(metadata(data)["tree"])
         tensors = {n: t.to(device) for n, t in safetensors.torch.load(data).items()}
         return _rebuild(tree, tensors, module)
     except (ValueError, LookupError, TypeError, AttributeError, SafetensorError) as error:
-        raise CheckpointInvalid(f"the checkpoint does not fit this run ({error}); start the run again") from error
+        raise CheckpointInvalid(f"the checkpoint does not fit this run ({error}); rerun the run") from error
 
 
 def _describe(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
@@ -46,7 +46,7 @@ def _describe(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
         return {"tuple" if isinstance(value, tuple) else "list": items}
     if value is None or isinstance(value, bool | int | float | str):
         return {"value": value}
-    raise TypeError(f"a state may not hold {type(value).__name__} (at {path or 'the top'})")
+    raise TypeError(f"a state must not contain a {type(value).__name__} (at {path or 'the top'})")
 
 
 def _rebuild(tree: Any, tensors: dict[str, Tensor], module: str) -> Any:

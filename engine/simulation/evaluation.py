@@ -1,4 +1,4 @@
-"""What the models of a round are worth: each of a method's models on every set of samples there is."""
+"""Evaluates the models of a method on all sets of samples."""
 
 from typing import Any
 
@@ -12,13 +12,13 @@ from engine.training.evaluate import evaluate, evaluate_common
 
 
 def score(algorithm: Algorithm, state: Any, task: Task) -> dict[str, np.ndarray]:
-    """Arrays of the personalized and the global model; one evaluation where both are the same model."""
+    """Arrays of the personalized and the global model; evaluated once if both are the same."""
     personalized = algorithm.personalized(state, task)
     shared = algorithm.global_model(state, task)
     arrays = _scores("personalized", personalized, task)
     if shared is not None and _is_same(shared, personalized):
         arrays |= {n.replace("personalized", "global"): v for n, v in arrays.items()}
-        if statistical_error.is_known(task):  # the same model, but measured against another truth
+        if statistical_error.is_known(task):  # the same model, but compared with another true model
             arrays["global.total_error"] = _total_error("global", shared, task)
     elif shared is not None:
         arrays |= _scores("global", shared, task)
@@ -26,7 +26,7 @@ def score(algorithm: Algorithm, state: Any, task: Task) -> dict[str, np.ndarray]
 
 
 def stored_dtype(task: Task) -> type[np.floating[Any]]:
-    """In which values of clients are recorded: double for runs in double."""
+    """The dtype of recorded client values: float64 for float64 runs."""
     return np.float64 if task.dtype == torch.float64 else np.float32
 
 
@@ -48,5 +48,5 @@ def _total_error(path: str, predictor: Predictor, task: Task) -> np.ndarray:
 
 
 def _is_same(a: Predictor, b: Predictor) -> bool:
-    """Whether two predictors are one model, so that one evaluation serves both."""
+    """Whether two predictors are the same model, so that one evaluation is enough."""
     return a.params is b.params and a.is_per_client == b.is_per_client and a.forward is b.forward

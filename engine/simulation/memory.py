@@ -1,4 +1,4 @@
-"""How much memory a run needs at least, how much there is, and how to tell that it was too little."""
+"""Estimates the memory that a run needs, and reports when it ran out."""
 
 import errno
 import os
@@ -14,18 +14,17 @@ from engine.models import num_parameters
 from engine.training.hypernetwork import HypernetworkOptions
 
 FULL_MEMORY = (
-    "this machine has no memory left for this run; let fewer runs compute at once (FEDSCAPE_SLOTS=1), or choose fewer "
-    "clients, smaller batches or a smaller model"
+    "out of memory; run fewer at once (FEDSCAPE_SLOTS=1), or choose fewer clients, smaller batches or a smaller model"
 )
-_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))  # of a container
-_PLANNED = ("finetune_steps", "head_steps", "adapt_steps", "personal_steps")  # whose batches are drawn beforehand
-_ROW_BYTES, _STEP_BYTES = 8, 16  # of a batch: each sample's row; each client's count, as tensor and as list
+_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))  # container limits
+_PLANNED = ("finetune_steps", "head_steps", "adapt_steps", "personal_steps")  # their batches are drawn in advance
+_ROW_BYTES, _STEP_BYTES = 8, 16  # per batch: the row of each sample; the count of each client, as tensor and as list
 
 
 def needed_bytes(run: RunConfig, data: Federation) -> tuple[int, int]:
-    """Of a round's models and of its batches, at least.
+    """A lower bound of a round's memory, in bytes: for the models and for the batches.
 
-    Raises Unsupported where the model cannot take the data.
+    Raises Unsupported if the model cannot take the data.
     """
     training, options = run.training, run.algorithm.options
     itemsize = getattr(torch, training.dtype).itemsize
@@ -37,7 +36,7 @@ def needed_bytes(run: RunConfig, data: Federation) -> tuple[int, int]:
     steps = max(local, *(number for number in own if isinstance(number, int)))
     copies = cohort + int(getattr(options, "K", 0))
     if isinstance(options, HypernetworkOptions):
-        copies += options.hidden  # a row of its output layer for each parameter
+        copies += options.hidden  # its output layer has a row per parameter
     if training.batch_size == "full":  # each step has the same rows
         return copies * model, cohort * _ROW_BYTES * largest
     batch = _ROW_BYTES * min(int(training.batch_size), largest) + _STEP_BYTES
@@ -45,7 +44,7 @@ def needed_bytes(run: RunConfig, data: Federation) -> tuple[int, int]:
 
 
 def memory_bytes(device: torch.device) -> int:
-    """All of a GPU's; on the CPU the machine's, or what this process or its container may use."""
+    """The total memory in bytes: of a GPU; or of the machine, limited by process and container."""
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).total_memory)
     sizes = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
@@ -55,7 +54,7 @@ def memory_bytes(device: torch.device) -> int:
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Of Python and numpy, of the system, or of torch on the CPU, which has no class of its own for it."""
+    """Whether memory ran out: in Python and numpy, the system, or torch on the CPU, which has no error class for it."""
     return (
         isinstance(error, MemoryError)
         or (isinstance(error, OSError) and error.errno == errno.ENOMEM)

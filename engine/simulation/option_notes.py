@@ -1,4 +1,4 @@
-"""Options that are cut to what the data or the model allow, or that have no effect."""
+"""Notes on options that are limited by data or model, or have no effect."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from engine.models import Model
 
 
 def notes(config: RunConfig, model: Model, data: Federation) -> Iterator[str]:
-    """A sentence for each: the option, its value, and what it comes to."""
+    """One sentence per note: the option, its value, and its effect."""
     yield from _model(config, model)
     yield from _batches(config, data)
     yield from _rounds(config, data)
@@ -18,13 +18,13 @@ def notes(config: RunConfig, model: Model, data: Federation) -> Iterator[str]:
 
 def _model(config: RunConfig, model: Model) -> Iterator[str]:
     if model.init == "zeros" and len(model.layers) > 1:
-        yield "init: zeros with hidden layers: they stay at zero, only the output layer's bias learns"
+        yield "init: zeros with hidden layers: they stay at zero and only the output layer's bias is trained"
     asked = getattr(config.model.options, "groups", None)
     norms = [module for module in model.module.modules() if isinstance(module, nn.GroupNorm)]
     fewer = {norm.num_channels: norm.num_groups for norm in norms if asked is not None and norm.num_groups < asked}
     if fewer:
         cut = ", ".join(f"{groups} of {channels} channels" for channels, groups in sorted(fewer.items()))
-        yield f"groups={asked}: a group has two channels or more, all of one size, so there are {cut}"
+        yield f"groups={asked}: groups have equal sizes of at least two channels, so there are {cut}"
 
 
 def _batches(config: RunConfig, data: Federation) -> Iterator[str]:
@@ -33,7 +33,7 @@ def _batches(config: RunConfig, data: Federation) -> Iterator[str]:
     if smaller:
         span = f"{min(smaller)}" if min(smaller) == max(smaller) else f"{min(smaller)} to {max(smaller)}"
         yield (
-            f"batch_size={size}: {len(smaller)} of {len(sizes)} clients have only {span} training samples, and use all "
+            f"batch_size={size}: {len(smaller)} of {len(sizes)} clients have only {span} training samples and use all "
             "of them in every step"
         )
 
@@ -41,6 +41,6 @@ def _batches(config: RunConfig, data: Federation) -> Iterator[str]:
 def _rounds(config: RunConfig, data: Federation) -> Iterator[str]:
     training, N = config.training, data.num_clients
     if round(training.participation * N) < 1:
-        yield f"participation={training.participation:g} of {N} clients is less than one: one takes part in each round"
+        yield f"participation={training.participation:g} of {N} clients is below one, so one takes part in each round"
     if training.lr_schedule == "step" and training.lr_decay_rounds >= training.rounds:
-        yield f"lr_decay_rounds={training.lr_decay_rounds}: with {training.rounds} rounds, the rate never decays"
+        yield f"lr_decay_rounds={training.lr_decay_rounds}: the rate never decays within {training.rounds} rounds"

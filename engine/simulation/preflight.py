@@ -1,4 +1,4 @@
-"""What can be refused before anything runs: absent data, impossible partitions, methods that don't fit a model."""
+"""Checks before a run: missing data, impossible partitions, methods that do not fit a model."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -14,16 +14,16 @@ from engine.models import num_parameters
 from engine.simulation.memory import FULL_MEMORY, is_out_of_memory, memory_bytes, needed_bytes
 from engine.simulation.simulate import Simulation, choose_device
 
-MOST_BYTES = 1 << 30  # of one model for each client: more is not set up beside whatever else this process does
+MAX_BYTES = 1 << 30  # of the clients' models; larger ones are not tried in this process
 SECTIONS = {DataUnavailable: "dataset", ImpossiblePartition: "partition"}
 
 
-class _TrainingBegins(Exception):
-    """A method that already trains while it sets up has passed every check."""
+class _TrainingStarts(Exception):
+    """Raised at the first local step: a method that trains during its set-up has passed all checks."""
 
 
 def build_on_cpu(run: RunConfig, progress: Progress | None = None) -> Federation:
-    """The data of a run, read anew."""
+    """Loads the data of a run, without caching."""
     return build(run, default_data_dir(), torch.device("cpu"), progress)
 
 
@@ -32,11 +32,10 @@ def check_runs(
     progress: Progress | None = None,
     build: Callable[[RunConfig, Progress | None], Federation] = build_on_cpu,
 ) -> tuple[str, ...]:
-    """Build the data of every seed, and every method with its model, once each. Raises InvalidConfig.
+    """Builds the data of every seed, and every method with its model, once each. Raises InvalidConfig.
 
-    Returns what will not be as it was asked for, such as an option that is cut to what the data or the model allow.
-    Methods whose clients' models are too large to try are left to the worker. Downloads what is absent, so that
-    workers that start at the same time find it.
+    Returns notes, such as an option that is limited by the data or the model. Methods whose clients' models are too
+    large to try are left to the worker. Downloads missing data, so that workers that start together find it.
     """
     by_data: dict[str, list[RunConfig]] = {}
     for run in runs:
@@ -52,7 +51,7 @@ def check_runs(
         except (MemoryError, OSError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
-            problems["dataset: this machine has no memory left for the data; choose less of it, or smaller data"] = None
+            problems["dataset: out of memory while loading the data; choose fewer or smaller samples"] = None
         else:
             notes.update(dict.fromkeys(data.notes))
             for run in group:
@@ -66,13 +65,13 @@ def check_runs(
 
 
 def method_notes(run: RunConfig, data: Federation) -> tuple[str, ...]:
-    """What the method notes about its options on these data; none where its models are too large to try."""
-    if max(_largest_bytes(run, data), num_bytes(run, data)) > MOST_BYTES:
+    """The method's notes about its options on these data; empty if its models are too large to try."""
+    if max(_largest_bytes(run, data), num_bytes(run, data)) > MAX_BYTES:
         return ()
     notes: list[str] = []
     try:
         Simulation(_on_cpu(run), data=data, tick=_stop, notes=notes)
-    except _TrainingBegins:
+    except _TrainingStarts:
         pass
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
@@ -82,12 +81,12 @@ def method_notes(run: RunConfig, data: Federation) -> tuple[str, ...]:
 
 
 def labelled(run: RunConfig, note: str) -> str:
-    """``Ditto: batch_size=400: ...``; many notes begin with the method already."""
+    """Prefixes the note with the label, ``Ditto: batch_size=400: ...``, unless it begins with it."""
     return note if note.startswith(run.label) else f"{run.label}: {note}"
 
 
 def _checked(run: RunConfig, data: Federation, checked: set[str]) -> tuple[str, ...]:
-    """Sets up a method as it would start, on the CPU; one seed stands for all."""
+    """Sets up a method as at the start of a run, on the CPU; one seed stands for all."""
     what = f"{run.algorithm} {run.model} {run.training} {run.dataset} {run.partition}"
     if what in checked:
         return ()
@@ -96,22 +95,22 @@ def _checked(run: RunConfig, data: Federation, checked: set[str]) -> tuple[str, 
 
 
 def _largest_bytes(run: RunConfig, data: Federation) -> int:
-    """Of the models or the batches of a round. Raises Unsupported where they need more memory than there is."""
-    needed, there = needed_bytes(run, data), memory_bytes(choose_device(run.machine.device))
-    if sum(needed) > there:
-        sizes = f"a round needs at least {sum(needed) / 1e9:,.0f} GB of memory, and there are {there / 1e9:,.0f} GB"
+    """The memory of a round, in bytes. Raises Unsupported if it exceeds the machine's."""
+    needed, available = needed_bytes(run, data), memory_bytes(choose_device(run.machine.device))
+    if sum(needed) > available:
+        sizes = f"a round needs at least {sum(needed) / 1e9:,.0f} GB of memory, of {available / 1e9:,.0f} GB available"
         raise Unsupported(f"{sizes}; choose fewer participants, fewer steps, smaller batches or a smaller model")
     return max(needed)
 
 
 def num_bytes(run: RunConfig, data: Federation) -> int:
-    """Of a method's models. Raises Unsupported where the model cannot take the data."""
+    """The memory of a method's models, in bytes. Raises Unsupported if the model cannot take the data."""
     parameters = num_parameters(run.model, data.input_shape, data.num_classes)
     return num_numbers(run, data.num_clients, parameters) * getattr(torch, run.training.dtype).itemsize
 
 
 def num_numbers(run: RunConfig, num_clients: int, parameters: int) -> int:
-    """A model for each client, or each of K groups where these are more; and the layers of a hypernetwork."""
+    """Counts one model per client, or per group if there are more groups, and the layers of a hypernetwork."""
     options = run.algorithm.options
     K, hidden, layers = (int(getattr(options, name, 0)) for name in ("K", "hidden", "hidden_layers"))
     return max(num_clients, K) * parameters + hidden * parameters + layers * hidden**2
@@ -122,4 +121,4 @@ def _on_cpu(run: RunConfig) -> RunConfig:
 
 
 def _stop() -> None:
-    raise _TrainingBegins
+    raise _TrainingStarts

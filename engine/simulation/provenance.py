@@ -1,4 +1,4 @@
-"""Where a run's numbers come from: versions, device, data and warnings."""
+"""The provenance of a run: versions, device, data and warnings."""
 
 import platform
 from functools import lru_cache
@@ -14,7 +14,7 @@ _PACKAGES = ("torch", "numpy", "scikit-learn", "torchvision")
 
 
 def provenance_of(task: Task) -> Provenance:
-    """As it stands now: warnings may come up later. ``extra`` names the model's layers, from input to output."""
+    """The current provenance; warnings may be added later. ``extra`` has the model's layers, from input to output."""
     return Provenance(
         versions={"python": platform.python_version(), **{p: _version(p) for p in _PACKAGES}},
         device=torch.cuda.get_device_name(task.device) if task.device.type == "cuda" else "cpu",
@@ -28,7 +28,7 @@ def provenance_of(task: Task) -> Provenance:
 
 
 def _module(names: tuple[str, ...]) -> str:
-    """The name of the layer that these parameters are of: ``body.0``."""
+    """The name of the layer that these parameters belong to: ``body.0``."""
     return names[0].rpartition(".")[0]
 
 

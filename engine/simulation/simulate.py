@@ -1,4 +1,4 @@
-"""The round loop: a RunConfig in, a RoundResult for every round out. No files, no database, no screen."""
+"""The round loop: takes a RunConfig, yields a RoundResult per round. No files, no database, no UI."""
 
 import dataclasses
 import time
@@ -35,7 +35,7 @@ from engine.task import Diagnostics, Task
 
 @dataclass
 class Best:
-    """The evaluated round with the largest weighted mean so far, first of equals."""
+    """The evaluated round with the largest weighted mean so far, the first of equals."""
 
     round: int = -1
     score: float = -np.inf
@@ -45,7 +45,7 @@ class Best:
 
 @dataclass(frozen=True)
 class Models:
-    """Ordinary state dicts of the model."""
+    """The models of a round, as ordinary state dicts."""
 
     initial: SharedParams
     global_model: SharedParams | None
@@ -53,31 +53,31 @@ class Models:
 
     @property
     def is_common(self) -> bool:
-        """Whether every client's model is the global one, the same tensors."""
+        """Whether all clients use the global model, as the same tensors."""
         shared = self.global_model
         return shared is not None and all(p[n] is shared[n] for p in self.personalized for n in shared)
 
     @property
     def is_global_per_client(self) -> bool:
-        """Whether each client would be given a global model of its own, [N, ...]."""
+        """Whether each client has its own global model, [N, ...]."""
         name, initial = next(iter(self.initial.items()))
         shared = self.global_model or {}
         return name in shared and shared[name].dim() > initial.dim()
 
 
 def choose_device(name: str) -> torch.device:
-    """Raises Unsupported where ``cuda`` is asked for and absent."""
+    """Resolves ``auto``. Raises Unsupported if ``cuda`` is requested but unavailable."""
     if name == "cuda" and not torch.cuda.is_available():
         raise Unsupported("device: 'cuda', but this machine has no usable GPU; use device: cpu or auto")
     return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
 
 
 class Simulation:
-    """One run, round by round. ``rounds()`` may be left at any time and taken up again from a ``checkpoint()``.
+    """One run, round by round. ``rounds()`` may be stopped at any time and continued from a ``checkpoint()``.
 
-    Building it loads and partitions the data and sets up the method; raises DataUnavailable, ImpossiblePartition or
-    Unsupported. ``tick`` is called in every local step and may raise to stop the run. ``notes`` takes what the reader
-    of the results should know, also where the set-up is left early.
+    The constructor loads and partitions the data and sets up the method; it raises DataUnavailable, ImpossiblePartition
+    or Unsupported. ``tick`` is called in every local step and may raise to stop the run. ``notes`` collects remarks for
+    the reader of the results, also if the constructor raises.
     """
 
     def __init__(
@@ -107,16 +107,16 @@ class Simulation:
             self.task.note(note)
         self.algorithm = _method(self.task, config)
         self.state: Any = self.algorithm.init(self.task)
-        self.round = -1  # the last round that was yielded
+        self.round = -1  # the last yielded round
         self.last: dict[str, dict[str, float]] = {}
         self.best = {"personalized": Best(), "global": Best()}
 
     def rounds(self) -> Iterator[RoundResult]:
-        """Rounds after the last one yielded: 0 (untrained) first, up to ``training.rounds`` or divergence."""
+        """Yields the rounds after the last one yielded, from 0 (untrained) to ``training.rounds`` or divergence."""
         if self.round < 0:
             yield self._finish(0, None, None, 0.0)
         while self.round < self.config.training.rounds:
-            self.task, self.algorithm = self._in_round(self.round + 1)
+            self.task, self.algorithm = self._with_round_rates(self.round + 1)
             cohort = self.task.cohort(self.round + 1)
             started = time.perf_counter()
             state, diagnostics = self.algorithm.round(self.state, cohort, self.task)
@@ -130,7 +130,7 @@ class Simulation:
                 return
 
     def summary(self) -> dict[str, Any]:
-        """The ``summary`` of the export: of the last round, and of the best ones."""
+        """The ``summary`` of the export: of the last round and of the best ones."""
         best = {k: {"round": b.round, **b.summary} if b.round >= 0 else None for k, b in self.best.items()}
         last = {"personalized": self.last.get("personalized"), "global": self.last.get("global")}
         return {**last, "best": best, **{k: v for k, v in self.last.items() if k == "unseen"}}
@@ -140,7 +140,7 @@ class Simulation:
         return provenance_of(self.task)
 
     def checkpoint(self) -> bytes:
-        """Everything needed to go on after the last yielded round."""
+        """The state after the last yielded round, from which a run can continue."""
         best = {
             k: {**dataclasses.asdict(dataclasses.replace(b, state=None)), "state": b.state}
             for k, b in self.best.items()
@@ -157,36 +157,36 @@ class Simulation:
         return states.to_bytes(whole)
 
     def restore(self, data: bytes) -> None:
-        """Go back to a checkpoint of the same configuration. Raises CheckpointInvalid, and changes nothing."""
+        """Restores a checkpoint of the same configuration. Raises CheckpointInvalid, and changes nothing then."""
         whole = states.from_bytes(data, type(self.algorithm).__module__, self.task.device)
         try:
             if whole["digest"] != self.config.digest:
-                raise CheckpointInvalid("the checkpoint belongs to another configuration; start the run again")
+                raise CheckpointInvalid("the checkpoint belongs to another configuration; rerun the run")
             round, state, last, notes = (whole[name] for name in ("round", "state", "last", "notes"))
             best = {path: Best(**whole["best"][path]) for path in self.best}
         except (KeyError, TypeError) as error:
-            message = f"the checkpoint was written by another version ({error!r} does not fit); start the run again"
+            message = f"the checkpoint was written by another version ({error!r} does not fit); rerun the run"
             raise CheckpointInvalid(message) from error
         self.round, self.state, self.last, self.best = round, state, last, best
-        self.task, self.algorithm = self._in_round(round)
+        self.task, self.algorithm = self._with_round_rates(round)
         for note in notes:
             self.task.note(note)
 
     def models(self, which: str = "last") -> Models:
         """The models of the ``last`` or the ``best`` round (best by personalized accuracy)."""
-        best = self.best["personalized"]  # none where no client has test samples
+        best = self.best["personalized"]  # None if no client has test samples
         state = self.state if which == "last" or best.round < 0 else best.state
-        task, algorithm = self._for_use()
+        task, algorithm = self._for_final_models()
         personalized, shared = algorithm.personalized(state, task), algorithm.global_model(state, task)
         clients = [personalized.of_client(i) for i in range(task.num_clients)]
         return Models(task.initial_model(), shared.params if shared else None, clients)
 
-    def _for_use(self) -> tuple[Task, Algorithm]:
-        """The task and the method that tune models for use, at the rates as set: a schedule is for the rounds."""
-        return self._in_round(0)
+    def _for_final_models(self) -> tuple[Task, Algorithm]:
+        """The task and method for tuning final models, at the initial learning rate: schedules apply to rounds only."""
+        return self._with_round_rates(0)
 
-    def _in_round(self, round: int) -> tuple[Task, Algorithm]:
-        """The task and the method with the learning rates of a round."""
+    def _with_round_rates(self, round: int) -> tuple[Task, Algorithm]:
+        """The task and method with the learning rates of a round."""
         training = self.config.training.in_round(round)
         if training == self.task.training:
             return self.task, self.algorithm
@@ -196,9 +196,9 @@ class Simulation:
     def _finish(
         self, round: int, cohort: Cohort | None, diagnostics: Diagnostics | None, seconds: float
     ) -> RoundResult:
-        """Evaluate and record what the state of this round is worth."""
+        """Evaluates the state after this round and returns its result."""
         self.round = round
-        scalars, arrays = self._recorded(cohort, diagnostics, seconds)
+        scalars, arrays = self._record_round(cohort, diagnostics, seconds)
         diverged = None if diagnostics is None else self._training_failed(diagnostics.train_loss, cohort)
         last = round == self.config.training.rounds or diverged is not None
         evaluated = last or round % self.config.evaluation.every == 0
@@ -224,10 +224,10 @@ class Simulation:
             diverged,
         )
 
-    def _recorded(
+    def _record_round(
         self, cohort: Cohort | None, diagnostics: Diagnostics | None, seconds: float
     ) -> tuple[dict[str, float], dict[str, np.ndarray]]:
-        """Costs, training losses and diagnostics of a round; round 0 costs nothing."""
+        """Costs, training losses and diagnostics of a round; round 0 has no costs."""
         scalars = {"bytes_up": 0.0, "bytes_down": 0.0, "gradient_evaluations": 0.0, "seconds": seconds}
         if cohort is None or diagnostics is None:
             return scalars, {}
@@ -247,13 +247,13 @@ class Simulation:
         return scalars, arrays
 
     def _evaluate(self) -> dict[str, np.ndarray]:
-        """Arrays of the models that clients of this federation have now."""
-        task, algorithm = self._for_use()
+        """Arrays of the current models of all clients."""
+        task, algorithm = self._for_final_models()
         return score(algorithm, self.state, task)
 
     def _measure_unseen(self) -> tuple[dict[str, np.ndarray], dict[str, float]]:
-        """Arrays and scalars of the clients that never took part; nothing where none are held out."""
-        task, algorithm = self._for_use()
+        """Arrays and scalars of clients that never took part; empty if none are held out."""
+        task, algorithm = self._for_final_models()
         scores = newcomers.scores(algorithm, self.state, task)
         if not scores:
             return {}, {}
@@ -262,7 +262,7 @@ class Simulation:
         return arrays, {f"unseen.{n}": v for n, v in summary.items()}
 
     def _summarize(self, values: dict[str, np.ndarray], may_be_best: bool) -> dict[str, float]:
-        """Client summaries as scalars; keeps the last and the best ones."""
+        """Client summaries as scalars; remembers the last and the best ones."""
         scalars: dict[str, float] = {}
         for path, best in self.best.items():
             if f"{path}.accuracy" not in values:
@@ -279,13 +279,13 @@ class Simulation:
         return scalars
 
     def _training_failed(self, train_loss: Tensor, cohort: Cohort | None) -> str | None:
-        """Why this is the last round, if it is: a participant's loss, or a model that travels, is not finite."""
+        """Why training has to stop, if so: a participant's loss or a shared model is not finite."""
         bad = torch.nonzero(~train_loss.isfinite())
         if len(bad) and cohort is not None:
             return f"the training loss of client {int(cohort.clients[bad[0, 0]])} is not finite"
         shared = self.algorithm.shared(self.state)
         if not all(all_finite(params) for params in (*shared.down, *shared.up)):
-            return "the model that the server sends is not finite"
+            return "the server's model is not finite"
         return None
 
     def _evaluation_failed(self, values: dict[str, np.ndarray]) -> str | None:
@@ -298,17 +298,17 @@ class Simulation:
 
 
 def simulate(config: RunConfig, data_dir: Path | None = None) -> Iterator[RoundResult]:
-    """All rounds of one run."""
+    """Runs all rounds of a configuration."""
     yield from Simulation(config, data_dir=data_dir).rounds()
 
 
 def check(config: RunConfig, data_dir: Path | None = None) -> Simulation:
-    """Everything that can be refused before training: raises what ``Simulation`` raises."""
+    """Checks everything that can be checked before training. Raises what ``Simulation`` raises."""
     return Simulation(config, data_dir=data_dir)
 
 
 def _method(task: Task, config: RunConfig) -> Algorithm:
-    """The run's method, its ``"training"`` values taken from the task."""
+    """The method of a run, with its ``"training"`` values taken from the task."""
     hparams = resolve_hparams(config.algorithm.options, task.training)
     method: Algorithm = ALGORITHMS.get(config.algorithm.name).make(hparams)
     return method

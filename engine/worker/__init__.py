@@ -1,4 +1,4 @@
-"""Work in the background: a dispatcher claims queued runs, an executor computes them, the database says how far it is.
+"""Background work: a dispatcher claims queued runs, an executor computes them, the database has the progress.
 
 queued run      -> Dispatcher -> Ticket         -> Executor -> Session (Simulation -> Recorder) -> rows, models
 queued analysis -> Dispatcher -> AnalysisTicket -> Executor -> AnalysisSession (Subject) -> findings

@@ -1,4 +1,4 @@
-"""One claimed analysis, worked on: from the run's configuration and stored models to findings in a file."""
+"""Computes one claimed analysis: from the run's configuration and stored models to a file with the findings."""
 
 import logging
 import math
@@ -18,8 +18,8 @@ from engine.export.saved_models import MODELS_BEST, MODELS_LAST, unpack
 from engine.simulation.simulate import Models
 from engine.worker.executor import AnalysisTicket
 from engine.worker.failures import reason
-from engine.worker.heartbeat import OURS
-from engine.worker.retry import patiently
+from engine.worker.heartbeat import HEARTBEAT
+from engine.worker.retry import until_available
 from storage import (
     AnalysisStatus,
     ArtifactDamaged,
@@ -31,18 +31,18 @@ from storage import (
     Transient,
 )
 
-REPORT_S = 0.4  # progress reaches the screen, and a cancellation the analysis, within this time
+REPORT_S = 0.4  # interval for storing progress and reading cancel requests
 MODELS_OF = {"last": MODELS_LAST, "best": MODELS_BEST}
 
 log = logging.getLogger(__name__)
 
 
 class Cancelled(Exception):
-    """The analysis is asked to stop here. Not an error."""
+    """Raised to stop a cancelled analysis. Not an error."""
 
 
-class Watch:
-    """What an analysis calls with its progress: mostly looks at the clock. Never goes back; raises Cancelled."""
+class ProgressReporter:
+    """The progress callback of an analysis, from 0 to 1. Cheap; progress never decreases. Raises Cancelled."""
 
     def __init__(self, store: Store, ticket: AnalysisTicket, clock: Callable[[], float] = time.monotonic) -> None:
         self.store, self.ticket, self._clock = store, ticket, clock
@@ -52,14 +52,14 @@ class Watch:
     def __call__(self, share: float) -> None:
         if math.isfinite(share) and share > self._share:
             self._share = min(share, 1.0)
-            OURS.beat()  # progress that stands still is no sign of life
+            HEARTBEAT.beat()  # only if there was progress
         if self._clock() - self._reported >= REPORT_S:
             self.report()
 
     def report(self) -> None:
         try:
             control = self.store.analyses.report(self.ticket.analysis_id, self.ticket.epoch, self._share)
-        except Transient as error:  # the work goes on; the next report tells more
+        except Transient as error:  # continue; the next report retries
             log.warning("analysis %d: %s", self.ticket.analysis_id, error)
             control = ""
         self._reported = self._clock()
@@ -68,16 +68,16 @@ class Watch:
 
 
 class AnalysisSession:
-    """The owner of one claimed analysis; everything it writes to it is fenced."""
+    """The owner of one claimed analysis. Every write raises Fenced once the claim is lost."""
 
     def __init__(self, store: Store, ticket: AnalysisTicket, threads: int) -> None:
         self.store, self.ticket, self.threads = store, ticket, threads
-        self.watch = Watch(store, ticket)
+        self.progress = ProgressReporter(store, ticket)
 
     def run(self) -> None:
         status, file, error = self._outcome()
         finish = self.store.analyses.finish
-        patiently(lambda: finish(self.ticket.analysis_id, self.ticket.epoch, status, file, error))
+        until_available(lambda: finish(self.ticket.analysis_id, self.ticket.epoch, status, file, error))
 
     def _outcome(self) -> tuple[AnalysisStatus, NewArtifact | None, str | None]:
         try:
@@ -89,33 +89,33 @@ class AnalysisSession:
         except ArtifactDamaged as error:
             return "failed", None, str(error)
         except ArtifactNotWritten as error:
-            return "failed", None, f"what was found could not be kept: {error}, then ask for it again"
+            return "failed", None, f"the result could not be stored: {error}, then request it again"
         except StorageError:
             raise
-        except Exception as error:  # noqa: BLE001  of an analysis, a method or a data set, which may be anybody's
-            return "failed", None, patiently(partial(reason, self.store, self.ticket.run_id, error))
+        except Exception as error:  # noqa: BLE001  analyses, methods and data sets may be third-party plugins
+            return "failed", None, until_available(partial(reason, self.store, self.ticket.run_id, error))
 
     def _compute(self) -> tuple[str, int, bytes]:
-        """(kind, round, findings as bytes)."""
-        asked = patiently(lambda: self.store.analyses.get(self.ticket.analysis_id))
-        run = patiently(lambda: self.store.queue.get(self.ticket.run_id))
-        entry = ANALYSES.get(asked.kind)
-        options: Any = read_options(entry.options, asked.params, asked.kind)
+        """The findings as (kind, round, bytes)."""
+        analysis = until_available(lambda: self.store.analyses.get(self.ticket.analysis_id))
+        run = until_available(lambda: self.store.queue.get(self.ticket.run_id))
+        entry = ANALYSES.get(analysis.kind)
+        options: Any = read_options(entry.options, analysis.params, analysis.kind)
         config = RunConfig.from_dict(run.config)
         torch.set_num_threads(config.machine.threads or self.threads)
         models, round = self._models(run, options.which)
         data_dir = self.ticket.data_dir
-        subject = Subject.load(config, models, round, data_dir=data_dir, progress=self.watch)
+        subject = Subject.load(config, models, round, data_dir=data_dir, progress=self.progress)
         findings: Findings = entry.make(options).compute(subject)
-        self.watch.report()  # cancelled at the last moment
+        self.progress.report()  # a last chance to cancel
         return entry.name, round, findings.to_bytes()
 
     def _models(self, run: RunRecord, which: str) -> tuple[Models, int]:
-        """Those of the last or the best round, and that round. Raises Unsupported where they are not kept."""
-        artifact = patiently(lambda: self.store.artifacts.latest(run.id, MODELS_OF[which]))
+        """The models of the last or the best round, and that round. Raises Unsupported if they are not stored."""
+        artifact = until_available(lambda: self.store.artifacts.latest(run.id, MODELS_OF[which]))
         if artifact is None:
             raise Unsupported(
-                f"the models of this run's {which} round are not kept: it is {run.status}, or they were too large, "
-                "were deleted, or it was computed elsewhere; run it again"
+                f"the models of this run's {which} round are not available: the run is {run.status}, or they were too "
+                "were deleted, or not imported; rerun it"
             )
         return unpack(self.store.artifacts.read(artifact)), artifact.round

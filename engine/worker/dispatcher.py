@@ -1,7 +1,7 @@
-"""The one process that claims queued runs and analyses of a database and sees each of them through.
+"""The one process that claims a database's queued runs and analyses and supervises them.
 
-It trusts nothing but the database: whatever dies, at whatever moment, the next turn or the next dispatcher finds the
-run's row, and takes it up again from its last registered checkpoint; an analysis begins anew.
+Its only truth is the database. If anything dies at any moment, the next turn or the next dispatcher finds the row and
+resumes the run from its last registered checkpoint; an analysis starts over.
 """
 
 import logging
@@ -15,25 +15,25 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from engine.worker.cleanup import clean_up
 from engine.worker.executor import Ended, Executor, Key, Work
-from engine.worker.upkeep import tidy
-from engine.worker.work_queue import KILLED, AnalysisClaims, Claims, RunClaims, note
+from engine.worker.work_queue import KILLED, AnalysisClaims, Claims, RunClaims, add_event
 from storage import DispatcherLock, Fenced, StorageError, Store, Transient
 
-OBEY_S = 2.0  # after that a worker that should stop is killed
-LOOK_S = 0.25  # how often requests are looked for
-BEAT_S = 2.0
-TIDY_S = 3600.0
+STOP_GRACE_S = 2.0  # grace period before a worker that should stop is killed
+CHECK_S = 0.25  # how often control requests are read
+HEARTBEAT_S = 2.0
+CLEANUP_S = 3600.0
 WAIT_S = 0.2
-RETRY_S = 0.5  # between turns while the database does not answer
+RETRY_S = 0.5  # between turns while the database is unavailable
 
 log = logging.getLogger(__name__)
 
 
 class Dispatcher:
-    """Owns the lock and the executor it is given until ``close``. ``run_ids``: claim none but these, and no analysis.
+    """Owns the lock and the executor until ``close``. With ``run_ids`` it claims only these runs, and no analyses.
 
-    Analyses come first, and have a slot of their own: somebody sits in front of the screen and waits for them.
+    Analyses come first and have their own slot, since a user is waiting for them.
     """
 
     def __init__(
@@ -46,23 +46,23 @@ class Dispatcher:
         data_dir: Path | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Touches nothing yet: the first turn puts the database in order."""
+        """Does not touch the database yet; the first turn cleans it up."""
         self.store, self.executor, self._lock, self._clock = store, executor, lock, clock
-        executor.on_notice = lock.tell
+        executor.on_notice = lock.set_notice
         analyses: dict[str, Claims[Any]] = {"analysis": AnalysisClaims(store, data_dir)} if run_ids is None else {}
         self._claims = analyses | {"run": RunClaims(store, data_dir, run_ids)}
         self._tickets: dict[Key, Work] = {}
-        self._ended: list[Ended] = []  # heard of, not settled yet
-        self._unwanted_since: dict[Key, float] = {}
-        self._looked = self._beaten = self._tidied = -float("inf")
+        self._ended: list[Ended] = []  # reported, not settled yet
+        self._stopping_since: dict[Key, float] = {}
+        self._checked = self._heartbeat_sent = self._cleaned_up = -float("inf")
         self._engine_id = ""
-        self._is_in_order = self._may_have_strays = False
+        self._has_recovered = self._may_have_lost_claims = False
 
     @classmethod
     def acquire(
         cls, store: Store, executor: Executor, *, run_ids: Collection[int] | None = None, data_dir: Path | None = None
     ) -> "Dispatcher | None":
-        """None, and the executor closed, where another process is the dispatcher of this database."""
+        """Returns None, and closes the executor, if another process is the dispatcher of this database."""
         lock = store.try_dispatcher_lock()
         if lock is None:
             executor.close()
@@ -77,44 +77,44 @@ class Dispatcher:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is being computed."""
+        """Whether nothing is running."""
         return not self._tickets
 
     def run(self, stop: threading.Event, until_idle: bool = False) -> None:
-        """Turn after turn until ``stop`` is set, or until there is nothing to do."""
-        trouble = ""
+        """Runs turns until ``stop`` is set, or with ``until_idle`` until there is no work left."""
+        logged = ""
         while not stop.is_set():
             try:
                 self.step()
-                trouble = ""
-            except Transient as error:  # a turn may be left anywhere: the next one goes on with it
-                if trouble != str(error):
-                    trouble = str(error)
-                    log.warning("%s", trouble)
+                logged = ""
+            except Transient as error:  # a turn can be interrupted anywhere: the next one continues
+                if logged != str(error):
+                    logged = str(error)
+                    log.warning("%s", logged)
                 stop.wait(RETRY_S)
                 continue
             if until_idle and self.is_idle:
                 return
 
     def step(self, wait_s: float = WAIT_S) -> None:
-        """One turn; waits up to ``wait_s`` for something to end, and refills its slot.
+        """One turn: waits up to ``wait_s`` for something to end, and refills the slots.
 
-        Raises DispatcherLockLost where another process is the dispatcher now, which takes up what this one began.
+        Raises DispatcherLockLost if another process has become the dispatcher, which takes over the runs.
         """
         self._lock.renew()
-        self._watch()  # first: it only reads, and who is killed here may be the one that keeps others from writing
-        self._put_in_order()
+        self._enforce_requests()  # first: it only reads, and may kill the worker that blocks all writers
+        self._recover()
         self._settle()
-        self._beat()
+        self._send_heartbeat()
         self._fill_slots()
         self._ended += self.executor.poll(wait_s)
         self._settle()
         self._fill_slots()
 
     def close(self) -> None:
-        """Stops the workers; what they worked on is queued again, for the next dispatcher."""
+        """Stops the workers and requeues their work for the next dispatcher."""
         self.executor.close()
-        with suppress(StorageError):  # what is not let go now is let go at the next start; or it is another's by now
+        with suppress(StorageError):  # otherwise the next start requeues it; or it has a new owner
             self._lock.renew()
             for claims in self._claims.values():
                 claims.requeue_running()
@@ -123,89 +123,89 @@ class Dispatcher:
             self.store.engines.remove(self._engine_id)
         self._lock.release()
 
-    def _put_in_order(self) -> None:
-        """Migrates the database, queues again what a dispatcher before it left running, and clears up after it."""
-        if not self._is_in_order:
-            self._end_abandoned_writer()
+    def _recover(self) -> None:
+        """Migrates the database, requeues what an earlier dispatcher left running, and cleans up after it."""
+        if not self._has_recovered:
+            self._kill_abandoned_writer()
             self.store.migrate()
             for claims in self._claims.values():
                 claims.requeue_running()
             self.store.artifacts.sweep()
-            self._is_in_order = True
-        if self._may_have_strays:
+            self._has_recovered = True
+        if self._may_have_lost_claims:
             for claims in self._claims.values():
-                claims.requeue_strays(self._tickets.keys())
-            self._may_have_strays = False
-        if self._clock() - self._tidied >= TIDY_S:
-            tidy(self.store)
-            self._tidied = self._clock()
+                claims.requeue_lost_claims(self._tickets.keys())
+            self._may_have_lost_claims = False
+        if self._clock() - self._cleaned_up >= CLEANUP_S:
+            clean_up(self.store)
+            self._cleaned_up = self._clock()
 
-    def _end_abandoned_writer(self) -> None:
-        """A worker leaves with its dispatcher, but not one that is stopped: it would keep its lock for ever."""
+    def _kill_abandoned_writer(self) -> None:
+        """Kills a stopped worker of an earlier dispatcher: it cannot exit by itself and would hold its lock forever."""
         writer = self.store.writer()
         if writer is not None and writer.is_abandoned and writer.is_stopped:
             with suppress(ProcessLookupError):
                 os.kill(writer.pid, signal.SIGKILL)
-                log.warning("killed %s: stopped, left by its dispatcher, it kept the database locked", writer)
+                log.warning("killed %s: it was stopped, without a dispatcher, and kept the database locked", writer)
 
     def _fill_slots(self) -> None:
-        self._may_have_strays = True  # where a claim's answer does not arrive
+        self._may_have_lost_claims = True  # if the response to a claim is lost
         for kind, claims in self._claims.items():
-            while self._has_room(kind) and (ticket := claims.claim()) is not None:
+            while self._has_free_slot(kind) and (ticket := claims.claim()) is not None:
                 self._tickets[ticket.key] = ticket
                 self.executor.submit(ticket)
-        self._may_have_strays = False
+        self._may_have_lost_claims = False
 
-    def _has_room(self, kind: str) -> bool:
+    def _has_free_slot(self, kind: str) -> bool:
         return bool(self.executor.free_for_analyses if kind == "analysis" else self.executor.free)
 
     def _settle(self) -> None:
         while self._ended:
             ended = self._ended[0]
             if ended.problem is not None:
-                self._of(ended.ticket).died(ended.ticket, ended.problem)
+                self._claims_of(ended.ticket).worker_died(ended.ticket, ended.problem)
             self._tickets.pop(ended.ticket.key, None)
             del self._ended[0]
 
-    def _watch(self) -> None:
-        """A worker has time to obey by itself; then it is killed, and its work becomes what it was asked to become."""
-        now, over = self._clock(), {ended.ticket.key for ended in self._ended}
-        if not self._tickets or now - self._looked < LOOK_S:
+    def _enforce_requests(self) -> None:
+        """Kills workers that did not stop in time; their work gets the status that was requested."""
+        now, ended_keys = self._clock(), {ended.ticket.key for ended in self._ended}
+        if not self._tickets or now - self._checked < CHECK_S:
             return
-        self._looked = now
-        unwanted = self._tickets.keys() - self._wanted() - over
-        self._unwanted_since = {key: self._unwanted_since.get(key, now) for key in unwanted}
-        for key, since in self._unwanted_since.items():
-            if now - since >= OBEY_S:
+        self._checked = now
+        stopping = self._tickets.keys() - self._to_continue() - ended_keys
+        self._stopping_since = {key: self._stopping_since.get(key, now) for key in stopping}
+        for key, since in self._stopping_since.items():
+            if now - since >= STOP_GRACE_S:
                 self._kill(self._tickets[key])
 
-    def _wanted(self) -> set[Key]:
-        """What shall go on."""
-        wanted: set[Key] = set()
+    def _to_continue(self) -> set[Key]:
+        """The tickets to continue."""
+        to_continue: set[Key] = set()
         for kind, claims in self._claims.items():
             if tickets := [ticket for ticket in self._tickets.values() if ticket.key[0] == kind]:
-                wanted |= claims.wanted(tickets)
-        return wanted
+                to_continue |= claims.to_continue(tickets)
+        return to_continue
 
     def _kill(self, ticket: Work) -> None:
         self.executor.kill(ticket)
         with suppress(Fenced):
             what, number = ticket.key
-            message = f"the worker did not stop within {OBEY_S:g} s and was killed; {what} {number} is now"
-            note(self.store, ticket.run_id, "info", KILLED, f"{message} {self._of(ticket).let_go(ticket)}")
+            message = f"the worker did not stop within {STOP_GRACE_S:g} s and was killed; {what} {number} is now"
+            add_event(self.store, ticket.run_id, "info", KILLED, f"{message} {self._claims_of(ticket).release(ticket)}")
         del self._tickets[ticket.key]
 
-    def _of(self, ticket: Work) -> Claims[Any]:
+    def _claims_of(self, ticket: Work) -> Claims[Any]:
         return self._claims[ticket.key[0]]
 
-    def _beat(self) -> None:
-        """Tells the screen that this engine lives."""
-        if self._clock() - self._beaten >= BEAT_S:
-            self._engine_id = self.store.engines.beat(
+    def _send_heartbeat(self) -> None:
+        """Stores the heartbeat of this engine, for display."""
+        if self._clock() - self._heartbeat_sent >= HEARTBEAT_S:
+            self._engine_id = self.store.engines.heartbeat(
                 host=socket.gethostname(),
                 pid=os.getpid(),
                 device=self.executor.device,
                 slots=self.executor.slots,
                 running=sum(kind == "run" for kind, _ in self._tickets),
             )
-            self._beaten = self._clock()
+            self._heartbeat_sent = self._clock()

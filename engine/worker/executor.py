@@ -1,4 +1,4 @@
-"""Who computes: an executor runs tickets and knows nothing of queues, nor of what the tickets are for."""
+"""The executor's interface: it runs tickets and knows nothing about queues or the purpose of a ticket."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,17 +10,17 @@ Key = tuple[str, int]
 
 @dataclass(frozen=True)
 class Ticket:
-    """The right to work on one claimed run, and where its data lie."""
+    """The right to work on one claimed run, and where to find its data."""
 
     run_id: int
     epoch: int
     database_url: str
     artifacts: Path
-    data_dir: Path | None = None  # of the data sets, by default DATA_DIR
+    data_dir: Path | None = None  # folder of the data sets, by default DATA_DIR
 
     @property
     def key(self) -> Key:
-        """Tells it from all other tickets in use."""
+        """Unique among the tickets in use."""
         return "run", self.run_id
 
 
@@ -31,7 +31,7 @@ class AnalysisTicket:
     analysis_id: int
     run_id: int
     epoch: int
-    attempts: int  # this one included
+    attempts: int  # including this one
     database_url: str
     artifacts: Path
     data_dir: Path | None = None
@@ -46,17 +46,17 @@ Work = Ticket | AnalysisTicket
 
 @dataclass(frozen=True)
 class Ended:
-    """A ticket that nobody works on any more; ``problem`` where its work could not be brought to an end."""
+    """A ticket that is no longer worked on; ``problem`` says why its work could not be completed."""
 
     ticket: Work
     problem: str | None = None
 
 
 class Executor(Protocol):
-    """Runs tickets on ``slots`` shares of ``device``. It never retries: that is the dispatcher's business.
+    """Runs tickets on ``slots`` shares of ``device``. Never retries; the dispatcher does.
 
-    Beside these slots there is one for an analysis, so that none waits for a run to end. A ticket whose worker hangs
-    ends with a problem; meanwhile ``on_notice`` gets what the screen should say, and "" once it no longer holds.
+    One extra slot is for analyses, so that none has to wait for a run. A ticket whose worker hangs ends with a problem;
+    ``on_notice`` is called with a notice to display, and with "" once it no longer applies.
     """
 
     slots: int
@@ -65,20 +65,20 @@ class Executor(Protocol):
 
     @property
     def free(self) -> int:
-        """Tickets of any kind that can be submitted now."""
+        """The number of tickets of any kind that can be submitted now."""
 
     @property
     def free_for_analyses(self) -> int:
-        """The same and, unless it is taken, the slot that only analyses get."""
+        """``free``, plus the slot for analyses unless it is taken."""
 
     def submit(self, ticket: Work) -> None:
-        """Start working on it; only while there is a free slot."""
+        """Starts a ticket. Requires a free slot."""
 
     def poll(self, wait_s: float = 0.0) -> list[Ended]:
-        """Tickets that ended since the last call; waits for the first of them up to ``wait_s``."""
+        """The tickets that ended since the last call; waits up to ``wait_s`` for the first one."""
 
     def kill(self, ticket: Work) -> None:
-        """Stop it at once, whatever it is doing. It does not appear in ``poll`` any more."""
+        """Kills the work on a ticket at once. It does not appear in ``poll`` any more."""
 
     def close(self) -> None:
-        """Stop everything at once."""
+        """Kills everything at once."""

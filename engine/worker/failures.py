@@ -1,4 +1,4 @@
-"""Why work in the background failed, in words for the person who asked for it."""
+"""Reasons for failures of background work, as messages for the user."""
 
 import traceback
 
@@ -9,13 +9,13 @@ from engine.simulation.memory import FULL_MEMORY, is_out_of_memory
 from storage import Store
 
 FULL_GPU = (
-    "the GPU has no memory left for this run; set FEDSCAPE_RUNS_PER_GPU=1 so that it has the GPU to itself, or choose "
+    "the GPU is out of memory; set FEDSCAPE_RUNS_PER_GPU=1 so that each run has a GPU to itself, or choose "
     "fewer clients, smaller batches or a smaller model"
 )
 
 
 def reason(store: Store, run_id: int, error: Exception) -> str:
-    """The traceback of what nobody foresaw goes into the run's log only."""
+    """The message for an error; of an unexpected one, the traceback goes into the run's log."""
     if isinstance(error, FedscapeError):
         return str(error)
     if isinstance(error, torch.OutOfMemoryError):

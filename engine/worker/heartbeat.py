@@ -1,6 +1,6 @@
-"""A worker's signs of life: two counters in memory that it shares with its dispatcher.
+"""A worker's heartbeat: two counters in memory shared with its dispatcher.
 
-Reading them needs neither a lock nor the database, so they can be read while a stopped worker blocks every writer.
+Reading them needs no lock and no database, so it works even while a stopped worker blocks all writers.
 """
 
 import ctypes
@@ -12,30 +12,30 @@ Counters = ctypes.Array[ctypes.c_uint64]
 
 
 @dataclass(frozen=True)
-class Signs:
-    """What one look at a worker sees."""
+class HeartbeatCounts:
+    """A snapshot of a worker's counters."""
 
     beats: int
-    writes: int  # begun and ended ones together
+    writes: int  # starts and ends of writes; odd during a write
 
     @property
     def is_writing(self) -> bool:
         return self.writes % 2 == 1
 
 
-class Life:
-    """One side of the counters: one thread of the worker moves them, the dispatcher reads them."""
+class Heartbeat:
+    """The counters, incremented by one thread of the worker and read by the dispatcher."""
 
     def __init__(self, counters: Counters | None = None) -> None:
-        """Without ``counters`` nobody looks."""
+        """Without ``counters``, heartbeats have no effect."""
         self._counters = (ctypes.c_uint64 * 2)() if counters is None else counters
 
     def share(self, counters: Counters) -> None:
-        """From now on somebody looks."""
+        """Shares the counters from now on."""
         self._counters = counters
 
-    def begin(self) -> None:
-        """A new process moves the counters."""
+    def reset(self) -> None:
+        """Resets the counters for a new process."""
         self._counters[0] = self._counters[1] = 0
 
     def beat(self) -> None:
@@ -43,7 +43,7 @@ class Life:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Around a write transaction, the wait for its lock and the commit included."""
+        """Marks a write transaction, including the wait for its lock and the commit."""
         self._counters[1] += 1
         try:
             yield
@@ -51,8 +51,8 @@ class Life:
             self._counters[1] += 1
 
     @property
-    def signs(self) -> Signs:
-        return Signs(*self._counters)
+    def counts(self) -> HeartbeatCounts:
+        return HeartbeatCounts(*self._counters)
 
 
-OURS = Life()  # of this process
+HEARTBEAT = Heartbeat()  # this process's

@@ -1,4 +1,4 @@
-"""A worker process: waits for tickets, works on them one after another, leaves when its dispatcher does."""
+"""A worker process: works on tickets one after another, and exits with its dispatcher."""
 
 import logging
 import multiprocessing
@@ -14,11 +14,11 @@ from pathlib import Path
 from engine.core.errors import FedscapeError
 from engine.core.registry import ALGORITHMS, DATASETS, METRICS, MODELS, PARTITIONERS
 from engine.worker.executor import Ticket, Work
-from engine.worker.heartbeat import OURS, Counters
+from engine.worker.heartbeat import HEARTBEAT, Counters
 from engine.worker.slots import Slot
 from storage import Fenced, StorageError, Store
 
-# The dispatcher, which knows this module too, shall not wait for torch: what needs it is imported where it is used.
+# The dispatcher imports this module too and should not wait for torch, which is imported where it is used.
 REGISTRIES = (ALGORITHMS, DATASETS, METRICS, MODELS, PARTITIONERS)
 SESSIONS = ("engine.worker.session", "engine.worker.analysis_session")
 
@@ -26,13 +26,13 @@ log = logging.getLogger(__name__)
 
 
 def main(connection: Connection, slot: Slot, counters: Counters, timeout_s: float) -> None:
-    """Answers each ticket with None, or with the reason why its work could not be brought to an end.
+    """Answers each ticket with None, or with the reason why its work could not be completed.
 
-    ``counters`` are of its life; ``timeout_s`` is how long to wait for other writers of the database.
+    ``counters`` are its heartbeat; ``timeout_s`` is how long to wait for other writers of the database.
     """
-    OURS.share(counters)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the dispatcher decides what it means
-    threading.Thread(target=_leave_with_dispatcher, daemon=True).start()
+    HEARTBEAT.share(counters)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the dispatcher handles it
+    threading.Thread(target=_exit_with_dispatcher, daemon=True).start()
     _warm_up(slot)
     with suppress(EOFError, OSError):  # the dispatcher is gone
         while True:
@@ -41,9 +41,9 @@ def main(connection: Connection, slot: Slot, counters: Counters, timeout_s: floa
 
 
 def work_on(store: Store, ticket: Work, threads: int = 1) -> None:
-    """Until what was claimed has ended, is paused, or is somebody else's.
+    """Works on a ticket until it has ended, is paused, or has a new owner.
 
-    Raises StorageError where that cannot be written down.
+    Raises StorageError if the outcome cannot be stored.
     """
     from engine.worker.analysis_session import AnalysisSession
     from engine.worker.session import Session
@@ -69,7 +69,7 @@ def _work(ticket: Work, slot: Slot, timeout_s: float) -> str | None:
 
 
 def _give_back_gpu_memory() -> None:
-    """What torch keeps for the next run, the run beside this one may need now."""
+    """Frees torch's cached memory, which the run on the same GPU may need."""
     import torch
 
     torch.cuda.empty_cache()
@@ -77,11 +77,11 @@ def _give_back_gpu_memory() -> None:
 
 @cache
 def _store(url: str, artifacts: Path, timeout_s: float) -> Store:
-    return Store(url, artifacts, timeout_s, writing=OURS.writing)
+    return Store(url, artifacts, timeout_s, writing=HEARTBEAT.writing)
 
 
 def _warm_up(slot: Slot) -> None:
-    """What the first run would wait for."""
+    """Loads what the first run would otherwise wait for."""
     import torch
 
     for name in SESSIONS:
@@ -89,13 +89,13 @@ def _warm_up(slot: Slot) -> None:
     torch.set_num_threads(slot.threads)
     if slot.gpu is not None:
         torch.cuda.set_device(slot.gpu)
-    with suppress(FedscapeError):  # a plugin that cannot be read: the run says so itself, and ends
+    with suppress(FedscapeError):  # a broken plugin: the run reports it and ends
         for registry in REGISTRIES:
             registry.names()
 
 
-def _leave_with_dispatcher() -> None:
-    """A dispatcher that was killed cannot say goodbye: the system closes its end of this pipe."""
+def _exit_with_dispatcher() -> None:
+    """Exits when the dispatcher dies: the system then closes its end of this pipe."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel])

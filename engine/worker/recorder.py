@@ -1,7 +1,7 @@
-"""A run's rounds on their way into the database, and what the run is asked to do on the way back.
+"""Writes a run's rounds to the database, and reads its control requests.
 
-While the database cannot be written (its disk is full, it is locked, its server is away) training goes on and rounds
-wait in memory, up to WAITING_BYTES of them; then training waits, too, as long as it takes.
+While the database cannot be written (full disk, locked, server unavailable), training continues and rounds wait in
+memory, up to WAITING_BYTES of them; then training waits too, for as long as it takes.
 """
 
 import math
@@ -11,9 +11,9 @@ from contextlib import suppress
 from typing import Any, Literal
 
 from engine.core.results import RoundResult
-from engine.exchange.records import as_record
-from engine.worker.heartbeat import OURS
-from engine.worker.retry import Outage, T, patiently
+from engine.exchange.records import round_record
+from engine.worker.heartbeat import HEARTBEAT
+from engine.worker.retry import Outage, T, until_available
 from storage import (
     ArtifactNotWritten,
     Control,
@@ -28,14 +28,14 @@ from storage import (
     Transient,
 )
 
-WRITE_S = 0.5  # rounds reach the database, and a request reaches the run, within this time
-PACE_S = 2.0  # how often seconds per round are told to the screen
-WAITING_BYTES = 64 * 2**20
+WRITE_S = 0.5  # interval for writing rounds and reading requests
+PACE_S = 2.0  # how often seconds per round are stored
+MAX_PENDING_BYTES = 64 * 2**20
 CHECKPOINT = "checkpoint"
 
 
 class Stop(Exception):
-    """The run is asked to stop here. Not an error."""
+    """Raised to stop a run that was paused or cancelled. Not an error."""
 
     def __init__(self, control: Literal["cancel", "pause"]) -> None:
         self.control = control
@@ -43,28 +43,28 @@ class Stop(Exception):
 
 
 class Recorder:
-    """Writes for the owner of one claim. Every write raises Fenced when the run has another owner."""
+    """Writes for the owner of one claim. Every write raises Fenced once the run has another owner."""
 
     def __init__(self, store: Store, run_id: int, epoch: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.store, self.run_id, self.epoch = store, run_id, epoch
-        self.round = -1  # the last round that was added
+        self.round = -1  # the last added round
         self._is_ending = False
         self._pending: list[RoundRecord] = []
         self._pending_bytes = 0
         self._summary: dict[str, Any] | None = None
-        self._warnings: list[tuple[str, str]] = []  # for the run's log: kind, message
+        self._warnings: list[tuple[str, str]] = []  # for the run's log: (kind, message)
         self._clock = clock
-        self._written = self._paced = self._kept = clock()
+        self._written = self._paced = self._checkpointed = clock()
         self._added: float | None = None
         self._pace: float | None = None
         self._outage = Outage(clock)
-        self._is_unsure = False  # whether the last write took place
+        self._may_be_stored = False  # the outcome of the last write is unknown
         self._lacks_checkpoints = False
 
     def add(self, result: RoundResult, summary: dict[str, Any], is_last: bool = False) -> None:
-        """Keeps a round and writes it with others. Raises Stop; after the last round a pause comes too late."""
+        """Adds a round to the next write. Raises Stop, but does not pause after the last round."""
         self._is_ending = is_last
-        record = as_record(result)
+        record = round_record(result)
         self._pending.append(record)
         self._pending_bytes += num_bytes(record)
         self.round, self._summary = result.round, without_nan(summary)
@@ -74,48 +74,48 @@ class Recorder:
             self._pace = took if self._pace is None else 0.8 * self._pace + 0.2 * took
         self._added = now
         self.tick()
-        while self._pending_bytes > WAITING_BYTES:
+        while self._pending_bytes > MAX_PENDING_BYTES:
             time.sleep(WRITE_S)
             self.tick()
 
     def tick(self) -> None:
-        """Called in every local step: mostly looks at the clock. Raises Stop."""
-        OURS.beat()
+        """Called in every local step, so usually it only reads the clock. Raises Stop."""
+        HEARTBEAT.beat()
         if self._clock() - self._written < WRITE_S:
             return
         try:
             control = self._write()
-        except Transient as error:  # training goes on; the rounds wait for the next turn
-            control = self._sign_of_life() if isinstance(error, DiskFull) else ""
+        except Transient as error:  # training continues; the rounds wait for the next try
+            control = self._heartbeat() if isinstance(error, DiskFull) else ""
         self._written = self._clock()
-        self._obey(control)
+        self._check_control(control)
 
     def warn(self, kind: str, message: str) -> None:
-        """Into the run's log, with the next write."""
+        """Adds a warning to the run's log with the next write."""
         self._warnings.append((kind, message))
 
     def checkpoint_is_due(self, every_s: float) -> bool:
-        return self._clock() - self._kept >= every_s and not self._outage.lasts
+        return self._clock() - self._checkpointed >= every_s and not self._outage.lasts
 
     def checkpoint(self, data: bytes) -> None:
-        """Registered in one transaction with the rounds up to it. The last two are kept.
+        """Registers a checkpoint in one transaction with the rounds up to it. The last two are kept.
 
-        Where there is no room for it, the run goes on without it, says so once, and tries again when the next is due.
+        On a full disk the run continues without it, logs that once, and tries again when the next one is due.
         """
         try:
             self._checkpoint(data)
         except ArtifactNotWritten as error:
             if not self._lacks_checkpoints:
-                self.warn(CHECKPOINT, f"the run goes on without new checkpoints: {error}")
+                self.warn(CHECKPOINT, f"the run continues without new checkpoints: {error}")
             self._lacks_checkpoints = True
-        self._kept = self._clock()  # from its end on, so that a slow disk leaves time for training
+        self._checkpointed = self._clock()  # counted from its end, so that a slow disk leaves time for training
 
-    def keep(self, file: NewArtifact) -> None:
-        """A file that stays with the run, registered with everything pending; waits until it is done."""
-        patiently(lambda: self._register(file), self._sign_of_life)
+    def store_file(self, file: NewArtifact) -> None:
+        """Registers a file together with everything pending; waits until that succeeds."""
+        until_available(lambda: self._register(file), self._heartbeat)
 
     def _register(self, file: NewArtifact) -> None:
-        """Where the run has another owner by now, nobody will ever ask for the file."""
+        """Registers the file, or deletes it if the run has another owner by now."""
         try:
             self.append(file)
         except Fenced:
@@ -123,38 +123,38 @@ class Recorder:
             raise
 
     def append(self, artifact: NewArtifact | None = None) -> Control:
-        """Everything pending, with an artifact that belongs to it. Raises Transient, and keeps it all for later."""
-        new = self._without_what_is_stored(artifact)
-        return self._stored(
+        """Writes everything pending, with an artifact. Raises Transient, and keeps it all for later."""
+        new = self._drop_stored(artifact)
+        return self._attempt(
             lambda: self.store.metrics.append(
                 self.run_id, self.epoch, self._pending, summary=self._summary, checkpoint=new
             )
         )
 
     def finish(self, status: Status, error: str | None = None) -> Status:
-        """The last write, with everything pending; waits until it is done. Answers what the run is now."""
+        """The final write, with everything pending; waits until it succeeds. Returns the resulting status."""
 
         def finish() -> Status:
-            self._without_what_is_stored()
-            return self._stored(
+            self._drop_stored()
+            return self._attempt(
                 lambda: self.store.queue.finish(self.run_id, self.epoch, status, error, self._summary, self._pending)
             )
 
-        ended = patiently(finish, self._sign_of_life)
-        patiently(self._tell)
+        ended = until_available(finish, self._heartbeat)
+        until_available(self._write_warnings)
         return ended
 
     def _write(self) -> Control:
-        self._tell()
+        self._write_warnings()
         if self._pending:
             control = self.append()
             if self._clock() - self._paced < PACE_S:
                 return control
         self._paced = self._clock()
-        return self._stored(lambda: self.store.queue.heartbeat(self.run_id, self.epoch, self._pace))
+        return self._attempt(lambda: self.store.queue.heartbeat(self.run_id, self.epoch, self._pace))
 
-    def _sign_of_life(self) -> Control:
-        """Little is written and requests are heard even where there is no room for rounds."""
+    def _heartbeat(self) -> Control:
+        """Stores a heartbeat, which needs little space, so that requests are read even on a full disk."""
         with suppress(Transient):
             return self.store.queue.heartbeat(self.run_id, self.epoch)
         return ""
@@ -164,57 +164,57 @@ class Recorder:
         try:
             self._register(file)
         except Transient:
-            if not self._is_unsure:
+            if not self._may_be_stored:
                 self.store.artifacts.remove_files([file.path])
             return
         if self._lacks_checkpoints:
             self._lacks_checkpoints = False
-            self.warn(CHECKPOINT, f"checkpoints are kept again, from round {self.round} on")
-        patiently(lambda: self.store.artifacts.keep_last(self.run_id, CHECKPOINT, 2))
+            self.warn(CHECKPOINT, f"checkpoints are stored again, from round {self.round} on")
+        until_available(lambda: self.store.artifacts.keep_last(self.run_id, CHECKPOINT, 2))
 
-    def _stored(self, write: Callable[[], T]) -> T:
-        """A write that takes everything pending with it, or is an outage."""
-        OURS.beat()
+    def _attempt(self, write: Callable[[], T]) -> T:
+        """Runs a write that includes everything pending. A Transient failure begins an outage and is raised."""
+        HEARTBEAT.beat()
         try:
             answer = write()
         except Transient as error:
-            self._is_unsure = self._is_unsure or isinstance(error, DatabaseUnavailable)
+            self._may_be_stored = self._may_be_stored or isinstance(error, DatabaseUnavailable)
             self._outage.begin(error, self.run_id)
             raise
-        if (told := self._outage.end(len(self._pending))) is not None:
-            self.warn("database", told)
+        if (message := self._outage.end(len(self._pending))) is not None:
+            self.warn("database", message)
         self._pending, self._pending_bytes, self._summary = [], 0, None
         return answer
 
-    def _without_what_is_stored(self, artifact: NewArtifact | None = None) -> NewArtifact | None:
-        """Where nobody knows whether the last write took place: drops what it stored, the artifact, too."""
-        if not self._is_unsure:
+    def _drop_stored(self, artifact: NewArtifact | None = None) -> NewArtifact | None:
+        """If the last write may have succeeded: drops what it stored, including the artifact."""
+        if not self._may_be_stored:
             return artifact
         last = self.store.queue.get(self.run_id).round
-        is_there = artifact is not None and self.store.artifacts.is_registered(artifact)
+        is_registered = artifact is not None and self.store.artifacts.is_registered(artifact)
         self._pending = [record for record in self._pending if record.round > last]
-        self._is_unsure = False
-        return None if is_there else artifact
+        self._may_be_stored = False
+        return None if is_registered else artifact
 
-    def _tell(self) -> None:
+    def _write_warnings(self) -> None:
         while self._warnings:
-            OURS.beat()
-            with suppress(RunNotFound):  # and its log with it
+            HEARTBEAT.beat()
+            with suppress(RunNotFound):  # and its log
                 self.store.events.add(self.run_id, "warning", *self._warnings[0])
             del self._warnings[0]
 
-    def _obey(self, control: Control) -> None:
+    def _check_control(self, control: Control) -> None:
         if control and not (control == "pause" and self._is_ending):
             raise Stop(control)
 
 
 def num_bytes(record: RoundRecord) -> int:
-    """What a round takes in memory, nearly."""
+    """The approximate size of a round in memory."""
     return sum(array.nbytes for array in record.arrays.values()) + 100 * len(record.scalars) + record.cohort.nbytes
 
 
 def without_nan(value: Any) -> Any:
-    """As JSON can hold it: None for what is not a finite number."""
+    """A JSON-compatible copy, with None for numbers that are not finite."""
     if isinstance(value, dict):
         return {k: without_nan(v) for k, v in value.items()}
     if isinstance(value, list | tuple):

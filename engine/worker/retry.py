@@ -1,11 +1,11 @@
-"""Getting on with a database that cannot be used for a while: its disk is full, it is locked, its server is away."""
+"""Coping with an unavailable database: its disk is full, it is locked, or its server is down."""
 
 import logging
 import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from engine.worker.heartbeat import OURS
+from engine.worker.heartbeat import HEARTBEAT
 from storage import Transient
 
 RETRY_S = 1.0
@@ -15,27 +15,26 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-def patiently(ask: Callable[[], T], meanwhile: Callable[[], object] = lambda: None) -> T:
-    """Asks again until the database answers, however long that is: what waits here is nowhere else.
+def until_available(call: Callable[[], T], before_retry: Callable[[], object] = lambda: None) -> T:
+    """Retries until the database answers, however long that takes: the data that waits here is nowhere else.
 
-    Whoever waits can be killed at any time; the work is then taken up again from what is stored. ``meanwhile`` is done
-    before each further try.
+    The caller may be killed at any time; its work then resumes from what is stored. ``before_retry`` runs each time.
     """
-    said = ""
+    logged = ""
     while True:
-        OURS.beat()
+        HEARTBEAT.beat()
         try:
-            return ask()
+            return call()
         except Transient as error:
-            if str(error) != said:
-                said = str(error)
-                log.warning("%s; asking again until it works", said)
+            if str(error) != logged:
+                logged = str(error)
+                log.warning("%s; retrying until it works", logged)
             time.sleep(RETRY_S)
-            meanwhile()
+            before_retry()
 
 
 class Outage:
-    """Since when writes have failed, and why: one line on stderr when it begins, one for the run's log when it ends."""
+    """Since when writes have failed, and why: one line on stderr when it begins, one in the run's log when it ends."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -49,11 +48,11 @@ class Outage:
     def begin(self, error: Transient, run_id: int) -> None:
         if self._since is None:
             self._since, self._reason = self._clock(), str(error)
-            log.warning("run %d: %s; it goes on, and its rounds wait in memory", run_id, error)
+            log.warning("run %d: %s; it continues, and its rounds wait in memory", run_id, error)
 
     def end(self, num_rounds: int) -> str | None:
-        """What to tell, if there was one."""
+        """The message for the run's log, if there was an outage."""
         if self._since is None:
             return None
         lasted, self._since = self._clock() - self._since, None
-        return f"for {lasted:.0f} s nothing could be stored ({self._reason}); {num_rounds} rounds waited in memory"
+        return f"for {lasted:.0f} s nothing could be stored ({self._reason}); {num_rounds} rounds were held in memory"

@@ -1,4 +1,4 @@
-"""The dispatcher as a program of its own: what ``python -m engine worker`` does, and the app beside its pages."""
+"""The dispatcher as a program: ``python -m engine worker``, and the app beside its pages."""
 
 import logging
 import signal
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 def serve(database_url: str, slots: int | None = None) -> None:
-    """Compute queued runs until SIGTERM or SIGINT; what was running then is taken up at the next start.
+    """Computes queued runs until SIGTERM or SIGINT; interrupted runs resume at the next start.
 
     While another process holds the dispatcher's lock, waits for it to end. For the main thread only.
     """
@@ -35,7 +35,7 @@ def _wait_for_lock(store: Store, stop: threading.Event) -> DispatcherLock | None
         if (lock := store.try_dispatcher_lock()) is not None:
             return lock
         if not waiting:
-            log.info("another process computes the runs of this database; waiting for it to end")
+            log.info("another engine is running on this database; waiting for it to end")
         waiting = True
         stop.wait(RETRY_S)
     return None

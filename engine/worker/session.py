@@ -1,4 +1,4 @@
-"""One ticket, worked on: from the stored configuration to the run's last status."""
+"""Computes one claimed run: from the stored configuration to the final status."""
 
 import dataclasses
 import os
@@ -14,30 +14,30 @@ from engine.export.saved_models import MODELS_BEST, MODELS_LAST
 from engine.simulation.simulate import Simulation
 from engine.worker.executor import Ticket
 from engine.worker.failures import reason
-from engine.worker.limits import MIB, MODELS_MB, keep_within, max_models_bytes
+from engine.worker.limits import MIB, MODELS_MB, enforce_model_limit, max_models_bytes
 from engine.worker.recorder import CHECKPOINT, Recorder, Stop, without_nan
-from engine.worker.retry import patiently
+from engine.worker.retry import until_available
 from storage import FINISHED, ArtifactDamaged, ArtifactNotWritten, NewArtifact, Status, StorageError, Store
 
 Outcome = tuple[Status, str | None]
 
 
 class Session:
-    """The owner of one claim. Everything it writes goes through its recorder, or is fenced otherwise."""
+    """The owner of one claimed run. All writes go through its recorder or raise Fenced once the claim is lost."""
 
     def __init__(self, store: Store, ticket: Ticket, threads: int) -> None:
         self.store, self.ticket, self.threads = store, ticket, threads
         self.recorder = Recorder(store, ticket.run_id, ticket.epoch)
         self.simulation: Simulation | None = None
-        self._described: list[str] | None = None  # the warnings in the stored provenance
+        self._described: list[str] | None = None  # the warnings stored in the provenance
 
     def run(self) -> None:
         status, error = self._outcome()
         if self.simulation is not None:
-            self._describe(self.simulation)  # warnings that came up on the way
-        if self.recorder.finish(status, error) in FINISHED:  # nobody resumes it
-            patiently(lambda: self.store.artifacts.keep_last(self.ticket.run_id, CHECKPOINT, 0))
-            patiently(lambda: keep_within(self.store))
+            self._describe(self.simulation)  # warnings added during the run
+        if self.recorder.finish(status, error) in FINISHED:  # it will not be resumed
+            until_available(lambda: self.store.artifacts.keep_last(self.ticket.run_id, CHECKPOINT, 0))
+            until_available(lambda: enforce_model_limit(self.store))
 
     def _outcome(self) -> Outcome:
         try:
@@ -46,11 +46,11 @@ class Session:
             return self._stopped(stop)
         except StorageError:
             raise
-        except Exception as error:  # noqa: BLE001  of a method or a data set, which may be anybody's
-            return "failed", patiently(partial(reason, self.store, self.ticket.run_id, error))
+        except Exception as error:  # noqa: BLE001  methods and data sets may be third-party plugins
+            return "failed", until_available(partial(reason, self.store, self.ticket.run_id, error))
 
     def _compute(self) -> Outcome:
-        run = patiently(lambda: self.store.queue.get(self.ticket.run_id))
+        run = until_available(lambda: self.store.queue.get(self.ticket.run_id))
         config = RunConfig.from_dict(run.config)
         torch.set_num_threads(config.machine.threads or self.threads)
         tick = self.recorder.tick
@@ -61,63 +61,63 @@ class Session:
         return self._train(simulation, config)
 
     def _resume(self, simulation: Simulation, stored_round: int) -> None:
-        """Back to the newest checkpoint that can be used, and forget the rounds after it: they are computed again."""
-        for record in patiently(lambda: self.store.artifacts.list(self.ticket.run_id, CHECKPOINT)):
+        """Restores the newest usable checkpoint and deletes the rounds after it, which are computed again."""
+        for record in until_available(lambda: self.store.artifacts.list(self.ticket.run_id, CHECKPOINT)):
             try:
                 simulation.restore(self.store.artifacts.read(record))
                 break
             except (CheckpointInvalid, ArtifactDamaged) as error:
-                self.recorder.warn(CHECKPOINT, f"the checkpoint of round {record.round} is left out: {error}")
+                self.recorder.warn(CHECKPOINT, f"the checkpoint of round {record.round} is skipped: {error}")
         self.recorder.round = simulation.round
         if stored_round > simulation.round:
-            patiently(lambda: self.store.metrics.rewind(self.ticket.run_id, self.ticket.epoch, simulation.round))
+            until_available(lambda: self.store.metrics.rewind(self.ticket.run_id, self.ticket.epoch, simulation.round))
         for kind in (MODELS_LAST, MODELS_BEST) if stored_round >= 0 else ():
-            patiently(partial(self.store.artifacts.keep_last, self.ticket.run_id, kind, 0))
+            until_available(partial(self.store.artifacts.keep_last, self.ticket.run_id, kind, 0))
 
     def _train(self, simulation: Simulation, config: RunConfig) -> Outcome:
         for result in simulation.rounds():
             is_last = result.diverged is not None or result.round == config.training.rounds
             self.recorder.add(result, simulation.summary(), is_last)
             if result.diverged:
-                self._keep_models(simulation)
+                self._store_models(simulation)
                 return "diverged", f"{result.diverged} in round {result.round}; try a smaller learning rate"
             if self.recorder.checkpoint_is_due(config.machine.checkpoint_s):
                 self.recorder.checkpoint(simulation.checkpoint())
-        self._keep_models(simulation)
+        self._store_models(simulation)
         return "done", None
 
     def _stopped(self, stop: Stop) -> Outcome:
         if stop.control == "cancel":
             return "cancelled", None
         simulation = self.simulation
-        # Stopped while evaluating: the state is a round ahead of what is stored, so the last checkpoint has to serve.
+        # Stopped during an evaluation: the state is a round ahead of the stored rounds, so keep the last checkpoint.
         if simulation is not None and 0 <= simulation.round == self.recorder.round:
             self.recorder.checkpoint(simulation.checkpoint())
         return "paused", None
 
-    def _keep_models(self, simulation: Simulation) -> None:
-        """The models of the last and of the best round, in one transaction each, the first with the last rounds."""
+    def _store_models(self, simulation: Simulation) -> None:
+        """Stores the models of the last and the best round, in one transaction each, the first with the last rounds."""
         best = simulation.best["personalized"].round
         rounds = {MODELS_LAST: simulation.round} | ({MODELS_BEST: best} if best >= 0 else {})
         for kind, round in rounds.items():
             if (file := self._model_file(simulation, kind, round)) is not None:
-                self.recorder.keep(file)
+                self.recorder.store_file(file)
 
     def _model_file(self, simulation: Simulation, kind: str, round: int) -> NewArtifact | None:
-        """None, and a line in the run's log, where they are too large or there is no room for them."""
+        """Returns None, and logs why, if the models are too large or the disk is full."""
         models = simulation.models(kind.removeprefix("model-"))
         size, limit = saved_models.num_bytes(models), max_models_bytes()
-        why = f"{size / MIB:.3g} MiB, more than {MODELS_MB}={limit / MIB:g}"
+        why = f"{size / MIB:.3g} MiB exceed {MODELS_MB}={limit / MIB:g}"
         if size <= limit:
             try:
                 return self.store.artifacts.write_file(self.ticket.run_id, kind, round, saved_models.pack(models))
             except ArtifactNotWritten as error:
                 why = str(error)
-        self.recorder.warn("models", f"the models of round {round} are not kept: {why}")
+        self.recorder.warn("models", f"the models of round {round} were not stored: {why}")
         return None
 
     def _describe(self, simulation: Simulation) -> None:
-        """Where the numbers come from: at the start, and at the end if there are new warnings."""
+        """Stores the provenance: at the start, and again at the end if there are new warnings."""
         partition = None
         if self._described is None:
             partition = dataclasses.asdict(simulation.task.data.summary)
@@ -125,7 +125,7 @@ class Session:
             return
         self._described = [*simulation.task.notes]
         provenance = without_nan(dataclasses.asdict(simulation.provenance))
-        patiently(
+        until_available(
             lambda: self.store.queue.describe(
                 self.ticket.run_id, self.ticket.epoch, provenance, partition, _worker_name()
             )

@@ -1,4 +1,4 @@
-"""How many runs this machine computes at once, and what each of them gets."""
+"""How many runs this machine computes at once, and the resources of each."""
 
 import os
 import sys
@@ -8,25 +8,25 @@ from pathlib import Path
 from engine.core.environment import whole_number
 from engine.core.errors import InvalidConfig
 
-DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # NVIDIA, AMD, Windows' subsystem
-RUNS_PER_GPU = 2  # one run's evaluation and bookkeeping fill the gaps of the other's kernels
+DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # NVIDIA, AMD, WSL
+RUNS_PER_GPU = 2  # two runs keep the GPU busier: each fills gaps of the other
 
 
 @dataclass(frozen=True)
 class Slot:
-    """One run's share of the machine. ``gpu`` is a device index, None on a machine without."""
+    """One run's share of the machine. ``gpu`` is a device index, None without a GPU."""
 
     threads: int
     gpu: int | None = None
 
 
 def plan_slots(slots: int | None = None, threads: int | None = None) -> list[Slot]:
-    """``slots`` and ``threads``, else FEDSCAPE_SLOTS and FEDSCAPE_THREADS, else what suits the machine.
+    """Plans ``slots`` and ``threads``, else FEDSCAPE_SLOTS and FEDSCAPE_THREADS, else what fits the machine.
 
-    Without a GPU every core is a slot of one thread: many runs side by side finish sooner than one run on many threads,
-    and threads that wait for one another on a contended machine are slower than one alone. With GPUs every slot has a
-    share of one (FEDSCAPE_RUNS_PER_GPU); more slots than shares are refused, as by chance some runs of a comparison
-    would be computed on the CPU.
+    Without a GPU, each core is a slot with one thread: several runs side by side finish sooner than one run on several
+    threads, and threads that wait for one another on a busy machine are slower than one. With GPUs, each slot has a
+    share of one (FEDSCAPE_RUNS_PER_GPU). More slots than shares raise InvalidConfig: otherwise some runs of a
+    comparison would be computed on the CPU.
     """
     slots, threads = slots or whole_number("FEDSCAPE_SLOTS"), threads or whole_number("FEDSCAPE_THREADS")
     cores, gpus = num_cores(), num_gpus()
@@ -41,17 +41,17 @@ def plan_slots(slots: int | None = None, threads: int | None = None) -> list[Slo
 
 
 def analysis_slot(num_runs: int) -> Slot:
-    """What analyses get beside ``num_runs`` slots of runs, on the GPU whose turn it would be."""
+    """The slot for analyses beside ``num_runs`` slots for runs, on the next GPU in turn."""
     return Slot(1, _gpu(num_runs, num_gpus()))
 
 
 def num_cores() -> int:
-    """Cores that this process may use."""
+    """The cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def num_gpus() -> int:
-    """Where there is no driver, nobody has to wait for torch to say 0."""
+    """The number of GPUs. Without a driver it is 0, and torch need not be imported."""
     if sys.platform == "linux" and not any(Path(driver).exists() for driver in DRIVERS):
         return 0
     import torch
@@ -60,7 +60,7 @@ def num_gpus() -> int:
 
 
 def device_name() -> str:
-    """How the screen calls what the slots compute on."""
+    """The device as shown in the app."""
     if not num_gpus():
         return "cpu"
     import torch
@@ -73,8 +73,8 @@ def _gpu(index: int, gpus: int) -> int | None:
 
 
 def _too_many(slots: int, gpus: int, shares: int) -> str:
-    each, computing = shares // gpus, "1 GPU computes" if gpus == 1 else f"{gpus} GPUs compute"
+    each, total = shares // gpus, "1 GPU" if gpus == 1 else f"{gpus} GPUs"
     return (
-        f"FEDSCAPE_SLOTS: {slots} runs at once, but {computing} {shares} ({each} each); set FEDSCAPE_SLOTS to "
+        f"FEDSCAPE_SLOTS: {slots} exceeds the {shares} shares of {total} ({each} each); set FEDSCAPE_SLOTS to "
         f"{shares} or less, or FEDSCAPE_RUNS_PER_GPU to more than {each}"
     )

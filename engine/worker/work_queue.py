@@ -1,4 +1,4 @@
-"""What the dispatcher claims, runs and analyses, and what becomes of a claim whose worker did not see it through."""
+"""The dispatcher's work queues, runs and analyses: claiming work, and requeueing it when a worker fails."""
 
 from collections.abc import Collection, Sequence
 from contextlib import suppress
@@ -9,36 +9,36 @@ from engine.worker.executor import AnalysisTicket, Key, Ticket
 from engine.worker.recorder import CHECKPOINT
 from storage import Fenced, RunNotFound, Store
 
-MAX_DEATHS = 3  # of workers of one run without a checkpoint in between, or of one analysis: it is the likely cause
+MAX_DEATHS = 3  # worker deaths in one run without a new checkpoint, or in one analysis, before giving up
 DIED, KILLED = "worker-died", "worker-killed"
 
 T = TypeVar("T")
 
 
 class Claims(Protocol[T]):
-    """One kind of work that is queued in the database."""
+    """A queue of work in the database."""
 
     def requeue_running(self) -> None:
-        """At the start: what a dispatcher before left running is queued again."""
+        """At start: requeues what an earlier dispatcher left running."""
 
-    def requeue_strays(self, known: Collection[Key]) -> None:
-        """What was claimed without anybody hearing of it is queued again; ``known`` is being worked on."""
+    def requeue_lost_claims(self, known: Collection[Key]) -> None:
+        """Requeues what was claimed without a response; ``known`` is in progress."""
 
     def claim(self) -> T | None:
         """The next ticket, or None."""
 
-    def wanted(self, tickets: Sequence[T]) -> set[Key]:
-        """Those that shall go on."""
+    def to_continue(self, tickets: Sequence[T]) -> set[Key]:
+        """The keys of the tickets to continue."""
 
-    def let_go(self, ticket: T) -> str:
-        """Nobody works on it any more. Answers what it is now; raises Fenced where somebody else has seen to it."""
+    def release(self, ticket: T) -> str:
+        """Gives up a claim. Returns the new status; raises Fenced if it has another owner or has ended."""
 
-    def died(self, ticket: T, problem: str) -> None:
-        """Its worker could not bring it to an end: queued again, but not for ever."""
+    def worker_died(self, ticket: T, problem: str) -> None:
+        """Requeues work that could not be completed, or fails it after MAX_DEATHS attempts."""
 
 
 class RunClaims:
-    """Queued runs, the oldest first; none but ``run_ids``, where these are given."""
+    """Queued runs, oldest first; only ``run_ids`` if given."""
 
     def __init__(self, store: Store, data_dir: Path | None, run_ids: Collection[int] | None = None) -> None:
         self.store, self.data_dir = store, data_dir
@@ -47,7 +47,7 @@ class RunClaims:
     def requeue_running(self) -> None:
         self.store.queue.requeue_running()
 
-    def requeue_strays(self, known: Collection[Key]) -> None:
+    def requeue_lost_claims(self, known: Collection[Key]) -> None:
         running = self.store.queue.runs(statuses=["running"], include_archived=True, with_partition=False)
         for run in running:
             if ("run", run.id) not in known:
@@ -55,30 +55,30 @@ class RunClaims:
 
     def claim(self) -> Ticket | None:
         run = self.store.queue.claim(self._run_ids)
-        return None if run is None else Ticket(run.id, run.epoch, **_places(self.store, self.data_dir))
+        return None if run is None else Ticket(run.id, run.epoch, **_locations(self.store, self.data_dir))
 
-    def wanted(self, tickets: Sequence[Ticket]) -> set[Key]:
+    def to_continue(self, tickets: Sequence[Ticket]) -> set[Key]:
         ids = [ticket.run_id for ticket in tickets]
         runs = self.store.queue.runs(run_ids=ids, include_archived=True, with_partition=False)
         ours = {(run.id, run.epoch) for run in runs if run.status == "running" and not run.control}
         return {ticket.key for ticket in tickets if (ticket.run_id, ticket.epoch) in ours}
 
-    def let_go(self, ticket: Ticket) -> str:
+    def release(self, ticket: Ticket) -> str:
         return self.store.queue.requeue(ticket.run_id, ticket.epoch)
 
-    def died(self, ticket: Ticket, problem: str) -> None:
-        kept = _kept(self.store, ticket.run_id)
+    def worker_died(self, ticket: Ticket, problem: str) -> None:
+        last_checkpoint = _last_checkpoint(self.store, ticket.run_id)
         died = [event for event in self.store.events.list(ticket.run_id) if event.kind == DIED]
-        with suppress(Fenced):  # it had been finished just before
-            if sum(event.message.endswith(kept) for event in died) + 1 < MAX_DEATHS:
-                self.let_go(ticket)
+        with suppress(Fenced):  # it has just finished
+            if sum(event.message.endswith(last_checkpoint) for event in died) + 1 < MAX_DEATHS:
+                self.release(ticket)
             else:
-                self.store.queue.finish(ticket.run_id, ticket.epoch, "failed", f"{_given_up(problem)}, then retry")
-        note(self.store, ticket.run_id, "error", DIED, f"{problem}; {kept}")
+                self.store.queue.finish(ticket.run_id, ticket.epoch, "failed", f"{_giving_up(problem)}, then retry")
+        add_event(self.store, ticket.run_id, "error", DIED, f"{problem}; {last_checkpoint}")
 
 
 class AnalysisClaims:
-    """Queued analyses, the oldest first."""
+    """Queued analyses, oldest first."""
 
     def __init__(self, store: Store, data_dir: Path | None) -> None:
         self.store, self.data_dir = store, data_dir
@@ -86,7 +86,7 @@ class AnalysisClaims:
     def requeue_running(self) -> None:
         self.store.analyses.requeue_running()
 
-    def requeue_strays(self, known: Collection[Key]) -> None:
+    def requeue_lost_claims(self, known: Collection[Key]) -> None:
         for found in self.store.analyses.active():
             if found.status == "running" and ("analysis", found.id) not in known:
                 self.store.analyses.requeue(found.id, found.epoch)
@@ -95,42 +95,42 @@ class AnalysisClaims:
         found = self.store.analyses.claim()
         if found is None:
             return None
-        places = _places(self.store, self.data_dir)
-        return AnalysisTicket(found.id, found.run_id, found.epoch, found.attempts, **places)
+        locations = _locations(self.store, self.data_dir)
+        return AnalysisTicket(found.id, found.run_id, found.epoch, found.attempts, **locations)
 
-    def wanted(self, tickets: Sequence[AnalysisTicket]) -> set[Key]:
+    def to_continue(self, tickets: Sequence[AnalysisTicket]) -> set[Key]:
         active = self.store.analyses.active()
         ours = {(a.id, a.epoch) for a in active if a.status == "running" and not a.control}
         return {ticket.key for ticket in tickets if (ticket.analysis_id, ticket.epoch) in ours}
 
-    def let_go(self, ticket: AnalysisTicket) -> str:
+    def release(self, ticket: AnalysisTicket) -> str:
         return self.store.analyses.requeue(ticket.analysis_id, ticket.epoch)
 
-    def died(self, ticket: AnalysisTicket, problem: str) -> None:
+    def worker_died(self, ticket: AnalysisTicket, problem: str) -> None:
         with suppress(Fenced):
             if ticket.attempts < MAX_DEATHS:
-                self.let_go(ticket)
+                self.release(ticket)
             else:
-                error = f"{_given_up(problem)}, then ask for it again"
+                error = f"{_giving_up(problem)}, then request it again"
                 self.store.analyses.finish(ticket.analysis_id, ticket.epoch, "failed", error=error)
-        note(self.store, ticket.run_id, "error", DIED, f"analysis {ticket.analysis_id}: {problem}")
+        add_event(self.store, ticket.run_id, "error", DIED, f"analysis {ticket.analysis_id}: {problem}")
 
 
-def note(store: Store, run_id: int, level: str, kind: str, message: str) -> None:
-    """Into the run's log, if there still is one."""
+def add_event(store: Store, run_id: int, level: str, kind: str, message: str) -> None:
+    """Adds to the run's log, if the run still exists."""
     with suppress(RunNotFound):
         store.events.add(run_id, level, kind, message)
 
 
-def _kept(store: Store, run_id: int) -> str:
-    """Where the run goes on from: what two deaths without a checkpoint in between have in common."""
+def _last_checkpoint(store: Store, run_id: int) -> str:
+    """Describes the last checkpoint: equal for deaths without a new checkpoint in between."""
     last = store.artifacts.latest(run_id, CHECKPOINT)
     return "there was no checkpoint yet" if last is None else f"its last checkpoint is of round {last.round}"
 
 
-def _given_up(problem: str) -> str:
+def _giving_up(problem: str) -> str:
     return f"given up after {MAX_DEATHS} attempts: {problem}"
 
 
-def _places(store: Store, data_dir: Path | None) -> dict[str, Any]:
+def _locations(store: Store, data_dir: Path | None) -> dict[str, Any]:
     return {"database_url": store.url, "artifacts": store.artifacts.folder, "data_dir": data_dir}

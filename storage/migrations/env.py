@@ -1,4 +1,4 @@
-"""Alembic's entry: runs revisions on the connection, and in the transaction, that ``storage/schema.py`` hands over."""
+"""Alembic's entry point: runs revisions on the connection and in the transaction given by ``storage/schema.py``."""
 
 from alembic import context
 
@@ -7,7 +7,7 @@ from storage.models import Base
 context.configure(
     connection=context.config.attributes["connection"],
     target_metadata=Base.metadata,
-    render_as_batch=True,  # SQLite changes a table by building it anew
-    transactional_ddl=True,  # it can, since we begin transactions ourselves
+    render_as_batch=True,  # SQLite rebuilds a table to change it
+    transactional_ddl=True,  # works, since we begin transactions ourselves
 )
 context.run_migrations()

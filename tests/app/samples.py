@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from engine.config.schema import RunConfig, parse_experiment
-from engine.exchange.records import as_record, new_run
+from engine.exchange.records import new_run, round_record
 from engine.simulation.simulate import Simulation
 from engine.worker.recorder import without_nan
 from storage import ExperimentRecord, FinishedRun, Store
@@ -45,7 +45,7 @@ def store_experiment(
 
 def _finished(config: RunConfig, extra: Mapping[str, np.ndarray]) -> FinishedRun:
     simulation = Simulation(config)
-    records = [as_record(result) for result in simulation.rounds()]
+    records = [round_record(result) for result in simulation.rounds()]
     rounds = [dataclasses.replace(record, arrays={**record.arrays, **extra}) for record in records]
     return FinishedRun(
         new_run(config),

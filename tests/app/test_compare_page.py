@@ -150,7 +150,7 @@ def test_a_client_leads_into_its_run(filled_store: Store) -> None:
 def test_a_method_is_measured_on_everybody_elses_data_when_that_is_asked_for(filled_store: Store) -> None:
     page = opened(experiment="1")
     next(button for button in page.button if button.label == "Measure on everybody else's data").click().run()
-    asked = filled_store.analyses.of_runs(range(1, 9), "trade_off")
+    asked = filled_store.analyses.for_runs(range(1, 9), "trade_off")
     assert [(a.run_id, a.params, a.status) for a in asked] == [(i, {}, "queued") for i in range(1, 9)]
 
 

@@ -82,7 +82,7 @@ def test_a_queued_one_says_that_an_engine_must_run(store: Store) -> None:
 
 
 def test_a_queued_one_waits_for_its_turn(store: Store) -> None:
-    store.engines.beat(host="here", pid=1, device="cpu", slots=2, running=2)
+    store.engines.heartbeat(host="here", pid=1, device="cpu", slots=2, running=2)
     store.analyses.request(1, "features", {})
     store.analyses.request(1, KIND, OPTIONS)
     said = words(opened())

@@ -94,7 +94,7 @@ def test_a_wrong_file_says_what_it_is(tmp_path: Path) -> None:
 
 def test_an_archive_of_another_kind_is_refused_by_its_own_name(empty_store: Store) -> None:
     assert what_else("some.zip", a_zip()) is None
-    with pytest.raises(InvalidConfig, match=r"^some\.zip: is no Fedscape bundle"):
+    with pytest.raises(InvalidConfig, match=r"^some\.zip: is not a Fedscape bundle"):
         exchange.import_bytes("some.zip", a_zip())
 
 

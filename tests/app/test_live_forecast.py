@@ -53,7 +53,7 @@ def test_what_cannot_be_told_is_not_told(run: RunRecord) -> None:
 
 
 def test_without_an_engine_no_start_is_foretold(empty_store: Store, run: RunRecord) -> None:
-    empty_store.engines.beat(host="gone", pid=1, device="cpu", slots=2, running=0)
+    empty_store.engines.heartbeat(host="gone", pid=1, device="cpu", slots=2, running=0)
     assert of_queue(empty_store, [run]).starts_s == {}
     lock = empty_store.try_dispatcher_lock()
     assert lock is not None

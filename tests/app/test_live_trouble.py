@@ -44,7 +44,7 @@ def end(store: Store, status: Status, error: str | None = None, kind: str | None
 
 
 def told(store: Store, *runs: RunRecord, silent_s: float = 0.0) -> list[tuple[str, str, str]]:
-    events = store.events.of_runs([run.id for run in runs])
+    events = store.events.for_runs([run.id for run in runs])
     return [(t.happened, t.why, t.todo) for t in troubles(runs, events, {run.id: silent_s for run in runs})]
 
 

@@ -37,7 +37,7 @@ def test_it_counts_runs_and_names_the_device(store: Store) -> None:
     assert lock is not None
     with lock:
         assert asked(store)["text"] == "0 running · 8 queued · engine starting"
-        store.engines.beat(host="here", pid=1, device="cpu", slots=2, running=0)
+        store.engines.heartbeat(host="here", pid=1, device="cpu", slots=2, running=0)
         store.queue.request([8], "pause")
         now = asked(store)
     assert now["text"] == "0 running · 7 queued · 1 paused · cpu, 2 slots"
@@ -48,12 +48,12 @@ def test_a_worker_that_blocks_everyone_is_shown_and_when_it_is_restarted(store: 
     lock = store.try_dispatcher_lock()
     assert lock is not None
     with lock:
-        store.engines.beat(host="here", pid=1, device="cpu", slots=2, running=0)
-        lock.tell("A worker is not responding; it will be restarted in 7 s")
+        store.engines.heartbeat(host="here", pid=1, device="cpu", slots=2, running=0)
+        lock.set_notice("A worker is not responding; it will be restarted in 7 s")
         now = asked(store)
         assert now["text"] == "0 running · 8 queued · engine waiting"
         assert now["alerts"][0] == "A worker is not responding; it will be restarted in 7 s."
-        lock.tell("")
+        lock.set_notice("")
         assert asked(store)["alerts"] == []
 
 
@@ -69,14 +69,14 @@ def test_a_process_that_keeps_the_engine_from_storing_is_named_with_the_way_out(
         assert alert.startswith("The engine cannot store anything: the database is locked by process 12 (python -m ")
         assert "kill -CONT 12 lets it go on" in alert
         assert "engine waiting" in asked(store)["text"]
-        store.engines.beat(host="here", pid=1, device="cpu", slots=2, running=0)  # it was a moment
+        store.engines.heartbeat(host="here", pid=1, device="cpu", slots=2, running=0)  # it was a moment
         assert asked(store)["alerts"] == []
 
 
 def test_it_says_how_long_the_queue_will_take(store: Store) -> None:
     lock, run = store.try_dispatcher_lock(), store.queue.claim()
     assert lock is not None and run is not None
-    store.engines.beat(host="here", pid=1, device="cpu", slots=1, running=1)
+    store.engines.heartbeat(host="here", pid=1, device="cpu", slots=1, running=1)
     store.queue.heartbeat(run.id, run.epoch, seconds_per_round=2.0)
     with lock:
         assert asked(store)["text"] == "1 running · 7 queued · 1 min left · cpu, 1 slot"  # 8 runs, 5 rounds
@@ -93,7 +93,7 @@ def test_an_engine_that_stays_away_is_missed_loudly(store: Store, monkeypatch: p
     seconds = [0.0]
     watching = Pulse(lambda: seconds[0])
     monkeypatch.setattr(overview, "pulse_of", lambda url: watching)
-    store.engines.beat(host="killed", pid=1, device="cpu", slots=2, running=0)
+    store.engines.heartbeat(host="killed", pid=1, device="cpu", slots=2, running=0)
     now = asked(store)
     assert "no engine" in now["text"] and now["alerts"] == []
     seconds[0] += GONE_AFTER_S

@@ -24,7 +24,7 @@ def test_a_run_is_computed_without_checkpoints_and_models(store: Store, in_the_w
     run = compute(store)
     assert (run.status, run.error, run.round) == ("done", None, 6)
     first, *others = store.events.list(run.id)
-    assert "the run goes on without new checkpoints: cannot write" in first.message
+    assert "the run continues without new checkpoints: cannot write" in first.message
     assert "check the owner and the permissions of the folder" in first.message
     assert [event.kind for event in others] == ["models", "models"]
     in_the_way.unlink()
@@ -50,7 +50,7 @@ def test_an_analysis_fails_at_once_and_says_what_to_do(store: Store, monkeypatch
         work_on(store, claim_analysis(store))
     failed = store.analyses.get(asked.id)
     assert (failed.status, failed.attempts) == ("failed", 1)
-    assert "could not be kept" in failed.error and "then ask for it again" in failed.error
+    assert "could not be stored" in failed.error and "then request it again" in failed.error
     store.analyses.request(run.id, "confusion", {"which": "last"})
     work_on(store, claim_analysis(store))
     assert store.analyses.get(asked.id).status == "done"

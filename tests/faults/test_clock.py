@@ -90,7 +90,7 @@ def test_a_run_that_gets_on_is_neither_killed_nor_queued_again(store: Store, wal
 @of_the_clock
 def test_the_engine_is_seen_with_its_next_beat_and_gone_soon_after_its_last(store: Store, wall: WallClock, jump):
     def beat() -> None:
-        store.engines.beat(host="here", pid=7, device="cpu", slots=1, running=0)
+        store.engines.heartbeat(host="here", pid=7, device="cpu", slots=1, running=0)
 
     beat()
     wall.ahead += jump

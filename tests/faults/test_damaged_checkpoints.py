@@ -121,7 +121,7 @@ def test_a_run_goes_on_from_what_is_left(store: Store, paused, taken_up, damage,
     assert store.queue.get(paused.id).summary == whole.summary
     told = store.events.list(paused.id)
     assert [event.kind for event in told] == ["checkpoint"] * how_many
-    assert "round 3 is left out" in told[0].message
+    assert "round 3 is skipped" in told[0].message
 
 
 def test_a_folder_of_artifacts_that_is_gone_costs_time_only(store: Store, paused, taken_up):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from app.__main__ import Child, Supervisor
-from engine.cli.broken_pipe import never_broken
+from engine.cli.broken_pipe import ignoring_broken_pipes
 from engine.core.results import RoundResult
 from engine.worker import recorder as recording
 from engine.worker.process import work_on
@@ -70,7 +70,7 @@ def test_rounds_wait_in_memory_and_are_stored_when_there_is_room(store, recorder
 
 
 def test_memory_is_bounded_then_training_waits_too(store, recorder, clock, full, while_waiting, monkeypatch):
-    monkeypatch.setattr(recording, "WAITING_BYTES", 4 * A_LOT.nbytes)
+    monkeypatch.setattr(recording, "MAX_PENDING_BYTES", 4 * A_LOT.nbytes)
 
     def pass_time() -> None:
         clock.now += 1.0
@@ -133,7 +133,7 @@ def test_a_checkpoint_that_finds_no_room_is_tried_again_and_said_once(store, rec
     recorder.finish("paused")
     assert kinds(store, recorder.run_id) == ["checkpoint"]
     first, second = store.events.list(recorder.run_id)
-    assert (first.level, "goes on without new checkpoints" in first.message) == ("warning", True)
+    assert (first.level, "continues without new checkpoints" in first.message) == ("warning", True)
     assert "free some space" in first.message
     assert "kept again, from round 2" in second.message
     assert store.artifacts.sweep() == 0
@@ -201,7 +201,7 @@ def test_a_quota_that_is_used_up_is_told_like_a_full_disk(store: Store):
 
 def test_a_backup_without_room_keeps_the_old_tables_and_leaves_no_half_copy(store: Store, tmp_path: Path):
     store.queue.counts()
-    with no_file_beyond(65536), pytest.raises(DiskFull, match="free as much space"):
+    with no_file_beyond(65536), pytest.raises(DiskFull, match="free at least the size"):
         store._database.back_up("0001")
     assert list(tmp_path.glob("*backup*")) == []
     assert store._database.back_up("0001").exists()
@@ -211,7 +211,7 @@ def test_a_log_that_finds_no_room_stops_nobody(monkeypatch: pytest.MonkeyPatch, 
     with open(tmp_path / "log", "w") as log:
         monkeypatch.setattr(sys, "stderr", log)
         supervisor = Supervisor(Child("engine", [], {}), Child("web", [], {}))
-        with never_broken(), no_file_beyond(0):
+        with ignoring_broken_pipes(), no_file_beyond(0):
             supervisor.keep_dispatcher(0.0)
             logging.getLogger("engine.worker").warning("the dispatcher says something, too")
     assert supervisor.dispatcher.failures == 1

@@ -74,7 +74,7 @@ def test_a_kill_leaves_the_old_tables_or_the_new_ones_and_every_row(old: Store, 
 
 def test_without_room_for_a_backup_the_old_tables_stay(old: Store):
     assert revision(old) == "0001"
-    with no_file_beyond(40_000), pytest.raises(DiskFull, match="is not brought up to date"):
+    with no_file_beyond(40_000), pytest.raises(DiskFull, match="which a migration requires"):
         old.migrate()
     assert revision(old) == "0001"
     old.migrate()

@@ -90,7 +90,7 @@ def test_requests_at_the_same_time_are_one(store: Store, run: RunRecord) -> None
 def test_a_request_for_a_run_that_is_gone_says_so(store: Store) -> None:
     with pytest.raises(RunNotFound, match="deleted"):
         store.analyses.request(99, "landscape", {})
-    with pytest.raises(AnalysisNotFound, match="ask for it again"):
+    with pytest.raises(AnalysisNotFound, match="request it again"):
         store.analyses.get(99)
 
 
@@ -212,5 +212,5 @@ def test_what_waits_or_is_computed_is_active(store: Store, run: RunRecord, claim
 def test_the_analyses_of_many_runs_are_read_at_once(store: Store, run: RunRecord, claimed) -> None:
     other = store.queue.rerun([run.id])[0]
     asked = store.analyses.request(other.id, "landscape", {})
-    assert [found.id for found in store.analyses.of_runs([run.id, other.id], "landscape")] == [claimed.id, asked.id]
-    assert list(store.analyses.of_runs([other.id], "features")) == []
+    assert [found.id for found in store.analyses.for_runs([run.id, other.id], "landscape")] == [claimed.id, asked.id]
+    assert list(store.analyses.for_runs([other.id], "features")) == []

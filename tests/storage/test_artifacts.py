@@ -60,7 +60,7 @@ def test_a_kind_is_dropped_of_finished_runs_only(store: Store, run: RunRecord) -
 def test_damage_is_noticed(store: Store, run: RunRecord) -> None:
     record = put(store, run.id, "checkpoint", 0)
     (store.artifacts.folder / record.path).write_bytes(b"other")
-    with pytest.raises(ArtifactDamaged, match="sha256"):
+    with pytest.raises(ArtifactDamaged, match="SHA-256"):
         store.artifacts.read(record)
     (store.artifacts.folder / record.path).unlink()
     with pytest.raises(ArtifactDamaged, match="cannot be read"):

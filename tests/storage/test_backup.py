@@ -62,7 +62,7 @@ def content(store: Store) -> list:
         store.experiments.list(True),
         store.saved_views.list("library"),
         store.events.list(),
-        [store.analyses.of_runs([run.id for run in runs], "landscape")],
+        [store.analyses.for_runs([run.id for run in runs], "landscape")],
         [
             (r.round, r.scalars["seconds"], r.arrays["personalized.accuracy"].tobytes(), r.cohort.tolist())
             for run in runs
@@ -202,10 +202,10 @@ def test_a_damaged_database_is_replaced_when_that_is_said(full: Store, tmp_path:
 def test_nothing_is_replaced_under_a_dispatcher_or_an_open_page(full: Store, tmp_path: Path) -> None:
     full.back_up(tmp_path / "b.zip", "1")
     other = Store(full.url)
-    with other.try_dispatcher_lock(), pytest.raises(StorageError, match="being computed; stop the app"):  # type: ignore[union-attr]
+    with other.try_dispatcher_lock(), pytest.raises(StorageError, match=r"an engine is running on .*; stop the app"):  # type: ignore[union-attr]
         full.restore(tmp_path / "b.zip", replace=True)
     before = content(other)
-    with pytest.raises(DatabaseLocked, match="open in another program"):
+    with pytest.raises(DatabaseLocked, match="is in use"):
         full.restore(tmp_path / "b.zip", replace=True)
     assert content(full) == before and not list(tmp_path.glob("*.restoring"))
     other.close()
@@ -227,7 +227,7 @@ def damaged(path: Path, how: str) -> Path:
                 data = bytes([data[0] ^ 1]) + data[1:]
             if how == "without its database" and name == "fedscape.db":
                 continue
-            kind = zipfile.ZIP_DEFLATED if how == "packed anew" else zipfile.ZIP_STORED
+            kind = zipfile.ZIP_DEFLATED if how == "repacked" else zipfile.ZIP_STORED
             target.writestr(name, data, kind)
     if how == "cut short":
         copy.write_bytes(copy.read_bytes()[:-100])
@@ -239,12 +239,12 @@ def damaged(path: Path, how: str) -> Path:
 @pytest.mark.parametrize(
     ("how", "words"),
     [
-        ("with a bit turned", "sha256 differs"),
+        ("with a bit turned", "SHA-256 differs"),
         ("without its database", "'fedscape.db' is missing"),
-        ("cut short", "is no Fedscape backup"),
-        ("no zip", "is no Fedscape backup"),
-        ("packed anew", "packed anew"),
-        ("of another kind", "is a Fedscape bundle, which .* takes; a Fedscape backup is needed"),
+        ("cut short", "is not a Fedscape backup"),
+        ("no zip", "is not a Fedscape backup"),
+        ("repacked", "repacked"),
+        ("of another kind", "is a Fedscape bundle: use .* for it; give a Fedscape backup"),
         ("newer", "newer version"),
         ("of a newer schema", "newer version .schema 9999"),
     ],
@@ -268,7 +268,7 @@ def test_a_member_outside_the_folder_of_artifacts_is_refused(full: Store, tmp_pa
         for member in old.namelist():
             new.writestr(member, json.dumps(manifest) if member == "manifest.json" else old.read(member))
         new.writestr("artifacts/../escaped", data)
-    with pytest.raises(ArchiveInvalid, match="no name that a member has"):
+    with pytest.raises(ArchiveInvalid, match="not a valid member name"):
         elsewhere(tmp_path).restore(tmp_path / "c.zip")
 
 

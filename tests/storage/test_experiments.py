@@ -115,7 +115,7 @@ def test_an_imported_run_is_finished_and_never_claimed(store: Store) -> None:
 
 def test_an_import_that_fails_is_taken_back(store: Store) -> None:
     twice = FinishedRun(new_run(), "done", [a_round(0), a_round(0)])
-    with pytest.raises(StorageError, match="stored already"):
+    with pytest.raises(StorageError, match="already stored"):
         store.experiments.import_finished("broken", {}, [FinishedRun(new_run(), "done", [a_round(0)]), twice])
     assert store.experiments.list() == []
     assert store.queue.runs() == []

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from storage import DatabaseLocked, RunRecord, Store, holders, metrics
-from storage.holders import Holder
+from storage.holders import LockHolder
 from tests.storage.processes import kill, started
 from tests.storage.samples import a_round, new_run
 
@@ -65,7 +65,7 @@ def test_a_stopped_process_can_be_let_go_on_or_ended_and_only_its_transaction_is
     os.kill(in_the_way.pid, signal.SIGSTOP)
     os.waitpid(in_the_way.pid, os.WUNTRACED)
     pid = in_the_way.pid
-    with pytest.raises(DatabaseLocked, match=f"it is stopped: kill -CONT {pid} lets it go on, kill -9 {pid} ends it"):
+    with pytest.raises(DatabaseLocked, match=f"it is stopped: kill -CONT {pid} resumes it, kill -9 {pid} ends it"):
         impatient.queue.heartbeat(running.id, running.epoch)
     assert [r.round for r in impatient.metrics.rounds(running.id)] == [0]  # reading goes on
     kill(in_the_way)
@@ -109,9 +109,9 @@ def test_a_stopped_dispatcher_is_named(sqlite_store: Store) -> None:
     ],
 )
 def test_a_worker_is_the_engines_to_restart_unless_its_dispatcher_is_gone(is_stopped, is_abandoned, advice) -> None:
-    worker = Holder(7, WORKER, is_stopped, is_abandoned)
+    worker = LockHolder(7, WORKER, is_stopped, is_abandoned)
     assert str(worker) == "process 7 (a worker of the engine)"
-    assert advice in worker.way_out
+    assert advice in worker.advice
 
 
 def test_rounds_are_packed_before_a_transaction_begins(running: RunRecord, sqlite_store: Store, monkeypatch) -> None:

@@ -17,9 +17,9 @@ def test_the_newest_events_come_oldest_first(store: Store, run: RunRecord) -> No
 def test_events_of_several_runs_come_as_they_happened(store: Store, run: RunRecord) -> None:
     for run_id, message in ((run.id, "one"), (None, "of nobody"), (run.id, "two")):
         store.events.add(run_id, "info", "test", message)
-    assert [e.message for e in store.events.of_runs([run.id, run.id + 1])] == ["one", "two"]
-    assert [e.message for e in store.events.of_runs([run.id], limit=1)] == ["two"]
-    assert store.events.of_runs([]) == []
+    assert [e.message for e in store.events.for_runs([run.id, run.id + 1])] == ["one", "two"]
+    assert [e.message for e in store.events.for_runs([run.id], limit=1)] == ["two"]
+    assert store.events.for_runs([]) == []
 
 
 def test_a_deleted_run_takes_its_events_with_it(store: Store, run: RunRecord) -> None:
@@ -32,8 +32,8 @@ def test_a_deleted_run_takes_its_events_with_it(store: Store, run: RunRecord) ->
 
 
 def test_an_engine_is_listed_while_it_beats(store: Store) -> None:
-    engine_id = store.engines.beat(host="here", pid=7, device="cpu", slots=2, running=0)
-    assert store.engines.beat(host="here", pid=7, device="cpu", slots=2, running=1) == engine_id
+    engine_id = store.engines.heartbeat(host="here", pid=7, device="cpu", slots=2, running=0)
+    assert store.engines.heartbeat(host="here", pid=7, device="cpu", slots=2, running=1) == engine_id
     (engine,) = store.engines.list()
     assert (engine.pid, engine.slots, engine.running) == (7, 2, 1)
     assert engine.heartbeat_at >= engine.started_at

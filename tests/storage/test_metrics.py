@@ -29,7 +29,7 @@ def test_the_run_remembers_its_last_round(store: Store, run: RunRecord) -> None:
 
 def test_a_round_is_stored_once(store: Store, run: RunRecord) -> None:
     store.metrics.append(run.id, run.epoch, [a_round(0)])
-    with pytest.raises(StorageError, match="stored already"):
+    with pytest.raises(StorageError, match="already stored"):
         store.metrics.append(run.id, run.epoch, [a_round(0)])
 
 
@@ -157,15 +157,15 @@ def test_totals_add_up_to_a_round_of_each_run(store: Store) -> None:
 
 def test_runs_with_clusters_are_known(store: Store, run: RunRecord) -> None:
     store.metrics.append(run.id, run.epoch, [a_round(0)])
-    assert store.metrics.with_clusters([run.id]) == set()
+    assert store.metrics.having_clusters([run.id]) == set()
     store.metrics.append(run.id, run.epoch, [a_round(1, [0, 1, 0, 1])])
-    assert store.metrics.with_clusters([run.id, 99]) == {run.id}
+    assert store.metrics.having_clusters([run.id, 99]) == {run.id}
 
 
 def test_an_array_that_changes_shape_is_read_round_by_round(store: Store, run: RunRecord) -> None:
     rounds = [RoundRecord(r, np.zeros(0, np.int32), arrays={"centres": np.zeros(r + 1)}) for r in range(2)]
     store.metrics.append(run.id, run.epoch, rounds)
-    with pytest.raises(StorageError, match="round by round"):
+    with pytest.raises(StorageError, match="read single rounds"):
         store.metrics.array(run.id, "centres")
     assert store.metrics.rounds(run.id)[1].arrays["centres"].shape == (2,)
 

@@ -74,7 +74,7 @@ def test_a_writer_that_waits_too_long_is_told_who_was_in_the_way(postgres_store:
 def test_a_transaction_that_stands_still_is_ended_and_others_write(
     postgres_store: Store, running: RunRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres, "STANDS_STILL_MS", 200)
+    monkeypatch.setattr(postgres, "IDLE_TRANSACTION_MS", 200)
     stopped = Store(postgres_store.url)
 
     def write() -> None:
@@ -93,7 +93,7 @@ def test_a_transaction_that_stands_still_is_ended_and_others_write(
 def test_a_server_that_does_not_answer_is_named_without_its_password() -> None:
     store = Store("postgresql+psycopg://me:secret@/x?host=/no/such/folder")
     for ask in (store.check_schema, store.try_dispatcher_lock, store.queue.counts):
-        with pytest.raises(DatabaseUnavailable, match="check that the server runs") as told:
+        with pytest.raises(DatabaseUnavailable, match="Check that the server runs") as told:
             ask()
         assert "secret" not in str(told.value) and "\n" not in str(told.value)
     store.close()
@@ -148,7 +148,7 @@ def test_who_lost_the_lock_to_another_process_learns_it_and_does_not_free_it(
     end_other_connections(other)
     with other.try_dispatcher_lock():
         for _ in range(2):
-            with pytest.raises(DispatcherLockLost, match="another process is its dispatcher now"):
+            with pytest.raises(DispatcherLockLost, match="another process has become the dispatcher"):
                 lock.renew()
         lock.release()
         assert other.dispatcher_is_running()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from storage import Place, Store
+from storage import QueueMove, Store
 from storage.queue_order import moved
 from tests.storage.samples import new_run
 
@@ -36,7 +36,7 @@ def turns(store: Store) -> list[int]:
         ([1, 3], "later", [2, 4, 1, 3]),
     ],
 )
-def test_a_block_moves_together(chosen: list[int], to: Place, order: list[int]) -> None:
+def test_a_block_moves_together(chosen: list[int], to: QueueMove, order: list[int]) -> None:
     assert moved([1, 2, 3, 4], chosen, to) == order
 
 

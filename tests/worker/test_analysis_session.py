@@ -14,7 +14,7 @@ from engine.core.findings import Findings
 from engine.core.registry import ANALYSES
 from engine.export.saved_models import MODELS_BEST, MODELS_LAST
 from engine.worker import AnalysisTicket, analysis_session
-from engine.worker.analysis_session import REPORT_S, Cancelled, Watch
+from engine.worker.analysis_session import REPORT_S, Cancelled, ProgressReporter
 from engine.worker.process import work_on
 from storage import AnalysisRecord, DatabaseLocked, Store
 from tests.worker.samples import claim_analysis, compute
@@ -82,7 +82,7 @@ def test_a_run_without_models_says_to_run_it_again(store: Store):
     store.artifacts.delete([artifact.id for artifact in store.artifacts.list(run.id)])
     failed = analyze(store, run.id)
     assert failed.status == "failed"
-    assert "last round are not kept" in failed.error and "run it again" in failed.error
+    assert "last round are not available" in failed.error and "rerun it" in failed.error
 
 
 def test_damaged_models_fail_the_analysis_with_the_reason(store: Store):
@@ -175,11 +175,11 @@ class Clock:
 
 
 @pytest.fixture
-def watched(store: Store) -> tuple[Watch, Clock, AnalysisTicket]:
+def watched(store: Store) -> tuple[ProgressReporter, Clock, AnalysisTicket]:
     run = compute(store)
     store.analyses.request(run.id, "sizes", {})
     ticket, clock = claim_analysis(store), Clock()
-    return Watch(store, ticket, clock), clock, ticket
+    return ProgressReporter(store, ticket, clock), clock, ticket
 
 
 def test_progress_is_written_now_and_then_and_never_goes_back(store: Store, watched):

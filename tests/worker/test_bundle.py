@@ -14,7 +14,7 @@ from engine.cli.export_runs import write_runs
 from engine.core.errors import InvalidConfig
 from engine.core.findings import Findings
 from engine.exchange.import_runs import import_file
-from engine.exchange.records import outcome
+from engine.exchange.records import load_outcome
 from engine.export.document import run_document
 from storage import BUNDLE, Archive, RunRecord, Store, new_archive
 from tests.worker.samples import compute, rows
@@ -83,7 +83,7 @@ def files(store: Store, run: RunRecord) -> list[tuple[str, int, bytes]]:
 def test_everything_of_a_run_arrives(store: Store, run: RunRecord, other: Store, bundle: Path) -> None:
     new = brought(other, bundle)
     assert [row[:3] + row[4:5] for row in rows(other, new.id)] == [row[:3] + row[4:5] for row in rows(store, run.id)]
-    assert run_document(outcome(other, new)) | {"provenance": None} == run_document(outcome(store, run)) | {
+    assert run_document(load_outcome(other, new)) | {"provenance": None} == run_document(load_outcome(store, run)) | {
         "provenance": None
     }
     assert new.provenance == (run.provenance or {}) | {"imported": True}
@@ -182,10 +182,13 @@ def rewritten(path: Path, damage: Any) -> Path:
     [
         (lambda b: b[0]["models"][0].update(kind="../../escaped"), "0.models.0.kind"),
         (lambda b: b[0]["analyses"][0].update(kind="../x"), "0.analyses.0.kind"),
-        (lambda b: b[0]["models"][0].update(member="0000/a.safetensors"), "names '0000/a.safetensors', which is not"),
+        (
+            lambda b: b[0]["models"][0].update(member="0000/a.safetensors"),
+            "names '0000/a.safetensors', which is missing",
+        ),
         (lambda b: b[0]["events"][0].update(level="loud"), "0.events.0.level"),
         (lambda b: b[0]["events"][0].update(at="yesterday"), "0.events.0.at"),
-        (lambda b: b.append(b[0]), "has 2 entries, but one a run is needed"),
+        (lambda b: b.append(b[0]), "has 2 entries, but must have one per run"),
     ],
 )
 def test_a_bundle_that_was_tampered_with_is_refused(other: Store, bundle: Path, damage: Any, words: str) -> None:
@@ -207,7 +210,7 @@ def test_a_damaged_file_in_the_middle_leaves_nothing(store: Store, other: Store,
 
 def test_a_backup_is_no_bundle(store: Store, other: Store, run: RunRecord, tmp_path: Path) -> None:
     store.back_up(tmp_path / "b.zip", "1")
-    with pytest.raises(InvalidConfig, match="is a Fedscape backup, which `python -m engine restore` takes"):
+    with pytest.raises(InvalidConfig, match="is a Fedscape backup: use `python -m engine restore` for it"):
         import_file(other, tmp_path / "b.zip")
 
 

@@ -36,17 +36,17 @@ def test_the_models_of_every_method_are_taken(name: str) -> None:
 @pytest.mark.parametrize(
     ("tensors", "said", "words"),
     [
-        (START | OWN, "5", "is of '5' clients"),
-        (START | OWN, "-1", "is of '-1' clients"),
+        (START | OWN, "5", "has '5' clients"),
+        (START | OWN, "-1", "has '-1' clients"),
         (START | OWN, "９", "clients"),
-        (START, "4", "no model of the clients"),
-        (OWN, "4", "holds no start"),
-        (START | {"personalized/w": torch.zeros(3, 3)}, "4", "has the shape"),
-        (START | {"personalized/w": torch.zeros(4, 2)}, "4", "has the shape"),
-        (START | {"global/w": torch.zeros(2)}, "4", "has the shape"),
-        (START | {"global/w": torch.zeros(5, 3)}, "4", "has the shape"),
-        (START | OWN | {"evil": torch.zeros(1)}, "4", "none of the models"),
-        (START | {"personalized/w": torch.zeros(4, 3, dtype=torch.complex64)}, "4", "no number of a model"),
+        (START, "4", "clients' models are missing"),
+        (OWN, "4", "initial model or"),
+        (START | {"personalized/w": torch.zeros(3, 3)}, "4", "has shape"),
+        (START | {"personalized/w": torch.zeros(4, 2)}, "4", "has shape"),
+        (START | {"global/w": torch.zeros(2)}, "4", "has shape"),
+        (START | {"global/w": torch.zeros(5, 3)}, "4", "has shape"),
+        (START | OWN | {"evil": torch.zeros(1)}, "4", "is not a model"),
+        (START | {"personalized/w": torch.zeros(4, 3, dtype=torch.complex64)}, "4", "which no model has"),
     ],
 )
 def test_models_of_another_shape_are_refused(tensors: dict[str, torch.Tensor], said: str, words: str) -> None:

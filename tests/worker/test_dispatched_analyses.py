@@ -3,7 +3,7 @@
 import pytest
 
 from engine.worker import AnalysisTicket, Dispatcher
-from engine.worker.dispatcher import OBEY_S
+from engine.worker.dispatcher import STOP_GRACE_S
 from engine.worker.work_queue import MAX_DEATHS
 from storage import Store
 from tests.worker.fakes import FakeExecutor
@@ -72,7 +72,7 @@ def test_a_run_and_an_analysis_of_one_number_are_two(store, finished, dispatcher
     dispatcher.step()
     assert [ticket.key for ticket in executor.tickets] == [("analysis", run_id), ("run", run_id)]
     store.analyses.cancel(asked.id)
-    for clock.now in (1.0, 1.5 + OBEY_S):
+    for clock.now in (1.0, 1.5 + STOP_GRACE_S):
         dispatcher.step()
     assert [ticket.key for ticket in executor.tickets] == [("run", run_id)]
     assert store.analyses.get(asked.id).status == "cancelled"
@@ -89,7 +89,7 @@ def test_an_analysis_that_kills_its_workers_is_given_up(store, finished, dispatc
     dispatcher.step()
     failed = store.analyses.get(asked.id)
     assert failed.status == "failed"
-    assert "given up after 3 attempts" in failed.error and "ask for it again" in failed.error
+    assert "given up after 3 attempts" in failed.error and "request it again" in failed.error
     assert len(store.events.list(finished)) == MAX_DEATHS
     assert dispatcher.is_idle
 
@@ -119,7 +119,7 @@ def test_a_run_deleted_during_its_analysis_frees_the_slot(store, finished, dispa
     store.analyses.request(finished, "features", {})
     dispatcher.step()
     store.queue.delete([finished])
-    for clock.now in (1.0, 1.5 + OBEY_S):
+    for clock.now in (1.0, 1.5 + STOP_GRACE_S):
         dispatcher.step()
     assert executor.tickets == []
     assert dispatcher.is_idle

@@ -6,7 +6,7 @@ import pytest
 
 from engine.worker import Dispatcher, Ended, Ticket
 from engine.worker import dispatcher as dispatcher_module
-from engine.worker.dispatcher import OBEY_S
+from engine.worker.dispatcher import STOP_GRACE_S
 from engine.worker.recorder import CHECKPOINT
 from engine.worker.work_queue import MAX_DEATHS
 from storage import DatabaseLocked, DatabaseUnavailable, DispatcherLock, DispatcherLockLost, Store
@@ -135,10 +135,10 @@ def test_a_worker_that_does_not_obey_in_time_is_killed(store, dispatcher, execut
     store.queue.request([run_id], control)
     clock.now = 1.0
     dispatcher.step()
-    clock.now = 1.0 + OBEY_S - 0.1
+    clock.now = 1.0 + STOP_GRACE_S - 0.1
     dispatcher.step()
     assert executor.run_ids == [run_id]
-    clock.now = 1.0 + OBEY_S + 0.5
+    clock.now = 1.0 + STOP_GRACE_S + 0.5
     dispatcher.step()
     assert executor.run_ids == []
     assert status(store, run_id) == becomes

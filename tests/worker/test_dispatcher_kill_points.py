@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from engine.simulation.simulate import Simulation
-from engine.worker import Dispatcher, Ended, Work, upkeep
-from engine.worker.dispatcher import LOOK_S, OBEY_S
+from engine.worker import Dispatcher, Ended, Work, cleanup
+from engine.worker.dispatcher import CHECK_S, STOP_GRACE_S
 from engine.worker.process import work_on
 from engine.worker.work_queue import RunClaims
 from storage import Store, schema
@@ -72,7 +72,7 @@ KILL_POINTS: dict[str, tuple[Any, str, Callable]] = {
     "trash emptied": after(Trash, "empty"),
     "in the claim": after(RunClaims, "claim"),
     "claimed, handed to nobody": (InPlace, "submit", instead),
-    "in a round": (Simulation, "_recorded", the_third_time(Simulation._recorded, before=True)),
+    "in a round": (Simulation, "_record_round", the_third_time(Simulation._record_round, before=True)),
     "rounds committed": (Metrics, "append", the_third_time(Metrics.append, before=False)),
     "last round committed, status not set": (RunQueue, "finish", instead),
     "status set, its end not heard": (InPlace, "poll", instead),
@@ -96,7 +96,7 @@ def run_to_the_end(store: Store) -> None:
 def test_the_next_dispatcher_ends_what_a_killed_one_left(
     store: Store, peace: Peace, monkeypatch: pytest.MonkeyPatch, point: str
 ):
-    monkeypatch.setattr(upkeep, "KEPT_IN_TRASH", timedelta(0))
+    monkeypatch.setattr(cleanup, "TRASH_RETENTION", timedelta(0))
     (unwanted,) = queue(store)
     store.artifacts.register(unwanted, None, store.artifacts.write_file(unwanted, "checkpoint", 1, b"state"))
     store.trash.put([unwanted])
@@ -126,9 +126,9 @@ def test_a_dispatcher_killed_while_it_stops_a_run_has_stopped_it(
     dispatcher = Dispatcher(store, executor, lock, clock=clock)
     dispatcher.step()
     store.queue.request([unwanted], control)
-    clock.now = LOOK_S
+    clock.now = CHECK_S
     dispatcher.step()
-    clock.now += OBEY_S
+    clock.now += STOP_GRACE_S
     with monkeypatch.context() as patch:
         patch.setattr(*(after(FakeExecutor, "kill") if point == "worker killed" else after(RunQueue, "requeue")))
         with pytest.raises(Killed):

@@ -7,16 +7,16 @@ import sqlalchemy as sa
 
 from engine.core.errors import InvalidConfig
 from engine.worker import analysis_session, retry
-from engine.worker.analysis_session import Watch
-from engine.worker.heartbeat import OURS, Life, Signs
+from engine.worker.analysis_session import ProgressReporter
+from engine.worker.heartbeat import HEARTBEAT, Heartbeat, HeartbeatCounts
 from engine.worker.recorder import WRITE_S, Recorder
-from engine.worker.watchdog import LOOK_COUNTS_S, Watchdog
+from engine.worker.watchdog import MAX_CHECK_S, Watchdog
 from engine.worker.work_queue import MAX_DEATHS
 from storage import DatabaseLocked, Store
 from storage.sqlite import driver
 from tests.worker.samples import claim, claim_analysis, compute, queue
 
-IDLE, WRITING = Signs(7, 2), Signs(7, 3)
+IDLE, WRITING = HeartbeatCounts(7, 2), HeartbeatCounts(7, 3)
 
 
 @pytest.fixture(autouse=True)
@@ -24,25 +24,25 @@ def hung_after_five_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FEDSCAPE_HUNG_S", "5")
 
 
-def looks(watchdog: Watchdog[str], *signs: Signs, seconds: float = 1.0) -> list[str]:
+def looks(watchdog: Watchdog[str], *signs: HeartbeatCounts, seconds: float = 1.0) -> list[str]:
     """What each look says of one worker."""
     return [watchdog.hung({"a": found}, seconds).get("a", "") for found in signs]
 
 
 def test_a_sign_that_stays_the_same_for_too_long_tells_who_hangs():
     watchdog: Watchdog[str] = Watchdog()
-    found = [watchdog.hung({"a": IDLE, "b": Signs(second, 0)}, 1.0) for second in range(7)]
+    found = [watchdog.hung({"a": IDLE, "b": HeartbeatCounts(second, 0)}, 1.0) for second in range(7)]
     assert [list(hung) for hung in found] == [[], [], [], [], [], ["a"], ["a"]]
-    assert "no sign of life for 5 s" in found[5]["a"] and "FEDSCAPE_HUNG_S" in found[5]["a"]
+    assert "no heartbeat for 5 s" in found[5]["a"] and "FEDSCAPE_HUNG_S" in found[5]["a"]
 
 
 def test_a_sign_that_changes_begins_the_count_anew():
-    assert not any(looks(Watchdog(), *(Signs(beat, 0) for beat in (0, 0, 0, 0, 1, 1, 1, 1, 1))))
+    assert not any(looks(Watchdog(), *(HeartbeatCounts(beat, 0) for beat in (0, 0, 0, 0, 1, 1, 1, 1, 1))))
 
 
 def test_time_in_which_nobody_looked_hardly_counts():
     assert not any(looks(Watchdog(), *[IDLE] * 4, seconds=10_000.0))  # as after a night with the lid closed
-    assert LOOK_COUNTS_S <= 5 / 4
+    assert MAX_CHECK_S <= 5 / 4
 
 
 def test_what_has_ended_in_between_is_forgotten():
@@ -72,7 +72,7 @@ def test_one_write_may_take_a_minute_at_most_and_steps_longer(monkeypatch):
 
 def test_many_writes_in_a_row_are_not_one_long_write(monkeypatch):
     monkeypatch.delenv("FEDSCAPE_HUNG_S")
-    assert not any(looks(Watchdog(), *(Signs(7, 1 + 2 * (second // 50)) for second in range(200))))
+    assert not any(looks(Watchdog(), *(HeartbeatCounts(7, 1 + 2 * (second // 50)) for second in range(200))))
 
 
 def test_the_screen_hears_when_a_worker_that_blocks_everyone_is_restarted():
@@ -81,7 +81,7 @@ def test_the_screen_hears_when_a_worker_that_blocks_everyone_is_restarted():
     assert watchdog.notice == ""
     looks(watchdog, WRITING)
     assert watchdog.notice == "A worker is not responding; it will be restarted in 2 s"
-    looks(watchdog, Signs(7, 4))
+    looks(watchdog, HeartbeatCounts(7, 4))
     assert watchdog.notice == ""
 
 
@@ -95,29 +95,29 @@ def test_a_worker_that_computes_in_silence_is_no_news_before_it_is_killed():
 
 
 def test_a_life_counts_beats_and_writes_also_where_a_write_fails():
-    life = Life()
+    life = Heartbeat()
     life.beat()
     with life.writing():
-        assert life.signs == Signs(1, 1) and life.signs.is_writing
+        assert life.counts == HeartbeatCounts(1, 1) and life.counts.is_writing
     with pytest.raises(KeyError), life.writing():
         raise KeyError
-    assert life.signs == Signs(1, 4) and not life.signs.is_writing
+    assert life.counts == HeartbeatCounts(1, 4) and not life.counts.is_writing
 
 
 def test_a_store_marks_its_writes_and_the_wait_for_their_lock(store):
-    seen: list[Signs] = []
-    life = Life()
+    seen: list[HeartbeatCounts] = []
+    life = Heartbeat()
     ours = Store(store.url, timeout_s=0.01, writing=life.writing)
     with closing(driver().connect(sa.make_url(store.url).database, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(DatabaseLocked):
             ours.queue.claim()
-    assert life.signs == Signs(0, 2)
-    sa.event.listen(ours._database.engine, "commit", lambda connection: seen.append(life.signs))
+    assert life.counts == HeartbeatCounts(0, 2)
+    sa.event.listen(ours._database.engine, "commit", lambda connection: seen.append(life.counts))
     queue(ours)
-    assert seen == [Signs(0, 3)] and life.signs == Signs(0, 4)
+    assert seen == [HeartbeatCounts(0, 3)] and life.counts == HeartbeatCounts(0, 4)
     ours.queue.counts()
-    assert life.signs == Signs(0, 4)
+    assert life.counts == HeartbeatCounts(0, 4)
     ours.close()
 
 
@@ -132,9 +132,9 @@ def test_every_step_of_a_run_is_a_sign_of_life_also_while_nothing_can_be_stored(
     monkeypatch.setattr(store.queue, "heartbeat", locked)
     for _ in range(10):
         clock.now += WRITE_S
-        before = OURS.signs.beats
+        before = HEARTBEAT.counts.beats
         recorder.tick()
-        assert OURS.signs.beats > before
+        assert HEARTBEAT.counts.beats > before
 
 
 def test_whoever_waits_for_the_database_gives_signs_of_life(monkeypatch):
@@ -142,24 +142,24 @@ def test_whoever_waits_for_the_database_gives_signs_of_life(monkeypatch):
     beats: list[int] = []
 
     def ask() -> str:
-        beats.append(OURS.signs.beats)
+        beats.append(HEARTBEAT.counts.beats)
         if len(beats) < 5:
             raise DatabaseLocked("locked")
         return "stored"
 
-    assert retry.patiently(ask) == "stored"
+    assert retry.until_available(ask) == "stored"
     assert beats == sorted(set(beats))
 
 
 def test_an_analysis_gives_signs_of_life_by_getting_on_not_by_repeating_itself(store, clock):
     run = compute(store)
     store.analyses.request(run.id, "features", {})
-    watch = Watch(store, claim_analysis(store), clock)
+    watch = ProgressReporter(store, claim_analysis(store), clock)
     for share, is_a_sign in ((0.1, True), (0.1, False), (0.05, False), (float("nan"), False), (0.2, True)):
         clock.now += analysis_session.REPORT_S
-        before = OURS.signs.beats
+        before = HEARTBEAT.counts.beats
         watch(share)
-        assert (OURS.signs.beats > before) == is_a_sign
+        assert (HEARTBEAT.counts.beats > before) == is_a_sign
 
 
 # What becomes of its work.
@@ -176,7 +176,7 @@ def test_a_run_whose_worker_hangs_is_taken_up_again(store, dispatcher, executor)
     dispatcher.step()
     assert [(ticket.run_id, ticket.epoch) for ticket in executor.tickets] == [(run_id, 2)]
     (event,) = store.events.list(run_id)
-    assert event.kind == "worker-died" and "no sign of life for 5 s" in event.message
+    assert event.kind == "worker-died" and "no heartbeat for 5 s" in event.message
 
 
 def test_a_run_that_hangs_again_and_again_is_given_up_with_what_to_do(store, dispatcher, executor):
@@ -200,7 +200,7 @@ def test_what_should_stop_is_killed_also_while_nobody_can_write(store, dispatche
         raise DatabaseLocked("locked")
 
     with monkeypatch.context() as patch:
-        patch.setattr(store.engines, "beat", locked)
+        patch.setattr(store.engines, "heartbeat", locked)
         for clock.now in (10.0, 20.0):
             with pytest.raises(DatabaseLocked):
                 dispatcher.step()

@@ -44,7 +44,7 @@ def the_third_time(original: Callable, before: bool) -> Callable:
 
 KILL_POINTS: dict[str, tuple[Any, str, Callable]] = {
     "after the claim": (session, "Simulation", instead),
-    "in a round": (Simulation, "_recorded", the_third_time(Simulation._recorded, before=True)),
+    "in a round": (Simulation, "_record_round", the_third_time(Simulation._record_round, before=True)),
     "in an evaluation": (Simulation, "_evaluate", the_third_time(Simulation._evaluate, before=True)),
     "checkpoint written under another name": (os, "replace", the_third_time(os.replace, before=True)),
     "checkpoint renamed, not registered": (

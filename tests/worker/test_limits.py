@@ -3,8 +3,8 @@
 import pytest
 
 from engine.core.errors import InvalidConfig
-from engine.worker.limits import GIB, MIB, keep_within, max_models_bytes
-from engine.worker.upkeep import tidy
+from engine.worker.cleanup import clean_up
+from engine.worker.limits import GIB, MIB, enforce_model_limit, max_models_bytes
 from storage import Store
 from tests.worker.samples import compute, kinds
 
@@ -22,7 +22,7 @@ def test_a_mistake_is_told_when_the_dispatcher_starts(
 ) -> None:
     monkeypatch.setenv(name, text)
     with pytest.raises(InvalidConfig, match=f"{name}: '{text}', but a number from 0 on"):
-        tidy(store)
+        clean_up(store)
 
 
 def test_with_0_no_models_are_kept_and_the_run_is_done(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,5 +43,5 @@ def test_a_run_that_ends_makes_older_ones_give_room(store: Store, monkeypatch: p
 def test_without_a_limit_all_are_kept(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FEDSCAPE_KEEP_GB", raising=False)
     run = compute(store, training__rounds=1)
-    keep_within(store)
+    enforce_model_limit(store)
     assert kinds(store, run.id) == ["model-best", "model-last"]

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from engine.worker import process
-from engine.worker.local_executor import _in_words
+from engine.worker.local_executor import _exit_text
 from engine.worker.slots import Slot
 from storage import StorageError
 from tests.worker.samples import claim, queue
@@ -15,14 +15,14 @@ from tests.worker.samples import claim, queue
 @pytest.mark.parametrize(
     ("exit_code", "said"),
     [
-        (-9, r"killed by signal 9: most likely the machine ran out of memory; let fewer .* \(FEDSCAPE_SLOTS=1\)"),
-        (-11, r"killed by signal 11 \(Segmentation fault\); see what it wrote"),
-        (1, r"ended with exit code 1; see what it wrote"),
-        (None, r"no longer answered and was killed"),
+        (-9, r"killed by signal 9: most likely out of memory; run fewer at once \(FEDSCAPE_SLOTS=1\)"),
+        (-11, r"killed by signal 11 \(Segmentation fault\); see the engine's output"),
+        (1, r"ended with exit code 1; see the engine's output"),
+        (None, r"stopped responding and was killed"),
     ],
 )
 def test_how_a_worker_ended_is_told_with_what_to_do(exit_code, said):
-    assert re.search(said, _in_words(exit_code))
+    assert re.search(said, _exit_text(exit_code))
 
 
 @pytest.mark.parametrize(("gpu", "emptied"), [(0, 1), (None, 0)])

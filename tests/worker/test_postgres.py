@@ -67,12 +67,12 @@ def test_a_run_goes_on_while_the_server_is_away(
     else:  # the run waits for its last words to be taken
         monkeypatch.setattr(retry, "time", SimpleNamespace(sleep=lambda seconds: postgres_server.start()))
     monkeypatch.setattr(recorder, "WRITE_S", 0.0)
-    monkeypatch.setattr(Simulation, "_recorded", before(happens, Simulation._recorded))
+    monkeypatch.setattr(Simulation, "_record_round", before(happens, Simulation._record_round))
     work_on(store, ticket)
     run = store.queue.get(ticket.run_id)
     assert (run.status, run.epoch, run.summary) == ("done", 1, whole.summary)
     assert rows(store, run.id) == rows(store, whole.id)
-    assert any("waited in memory" in event.message for event in store.events.list(run.id))
+    assert any("were held in memory" in event.message for event in store.events.list(run.id))
 
 
 @pytest.mark.timeout(2 * PATIENCE_S)
@@ -99,7 +99,7 @@ def test_dispatcher_and_workers_outlive_a_restart_of_the_server(
 def test_a_worker_stopped_inside_a_transaction_is_killed_and_its_rows_are_free(
     store: Store, in_peace: Callable[..., Peace], stopping: Stopping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watchdog, "LONGEST_WRITE_S", 4.0)
+    monkeypatch.setattr(watchdog, "MAX_WRITE_S", 4.0)
     stopped_worker.test_a_worker_stopped_inside_a_transaction_is_killed_and_both_runs_end_as_if_in_peace(
         store, in_peace, stopping, None, "written", 3
     )

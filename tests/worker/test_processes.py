@@ -82,7 +82,7 @@ def test_a_worker_that_hangs_is_killed_and_its_run_ends_as_if_in_peace(store, in
             patch.setattr(executor._watchdog, "hung_s", 0.5)
             eventually(lambda: dispatcher.step(0.02) or store.queue.get(run_id).epoch == 2)
         dispatcher.run(threading.Event(), until_idle=True)
-    assert "no sign of life" in store.events.list(run_id)[0].message
+    assert "no heartbeat" in store.events.list(run_id)[0].message
     assert store.queue.get(run_id).status == "done"
     assert rows(store, run_id) == in_peace(**LONG).rows
 
@@ -135,7 +135,7 @@ def test_a_stopped_worker_is_killed_and_the_slot_goes_on(store, control, becomes
 
 
 def test_a_running_run_obeys_a_request_by_itself(store, monkeypatch):
-    monkeypatch.setattr(dispatcher_module, "OBEY_S", PATIENCE_S)  # before which it is not killed, however busy all is
+    monkeypatch.setattr(dispatcher_module, "STOP_GRACE_S", PATIENCE_S)  # not killed before that
     rare = {"evaluation__every": ENDLESS["training__rounds"]}  # while evaluating, the checkpoint before has to serve
     (run_id,) = queue(store, **ENDLESS, **rare)
     with Dispatcher(store, LocalExecutor(slots=1), store.try_dispatcher_lock()) as dispatcher:

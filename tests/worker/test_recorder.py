@@ -124,7 +124,7 @@ def test_json_holds_none_for_what_is_not_finite():
 def test_a_file_written_after_the_run_got_another_owner_does_not_stay(recorder, store, kind):
     write = {
         "checkpoint": lambda: recorder.checkpoint(b"state"),
-        "models": lambda: recorder.keep(store.artifacts.write_file(recorder.run_id, "model-last", 0, b"models")),
+        "models": lambda: recorder.store_file(store.artifacts.write_file(recorder.run_id, "model-last", 0, b"models")),
     }[kind]
     recorder.round = 0
     store.queue.requeue_running()

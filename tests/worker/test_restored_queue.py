@@ -16,7 +16,7 @@ def test_a_restored_run_goes_on_from_its_checkpoint(
 ) -> None:
     whole = compute(store)
     ours, later = queue(store)[0], queue(store, seeds=[7])[0]
-    recorded, calls = Simulation._recorded, []
+    recorded, calls = Simulation._record_round, []
 
     def backed_up(*args: Any, **kwargs: Any) -> Any:
         calls.append(1)
@@ -25,7 +25,7 @@ def test_a_restored_run_goes_on_from_its_checkpoint(
         return recorded(*args, **kwargs)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Simulation, "_recorded", backed_up)
+        patch.setattr(Simulation, "_record_round", backed_up)
         work_on(store, claim(store))
 
     other = Store(f"sqlite:///{tmp_path / 'elsewhere' / 'other.db'}")

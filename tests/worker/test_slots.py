@@ -53,7 +53,7 @@ def test_how_many_runs_share_a_gpu_can_be_set(two_gpus, monkeypatch):
 def test_no_gpu_is_given_more_runs_than_its_share(two_gpus, monkeypatch, per_gpu, asked):
     monkeypatch.setenv("FEDSCAPE_RUNS_PER_GPU", str(per_gpu))
     if asked > 2 * per_gpu:
-        with pytest.raises(InvalidConfig, match=rf"{asked} runs at once, but 2 GPUs compute {2 * per_gpu}"):
+        with pytest.raises(InvalidConfig, match=rf"{asked} exceeds the {2 * per_gpu} shares of 2 GPUs"):
             plan_slots(asked)
     else:
         gpus = [slot.gpu for slot in plan_slots(asked)]
@@ -64,7 +64,9 @@ def test_no_gpu_is_given_more_runs_than_its_share(two_gpus, monkeypatch, per_gpu
 def test_more_runs_than_gpu_shares_are_refused_with_the_way_out(monkeypatch):
     monkeypatch.setattr(slots, "num_gpus", lambda: 1)
     monkeypatch.setenv("FEDSCAPE_SLOTS", "3")
-    with pytest.raises(InvalidConfig, match=r"computes 2 .* FEDSCAPE_SLOTS to 2 or less, or FEDSCAPE_RUNS_PER_GPU"):
+    with pytest.raises(
+        InvalidConfig, match=r"the 2 shares of 1 GPU .* FEDSCAPE_SLOTS to 2 or less, or FEDSCAPE_RUNS_PER_GPU"
+    ):
         plan_slots()
 
 
@@ -88,7 +90,7 @@ def test_the_environment_decides(monkeypatch):
 @pytest.mark.parametrize("text", ["0", "-1", "two", "1.5"])
 def test_a_number_of_slots_that_is_none_is_refused(monkeypatch, text):
     monkeypatch.setenv("FEDSCAPE_SLOTS", text)
-    with pytest.raises(InvalidConfig, match=r"FEDSCAPE_SLOTS: .* whole number from 1 on"):
+    with pytest.raises(InvalidConfig, match=r"FEDSCAPE_SLOTS: .* whole number of at least 1"):
         plan_slots()
 
 

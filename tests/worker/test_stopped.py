@@ -27,7 +27,7 @@ TWO = {"algorithms": [{"name": "ditto"}, {"name": "ditto", "label": "again"}]}
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """One write may take four seconds."""
-    monkeypatch.setattr(watchdog, "LONGEST_WRITE_S", 4.0)
+    monkeypatch.setattr(watchdog, "MAX_WRITE_S", 4.0)
 
 
 def deaths(store: Store, run: RunRecord) -> list[str]:
@@ -81,7 +81,7 @@ def test_workers_that_wait_for_somebody_elses_lock_are_left_alone(store, in_peac
     with Dispatcher(store, LocalExecutor(slots=1), store.try_dispatcher_lock()) as dispatcher:
         eventually(lambda: dispatcher.step(0.02) or has_checkpoint(store, run_id))
         with store._database.write():
-            time.sleep(2.5 * watchdog.LONGEST_WRITE_S)
+            time.sleep(2.5 * watchdog.MAX_WRITE_S)
         dispatcher.run(threading.Event(), until_idle=True)
     run = store.queue.get(run_id)
     assert (run.status, run.epoch, deaths(store, run)) == ("done", 1, [])
@@ -130,7 +130,7 @@ def test_the_screen_says_that_a_worker_is_restarted_and_why_nothing_can_be_store
         assert "A worker is not responding; it will be restarted in" in store.dispatcher_notice()
         writer = store.writer()
         assert writer is not None and (writer.pid, writer.is_worker, writer.is_stopped) == (pid, True, True)
-        assert "the engine restarts it" in writer.way_out
+        assert "the engine restarts it" in writer.advice
         os.kill(pid, signal.SIGCONT)
         eventually(lambda: not store.dispatcher_notice())
         assert (store.queue.get(run_id).status, store.queue.get(run_id).epoch) == ("running", 1)

@@ -14,14 +14,14 @@ from engine.core.streams import torch_stream
 
 
 def gaussian(like: SharedParams, seed: int, which: int) -> SharedParams:
-    """Direction number ``which``: the same for every model of one architecture, on every device."""
+    """Gaussian direction number ``which``: equal for all models of one architecture, on every device."""
     stream = torch_stream(seed, "direction", which)
     drawn = {n: torch.randn(p.shape, generator=stream, dtype=torch.float64) for n, p in like.items()}
     return {n: d.to(like[n].device, like[n].dtype) for n, d in drawn.items()}
 
 
 def filter_normalised(direction: SharedParams, params: SharedParams) -> SharedParams:
-    """Each filter of ``direction`` with the norm of that filter in ``params``; 0 for biases and normalisations."""
+    """Scales each filter of ``direction`` to the norm of that filter in ``params``; 0 for biases and normalisations."""
     return {n: _as_long(d, params[n]) if d.dim() > 1 else torch.zeros_like(d) for n, d in direction.items()}
 
 
@@ -39,9 +39,9 @@ def difference(end: SharedParams, start: SharedParams) -> SharedParams:
 
 
 def orthonormal(u: SharedParams, v: SharedParams) -> tuple[SharedParams, SharedParams]:
-    """Gram-Schmidt: unit vectors along u, and along what of v is not along u; 0 for nothing."""
+    """Gram-Schmidt: unit vectors along u, and along the rest of v; zero vectors stay 0."""
     first = _unit(u)
-    rest = without(first, without(first, v))  # twice: the first time leaves what rounding leaves
+    rest = without(first, without(first, v))  # twice, for the rounding error
     return first, _unit(rest)
 
 
@@ -51,7 +51,7 @@ def _as_long(d: Tensor, p: Tensor) -> Tensor:
 
 
 def without(unit: SharedParams, v: SharedParams) -> SharedParams:
-    """What of v is not along a unit vector."""
+    """The part of v that is orthogonal to a unit vector."""
     share = dot(unit, v)
     return map_params(lambda p, q: p - share * q, v, unit)
 

@@ -1,7 +1,7 @@
-"""How curved a loss is around a model: top eigenvalue and trace of the Hessian, and the largest loss nearby.
+"""The curvature of a loss around a model: top eigenvalue and trace of the Hessian, and the largest loss nearby.
 
-Nothing here forms the Hessian H. H x is the derivative of the gradient along x; a loss is a sum of terms, and the graph
-of one term at a time is in memory. Points and directions are vectors [P], all parameters one after the other.
+The Hessian H is never formed. H x is the derivative of the gradient along x; a loss is a sum of terms, and the graph of
+only one term is in memory. Points and directions are vectors [P], all parameters concatenated.
 
     Lanczos (1950): the largest eigenvalue of the tridiagonal matrix of the Krylov space of a random vector
     Hutchinson (1989): trace H = mean of z^T H z over random signs z
@@ -26,17 +26,17 @@ Vector = Float[Tensor, "P"]
 
 class Eigenvalue(NamedTuple):
     value: float
-    bound: float  # an eigenvalue of H is at most this far away
+    bound: float  # distance to an eigenvalue of H is at most this
     products: int
 
 
 class Trace(NamedTuple):
     value: float
-    standard_error: float  # 0 where it is exact
+    standard_error: float  # 0 if exact
 
 
 class Ball(NamedTuple):
-    """Losses around a point: at it, one step uphill at distance rho, and the largest that was found within rho."""
+    """Losses around a point: at the point, after one ascent step of length rho, and the largest found within rho."""
 
     centre: float
     first_order: float
@@ -45,7 +45,7 @@ class Ball(NamedTuple):
 
 @dataclass(frozen=True)
 class Objective:
-    """The sum of ``terms``, as a function of a vector; ``like`` gives the parameters' names and shapes."""
+    """The sum of ``terms`` as a function of a vector; ``like`` gives names and shapes of the parameters."""
 
     terms: Sequence[Term]
     like: SharedParams
@@ -83,9 +83,9 @@ class Objective:
 def top_eigenvalue(
     objective: Objective, at: Vector, stream: torch.Generator, *, tolerance: float = 1e-3, most: int = 100
 ) -> Eigenvalue:
-    """The largest, by Lanczos until the bound is below ``tolerance`` times the value.
+    """The largest eigenvalue, by Lanczos until the bound is below ``tolerance`` times the value.
 
-    Without reorthogonalisation: copies of converged eigenvalues appear, which do not move the largest.
+    Without reorthogonalisation: copies of converged eigenvalues appear, which do not change the largest.
     """
     q, before = _unit(_normal(at, stream)), torch.zeros_like(at)
     diagonal: list[float] = []
@@ -105,7 +105,7 @@ def top_eigenvalue(
 
 
 def trace(objective: Objective, at: Vector, stream: torch.Generator, *, vectors: int = 32) -> Trace:
-    """From so many random sign vectors; exact where there are no more parameters than that."""
+    """Estimates the trace from random sign vectors; exact if there are at least as many as parameters."""
     if len(at) <= vectors:
         basis = torch.eye(len(at), dtype=at.dtype, device=at.device)
         return Trace(sum(float(e @ objective.curved(at, e)) for e in basis), 0.0)
@@ -118,9 +118,9 @@ def trace(objective: Objective, at: Vector, stream: torch.Generator, *, vectors:
 
 
 def worst_in_ball(objective: Objective, at: Vector, rho: float, stream: torch.Generator, *, steps: int = 20) -> Ball:
-    """Ascent with steps of rho, projected onto the ball, from the first-order point; the largest loss on the way.
+    """Gradient ascent in steps of rho, projected onto the ball, from the first-order point; keeps the largest loss.
 
-    Where the gradient is zero, the way starts in a random direction. NaN where a loss on the way is no number.
+    If the gradient is zero, it starts in a random direction. NaN if a loss on the way is NaN.
     """
     slope, centre = objective.slope(at)
     is_flat = not slope.any()
@@ -137,7 +137,7 @@ def worst_in_ball(objective: Objective, at: Vector, rho: float, stream: torch.Ge
 
 
 def _largest(diagonal: list[float], beside: list[float], length: float) -> Eigenvalue:
-    """Of the tridiagonal matrix, with what the next vector's length says of the error (Paige 1971)."""
+    """The largest eigenvalue of the tridiagonal matrix, with the error bound by the next vector's norm (Paige 1971)."""
     if not math.isfinite(sum(diagonal) + length):
         return Eigenvalue(math.nan, math.nan, len(diagonal))
     matrix = torch.diag(torch.tensor(diagonal, dtype=torch.float64))

@@ -1,7 +1,7 @@
-"""What the findings of each analysis look like: the pages that draw them rely on it, whoever has computed them.
+"""The layout of each analysis' findings, on which the pages that draw them rely.
 
-Sizes are letters, the same wherever they stand: N clients and C classes of the run, others as they come. An analysis
-of a plugin has no entry: nothing is drawn of it that is not its own.
+Sizes are letters with one meaning per file: N clients and C classes of the run; others are free. Analyses of plugins
+have no entry: they are not drawn by pages of ours.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from engine.core.run_json import Name, problems_of
 Count = Annotated[int, Field(ge=0, lt=2**53)]
 Share = Annotated[float, Field(ge=-1, le=1)]
 Number = float | None
-Ground = Literal["own", "everyone"]
+DataScope = Literal["own", "everyone"]
 Model = Literal["global", "personalized", "alone", "initial"]
 Data = Literal["test", "train"]
 
@@ -30,7 +30,7 @@ class Values(BaseModel):
 class NoValues(Values): ...
 
 
-class ToldApart(Values):
+class Separation(Values):
     agreement: Share | None
     chance: Share | None
     silhouette: Share | None
@@ -42,8 +42,8 @@ class FeatureValues(Values):
     width: Count
     are_inputs: bool
     explained: Annotated[list[float], Field(min_length=2, max_length=2)]
-    by_class: Annotated[ToldApart, Field(alias="class")]
-    client: ToldApart
+    by_class: Annotated[Separation, Field(alias="class")]
+    client: Separation
 
 
 class MapValues(Values):
@@ -53,12 +53,12 @@ class MapValues(Values):
 class LandscapeValues(Values):
     round: Count
     data: Data
-    samples: dict[Ground, Count]
+    samples: dict[DataScope, Count]
 
 
 class PlaneValues(Values):
     models: Annotated[list[Model], Field(min_length=3, max_length=3)]
-    losses: dict[Ground, dict[Model, Number]]
+    losses: dict[DataScope, dict[Model, Number]]
 
 
 class Operator(Values):
@@ -77,7 +77,7 @@ class ProfileValues(Values):
 
 class Measure(Values):
     model: Literal["global", "personalized"]
-    on: Ground
+    on: DataScope
     samples: Count
     loss: Number
     first_order: Number
@@ -94,7 +94,7 @@ class SharpnessValues(Values):
 
 @dataclass(frozen=True)
 class Layout:
-    """``below``: arrays of whole numbers from 0 to less than the size that is named."""
+    """The arrays and values of an analysis; ``below`` are arrays of indices into the named size."""
 
     arrays: Mapping[str, str] = field(default_factory=dict)
     optional: Mapping[str, str] = field(default_factory=dict)
@@ -128,7 +128,7 @@ LAYOUTS = {
 
 
 def check_findings(kind: str, params: Mapping[str, Any], found: Findings, partition: Mapping[str, Any]) -> None:
-    """Raises CheckpointInvalid where a page could not draw them."""
+    """Checks findings against their layout. Raises CheckpointInvalid."""
     layout = LAYOUTS.get(f"{kind} of clients" if params.get("of") == "clients" else kind)
     if layout is None:
         return
@@ -142,12 +142,12 @@ def check_findings(kind: str, params: Mapping[str, Any], found: Findings, partit
         for name, size in layout.below.items():
             array = found.arrays[name]
             if array.dtype.kind not in "iu" or (array.size and not 0 <= array.min() <= array.max() < sizes[size]):
-                raise ValueError(f"{name} is not below {sizes[size]}")
+                raise ValueError(f"{name} must be below {sizes[size]}")
         _check_places(kind, found)
     except ValidationError as error:
-        raise CheckpointInvalid(f"these are no findings of {kind}: {problems_of(error)[0]}") from error
+        raise CheckpointInvalid(f"not a result of {kind}: {problems_of(error)[0]}") from error
     except ValueError as error:
-        raise CheckpointInvalid(f"these are no findings of {kind}: {error}; compute it again") from error
+        raise CheckpointInvalid(f"not a result of {kind}: {error}; recompute it") from error
 
 
 def _check_arrays(
@@ -160,14 +160,14 @@ def _check_arrays(
             continue
         array, wanted = arrays[name], words.split()
         if array.dtype.kind not in "biuf" or array.ndim != len(wanted) or 0 in array.shape:
-            raise ValueError(f"{name} is {array.dtype}{list(array.shape)}, but numbers [{words}] are needed")
+            raise ValueError(f"{name} is {array.dtype}{list(array.shape)}, must be numbers [{words}]")
         for size, word in zip(array.shape, wanted, strict=True):
             if size != (int(word) if word.isdecimal() else sizes.setdefault(word, size)):
-                raise ValueError(f"{name} has the shape {list(array.shape)}, but {words} is needed with {sizes}")
+                raise ValueError(f"{name} has shape {list(array.shape)}, must be {words} with {sizes}")
 
 
 def _check_places(kind: str, found: Findings) -> None:
-    """What a page looks up by name."""
+    """Checks the keys that a page looks up."""
     if kind == "landscape":
         needed = {name.partition("_")[2] for name in found.arrays if "_" in name}
         there = set(found.values["samples"])
@@ -179,4 +179,4 @@ def _check_places(kind: str, found: Findings) -> None:
     else:
         return
     if missing := needed - there:
-        raise ValueError(f"{min(missing)} is missing among its values")
+        raise ValueError(f"{min(missing)} is missing in its values")

@@ -1,4 +1,4 @@
-"""What an analysis looks at: a run's data, method and stored models, put together again as the run had them."""
+"""The subject of an analysis: a run's data, method and stored models, loaded as the run had them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ Progress = Callable[[float], None]
 
 
 def unwatched(share: float) -> None:
-    """Nobody waits for the progress."""
+    """A progress callback that does nothing."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A finished run. ``progress(share)`` tells how much of the work is done, from 0 to 1, and may raise to stop it."""
+    """A finished run. ``progress(share)`` takes the share of the work done, from 0 to 1, and may raise to stop it."""
 
     config: RunConfig
     task: Task
@@ -40,7 +40,7 @@ class Subject:
         data_dir: Path | None = None,
         progress: Progress = unwatched,
     ) -> "Subject":
-        """Loads and partitions the run's data again. Raises DataUnavailable where it is gone."""
+        """Loads and partitions the run's data again. Raises DataUnavailable if it is gone."""
 
         def alive(*_: object) -> None:
             progress(0.0)
@@ -51,7 +51,7 @@ class Subject:
 
     @property
     def personalized(self) -> Predictor:
-        """The stored models of all clients, predicting as the method has them predict."""
+        """The stored models of all clients, with the method's way to predict."""
         models, forward = self.models.personalized, special_forward(self.algorithm, self.task.model)
         if self.models.is_common:
             return Predictor(models[0], is_per_client=False, forward=forward)
@@ -60,13 +60,13 @@ class Subject:
 
     @property
     def global_model(self) -> Predictor | None:
-        """The stored global model, or the one that each client would be given; None where the method has none."""
+        """The stored global model or models; None if the method has none."""
         params = self.models.global_model
         return None if params is None else Predictor(params, self.models.is_global_per_client)
 
 
 def _to_device(models: Models, device: torch.device) -> Models:
-    """One model that all clients use stays one."""
+    """Moves models to the device; one model shared by all clients stays one."""
     shared = None if models.global_model is None else _to(models.global_model, device)
     if shared is not None and models.is_common:
         personalized = [shared] * len(models.personalized)

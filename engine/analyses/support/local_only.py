@@ -1,4 +1,4 @@
-"""One client of a run, trained alone: the model that LocalTrain would have given it, without training the others."""
+"""Trains one client of a run alone: the model that LocalTrain would have given it."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from engine.training.local import local_sgd
 
 
 def trained_alone(subject: Subject, client: int) -> SharedParams:
-    """From the common start, in those of the subject's rounds that the client took part in, on the same batches."""
+    """Trains from the initial model, in the subject's rounds in which the client took part, on the same batches."""
     theta = broadcast(subject.task.initial_model(), 1)
     for round in range(1, subject.round + 1):
         subject.progress(0.5 * round / subject.round)

@@ -1,4 +1,4 @@
-"""A run's models on data: the global and one client's personalized model, each on that client's data and on all."""
+"""A run's models with data: the global and one client's personalized model, on that client's data and on all."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -23,7 +23,7 @@ DataName = Literal["test", "train"]
 
 
 class OnSamples(AnalysisOptions):
-    """Base of the options of analyses that measure models on samples."""
+    """Options of analyses that measure models on samples."""
 
     client: int = Field(0, ge=0, le=1_000_000, description="Whose personalized model, and whose own data.")
     data: DataName = Field("test", title="Data", description="Test samples, or those trained on.")
@@ -32,7 +32,7 @@ class OnSamples(AnalysisOptions):
 
 @dataclass(frozen=True)
 class Samples:
-    """Some samples as a model sees them."""
+    """Samples as model input."""
 
     x: Tensor  # [M, ...] floats
     y: Tensor  # [M]
@@ -43,12 +43,12 @@ class Samples:
 
 @dataclass(frozen=True)
 class Placed:
-    """One model, its way to predict, and the samples it is measured on."""
+    """A model, its way to predict, and the samples to measure it on."""
 
     model: Name
     on: On
     params: SharedParams
-    special_forward: Forward | None  # where the method's models do not predict as the network does
+    special_forward: Forward | None  # if the method's models predict differently from the network
     samples: Samples
 
     @property
@@ -58,7 +58,7 @@ class Placed:
 
 
 def place(subject: Subject, options: OnSamples) -> list[Placed]:
-    """The global model (where there is one) and the client's own, each on the client's samples and on everybody's."""
+    """The global model (if any) and the client's own, each on the client's samples and on everyone's."""
     grounds: dict[On, Samples] = {"own": own_samples(subject, options), "everyone": pooled_samples(subject, options)}
     models: dict[Name, tuple[SharedParams, Forward | None]] = {}
     shared = subject.global_model
@@ -77,10 +77,10 @@ def placed_own(subject: Subject, options: OnSamples, client: int) -> Placed:
 
 
 def own_samples(subject: Subject, options: OnSamples) -> Samples:
-    """The client's. Raises Unsupported where there is no such client, or it has none."""
+    """Samples of the client. Raises Unsupported if it does not exist or has none."""
     client, last = options.client, subject.task.num_clients - 1
     if client > last:
-        raise Unsupported(f"client: {client}, but the run has clients 0 to {last}; choose one of them")
+        raise Unsupported(f"client: {client} does not exist; choose one from 0 to {last}")
     data = data_of(subject, options.data)
     start, end = data.offsets[client].item(), data.offsets[client + 1].item()
     if start == end:
@@ -89,7 +89,7 @@ def own_samples(subject: Subject, options: OnSamples) -> Samples:
 
 
 def pooled_samples(subject: Subject, options: OnSamples) -> Samples:
-    """Everybody's, each sample as likely as any other."""
+    """Samples of all clients, drawn uniformly."""
     data = data_of(subject, options.data)
     return _draw(subject, data, 0, len(data.y), options, "everyone")
 
@@ -99,12 +99,12 @@ def data_of(subject: Subject, name: DataName) -> ClientData:
 
 
 def finite(value: float) -> float | None:
-    """As JSON can hold it."""
+    """The value for JSON: None unless finite."""
     return float(value) if np.isfinite(value) else None
 
 
 def _draw(subject: Subject, data: ClientData, start: int, end: int, options: OnSamples, whose: int | str) -> Samples:
-    """All rows from ``start`` to ``end`` where they are few enough; else a sample without replacement."""
+    """All rows from ``start`` to ``end`` if there are few enough, else a sample without replacement."""
     count = end - start
     if count <= options.samples:
         rows = torch.arange(start, end, device=data.y.device)

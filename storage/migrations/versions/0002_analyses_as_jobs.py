@@ -1,4 +1,4 @@
-"""How far an analysis is, who computes it, and whether it is to stop."""
+"""Progress, owner and control requests of analyses."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,7 +10,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    with op.batch_alter_table("analyses") as analyses:  # the defaults are for the rows that are there
+    with op.batch_alter_table("analyses") as analyses:  # the defaults are for existing rows
         analyses.add_column(sa.Column("progress", sa.Double(), nullable=False, server_default="0"))
         analyses.add_column(sa.Column("epoch", sa.Integer(), nullable=False, server_default="0"))
         analyses.add_column(sa.Column("control", sa.String(), nullable=False, server_default=""))

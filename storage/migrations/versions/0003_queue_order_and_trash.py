@@ -1,4 +1,4 @@
-"""The order of the queue, runs that are deleted but can come back, and views of a page under a name."""
+"""The order of the queue, the trash for deleted runs, and saved views."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,7 +10,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    with op.batch_alter_table("runs") as runs:  # the defaults are for the rows that are there
+    with op.batch_alter_table("runs") as runs:  # the defaults are for existing rows
         runs.add_column(sa.Column("priority", sa.Integer(), nullable=False, server_default="0"))
         runs.add_column(sa.Column("rank", sa.Integer(), nullable=False, server_default="0"))
         runs.add_column(sa.Column("deleted_at", sa.DateTime(), nullable=True))

@@ -54,7 +54,7 @@ def test_models_on_a_line_need_one_axis() -> None:
 def test_shares_are_of_all_variance_also_of_what_no_axis_shows() -> None:
     six = models(*(sign * row for row in np.diag([3.0, 2.0, 1.0]) for sign in (1, -1)))  # 18 + 8 + 2 squared
     np.testing.assert_allclose(fit(six).explained, [18 / 28, 8 / 28])
-    places = client_map.Places()
+    places = client_map.ReplayedRounds()
     client_map.add(places, fit(six), 0, Models(six[0], None, six))
     assert places.shown == [pytest.approx(26 / 28)]
 
@@ -137,7 +137,7 @@ def test_models_of_the_best_round_end_the_replay_there() -> None:
 def test_sixty_rounds_at_most_are_looked_at() -> None:
     assert chosen_rounds(10, 25) == {0, 10, 20, 25}
     many = chosen_rounds(1, 500)
-    assert len(many) == client_map.MOST_ROUNDS and {0, 500} <= many
+    assert len(many) == client_map.MAX_ROUNDS and {0, 500} <= many
 
 
 def test_progress_may_stop_the_work() -> None:

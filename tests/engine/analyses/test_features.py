@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from engine.algorithms.gpfl import CONDITION, valve
-from engine.analyses.features import Features, Options, _told_apart, features_of
+from engine.analyses.features import Features, Options, _separation, features_of
 from engine.analyses.support.loaded_run import Subject
 from engine.core.errors import Unsupported
 from tests.support.subjects import subject_of
@@ -59,15 +59,15 @@ def test_where_the_head_is_not_asked_the_body_is_shown() -> None:
 def test_separate_groups_agree_wholly_and_mixed_ones_by_chance() -> None:
     rng = np.random.default_rng(0)
     groups = np.repeat([0, 1], 200)
-    apart = _told_apart(rng.normal(size=(400, 3)) + 100 * groups[:, None], groups)
-    mixed = _told_apart(rng.normal(size=(400, 3)), groups)
+    apart = _separation(rng.normal(size=(400, 3)) + 100 * groups[:, None], groups)
+    mixed = _separation(rng.normal(size=(400, 3)), groups)
     assert apart["agreement"] == 1 and apart["silhouette"] > 0.9
     assert mixed["chance"] == pytest.approx(199 / 399) == apart["chance"]
     assert abs(mixed["agreement"] - mixed["chance"]) < 0.05 and abs(mixed["silhouette"]) < 0.05
 
 
 def test_one_group_alone_has_no_measures() -> None:
-    assert set(_told_apart(np.zeros((20, 2)), np.zeros(20, int)).values()) == {None}
+    assert set(_separation(np.zeros((20, 2)), np.zeros(20, int)).values()) == {None}
 
 
 def test_the_same_options_give_the_same_picture() -> None:
@@ -82,7 +82,7 @@ def test_features_that_are_all_the_same_are_refused() -> None:
     for params in run.models.personalized:
         params["body.1.weight"].fill_(0.0)
         params["body.1.bias"].fill_(1.0)
-    with pytest.raises(Unsupported, match="same features"):
+    with pytest.raises(Unsupported, match="equal features"):
         compute(run)
 
 

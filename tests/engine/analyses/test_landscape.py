@@ -65,7 +65,7 @@ def test_methods_that_predict_their_own_way_have_landscapes() -> None:
 
 
 def test_an_unknown_client_is_named() -> None:
-    with pytest.raises(Unsupported, match="clients 0 to 3"):
+    with pytest.raises(Unsupported, match="choose one from 0 to 3"):
         compute(subject_of("fedavg"), client=4)
 
 

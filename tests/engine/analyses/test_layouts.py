@@ -57,14 +57,14 @@ def good() -> tuple[dict[str, np.ndarray], dict[str, Any]]:
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("own", np.ones((3, 2)), "own has the shape"),
-        ("own", np.ones(6), "are needed"),
+        ("own", np.ones((3, 2)), "own has shape"),
+        ("own", np.ones(6), "must be numbers"),
         ("own", None, "own is missing"),
-        ("places", np.zeros((4, 2)), "places has the shape"),
-        ("x", np.zeros(0), "are needed"),
+        ("places", np.zeros((4, 2)), "places has shape"),
+        ("x", np.zeros(0), "must be numbers"),
         ("models", ["global"], "models"),
         ("models", ["global", "alone", "evil"], "models.2"),
-        ("losses", {"own": {}}, "is missing among its values"),
+        ("losses", {"own": {}}, "is missing in its values"),
         ("losses", [1], "losses"),
     ],
 )
@@ -79,7 +79,7 @@ def test_what_a_page_could_not_draw_is_refused(name: str, value: Any, words: str
 
 def test_numbers_of_clients_and_classes_are_those_of_the_run() -> None:
     check_findings("trade_off", {}, Findings({"own": np.ones(4), "others": np.ones(4)}), PARTITION)
-    with pytest.raises(CheckpointInvalid, match="own has the shape"):
+    with pytest.raises(CheckpointInvalid, match="own has shape"):
         check_findings("trade_off", {}, Findings({"own": np.ones(5), "others": np.ones(5)}), PARTITION)
-    with pytest.raises(CheckpointInvalid, match="personalized has the shape"):
+    with pytest.raises(CheckpointInvalid, match="personalized has shape"):
         check_findings("confusion", {}, Findings({"personalized": np.ones((4, 2, 2))}), PARTITION)

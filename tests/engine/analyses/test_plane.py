@@ -1,4 +1,4 @@
-"""The plane through three models: its places are models, with their distances and losses."""
+"""The plane through three distinct models: its places are models, with their distances and losses."""
 
 import numpy as np
 import pytest
@@ -74,5 +74,5 @@ def test_a_model_on_the_line_through_two_others_spans_no_plane() -> None:
 
 
 def test_two_models_have_no_plane() -> None:
-    with pytest.raises(Unsupported, match="three models"):
+    with pytest.raises(Unsupported, match="three distinct models"):
         plane(subject_of("local_train"))

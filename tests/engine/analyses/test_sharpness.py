@@ -43,7 +43,7 @@ def test_all_clients_eigenvalues_are_those_of_each() -> None:
 def test_curvature_does_not_depend_on_the_blocks(monkeypatch) -> None:
     run = subject_of("ditto", model={"name": "dnn", "hidden": 4})
     whole = measures(run)
-    monkeypatch.setattr("engine.analyses.support.surface._KEPT_BYTES", 800)
+    monkeypatch.setattr("engine.analyses.support.surface._STORED_BYTES", 800)
     for mine, other in zip(measures(run), whole, strict=True):
         assert {n: mine[n] for n in ("eigenvalue", "trace", "worst")} == pytest.approx(
             {n: other[n] for n in ("eigenvalue", "trace", "worst")}

@@ -59,7 +59,7 @@ def test_progress_is_reported_before_each_client() -> None:
 
 
 def test_a_single_client_has_no_others() -> None:
-    with pytest.raises(Unsupported, match="no others"):
+    with pytest.raises(Unsupported, match="a single client"):
         TradeOff(AnalysisOptions()).compute(
             finished(dataset={"name": "contexts", "num_clients": 1, "samples_per_client": 30, "num_contexts": 1})
         )

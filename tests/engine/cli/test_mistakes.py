@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from engine.cli.broken_pipe import Unheard
+from engine.cli.broken_pipe import BrokenPipeStream
 from storage import Store
 from tests.support.command_line import DIGITS, Call, make_call, write_config
 
@@ -68,7 +68,7 @@ def test_every_mistake_is_told_at_once_a_line_each(call: Call, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("- a list\n", "holds list, but a configuration is a mapping"),
+        ("- a list\n", "is a list, must be a mapping"),
         ("a: [1\n", "cannot be read as YAML or JSON: line 2, column 1"),
         ("", "holds NoneType"),
         (b"\x00\xff\xfe", "cannot be read (byte 1 is not UTF-8)"),
@@ -195,15 +195,15 @@ def test_a_run_that_is_not_there_cannot_be_exported(call: Call, tmp_path: Path) 
     ("damage", "words"),
     [
         (lambda d: d["runs"][0].pop("seed"), "runs.0.seed"),
-        (lambda d: d["runs"][0].update(label="other"), "is no run of the file's config"),
+        (lambda d: d["runs"][0].update(label="other"), "is not a run of the file's config"),
         (lambda d: d["config"].update(colour=1), "config.colour"),
-        (lambda d: d["runs"][0]["rounds"].pop(1), "its rounds are not 0, 1, 2"),
+        (lambda d: d["runs"][0]["rounds"].pop(1), "rounds must be numbered 0, 1, 2"),
         (lambda d: d["runs"][0]["rounds"][1]["personalized"]["accuracy"].pop(), "2 values for 3 clients"),
         (lambda d: d["runs"][0]["rounds"][1]["diagnostics"].update(Q=[[1], [1, 2]]), "diagnostics.Q"),
-        (lambda d: d["runs"][0].update(partition=None), "partition is null"),
+        (lambda d: d["runs"][0].update(partition=None), "partition must not be null"),
         (lambda d: d["runs"][0]["partition"].pop("test_sizes"), "test_sizes"),
         (lambda d: d["runs"][0].update(status="running"), "status"),
-        (lambda d: d["runs"][0].update(experiment_index=1), "is no run of the file's config"),
+        (lambda d: d["runs"][0].update(experiment_index=1), "is not a run of the file's config"),
         (lambda d: d["runs"][0]["partition"].update(contexts=[0]), "partition: Value error, one entry a client"),
         (lambda d: d["runs"][0]["partition"]["class_counts"][0].pop(), "the same number of classes"),
         (lambda d: d["runs"][0]["partition"].update(train_sizes=[10**30] * 3), "partition.train_sizes.0"),
@@ -247,7 +247,7 @@ def test_memory_that_runs_out_in_a_command_is_said_in_a_line(
 
     monkeypatch.setattr(sys.modules["engine.cli.run"], "experiments_of", fail)
     code, _, err = call("run", "c.yaml")
-    assert code == 3 and err.startswith("this machine has no memory left") and err.count("\n") == 1
+    assert code == 3 and err.startswith("out of memory") and err.count("\n") == 1
 
 
 def test_a_long_argument_is_quoted_in_part(call: Call, capsys: pytest.CaptureFixture[str]) -> None:
@@ -258,7 +258,7 @@ def test_a_long_argument_is_quoted_in_part(call: Call, capsys: pytest.CaptureFix
 
 def test_a_terminal_without_the_letter_shows_its_number() -> None:
     terminal = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-    Unheard(terminal).write("λ = 1")
+    BrokenPipeStream(terminal).write("λ = 1")
     terminal.seek(0)
     assert terminal.read() == r"\u03bb = 1"
 

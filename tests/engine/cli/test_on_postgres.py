@@ -57,5 +57,5 @@ def test_a_server_that_does_not_answer_is_a_line_and_exit_code_2(
 ) -> None:
     call = make_call(monkeypatch, capsys, tmp_path)
     said = call("run", write_config(tmp_path), "--db", "postgresql://me:secret@/x?host=/no/such/folder")
-    assert said.code == 2 and "check that the server runs" in said.err
+    assert said.code == 2 and "Check that the server runs" in said.err
     assert "secret" not in said.err and "Traceback" not in said.err

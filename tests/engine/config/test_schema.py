@@ -80,7 +80,7 @@ def test_ten_local_steps_where_nothing_is_said():
         ({"training": {"batchsize": 8}}, ["training.batchsize", "did you mean 'batch_size'"]),
         ({"training": {"lr": -1}}, ["training.lr", "-1", "greater than 0"]),
         ({"training": {"batch_size": "half"}}, ["training.batch_size", "'half'", "full"]),
-        ({"training": {"local_steps": 1, "local_epochs": 1}}, ["exclude one another"]),
+        ({"training": {"local_steps": 1, "local_epochs": 1}}, ["mutually exclusive"]),
         ({"training": {"participation": 0}}, ["training.participation", "greater than 0"]),
         ({"training": {"dtype": "float16"}}, ["training.dtype", "float32"]),
         ({"algorithms": [{"name": "fedawg"}]}, ["fedawg", "did you mean 'fedavg'"]),
@@ -92,7 +92,7 @@ def test_ten_local_steps_where_nothing_is_said():
         ({"dataset": None}, ["dataset", "name"]),
         ({"partition": {"name": "iid", "num_clients": 0}}, ["partition.num_clients", "0"]),
         ({"model": {"name": "dnn", "hidden": 0}}, ["model.hidden"]),
-        ({"seeds": [1, 1]}, ["seeds", "different"]),
+        ({"seeds": [1, 1]}, ["seeds", "distinct"]),
         ({"seeds": [-1]}, ["seeds"]),
         ({"seeds": [2**32]}, ["seeds", "4294967295"]),
         ({1: 2}, ["1: 2", "unknown key"]),
@@ -122,9 +122,9 @@ def test_values_are_set_by_path():
     assert raw["algorithms"] == [{"name": "fedavg", "finetune_steps": 3}]
     assert set_value({"dataset": "digits"}, "dataset.standardize", True)["dataset"]["name"] == "digits"
     assert set_value({"algorithms": ["ditto"]}, "algorithms.0.lam", 2)["algorithms"] == [{"name": "ditto", "lam": 2}]
-    with pytest.raises(InvalidConfig, match="no keys to set"):
+    with pytest.raises(InvalidConfig, match="no key can be set"):
         set_value(raw, "seeds.0.x", 1)
-    with pytest.raises(InvalidConfig, match="items 0 to 0"):
+    with pytest.raises(InvalidConfig, match="use an item from 0 to 0"):
         set_value(raw, "algorithms.4.lam", 1)
 
 

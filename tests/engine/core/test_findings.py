@@ -35,5 +35,5 @@ def test_numbers_that_are_not_finite_come_back_in_arrays() -> None:
     "data", [b"", b"rubbish", safetensors.numpy.save({"x": np.zeros(2)}), Findings({"x": np.zeros(9)}).to_bytes()[:-8]]
 )
 def test_other_bytes_are_no_findings(data: bytes) -> None:
-    with pytest.raises(CheckpointInvalid, match="compute it again"):
+    with pytest.raises(CheckpointInvalid, match="recompute it"):
         Findings.from_bytes(data)

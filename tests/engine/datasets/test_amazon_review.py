@@ -146,15 +146,15 @@ def test_an_absent_domain_is_named(tmp_path):
     ("line", "words"),
     [
         ('{"label": 1, "title": "t", "text": ', "line 2"),
-        ('{"label": 1, "title": "t"}', "line 2: it is no object with a text"),
-        ('{"label": 1, "text": null}', "line 2: it is no object with a text"),
-        ('{"label": 3, "title": "t", "text": "x"}', "label is 3, not 0 or 1"),
-        ("[1, 2]", "line 2: it is no object"),
+        ('{"label": 1, "title": "t"}', "line 2: it must be an object with a text"),
+        ('{"label": 1, "text": null}', "line 2: it must be an object with a text"),
+        ('{"label": 3, "title": "t", "text": "x"}', "label is 3, must be 0 or 1"),
+        ("[1, 2]", "line 2: it must be an object"),
     ],
 )
 def test_an_unfit_line_is_named_with_what_is_expected(tmp_path, line, words):
     write_lines(save_lines(tmp_path), "dvd", ['{"label": 1, "text": "fine without a title"}', line])
-    with pytest.raises(DataUnavailable, match=rf"dvd\.jsonl\.gz, .*{words}.*Expected: a JSON object a line"):
+    with pytest.raises(DataUnavailable, match=rf"dvd\.jsonl\.gz, .*{words}.*Expected: a JSON object per line"):
         load(tmp_path)
 
 
@@ -167,7 +167,7 @@ def test_a_packed_file_cut_short_is_named(tmp_path):
 
 def test_a_file_without_reviews_is_refused(tmp_path):
     write_lines(save_lines(tmp_path), "dvd", [])
-    with pytest.raises(DataUnavailable, match=r"dvd in .* holds no reviews"):
+    with pytest.raises(DataUnavailable, match=r"dvd in .* has no reviews"):
         load(tmp_path)
 
 

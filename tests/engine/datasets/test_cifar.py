@@ -177,10 +177,13 @@ def test_offline_the_message_names_the_files_and_their_place(archive, tmp_path, 
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"x_test": np.zeros((2, 3, 32, 32), np.uint8)}, r"x_test has shape \[2, 3, 32, 32\], not \[n, 32, 32, 3\]"),
+        (
+            {"x_test": np.zeros((2, 3, 32, 32), np.uint8)},
+            r"x_test has shape \[2, 3, 32, 32\], must be \[n, 32, 32, 3\]",
+        ),
         ({"x_train": np.zeros((3, 32, 32, 3))}, "x_train has dtype float64"),
         ({"x_train": np.zeros((0, 32, 32, 3), np.uint8)}, "x_train has shape"),
-        ({"y_train": np.array([0, 1, 3])}, "y_train holds values other than the whole numbers 0 to 2"),
+        ({"y_train": np.array([0, 1, 3])}, "y_train has values other than the whole numbers 0 to 2"),
         ({"y_train": np.array([0, 1])}, r"y_train has shape \[2\] for 3 samples"),
         ({"y_test": np.array([b"a", None], dtype=object)}, "allow_pickle=False"),
     ],

@@ -107,10 +107,10 @@ def test_a_relative_path_is_looked_up_in_the_data_folder_then_here(tmp_path, mon
         ({"x": np.where(X == 3, np.nan, X)}, r"x\[1, 1\] is nan \(1 values of x are NaN"),
         ({"y": Y[:5]}, r"y has shape \[5\] and x has 6 samples"),
         ({"y": np.eye(6)}, r"y has shape \[6, 6\]"),
-        ({"y": np.where(Y == 2, 0.5, Y)}, r"y\[2\] is 0\.5; y holds values that are missing or not whole"),
+        ({"y": np.where(Y == 2, 0.5, Y)}, r"y\[2\] is 0\.5; y has values that are missing or not whole"),
         ({"y": np.zeros(6)}, "single class"),
         ({"client": [0, 1]}, r"client has shape \[2\]"),
-        ({"split": [0, 1, 2, 0, 1, 2]}, "split holds values other than"),
+        ({"split": [0, 1, 2, 0, 1, 2]}, "split has values other than"),
         ({"y": np.array(["a", None] * 3, dtype=object)}, "allow_pickle=False"),
     ],
 )
@@ -121,7 +121,7 @@ def test_an_unfit_array_is_refused_with_what_is_expected(tmp_path, arrays, words
 
 def test_an_archive_without_labels_is_refused(tmp_path):
     np.savez(tmp_path / "own.npz", x=X)
-    with pytest.raises(DataUnavailable, match="no array y"):
+    with pytest.raises(DataUnavailable, match="array y is missing"):
         load(tmp_path / "own.npz")
 
 
@@ -193,7 +193,7 @@ def test_an_unfit_table_is_refused_with_what_is_expected(tmp_path, text, options
         ("own.csv", b"PAR1\0", "not a CSV file; it looks like a Parquet file"),
         ("own.csv", "a,label\n1,0\n".encode("utf-16"), "not a CSV file; it looks like UTF-16 text"),
         ("own.csv", b"a\0b", "not a CSV file; it looks like binary data"),
-        ("own.csv", b"a,label\n1,caf\xe9\n", "row 2: is not UTF-8 text"),
+        ("own.csv", b"a,label\n1,caf\xe9\n", "row 2: is not UTF-8"),
         ("own.parquet", b"a,label\n1,0\n", "not a Parquet file; it looks like text"),
         ("own.npz", b"\x93NUMPY\x01\0", "not an NPZ file; it looks like a NumPy array"),
     ],
@@ -206,7 +206,7 @@ def test_a_file_that_is_not_what_its_name_says_is_refused_with_what_it_is(tmp_pa
 
 def test_what_is_no_regular_file_is_not_opened(tmp_path):
     os.mkfifo(tmp_path / "own.csv")
-    with pytest.raises(DataUnavailable, match="not a regular file"):
+    with pytest.raises(DataUnavailable, match="must be a regular file"):
         load(tmp_path / "own.csv")
 
 
@@ -242,7 +242,7 @@ def test_a_table_is_the_same_in_blocks(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("column", "words"),
     [
-        (["x", "y"], "column b: holds .*string, not numbers"),
+        (["x", "y"], "column b: has .*string, not numbers"),
         ([1.0, None], "column b, row 3: has no value"),
         ([np.inf, 1.0], "column b, row 2: inf is not finite"),
     ],
@@ -283,7 +283,7 @@ def test_repeated_text_is_held_once(tmp_path):
 
 def test_too_many_classes_are_most_likely_another_column(tmp_path, monkeypatch):
     monkeypatch.setattr("engine.datasets.custom.MAX_CLASSES", 2)
-    with pytest.raises(DataUnavailable, match="y holds 3 different values, at most 2 classes"):
+    with pytest.raises(DataUnavailable, match="y has 3 different values, at most 2 classes"):
         load(npz(tmp_path))
 
 
@@ -293,7 +293,7 @@ def test_memory_that_runs_out_while_reading_is_said_with_a_way_out(tmp_path, mon
 
     pd.DataFrame({"a": [1.0, 2.0], "label": [0, 1]}).to_parquet(tmp_path / "own.parquet")
     monkeypatch.setattr("pyarrow.parquet.ParquetFile.iter_batches", refuse)
-    with pytest.raises(DataUnavailable, match=r"no memory left here.*take fewer rows"):
+    with pytest.raises(DataUnavailable, match=r"out of memory; use fewer rows"):
         load(tmp_path / "own.parquet")
 
 
@@ -365,12 +365,12 @@ def test_a_broken_image_is_named(tmp_path, keep):
     folder = image_folder(tmp_path, a_1=grey(10), b_1=grey(10))
     path = folder / "b" / "1.png"
     path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(DataUnavailable, match=r"b/1\.png is no image"):
+    with pytest.raises(DataUnavailable, match=r"b/1\.png is not a readable image"):
         load(folder)
 
 
 def test_a_folder_without_images_is_refused(tmp_path):
-    with pytest.raises(DataUnavailable, match=r"no images in class folders.*Expected: one folder a class"):
+    with pytest.raises(DataUnavailable, match=r"no images in class folders.*Expected: one folder per class"):
         load(tmp_path)
 
 

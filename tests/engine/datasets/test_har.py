@@ -106,7 +106,7 @@ def test_absent_data_are_named_with_their_place(tmp_path):
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"X": np.zeros((3, 128, 9), np.float32)}, r"X has shape \[3, 128, 9\], not \[n, 9, 128\]"),
+        ({"X": np.zeros((3, 128, 9), np.float32)}, r"X has shape \[3, 128, 9\], must be \[n, 9, 128\]"),
         ({"X": np.full((3, 9, 128), np.nan)}, "not finite"),
         ({"y": np.array([1, 2, 6])}, "whole numbers 0 to 5"),
         ({"subject": np.array([1])}, r"subject has shape \[1\]"),
@@ -129,8 +129,8 @@ def test_an_unfit_array_is_refused_with_what_is_expected(tmp_path, changed, word
         ),
         ("Inertial Signals/body_acc_x_train.txt", lambda text: text.splitlines()[0], "1, 3, 3, 3"),
         ("Inertial Signals/body_acc_x_train.txt", lambda text: "1 2\n3 4\n5 6", r"\[3, 2\] values, not \[lines, 128\]"),
-        ("y_train.txt", lambda text: "1\n7\n2\n", r"y_train\.txt: y holds values other than"),
-        ("subject_train.txt", lambda text: "1\n1\n", "not all the same number"),
+        ("y_train.txt", lambda text: "1\n7\n2\n", r"y_train\.txt: y has values other than"),
+        ("subject_train.txt", lambda text: "1\n1\n", "different numbers of lines"),
     ],
 )
 def test_a_damaged_text_file_is_named(tmp_path, name, damage, words):

@@ -108,9 +108,9 @@ def test_absent_images_are_named_with_their_place(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("train/n01/images/n01_0.JPEG", jpeg(RED)[:300], r"n01_0\.JPEG is no image"),
+        ("train/n01/images/n01_0.JPEG", jpeg(RED)[:300], r"n01_0\.JPEG is not a readable image"),
         ("train/n01/images/n01_0.JPEG", jpeg(RED, size=(32, 64)), r"n01_0\.JPEG has 32 x 64 pixels, not 64 x 64"),
-        ("val/images/val_1.JPEG", b"", r"val_1\.JPEG is no image"),
+        ("val/images/val_1.JPEG", b"", r"val_1\.JPEG is not a readable image"),
         ("val/val_annotations.txt", b"val_0.JPEG\tn02\nval_1.JPEG\tn07\n", r"val_annotations\.txt, line 2"),
         ("val/val_annotations.txt", b"val_0.JPEG n02\n", r"val_annotations\.txt, line 1"),
         ("val/val_annotations.txt", b"", r"val_annotations\.txt names no images"),

@@ -45,11 +45,11 @@ def test_an_export_is_read_back_with_its_newcomers(document: dict[str, Any], tmp
 @pytest.mark.parametrize(
     ("break_it", "words"),
     [
-        (lambda run: run["partition"].pop("unseen"), "round 2: unseen, but the partition has no unseen clients"),
+        (lambda run: run["partition"].pop("unseen"), "round 2: has unseen clients, but the partition has none"),
         (lambda run: run["rounds"][-1]["unseen"]["accuracy"].pop(), "unseen.accuracy has 2 values for 3 clients"),
-        (lambda run: run["partition"]["unseen"]["test_sizes"].pop(), "one entry a client is needed everywhere"),
+        (lambda run: run["partition"]["unseen"]["test_sizes"].pop(), "every list must have one entry per client"),
         (lambda run: run["partition"]["unseen"].pop("clients"), "partition.unseen.clients: Field required"),
-        (lambda run: run["partition"]["unseen"]["clients"].pop(), "clients: 2 numbers for 3 clients"),
+        (lambda run: run["partition"]["unseen"]["clients"].pop(), "clients: 2 indices for 3 clients"),
     ],
 )
 def test_an_export_whose_unseen_clients_do_not_fit_is_refused(document, tmp_path: Path, break_it, words: str):

@@ -171,5 +171,5 @@ def test_token_ids_of_a_data_set_or_of_the_users_own_file_fit_an_embedding():
 
 def test_a_run_is_refused_where_data_and_model_do_not_fit():
     config = {"dataset": "synthetic", "partition": "natural", "model": "text_embedding", "algorithms": ["fedavg"]}
-    with pytest.raises(Unsupported, match="no token ids"):
+    with pytest.raises(Unsupported, match="requires token ids"):
         Simulation(parse_experiment(config).runs()[0])

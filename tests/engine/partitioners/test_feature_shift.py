@@ -141,8 +141,12 @@ def test_a_common_test_set_stays_as_it_is():
 @pytest.mark.parametrize(
     ("pool", "options", "words"),
     [
-        (Pool(np.zeros((24, 5)), np.zeros(24, np.int64), 1), {}, r"kind=rotation needs images.*\[5\]; use kind: noise"),
-        (images(), {"kind": "colour"}, "num_groups=4 is more than the 2 looks of images with 1 channel "),
+        (
+            Pool(np.zeros((24, 5)), np.zeros(24, np.int64), 1),
+            {},
+            r"kind=rotation requires images.*\[5\]; use kind: noise",
+        ),
+        (images(), {"kind": "colour"}, "num_groups=4 exceeds the 2 colour variants of images with 1 channel "),
         (images(), {"kind": "colour", "num_groups": 2, "strength": 0.5}, "strength=0.5 .* uniform grey"),
         (Pool(np.ones((24, 5), np.int32), np.zeros(24, np.int64), 1), {"kind": "noise"}, "token ids.*use .* bag"),
     ],
@@ -153,5 +157,5 @@ def test_shifts_that_the_data_cannot_have_are_refused(pool: Pool, options: dict[
 
 
 def test_more_groups_than_clients_are_refused():
-    with pytest.raises(ValueError, match="num_groups=9 is more than num_clients=4; lower num_groups"):
+    with pytest.raises(ValueError, match="num_groups=9 exceeds num_clients=4; lower num_groups"):
         shifted(images(), num_groups=9)

@@ -53,7 +53,7 @@ def test_without_a_share_nothing_changes():
 
 
 def test_a_share_of_less_than_one_client_is_noted():
-    assert "holdout_clients=0.04 of 10 clients is less than one" in held_out(0.04).notes[0]
+    assert "holdout_clients=0.04 of 10 clients is below one" in held_out(0.04).notes[0]
 
 
 def test_holding_out_every_client_is_refused():

@@ -27,9 +27,9 @@ def test_a_method_that_cannot_start_is_refused_with_its_name() -> None:
 def test_models_too_large_to_try_are_left_to_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     four_models = 4 * (64 * 10 + 10) * 4  # clients x parameters of mlr on digits x bytes of a float32
     monkeypatch.setattr(Simulation, "__init__", lambda *_, **__: pytest.fail("set up"))
-    monkeypatch.setattr(preflight, "MOST_BYTES", four_models - 1)
+    monkeypatch.setattr(preflight, "MAX_BYTES", four_models - 1)
     preflight.check_runs(parse_experiment(EXPERIMENT).runs())
-    monkeypatch.setattr(preflight, "MOST_BYTES", four_models)
+    monkeypatch.setattr(preflight, "MAX_BYTES", four_models)
     with pytest.raises(pytest.fail.Exception, match="set up"):
         preflight.check_runs(parse_experiment(EXPERIMENT).runs())
 
@@ -67,10 +67,10 @@ def test_what_a_method_holds_is_counted_before_it_is_made(algorithm: dict, numbe
             {"training": {"batch_size": 400}},
             "fedavg: batch_size=400: 4 of 4 clients have only 337 to 338 training samples",
         ),
-        ({"training": {"participation": 0.1}}, "fedavg: participation=0.1 of 4 clients is less than one"),
+        ({"training": {"participation": 0.1}}, "fedavg: participation=0.1 of 4 clients is below one"),
         (
             {"training": {"rounds": 5, "lr_schedule": "step"}},
-            "lr_decay_rounds=20: with 5 rounds, the rate never decays",
+            "lr_decay_rounds=20: the rate never decays within 5 rounds",
         ),
         ({"model": {"name": "resnet18", "width": 6}}, "groups=32: .*3 of 6 channels, 6 of 12 channels"),
         ({"partition": {"name": "iid", "num_clients": 800, "test_fraction": 0.1}}, "800 of 800 clients have too few"),
@@ -80,7 +80,7 @@ def test_what_a_method_holds_is_counted_before_it_is_made(algorithm: dict, numbe
         ),
         (
             {"dataset": {"name": "synthetic"}},
-            "the data come with 10 clients of their own, which partition iid does not",
+            "the data come with 10 clients, which partition iid redistributes",
         ),
     ],
 )

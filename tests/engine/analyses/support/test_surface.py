@@ -71,7 +71,7 @@ def test_a_first_layer_behind_a_parameter_is_not_skipped() -> None:
 def test_a_surface_does_not_depend_on_the_blocks(monkeypatch) -> None:
     network, plane, samples = example({"name": "dnn", "hidden": 4}, (5,), torch.float64)
     whole = surface(network, plane, samples)
-    monkeypatch.setattr("engine.analyses.support.surface._KEPT_BYTES", 400)
+    monkeypatch.setattr("engine.analyses.support.surface._STORED_BYTES", 400)
     monkeypatch.setattr("engine.analyses.support.surface._BLOCK_BYTES", 1)
     np.testing.assert_allclose(surface(network, plane, samples), whole, rtol=1e-12)
 

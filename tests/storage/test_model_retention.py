@@ -69,9 +69,7 @@ def test_the_log_says_what_went_and_why(store: Store, make: Make) -> None:
     store.artifacts.drop_models([second.id])
     (of_first,), (of_second,) = (store.events.list(run.id) for run in (first, second))
     assert (of_first.kind, of_first.level) == ("models", "info")
-    assert of_first.message == (
-        "its models (0.0 MB) were deleted, for all had to fit; for new analyses of them run it again"
-    )
-    assert "as somebody asked" in of_second.message
+    assert of_first.message == ("its models (0.0 MB) were deleted, for all had to fit; rerun it for new analyses")
+    assert "on request" in of_second.message
     store.artifacts.drop_models([second.id])
     assert len(store.events.list(second.id)) == 1  # there was nothing to say

@@ -1,7 +1,7 @@
-"""The folder of artifacts. Nothing outside it is read, written or removed, whatever a database says.
+"""Access to the artifacts folder that never reads, writes or deletes anything outside it.
 
-A row's path is data: a restored database may be somebody else's. Every path goes through ``ArtifactFolder``, which
-takes only the names that it gives out itself, follows no symbolic links below the folder, and reads regular files only.
+Paths come from rows, and a restored database may come from anyone. ``ArtifactFolder`` accepts only names of the form it
+generates itself, follows no symbolic links below the folder, and reads regular files only.
 """
 
 import errno
@@ -18,26 +18,26 @@ from storage.archive import copy_durably, sync_folder
 UNFINISHED = ".tmp"
 KIND = r"[A-Za-z][A-Za-z0-9_-]*"
 NAME = re.compile(rf"[0-9]{{1,19}}/{KIND}-[0-9]{{6,10}}-[0-9a-f]{{12}}\.(bin|tmp)")
-READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a FIFO with no writer does not block
+READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # do not block on a FIFO without a writer
 WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class OutsideFolder(OSError):
-    """A name that is none of ours, or a file that is not a regular one: left alone."""
+    """A name that is not an artifact's, or a file that is not a regular one."""
 
-    def __init__(self, name: str, why: str) -> None:
-        super().__init__(errno.EPERM, f"{name[:100]!r} {why}")
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(errno.EPERM, f"{name[:100]!r} {reason}")
 
 
 class ArtifactFolder:
-    """Files by name, ``<run>/<kind>-<round>-<random>.bin``. Every method raises OSError, OutsideFolder among them."""
+    """Files named ``<run>/<kind>-<round>-<random>.bin``. Every method raises OSError, of which OutsideFolder is one."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def new_name(self, run_id: int, kind: str, round: int) -> str:
-        return _checked(f"{run_id}/{kind}-{round:06d}-{uuid.uuid4().hex[:12]}.bin")
+        return _check_name(f"{run_id}/{kind}-{round:06d}-{uuid.uuid4().hex[:12]}.bin")
 
     def read(self, name: str) -> bytes:
         with self._run_folder(name) as (folder, file):
@@ -51,7 +51,7 @@ class ArtifactFolder:
                 os.close(handle)
 
     def write(self, name: str, data: bytes) -> None:
-        """Under another name, flushed, and renamed."""
+        """Writes under a temporary name, flushes and renames."""
         with self._run_folder(name, create=True) as (folder, file):
             unfinished = f"{file.rpartition('.')[0]}{UNFINISHED}"
             try:
@@ -67,8 +67,8 @@ class ArtifactFolder:
             os.fsync(folder)
         sync_folder(self.path)
 
-    def take(self, source: Path, name: str) -> None:
-        """A file that is on disk gets ``name`` too: a second link where the disk has such, else a copy."""
+    def link(self, source: Path, name: str) -> None:
+        """Gives a file on the same disk a second name (a hard link); copies it from another disk."""
         with self._run_folder(name, create=True) as (folder, file):
             try:
                 os.link(source, file, dst_dir_fd=folder, follow_symlinks=False)
@@ -78,23 +78,23 @@ class ArtifactFolder:
             os.fsync(folder)
 
     def remove(self, name: str) -> None:
-        """A symbolic link of that name is removed, not what it points to."""
+        """Deletes a file if it exists. Of a symbolic link, deletes the link and not its target."""
         with suppress(FileNotFoundError), self._run_folder(name) as (folder, file):
             os.unlink(file, dir_fd=folder)
-        with suppress(OSError):  # a folder that is not empty stays
-            os.rmdir(self.path / _checked(name).partition("/")[0])
+        with suppress(OSError):  # not empty yet
+            os.rmdir(self.path / _check_name(name).partition("/")[0])
 
     def names(self) -> Iterator[str]:
-        """Of the files that are ours by their names."""
-        for run in _listed(self.path):
+        """The names of all artifact files."""
+        for run in _entries_of(self.path):
             if run.is_dir(follow_symlinks=False):
-                files = (file.name for file in _listed(run) if file.is_file(follow_symlinks=False))
+                files = (file.name for file in _entries_of(run) if file.is_file(follow_symlinks=False))
                 yield from filter(NAME.fullmatch, (f"{run.name}/{file}" for file in files))
 
     @contextmanager
     def _run_folder(self, name: str, create: bool = False) -> Iterator[tuple[int, str]]:
-        """The open folder that the file is in, and the file's name there."""
-        run, _, file = _checked(name).partition("/")
+        """The open folder of the file, as a descriptor, and the file's name in it."""
+        run, _, file = _check_name(name).partition("/")
         if create:
             self.path.mkdir(parents=True, exist_ok=True)
             with suppress(FileExistsError):
@@ -106,8 +106,8 @@ class ArtifactFolder:
             os.close(folder)
 
 
-def _listed(folder: os.PathLike[str]) -> list[os.DirEntry[str]]:
-    """Nothing where it cannot be listed."""
+def _entries_of(folder: os.PathLike[str]) -> list[os.DirEntry[str]]:
+    """The entries of a folder, or none if it cannot be listed."""
     try:
         with os.scandir(folder) as entries:
             return list(entries)
@@ -115,7 +115,7 @@ def _listed(folder: os.PathLike[str]) -> list[os.DirEntry[str]]:
         return []
 
 
-def _checked(name: str) -> str:
+def _check_name(name: str) -> str:
     if not NAME.fullmatch(name):
         raise OutsideFolder(name, "is not the name of an artifact")
     return name

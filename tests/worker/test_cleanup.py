@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from engine.worker import Dispatcher, upkeep
-from engine.worker.dispatcher import TIDY_S
+from engine.worker import Dispatcher, cleanup
+from engine.worker.dispatcher import CLEANUP_S
 from engine.worker.recorder import CHECKPOINT
 from storage import RunNotFound
 from tests.worker.fakes import FakeExecutor
@@ -14,7 +14,7 @@ from tests.worker.samples import claim, kinds, queue
 
 @pytest.fixture
 def nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upkeep, "KEPT_IN_TRASH", timedelta(0))
+    monkeypatch.setattr(cleanup, "TRASH_RETENTION", timedelta(0))
 
 
 def test_what_was_deleted_today_can_still_be_brought_back(store, dispatcher):
@@ -38,10 +38,10 @@ def test_what_has_lain_in_the_trash_for_a_week_goes_at_the_start_and_every_hour(
     dispatcher._tickets.clear()
     store.queue.requeue_running()
     store.trash.put([second])
-    clock.now = TIDY_S - 1
+    clock.now = CLEANUP_S - 1
     dispatcher.step()
     assert [run.id for run in store.trash.list()] == [second]
-    clock.now = TIDY_S
+    clock.now = CLEANUP_S
     dispatcher.step()
     assert store.trash.list() == []
 

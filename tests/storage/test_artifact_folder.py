@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from storage import ArtifactDamaged, ArtifactNotWritten, ArtifactRecord, Store
-from storage.confined import ArtifactFolder, OutsideFolder
+from storage.artifact_folder import ArtifactFolder, OutsideFolder
 from storage.models import Artifact
 from tests.storage.samples import new_run
 
@@ -141,9 +141,9 @@ def test_names_that_are_there_are_not_taken_again(tmp_path: Path) -> None:
     folder.write(OURS, b"mine")
     (tmp_path / "new").write_bytes(b"new")
     with pytest.raises(FileExistsError):
-        folder.take(tmp_path / "new", OURS)
+        folder.link(tmp_path / "new", OURS)
     assert folder.read(OURS) == b"mine"
     with pytest.raises(OutsideFolder):
-        folder.take(tmp_path / "new", "../new")
+        folder.link(tmp_path / "new", "../new")
     with pytest.raises(OutsideFolder):
         folder.new_name(1, "../kind", 5)

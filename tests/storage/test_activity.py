@@ -4,13 +4,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from storage import Glance, Store
+from storage import Activity, Store
 from storage.engines import FRESH_S
 from tests.storage.samples import create
 
 
 def test_an_empty_database_has_nothing_under_way(store: Store) -> None:
-    assert store.glance() == Glance({"queued": (), "running": (), "paused": ()}, 0, 0, (), 0)
+    assert store.activity() == Activity({"queued": (), "running": (), "paused": ()}, 0, 0, (), 0)
 
 
 def test_runs_under_way_are_told_by_status_and_others_not(store: Store) -> None:
@@ -21,8 +21,8 @@ def test_runs_under_way_are_told_by_status_and_others_not(store: Store) -> None:
     store.queue.request([ids[3]], "pause")
     store.queue.archive([ids[4]])
     store.trash.put([ids[5]])
-    assert store.glance().runs == {"queued": (ids[2], ids[4]), "running": (ids[1],), "paused": (ids[3],)}
-    assert store.glance().last_run == ids[5]
+    assert store.activity().runs == {"queued": (ids[2], ids[4]), "running": (ids[1],), "paused": (ids[3],)}
+    assert store.activity().last_run == ids[5]
 
 
 def test_analyses_count_until_they_have_ended(store: Store) -> None:
@@ -30,14 +30,14 @@ def test_analyses_count_until_they_have_ended(store: Store) -> None:
     for kind in ("landscape", "features"):
         store.analyses.request(run_id, kind, {})
     claimed = store.analyses.claim()
-    assert claimed and store.glance().analyses == 2
+    assert claimed and store.activity().analyses == 2
     store.analyses.finish(claimed.id, claimed.epoch, "failed", error="it broke")
-    assert store.glance().analyses == 1
+    assert store.activity().analyses == 1
 
 
 def test_only_engines_heard_of_lately_compute(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     for pid, device in ((7, "cpu"), (8, "cuda")):
-        store.engines.beat(host="here", pid=pid, device=device, slots=pid - 6, running=0)
+        store.engines.heartbeat(host="here", pid=pid, device=device, slots=pid - 6, running=0)
     monkeypatch.setattr("storage.engines.now", lambda: datetime.now(UTC) - timedelta(seconds=2 * FRESH_S))
-    store.engines.beat(host="here", pid=9, device="silent", slots=3, running=0)
-    assert (store.glance().devices, store.glance().slots) == (("cpu", "cuda"), 3)
+    store.engines.heartbeat(host="here", pid=9, device="silent", slots=3, running=0)
+    assert (store.activity().devices, store.activity().slots) == (("cpu", "cuda"), 3)
