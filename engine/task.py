@@ -1,6 +1,6 @@
 """What a method is given: the data, the model, how to train, and named streams. Read-only but for its notes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -8,12 +8,12 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from engine.backends import Backend
+from engine.backends import Backend, Extras, Objective
 from engine.config.schema import Training
-from engine.core.params import ClientParams, SharedParams, broadcast, clone
+from engine.core.params import ClientParams, SharedParams, broadcast, clone, in_client_order
 from engine.core.streams import cohort_of_round
 from engine.federation.augmentation import CropFlip
-from engine.federation.batches import Cohort, Plan, make_plan, num_local_steps
+from engine.federation.batches import Batch, Cohort, Plan, make_plan, num_local_steps
 from engine.federation.clients import Federation
 from engine.models import Model
 
@@ -32,6 +32,11 @@ class Predictor:
     params: ClientParams | SharedParams
     is_per_client: bool
     forward: Forward | None = None
+
+    @classmethod
+    def of_everyone(cls, rows: ClientParams, everyone: Cohort) -> "Predictor":
+        """A model for each client, from the rows of a cohort of all clients in the cohort's order."""
+        return cls(in_client_order(rows, everyone.clients), is_per_client=True)
 
     def of_client(self, client: int) -> SharedParams:
         return {n: p[client] for n, p in self.params.items()} if self.is_per_client else self.params
@@ -102,6 +107,18 @@ class Task:
     def initial_clients(self) -> ClientParams:
         """Every client at the common start."""
         return clone(broadcast(self.initial_model(), self.num_clients))
+
+    def grad(
+        self,
+        params: ClientParams,
+        batch: Batch,
+        trained: Sequence[str] | None = None,
+        objective: Objective | None = None,
+        extras: Extras | None = None,
+    ) -> tuple[Tensor, ClientParams]:
+        """Each client's data loss on its batch, and the gradient by the ``trained`` parameters (all by default)."""
+        gradient = {n: torch.empty_like(params[n]) for n in (params if trained is None else trained)}
+        return self.backend.accumulate(gradient, params, batch, 1.0, 0.0, objective, extras), gradient
 
     def of_unseen(self) -> "Task | None":
         """The same task on the clients that never train; None where none are held out."""

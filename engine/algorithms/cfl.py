@@ -43,13 +43,12 @@ from pydantic import Field
 from sklearn.cluster import AgglomerativeClustering
 from torch import Tensor
 
-from engine.core.params import ClientParams, gather, row, squared_distance
+from engine.core.params import ClientParams, gather, squared_distance
 from engine.core.registry import ALGORITHMS, Options
 from engine.federation.batches import Cohort
-from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.task import Diagnostics, Task
 from engine.training.clustering import (
     average_inside,
-    best_fitting,
     cosine_similarity,
     least_loss,
     together,
@@ -57,6 +56,7 @@ from engine.training.clustering import (
 )
 from engine.training.evaluate import training_losses
 from engine.training.kmeans import Contexts, agreement
+from engine.training.roles import ClusterModels
 
 
 class Hparams(Options):
@@ -93,7 +93,7 @@ class _Norms:
 
 @ALGORITHMS.register("cfl", title="CFL", paper="Sattler et al., TNNLS 2021", family="Clustered")
 @dataclass(frozen=True)
-class Cfl:
+class Cfl(ClusterModels):
     hparams: Hparams
 
     def init(self, task: Task) -> State:
@@ -120,19 +120,6 @@ class Cfl:
         values = agreement(new.assigned, task.data.contexts)
         values |= {"mean_update_norm": norms.mean, "max_update_norm": norms.largest}
         return State(new), Diagnostics(trained.loss, trained.gradient_evaluations, values, new.assigned)
-
-    def personalized(self, state: State, task: Task) -> Predictor:
-        return Predictor(state.contexts.of_clients, is_per_client=True)
-
-    def global_model(self, state: State, task: Task) -> Predictor | None:
-        return Predictor(state.contexts.of_clients, is_per_client=True)
-
-    def shared(self, state: State) -> Shared:
-        omega = row(state.contexts.models, 0)
-        return Shared(down=(omega,), up=(omega,))
-
-    def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
-        return Predictor(best_fitting(task, state.contexts.models), is_per_client=True)
 
 
 def _norms(old: ClientParams, new: ClientParams, updates: ClientParams, labels: Int[Tensor, "S"]) -> _Norms:

@@ -31,8 +31,9 @@ from pydantic import Field
 from engine.core.params import SharedParams, broadcast, weighted_mean
 from engine.core.registry import ALGORITHMS, Options
 from engine.federation.batches import Cohort
-from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.task import Diagnostics, Predictor, Task
 from engine.training.local import local_sgd
+from engine.training.roles import OneGlobalModel
 
 
 class Hparams(Options):
@@ -48,7 +49,7 @@ class State:
 
 @ALGORITHMS.register("fedavg", title="FedAvg", paper="McMahan et al., AISTATS 2017", family="Baselines")
 @dataclass(frozen=True)
-class FedAvg:
+class FedAvg(OneGlobalModel):
     hparams: Hparams
 
     def init(self, task: Task) -> State:
@@ -64,12 +65,6 @@ class FedAvg:
         everyone = task.everyone(stream="finetune", steps=self.hparams.finetune_steps)
         tuned = local_sgd(task, broadcast(state.global_params, task.num_clients), everyone)
         return Predictor(tuned.params, is_per_client=True)
-
-    def global_model(self, state: State, task: Task) -> Predictor | None:
-        return Predictor(state.global_params, is_per_client=False)
-
-    def shared(self, state: State) -> Shared:
-        return Shared(down=(state.global_params,), up=(state.global_params,))
 
     def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
         return self.personalized(state, task)

@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from engine.core.errors import Unsupported
-from engine.core.params import SharedParams, broadcast, in_client_order, weighted_mean
+from engine.core.params import SharedParams, broadcast, weighted_mean
 from engine.core.registry import ALGORITHMS, Options
 from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Predictor, Shared, Task
@@ -100,4 +100,4 @@ def _finetuned(state: State, clients: Cohort, task: Task, steps: int) -> Predict
     if steps == 0:
         return Predictor(start, is_per_client=True)
     theta = local_sgd(task, start, clients, plan=task.plan(clients, "finetune", steps))
-    return Predictor(in_client_order(theta.params, clients.clients), is_per_client=True)
+    return Predictor.of_everyone(theta.params, clients)

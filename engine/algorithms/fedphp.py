@@ -46,7 +46,6 @@ from engine.core.params import (
     SharedParams,
     broadcast,
     gather,
-    in_client_order,
     lerp_each,
     scatter,
     weighted_mean,
@@ -54,9 +53,10 @@ from engine.core.params import (
 from engine.core.registry import ALGORITHMS, Options
 from engine.federation.batches import Cohort
 from engine.models import Model
-from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.task import Diagnostics, Predictor, Task
 from engine.training.body_head import require_body
 from engine.training.local import local_sgd
+from engine.training.roles import PersonalModels
 
 TEMPERATURE = 4.0
 BANDWIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -83,7 +83,7 @@ class State:
 
 @ALGORITHMS.register("fedphp", title="FedPHP", paper="Li et al., ECML PKDD 2021", family="Knowledge transfer")
 @dataclass(frozen=True)
-class FedPhp:
+class FedPhp(PersonalModels):
     hparams: Hparams
 
     def init(self, task: Task) -> State:
@@ -115,18 +115,9 @@ class FedPhp:
         """mu_i, which reaches mu at the expected number of participations."""
         return (earlier / max(1.0, expected)).clamp(max=1) * self.hparams.mu
 
-    def personalized(self, state: State, task: Task) -> Predictor:
-        return Predictor(state.personal_params, is_per_client=True)
-
-    def global_model(self, state: State, task: Task) -> Predictor | None:
-        return Predictor(state.global_params, is_per_client=False)
-
-    def shared(self, state: State) -> Shared:
-        return Shared(down=(state.global_params,), up=(state.global_params,))
-
     def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
         first = local_sgd(task, broadcast(state.global_params, newcomers.size), newcomers)
-        return Predictor(in_client_order(first.params, newcomers.clients), is_per_client=True)
+        return Predictor.of_everyone(first.params, newcomers)
 
 
 def discrepancy(a: Float[Tensor, "B F"], b: Float[Tensor, "B F"], weight: Float[Tensor, "B"]) -> Float[Tensor, ""]:

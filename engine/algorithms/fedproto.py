@@ -38,12 +38,12 @@ from torch.func import vmap
 from torch.nn import functional as F
 
 from engine.backends import Extras, add_silently
-from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, take
+from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter
 from engine.core.registry import ALGORITHMS, Options
-from engine.federation.batches import Cohort, Plan, make_plan
+from engine.federation.batches import Batch, Cohort, make_plan
 from engine.models import Model
 from engine.task import Diagnostics, Forward, Predictor, Shared, Task
-from engine.training.local import Trained, in_chunks, local_sgd
+from engine.training.local import Live, Trained, for_each_client, local_sgd
 
 
 class Hparams(Options):
@@ -87,7 +87,7 @@ class FedProto:
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         trained = self._local(state, gather(state.personal_params, cohort.clients), cohort, task)
-        sums = class_sums(task, trained.params, cohort)
+        sums = class_sums(task, trained.params, cohort, width=state.prototypes.shape[1])
         counts = task.data.class_counts[cohort.clients]
         seen = counts.sum(0)
         is_seen = (seen > 0)[:, None]
@@ -161,20 +161,19 @@ def _objective(lam: float):  # type: ignore[no-untyped-def]  # an Objective
     return objective
 
 
-def class_sums(task: Task, models: ClientParams, cohort: Cohort) -> Float[Tensor, "S C d"]:
+def class_sums(task: Task, models: ClientParams, cohort: Cohort, width: int) -> Float[Tensor, "S C d"]:
     """Each participant's features under its own model, summed by class over all its training data."""
-    data, ids = task.data.train, cohort.clients
+    data, ids, classes = task.data.train, cohort.clients, task.data.num_classes
     once = make_plan(data.sizes[ids], data.offsets[ids], ids, [1] * cohort.size, "full", task.seed, "prototypes", 0)
 
-    def chunk(rows: slice, part: Plan) -> tuple[list[ClientParams], Tensor]:
-        task.tick()
-        batch = next(part.batches(data))
+    def step(c: Live, batch: Batch) -> Tensor:
         place = torch.arange(batch.y.shape[1], device=task.device)
         count = torch.tensor(batch.counts, device=task.device)[:, None]
-        members = F.one_hot(batch.y, task.data.num_classes) * (place < count)[..., None]
-        features = vmap(task.model.features)(take(models, rows), batch.x)
-        sums = torch.einsum("ajc,ajd->acd", members.to(features.dtype), features)
-        return [{"sums": sums}], sums.new_zeros(len(sums))
+        members = F.one_hot(batch.y, classes) * (place < count)[..., None]
+        features = vmap(task.model.features)(c.of(models), batch.x)
+        c.sums.copy_(torch.einsum("ajc,ajd->acd", members.to(features.dtype), features))
+        return features.new_zeros(c.size)
 
-    (found,), _ = in_chunks(task, once, chunk)
-    return found["sums"]
+    start = torch.zeros(cohort.size, classes, width, dtype=task.dtype, device=task.device)
+    sums: Tensor = for_each_client(task, once, {"sums": start}, step).sums
+    return sums

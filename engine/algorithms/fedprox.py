@@ -28,8 +28,9 @@ from pydantic import Field
 from engine.core.params import SharedParams, broadcast, weighted_mean
 from engine.core.registry import ALGORITHMS, Options
 from engine.federation.batches import Cohort
-from engine.task import Diagnostics, Predictor, Shared, Task
-from engine.training.local import local_sgd
+from engine.task import Diagnostics, Task
+from engine.training.local import SGD, local_sgd
+from engine.training.roles import OneGlobalModel
 from engine.training.smoothness import note_if_unstable
 
 
@@ -50,7 +51,7 @@ class State:
 
 @ALGORITHMS.register("fedprox", title="FedProx", paper="Li et al., MLSys 2020", family="Baselines")
 @dataclass(frozen=True)
-class FedProx:
+class FedProx(OneGlobalModel):
     hparams: Hparams
 
     def init(self, task: Task) -> State:
@@ -61,17 +62,5 @@ class FedProx:
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         received = broadcast(state.global_params, cohort.size)
-        w = local_sgd(task, received, cohort, prox=(self.hparams.mu, received))
+        w = local_sgd(task, received, cohort, SGD.of(task, prox=(self.hparams.mu, received)))
         return State(weighted_mean(w.params, cohort.weights)), Diagnostics(w.loss, w.gradient_evaluations)
-
-    def personalized(self, state: State, task: Task) -> Predictor:
-        return Predictor(state.global_params, is_per_client=False)
-
-    def global_model(self, state: State, task: Task) -> Predictor | None:
-        return Predictor(state.global_params, is_per_client=False)
-
-    def shared(self, state: State) -> Shared:
-        return Shared(down=(state.global_params,), up=(state.global_params,))
-
-    def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
-        return self.personalized(state, task)

@@ -44,16 +44,16 @@ from engine.core.params import (
     SharedParams,
     broadcast,
     gather,
-    in_client_order,
     lerp,
     scatter,
     weighted_mean,
 )
 from engine.core.registry import ALGORITHMS, Count, NonNegative, Options, Positive
 from engine.federation.batches import Cohort, Plan
-from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.task import Diagnostics, Predictor, Task
 from engine.training import heterogeneity, statistical_error
-from engine.training.local import Trained, local_sgd
+from engine.training.local import SGD, Trained, local_sgd
+from engine.training.roles import PersonalModels
 from engine.training.smoothness import note_if_unstable, smoothness
 
 _MAX_INNER_STEPS = 100_000
@@ -100,7 +100,7 @@ class State:
     family="Pulled together",
 )
 @dataclass(frozen=True)
-class FedProxOneStage:
+class FedProxOneStage(PersonalModels):
     hparams: Hparams
 
     def init(self, task: Task) -> State:
@@ -138,14 +138,8 @@ class FedProxOneStage:
 
     def _local(self, state: State, start: ClientParams, lam: float, cohort: Cohort, task: Task) -> Trained:
         """w_i, from ``start`` [S, ...], pulled towards w_g."""
-        return local_sgd(
-            task,
-            start,
-            cohort,
-            lr=self._lr(task, lam),
-            plan=self._plan(task, cohort, lam),
-            prox=(lam, broadcast(state.global_params, cohort.size)),
-        )
+        sgd = SGD.of(task, self._lr(task, lam), prox=(lam, broadcast(state.global_params, cohort.size)))
+        return local_sgd(task, start, cohort, sgd, plan=self._plan(task, cohort, lam))
 
     def _settle(self, state: State, task: Task) -> tuple[State, int]:
         """Choose lambda and record what does not change; returns the gradient evaluations that this took."""
@@ -213,19 +207,10 @@ class FedProxOneStage:
             f"inner_steps: 'theory' asks for more than {_MAX_INNER_STEPS} steps; raise l2, or give a number"
         )
 
-    def personalized(self, state: State, task: Task) -> Predictor:
-        return Predictor(state.personal_params, is_per_client=True)
-
-    def global_model(self, state: State, task: Task) -> Predictor | None:
-        return Predictor(state.global_params, is_per_client=False)
-
-    def shared(self, state: State) -> Shared:
-        return Shared(down=(state.global_params,), up=(state.global_params,))
-
     def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
         start = broadcast(task.initial_model(), newcomers.size)
         w = self._local(state, start, state.lam or 0.0, newcomers, task)
-        return Predictor(in_client_order(w.params, newcomers.clients), is_per_client=True)
+        return Predictor.of_everyone(w.params, newcomers)
 
 
 def _require_theory(task: Task) -> None:

@@ -33,12 +33,13 @@ from dataclasses import dataclass
 import torch
 from pydantic import Field
 
-from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, weighted_mean
+from engine.core.params import ClientParams, SharedParams, broadcast, gather, scatter, weighted_mean
 from engine.core.registry import ALGORITHMS, Options
 from engine.federation.batches import Cohort
-from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.task import Diagnostics, Predictor, Task
 from engine.training.body_head import part, require_body, train_heads
 from engine.training.local import local_sgd
+from engine.training.roles import SplitModels
 
 
 class Hparams(Options):
@@ -59,7 +60,7 @@ class State:
 
 @ALGORITHMS.register("fedrep", title="FedRep", paper="Collins et al., ICML 2021", family="Split models")
 @dataclass(frozen=True)
-class FedRep:
+class FedRep(SplitModels):
     hparams: Hparams
 
     def init(self, task: Task) -> State:
@@ -78,16 +79,7 @@ class FedRep:
         loss = heads.loss.lerp(bodies.loss, steps / (steps + self.hparams.head_steps))
         return new, Diagnostics(loss, heads.gradient_evaluations + bodies.gradient_evaluations)
 
-    def personalized(self, state: State, task: Task) -> Predictor:
-        return Predictor(broadcast(state.shared_params, task.num_clients) | state.personal_params, is_per_client=True)
-
-    def global_model(self, state: State, task: Task) -> Predictor | None:
-        return None
-
-    def shared(self, state: State) -> Shared:
-        return Shared(down=(state.shared_params,), up=(state.shared_params,))
-
     def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
         start = broadcast(part(task.initial_model(), task.model.head), newcomers.size)
         heads = train_heads(task, state.shared_params, start, newcomers, self.hparams.head_steps)
-        return Predictor(in_client_order(heads.params, newcomers.clients), is_per_client=True)
+        return Predictor.of_everyone(heads.params, newcomers)

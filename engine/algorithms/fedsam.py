@@ -30,7 +30,8 @@ from pydantic import Field
 from engine.core.params import SharedParams, broadcast, weighted_mean
 from engine.core.registry import ALGORITHMS, Options
 from engine.federation.batches import Cohort
-from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.task import Diagnostics, Task
+from engine.training.roles import OneGlobalModel
 from engine.training.sam import sam_sgd
 
 
@@ -51,7 +52,7 @@ class State:
 
 @ALGORITHMS.register("fedsam", title="FedSAM", paper="Qu et al., ICML 2022", family="Sharpness-aware")
 @dataclass(frozen=True)
-class FedSam:
+class FedSam(OneGlobalModel):
     hparams: Hparams
 
     def init(self, task: Task) -> State:
@@ -62,15 +63,3 @@ class FedSam:
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         w = sam_sgd(task, broadcast(state.global_params, cohort.size), cohort, self.hparams.rho)
         return State(weighted_mean(w.params, cohort.weights)), Diagnostics(w.loss, w.gradient_evaluations)
-
-    def personalized(self, state: State, task: Task) -> Predictor:
-        return Predictor(state.global_params, is_per_client=False)
-
-    def global_model(self, state: State, task: Task) -> Predictor | None:
-        return Predictor(state.global_params, is_per_client=False)
-
-    def shared(self, state: State) -> Shared:
-        return Shared(down=(state.global_params,), up=(state.global_params,))
-
-    def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
-        return Predictor(state.global_params, is_per_client=False)

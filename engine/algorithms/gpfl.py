@@ -50,9 +50,10 @@ from engine.core.registry import ALGORITHMS, Options
 from engine.core.streams import torch_stream
 from engine.federation.batches import Cohort
 from engine.models import Model
-from engine.task import Diagnostics, Forward, Predictor, Shared, Task
+from engine.task import Diagnostics, Forward, Predictor, Task
 from engine.training.body_head import part, require_body
 from engine.training.local import Trained, local_sgd
+from engine.training.roles import SplitModels
 
 EMBEDDINGS = "gce.weight"
 CONDITION = "condition"  # p_i, beside a client's parameters where it predicts
@@ -88,7 +89,7 @@ class State:
 
 @ALGORITHMS.register("gpfl", title="GPFL", paper="Zhang et al., ICCV 2023", family="Split models")
 @dataclass(frozen=True)
-class Gpfl:
+class Gpfl(SplitModels):
     hparams: Hparams
 
     def init(self, task: Task) -> State:
@@ -107,12 +108,6 @@ class Gpfl:
 
     def personalized(self, state: State, task: Task) -> Predictor:
         return self._predictor(state.shared_params, state.personal_params, task)
-
-    def global_model(self, state: State, task: Task) -> Predictor | None:
-        return None
-
-    def shared(self, state: State) -> Shared:
-        return Shared(down=(state.shared_params,), up=(state.shared_params,))
 
     def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
         heads = broadcast(part(task.initial_model(), task.model.head), newcomers.size)

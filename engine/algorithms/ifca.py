@@ -38,10 +38,11 @@ from engine.core.errors import Unsupported
 from engine.core.params import row
 from engine.core.registry import ALGORITHMS, Options
 from engine.federation.batches import Cohort
-from engine.task import Diagnostics, Predictor, Shared, Task
-from engine.training.clustering import average_inside, best_fitting, least_loss, train_inside
+from engine.task import Diagnostics, Shared, Task
+from engine.training.clustering import average_inside, least_loss, train_inside
 from engine.training.evaluate import training_losses
 from engine.training.kmeans import Contexts, agreement
+from engine.training.roles import ClusterModels
 
 
 class Hparams(Options):
@@ -55,7 +56,7 @@ class State:
 
 @ALGORITHMS.register("ifca", title="IFCA", paper="Ghosh et al., NeurIPS 2020", family="Clustered")
 @dataclass(frozen=True)
-class Ifca:
+class Ifca(ClusterModels):
     hparams: Hparams
 
     def init(self, task: Task) -> State:
@@ -79,16 +80,7 @@ class Ifca:
         values = {"losses": losses} | agreement(new.assigned, task.data.contexts)
         return State(new), Diagnostics(trained.loss, trained.gradient_evaluations, values, new.assigned)
 
-    def personalized(self, state: State, task: Task) -> Predictor:
-        return Predictor(state.contexts.of_clients, is_per_client=True)
-
-    def global_model(self, state: State, task: Task) -> Predictor | None:
-        return Predictor(state.contexts.of_clients, is_per_client=True)
-
     def shared(self, state: State) -> Shared:
         models = state.contexts.models
         down = tuple(row(models, k) for k in range(self.hparams.K))
         return Shared(down=down, up=down[:1])
-
-    def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
-        return Predictor(best_fitting(task, state.contexts.models), is_per_client=True)

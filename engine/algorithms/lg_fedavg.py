@@ -32,9 +32,10 @@ from dataclasses import dataclass
 from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, weighted_mean
 from engine.core.registry import ALGORITHMS, NoOptions
 from engine.federation.batches import Cohort
-from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.task import Diagnostics, Predictor, Task
 from engine.training.body_head import part
 from engine.training.local import Trained, local_sgd
+from engine.training.roles import SplitModels, joined
 
 
 class Hparams(NoOptions):
@@ -49,7 +50,7 @@ class State:
 
 @ALGORITHMS.register("lg_fedavg", title="LG-FedAvg", paper="Liang et al., 2019", family="Split models")
 @dataclass(frozen=True)
-class LgFedAvg:
+class LgFedAvg(SplitModels):
     hparams: Hparams
 
     def init(self, task: Task) -> State:
@@ -66,20 +67,11 @@ class LgFedAvg:
         )
         return new, Diagnostics(theta.loss, theta.gradient_evaluations)
 
-    def personalized(self, state: State, task: Task) -> Predictor:
-        return Predictor(state.personal_params | broadcast(state.shared_params, task.num_clients), is_per_client=True)
-
-    def global_model(self, state: State, task: Task) -> Predictor | None:
-        return None
-
-    def shared(self, state: State) -> Shared:
-        return Shared(down=(state.shared_params,), up=(state.shared_params,))
-
     def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
         bodies = broadcast(part(task.initial_model(), task.model.body), newcomers.size)
         theta = self._train(bodies, state.shared_params, newcomers, task)
         own = in_client_order(part(theta.params, task.model.body), newcomers.clients)
-        return Predictor(own | broadcast(state.shared_params, newcomers.size), is_per_client=True)
+        return joined(state, own, task)
 
     def _train(self, bodies: ClientParams, head: SharedParams, cohort: Cohort, task: Task) -> Trained:
         """Body and head together, each client from its own body and the received head."""

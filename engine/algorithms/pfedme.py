@@ -30,11 +30,12 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from engine.core.params import ClientParams, SharedParams, broadcast, in_client_order, lerp, scatter, weighted_mean
+from engine.core.params import ClientParams, SharedParams, broadcast, lerp, scatter, weighted_mean
 from engine.core.registry import ALGORITHMS, Options
 from engine.federation.batches import Cohort
-from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.task import Diagnostics, Predictor, Task
 from engine.training.local import Trained, moreau_sgd
+from engine.training.roles import PersonalModels
 from engine.training.smoothness import note_if_unstable
 
 
@@ -63,7 +64,7 @@ class State:
 
 @ALGORITHMS.register("pfedme", title="pFedMe", paper="T Dinh, Tran, Nguyen, NeurIPS 2020", family="Pulled together")
 @dataclass(frozen=True)
-class PFedMe:
+class PFedMe(PersonalModels):
     hparams: Hparams
 
     def init(self, task: Task) -> State:
@@ -93,15 +94,6 @@ class PFedMe:
             outer_share=task.training.lr * h.lam,
         )
 
-    def personalized(self, state: State, task: Task) -> Predictor:
-        return Predictor(state.personal_params, is_per_client=True)
-
-    def global_model(self, state: State, task: Task) -> Predictor | None:
-        return Predictor(state.global_params, is_per_client=False)
-
-    def shared(self, state: State) -> Shared:
-        return Shared(down=(state.global_params,), up=(state.global_params,))
-
     def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
         theta, _ = self._local(state, newcomers, task)
-        return Predictor(in_client_order(theta.params, newcomers.clients), is_per_client=True)
+        return Predictor.of_everyone(theta.params, newcomers)

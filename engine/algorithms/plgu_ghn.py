@@ -39,12 +39,11 @@ from torch import Tensor
 from engine.core.params import SharedParams, broadcast, map_params, row
 from engine.core.registry import ALGORITHMS
 from engine.federation.batches import Cohort
-from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.task import Diagnostics, Task
 from engine.training.hypernetwork import (
+    EmittedModels,
     HypernetworkOptions,
     descend,
-    emit,
-    fit_newcomers,
     initial_server,
     pull_back,
     train_emitted,
@@ -70,7 +69,7 @@ class State:
 
 @ALGORITHMS.register("plgu_ghn", title="PLGU-GHN", paper="Qu et al., CVPR 2023", family="Hypernetworks")
 @dataclass(frozen=True)
-class PlguGhn:
+class PlguGhn(EmittedModels):
     hparams: Hparams
 
     def init(self, task: Task) -> State:
@@ -86,16 +85,3 @@ class PlguGhn:
         pull = pull_back(map_params(torch.add, state.psi, eps), rows, change)
         new = State(*descend(state.psi, state.embeddings, pull, cohort, self.hparams))
         return new, Diagnostics(trained.loss, trained.gradient_evaluations)
-
-    def personalized(self, state: State, task: Task) -> Predictor:
-        return Predictor(emit(state.psi, state.embeddings), is_per_client=True)
-
-    def global_model(self, state: State, task: Task) -> Predictor | None:
-        return None
-
-    def shared(self, state: State) -> Shared:
-        model = row(emit(state.psi, state.embeddings[:1]), 0)
-        return Shared(down=(model,), up=(model,))
-
-    def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
-        return fit_newcomers(task, state.psi, state.embeddings, newcomers, self.hparams)

@@ -43,11 +43,12 @@ from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor
 
-from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, weighted_mean
+from engine.core.params import ClientParams, SharedParams, broadcast, gather, scatter, weighted_mean
 from engine.core.registry import ALGORITHMS, Options
 from engine.federation.batches import Cohort
-from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.task import Diagnostics, Predictor, Task
 from engine.training.local import Trained
+from engine.training.roles import PersonalModels
 from engine.training.sam import by_client, layer_scores, lwsam_pair, most_personal, select_layers
 
 
@@ -79,7 +80,7 @@ class State:
 
 @ALGORITHMS.register("plgu_lf", title="PLGU-LF", paper="Qu et al., CVPR 2023", family="Sharpness-aware")
 @dataclass(frozen=True)
-class PlguLf:
+class PlguLf(PersonalModels):
     hparams: Hparams
 
     def init(self, task: Task) -> State:
@@ -102,19 +103,10 @@ class PlguLf:
         }
         return new, Diagnostics(theta.loss, theta.gradient_evaluations, values)
 
-    def personalized(self, state: State, task: Task) -> Predictor:
-        return Predictor(state.personal_params, is_per_client=True)
-
-    def global_model(self, state: State, task: Task) -> Predictor | None:
-        return Predictor(state.global_params, is_per_client=False)
-
-    def shared(self, state: State) -> Shared:
-        return Shared(down=(state.global_params,), up=(state.global_params,))
-
     def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
         own = broadcast(task.initial_model(), newcomers.size)
         theta, *_ = self._participate(state.global_params, own, newcomers, task)
-        return Predictor(in_client_order(theta.params, newcomers.clients), is_per_client=True)
+        return Predictor.of_everyone(theta.params, newcomers)
 
     def _participate(
         self, w: SharedParams, own: ClientParams, cohort: Cohort, task: Task

@@ -47,8 +47,9 @@ from engine.core.params import (
 )
 from engine.core.registry import ALGORITHMS, Options
 from engine.federation.batches import Cohort
-from engine.task import Diagnostics, Predictor, Shared, Task
-from engine.training.local import local_sgd
+from engine.task import Diagnostics, Shared, Task
+from engine.training.local import SGD, local_sgd
+from engine.training.roles import OneGlobalModel
 
 
 class Hparams(Options):
@@ -70,7 +71,7 @@ class State:
 
 @ALGORITHMS.register("scaffold", title="SCAFFOLD", paper="Karimireddy et al., ICML 2020", family="Baselines")
 @dataclass(frozen=True)
-class Scaffold:
+class Scaffold(OneGlobalModel):
     hparams: Hparams
 
     def init(self, task: Task) -> State:
@@ -84,7 +85,7 @@ class Scaffold:
         h, own = self.hparams, gather(state.client_controls, cohort.clients)
         received, control = broadcast(state.global_params, cohort.size), broadcast(state.control, cohort.size)
         drift = map_params(torch.sub, control, own)
-        local = local_sgd(task, received, cohort, drift=drift)
+        local = local_sgd(task, received, cohort, SGD.of(task, drift=drift))
         path = task.training.lr * torch.tensor(cohort.plan.steps, dtype=task.dtype, device=task.device)  # E lr
         change = {n: (w - local.params[n]) / each(path, w) - control[n] for n, w in received.items()}
         share = cohort.uniform * (cohort.size / task.num_clients)
@@ -95,14 +96,5 @@ class Scaffold:
         )
         return new, Diagnostics(local.loss, local.gradient_evaluations, {"drift": dot(drift, drift).sqrt().mean()})
 
-    def personalized(self, state: State, task: Task) -> Predictor:
-        return Predictor(state.global_params, is_per_client=False)
-
-    def global_model(self, state: State, task: Task) -> Predictor | None:
-        return Predictor(state.global_params, is_per_client=False)
-
     def shared(self, state: State) -> Shared:
         return Shared(down=(state.global_params, state.control), up=(state.global_params, state.control))
-
-    def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
-        return Predictor(state.global_params, is_per_client=False)

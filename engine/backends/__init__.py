@@ -42,7 +42,22 @@ class Backend(Protocol):
         objective: Objective | None = None,
         extras: Extras | None = None,
     ) -> Float[Tensor, "A"]:
-        """out <- beta * out + alpha * (gradient of the loss and its L2 term at params); returns the data losses [A]."""
+        """out <- beta * out + alpha * (gradient of the loss and its L2 term at params); returns the data losses [A].
+
+        beta = 0 overwrites ``out``, whatever it held.
+        """
+
+    def proximal_steps(
+        self, theta: ClientParams, anchor: ClientParams, batch: Batch, lr: float, lam: float, steps: int
+    ) -> Float[Tensor, "A"]:
+        """``steps`` times theta <- theta - lr [grad f(theta; B) + lam (theta - anchor)]; returns their mean losses."""
+        losses = []
+        for _ in range(steps):
+            losses.append(self.accumulate(theta, theta, batch, -lr, 1 - lr * lam))
+            if lam:
+                for name, p in theta.items():
+                    p.add_(anchor[name], alpha=lr * lam)
+        return torch.stack(losses).mean(0)
 
     def hessian_vector(
         self,
@@ -61,6 +76,18 @@ class Backend(Protocol):
 def cross_entropy(model: Model, params: SharedParams, x: Tensor, y: Tensor, weight: Tensor, extras: Extras) -> Tensor:
     """The default objective: mean cross-entropy of one client's batch."""
     return (F.cross_entropy(model.logits(params, x), y, reduction="none") * weight).sum()
+
+
+def cross_entropy_error(logits: Tensor, batch: Batch) -> tuple[Float[Tensor, "A"], Float[Tensor, "A B C"]]:
+    """Mean cross-entropy of each client and its derivative at the logits."""
+    log_p = logits.log_softmax(-1)
+    target = batch.y[..., None]
+    chosen = log_p.gather(-1, target)[..., 0]
+    error = log_p.exp_()
+    error.scatter_add_(-1, target, error.new_full((1, 1, 1), -1.0).expand(target.shape))
+    if batch.weight is None:
+        return -chosen.mean(-1), error.mul_(1 / batch.y.shape[1])
+    return -(chosen * batch.weight).sum(-1), error.mul_(batch.weight[..., None])
 
 
 def add_silently(data: Tensor, term: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from engine.models import Model
 
 
 @dataclass(frozen=True)
-class Clipped:
+class Clipped(Backend):
     inner: Backend
     clip_norm: float
 
