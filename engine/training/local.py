@@ -43,7 +43,8 @@ class Live:
 
     def of(self, cohort: Value) -> Value:
         """Their rows of a value of the whole cohort [S, ...] that stays as it is."""
-        return _rows(cohort, self._rows)
+        rows: Value = _rows(cohort, self._rows)
+        return rows
 
     def velocity(self, name: str) -> ClientParams:
         """The momentum of ``name``: zero at the first step of a client's training."""
@@ -262,15 +263,15 @@ def _train_chunk(
     return chunk
 
 
-def _rows(value: Value, rows: slice) -> Value:
+def _rows(value: Any, rows: slice) -> Any:
     return value[rows] if isinstance(value, Tensor) else take(value, rows)
 
 
-def _clone(value: Value) -> Value:
+def _clone(value: Any) -> Any:
     return value.clone() if isinstance(value, Tensor) else clone(value)
 
 
-def _concat(parts: list[Value]) -> Value:
+def _concat(parts: list[Any]) -> Any:
     if isinstance(parts[0], Tensor):
         return parts[0] if len(parts) == 1 else torch.cat(parts)
     return concat(parts)
