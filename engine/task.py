@@ -1,4 +1,4 @@
-"""What a method is given: the data, the model, how to train, and named streams. Read-only but for its notes."""
+"""What a method gets: the data, the model, how to train, and named streams. Read-only except for its notes."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -44,13 +44,13 @@ class Predictor:
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """What a round tells besides the new state."""
+    """What a round reports besides the new state."""
 
     train_loss: Tensor  # [S] of the participants, in cohort order
     gradient_evaluations: int  # samples x passes, over the cohort
     values: dict[str, float | Tensor] = field(default_factory=dict)  # the diagnostics that the method's row names
     clusters: Int[Tensor, "N"] | None = None
-    cohort: Cohort | None = None  # who took part, where the method asks others than the round's cohort
+    cohort: Cohort | None = None  # who took part, where these are not the round's cohort
     bytes_up: int | None = None  # where what travels depends on the round; else computed from ``shared``
     bytes_down: int | None = None
 

@@ -11,20 +11,20 @@ Deng, Kamani, Mahdavi. Adaptive Personalized Federated Learning. 2020. https://a
     w    <- sum_i m_i / m w_i                                   over the cohort
 
 Idea: FedAvg runs untouched. Beside it each client trains v_i so that its mixture with the local copy of the global
-model serves its data; a_i says how much of it is its own. With ``adaptive`` the share a_i is learnt by gradient descent
-too, so that clients who gain nothing from the others turn to themselves.
+model fits its data; a_i is the share of its own model. With ``adaptive`` the share a_i is learned by gradient descent
+too, so that clients that gain nothing from the others rely on themselves.
 
-Travels: w, both ways. Stays: v_i, a_i, and w_i as it stands after local training, for the mixture that is used.
+Travels: w, both ways. Stays: v_i, a_i, and w_i after local training, for the mixture that is used.
 
 Cost: two gradients on each batch, twice FedAvg's; bytes as FedAvg.
 
 Newcomers: v_i from the common start and a_i from ``alpha``, one local training beside a copy of w.
 
 Deviations: the paper gives no step size for a_i; alpha_lr is the learning rate unless it is set. The global model is
-FedAvg's, weighted by samples, for whatever a_i is.
+FedAvg's, weighted by samples, whatever a_i is.
 
-Pitfalls: public code leaves v_i untrained (fluke), mixes logits in place of parameters, lets the mixture overwrite v_i,
-or multiplies by a_i twice. The mixture holds w_i of the client's last participation, not the w that was averaged later.
+Pitfalls: public code leaves v_i untrained (fluke), mixes logits instead of parameters, overwrites v_i with the mixture,
+or multiplies by a_i twice. The mixture holds w_i of the client's last participation, not the w averaged later.
 
 Diagnostics: alpha, the share a_i of every client.
 """

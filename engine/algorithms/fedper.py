@@ -8,8 +8,8 @@ https://arxiv.org/abs/1912.00818, Algorithms 1 and 2.
         (phi_i, h_i) <- (phi_i, h_i) - lr grad f_i(phi_i, h_i; B)
     phi <- sum_i m_i / m phi_i                                  over the cohort
 
-Idea: Clients agree on features more easily than on what to make of them. So FedAvg runs on the lower layers, while the
-last one, where the labels of a client show most, never leaves it.
+Idea: Clients agree on features more easily than on labels. So FedAvg runs on the lower layers, while the last one,
+which depends most on a client's labels, never leaves the client.
 
 Travels: phi, both ways. Stays: h_i.
 

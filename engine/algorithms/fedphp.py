@@ -10,15 +10,15 @@ https://doi.org/10.1007/978-3-030-86486-6_36
     p_i  <- mu_i p_i + (1 - mu_i) w_i
     w    <- sum_i m_i / m w_i                                   over the cohort
 
-Idea: FedAvg overwrites what a client has learnt whenever it sends a new global model. Here the client keeps a moving
+Idea: FedAvg overwrites what a client has learned whenever it sends a new global model. Here the client keeps a moving
 average p_i of its models, uses that, and holds the features (mmd) or the predictions (kl) of the received model near
 those of p_i while it trains. The memory grows longer with every participation.
 
 Travels: w, both ways. Stays: p_i and the number of participations.
 
-Cost: gradients and bytes as FedAvg; beside each gradient one pass of p_i forward.
+Cost: gradients and bytes as FedAvg; for each gradient one forward pass of p_i.
 
-Newcomers: their first participation: local training from w by cross-entropy alone, p_i is the outcome.
+Newcomers: their first participation: local training from w by cross-entropy alone, p_i is the result.
 
 Deviations: the first participation has no p_i yet: cross-entropy alone, with weight 1. mmd is the squared discrepancy
 of the two sets of features under a sum of Gaussian kernels, of 1/4, 1/2, 1, 2 and 4 times the mean squared distance of

@@ -1,4 +1,4 @@
-"""FedProto: models of the clients' own, which meet in the mean features of each class.
+"""FedProto: each client trains its own model; clients share only the mean features of each class.
 
 Tan, Long, Liu, Zhou, Lu, Jiang, Zhang. FedProto: Federated Prototype Learning across Heterogeneous Clients. AAAI 2022.
 https://arxiv.org/abs/2105.00243, Algorithm 1.
@@ -7,24 +7,25 @@ https://arxiv.org/abs/2105.00243, Algorithm 1.
     p_ic    <- mean_j phi_i(x_j)            over all training samples j of class c, after local training
     p_c     <- sum_i m_ic / m_c p_ic        over the participants with class c
 
-Idea: Nothing of a model travels, so that models may differ in shape. Clients send the mean feature of each of their
-classes, a prototype, the server averages them class by class, and each client draws its features towards the result.
+Idea: Nothing of a model travels, so that models may differ in architecture. Clients send the mean feature of each of
+their classes, a prototype, the server averages them class by class, and each client pulls its features towards the
+result.
 
 Travels: prototypes, both ways. Stays: theta_i.
 
 Cost: one local training a round, and a forward pass over the training data for the prototypes; bytes of a few features
 of length d, far below a model's.
 
-Newcomers: a local training from the common start, drawn towards the frozen global prototypes.
+Newcomers: a local training from the common start, pulled towards the frozen global prototypes.
 
-Deviations: models here have one shape and start alike. A class that nobody trained on in a round keeps its prototype,
-and a class that never had one has no term. By default a client predicts with its own head; predict="prototype" takes
-the class with the nearest global prototype, as the paper does: logits are then minus the squared distances, and a class
-without a prototype lies farther away by 1 than all others.
+Deviations: models here have one architecture and one start. A class without training samples in a round keeps its
+prototype, and a class that never had one has no term. By default a client predicts with its own head;
+predict="prototype" takes the class with the nearest global prototype, as the paper does: logits are then minus the
+squared distances, and a class without a prototype is farther away by 1 than all others.
 
 Pitfalls: the paper's equation for p_c divides by the number of clients once too often. Public code averages prototypes
 of batches seen along the way; here they belong to the model as it ends. Models that start apart have features that
-cannot be averaged in a meaningful way until the term has drawn them together.
+cannot be averaged in a meaningful way until the term has pulled them together.
 """
 
 from dataclasses import dataclass
@@ -107,7 +108,7 @@ class FedProto:
         return new, diagnostics
 
     def _local(self, state: State, start: ClientParams, cohort: Cohort, task: Task) -> Trained:
-        """Local training, drawn towards the prototypes of ``state``."""
+        """Local training, pulled towards the prototypes of ``state``."""
         if self.hparams.lam == 0:
             return local_sgd(task, start, cohort)
         received = broadcast({"prototypes": state.prototypes, "is_known": state.is_known}, cohort.size)
@@ -142,7 +143,7 @@ class FedProto:
         return forward
 
     def _predictor(self, state: State, personal_params: ClientParams, task: Task) -> Predictor:
-        """The clients' models, beside the prototypes where these decide."""
+        """The clients' models, with the prototypes where these decide."""
         forward = self.forward(task.model)
         known = {"prototypes": state.prototypes, "is_known": state.is_known}
         beside = {} if forward is None else broadcast(known, len(next(iter(personal_params.values()))))

@@ -1,4 +1,4 @@
-"""FedProx: FedAvg whose local training is held near the received model.
+"""FedProx: FedAvg whose local training stays near the received model.
 
 Li, Sahu, Zaheer, Sanjabi, Talwalkar, Smith. Federated Optimization in Heterogeneous Networks. MLSys 2020.
 https://arxiv.org/abs/1812.06127, Algorithm 2.
@@ -8,8 +8,8 @@ https://arxiv.org/abs/1812.06127, Algorithm 2.
         w_i <- w_i - lr [grad f_i(w_i; B) + mu (w_i - w)]       w as received
     w   <- sum_i m_i / m w_i                                    over the cohort
 
-Idea: A spring ties each local copy to the model it started from, so that many local steps on unlike data pull less
-far apart. The model is still one for all; mu = 0 is FedAvg.
+Idea: A proximal term pulls each local copy back to the model it started from, so that many local steps on different
+data drift less far. There is still one model for all; mu = 0 is FedAvg.
 
 Travels: w, both ways. Stays: nothing.
 

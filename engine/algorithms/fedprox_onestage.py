@@ -1,4 +1,4 @@
-"""One-stage FedProx: local and global models fitted jointly, one dial between alone and together.
+"""One-stage FedProx: local and global models fitted jointly, with one parameter between the two.
 
 Yu, He, Sun, Xue, Li. The Effect of Personalization in FedProx: A Fine-grained Analysis on Statistical Accuracy and
 Communication Efficiency. 2024. https://arxiv.org/abs/2410.08934, Algorithm 1.
@@ -10,12 +10,13 @@ Communication Efficiency. 2024. https://arxiv.org/abs/2410.08934, Algorithm 1.
     w_g <- w_g - gamma mean_i lam (w_g - w_i)                   uniform, over the cohort's uploads
 
 Idea: Every client has a model and all are tied to a common one; lam says how tightly. At lam = 0 each learns alone, as
-lam grows all use one model, and between lies the choice that errs least. The adaptive lam reads it off how far the
-clients' truths lie apart and how many samples they have.
+lam grows all use one model, and the smallest error lies between. The adaptive lam follows from the distance between the
+clients' true models and the number of their samples.
 
 Travels: w_g down; lam (w_g - w_i) up. Stays: w_i.
 
-Cost: as FedAvg; lam="adaptive" adds ``estimate_steps`` of every client before round 1 where the truth is not known.
+Cost: as FedAvg; lam="adaptive" adds ``estimate_steps`` of every client before round 1 where the true models are not
+known.
 
 Newcomers: start at the common initial model and train for one round, pulled towards w_g with the lam of the run.
 
@@ -25,8 +26,8 @@ is rho/(sqrt(n) R_h) where R_h <= n^(-1/2), else rho^2/(n R_h^2), capped at 1/lo
 client, R_h the largest distance of a client's model to their mean: of the drawn truth on synthetic data, else estimated
 before round 1 from clients that train alone for estimate_steps (counted in the gradients).
 
-Pitfalls: clients start from their own last model, not from w_g; with the received model as start this is FedProx.
-Where local_lr (L + lam) exceeds 2 the steps diverge, L being the smoothness of f_i.
+Pitfalls: clients start from their own last model, not from w_g; with the received model as start this is FedProx. Where
+local_lr (L + lam) exceeds 2 the steps diverge, L being the smoothness of f_i.
 
 Diagnostics: lam, R_h (spread of the clients), and on synthetic data statistical_error_local and _global (of the
 converged solution).

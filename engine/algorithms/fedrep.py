@@ -1,4 +1,4 @@
-"""FedRep: first the client's own head on the body as received, then the body under that head.
+"""FedRep: first the client's own head on the received body, then the body under that head.
 
 Collins, Hassani, Mokhtari, Shakkottai. Exploiting Shared Representations for Personalized Federated Learning. ICML
 2021. https://arxiv.org/abs/2102.07078, Algorithm 1.
@@ -10,12 +10,12 @@ Collins, Hassani, Mokhtari, Shakkottai. Exploiting Shared Representations for Pe
         phi_i <- phi_i - lr grad_phi f_i(phi_i, h_i; B)
     phi <- sum_i m_i / m phi_i                                  over the cohort
 
-Idea: FedPer, but one part at a time. A head that fits the received body comes first, so that the body's gradient says
-how the features should change and not how a stale head should.
+Idea: FedPer, but one part at a time. A head that fits the received body comes first, so that the body's gradient
+corrects the features and not a stale head.
 
 Travels: phi, both ways. Stays: h_i.
 
-Cost: head_steps + E steps a round, each counted whole although it moves one part only; bytes as FedAvg without the
+Cost: head_steps + E steps a round, each counted in full although it moves one part only; bytes as FedAvg without the
 head.
 
 Newcomers: head_steps from the common initial head on the server's body, which stays as it is.
@@ -25,7 +25,7 @@ experiments one or more epochs, ours E steps. Head batches come from a stream of
 mean over the steps of both parts.
 
 Pitfalls: public code often trains the body with the head unfrozen, or leaves the head's gradient in the optimizer's
-momentum; here each part starts at rest and the other does not move.
+momentum; here each part starts without momentum and the other does not move.
 """
 
 from dataclasses import dataclass

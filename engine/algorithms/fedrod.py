@@ -11,8 +11,8 @@ https://arxiv.org/abs/2107.00778, Algorithm 1.
     (phi, g) <- sum_i m_i / m (phi_i, g_i)                      over the cohort
 
 Idea: Adding the log of a client's class counts n_i to the logits (balanced softmax) takes its label skew out of what
-body and generic head learn, so that they serve everybody. The personal head then learns only what the generic one lacks
-for this client, and both are added.
+body and generic head learn, so that they fit every client. The personal head then learns only what the generic one
+lacks for this client, and both are added.
 
 Travels: phi and g, both ways. Stays: h_i.
 

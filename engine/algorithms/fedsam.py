@@ -10,9 +10,9 @@ https://arxiv.org/abs/2206.02618, Algorithm 1.
         w_i <- w_i - lr grad f_i(w_i + eps; B)                  the same batch
     w   <- sum_i m_i / m w_i                                    over the cohort
 
-Idea: Where clients differ, FedAvg lands in sharp valleys that suit no one else. Each local step therefore descends
-the loss at the worst point within rho of the model, so that clients settle where the loss is flat. Flat models agree
-better when they are averaged.
+Idea: Where clients differ, their local models end in sharp minima that fit no other client. Each local step therefore
+descends the loss at the worst point within rho of the model, so that clients find flat minima. Such models suffer less
+from averaging.
 
 Travels: w, both ways. Stays: nothing.
 

@@ -9,8 +9,8 @@ Data. IJCNN 2020. https://arxiv.org/abs/2004.11791, Algorithm 1.
         (k_1, ..., k_N) <- cluster(Delta_1, ..., Delta_N)       agglomerative
     omega_k  <- sum_i m_i / m_k w_i                             over the participants in cluster k
 
-Idea: After a few rounds of FedAvg the update of a client tells what its data want. Clients with similar updates are
-put together once, and each cluster goes on with a model of its own.
+Idea: After a few rounds of FedAvg the update of a client reflects its data. Clients with similar updates are grouped
+once, and each cluster trains a model of its own from then on.
 
 Travels: omega_k down; w_i up. Stays: nothing.
 
@@ -19,8 +19,8 @@ Cost: as FedAvg, but all clients train in round ``at_round``, where the server c
 Newcomers: the cluster's model with the least loss on their training data, as it is.
 
 Deviations: the round that clusters also averages, inside the new clusters. Afterwards the participants are drawn from
-all clients as for every method, where the paper draws a share of each cluster: a cluster that nobody was drawn from
-keeps its model. Clusters are numbered by their first client.
+all clients as for every method, where the paper draws a share of each cluster: a cluster without participants keeps its
+model. Clusters are numbered by their first client.
 
 Pitfalls: clusters are found once, from one noisy update, and never again: where ``at_round`` is too early they group by
 the start, not by the data. A ``distance_threshold`` depends on the learning rate, the local steps and the size of the

@@ -15,8 +15,8 @@ for Personalized Federated Learning. ICCV 2023. https://arxiv.org/abs/2308.10279
         (phi_i, V_i, C_i, h_i) <- (phi_i, V_i, C_i, h_i) - lr grad L
     (phi, V, C) <- sum_i m_i / m (phi_i, V_i, C_i)              over the cohort
 
-Idea: Local training takes in what is particular to a client and forgets the rest. Here one embedding a class (GCE, C),
-learnt by all, pulls the features in angle and in length. A conditional valve (CoV, V: the layers of gamma and beta)
+Idea: Local training learns what is particular to a client and forgets the rest. Here one embedding a class (GCE, C),
+learned by all, pulls the features in angle and in length. A conditional valve (CoV, V: the layers of gamma and beta)
 gives the client's head a version of the same features that is tuned to the client's own classes.
 
 Travels: phi, V and C, both ways. Stays: h_i.
@@ -116,7 +116,7 @@ class Gpfl(SplitModels):
         return self._predictor(state.shared_params, own, task)
 
     def forward(self, model: Model) -> Forward:
-        """h_i(f_P), under the condition that lies beside the parameters."""
+        """h_i(f_P), under the condition stored with the parameters."""
 
         def forward(params: SharedParams, x: Tensor) -> Tensor:
             return model.head_logits(params, valve(params, model.features(params, x), params[CONDITION]))
@@ -124,7 +124,7 @@ class Gpfl(SplitModels):
         return forward
 
     def _predictor(self, shared: SharedParams, heads: ClientParams, task: Task) -> Predictor:
-        """With the conditions of the embeddings as they stand."""
+        """With conditions from the current embeddings."""
         used = {n: p for n, p in shared.items() if n != EMBEDDINGS}
         conditions = {CONDITION: _personal_conditions(shared[EMBEDDINGS], task)}
         params = broadcast(used, task.num_clients) | heads | conditions
@@ -154,7 +154,7 @@ def _objective(
 
 
 def valve(params: SharedParams, features: Tensor, condition: Tensor) -> Tensor:
-    """CoV and equation 1: features scaled and shifted by what the condition asks for."""
+    """CoV and equation 1: features scaled and shifted by the condition."""
     return F.relu((_affine(params, "gamma", condition) + 1) * features + _affine(params, "beta", condition))
 
 

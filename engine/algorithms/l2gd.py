@@ -9,8 +9,8 @@ https://arxiv.org/abs/2002.05516, Algorithm 1, with mini-batches (L2SGD).
     x-bar <- mean_i x_i                                         uniform, over the participants
 
 Idea: The objective is the mean of f_i(x_i) plus lam/2 times the mean of ||x_i - x-bar||^2: models may differ, at a
-price. Gradient descent on a random one of the two terms at a time leaves out most communication, because only the
-second needs the others. lam runs from alone (0) to one model for all.
+cost. Gradient descent on a random one of the two terms at a time leaves out most communication, because only the second
+needs the others. lam runs from alone (0) to one model for all.
 
 Travels: x_i up and x-bar down, only where the coin turns from local to aggregate. Stays: x_i.
 
@@ -19,10 +19,10 @@ Cost: a share 1 - p of FedAvg's gradients; about E p (1 - p) exchanges a round w
 Newcomers: start at x-bar and take one round's steps with a coin of their own, x-bar as the server has it.
 
 Deviations: step=None gives local steps the training's learning rate, that is step = N (1 - p) lr. The batch of an
-aggregate step goes unused. Without a turn of the coin nothing travels, also from round to round, as long as the same
+aggregate step goes unused. Where the coin stays the same nothing travels, also from round to round, as long as the same
 clients take part: repeated aggregate steps do not move x-bar. A participant without a local step reports the loss of
-its model as the round ends, on its first batch, which counts as one gradient. Momentum starts anew after each
-aggregate step.
+its model as the round ends, on its first batch, which counts as one gradient. Momentum starts anew after each aggregate
+step.
 
 Pitfalls: step lam / (N p) > 1 throws models beyond the mean. FedRep's repository counts the first client twice in x-bar
 and uses 1 - p for p. The global model x-bar moves with local steps that the server has not seen.

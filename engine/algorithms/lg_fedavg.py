@@ -9,8 +9,8 @@ Algorithm 1.
         (phi_i, h_i) <- (phi_i, h_i) - lr grad f_i(phi_i, h_i; B)
     h <- sum_i m_i / m h_i                                      over the cohort
 
-Idea: FedPer turned round: each client learns features for its own kind of data, and one small head common to all makes
-sense of them. Where clients' inputs differ this suits better than a common body, and the head is all that travels.
+Idea: FedPer reversed: each client learns features for its own kind of data, and all share one small head on top. Where
+clients' inputs differ this suits better than a common body, and the head is all that travels.
 
 Travels: h, both ways. Stays: phi_i.
 
@@ -23,8 +23,8 @@ Deviations: the paper lets FedAvg warm up the whole model first and predicts for
 bodies; we start from the common initial model and let newcomers train. A model without a body (mlr) is FedAvg: it runs,
 with a note.
 
-Pitfalls: bodies from different random starts have features in different orders, and their heads cannot be averaged:
-the common start matters.
+Pitfalls: bodies from different random starts have features in different orders, and their heads cannot be averaged: the
+common start matters.
 """
 
 from dataclasses import dataclass

@@ -1,12 +1,12 @@
 """LocalTrain: every client trains alone from the common start; nothing travels.
 
-The baseline of one-stage FedProx (Yu et al., https://arxiv.org/abs/2410.08934) and the yardstick for every
+The baseline of one-stage FedProx (Yu et al., https://arxiv.org/abs/2410.08934) and the reference for every
 personalized method.
 
     E times, for a batch B:
         theta_i <- theta_i - lr grad f_i(theta_i; B)            from the client's own last model
 
-Idea: Each client fits its own data and hears of nobody else. A method that does not beat it gives its clients nothing
+Idea: Each client fits its own data and ignores all others. A method that does not beat it gives its clients nothing
 that they could not have had alone.
 
 Travels: nothing. Stays: theta_i.

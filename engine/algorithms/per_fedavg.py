@@ -12,13 +12,13 @@ Approach. NeurIPS 2020. https://arxiv.org/abs/2002.07948, Algorithm 1.
     w   <- sum_i m_i / m w_i                                    over the cohort
 
 Idea: FedAvg minimises how well w does; this minimises how well w does after each client has taken a step of its own.
-The gradient of that goes through the step, hence the Hessian. The first-order variant leaves it out.
+The gradient of that goes through the step, hence the Hessian. The first-order variant omits it.
 
-Travels: w, both ways. Stays: nothing; the adapted copy of w is made anew for each use.
+Travels: w, both ways. Stays: nothing; the adapted copy of w is made for each use.
 
 Cost: two gradients a step (fo), and two more for the product with the Hessian (hf); bytes as FedAvg.
 
-Newcomers: as everybody: ``adapt_steps`` of size alpha from w, on their own training data.
+Newcomers: like every client, ``adapt_steps`` of size alpha from w, on their own training data.
 
 Deviations: B_2 is the batch that other methods train on, B_1 and B_3 have streams of their own. Momentum and weight
 decay of the training settings act on the steps of size beta, not on the adaptation. The training loss is that of w_i~.
@@ -125,7 +125,7 @@ class PerFedAvg(OneGlobalModel):
         return product
 
     def _adapt(self, state: State, clients: Cohort, task: Task) -> Predictor:
-        """Steps like those that training looks ahead to: without momentum and decay."""
+        """Each client's copy of w after its adaptation steps, which have no momentum and no weight decay."""
         plan = task.plan(clients, "adapt", self.hparams.adapt_steps)
         start = broadcast(state.global_params, clients.size)
         own = local_sgd(task, start, clients, SGD(self.hparams.alpha), plan=plan)

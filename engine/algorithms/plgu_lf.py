@@ -15,8 +15,8 @@ CVPR 2023, Algorithms 1 and 2, equations 4-7.
     w       <- w + mean_i (w_i - w)                             uniform, over the cohort
 
 Idea: Poor clients suffer from shared layers that are biased towards the others. Each client keeps the layers in which
-it differs most, and trains the shared model at a point uphill of its own, furthest in just those layers. What is
-shared is then good in a whole neighbourhood, which no single client's peculiarities can move.
+it differs most, and trains the shared model at a point uphill of its own, furthest in just those layers. What is shared
+is then good in a whole neighbourhood, which no single client's peculiarities can move.
 
 Travels: w, both ways. Stays: theta_i.
 
@@ -29,7 +29,7 @@ document's own equation 24. Its listing updates theta_i before it perturbs; we p
 (order="listing" does the other). The shared step uses w_i and the gradient at theta_i + eps, as Algorithm 1. A
 normalisation belongs to the layer before it.
 
-Pitfalls: D counts layers, so it says little without the model: dnn has 2, cnn 4, mlr 1. With D = L nothing shared
+Pitfalls: D counts layers, so its meaning depends on the model: dnn has 2, cnn 4, mlr 1. With D = L nothing shared
 reaches theta_i. The remarks that D=0 is FedSAM and D=L FedAvg do not follow from Algorithm 1: g~ is taken at theta_i,
 and scores that sum to 1 spread rho over the layers.
 

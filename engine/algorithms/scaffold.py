@@ -10,7 +10,7 @@ ICML 2020. https://arxiv.org/abs/1910.06378, Algorithm 1, option II.
     w   <- w + server_lr mean_i (w_i - w)                       uniform, over the cohort
     c   <- c + S/N mean_i (c_i~ - c_i)                          c_i~ becomes c_i
 
-Idea: Where clients differ, local steps run towards each client's own optimum. Every client remembers the mean of its
+Idea: Where clients differ, local steps run towards each client's own optimum. Every client stores the mean of its
 gradients, c_i, and the server that of all clients, c. Adding c - c_i to each step makes the local path follow the
 direction of all clients together.
 
@@ -18,7 +18,7 @@ Travels: w and c down, w_i and the change of c_i up. Stays: c_i.
 
 Cost: gradients as FedAvg; twice its bytes, both ways.
 
-Newcomers: they are given w as it is.
+Newcomers: use w as it is.
 
 Deviations: E is the client's own number of steps where ``local_epochs`` gives clients different ones.
 

@@ -1,8 +1,8 @@
 """Backends: interchangeable ways to compute the gradients of a whole cohort.
 
 One primitive, ``accumulate``: out <- beta * out + alpha * grad(params, batch), for the ``A`` clients of a batch.
-``out`` may be ``params`` itself (an SGD step) or hold some of its names (a body step). The loss that comes back is
-the data term alone, taken at ``params`` before anything is written.
+``out`` may be ``params`` itself (an SGD step) or hold some of its names (a body step). The loss that comes back is the
+data term alone, taken at ``params`` before anything is written.
 """
 
 from collections.abc import Callable, Mapping
@@ -124,9 +124,9 @@ def scale_out(out: ClientParams, params: ClientParams, alpha: float, beta: float
 def choose_backend(name: str, model: Model, device: torch.device) -> Backend:
     """``auto``: fused where the model is a chain of linear layers, else batched on a GPU, else by architecture.
 
-    Convolutions and embedding tables on a CPU run one client at a time: one client's already fills the cores, or the
+    Convolutions and embedding tables on a CPU run one client at a time: a single client already fills the cores, or the
     cache.
-    Raises Unsupported where ``fused`` is asked of another model.
+    Raises Unsupported for ``fused`` with any other model.
     """
     from engine.backends.batched import Batched
     from engine.backends.fused import Fused, linear_chain
