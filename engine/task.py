@@ -1,6 +1,6 @@
-"""What a method is given: the data, the model, how to train, and named streams. Read-only but for its notes."""
+"""What a method gets: the data, the model, how to train, and named streams. Read-only except for its notes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -8,12 +8,12 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from engine.backends import Backend
+from engine.backends import Backend, Extras, Objective
 from engine.config.schema import Training
-from engine.core.params import ClientParams, SharedParams, broadcast, clone
+from engine.core.params import ClientParams, SharedParams, broadcast, clone, in_client_order
 from engine.core.streams import cohort_of_round
 from engine.federation.augmentation import CropFlip
-from engine.federation.batches import Cohort, Plan, make_plan, num_local_steps
+from engine.federation.batches import Batch, Cohort, Plan, make_plan, num_local_steps
 from engine.federation.clients import Federation
 from engine.models import Model
 
@@ -33,19 +33,24 @@ class Predictor:
     is_per_client: bool
     forward: Forward | None = None
 
+    @classmethod
+    def of_everyone(cls, rows: ClientParams, everyone: Cohort) -> "Predictor":
+        """A model for each client, from the rows of a cohort of all clients in the cohort's order."""
+        return cls(in_client_order(rows, everyone.clients), is_per_client=True)
+
     def of_client(self, client: int) -> SharedParams:
         return {n: p[client] for n, p in self.params.items()} if self.is_per_client else self.params
 
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """What a round tells besides the new state."""
+    """What a round reports besides the new state."""
 
     train_loss: Tensor  # [S] of the participants, in cohort order
     gradient_evaluations: int  # samples x passes, over the cohort
     values: dict[str, float | Tensor] = field(default_factory=dict)  # the diagnostics that the method's row names
     clusters: Int[Tensor, "N"] | None = None
-    cohort: Cohort | None = None  # who took part, where the method asks others than the round's cohort
+    cohort: Cohort | None = None  # who took part, where these are not the round's cohort
     bytes_up: int | None = None  # where what travels depends on the round; else computed from ``shared``
     bytes_down: int | None = None
 
@@ -102,6 +107,18 @@ class Task:
     def initial_clients(self) -> ClientParams:
         """Every client at the common start."""
         return clone(broadcast(self.initial_model(), self.num_clients))
+
+    def grad(
+        self,
+        params: ClientParams,
+        batch: Batch,
+        trained: Sequence[str] | None = None,
+        objective: Objective | None = None,
+        extras: Extras | None = None,
+    ) -> tuple[Tensor, ClientParams]:
+        """Each client's data loss on its batch, and the gradient by the ``trained`` parameters (all by default)."""
+        gradient = {n: torch.empty_like(params[n]) for n in (params if trained is None else trained)}
+        return self.backend.accumulate(gradient, params, batch, 1.0, 0.0, objective, extras), gradient
 
     def of_unseen(self) -> "Task | None":
         """The same task on the clients that never train; None where none are held out."""

@@ -11,20 +11,20 @@ Deng, Kamani, Mahdavi. Adaptive Personalized Federated Learning. 2020. https://a
     w    <- sum_i m_i / m w_i                                   over the cohort
 
 Idea: FedAvg runs untouched. Beside it each client trains v_i so that its mixture with the local copy of the global
-model serves its data; a_i says how much of it is its own. With ``adaptive`` the share a_i is learnt by gradient descent
-too, so that clients who gain nothing from the others turn to themselves.
+model fits its data; a_i is the share of its own model. With ``adaptive`` the share a_i is learned by gradient descent
+too, so that clients that gain nothing from the others rely on themselves.
 
-Travels: w, both ways. Stays: v_i, a_i, and w_i as it stands after local training, for the mixture that is used.
+Travels: w, both ways. Stays: v_i, a_i, and w_i after local training, for the mixture that is used.
 
 Cost: two gradients on each batch, twice FedAvg's; bytes as FedAvg.
 
 Newcomers: v_i from the common start and a_i from ``alpha``, one local training beside a copy of w.
 
 Deviations: the paper gives no step size for a_i; alpha_lr is the learning rate unless it is set. The global model is
-FedAvg's, weighted by samples, for whatever a_i is.
+FedAvg's, weighted by samples, whatever a_i is.
 
-Pitfalls: public code leaves v_i untrained (fluke), mixes logits in place of parameters, lets the mixture overwrite v_i,
-or multiplies by a_i twice. The mixture holds w_i of the client's last participation, not the w that was averaged later.
+Pitfalls: public code leaves v_i untrained (fluke), mixes logits instead of parameters, overwrites v_i with the mixture,
+or multiplies by a_i twice. The mixture holds w_i of the client's last participation, not the w averaged later.
 
 Diagnostics: alpha, the share a_i of every client.
 """
@@ -45,17 +45,16 @@ from engine.core.params import (
     dot,
     each,
     gather,
-    in_client_order,
     lerp_each,
     map_params,
     scatter,
-    take,
     weighted_mean,
 )
 from engine.core.registry import ALGORITHMS, Options, Positive
-from engine.federation.batches import Batch, Cohort, Plan
-from engine.task import Diagnostics, Predictor, Shared, Task
-from engine.training.local import Step, in_chunks, mean_loss
+from engine.federation.batches import Batch, Cohort
+from engine.task import Diagnostics, Predictor, Task
+from engine.training.local import SGD, Live, Outcome, for_each_client
+from engine.training.roles import PersonalModels
 
 
 class Hparams(Options):
@@ -82,19 +81,9 @@ class State:
     alpha: Float[Tensor, "N"]  # a_i
 
 
-@dataclass(frozen=True)
-class Paths:
-    """A participation of each of ``S`` clients."""
-
-    v: ClientParams
-    w: ClientParams
-    alpha: Float[Tensor, "S"]
-    loss: Float[Tensor, "S"]  # of the mixture
-
-
 @ALGORITHMS.register("apfl", title="APFL", paper="Deng, Kamani, Mahdavi, 2020", family="Pulled together")
 @dataclass(frozen=True)
-class Apfl:
+class Apfl(PersonalModels):
     hparams: Hparams
 
     def init(self, task: Task) -> State:
@@ -109,51 +98,37 @@ class Apfl:
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         clients = cohort.clients
         received = broadcast(state.global_params, cohort.size)
-        paths = self._train(received, gather(state.personal_params, clients), state.alpha[clients], cohort, task)
+        end = self._train(received, gather(state.personal_params, clients), state.alpha[clients], cohort, task)
         new = State(
-            weighted_mean(paths.w, cohort.weights),
-            scatter(state.personal_params, paths.v, clients),
-            scatter(state.local_params, paths.w, clients),
-            state.alpha.index_copy(0, clients, paths.alpha),
+            weighted_mean(end.w, cohort.weights),
+            scatter(state.personal_params, end.v, clients),
+            scatter(state.local_params, end.w, clients),
+            state.alpha.index_copy(0, clients, end.alpha),
         )
-        return new, Diagnostics(paths.loss, 2 * cohort.plan.gradient_evaluations, {"alpha": new.alpha})
+        return new, Diagnostics(end.loss, 2 * cohort.plan.gradient_evaluations, {"alpha": new.alpha})
 
-    def _train(self, w: ClientParams, v: ClientParams, alpha: Tensor, cohort: Cohort, task: Task) -> Paths:
-        """Both models and the share of each participant, on the same batches."""
+    def _train(self, w: ClientParams, v: ClientParams, alpha: Tensor, cohort: Cohort, task: Task) -> Outcome:
+        """``w``, ``v`` and ``alpha`` of each participant after its steps, and the loss of the mixture."""
+        sgd = SGD.of(task)
 
-        def chunk(rows: slice, part: Plan) -> tuple[list[ClientParams], Tensor]:
-            shared, own, share = clone(take(w, rows)), clone(take(v, rows)), {"alpha": alpha[rows].clone()}
-            slope = map_params(torch.zeros_like, own)
-            step, own_step = (Step(task, task.training.lr, 0.0, moved) for moved in (shared, own))
+        def step(c: Live, batch: Batch) -> Tensor:
+            loss, g = task.grad(lerp_each(c.w, c.v, c.alpha), batch)
+            own = {n: each(c.alpha, slope) * slope for n, slope in g.items()}
+            if self.hparams.adaptive:
+                along = dot(g, map_params(torch.sub, c.v, c.w))
+                c.alpha.sub_(along, alpha=float(self.hparams.alpha_lr)).clamp_(0, 1)
+            sgd.step(c, "w", batch)
+            sgd.step_along(c, "v", own)
+            return loss
 
-            def on_batch(live: slice, batch: Batch) -> Tensor:
-                w_i, v_i, a_i, g = take(shared, live), take(own, live), share["alpha"][live], take(slope, live)
-                loss = task.backend.accumulate(g, lerp_each(w_i, v_i, a_i), batch, 1.0, 0.0)
-                weighted = {n: each(a_i, s) * s for n, s in g.items()}
-                if self.hparams.adaptive:
-                    along = dot(g, map_params(torch.sub, v_i, w_i))
-                    a_i.sub_(along, alpha=float(self.hparams.alpha_lr)).clamp_(0, 1)
-                step(w_i, w_i, batch, live)
-                own_step.along(v_i, weighted)
-                return loss
-
-            return [own, shared, share], mean_loss(task, part, on_batch)
-
-        (own, shared, share), loss = in_chunks(task, cohort.plan, chunk)
-        return Paths(own, shared, share["alpha"], loss)
+        return for_each_client(task, cohort.plan, {"w": w, "v": v, "alpha": alpha}, step)
 
     def personalized(self, state: State, task: Task) -> Predictor:
         return Predictor(lerp_each(state.local_params, state.personal_params, state.alpha), is_per_client=True)
 
-    def global_model(self, state: State, task: Task) -> Predictor | None:
-        return Predictor(state.global_params, is_per_client=False)
-
-    def shared(self, state: State) -> Shared:
-        return Shared(down=(state.global_params,), up=(state.global_params,))
-
     def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
         w, v = (broadcast(p, newcomers.size) for p in (state.global_params, task.initial_model()))
         alpha = torch.full((newcomers.size,), self.hparams.alpha, dtype=task.dtype, device=task.device)
-        paths = self._train(w, v, alpha, newcomers, task)
-        mixed = lerp_each(paths.w, paths.v, paths.alpha)
-        return Predictor(in_client_order(mixed, newcomers.clients), is_per_client=True)
+        end = self._train(w, v, alpha, newcomers, task)
+        mixed = lerp_each(end.w, end.v, end.alpha)
+        return Predictor.of_everyone(mixed, newcomers)

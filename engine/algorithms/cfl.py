@@ -11,9 +11,9 @@ Constraints. IEEE Transactions on Neural Networks and Learning Systems 2021. htt
         c_1, c_2 <- argmin_c max_ij cos(Delta_i, Delta_j)       i in c_1, j in c_2; each goes on as a cluster
     omega_k <- sum_i m_i / m_k w_i
 
-Idea: Where FedAvg has converged but single clients still want to move, they want different things: the mean update is
-small and some update is large. Such a cluster is split, so that the most similar pair of updates across the cut is as
-unlike as possible.
+Idea: Where FedAvg has converged but single clients still move, their objectives differ: the mean update is small and
+some update is large. Such a cluster is split, so that the most similar pair of updates across the cut is as dissimilar
+as possible.
 
 Travels: omega_k down; w_i up. Stays: nothing.
 
@@ -22,17 +22,17 @@ Cost: as FedAvg; the server compares all pairs of updates where it splits.
 Newcomers: the cluster's model with the least loss on their training data, as it is.
 
 Deviations: the best cut is found exactly, as in the paper: it is what single linkage finds. The authors' code takes
-complete linkage. The paper's check of the cut against a noise level is left out, as in that code; ``eps1``, ``eps2``
-and ``warmup`` are its values. Only participants are compared: a cluster splits where more than two of its clients took
-part. One that sat out joins the half whose new model has the lower loss on its training data; the paper lets latecomers
-compare their update with those of both halves.
+complete linkage. The paper's check of the cut against a noise level is omitted, as in that code; ``eps1``, ``eps2`` and
+``warmup`` are its values. Only participants are compared: a cluster splits where more than two of its clients took
+part. A non-participant joins the half whose new model has the lower loss on its training data; the paper lets
+latecomers compare their update with those of both halves.
 
 Pitfalls: norms of updates grow with the learning rate and the local steps, so the thresholds fit one setting only: read
 them off the two recorded curves. With small batches noise keeps the norm of the mean update up. A split is never
 undone.
 
-Diagnostics: clusters (of each client), mean_update_norm and max_update_norm (of each cluster as it stood before the
-round's splits; missing where nobody took part), ari (where the true contexts are known).
+Diagnostics: clusters (of each client), mean_update_norm and max_update_norm (of each cluster before the round's splits;
+missing where no client took part), ari (where the true contexts are known).
 """
 
 from dataclasses import dataclass
@@ -43,13 +43,12 @@ from pydantic import Field
 from sklearn.cluster import AgglomerativeClustering
 from torch import Tensor
 
-from engine.core.params import ClientParams, gather, row, squared_distance
+from engine.core.params import ClientParams, gather, squared_distance
 from engine.core.registry import ALGORITHMS, Options
 from engine.federation.batches import Cohort
-from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.task import Diagnostics, Task
 from engine.training.clustering import (
     average_inside,
-    best_fitting,
     cosine_similarity,
     least_loss,
     together,
@@ -57,6 +56,7 @@ from engine.training.clustering import (
 )
 from engine.training.evaluate import training_losses
 from engine.training.kmeans import Contexts, agreement
+from engine.training.roles import ClusterModels
 
 
 class Hparams(Options):
@@ -84,7 +84,7 @@ class State:
 
 @dataclass(frozen=True)
 class _Norms:
-    """Of the updates in each cluster; NaN where nobody took part."""
+    """Of the updates in each cluster; NaN where no client took part."""
 
     mean: Float[Tensor, "K"]
     largest: Float[Tensor, "K"]
@@ -93,7 +93,7 @@ class _Norms:
 
 @ALGORITHMS.register("cfl", title="CFL", paper="Sattler et al., TNNLS 2021", family="Clustered")
 @dataclass(frozen=True)
-class Cfl:
+class Cfl(ClusterModels):
     hparams: Hparams
 
     def init(self, task: Task) -> State:
@@ -120,19 +120,6 @@ class Cfl:
         values = agreement(new.assigned, task.data.contexts)
         values |= {"mean_update_norm": norms.mean, "max_update_norm": norms.largest}
         return State(new), Diagnostics(trained.loss, trained.gradient_evaluations, values, new.assigned)
-
-    def personalized(self, state: State, task: Task) -> Predictor:
-        return Predictor(state.contexts.of_clients, is_per_client=True)
-
-    def global_model(self, state: State, task: Task) -> Predictor | None:
-        return Predictor(state.contexts.of_clients, is_per_client=True)
-
-    def shared(self, state: State) -> Shared:
-        omega = row(state.contexts.models, 0)
-        return Shared(down=(omega,), up=(omega,))
-
-    def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
-        return Predictor(best_fitting(task, state.contexts.models), is_per_client=True)
 
 
 def _norms(old: ClientParams, new: ClientParams, updates: ClientParams, labels: Int[Tensor, "S"]) -> _Norms:
@@ -168,7 +155,7 @@ def _split(
 
 
 def bipartition(updates: ClientParams) -> Bool[Tensor, "members"]:
-    """Who is not on the side of the first one, in the cut with the least largest similarity across it.
+    """Which clients are not on the first one's side, in the cut with the least largest similarity across it.
 
     Single linkage finds it: it joins the most similar sides until two are left, which leaves the widest gap.
     """

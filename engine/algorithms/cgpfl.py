@@ -39,15 +39,13 @@ from jaxtyping import Int
 from pydantic import Field
 from torch import Tensor
 
-from engine.core.params import ClientParams, broadcast, clone, gather, in_client_order, row, scatter
+from engine.core.params import ClientParams, broadcast, clone, scatter
 from engine.core.registry import ALGORITHMS, Options, Positive
 from engine.core.streams import key
 from engine.federation.batches import Cohort
-from engine.task import Diagnostics, Predictor, Shared, Task
-from engine.training.clustering import least_loss
-from engine.training.evaluate import training_losses
+from engine.task import Diagnostics, Task
+from engine.training.contexts import PersonalModelsInContexts
 from engine.training.kmeans import Contexts, recluster
-from engine.training.local import Trained, moreau_sgd
 from engine.training.smoothness import note_if_unstable
 
 
@@ -86,7 +84,7 @@ class State:
     family="Clustered",
 )
 @dataclass(frozen=True)
-class Cgpfl:
+class Cgpfl(PersonalModelsInContexts):
     hparams: Hparams
 
     def init(self, task: Task) -> State:
@@ -104,36 +102,10 @@ class Cgpfl:
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         h = self.hparams
-        theta, omega = self._local(state, state.assigned, cohort, task)
+        theta, omega = self.local(state, state.assigned, cohort, task)
         old = Contexts(state.contexts, state.assigned)
         new, found = recluster(old, omega, cohort, h.K, h.alpha, key(task.seed, "kmeans", cohort.round))
         values = found.diagnostics(state.assigned, new.assigned, task.data.contexts)
         personal = scatter(state.personal_params, theta.params, cohort.clients)
         diagnostics = Diagnostics(theta.loss, theta.gradient_evaluations, values, new.assigned)
         return State(new.models, new.assigned, personal), diagnostics
-
-    def _local(
-        self, state: State, context: Int[Tensor, "clients"], cohort: Cohort, task: Task
-    ) -> tuple[Trained, ClientParams]:
-        """theta_i and omega~_i, both from omega_k of the client's ``context``."""
-        h, N = self.hparams, len(state.assigned)
-        share = task.training.lr * h.lam if h.beta == "auto" else float(h.beta) * 2 / N
-        start = gather(state.contexts, context[cohort.clients])
-        return moreau_sgd(
-            task, start, cohort, lam=h.lam, inner_steps=h.inner_steps, personal_lr=h.personal_lr, outer_share=share
-        )
-
-    def personalized(self, state: State, task: Task) -> Predictor:
-        return Predictor(state.personal_params, is_per_client=True)
-
-    def global_model(self, state: State, task: Task) -> Predictor | None:
-        return Predictor(gather(state.contexts, state.assigned), is_per_client=True)
-
-    def shared(self, state: State) -> Shared:
-        omega = row(state.contexts, 0)
-        return Shared(down=(omega,), up=(omega,))
-
-    def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
-        nearest = least_loss(training_losses(task, state.contexts))
-        theta, _ = self._local(state, nearest, newcomers, task)
-        return Predictor(in_client_order(theta.params, newcomers.clients), is_per_client=True)

@@ -38,15 +38,13 @@ from jaxtyping import Int
 from pydantic import Field
 from torch import Tensor
 
-from engine.core.params import ClientParams, broadcast, clone, concat, gather, in_client_order, row, scatter
+from engine.core.params import ClientParams, broadcast, clone, concat, scatter
 from engine.core.registry import ALGORITHMS, Count, NonNegative, Options, Positive
 from engine.core.streams import key
 from engine.federation.batches import Cohort
-from engine.task import Diagnostics, Predictor, Shared, Task
-from engine.training.clustering import least_loss
-from engine.training.evaluate import training_losses
+from engine.task import Diagnostics, Task
+from engine.training.contexts import PersonalModelsInContexts
 from engine.training.kmeans import Contexts, cluster, coordinates, recluster
-from engine.training.local import Trained, moreau_sgd
 from engine.training.smoothness import note_if_unstable
 
 _TIE = 1e-9  # values of e(K) this close are equal, and the smallest K wins: mu="auto" makes both ends tie
@@ -96,7 +94,7 @@ class State:
     family="Clustered",
 )
 @dataclass(frozen=True)
-class CgpflHeur:
+class CgpflHeur(PersonalModelsInContexts):
     hparams: Hparams
 
     def init(self, task: Task) -> State:
@@ -108,7 +106,7 @@ class CgpflHeur:
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         h = self.hparams
-        theta, omega = self._local(state, state.assigned, cohort, task)
+        theta, omega = self.local(state, state.assigned, cohort, task)
         stream = key(task.seed, "kmeans", cohort.round)
         K_hat, solved = state.K_hat, dict[str, float | Tensor]()
         if cohort.round <= h.solve_rounds:
@@ -144,32 +142,6 @@ class CgpflHeur:
             return float(self.hparams.mu)
         saved = cost[0] - cost[-1]
         return float((capacity[-1] - capacity[0]) / saved) if saved > 0 else 0.0
-
-    def _local(
-        self, state: State, context: Int[Tensor, "clients"], cohort: Cohort, task: Task
-    ) -> tuple[Trained, ClientParams]:
-        """theta_i and omega~_i, both from omega_k of the client's ``context``."""
-        h, N = self.hparams, len(state.assigned)
-        share = task.training.lr * h.lam if h.beta == "auto" else float(h.beta) * 2 / N
-        start = gather(state.contexts, context[cohort.clients])
-        return moreau_sgd(
-            task, start, cohort, lam=h.lam, inner_steps=h.inner_steps, personal_lr=h.personal_lr, outer_share=share
-        )
-
-    def personalized(self, state: State, task: Task) -> Predictor:
-        return Predictor(state.personal_params, is_per_client=True)
-
-    def global_model(self, state: State, task: Task) -> Predictor | None:
-        return Predictor(gather(state.contexts, state.assigned), is_per_client=True)
-
-    def shared(self, state: State) -> Shared:
-        omega = row(state.contexts, 0)
-        return Shared(down=(omega,), up=(omega,))
-
-    def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
-        nearest = least_loss(training_losses(task, state.contexts))
-        theta, _ = self._local(state, nearest, newcomers, task)
-        return Predictor(in_client_order(theta.params, newcomers.clients), is_per_client=True)
 
 
 def _grown(contexts: ClientParams, K: int) -> ClientParams:

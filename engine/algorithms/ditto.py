@@ -26,11 +26,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, weighted_mean
+from engine.core.params import ClientParams, SharedParams, broadcast, gather, scatter, weighted_mean
 from engine.core.registry import ALGORITHMS, Count, Options, Positive
 from engine.federation.batches import Cohort
-from engine.task import Diagnostics, Predictor, Shared, Task
-from engine.training.local import Trained, local_sgd
+from engine.task import Diagnostics, Predictor, Task
+from engine.training.local import SGD, Trained, local_sgd
+from engine.training.roles import PersonalModels
 from engine.training.smoothness import note_if_unstable
 
 
@@ -60,7 +61,7 @@ class State:
 
 @ALGORITHMS.register("ditto", title="Ditto", paper="Li et al., ICML 2021", family="Pulled together")
 @dataclass(frozen=True)
-class Ditto:
+class Ditto(PersonalModels):
     hparams: Hparams
 
     def init(self, task: Task) -> State:
@@ -78,24 +79,9 @@ class Ditto:
     def _pulled(self, state: State, start: ClientParams, cohort: Cohort, task: Task) -> Trained:
         """v_i, from ``start`` [S, ...], pulled towards the w that the cohort received."""
         h = self.hparams
-        return local_sgd(
-            task,
-            start,
-            cohort,
-            lr=float(h.personal_lr),
-            plan=task.same_batches(cohort, h.personal_steps),
-            prox=(h.lam, broadcast(state.global_params, cohort.size)),
-        )
-
-    def personalized(self, state: State, task: Task) -> Predictor:
-        return Predictor(state.personal_params, is_per_client=True)
-
-    def global_model(self, state: State, task: Task) -> Predictor | None:
-        return Predictor(state.global_params, is_per_client=False)
-
-    def shared(self, state: State) -> Shared:
-        return Shared(down=(state.global_params,), up=(state.global_params,))
+        sgd = SGD.of(task, float(h.personal_lr), prox=(h.lam, broadcast(state.global_params, cohort.size)))
+        return local_sgd(task, start, cohort, sgd, plan=task.same_batches(cohort, h.personal_steps))
 
     def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
         v = self._pulled(state, broadcast(task.initial_model(), newcomers.size), newcomers, task)
-        return Predictor(in_client_order(v.params, newcomers.clients), is_per_client=True)
+        return Predictor.of_everyone(v.params, newcomers)

@@ -8,20 +8,20 @@ Data. AISTATS 2017. https://arxiv.org/abs/1602.05629, Algorithm 1.
         w_i <- w_i - lr grad f_i(w_i; B)
     w   <- sum_i m_i / m w_i                                    over the cohort
 
-Idea: Clients train copies of one model on their own data, and the server averages what comes back. With one step of
-full batches this is gradient descent on all data together; with more steps a round needs less communication, but the
-copies drift apart where clients differ.
+Idea: Clients train copies of one model on their own data, and the server averages them. With one step of full batches
+this is gradient descent on all data together; with more steps a round needs less communication, but the copies drift
+apart where clients differ.
 
-Travels: w, both ways. Stays: nothing; with ``finetune_steps`` a tuned copy that is made anew for each use.
+Travels: w, both ways. Stays: nothing; with ``finetune_steps`` a fine-tuned copy, made for each use.
 
-Cost: one local training a round and one model each way: the unit in which other methods are counted here.
+Cost: one local training a round and one model each way: the unit of cost for the other methods.
 
 Newcomers: use w, or with ``finetune_steps`` a copy tuned on their training data.
 
 Deviations: with ``finetune_steps`` each client personalizes a copy of w on its training data, from a stream of its own;
 0 is the paper's method.
 
-Pitfalls: the mean over clients hides who is served badly: read the lowest 5 % beside it.
+Pitfalls: the mean over clients hides those that the model does not fit: read the lowest 5 % too.
 """
 
 from dataclasses import dataclass
@@ -31,8 +31,9 @@ from pydantic import Field
 from engine.core.params import SharedParams, broadcast, weighted_mean
 from engine.core.registry import ALGORITHMS, Options
 from engine.federation.batches import Cohort
-from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.task import Diagnostics, Predictor, Task
 from engine.training.local import local_sgd
+from engine.training.roles import OneGlobalModel
 
 
 class Hparams(Options):
@@ -48,7 +49,7 @@ class State:
 
 @ALGORITHMS.register("fedavg", title="FedAvg", paper="McMahan et al., AISTATS 2017", family="Baselines")
 @dataclass(frozen=True)
-class FedAvg:
+class FedAvg(OneGlobalModel):
     hparams: Hparams
 
     def init(self, task: Task) -> State:
@@ -64,12 +65,6 @@ class FedAvg:
         everyone = task.everyone(stream="finetune", steps=self.hparams.finetune_steps)
         tuned = local_sgd(task, broadcast(state.global_params, task.num_clients), everyone)
         return Predictor(tuned.params, is_per_client=True)
-
-    def global_model(self, state: State, task: Task) -> Predictor | None:
-        return Predictor(state.global_params, is_per_client=False)
-
-    def shared(self, state: State) -> Shared:
-        return Shared(down=(state.global_params,), up=(state.global_params,))
 
     def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
         return self.personalized(state, task)

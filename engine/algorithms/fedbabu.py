@@ -11,15 +11,15 @@ https://arxiv.org/abs/2106.06042, Algorithm 1.
     finetune_steps times, for a batch B:
         theta_i <- theta_i - lr grad f_i(theta_i; B)
 
-Idea: A head that is averaged forgets and relearns in every round, and drags the body along. With one fixed random head
-all clients train features towards the same targets, and a few steps on the finished model personalize it.
+Idea: An averaged head forgets and relearns in every round, and drags the body along. With one fixed random head all
+clients train features towards the same targets, and a few steps on the finished model personalize it.
 
-Travels: phi, both ways; h is drawn from the common seed. Stays: nothing, the tuned copy is made anew for each use.
+Travels: phi, both ways; h is drawn from the common seed. Stays: nothing; the fine-tuned copy is made for each use.
 
 Cost: one local training a round, plus the fine-tuning of every client at each evaluation, which is not counted; bytes
 as FedAvg without the head.
 
-Newcomers: fine-tuned from the server's body and the common head like everybody else.
+Newcomers: fine-tuned from the server's body and the common head, like every client.
 
 Deviations: fine-tuning counts steps, the paper epochs; its batches come from a stream of their own. Round 0 shows the
 start as it is, since fine-tuning begins with a trained body; FedAvg with finetune_steps and Per-FedAvg adapt theirs.
@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from engine.core.errors import Unsupported
-from engine.core.params import SharedParams, broadcast, in_client_order, weighted_mean
+from engine.core.params import SharedParams, broadcast, weighted_mean
 from engine.core.registry import ALGORITHMS, Options
 from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Predictor, Shared, Task
@@ -100,4 +100,4 @@ def _finetuned(state: State, clients: Cohort, task: Task, steps: int) -> Predict
     if steps == 0:
         return Predictor(start, is_per_client=True)
     theta = local_sgd(task, start, clients, plan=task.plan(clients, "finetune", steps))
-    return Predictor(in_client_order(theta.params, clients.clients), is_per_client=True)
+    return Predictor.of_everyone(theta.params, clients)

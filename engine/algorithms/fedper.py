@@ -8,8 +8,8 @@ https://arxiv.org/abs/1912.00818, Algorithms 1 and 2.
         (phi_i, h_i) <- (phi_i, h_i) - lr grad f_i(phi_i, h_i; B)
     phi <- sum_i m_i / m phi_i                                  over the cohort
 
-Idea: Clients agree on features more easily than on what to make of them. So FedAvg runs on the lower layers, while the
-last one, where the labels of a client show most, never leaves it.
+Idea: Clients agree on features more easily than on labels. So FedAvg runs on the lower layers, while the last one,
+which depends most on a client's labels, never leaves the client.
 
 Travels: phi, both ways. Stays: h_i.
 
@@ -30,9 +30,10 @@ from dataclasses import dataclass
 from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, weighted_mean
 from engine.core.registry import ALGORITHMS, NoOptions
 from engine.federation.batches import Cohort
-from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.task import Diagnostics, Predictor, Task
 from engine.training.body_head import part
 from engine.training.local import Trained, local_sgd
+from engine.training.roles import SplitModels, joined
 
 
 class Hparams(NoOptions):
@@ -47,7 +48,7 @@ class State:
 
 @ALGORITHMS.register("fedper", title="FedPer", paper="Arivazhagan et al., 2019", family="Split models")
 @dataclass(frozen=True)
-class FedPer:
+class FedPer(SplitModels):
     hparams: Hparams
 
     def init(self, task: Task) -> State:
@@ -66,20 +67,11 @@ class FedPer:
         )
         return new, Diagnostics(theta.loss, theta.gradient_evaluations)
 
-    def personalized(self, state: State, task: Task) -> Predictor:
-        return Predictor(broadcast(state.shared_params, task.num_clients) | state.personal_params, is_per_client=True)
-
-    def global_model(self, state: State, task: Task) -> Predictor | None:
-        return None
-
-    def shared(self, state: State) -> Shared:
-        return Shared(down=(state.shared_params,), up=(state.shared_params,))
-
     def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
         heads = broadcast(part(task.initial_model(), task.model.head), newcomers.size)
         theta = self._train(state.shared_params, heads, newcomers, task)
         own = in_client_order(part(theta.params, task.model.head), newcomers.clients)
-        return Predictor(broadcast(state.shared_params, newcomers.size) | own, is_per_client=True)
+        return joined(state, own, task)
 
     def _train(self, body: SharedParams, heads: ClientParams, cohort: Cohort, task: Task) -> Trained:
         """Body and head together, each client from the received body and its own head."""

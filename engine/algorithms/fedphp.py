@@ -10,15 +10,15 @@ https://doi.org/10.1007/978-3-030-86486-6_36
     p_i  <- mu_i p_i + (1 - mu_i) w_i
     w    <- sum_i m_i / m w_i                                   over the cohort
 
-Idea: FedAvg overwrites what a client has learnt whenever it sends a new global model. Here the client keeps a moving
+Idea: FedAvg overwrites what a client has learned whenever it sends a new global model. Here the client keeps a moving
 average p_i of its models, uses that, and holds the features (mmd) or the predictions (kl) of the received model near
 those of p_i while it trains. The memory grows longer with every participation.
 
 Travels: w, both ways. Stays: p_i and the number of participations.
 
-Cost: gradients and bytes as FedAvg; beside each gradient one pass of p_i forward.
+Cost: gradients and bytes as FedAvg; for each gradient one forward pass of p_i.
 
-Newcomers: their first participation: local training from w by cross-entropy alone, p_i is the outcome.
+Newcomers: their first participation: local training from w by cross-entropy alone, p_i is the result.
 
 Deviations: the first participation has no p_i yet: cross-entropy alone, with weight 1. mmd is the squared discrepancy
 of the two sets of features under a sum of Gaussian kernels, of 1/4, 1/2, 1, 2 and 4 times the mean squared distance of
@@ -46,7 +46,6 @@ from engine.core.params import (
     SharedParams,
     broadcast,
     gather,
-    in_client_order,
     lerp_each,
     scatter,
     weighted_mean,
@@ -54,9 +53,10 @@ from engine.core.params import (
 from engine.core.registry import ALGORITHMS, Options
 from engine.federation.batches import Cohort
 from engine.models import Model
-from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.task import Diagnostics, Predictor, Task
 from engine.training.body_head import require_body
 from engine.training.local import local_sgd
+from engine.training.roles import PersonalModels
 
 TEMPERATURE = 4.0
 BANDWIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -83,7 +83,7 @@ class State:
 
 @ALGORITHMS.register("fedphp", title="FedPHP", paper="Li et al., ECML PKDD 2021", family="Knowledge transfer")
 @dataclass(frozen=True)
-class FedPhp:
+class FedPhp(PersonalModels):
     hparams: Hparams
 
     def init(self, task: Task) -> State:
@@ -115,18 +115,9 @@ class FedPhp:
         """mu_i, which reaches mu at the expected number of participations."""
         return (earlier / max(1.0, expected)).clamp(max=1) * self.hparams.mu
 
-    def personalized(self, state: State, task: Task) -> Predictor:
-        return Predictor(state.personal_params, is_per_client=True)
-
-    def global_model(self, state: State, task: Task) -> Predictor | None:
-        return Predictor(state.global_params, is_per_client=False)
-
-    def shared(self, state: State) -> Shared:
-        return Shared(down=(state.global_params,), up=(state.global_params,))
-
     def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
         first = local_sgd(task, broadcast(state.global_params, newcomers.size), newcomers)
-        return Predictor(in_client_order(first.params, newcomers.clients), is_per_client=True)
+        return Predictor.of_everyone(first.params, newcomers)
 
 
 def discrepancy(a: Float[Tensor, "B F"], b: Float[Tensor, "B F"], weight: Float[Tensor, "B"]) -> Float[Tensor, ""]:

@@ -1,4 +1,4 @@
-"""FedProto: models of the clients' own, which meet in the mean features of each class.
+"""FedProto: each client trains its own model; clients share only the mean features of each class.
 
 Tan, Long, Liu, Zhou, Lu, Jiang, Zhang. FedProto: Federated Prototype Learning across Heterogeneous Clients. AAAI 2022.
 https://arxiv.org/abs/2105.00243, Algorithm 1.
@@ -7,24 +7,25 @@ https://arxiv.org/abs/2105.00243, Algorithm 1.
     p_ic    <- mean_j phi_i(x_j)            over all training samples j of class c, after local training
     p_c     <- sum_i m_ic / m_c p_ic        over the participants with class c
 
-Idea: Nothing of a model travels, so that models may differ in shape. Clients send the mean feature of each of their
-classes, a prototype, the server averages them class by class, and each client draws its features towards the result.
+Idea: Nothing of a model travels, so that models may differ in architecture. Clients send the mean feature of each of
+their classes, a prototype, the server averages them class by class, and each client pulls its features towards the
+result.
 
 Travels: prototypes, both ways. Stays: theta_i.
 
 Cost: one local training a round, and a forward pass over the training data for the prototypes; bytes of a few features
 of length d, far below a model's.
 
-Newcomers: a local training from the common start, drawn towards the frozen global prototypes.
+Newcomers: a local training from the common start, pulled towards the frozen global prototypes.
 
-Deviations: models here have one shape and start alike. A class that nobody trained on in a round keeps its prototype,
-and a class that never had one has no term. By default a client predicts with its own head; predict="prototype" takes
-the class with the nearest global prototype, as the paper does: logits are then minus the squared distances, and a class
-without a prototype lies farther away by 1 than all others.
+Deviations: models here have one architecture and one start. A class without training samples in a round keeps its
+prototype, and a class that never had one has no term. By default a client predicts with its own head;
+predict="prototype" takes the class with the nearest global prototype, as the paper does: logits are then minus the
+squared distances, and a class without a prototype is farther away by 1 than all others.
 
 Pitfalls: the paper's equation for p_c divides by the number of clients once too often. Public code averages prototypes
 of batches seen along the way; here they belong to the model as it ends. Models that start apart have features that
-cannot be averaged in a meaningful way until the term has drawn them together.
+cannot be averaged in a meaningful way until the term has pulled them together.
 """
 
 from dataclasses import dataclass
@@ -38,12 +39,12 @@ from torch.func import vmap
 from torch.nn import functional as F
 
 from engine.backends import Extras, add_silently
-from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, take
+from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter
 from engine.core.registry import ALGORITHMS, Options
-from engine.federation.batches import Cohort, Plan, make_plan
+from engine.federation.batches import Batch, Cohort, make_plan
 from engine.models import Model
 from engine.task import Diagnostics, Forward, Predictor, Shared, Task
-from engine.training.local import Trained, in_chunks, local_sgd
+from engine.training.local import Live, Trained, for_each_client, local_sgd
 
 
 class Hparams(Options):
@@ -87,7 +88,7 @@ class FedProto:
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         trained = self._local(state, gather(state.personal_params, cohort.clients), cohort, task)
-        sums = class_sums(task, trained.params, cohort)
+        sums = class_sums(task, trained.params, cohort, width=state.prototypes.shape[1])
         counts = task.data.class_counts[cohort.clients]
         seen = counts.sum(0)
         is_seen = (seen > 0)[:, None]
@@ -107,7 +108,7 @@ class FedProto:
         return new, diagnostics
 
     def _local(self, state: State, start: ClientParams, cohort: Cohort, task: Task) -> Trained:
-        """Local training, drawn towards the prototypes of ``state``."""
+        """Local training, pulled towards the prototypes of ``state``."""
         if self.hparams.lam == 0:
             return local_sgd(task, start, cohort)
         received = broadcast({"prototypes": state.prototypes, "is_known": state.is_known}, cohort.size)
@@ -142,7 +143,7 @@ class FedProto:
         return forward
 
     def _predictor(self, state: State, personal_params: ClientParams, task: Task) -> Predictor:
-        """The clients' models, beside the prototypes where these decide."""
+        """The clients' models, with the prototypes where these decide."""
         forward = self.forward(task.model)
         known = {"prototypes": state.prototypes, "is_known": state.is_known}
         beside = {} if forward is None else broadcast(known, len(next(iter(personal_params.values()))))
@@ -161,20 +162,19 @@ def _objective(lam: float):  # type: ignore[no-untyped-def]  # an Objective
     return objective
 
 
-def class_sums(task: Task, models: ClientParams, cohort: Cohort) -> Float[Tensor, "S C d"]:
+def class_sums(task: Task, models: ClientParams, cohort: Cohort, width: int) -> Float[Tensor, "S C d"]:
     """Each participant's features under its own model, summed by class over all its training data."""
-    data, ids = task.data.train, cohort.clients
+    data, ids, classes = task.data.train, cohort.clients, task.data.num_classes
     once = make_plan(data.sizes[ids], data.offsets[ids], ids, [1] * cohort.size, "full", task.seed, "prototypes", 0)
 
-    def chunk(rows: slice, part: Plan) -> tuple[list[ClientParams], Tensor]:
-        task.tick()
-        batch = next(part.batches(data))
+    def step(c: Live, batch: Batch) -> Tensor:
         place = torch.arange(batch.y.shape[1], device=task.device)
         count = torch.tensor(batch.counts, device=task.device)[:, None]
-        members = F.one_hot(batch.y, task.data.num_classes) * (place < count)[..., None]
-        features = vmap(task.model.features)(take(models, rows), batch.x)
-        sums = torch.einsum("ajc,ajd->acd", members.to(features.dtype), features)
-        return [{"sums": sums}], sums.new_zeros(len(sums))
+        members = F.one_hot(batch.y, classes) * (place < count)[..., None]
+        features = vmap(task.model.features)(c.of(models), batch.x)
+        c.sums.copy_(torch.einsum("ajc,ajd->acd", members.to(features.dtype), features))
+        return features.new_zeros(c.size)
 
-    (found,), _ = in_chunks(task, once, chunk)
-    return found["sums"]
+    start = torch.zeros(cohort.size, classes, width, dtype=task.dtype, device=task.device)
+    sums: Tensor = for_each_client(task, once, {"sums": start}, step).sums
+    return sums

@@ -1,4 +1,4 @@
-"""FedProx: FedAvg whose local training is held near the received model.
+"""FedProx: FedAvg whose local training stays near the received model.
 
 Li, Sahu, Zaheer, Sanjabi, Talwalkar, Smith. Federated Optimization in Heterogeneous Networks. MLSys 2020.
 https://arxiv.org/abs/1812.06127, Algorithm 2.
@@ -8,8 +8,8 @@ https://arxiv.org/abs/1812.06127, Algorithm 2.
         w_i <- w_i - lr [grad f_i(w_i; B) + mu (w_i - w)]       w as received
     w   <- sum_i m_i / m w_i                                    over the cohort
 
-Idea: A spring ties each local copy to the model it started from, so that many local steps on unlike data pull less
-far apart. The model is still one for all; mu = 0 is FedAvg.
+Idea: A proximal term pulls each local copy back to the model it started from, so that many local steps on different
+data drift less far. There is still one model for all; mu = 0 is FedAvg.
 
 Travels: w, both ways. Stays: nothing.
 
@@ -28,8 +28,9 @@ from pydantic import Field
 from engine.core.params import SharedParams, broadcast, weighted_mean
 from engine.core.registry import ALGORITHMS, Options
 from engine.federation.batches import Cohort
-from engine.task import Diagnostics, Predictor, Shared, Task
-from engine.training.local import local_sgd
+from engine.task import Diagnostics, Task
+from engine.training.local import SGD, local_sgd
+from engine.training.roles import OneGlobalModel
 from engine.training.smoothness import note_if_unstable
 
 
@@ -50,7 +51,7 @@ class State:
 
 @ALGORITHMS.register("fedprox", title="FedProx", paper="Li et al., MLSys 2020", family="Baselines")
 @dataclass(frozen=True)
-class FedProx:
+class FedProx(OneGlobalModel):
     hparams: Hparams
 
     def init(self, task: Task) -> State:
@@ -61,17 +62,5 @@ class FedProx:
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         received = broadcast(state.global_params, cohort.size)
-        w = local_sgd(task, received, cohort, prox=(self.hparams.mu, received))
+        w = local_sgd(task, received, cohort, SGD.of(task, prox=(self.hparams.mu, received)))
         return State(weighted_mean(w.params, cohort.weights)), Diagnostics(w.loss, w.gradient_evaluations)
-
-    def personalized(self, state: State, task: Task) -> Predictor:
-        return Predictor(state.global_params, is_per_client=False)
-
-    def global_model(self, state: State, task: Task) -> Predictor | None:
-        return Predictor(state.global_params, is_per_client=False)
-
-    def shared(self, state: State) -> Shared:
-        return Shared(down=(state.global_params,), up=(state.global_params,))
-
-    def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
-        return self.personalized(state, task)

@@ -1,4 +1,4 @@
-"""One-stage FedProx: local and global models fitted jointly, one dial between alone and together.
+"""One-stage FedProx: local and global models fitted jointly, with one parameter between the two.
 
 Yu, He, Sun, Xue, Li. The Effect of Personalization in FedProx: A Fine-grained Analysis on Statistical Accuracy and
 Communication Efficiency. 2024. https://arxiv.org/abs/2410.08934, Algorithm 1.
@@ -10,12 +10,13 @@ Communication Efficiency. 2024. https://arxiv.org/abs/2410.08934, Algorithm 1.
     w_g <- w_g - gamma mean_i lam (w_g - w_i)                   uniform, over the cohort's uploads
 
 Idea: Every client has a model and all are tied to a common one; lam says how tightly. At lam = 0 each learns alone, as
-lam grows all use one model, and between lies the choice that errs least. The adaptive lam reads it off how far the
-clients' truths lie apart and how many samples they have.
+lam grows all use one model, and the smallest error lies between. The adaptive lam follows from the distance between the
+clients' true models and the number of their samples.
 
 Travels: w_g down; lam (w_g - w_i) up. Stays: w_i.
 
-Cost: as FedAvg; lam="adaptive" adds ``estimate_steps`` of every client before round 1 where the truth is not known.
+Cost: as FedAvg; lam="adaptive" adds ``estimate_steps`` of every client before round 1 where the true models are not
+known.
 
 Newcomers: start at the common initial model and train for one round, pulled towards w_g with the lam of the run.
 
@@ -25,8 +26,8 @@ is rho/(sqrt(n) R_h) where R_h <= n^(-1/2), else rho^2/(n R_h^2), capped at 1/lo
 client, R_h the largest distance of a client's model to their mean: of the drawn truth on synthetic data, else estimated
 before round 1 from clients that train alone for estimate_steps (counted in the gradients).
 
-Pitfalls: clients start from their own last model, not from w_g; with the received model as start this is FedProx.
-Where local_lr (L + lam) exceeds 2 the steps diverge, L being the smoothness of f_i.
+Pitfalls: clients start from their own last model, not from w_g; with the received model as start this is FedProx. Where
+local_lr (L + lam) exceeds 2 the steps diverge, L being the smoothness of f_i.
 
 Diagnostics: lam, R_h (spread of the clients), and on synthetic data statistical_error_local and _global (of the
 converged solution).
@@ -44,16 +45,16 @@ from engine.core.params import (
     SharedParams,
     broadcast,
     gather,
-    in_client_order,
     lerp,
     scatter,
     weighted_mean,
 )
 from engine.core.registry import ALGORITHMS, Count, NonNegative, Options, Positive
 from engine.federation.batches import Cohort, Plan
-from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.task import Diagnostics, Predictor, Task
 from engine.training import heterogeneity, statistical_error
-from engine.training.local import Trained, local_sgd
+from engine.training.local import SGD, Trained, local_sgd
+from engine.training.roles import PersonalModels
 from engine.training.smoothness import note_if_unstable, smoothness
 
 _MAX_INNER_STEPS = 100_000
@@ -100,7 +101,7 @@ class State:
     family="Pulled together",
 )
 @dataclass(frozen=True)
-class FedProxOneStage:
+class FedProxOneStage(PersonalModels):
     hparams: Hparams
 
     def init(self, task: Task) -> State:
@@ -138,14 +139,8 @@ class FedProxOneStage:
 
     def _local(self, state: State, start: ClientParams, lam: float, cohort: Cohort, task: Task) -> Trained:
         """w_i, from ``start`` [S, ...], pulled towards w_g."""
-        return local_sgd(
-            task,
-            start,
-            cohort,
-            lr=self._lr(task, lam),
-            plan=self._plan(task, cohort, lam),
-            prox=(lam, broadcast(state.global_params, cohort.size)),
-        )
+        sgd = SGD.of(task, self._lr(task, lam), prox=(lam, broadcast(state.global_params, cohort.size)))
+        return local_sgd(task, start, cohort, sgd, plan=self._plan(task, cohort, lam))
 
     def _settle(self, state: State, task: Task) -> tuple[State, int]:
         """Choose lambda and record what does not change; returns the gradient evaluations that this took."""
@@ -213,19 +208,10 @@ class FedProxOneStage:
             f"inner_steps: 'theory' asks for more than {_MAX_INNER_STEPS} steps; raise l2, or give a number"
         )
 
-    def personalized(self, state: State, task: Task) -> Predictor:
-        return Predictor(state.personal_params, is_per_client=True)
-
-    def global_model(self, state: State, task: Task) -> Predictor | None:
-        return Predictor(state.global_params, is_per_client=False)
-
-    def shared(self, state: State) -> Shared:
-        return Shared(down=(state.global_params,), up=(state.global_params,))
-
     def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
         start = broadcast(task.initial_model(), newcomers.size)
         w = self._local(state, start, state.lam or 0.0, newcomers, task)
-        return Predictor(in_client_order(w.params, newcomers.clients), is_per_client=True)
+        return Predictor.of_everyone(w.params, newcomers)
 
 
 def _require_theory(task: Task) -> None:

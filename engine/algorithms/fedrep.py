@@ -1,4 +1,4 @@
-"""FedRep: first the client's own head on the body as received, then the body under that head.
+"""FedRep: first the client's own head on the received body, then the body under that head.
 
 Collins, Hassani, Mokhtari, Shakkottai. Exploiting Shared Representations for Personalized Federated Learning. ICML
 2021. https://arxiv.org/abs/2102.07078, Algorithm 1.
@@ -10,12 +10,12 @@ Collins, Hassani, Mokhtari, Shakkottai. Exploiting Shared Representations for Pe
         phi_i <- phi_i - lr grad_phi f_i(phi_i, h_i; B)
     phi <- sum_i m_i / m phi_i                                  over the cohort
 
-Idea: FedPer, but one part at a time. A head that fits the received body comes first, so that the body's gradient says
-how the features should change and not how a stale head should.
+Idea: FedPer, but one part at a time. A head that fits the received body comes first, so that the body's gradient
+corrects the features and not a stale head.
 
 Travels: phi, both ways. Stays: h_i.
 
-Cost: head_steps + E steps a round, each counted whole although it moves one part only; bytes as FedAvg without the
+Cost: head_steps + E steps a round, each counted in full although it moves one part only; bytes as FedAvg without the
 head.
 
 Newcomers: head_steps from the common initial head on the server's body, which stays as it is.
@@ -25,7 +25,7 @@ experiments one or more epochs, ours E steps. Head batches come from a stream of
 mean over the steps of both parts.
 
 Pitfalls: public code often trains the body with the head unfrozen, or leaves the head's gradient in the optimizer's
-momentum; here each part starts at rest and the other does not move.
+momentum; here each part starts without momentum and the other does not move.
 """
 
 from dataclasses import dataclass
@@ -33,12 +33,13 @@ from dataclasses import dataclass
 import torch
 from pydantic import Field
 
-from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, weighted_mean
+from engine.core.params import ClientParams, SharedParams, broadcast, gather, scatter, weighted_mean
 from engine.core.registry import ALGORITHMS, Options
 from engine.federation.batches import Cohort
-from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.task import Diagnostics, Predictor, Task
 from engine.training.body_head import part, require_body, train_heads
 from engine.training.local import local_sgd
+from engine.training.roles import SplitModels
 
 
 class Hparams(Options):
@@ -59,7 +60,7 @@ class State:
 
 @ALGORITHMS.register("fedrep", title="FedRep", paper="Collins et al., ICML 2021", family="Split models")
 @dataclass(frozen=True)
-class FedRep:
+class FedRep(SplitModels):
     hparams: Hparams
 
     def init(self, task: Task) -> State:
@@ -78,16 +79,7 @@ class FedRep:
         loss = heads.loss.lerp(bodies.loss, steps / (steps + self.hparams.head_steps))
         return new, Diagnostics(loss, heads.gradient_evaluations + bodies.gradient_evaluations)
 
-    def personalized(self, state: State, task: Task) -> Predictor:
-        return Predictor(broadcast(state.shared_params, task.num_clients) | state.personal_params, is_per_client=True)
-
-    def global_model(self, state: State, task: Task) -> Predictor | None:
-        return None
-
-    def shared(self, state: State) -> Shared:
-        return Shared(down=(state.shared_params,), up=(state.shared_params,))
-
     def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
         start = broadcast(part(task.initial_model(), task.model.head), newcomers.size)
         heads = train_heads(task, state.shared_params, start, newcomers, self.hparams.head_steps)
-        return Predictor(in_client_order(heads.params, newcomers.clients), is_per_client=True)
+        return Predictor.of_everyone(heads.params, newcomers)

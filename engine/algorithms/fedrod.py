@@ -11,8 +11,8 @@ https://arxiv.org/abs/2107.00778, Algorithm 1.
     (phi, g) <- sum_i m_i / m (phi_i, g_i)                      over the cohort
 
 Idea: Adding the log of a client's class counts n_i to the logits (balanced softmax) takes its label skew out of what
-body and generic head learn, so that they serve everybody. The personal head then learns only what the generic one lacks
-for this client, and both are added.
+body and generic head learn, so that they fit every client. The personal head then learns only what the generic one
+lacks for this client, and both are added.
 
 Travels: phi and g, both ways. Stays: h_i.
 
@@ -40,9 +40,10 @@ from engine.core.params import ClientParams, SharedParams, broadcast, gather, in
 from engine.core.registry import ALGORITHMS, NoOptions
 from engine.federation.batches import Cohort
 from engine.models import Model
-from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.task import Diagnostics, Predictor, Task
 from engine.training.body_head import part, require_body
 from engine.training.local import Trained, local_sgd
+from engine.training.roles import PersonalModels
 
 PERSONAL = "personal."  # in front of the personal head's names during training
 
@@ -59,7 +60,7 @@ class State:
 
 @ALGORITHMS.register("fedrod", title="FedRoD", paper="Chen, Chao, ICLR 2022", family="Split models")
 @dataclass(frozen=True)
-class FedRod:
+class FedRod(PersonalModels):
     hparams: Hparams
 
     def init(self, task: Task) -> State:
@@ -79,12 +80,6 @@ class FedRod:
 
     def personalized(self, state: State, task: Task) -> Predictor:
         return _with_both_heads(state.global_params, state.personal_params, task.num_clients)
-
-    def global_model(self, state: State, task: Task) -> Predictor | None:
-        return Predictor(state.global_params, is_per_client=False)
-
-    def shared(self, state: State) -> Shared:
-        return Shared(down=(state.global_params,), up=(state.global_params,))
 
     def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
         heads = broadcast(part(task.initial_model(), task.model.head), newcomers.size)

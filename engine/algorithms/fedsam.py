@@ -10,9 +10,9 @@ https://arxiv.org/abs/2206.02618, Algorithm 1.
         w_i <- w_i - lr grad f_i(w_i + eps; B)                  the same batch
     w   <- sum_i m_i / m w_i                                    over the cohort
 
-Idea: Where clients differ, FedAvg lands in sharp valleys that suit no one else. Each local step therefore descends
-the loss at the worst point within rho of the model, so that clients settle where the loss is flat. Flat models agree
-better when they are averaged.
+Idea: Where clients differ, their local models end in sharp minima that fit no other client. Each local step therefore
+descends the loss at the worst point within rho of the model, so that clients find flat minima. Such models suffer less
+from averaging.
 
 Travels: w, both ways. Stays: nothing.
 
@@ -30,7 +30,8 @@ from pydantic import Field
 from engine.core.params import SharedParams, broadcast, weighted_mean
 from engine.core.registry import ALGORITHMS, Options
 from engine.federation.batches import Cohort
-from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.task import Diagnostics, Task
+from engine.training.roles import OneGlobalModel
 from engine.training.sam import sam_sgd
 
 
@@ -51,7 +52,7 @@ class State:
 
 @ALGORITHMS.register("fedsam", title="FedSAM", paper="Qu et al., ICML 2022", family="Sharpness-aware")
 @dataclass(frozen=True)
-class FedSam:
+class FedSam(OneGlobalModel):
     hparams: Hparams
 
     def init(self, task: Task) -> State:
@@ -62,15 +63,3 @@ class FedSam:
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         w = sam_sgd(task, broadcast(state.global_params, cohort.size), cohort, self.hparams.rho)
         return State(weighted_mean(w.params, cohort.weights)), Diagnostics(w.loss, w.gradient_evaluations)
-
-    def personalized(self, state: State, task: Task) -> Predictor:
-        return Predictor(state.global_params, is_per_client=False)
-
-    def global_model(self, state: State, task: Task) -> Predictor | None:
-        return Predictor(state.global_params, is_per_client=False)
-
-    def shared(self, state: State) -> Shared:
-        return Shared(down=(state.global_params,), up=(state.global_params,))
-
-    def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
-        return Predictor(state.global_params, is_per_client=False)

@@ -9,8 +9,8 @@ Data. IJCNN 2020. https://arxiv.org/abs/2004.11791, Algorithm 1.
         (k_1, ..., k_N) <- cluster(Delta_1, ..., Delta_N)       agglomerative
     omega_k  <- sum_i m_i / m_k w_i                             over the participants in cluster k
 
-Idea: After a few rounds of FedAvg the update of a client tells what its data want. Clients with similar updates are
-put together once, and each cluster goes on with a model of its own.
+Idea: After a few rounds of FedAvg the update of a client reflects its data. Clients with similar updates are grouped
+once, and each cluster trains a model of its own from then on.
 
 Travels: omega_k down; w_i up. Stays: nothing.
 
@@ -19,8 +19,8 @@ Cost: as FedAvg, but all clients train in round ``at_round``, where the server c
 Newcomers: the cluster's model with the least loss on their training data, as it is.
 
 Deviations: the round that clusters also averages, inside the new clusters. Afterwards the participants are drawn from
-all clients as for every method, where the paper draws a share of each cluster: a cluster that nobody was drawn from
-keeps its model. Clusters are numbered by their first client.
+all clients as for every method, where the paper draws a share of each cluster: a cluster without participants keeps its
+model. Clusters are numbered by their first client.
 
 Pitfalls: clusters are found once, from one noisy update, and never again: where ``at_round`` is too early they group by
 the start, not by the data. A ``distance_threshold`` depends on the learning rate, the local steps and the size of the
@@ -41,12 +41,13 @@ from pydantic import Field, model_validator
 from sklearn.cluster import AgglomerativeClustering
 from torch import Tensor
 
-from engine.core.params import ClientParams, flatten, gather, in_client_order, row
+from engine.core.params import ClientParams, flatten, gather, in_client_order
 from engine.core.registry import ALGORITHMS, Count, NonNegative, Options
 from engine.federation.batches import Cohort
-from engine.task import Diagnostics, Predictor, Shared, Task
-from engine.training.clustering import average_inside, best_fitting, cosine_similarity, together, train_inside
+from engine.task import Diagnostics, Task
+from engine.training.clustering import average_inside, cosine_similarity, together, train_inside
 from engine.training.kmeans import Contexts, agreement, coordinates
+from engine.training.roles import ClusterModels
 
 
 class Hparams(Options):
@@ -90,7 +91,7 @@ class State:
 
 @ALGORITHMS.register("fl_hc", title="FL+HC", paper="Briggs et al., IJCNN 2020", family="Clustered")
 @dataclass(frozen=True)
-class FlHc:
+class FlHc(ClusterModels):
     hparams: Hparams
 
     def init(self, task: Task) -> State:
@@ -134,19 +135,6 @@ class FlHc:
         _, first, labels = np.unique(fitted.labels_, return_index=True, return_inverse=True)
         by_first_client = first.argsort().argsort()[labels]
         return torch.from_numpy(by_first_client).to(device), torch.from_numpy(fitted.distances_)
-
-    def personalized(self, state: State, task: Task) -> Predictor:
-        return Predictor(state.contexts.of_clients, is_per_client=True)
-
-    def global_model(self, state: State, task: Task) -> Predictor | None:
-        return Predictor(state.contexts.of_clients, is_per_client=True)
-
-    def shared(self, state: State) -> Shared:
-        omega = row(state.contexts.models, 0)
-        return Shared(down=(omega,), up=(omega,))
-
-    def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
-        return Predictor(best_fitting(task, state.contexts.models), is_per_client=True)
 
 
 def _distances(updates: ClientParams, metric: str) -> Float[np.ndarray, "N N"]:

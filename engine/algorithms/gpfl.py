@@ -15,8 +15,8 @@ for Personalized Federated Learning. ICCV 2023. https://arxiv.org/abs/2308.10279
         (phi_i, V_i, C_i, h_i) <- (phi_i, V_i, C_i, h_i) - lr grad L
     (phi, V, C) <- sum_i m_i / m (phi_i, V_i, C_i)              over the cohort
 
-Idea: Local training takes in what is particular to a client and forgets the rest. Here one embedding a class (GCE, C),
-learnt by all, pulls the features in angle and in length. A conditional valve (CoV, V: the layers of gamma and beta)
+Idea: Local training learns what is particular to a client and forgets the rest. Here one embedding a class (GCE, C),
+learned by all, pulls the features in angle and in length. A conditional valve (CoV, V: the layers of gamma and beta)
 gives the client's head a version of the same features that is tuned to the client's own classes.
 
 Travels: phi, V and C, both ways. Stays: h_i.
@@ -50,9 +50,10 @@ from engine.core.registry import ALGORITHMS, Options
 from engine.core.streams import torch_stream
 from engine.federation.batches import Cohort
 from engine.models import Model
-from engine.task import Diagnostics, Forward, Predictor, Shared, Task
+from engine.task import Diagnostics, Forward, Predictor, Task
 from engine.training.body_head import part, require_body
 from engine.training.local import Trained, local_sgd
+from engine.training.roles import SplitModels
 
 EMBEDDINGS = "gce.weight"
 CONDITION = "condition"  # p_i, beside a client's parameters where it predicts
@@ -88,7 +89,7 @@ class State:
 
 @ALGORITHMS.register("gpfl", title="GPFL", paper="Zhang et al., ICCV 2023", family="Split models")
 @dataclass(frozen=True)
-class Gpfl:
+class Gpfl(SplitModels):
     hparams: Hparams
 
     def init(self, task: Task) -> State:
@@ -108,12 +109,6 @@ class Gpfl:
     def personalized(self, state: State, task: Task) -> Predictor:
         return self._predictor(state.shared_params, state.personal_params, task)
 
-    def global_model(self, state: State, task: Task) -> Predictor | None:
-        return None
-
-    def shared(self, state: State) -> Shared:
-        return Shared(down=(state.shared_params,), up=(state.shared_params,))
-
     def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
         heads = broadcast(part(task.initial_model(), task.model.head), newcomers.size)
         trained = self._train(state.shared_params, heads, newcomers, task)
@@ -121,7 +116,7 @@ class Gpfl:
         return self._predictor(state.shared_params, own, task)
 
     def forward(self, model: Model) -> Forward:
-        """h_i(f_P), under the condition that lies beside the parameters."""
+        """h_i(f_P), under the condition stored with the parameters."""
 
         def forward(params: SharedParams, x: Tensor) -> Tensor:
             return model.head_logits(params, valve(params, model.features(params, x), params[CONDITION]))
@@ -129,7 +124,7 @@ class Gpfl:
         return forward
 
     def _predictor(self, shared: SharedParams, heads: ClientParams, task: Task) -> Predictor:
-        """With the conditions of the embeddings as they stand."""
+        """With conditions from the current embeddings."""
         used = {n: p for n, p in shared.items() if n != EMBEDDINGS}
         conditions = {CONDITION: _personal_conditions(shared[EMBEDDINGS], task)}
         params = broadcast(used, task.num_clients) | heads | conditions
@@ -159,7 +154,7 @@ def _objective(
 
 
 def valve(params: SharedParams, features: Tensor, condition: Tensor) -> Tensor:
-    """CoV and equation 1: features scaled and shifted by what the condition asks for."""
+    """CoV and equation 1: features scaled and shifted by the condition."""
     return F.relu((_affine(params, "gamma", condition) + 1) * features + _affine(params, "beta", condition))
 
 

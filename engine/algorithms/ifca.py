@@ -7,8 +7,8 @@ https://arxiv.org/abs/2006.04088, Algorithm 1 with model averaging.
     w_i     <- omega_k                                          k = k_i, then E steps of SGD on f_i
     omega_k <- sum_i m_i / m_k w_i                              over the participants in cluster k
 
-Idea: Clients of one kind should share a model, but nobody knows the kinds. The server sends all K models, each client
-takes the one with the least training loss, and FedAvg runs inside the groups that form.
+Idea: Similar clients should share a model, but the groups are unknown. The server sends all K models, each client takes
+the one with the least training loss, and FedAvg runs inside the groups that form.
 
 Travels: all K models down; w_i, with the cluster's number, up. Stays: nothing.
 
@@ -18,15 +18,15 @@ bytes down.
 Newcomers: the model with the least loss on their training data, as it is.
 
 Deviations: the choice that a participant makes is the one recorded after the last aggregation: the same models on the
-same data. A client that sits out is counted to the model that fits it best now. Ties go to the lowest number; a cluster
-that nobody chose keeps its model.
+same data. A non-participant is assigned to the model that fits it best now. Ties go to the lowest number; a cluster
+that no client chose keeps its model.
 
-Pitfalls: models that start alike stay alike, so the draws differ; where one start is better for everybody, all clients
-choose it and the others are never trained. The choice is by training data: public code that chooses by test loss
-reports too much.
+Pitfalls: models with the same start stay the same, so they are drawn independently; where one start is better for every
+client, all choose it and the others are never trained. The choice is by training data: public code that chooses by test
+loss reports too much.
 
-Diagnostics: clusters (of each client, participant or not), losses (training loss of each client under each model),
-ari (where the true contexts are known).
+Diagnostics: clusters (of each client, participant or not), losses (training loss of each client under each model), ari
+(where the true contexts are known).
 """
 
 from dataclasses import dataclass
@@ -38,10 +38,11 @@ from engine.core.errors import Unsupported
 from engine.core.params import row
 from engine.core.registry import ALGORITHMS, Options
 from engine.federation.batches import Cohort
-from engine.task import Diagnostics, Predictor, Shared, Task
-from engine.training.clustering import average_inside, best_fitting, least_loss, train_inside
+from engine.task import Diagnostics, Shared, Task
+from engine.training.clustering import average_inside, least_loss, train_inside
 from engine.training.evaluate import training_losses
 from engine.training.kmeans import Contexts, agreement
+from engine.training.roles import ClusterModels
 
 
 class Hparams(Options):
@@ -55,7 +56,7 @@ class State:
 
 @ALGORITHMS.register("ifca", title="IFCA", paper="Ghosh et al., NeurIPS 2020", family="Clustered")
 @dataclass(frozen=True)
-class Ifca:
+class Ifca(ClusterModels):
     hparams: Hparams
 
     def init(self, task: Task) -> State:
@@ -79,16 +80,7 @@ class Ifca:
         values = {"losses": losses} | agreement(new.assigned, task.data.contexts)
         return State(new), Diagnostics(trained.loss, trained.gradient_evaluations, values, new.assigned)
 
-    def personalized(self, state: State, task: Task) -> Predictor:
-        return Predictor(state.contexts.of_clients, is_per_client=True)
-
-    def global_model(self, state: State, task: Task) -> Predictor | None:
-        return Predictor(state.contexts.of_clients, is_per_client=True)
-
     def shared(self, state: State) -> Shared:
         models = state.contexts.models
         down = tuple(row(models, k) for k in range(self.hparams.K))
         return Shared(down=down, up=down[:1])
-
-    def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
-        return Predictor(best_fitting(task, state.contexts.models), is_per_client=True)

@@ -9,8 +9,8 @@ https://arxiv.org/abs/2002.05516, Algorithm 1, with mini-batches (L2SGD).
     x-bar <- mean_i x_i                                         uniform, over the participants
 
 Idea: The objective is the mean of f_i(x_i) plus lam/2 times the mean of ||x_i - x-bar||^2: models may differ, at a
-price. Gradient descent on a random one of the two terms at a time leaves out most communication, because only the
-second needs the others. lam runs from alone (0) to one model for all.
+cost. Gradient descent on a random one of the two terms at a time leaves out most communication, because only the second
+needs the others. lam runs from alone (0) to one model for all.
 
 Travels: x_i up and x-bar down, only where the coin turns from local to aggregate. Stays: x_i.
 
@@ -19,10 +19,10 @@ Cost: a share 1 - p of FedAvg's gradients; about E p (1 - p) exchanges a round w
 Newcomers: start at x-bar and take one round's steps with a coin of their own, x-bar as the server has it.
 
 Deviations: step=None gives local steps the training's learning rate, that is step = N (1 - p) lr. The batch of an
-aggregate step goes unused. Without a turn of the coin nothing travels, also from round to round, as long as the same
+aggregate step goes unused. Where the coin stays the same nothing travels, also from round to round, as long as the same
 clients take part: repeated aggregate steps do not move x-bar. A participant without a local step reports the loss of
-its model as the round ends, on its first batch, which counts as one gradient. Momentum starts anew after each
-aggregate step.
+its model as the round ends, on its first batch, which counts as one gradient. Momentum starts anew after each aggregate
+step.
 
 Pitfalls: step lam / (N p) > 1 throws models beyond the mean. FedRep's repository counts the first client twice in x-bar
 and uses 1 - p for p. The global model x-bar moves with local steps that the server has not seen.
@@ -43,7 +43,6 @@ from engine.core.params import (
     broadcast,
     concat,
     gather,
-    in_client_order,
     lerp,
     scatter,
     take,
@@ -52,8 +51,9 @@ from engine.core.params import (
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.streams import numpy_stream
 from engine.federation.batches import Cohort
-from engine.task import Diagnostics, Predictor, Shared, Task
-from engine.training.local import Trained, local_sgd
+from engine.task import Diagnostics, Predictor, Task
+from engine.training.local import SGD, Trained, local_sgd
+from engine.training.roles import PersonalModels
 
 
 class Hparams(Options):
@@ -79,7 +79,7 @@ class State:
 
 @ALGORITHMS.register("l2gd", title="L2GD", paper="Hanzely, Richtárik, 2020", family="Pulled together")
 @dataclass(frozen=True)
-class L2gd:
+class L2gd(PersonalModels):
     hparams: Hparams
 
     def init(self, task: Task) -> State:
@@ -142,7 +142,7 @@ class L2gd:
             else:
                 plan = cohort.plan.between(begin, end)
                 live = len(plan.steps)
-                local = local_sgd(task, take(x, slice(live)), cohort, lr=lr, plan=plan)
+                local = local_sgd(task, take(x, slice(live)), cohort, SGD.of(task, lr), plan=plan)
                 x = concat([local.params, take(x, slice(live, None))])
                 loss[:live] += local.loss * torch.tensor(plan.steps, device=task.device)
                 cost += local.gradient_evaluations
@@ -158,19 +158,10 @@ class L2gd:
     def _loss_at(self, task: Task, x: ClientParams, cohort: Cohort, rows: slice) -> Trained:
         """The loss of participants that took no local step, on their first batch."""
         first = cohort.plan.part(rows.start, rows.stop).between(0, 1)
-        return local_sgd(task, x, cohort, lr=0.0, plan=first)
-
-    def personalized(self, state: State, task: Task) -> Predictor:
-        return Predictor(state.personal_params, is_per_client=True)
-
-    def global_model(self, state: State, task: Task) -> Predictor | None:
-        return Predictor(state.global_params, is_per_client=False)
-
-    def shared(self, state: State) -> Shared:
-        return Shared(down=(state.global_params,), up=(state.global_params,))
+        return local_sgd(task, x, cohort, SGD.of(task, lr=0.0), plan=first)
 
     def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
         num_clients = len(next(iter(state.personal_params.values())))
         start, coins = broadcast(state.global_params, newcomers.size), self._coins(task, newcomers)
         x = self._walk(task, start, newcomers, coins, self._rates(task, num_clients), lambda x: state.global_params)
-        return Predictor(in_client_order(x.params, newcomers.clients), is_per_client=True)
+        return Predictor.of_everyone(x.params, newcomers)

@@ -9,8 +9,8 @@ Algorithm 1.
         (phi_i, h_i) <- (phi_i, h_i) - lr grad f_i(phi_i, h_i; B)
     h <- sum_i m_i / m h_i                                      over the cohort
 
-Idea: FedPer turned round: each client learns features for its own kind of data, and one small head common to all makes
-sense of them. Where clients' inputs differ this suits better than a common body, and the head is all that travels.
+Idea: FedPer reversed: each client learns features for its own kind of data, and all share one small head on top. Where
+clients' inputs differ this suits better than a common body, and the head is all that travels.
 
 Travels: h, both ways. Stays: phi_i.
 
@@ -23,8 +23,8 @@ Deviations: the paper lets FedAvg warm up the whole model first and predicts for
 bodies; we start from the common initial model and let newcomers train. A model without a body (mlr) is FedAvg: it runs,
 with a note.
 
-Pitfalls: bodies from different random starts have features in different orders, and their heads cannot be averaged:
-the common start matters.
+Pitfalls: bodies from different random starts have features in different orders, and their heads cannot be averaged: the
+common start matters.
 """
 
 from dataclasses import dataclass
@@ -32,9 +32,10 @@ from dataclasses import dataclass
 from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, weighted_mean
 from engine.core.registry import ALGORITHMS, NoOptions
 from engine.federation.batches import Cohort
-from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.task import Diagnostics, Predictor, Task
 from engine.training.body_head import part
 from engine.training.local import Trained, local_sgd
+from engine.training.roles import SplitModels, joined
 
 
 class Hparams(NoOptions):
@@ -49,7 +50,7 @@ class State:
 
 @ALGORITHMS.register("lg_fedavg", title="LG-FedAvg", paper="Liang et al., 2019", family="Split models")
 @dataclass(frozen=True)
-class LgFedAvg:
+class LgFedAvg(SplitModels):
     hparams: Hparams
 
     def init(self, task: Task) -> State:
@@ -66,20 +67,11 @@ class LgFedAvg:
         )
         return new, Diagnostics(theta.loss, theta.gradient_evaluations)
 
-    def personalized(self, state: State, task: Task) -> Predictor:
-        return Predictor(state.personal_params | broadcast(state.shared_params, task.num_clients), is_per_client=True)
-
-    def global_model(self, state: State, task: Task) -> Predictor | None:
-        return None
-
-    def shared(self, state: State) -> Shared:
-        return Shared(down=(state.shared_params,), up=(state.shared_params,))
-
     def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
         bodies = broadcast(part(task.initial_model(), task.model.body), newcomers.size)
         theta = self._train(bodies, state.shared_params, newcomers, task)
         own = in_client_order(part(theta.params, task.model.body), newcomers.clients)
-        return Predictor(own | broadcast(state.shared_params, newcomers.size), is_per_client=True)
+        return joined(state, own, task)
 
     def _train(self, bodies: ClientParams, head: SharedParams, cohort: Cohort, task: Task) -> Trained:
         """Body and head together, each client from its own body and the received head."""

@@ -1,12 +1,12 @@
 """LocalTrain: every client trains alone from the common start; nothing travels.
 
-The baseline of one-stage FedProx (Yu et al., https://arxiv.org/abs/2410.08934) and the yardstick for every
+The baseline of one-stage FedProx (Yu et al., https://arxiv.org/abs/2410.08934) and the reference for every
 personalized method.
 
     E times, for a batch B:
         theta_i <- theta_i - lr grad f_i(theta_i; B)            from the client's own last model
 
-Idea: Each client fits its own data and hears of nobody else. A method that does not beat it gives its clients nothing
+Idea: Each client fits its own data and ignores all others. A method that does not beat it gives its clients nothing
 that they could not have had alone.
 
 Travels: nothing. Stays: theta_i.
@@ -21,11 +21,12 @@ drawn stay near the common start.
 
 from dataclasses import dataclass
 
-from engine.core.params import ClientParams, broadcast, gather, in_client_order, scatter
+from engine.core.params import ClientParams, broadcast, gather, scatter
 from engine.core.registry import ALGORITHMS, NoOptions
 from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Predictor, Shared, Task
 from engine.training.local import local_sgd
+from engine.training.roles import PersonalModels
 
 
 class Hparams(NoOptions):
@@ -41,7 +42,7 @@ class State:
     "local_train", title="LocalTrain", paper="Baseline of one-stage FedProx (Yu et al., 2024)", family="Baselines"
 )
 @dataclass(frozen=True)
-class LocalTrain:
+class LocalTrain(PersonalModels):
     hparams: Hparams
 
     def init(self, task: Task) -> State:
@@ -52,9 +53,6 @@ class LocalTrain:
         new = State(scatter(state.personal_params, theta.params, cohort.clients))
         return new, Diagnostics(theta.loss, theta.gradient_evaluations)
 
-    def personalized(self, state: State, task: Task) -> Predictor:
-        return Predictor(state.personal_params, is_per_client=True)
-
     def global_model(self, state: State, task: Task) -> Predictor | None:
         return None
 
@@ -63,4 +61,4 @@ class LocalTrain:
 
     def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
         theta = local_sgd(task, broadcast(task.initial_model(), newcomers.size), newcomers)
-        return Predictor(in_client_order(theta.params, newcomers.clients), is_per_client=True)
+        return Predictor.of_everyone(theta.params, newcomers)

@@ -12,13 +12,13 @@ Approach. NeurIPS 2020. https://arxiv.org/abs/2002.07948, Algorithm 1.
     w   <- sum_i m_i / m w_i                                    over the cohort
 
 Idea: FedAvg minimises how well w does; this minimises how well w does after each client has taken a step of its own.
-The gradient of that goes through the step, hence the Hessian. The first-order variant leaves it out.
+The gradient of that goes through the step, hence the Hessian. The first-order variant omits it.
 
-Travels: w, both ways. Stays: nothing; the adapted copy of w is made anew for each use.
+Travels: w, both ways. Stays: nothing; the adapted copy of w is made for each use.
 
 Cost: two gradients a step (fo), and two more for the product with the Hessian (hf); bytes as FedAvg.
 
-Newcomers: as everybody: ``adapt_steps`` of size alpha from w, on their own training data.
+Newcomers: like every client, ``adapt_steps`` of size alpha from w, on their own training data.
 
 Deviations: B_2 is the batch that other methods train on, B_1 and B_3 have streams of their own. Momentum and weight
 decay of the training settings act on the steps of size beta, not on the adaptation. The training loss is that of w_i~.
@@ -28,8 +28,7 @@ of ReLU networks and cancel in single precision where delta is small. Adapting w
 is fine-tuned FedAvg.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -41,15 +40,14 @@ from engine.core.params import (
     SharedParams,
     broadcast,
     clone,
-    in_client_order,
     map_params,
-    take,
     weighted_mean,
 )
 from engine.core.registry import ALGORITHMS, Options, Positive
-from engine.federation.batches import Batch, Cohort, Plan
-from engine.task import Diagnostics, Predictor, Shared, Task
-from engine.training.local import Step, Trained, in_chunks, local_sgd, mean_loss
+from engine.federation.batches import Batch, Cohort
+from engine.task import Diagnostics, Predictor, Task
+from engine.training.local import SGD, Live, Trained, for_each_client, local_sgd
+from engine.training.roles import OneGlobalModel
 
 
 class Hparams(Options):
@@ -82,7 +80,7 @@ class State:
     "per_fedavg", title="Per-FedAvg", paper="Fallah, Mokhtari, Ozdaglar, NeurIPS 2020", family="Pulled together"
 )
 @dataclass(frozen=True)
-class PerFedAvg:
+class PerFedAvg(OneGlobalModel):
     hparams: Hparams
 
     def init(self, task: Task) -> State:
@@ -96,40 +94,25 @@ class PerFedAvg:
 
     def _train(self, start: ClientParams, cohort: Cohort, task: Task) -> Trained:
         """E meta-steps of each participant. The loss is of the adapted model, on the common batch B_2."""
-        h, clients = self.hparams, cohort.clients.tolist()
-        inner = task.cohort_of(clients, cohort.round, "adaptation batches").plan  # B_1
-        third = task.cohort_of(clients, cohort.round, "Hessian batches").plan  # B_3
+        h, sgd, clients = self.hparams, SGD.of(task, float(self.hparams.beta)), cohort.clients.tolist()
+        plans = [task.cohort_of(clients, cohort.round, "adaptation batches").plan, cohort.plan]  # B_1, B_2
+        if h.variant == "hf":
+            plans.append(task.cohort_of(clients, cohort.round, "Hessian batches").plan)  # B_3
 
-        def chunk(rows: slice, part: Plan) -> tuple[list[ClientParams], Tensor]:
-            w = clone(take(start, rows))
-            slope = map_params(torch.zeros_like, w)
-            step = Step(task, float(h.beta), 0.0, w)
-            first, last = (p.part(rows.start, rows.stop).batches(task.data.train) for p in (inner, third))
+        def step(c: Live, first: Batch, second: Batch, third: Batch | None = None) -> Tensor:
+            adapted = clone(c.w)
+            task.backend.accumulate(adapted, c.w, first, -h.alpha, 1.0)
+            loss, g = task.grad(adapted, second)
+            if third is not None:
+                curvature = self._hessian_vector(c.w, g, third, task)
+                g = {n: torch.sub(slope, curvature[n], alpha=h.alpha) for n, slope in g.items()}
+            sgd.step_along(c, "w", g)
+            return loss
 
-            def on_batch(live: slice, batch: Batch) -> Tensor:
-                local, g = take(w, live), take(slope, live)
-                loss = self._meta_gradient(g, local, next(first), batch, last, task)
-                step.along(local, g)
-                return loss
-
-            return [w], mean_loss(task, part, on_batch)
-
-        (w,), loss = in_chunks(task, cohort.plan, chunk)
-        cost = inner.gradient_evaluations + cohort.plan.gradient_evaluations
-        return Trained(w, loss, cost + (2 * third.gradient_evaluations if h.variant == "hf" else 0))
-
-    def _meta_gradient(
-        self, out: ClientParams, w: ClientParams, first: Batch, second: Batch, third: Iterator[Batch], task: Task
-    ) -> Tensor:
-        """out <- the direction of a meta-step at ``w``; returns the losses of the adapted models on ``second``."""
-        alpha, adapted = self.hparams.alpha, clone(w)
-        task.backend.accumulate(adapted, w, first, -alpha, 1.0)
-        loss = task.backend.accumulate(out, adapted, second, 1.0, 0.0)
-        if self.hparams.variant == "hf":
-            curvature = self._hessian_vector(w, out, next(third), task)
-            for name, g in out.items():
-                g.add_(curvature[name], alpha=-alpha)
-        return loss
+        out = for_each_client(task, plans, {"w": start}, step)
+        passes = (1, 1, 2)  # the product with the Hessian is counted as two gradients
+        cost = sum(n * plan.gradient_evaluations for n, plan in zip(passes, plans, strict=False))
+        return Trained(out.w, out.loss, cost)
 
     def _hessian_vector(self, w: ClientParams, vector: ClientParams, batch: Batch, task: Task) -> ClientParams:
         """hess f(w; B) vector, exactly or as [grad f(w + delta vector) - grad f(w - delta vector)] / (2 delta)."""
@@ -142,21 +125,14 @@ class PerFedAvg:
         return product
 
     def _adapt(self, state: State, clients: Cohort, task: Task) -> Predictor:
-        """Steps like those that training looks ahead to: without momentum and decay."""
+        """Each client's copy of w after its adaptation steps, which have no momentum and no weight decay."""
         plan = task.plan(clients, "adapt", self.hparams.adapt_steps)
         start = broadcast(state.global_params, clients.size)
-        plain = replace(task, training=task.training.model_copy(update={"momentum": 0.0, "weight_decay": 0.0}))
-        own = local_sgd(plain, start, clients, lr=self.hparams.alpha, plan=plan)
-        return Predictor(in_client_order(own.params, clients.clients), is_per_client=True)
+        own = local_sgd(task, start, clients, SGD(self.hparams.alpha), plan=plan)
+        return Predictor.of_everyone(own.params, clients)
 
     def personalized(self, state: State, task: Task) -> Predictor:
         return self._adapt(state, task.everyone(), task)
-
-    def global_model(self, state: State, task: Task) -> Predictor | None:
-        return Predictor(state.global_params, is_per_client=False)
-
-    def shared(self, state: State) -> Shared:
-        return Shared(down=(state.global_params,), up=(state.global_params,))
 
     def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
         return self._adapt(state, newcomers, task)

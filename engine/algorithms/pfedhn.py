@@ -1,4 +1,4 @@
-"""pFedHN: one network at the server writes the model of every client, from an embedding of that client.
+"""pFedHN: one network at the server generates every client's model from an embedding of that client.
 
 Shamsian, Navon, Fetaya, Chechik. Personalized Federated Learning using Hypernetworks. ICML 2021.
 https://arxiv.org/abs/2103.04628, Algorithm 1.
@@ -9,11 +9,11 @@ https://arxiv.org/abs/2103.04628, Algorithm 1.
     psi   <- psi - hn_lr mean_i G_i                             uniform, over the cohort
     v_i   <- v_i - hn_lr K_i^T (w_i,0 - w_i,E)                  K_i the Jacobian by v_i
 
-Idea: Clients share the network that makes models, not a model. The embeddings learn which clients are alike, and psi
-what they have in common. A client's local training tells in which direction its model should have been different,
-and the chain rule carries that to psi and v_i.
+Idea: Clients share the network that generates models, not a model. The embeddings learn which clients are similar, and
+psi what they have in common. A client's local training gives the direction in which its model should change, and the
+chain rule carries it to psi and v_i.
 
-Travels: w_i down, its change up; psi, however large, never does. Stays: nothing, embeddings lie with the server.
+Travels: w_i down, its change up; psi, however large, never does. Stays: nothing; the server holds the embeddings.
 
 Cost: one local training a round; bytes as FedAvg. The server holds (hidden + 1) numbers for each parameter of the
 model, and one backward pass a round reads them all.
@@ -25,10 +25,10 @@ Deviations: the paper has one client a step; with more, psi takes the mean, as i
 its own product. Server steps are plain gradient steps (the released code adds momentum and decay). The norm that is
 clipped is that of psi's and all v_i's steps together. PLGU names 3 hidden layers in its text and 5 in D.2.
 
-Pitfalls: the sign: w_i,0 - w_i,E points uphill, so the server subtracts (PLGU prints the opposite). The
-models are those of psi after the server's step, not what clients trained. The paper's hn_lr is for thousands of
-rounds with momentum; over tens of rounds it hardly moves, try 0.1. The start is the hypernetwork's own, so model.init
-plays no part.
+Pitfalls: the sign: w_i,0 - w_i,E points uphill, so the server subtracts (PLGU prints the opposite). The models are
+those of psi after the server's step, not what clients trained. The paper's hn_lr is for thousands of rounds with
+momentum; over tens of rounds it hardly moves, try 0.1. The start is the hypernetwork's own, so model.init plays no
+part.
 """
 
 from dataclasses import dataclass
@@ -36,15 +36,14 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor
 
-from engine.core.params import SharedParams, row
+from engine.core.params import SharedParams
 from engine.core.registry import ALGORITHMS
 from engine.federation.batches import Cohort
-from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.task import Diagnostics, Task
 from engine.training.hypernetwork import (
+    EmittedModels,
     HypernetworkOptions,
     descend,
-    emit,
-    fit_newcomers,
     initial_server,
     pull_back,
     train_emitted,
@@ -63,7 +62,7 @@ class State:
 
 @ALGORITHMS.register("pfedhn", title="pFedHN", paper="Shamsian et al., ICML 2021", family="Hypernetworks")
 @dataclass(frozen=True)
-class PFedHn:
+class PFedHn(EmittedModels):
     hparams: Hparams
 
     def init(self, task: Task) -> State:
@@ -75,16 +74,3 @@ class PFedHn:
         pull = pull_back(state.psi, rows, change)
         new = State(*descend(state.psi, state.embeddings, pull, cohort, self.hparams))
         return new, Diagnostics(trained.loss, trained.gradient_evaluations)
-
-    def personalized(self, state: State, task: Task) -> Predictor:
-        return Predictor(emit(state.psi, state.embeddings), is_per_client=True)
-
-    def global_model(self, state: State, task: Task) -> Predictor | None:
-        return None
-
-    def shared(self, state: State) -> Shared:
-        model = row(emit(state.psi, state.embeddings[:1]), 0)
-        return Shared(down=(model,), up=(model,))
-
-    def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
-        return fit_newcomers(task, state.psi, state.embeddings, newcomers, self.hparams)

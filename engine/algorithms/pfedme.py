@@ -10,17 +10,17 @@ https://arxiv.org/abs/2006.08848, Algorithm 1.
         w_i <- w_i - lr lam (w_i - theta_i)
     w   <- (1 - beta) w + beta mean_i w_i                       uniform, over the cohort
 
-Idea: The personalized model is the point that serves the client's data best without leaving the neighbourhood of w. The
+Idea: The personalized model is the point that fits the client's data best without leaving the neighbourhood of w. The
 server minimises how well clients do after that move, not how w itself does; lam sets the size of the neighbourhood.
 
 Travels: w, both ways. Stays: theta_i.
 
 Cost: ``inner_steps`` gradients on each batch, so that many times FedAvg's; bytes as FedAvg.
 
-Newcomers: take w and solve for theta_i in one round of their own; what they would send stays unused.
+Newcomers: take w and solve for theta_i in one round of their own; what they would send is not used.
 
-Deviations: theta_i stays warm across the batches of a round, and the personalized model is theta_i as it stood after
-the client's last participation.
+Deviations: theta_i stays warm across the batches of a round, and the personalized model is theta_i after the client's
+last participation.
 
 Pitfalls: public code evaluates w_i or w under the name of the personalized model, or adds a hidden L2 term of 0.001 to
 the inner step. Few inner steps with a small personal_lr leave theta_i at w.
@@ -30,11 +30,12 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from engine.core.params import ClientParams, SharedParams, broadcast, in_client_order, lerp, scatter, weighted_mean
+from engine.core.params import ClientParams, SharedParams, broadcast, lerp, scatter, weighted_mean
 from engine.core.registry import ALGORITHMS, Options
 from engine.federation.batches import Cohort
-from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.task import Diagnostics, Predictor, Task
 from engine.training.local import Trained, moreau_sgd
+from engine.training.roles import PersonalModels
 from engine.training.smoothness import note_if_unstable
 
 
@@ -63,7 +64,7 @@ class State:
 
 @ALGORITHMS.register("pfedme", title="pFedMe", paper="T Dinh, Tran, Nguyen, NeurIPS 2020", family="Pulled together")
 @dataclass(frozen=True)
-class PFedMe:
+class PFedMe(PersonalModels):
     hparams: Hparams
 
     def init(self, task: Task) -> State:
@@ -93,15 +94,6 @@ class PFedMe:
             outer_share=task.training.lr * h.lam,
         )
 
-    def personalized(self, state: State, task: Task) -> Predictor:
-        return Predictor(state.personal_params, is_per_client=True)
-
-    def global_model(self, state: State, task: Task) -> Predictor | None:
-        return Predictor(state.global_params, is_per_client=False)
-
-    def shared(self, state: State) -> Shared:
-        return Shared(down=(state.global_params,), up=(state.global_params,))
-
     def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
         theta, _ = self._local(state, newcomers, task)
-        return Predictor(in_client_order(theta.params, newcomers.clients), is_per_client=True)
+        return Predictor.of_everyone(theta.params, newcomers)

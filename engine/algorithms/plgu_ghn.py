@@ -10,20 +10,20 @@ CVPR 2023, Algorithm 4, equations 22-26.
     psi   <- psi - hn_lr mean_i J_i(psi + eps)^T (w_i,0 - w_i,E)
     v_i   <- v_i - hn_lr K_i(psi + eps)^T (w_i,0 - w_i,E)       K_i the Jacobian by v_i
 
-Idea: What clients have in common lies in psi, and poor clients are those that psi is biased against. The server
-therefore takes a sharpness-aware step: it looks rho ahead along the mean direction and descends from there. Nothing
-changes for the clients.
+Idea: psi holds what clients have in common, and poor clients are those that psi is biased against. The server therefore
+takes a sharpness-aware step: it takes the gradient a distance rho uphill along the mean direction. Nothing changes for
+the clients.
 
-Travels: w_i down, its change up. Stays: nothing, psi and the embeddings lie with the server.
+Travels: w_i down, its change up. Stays: nothing; the server holds psi and the embeddings.
 
 Cost: as pFedHN, with two backward passes of the hypernetwork a round; bytes as FedAvg.
 
 Newcomers: as pFedHN: an embedding that starts at the clients' mean takes 5 server steps, each after a local training,
 with psi frozen and not perturbed.
 
-Deviations: the document prints w_i,E - w_i,0 and subtracts, which would climb; we take the descent direction. It
-prints no mean in the step of psi, and one letter for the perturbed and for the new psi; we take the mean, and both
-products at psi + eps.
+Deviations: the document prints w_i,E - w_i,0 and subtracts, which would climb; we take the descent direction. It prints
+no mean in the step of psi, and one letter for the perturbed and for the new psi; we take the mean, and both products at
+psi + eps.
 
 Pitfalls: rho is measured against all of psi, which has (hidden + 1) numbers for each parameter of the model, so the
 usual 0.05 is a small push. hn_lr as for pFedHN: over tens of rounds try 0.1.
@@ -39,12 +39,11 @@ from torch import Tensor
 from engine.core.params import SharedParams, broadcast, map_params, row
 from engine.core.registry import ALGORITHMS
 from engine.federation.batches import Cohort
-from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.task import Diagnostics, Task
 from engine.training.hypernetwork import (
+    EmittedModels,
     HypernetworkOptions,
     descend,
-    emit,
-    fit_newcomers,
     initial_server,
     pull_back,
     train_emitted,
@@ -70,7 +69,7 @@ class State:
 
 @ALGORITHMS.register("plgu_ghn", title="PLGU-GHN", paper="Qu et al., CVPR 2023", family="Hypernetworks")
 @dataclass(frozen=True)
-class PlguGhn:
+class PlguGhn(EmittedModels):
     hparams: Hparams
 
     def init(self, task: Task) -> State:
@@ -86,16 +85,3 @@ class PlguGhn:
         pull = pull_back(map_params(torch.add, state.psi, eps), rows, change)
         new = State(*descend(state.psi, state.embeddings, pull, cohort, self.hparams))
         return new, Diagnostics(trained.loss, trained.gradient_evaluations)
-
-    def personalized(self, state: State, task: Task) -> Predictor:
-        return Predictor(emit(state.psi, state.embeddings), is_per_client=True)
-
-    def global_model(self, state: State, task: Task) -> Predictor | None:
-        return None
-
-    def shared(self, state: State) -> Shared:
-        model = row(emit(state.psi, state.embeddings[:1]), 0)
-        return Shared(down=(model,), up=(model,))
-
-    def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
-        return fit_newcomers(task, state.psi, state.embeddings, newcomers, self.hparams)

@@ -37,11 +37,12 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, weighted_mean
+from engine.core.params import ClientParams, SharedParams, broadcast, gather, scatter, weighted_mean
 from engine.core.registry import ALGORITHMS, Options
 from engine.federation.batches import Cohort
-from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.task import Diagnostics, Predictor, Task
 from engine.training.body_head import part, require_body, train_heads
+from engine.training.roles import SplitModels
 from engine.training.sam import by_client, lwsam_two_steps
 
 
@@ -61,7 +62,7 @@ class State:
 
 @ALGORITHMS.register("plgu_grep", title="PLGU-GRep", paper="Qu et al., CVPR 2023", family="Sharpness-aware")
 @dataclass(frozen=True)
-class PlguGrep:
+class PlguGrep(SplitModels):
     hparams: Hparams
 
     def init(self, task: Task) -> State:
@@ -87,16 +88,7 @@ class PlguGrep:
         spent = heads.gradient_evaluations + bodies.gradient_evaluations
         return new, Diagnostics(loss, spent, {"layer_scores": by_client(scores, cohort.clients, task.num_clients)})
 
-    def personalized(self, state: State, task: Task) -> Predictor:
-        return Predictor(broadcast(state.shared_params, task.num_clients) | state.personal_params, is_per_client=True)
-
-    def global_model(self, state: State, task: Task) -> Predictor | None:
-        return None
-
-    def shared(self, state: State) -> Shared:
-        return Shared(down=(state.shared_params,), up=(state.shared_params,))
-
     def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
         start = broadcast(part(task.initial_model(), task.model.head), newcomers.size)
         heads = train_heads(task, state.shared_params, start, newcomers, self.hparams.head_steps)
-        return Predictor(in_client_order(heads.params, newcomers.clients), is_per_client=True)
+        return Predictor.of_everyone(heads.params, newcomers)

@@ -15,8 +15,8 @@ CVPR 2023, Algorithms 1 and 2, equations 4-7.
     w       <- w + mean_i (w_i - w)                             uniform, over the cohort
 
 Idea: Poor clients suffer from shared layers that are biased towards the others. Each client keeps the layers in which
-it differs most, and trains the shared model at a point uphill of its own, furthest in just those layers. What is
-shared is then good in a whole neighbourhood, which no single client's peculiarities can move.
+it differs most, and trains the shared model at a point uphill of its own, furthest in just those layers. What is shared
+is then good in a whole neighbourhood, which no single client's peculiarities can move.
 
 Travels: w, both ways. Stays: theta_i.
 
@@ -29,7 +29,7 @@ document's own equation 24. Its listing updates theta_i before it perturbs; we p
 (order="listing" does the other). The shared step uses w_i and the gradient at theta_i + eps, as Algorithm 1. A
 normalisation belongs to the layer before it.
 
-Pitfalls: D counts layers, so it says little without the model: dnn has 2, cnn 4, mlr 1. With D = L nothing shared
+Pitfalls: D counts layers, so its meaning depends on the model: dnn has 2, cnn 4, mlr 1. With D = L nothing shared
 reaches theta_i. The remarks that D=0 is FedSAM and D=L FedAvg do not follow from Algorithm 1: g~ is taken at theta_i,
 and scores that sum to 1 spread rho over the layers.
 
@@ -43,11 +43,12 @@ from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor
 
-from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, weighted_mean
+from engine.core.params import ClientParams, SharedParams, broadcast, gather, scatter, weighted_mean
 from engine.core.registry import ALGORITHMS, Options
 from engine.federation.batches import Cohort
-from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.task import Diagnostics, Predictor, Task
 from engine.training.local import Trained
+from engine.training.roles import PersonalModels
 from engine.training.sam import by_client, layer_scores, lwsam_pair, most_personal, select_layers
 
 
@@ -79,7 +80,7 @@ class State:
 
 @ALGORITHMS.register("plgu_lf", title="PLGU-LF", paper="Qu et al., CVPR 2023", family="Sharpness-aware")
 @dataclass(frozen=True)
-class PlguLf:
+class PlguLf(PersonalModels):
     hparams: Hparams
 
     def init(self, task: Task) -> State:
@@ -102,19 +103,10 @@ class PlguLf:
         }
         return new, Diagnostics(theta.loss, theta.gradient_evaluations, values)
 
-    def personalized(self, state: State, task: Task) -> Predictor:
-        return Predictor(state.personal_params, is_per_client=True)
-
-    def global_model(self, state: State, task: Task) -> Predictor | None:
-        return Predictor(state.global_params, is_per_client=False)
-
-    def shared(self, state: State) -> Shared:
-        return Shared(down=(state.global_params,), up=(state.global_params,))
-
     def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
         own = broadcast(task.initial_model(), newcomers.size)
         theta, *_ = self._participate(state.global_params, own, newcomers, task)
-        return Predictor(in_client_order(theta.params, newcomers.clients), is_per_client=True)
+        return Predictor.of_everyone(theta.params, newcomers)
 
     def _participate(
         self, w: SharedParams, own: ClientParams, cohort: Cohort, task: Task

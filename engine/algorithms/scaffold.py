@@ -10,7 +10,7 @@ ICML 2020. https://arxiv.org/abs/1910.06378, Algorithm 1, option II.
     w   <- w + server_lr mean_i (w_i - w)                       uniform, over the cohort
     c   <- c + S/N mean_i (c_i~ - c_i)                          c_i~ becomes c_i
 
-Idea: Where clients differ, local steps run towards each client's own optimum. Every client remembers the mean of its
+Idea: Where clients differ, local steps run towards each client's own optimum. Every client stores the mean of its
 gradients, c_i, and the server that of all clients, c. Adding c - c_i to each step makes the local path follow the
 direction of all clients together.
 
@@ -18,7 +18,7 @@ Travels: w and c down, w_i and the change of c_i up. Stays: c_i.
 
 Cost: gradients as FedAvg; twice its bytes, both ways.
 
-Newcomers: they are given w as it is.
+Newcomers: use w as it is.
 
 Deviations: E is the client's own number of steps where ``local_epochs`` gives clients different ones.
 
@@ -47,8 +47,9 @@ from engine.core.params import (
 )
 from engine.core.registry import ALGORITHMS, Options
 from engine.federation.batches import Cohort
-from engine.task import Diagnostics, Predictor, Shared, Task
-from engine.training.local import local_sgd
+from engine.task import Diagnostics, Shared, Task
+from engine.training.local import SGD, local_sgd
+from engine.training.roles import OneGlobalModel
 
 
 class Hparams(Options):
@@ -70,7 +71,7 @@ class State:
 
 @ALGORITHMS.register("scaffold", title="SCAFFOLD", paper="Karimireddy et al., ICML 2020", family="Baselines")
 @dataclass(frozen=True)
-class Scaffold:
+class Scaffold(OneGlobalModel):
     hparams: Hparams
 
     def init(self, task: Task) -> State:
@@ -84,7 +85,7 @@ class Scaffold:
         h, own = self.hparams, gather(state.client_controls, cohort.clients)
         received, control = broadcast(state.global_params, cohort.size), broadcast(state.control, cohort.size)
         drift = map_params(torch.sub, control, own)
-        local = local_sgd(task, received, cohort, drift=drift)
+        local = local_sgd(task, received, cohort, SGD.of(task, drift=drift))
         path = task.training.lr * torch.tensor(cohort.plan.steps, dtype=task.dtype, device=task.device)  # E lr
         change = {n: (w - local.params[n]) / each(path, w) - control[n] for n, w in received.items()}
         share = cohort.uniform * (cohort.size / task.num_clients)
@@ -95,14 +96,5 @@ class Scaffold:
         )
         return new, Diagnostics(local.loss, local.gradient_evaluations, {"drift": dot(drift, drift).sqrt().mean()})
 
-    def personalized(self, state: State, task: Task) -> Predictor:
-        return Predictor(state.global_params, is_per_client=False)
-
-    def global_model(self, state: State, task: Task) -> Predictor | None:
-        return Predictor(state.global_params, is_per_client=False)
-
     def shared(self, state: State) -> Shared:
         return Shared(down=(state.global_params, state.control), up=(state.global_params, state.control))
-
-    def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
-        return Predictor(state.global_params, is_per_client=False)

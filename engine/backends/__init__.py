@@ -1,8 +1,8 @@
 """Backends: interchangeable ways to compute the gradients of a whole cohort.
 
 One primitive, ``accumulate``: out <- beta * out + alpha * grad(params, batch), for the ``A`` clients of a batch.
-``out`` may be ``params`` itself (an SGD step) or hold some of its names (a body step). The loss that comes back is
-the data term alone, taken at ``params`` before anything is written.
+``out`` may be ``params`` itself (an SGD step) or hold some of its names (a body step). The loss that comes back is the
+data term alone, taken at ``params`` before anything is written.
 """
 
 from collections.abc import Callable, Mapping
@@ -42,7 +42,22 @@ class Backend(Protocol):
         objective: Objective | None = None,
         extras: Extras | None = None,
     ) -> Float[Tensor, "A"]:
-        """out <- beta * out + alpha * (gradient of the loss and its L2 term at params); returns the data losses [A]."""
+        """out <- beta * out + alpha * (gradient of the loss and its L2 term at params); returns the data losses [A].
+
+        beta = 0 overwrites ``out``, whatever it held.
+        """
+
+    def proximal_steps(
+        self, theta: ClientParams, anchor: ClientParams, batch: Batch, lr: float, lam: float, steps: int
+    ) -> Float[Tensor, "A"]:
+        """``steps`` times theta <- theta - lr [grad f(theta; B) + lam (theta - anchor)]; returns their mean losses."""
+        losses = []
+        for _ in range(steps):
+            losses.append(self.accumulate(theta, theta, batch, -lr, 1 - lr * lam))
+            if lam:
+                for name, p in theta.items():
+                    p.add_(anchor[name], alpha=lr * lam)
+        return torch.stack(losses).mean(0)
 
     def hessian_vector(
         self,
@@ -61,6 +76,18 @@ class Backend(Protocol):
 def cross_entropy(model: Model, params: SharedParams, x: Tensor, y: Tensor, weight: Tensor, extras: Extras) -> Tensor:
     """The default objective: mean cross-entropy of one client's batch."""
     return (F.cross_entropy(model.logits(params, x), y, reduction="none") * weight).sum()
+
+
+def cross_entropy_error(logits: Tensor, batch: Batch) -> tuple[Float[Tensor, "A"], Float[Tensor, "A B C"]]:
+    """Mean cross-entropy of each client and its derivative at the logits."""
+    log_p = logits.log_softmax(-1)
+    target = batch.y[..., None]
+    chosen = log_p.gather(-1, target)[..., 0]
+    error = log_p.exp_()
+    error.scatter_add_(-1, target, error.new_full((1, 1, 1), -1.0).expand(target.shape))
+    if batch.weight is None:
+        return -chosen.mean(-1), error.mul_(1 / batch.y.shape[1])
+    return -(chosen * batch.weight).sum(-1), error.mul_(batch.weight[..., None])
 
 
 def add_silently(data: Tensor, term: Tensor) -> Tensor:
@@ -97,9 +124,9 @@ def scale_out(out: ClientParams, params: ClientParams, alpha: float, beta: float
 def choose_backend(name: str, model: Model, device: torch.device) -> Backend:
     """``auto``: fused where the model is a chain of linear layers, else batched on a GPU, else by architecture.
 
-    Convolutions and embedding tables on a CPU run one client at a time: one client's already fills the cores, or the
+    Convolutions and embedding tables on a CPU run one client at a time: a single client already fills the cores, or the
     cache.
-    Raises Unsupported where ``fused`` is asked of another model.
+    Raises Unsupported for ``fused`` with any other model.
     """
     from engine.backends.batched import Batched
     from engine.backends.fused import Fused, linear_chain

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.func import grad, grad_and_value, vmap
 
-from engine.backends import Extras, Objective, batch_weight, cross_entropy, scale_out
+from engine.backends import Backend, Extras, Objective, batch_weight, cross_entropy, scale_out
 from engine.core.params import ClientParams, SharedParams
 from engine.federation.batches import Batch
 from engine.models import Model
@@ -17,7 +17,7 @@ _GPU_SHARE = 0.6
 
 
 @dataclass(frozen=True)
-class Batched:
+class Batched(Backend):
     model: Model
     name: str = "batched"
 

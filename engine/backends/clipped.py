@@ -1,8 +1,8 @@
-"""Any backend with each client's gradient clipped to a norm, as ``training.clip_norm`` asks for.
+"""Any backend with each client's gradient clipped to a norm, as set by ``training.clip_norm``.
 
 g <- g min(1, clip_norm / ||g||), with ||g|| over the parameters that ``out`` trains; g is the gradient of a mini-batch,
-its L2 term (or a method's own objective) included. The pull of a proximal term, a drift, weight decay and momentum come
-after, in the step. Second derivatives are those of the loss.
+its L2 term (or a method's own objective) included. The proximal term, drift, weight decay and momentum are applied
+afterwards, in the step. Second derivatives are those of the loss.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from engine.models import Model
 
 
 @dataclass(frozen=True)
-class Clipped:
+class Clipped(Backend):
     inner: Backend
     clip_norm: float
 

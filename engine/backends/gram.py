@@ -12,23 +12,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from engine.backends import Backend
-from engine.backends.fused import Fused, cross_entropy_error
-from engine.config.schema import Training
+from engine.backends import cross_entropy_error
 from engine.core.params import ClientParams
 from engine.federation.batches import Batch
-
-
-def applies(backend: Backend, training: Training, batch_size: int, steps: int) -> bool:
-    """Whether the steps are those of one plain linear layer (no momentum, decay or L2 term), on batches small enough.
-
-    X X^T costs B^2 F, the steps it saves about 2 B C F each.
-    """
-    if not isinstance(backend, Fused) or len(backend.chain) != 1 or backend.is_one_column:
-        return False
-    plain = not training.momentum and not training.weight_decay and not backend.model.l2
-    columns = backend.model.module.get_parameter(f"{backend.chain[0]}.weight").shape[0]
-    return plain and batch_size <= 2 * steps * columns and f"{backend.chain[0]}.bias" in backend.model.names
 
 
 def proximal_steps(

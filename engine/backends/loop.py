@@ -7,14 +7,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from engine.backends import Extras, Objective, batch_weight, cross_entropy, scale_out
+from engine.backends import Backend, Extras, Objective, batch_weight, cross_entropy, scale_out
 from engine.core.params import ClientParams, SharedParams, row
 from engine.federation.batches import Batch
 from engine.models import Model
 
 
 @dataclass(frozen=True)
-class Loop:
+class Loop(Backend):
     model: Model
     name: str = "loop"
 

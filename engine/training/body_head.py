@@ -1,4 +1,4 @@
-"""Models in two parts, body and head, of which one travels and the other stays with its client."""
+"""Models in two parts, body and head: one is shared, the other stays with its client."""
 
 from collections.abc import Iterable
 
@@ -26,6 +26,6 @@ def require_body(task: Task, method: str) -> None:
 
 
 def train_heads(task: Task, body: SharedParams, heads: ClientParams, cohort: Cohort, steps: int) -> Trained:
-    """``steps`` of the heads alone, each on the received body, on batches of their own; the whole models come back."""
+    """``steps`` of the heads alone, each on the received body, on batches of their own; returns the whole models."""
     plan = task.plan(cohort, "head", steps)
     return local_sgd(task, broadcast(body, cohort.size) | heads, cohort, plan=plan, trained=task.model.head)

@@ -1,4 +1,4 @@
-"""FedAvg inside clusters, and what decides who belongs together: what IFCA, CFL and FL+HC share."""
+"""FedAvg inside clusters, and how clients are assigned to them: shared by IFCA, CFL and FL+HC."""
 
 import numpy as np
 import torch
@@ -43,7 +43,7 @@ def average_inside(
 
 
 def least_loss(losses: Float[Tensor, "clients K"]) -> Int[Tensor, "clients"]:
-    """The model that fits each client best, the lowest number of equals; one that is not finite fits nobody."""
+    """The model that fits each client best, the lowest number of equals; one that is not finite fits no client."""
     return losses.nan_to_num(nan=torch.inf, posinf=torch.inf).argmin(1)
 
 

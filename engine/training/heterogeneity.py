@@ -7,7 +7,7 @@ it depends on the model, the learning rate and the steps: compare values of one 
 from engine.core.params import broadcast, flatten
 from engine.task import Task
 from engine.training import statistical_error
-from engine.training.local import local_sgd
+from engine.training.local import SGD, local_sgd
 
 STEPS = 200
 
@@ -15,5 +15,5 @@ STEPS = 200
 def estimate(task: Task, steps: int = STEPS, lr: float | None = None) -> tuple[float, int]:
     """R-hat, and its cost in gradient evaluations: ``steps`` of every client alone, from the common start."""
     alone = task.everyone(stream="estimate", steps=steps)
-    trained = local_sgd(task, broadcast(task.initial_model(), task.num_clients), alone, lr=lr)
+    trained = local_sgd(task, broadcast(task.initial_model(), task.num_clients), alone, SGD.of(task, lr))
     return statistical_error.heterogeneity(flatten(trained.params)), trained.gradient_evaluations

@@ -8,7 +8,7 @@ psi holds them by name: ``hidden.0.weight`` [hidden, in], ``output.<tensor>.weig
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
@@ -16,11 +16,11 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from engine.core.params import ClientParams, SharedParams, in_client_order, map_params
+from engine.core.params import ClientParams, SharedParams, map_params, row
 from engine.core.registry import Count, Options
 from engine.core.streams import torch_stream
 from engine.federation.batches import Cohort
-from engine.task import Predictor, Task
+from engine.task import Predictor, Shared, Task
 from engine.training.local import Trained, local_sgd
 
 NEWCOMER_STEPS = 5  # server steps on a newcomer's embedding
@@ -45,6 +45,25 @@ class HypernetworkOptions(Options):
     clip: float = Field(
         50.0, gt=0, le=1e6, description="Largest norm of the server's gradient; a longer one is scaled down."
     )
+
+
+class EmittedModels:
+    """Every client's model is emitted at the server, from ``state.psi`` and ``state.embeddings``; none is global."""
+
+    hparams: Any  # HypernetworkOptions
+
+    def personalized(self, state: Any, task: Task) -> Predictor:
+        return Predictor(emit(state.psi, state.embeddings), is_per_client=True)
+
+    def global_model(self, state: Any, task: Task) -> Predictor | None:
+        return None
+
+    def shared(self, state: Any) -> Shared:
+        model = row(emit(state.psi, state.embeddings[:1]), 0)
+        return Shared(down=(model,), up=(model,))
+
+    def adapted(self, state: Any, newcomers: Cohort, task: Task) -> Predictor:
+        return fit_newcomers(task, state.psi, state.embeddings, newcomers, self.hparams)
 
 
 @dataclass(frozen=True)
@@ -127,7 +146,7 @@ def fit_newcomers(
         change, _ = train_emitted(task, psi, rows, newcomers)
         pull = pull_back(psi, rows, change).embeddings
         rows = rows - options.hn_lr * _clipped(pull.norm(dim=1, keepdim=True), options.clip) * pull
-    return Predictor(in_client_order(emit(psi, rows), newcomers.clients), is_per_client=True)
+    return Predictor.of_everyone(emit(psi, rows), newcomers)
 
 
 def _clipped(norm: Tensor, clip: float) -> Tensor:

@@ -1,20 +1,170 @@
-"""Every local loop of the papers, for a whole cohort at once.
+"""Local training: what the clients of a cohort do between receiving and sending, all of them at once.
 
-Each loop takes the cohort's stacked start ``[S, ...]`` and gives back new tensors. The cohort runs in chunks that fit
-the cache; inside a chunk, step t touches only the clients that still train (views of the first rows).
+``for_each_client`` runs a method's own step on every batch; ``local_sgd`` and ``moreau_sgd`` are the loops that many
+methods share. The cohort runs in chunks that fit the cache; inside a chunk, step t touches only the clients that still
+train (views of the first rows).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from engine.backends import Extras, Objective, gram
-from engine.core.params import ClientParams, clone, concat, take
+from engine.backends import Extras, Objective
+from engine.core.params import ClientParams, clone, concat, map_params, take
 from engine.federation.batches import Batch, Cohort, Plan
 from engine.task import Task
+
+Value = TypeVar("Value", ClientParams, Tensor)
+Proximal = tuple[float, ClientParams]
+"""(lam, anchor): the term lam/2 ||p - anchor||^2."""
+
+
+class Live:
+    """The clients that train in this step: ``c.w`` are their rows of the value named w, to be changed in place."""
+
+    def __init__(self, task: Task, begin: int, size: int, chunk: "_Chunk") -> None:
+        self.task = task
+        self._rows, self._chunk = slice(begin, begin + size), chunk
+        self._values = {n: _rows(v, slice(size)) for n, v in chunk.values.items()}
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["_values"][name]
+        except KeyError:
+            raise AttributeError(f"no value named {name} was given to for_each_client") from None
+
+    @property
+    def size(self) -> int:
+        return self._rows.stop - self._rows.start
+
+    def of(self, cohort: Value) -> Value:
+        """Their rows of a value of the whole cohort [S, ...] that stays as it is."""
+        rows: Value = _rows(cohort, self._rows)
+        return rows
+
+    def velocity(self, name: str) -> ClientParams:
+        """The momentum of ``name``: zero at the first step of a client's training."""
+        if name not in self._chunk.velocity:
+            self._chunk.velocity[name] = map_params(torch.zeros_like, self._values[name])
+        return take(self._chunk.velocity[name], slice(self.size))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Where ``for_each_client`` ended: ``out.w`` of the whole cohort, in its order."""
+
+    values: dict[str, Any]
+    loss: Float[Tensor, "S"]  # mean over the client's steps
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["values"][name]
+        except KeyError:
+            raise AttributeError(f"no value named {name} was given to for_each_client") from None
+
+
+def for_each_client(
+    task: Task, plans: Plan | Sequence[Plan], start: Mapping[str, ClientParams | Tensor], step: Callable[..., Tensor]
+) -> Outcome:
+    """Run ``step(c, batch)`` on every batch of every client, from copies of ``start``.
+
+    ``start`` names what changes, [S, ...]: ``c.w`` are the rows of "w" of the clients that train in this step, and
+    ``step`` writes them in place. It returns their losses, which are averaged over each client's steps. With several
+    plans of the same steps it gets a batch of each: ``step(c, first, second)``. The result is the same for any size of
+    the chunks.
+    """
+    plans = [plans] if isinstance(plans, Plan) else list(plans)
+    count, size = len(plans[0].steps), chunk_size(task, plans[0])
+    chunks = [
+        _train_chunk(task, plans, start, step, begin, min(begin + size, count)) for begin in range(0, count, size)
+    ]
+    values = {n: _concat([chunk.values[n] for chunk in chunks]) for n in start}
+    return Outcome(values, torch.cat([chunk.loss for chunk in chunks]))
+
+
+def chunk_size(task: Task, plan: Plan) -> int:
+    """Clients to train together."""
+    sample = task.data.train.x[:1].numel() * torch.finfo(task.dtype).bits // 8
+    return task.backend.chunk_size(task.model, plan.rows.shape[-1] * sample, task.device)
+
+
+@dataclass(frozen=True)
+class SGD:
+    """p <- p - lr [grad f(p; B) + lam (p - anchor) + weight_decay p + drift].
+
+    With momentum: v <- momentum v + [...], p <- p - lr v, from v = 0 in each local training.
+    """
+
+    lr: float
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    prox: Proximal | None = None  # anchor [S, ...]
+    drift: ClientParams | None = None  # [S, ...]
+
+    @classmethod
+    def of(cls, task: Task, lr: float | None = None, **terms: Any) -> "SGD":
+        """With the momentum and weight decay of the training settings, and their learning rate unless given."""
+        training = task.training
+        return cls(training.lr if lr is None else lr, training.momentum, training.weight_decay, **terms)
+
+    def step(
+        self,
+        c: Live,
+        name: str,
+        batch: Batch,
+        *,
+        at: ClientParams | None = None,
+        trained: Sequence[str] | None = None,
+        prox: Proximal | None = None,
+        objective: Objective | None = None,
+        extras: Extras | None = None,
+    ) -> Float[Tensor, "A"]:
+        """One step of ``c.<name>``, in place; returns the data losses.
+
+        The gradient is taken ``at`` other parameters where these are given, and moves the ``trained`` names alone.
+        ``prox`` replaces the proximal term, with an anchor of the clients that still train.
+        """
+        params: ClientParams = getattr(c, name)
+        out = params if trained is None else {n: params[n] for n in trained}
+        if prox is None and self.prox:
+            prox = self.prox[0], c.of(self.prox[1])
+        lam, anchor = prox or (0.0, None)
+        drift = c.of(self.drift) if self.drift else None
+        where, accumulate = at or params, c.task.backend.accumulate
+        if self.momentum:
+            velocity = {n: v for n, v in c.velocity(name).items() if n in out}
+            loss = accumulate(velocity, where, batch, 1.0, self.momentum, objective, extras)
+            for n, p in out.items():
+                v = velocity[n].add_(p, alpha=lam + self.weight_decay)
+                if anchor is not None and lam:
+                    v.add_(anchor[n], alpha=-lam)
+                if drift is not None:
+                    v.add_(drift[n])
+                p.add_(v, alpha=-self.lr)
+            return loss
+        shrink = 1 - self.lr * (lam + self.weight_decay)
+        loss = accumulate(out, where, batch, -self.lr, shrink, objective, extras)
+        for n, p in out.items():
+            if anchor is not None and lam:
+                p.add_(anchor[n], alpha=self.lr * lam)
+            if drift is not None:
+                p.add_(drift[n], alpha=-self.lr)
+        return loss
+
+    def step_along(self, c: Live, name: str, gradient: ClientParams) -> None:
+        """The same step of ``c.<name>`` where the gradient is known: p <- p - lr [gradient + weight_decay p]."""
+        params: ClientParams = getattr(c, name)
+        velocity = c.velocity(name) if self.momentum else {}
+        for n, p in params.items():
+            if self.momentum:
+                v = velocity[n].mul_(self.momentum).add_(gradient[n]).add_(p, alpha=self.weight_decay)
+                p.add_(v, alpha=-self.lr)
+            else:
+                p.mul_(1 - self.lr * self.weight_decay).add_(gradient[n], alpha=-self.lr)
 
 
 @dataclass(frozen=True)
@@ -30,40 +180,25 @@ def local_sgd(
     task: Task,
     start: ClientParams,
     cohort: Cohort,
+    sgd: SGD | None = None,
     *,
-    lr: float | None = None,
     plan: Plan | None = None,
-    prox: tuple[float, ClientParams] | None = None,
-    drift: ClientParams | None = None,
     trained: Sequence[str] | None = None,
     objective: Objective | None = None,
     extras: Extras | None = None,
 ) -> Trained:
-    """SGD on each client's loss over its batches.
+    """SGD on each client's loss over its batches, those of ``plan`` instead of the cohort's where it is given.
 
-    p <- p - lr [grad f(p; B) + lam (p - anchor) + drift], with ``prox=(lam, anchor)`` and a constant ``drift``
-    [S, ...]. ``trained`` names the parameters that move (a body, a head); the others stay. ``extras`` are per-client
-    tensors [S, ...] for ``objective``. Momentum, which starts at rest, and weight decay come from
-    the training settings.
+    ``trained`` names the parameters that move (a body, a head); the others stay. ``extras`` are per-client tensors
+    [S, ...] for ``objective``. Without ``sgd`` the training settings decide.
     """
-    rate = task.training.lr if lr is None else lr
-    plan = plan or cohort.plan
-    names = tuple(start) if trained is None else tuple(trained)
+    sgd, plan, fixed = sgd or SGD.of(task), plan or cohort.plan, dict(extras or {})
 
-    def chunk(rows: slice, part: Plan) -> tuple[list[ClientParams], Tensor]:
-        params = clone(take(start, rows))
-        anchor = take(prox[1], rows) if prox else None
-        step = Step(task, rate, prox[0] if prox else 0.0, {n: params[n] for n in names})
-        own, fixed = take(dict(extras or {}), rows), take(drift, rows) if drift else None
+    def step(c: Live, batch: Batch) -> Tensor:
+        return sgd.step(c, "w", batch, trained=trained, objective=objective, extras=c.of(fixed))
 
-        def on_batch(live: slice, batch: Batch) -> Tensor:
-            out = {n: params[n][live] for n in names}
-            return step(out, take(params, live), batch, live, anchor, fixed, objective, take(own, live))
-
-        return [params], mean_loss(task, part, on_batch)
-
-    (params,), loss = in_chunks(task, plan, chunk)
-    return Trained(params, loss, plan.gradient_evaluations)
+    out = for_each_client(task, plan, {"w": start}, step)
+    return Trained(out.w, out.loss, plan.gradient_evaluations)
 
 
 def moreau_sgd(
@@ -81,123 +216,62 @@ def moreau_sgd(
     For each batch: ``inner_steps`` times theta <- theta - personal_lr [grad f(theta; B) + lam (theta - w)], warm across
     batches, then w <- w - outer_share (w - theta). Returns theta (with its losses) and w.
     """
-    on_logits = gram.applies(task.backend, task.training, cohort.plan.rows.shape[-1], inner_steps)
+    sgd = SGD.of(task, personal_lr)
 
-    def chunk(rows: slice, part: Plan) -> tuple[list[ClientParams], Tensor]:
-        theta, w = clone(take(start, rows)), clone(take(start, rows))
-        step = Step(task, personal_lr, lam, theta)
+    def step(c: Live, batch: Batch) -> Tensor:
+        if sgd.momentum or sgd.weight_decay:
+            losses = [sgd.step(c, "theta", batch, prox=(lam, c.w)) for _ in range(inner_steps)]
+            loss = torch.stack(losses).mean(0)
+        else:
+            loss = task.backend.proximal_steps(c.theta, c.w, batch, personal_lr, lam, inner_steps)
+        for name, w in c.w.items():
+            w.lerp_(c.theta[name], outer_share)
+        return loss
 
-        def on_batch(live: slice, batch: Batch) -> Tensor:
-            personal, local = take(theta, live), take(w, live)
-            if on_logits:
-                layer = next(iter(personal)).rpartition(".")[0]
-                loss = gram.proximal_steps(layer, personal, local, batch, personal_lr, lam, inner_steps)
-            else:
-                loss = torch.stack([step(personal, personal, batch, live, w) for _ in range(inner_steps)]).mean(0)
-            for name, p in local.items():
-                p.lerp_(personal[name], outer_share)
-            return loss
-
-        return [theta, w], mean_loss(task, part, on_batch)
-
-    (theta, w), loss = in_chunks(task, cohort.plan, chunk)
-    return Trained(theta, loss, cohort.plan.gradient_evaluations * inner_steps), w
+    out = for_each_client(task, cohort.plan, {"theta": start, "w": start}, step)
+    return Trained(out.theta, out.loss, cohort.plan.gradient_evaluations * inner_steps), out.w
 
 
-def in_chunks(
-    task: Task, plan: Plan, train: Callable[[slice, Plan], tuple[list[ClientParams], Tensor]]
-) -> tuple[list[ClientParams], Tensor]:
-    """Run ``train`` on slices of the cohort and put the pieces together. The result is the same for any chunk size."""
-    size = chunk_size(task, plan)
-    pieces = []
-    for begin in range(0, len(plan.steps), size):
-        rows = slice(begin, min(begin + size, len(plan.steps)))
-        pieces.append(train(rows, plan.part(rows.start, rows.stop)))
-    models = [concat([models[i] for models, _ in pieces]) for i in range(len(pieces[0][0]))]
-    return models, torch.cat([loss for _, loss in pieces])
+@dataclass(frozen=True)
+class _Chunk:
+    """Clients that train together: what their steps change."""
+
+    values: dict[str, Any]
+    velocity: dict[str, ClientParams]
+    loss: Float[Tensor, "S"]
 
 
-def chunk_size(task: Task, plan: Plan) -> int:
-    """Clients to train together."""
-    sample = task.data.train.x[:1].numel() * torch.finfo(task.dtype).bits // 8
-    return task.backend.chunk_size(task.model, plan.rows.shape[-1] * sample, task.device)
-
-
-def mean_loss(task: Task, plan: Plan, on_batch: Callable[[slice, Batch], Tensor]) -> Tensor:
-    """Walk the batches and average each client's losses over its own steps."""
-    total = torch.zeros(len(plan.steps), dtype=task.dtype, device=task.device)
-    for batch in plan.batches(task.data.train):
+def _train_chunk(
+    task: Task,
+    plans: Sequence[Plan],
+    start: Mapping[str, ClientParams | Tensor],
+    step: Callable[..., Tensor],
+    begin: int,
+    end: int,
+) -> _Chunk:
+    """All steps of the clients ``begin`` to ``end - 1``."""
+    parts = [plan.part(begin, end) for plan in plans]
+    values = {n: _clone(_rows(v, slice(begin, end))) for n, v in start.items()}
+    chunk = _Chunk(values, {}, torch.zeros(end - begin, dtype=task.dtype, device=task.device))
+    c = Live(task, begin, end - begin, chunk)
+    for batches in zip(*(part.batches(task.data.train) for part in parts), strict=True):
         task.tick()
-        live = slice(0, batch.size)
-        total[live] += on_batch(live, batch)
-    return total / torch.tensor(plan.steps, device=task.device)
+        if batches[0].size != c.size:
+            c = Live(task, begin, batches[0].size, chunk)
+        chunk.loss[: c.size] += step(c, *batches)
+    chunk.loss.div_(torch.tensor(parts[0].steps, device=task.device))
+    return chunk
 
 
-class Step:
-    """One SGD step on stacked parameters, in place: p <- p - lr [grad + lam (p - anchor) + weight_decay p + drift].
+def _rows(value: Any, rows: slice) -> Any:
+    return value[rows] if isinstance(value, Tensor) else take(value, rows)
 
-    ``out`` moves; the gradient is taken at ``params``, which may be ``out`` itself or a point beside it.
-    """
 
-    def __init__(self, task: Task, lr: float, lam: float, trained: ClientParams) -> None:
-        self.task, self.lr, self.lam = task, lr, lam
-        self.decay = task.training.weight_decay
-        self.momentum = task.training.momentum
-        self.velocity = {n: torch.zeros_like(p) for n, p in trained.items()} if self.momentum else None
+def _clone(value: Any) -> Any:
+    return value.clone() if isinstance(value, Tensor) else clone(value)
 
-    def __call__(
-        self,
-        out: ClientParams,
-        params: ClientParams,
-        batch: Batch,
-        live: slice,
-        anchor: ClientParams | None = None,
-        drift: ClientParams | None = None,
-        objective: Objective | None = None,
-        extras: Extras | None = None,
-    ) -> Tensor:
-        if self.velocity is not None:
-            return self._with_momentum(out, params, batch, live, anchor, drift, objective, extras)
-        shrink = 1 - self.lr * (self.lam + self.decay)
-        loss = self.task.backend.accumulate(out, params, batch, -self.lr, shrink, objective, extras)
-        for name, p in out.items():
-            if anchor is not None and self.lam:
-                p.add_(anchor[name][live], alpha=self.lr * self.lam)
-            if drift is not None:
-                p.add_(drift[name][live], alpha=-self.lr)
-        return loss
 
-    def along(self, out: ClientParams, gradient: ClientParams) -> None:
-        """The same step where the gradient is known already: p <- p - lr [gradient + weight_decay p]."""
-        for name, p in out.items():
-            slope = gradient[name]
-            if self.velocity is not None:
-                slope = self.velocity[name][: len(p)].mul_(self.momentum).add_(slope).add_(p, alpha=self.decay)
-                p.add_(slope, alpha=-self.lr)
-            else:
-                p.mul_(1 - self.lr * self.decay).add_(slope, alpha=-self.lr)
-
-    def _with_momentum(
-        self,
-        out: ClientParams,
-        params: ClientParams,
-        batch: Batch,
-        live: slice,
-        anchor: ClientParams | None,
-        drift: ClientParams | None,
-        objective: Objective | None,
-        extras: Extras | None,
-    ) -> Tensor:
-        """v <- momentum v + (whole gradient); p <- p - lr v."""
-        assert self.velocity is not None
-        velocity = take(self.velocity, live)
-        loss = self.task.backend.accumulate(velocity, params, batch, 1.0, self.momentum, objective, extras)
-        for name, p in out.items():
-            v = velocity[name]
-            v.add_(p, alpha=self.lam + self.decay)
-            if anchor is not None and self.lam:
-                v.add_(anchor[name][live], alpha=-self.lam)
-            if drift is not None:
-                v.add_(drift[name][live])
-            p.add_(v, alpha=-self.lr)
-        return loss
+def _concat(parts: list[Any]) -> Any:
+    if isinstance(parts[0], Tensor):
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
+    return concat(parts)

@@ -16,10 +16,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from engine.core.params import ClientParams, clone, each, map_params, take
+from engine.core.params import ClientParams, each, map_params
 from engine.federation.batches import Batch, Cohort, Plan
 from engine.task import Task
-from engine.training.local import Step, Trained, in_chunks, mean_loss
+from engine.training.local import SGD, Live, Trained, for_each_client
 
 Layers = Sequence[Sequence[str]]  # the names of each layer's parameters
 
@@ -71,22 +71,15 @@ def by_client(rows: Float[Tensor, "S L"], clients: Int[Tensor, "S"], num_clients
 
 def sam_sgd(task: Task, start: ClientParams, cohort: Cohort, rho: float) -> Trained:
     """w <- w - lr grad f(w + rho g/||g||; B), where g = grad f(w; B) is of the same batch. Two gradients a step."""
+    sgd = SGD.of(task)
 
-    def chunk(rows: slice, part: Plan) -> tuple[list[ClientParams], Tensor]:
-        w = clone(take(start, rows))
-        slope = map_params(torch.zeros_like, w)
-        step = Step(task, task.training.lr, 0.0, w)
+    def step(c: Live, batch: Batch) -> Tensor:
+        loss, g = task.grad(c.w, batch)
+        sgd.step(c, "w", batch, at=map_params(torch.add, c.w, uphill(g, rho)))
+        return loss
 
-        def on_batch(live: slice, batch: Batch) -> Tensor:
-            here, g = take(w, live), take(slope, live)
-            loss = task.backend.accumulate(g, here, batch, 1.0, 0.0)
-            step(here, map_params(torch.add, here, uphill(g, rho)), batch, live)
-            return loss
-
-        return [w], mean_loss(task, part, on_batch)
-
-    (w,), loss = in_chunks(task, cohort.plan, chunk)
-    return Trained(w, loss, 2 * cohort.plan.gradient_evaluations)
+    out = for_each_client(task, cohort.plan, {"w": start}, step)
+    return Trained(out.w, out.loss, 2 * cohort.plan.gradient_evaluations)
 
 
 def lwsam_pair(
@@ -105,28 +98,20 @@ def lwsam_pair(
     For each batch: g = grad f(theta), eps by ``scores``, g~ = grad f(theta + eps); theta <- theta - lr g,
     w <- w - lr g~. ``after_step`` takes g~ beside the theta that has stepped. Returns theta (with its losses) and w.
     """
-    layers = task.model.layers
+    sgd, layers = SGD.of(task), task.model.layers
 
-    def chunk(rows: slice, part: Plan) -> tuple[list[ClientParams], Tensor]:
-        personal, shared, score = clone(take(theta, rows)), clone(take(w, rows)), scores[rows]
-        slope = map_params(torch.zeros_like, personal)
-        step, shared_step = (Step(task, task.training.lr, 0.0, moved) for moved in (personal, shared))
+    def step(c: Live, batch: Batch) -> Tensor:
+        loss, g = task.grad(c.theta, batch)
+        eps = uphill_by_layer(g, c.of(scores), layers, rho, p)
+        if after_step:
+            sgd.step_along(c, "theta", g)
+        sgd.step(c, "w", batch, at=map_params(torch.add, c.theta, eps))
+        if not after_step:
+            sgd.step_along(c, "theta", g)
+        return loss
 
-        def on_batch(live: slice, batch: Batch) -> Tensor:
-            here, g = take(personal, live), take(slope, live)
-            loss = task.backend.accumulate(g, here, batch, 1.0, 0.0)
-            eps = uphill_by_layer(g, score[live], layers, rho, p)
-            if after_step:
-                step.along(here, g)
-            shared_step(take(shared, live), {n: here[n] + eps[n] for n in here}, batch, live)
-            if not after_step:
-                step.along(here, g)
-            return loss
-
-        return [personal, shared], mean_loss(task, part, on_batch)
-
-    (personal, shared), loss = in_chunks(task, cohort.plan, chunk)
-    return Trained(personal, loss, 2 * cohort.plan.gradient_evaluations), shared
+    out = for_each_client(task, cohort.plan, {"theta": theta, "w": w}, step)
+    return Trained(out.theta, out.loss, 2 * cohort.plan.gradient_evaluations), out.w
 
 
 def lwsam_two_steps(
@@ -138,26 +123,18 @@ def lwsam_two_steps(
     phi~_i = phi_i - lr grad f(phi_i + eps). The other parameters stay. The loss is the mean over both steps.
     Returns the trained parameters and the scores.
     """
+    sgd, no_scores = SGD.of(task), torch.zeros(len(plan.steps), len(layers), dtype=task.dtype, device=task.device)
 
-    def chunk(rows: slice, part: Plan) -> tuple[list[ClientParams], Tensor]:
-        params = clone(take(start, rows))
-        phi = {n: params[n] for n in body}
-        slope = map_params(torch.zeros_like, phi)
-        step = Step(task, task.training.lr, 0.0, phi)
-        scores = torch.zeros(len(part.steps), len(layers), dtype=task.dtype, device=task.device)
+    def step(c: Live, batch: Batch) -> Tensor:
+        before = sgd.step(c, "w", batch, trained=body)
+        c.scores.copy_(layer_scores(c.w, c.of(start), layers))
+        after, g = task.grad(c.w, batch, body)
+        eps = uphill_by_layer(g, c.scores, layers, rho, p)
+        sgd.step(c, "w", batch, trained=body, at=c.w | {n: c.w[n] + eps[n] for n in body})
+        return (before + after) / 2
 
-        def on_batch(live: slice, batch: Batch) -> Tensor:
-            before = step(phi, params, batch, live)
-            scores.copy_(layer_scores(phi, take(start, rows), layers))
-            after = task.backend.accumulate(slope, params, batch, 1.0, 0.0)
-            beside = {n: phi[n] + eps for n, eps in uphill_by_layer(slope, scores, layers, rho, p).items()}
-            step(phi, {**params, **beside}, batch, live)
-            return (before + after) / 2
-
-        return [params, {"scores": scores}], mean_loss(task, part, on_batch)
-
-    (params, found), loss = in_chunks(task, plan, chunk)
-    return Trained(params, loss, 3 * plan.gradient_evaluations), found["scores"]
+    out = for_each_client(task, plan, {"w": start, "scores": no_scores}, step)
+    return Trained(out.w, out.loss, 3 * plan.gradient_evaluations), out.scores
 
 
 def _norm(params: ClientParams, order: float) -> Float[Tensor, "S"]:

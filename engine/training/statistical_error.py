@@ -1,6 +1,6 @@
 """Distance to the truth on generated data, where the true models are known: those of Yu et al., as squared norms.
 
-total error        ||w - w*||^2 of the models as they stand: recorded of every method in every evaluated round
+total error        ||w - w*||^2 of the models as they are: recorded for every method in every evaluated round
 statistical error  the same of the converged solution of one-stage FedProx, found by Newton's method
 """
 
@@ -29,7 +29,7 @@ class Solution:
 
 
 def is_known(task: Task) -> bool:
-    """Whether errors against a truth can be told: generated data and a linear model for two classes."""
+    """Whether errors against a true model can be computed: generated data and a linear model for two classes."""
     return task.data.truth is not None and is_linear(task) and task.data.num_classes == 2
 
 
