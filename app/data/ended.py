@@ -10,7 +10,7 @@ from typing import Any
 
 from app.state import links
 from app import wording
-from app.state.address import LARGEST_ID
+from app.state.url_state import LARGEST_ID
 from app.data.comparison import run_name
 from storage import RunRecord, Status, Store
 
