@@ -59,7 +59,7 @@ def experiment_control(experiments: Sequence[ExperimentRecord], current: int | N
     )
 
 
-def _open_experiment(experiment: int) -> None:
+def _open_experiment(experiment: int | None) -> None:
     url_state.choose(runs=None, experiment=str(experiment))
 
 

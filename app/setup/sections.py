@@ -177,9 +177,9 @@ def _local_work(form: Form, values: Mapping[str, Any], path: str, key: str, unit
     unit = units[0]
     if len(units) > 1:
         now = "local_epochs" if values.get("local_epochs") else "local_steps"
-        start = form.start(f"{form.prefix}.{key}.work", now, "default")
+        started = form.start(f"{form.prefix}.{key}.work", now, "default")
         label = "Local work of a round"
-        unit = left.segmented_control(label, units, required=True, format_func=WORK.__getitem__, **start)
+        unit = left.segmented_control(label, units, required=True, format_func=WORK.__getitem__, **started)
     parameter = replace(next(p for p in parameters_of(Training) if p.name == unit), type="int")
     with right if len(units) > 1 else left:
         start = values.get(unit) or (10 if unit == "local_steps" else 1)

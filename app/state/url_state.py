@@ -10,6 +10,7 @@ address that a page does not know counts as the default.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, Generic, ParamSpec, TypeVar
@@ -23,6 +24,7 @@ OF_ALL_PAGES = ("presenting",)  # choices that a link to another view does not e
 
 P = ParamSpec("P")
 T = TypeVar("T")
+_is_drawing = ContextVar("is_drawing", default=False)  # in this thread: a link starts a run before the last has stopped
 _VISIT, _CONTROLS = "url_state.visit", "url_state.controls"
 
 
@@ -35,7 +37,6 @@ class Visit:
     known: list[dict[str, str]]
     is_history: bool = False
     is_new: bool = True
-    is_drawing: bool = False
     drawn: dict[str, None] = field(default_factory=dict)  # in order
 
 
@@ -81,27 +82,29 @@ class Control(Generic[T]):
         """Streamlit takes the first stop of a slider for one that it does not have any more."""
         if self.left is None or self.titles_of(self.now) == self.left:
             return self.left is not None
-        return bool(self.titles) and self.now == next(iter(self.titles)) and not self.left <= {*self.titles.values()}
+        stops = self.titles or {}
+        return bool(stops) and self.now == next(iter(stops)) and not self.left <= {*stops.values()}
 
 
 @contextmanager
 def page(name: str) -> Iterator[None]:
     """Around all that a page draws; the shell and a page that runs alone both say it."""
-    visit = _visit()
-    if visit.is_drawing and visit.page == name:
+    if _is_drawing.get():
         yield
         return
     if _has_arrived(name):
-        visit = _arrive(name)
+        _arrive(name)
     else:
         _settle()
-    visit.is_drawing, visit.drawn = True, {}
+    visit = _visit()
+    visit.drawn = {}
+    token = _is_drawing.set(True)
     try:
         yield
         publish()
         st.session_state[_CONTROLS] = {name: _controls()[name] for name in visit.drawn}
     finally:
-        visit.is_drawing = False
+        _is_drawing.reset(token)
 
 
 def fragment(draw: Callable[P, None]) -> Callable[P, None]:
@@ -110,7 +113,7 @@ def fragment(draw: Callable[P, None]) -> Callable[P, None]:
     @st.fragment
     @wraps(draw)
     def drawn(*args: P.args, **kwargs: P.kwargs) -> None:
-        is_alone = not _visit().is_drawing
+        is_alone = not _is_drawing.get()
         if is_alone:
             _settle()
         draw(*args, **kwargs)
@@ -320,7 +323,7 @@ def _has_arrived(name: str) -> bool:
     return visit.page != name or is_back_or_forward() or st.query_params.to_dict() not in visit.known
 
 
-def _arrive(name: str) -> Visit:
+def _arrive(name: str) -> None:
     """Read the address."""
     here, is_history = st.query_params.to_dict(), is_back_or_forward()
     choices = dict(here)
@@ -329,9 +332,8 @@ def _arrive(name: str) -> Visit:
         choices = {one: text for one, text in (here | lasting).items() if text is not None}
     for control in _controls().values():
         control.holds = False
-    visit = st.session_state[_VISIT] = Visit(name, choices, [here], is_history=is_history)
+    st.session_state[_VISIT] = Visit(name, choices, [here], is_history=is_history)
     st.query_params.from_dict(choices)  # for a link within a page the browser waits to be sent the address
-    return visit
 
 
 def _visit() -> Visit:
