@@ -7,14 +7,14 @@ each of its messages under the field that it is about.
 import json
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import streamlit as st
 import yaml
 from streamlit.delta_generator import DeltaGenerator
 
-from app.state import browser
 from app.wording import capital, plain
 from engine.config.schema import parse_value
 from engine.core.registry import Entry, Options, Parameter
@@ -31,11 +31,33 @@ class Form:
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
         self._spots: dict[str, DeltaGenerator] = {}
+        self._is_in_popover = False
 
     def forget(self) -> None:
         """Let the next drawing take its values from what it is given, not from what was typed."""
         for key in [k for k in st.session_state if str(k).startswith(f"{self.prefix}.")]:
             del st.session_state[key]
+
+    @contextmanager
+    def popover(self, label: str, key: str) -> Iterator[None]:
+        """Fields behind a button."""
+        with st.popover(label, type="tertiary", key=f"{self.prefix}.{key}"):
+            self._is_in_popover = True
+            try:
+                yield
+            finally:
+                self._is_in_popover = False
+
+    def start(self, key: str, value: Any, own: str = "value") -> dict[str, Any]:
+        """Arguments of a widget that starts at ``value`` and then keeps what the reader chose.
+
+        What is in a popover is drawn when that opens, after the value was sent: it needs it as its ``own`` default.
+        """
+        if key not in st.session_state:
+            st.session_state[key] = value
+        elif self._is_in_popover:
+            return {"key": key, own: st.session_state[key]}
+        return {"key": key}
 
     def options(
         self,
@@ -95,7 +117,7 @@ class Form:
         elif kinds <= {"int", "float"}:
             chosen = self._number(parameter, value, key)
         elif kinds == {"bool"}:
-            chosen = st.checkbox(**_said(parameter), key=browser.seeded(key, bool(value)))
+            chosen = st.checkbox(**_said(parameter), **self.start(key, bool(value)))
         elif kinds == {"choice"}:
             chosen = self._choice(parameter, value, key)
         elif kinds <= {"int", "float", "choice", "null"}:
@@ -111,7 +133,7 @@ class Form:
 
     def text(self, label: str, value: str, path: str, *, key: str = "", **arguments: Any) -> str:
         """A line of text with a spot for messages."""
-        typed = st.text_input(label, key=browser.seeded(f"{self.prefix}.{key or path}", value), **arguments)
+        typed = st.text_input(label, **self.start(f"{self.prefix}.{key or path}", value), **arguments)
         self.spot(path)
         return typed or ""
 
@@ -145,7 +167,7 @@ class Form:
         number: type[float] | type[int] = int if parameter.type.partition("|")[0] == "int" else float
         return st.number_input(
             **_said(parameter),
-            key=browser.seeded(key, number(value)),
+            **self.start(key, number(value)),
             step=1 if number is int else _step(float(value)),
             format=None if number is int else "%g",
         )
@@ -156,13 +178,17 @@ class Form:
             del st.session_state[key]
         if len(stops) == 1:
             return self._number(parameter, value, f"{key}.number")
-        return st.select_slider(**_said(parameter), options=stops, key=browser.seeded(key, value), format_func=_plain)
+        return st.select_slider(**_said(parameter), options=stops, format_func=_plain, **self.start(key, value))
 
     def _choice(self, parameter: Parameter, value: Any, key: str) -> Any:
         choices = list(parameter.choices or ())
         if len(choices) >= MANY_CHOICES:
-            return st.selectbox(**_said(parameter), options=choices, key=browser.seeded(key, value))
-        return st.segmented_control(**_said(parameter), options=choices, required=True, key=browser.seeded(key, value))
+            started = self.start(key, value, "index")
+            if "index" in started:
+                started["index"] = choices.index(started["index"])
+            return st.selectbox(**_said(parameter), options=choices, **started)
+        started = self.start(key, value, "default")
+        return st.segmented_control(**_said(parameter), options=choices, required=True, **started)
 
     def _number_or_word(self, parameter: Parameter, value: Any, key: str, stand_in: Any) -> Any:
         """A number, or the word (auto, training, full, not set) that an empty field stands for."""
@@ -170,10 +196,14 @@ class Form:
         meaning = WORDS.get(word, str(word)) + ("" if stand_in is None else f" ({_plain(stand_in)})")
         number: type[float] | type[int] = int if parameter.type.partition("|")[0] == "int" else float
         shown = number(value) if _is_number(value) else None
+        if key not in st.session_state:
+            st.session_state[key] = shown
+        elif self._is_in_popover:  # a number of its own could not be emptied
+            st.session_state[key] = st.session_state[key]
         chosen = st.number_input(
             **(_said(parameter) | {"help": f"{plain(parameter.description)} Empty: {meaning}."}),
             value=None,
-            key=browser.seeded(key, shown),
+            key=key,
             placeholder=meaning,
             format=None if number is int else "%g",
             step=1 if number is int else _step(float(stand_in or shown or 1.0)),
@@ -183,7 +213,7 @@ class Form:
     def _text(self, parameter: Parameter, value: Any, key: str) -> Any:
         """Anything else is typed as in YAML; a text stays as it is."""
         shown = "" if value is None else value if isinstance(value, str) else _listed(value)
-        typed = st.text_input(**_said(parameter), key=browser.seeded(f"{key}.text", shown))
+        typed = st.text_input(**_said(parameter), **self.start(f"{key}.text", shown))
         return typed or None if "str" in parameter.type.split("|") else read_value(typed or "")
 
 

@@ -4,7 +4,7 @@ import streamlit as st
 
 from app import pages
 from app.components import page
-from app.state import browser
+from app.state import url_state
 from engine.core.paths import ASSETS
 from storage import StorageError
 
@@ -18,8 +18,8 @@ chosen = st.navigation(
 )
 st.set_page_config(pages.tab_title(chosen.title), str(ASSETS / "icon.png"), layout="wide")
 try:
-    browser.begin()
-    page.strip()
-    chosen.run()
+    with url_state.page(chosen.url_path or pages.names()[0]):
+        page.strip()
+        chosen.run()
 except StorageError as error:
     page.no_store(str(error))

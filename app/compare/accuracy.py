@@ -13,21 +13,21 @@ from app.compare.view import AXES, COSTS, METHOD, SORTS, View, more
 from app.components import page
 from app.data import column_heads
 from app.data.comparison import Method
-from app.state import address
+from app.state import url_state
 from app.wording import capital, names, plain, signed_points
 
 SHAPES = {"ecdf": "Cumulative", "histogram": "Histogram"}
 
 
-@st.fragment
+@url_state.fragment
 def distribution(view: View) -> None:
     page.section("How do the clients fare?")
     left, right = st.columns(2, gap="large")
     with left:
-        by = cast(dumbbell.SortKey, address.switch("Sorted by", SORTS, "sort", "mean"))
+        by = cast(dumbbell.SortKey, url_state.switch("Sorted by", SORTS, "sort", "mean"))
         low_mean_top(view, by)
     with right:
-        shape = address.switch("Every client", SHAPES, "shape", "ecdf")
+        shape = url_state.switch("Every client", SHAPES, "shape", "ecdf")
         drawn = view.drawn(ecdf.MOST_LINES)
         left_out = more(view.clients()["method"].nunique(), len(drawn))
         if shape == "histogram":
@@ -85,12 +85,12 @@ def bars(view: View, drawn: list[str], left_out: str) -> None:
     )
 
 
-@st.fragment
+@url_state.fragment
 def over_time(view: View) -> None:
     page.section("How fast, and at what price?")
     left, right = st.columns(2, gap="large")
     with left:
-        x = cast(curves_over_seeds.Axis, address.switch("Across", AXES, "x", "round"))
+        x = cast(curves_over_seeds.Axis, url_state.switch("Across", AXES, "x", "round"))
         lines = view.curves(x)
         drawn = view.drawn(curves_over_seeds.MOST_LINES)
         dashed = ", and the lowest 5 % dashed" if len(drawn) <= curves_over_seeds.MOST_DASHED else ""
@@ -105,7 +105,7 @@ def over_time(view: View) -> None:
             heads={"x": column_heads.Head(f"Axis: {curves_over_seeds.AXIS_TITLES[x]}")},
         )
     with right:
-        price = cast(curves_over_seeds.Axis, address.switch("Price", COSTS, "price", "megabytes"))
+        price = cast(curves_over_seeds.Axis, url_state.switch("Price", COSTS, "price", "megabytes"))
         points = view.keep(("cost", price), lambda: cost.data(view.with_costs(), price))
         unnamed = f" Names beside {cost.MOST_NAMED} points." if len(points) > cost.MOST_NAMED else ""
         page.told(
@@ -120,7 +120,7 @@ def over_time(view: View) -> None:
         )
 
 
-@st.fragment
+@url_state.fragment
 def who_loses(view: View) -> None:
     clients = view.clients()
     ranked = view.per_run().groupby("method")["mean"].mean().sort_values(ascending=False)
@@ -168,10 +168,10 @@ def chosen_pair(ranked: list[str], by_name: dict[str, Method]) -> tuple[str, str
     """By default the best, and the best of another algorithm."""
     titles = {name: name for name in ranked}
     with st.container(horizontal=True, key="pair_controls"):
-        a = address.pick("Method A", titles, "a", ranked[0])
+        a = url_state.pick("Method A", titles, "a", ranked[0])
         others = {name: name for name in titles if name != a}
         rivals = (name for name in others if by_name[name].algorithm != by_name[a].algorithm)
-        b = address.pick("against method B", others, "b", next(rivals, next(iter(others))))
+        b = url_state.pick("against method B", others, "b", next(rivals, next(iter(others))))
     return a, b
 
 
@@ -182,7 +182,7 @@ def one_client(view: View, pairs: pd.DataFrame, a: str, b: str) -> None:
         for row in pairs.itertuples()
     }
     with st.container(horizontal=True, vertical_alignment="bottom", key="one_client"):
-        said = address.pick("Look at one client", titles, "client", "")
+        said = url_state.pick("Look at one client", titles, "client", "")
         open_run.client_links(view, [a, b], int(said) if said else None)
 
 

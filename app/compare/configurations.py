@@ -6,10 +6,11 @@ from app.compare.view import View
 from app.components import page
 from app.data import config_fields
 from app.data.column_heads import Head
+from app.state import url_state
 from app.wording import names, plain, plural
 
 
-@st.fragment
+@url_state.fragment
 def configurations(view: View) -> None:
     table = config_fields.table(view.methods)
     page.section("What was set differently?")

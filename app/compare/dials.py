@@ -3,7 +3,6 @@
 from typing import cast
 
 import pandas as pd
-import streamlit as st
 
 from app.charts import curves_over_seeds, sweep, tradeoff
 from app.charts.cost import MOST_NAMED
@@ -13,22 +12,22 @@ from app.components import page
 from app.data import config_fields
 from app.data.column_heads import Head
 from app.forms import label_of
-from app.state import address
+from app.state import url_state
 from app.wording import capital
 
 
-@st.fragment
+@url_state.fragment
 def swept(view: View) -> None:
     runs = view.with_options()
     found = {name: name.removeprefix("training.") for name in sweep.parameters(runs)}
     if not found:
         return
-    parameter = address.value("parameter", found, next(iter(found)))
+    parameter = url_state.value("parameter", found, next(iter(found)))
     rows = sweep.data(_with_validation(view, _with_own_choice(view, runs, parameter)), parameter)
     symbol, axis, meaning = _words(view, rows, parameter)
     page.section(f"Which {symbol} is best?")
     if len(found) > 1:
-        address.pick("Parameter", found, "parameter", next(iter(found)))
+        url_state.pick("Parameter", found, "parameter", next(iter(found)))
     page.told(
         sweep.figure(rows, symbol, axis),
         rows,
@@ -41,7 +40,7 @@ def swept(view: View) -> None:
     )
 
 
-@st.fragment
+@url_state.fragment
 def both_ends(view: View) -> None:
     """The trade-off plane: each client's model on its own data, and on everybody else's."""
     everywhere, whose = generalization.elsewhere(view)
@@ -57,9 +56,9 @@ def both_ends(view: View) -> None:
 
 
 def plane(view: View, runs: pd.DataFrame, known: pd.DataFrame, whose: str) -> None:
-    price = address.switch("Size of a mark", COSTS, "size", "megabytes")
+    price = url_state.switch("Size of a mark", COSTS, "size", "megabytes")
     with_costs = known.merge(view.with_costs()[["run", *COSTS]], on="run")
-    dial = address.value("parameter", found := sweep.parameters(runs), next(iter(found), ""))
+    dial = url_state.value("parameter", found := sweep.parameters(runs), next(iter(found), ""))
     points = tradeoff.data(with_costs, price, dial or None)
     unnamed = f" Names beside {MOST_NAMED} points." if len(points) > MOST_NAMED else ""
     page.told(

@@ -11,7 +11,7 @@ from app.compare.view import View
 from app.components import page
 from app.data import queries
 from app.data.comparison import with_methods
-from app.state import address
+from app.state import url_state
 from app.wording import number, plain
 
 SPENT = {"rounds": "Rounds", "megabytes": "Megabytes"}
@@ -19,10 +19,10 @@ GOALS = {"accuracy": "Mean accuracy", "error": "Distance to the truth"}
 MOST_TARGETS = 25
 
 
-@st.fragment
+@url_state.fragment
 def effort(view: View) -> None:
     with_truth = len(view.means("total_error")) > 0
-    goal = address.value("goal", GOALS, "accuracy") if with_truth else "accuracy"
+    goal = url_state.value("goal", GOALS, "accuracy") if with_truth else "accuracy"
     series = _series(view, goal)
     best = reached_by_all_seeds(series, goal)
     titles = targets(best, goal)
@@ -31,9 +31,9 @@ def effort(view: View) -> None:
     page.section("More rounds, or more work in each?")
     with st.container(horizontal=True, vertical_alignment="bottom", key="effort_controls"):
         if with_truth:
-            address.switch("Goal", GOALS, "goal", "accuracy")
-        spent = cast(communication.Spent, address.switch("Counted in", SPENT, "count", "rounds"))
-        chosen = address.slide("Target", titles, "target", default_target(best, list(titles), goal))
+            url_state.switch("Goal", GOALS, "goal", "accuracy")
+        spent = cast(communication.Spent, url_state.switch("Counted in", SPENT, "count", "rounds"))
+        chosen = url_state.slide("Target", titles, "target", default_target(best, list(titles), goal))
     words = f"{'a mean accuracy of' if goal == 'accuracy' else 'an error of'} {titles[chosen]}"
     until = communication.reached(series, float(chosen), falls=goal == "error")
     spent_then = cost.spent(queries.scalar_totals(until, cost.RECORDED))

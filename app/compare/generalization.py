@@ -11,7 +11,6 @@ import streamlit as st
 
 from app.compare.view import View
 from app.data import allowed_paths, queries
-from app.state import browser
 from app.wording import plain, plural
 from engine.core.errors import CheckpointInvalid
 from storage import AnalysisRecord, ArtifactDamaged, StorageError
@@ -62,7 +61,7 @@ def underway(ids: Sequence[int]) -> None:
         st.caption(plain(str(error)))
         return
     if not left:
-        browser.rerun()
+        st.rerun()
     said = "" if queries.engines() else " No engine is running: start the app with python -m app."
     st.progress(1 - len(left) / len(ids), text=f"Measuring: {plural(len(left), 'run')} to come.{said}")
 
@@ -88,7 +87,6 @@ def _options(view: View) -> dict[str, Any]:
 
 
 def _request(view: View, run_ids: Sequence[int]) -> None:
-    browser.catch_up()
     analyses = queries.store().analyses
     for run_id in run_ids:
         with suppress(StorageError):  # the run was deleted meanwhile, which the page says by itself

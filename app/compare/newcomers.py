@@ -8,7 +8,7 @@ from app.charts import dumbbell
 from app.compare.view import SORTS, View
 from app.components import page
 from app.data.comparison import Ranking, doubt, per_run, ranking
-from app.state import address
+from app.state import url_state
 from app.wording import names, percent, plural
 
 
@@ -18,7 +18,7 @@ def newcomers(view: View) -> None:
     if unseen.empty:
         return
     page.section("And clients that never trained?")
-    by = cast(dumbbell.SortKey, address.value("sort", SORTS, "mean"))
+    by = cast(dumbbell.SortKey, url_state.value("sort", SORTS, "mean"))
     rows = dumbbell.data(unseen, view.share, by, view.clients("personalized", "last"))
     found = finding(rows, ranking(per_run(unseen, view.share), "mean"))
     page.told(

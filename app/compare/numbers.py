@@ -12,7 +12,7 @@ from app.compare import tables
 from app.compare.view import METHOD, View
 from app.components import page
 from app.data import queries
-from app.state import address
+from app.state import url_state
 from app.wording import names, plain, setting
 from engine.core.registry import ALGORITHMS
 
@@ -20,10 +20,10 @@ Rule = tuple[queries.Model, queries.When]
 EVERY_RULE: list[Rule] = list(product(get_args(queries.Model), get_args(queries.When)))
 
 
-@st.fragment
+@url_state.fragment
 def numbers(view: View) -> None:
     page.section("What exactly are the numbers?")
-    scope = address.switch("Rows", {"view": "As chosen above", "all": "Both models, last and best"}, "rows", "view")
+    scope = url_state.switch("Rows", {"view": "As chosen above", "all": "Both models, last and best"}, "rows", "view")
     here, everyone = view.keep("numbers", lambda: rows_of(view, [(view.model, view.when)]))
     table, clients = rows_of(view, EVERY_RULE) if scope == "all" else (here, everyone)
     shown = tables.for_screen(table, clients)

@@ -7,7 +7,7 @@ import streamlit as st
 
 from app.compare.view import View
 from app.components import page
-from app.state import address, browser
+from app.state import url_state
 from app.wording import plain
 
 
@@ -17,9 +17,7 @@ def follow(chart: str, writes: Callable[[list[Any]], dict[str, str]]) -> Callabl
     def write() -> None:
         points = st.session_state[chart].selection.points
         if points and points[0].get("customdata") is not None:
-            browser.put(**writes(values(points[0]["customdata"])))
-        else:
-            browser.catch_up()
+            url_state.choose(**writes(values(points[0]["customdata"])))
 
     return write
 
@@ -37,7 +35,7 @@ def look_inside(view: View) -> None:
         str(run.id): f"{method.name}, seed {run.seed}" for method in view.methods for run in method.runs
     }
     with st.container(horizontal=True, vertical_alignment="bottom", key="look_inside"):
-        run_id = address.pick("Look inside", titles, "inside", "")
+        run_id = url_state.pick("Look inside", titles, "inside", "")
         if run_id:
             client = chosen_client(view)
             of = f"client {client} of " if client is not None else ""
@@ -55,5 +53,5 @@ def client_links(view: View, names: list[str], client: int | None) -> None:
 def chosen_client(view: View) -> int | None:
     """``?client=3``, of the first run's clients."""
     numbers = [str(i) for i in range(int(view.clients()["client"].max()) + 1)] if len(view.clients()) else []
-    said = address.value("client", numbers, "")
+    said = url_state.value("client", numbers, "")
     return int(said) if said else None

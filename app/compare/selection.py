@@ -6,7 +6,7 @@ import streamlit as st
 
 from app.data import queries
 from app.data.comparison import Method, methods_of
-from app.state import address, browser
+from app.state import url_state
 from app.wording import plural
 from storage import ExperimentRecord, RunRecord
 
@@ -23,10 +23,10 @@ def chosen_runs(runs: Sequence[RunRecord]) -> list[RunRecord]:
 
     ``runs`` are all that are in sight. The answer knows its partitions.
     """
-    named = address.ids("runs")
+    named = url_state.ids("runs")
     if named:
         return queries.runs(run_ids=sorted(named), include_archived=True, with_partition=True)
-    experiments = address.ids("experiment")
+    experiments = url_state.ids("experiment")
     return queries.runs(experiment_ids=sorted(experiments), with_partition=True) if experiments else unnamed(runs)
 
 
@@ -51,38 +51,36 @@ def chooser(runs: Sequence[RunRecord], chosen: Sequence[RunRecord], experiments:
     names = {e.id: f"{e.name} · {plural(e.num_runs, 'run')}" for e in experiments}
     ids = {run.id for run in chosen}
     whole = [e for e, own in _by_experiment(runs).items() if ids == {run.id for run in own} and e in names]
-    browser.show(_EXPERIMENT, whole[0] if whole else None)
-    browser.show(_METHODS, [key for key in methods if ids & set(key)])
+    experiment = whole[0] if whole else None
     st.selectbox(
         "Experiment",
         list(names),
-        format_func=names.__getitem__,
-        key=_EXPERIMENT,
-        on_change=browser.pressed,
-        args=(_EXPERIMENT, _go_to_experiment),
+        None if experiment is None else list(names).index(experiment),
+        names.__getitem__,
         placeholder="All methods of an experiment",
+        key=url_state.key(_EXPERIMENT, experiment, _go_to_experiment, names, in_popover=True),
     )
+    titles = {key: _title(method) for key, method in methods.items()}
+    drawn = [key for key in methods if ids & set(key)]
     st.multiselect(
         "Methods, each with all its seeds",
         list(methods),
-        key=_METHODS,
-        on_change=browser.pressed,
-        args=(_METHODS, _go_to_methods),
-        format_func=lambda key: _title(methods[key]),
+        drawn,
+        titles.__getitem__,
         placeholder="Two at least",
+        key=url_state.key(_METHODS, drawn, _go_to_methods, titles, in_popover=True),
     )
 
 
-def _go_to_experiment() -> None:
-    if st.session_state[_EXPERIMENT] is None:
-        browser.put(runs=None)
+def _go_to_experiment(experiment: int | None) -> None:
+    if experiment is None:
+        url_state.choose(runs=None)
     else:
-        browser.put(runs=None, experiment=str(st.session_state[_EXPERIMENT]))
+        url_state.choose(runs=None, experiment=str(experiment))
 
 
-def _go_to_methods() -> None:
-    chosen = ",".join(str(run_id) for key in st.session_state[_METHODS] for run_id in key)
-    browser.put(experiment=None, runs=chosen)
+def _go_to_methods(methods: Sequence[tuple[int, ...]]) -> None:
+    url_state.choose(experiment=None, runs=",".join(str(run_id) for own in methods for run_id in own))
 
 
 def _title(method: Method) -> str:

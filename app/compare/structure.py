@@ -1,16 +1,14 @@
 """The panel on what a method with clusters does inside: who is together with whom, and with how many."""
 
-import streamlit as st
-
 from app.charts import cluster_raster
 from app.compare.view import View
 from app.components import page
 from app.data import queries
 from app.inside.cluster_number import how_many_clusters
-from app.state import address
+from app.state import url_state
 
 
-@st.fragment
+@url_state.fragment
 def clustered(view: View) -> None:
     grouped = queries.clustered(list(view.runs))
     labelled = {
@@ -23,7 +21,7 @@ def clustered(view: View) -> None:
         return
     page.section("Do the clusters settle?")
     several = (run_id for run_id in labelled if queries.clusters(int(run_id))[1][-1].any())
-    run_id = int(address.pick("Clusters of", labelled, "clusters", next(several, next(iter(labelled)))))
+    run_id = int(url_state.pick("Clusters of", labelled, "clusters", next(several, next(iter(labelled)))))
     contexts = (queries.partition(run_id) or {}).get("contexts")
     cells = cluster_raster.data(*queries.clusters(run_id), contexts)
     page.told(

@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 
 import pandas as pd
-import streamlit as st
 
 from app.charts import error_over_R
 from app.compare.view import View
 from app.components import page
 from app.data import config_fields
 from app.data.comparison import REFERENCES
-from app.state import address
+from app.state import url_state
 from app.wording import TITLES
 from storage import RunRecord
 
@@ -19,7 +18,7 @@ ERRORS = {"total": "Of the models as trained", "statistical": "Of the exact solu
 STATISTICAL = {"personalized": "diagnostics.statistical_error_local", "global": "diagnostics.statistical_error_global"}
 
 
-@st.fragment
+@url_state.fragment
 def errors(view: View) -> None:
     """Drawn for runs on generated data of two spreads R or more."""
     rows = _rows([run for run in view.runs.values() if run.config["dataset"].get("R") is not None], SPREAD, "R")
@@ -30,7 +29,7 @@ def errors(view: View) -> None:
         return
     page.section("When does sharing pay?")
     solved = view.last(STATISTICAL[view.model])  # the error of the converged solution, where the method records it
-    shown = address.switch("Error", ERRORS, "error", "total") if len(solved) else "total"
+    shown = url_state.switch("Error", ERRORS, "error", "total") if len(solved) else "total"
     if shown == "statistical":
         rows["error"] = rows["run"].map(solved).where(~rows["algorithm"].isin(REFERENCES), rows["error"])
     points = error_over_R.data(rows)
@@ -47,7 +46,7 @@ def errors(view: View) -> None:
     )
 
 
-@st.fragment
+@url_state.fragment
 def errors_over_classes(view: View) -> None:
     """Drawn for runs measured on a common test set whose clients have two numbers of classes or more."""
     of = error_over_R.CLASSES

@@ -11,7 +11,7 @@ from app.charts import cost, curves_over_seeds, sweep
 from app.charts.plot import figure_cache
 from app.data import config_fields, queries
 from app.data.comparison import REFERENCES, Method, per_method, per_run, pooled, with_methods
-from app.state import address
+from app.state import url_state
 from app.wording import MODELS, WHEN, kicker, plural
 from engine.metrics import TAIL_SHARE
 from storage import RunRecord
@@ -42,9 +42,9 @@ class View:
 
     @classmethod
     def from_address(cls, methods: tuple[Method, ...]) -> "View":
-        model = cast(queries.Model, address.value("model", MODELS, cls.model))
-        when = cast(queries.When, address.value("when", ROUNDS, cls.when))
-        return cls(methods, model, when, int(address.value("tail", TAILS, str(cls.tail))))
+        model = cast(queries.Model, url_state.value("model", MODELS, cls.model))
+        when = cast(queries.When, url_state.value("when", ROUNDS, cls.when))
+        return cls(methods, model, when, int(url_state.value("tail", TAILS, str(cls.tail))))
 
     def pooled(self, by: str) -> "View":
         """The same runs, those of one value of a field together."""

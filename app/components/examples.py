@@ -3,7 +3,6 @@
 import streamlit as st
 
 from app.actions import exchange
-from app.state import browser
 from app.wording import plain
 from storage import StorageError
 
@@ -12,7 +11,7 @@ def examples_button() -> None:
     """Loads them and draws the page again, which then shows them."""
     if not exchange.example_files():
         return
-    if not st.button("Load the examples", key="load_examples", on_click=browser.catch_up):
+    if not st.button("Load the examples", key="load_examples"):
         return
     try:
         loaded = exchange.load_examples()
@@ -20,5 +19,5 @@ def examples_button() -> None:
         st.error(plain(str(error)))
         return
     if loaded:
-        browser.rerun()
+        st.rerun()
     st.info("The examples are in the archive; the Library brings them back.")

@@ -40,13 +40,12 @@ def live_plot(
     key: str,
     links: Mapping[int, str],
     on_action: Callable[[], None],
-    on_change: Callable[[], None],
 ) -> None:
     """Runs and their ``figures``, kept up to date by the browser.
 
     ``on_action`` is called when a button of a run was pressed: ``st.session_state[key].action`` is
-    ``{"run": 3, "action": "cancel"}``. ``on_change`` is called when the status of a run has changed. ``links`` are
-    what a diverged run offers to try.
+    ``{"run": 3, "action": "cancel"}``. The page is drawn again when the status of a run has changed.
+    ``links`` are what a diverged run offers to try.
     """
     swatches = {trace.meta["run"]: trace.line.color for trace in figures["accuracy"].data}
     _component()(
@@ -64,7 +63,7 @@ def live_plot(
             "paper": palette.translucent(palette.ground().paper, 0.8),
         },
         on_action_change=on_action,
-        on_changed_change=on_change,
+        on_changed_change=lambda: None,
     )
 
 

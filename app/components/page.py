@@ -16,7 +16,7 @@ from app.components import download, live_plot, report_capture
 from app.data import column_heads, queries, table_files
 from app.data.column_heads import Heads
 from app.data.overview import overview
-from app.state import browser, links
+from app.state import links, url_state
 from app.wording import capitals, plain
 from engine.core.paths import ASSETS
 
@@ -42,13 +42,8 @@ def strip() -> None:
         reason = queries.problem()
         now = {"text": reason, "wait_ms": 2000} if reason else overview(queries.store())
         live_plot.strip(now, is_served=endpoints.are_served)
-        st.toggle(
-            "Presentation",
-            key="presenting",
-            bind="query-params",
-            help="Larger type, fewer controls",
-            on_change=browser.catch_up,
-        )
+        is_presenting = url_state.toggle("Presentation", "presenting", help="Larger type, fewer controls")
+        st.session_state["presenting"] = is_presenting
     if palette.is_presenting():
         st.html(PRESENTING_CSS)
 
@@ -89,7 +84,7 @@ def require_store() -> None:
 def no_store(reason: str) -> None:
     """What stands in place of a page whose database cannot be read."""
     st.warning(plain(reason))
-    st.button("Try again", key="try_store_again", on_click=browser.catch_up)
+    st.button("Try again", key="try_store_again")
 
 
 def section(question: str) -> None:

@@ -14,6 +14,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from app.data.column_heads import Heads
+from app.state import url_state
 
 _KEY = "shown"
 
@@ -68,7 +69,7 @@ def keep(key: str, one: Shown) -> None:
     """A chart that is drawn again keeps its place and its heading: a panel can be drawn without the page."""
     if (board := _board()) is not None:
         known = board.charts.get(key)
-        board.address = f"{st.context.url or ''}?{urlencode(st.query_params.to_dict())}"
+        board.address = f"{st.context.url or ''}?{urlencode(url_state.address())}"
         board.charts[key] = replace(one, section=known.section if known else board.section)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from app import wording
 from app.data.comparison import run_name
 from app.state import links
-from app.state.address import LARGEST_ID
+from app.state.url_state import LARGEST_ID
 from storage import RunRecord, Status, Store
 
 NEWS: tuple[Status, ...] = ("done", "failed", "diverged")  # a cancelled run is no news to who cancelled it

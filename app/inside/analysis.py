@@ -11,7 +11,6 @@ import streamlit as st
 
 from app.data import allowed_paths, queries
 from app.inside.view import RunView
-from app.state import browser
 from app.wording import duration, percent, plain, plural, seconds
 from engine.core.errors import CheckpointInvalid
 from engine.core.findings import Findings
@@ -62,7 +61,6 @@ class Asked:
         return None
 
     def ask(self) -> None:
-        browser.catch_up()
         if allowed_paths.problem_of(self.run):
             return
         with suppress(StorageError):  # the run was deleted meanwhile, which the page says by itself
@@ -108,7 +106,6 @@ class Asked:
 
 
 def recompute(analysis_id: int) -> None:
-    browser.catch_up()
     queries.store().analyses.recompute(analysis_id)
 
 
@@ -119,12 +116,12 @@ def waiting(analysis_id: int, key: str) -> None:
     try:
         found = analyses.get(analysis_id)
     except AnalysisNotFound:
-        browser.rerun()
+        st.rerun()
     except StorageError as error:  # the database is busy: the next look is in a second
         st.caption(plain(str(error)))
         return
     if not found.is_active:
-        browser.rerun()
+        st.rerun()
     if found.status == "running":
         st.progress(found.progress, text=standing(found, datetime.now(UTC)))
     else:

@@ -7,7 +7,7 @@ import streamlit as st
 from app.charts.plot.palette import is_presenting
 from app.data import queries
 from app.data.comparison import Method, method_name, methods_of
-from app.state import browser
+from app.state import url_state
 from app.wording import STATUS, plural
 from storage import RunRecord
 
@@ -17,8 +17,7 @@ NAMES = ("id", "run")  # of the run in the address; our links say the first
 
 def asked() -> str | None:
     """What the address says of the run; None where it names none."""
-    browser.settle()
-    return next((st.query_params[name] for name in NAMES if name in st.query_params), None)
+    return next((run for name in NAMES if (run := url_state.get(name)) is not None), None)
 
 
 def controls(run: RunRecord) -> None:
@@ -52,14 +51,12 @@ def same_method(run: RunRecord, siblings: Sequence[RunRecord]) -> list[RunRecord
 def experiment_control(run: RunRecord) -> None:
     names = {e.id: f"{e.id} · {e.name} · {plural(e.num_runs, 'run')}" for e in queries.experiments()}
     names.setdefault(run.experiment_id, f"{run.experiment_id} · {run.experiment_name} · archived")
-    browser.show(EXPERIMENT, run.experiment_id, names)
     st.selectbox(
         "Experiment",
         list(names),
-        format_func=names.__getitem__,
-        key=EXPERIMENT,
-        on_change=browser.pressed,
-        args=(EXPERIMENT, _take_experiment),
+        list(names).index(run.experiment_id),
+        names.__getitem__,
+        key=url_state.key(EXPERIMENT, run.experiment_id, _open_experiment, names, in_popover=True),
     )
 
 
@@ -76,15 +73,13 @@ def seed_control(run: RunRecord, own: Sequence[RunRecord]) -> None:
     _run_control("Seed", SEED, run.id, titles)
 
 
-def _run_control(label: str, key: str, run_id: int, titles: Mapping[int, str]) -> None:
-    browser.show(key, run_id, titles)
+def _run_control(label: str, name: str, run_id: int, titles: Mapping[int, str]) -> None:
     st.selectbox(
         label,
         list(titles),
-        format_func=titles.__getitem__,
-        key=key,
-        on_change=browser.pressed,
-        args=(key, lambda: open_run(st.session_state[key])),
+        list(titles).index(run_id),
+        titles.__getitem__,
+        key=url_state.key(name, run_id, open_run, titles, in_popover=True),
     )
 
 
@@ -93,12 +88,12 @@ def first_with_rounds(method: Method) -> RunRecord:
 
 
 def open_run(run_id: int) -> None:
-    browser.put(id=str(run_id), run=None)
+    url_state.choose(id=str(run_id), run=None)
 
 
-def _take_experiment() -> None:
+def _open_experiment(experiment: int) -> None:
     """Other clients, other rounds: only the tab stays."""
-    found = queries.runs(experiment_ids=[st.session_state[EXPERIMENT]], include_archived=True)
+    found = queries.runs(experiment_ids=[experiment], include_archived=True)
     run = next((r for r in found if r.round >= 0), next(iter(found), None))
     if run is not None:
-        browser.put(id=str(run.id), run=None, client=None, round=None)
+        url_state.choose(id=str(run.id), run=None, client=None, round=None)

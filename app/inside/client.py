@@ -7,7 +7,7 @@ from app.charts import client_curve, client_data, confusion
 from app.components import page
 from app.inside import analysis
 from app.inside.view import REFERENCES, RunView, at_round
-from app.state import browser
+from app.state import url_state
 from app.wording import ordinal, percent, plain, plural, signed_points
 
 NUMBER = "client_number"
@@ -38,15 +38,12 @@ def chooser(view: RunView, now: np.ndarray) -> None:
     client, last = view.client, view.num_clients - 1
     with st.container(horizontal=True, vertical_alignment="bottom", key="client_controls"):
         numbers = [None, *range(view.num_clients)]
-        browser.show(NUMBER, client)
         st.selectbox(
             "Client",
             numbers,
-            key=NUMBER,
-            width=150,
-            on_change=browser.pressed,
-            args=(NUMBER, _take_number),
             format_func=lambda i: "none" if i is None else f"client {i}",
+            width=150,
+            key=url_state.key(NUMBER, client, open_client),
         )
         st.button(
             "Previous",
@@ -70,7 +67,7 @@ def chooser(view: RunView, now: np.ndarray) -> None:
 
 def open_client(client: int | None) -> None:
     """Into the address; None closes it."""
-    browser.put(client=None if client is None else str(client))
+    url_state.choose(client=None if client is None else str(client))
 
 
 def standing(view: RunView, now: np.ndarray, client: int) -> str:
@@ -169,7 +166,3 @@ def mistakes(view: RunView, client: int) -> None:
         name=f"client-{client}-confusion",
         also=f"Its own test samples, {view.model} model of the last round.",
     )
-
-
-def _take_number() -> None:
-    open_client(st.session_state[NUMBER])

@@ -9,7 +9,7 @@ from app.components import page
 from app.data import queries
 from app.inside.analysis import findings
 from app.inside.view import RunView
-from app.state import address
+from app.state import url_state
 from app.wording import duration, number, plural
 from engine.core.findings import Findings
 
@@ -32,16 +32,16 @@ def clients_on_a_map(view: RunView, cells: pd.DataFrame) -> None:
         drawn(view, cells, found)
 
 
-@st.fragment
+@url_state.fragment
 def drawn(view: RunView, cells: pd.DataFrame, found: Findings) -> None:
     contexts = view.partition.get("contexts")
     table = client_map.data(found.arrays, cells, contexts)
     by, trails = "cluster" if len(cells) else "context", False
     with st.container(horizontal=True, vertical_alignment="bottom", key="map_controls"):
         if len(cells) and contexts is not None:
-            by = address.switch("Groups", {"cluster": "Clusters", "context": "True contexts"}, "by", "cluster")
+            by = url_state.switch("Groups", {"cluster": "Clusters", "context": "True contexts"}, "by", "cluster")
         if not is_presenting():
-            trails = address.switch("Trails", TRAILS, "trails", "off") == "on"
+            trails = url_state.switch("Trails", TRAILS, "trails", "off") == "on"
     centres = client_map.shared(found.arrays, table)
     page.told(
         client_map.figure(table, centres, found.arrays, by=by, at=view.round, trails=trails),

@@ -6,7 +6,7 @@ from app.charts import cluster_count
 from app.components import page
 from app.data import queries
 from app.inside.view import at_round
-from app.state import address
+from app.state import url_state
 from app.wording import number
 from storage import RunRecord
 
@@ -21,7 +21,7 @@ def how_many_clusters(run: RunRecord, until: int | None = None) -> None:
     used, own = (_recorded(run, name, solved) for name in ("diagnostics.mu", "diagnostics.K_hat"))
     weights = {f"{mu:.4g}": f"μ = {number(mu)}" for mu in sorted({used, *cluster_count.weights_around(used)})}
     weights[f"{used:.4g}"] += ", the run's"
-    mu = float(address.slide("Weight of the spread", weights, "mu", f"{used:.4g}"))
+    mu = float(url_state.slide("Weight of the spread", weights, "mu", f"{used:.4g}"))
     terms = cluster_count.data(_row(at, capacity, solved), _row(at, spread, solved), mu)
     page.told(
         cluster_count.figure(terms, int(own)),

@@ -19,7 +19,7 @@ from app.inside.cluster_map import clients_on_a_map
 from app.inside.cluster_number import how_many_clusters
 from app.inside.cluster_splits import splitting
 from app.inside.view import RunView
-from app.state import address
+from app.state import url_state
 from app.wording import plain
 
 STEPS = {"round": "the round before", "evaluated": "the evaluated round before", "first": "the first round"}
@@ -100,7 +100,7 @@ def before(view: RunView, rounds: np.ndarray, after: int) -> int:
     steps = {name: title for name, title in STEPS.items() if name in begins}
     if len(evaluated) and begins["evaluated"] == begins["round"]:
         del steps["evaluated"]
-    return begins[address.switch("Since", steps, "since", "round")]
+    return begins[url_state.switch("Since", steps, "since", "round")]
 
 
 def agreement(view: RunView, cells: pd.DataFrame) -> None:
@@ -167,7 +167,7 @@ def cost_of_clustering(view: RunView) -> None:
         )
 
 
-@st.fragment
+@url_state.fragment
 def number_of_clusters(view: RunView) -> None:
     if len(queries.client_series(view.run.id, "diagnostics.capacity")[0]):
         st.header("Why this many?", anchor=False)

@@ -9,7 +9,7 @@ from app.components import page
 from app.inside.analysis import findings
 from app.inside.landscape import DATA, WHICH
 from app.inside.view import RunView
-from app.state import address
+from app.state import url_state
 from app.wording import count, plain, plural
 from engine.core.findings import Findings
 
@@ -45,17 +45,17 @@ def panel(view: RunView) -> None:
 
 def controls() -> dict[str, Any]:
     with st.container(horizontal=True, vertical_alignment="bottom", key="feature_controls"):
-        which = address.switch("Models", WHICH, "which", "last")
-        data = address.switch("Samples", DATA, "on", "test")
-        perplexity = float(address.switch("Perplexity of t-SNE", PERPLEXITIES, "perplexity", "30"))
+        which = url_state.switch("Models", WHICH, "which", "last")
+        data = url_state.switch("Samples", DATA, "on", "test")
+        perplexity = float(url_state.switch("Perplexity of t-SNE", PERPLEXITIES, "perplexity", "30"))
     chosen = {"which": (which, "last"), "data": (data, "test"), "perplexity": (perplexity, 30.0)}
     return {name: value for name, (value, default) in chosen.items() if value != default}
 
 
 def picture(view: RunView, found: Findings) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", key="picture_controls"):
-        kind = address.switch("Picture", PICTURES, "picture", "tsne")
-        colour = cast(feature_map.Group, address.switch("Shown by", COLOURS, "colour", "class"))
+        kind = url_state.switch("Picture", PICTURES, "picture", "tsne")
+        colour = cast(feature_map.Group, url_state.switch("Shown by", COLOURS, "colour", "class"))
     arrays, values = found.arrays, found.values
     points = feature_map.data(arrays[kind], arrays["label"], arrays["client"], view.partition.get("class_names") or [])
     said = feature_map.finding({"class": values["class"], "client": values["client"]}, NEIGHBOURS)

@@ -9,7 +9,7 @@ import numpy as np
 from app.charts.client_curve import Line
 from app.data import queries
 from app.data.comparison import method_name, run_name
-from app.state import address
+from app.state import url_state
 from storage import RunRecord
 
 REFERENCES = {"local_train": "LocalTrain", "fedavg": "FedAvg"}  # alone, and one model for all
@@ -38,7 +38,7 @@ class RunView:
 
     @property
     def model(self) -> queries.Model:
-        return cast(queries.Model, address.value("model", self.models, "personalized"))
+        return cast(queries.Model, url_state.value("model", self.models, "personalized"))
 
     @cached_property
     def partition(self) -> dict[str, Any]:
@@ -66,13 +66,13 @@ class RunView:
     @property
     def round(self) -> int:
         """The round of the slider: an evaluated one, the last by default."""
-        said = address.value("round", [str(r) for r in self.rounds], "")
+        said = url_state.value("round", [str(r) for r in self.rounds], "")
         return int(said) if said else int(self.rounds[-1])
 
     @property
     def client(self) -> int | None:
         """The client that the address names; None for all of them."""
-        said = address.value("client", [str(i) for i in range(self.num_clients)], "")
+        said = url_state.value("client", [str(i) for i in range(self.num_clients)], "")
         return int(said) if said else None
 
     @cached_property

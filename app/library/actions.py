@@ -10,7 +10,7 @@ from app.data import queries
 from app.library import bulk, experiment, export, models, trash
 from app.library.chosen import choose
 from app.library.flash import Offer, Said, attempt
-from app.state import browser, links
+from app.state import links
 from storage import RunRecord
 
 
@@ -31,13 +31,13 @@ def panel(runs: Sequence[RunRecord]) -> None:
 def look_at(runs: Sequence[RunRecord]) -> None:
     """Turn to a page that shows them, or to Set up with their experiment."""
     ids = ",".join(str(run.id) for run in runs)
-    if st.button("Compare", key="compare", type="primary", on_click=browser.catch_up):
+    if st.button("Compare", key="compare", type="primary"):
         launch.open_page("compare", "Compare them", runs=ids)
-    if len(runs) == 1 and st.button("Look inside", key="inside", on_click=browser.catch_up):
+    if len(runs) == 1 and st.button("Look inside", key="inside"):
         launch.open_page("run", "Look inside", id=runs[0].id)
-    if st.button("Watch", key="watch", on_click=browser.catch_up):
+    if st.button("Watch", key="watch"):
         launch.open_page("live", "Watch them", runs=ids)
-    if (one := experiment.of(runs)) and st.button("Open in Set up", key="open_setup", on_click=browser.catch_up):
+    if (one := experiment.of(runs)) and st.button("Open in Set up", key="open_setup"):
         launch.open_page("setup", "Set up", config=links.pack_config(one.config))
 
 

@@ -7,7 +7,7 @@ import streamlit as st
 
 from app import wording
 from app.data.comparison import run_name
-from app.state import address, browser
+from app.state import url_state
 from storage import RunRecord
 
 KEY, TURN = "library_runs", "library_runs.turn"
@@ -26,38 +26,35 @@ def turn() -> int:
 
 def ticked(table: pd.DataFrame) -> list[int]:
     """The places of the rows all of whose runs are chosen."""
-    chosen = set(address.ids("runs"))
+    chosen = set(url_state.ids("runs"))
     return [i for i, own in enumerate(table["runs"]) if chosen.issuperset(own)]
 
 
 def _write(run_ids: Sequence[int]) -> None:
-    browser.put(runs=",".join(map(str, run_ids)) or None)
+    url_state.choose(runs=",".join(map(str, run_ids)) or None)
 
 
 def take_rows(key: str, table: pd.DataFrame) -> None:
     """The chosen rows of the table are the chosen runs; those that the table doesn't show stay chosen."""
-    browser.catch_up()
-    if not key.endswith(f".{turn()}"):  # the browser does not know yet that there is another one
+    if not key.endswith(f".{turn()}"):  # the table has been replaced since
         return
     ids = [run_id for own in table["runs"] for run_id in own]
     rows = st.session_state[key]["selection"]["rows"]
     picked = [run_id for own in table["runs"].iloc[rows] for run_id in own]
-    _write([*(run_id for run_id in address.ids("runs") if run_id not in ids), *picked])
+    _write([*(run_id for run_id in url_state.ids("runs") if run_id not in ids), *picked])
 
 
 def panel(runs: Mapping[int, RunRecord], listed: Sequence[int]) -> list[RunRecord]:
     """Which runs are chosen, of those ``listed`` and elsewhere."""
-    chosen = [run_id for run_id in address.ids("runs") if run_id in runs]
-    browser.show(KEY, chosen)
+    chosen = [run_id for run_id in url_state.ids("runs") if run_id in runs]
+    titles = {run_id: f"{run_id} · {run_name(runs[run_id])}" for run_id in dict.fromkeys([*chosen, *listed])}
     with st.container(horizontal=True, vertical_alignment="bottom", key="library_choice"):
         st.multiselect(
             "Chosen runs",
-            list(dict.fromkeys([*chosen, *listed])),
-            key=KEY,
-            on_change=browser.pressed,
-            args=(KEY, lambda: choose(st.session_state[KEY])),
+            list(titles),
+            format_func=titles.__getitem__,
             placeholder="tick rows of the table, or choose here",
-            format_func=lambda run_id: f"{run_id} · {run_name(runs[run_id])}",
+            key=url_state.key(KEY, chosen, choose, titles),
         )
         if set(listed) - set(chosen):
             st.button(f"Choose all {wording.count(len(listed))}", key="choose_all", on_click=choose, args=(listed,))

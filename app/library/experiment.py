@@ -7,7 +7,6 @@ import streamlit as st
 from app import wording
 from app.data import queries
 from app.library.flash import Offer, Said, attempt
-from app.state import browser
 from storage import ExperimentRecord, RunRecord
 
 NAME = "experiment_name"
@@ -25,7 +24,7 @@ def panel(runs: Sequence[RunRecord]) -> None:
         return
     with st.popover("Experiment", key="experiment"):
         key = f"{NAME}_{found.id}"
-        st.text_input("Name of the experiment", found.name, key=key, max_chars=LONGEST, on_change=browser.catch_up)
+        st.text_input("Name of the experiment", found.name, key=key, max_chars=LONGEST)
         st.button("Rename", key="rename", on_click=lambda: attempt(rename, found, st.session_state[key]))
         title = "Bring the whole experiment back" if found.archived else "Archive the whole experiment"
         st.button(

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
-from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import streamlit as st
@@ -10,31 +9,29 @@ import streamlit as st
 from app import wording
 from app.data.run_table import dataset_of
 from app.library.finding import WHEN, Filter, window
-from app.state import address, browser
+from app.state import url_state
 from storage import RunRecord
 
-PICKED = ("status", "method", "dataset", "when")
-TYPED: dict[str, object] = {"q": "", "from": None, "to": None}  # what is bound to the address, and what clears it
+CLEARED = ("q", "status", "method", "dataset", "when", "from", "to")
 
 
 def controls(runs: Sequence[RunRecord]) -> tuple[Filter, bool]:
     """What is asked for, and whether archived runs are, too."""
     with st.container(horizontal=True, vertical_alignment="bottom", key="library_filters"):
-        text = st.text_input(
+        find = url_state.control("q", "", str, str)
+        st.text_input(
             "Find",
-            key="q",
-            bind="query-params",
+            key=find.key,
             placeholder="ditto lam=1 digits",
             type="search",
             help="Words of names, and settings with their value: lam=1, lr=0.05, seed=2",
-            on_change=browser.catch_up,
         )
         statuses = choice("Status", "status", list(wording.STATUS), wording.STATUS.__getitem__)
         algorithms = choice("Method", "method", sorted({run.algorithm for run in runs}))
         datasets = choice("Data set", "dataset", sorted({dataset_of(run) for run in runs}), title_of_data)
         since, until = days()
-        with_archived = st.toggle("Archived too", key="archived", bind="query-params", on_change=browser.catch_up)
-    return Filter(text or "", statuses, algorithms, datasets, since, until), with_archived
+        with_archived = url_state.toggle("Archived too", "archived")
+    return Filter(find.value, statuses, algorithms, datasets, since, until), with_archived
 
 
 def choice(label: str, name: str, options: list[str], title: Callable[[str], str] = str) -> list[str]:
@@ -42,36 +39,30 @@ def choice(label: str, name: str, options: list[str], title: Callable[[str], str
 
     What the address names is offered, too, though no run has it: a view of failed runs is empty where none failed.
     """
-    key = f"library_{name}"
-    said = [value for value in st.query_params.get(name, "").split(",") if value]
-    known = set(wording.STATUS) if name == "status" else set(said) | set(options)
-    said = [value for value in dict.fromkeys(said) if value in known]
-    browser.show(key, said)
 
-    def write() -> None:
-        browser.put(**{name: ",".join(st.session_state[key]) or None})
+    def parse(text: str) -> list[str]:
+        said = dict.fromkeys(filter(None, text.split(",")))
+        return [value for value in said if name != "status" or value in wording.STATUS]
 
-    st.multiselect(
-        label,
-        list(dict.fromkeys([*options, *said])),
-        key=key,
-        placeholder="any",
-        format_func=title,
-        on_change=browser.pressed,
-        args=(key, write),
-    )
-    return said
+    at = url_state.control(name, list[str](), parse, ",".join)
+    offered = list(dict.fromkeys([*options, *at.value]))
+    st.multiselect(label, offered, format_func=title, key=at.key, placeholder="any")
+    return at.value
 
 
 def days() -> tuple[datetime | None, datetime | None]:
     """When runs were asked for: a window that goes with the clock, or two days."""
-    when = address.pick("Queued", WHEN, "when", "any")
+    when = url_state.pick("Queued", WHEN, "when", "any")
     first = last = None
     if when == "days":
-        bound: Any = {"bind": "query-params", "format": "YYYY-MM-DD", "on_change": browser.catch_up}
-        first = st.date_input("From", None, key="from", **bound)
-        last = st.date_input("To", None, key="to", **bound)
-    return window(when, _day(first), _day(last), datetime.now(zone()))
+        first, last = day("From", "from"), day("To", "to")
+    return window(when, first, last, datetime.now(zone()))
+
+
+def day(label: str, name: str) -> date | None:
+    at = url_state.control(name, None, _parse_day, str)
+    st.date_input(label, None, key=at.key, format="YYYY-MM-DD")
+    return at.value
 
 
 def zone() -> ZoneInfo:
@@ -84,14 +75,15 @@ def zone() -> ZoneInfo:
 
 def clear() -> None:
     """All runs again, ordered and grouped as they were."""
-    browser.put(**dict.fromkeys(PICKED))
-    for name, nothing in TYPED.items():
-        st.session_state[name] = nothing
+    url_state.choose(**dict.fromkeys(CLEARED))
 
 
 def title_of_data(name: str) -> str:
     return wording.TITLES.get(name, name)
 
 
-def _day(chosen: object) -> date | None:
-    return chosen if isinstance(chosen, date) else None
+def _parse_day(text: str) -> date | None:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return None

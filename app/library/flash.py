@@ -7,7 +7,6 @@ from typing import Any, Literal
 import streamlit as st
 
 from app import wording
-from app.state import browser
 from engine.core.errors import FedscapeError
 from storage import StorageError
 
@@ -35,7 +34,6 @@ class Said:
 
 def attempt(what: Callable[..., Said], *arguments: Any) -> None:
     """Do it, and say what was done or why it cannot be. What was offered before is over then."""
-    browser.catch_up()
     try:
         say(what(*arguments))
     except (FedscapeError, StorageError) as error:
@@ -66,5 +64,4 @@ def bar() -> None:
 
 
 def _close() -> None:
-    browser.catch_up()
     st.session_state.pop(KEY, None)

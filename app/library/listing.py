@@ -10,7 +10,7 @@ from app import wording
 from app.data import run_table
 from app.library import filters
 from app.library.chosen import take_rows, ticked, turn
-from app.state import address, browser
+from app.state import url_state
 from storage import RunRecord
 
 ROWS = 500  # of one page of the table
@@ -20,8 +20,8 @@ HIDDEN = ("runs", "experiment_id")
 def panel(passing: Sequence[RunRecord], of: int) -> list[int]:
     """Answers the ids of the runs that it shows."""
     with st.container(horizontal=True, vertical_alignment="bottom", key="library_order"):
-        group = address.pick("Rows are", run_table.GROUPS, "group", "none")
-        sort = address.pick("Order", run_table.SORTS, "sort", "newest")
+        group = url_state.pick("Rows are", run_table.GROUPS, "group", "none")
+        sort = url_state.pick("Order", run_table.SORTS, "sort", "newest")
         found = f"{wording.plural(len(passing), 'run')}" + (f" of {wording.count(of)}" if of > len(passing) else "")
         st.caption(found)
     if not passing:
@@ -46,8 +46,10 @@ def paged(table: pd.DataFrame) -> pd.DataFrame:
     """At most ROWS at a time; the rest is pages away."""
     if len(table) <= ROWS:
         return table
-    at = st.pagination(-(-len(table) // ROWS), key="page", bind="query-params", on_change=browser.catch_up)
-    first = (at - 1) * ROWS
+    pages = -(-len(table) // ROWS)
+    at = url_state.control("page", 1, lambda text: int(text) if text in map(str, range(1, pages + 1)) else None, str)
+    st.pagination(pages, key=at.key)
+    first = (at.value - 1) * ROWS
     left = len(table) - min(len(table), first + ROWS)
     st.caption(f"Rows {first + 1} to {len(table) - left}" + (f", {wording.count(left)} more" if left else ""))
     return table.iloc[first : first + ROWS]

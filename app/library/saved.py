@@ -9,7 +9,7 @@ import streamlit as st
 from app import wording
 from app.data import queries
 from app.library.flash import Offer, Said, attempt
-from app.state import browser, links
+from app.state import links, url_state
 
 PAGE = "library"
 CHOICES = ("q", "status", "method", "dataset", "when", "from", "to", "archived", "group", "sort")
@@ -21,7 +21,7 @@ LONGEST = 60
 def bar() -> None:
     """A link a view, and what keeps the present one."""
     saved = {view.name: view.query for view in queries.store().saved_views.list(PAGE)}
-    now = asked(st.query_params)
+    now = asked(url_state.address())
     with st.container(horizontal=True, vertical_alignment="center", key="library_views"):
         st.html(navigation({"All runs": "", **SHIPPED, **saved}, now))
         with st.popover("Save view", key="view"):
@@ -46,7 +46,6 @@ def keep(now: str, saved: Mapping[str, str]) -> None:
             key=NAME,
             max_chars=LONGEST,
             placeholder="Ditto on digits, best first",
-            on_change=browser.catch_up,
         )
         st.button("Save", key="save_view", type="primary", on_click=lambda: attempt(save, st.session_state[NAME], now))
         st.caption(wording.plain(f"Kept with it: {', '.join(f'{k} {v}' for k, v in parse_qsl(now))}."))

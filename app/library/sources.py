@@ -12,7 +12,6 @@ from app.actions import exchange
 from app.library import flash
 from app.library.file_kinds import what_else
 from app.library.flash import Said, attempt
-from app.state import browser
 from engine.core.errors import InvalidConfig
 from engine.exchange.import_runs import Imported, Progress
 from storage import ExperimentRecord, StorageError
@@ -29,15 +28,12 @@ def panel() -> None:
         key=f"{KEY}_{again}",
         accept_multiple_files=True,
         max_upload_size=MAX_MEGABYTES,
-        on_change=browser.catch_up,
         help=f"JSON, or a bundle with models. Above {MAX_MEGABYTES} MB: python -m engine import FILE",
     )
-    if files and st.button(
-        f"Import {wording.plural(len(files), 'file')}", key="import_now", type="primary", on_click=browser.catch_up
-    ):
+    if files and st.button(f"Import {wording.plural(len(files), 'file')}", key="import_now", type="primary"):
         flash.say(bring(files))
         st.session_state[f"{KEY}.times"] += 1
-        browser.rerun()
+        st.rerun()
     if exchange.example_files():
         st.button("Load the examples", key="examples", on_click=attempt, args=(load_examples,))
 

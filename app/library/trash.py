@@ -12,7 +12,6 @@ from app.data.comparison import method_name, run_name
 from app.library.chosen import choose
 from app.library.flash import Said, attempt
 from app.library.listing import times
-from app.state import browser
 from engine.worker.cleanup import TRASH_RETENTION
 from storage import RunRecord
 
@@ -63,7 +62,6 @@ def buttons(runs: Sequence[RunRecord]) -> None:
         key=KEY,
         placeholder="all of them",
         format_func=names.__getitem__,
-        on_change=browser.catch_up,
     )
     ids, several = picked or list(names), wording.plural(len(picked or names), "run")
     with st.container(horizontal=True, key="library_trash_buttons"):

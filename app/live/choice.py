@@ -10,16 +10,16 @@ from app.data import queries
 from app.data.comparison import run_name
 from app.live import live_feed
 from app.live.requests import cancel_question, perform
-from app.state import address, browser
+from app.state import url_state
 from storage import ExperimentRecord, RunRecord
 
 
 def chosen_runs(experiments: Sequence[ExperimentRecord]) -> list[RunRecord]:
     """Those of the address (``?runs=1,2`` or ``?experiment=3``), else of what is training or trained last."""
-    wanted = address.ids("runs")
+    wanted = url_state.ids("runs")
     if wanted:
         return queries.runs(run_ids=wanted, include_archived=True)
-    number = address.ids("experiment")
+    number = url_state.ids("experiment")
     if not number:
         active = [e.id for e in experiments if e.status_counts.get("running") or e.status_counts.get("queued")]
         number = (active or [e.id for e in experiments if not e.example])[:1]
@@ -49,47 +49,40 @@ def experiment_control(experiments: Sequence[ExperimentRecord], current: int | N
     names = {e.id: f"{e.id} · {e.name} · {wording.plural(e.num_runs, 'run')}" for e in experiments}
     if current is not None:
         names.setdefault(current, f"{current} · archived")
-
-    key = "live_experiment"
-
-    def open_experiment() -> None:
-        browser.put(runs=None, experiment=str(st.session_state[key]))
-
-    browser.show(key, current, names)
     st.selectbox(
         "Experiment",
         list(names),
-        format_func=names.__getitem__,
-        key=key,
-        on_change=browser.pressed,
-        args=(key, open_experiment),
+        None,
+        names.__getitem__,
         placeholder="Choose one that is here",
+        key=url_state.key("live_experiment", current, _open_experiment, names),
     )
+
+
+def _open_experiment(experiment: int | None) -> None:
+    url_state.choose(runs=None, experiment=str(experiment))
 
 
 def run_control(listed: Sequence[RunRecord], shown: Sequence[RunRecord]) -> None:
     """Up to twelve runs at a time; the rest is named, not drawn."""
     of = sorted({run.experiment_id for run in listed})
-    siblings = queries.runs(experiment_ids=of, include_archived=True) if address.ids("runs") else []
+    siblings = queries.runs(experiment_ids=of, include_archived=True) if url_state.ids("runs") else []
     names = {run.id: f"{run_name(run)} · run {run.id}" for run in [*siblings, *listed]}
-
-    key = "live_runs"
-
-    def show_runs() -> None:
-        browser.put(runs=",".join(map(str, sorted(st.session_state[key]))))
-
-    browser.show(key, [run.id for run in shown], names)
+    drawn = [run.id for run in shown]
     left = len(names) - len(shown)
     with st.popover(f"{wording.plural(len(shown), 'run')} shown" + (f", {left} more" if left else "")):
         st.multiselect(
             "Runs to show",
             list(names),
-            format_func=names.__getitem__,
-            key=key,
-            on_change=browser.pressed,
-            args=(key, show_runs),
+            drawn,
+            names.__getitem__,
             max_selections=live_feed.MAX_RUNS,
+            key=url_state.key("live_runs", drawn, _show_runs, names, in_popover=True),
         )
+
+
+def _show_runs(run_ids: Sequence[int]) -> None:
+    url_state.choose(runs=",".join(map(str, sorted(run_ids))))
 
 
 def everything_control(runs: Sequence[RunRecord]) -> None:

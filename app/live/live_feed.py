@@ -17,7 +17,7 @@ from app.data.comparison import method_name
 from app.data.pulse import silences
 from app.data.thinning import evenly
 from app.live import log
-from app.state.address import parse_ids
+from app.state.url_state import parse_ids
 from storage import RunRecord, Store
 
 MAX_POINTS = 300

@@ -8,7 +8,7 @@ from app import wording
 from app.data.comparison import run_name
 from app.live import live_feed
 from app.live.requests import cancel_question, perform
-from app.state import address, browser
+from app.state import url_state
 from storage import RunRecord
 
 CHOSEN = "queued"  # in the address
@@ -20,16 +20,14 @@ _TURN, _CHANGED = "queue_choice.turn", "queue_choice.changed"
 def controls(runs: Sequence[RunRecord]) -> None:
     """The choice by name, for the keyboard and for runs beyond the table; then the buttons."""
     by_id = {run.id: run for run in runs}
-    chosen = [run_id for run_id in address.ids(CHOSEN) if run_id in by_id]
-    browser.show(NAMES, chosen)
+    chosen = [run_id for run_id in url_state.ids(CHOSEN) if run_id in by_id]
+    titles = {run_id: f"{run_name(run)} · run {run_id}" for run_id, run in by_id.items()}
     st.multiselect(
         "Chosen runs",
         list(by_id),
-        key=NAMES,
+        format_func=titles.__getitem__,
         placeholder="tick rows of the table, or choose here",
-        format_func=lambda run_id: f"{run_name(by_id[run_id])} · run {run_id}",
-        on_change=browser.pressed,
-        args=(NAMES, _take_names),
+        key=url_state.key(NAMES, chosen, _take_names, titles),
     )
     if chosen:
         change([by_id[run_id] for run_id in chosen])
@@ -59,20 +57,17 @@ def change_all(runs: Sequence[RunRecord]) -> None:
 def _priority_control(chosen: Sequence[RunRecord]) -> None:
     """Pressed where all have the same."""
     given = {wording.priority(run.priority) for run in chosen}
-    key, ids = "queue_priority", [run.id for run in chosen]
+    shown, ids = given.pop() if len(given) == 1 else None, [run.id for run in chosen]
 
-    def take() -> None:
-        if name := st.session_state[key]:
+    def prioritize(name: str | None) -> None:
+        if name:
             perform(name, ids)
 
-    browser.show(key, given.pop() if len(given) == 1 else None)
     st.segmented_control(
         "Priority",
         list(wording.PRIORITIES),
         format_func=wording.capital,
-        key=key,
-        on_change=browser.pressed,
-        args=(key, take),
+        key=url_state.key("queue_priority", shown, prioritize),
     )
 
 
@@ -90,10 +85,9 @@ def _cancel_button(runs: Sequence[RunRecord], label: str) -> None:
 
 def take_rows(key: str, shown: Sequence[int]) -> None:
     """Rows of the table were ticked. Chosen runs that the table does not show stay chosen."""
-    browser.catch_up()
-    if not key.endswith(f".{turn()}"):  # the browser does not know yet that there is another one
+    if not key.endswith(f".{turn()}"):  # the table has been replaced since
         return
-    hidden = [run_id for run_id in address.ids(CHOSEN) if run_id not in shown]
+    hidden = [run_id for run_id in url_state.ids(CHOSEN) if run_id not in shown]
     _choose([*hidden, *(shown[row] for row in st.session_state[key]["selection"]["rows"] if row < len(shown))])
     st.session_state[_CHANGED] = True
 
@@ -108,10 +102,10 @@ def turn() -> int:
     return int(st.session_state.get(_TURN, 0))
 
 
-def _take_names() -> None:
+def _take_names(run_ids: Sequence[int]) -> None:
     st.session_state[_TURN] = turn() + 1
-    _choose(st.session_state[NAMES])
+    _choose(run_ids)
 
 
 def _choose(run_ids: Sequence[int]) -> None:
-    browser.put(**{CHOSEN: ",".join(map(str, run_ids)) or None})
+    url_state.choose(**{CHOSEN: ",".join(map(str, run_ids)) or None})

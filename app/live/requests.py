@@ -6,7 +6,7 @@ import streamlit as st
 
 from app import wording
 from app.data import allowed_paths, queries
-from app.state import address, browser
+from app.state import url_state
 from storage import Status, StorageError
 
 ENDED_BADLY: tuple[Status, ...] = ("failed", "diverged", "cancelled")
@@ -15,7 +15,6 @@ _REFUSED = "live.refused"
 
 def perform(action: str, run_ids: Sequence[int]) -> None:
     """Do it; ``refusal`` says at the next drawing why it could not be done."""
-    browser.catch_up()
     try:
         _perform(action, run_ids)
     except StorageError as error:
@@ -75,6 +74,6 @@ def _retry(run_ids: Sequence[int]) -> None:
 
 def _show_again(run_ids: Sequence[int], again: Sequence[int]) -> None:
     """Where the address names runs, the new ones take the places of the old."""
-    if shown := address.ids("runs"):
+    if shown := url_state.ids("runs"):
         kept = [run_id for run_id in shown if run_id not in run_ids]
-        browser.put(runs=",".join(map(str, [*kept, *again])))
+        url_state.choose(runs=",".join(map(str, [*kept, *again])))

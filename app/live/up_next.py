@@ -13,7 +13,7 @@ from app.components import page
 from app.data import forecast, queries
 from app.data.comparison import method_name
 from app.live import live_feed, queue_choice
-from app.state import address, browser
+from app.state import url_state
 from storage import RunRecord
 
 MOST_ROWS = 200
@@ -60,7 +60,7 @@ def board() -> None:
     if len(turns.runs) > MOST_ROWS:
         st.caption(f"{wording.count(len(turns.runs) - MOST_ROWS)} more wait behind these.")
     if queue_choice.has_changed():
-        browser.rerun()
+        st.rerun()
 
 
 def data(turns: Turns, expected: forecast.Forecast) -> pd.DataFrame:
@@ -81,7 +81,7 @@ def summary(turns: Turns, expected: forecast.Forecast) -> str:
 
 def listing(table: pd.DataFrame) -> None:
     """Rows that are ticked are the chosen runs. Another order or a choice made elsewhere makes another table."""
-    chosen = address.ids(queue_choice.CHOSEN)
+    chosen = url_state.ids(queue_choice.CHOSEN)
     key = f"up_next.{hash(tuple(table['run']))}.{queue_choice.turn()}"
     rows = [i for i, run_id in enumerate(table["run"]) if run_id in chosen]
     st.dataframe(

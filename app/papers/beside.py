@@ -8,7 +8,7 @@ import streamlit as st
 
 from app.charts import beside_paper
 from app.components import page
-from app.state import address
+from app.state import url_state
 from app.wording import capital, plain
 
 READING = "Ours: last round, mean over seeds, ± their sample deviation. Differences in points."
@@ -28,11 +28,11 @@ def _dots(table: pd.DataFrame, settings: dict[str, str], said: str, name: str) -
     some = table.dropna(subset=["ours"])
     experiments = {experiment: experiment for experiment in dict.fromkeys(table["experiment"])}
     with st.container(horizontal=True, vertical_alignment="bottom", key=f"beside_choice_{name}"):
-        of = address.pick("Experiment", experiments, "paper_of", some["experiment"].iloc[0])
+        of = url_state.pick("Experiment", experiments, "paper_of", some["experiment"].iloc[0])
         own = table[table["experiment"] == of]
         measures = {m: capital(beside_paper.MEASURES[m]) for m in dict.fromkeys(own["measure"])}
         first = next(iter(measures))
-        measure = address.switch("Measure", measures, "paper_measure", first) if len(measures) > 1 else first
+        measure = url_state.switch("Measure", measures, "paper_measure", first) if len(measures) > 1 else first
     shown = own[own["measure"] == measure].reset_index(drop=True)
     page.chart(
         beside_paper.figure(shown),

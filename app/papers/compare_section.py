@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 
 import pandas as pd
-import streamlit as st
 
 from app.charts import beside_paper
 from app.compare.view import View
@@ -11,13 +10,14 @@ from app.components import page
 from app.data.preset_catalog import SCALE_WORDS, known, wanted
 from app.papers.beside import beside
 from app.papers.preset_progress import Standing
+from app.state import url_state
 from app.wording import setting
 from engine.config.presets import Preset
 from engine.core.errors import InvalidConfig
 from storage import RunRecord
 
 
-@st.fragment
+@url_state.fragment
 def panel(view: View) -> None:
     """Nothing where no run is of a preset with printed numbers; a run with other settings is none of the paper's."""
     for preset, scale, table in of_runs(view.runs.values()):

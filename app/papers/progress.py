@@ -8,7 +8,6 @@ from app.data import queries
 from app.data.preset_catalog import SCALE_WORDS, SCALES, experiments, wanted
 from app.papers.preset_progress import Standing, standing
 from app.setup import cost
-from app.state import browser
 from app.wording import duration, lines, plain, plural, size_bytes
 from engine.config.presets import Preset
 from engine.core.errors import FedscapeError, InvalidConfig
@@ -35,7 +34,7 @@ def progress_panel(preset: Preset, scale: str, now: Standing) -> None:
 def _follow(preset: Preset, scale: str, said: str) -> None:
     """When the runs stand otherwise than ``said`` the whole page is drawn again, with the new numbers."""
     if standing(wanted(preset, scale)).sentence() != said:
-        browser.rerun()
+        st.rerun()
 
 
 def _queue_button(preset: Preset, scale: str, now: Standing) -> None:
@@ -50,7 +49,6 @@ def _queue_button(preset: Preset, scale: str, now: Standing) -> None:
         f"Run {what} ({plural(count, 'run')})",
         key=f"papers_run_{preset.name}_{scale}",
         type="primary",
-        on_click=browser.catch_up,
     ):
         return
     try:
@@ -61,13 +59,13 @@ def _queue_button(preset: Preset, scale: str, now: Standing) -> None:
     except StorageError as error:
         st.error(plain(str(error)))
     else:
-        browser.rerun()
+        st.rerun()
 
 
 def _estimate_button(preset: Preset, scale: str) -> None:
     """Measures a moment of every method, which takes a while itself."""
     key = f"papers_estimate_{preset.name}_{scale}"
-    if not st.button("Estimate the time here", key=key, on_click=browser.catch_up):
+    if not st.button("Estimate the time here", key=key):
         return
     runs = [run for experiment in experiments(preset, scale) for run in experiment.runs()]
     bar = st.progress(0.0, "Measuring a moment of every method")

@@ -1,24 +1,20 @@
 """The draft: the configuration that the reader is writing, in the session and in the address."""
 
-import time
 from collections.abc import Mapping
-from math import inf
 from typing import Any
 
 import streamlit as st
 
 from app.data.experiment_names import automatic_name, unnamed
 from app.forms import Form
-from app.state import browser
+from app.state import url_state
 from app.state.links import pack_config, unpack_config
 from app.wording import plain
 from engine.config.schema import Machine, parse_experiment
 from engine.core.errors import InvalidConfig, cut, shown
 from engine.core.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Registry
 
-DRAFT, LINK, REPLACED, UNTOUCHED, IDS, COUNTER = (
-    f"setup.{name}" for name in ("draft", "link", "replaced", "untouched", "ids", "counter")
-)
+DRAFT, LINK, UNTOUCHED, IDS, COUNTER = (f"setup.{name}" for name in ("draft", "link", "untouched", "ids", "counter"))
 DEFAULT: dict[str, Any] = {
     "dataset": {"name": "digits"},
     "partition": {
@@ -44,10 +40,10 @@ SECTIONS: dict[str, tuple[Registry, str]] = {
 
 def current(form: Form) -> dict[str, Any]:
     """The draft, taken from the link where the address brings a new one."""
-    packed = st.query_params.get("config")
-    if not packed and browser.has_gone_back():
+    packed = url_state.get("config")
+    if not packed and url_state.is_history():
         packed = st.session_state.get(UNTOUCHED)
-    if packed and packed != st.session_state.get(LINK) and not _is_late(packed):
+    if packed and packed != st.session_state.get(LINK):
         try:
             load(form, unpack_config(packed))
         except InvalidConfig as error:
@@ -75,23 +71,10 @@ def load(form: Form, config: Mapping[str, Any]) -> None:
 
 def keep(raw: dict[str, Any]) -> None:
     """Remember the draft, and put it into the address unless it is what the page started with."""
-    packed, before = pack_config(raw), st.session_state.get(LINK)
-    if before not in (None, packed):
-        now = time.monotonic()
-        lately = {link: at for link, at in st.session_state.get(REPLACED, {}).items() if now - at < browser.LATE_S}
-        st.session_state[REPLACED] = lately | {before: now}
+    packed = pack_config(raw)
     st.session_state[DRAFT], st.session_state[LINK] = raw, packed
-    untouched = st.session_state.setdefault(UNTOUCHED, "" if "config" in st.query_params else packed)
-    if packed == untouched:
-        st.query_params.pop("config", None)
-    elif st.query_params.get("config") != packed:
-        st.query_params["config"] = packed
-
-
-def _is_late(packed: str) -> bool:
-    """Whether the browser just hasn't heard yet that this link was replaced."""
-    replaced = st.session_state.get(REPLACED, {}).get(packed, -inf)
-    return time.monotonic() - replaced < browser.LATE_S and not browser.has_gone_back()
+    untouched = st.session_state.setdefault(UNTOUCHED, "" if url_state.get("config") else packed)
+    url_state.choose(config=None if packed == untouched else packed)
 
 
 def add_algorithm(name: str) -> None:

@@ -9,7 +9,6 @@ from app.components import page
 from app.forms import Form, read_list
 from app.setup import draft as drafts
 from app.setup.sections import listed, pick, titled, training_fields, words
-from app.state import browser
 from app.wording import plain
 from engine.config.schema import Training
 from engine.core.registry import ALGORITHMS
@@ -47,7 +46,8 @@ def sweep_section(
         uid: entry.get("label", ALGORITHMS.get(entry["name"]).title) for uid, entry in zip(ids, entries, strict=True)
     }
     given = [f"{uid}.{name}" for uid, e in zip(ids, entries, strict=True) for name in e.get("sweep", {})]
-    state = browser.seeded(f"{form.prefix}.vary", given)
+    state = f"{form.prefix}.vary"
+    form.start(state, given)
     chosen = [choice for choice in st.session_state[state] if choice in offered]
     if chosen != st.session_state[state]:
         st.session_state[state] = chosen
@@ -80,7 +80,7 @@ def _algorithm(
         with left:
             name = pick(form, ALGORITHMS, entry["name"], f"Method {place + 1}", path, key=f"{uid}.name")
         values = entry if entry["name"] == name else {}
-        with buttons[0], st.popover("More", type="tertiary", key=f"{form.prefix}.{uid}.more"):
+        with buttons[0], form.popover("More", f"{uid}.more"):
             extra = _more(form, path, f"{uid}.{name}", name, values, training)
         buttons[1].button(
             "Remove",
@@ -104,13 +104,12 @@ def _more(
     page.link("handbook", "In the handbook", method=name)
     label = form.text("Label", str(values.get("label", "")), f"{path}.label", key=f"{key}.label", placeholder=name)
     own = {k: v for k, v in dict(values.get("training") or {}).items() if k in Training.model_fields}
-    state = browser.seeded(f"{form.prefix}.{key}.differs", list(own))
     fields = st.multiselect(
         "Trains differently in",
         list(Training.model_fields),
-        key=state,
         placeholder="nothing: as set under Training",
         format_func=words,
+        **form.start(f"{form.prefix}.{key}.differs", list(own), "default"),
     )
     if {"local_steps", "local_epochs"} <= set(fields):
         fields.remove("local_epochs")

@@ -8,7 +8,6 @@ import streamlit as st
 
 from app.forms import Form, parameters_of
 from app.setup.uploads import KINDS, MAX_MEGABYTES, save_upload
-from app.state import browser
 from app.wording import plain
 from engine.config.schema import Evaluation, Machine, Training
 from engine.core.errors import DataUnavailable
@@ -125,12 +124,13 @@ def machine_section(form: Form, draft: Mapping[str, Any]) -> dict[str, Any]:
 def pick(
     form: Form, registry: Registry, value: str, label: str, path: str, *, key: str = "", on_change: Any = None
 ) -> str:
-    state = browser.seeded(f"{form.prefix}.{key or path + '.name'}", value)
-    arguments = {"on_change": on_change, "args": (form.prefix,)} if on_change else {}
+    state = f"{form.prefix}.{key or path + '.name'}"
+    arguments = form.start(state, value)
+    if on_change:
+        arguments |= {"on_change": on_change, "args": (form.prefix,)}
     name = st.selectbox(
         label,
         list(registry.names()),
-        key=state,
         format_func=titled(registry),
         help=plain(registry.get(st.session_state[state]).paper),
         **arguments,
@@ -174,11 +174,12 @@ def _local_work(form: Form, values: Mapping[str, Any], path: str, key: str, unit
     if not units:
         return {}
     left, right = st.columns(2, gap="medium")
-    state = browser.seeded(f"{form.prefix}.{key}.work", "local_epochs" if values.get("local_epochs") else "local_steps")
     unit = units[0]
     if len(units) > 1:
-        left.segmented_control("Local work of a round", units, key=state, required=True, format_func=WORK.__getitem__)
-        unit = st.session_state[state]
+        now = "local_epochs" if values.get("local_epochs") else "local_steps"
+        started = form.start(f"{form.prefix}.{key}.work", now, "default")
+        label = "Local work of a round"
+        unit = left.segmented_control(label, units, required=True, format_func=WORK.__getitem__, **started)
     parameter = replace(next(p for p in parameters_of(Training) if p.name == unit), type="int")
     with right if len(units) > 1 else left:
         start = values.get(unit) or (10 if unit == "local_steps" else 1)

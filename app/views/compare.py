@@ -24,7 +24,7 @@ from app.data import config_fields, queries
 from app.data.comparison import methods_of
 from app.papers import compare_section
 from app.report.comparison import Comparison, report
-from app.state import address
+from app.state import url_state
 from app.wording import MODELS, kicker, lines, names, plain, plural
 from storage import RunRecord
 
@@ -43,7 +43,7 @@ def render() -> None:
     view = View.from_address(methods)
     clashes = conflicts(methods)
     choices = groupings(view)
-    rows = view.pooled(address.value("by", choices, METHOD))
+    rows = view.pooled(url_state.value("by", choices, METHOD))
     found = None if view.clients().empty else finding(rows, bool(clashes))
     page.header(view.setting, QUESTION, found)
     row = controls(selection.with_rounds(runs), chosen, choices)
@@ -110,12 +110,12 @@ def controls(runs: list[RunRecord], chosen: list[RunRecord], rows: dict[str, str
     """Draws them in a row and returns the row."""
     row = st.container(horizontal=True, vertical_alignment="bottom", key="compare_controls")
     with row:
-        address.switch("Model", MODELS, "model", View.model)
-        address.switch("Tail", TAILS, "tail", str(View.tail))
-        address.switch("Round", ROUNDS, "when", View.when)
+        url_state.switch("Model", MODELS, "model", View.model)
+        url_state.switch("Tail", TAILS, "tail", str(View.tail))
+        url_state.switch("Round", ROUNDS, "when", View.when)
         if not is_presenting():
             if len(rows) > 1:
-                address.pick("A row for each", rows, "by", METHOD)
+                url_state.pick("A row for each", rows, "by", METHOD)
             with st.popover("Choose runs", width="content"):
                 selection.chooser(runs, chosen, queries.experiments())
     return row
@@ -150,4 +150,5 @@ def cautions(view: View, clashes: list[str], absent: list[str]) -> None:
         st.caption(lines(said))
 
 
-render()
+with url_state.page("compare"):
+    render()

@@ -10,7 +10,7 @@ from app.handbook import methods
 from app.handbook.measured import SETTING, Measured, measured
 from app.handbook.method_page import method_page
 from app.handbook.things import thing
-from app.state import address, browser
+from app.state import url_state
 from app.wording import plain, plural
 from engine.core.errors import PluginBroken, UnknownName
 from engine.core.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Entry
@@ -36,7 +36,7 @@ LEADS = {
 def render() -> None:
     st.html(STYLE)
     try:
-        asked = st.query_params.get("method")
+        asked = url_state.get("method")
         if asked:
             method_page(methods.find(asked))
             return
@@ -51,22 +51,16 @@ def render() -> None:
 
 def index() -> None:
     """Everything there is of one kind."""
-    section = address.value("show", SECTIONS, "methods")
+    section = url_state.value("show", SECTIONS, "methods")
     registry = THINGS.get(section, ALGORITHMS)
     page.header(f"Handbook · {plural(len(registry.names()), NOUNS[section])}", QUESTIONS[section], LEADS[section])
     with st.container(horizontal=True, vertical_alignment="bottom", key="handbook_controls"):
-        address.switch("Show", SECTIONS, "show", "methods")
-        words = st.text_input(
-            "Find",
-            key="find",
-            bind="query-params",
-            placeholder="k-means, head, bytes",
-            width=280,
-            on_change=browser.catch_up,
-        )
-    found = methods.matching(registry, words or "")
+        url_state.switch("Show", SECTIONS, "show", "methods")
+        find = url_state.control("find", "", str, str)
+        st.text_input("Find", key=find.key, placeholder="k-means, head, bytes", width=280)
+    found = methods.matching(registry, find.value)
     if not found:
-        st.info(f"Nothing here says “{plain(words)}”.")
+        st.info(f"Nothing here says “{plain(find.value)}”.")
     elif section == "methods":
         all_methods(found)
     else:
@@ -94,4 +88,5 @@ def all_methods(found: list[Entry]) -> None:
     )
 
 
-render()
+with url_state.page("handbook"):
+    render()

@@ -1,7 +1,7 @@
 """Learn: five questions, a dial for each, and a run that the engine trains while the reader watches."""
 
 import html
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -9,7 +9,7 @@ import streamlit as st
 
 from app.charts.plot import palette
 from app.components import page
-from app.state import address, browser, links
+from app.state import links, url_state
 from app.stories import stories
 from app.stories.desk import TICK_S, Desk, Reader
 from app.stories.story import Dial, Place, Scene, Story, place_of, scene_at
@@ -39,32 +39,27 @@ def render() -> None:
 
 
 def arrived() -> Reader:
-    """Who comes to the page, or goes back in it, finds what the address says; who is here, what was left."""
+    """On arrival the reader finds what the address names, else what was left."""
     reader: Reader = st.session_state.setdefault("learn", Reader(next(iter(stories()))))
-    goes_back = browser.has_gone_back()
-    if goes_back or "story" not in st.session_state:  # the row of stories was not drawn before
-        slug = address.value("story", list(stories()), next(iter(stories())) if goes_back else reader.slug)
+    if url_state.take_arrival():
+        is_history = url_state.is_history()
+        slug = url_state.value("story", list(stories()), next(iter(stories())) if is_history else reader.slug)
         if slug != reader.slug:
             reader.open(slug)
-        said = {name: value for name, value in st.query_params.items() if name in names_of(reader.desk.story)}
-        if said or goes_back or reader.desk.place is None:
+        said = {name: value for name, value in url_state.address().items() if name in names_of(reader.desk.story)}
+        if said or is_history or reader.desk.place is None:
             reader.desk.place = place_of(reader.desk.story, said)
     return reader
 
 
 def follow(reader: Reader) -> Place:
-    """Where the dials stand, which the address is told.
-
-    It only follows: a tick that was on its way when a dial moved still brings the address of before.
-    """
+    """Where the dials stand, mirrored in the address."""
     desk = reader.desk
     place = desk.place = place_of(desk.story, desk.place or {})
     defaults = {dial.name: dial.default for dial in desk.story.dials(place)} | {"story": next(iter(stories()))}
     said = {name: value for name, value in {"story": reader.slug, **place}.items() if value != defaults[name]}
     ours = {"story"}.union(*(names_of(story) for story in stories().values()))
-    now = {name: value for name, value in st.query_params.items() if name in ours}
-    if now != said:
-        browser.say({**dict.fromkeys(now), **said})
+    url_state.choose(**{**dict.fromkeys(ours), **said})
     return place
 
 
@@ -75,16 +70,13 @@ def names_of(story: Story[Any]) -> set[str]:
 def story_row(reader: Reader) -> None:
     """All stories by number, the open one pressed."""
     titles = {slug: f"{number} · {story.short}" for number, (slug, story) in enumerate(stories().items(), 1)}
-    browser.show("story", reader.slug, titles)
     st.segmented_control(
         "Story",
         list(titles),
         format_func=titles.__getitem__,
-        key="story",
         label_visibility="collapsed",
         required=True,
-        on_change=browser.pressed,
-        args=("story", lambda: press(reader.open, st.session_state.story)),
+        key=url_state.key("story", reader.slug, reader.open, titles),
     )
 
 
@@ -104,8 +96,8 @@ def scenes(desk: Desk, place: Place) -> None:
                 f"{letter} · {scene.title}",
                 key=f"scene_{letter}",
                 type="secondary" if scene == now else "tertiary",
-                on_click=press,
-                args=(desk.turn, scene.place),
+                on_click=desk.turn,
+                args=(scene.place,),
             )
 
 
@@ -114,20 +106,19 @@ def controls(desk: Desk, place: Place) -> None:
     dials = desk.story.dials(place)
     *sliders, buttons = st.columns([*widths(dials), 3], vertical_alignment="bottom", gap="medium")
     for slider, dial in zip(sliders, dials, strict=True):
-        browser.show(dial.name, place[dial.name], dial.stops)
+        at = place[dial.name]
+        turn = partial(turn_one, desk, dial.name)
         slider.select_slider(
             dial.label,
             list(dial.stops),
             format_func=dial.stops.__getitem__,
-            key=dial.name,
-            on_change=browser.pressed,
-            args=(dial.name, partial(turn, desk, dial.name)),
+            key=url_state.key(dial.name, at, turn, dial.stops),
         )
     with buttons, st.container(horizontal=True, gap="small"):
         play_or_pause = ("Pause", desk.pause) if desk.is_playing else ("Play", desk.play)
-        st.button(play_or_pause[0], key="play", type="primary", on_click=press, args=(play_or_pause[1],))
-        st.button("Step", key="step", on_click=press, args=(desk.step,), help="One round")
-        st.button("Reset", key="reset", on_click=press, args=(desk.reset,), help="Back to the untrained models")
+        st.button(play_or_pause[0], key="play", type="primary", on_click=play_or_pause[1])
+        st.button("Step", key="step", on_click=desk.step, help="One round")
+        st.button("Reset", key="reset", on_click=desk.reset, help="Back to the untrained models")
 
 
 def widths(dials: Sequence[Dial]) -> list[int]:
@@ -136,14 +127,8 @@ def widths(dials: Sequence[Dial]) -> list[int]:
     return [max(3, round(8 * len(dial.stops) / total)) for dial in dials]
 
 
-def turn(desk: Desk, name: str) -> None:
-    press(desk.turn, {**(desk.place or {}), name: st.session_state[name]})
-
-
-def press(act: Callable[..., None], *arguments: object) -> None:
-    """Said of every press, so that none is made of what the browser reports along with it."""
-    browser.catch_up()
-    act(*arguments)
+def turn_one(desk: Desk, name: str, value: str) -> None:
+    desk.turn({**(desk.place or {}), name: value})
 
 
 def stage(desk: Desk, place: Place) -> None:
@@ -152,7 +137,7 @@ def stage(desk: Desk, place: Place) -> None:
     desk.story.draw(place, run, desk.marks)
     if run and run.is_settled and desk.is_playing:
         desk.pause()
-        browser.rerun()
+        st.rerun()
 
 
 def below(reader: Reader, place: Place) -> None:
@@ -176,7 +161,7 @@ def below(reader: Reader, place: Place) -> None:
         for name, arrow, other in (("previous", "← {}", at - 1), ("next", "{} →", at + 1)):
             if 0 <= other < len(order):
                 words = arrow.format(f"{other + 1} · {stories()[order[other]].short}")
-                st.button(words, key=name, type="tertiary", on_click=press, args=(reader.open, order[other]))
+                st.button(words, key=name, type="tertiary", on_click=reader.open, args=(order[other],))
 
 
 @st.cache_resource(show_spinner=False)
@@ -185,4 +170,5 @@ def warm_up(slug: str, _place: Place) -> None:
     stories()[slug].start(_place)
 
 
-render()
+with url_state.page("learn"):
+    render()

@@ -11,7 +11,7 @@ from app.components import page
 from app.data import queries
 from app.library import actions, chosen, disk, filters, flash, listing, saved, sources, trash
 from app.library.flash import Said, attempt
-from app.state import links
+from app.state import links, url_state
 from engine.config.presets import load_preset, preset_names
 from storage import RunRecord
 
@@ -72,4 +72,5 @@ def start_demo() -> Said:
     return Said("The demo is queued.")
 
 
-render()
+with url_state.page("library"):
+    render()

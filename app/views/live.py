@@ -19,7 +19,7 @@ from app.live.choice import chosen_runs, controls, experiment_control
 from app.live.requests import perform, refusal
 from app.live.trouble import retry_links, what_went_wrong
 from app.live.up_next import up_next
-from app.state import address, browser
+from app.state import url_state
 from storage import ExperimentRecord, RunRecord
 
 KEY = "live"
@@ -56,7 +56,7 @@ def render() -> None:
 
 def nothing_here(experiments: Sequence[ExperimentRecord]) -> None:
     """Neither what the address names nor anything of late: why, and the way to what there is."""
-    gone = address.ids("runs") or address.ids("experiment")
+    gone = url_state.ids("runs") or url_state.ids("experiment")
     said = "The runs of this address are not here any more." if gone else "Nothing: no experiment has been started yet."
     page.header("Live", "What is training now?", said)
     if experiments:
@@ -83,10 +83,10 @@ def headline(runs: Sequence[RunRecord]) -> None:
 def axis_controls(runs: Sequence[RunRecord]) -> tuple[str, str]:
     """Which of the two models, and over what."""
     if palette.is_presenting():
-        return address.value("model", wording.MODELS, "personalized"), address.value("x", AXES, "round")
+        return url_state.value("model", wording.MODELS, "personalized"), url_state.value("x", AXES, "round")
     with st.container(horizontal=True, key="live_axes"):
-        model = address.switch("Model", wording.MODELS, "model", "personalized")
-        x = address.switch("Horizontal axis", AXES, "x", "round")
+        model = url_state.switch("Model", wording.MODELS, "model", "personalized")
+        x = url_state.switch("Horizontal axis", AXES, "x", "round")
     without = [run for run in runs if model == "global" and run.summary and not run.summary.get("global")]
     if without:
         absent = wording.names(method_name(run.label, run.algorithm) for run in without)
@@ -104,7 +104,6 @@ def grow(runs: Sequence[RunRecord], model: str, x: str) -> None:
         key=KEY,
         links=retry_links(runs),
         on_action=act,
-        on_change=browser.catch_up,
     )
     if not palette.is_presenting() and not any(run.is_active for run in runs):
         page.table_button(
@@ -133,7 +132,7 @@ def redraw(runs: Sequence[RunRecord], model: str, x: str) -> None:
         refusal()
         now = queries.runs(run_ids=ids, include_archived=True)
         if active and not any(run.is_active for run in now):
-            browser.rerun()
+            st.rerun()
         for run, stands in zip(now, standings(now), strict=True):
             run_row(run, stands)
         found = {run.id: live_feed.whole_curve(queries.store(), run, model) for run in now}
@@ -218,10 +217,10 @@ def run_row(run: RunRecord, stands: Mapping[str, Any]) -> None:
 
 def act() -> None:
     """A button of the live figures was pressed."""
-    browser.catch_up()
     asked = cast(dict[str, Any] | None, st.session_state[KEY].get("action"))
     if asked:
         perform(str(asked["action"]), [int(asked["run"])])
 
 
-render()
+with url_state.page("live"):
+    render()

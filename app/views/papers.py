@@ -10,7 +10,7 @@ from app.papers.listing import listing
 from app.papers.preset_progress import changed, changed_sentence, standing
 from app.papers.progress import progress_panel
 from app.papers.result import result
-from app.state import address
+from app.state import url_state
 from app.wording import lines, plain
 from engine.config.presets import Preset
 from engine.core.errors import InvalidConfig
@@ -28,7 +28,7 @@ def render() -> None:
         page.header("PAPERS", "Do the papers' numbers come out?")
         st.error(lines(error.problems))
         return
-    asked = st.query_params.get("preset", "")
+    asked = url_state.get("preset") or ""
     chosen = presets.get(asked)
     if chosen is None:
         page.header(
@@ -49,7 +49,7 @@ def one(preset: Preset) -> None:
     page.header(" · ".join(filter(None, [preset.document, preset.item])), preset.title, preset.shows or None)
     scales = {scale: SCALES[scale] for scale in preset.scales}
     with st.container(horizontal=True, vertical_alignment="bottom", key="papers_scale"):
-        scale = address.switch("Scale", scales, "scale", next(iter(scales)))
+        scale = url_state.switch("Scale", scales, "scale", next(iter(scales)))
         page.link("papers", "All papers")
     if scale == "quick" and preset.cut:
         st.markdown(f"**Left out at this scale.** {plain(preset.cut)}")
@@ -63,4 +63,5 @@ def one(preset: Preset) -> None:
         st.markdown(plain(preset.source))
 
 
-render()
+with url_state.page("papers"):
+    render()

@@ -15,7 +15,7 @@ from app.inside.clients import headline
 from app.inside.view import RunView
 from app.live import live_feed
 from app.live.trouble import what_happened
-from app.state import address, browser
+from app.state import url_state
 from app.wording import MODELS, STATUS, STATUS_MEANING, kicker, plain
 from storage import RunRecord
 
@@ -49,7 +49,7 @@ def render() -> None:
     condition(run)
     tabs = offered(view)
     with st.container(horizontal=True, vertical_alignment="bottom", key="inside_controls"):
-        tab = address.switch("Look at", tabs, "tab", next(iter(tabs)))
+        tab = url_state.switch("Look at", tabs, "tab", next(iter(tabs)))
         chooser.controls(run)
     moving(view, tab)
     import_module(f"app.inside.{tab}").panel(view)
@@ -60,7 +60,7 @@ def render() -> None:
 def chosen() -> RunRecord | None:
     """The run that the address names; without one the newest with results."""
     if (asked := chooser.asked()) is not None:
-        ids = address.parse_ids(asked)
+        ids = url_state.parse_ids(asked)
         found = queries.runs(run_ids=ids[:1], include_archived=True, with_partition=True) if ids else []
         return found[0] if found else None
     return newest()
@@ -86,7 +86,7 @@ def nothing_here() -> None:
 
 def missing(asked: str) -> str:
     """Why the run that the address names cannot be shown."""
-    ids = address.parse_ids(asked)
+    ids = url_state.parse_ids(asked)
     if not ids:
         return f"“{asked[:MOST_QUOTED]}” is not the number of a run. Addresses look like /run?id=5."
     if any(run.id == ids[0] for run in queries.store().trash.list()):
@@ -109,7 +109,7 @@ def condition(run: RunRecord) -> None:
         st.caption(plain(" ".join(said)))
     if run.is_active:
         with st.container(horizontal=True, vertical_alignment="center", key="inside_running"):
-            st.button("Look again", key="look_again", help="Shows what has come in since.", on_click=browser.catch_up)
+            st.button("Look again", key="look_again", help="Shows what has come in since.")
             page.link("live", "Watch it live", runs=run.id)
     what_happened(run)
 
@@ -127,12 +127,12 @@ def moving(view: RunView, tab: str) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", key="inside_round"):
         if tab in OF_ONE_MODEL:
             if len(view.models) > 1:
-                address.switch("Model", {model: MODELS[model] for model in view.models}, "model", "personalized")
+                url_state.switch("Model", {model: MODELS[model] for model in view.models}, "model", "personalized")
             else:
                 st.caption(plain(f"{view.method} has no global model."))
         if tab in MOVE_WITH_ROUNDS and len(view.rounds) > 1:
             shown = sorted({*view.rounds[evenly(len(view.rounds), MOST_ROUNDS)].tolist(), view.round})
-            address.slide("Round", {str(r): str(r) for r in shown}, "round", str(view.rounds[-1]))
+            url_state.slide("Round", {str(r): str(r) for r in shown}, "round", str(view.rounds[-1]))
 
 
 def elsewhere(run: RunRecord) -> None:
@@ -143,4 +143,5 @@ def elsewhere(run: RunRecord) -> None:
         page.link("library", "All runs")
 
 
-render()
+with url_state.page("run"):
+    render()

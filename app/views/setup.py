@@ -14,6 +14,7 @@ from app.forms import Form
 from app.setup import draft as drafts
 from app.setup import methods, preview, sections
 from app.setup.presets import presets_panel
+from app.state import url_state
 from engine.config.schema import parse_experiment
 
 STYLE = Path(sections.__file__).with_name("setup.css")
@@ -89,4 +90,5 @@ def _title(raw: Mapping[str, Any], problems: list[str]) -> None:
     )
 
 
-render()
+with url_state.page("setup"):
+    render()

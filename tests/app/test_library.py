@@ -50,7 +50,7 @@ def test_words_find_runs(filled_store: Store):
 def test_filters_are_in_the_address(filled_store: Store):
     page = opened(method="ditto,fedavg", status="done")
     assert listed(page) == [6, 5, 2, 1]
-    page.multiselect(key="library_method").set_value(["fedavg"]).run()
+    page.multiselect(key="address_method").set_value(["fedavg"]).run()
     assert listed(page) == [2, 1] and str(page.query_params["method"]) == "fedavg"
 
 
@@ -107,7 +107,7 @@ def test_deleted_runs_are_brought_back_by_undo(filled_store: Store):
 def test_undo_is_offered_until_something_else_is_done(filled_store: Store):
     page = opened(runs="1")
     page.button(key="delete").click().run()
-    page.text_input(key="q").set_value("ditto").run()
+    page.text_input(key="address_q").set_value("ditto").run()
     assert offers(page) == ["Undo"]
     page.multiselect(key="library_runs").set_value([5]).run()
     page.button(key="archive").click().run()

@@ -61,7 +61,7 @@ def test_a_view_of_runs_that_are_not_there_says_so_and_offers_all(filled_store: 
     page = opened(status="failed,diverged", method="scaffold", q="nothing")
     assert "without them there are 8" in words(page) and not page.dataframe
     page.button(key="clear").click().run()
-    assert len(page.dataframe[0].value) == 8 and page.text_input(key="q").value == ""
+    assert len(page.dataframe[0].value) == 8 and page.text_input(key="address_q").value == ""
 
 
 def test_the_disk_is_shown_by_kind_and_a_full_one_says_what_to_do(

@@ -129,7 +129,7 @@ def test_the_shell_opens_its_first_page(empty_store: Store) -> None:
     app = AppTest.from_file(str(ROOT / "app" / "main.py"), default_timeout=60).run()
     assert not app.exception
     assert app.title
-    assert app.toggle(key="presenting").value is False
+    assert app.toggle(key="address_presenting").value is False
 
 
 def test_a_database_that_fails_in_the_middle_of_a_page_is_said_in_words(

@@ -5,7 +5,6 @@ presses on; Back takes back; a popover that is closed has heard of nothing.
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from app.state import browser
 from app.state.links import pack_config
 from app.stories import stories
 from tests.browser.conftest import LOAD_MS, READY, TRAINED, Server, Trained, Witness
@@ -165,7 +164,6 @@ def test_a_popover_that_was_closed_takes_nothing_back(page: Page, server: Server
     page.get_by_role("button", name="Previous seed").click()
     page.wait_for_url(f"**id={first}*", timeout=LOAD_MS)
     page.wait_for_selector(READY, timeout=LOAD_MS)
-    page.wait_for_timeout(1000 * browser.LATE_S)
     radio(page, "Global").first.click()
     page.wait_for_url("**model=global*", timeout=LOAD_MS)
     page.wait_for_timeout(SETTLED_MS)
