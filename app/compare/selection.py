@@ -1,4 +1,4 @@
-"""Which runs a page compares. The address is the only truth: ``?experiment=5`` or ``?runs=1,2,3``."""
+"""Which runs a page compares. The address decides: ``?experiment=5`` or ``?runs=1,2,3``."""
 
 from collections.abc import Sequence
 
@@ -14,14 +14,14 @@ _METHODS, _EXPERIMENT = "chosen_methods", "chosen_experiment"
 
 
 def with_rounds(runs: Sequence[RunRecord]) -> list[RunRecord]:
-    """Runs that have something to show."""
+    """Runs with at least one round."""
     return [run for run in runs if run.round >= 0]
 
 
 def chosen_runs(runs: Sequence[RunRecord]) -> list[RunRecord]:
-    """What the address names, archived or not, with and without results; else the newest experiment to compare.
+    """The runs in the address, archived or not, with or without results; else the newest experiment to compare.
 
-    ``runs`` are all that are in sight. The answer knows its partitions.
+    ``runs`` are all visible runs. The result includes partitions.
     """
     named = address.ids("runs")
     if named:
@@ -31,7 +31,7 @@ def chosen_runs(runs: Sequence[RunRecord]) -> list[RunRecord]:
 
 
 def unnamed(runs: Sequence[RunRecord]) -> list[RunRecord]:
-    """What is compared where the address names nothing."""
+    """What is compared if the address names no runs."""
     return queries.runs(experiment_ids=sorted(newest(with_rounds(runs))), with_partition=True)
 
 
@@ -63,13 +63,13 @@ def chooser(runs: Sequence[RunRecord], chosen: Sequence[RunRecord], experiments:
         placeholder="All methods of an experiment",
     )
     st.multiselect(
-        "Methods, each with all its seeds",
+        "Methods (with all seeds)",
         list(methods),
         key=_METHODS,
         on_change=browser.pressed,
         args=(_METHODS, _go_to_methods),
         format_func=lambda key: _title(methods[key]),
-        placeholder="Two at least",
+        placeholder="At least two",
     )
 
 

@@ -1,62 +1,172 @@
-"""Text and tables that plain pdflatex sets: they hold nothing but ASCII, and need no package but booktabs."""
+"""Text and tables for plain pdflatex: ASCII only, and no package but booktabs."""
 
 import re
 import unicodedata
 from collections.abc import Sequence
 
 _SPECIAL = {
-    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$",
-    "|": "$|$", **{c: rf"\{c}" for c in "&%$#_{}"},
-    "±": r"$\pm$", "×": r"$\times$", "·": r"$\cdot$", "−": "$-$", "–": "--", "—": "---", "…": r"\dots{}",
-    "°": r"$^\circ$", "→": r"$\rightarrow$", "←": r"$\leftarrow$", "↑": r"$\uparrow$", "↓": r"$\downarrow$",
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": "$<$",
+    ">": "$>$",
+    "|": "$|$",
+    **{c: rf"\{c}" for c in "&%$#_{}"},
+    "±": r"$\pm$",
+    "×": r"$\times$",
+    "·": r"$\cdot$",
+    "−": "$-$",
+    "–": "--",
+    "—": "---",
+    "…": r"\dots{}",
+    "°": r"$^\circ$",
+    "→": r"$\rightarrow$",
+    "←": r"$\leftarrow$",
+    "↑": r"$\uparrow$",
+    "↓": r"$\downarrow$",
     "↔": r"$\leftrightarrow$",
-    "◂": r"$\triangleleft$", "◀": r"$\triangleleft$", "▸": r"$\triangleright$", "▶": r"$\triangleright$",
-    "▲": r"$\triangle$", "△": r"$\triangle$", "▼": r"$\bigtriangledown$", "●": r"$\bullet$", "•": r"$\bullet$",
-    "○": r"$\circ$", "□": r"$[\,]$", "■": r"$[\bullet]$", "◆": r"$\diamond$", "◇": r"$\diamond$", "★": r"$\star$",
-    "≤": r"$\leq$", "≥": r"$\geq$", "≠": r"$\neq$", "≈": r"$\approx$", "∞": r"$\infty$", "√": r"$\surd$", "∈": r"$\in$",
-    "‖": r"$\|$", "∇": r"$\nabla$", "∑": r"$\sum$", "µ": r"$\mu$", "“": "``", "”": "''", "‘": "`", "’": "'",
-    "„": "``", "«": "``", "»": "''", "ß": r"\ss{}", "ø": r"\o{}", "Ø": r"\O{}", "æ": r"\ae{}", "Æ": r"\AE{}",
-    "ł": r"\l{}", "Ł": r"\L{}", "å": r"\aa{}", "Å": r"\AA{}", "ı": r"\i{}", "€": "EUR", "£": r"\pounds{}",
-    "\u2060": "", "\u200b": "", "\u00ad": "",
+    "◂": r"$\triangleleft$",
+    "◀": r"$\triangleleft$",
+    "▸": r"$\triangleright$",
+    "▶": r"$\triangleright$",
+    "▲": r"$\triangle$",
+    "△": r"$\triangle$",
+    "▼": r"$\bigtriangledown$",
+    "●": r"$\bullet$",
+    "•": r"$\bullet$",
+    "○": r"$\circ$",
+    "□": r"$[\,]$",
+    "■": r"$[\bullet]$",
+    "◆": r"$\diamond$",
+    "◇": r"$\diamond$",
+    "★": r"$\star$",
+    "≤": r"$\leq$",
+    "≥": r"$\geq$",
+    "≠": r"$\neq$",
+    "≈": r"$\approx$",
+    "∞": r"$\infty$",
+    "√": r"$\surd$",
+    "∈": r"$\in$",
+    "‖": r"$\|$",
+    "∇": r"$\nabla$",
+    "∑": r"$\sum$",
+    "µ": r"$\mu$",
+    "“": "``",
+    "”": "''",
+    "‘": "`",
+    "’": "'",
+    "„": "``",
+    "«": "``",
+    "»": "''",
+    "ß": r"\ss{}",
+    "ø": r"\o{}",
+    "Ø": r"\O{}",
+    "æ": r"\ae{}",
+    "Æ": r"\AE{}",
+    "ł": r"\l{}",
+    "Ł": r"\L{}",
+    "å": r"\aa{}",
+    "Å": r"\AA{}",
+    "ı": r"\i{}",
+    "€": "EUR",
+    "£": r"\pounds{}",
+    "\u2060": "",
+    "\u200b": "",
+    "\u00ad": "",
 }
 _GREEK = {
-    **dict(zip("αβγδεζηθικλμνξπρστυφχψω", (
-        "alpha", "beta", "gamma", "delta", "varepsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu", "nu",
-        "xi", "pi", "rho", "sigma", "tau", "upsilon", "varphi", "chi", "psi", "omega"), strict=True)),
-    **dict(zip("ΓΔΘΛΞΠΣΥΦΨΩ", (
-        "Gamma", "Delta", "Theta", "Lambda", "Xi", "Pi", "Sigma", "Upsilon", "Phi", "Psi", "Omega"), strict=True)),
+    **dict(
+        zip(
+            "αβγδεζηθικλμνξπρστυφχψω",
+            (
+                "alpha",
+                "beta",
+                "gamma",
+                "delta",
+                "varepsilon",
+                "zeta",
+                "eta",
+                "theta",
+                "iota",
+                "kappa",
+                "lambda",
+                "mu",
+                "nu",
+                "xi",
+                "pi",
+                "rho",
+                "sigma",
+                "tau",
+                "upsilon",
+                "varphi",
+                "chi",
+                "psi",
+                "omega",
+            ),
+            strict=True,
+        )
+    ),
+    **dict(
+        zip(
+            "ΓΔΘΛΞΠΣΥΦΨΩ",
+            ("Gamma", "Delta", "Theta", "Lambda", "Xi", "Pi", "Sigma", "Upsilon", "Phi", "Psi", "Omega"),
+            strict=True,
+        )
+    ),
 }
 _ACCENTS = {
-    "\u0300": "`", "\u0301": "'", "\u0302": "^", "\u0303": "~", "\u0304": "=", "\u0306": "u", "\u0307": ".",
-    "\u0308": '"', "\u030a": "r", "\u030b": "H", "\u030c": "v", "\u0327": "c",
+    "\u0300": "`",
+    "\u0301": "'",
+    "\u0302": "^",
+    "\u0303": "~",
+    "\u0304": "=",
+    "\u0306": "u",
+    "\u0307": ".",
+    "\u0308": '"',
+    "\u030a": "r",
+    "\u030b": "H",
+    "\u030c": "v",
+    "\u0327": "c",
 }
 _RAISED = {**dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789", strict=True)), "⁻": "-"}
 _LOWERED = dict(zip("₀₁₂₃₄₅₆₇₈₉", "0123456789", strict=True))
 
 
 def escape(text: str) -> str:
-    """Text as LaTeX prints it, in one line; a sign that plain LaTeX lacks is given by its number, ``U+4E2D``."""
+    """Text escaped for LaTeX, in one line; an unsupported character becomes its code point, ``U+4E2D``."""
     signs = re.findall(r"[^\u0300-\u036f][\u0300-\u036f]*|[\u0300-\u036f]+", " ".join(text.split()))
     return "".join(map(_sign, signs))
 
 
 def booktabs(titles: Sequence[str], rows: Sequence[Sequence[str]], alignment: str, caption: str) -> str:
-    """Everything is LaTeX already. Needs ``\\usepackage{booktabs}``, which its first line says."""
+    """All arguments are already LaTeX. Needs ``\\usepackage{booktabs}``, as its first line says."""
     body = [r"    " + " & ".join(cells) + r" \\" for cells in rows]
-    return "\n".join([
-        r"% \usepackage{booktabs}", r"\begin{table}", r"  \centering", rf"  \caption{{{caption}}}",
-        rf"  \begin{{tabular}}{{{alignment}}}", r"    \toprule", "    " + " & ".join(titles) + r" \\", r"    \midrule",
-        *body, r"    \bottomrule", r"  \end{tabular}", r"\end{table}", "",
-    ])
+    return "\n".join(
+        [
+            r"% \usepackage{booktabs}",
+            r"\begin{table}",
+            r"  \centering",
+            rf"  \caption{{{caption}}}",
+            rf"  \begin{{tabular}}{{{alignment}}}",
+            r"    \toprule",
+            "    " + " & ".join(titles) + r" \\",
+            r"    \midrule",
+            *body,
+            r"    \bottomrule",
+            r"  \end{tabular}",
+            r"\end{table}",
+            "",
+        ]
+    )
 
 
 def number(value: str, spread: str = "") -> str:
-    """A printed number in math, with what it varies by: ``1.2e-05`` as LaTeX sets it."""
+    """A printed number in math mode, with its spread; ``1.2e-05`` becomes a power of ten."""
     return f"${_with_exponent(value)} \\pm {_with_exponent(spread)}$" if spread else f"${_with_exponent(value)}$"
 
 
 def _sign(sign: str) -> str:
-    """A character with the accents behind it."""
+    """A character with its combining accents."""
     if sign in _SPECIAL:
         return _SPECIAL[sign]
     if sign in _GREEK:

@@ -1,4 +1,4 @@
-"""The data of the preview: pools read once for several looks at them, and the split that a run would train on."""
+"""The data of the preview: cached pools, and the split that a run would train on."""
 
 import dataclasses
 import json
@@ -14,6 +14,7 @@ from app.data import allowed_paths
 from app.data.memory_limit import KeptData
 from engine.config.schema import Choice, RunConfig
 from engine.core.errors import FedscapeError
+from engine.core.paths import default_data_dir
 from engine.core.registry import DATASETS
 from engine.datasets import Pool, Progress
 from engine.federation.clients import (
@@ -27,7 +28,6 @@ from engine.federation.clients import (
     split_bytes,
 )
 from engine.partitioners import summarize
-from engine.core.paths import default_data_dir
 from engine.simulation.simulate import choose_device
 
 KEPT = KeptData()
@@ -35,7 +35,7 @@ KEPT = KeptData()
 
 @dataclass(frozen=True)
 class Facts:
-    """What the form asks of the data."""
+    """What the form needs to know about the data."""
 
     num_classes: int
     has_clients: bool  # of its own
@@ -49,7 +49,7 @@ def is_present(dataset: Choice) -> bool:
 
 
 def facts_of(run: RunConfig | None) -> Facts | None:
-    """Of a data set that can be read now."""
+    """The facts of a data set, if it can be read now."""
     if run is None or not is_present(run.dataset):
         return None
     try:
@@ -60,7 +60,7 @@ def facts_of(run: RunConfig | None) -> Facts | None:
 
 
 def pool_of(run: RunConfig, progress: Progress | None = None) -> Pool:
-    """Raises DataUnavailable, TooLarge among it."""
+    """Raises DataUnavailable, including TooLarge."""
     allowed_paths.check(run.dataset.to_dict())
     key, data_dir = ("pool", *_data_key(run)), default_data_dir()
     return KEPT.get(key, lambda: pool_bytes(run, data_dir), lambda: load_pool(run, data_dir, progress), _num_bytes)
@@ -70,8 +70,10 @@ def split_of(run: RunConfig) -> dict[str, Any]:
     """The ``partition`` that this run would be stored with. Raises DataUnavailable or ImpossiblePartition."""
     pool = pool_of(run)
     return KEPT.get(
-        ("split", *_data_key(run), *_partition_key(run)), lambda: split_bytes(run, pool),
-        lambda: dataclasses.asdict(summarize(pool, partition_pool(run, pool))), lambda _: split_bytes(run, pool),
+        ("split", *_data_key(run), *_partition_key(run)),
+        lambda: split_bytes(run, pool),
+        lambda: dataclasses.asdict(summarize(pool, partition_pool(run, pool))),
+        lambda _: split_bytes(run, pool),
     )
 
 
@@ -81,7 +83,8 @@ def federation_of(run: RunConfig, progress: Progress | None = None) -> Federatio
     return KEPT.get(
         ("federation", *_data_key(run), *_partition_key(run), run.training.dtype, str(device)),
         lambda: _num_bytes(pool) + laid_out_bytes(run, pool),
-        lambda: lay_out(pool, partition_pool(run, pool), getattr(torch, run.training.dtype), device), _federation_bytes,
+        lambda: lay_out(pool, partition_pool(run, pool), getattr(torch, run.training.dtype), device),
+        _federation_bytes,
     )
 
 
@@ -97,7 +100,7 @@ def sample_bytes(run: RunConfig) -> int:
 
 
 def _data_key(run: RunConfig) -> tuple[Hashable, ...]:
-    """Generated data differ with the seed, and a file of the reader's own may be another one tomorrow."""
+    """Generated data depends on the seed, and a reader's own file may change."""
     options = run.dataset.options.model_dump(mode="json")
     data_dir = default_data_dir()
     path = data_dir / str(options.get("path", ""))

@@ -1,4 +1,4 @@
-"""Every run as a row: sorted, and brought together by experiment, method, data set or status."""
+"""Every run as a row: sorted, and grouped by experiment, method, data set or status."""
 
 from collections.abc import Sequence
 
@@ -35,16 +35,29 @@ NUMBERS = ("mean", "weighted mean", "lowest5", "best")
 _BY = {"newest": "run", "oldest": "run", "rounds": "progress"}  # where the column has another name
 _FALLING = ("newest", "mean", "lowest5", "best", "rounds")
 _COLUMNS = (
-    "run", "experiment", "method", "seed", "status", "progress", "mean", "lowest5", "weighted mean", "best", "dataset",
-    "split", "queued", "experiment_id", "runs",
+    "run",
+    "experiment",
+    "method",
+    "seed",
+    "status",
+    "progress",
+    "mean",
+    "lowest5",
+    "weighted mean",
+    "best",
+    "dataset",
+    "split",
+    "queued",
+    "experiment_id",
+    "runs",
 )
 
 
 def data(runs: Sequence[RunRecord]) -> pd.DataFrame:
-    """A row a run; accuracies in percent, of the personalized models, in the last round.
+    """A row per run; accuracies in percent, of the personalized models, in the last round.
 
     ``best`` is the weighted mean of the best round, which is chosen by that number: without validation data it is
-    never below the last round's. ``runs`` has the ids that a row stands for.
+    never below the last round's. ``runs`` has the ids of a row's runs.
     """
     return pd.DataFrame([_row(run) for run in runs], columns=list(_COLUMNS)).astype(dict.fromkeys(NUMBERS, "float64"))
 
@@ -57,9 +70,9 @@ def ordered(table: pd.DataFrame, by: str) -> pd.DataFrame:
 
 
 def grouped(table: pd.DataFrame, by: str, sort: str = "newest") -> pd.DataFrame:
-    """A row a group: its runs, how they stand, accuracy over its finished runs.
+    """A row per group: its runs, their status, accuracy over its finished runs.
 
-    Sorted by the group's own accuracy where ``sort`` is one, else as its first row in ``table``.
+    Sorted by the group's own accuracy if ``sort`` is one, else by its first row in ``table``.
     """
     key = "experiment_id" if by == "experiment" else by  # two experiments may have one name
     rows = pd.DataFrame([_group(part, by) for _, part in table.groupby(key, sort=False)])
@@ -78,14 +91,21 @@ def _row(run: RunRecord) -> dict[str, object]:
     last, best = summary.get("personalized") or {}, (summary.get("best") or {}).get("personalized") or {}
     dataset = dataset_of(run)
     return {
-        "run": run.id, "experiment": run.experiment_name + (" (example)" if run.example else ""),
-        "method": method_name(run.label, run.algorithm), "seed": run.seed,
+        "run": run.id,
+        "experiment": run.experiment_name + (" (example)" if run.example else ""),
+        "method": method_name(run.label, run.algorithm),
+        "seed": run.seed,
         "status": wording.STATUS.get(run.status, run.status),
         "progress": max(run.round, 0) / max(run.rounds, 1) * 100,
-        "mean": _points(last.get("mean")), "lowest5": _points(last.get("lowest5")),
-        "weighted mean": _points(last.get("weighted_mean")), "best": _points(best.get("weighted_mean")),
-        "dataset": wording.TITLES.get(dataset, dataset), "split": _split(run), "queued": run.created_at,
-        "experiment_id": run.experiment_id, "runs": [run.id],
+        "mean": _points(last.get("mean")),
+        "lowest5": _points(last.get("lowest5")),
+        "weighted mean": _points(last.get("weighted_mean")),
+        "best": _points(best.get("weighted_mean")),
+        "dataset": wording.TITLES.get(dataset, dataset),
+        "split": _split(run),
+        "queued": run.created_at,
+        "experiment_id": run.experiment_id,
+        "runs": [run.id],
     }
 
 
@@ -95,10 +115,16 @@ def _group(part: pd.DataFrame, by: str) -> dict[str, object]:
     names = {"method": "methods", "dataset": "datasets"}
     others = {many: wording.names(part[one]) for one, many in names.items() if one != by}
     return {
-        by: part[by].iloc[0], "number": len(part), "done": len(finished),
-        "mean": means.mean(), "std": means.std(ddof=1) if len(means) > 1 else np.nan,
+        by: part[by].iloc[0],
+        "number": len(part),
+        "done": len(finished),
+        "mean": means.mean(),
+        "std": means.std(ddof=1) if len(means) > 1 else np.nan,
         **{name: finished[name].mean() for name in ("lowest5", "weighted mean", "best")},
-        **others, "seeds": part["seed"].nunique(), "queued": part["queued"].max(), "runs": part["run"].tolist(),
+        **others,
+        "seeds": part["seed"].nunique(),
+        "queued": part["queued"].max(),
+        "runs": part["run"].tolist(),
     }
 
 

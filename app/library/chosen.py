@@ -1,4 +1,4 @@
-"""The chosen runs stand in the address, so that a choice is a link."""
+"""The selected runs are in the address, so that a selection is a link."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,18 +14,18 @@ KEY, TURN = "library_runs", "library_runs.turn"
 
 
 def choose(run_ids: Sequence[int]) -> None:
-    """By anything but the table, which begins anew with their rows ticked."""
+    """Select runs from outside the table, which is then redrawn with their rows selected."""
     st.session_state[TURN] = turn() + 1
     _write(run_ids)
 
 
 def turn() -> int:
-    """Another one whenever the choice was changed elsewhere than in the table."""
+    """Rises whenever the selection changes outside the table."""
     return int(st.session_state.get(TURN, 0))
 
 
-def ticked(table: pd.DataFrame) -> list[int]:
-    """The places of the rows all of whose runs are chosen."""
+def selected_rows(table: pd.DataFrame) -> list[int]:
+    """The positions of the rows whose runs are all selected."""
     chosen = set(address.ids("runs"))
     return [i for i, own in enumerate(table["runs"]) if chosen.issuperset(own)]
 
@@ -35,7 +35,7 @@ def _write(run_ids: Sequence[int]) -> None:
 
 
 def take_rows(key: str, table: pd.DataFrame) -> None:
-    """The chosen rows of the table are the chosen runs; those that the table doesn't show stay chosen."""
+    """Select the runs of the selected rows; selected runs that the table does not show stay selected."""
     browser.catch_up()
     if not key.endswith(f".{turn()}"):  # the browser does not know yet that there is another one
         return
@@ -46,21 +46,21 @@ def take_rows(key: str, table: pd.DataFrame) -> None:
 
 
 def panel(runs: Mapping[int, RunRecord], listed: Sequence[int]) -> list[RunRecord]:
-    """Which runs are chosen, of those ``listed`` and elsewhere."""
+    """The selected runs, ``listed`` or not."""
     chosen = [run_id for run_id in address.ids("runs") if run_id in runs]
     browser.show(KEY, chosen)
     with st.container(horizontal=True, vertical_alignment="bottom", key="library_choice"):
         st.multiselect(
-            "Chosen runs",
+            "Selected runs",
             list(dict.fromkeys([*chosen, *listed])),
             key=KEY,
             on_change=browser.pressed,
             args=(KEY, lambda: choose(st.session_state[KEY])),
-            placeholder="tick rows of the table, or choose here",
+            placeholder="Select rows in the table, or choose here",
             format_func=lambda run_id: f"{run_id} · {run_name(runs[run_id])}",
         )
         if set(listed) - set(chosen):
-            st.button(f"Choose all {wording.count(len(listed))}", key="choose_all", on_click=choose, args=(listed,))
+            st.button(f"Select all {wording.count(len(listed))}", key="choose_all", on_click=choose, args=(listed,))
     if hidden := set(chosen) - set(listed):
-        st.caption(f"{wording.plural(len(hidden), 'chosen run is', 'chosen runs are')} not in the table above.")
+        st.caption(f"{wording.plural(len(hidden), 'selected run is', 'selected runs are')} not in the table above.")
     return [runs[run_id] for run_id in chosen]

@@ -1,4 +1,4 @@
-"""The controls that say which runs are meant. Every choice lives in the address."""
+"""The filter controls. Every choice is in the address."""
 
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
@@ -18,7 +18,7 @@ TYPED: dict[str, object] = {"q": "", "from": None, "to": None}  # what is bound 
 
 
 def controls(runs: Sequence[RunRecord]) -> tuple[Filter, bool]:
-    """What is asked for, and whether archived runs are, too."""
+    """The filter, and whether archived runs are included."""
     with st.container(horizontal=True, vertical_alignment="bottom", key="library_filters"):
         text = st.text_input(
             "Find",
@@ -26,7 +26,7 @@ def controls(runs: Sequence[RunRecord]) -> tuple[Filter, bool]:
             bind="query-params",
             placeholder="ditto lam=1 digits",
             type="search",
-            help="Words of names, and settings with their value: lam=1, lr=0.05, seed=2",
+            help="Names, or settings with a value: lam=1, lr=0.05, seed=2",
             on_change=browser.catch_up,
         )
         statuses = choice("Status", "status", list(wording.STATUS), wording.STATUS.__getitem__)
@@ -38,9 +38,9 @@ def controls(runs: Sequence[RunRecord]) -> tuple[Filter, bool]:
 
 
 def choice(label: str, name: str, options: list[str], title: Callable[[str], str] = str) -> list[str]:
-    """Several of many; nothing chosen lets everything through. Lives in the address as ``?status=done,failed``.
+    """A multiple choice; an empty one matches everything. In the address as ``?status=done,failed``.
 
-    What the address names is offered, too, though no run has it: a view of failed runs is empty where none failed.
+    Values in the address are offered even if no run has them: a view of failed runs is empty if none failed.
     """
     key = f"library_{name}"
     said = [value for value in st.query_params.get(name, "").split(",") if value]
@@ -64,7 +64,7 @@ def choice(label: str, name: str, options: list[str], title: Callable[[str], str
 
 
 def days() -> tuple[datetime | None, datetime | None]:
-    """When runs were asked for: a window that goes with the clock, or two days."""
+    """When runs were queued: a window up to now, or two days."""
     when = address.pick("Queued", WHEN, "when", "any")
     first = last = None
     if when == "days":
@@ -75,7 +75,7 @@ def days() -> tuple[datetime | None, datetime | None]:
 
 
 def zone() -> ZoneInfo:
-    """The reader's own, where the browser says it and this machine knows it."""
+    """The reader's time zone, if the browser reports it and this machine knows it; else UTC."""
     try:
         return ZoneInfo(st.context.timezone or "UTC")
     except (ZoneInfoNotFoundError, ValueError):
@@ -83,7 +83,7 @@ def zone() -> ZoneInfo:
 
 
 def clear() -> None:
-    """All runs again, ordered and grouped as they were."""
+    """Show all runs again; order and grouping stay."""
     browser.put(**dict.fromkeys(PICKED))
     for name, nothing in TYPED.items():
         st.session_state[name] = nothing

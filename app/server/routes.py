@@ -1,9 +1,9 @@
-"""What the web server answers beside Streamlit: reading only, GET only, for this origin only.
+"""Routes beside Streamlit: read only, GET only, same origin only.
 
-/live/feed?runs=3,5&after=10,-1&model=personalized     where these runs stand, and their new points; with &log=
-                                                       their log too, unless it is the one of this digest
+/live/feed?runs=3,5&after=10,-1&model=personalized     the state of these runs and their new points; with &log=
+                                                       their log too, unless it has this digest
 /live/overview?watched=3-9,12,20-&seen=4               the strip: running, queued, device; which runs have ended
-/live/plotly.js                                        the drawing library, from this host as everything else
+/live/plotly.js                                        the drawing library
 /, /live, /compare, ...                                the empty page that Streamlit fills
 """
 
@@ -29,10 +29,10 @@ LOOK = ASSETS / "look.css"
 
 _LIBRARY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 _INDEX = Path(st.__file__).parent / "static" / "index.html"
-_WITH_CHARTS = ("/compare", "/run")  # from their first moment on
+_WITH_CHARTS = ("/compare", "/run")  # pages that open with charts
 _DRAW = ("PlotlyChart", "DataFrame", "arrowFormatUtils")  # Streamlit's files for charts and tables
 _A_YEAR_S = 365 * 24 * 3600
-# For who asked for less motion, folds open at once: the sheet stills styles, this what Streamlit moves by script.
+# With reduced motion, expanders open at once: the style sheet stops CSS motion, this Streamlit's scripted motion.
 _STILL = """<script>{
   const animate = Element.prototype.animate, still = matchMedia("(prefers-reduced-motion: reduce)");
   Element.prototype.animate = function (frames, options) {
@@ -42,7 +42,7 @@ _STILL = """<script>{
 
 
 def build(store: Store) -> list[Route]:
-    """All of them, reading from ``store``."""
+    """All routes, reading from ``store``."""
 
     def feed(request: Request) -> Response:
         return _feed(store, request)
@@ -61,7 +61,7 @@ def build(store: Store) -> list[Route]:
 
 
 def inline_scripts() -> list[str]:
-    """Those of every page, and of Streamlit's own page for an address that is none."""
+    """The inline scripts of every page, and of Streamlit's own page for unknown addresses."""
     pages_ = [_INDEX.read_text(encoding="utf-8"), *map(_index, ("/", *(f"/{name}" for name in pages.names())))]
     return list(dict.fromkeys(script for html in pages_ for script in guard.inline_scripts(html)))
 
@@ -71,7 +71,7 @@ def _feed(store: Store, request: Request) -> Response:
     model = query.get("model", "personalized")
     try:
         if model not in ("personalized", "global"):
-            raise ValueError(f"model is personalized or global, not {model!r}")
+            raise ValueError(f"model must be personalized or global, not {model!r}")
         cursors = live_feed.parse_cursors(query.get("runs", ""), query.get("after", ""))
     except ValueError as error:
         return JSONResponse({"problem": str(error)}, 400)
@@ -79,7 +79,7 @@ def _feed(store: Store, request: Request) -> Response:
 
 
 def _answer(read: Callable[[], dict[str, object]]) -> Response:
-    """What was read, never kept by the browser; or why it cannot be read."""
+    """The data, never cached by the browser; or why it cannot be read."""
     try:
         return JSONResponse(read(), headers={"Cache-Control": "no-store"})
     except StorageError as error:
@@ -95,7 +95,7 @@ def _drawing_library(request: Request) -> Response:
 
 @cache
 def zipped_library() -> bytes:
-    """Compressed once, not for every visitor: 4.7 MB become 1.5."""
+    """Compressed once, not for every visitor: 4.7 MB to 1.5 MB."""
     return gzip.compress(_LIBRARY.read_bytes(), mtime=0)
 
 
@@ -105,20 +105,19 @@ def _page(request: Request) -> Response:
 
 @cache
 def _index(path: str) -> str:
-    """Streamlit's own, told where its server is: for a link to /live it would ask at /live/_stcore first, and wait.
+    """Streamlit's index page with the server's address: for /live it would try /live/_stcore first, and wait.
 
-    The look of all pages stands in it, behind what Streamlit writes into the head: nothing moves when it comes.
-    A page of charts is also told which files draw them and their tables: else it asks for each, and reads it, when the
-    first one comes.
+    It includes the style of all pages, after Streamlit's own head, so that nothing moves when it loads. Pages with
+    charts also preload the files that draw charts and tables, which would otherwise load with the first chart.
     """
     title = pages.title(path.removeprefix("/") or pages.names()[0])
-    told = f"<title>{pages.tab_title(title)}</title>"
-    told += "<script>window.__streamlit = {BACKEND_BASE_URL: location.origin + '/'};</script>"
-    told += _STILL
+    head = f"<title>{pages.tab_title(title)}</title>"
+    head += "<script>window.__streamlit = {BACKEND_BASE_URL: location.origin + '/'};</script>"
+    head += _STILL
     if path in _WITH_CHARTS:
         files = [file.name for chunk in _DRAW for file in sorted(_INDEX.parent.glob(f"static/js/{chunk}.*.js"))]
-        told += "".join(f'<link rel="modulepreload" crossorigin href="/static/js/{name}">' for name in files)
+        head += "".join(f'<link rel="modulepreload" crossorigin href="/static/js/{name}">' for name in files)
     elif path == "/live":
-        told += f'<link rel="preload" as="script" href="{endpoints.LIBRARY}">'
-    index = _INDEX.read_text(encoding="utf-8").replace("<title>Streamlit</title>", told)
+        head += f'<link rel="preload" as="script" href="{endpoints.LIBRARY}">'
+    index = _INDEX.read_text(encoding="utf-8").replace("<title>Streamlit</title>", head)
     return index.replace("<body>", f"<body><style>{LOOK.read_text(encoding='utf-8')}</style>")

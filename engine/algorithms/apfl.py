@@ -92,7 +92,9 @@ class Paths:
     loss: Float[Tensor, "S"]  # of the mixture
 
 
-@ALGORITHMS.register("apfl", title="APFL", paper="Deng, Kamani, Mahdavi, 2020", family="Pulled together")
+@ALGORITHMS.register(
+    "apfl", title="APFL", paper="Deng, Kamani, Mahdavi, 2020", family="Regularized towards a shared model"
+)
 @dataclass(frozen=True)
 class Apfl:
     hparams: Hparams
