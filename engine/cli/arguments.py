@@ -1,4 +1,4 @@
-"""The command line's arguments, apart from what they do: ``--help`` and a mistyped option don't wait for torch."""
+"""The command line's arguments, separate from the commands: ``--help`` and mistyped options don't wait for torch."""
 
 import argparse
 from pathlib import Path
@@ -10,20 +10,20 @@ KINDS = ("algorithms", "datasets", "partitioners", "models", "metrics", "presets
 FORMATS = ("json", "csv", "parquet", "models", "bundle")
 
 RUN_EXIT_CODES = """\
-exit code: 0 done; 2 bad configuration, absent or unreadable data, impossible partition (a line a mistake); 3 a run
-failed; 4 a run diverged; 130 cancelled, here with Ctrl-C or elsewhere. Whatever the code, --export has all runs as far
-as they came."""
+exit codes: 0 done; 2 invalid configuration, missing or unreadable data, impossible partition (one line per problem);
+3 a run failed; 4 a run diverged; 130 cancelled, here with Ctrl-C or elsewhere. In all cases --export writes all
+completed rounds."""
 
 
-# Commands that look after what is stored, with their descriptions; they take a database, most of them runs.
+# Commands on stored data, with their descriptions; they take a database, most of them runs.
 ON_RUNS = {
-    "cancel": "Cancel runs that have not ended; what they have come to is kept.",
-    "pause": "Pause runs; they keep their place and their rounds.",
-    "resume": "Let paused runs go on from where they are.",
-    "retry": "Try runs that failed or diverged again, as new runs.",
-    "delete": "Delete runs. `undelete` brings them back for a week.",
-    "undelete": "Bring deleted runs back. `runs --deleted` lists them.",
-    "drop-models": "Delete the stored models of runs; numbers and analyses stay, new analyses need a new run.",
+    "cancel": "Cancel runs that have not ended; completed rounds are kept.",
+    "pause": "Pause runs; they keep their completed rounds.",
+    "resume": "Resume paused runs.",
+    "retry": "Retry failed or diverged runs, as new runs.",
+    "delete": "Delete runs. `undelete` restores them within a week.",
+    "undelete": "Restore deleted runs. `runs --deleted` lists them.",
+    "drop-models": "Delete the stored models of runs; numbers and analyses are kept, new analyses need a rerun.",
 }
 STATUSES = ("queued", "running", "paused", "done", "failed", "cancelled", "diverged")
 WITHOUT_TORCH = frozenset({*ON_RUNS, "worker", "runs", "disk", "backup", "restore"})  # they compute nothing themselves
@@ -38,7 +38,7 @@ def parser() -> argparse.ArgumentParser:
     whole = _Parser(
         prog="python -m engine",
         description="Personalized federated learning experiments without the browser.",
-        epilog="DATABASE_URL (default: SQLite under var/) and DATA_DIR (default: data/) say where runs and data lie.",
+        epilog="Environment: DATABASE_URL (default: SQLite under var/) for runs, DATA_DIR (default: data/) for data.",
     )
     commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_run(commands)
@@ -51,7 +51,7 @@ def parser() -> argparse.ArgumentParser:
         on_runs = _add_keeping(commands, name, description)
         _add_run_ids(on_runs)
         _add_database(on_runs)
-    _add_database(_add_keeping(commands, "disk", "Say how much of the disk is used, by what, and how much is free."))
+    _add_database(_add_keeping(commands, "disk", "Show disk use by kind and free space."))
     _add_backup(commands)
     _add_restore(commands)
     return whole
@@ -60,24 +60,26 @@ def parser() -> argparse.ArgumentParser:
 def _add_run(commands: argparse._SubParsersAction) -> None:
     run = commands.add_parser(
         "run",
-        help="compute an experiment",
+        help="run an experiment",
         epilog=RUN_EXIT_CODES,
-        description="Compute all runs of an experiment and keep them in the database.",
+        description="Compute all runs of an experiment and store them in the database.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     what = run.add_mutually_exclusive_group(required=True)
     what.add_argument("config", nargs="?", type=Path, metavar="CONFIG", help="YAML or JSON file with the experiment")
     what.add_argument("--preset", metavar="NAME", help="a shipped experiment; see `list presets`")
-    run.add_argument("--scale", choices=("quick", "paper"), help="of the preset: minutes on two cores, or as published")
+    run.add_argument(
+        "--scale", choices=("quick", "paper"), help="scale of the preset: minutes on two cores, or as published"
+    )
     run.add_argument(
         "--set",
         action="append",
         default=[],
         metavar="a.b=VALUE",
         dest="changes",
-        help="change a value of the configuration (YAML; list items by number); may be repeated",
+        help="change a value of the configuration (YAML; list items by index); may be repeated",
     )
-    run.add_argument("--export", type=Path, metavar="FILE.json", help="write all runs into one JSON document")
+    run.add_argument("--export", type=Path, metavar="FILE.json", help="write all runs to one JSON document")
     run.add_argument(
         "--models",
         type=Path,
@@ -85,14 +87,14 @@ def _add_run(commands: argparse._SubParsersAction) -> None:
         help="write the last round's models as safetensors, DIR/<label>-seed<seed>/",
     )
     _add_database(run)
-    run.add_argument("--quiet", action="store_true", help="no progress and no summary, only mistakes")
+    run.add_argument("--quiet", action="store_true", help="no progress and no summary, only errors")
 
 
 def _add_list(commands: argparse._SubParsersAction) -> None:
     listing = commands.add_parser(
         "list",
-        help="what there is to choose from",
-        description="What there is to choose from, with options, defaults and sources.",
+        help="list algorithms, data sets and more",
+        description="List algorithms, data sets, partitioners, models, metrics or presets, with options and sources.",
     )
     listing.add_argument("kind", choices=KINDS, metavar="KIND", help=", ".join(KINDS))
     listing.add_argument("--json", action="store_true", help="names, titles, sources and parameters as JSON")
@@ -102,28 +104,26 @@ def _add_worker(commands: argparse._SubParsersAction) -> None:
     worker = commands.add_parser(
         "worker",
         help="compute queued runs until stopped",
-        description="Dispatcher and worker processes without the app, until Ctrl-C.",
+        description="Start a worker without the app; it computes queued runs until Ctrl-C.",
     )
     _add_database(worker)
 
 
 def _add_export(commands: argparse._SubParsersAction) -> None:
-    export = commands.add_parser(
-        "export", help="write stored runs into files", description="Write runs of the database into files."
-    )
+    export = commands.add_parser("export", help="write stored runs to files", description="Write stored runs to files.")
     _add_run_ids(export)
     export.add_argument(
         "--format",
         choices=FORMATS,
         default="json",
-        help="json: all numbers; csv, parquet: rounds, and clients beside them; models: safetensors; bundle: one ZIP "
-        "with numbers, models, analyses and logs, which `import` reads",
+        help="json: all numbers; csv, parquet: rounds, and clients in a second file; models: safetensors; bundle: one "
+        "ZIP with numbers, models, analyses and logs, for `import`",
     )
     export.add_argument(
         "--output",
         type=Path,
         metavar="PATH",
-        help="file, for models folder; by default named after the experiment, in this folder",
+        help="file, or folder for models; by default named after the experiment, in the current folder",
     )
     _add_database(export)
 
@@ -132,8 +132,8 @@ def _add_import(commands: argparse._SubParsersAction) -> None:
     importing = commands.add_parser(
         "import",
         help="read exported runs into the database",
-        description="Read exported runs into the database. A run that was imported before is left out, "
-        "but for models and analyses that it lacks.",
+        description="Read exported runs into the database. Runs imported before are skipped, except for models and "
+        "analyses that they lack.",
     )
     importing.add_argument(
         "file", type=Path, metavar="FILE", help="written by --export, or by `export` as json or bundle"
@@ -142,12 +142,12 @@ def _add_import(commands: argparse._SubParsersAction) -> None:
 
 
 def _add_runs(commands: argparse._SubParsersAction) -> None:
-    runs = _add_keeping(commands, "runs", "List runs, the newest last, with the ids that other commands take.")
+    runs = _add_keeping(commands, "runs", "List runs, newest last, with the ids for other commands.")
     runs.add_argument(
-        "--status", action="append", choices=STATUSES, default=[], help="only runs of this status; may be repeated"
+        "--status", action="append", choices=STATUSES, default=[], help="only runs with this status; may be repeated"
     )
-    runs.add_argument("--deleted", action="store_true", help="those that `undelete` can bring back, instead")
-    runs.add_argument("--json", action="store_true", help="with times, errors and summaries, as JSON")
+    runs.add_argument("--deleted", action="store_true", help="list deleted runs that `undelete` can restore")
+    runs.add_argument("--json", action="store_true", help="as JSON, with times, errors and summaries")
     _add_database(runs)
 
 
@@ -155,10 +155,9 @@ def _add_backup(commands: argparse._SubParsersAction) -> None:
     backup = _add_keeping(
         commands,
         "backup",
-        "Write the whole database, with models, analyses and what waiting runs need to go on, into "
-        "one file. Runs may be computed meanwhile.",
+        "Write the whole database to one file, with models, analyses and checkpoints. Runs may continue meanwhile.",
     )
-    backup.add_argument("file", type=Path, metavar="FILE", help="a ZIP; one that is there is replaced")
+    backup.add_argument("file", type=Path, metavar="FILE", help="a ZIP file; an existing one is replaced")
     _add_database(backup)
 
 
@@ -166,13 +165,13 @@ def _add_restore(commands: argparse._SubParsersAction) -> None:
     restore = _add_keeping(
         commands,
         "restore",
-        "Put a backup in the place of the database. It is checked first, and the app must be stopped.",
+        "Replace the database by a backup. The backup is checked first, and the app must be stopped.",
     )
     restore.add_argument("file", type=Path, metavar="FILE", help="written by `backup`")
     restore.add_argument(
         "--replace",
         action="store_true",
-        help="also where there are runs; they are kept in a file beside, and it is named",
+        help="also if the database has runs; it is kept in another file, whose name is printed",
     )
     _add_database(restore)
 
@@ -183,13 +182,15 @@ def _add_keeping(commands: argparse._SubParsersAction, name: str, description: s
 
 
 def _short(description: str) -> str:
-    """Its first clause, as a list of commands has it: ``cancel runs that have not ended``."""
+    """Its first clause, for the list of commands: ``cancel runs that have not ended``."""
     clause = description.split(".")[0].split(";")[0].split(", ")[0]
     return clause[0].lower() + clause[1:]
 
 
 def _add_run_ids(command: argparse.ArgumentParser) -> None:
-    command.add_argument("run_ids", nargs="+", type=int, metavar="RUN_ID", help="as the app, `run` and `runs` show it")
+    command.add_argument(
+        "run_ids", nargs="+", type=int, metavar="RUN_ID", help="run id, as shown by the app, `run` and `runs`"
+    )
 
 
 def _add_database(command: argparse.ArgumentParser) -> None:

@@ -29,7 +29,7 @@ def answer(command: Callable[[argparse.Namespace], int], arguments: argparse.Nam
         except KeyboardInterrupt:
             return CANCELLED
         except MemoryError:
-            complain(["this machine has no memory left; close other programs, or ask for less at a time"])
+            complain(["out of memory; close other programs, or run less at a time"])
             return FAILED
         except Exception as error:  # noqa: BLE001  the last resort
             note_unexpected(error, logs)
