@@ -1,7 +1,7 @@
 """``python -m app``: the dispatcher and the web server as children of a supervisor that does nothing else.
 
-The dispatcher is started again when it dies, at growing intervals while it keeps dying; without the web server there is
-nothing to look at, so its end is the end. Ctrl-C or SIGTERM stops both.
+The dispatcher is restarted when it dies, at growing intervals while it keeps dying; when the web server ends, so does
+the app. Ctrl-C or SIGTERM stops both.
 """
 
 import ctypes
@@ -21,7 +21,7 @@ from engine.cli.broken_pipe import ignoring_broken_pipes
 from engine.core.paths import ROOT
 
 RESTART_AFTER_S = (1.0, 2.0, 5.0, 10.0, 30.0)
-STEADY_AFTER_S = 60.0  # a dispatcher that lived this long starts with the shortest wait again
+STEADY_AFTER_S = 60.0  # after living this long, a dispatcher restarts with the shortest wait
 STOP_S = 8.0
 LOOK_EVERY_S = 0.2
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -40,7 +40,7 @@ class Child:
     start_at: float = 0.0
 
     def start(self) -> None:
-        # A session of its own: Ctrl-C reaches the supervisor only, which then stops its children in order.
+        # In its own session, so that Ctrl-C reaches only the supervisor, which then stops its children in order.
         self.process = subprocess.Popen(
             self.command,
             cwd=ROOT,
@@ -77,14 +77,14 @@ class Supervisor:
     stop: threading.Event = field(default_factory=threading.Event)
 
     def run(self, ready: str) -> int:
-        """Until it is told to stop (0) or the web server ends (1). Prints ``ready`` once pages are served."""
+        """Run until stopped (0) or the web server ends (1). Prints ``ready`` once pages are served."""
         self.dispatcher.start()
         self.web.start()
         announced = False
         try:
             while not self.stop.wait(LOOK_EVERY_S):
                 if not self.web.is_running:
-                    print("The web server has stopped; the reason is above.", file=sys.stderr, flush=True)
+                    print("The web server has stopped; see the reason above.", file=sys.stderr, flush=True)
                     return 1
                 if not announced and _answers(ready):
                     announced = True
@@ -95,7 +95,7 @@ class Supervisor:
             self.stop_children()
 
     def keep_dispatcher(self, at: float) -> None:
-        """Notices that the dispatcher died, and starts it when its wait is over."""
+        """Detect that the dispatcher died, and restart it after its wait."""
         child = self.dispatcher
         if child.is_running:
             return
@@ -103,7 +103,7 @@ class Supervisor:
             child.failures = 0 if at - child.started_at > STEADY_AFTER_S else child.failures
             wait = RESTART_AFTER_S[min(child.failures, len(RESTART_AFTER_S) - 1)]
             child.failures, child.start_at = child.failures + 1, at + wait
-            print(f"The engine has stopped; it is started again in {wait:g} s.", file=sys.stderr, flush=True)
+            print(f"The worker has stopped; restarting in {wait:g} s.", file=sys.stderr, flush=True)
         elif at >= child.start_at:
             child.start_at = 0.0
             child.start()
@@ -118,7 +118,7 @@ class Supervisor:
 
 
 def children(environment: Mapping[str, str]) -> Supervisor:
-    """The two programs, as the environment says. Raises InvalidSetting."""
+    """The two programs, configured by the environment. Raises InvalidSetting."""
     paths = [str(ROOT), environment.get("PYTHONPATH")]
     given = {**environment, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     host = settings.host(environment)
@@ -132,7 +132,7 @@ def children(environment: Mapping[str, str]) -> Supervisor:
     options += [f"--server.allowedHosts={name}" for name in settings.allowed_hosts(environment)]
     web = [sys.executable, "-m", "streamlit", "run", "app/server/asgi.py", *options]
     engine = [sys.executable, "-m", "engine", "worker"]
-    # The small runs of Learn gain nothing from threads, which would wait for one another beside busy workers.
+    # The small runs of Learn gain nothing from threads, which would compete with busy workers.
     return Supervisor(Child("engine", engine, given), Child("web", web, {"OMP_NUM_THREADS": "1", **given}))
 
 
@@ -155,7 +155,7 @@ def _supervise() -> int:
 
 
 def _end_with_supervisor() -> None:
-    """In the child: on Linux the kernel sends it SIGTERM when the supervisor is gone, however it went."""
+    """In the child: on Linux the kernel sends it SIGTERM when the supervisor is gone for any reason."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 

@@ -1,6 +1,6 @@
-"""Forms: the fields of any ``Options`` class as widgets, with everything they say taken from the schema.
+"""Forms: the fields of any ``Options`` class as widgets, with labels and help texts from the schema.
 
-A form hands back plain values and judges nothing: the engine validates the whole configuration, and ``Form.show`` puts
+A form returns plain values and does not validate: the engine validates the whole configuration, and ``Form.show`` puts
 each of its messages under the field that it is about.
 """
 
@@ -20,13 +20,15 @@ from engine.config.schema import parse_value
 from engine.core.registry import Entry, Options, Parameter
 
 WORDS = {"training": "as in training", "full": "all samples", None: "not set"}  # what an empty field stands for
-LARGEST = 2**53  # what a browser counts exactly
+LARGEST = 2**53  # the largest exact integer of a browser
 MANY_CHOICES = 4
-EMPTY = ("is missing; ", "[], but ")  # how the engine begins what it says of a value that is not given yet
+EMPTY = ("is missing; ", "[], but ")  # how the engine's messages on missing values begin
+SPELLED = ("alpha", "beta", "delta", "eps1", "eps2", "gamma", "l2", "lam", "mu", "rho")  # names that spell their symbol
+SHORT = {"lr": "learning rate", "dim": "dimension"}
 
 
 class Form:
-    """The fields that one run of a page draws. Their state lives under ``prefix`` in the session."""
+    """The fields that one run of a page draws. Their state is under ``prefix`` in the session."""
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
@@ -34,7 +36,7 @@ class Form:
         self._is_in_popover = False
 
     def forget(self) -> None:
-        """Let the next drawing take its values from what it is given, not from what was typed."""
+        """Discard what was typed: the next drawing uses the given values."""
         for key in [k for k in st.session_state if str(k).startswith(f"{self.prefix}.")]:
             del st.session_state[key]
 
@@ -71,10 +73,10 @@ class Form:
         stand_ins: Mapping[str, Any] | None = None,
         columns: int = 2,
     ) -> dict[str, Any]:
-        """Draw an options class. ``path`` is where it stands in the configuration, ``key`` tells forms of it apart.
+        """Draw an options class. ``path`` is its path in the configuration, ``key`` distinguishes several forms of it.
 
-        ``scales`` draws a field as a slider over these values; ``stand_ins`` are the numbers that words like "training"
-        stand for now.
+        ``scales`` draws a field as a slider over these values; ``stand_ins`` are the current values of words like
+        "training".
         """
         chosen = [p for p in parameters_of(options) if only is None or p.name in only]
         result = {}
@@ -94,7 +96,7 @@ class Form:
                     stand_in=(stand_ins or {}).get(parameter.name),
                 )
                 if parameter.name in values and not given:
-                    self._spots[where].warning("Nothing is no value here; the default stands in for it.")
+                    self._spots[where].warning("Must not be empty; using the default.")
         return {name: value for name, value in result.items() if value is not None}
 
     def field(
@@ -107,7 +109,7 @@ class Form:
         scale: Sequence[Any] | None = None,
         stand_in: Any = None,
     ) -> Any:
-        """One widget and the spot for its message; answers what the reader chose."""
+        """One widget with a placeholder for its message; returns the reader's value."""
         key = f"{self.prefix}.{key or path}"
         kinds = set(parameter.type.split("|"))
         if not _can_show(kinds, value, parameter):
@@ -117,7 +119,7 @@ class Form:
         elif kinds <= {"int", "float"}:
             chosen = self._number(parameter, value, key)
         elif kinds == {"bool"}:
-            chosen = st.checkbox(**_said(parameter), **self.start(key, bool(value)))
+            chosen = st.checkbox(**_labels(parameter), **self.start(key, bool(value)))
         elif kinds == {"choice"}:
             chosen = self._choice(parameter, value, key)
         elif kinds <= {"int", "float", "choice", "null"}:
@@ -128,22 +130,22 @@ class Form:
         return chosen
 
     def spot(self, path: str) -> None:
-        """Messages about ``path``, and about what is inside it, will stand here."""
+        """A placeholder for messages about ``path`` and anything inside it."""
         self._spots[path] = st.empty()
 
     def text(self, label: str, value: str, path: str, *, key: str = "", **arguments: Any) -> str:
-        """A line of text with a spot for messages."""
+        """A text input with a placeholder for messages."""
         typed = st.text_input(label, **self.start(f"{self.prefix}.{key or path}", value), **arguments)
         self.spot(path)
         return typed or ""
 
     def show(self, problems: Sequence[str], to_do: Collection[str] = ()) -> list[str]:
-        """Each problem ``path: message`` under its field; answers those that have no field on the page.
+        """Show each problem ``path: message`` under its field; returns those without a field on the page.
 
-        Those in ``to_do`` are no mistakes: something that the reader has not come to yet.
+        Those in ``to_do`` are not mistakes but fields that are still empty.
         """
         homeless: list[str] = []
-        told: dict[str, list[str]] = {}
+        by_field: dict[str, list[str]] = {}
         mistaken = set[str]()
         for problem in problems:
             path, _, message = problem.partition(": ")
@@ -151,10 +153,10 @@ class Form:
             if home is None:
                 homeless.append(problem)
                 continue
-            told.setdefault(home, []).append(message)
+            by_field.setdefault(home, []).append(message)
             if problem not in to_do:
                 mistaken.add(home)
-        for home, messages in told.items():
+        for home, messages in by_field.items():
             spot = self._spots[home]
             if home in mistaken:
                 spot.error("  \n".join(plain(m) for m in messages))
@@ -163,10 +165,10 @@ class Form:
         return homeless
 
     def _number(self, parameter: Parameter, value: Any, key: str) -> float | int | None:
-        """No bounds here: the engine's message says more than a widget that silently clips."""
+        """Without bounds: the engine's message is clearer than a widget that silently clips."""
         number: type[float] | type[int] = int if parameter.type.partition("|")[0] == "int" else float
         return st.number_input(
-            **_said(parameter),
+            **_labels(parameter),
             **self.start(key, number(value)),
             step=1 if number is int else _step(float(value)),
             format=None if number is int else "%g",
@@ -178,7 +180,7 @@ class Form:
             del st.session_state[key]
         if len(stops) == 1:
             return self._number(parameter, value, f"{key}.number")
-        return st.select_slider(**_said(parameter), options=stops, format_func=_plain, **self.start(key, value))
+        return st.select_slider(**_labels(parameter), options=stops, format_func=_plain, **self.start(key, value))
 
     def _choice(self, parameter: Parameter, value: Any, key: str) -> Any:
         choices = list(parameter.choices or ())
@@ -186,9 +188,9 @@ class Form:
             started = self.start(key, value, "index")
             if "index" in started:
                 started["index"] = choices.index(started["index"])
-            return st.selectbox(**_said(parameter), options=choices, **started)
+            return st.selectbox(**_labels(parameter), options=choices, **started)
         started = self.start(key, value, "default")
-        return st.segmented_control(**_said(parameter), options=choices, required=True, **started)
+        return st.segmented_control(**_labels(parameter), options=choices, required=True, **started)
 
     def _number_or_word(self, parameter: Parameter, value: Any, key: str, stand_in: Any) -> Any:
         """A number, or the word (auto, training, full, not set) that an empty field stands for."""
@@ -201,7 +203,7 @@ class Form:
         elif self._is_in_popover:  # a number of its own could not be emptied
             st.session_state[key] = st.session_state[key]
         chosen = st.number_input(
-            **(_said(parameter) | {"help": f"{plain(parameter.description)} Empty: {meaning}."}),
+            **(_labels(parameter) | {"help": f"{plain(parameter.description)} Empty: {meaning}."}),
             value=None,
             key=key,
             placeholder=meaning,
@@ -211,9 +213,9 @@ class Form:
         return word if chosen is None else chosen
 
     def _text(self, parameter: Parameter, value: Any, key: str) -> Any:
-        """Anything else is typed as in YAML; a text stays as it is."""
+        """Anything else is typed as in YAML; text is unchanged."""
         shown = "" if value is None else value if isinstance(value, str) else _listed(value)
-        typed = st.text_input(**_said(parameter), **self.start(f"{key}.text", shown))
+        typed = st.text_input(**_labels(parameter), **self.start(f"{key}.text", shown))
         return typed or None if "str" in parameter.type.split("|") else read_value(typed or "")
 
 
@@ -222,27 +224,32 @@ def parameters_of(options: type[Options]) -> tuple[Parameter, ...]:
 
 
 def read_value(text: str) -> Any:
-    """A number, a word, or several values with commas between them: a list."""
+    """A number, a word, or a list of comma-separated values."""
     return _read(text, f"[{text}]" if "," in text and not text.strip().startswith("[") else text)
 
 
 def read_list(text: str) -> Any:
-    """``"1, 5, 15"`` -> [1, 5, 15]; what cannot be read stays a text, for the engine to refuse."""
+    """``"1, 5, 15"`` -> [1, 5, 15]; unreadable input stays text, for the engine to reject."""
     return _read(text, text if text.strip().startswith("[") else f"[{text}]")
 
 
 def label_of(parameter: Parameter) -> str:
-    """``λ · lam (larger = more global)``: symbol, name and the direction that the description gives."""
-    words = parameter.name.replace("_", " ")
-    is_symbol = len(parameter.symbol) <= 2 and parameter.symbol != parameter.name
-    is_titled = parameter.symbol != parameter.name
-    label = f"{parameter.symbol} · {words}" if is_symbol else parameter.symbol if is_titled else capital(words)
+    """``Clients (N)``, ``λ (lam; larger = more global)``: name, symbol and the direction from the description."""
     direction = re.search(r"(larger = [^;,.]+)", parameter.description)
-    return f"{label} ({direction[1]})" if direction else label
+    notes = [direction[1]] if direction else []
+    if parameter.symbol != parameter.name and len(parameter.symbol) > 2:
+        label = parameter.symbol  # a title
+    elif parameter.name in SPELLED and parameter.symbol != parameter.name:
+        label, notes = parameter.symbol, [parameter.name, *notes]
+    else:
+        words = parameter.name.removeprefix("num_").removeprefix("n_").split("_")
+        label = capital(" ".join(SHORT.get(word, word) for word in words))
+        notes = [*([parameter.symbol] if parameter.symbol != parameter.name else []), *notes]
+    return f"{label} ({'; '.join(notes)})" if notes else label
 
 
 def _read(text: str, as_yaml: str) -> Any:
-    """The value, or the text where it is none or one that no link can carry: a set, bytes, half a character."""
+    """The value, or the text if it is invalid or cannot be in a link: a set, bytes, half a character."""
     try:
         value = parse_value(as_yaml)
         json.dumps(value, ensure_ascii=False).encode()
@@ -257,12 +264,12 @@ def _without(text: str, prefixes: Sequence[str]) -> str:
     return text
 
 
-def _said(parameter: Parameter) -> dict[str, Any]:
+def _labels(parameter: Parameter) -> dict[str, Any]:
     return {"label": plain(label_of(parameter)), "help": plain(parameter.description) or None}
 
 
 def _can_show(kinds: set[str], value: Any, parameter: Parameter) -> bool:
-    """Whether the field's own widget can hold the value; a link may bring anything."""
+    """Whether the field's own widget can show the value; a link may contain anything."""
     if isinstance(value, bool):
         return "bool" in kinds
     if _is_number(value):

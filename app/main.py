@@ -1,4 +1,4 @@
-"""The shell around the pages: navigation, the strip, the look."""
+"""The shell around the pages: navigation, status strip, style."""
 
 import streamlit as st
 

@@ -1,4 +1,4 @@
-"""The pages there are: files in ``views/``, in the order in which one meets them."""
+"""The pages: files in ``views/``, in order."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ TITLES = {"setup": "Set up", "run": "Inside a run"}
 
 
 def names() -> list[str]:
-    """The first is at the root; a page that ORDER does not know comes last."""
+    """The first is at the root; pages not in ORDER come last."""
     found = {path.stem for path in FOLDER.glob("[a-z]*.py")}
     return [name for name in ORDER if name in found] + sorted(found - set(ORDER))
 
@@ -19,5 +19,5 @@ def title(name: str) -> str:
 
 
 def tab_title(*parts: str) -> str:
-    """What the browser calls a page: what it shows, the page, the product."""
+    """The browser title of a page: its content, the page, the product."""
     return " · ".join([*parts, PRODUCT])

@@ -1,4 +1,4 @@
-"""Numbers and states in the words of the screen: the same number reads the same on every page."""
+"""Numbers and states as text, formatted the same way on every page."""
 
 import math
 import re
@@ -8,7 +8,7 @@ from typing import Any, TypeGuard
 from storage import RunRecord
 
 MISSING = "–"
-WORD_JOINER = "\u2060"  # has no width; Markdown links addresses even where they are escaped, but not across it
+WORD_JOINER = "\u2060"  # has no width; Markdown links even escaped addresses, but not across it
 
 STATUS = {
     "queued": "queued",
@@ -22,15 +22,15 @@ STATUS = {
     "lost": "lost",
 }
 STATUS_MEANING = {
-    "queued": "waits for a free slot",
-    "starting": "is reading its data",
-    "running": "is training",
-    "paused": "keeps its place; resume it to go on",
-    "done": "has trained all its rounds",
+    "queued": "waiting for a slot",
+    "starting": "loading data",
+    "running": "training",
+    "paused": "resume it to continue",
+    "done": "all rounds completed",
     "failed": "stopped with an error",
-    "cancelled": "was stopped on request; its rounds are kept",
-    "diverged": "stopped because a loss was no longer finite; its rounds are kept",
-    "lost": "has not been heard of for a while; it is taken up again when the engine is back",
+    "cancelled": "stopped on request; completed rounds are kept",
+    "diverged": "stopped because a loss was no longer finite; completed rounds are kept",
+    "lost": "no heartbeat for a while; resumes when a worker is running",
 }
 PRIORITIES = {"high": 1, "normal": 0, "low": -1}
 WHEN = {"last": "last round", "best": "best round, chosen on test", "best_val": "best round, chosen on validation"}
@@ -46,12 +46,12 @@ TITLES = {
     "amazon_review": "Amazon reviews",
     "synthetic": "Synthetic",
     "contexts": "Contexts",
-    "custom": "Own data",
+    "custom": "Your own data",
 }
 
 
 def decimals(samples: float | None, most: int = 2) -> int:
-    """How many decimals a percentage over so many test samples has: no step finer than one of them.
+    """How many decimals a percentage over so many test samples supports: no finer than one sample.
 
     22 samples have none (one is 4.5 points), 101 have one, 1001 have two.
     """
@@ -77,7 +77,9 @@ def percent_pm(mean: float | None, std: float | None, *, samples: float | None =
 
 
 def decimals_pm(std: float | None, samples: float | None = None) -> int:
-    """Those of a mean with a standard deviation, a fraction: two significant digits of this, and ``decimals``."""
+    """The decimals of a mean with a standard deviation, both fractions: two significant digits of the latter, at most
+    ``decimals``.
+    """
     of_spread = 2 if not _is_number(std) or std < 0.01 else 1 if std < 0.1 else 0
     return decimals(samples, of_spread)
 
@@ -108,7 +110,7 @@ def number(x: float | None, digits: int = 3) -> str:
 
 
 def seconds(s: float | None) -> str:
-    """A short time, to the precision that means something: ``12 ms``, ``1.4 s``, ``38 s``."""
+    """A short time, to a meaningful precision: ``12 ms``, ``1.4 s``, ``38 s``."""
     if not _is_number(s):
         return MISSING
     if s < 0.0995:
@@ -117,7 +119,7 @@ def seconds(s: float | None) -> str:
 
 
 def duration(s: float | None) -> str:
-    """A long time as one reads a clock: ``8 s``, ``3 min 20 s``, ``2 h 05 min``, ``3 d 4 h``."""
+    """A long time: ``8 s``, ``3 min 20 s``, ``2 h 05 min``, ``3 d 4 h``."""
     if not _is_number(s):
         return MISSING
     whole = max(0, math.ceil(s))
@@ -147,7 +149,7 @@ def size_bytes(n: float | None) -> str:
 
 
 def count(n: float | None) -> str:
-    """Thousands apart by a thin space: ``12 345``."""
+    """Thousands separated by a thin space: ``12 345``."""
     return f"{n:,.0f}".replace(",", "\u2009") if _is_number(n) else MISSING
 
 
@@ -163,7 +165,7 @@ def plural(n: int, one: str, many: str | None = None) -> str:
 
 
 def priority(n: int) -> str:
-    """``high``, ``normal`` or ``low``, for whatever was stored."""
+    """``high``, ``normal`` or ``low``, for any stored value."""
     return "high" if n > 0 else "low" if n < 0 else "normal"
 
 
@@ -173,7 +175,7 @@ def tail_note(num_clients: int, share: float = 0.05) -> str:
 
 
 def kicker(what: RunRecord | Mapping[str, Any] | Sequence[RunRecord]) -> str:
-    """``MNIST · 40 CLIENTS · 3 CLASSES EACH · 3 SEEDS``: ``setting`` as it stands above a title."""
+    """``MNIST · 40 CLIENTS · 3 CLASSES EACH · 3 SEEDS``: ``setting`` in capitals, for the line above a title."""
     return capitals(setting(what))
 
 
@@ -191,32 +193,32 @@ def setting(what: RunRecord | Mapping[str, Any] | Sequence[RunRecord]) -> str:
 
 
 def plain(text: str) -> str:
-    """Text that Markdown shows as it is: no markup, no formula, no picture, no link, no list."""
+    """Text that Markdown shows literally: no markup, formula, image, link or list."""
     apart = re.sub(r"(?i)(?<=https:)(?=//)|(?<=http:)(?=//)|(?<=www)(?=\.)|(?=@)", WORD_JOINER, text)
     inside = re.sub(r"([\\`*_{}\[\]<>$~:#|@&!])", r"\\\1", apart)
     return re.sub(r"(?m)^(\s*\d*)([-+=.)])(?=\s|$|\2)", r"\1\\\2", inside)
 
 
 def lines(sentences: Iterable[str]) -> str:
-    """One below the other, each as it is."""
+    """Sentences on separate lines, each shown literally."""
     return "  \n".join(map(plain, sentences))
 
 
 def capital(text: str) -> str:
-    """With a capital letter first and all others as they are: ``CGPFL leads`` stays."""
+    """With a capital first letter, the others unchanged: ``CGPFL leads`` stays."""
     return capitals(text[:1]) + text[1:]
 
 
 def capitals(text: str) -> str:
-    """In capitals, but for Greek letters: α is a symbol, and its capital looks like an A."""
+    """In capitals, except Greek letters: α is a symbol, and its capital looks like an A."""
     return "".join(letter if "\u0370" <= letter <= "\u03ff" or letter == "µ" else letter.upper() for letter in text)
 
 
-def names(items: Iterable[str], limit: int = 4, last: str = "and") -> str:
-    """``a, b and c``; ``a, b, c, d and 3 more``; with ``last`` as ``a, b or c``."""
+def names(items: Iterable[str], limit: int = 4, last: str = "and", rest: str = "more") -> str:
+    """``a, b and c``; ``a, b, c, d and 3 more``; with ``last`` as ``a, b or c``, with ``rest`` as ``3 others``."""
     items = list(dict.fromkeys(items))
     if len(items) > limit:
-        items = [*items[:limit], f"{len(items) - limit} more"]
+        items = [*items[:limit], f"{len(items) - limit} {rest}"]
     return items[0] if len(items) == 1 else f" {last} ".join(filter(None, [", ".join(items[:-1]), *items[-1:]]))
 
 
@@ -250,7 +252,7 @@ def _split_words(split: Mapping[str, Any]) -> str:
 
 
 def _choice(raw: Any) -> Mapping[str, Any]:
-    """A part of a configuration, written as a name or as a mapping with one."""
+    """A part of a configuration, given as a name or as a mapping with a name."""
     if isinstance(raw, Mapping):
         return {"name": "", **raw}
     return {"name": raw or ""}

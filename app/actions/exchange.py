@@ -1,4 +1,4 @@
-"""Runs out of the database and into it: exported documents, tables, bundles, imported files, the shipped examples."""
+"""Exports and imports runs: documents, tables, bundles, imported files, the shipped examples."""
 
 import os
 import tempfile
@@ -21,7 +21,7 @@ EXAMPLES = ASSETS / "examples" / "runs"
 
 
 def file_name(runs: Sequence[RunRecord]) -> str:
-    """After the experiment where there is one, else after their number."""
+    """The name of the experiment if there is one, else the number of runs."""
     names = {run.experiment_name for run in runs}
     return file_label(names.pop()) if len(names) == 1 else f"{len(runs)} runs"
 
@@ -33,12 +33,12 @@ def json_of(run_ids: Sequence[int]) -> bytes:
 
 
 def csv_of(run_ids: Sequence[int]) -> bytes:
-    """A row a run and round: every scalar, and mean losses."""
+    """A row per run and round: every scalar, and mean losses."""
     return rounds_table(_outcomes(_with_partition(run_ids))).to_csv(index=False).encode()
 
 
 def bundle_of(run_ids: Sequence[int]) -> bytes:
-    """Runs that have ended, with models, analyses and logs. Raises ArtifactDamaged where one of these is."""
+    """Runs that have ended, with models, analyses and logs. Raises ArtifactDamaged if one of these is damaged."""
     ended = [run for run in _with_partition(run_ids) if run.is_finished]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "bundle.zip"
@@ -48,7 +48,7 @@ def bundle_of(run_ids: Sequence[int]) -> bytes:
 
 
 def import_bytes(name: str, data: bytes, tell: Progress = lambda number, of: None) -> Imported:
-    """Runs of an exported file that somebody brings. Raises InvalidConfig, and then keeps nothing."""
+    """Import the runs of an exported file. Raises InvalidConfig, and then imports nothing."""
     handle, path = tempfile.mkstemp()
     try:
         with os.fdopen(handle, "wb") as file:
@@ -61,12 +61,12 @@ def import_bytes(name: str, data: bytes, tell: Progress = lambda number, of: Non
 
 
 def example_files() -> list[Path]:
-    """Results that ship with the product."""
+    """Results that ship with Fedscape."""
     return sorted(EXAMPLES.glob("*.json"))
 
 
 def load_examples() -> list[ExperimentRecord]:
-    """All of them, labelled as examples; those that are there already are not loaded again."""
+    """Load all examples, labelled as such, except those already loaded."""
     known = {experiment.name for experiment in queries.experiments(include_archived=True) if experiment.example}
     loaded: list[ExperimentRecord] = []
     for path in example_files():
@@ -80,6 +80,6 @@ def _with_partition(run_ids: Sequence[int]) -> list[RunRecord]:
 
 
 def _outcomes(runs: Iterable[RunRecord]) -> Iterable[RunOutcome]:
-    """Read one after the other: an export of many runs needs the memory of one."""
+    """Read lazily, one at a time: an export of many runs needs the memory of one."""
     store = queries.store()
     return (load_outcome(store, run) for run in runs)

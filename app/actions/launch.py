@@ -1,4 +1,4 @@
-"""From a configuration to queued runs, and to the page that shows them."""
+"""Queues runs from a configuration, and opens the page that shows them."""
 
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -16,27 +16,27 @@ from engine.exchange.records import new_run
 from engine.simulation.preflight import check_runs
 from storage import ExperimentRecord, RunRecord
 
-SAME_CLICK_S = 5.0  # the same list again within this time is the second half of a double click
+SAME_CLICK_S = 5.0  # the same list again within this time is a double click
 _LATEST = "launch.latest"
 
 
 def queue_experiment(
     experiment: ExperimentConfig, progress: Callable[[str, float], None] | None = None
 ) -> ExperimentRecord:
-    """Check every run, download what is absent, then queue them all. Raises InvalidConfig; then nothing is queued."""
+    """Check every run, download missing data, then queue all. Raises InvalidConfig; then nothing is queued."""
     return _queue([experiment], progress)[0]
 
 
 def queue_preset(
     preset: Preset, scale: str | None = None, only: Collection[str] | None = None
 ) -> list[ExperimentRecord]:
-    """All experiments of a preset, or those named in ``only``; none where one is wrong. Raises InvalidConfig."""
+    """All experiments of a preset, or those named in ``only``; none if one is invalid. Raises InvalidConfig."""
     configs = [config for config in preset.configs(scale) if only is None or config["name"] in only]
     return _queue([parse_experiment(config) for config in configs])
 
 
 def same_runs(runs: Iterable[RunConfig]) -> dict[str, RunRecord]:
-    """By digest, the newest run of the same numbers that is done or under way."""
+    """By digest, the newest run with the same numbers that is done or in progress."""
     if queries.problem():
         return {}
     found = queries.store().queue.find_by_digest([run.digest for run in runs])
@@ -45,12 +45,12 @@ def same_runs(runs: Iterable[RunConfig]) -> dict[str, RunRecord]:
 
 
 def watch(experiments: Sequence[ExperimentRecord]) -> None:
-    """Turn to Live with what was just queued, or offer the link where this page runs alone."""
-    open_page("live", "See them train", experiment=experiments[0].id)
+    """Open Live with the runs just queued, or show a link if this page runs alone."""
+    open_page("live", "Watch them train", experiment=experiments[0].id)
 
 
 def open_page(page: str, label: str, **params: object) -> None:
-    """Turn to another page of the app. Where the page runs alone there is only a link to it."""
+    """Open another page of the app, or show a link to it if this page runs alone."""
     try:
         st.switch_page(f"views/{page}.py", query_params={k: str(v) for k, v in params.items()})
     except StreamlitAPIException:
@@ -60,7 +60,7 @@ def open_page(page: str, label: str, **params: object) -> None:
 def _queue(
     experiments: Sequence[ExperimentConfig], progress: Callable[[str, float], None] | None = None
 ) -> list[ExperimentRecord]:
-    """The same list of a double click leads to what the first click has queued."""
+    """A double click returns what the first click queued."""
     runs = [[new_run(run) for run in e.runs()] for e in experiments]
     token = tuple((e.name, *(run.digest for run in own)) for e, own in zip(experiments, runs, strict=True))
     if just_queued := _just_queued(token):
@@ -74,7 +74,7 @@ def _queue(
 
 
 def _just_queued(token: tuple[tuple[str, ...], ...]) -> list[ExperimentRecord]:
-    """What this reader queued a moment ago, if it is the same and still there."""
+    """What this reader just queued, if it is the same and still exists."""
     latest, ids, at = st.session_state.get(_LATEST, ((), (), 0.0))
     if latest != token or time.monotonic() - at > SAME_CLICK_S:
         return []

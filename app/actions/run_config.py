@@ -1,4 +1,4 @@
-"""One run as an experiment of its own: to take along, to run on the command line, to open in Set up."""
+"""One run as an experiment: to export, to run on the command line, to open in Set up."""
 
 import shlex
 from typing import Any
@@ -12,7 +12,7 @@ PARTS = ("dataset", "partition", "model", "training", "evaluation")
 
 
 def experiment_of(run: RunRecord) -> dict[str, Any]:
-    """A configuration that computes this run and nothing else, every option written out."""
+    """A configuration for this run only, with every option."""
     parts = {part: run.config[part] for part in PARTS if part in run.config}
     if "training" in parts:  # local_steps and local_epochs exclude one another
         parts["training"] = {name: value for name, value in parts["training"].items() if value is not None}
@@ -26,12 +26,12 @@ def as_yaml(run: RunRecord) -> str:
 
 
 def file_name(run: RunRecord) -> str:
-    """``Ditto lam=1-seed0``, without an ending."""
+    """``Ditto lam=1-seed0``, without an extension."""
     return f"{file_label(run.label)}-seed{run.seed}"
 
 
 def command(run: RunRecord) -> str:
-    """What computes the run from its file, without the app."""
+    """The command that computes the run from its file, without the app."""
     return (
         f"python -m engine run {shlex.quote(file_name(run) + '.yaml')} --export {shlex.quote(file_name(run) + '.json')}"
     )

@@ -40,7 +40,7 @@ ROW = 30  # pixels
 
 
 def data(cells: Sequence[Cell], runs: Mapping[tuple[str, str], Sequence[RunRecord | None]]) -> pd.DataFrame:
-    """A row a printed cell that has a run, as fractions. ``runs``: (experiment, label) -> one for each seed.
+    """A row per printed cell that has a run, as fractions. ``runs``: (experiment, label) -> one for each seed.
 
     Only runs that are done count. NaN: not printed, not run, or one seed (``pm``, the sample deviation over seeds).
     """
@@ -72,22 +72,22 @@ def data(cells: Sequence[Cell], runs: Mapping[tuple[str, str], Sequence[RunRecor
 
 
 def finding(df: pd.DataFrame, scale: str) -> str:
-    """``At quick scale ours is within 1 point of the paper in 5 of 9 cells; furthest: ...``; nothing is left out."""
+    """``At quick scale, 5 of 9 cells are within 1 point of the paper. Largest difference: ...``; nothing is omitted."""
     here = df.dropna(subset=["difference"])
     if here.empty:
-        return f"None of the {plural(len(df), 'printed number')} has a run that is done at {scale} scale yet."
+        return f"No completed runs at {scale} scale yet for the {plural(len(df), 'printed number')}."
     close = int((here["difference"].abs() <= CLOSE + 1e-9).sum())
     far = here.loc[here["difference"].abs().idxmax()]
     what = f"{far['method']}, {MEASURES[far['measure']]}" if df["measure"].nunique() > 1 else far["method"]
     return (
-        f"At {scale} scale ours is within 1 point of the paper in {close} of {plural(len(here), 'cell')}. The furthest "
-        f"is {what}, in “{far['experiment']}”: paper {percent(far['paper'])}, ours {percent(far['ours'])}, "
-        f"{signed_points(far['difference'])} points."
+        f"At {scale} scale, {close} of {plural(len(here), 'cell')} {'is' if close == 1 else 'are'} within 1 point of "
+        f"the paper. Largest difference: {what} in “{far['experiment']}”, paper {percent(far['paper'])}, ours "
+        f"{percent(far['ours'])}, {signed_points(far['difference'])} points."
     )
 
 
 def figure(df: pd.DataFrame) -> go.Figure:
-    """A row a cell of one experiment and measure: a ring for the paper, the method's mark for ours."""
+    """A row per cell of one experiment and measure: a ring for the paper, the method's marker for ours."""
     look, fig = looks(df), go.Figure()
     names = [f"{row.method}, global" if row.model == "global" else row.method for row in df.itertuples()]
     for at, row in enumerate(df.itertuples()):
@@ -136,7 +136,7 @@ def figure(df: pd.DataFrame) -> go.Figure:
 
 
 def for_screen(df: pd.DataFrame) -> pd.DataFrame:
-    """The cells as a table in percent; what is not there stays empty."""
+    """The cells as a table in percent; missing values are empty."""
     shown = pd.DataFrame({"experiment": df["experiment"], "method": df["method"], "model": df["model"]})
     if df["table"].any():
         shown.insert(1, "table", df["table"])
@@ -148,5 +148,5 @@ def for_screen(df: pd.DataFrame) -> pd.DataFrame:
 
 
 def _value(run: RunRecord, cell: Cell) -> float | None:
-    """Of the last round."""
+    """The value of the last round."""
     return ((run.summary or {}).get(cell.model) or {}).get(cell.measure)

@@ -1,4 +1,4 @@
-"""One client over the rounds, with its own model, with everybody's, and as it fares under other methods."""
+"""Accuracy of one client by round: its personalized model, the global model, and other methods."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -18,7 +18,7 @@ OWN_WIDTH, OTHER_WIDTH = 2.6, 1.4
 
 
 class Line(NamedTuple):
-    """Accuracies of all clients, [R, N], at ``rounds`` [R], and what the line is called."""
+    """Accuracies of all clients, [R, N], at ``rounds`` [R], and the name of the line."""
 
     name: str
     algorithm: str
@@ -29,7 +29,7 @@ class Line(NamedTuple):
 
 
 def data(lines: Iterable[Line], client: int) -> pd.DataFrame:
-    """[line, algorithm, is_own, is_global, round, accuracy] of one client, 300 points a line at most."""
+    """[line, algorithm, is_own, is_global, round, accuracy] of one client, at most 300 points per line."""
     parts = []
     for line in lines:
         at = evenly(len(line.rounds), MOST_POINTS)
@@ -79,7 +79,7 @@ def figure(df: pd.DataFrame, at: int, samples: float | None = None) -> go.Figure
 
 
 def _extent(df: pd.DataFrame) -> tuple[float, float]:
-    """Of the trained rounds, where there are some: lines come up from below the untrained one."""
+    """The range of the trained rounds, if there are any: lines may rise from below it at round 0."""
     trained = df[df["round"] > 0]
     percents = 100 * (trained if trained["accuracy"].notna().any() else df)["accuracy"]
     low, high = percents.min(), percents.max()

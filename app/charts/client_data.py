@@ -1,4 +1,4 @@
-"""What one client's data are made of, against everybody's: the share of each class."""
+"""The share of each class in one client's data, compared with all clients."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,7 @@ from app.charts.plot.palette import base_layout, ground, translucent
 from app.wording import count, names, plural
 
 MOST_CLASSES = 40
-LONG_NAME = 9  # letters; longer names stand upright
+LONG_NAME = 9  # letters; longer names are rotated
 
 
 def data(partition: Mapping[str, Any], client: int) -> pd.DataFrame:
@@ -33,7 +33,7 @@ def data(partition: Mapping[str, Any], client: int) -> pd.DataFrame:
 
 
 def finding(partition: Mapping[str, Any], client: int) -> str:
-    """``2 625 training and 875 test samples of 4 of 10 classes; most of Trouser (25 %, everybody has 10 %).``"""
+    """``2 625 training and 875 test samples of 4 of 10 classes; mostly Trouser (25 %, 10 % among all clients).``"""
     counts = np.asarray(partition["class_counts"], dtype=np.int64)
     own, total = counts[client], counts.sum(axis=0)
     train, test = (count(partition[f"{part}_sizes"][client]) for part in ("train", "test"))
@@ -44,9 +44,9 @@ def finding(partition: Mapping[str, Any], client: int) -> str:
         return f"{held}."
     titles = partition.get("class_names") or [str(c) for c in range(len(own))]
     most = np.flatnonzero(own == own.max())
-    share, everybody = own[most[0]] / own.sum(), total[most[0]] / total.sum()
-    said = f"{100 * share:.0f} %" + (" each" if len(most) > 1 else f", {100 * everybody:.0f} % among all clients")
-    return f"{held}; most of {names((titles[c] for c in most), 4)} ({said})."
+    share, overall = own[most[0]] / own.sum(), total[most[0]] / total.sum()
+    shares = f"{100 * share:.0f} %" + (" each" if len(most) > 1 else f", {100 * overall:.0f} % among all clients")
+    return f"{held}; mostly {names((titles[c] for c in most), 4)} ({shares})."
 
 
 def figure(df: pd.DataFrame) -> go.Figure:
@@ -69,10 +69,10 @@ def figure(df: pd.DataFrame) -> go.Figure:
         mode="markers",
         name="all clients",
         marker={"symbol": "line-ew", "size": 16, "line": {"color": shade.ink, "width": 2.5}},
-        hovertemplate="%{x}: %{y:.1f} % of everybody's samples<extra></extra>",
+        hovertemplate="%{x}: %{y:.1f} % of all clients' samples<extra></extra>",
     )
     base_layout(fig, height=320)
     fig.update_xaxes(type="category", tickangle=-60 if df["class"].astype(str).str.len().max() > LONG_NAME else None)
-    fig.update_yaxes(title_text="% of the samples", rangemode="tozero")
+    fig.update_yaxes(title_text="% of samples", rangemode="tozero")
     legend = {"orientation": "h", "x": 1, "xanchor": "right", "y": 1.02, "yanchor": "bottom"}
     return fig.update_layout(bargap=0.3, showlegend=True, legend=legend, margin_t=30)

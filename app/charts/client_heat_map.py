@@ -1,6 +1,6 @@
-"""Every client over the rounds: a row a client, the most accurate in the end on top.
+"""Accuracy of every client by round: a row per client, sorted by final accuracy, highest on top.
 
-Plotly selects no cells of a heat map, so unseen marks lie on it that take the pointer and the click.
+Plotly cannot select cells of a heat map, so invisible markers on top of it receive hover and clicks.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from app.data.thinning import evenly
 from app.wording import percent, plural
 
 MOST_CLIENTS, MOST_ROUNDS, MOST_NAMED, MOST_MARKS = 200, 300, 40, 4000
-BEHIND = 0.05  # so far below the mean over clients is left behind
+BEHIND = 0.05  # a client this far below the mean over clients is left behind
 
 
 def data(
@@ -22,10 +22,8 @@ def data(
 ) -> pd.DataFrame:
     """Rounds [R], accuracy [R, N], test samples [N] -> [row, client, round, accuracy, samples].
 
-    Row 0 ends least accurate.
-
-    Clients that were never tested are left out. Of more than 200 clients and 300 rounds an even choice stays, with the
-    first and the last; ``keep`` is a client that stays in any case.
+    Row 0 ends least accurate. Clients without test samples are omitted. More than 200 clients or 300 rounds are thinned
+    evenly, with the first and the last; ``keep`` is a client that is always included.
     """
     tested = np.flatnonzero(np.isfinite(accuracy).any(axis=0))
     final = np.nan_to_num(accuracy[-1, tested], nan=-1.0)
@@ -47,7 +45,7 @@ def data(
 
 
 def finding(accuracy: np.ndarray, samples: Sequence[float] = ()) -> str:
-    """[N] of one round, and test samples [N] -> ``Client 17 is left behind: 41 % against a mean of 91.1 % ...``"""
+    """[N] of one round, and test samples [N] -> ``Client 17 falls behind: 41 % against a mean of 91.1 % ...``"""
     known = np.flatnonzero(np.isfinite(accuracy))
     if not len(known):
         return "No client has a finite accuracy in this round."
@@ -59,10 +57,10 @@ def finding(accuracy: np.ndarray, samples: Sequence[float] = ()) -> str:
     against = f"{percent(values[worst], samples=of_worst)} against a mean of {percent(mean, samples=of_all)}"
     if behind > 1:
         far = f"more than {100 * BEHIND:g} points below the mean"
-        return f"{behind} of {clients} are left behind, {far}, client {known[worst]} most: {against}."
+        return f"{behind} of {clients} fall behind, {far}; lowest is client {known[worst]}: {against}."
     if behind:
-        return f"Client {known[worst]} is left behind: {against} over {clients}."
-    return f"No client is far behind: the least accurate, client {known[worst]}, has {against} over {clients}."
+        return f"Client {known[worst]} falls behind: {against} over {clients}."
+    return f"No client falls far behind; the lowest is client {known[worst]}: {against} over {clients}."
 
 
 def figure(df: pd.DataFrame, at: int, client: int | None = None) -> go.Figure:
@@ -91,7 +89,7 @@ def figure(df: pd.DataFrame, at: int, client: int | None = None) -> go.Figure:
     )
     _marks(fig, percents, rounds, client_of, df.drop_duplicates("row").sort_values("row")["samples"].to_numpy())
     base_layout(fig, height=int(np.clip(120 + 14 * len(grid), 320, 640)))
-    _tell_round(fig, at)
+    _mark_round(fig, at)
     if client is not None and client in client_of:
         row = int(np.flatnonzero(client_of == client)[0])
         fig.add_hrect(row - 0.5, row + 0.5, line={"color": shade.ink, "width": 2}, fillcolor="rgba(0,0,0,0)")
@@ -138,7 +136,7 @@ def _marks(
     )
 
 
-def _tell_round(fig: go.Figure, at: int) -> None:
+def _mark_round(fig: go.Figure, at: int) -> None:
     shade = ground()
     fig.add_vline(at, line={"color": shade.paper, "width": 4})
     fig.add_vline(at, line={"color": shade.ink, "width": 1.5, "dash": "dash"})

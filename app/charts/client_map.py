@@ -1,7 +1,7 @@
-"""Clients' models on one plane, played over the rounds: who is alike, and since when?
+"""Clients' models in one plane, animated over the rounds: which are alike, and since when?
 
-The plane is that of the last round's two principal components (``engine/analyses/client_map.py``). Its axes have one
-scale, so that near means alike. The browser plays the rounds; nothing is computed for it.
+The plane is that of the last round's first two principal components (``engine/analyses/client_map.py``). Its axes have
+one scale, so near means alike. The animation runs in the browser.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ def data(
 ) -> pd.DataFrame:
     """The analysis' arrays, cells of the raster, true contexts -> [round, client, x, y, cluster, context].
 
-    ``cluster`` is the letter in the raster, ``""`` before there are clusters; ``context`` is ``""`` where not known.
+    ``cluster`` is the letter in the raster, ``""`` before there are clusters; ``context`` is ``""`` if unknown.
     """
     rounds, places = arrays["rounds"], arrays["clients"]
     num_clients = places.shape[1]
@@ -44,7 +44,7 @@ def data(
 
 
 def shared(arrays: Mapping[str, np.ndarray], df: pd.DataFrame) -> pd.DataFrame:
-    """Places of models that clients share -> [round, cluster, x, y, clients]: one a cluster, or for all (``""``)."""
+    """Positions of shared models -> [round, cluster, x, y, clients]: one per cluster, or one for all (``""``)."""
     places = arrays.get("shared")
     if places is None:
         return pd.DataFrame(columns=["round", "cluster", "x", "y", "clients"])
@@ -74,21 +74,21 @@ def figure(
 
 
 def finding(df: pd.DataFrame, arrays: Mapping[str, np.ndarray], *, by: str, at: int) -> str:
-    """``In round 40 clients are 0.21 from the middle of their cluster, and the middles 4.61 apart; ...``"""
+    """``In round 40 clients are 0.21 from the mean of their cluster on average, and these means 4.61 from ...``"""
     rounds = arrays["rounds"]
     index = int(np.abs(rounds - at).argmin())
     now = df[df["round"] == rounds[index]]
-    shown = f"the plane holds {percent(float(arrays['shown'][index]), 0)} of the clients' differences"
+    shown = f"the plane shows {percent(float(arrays['shown'][index]), 0)} of the differences between clients"
     middles = now.groupby(by)[["x", "y"]].mean()
     head = f"In round {rounds[index]}"
     if len(middles) < 2:
         around = np.hypot(*(now[["x", "y"]] - now[["x", "y"]].mean()).to_numpy().T).mean()
-        return f"{head} clients are {number(float(around))} from their middle on average; {shown}."
+        return f"{head} clients are {number(float(around))} from their mean on average; {shown}."
     inside = np.hypot(*(now[["x", "y"]].to_numpy() - middles.loc[now[by]].to_numpy()).T).mean()
     gaps = np.hypot(*(middles.to_numpy()[:, None] - middles.to_numpy()[None]).transpose(2, 0, 1))
     apart = gaps[np.triu_indices(len(gaps), 1)].mean()
     return (
-        f"{head} clients are {number(float(inside))} from the middle of their {GROUPS[by]} on average, and the middles "
+        f"{head} clients are {number(float(inside))} from the mean of their {GROUPS[by]} on average, and these means "
         f"{number(float(apart))} from one another; {shown}."
     )
 
@@ -145,7 +145,7 @@ def _traces(
             mode="markers",
             name="start",
             showlegend=start is not None,
-            hovertemplate="the common start<extra></extra>",
+            hovertemplate="initial model<extra></extra>",
             marker={
                 "symbol": "cross-thin",
                 "size": 13,
@@ -158,7 +158,7 @@ def _traces(
 
 
 def _trail(df: pd.DataFrame, at: int) -> go.Scatter:
-    """Where each client has come from in the last rounds, as one broken line."""
+    """The path of each client over the last rounds, as one broken line."""
     past = np.sort(df.loc[df["round"] <= at, "round"].unique())[-TRAIL:]
     own = df[df["round"].isin(past)]
     x, y = (own.pivot(index="client", columns="round", values=v).to_numpy(np.float32) for v in ("x", "y"))
@@ -192,7 +192,7 @@ def _reach(df: pd.DataFrame, centres: pd.DataFrame, axis: str) -> list[float]:
 
 
 def _player(rounds: list[int], active: int) -> dict[str, Any]:
-    """Play, Pause and a slider. Points jump from round to round: nothing glides."""
+    """Play, Pause and a slider. Points jump from round to round without transitions."""
     shade, size = ground(), 17 if is_presenting() else 13
     still = {"frame": {"duration": 0, "redraw": False}, "mode": "immediate", "transition": {"duration": 0}}
     play = {"frame": {"duration": FRAME_MS, "redraw": False}, "fromcurrent": True, "transition": {"duration": 0}}

@@ -1,6 +1,6 @@
 """How well the clusters agree with the true contexts, round by round: the adjusted Rand index.
 
-1 is the same partition, 0 what chance gives, below it is worse than chance.
+1 is the same partition, 0 is chance, less is worse than chance.
 """
 
 import pandas as pd
@@ -12,14 +12,14 @@ PERFECT = 1 - 1e-9
 
 
 def data(cells: pd.DataFrame) -> pd.DataFrame:
-    """Cells of the raster -> [round, ari]; empty where the contexts are not known."""
+    """Cells of the raster -> [round, ari]; empty if the contexts are unknown."""
     return cells.drop_duplicates("round")[["round", "ari"]].dropna().reset_index(drop=True)
 
 
 def figure(df: pd.DataFrame, algorithm: str, at: int) -> go.Figure:
     """A line between chance and perfect agreement, both dotted."""
     shade, fig = ground(), go.Figure()
-    for y, text in ((1.0, "the true contexts"), (0.0, "chance")):
+    for y, text in ((1.0, "true contexts"), (0.0, "chance")):
         fig.add_hline(
             y=y,
             line={"color": shade.muted, "width": 1, "dash": "dot"},
@@ -47,10 +47,10 @@ def figure(df: pd.DataFrame, algorithm: str, at: int) -> go.Figure:
 
 
 def finding(df: pd.DataFrame) -> str:
-    """``The clusters are the true contexts from round 6 on.`` or where the index ends."""
+    """``The clusters match the true contexts from round 6 on.`` or the final index."""
     wrong = df[df["ari"] < PERFECT]
     last = df["ari"].iloc[-1]
     if last >= PERFECT:
         since = df["round"].iloc[0] if wrong.empty else df.loc[df["round"] > wrong["round"].max(), "round"].min()
-        return f"The clusters are the true contexts from round {int(since)} on."
-    return f"The adjusted Rand index against the true contexts ends at {last:.2f}; its best is {df['ari'].max():.2f}."
+        return f"The clusters match the true contexts from round {int(since)} on."
+    return f"The adjusted Rand index with the true contexts ends at {last:.2f}; its maximum is {df['ari'].max():.2f}."

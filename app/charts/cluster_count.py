@@ -1,6 +1,6 @@
-"""Why this many clusters: CGPFL-Heur's e(K), whose weight μ can be turned afterwards, without training again.
+"""Why this many clusters: CGPFL-Heur's e(K), whose weight μ can be changed afterwards without retraining.
 
-    e(K) = capacity(K) + mu * spread(K)          capacity grows with K, the spread inside the clusters falls
+    e(K) = capacity(K) + mu * spread(K)          capacity grows with K, the spread within clusters falls
 
 Tang, Guo, Guo. Personalized Federated Learning with Contextualized Generalization, section 4.4.
 """
@@ -38,7 +38,7 @@ def weights_around(mu: float) -> list[float]:
 
 
 def figure(df: pd.DataFrame, own: int | None = None) -> go.Figure:
-    """e(K) solid with a star at its least value, its terms dotted and dashed; ``own`` is what the run took."""
+    """e(K) solid with a star at its least value, its terms dotted and dashed; ``own`` is the run's choice."""
     hue, muted, fig = color(style_of("cgpfl_heur")), ground().muted, go.Figure()
     for name, title, dash in (("capacity", "capacity", "dot"), ("weighted", "μ × spread", "dash")):
         fig.add_scatter(
@@ -65,11 +65,11 @@ def figure(df: pd.DataFrame, own: int | None = None) -> go.Figure:
             marker={"symbol": "star-open", "size": 26, "color": ground().ink, "line": {"width": 1.5}},
         )
     base_layout(fig, height=360)
-    fig.update_xaxes(title_text="K, number of clusters", dtick=max(1, len(df) // 10))
+    fig.update_xaxes(title_text="number of clusters K", dtick=max(1, len(df) // 10))
     fig.update_yaxes(title_text="e(K)", rangemode="tozero")
     return fig.update_layout(legend={"orientation": "h", "y": -0.25, "yanchor": "top", "x": 0})
 
 
 def finding(df: pd.DataFrame, mu: float) -> str:
-    """``With μ = 1000 the heuristic takes K = 10.``"""
-    return f"With μ = {number(mu)} the heuristic takes K = {df.loc[df['chosen'], 'K'].iloc[0]}."
+    """``With μ = 1000 the heuristic chooses K = 10.``"""
+    return f"With μ = {number(mu)} the heuristic chooses K = {df.loc[df['chosen'], 'K'].iloc[0]}."

@@ -1,7 +1,7 @@
 """The cluster of each client, round by round, and how many clients moved.
 
-Clusters are a partition of the clients; their numbers mean nothing. So each round's numbers are matched to those of the
-round before, by shared clients: a letter and its colour stay with the group, and a renumbering is no move.
+Clusters are a partition of the clients; their numbers are arbitrary. So each round's numbers are matched to those of
+the previous round, by shared clients: a letter and its colour stay with the group, and renumbering is not a move.
 """
 
 from itertools import pairwise
@@ -71,7 +71,7 @@ def letter(cluster: int) -> str:
 
 
 def memberships(df: pd.DataFrame) -> pd.DataFrame:
-    """The same without repetition: a row where a client enters a cluster; ``round`` is its first round there."""
+    """The same without repetition: a row each time a client enters a cluster; ``round`` is its first round there."""
     first = df["round"] == df["round"].min()
     entered = df[first | df["moved"]].sort_values(["client", "round"], kind="stable")
     return entered[["client", "round", "letter", "context"]].reset_index(drop=True)
@@ -86,11 +86,11 @@ def finding(df: pd.DataFrame) -> str:
     if not len(moving):
         settled = "no client ever moved"
     elif moving[-1] == moves.index[-1]:
-        settled = f"{plural(int(moves.iloc[-1]), 'client')} still moved in the last round"
+        settled = f"{plural(int(moves.iloc[-1]), 'client')} moved in the last round"
     else:
         settled = f"no client has moved since round {moving[-1]}"
     ari = last["ari"].iloc[0]
-    truth = f"; adjusted Rand index against the true contexts {ari:.2f}" if pd.notna(ari) else ""
+    truth = f"; adjusted Rand index with the true contexts {ari:.2f}" if pd.notna(ari) else ""
     members = f"{_listed(sizes)} clients" if len(set(sizes)) > 1 else plural(sizes[0], "client")
     return f"{plural(len(sizes), 'cluster')} of {members}; {settled}{truth}."
 
@@ -201,7 +201,7 @@ def _name_contexts(fig: go.Figure, df: pd.DataFrame, client_of: pd.Series) -> No
 
 
 def _scale(num_clusters: int) -> list[tuple[float, str]]:
-    """A step a cluster."""
+    """One step per cluster."""
     colors = cluster_colors(num_clusters)
     return [((i + side) / num_clusters, color) for i, color in enumerate(colors) for side in (0, 1)]
 
@@ -219,13 +219,13 @@ def _letters(clusters: np.ndarray) -> np.ndarray:
 
 
 def _joined(clients: np.ndarray, letters: np.ndarray) -> np.ndarray:
-    """``3: A`` for each cell; a short text, because there may be many."""
+    """``3: A`` for each cell; short, because there may be many."""
     names = np.array([f"{client}: " for client in clients], dtype=object)
     return names[:, None] + letters
 
 
 def _starts(clusters: np.ndarray, letters: np.ndarray) -> np.ndarray:
-    """Letters where a row begins or changes, nothing where it goes on."""
+    """Letters where a row begins or changes, else empty."""
     begins = np.ones(clusters.shape, bool)
     begins[:, 1:] = clusters[:, 1:] != clusters[:, :-1]
     return np.where(begins, letters, "")

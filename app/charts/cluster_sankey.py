@@ -1,4 +1,4 @@
-"""The clients' way through the clusters over a handful of rounds: a band is as wide as the clients that take it."""
+"""Cluster changes over a few rounds: the width of a band is its number of clients."""
 
 from itertools import pairwise
 
@@ -16,13 +16,13 @@ MOST_STOPS = 6
 
 
 def stops(rounds: np.ndarray, chosen: int) -> list[int]:
-    """A handful of ``rounds``, evenly spread, the first, the last and the one nearest to ``chosen`` among them."""
+    """A few of ``rounds``, evenly spread, including the first, the last and the one nearest to ``chosen``."""
     places = {*evenly(len(rounds), MOST_STOPS - 1), int(np.abs(rounds - chosen).argmin())}
     return [int(rounds[i]) for i in sorted(places)]
 
 
 def data(cells: pd.DataFrame, rounds: list[int]) -> pd.DataFrame:
-    """Cells of the raster -> [round, next_round, before, after, clients]: a row a band between neighbouring stops."""
+    """Cells of the raster -> [round, next_round, before, after, clients]: a row per band between neighbouring stops."""
     grid = cells.pivot(index="client", columns="round", values="cluster")
     rows = []
     for now, then in pairwise(rounds):
@@ -35,7 +35,7 @@ def data(cells: pd.DataFrame, rounds: list[int]) -> pd.DataFrame:
 
 
 def figure(df: pd.DataFrame, chosen: int) -> go.Figure:
-    """A column a stop, its clusters from A downwards; ``chosen`` is the round that the page looks at."""
+    """A column per stop, its clusters from A downwards; ``chosen`` is the round that the page shows."""
     shade = ground()
     rounds = sorted({*df["round"], *df["next_round"]})
     letters = sorted({*df["before"], *df["after"]}, key=lambda name: (name[1:], name))
@@ -86,11 +86,11 @@ def figure(df: pd.DataFrame, chosen: int) -> go.Figure:
 
 
 def finding(df: pd.DataFrame) -> str:
-    """``From round 1 to 40, 7 of 40 clients are in another cluster at the next of these rounds, 12 moves in all.``"""
+    """``40 clients from round 1 to 40: 12 moves between clusters.``"""
     first, last = df["round"].min(), df["next_round"].max()
     moves = int(df.loc[df["before"] != df["after"], "clients"].sum())
     clients = int(df.loc[df["round"] == first, "clients"].sum())
-    what = "no client changes its cluster" if not moves else f"{plural(moves, 'move')} between clusters"
+    what = "no client changes cluster" if not moves else f"{plural(moves, 'move')} between clusters"
     return f"{plural(clients, 'client')} from round {first} to {last}: {what}."
 
 
@@ -108,5 +108,5 @@ def _nodes(df: pd.DataFrame, rounds: list[int], letters: list[str]) -> dict[tupl
 
 
 def _inside(share: float) -> float:
-    """Plotly takes a place at the very edge for no place at all."""
+    """Plotly ignores positions at the very edge."""
     return float(np.clip(share, 0.001, 0.999))

@@ -1,4 +1,4 @@
-"""How many clients each cluster has, round by round."""
+"""The number of clients in each cluster by round."""
 
 import numpy as np
 import pandas as pd
@@ -21,7 +21,7 @@ def data(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def figure(df: pd.DataFrame, at: int) -> go.Figure:
-    """A line a cluster, with its letter and its last size at the end; the largest twelve."""
+    """A line per cluster, with its letter and final size at the end; the twelve largest."""
     fig, ends = go.Figure(), []
     colors = cluster_colors(int(df["cluster"].max()) + 1)
     for cluster, own in df[df["cluster"] < MOST_LINES].groupby("cluster"):
@@ -45,9 +45,9 @@ def figure(df: pd.DataFrame, at: int) -> go.Figure:
 
 
 def finding(df: pd.DataFrame) -> str:
-    """``4 clusters are in use in the last round, of 9 to 12 clients.``"""
+    """``4 clusters in the last round, of 9 to 12 clients.``"""
     last = df[(df["round"] == df["round"].max()) & (df["clients"] > 0)]["clients"]
     span = f"{last.min()}" if last.min() == last.max() else f"{last.min()} to {last.max()}"
     unit = "client" if last.max() == 1 else "clients"
     used = plural(len(last), "cluster")
-    return f"{used} {'is' if len(last) == 1 else 'are'} in use in the last round, of {span} {unit}."
+    return f"{used} in the last round, of {span} {unit}."

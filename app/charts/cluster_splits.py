@@ -2,7 +2,7 @@
 
     a_k = ||mean update|| < eps_1   and   b_k = max_i ||update_i|| > eps_2          after the warm-up
 
-The thresholds fit one learning rate and number of local steps only; they are to be read off these two curves.
+The thresholds depend on the learning rate and the number of local steps; choose them from these two curves.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from app.wording import number, plural
 def data(mean: Mapping[int, np.ndarray], largest: Mapping[int, np.ndarray]) -> pd.DataFrame:
     """Norms of each cluster by round -> [round, mean, largest]: the shortest mean and the longest update of a cluster.
 
-    Rounds in which no cluster had participants are left out.
+    Rounds in which no cluster had participants are omitted.
     """
     rows = [
         {"round": at, "mean": float(np.nanmin(mean[at])), "largest": float(np.nanmax(largest[at]))}
@@ -63,19 +63,17 @@ def figure(df: pd.DataFrame, eps1: float, eps2: float, at: int) -> go.Figure:
 
 
 def finding(df: pd.DataFrame, eps1: float, eps2: float, warmup: int) -> str:
-    """Which of the conditions keeps the clusters together, or how often both were met."""
+    """Which condition prevents a split, or how often both were met."""
     late = df[df["round"] > warmup]
     if late.empty:
         return f"Clusters may split after round {warmup}, which the run has not reached."
     is_short, is_long = late["mean"] < eps1, late["largest"] > eps2
     if (is_short & is_long).any():
-        return (
-            f"After the warm-up both norms pass their thresholds in {plural(int((is_short & is_long).sum()), 'round')}."
-        )
+        return f"After the warm-up both thresholds are met in {plural(int((is_short & is_long).sum()), 'round')}."
     if not is_short.any():
         least = number(float(late["mean"].min()))
-        return f"The mean update never is shorter than ε₁ = {eps1:g}: its least norm is {least}, so nothing is split."
+        return f"The mean update is never below ε₁ = {eps1:g}: its smallest norm is {least}, so no cluster splits."
     if not is_long.any():
         most = number(float(late["largest"].max()))
-        return f"No update is longer than ε₂ = {eps2:g}: the largest norm is {most}, so nothing is split."
-    return "Both thresholds are passed, but never in the same round, so nothing is split."
+        return f"No update is above ε₂ = {eps2:g}: the largest norm is {most}, so no cluster splits."
+    return "Both thresholds are met, but never in the same round, so no cluster splits."

@@ -1,4 +1,4 @@
-"""Communication against computation: what it takes to get as far as a target, as each round does more work at home.
+"""Communication against computation: the cost of reaching a target as local work per round grows.
 
 After figure 2 of Yu et al., The Effect of Personalization in FedProx: more local steps need fewer rounds, up to a
 point, and more gradient evaluations.
@@ -22,26 +22,26 @@ from app.wording import count, names, number, plural
 Spent = Literal["rounds", "megabytes"]
 TITLES: dict[Spent, str] = {"rounds": "rounds", "megabytes": "megabytes, both ways"}
 COSTS = ("rounds", "megabytes", "gradient_evaluations")
-WORK = {"inner_steps", "training.local_steps", "training.local_epochs"}  # what a round does at home
+WORK = {"inner_steps", "training.local_steps", "training.local_epochs"}  # the local work of a round
 
 
 def reached(series: pd.DataFrame, target: float, falls: bool = False) -> dict[int, int]:
-    """[run, round, value] -> the round in which each run first was at the target; runs that never were are left out.
+    """[run, round, value] -> the first round in which each run reaches the target; runs that never do are omitted.
 
-    At the target is at least it, or at most where the value ``falls``.
+    A value reaches the target if it is at least as high, or at most as high where it ``falls``.
     """
     there = series[(series["value"] <= target) if falls else (series["value"] >= target)]
     return {int(run): int(at) for run, at in there.groupby("run")["round"].min().items()}
 
 
 def data(runs: pd.DataFrame, until: Mapping[int, int], spent: pd.DataFrame) -> pd.DataFrame:
-    """A row a method: what it took until the target, mean over the ``seeds`` of those ``asked`` that reached it.
+    """A row per method: the cost up to the target, mean over the ``seeds`` of those ``asked`` that reached it.
 
     ``runs`` [run, method, algorithm, seed, options], ``spent`` [run, megabytes, gradient_evaluations] up to then.
 
-    A method that some seed did not bring there ``is_whole`` not: its mean is of the lucky ones. ``path`` is equal for
-    methods that differ in nothing but the work of a round; in its order, cheapest work first. ``few_<cost>``: the whole
-    ones that may need the least of it (``comparison.ranking``).
+    ``is_whole``: every seed reached it; otherwise the mean covers only those that did. ``path`` is equal for methods
+    that differ only in local work per round; within it, cheapest work first. ``few_<cost>``: the whole methods that may
+    need the least of it (``comparison.ranking``).
     """
     there = runs.merge(spent, on="run").assign(rounds=lambda rows: rows["run"].map(until))
     rows = per_method(there, COSTS)
@@ -59,7 +59,7 @@ def data(runs: pd.DataFrame, until: Mapping[int, int], spent: pd.DataFrame) -> p
 
 
 def figure(df: pd.DataFrame, spent: Spent, target: str) -> go.Figure:
-    """A mark a method, joined where they differ in the work of a round only; hollow where a seed did not get there."""
+    """A marker per method, joined if they differ only in local work per round; hollow if a seed missed the target."""
     fig, look = go.Figure(), looks(df)
     for _, own in df.groupby("path", sort=False):
         style, whole = look[own["method"].iloc[0]], own[own["is_whole"]]
@@ -101,19 +101,19 @@ def figure(df: pd.DataFrame, spent: Spent, target: str) -> go.Figure:
     fig.update_yaxes(title_text=f"{TITLES[spent]} until {target}", rangemode="tozero")
     for axis, name in ((fig.layout.xaxis, "gradient_evaluations"), (fig.layout.yaxis, spent)):
         if is_log[name]:
-            log_axis.say(axis, df[name].min(), df[name].max())
+            log_axis.apply(axis, df[name].min(), df[name].max())
     return fig.update_layout(showlegend=False)
 
 
 def finding(df: pd.DataFrame, spent: Spent, target: str) -> str:
-    """Who needs least of either, of the methods that get there with every seed."""
+    """Which method needs the least of each cost, among those that reach the target with every seed."""
     whole = df[df["is_whole"]]
     if df.empty:
-        return f"No method gets to {target}."
+        return f"No method reaches {target}."
     if whole.empty:
-        return f"No method gets to {target} with every seed."
-    said = f"Fewest {TITLES[spent]} to {target}: {_least(whole, spent, number)}"
-    return f"{said}. Fewest gradient evaluations: {_least(whole, 'gradient_evaluations', count)}."
+        return f"No method reaches {target} with every seed."
+    fewest = f"Fewest {TITLES[spent]} to {target}: {_least(whole, spent, number)}"
+    return f"{fewest}. Fewest gradient evaluations: {_least(whole, 'gradient_evaluations', count)}."
 
 
 def _least(whole: pd.DataFrame, cost: str, write: Callable[[float], str]) -> str:
@@ -125,11 +125,11 @@ def _least(whole: pd.DataFrame, cost: str, write: Callable[[float], str]) -> str
 
 
 def missed(methods: list[str], df: pd.DataFrame) -> str:
-    """Who never gets there, and who does not with every seed."""
+    """Which methods never reach the target, and which do not with every seed."""
     never = [name for name in methods if name not in set(df["method"])]
     partly = df.loc[~df["is_whole"], "method"]
-    said = [f"Never: {names(never)}."] if never else []
-    return " ".join([*said, *([f"Hollow, not with every seed: {names(partly)}."] if len(partly) else [])])
+    parts = [f"Target never reached: {names(never)}."] if never else []
+    return " ".join([*parts, *([f"Hollow, not reached with every seed: {names(partly)}."] if len(partly) else [])])
 
 
 def _without_work(options: Mapping[str, Any]) -> dict[str, Any]:

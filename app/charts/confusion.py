@@ -1,4 +1,4 @@
-"""Which classes a client's model takes for which: a row for what is true, a column for what was said."""
+"""Which classes a client's model confuses: a row per true class, a column per predicted class."""
 
 from collections.abc import Sequence
 
@@ -14,9 +14,9 @@ MOST_CLASSES, MOST_PRINTED = 40, 16
 
 
 def data(matrix: np.ndarray, class_names: Sequence[str] = ()) -> pd.DataFrame:
-    """[C, C] counts, true x said -> [true, said, samples, share]; share is of a row.
+    """[C, C] counts, true x predicted -> [true, said, samples, share]; ``said`` is the prediction, share is of a row.
 
-    Rows are the classes that are true of some sample, columns those and what was said; of many the most frequent.
+    Rows are classes with samples, columns those and all predicted ones; of many classes the most frequent.
     """
     titles = [str(name) for name in class_names] or [str(c) for c in range(len(matrix))]
     total = matrix.sum(axis=1)
@@ -35,29 +35,29 @@ def data(matrix: np.ndarray, class_names: Sequence[str] = ()) -> pd.DataFrame:
 
 
 def finding(matrix: np.ndarray, class_names: Sequence[str] = ()) -> str:
-    """``190 of 210 right; most often Shirt is taken for T-shirt: 12 of 60.``"""
+    """``190 of 210 correct; most often Shirt is predicted as T-shirt: 12 of 60.``"""
     total, right = int(matrix.sum()), int(np.trace(matrix))
     if not total:
         return "No test samples."
-    said = f"{count(right)} of {count(total)} right"
+    correct = f"{count(right)} of {count(total)} correct"
     wrong = matrix - np.diag(np.diag(matrix))
     if not wrong.any():
-        return f"{said}."
+        return f"{correct}."
     true, taken = np.unravel_index(int(wrong.argmax()), wrong.shape)
     titles = list(class_names) or [f"class {c}" for c in range(len(matrix))]
     often = f"{count(int(wrong[true, taken]))} of {count(int(matrix[true].sum()))}"
-    return f"{said}; most often {titles[true]} is taken for {titles[taken]}: {often}."
+    return f"{correct}; most often {titles[true]} is predicted as {titles[taken]}: {often}."
 
 
 def figure(df: pd.DataFrame) -> go.Figure:
-    """The darker, the larger the share of the row; numbers are samples, frames what is right."""
-    true, said = (df[column].drop_duplicates().tolist() for column in ("true", "said"))
-    counts, shares = (df[column].to_numpy().reshape(len(true), len(said)) for column in ("samples", "share"))
+    """The darker, the larger the share of the row; numbers are samples, frames correct predictions."""
+    true, predicted = (df[column].drop_duplicates().tolist() for column in ("true", "said"))
+    counts, shares = (df[column].to_numpy().reshape(len(true), len(predicted)) for column in ("samples", "share"))
     shade = ground()
     fig = go.Figure(
         go.Heatmap(
             z=100 * shares.astype(np.float32),
-            x=said,
+            x=predicted,
             y=true,
             zmin=0,
             zmax=100,
@@ -69,7 +69,7 @@ def figure(df: pd.DataFrame) -> go.Figure:
                 [1, shade.accent],
             ],
             customdata=[[plural(int(n), "sample") for n in row] for row in counts],
-            hovertemplate="true %{y}, said %{x}<br>%{customdata}, %{z:.1f} %<extra></extra>",
+            hovertemplate="true %{y}, predicted %{x}<br>%{customdata}, %{z:.1f} %<extra></extra>",
             colorbar={
                 "title": {"text": "% of row", "side": "top"},
                 "thickness": 10,
@@ -79,7 +79,7 @@ def figure(df: pd.DataFrame) -> go.Figure:
         )
     )
     for row, name in enumerate(true):
-        column = said.index(name)
+        column = predicted.index(name)
         fig.add_shape(
             type="rect",
             x0=column - 0.5,
@@ -88,10 +88,10 @@ def figure(df: pd.DataFrame) -> go.Figure:
             y1=row + 0.5,
             line={"color": shade.muted, "width": 1.5},
         )
-    if len(said) <= MOST_PRINTED:
+    if len(predicted) <= MOST_PRINTED:
         _print_numbers(fig, df)
     base_layout(fig, height=int(np.clip(150 + 32 * len(true), 280, 640)))
-    fig.update_xaxes(title_text="said", type="category", showgrid=False)
+    fig.update_xaxes(title_text="predicted", type="category", showgrid=False)
     fig.update_yaxes(title_text="true", type="category", autorange="reversed", showgrid=False)
     return fig.update_layout(showlegend=False)
 

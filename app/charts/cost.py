@@ -1,4 +1,4 @@
-"""What accuracy costs: megabytes, gradient evaluations or seconds against the mean over clients."""
+"""Accuracy against cost: the mean over clients by megabytes, gradient evaluations or seconds."""
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -23,7 +23,7 @@ def spent(totals: pd.DataFrame) -> pd.DataFrame:
 
 
 def data(runs: pd.DataFrame, cost: Axis) -> pd.DataFrame:
-    """[run, method, algorithm, seed, mean, lowest, <costs>] -> a row a method: its cost, and if it is on the front.
+    """[run, method, algorithm, seed, mean, lowest, <costs>] -> a row per method: its cost, and if it is on the front.
 
     A method is on the Pareto front if none is both at least as cheap and at least as accurate, and better in one.
     """
@@ -34,7 +34,7 @@ def data(runs: pd.DataFrame, cost: Axis) -> pd.DataFrame:
 
 
 def figure(df: pd.DataFrame, cost: Axis) -> go.Figure:
-    """A point a method with its whisker over seeds; the stairs of the Pareto front behind them."""
+    """A point per method with its whisker over seeds; the steps of the Pareto front behind them."""
     look, fig, front = looks(df), go.Figure(), df[df["front"]]
     fig.add_scatter(
         x=front["cost"],
@@ -65,15 +65,15 @@ def figure(df: pd.DataFrame, cost: Axis) -> go.Figure:
 
 
 def named_methods(df: pd.DataFrame, front: str, gain: str) -> dict[str, str]:
-    """The methods whose names stand beside their points: the front and then the best, as many as have room."""
+    """The methods to label: the front and then the best, as many as fit."""
     first = df.sort_values([front, gain], ascending=False, kind="stable")["method"][:MOST_NAMED]
     return {name: name for name in first}
 
 
 def finding(df: pd.DataFrame, cost: Axis) -> str:
-    """Who is on the front: the methods that no other beats at no greater cost."""
+    """The methods on the front: no other is better at the same or lower cost."""
     front = df[df["front"]]
     rest = len(df) - len(front)
-    beaten = {0: "", 1: "; the other one costs as much or more and reaches less"}
-    others = beaten.get(rest, f"; the other {rest} cost as much or more and reach less")
+    beaten = {0: "", 1: "; the other costs at least as much for less accuracy"}
+    others = beaten.get(rest, f"; the other {rest} cost at least as much for less accuracy")
     return f"On the Pareto front of mean accuracy against {AXIS_TITLES[cost]}: {', '.join(front['method'])}{others}."

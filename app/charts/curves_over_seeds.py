@@ -21,7 +21,7 @@ AXIS_TITLES: dict[Axis, str] = {
     "gradient_evaluations": "gradient evaluations",
     "seconds": "seconds of training",
 }
-COSTS_OF: dict[str, tuple[str, ...]] = {  # what is recorded of an axis, round by round
+COSTS_OF: dict[str, tuple[str, ...]] = {  # what is recorded for an axis in each round
     "round": (),
     "megabytes": ("bytes_up", "bytes_down"),
     "gradient_evaluations": ("gradient_evaluations",),
@@ -34,9 +34,8 @@ MOST_DASHED = MOST_LINES // 2  # methods that have room for a second line
 def data(series: pd.DataFrame, model: str = "personalized", x: Axis = "round") -> pd.DataFrame:
     """[run, method, algorithm, round, name, value] -> [method, algorithm, round, x, mean, mean_pm, lowest, seeds].
 
-    Only rounds that every run of a method has; a method without the model has none. x is what was spent up to that
-    round; where the runs of a method had not spent the same, they are read off at the same x, between two of their
-    points, as far as the first of them went.
+    Only rounds that every run of a method has; a method without the model has none. x is the cost up to that round; if
+    the runs of a method differ in x, they are interpolated at the same x, up to the shortest of them.
     """
     wide = series.pivot_table(index=["run", "round"], columns="name", values="value")
     wide = wide.reindex(columns=[f"{model}.mean", f"{model}.lowest5", *COSTS_OF[x]]).sort_index()
@@ -100,7 +99,7 @@ def _lines(method: str, own: pd.DataFrame, style: Look, x: Axis, with_lowest: bo
 
 
 def _marks(ends: Sequence[End], symbols: list[str]) -> go.Scatter:
-    """At the ends of all means, in one trace: each costs the browser as much as a line of its own."""
+    """Markers at the ends of all means, in one trace: each trace costs the browser as much as a line."""
     return go.Scatter(
         x=[end.x for end in ends],
         y=[end.y for end in ends],
@@ -112,7 +111,7 @@ def _marks(ends: Sequence[End], symbols: list[str]) -> go.Scatter:
 
 
 def _spent(wide: pd.DataFrame, x: Axis) -> pd.Series:
-    """[run, round] -> what x says of every round."""
+    """[run, round] -> x of every round."""
     if x == "round":
         return pd.Series(wide.index.get_level_values("round"), wide.index, dtype=float)
     spent = wide[list(COSTS_OF[x])].sum(axis=1).groupby(level="run").cumsum()

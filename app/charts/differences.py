@@ -1,4 +1,4 @@
-"""The difference that each client sees between two methods, sorted: how many gain, how much, and who pays for it."""
+"""The difference between two methods for each client, sorted: how many gain, how much, and who loses."""
 
 import numpy as np
 import pandas as pd
@@ -45,8 +45,8 @@ def _notes(fig: go.Figure, points: np.ndarray, samples: float, a: str, b: str) -
     median, muted = float(np.median(points)), ground().muted
     fig.add_hline(y=median, line={"color": muted, "width": 1, "dash": "dot"})
     label = {"showarrow": False, "font": {"color": muted}, "xref": "paper"}
-    said = f"median {signed_points(median / 100, samples)}"
-    fig.add_annotation(x=1, y=median, text=said, xanchor="right", yanchor="bottom", **label)
+    text = f"median {signed_points(median / 100, samples)}"
+    fig.add_annotation(x=1, y=median, text=text, xanchor="right", yanchor="bottom", **label)
     above, below = int((points > 0).sum()), int((points < 0).sum())
     if above:
         fig.add_annotation(

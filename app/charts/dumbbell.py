@@ -1,4 +1,4 @@
-"""Low, mean and top: what a method gives its worst clients, its average one and its best, over seeds."""
+"""Lowest, mean and top accuracy of each method, over seeds."""
 
 from typing import Any, Literal
 
@@ -20,12 +20,12 @@ MEANING: dict[SortKey, str] = {
     "mean": "highest mean",
     "lowest": "highest lowest {share} %",
     "top": "highest top {share} %",
-    "spread": "least distance between the two tails",
+    "spread": "smallest gap between the two tails",
 }
 
 
 def data(clients: pd.DataFrame, share: float, by: SortKey = "mean", other: pd.DataFrame | None = None) -> pd.DataFrame:
-    """[run, method, algorithm, seed, client, accuracy, test_size] -> a row a method, the best by ``by`` first.
+    """[run, method, algorithm, seed, client, accuracy, test_size] -> a row per method, the best by ``by`` first.
 
     ``other`` holds the same clients under the methods' other model; its mean becomes the column ``other``.
     ``spread`` is the distance of the two tails, least first. ``may_be_best`` by ``by``: see ``comparison.ranking``.
@@ -62,7 +62,7 @@ def data(clients: pd.DataFrame, share: float, by: SortKey = "mean", other: pd.Da
 
 
 def finding(df: pd.DataFrame, by: SortKey = "mean", share: float = 0.05) -> str:
-    """``Highest mean: Ditto with 97.41 %; CGPFL may be as good.`` for those who cannot see the figure."""
+    """``Highest mean: Ditto with 97.41 %; CGPFL may be as good.``, also for screen readers."""
     first, what = df.iloc[0], MEANING[by].format(share=f"{100 * share:g}").capitalize()
     value = percent(first[by], samples=first["samples" if by == "mean" else "tail_samples"])
     others = list(df.loc[df["may_be_best"], "method"])[1:]
@@ -71,9 +71,9 @@ def finding(df: pd.DataFrame, by: SortKey = "mean", share: float = 0.05) -> str:
 
 
 def figure(df: pd.DataFrame, share: float = 0.05, other_name: str = "") -> go.Figure:
-    """One line a method: a triangle at each tail, the mean with its whisker over seeds, a ring for the other model.
+    """One line per method: a triangle at each tail, the mean with its whisker over seeds, a ring for the other model.
 
-    Many methods stand closer, and their means are printed at the right.
+    Many methods are drawn closer, with their means at the right.
     """
     look, is_dense = looks(df), len(df) > MOST_ROOMY
     own, texts = [look[method] for method in df["method"]], [_hover(row, share) for row in df.itertuples()]
@@ -120,7 +120,7 @@ def figure(df: pd.DataFrame, share: float = 0.05, other_name: str = "") -> go.Fi
 
 
 def _lines(df: pd.DataFrame, colors: list[str], row_px: int) -> go.Bar:
-    """From tail to tail: thin bars, since one trace of them may have many colours, and one of lines may not."""
+    """From tail to tail: thin bars, since one trace of bars can have many colours, and one of lines cannot."""
     return go.Bar(
         base=100 * df["lowest"],
         x=100 * (df["top"] - df["lowest"]),
@@ -133,7 +133,7 @@ def _lines(df: pd.DataFrame, colors: list[str], row_px: int) -> go.Bar:
 
 
 def _tails(df: pd.DataFrame, colors: list[str], texts: list[list[str]], size: int) -> go.Scatter:
-    """All that point to the left, then all that point to the right."""
+    """All lowest tails, then all top tails."""
     n, values = len(df), [*(100 * df["lowest"]), *(100 * df["top"])]
     return go.Scatter(
         x=values,

@@ -1,4 +1,4 @@
-"""Which share of the clients is at or below an accuracy: the whole distribution, not two of its numbers."""
+"""The share of clients at or below an accuracy: the whole distribution, not two of its numbers."""
 
 from collections.abc import Sequence
 
@@ -38,7 +38,7 @@ def finding(df: pd.DataFrame, drawn: Sequence[str]) -> str:
 
 
 def figure(df: pd.DataFrame, share: float = 0.05, drawn: Sequence[str] | None = None) -> go.Figure:
-    """A staircase for each method of ``drawn``; the hairline marks the lowest ``share`` of the clients."""
+    """A step curve for each method of ``drawn``; a dotted line marks the lowest ``share`` of the clients."""
     look, fig = looks(df), go.Figure()
     for method in list(df["method"].unique() if drawn is None else drawn)[:MOST_LINES]:
         style, own = look[method], df[df["method"] == method]
@@ -54,7 +54,7 @@ def figure(df: pd.DataFrame, share: float = 0.05, drawn: Sequence[str] | None = 
             customdata=np.insert(who, 0, who[0], axis=0).astype(np.int32),
             text=_percents(own.iloc[[0, *range(len(own))]]),
             hovertemplate=f"{method}: client %{{customdata[0]}}, seed %{{customdata[1]}}<br>"
-            "%{text}, at or below it %{y:.0f} % of the clients<extra></extra>",
+            "%{text}; %{y:.0f} % of clients at or below<extra></extra>",
         )
     base_layout(fig, height=430)
     fig.add_hline(y=100 * share, line={"color": ground().muted, "width": 1, "dash": "dot"})
@@ -78,7 +78,7 @@ def _percents(own: pd.DataFrame) -> list[str]:
 
 
 def mark(fig: go.Figure, accuracy: float, name: str) -> None:
-    """A line through all staircases where one client is."""
+    """A vertical line at one client's accuracy."""
     fig.add_vline(100 * accuracy, line={"color": ground().ink, "width": 1.5, "dash": "dash"})
     fig.add_annotation(x=100 * accuracy, yref="paper", y=1, text=name, showarrow=False, yanchor="bottom")
     fig.update_layout(margin_t=32)

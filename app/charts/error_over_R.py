@@ -1,4 +1,4 @@
-"""Error against how much clients differ: R, the spread of their true models, or s, the classes that each has.
+"""Error by heterogeneity: R, the spread of the clients' true models, or s, their number of classes.
 
 After figure 1 of Yu et al., The Effect of Personalization in FedProx: alone is best where clients differ, together
 where they are alike.
@@ -16,26 +16,26 @@ from app.charts.plot.line_labels import End, label_ends
 from app.charts.plot.method_styles import looks
 from app.charts.plot.palette import base_layout
 from app.data.comparison import REFERENCES, per_method, ranking
-from app.wording import capital, names, number
+from app.wording import names, number
 from engine.core.statistics import MIN_BLOCKS
 
 
 class Difference(NamedTuple):
-    """How much clients differ: the column that says it, and its title."""
+    """A measure of heterogeneity: its column and title."""
 
     symbol: str
     title: str
 
 
 SPREAD = Difference("R", "R, spread of the clients' true models")
-CLASSES = Difference("s", "s, classes that each client has")
+CLASSES = Difference("s", "s, classes per client")
 
 
 def data(runs: pd.DataFrame, of: Difference = SPREAD) -> pd.DataFrame:
     """[method, algorithm, seed, R, error] -> [method, algorithm, R, error, error_pm, seeds, best, may_be_best].
 
     ``method`` is what the runs of all R have in common; ± is the deviation over seeds. ``best`` and ``may_be_best``
-    (``comparison.ranking``) are of each R.
+    (``comparison.ranking``) are per R.
     """
     known = runs.dropna(subset=["error"])
     parts = []
@@ -54,7 +54,7 @@ def data(runs: pd.DataFrame, of: Difference = SPREAD) -> pd.DataFrame:
 
 
 def figure(df: pd.DataFrame, title: str, of: Difference = SPREAD) -> go.Figure:
-    """A line a method with its whiskers over seeds, the references in their dashes; a star at the best of each R."""
+    """A line per method with whiskers over seeds, the references dashed; a star at the best of each R."""
     fig, look, ends = go.Figure(), looks(df), []
     for method, own in df.groupby("method", sort=False):
         style = look[method]
@@ -80,13 +80,13 @@ def figure(df: pd.DataFrame, title: str, of: Difference = SPREAD) -> go.Figure:
     label_ends(fig, ends, float(np.log10(low)), float(np.log10(high)))
     fig.update_xaxes(title_text=of.title, tickvals=sorted(df[of.symbol].unique()))
     fig.update_yaxes(title_text=title)
-    log_axis.say(fig.layout.yaxis, low, high)
+    log_axis.apply(fig.layout.yaxis, low, high)
     return fig.update_layout(showlegend=False)
 
 
 def finding(df: pd.DataFrame, of: Difference = SPREAD) -> str:
-    """``At R = 0 GlobalTrain errs least (0.39), at R = 3 FedProx adaptive or LocalTrain (3.01).``"""
-    said: list[str] = []
+    """``Lowest error: GlobalTrain at R = 0 (0.39), FedProx adaptive or LocalTrain at R = 3 (3.01).``"""
+    parts: list[str] = []
     is_doubtful = False
     for x, own in df.groupby(of.symbol):
         best = own[own["best"]].iloc[0]
@@ -94,10 +94,9 @@ def finding(df: pd.DataFrame, of: Difference = SPREAD) -> str:
         is_few = own["seeds"].max() < MIN_BLOCKS and len(own) > 1
         is_doubtful |= is_few
         who = best["method"] if is_few else names([best["method"], *others], 3, "or")
-        errs = "" if said else "errs least " if is_few or not len(others) else "may err least "
-        said.append(f"at {of.symbol} = {number(x)} {who} {errs}({number(best['error'])})")
+        parts.append(f"{who} at {of.symbol} = {number(x)} ({number(best['error'])})")
     doubt = "; fewer than three seeds are too few to tell methods apart" if is_doubtful else ""
-    return f"{capital(', '.join(said))}{doubt}."
+    return f"Lowest error: {', '.join(parts)}{doubt}."
 
 
 def _is_reference(own: pd.DataFrame) -> bool:

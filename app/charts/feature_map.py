@@ -1,4 +1,4 @@
-"""Features of samples on a plane: colour tells the class and symbol the client, or the other way round."""
+"""Features of samples in a plane: colour shows the class and symbol the client, or vice versa."""
 
 import html
 from collections.abc import Sequence
@@ -18,26 +18,26 @@ OTHER: dict[Group, Group] = {"class": "client", "client": "class"}
 
 
 def data(xy: np.ndarray, label: np.ndarray, client: np.ndarray, class_names: Sequence[str]) -> pd.DataFrame:
-    """[n, 2] places, classes and clients -> [x, y, class, class_name, client]."""
+    """[n, 2] positions, classes and clients -> [x, y, class, class_name, client]."""
     names = [class_names[c] if c < len(class_names) else str(c) for c in label]
     return pd.DataFrame({"x": xy[:, 0], "y": xy[:, 1], "class": label, "class_name": names, "client": client})
 
 
 def finding(measures: dict[Group, dict[str, float | None]], neighbours: int) -> str:
-    """How much nearer samples of a class, and of a client, lie than chance has them."""
-    said = [
+    """The share of neighbours of the same class, and of the same client, beside chance."""
+    parts = [
         f"{percent(of['agreement'], 1)} are of the same {group} (by chance {percent(of['chance'], 1)}; silhouette "
         f"{of['silhouette'] or 0:.2f})"
         for group, of in measures.items()
         if of["agreement"] is not None
     ]
-    if not said:
-        return "All samples are of one class and of one client."
-    return f"Of the {neighbours} nearest neighbours of a sample, {', and '.join(said)}.".replace("-", "−")
+    if not parts:
+        return "All samples are of one class and one client."
+    return f"Of the {neighbours} nearest neighbours of a sample, {', and '.join(parts)}.".replace("-", "−")
 
 
 def figure(df: pd.DataFrame, colour: Group = "class", client: int | None = None) -> go.Figure:
-    """A trace a colour; classes are named amid their samples; the chosen client's samples are ringed."""
+    """A trace per colour; class names at the median of their samples; the chosen client's samples are ringed."""
     fig, shade, symbols = go.Figure(), ground(), OTHER[colour]
     groups = sorted(df[colour].unique())
     mark = {g: group_symbol(i) for i, g in enumerate(sorted(df[symbols].unique()))}
@@ -76,7 +76,7 @@ def _name(own: pd.DataFrame, group: Group) -> str:
 
 
 def _name_classes(fig: go.Figure, df: pd.DataFrame) -> None:
-    """Words as well as colours: each class's name over the median of its samples."""
+    """Names as well as colours: each class's name at the median of its samples."""
     annotate(
         fig,
         (

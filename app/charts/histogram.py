@@ -1,4 +1,4 @@
-"""How many clients reach which accuracy: a row of bars a method, in bins that are the same for all.
+"""Clients by accuracy: a row of bars per method, in the same bins for all.
 
 After figure 6 of Qu et al., How to Prevent the Poor Performance Clients for Personalized Federated Learning? CVPR 2023.
 """
@@ -47,7 +47,7 @@ def data(clients: pd.DataFrame) -> pd.DataFrame:
 
 
 def figure(df: pd.DataFrame, drawn: Sequence[str] | None = None) -> go.Figure:
-    """One baseline a method of ``drawn``, the fullest bin of all as tall as there is room; one scale for all rows."""
+    """One baseline per method of ``drawn``; one scale for all rows, set by the fullest bin."""
     look, fig = looks(df), go.Figure()
     methods = list(df["method"].unique() if drawn is None else drawn)[:MOST_ROWS]
     shown = df[df["method"].isin(methods)]
@@ -82,8 +82,9 @@ def figure(df: pd.DataFrame, drawn: Sequence[str] | None = None) -> go.Figure:
 
 
 def finding(df: pd.DataFrame) -> str:
-    """``Under Ditto no client is below 75 %.``: who keeps the clients furthest from the bottom."""
+    """``Under Ditto no client is below 75 %.``: the method with the highest minimum."""
     floors = df[df["clients"] > 0].groupby("method", sort=False)["start"].min()
     best = floors[floors == floors.max()]
-    many = f" and {len(best) - 1} more" if len(best) > 1 else ""
+    others = len(best) - 1
+    many = f" and {others} other{'s' if others > 1 else ''}" if others else ""
     return f"Under {best.index[0]}{many} no client is below {percent(best.iloc[0], 0)}."

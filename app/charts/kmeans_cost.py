@@ -1,8 +1,8 @@
-"""What the server's k-means costs, round by round: figure 5b of CGPFL (Tang et al.).
+"""The cost of the server's k-means by round: figure 5b of CGPFL (Tang et al.).
 
-    inertia = sum_i ||omega~_i - nearest centroid||^2               what is left inside the clusters
+    inertia = sum_i ||omega~_i - nearest centroid||^2               the spread within clusters
 
-A method that clusters what clients send pays this in each round, beside the training.
+A method that clusters what clients send pays this in each round, in addition to training.
 """
 
 import pandas as pd
@@ -12,7 +12,7 @@ from plotly.subplots import make_subplots
 from app.charts.plot.palette import base_layout, color, ground, style_of
 from app.wording import number, seconds
 
-PANELS = {"inertia": "spread inside", "kmeans_iterations": "iterations", "kmeans_seconds": "milliseconds"}
+PANELS = {"inertia": "spread within", "kmeans_iterations": "iterations", "kmeans_seconds": "milliseconds"}
 NAMES = tuple(f"diagnostics.{name}" for name in PANELS)
 
 
@@ -25,7 +25,7 @@ def data(series: pd.DataFrame) -> pd.DataFrame:
 
 
 def figure(df: pd.DataFrame, algorithm: str, at: int) -> go.Figure:
-    """Three small panels above one another, on the same rounds."""
+    """Three small stacked panels with a shared x axis."""
     fig = make_subplots(3, 1, shared_xaxes=True, vertical_spacing=0.07)
     scale = {"kmeans_seconds": 1000.0}
     for row, (name, title) in enumerate(PANELS.items(), start=1):
@@ -47,9 +47,9 @@ def figure(df: pd.DataFrame, algorithm: str, at: int) -> go.Figure:
 
 
 def finding(df: pd.DataFrame) -> str:
-    """``A round's k-means takes 3 iterations and 12 ms in the median; the spread inside falls from 4.79 to 0.95.``
+    """``k-means takes a median of 3 iterations and 12 ms per round; the spread within clusters falls from 4.79 to ...``
 
-    Where it goes beyond both ends in between, the farthest round is named.
+    If it exceeds both ends in between, the extreme round is named.
     """
     inertia = df.set_index("round")["inertia"]
     first, last = inertia.iloc[0], inertia.iloc[-1]
@@ -64,6 +64,6 @@ def finding(df: pd.DataFrame) -> str:
     middle = df[["kmeans_iterations", "kmeans_seconds"]].median()
     iterations = "1 iteration" if middle["kmeans_iterations"] == 1 else f"{middle['kmeans_iterations']:g} iterations"
     return (
-        f"A round's k-means takes {iterations} and {seconds(middle['kmeans_seconds'])} "
-        f"in the median; the spread inside clusters {change}."
+        f"k-means takes a median of {iterations} and {seconds(middle['kmeans_seconds'])} per round; the spread within "
+        f"clusters {change}."
     )

@@ -1,4 +1,4 @@
-"""How the latest accuracies are spread over the clients: one step curve (ECDF) a run."""
+"""The distribution of the latest accuracies over clients: one step curve (ECDF) per run."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -27,14 +27,14 @@ def figure(df: pd.DataFrame, runs: Sequence[RunRecord], height: int = 400) -> go
     fig, look = go.Figure(), looks_of_runs(runs)
     for run in runs:
         mine, style = df[df["run"] == run.id], look[run.id]
-        said = run_name(run)
+        name = run_name(run)
         fig.add_scatter(
             **_steps(mine),
             mode="lines",
             line={"color": style.color, "dash": style.dash, "width": 1.8, "shape": "hv"},
-            name=said,
+            name=name,
             meta={"run": run.id, "y": "clients"},
-            hovertemplate=f"{said}<br>%{{y:.0f}} % of clients at or below %{{x:.2f}} %<extra></extra>",
+            hovertemplate=f"{name}<br>%{{y:.0f}} % of clients at or below %{{x:.2f}} %<extra></extra>",
         )
     palette.base_layout(fig, height=height)
     fig.update_layout(

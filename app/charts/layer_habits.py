@@ -1,4 +1,4 @@
-"""How the scores of the layers move over the rounds, and how often each layer was kept personal."""
+"""The scores of the layers by round, and how often each layer was personal."""
 
 from collections.abc import Sequence
 
@@ -34,7 +34,7 @@ def data(rounds: np.ndarray, scores: np.ndarray, names: Sequence[str]) -> pd.Dat
 
 
 def how_often(kept: np.ndarray, names: Sequence[str]) -> pd.DataFrame:
-    """Layers kept [R, N, L], NaN for who sat out -> [layer, name, times, of, share] over all rounds and clients."""
+    """Layers kept [R, N, L], NaN for non-participants -> [layer, name, times, of, share] over rounds and clients."""
     took_part = np.isfinite(kept).all(axis=2)
     times = np.nansum(kept, axis=(0, 1)).astype(int)
     total = int(took_part.sum())
@@ -50,7 +50,7 @@ def how_often(kept: np.ndarray, names: Sequence[str]) -> pd.DataFrame:
 
 
 def figure(df: pd.DataFrame, at: int) -> go.Figure:
-    """A line a layer, named at its end; those of the largest last scores."""
+    """A line per layer, named at its end; the layers with the highest last scores."""
     last = df[df["round"] == df["round"].max()].sort_values("score", ascending=False)["layer"].tolist()[:MOST_LAYERS]
     fig, ends = go.Figure(), []
     for layer, hue in zip(sorted(last), cluster_colors(len(last)), strict=True):
@@ -73,7 +73,7 @@ def figure(df: pd.DataFrame, at: int) -> go.Figure:
 
 
 def bars(often: pd.DataFrame) -> go.Figure:
-    """A bar a layer, its share written beside it."""
+    """A bar per layer with its share beside it."""
     fig = go.Figure()
     fig.add_bar(
         y=often["name"],
@@ -83,7 +83,7 @@ def bars(often: pd.DataFrame) -> go.Figure:
         text=[percent(s, 1) for s in often["share"]],
         textposition="outside",
         cliponaxis=False,
-        hovertemplate="%{y}: %{text} of the times<extra></extra>",
+        hovertemplate="%{y}: %{text} of participations<extra></extra>",
     )
     base_layout(fig, height=int(np.clip(90 + 34 * len(often), 180, 700)))
     fig.update_xaxes(title_text="share of all participations, %", range=[0, 112], tickvals=[0, 25, 50, 75, 100])
@@ -91,7 +91,7 @@ def bars(often: pd.DataFrame) -> go.Figure:
 
 
 def finding(df: pd.DataFrame) -> str:
-    """``From round 1 to 30 the mean score of head goes from 0.62 to 0.81; it is the highest in the last round.``"""
+    """``head has the highest mean score in the last round, 0.81; in round 1 it was 0.62.``"""
     last = df[df["round"] == df["round"].max()].sort_values("score", ascending=False).iloc[0]
     own = df[df["layer"] == last["layer"]]
     first = own.iloc[0]
@@ -102,8 +102,8 @@ def finding(df: pd.DataFrame) -> str:
 
 
 def often_finding(often: pd.DataFrame) -> str:
-    """``head was kept personal in 87.5 % of 1,200 participations, body.0 never.``"""
+    """``head was personal in 87.5 % of 1,200 participations; body.0 never.``"""
     top = often.loc[often["times"].idxmax()]
     never = often.loc[often["times"] == 0, "name"].tolist()
     rest = f"; {', '.join(never)} never" if never else ""
-    return f"{top['name']} was kept personal in {percent(top['share'], 1)} of {top['of']:,} participations{rest}."
+    return f"{top['name']} was personal in {percent(top['share'], 1)} of {top['of']:,} participations{rest}."

@@ -1,8 +1,8 @@
-"""Which layers differ from the shared model, client by client: the scores of PLGU, and the layers a client kept.
+"""How much each layer differs from the shared model, by client: the scores of PLGU, and each client's personal layers.
 
-    xi_il = ||theta_il - w_l|| / dim(w_l)         normalised: the scores of a client sum to 1
+    xi_il = ||theta_il - w_l|| / dim(w_l)         normalized: the scores of a client sum to 1
 
-A high score is a layer of which the client has an opinion of its own. PLGU-LF keeps the D highest personal.
+A high score marks a layer in which the client differs most. PLGU-LF keeps the D highest layers personal.
 """
 
 from collections.abc import Sequence
@@ -24,8 +24,8 @@ def data(
 ) -> pd.DataFrame:
     """Scores [R, N, L], layers kept [R, N, L] -> [client, layer, name, score, personal, round].
 
-    A client that sat out round ``at`` has its last scores before it, those of ``round``; one that has not taken part
-    yet has none.
+    A client that did not participate in round ``at`` has its latest earlier scores, those of ``round``; one that never
+    participated has none.
     """
     until = rounds <= at
     rows = []
@@ -49,7 +49,7 @@ def data(
 
 
 def figure(df: pd.DataFrame) -> go.Figure:
-    """Clients down, layers across, the input at the left; a layer that was kept is outlined and has a diamond."""
+    """Clients down, layers across, the input at the left; personal layers are outlined and have a diamond."""
     table = df.pivot(index="client", columns="layer", values="score")
     table = table.iloc[evenly(len(table), MOST_CLIENTS)]
     rows = {client: i for i, client in enumerate(table.index)}
@@ -97,24 +97,24 @@ def figure(df: pd.DataFrame) -> go.Figure:
 
 
 def finding(df: pd.DataFrame) -> str:
-    """``The mean score is highest in head (0.71); most clients, 31 of 40, keep head personal.``"""
+    """``Over 40 clients the mean score is highest in head (0.71); head is personal most often, for 31 of 40.``"""
     means = df.groupby("name", sort=False)["score"].mean()
     clients = df["client"].nunique()
     top = f"Over {plural(clients, 'client')} the mean score is highest in {means.idxmax()} ({means.max():.2f})"
     if not df["personal"].any():
         return f"{top}."
     often = df.groupby("name", sort=False)["personal"].sum()
-    return f"{top}; {often.idxmax()} is kept personal most often, by {int(often.max())} of {clients}."
+    return f"{top}; {often.idxmax()} is personal most often, for {int(often.max())} of {clients}."
 
 
 def _hover(df: pd.DataFrame, table: pd.DataFrame) -> np.ndarray:
-    said = df.assign(
+    labelled = df.assign(
         text=[
-            f"client {r.client}, {r.name}: score {r.score:.3f}{', kept personal' * bool(r.personal)} (round {r.round})"
+            f"client {r.client}, {r.name}: score {r.score:.3f}{', personal' * bool(r.personal)} (round {r.round})"
             for r in df.itertuples()
         ]
     )
-    return said.pivot(index="client", columns="layer", values="text").loc[table.index].to_numpy()
+    return labelled.pivot(index="client", columns="layer", values="text").loc[table.index].to_numpy()
 
 
 def _rectangles(x: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:

@@ -1,4 +1,4 @@
-"""How far the clients' models are from one another, round by round: figure 5a of CGPFL (Tang et al.).
+"""The distance between the clients' models by round: figure 5a of CGPFL (Tang et al.).
 
     model distance = mean_{i != j} ||omega~_i - omega~_j||          over the participants
 
@@ -19,7 +19,7 @@ def data(series: pd.DataFrame) -> pd.DataFrame:
 
 
 def figure(df: pd.DataFrame, algorithm: str, at: int) -> go.Figure:
-    """A line; the round that the page looks at is marked."""
+    """A line; the round that the page shows is marked."""
     fig = go.Figure()
     fig.add_scatter(
         x=df["round"],
@@ -36,7 +36,7 @@ def figure(df: pd.DataFrame, algorithm: str, at: int) -> go.Figure:
 
 
 def finding(df: pd.DataFrame) -> str:
-    """``The models are 2.79 apart in round 1 and 0.851 in round 100; most in round 3 with 3.01.``"""
+    """``The clients' models are 2.79 apart in round 1 and 0.851 in round 100; most in round 3 with 3.01.``"""
     first, last = df.iloc[0], df.iloc[-1]
     top, least = (df.loc[df["distance"].idxmax()], df.loc[df["distance"].idxmin()])
     ends = f"{number(first['distance'])} apart in round {int(first['round'])} and {number(last['distance'])} in round"

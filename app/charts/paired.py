@@ -12,9 +12,9 @@ from app.charts.plot.method_styles import looks
 from app.charts.plot.palette import base_layout, ground
 from app.wording import percent, plural, signed_points
 
-FEWEST = 6  # differences under which no p-value can be small
-EXACT_UP_TO = 50  # differences for which every assignment of signs is counted
-ROUNDING = 1e-6  # accuracies are stored in single precision: smaller differences are none
+FEWEST = 6  # with fewer differences no p-value can be small
+EXACT_UP_TO = 50  # differences up to which every assignment of signs is counted
+ROUNDING = 1e-6  # accuracies are stored in single precision: smaller differences are ties
 
 
 @dataclass(frozen=True)
@@ -41,17 +41,17 @@ class Verdict:
         return f"{counts} with {a} than with {b}, median {median} points ({over})."
 
     def test(self) -> str:
-        """The test in words, and what its p-value says and does not say."""
+        """The test in words, and the meaning of its p-value."""
         if not np.isfinite(self.p):
             return f"No test: fewer than {FEWEST} clients differ."
         n = self.better + self.worse
         p = "p < 0.001" if self.p < 0.001 else f"p = {self.p:.3f}"
         how = "exact" if n <= EXACT_UP_TO else "normal approximation"
-        left = f", {self.equal} equal left out" if self.equal else ""
+        left = f", {self.equal} equal excluded" if self.equal else ""
         ties = f", {self.tied} tied share their ranks" if self.tied else ""
         return (
-            f"Wilcoxon signed-rank {p} (two-sided, {how}, n = {n}{left}{ties}): how often signs drawn at random would "
-            "lean as far; clients share their trainings, so it speaks of these runs, not of new ones."
+            f"Wilcoxon signed-rank {p} (two-sided, {how}, n = {n}{left}{ties}): the chance of a difference this large "
+            "if the methods were equal. Clients share training runs, so this holds for these runs, not for new ones."
         )
 
 
@@ -73,7 +73,7 @@ def data(clients: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
 
 
 def verdict(df: pd.DataFrame) -> Verdict:
-    """Zero differences count as equal and stay out of the test, as Wilcoxon has it."""
+    """Zero differences count as equal and are excluded from the test, as in Wilcoxon's."""
     difference = df["difference"].to_numpy(float)
     better, worse = int((difference > 0).sum()), int((difference < 0).sum())
     sizes = np.abs(difference[difference != 0])
@@ -133,7 +133,7 @@ def figure(df: pd.DataFrame, a: str, b: str, methods: pd.DataFrame) -> go.Figure
             hoverinfo="text",
         )
     base_layout(fig, height=400)
-    fig.update_xaxes(title_text=f"{b}, accuracy of the client, %", range=ends, constrain="domain")
+    fig.update_xaxes(title_text=f"{b}, client accuracy, %", range=ends, constrain="domain")
     fig.update_yaxes(title_text=f"{a}, %", range=ends, scaleanchor="x", constrain="domain")
     return fig.update_layout(showlegend=False)
 
@@ -144,7 +144,7 @@ def _hover(row: Any, a: str, b: str) -> str:
 
 
 def _stacked(df: pd.DataFrame) -> pd.DataFrame:
-    """Clients at the same point become one mark, larger: small test sets give few different accuracies."""
+    """Clients at the same point become one larger marker: small test sets give few distinct accuracies."""
     points = df.groupby(["a", "b", "difference"], as_index=False).agg(
         client=("client", "first"), who=("client", list), count=("client", "size"), samples=("samples", "min")
     )

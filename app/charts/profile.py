@@ -1,4 +1,4 @@
-"""What a run spent, round by round: seconds of training, megabytes sent, gradient evaluations."""
+"""The cost of a run by round: seconds of training, megabytes sent, gradient evaluations."""
 
 import numpy as np
 import pandas as pd
@@ -19,8 +19,8 @@ MOST_POINTS = 300
 def data(series: pd.DataFrame) -> pd.DataFrame:
     """[round, name, value] of COSTS -> [round, seconds, megabytes, gradient_evaluations], of one round each.
 
-    Round 0 costs nothing and is left out. More than 300 rounds are brought together: a row is the mean of a few, and
-    ``round`` the last of them.
+    Round 0 costs nothing and is omitted. More than 300 rounds are grouped: a row is the mean of a few, and ``round``
+    the last of them.
     """
     wide = series.pivot_table(index="round", columns="name", values="value").reindex(columns=list(COSTS))
     wide = wide[wide.index > 0].assign(megabytes=lambda w: (w["bytes_up"] + w["bytes_down"]) / 1e6).reset_index()

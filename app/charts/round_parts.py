@@ -1,4 +1,4 @@
-"""Where the time of a round goes: its parts by the clock, and the operators that cost most."""
+"""Where a round's time goes: the seconds of its parts."""
 
 from collections.abc import Mapping, Sequence
 
@@ -34,7 +34,7 @@ def finding(df: pd.DataFrame) -> str:
 
 
 def figure(df: pd.DataFrame) -> go.Figure:
-    """A bar a round, stacked; a part has a pattern as well as a colour."""
+    """A stacked bar per round; each part has a pattern as well as a colour."""
     fig, side = go.Figure(), 1 if is_dark() else 0
     for (part, own), (hue, pattern) in zip(df.groupby("part", sort=False), LOOKS, strict=False):
         fig.add_bar(

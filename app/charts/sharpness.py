@@ -1,4 +1,4 @@
-"""Is a sharper model a worse one? A point a client: the top Hessian eigenvalue of its model against its accuracy."""
+"""Are sharp models less accurate? A point per client: its accuracy by the top Hessian eigenvalue of its model."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ from app.wording import number, percent, plural
 def data(
     eigenvalue: np.ndarray, rise: np.ndarray, loss: np.ndarray, accuracy: np.ndarray, samples: Sequence[float] = ()
 ) -> pd.DataFrame:
-    """[N] each -> a row a client of finite measures: the same columns and ``client``, the sharpest first."""
+    """[N] each -> a row per client with finite measures: the same columns and ``client``, the sharpest first."""
     df = pd.DataFrame(
         {
             "client": np.arange(len(eigenvalue)),
@@ -32,14 +32,14 @@ def data(
 def finding(df: pd.DataFrame) -> str:
     """Which client is the sharpest, and the rank correlation with accuracy."""
     if df.empty:
-        return "No client has a model whose curvature is finite."
+        return "No client has a model with finite curvature."
     first = df.iloc[0]
     top, accuracy = number(first["eigenvalue"]), percent(first["accuracy"], samples=first["samples"])
-    said = f"Sharpest: client {first['client']:.0f}, eigenvalue {top}, {accuracy}"
+    sharpest = f"Sharpest: client {first['client']:.0f}, eigenvalue {top}, {accuracy}"
     if len(df) < 3 or df[["eigenvalue", "accuracy"]].nunique().min() < 2:
-        return f"{said} ({plural(len(df), 'client')})."
+        return f"{sharpest} ({plural(len(df), 'client')})."
     rho = float(spearmanr(df["eigenvalue"], df["accuracy"]).statistic)
-    return f"{said}. Rank correlation with accuracy {rho:+.2f} ({plural(len(df), 'client')}).".replace("-", "−")
+    return f"{sharpest}. Rank correlation with accuracy: {rho:+.2f} ({plural(len(df), 'client')}).".replace("-", "−")
 
 
 def figure(df: pd.DataFrame, client: int | None = None) -> go.Figure:
@@ -54,8 +54,8 @@ def figure(df: pd.DataFrame, client: int | None = None) -> go.Figure:
         cliponaxis=False,
         customdata=np.stack([df["client"], df["loss"], df["rise"]], axis=1).astype(np.float32),
         text=[percent(row.accuracy, samples=row.samples) for row in df.itertuples()],
-        hovertemplate="client %{customdata[0]:.0f}: eigenvalue %{x:.3g}, %{text}<br>loss %{customdata[1]:.3g}, at "
-        "worst +%{customdata[2]:.3g} nearby<extra></extra>",
+        hovertemplate="client %{customdata[0]:.0f}: eigenvalue %{x:.3g}, %{text}<br>loss %{customdata[1]:.3g}, worst "
+        "nearby +%{customdata[2]:.3g}<extra></extra>",
     )
     own = df[df["client"] == client]
     fig.add_scatter(
@@ -70,5 +70,5 @@ def figure(df: pd.DataFrame, client: int | None = None) -> go.Figure:
     )
     base_layout(fig, height=400)
     fig.update_xaxes(type="log" if is_log else "linear", title_text="top eigenvalue of the Hessian; right = sharper")
-    fig.update_yaxes(title_text="accuracy of the client, %")
+    fig.update_yaxes(title_text="client accuracy, %")
     return fig.update_layout(showlegend=False)

@@ -1,4 +1,4 @@
-"""The split: how many samples of each class every client holds, and how large the clients are."""
+"""The data split: samples of each class by client, and the clients' sizes."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,12 +12,12 @@ from app.charts.plot.palette import base_layout, cluster_colors, ground, translu
 from app.wording import plural
 
 BUBBLES = 60  # clients; more are drawn as a heat map
-COLORS = 10  # true contexts; more are not told apart
+COLORS = 10  # true contexts; more are not distinguished
 DIAMETER = 17
 
 
 def data(partition: Mapping[str, Any]) -> pd.DataFrame:
-    """``partition`` of a run -> a row for each client: sizes, true context (a letter or None), a column for each class.
+    """``partition`` of a run -> a row per client: sizes, true context (a letter or None), a column per class.
 
     Class columns are named ``class <name>``.
     """
@@ -68,7 +68,7 @@ def figure(df: pd.DataFrame, *, height: int = 400) -> go.Figure:
 
 
 def sentence(df: pd.DataFrame) -> str:
-    """The finding, for those who cannot see the figure."""
+    """The finding, also for screen readers."""
     classes = [c for c in df.columns if c.startswith("class ")]
     held = (df[classes] > 0).sum(axis=1)
     sizes = df[["train", "val", "test"]].sum(axis=1)
@@ -104,7 +104,7 @@ def _sizes(fig: go.Figure, df: pd.DataFrame) -> None:
 
 
 def _bubbles(fig: go.Figure, df: pd.DataFrame, counts: np.ndarray) -> None:
-    """The area of a bubble is the number of samples; colours and letters are true contexts, where they are known."""
+    """The area of a bubble is the number of samples; colours and letters are true contexts, if known."""
     y, x = np.nonzero(counts)
     values = counts[y, x]
     largest = values.max() if len(values) else 1.0
@@ -160,11 +160,11 @@ def _shown_contexts(df: pd.DataFrame) -> list[str]:
 
 
 def _axis_title(df: pd.DataFrame) -> str:
-    """Letters as well as colours: which clients a context has."""
+    """Letters as well as colours for the contexts."""
     shown = _shown_contexts(df)
     if not shown:
         return "client"
-    return f"client, coloured by true context ({shown[0]} to {shown[-1]}; hover names it)"
+    return f"client, coloured by true context ({shown[0]} to {shown[-1]}; hover to see it)"
 
 
 def _span(values: pd.Series) -> str:

@@ -1,4 +1,4 @@
-"""Loss around models, along the same two random directions: side by side on one scale, as contours or as hills."""
+"""Loss around models along the same two random directions: side by side on one scale, as contours or 3D surfaces."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,7 +17,7 @@ _TICKS = np.array([m * 10.0**e for e in range(-6, 6) for m in (1, 2, 5)])
 
 
 def data(axis: np.ndarray, surfaces: Mapping[str, np.ndarray]) -> pd.DataFrame:
-    """``axis`` [A] and surfaces [A, A] by name -> [surface, a, b, loss], a row a point; NaN where not finite."""
+    """``axis`` [A] and surfaces [A, A] by name -> [surface, a, b, loss], a row per point; NaN where not finite."""
     a, b = np.meshgrid(axis, axis)
     parts = [
         pd.DataFrame({"surface": name, "a": a.ravel(), "b": b.ravel(), "loss": known(values).ravel()})
@@ -27,9 +27,9 @@ def data(axis: np.ndarray, surfaces: Mapping[str, np.ndarray]) -> pd.DataFrame:
 
 
 def rises(df: pd.DataFrame) -> pd.DataFrame:
-    """[surface, centre, rise]: the loss at the centre, and how much more it is halfway to the edge, on average.
+    """[surface, centre, rise]: the loss at the centre, and its mean rise halfway to the edge.
 
-    The mean over the points whose distance is within half a grid step of that; those that are not finite are left out.
+    The mean is over finite points whose distance is within half a grid step of that.
     """
     rows = []
     for name, own in df.groupby("surface", sort=False):
@@ -42,10 +42,10 @@ def rises(df: pd.DataFrame) -> pd.DataFrame:
 
 
 def finding(df: pd.DataFrame) -> str:
-    """``At a distance of 0.5 the loss has risen by 0.21 (global on everybody's: from 0.51) and ...``."""
+    """``At a distance of 0.5 the loss changes by 0.21 (global model on 50 samples ...: from 0.51) and ...``"""
     found = rises(df)
-    said = " and ".join(f"by {number(r.rise)} ({r.surface}: from {number(r.centre)})" for r in found.itertuples())
-    return f"At a distance of {found['distance'].iloc[0]:g} the loss has changed {said}, on average."
+    changes = " and ".join(f"by {number(r.rise)} ({r.surface}: from {number(r.centre)})" for r in found.itertuples())
+    return f"At a distance of {found['distance'].iloc[0]:g} the loss changes {changes}, on average."
 
 
 def figure(df: pd.DataFrame, every: np.ndarray) -> go.Figure:
@@ -75,7 +75,7 @@ def hills(df: pd.DataFrame) -> go.Figure:
 
 
 def known(loss: np.ndarray) -> np.ndarray:
-    """Infinite losses are as unknown as those that are no number."""
+    """Infinite losses become NaN."""
     return np.where(np.isfinite(loss), loss, np.nan)
 
 
@@ -128,7 +128,7 @@ def color_axis(loss: np.ndarray) -> dict[str, object]:
 
 
 def scene(loss: np.ndarray) -> dict[str, object]:
-    """Axes of a hill, the same for all."""
+    """The axes of a 3D surface, the same for all."""
     low, high, ticks = _range(loss)
     shade = ground()
     axis = {"color": shade.muted, "gridcolor": shade.line, "backgroundcolor": "rgba(0,0,0,0)", "showbackground": False}
@@ -171,7 +171,7 @@ def _log(loss: np.ndarray) -> np.ndarray:
 
 
 def _range(loss: np.ndarray) -> tuple[float, float, Sequence[float]]:
-    """Ends of the scale as logarithms, and some six round losses between them."""
+    """Ends of the scale as logarithms, and about six round losses between them."""
     logs = _log(loss)
     logs = logs[np.isfinite(logs)]
     low, high = (float(logs.min()), float(logs.max())) if len(logs) else (-1.0, 1.0)

@@ -1,4 +1,4 @@
-"""One hyper-parameter as an axis: accuracy against λ, K, ..., the best starred, FedAvg and LocalTrain dotted across."""
+"""Accuracy by one hyper-parameter (λ, K, ...): the best starred, FedAvg and LocalTrain as dotted lines."""
 
 from collections.abc import Mapping
 from numbers import Real
@@ -16,19 +16,19 @@ from app.data.comparison import REFERENCES, doubt, method_name, per_method, rank
 from app.wording import number, percent_pm
 
 FEWEST_VALUES = 3
-SETTING = ("dataset", "partition", "model")  # in which methods are compared; none of their values is the best
+SETTING = ("dataset", "partition", "model")  # the setting of a comparison; no value of it is best
 
 
 def options(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What a sweep may vary in a run: the method's own options, and ``training.<name>``. Beside it what keeps sweeps
-    apart: ``dataset.<name>``, ``partition.<name>``, ``model.<name>``.
+    """What a sweep may vary in a run: the method's own options and ``training.<name>``; also what separates sweeps:
+    ``dataset.<name>``, ``partition.<name>``, ``model.<name>``.
     """
     own = {k: v for k, v in config["algorithm"].items() if k != "name"}
     return own | {f"{part}.{k}": v for part in ("training", *SETTING) for k, v in config[part].items()}
 
 
 def parameters(runs: pd.DataFrame) -> list[str]:
-    """The numbers of which some algorithm has at least three values among ``runs`` [algorithm, options, ...]."""
+    """The numbers with at least three values for some algorithm among ``runs`` [algorithm, options, ...]."""
     found: dict[str, None] = {}
     for _, own in runs.groupby("algorithm", sort=False):
         values: dict[str, set[float]] = {}
@@ -41,12 +41,12 @@ def parameters(runs: pd.DataFrame) -> list[str]:
 
 
 def data(runs: pd.DataFrame, parameter: str) -> pd.DataFrame:
-    """[method, algorithm, seed, mean, lowest, options] -> a row a method, and whether it is the best of its series.
+    """[method, algorithm, seed, mean, lowest, options] -> a row per method, and whether it is the best of its series.
 
     ``series`` names the algorithm and whatever else is varied in it; ``value`` is NaN for the references, which do not
-    have the parameter as a number: FedAvg, LocalTrain, and methods that found it themselves (column ``itself``). With a
+    have the parameter as a number: FedAvg, LocalTrain, and methods that chose it themselves (column ``itself``). With a
     column ``validation`` that all swept runs have, the best is chosen on that, else on the test data that is shown.
-    ``may_be_best``: the values that cannot be told from it (``comparison.ranking``).
+    ``may_be_best``: the values that may be as good (``comparison.ranking``).
     """
     runs = runs.assign(**{name: np.nan for name in ("itself", "validation") if name not in runs})
     rows = per_method(runs, ("mean", "lowest", "itself", "validation"))
@@ -88,7 +88,7 @@ def data(runs: pd.DataFrame, parameter: str) -> pd.DataFrame:
 def figure(df: pd.DataFrame, symbol: str, title: str = "") -> go.Figure:
     """Mean solid and lowest tail dashed; a star at the best of each series; the references named at the right.
 
-    ``title`` of the axis says what the parameter does, if more than its ``symbol`` is to be said.
+    ``title`` is the axis title, by default ``symbol``.
     """
     swept, references = df[df["value"].notna()], df[df["value"].isna()]
     look = looks(df.assign(method=df["series"]))
@@ -103,7 +103,7 @@ def figure(df: pd.DataFrame, symbol: str, title: str = "") -> go.Figure:
             cliponaxis=False,
             showlegend=False,
             marker={"symbol": "star", "size": 17, "color": look[row.series].color},
-            hovertemplate=f"{row.method} found {symbol} = %{{x:g}}<br>mean {_value(row)}<extra></extra>",
+            hovertemplate=f"{row.method} chose {symbol} = %{{x:g}}<br>mean {_value(row)}<extra></extra>",
         )
     ends = [End(str(r.method), None, 100 * r.mean, look[r.series].color) for r in references.itertuples()]
     for end in ends:
@@ -129,7 +129,7 @@ def finding(df: pd.DataFrame, symbol: str) -> str:
         [
             *(_finding_of(df[df["series"] == row.series], row, symbol) for row in best.itertuples()),
             *(
-                f"{row.method} found {symbol} = {number(row.itself)} itself and reaches {_value(row)}."
+                f"{row.method} chose {symbol} = {number(row.itself)} itself and reaches {_value(row)}."
                 for row in itself.itertuples()
             ),
         ]
@@ -140,7 +140,7 @@ def _finding_of(series: pd.DataFrame, best: Any, symbol: str) -> str:
     value = f"{symbol} = {number(best.value)}"
     others = series.loc[series["may_be_best"] & (series["value"] != best.value), "value"]
     if unsure := doubt(best.seeds, [f"{symbol} = {number(other)}" for other in others], "values"):
-        return f"Of {best.series} {value} comes first with {_value(best)} (chosen on {best.chosen_on}){unsure}."
+        return f"For {best.series}, {value} ranks first with {_value(best)} (chosen on {best.chosen_on}){unsure}."
     return f"{best.series} is best at {value} with {_value(best)} (chosen on {best.chosen_on})."
 
 
@@ -176,7 +176,7 @@ def _series_lines(fig: go.Figure, series: str, own: pd.DataFrame, color: str, sy
 
 
 def _series(row: Any, runs: pd.DataFrame, parameter: str) -> str:
-    """``CGPFL`` or ``CGPFL K=4``: what else is varied in this algorithm, beside the parameter."""
+    """``CGPFL`` or ``CGPFL K=4``: what else is varied in this algorithm besides the parameter."""
     if np.isnan(row.value):
         return str(row.method)
     own = list(runs.loc[runs["algorithm"] == row.algorithm, "options"])

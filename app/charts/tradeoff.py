@@ -1,7 +1,7 @@
-"""The trade-off plane: one personalized model, on its own client's data and on everybody's.
+"""The trade-off plane: personalized models on their own client's data and on everyone's.
 
-To the right it fits its client better, further up it has kept what others know. A method is a path as its λ, K, ... is
-varied; no setting of any method beats those on the front in both.
+Further right a model fits its client better, further up it generalizes better. A method is a path over its λ, K, ...;
+no setting beats those on the front in both.
 """
 
 from typing import Any
@@ -21,10 +21,10 @@ SMALLEST, LARGEST = 9, 24
 
 
 def data(runs: pd.DataFrame, cost: str, parameter: str | None = None) -> pd.DataFrame:
-    """[method, algorithm, seed, mean, everywhere, options, <cost>] -> a row a method, in the order of its path.
+    """[method, algorithm, seed, mean, everywhere, options, <cost>] -> a row per method, in the order of its path.
 
-    ``own`` and ``everywhere`` are its two accuracies, ``value`` is its ``parameter``, ``front`` says that no other
-    method has both at least as high.
+    ``own`` and ``everywhere`` are its two accuracies, ``value`` is its ``parameter``; ``front``: no other method has
+    both at least as high.
     """
     rows = per_method(runs, ("mean", "everywhere", cost)).rename(
         columns={"mean": "own", "mean_pm": "own_pm", cost: "cost"}
@@ -50,7 +50,7 @@ def data(runs: pd.DataFrame, cost: str, parameter: str | None = None) -> pd.Data
 
 
 def figure(df: pd.DataFrame, cost_title: str) -> go.Figure:
-    """A mark a setting, as large as its cost, joined into a path for each method; the stairs are the Pareto front."""
+    """A marker per setting, sized by cost, joined into a path per method; the steps are the Pareto front."""
     fig, look, size = go.Figure(), looks(df), _sizes(df["cost"])
     front = df[df["front"]].sort_values("own")
     fig.add_scatter(
@@ -83,13 +83,13 @@ def figure(df: pd.DataFrame, cost_title: str) -> go.Figure:
     points = [(shown.get(r.method, ""), 100 * r.own, 100 * r.everywhere, look[r.method].color) for r in df.itertuples()]
     name_points(fig, [Point(*point) for point in points])
     fig.update_xaxes(title_text="accuracy on the client's own test data, %  (personalization)")
-    fig.update_yaxes(title_text="on everybody's, %  (generalization)")
+    fig.update_yaxes(title_text="accuracy on everyone's, %  (generalization)")
     return fig.update_layout(showlegend=False)
 
 
 def _both(row: Any) -> str:
     own = percent_pm(row.own, row.own_pm, samples=row.samples)
-    return f"own data {own}, everybody's {percent_pm(row.everywhere, row.everywhere_pm)}"
+    return f"own data {own}, everyone's {percent_pm(row.everywhere, row.everywhere_pm)}"
 
 
 def finding(df: pd.DataFrame) -> str:

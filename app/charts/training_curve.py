@@ -1,7 +1,7 @@
 """Training curves: accuracy, loss, spread and megabytes of a few runs, over rounds, megabytes or seconds.
 
-The mean over clients is a solid line, the lowest 5 % a dashed one; the colour is the method's, a shade of it
-that of one of its settings. Seeds share a colour.
+The mean over clients is a solid line, the lowest 5 % a dashed one; colour shows the method, shades its settings. Seeds
+share a colour.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ PANELS = {
     "spread": ("Spread over clients (std), points", {"std": "solid"}),
     "cost": ("Megabytes sent, both ways", {"megabytes": "solid"}),
 }
-_SAID = {
+_TITLES = {
     "mean": "mean",
     "lowest5": "lowest 5 %",
     "loss": "test loss",
@@ -52,7 +52,7 @@ def data(runs: Sequence[RunRecord], points: Mapping[int, Mapping[str, Sequence[f
 def figure(
     df: pd.DataFrame, runs: Sequence[RunRecord], panel: str = "accuracy", x: str = "round", height: int = 400
 ) -> go.Figure:
-    """One panel. Every line says in ``meta`` what it draws, so that points can be added to it where it is shown."""
+    """One panel. The ``meta`` of every line names what it draws, so that the browser can add points to it."""
     title, lines = PANELS[panel]
     fig, look = go.Figure(), looks_of_runs(runs)
     for run in runs:
@@ -83,16 +83,16 @@ def _points(run: RunRecord, points: Mapping[str, Sequence[float | None]]) -> pd.
 def _line(run: RunRecord, color: str, name: str, dash: str, mine: pd.DataFrame, x: str) -> dict[str, Any]:
     """``meta``: the run, the column, and the label at the line's end, which the main lines have."""
     main, label = dash == "solid", method_name(run.label, run.algorithm)
-    said = f"{label}, seed {run.seed}: {_SAID[name]}"
+    title = f"{label}, seed {run.seed}: {_TITLES[name]}"
     return {
         "x": mine[x].to_numpy(np.float32),
         "y": mine[name].to_numpy(np.float32),
         "mode": "lines",
-        "name": said,
+        "name": title,
         "line": {"color": color, "dash": dash, "width": 2 if main else 1.2},
         "connectgaps": True,
         "meta": {"run": run.id, "x": x, "y": name, "label": label if main else None},
-        "hovertemplate": f"{said}<br>%{{y{_UNITS[name]}<br>{x} %{{x:.4~g}}<extra></extra>",
+        "hovertemplate": f"{title}<br>%{{y{_UNITS[name]}<br>{x} %{{x:.4~g}}<extra></extra>",
     }
 
 

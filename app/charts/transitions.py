@@ -1,9 +1,9 @@
-"""Where the members of each cluster were before: CGPFL's matrix Q of one step.
+"""The previous clusters of each cluster's members: CGPFL's matrix Q of one step.
 
     Q_jk = |C_j and C_k'| / |C_k'|          columns of the clusters that are used sum to 1
 
-Clusters go by the letters of the raster, which stay with a group when a method renumbers its clusters. So a client off
-the diagonal has moved, and Q is the one that CGPFL records, its columns in another order where the numbers changed.
+Clusters use the letters of the raster, which stay with a group when a method renumbers its clusters. So a client off
+the diagonal has moved, and Q is the one that CGPFL records, up to the order of its columns.
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ ROOM = 7  # clusters whose cells are high enough for two lines
 
 
 def data(cells: pd.DataFrame, before: int, after: int) -> pd.DataFrame:
-    """Cells of the raster, two of its rounds -> [before, after, clients, share]: a row a pair of letters in use."""
+    """Cells of the raster, two of its rounds -> [before, after, clients, share]: a row per pair of letters in use."""
     old, new = (cells[cells["round"] == at].set_index("client")["cluster"] for at in (before, after))
     used = range(int(max(old.max(), new.max())) + 1)
     counts = pd.crosstab(old, new).reindex(index=used, columns=used, fill_value=0)
@@ -53,7 +53,7 @@ def figure(df: pd.DataFrame, before: int, after: int) -> go.Figure:
         xgap=2,
         ygap=2,
         customdata=count.to_numpy(),
-        hovertemplate="%{customdata} of those in %{x} now were in %{y}: %{z:.0%}<extra></extra>",
+        hovertemplate="%{customdata} now in %{x} were in %{y}: %{z:.0%}<extra></extra>",
     )
     base_layout(fig, height=360)
     few = len(order[0]) <= ROOM
@@ -76,7 +76,7 @@ def figure(df: pd.DataFrame, before: int, after: int) -> go.Figure:
 
 
 def _readable(share: float) -> str:
-    """Paper or ink, whichever is told better from the shade of ``share``."""
+    """Paper or ink, whichever has more contrast with the shade of ``share``."""
     shade = ground()
     mixed = [round(low + share * (high - low)) for low, high in zip(rgb(shade.paper), rgb(shade.accent), strict=True)]
     cell = "#{:02X}{:02X}{:02X}".format(*mixed)

@@ -1,1 +1,1 @@
-"""What the page Compare is made of: methods and their numbers, what may be compared, and the panels that show it."""
+"""The parts of the Compare page: methods and their numbers, what may be compared, and the panels."""

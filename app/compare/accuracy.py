@@ -1,4 +1,4 @@
-"""The panels on accuracy: its distribution over clients, how fast it comes and at what price, who loses."""
+"""The panels on accuracy: its distribution over clients, how fast it rises and at what cost, who loses."""
 
 from typing import cast
 
@@ -7,7 +7,7 @@ import streamlit as st
 
 from app.charts import cost, curves_over_seeds, differences, dumbbell, ecdf, histogram, paired
 from app.charts.plot import figure_cache
-from app.compare import open_run
+from app.compare import open_run, tables
 from app.compare.comparability import same_clients
 from app.compare.view import AXES, COSTS, METHOD, SORTS, View, more
 from app.components import page
@@ -21,7 +21,7 @@ SHAPES = {"ecdf": "Cumulative", "histogram": "Histogram"}
 
 @url_state.fragment
 def distribution(view: View) -> None:
-    page.section("How do the clients fare?")
+    page.section("Accuracy by client")
     left, right = st.columns(2, gap="large")
     with left:
         by = cast(dumbbell.SortKey, url_state.switch("Sorted by", SORTS, "sort", "mean"))
@@ -47,7 +47,7 @@ def low_mean_top(view: View, by: dumbbell.SortKey) -> None:
     first_run = {method.name: str(method.runs[0].id) for method in view.methods}
     page.chart(
         figure_cache.figure(dumbbell.figure, rows, view.share, view.other_model),
-        rows,
+        tables.for_download(rows),
         key="dumbbell",
         name="low-mean-top",
         title=f"Lowest {view.tail} % ◂ mean ▸ top {view.tail} %",
@@ -66,28 +66,27 @@ def stairs(view: View, drawn: list[str], left_out: str) -> None:
         name="ecdf",
         title="Share of clients at or below an accuracy",
         alt=ecdf.finding(steps, drawn),
-        caption=f"{view.rule.capitalize()}; further right is better. Every client of every run is one step.{left_out}",
+        caption=f"{view.rule.capitalize()}; further right is better. One step per client and run.{left_out}",
         on_select=open_run.follow("ecdf", lambda who: {"client": str(int(who[0])), "inside": str(int(who[2]))}),
     )
 
 
 def bars(view: View, drawn: list[str], left_out: str) -> None:
     bins = histogram.data(view.clients())
-    page.told(
+    page.finding_chart(
         figure_cache.figure(histogram.figure, bins, drawn),
         bins,
         histogram.finding(bins),
         key="histogram",
         name="histogram",
-        title="Clients by their accuracy",
-        also=f"Bins of {100 * histogram.WIDTH:g} points; the same height is the same share of clients everywhere. "
-        f"{view.rule.capitalize()}.{left_out}",
+        title="Clients by accuracy",
+        also=f"Bins of {100 * histogram.WIDTH:g} points; all rows share one scale. {view.rule.capitalize()}.{left_out}",
     )
 
 
 @url_state.fragment
 def over_time(view: View) -> None:
-    page.section("How fast, and at what price?")
+    page.section("How fast, and at what cost?")
     left, right = st.columns(2, gap="large")
     with left:
         x = cast(curves_over_seeds.Axis, url_state.switch("Across", AXES, "x", "round"))
@@ -105,17 +104,17 @@ def over_time(view: View) -> None:
             heads={"x": column_heads.Head(f"Axis: {curves_over_seeds.AXIS_TITLES[x]}")},
         )
     with right:
-        price = cast(curves_over_seeds.Axis, url_state.switch("Price", COSTS, "price", "megabytes"))
+        price = cast(curves_over_seeds.Axis, url_state.switch("Cost", COSTS, "price", "megabytes"))
         points = view.keep(("cost", price), lambda: cost.data(view.with_costs(), price))
-        unnamed = f" Names beside {cost.MOST_NAMED} points." if len(points) > cost.MOST_NAMED else ""
-        page.told(
+        unnamed = f" {cost.MOST_NAMED} points are labelled." if len(points) > cost.MOST_NAMED else ""
+        page.finding_chart(
             figure_cache.figure(cost.figure, points, price),
             points,
             cost.finding(points, price),
             key="cost",
             name=f"accuracy-against-{price}",
-            title="Accuracy against what it costs",
-            also=f"{view.rule.capitalize()}, everything spent until then.{unnamed}",
+            title="Accuracy against cost",
+            also=f"{view.rule.capitalize()}, total cost up to that round.{unnamed}",
             heads={"cost": column_heads.Head(capital(curves_over_seeds.AXIS_TITLES[price]))},
         )
 
@@ -146,7 +145,7 @@ def who_loses(view: View) -> None:
             key="paired",
             name="paired",
             alt=sentence,
-            title=f"Each client under both; above the line {a} is better",
+            title=f"Accuracy of each client under both; above the line {a} is better",
             heads=heads,
             on_select=open_run.follow("paired", lambda who: {"client": str(int(who[1]))}),
         )
@@ -157,7 +156,7 @@ def who_loses(view: View) -> None:
             key="differences",
             name="differences",
             alt=sentence,
-            title="The same differences, sorted",
+            title="Difference by client, sorted",
             heads=heads,
             on_select=open_run.follow("differences", lambda who: {"client": str(int(who[0]))}),
         )
@@ -176,7 +175,7 @@ def chosen_pair(ranked: list[str], by_name: dict[str, Method]) -> tuple[str, str
 
 
 def one_client(view: View, pairs: pd.DataFrame, a: str, b: str) -> None:
-    """What a click on a client leads to; the list does the same from the keyboard."""
+    """Links for the selected client; the list offers the same from the keyboard."""
     titles = {"": "no client"} | {
         str(row.client): f"client {row.client}: {signed_points(row.difference, row.samples)} points"
         for row in pairs.itertuples()
@@ -189,16 +188,17 @@ def one_client(view: View, pairs: pd.DataFrame, a: str, b: str) -> None:
 def _redrawn(method: Method) -> str:
     """Whether client 3 of one seed is client 3 of the next."""
     splits = {str((run.partition or {}).get("class_counts")) for run in method.runs}
-    return " Each seed draws the clients' data anew: a client is a place in the partition." if len(splits) > 1 else ""
+    return " Each seed draws new data: a client number is a position in the partition." if len(splits) > 1 else ""
 
 
 def _left_out(lines: pd.DataFrame, view: View) -> str:
-    """What the curves leave out so that they can be read."""
+    """What the curves omit to stay legible."""
     count = lines["method"].nunique()
     if count > curves_over_seeds.MOST_LINES:
         return more(count, curves_over_seeds.MOST_LINES).strip()
     if count > curves_over_seeds.MOST_DASHED:
-        return f"The lowest 5 % appear for {curves_over_seeds.MOST_DASHED} methods or fewer."
+        return f"The lowest 5 % is shown for up to {curves_over_seeds.MOST_DASHED} methods."
     if count > curves_over_seeds.MOST_BANDS:
-        return f"Bands over {view.spread} appear for {curves_over_seeds.MOST_BANDS} methods or fewer."
-    return f"The band is ± one deviation over {view.spread}." if lines["mean_pm"].notna().any() else "One seed each."
+        return f"Bands over {view.spread} are shown for up to {curves_over_seeds.MOST_BANDS} methods."
+    has_band = lines["mean_pm"].notna().any()
+    return f"Band: ± one standard deviation over {view.spread}." if has_band else "One seed each."

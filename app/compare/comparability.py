@@ -1,4 +1,4 @@
-"""Whether methods may be compared at all: what must be equal, what should be, and what is not, in words."""
+"""Whether methods can be compared: what must be equal, what should be, and what differs, in words."""
 
 import json
 from collections import defaultdict
@@ -17,18 +17,16 @@ def conflicts(methods: Sequence[Method]) -> list[str]:
     if (data := _apart(methods, lambda run: _json(run.config["dataset"]))) is not None:
         found.append(f"The data sets differ: {data}. Their accuracies answer different questions.")
     elif seeds := _seeds_apart(methods, lambda run: recorded(run.provenance).dataset_fingerprint):
-        found.append(f"The same data set held other samples for {_seed_words(seeds)} (its fingerprint differs).")
+        found.append(f"The data set changed between runs for {_seed_words(seeds)} (its fingerprint differs).")
     if (splits := _apart(methods, lambda run: _json(run.config["partition"]))) is not None:
-        found.append(
-            f"The partitions differ: {splits}. A client of one is not the client of the same number of the other."
-        )
+        found.append(f"The partitions differ: {splits}. Clients with the same number are not the same clients.")
     elif not found and (seeds := _seeds_apart(methods, _clients)):
-        found.append(f"The same partition gave other clients for {_seed_words(seeds)}; run these methods again.")
+        found.append(f"The same partition gave different clients for {_seed_words(seeds)}; rerun these methods.")
     return found
 
 
 def notes(methods: Sequence[Method]) -> list[str]:
-    """What the reader should know of runs that may be compared."""
+    """Notes on runs that may be compared."""
     found = []
     if (models := _apart(methods, lambda run: _json(run.config["model"]))) is not None:
         found.append(f"The models differ: {models}.")
@@ -44,10 +42,10 @@ def notes(methods: Sequence[Method]) -> list[str]:
 
 
 def missing(runs: Sequence[RunRecord]) -> list[str]:
-    """Of chosen runs without a single round: how many are to come, and which never will."""
+    """For chosen runs without a single round: how many are pending, and which have ended."""
     without = [run for run in runs if run.round < 0]
     coming = [run for run in without if not run.is_finished]
-    found = [f"{plural(len(coming), 'run')} on the way, to appear here after the first round."] if coming else []
+    found = [f"{plural(len(coming), 'run')} pending; results appear after the first round."] if coming else []
     return found + [
         f"{run_name(run)}: {run.status} before its first round" + (f" ({run.error})." if run.error else ".")
         for run in without
@@ -61,7 +59,7 @@ def same_clients(a: Method, b: Method) -> bool:
 
 
 def _apart(methods: Sequence[Method], what: Callable[[RunRecord], str]) -> str | None:
-    """``FedAvg and Ditto (this); CGPFL (that)``, or None where all are alike."""
+    """``FedAvg and Ditto (this); CGPFL (that)``, or None where all are equal."""
     groups: dict[str, list[str]] = defaultdict(list)
     for method in methods:
         for value in dict.fromkeys(what(run) for run in method.runs):
@@ -73,7 +71,7 @@ def _apart(methods: Sequence[Method], what: Callable[[RunRecord], str]) -> str |
 
 
 def _differences(values: Sequence[str]) -> dict[str, str]:
-    """Of JSON objects the name and what is not the same in all; other text as it is."""
+    """For JSON objects the name and the fields that differ; other text unchanged."""
     if not all(value.startswith("{") for value in values):
         return dict(zip(values, values, strict=True))
     parsed = [json.loads(value) for value in values]
@@ -85,7 +83,7 @@ def _differences(values: Sequence[str]) -> dict[str, str]:
 
 
 def _seeds_apart(methods: Sequence[Method], what: Callable[[RunRecord], Hashable]) -> list[int]:
-    """Seeds of which the methods' runs differ in ``what``; runs that do not know it yet don't count."""
+    """Seeds whose runs differ in ``what``; runs where it is unknown are ignored."""
     seen: dict[int, set[Hashable]] = defaultdict(set)
     for run in (run for method in methods for run in method.runs):
         seen[run.seed].add(what(run))
@@ -103,7 +101,7 @@ def _seed_words(seeds: Sequence[int]) -> str:
 def _state(run: RunRecord) -> str:
     if run.status == "diverged":
         return f"diverged at round {run.round}" + (f" ({run.error})" if run.error else "")
-    return f"{run.status} at round {run.round} of {run.rounds}; its last stored round counts"
+    return f"{run.status} at round {run.round} of {run.rounds}; its last stored round is used"
 
 
 def _json(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""The panel on what the methods were told: the settings in which they differ, and how many they share."""
+"""The panel on configurations: the settings in which the methods differ, and how many they share."""
 
 import streamlit as st
 
@@ -13,7 +13,7 @@ from app.wording import names, plain, plural
 @url_state.fragment
 def configurations(view: View) -> None:
     table = config_fields.table(view.methods)
-    page.section("What was set differently?")
+    page.section("Settings that differ")
     shown = [method.name for method in view.methods][: config_fields.MOST_COLUMNS]
     st.dataframe(
         table,

@@ -1,4 +1,4 @@
-"""The panels on hyper-parameters: which value is best, and what a method gives up at either end of its dial."""
+"""The panels on hyper-parameters: which value is best, and the trade-off between own and others' data."""
 
 from typing import cast
 
@@ -28,13 +28,13 @@ def swept(view: View) -> None:
     page.section(f"Which {symbol} is best?")
     if len(found) > 1:
         url_state.pick("Parameter", found, "parameter", next(iter(found)))
-    page.told(
+    page.finding_chart(
         sweep.figure(rows, symbol, axis),
         rows,
         sweep.finding(rows, symbol),
         key="sweep",
         name=f"sweep-{parameter}",
-        title=f"Accuracy against {symbol}; ★ best, chosen on {rows['chosen_on'].iloc[0]}; dashed: lowest {view.tail} %",
+        title=f"Accuracy by {symbol}; ★ best, chosen on {rows['chosen_on'].iloc[0]}; dashed: lowest {view.tail} %",
         also=f"{meaning} {view.rule.capitalize()}, whisker: ± over seeds.".strip(),
         heads={"value": Head(symbol)},
     )
@@ -42,13 +42,13 @@ def swept(view: View) -> None:
 
 @url_state.fragment
 def both_ends(view: View) -> None:
-    """The trade-off plane: each client's model on its own data, and on everybody else's."""
+    """The trade-off plane: each client's model on its own data and on all other data."""
     everywhere, whose = generalization.elsewhere(view)
     runs = view.with_options().assign(everywhere=lambda runs: runs["run"].map(everywhere).astype(float))
     known = runs.dropna(subset=["everywhere"])
     if view.model == "global" and known.empty:
         return  # one model for all: nothing is traded
-    page.section("Fit your own data, or know everybody's?")
+    page.section("Own data versus everyone's")
     if known["method"].nunique() >= 2:
         plane(view, runs, known, whose)
     if whose == generalization.OTHERS:
@@ -56,36 +56,36 @@ def both_ends(view: View) -> None:
 
 
 def plane(view: View, runs: pd.DataFrame, known: pd.DataFrame, whose: str) -> None:
-    price = url_state.switch("Size of a mark", COSTS, "size", "megabytes")
+    price = url_state.switch("Marker size", COSTS, "size", "megabytes")
     with_costs = known.merge(view.with_costs()[["run", *COSTS]], on="run")
     dial = url_state.value("parameter", found := sweep.parameters(runs), next(iter(found), ""))
     points = tradeoff.data(with_costs, price, dial or None)
-    unnamed = f" Names beside {MOST_NAMED} points." if len(points) > MOST_NAMED else ""
-    page.told(
+    unnamed = f" {MOST_NAMED} points are labelled." if len(points) > MOST_NAMED else ""
+    page.finding_chart(
         tradeoff.figure(points, curves_over_seeds.AXIS_TITLES[cast(curves_over_seeds.Axis, price)]),
         points,
         tradeoff.finding(points),
         key="tradeoff",
         name="trade-off",
         title="The trade-off plane",
-        also=f"Up: the same models on {whose}. Both accuracies are of the {view.rule}; "
-        f"marks are as large as their cost.{unnamed}",
+        also=f"Vertical: the same models on {whose}. Both accuracies are of the {view.rule}; "
+        f"marker size: cost.{unnamed}",
         heads={"cost": Head(capital(curves_over_seeds.AXIS_TITLES[cast(curves_over_seeds.Axis, price)]))},
     )
 
 
 def _with_own_choice(view: View, runs: pd.DataFrame, parameter: str) -> pd.DataFrame:
-    """CGPFL-Heur records ``diagnostics.K_hat``: the K that it found itself."""
+    """CGPFL-Heur records ``diagnostics.K_hat``: the K that it chose."""
     return runs.assign(itself=runs["run"].map(view.last(f"diagnostics.{parameter}_hat")).astype(float))
 
 
 def _with_validation(view: View, runs: pd.DataFrame) -> pd.DataFrame:
-    """Adds the mean accuracy on the data that clients kept aside to choose on, where runs have any."""
+    """Adds the mean validation accuracy, where runs have validation data."""
     return runs.assign(validation=runs["run"].map(view.means("val_accuracy")).astype(float))
 
 
 def _words(view: View, rows: pd.DataFrame, parameter: str) -> tuple[str, str, str]:
-    """Symbol, title of the axis with the direction, and what the methods say of the parameter."""
+    """Symbol, axis title with its direction, and the description of the parameter."""
     algorithms = set(rows.loc[rows["value"].notna(), "algorithm"])
     configs = [run.config for run in view.runs.values() if run.algorithm in algorithms]
     known = config_fields.parameter_of(parameter if "." in parameter else f"algorithm.{parameter}", configs)

@@ -15,7 +15,7 @@ from app.state import url_state
 from app.wording import number, plain
 
 SPENT = {"rounds": "Rounds", "megabytes": "Megabytes"}
-GOALS = {"accuracy": "Mean accuracy", "error": "Distance to the truth"}
+GOALS = {"accuracy": "Mean accuracy", "error": "Distance from the true model"}
 MOST_TARGETS = 25
 
 
@@ -42,14 +42,14 @@ def effort(view: View) -> None:
     if points.empty:
         st.info(plain(finding))
         return
-    page.told(
+    page.finding_chart(
         communication.figure(points, spent, titles[chosen]),
         points,
         finding,
         key="effort",
         name="communication-computation",
         title="Communication against computation",
-        also="A line joins settings that differ in the work of a round only. "
+        also="Lines join settings that differ only in local work per round. "
         f"{communication.missed([m.name for m in view.methods], points)}".strip(),
     )
 
@@ -61,7 +61,7 @@ def reached_by_all_seeds(series: pd.DataFrame, goal: str) -> pd.Series:
 
 
 def targets(best: pd.Series, goal: str) -> dict[str, str]:
-    """Values to reach, hardest last, between what every method reaches and what only the best does."""
+    """Targets, hardest last, between what every method reaches and what only the best does."""
     low, high = float(best.min()), float(best.max())
     if best.empty or not high > low:
         return {}
@@ -74,14 +74,14 @@ def targets(best: pd.Series, goal: str) -> dict[str, str]:
 
 
 def default_target(best: pd.Series, values: list[str], goal: str) -> str:
-    """The hardest that half of the methods reach."""
+    """The hardest target that half of the methods reach."""
     middle = float(best.median())
     within = [v for v in values if (float(v) >= middle if goal == "error" else float(v) <= middle)]
     return within[-1] if within else values[0]
 
 
 def _series(view: View, goal: str) -> pd.DataFrame:
-    """[run, method, round, value] of what is to be reached."""
+    """[run, method, round, value] of the target's measure."""
     if goal == "error":
         errors = queries.mean_series(list(view.runs.values()), [f"{view.model}.total_error"])
         return with_methods(errors, view.methods).dropna(subset=["value"])

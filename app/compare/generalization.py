@@ -1,4 +1,4 @@
-"""How good each client's model is on everybody else's data: recorded while training, or measured afterwards."""
+"""Accuracy of each client's model on other clients' data: recorded during training, or measured afterwards."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -21,7 +21,7 @@ LOOK_S = 2.0
 
 
 def elsewhere(view: View) -> tuple[pd.Series, str]:
-    """(run -> mean accuracy of its clients' models beyond their own data, on whose data that is)."""
+    """(run -> mean accuracy of its clients' models beyond their own data, a description of that data)."""
     recorded = view.means("common_accuracy")
     if len(recorded):
         return recorded, COMMON
@@ -30,7 +30,7 @@ def elsewhere(view: View) -> tuple[pd.Series, str]:
 
 
 def offer(view: View) -> None:
-    """For runs that were not measured: a button that measures them from their models, or how far that is."""
+    """For runs not yet measured: a button that measures them from their models, or its progress."""
     asked = _asked(view)
     waiting = [a for a in asked if a.is_active]
     if waiting:
@@ -45,16 +45,16 @@ def offer(view: View) -> None:
         return
     evaluations = sum(len(_sizes(view, run_id)) * sum(_sizes(view, run_id)) for run_id in missing)
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.button("Measure on everybody else's data", key="measure_elsewhere", on_click=_request, args=(view, missing))
+        st.button("Measure on other clients' data", key="measure_elsewhere", on_click=_request, args=(view, missing))
         st.caption(
             f"{plural(len(missing), 'run')}: the stored model of each client on the test data of all others, "
-            f"{plural(evaluations, 'prediction')}. It needs the runs' models and a running engine."
+            f"{plural(evaluations, 'prediction')}. Requires the stored models and a running worker."
         )
 
 
 @st.fragment(run_every=timedelta(seconds=LOOK_S))
 def underway(ids: Sequence[int]) -> None:
-    """How many measurements are still to come; the page is drawn anew when there is none."""
+    """How many measurements remain; the page is redrawn when there are none."""
     try:
         left = {a.id for a in queries.store().analyses.active()} & set(ids)
     except StorageError as error:
@@ -62,12 +62,12 @@ def underway(ids: Sequence[int]) -> None:
         return
     if not left:
         st.rerun()
-    said = "" if queries.engines() else " No engine is running: start the app with python -m app."
-    st.progress(1 - len(left) / len(ids), text=f"Measuring: {plural(len(left), 'run')} to come.{said}")
+    hint = "" if queries.engines() else " No worker is running: start the app with python -m app."
+    st.progress(1 - len(left) / len(ids), text=f"Measuring: {plural(len(left), 'run')} left.{hint}")
 
 
 def _measured(asked: Sequence[AnalysisRecord]) -> dict[int, float]:
-    """run -> mean over clients, of the analyses that are done."""
+    """run -> mean over clients, for analyses that are done."""
     found = {}
     for analysis in asked:
         if analysis.status == "done":
@@ -89,7 +89,7 @@ def _options(view: View) -> dict[str, Any]:
 def _request(view: View, run_ids: Sequence[int]) -> None:
     analyses = queries.store().analyses
     for run_id in run_ids:
-        with suppress(StorageError):  # the run was deleted meanwhile, which the page says by itself
+        with suppress(StorageError):  # the run was deleted meanwhile, which the page reports
             asked = analyses.request(run_id, KIND, _options(view))
             if asked.status == "done":  # its findings could not be read
                 analyses.recompute(asked.id)

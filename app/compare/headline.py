@@ -1,7 +1,8 @@
-"""The finding in one sentence, computed: who leads on the mean, who serves its worst clients best, and is it noise?
+"""The finding in one sentence, computed: which method leads on mean accuracy and on the lowest clients, and how surely.
 
 A method leads only where the 95 % interval of its distance to each other method excludes 0, over three seeds or more
-(``engine/core/statistics.py``). With fewer seeds the sentence says what was seen, and that it is too little to tell.
+(``engine/core/statistics.py``). With fewer seeds the sentence reports what was observed, and that it is too little to
+tell.
 """
 
 import pandas as pd
@@ -12,36 +13,36 @@ from engine.core.statistics import MIN_BLOCKS, ROUNDING, Interval, interval_over
 
 MOST_VALUES = 6  # in one sentence
 MOST_NAMED = 3
-LEVEL = 0.005  # methods known to be this close are level: half a point
+LEVEL = 0.005  # methods known to be this close are tied: half a point
 
 
 def headline(runs: pd.DataFrame, share: float, clients: pd.DataFrame) -> str:
-    """``CGPFL K=4 leads by 3.2 points on the mean (95 % interval 1.1 to 5.3, 5 seeds); on the lowest 5 % ...``
+    """``CGPFL K=4 leads by 3.2 points on mean accuracy (95 % interval 1.1 to 5.3, 5 seeds); on the lowest 5 % ...``
 
     ``runs`` as ``per_run`` gives them, of ``clients`` [method, seed, client, accuracy].
     """
     if runs["method"].nunique() < 2:
-        only = runs.iloc[0]["method"] if len(runs) else "No method"
-        return f"{only} alone has numbers here; add a second method to compare."
+        only = f"Only {runs.iloc[0]['method']}" if len(runs) else "No method"
+        return f"{only} has results here; add a second method to compare."
     mean, tail = Part(runs, "mean", "samples"), Part(runs, "lowest", "tail_samples")
     worst = f"lowest {100 * share:g} %"
     if mean.found.seeds < MIN_BLOCKS:
         return _too_few(mean, tail, worst, clients)
     first, seeds = mean.found.first, plural(mean.found.seeds, "seed")
     if mean.found.is_clear:
-        said = f"{first} leads by {mean.lead} on the mean ({mean.reach(mean.found.lead)}, {seeds})"
+        lead = f"{first} leads by {mean.lead} on mean accuracy ({mean.reach(mean.found.lead)}, {seeds})"
     else:
-        said = f"{capital(mean.tied('on the mean'))}, {seeds})"
+        lead = f"{capital(mean.tied('on mean accuracy'))}, {seeds})"
     if not tail.found.is_clear:
-        return f"{said}; {tail.tied(f'on the {worst}')})."
+        return f"{lead}; {tail.tied(f'on the {worst}')})."
     by = f"by {tail.lead} ({tail.reach(tail.found.lead)})"
     if tail.found.first == first and mean.found.is_clear:
-        return f"{said}, and its {worst} are best too, {by}."
-    return f"{said}; {_possessive(tail.found.first)} {worst} are best, {by}."
+        return f"{lead}, and its {worst} is also the best, {by}."
+    return f"{lead}; {_possessive(tail.found.first)} {worst} is the best, {by}."
 
 
 def by_value(runs: pd.DataFrame) -> str:
-    """``Mean accuracy: 81.2 % for α = 0.1, 92.0 % for α = 1.``: of pooled runs nobody leads."""
+    """``Mean accuracy: 81.2 % for α = 0.1, 92.0 % for α = 1.``: pooled runs are not ranked."""
     of_value = runs.groupby("method", sort=False).agg(mean=("mean", "mean"), samples=("samples", "sum"))
     shown = [
         f"{percent(row.mean, 1, samples=row.samples)} for {name}"
@@ -52,7 +53,7 @@ def by_value(runs: pd.DataFrame) -> str:
 
 
 class Part:
-    """The ranking by one number, in words with as many decimals as there are test samples for."""
+    """The ranking by one number, in words, with as many decimals as the test samples support."""
 
     def __init__(self, runs: pd.DataFrame, column: str, samples: str) -> None:
         self.found: Ranking = ranking(runs, column)
@@ -68,41 +69,42 @@ class Part:
         return f"95 % interval {100 * gap.low:.{digits}f} to {100 * gap.high:.{digits}f}".replace("-", "−")
 
     def tied(self, what: str) -> str:
-        """``A and B are level on the mean (...``, where they are known to be close; else who may be the best."""
+        """``A and B are tied on mean accuracy (...`` where they are known to be close; else which may be the best."""
+        tied = names(self.found.tied, MOST_NAMED, rest="others")
         if self.found.standing.is_level(LEVEL):
-            return f"{names(self.found.tied, MOST_NAMED)} are level {what} (within half a point"
+            return f"{tied} are tied {what} (within half a point"
         apart = points(self.found.standing.gaps[len(self.found.tied) - 2].mean, self.samples)
-        return f"{what} the best may be any of {names(self.found.tied, MOST_NAMED)} (within {apart}"
+        return f"{what} the best may be any of {tied} (within {apart}"
 
 
 def _too_few(mean: Part, tail: Part, worst: str, clients: pd.DataFrame) -> str:
-    """What one or two seeds show, and that they are too few to tell who is better."""
+    """What one or two seeds show, and that they are too few to tell which is better."""
     found, gap = mean.found, mean.found.lead
     if not found.seeds:
-        return f"{found.first} has the highest mean, but the methods share no seed on which to compare them."
+        return f"{found.first} has the highest mean accuracy, but the methods share no seed to compare on."
     if not gap.mean > ROUNDING:
-        seen = f"{found.first} and {found.second} have the same mean"
+        seen = f"{found.first} and {found.second} have the same mean accuracy"
     elif found.seeds == 1:
         here = of_these_clients(clients, found.first, found.second)
         over = f" ({mean.reach(here)} over these {plural(here.n, 'client')})" if here.n > 1 else ""
-        seen = f"{found.first} is ahead of {found.second} by {mean.lead} on the mean{over}"
+        seen = f"{found.first} is ahead of {found.second} by {mean.lead} on mean accuracy{over}"
     elif found.standing.won == found.standing.blocks:
-        seen = f"{found.first} is ahead in both seeds, by {mean.lead} on the mean"
+        seen = f"{found.first} is ahead in both seeds, by {mean.lead} on mean accuracy"
     else:
-        seen = f"{found.first} is ahead of {found.second} by {mean.lead} on the mean, but not first in both seeds"
+        seen = f"{found.first} is ahead of {found.second} by {mean.lead} on mean accuracy, but not first in both seeds"
     if not tail.found.lead.mean > ROUNDING:
         low = ""
     elif tail.found.first == found.first:
-        low = f"; its {worst} are highest too"
+        low = f"; its {worst} is also the highest"
     else:
-        low = f"; {_possessive(tail.found.first)} {worst} are highest"
+        low = f"; {_possessive(tail.found.first)} {worst} is the highest"
     return f"{seen}{low}. {'One seed is' if found.seeds == 1 else 'Two seeds are'} too few to tell."
 
 
 def of_these_clients(clients: pd.DataFrame, a: str, b: str) -> Interval:
     """How far ``a`` is ahead of ``b``, paired by client in each seed that both have.
 
-    It speaks of these clients and these trainings: another training would move all of them together.
+    It covers these clients and these runs only: retraining would shift all of them together.
     """
     keys = ["seed", "client"]
     first, second = (clients.loc[clients["method"] == m, [*keys, "accuracy"]] for m in (a, b))

@@ -1,4 +1,4 @@
-"""The panel with the table: every rule, every summary, and the files to take away."""
+"""The panel with the table: every rule, every summary, and the downloads."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -22,7 +22,7 @@ EVERY_RULE: list[Rule] = list(product(get_args(queries.Model), get_args(queries.
 
 @url_state.fragment
 def numbers(view: View) -> None:
-    page.section("What exactly are the numbers?")
+    page.section("All numbers")
     scope = url_state.switch("Rows", {"view": "As chosen above", "all": "Both models, last and best"}, "rows", "view")
     here, everyone = view.keep("numbers", lambda: rows_of(view, [(view.model, view.when)]))
     table, clients = rows_of(view, EVERY_RULE) if scope == "all" else (here, everyone)
@@ -41,7 +41,7 @@ def numbers(view: View) -> None:
 
 
 def files(view: View, here: pd.DataFrame) -> None:
-    """Every row and number for a spreadsheet; what is chosen above, in percent, for a paper and for a note."""
+    """CSV with every row and number; LaTeX and Markdown with the current selection in percent."""
     words = f"{setting(view.methods[0].runs)}; {view.rule}.{tables.bold_note(here)}"
     save = partial(st.download_button, on_click="ignore")
     with st.container(horizontal=True):
@@ -51,9 +51,9 @@ def files(view: View, here: pd.DataFrame) -> None:
 
 
 def about(view: View, table: pd.DataFrame) -> str:
-    """How its numbers are meant; [tail, clients]."""
+    """How to read its numbers; [tail, clients]."""
     tail = view.tail_words(table)
-    return f"Percent, ± sample deviation over {view.spread}; {tail}; std and CV over clients (population)."
+    return f"In percent, ± sample standard deviation over {view.spread}; {tail}; std and CV over clients (population)."
 
 
 def rows_of(view: View, rules: Sequence[Rule]) -> tuple[pd.DataFrame, pd.DataFrame]:

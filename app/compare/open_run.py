@@ -1,4 +1,4 @@
-"""From a mark on a chart to the run behind it: a click chooses, a list does the same for the keyboard, a link leads."""
+"""From a marker on a chart to its run: a click or a list selects it, a link opens it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,14 +23,14 @@ def follow(chart: str, writes: Callable[[list[Any]], dict[str, str]]) -> Callabl
 
 
 def values(customdata: Any) -> list[Any]:
-    """A row of numbers travels as a typed array, which arrives as ``{"0": 3, "1": 7}``; one value comes alone."""
+    """A row of numbers is sent as a typed array and arrives as ``{"0": 3, "1": 7}``; one value arrives bare."""
     if hasattr(customdata, "values"):
         return list(customdata.values())
     return list(customdata) if isinstance(customdata, list | tuple) else [customdata]
 
 
 def look_inside(view: View) -> None:
-    """Any run of the comparison, and of it the client that was clicked last."""
+    """Any run of the comparison, and in it the client that was clicked last."""
     titles = {"": "a run"} | {
         str(run.id): f"{method.name}, seed {run.seed}" for method in view.methods for run in method.runs
     }

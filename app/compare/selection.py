@@ -1,4 +1,4 @@
-"""Which runs a page compares. The address is the only truth: ``?experiment=5`` or ``?runs=1,2,3``."""
+"""Which runs a page compares. The address decides: ``?experiment=5`` or ``?runs=1,2,3``."""
 
 from collections.abc import Sequence
 
@@ -14,14 +14,14 @@ _METHODS, _EXPERIMENT = "chosen_methods", "chosen_experiment"
 
 
 def with_rounds(runs: Sequence[RunRecord]) -> list[RunRecord]:
-    """Runs that have something to show."""
+    """Runs with at least one round."""
     return [run for run in runs if run.round >= 0]
 
 
 def chosen_runs(runs: Sequence[RunRecord]) -> list[RunRecord]:
-    """What the address names, archived or not, with and without results; else the newest experiment to compare.
+    """The runs in the address, archived or not, with or without results; else the newest experiment to compare.
 
-    ``runs`` are all that are in sight. The answer knows its partitions.
+    ``runs`` are all visible runs. The result includes partitions.
     """
     named = url_state.ids("runs")
     if named:
@@ -31,7 +31,7 @@ def chosen_runs(runs: Sequence[RunRecord]) -> list[RunRecord]:
 
 
 def unnamed(runs: Sequence[RunRecord]) -> list[RunRecord]:
-    """What is compared where the address names nothing."""
+    """What is compared if the address names no runs."""
     return queries.runs(experiment_ids=sorted(newest(with_rounds(runs))), with_partition=True)
 
 
@@ -63,11 +63,11 @@ def chooser(runs: Sequence[RunRecord], chosen: Sequence[RunRecord], experiments:
     titles = {key: _title(method) for key, method in methods.items()}
     drawn = [key for key in methods if ids & set(key)]
     st.multiselect(
-        "Methods, each with all its seeds",
+        "Methods (with all seeds)",
         list(methods),
         drawn,
         titles.__getitem__,
-        placeholder="Two at least",
+        placeholder="At least two",
         key=url_state.key(_METHODS, drawn, _go_to_methods, titles, in_popover=True),
     )
 

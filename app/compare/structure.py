@@ -1,4 +1,4 @@
-"""The panel on what a method with clusters does inside: who is together with whom, and with how many."""
+"""The panel on clustered methods: which clients are grouped together, and in how many clusters."""
 
 from app.charts import cluster_raster
 from app.compare.view import View
@@ -24,7 +24,7 @@ def clustered(view: View) -> None:
     run_id = int(url_state.pick("Clusters of", labelled, "clusters", next(several, next(iter(labelled)))))
     contexts = (queries.partition(run_id) or {}).get("contexts")
     cells = cluster_raster.data(*queries.clusters(run_id), contexts)
-    page.told(
+    page.finding_chart(
         cluster_raster.figure(cells),
         cluster_raster.memberships(cells),
         cluster_raster.finding(cells),

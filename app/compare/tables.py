@@ -37,10 +37,10 @@ def data(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _may_be_best(methods: pd.Series, runs: pd.DataFrame) -> list[tuple[str, ...]]:
-    """None of a column where no method can be told from the best."""
+    """Nothing for a column where every method may be the best."""
     tied = {name: ranking(runs, name).tied for name in RANKED}
-    told = {name: best for name, best in tied.items() if len(best) < len(methods)}
-    return [tuple(name for name, best in told.items() if method in best) for method in methods]
+    decided = {name: best for name, best in tied.items() if len(best) < len(methods)}
+    return [tuple(name for name, best in decided.items() if method in best) for method in methods]
 
 
 def for_screen(table: pd.DataFrame, clients: pd.DataFrame) -> pd.DataFrame:
@@ -65,8 +65,13 @@ def _bars(percent: np.ndarray) -> list[float]:
     return [float(value) for value in np.sort(percent)[evenly(len(percent), MOST_BARS)]]
 
 
+def for_download(rows: pd.DataFrame) -> pd.DataFrame:
+    """The table of a chart, without the columns that only the page uses."""
+    return rows.drop(columns=[*INTERNAL, "other_samples"], errors="ignore")
+
+
 def to_csv(table: pd.DataFrame) -> str:
-    """Every number, as fractions, with the rule each was taken by."""
+    """Every number as a fraction, with the rule that it was chosen by."""
     named = table.assign(when=table["when"].map(lambda when: WHEN.get(when, when))).drop(columns=[*INTERNAL])
     return named.to_csv(index=False, float_format="%.6g")
 
@@ -130,7 +135,7 @@ def _printed(
 
 
 def _number(row: dict[Hashable, Any], name: str, pm: str) -> str:
-    """``97.41 ± 0.12``, with no more decimals than there are test samples for."""
+    """``97.41 ± 0.12``, with no more decimals than the test samples support."""
     value, spread = row[name], row[f"{name}_pm"]
     digits = decimals_pm(spread, row["tail_samples" if name in OF_TAILS else "samples"])
     number = f"{100 * value:.{digits}f}"
@@ -184,6 +189,6 @@ def formats(columns: Sequence[str], table: pd.DataFrame) -> dict[str, str]:
 
 
 def _decimals(table: pd.DataFrame, name: str) -> int:
-    """Of a column: those of its middle spread over seeds, and of the row with the fewest test samples."""
+    """For a column: by its median spread over seeds and the row with the fewest test samples."""
     samples = table["tail_samples" if name in OF_TAILS else "samples"].min()
     return decimals_pm(table[f"{name.removesuffix('_pm')}_pm"].median(), samples)

@@ -1,4 +1,4 @@
-"""The panels on how much clients differ: who errs least, as truths lie further apart or classes are fewer."""
+"""The panels on heterogeneity: which method errs least as true models move apart or clients have fewer classes."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ from app.wording import TITLES
 from storage import RunRecord
 
 SPREAD, CLASSES = "dataset.R", "partition.classes_per_client"
-ERRORS = {"total": "Of the models as trained", "statistical": "Of the exact solution"}
+ERRORS = {"total": "Trained models", "statistical": "Exact solution"}
 STATISTICAL = {"personalized": "diagnostics.statistical_error_local", "global": "diagnostics.statistical_error_global"}
 
 
@@ -27,21 +27,25 @@ def errors(view: View) -> None:
     rows["error"] = rows["run"].map(view.means("total_error")).astype(float)
     if rows["error"].isna().all():
         return
-    page.section("When does sharing pay?")
+    page.section("When does sharing help?")
     solved = view.last(STATISTICAL[view.model])  # the error of the converged solution, where the method records it
     shown = url_state.switch("Error", ERRORS, "error", "total") if len(solved) else "total"
     if shown == "statistical":
         rows["error"] = rows["run"].map(solved).where(~rows["algorithm"].isin(REFERENCES), rows["error"])
     points = error_over_R.data(rows)
-    whose = "each client's model to its own truth" if view.model == "personalized" else "the global model to the mean"
-    solution = " Methods: at the exact minimiser of what they fit; FedAvg and LocalTrain: as trained."
-    page.told(
+    whose = (
+        "each client's model from its true model"
+        if view.model == "personalized"
+        else "the global model from the mean of the true models"
+    )
+    solution = " Methods: at the exact minimizer of their objective; FedAvg and LocalTrain: as trained."
+    page.finding_chart(
         error_over_R.figure(points, "squared error, log scale"),
         points,
         error_over_R.finding(points),
         key="error_over_R",
         name="error-over-R",
-        title="Distance to the truth against R; ★ least",
+        title="Distance from the true model by R; ★ lowest",
         also=f"Squared distance of {whose}, whisker: ± over seeds.{solution if shown == 'statistical' else ''}",
     )
 
@@ -56,14 +60,14 @@ def errors_over_classes(view: View) -> None:
         points = error_over_R.data(rows.assign(error=100 * (1 - rows["run"].map(known))), of)
         if points[of.symbol].nunique() < 2:
             continue
-        page.section(f"When does sharing pay with {model}?")
-        page.told(
+        page.section(f"When does sharing help with {model}?")
+        page.finding_chart(
             error_over_R.figure(points, "error on the common test set, %, log scale", of),
             points,
             error_over_R.finding(points, of),
             key=f"errors_{model}",
             name=f"error-over-classes-{model}",
-            title="Error on the common test set against classes a client; ★ least",
+            title="Error on the common test set by classes per client; ★ lowest",
             also=f"In percent, mean over the clients' models of the {view.rule}; whisker: ± over seeds.",
         )
 
@@ -79,7 +83,7 @@ def _by_model(runs: Sequence[RunRecord]) -> dict[str, list[RunRecord]]:
 
 
 def _rows(runs: Sequence[RunRecord], axis: str, column: str) -> pd.DataFrame:
-    """[run, method, algorithm, seed, <column>]: what each run has of the field ``axis``."""
+    """[run, method, algorithm, seed, <column>]: each run's value of the field ``axis``."""
     named = config_fields.names_along(runs, axis)
     return pd.DataFrame(
         [

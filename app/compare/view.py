@@ -1,4 +1,4 @@
-"""What Compare shows: the methods, what the address says of them, and the tables that all panels share."""
+"""What Compare shows: the methods, the choices in the address, and the tables that all panels share."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ from storage import RunRecord
 
 TAILS = {"5": "5 %", "10": "10 %"}
 ROUNDS = {"last": "Last round", "best": "Best round"}
-SORTS = {"mean": "mean", "lowest": "lowest", "top": "top", "spread": "least spread"}
+SORTS = {"mean": "mean", "lowest": "lowest", "top": "top", "spread": "most even"}
 AXES = {"round": "Rounds", "megabytes": "Megabytes", "gradient_evaluations": "Gradients", "seconds": "Seconds"}
 COSTS = {name: AXES[name] for name in cost.COST_NAMES}
 METHOD = "method"  # what a row stands for by default
@@ -29,9 +29,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class View:
-    """One comparison. Of a run, ``clients`` are those of the model and the round that the address chooses.
+    """One comparison. ``clients`` are those of the model and round that the address chooses.
 
-    Where ``by`` is a field of the configuration, its ``methods`` are all runs of a value of that field.
+    If ``by`` is a field of the configuration, each of ``methods`` is all runs with one value of that field.
     """
 
     methods: tuple[Method, ...]
@@ -47,7 +47,7 @@ class View:
         return cls(methods, model, when, int(url_state.value("tail", TAILS, str(cls.tail))))
 
     def pooled(self, by: str) -> "View":
-        """The same runs, those of one value of a field together."""
+        """The same runs, grouped by the values of a field."""
         if by == METHOD:
             return self
         groups = pooled(self.methods, lambda run: config_fields.value_of(by, run))
@@ -82,12 +82,12 @@ class View:
 
     @property
     def is_validated(self) -> bool:
-        """Whether every run kept data aside to choose on."""
+        """Whether every run has validation data."""
         return all(run.config["partition"].get("val_fraction") for run in self.runs.values())
 
     @property
     def spread(self) -> str:
-        """What a ± is over: ``seeds``, or ``runs`` of all that is pooled."""
+        """What a ± is over: ``seeds`` or ``pooled runs``."""
         return "seeds" if self.by == METHOD else "pooled runs"
 
     def clients(self, model: queries.Model | None = None, when: queries.When | None = None) -> pd.DataFrame:
@@ -105,7 +105,7 @@ class View:
         return self._keep(("series", axis, self.model), lambda: self._named(queries.scalar_series(self._all, wanted)))
 
     def curves(self, axis: curves_over_seeds.Axis) -> pd.DataFrame:
-        """A row a method and round: [method, algorithm, round, x, mean, mean_pm, lowest, seeds]."""
+        """A row per method and round: [method, algorithm, round, x, mean, mean_pm, lowest, seeds]."""
         return self.keep(
             ("curves", axis), lambda: self._with_samples(curves_over_seeds.data(self.series(axis), self.model, axis))
         )
@@ -116,7 +116,7 @@ class View:
         return lines.merge(found, on="method", how="left")
 
     def keep(self, what: object, make: Callable[[], T]) -> T:
-        """What is made of these runs, this model, round and tail: once, as long as the runs stand as they do."""
+        """Cache what is made of these runs, this model, round and tail, until the runs change."""
         return self._keep((what, self.model, self.when, self.tail), make)
 
     def means(self, name: str) -> pd.Series:
@@ -128,12 +128,12 @@ class View:
         return queries.final_scalars(self._all, name)
 
     def per_run(self, model: queries.Model | None = None, when: queries.When | None = None) -> pd.DataFrame:
-        """A row a run with its summaries over clients."""
+        """A row per run with its summaries over clients."""
         model, when = model or self.model, when or self.when
         return self._keep(("runs", model, when, self.tail), lambda: per_run(self.clients(model, when), self.share))
 
     def with_costs(self, model: queries.Model | None = None, when: queries.When | None = None) -> pd.DataFrame:
-        """A row a run with its summaries, and what it had spent when it was as good as that."""
+        """A row per run with its summaries, and the cost up to that round."""
         until = {}
         for run_id, run in self.runs.items():
             best = queries.best_round(run, model or self.model) if (when or self.when) == "best" else None
@@ -142,7 +142,7 @@ class View:
         return self.per_run(model, when).merge(spent, on="run", how="left")
 
     def with_options(self) -> pd.DataFrame:
-        """A row a run with its summaries, and what a sweep may have varied in it."""
+        """A row per run with its summaries, and the options that a sweep may vary."""
         given = {run_id: sweep.options(run.config) for run_id, run in self.runs.items()}
         runs = self.per_run()
         return runs.assign(options=runs["run"].map(given))
@@ -170,7 +170,7 @@ class View:
         return list(self.runs.values())
 
     def _keep(self, key: object, make: Callable[[], T]) -> T:
-        """Panels ask for the same tables, and so does the next visit. To a table everybody may add columns."""
+        """Panels share tables, also across visits. A copy lets each caller add columns."""
         if key not in self._kept:
             self._kept[key] = make()
         found = self._kept[key]

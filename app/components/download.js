@@ -1,7 +1,7 @@
 // Saves figures as they are on the screen, with title and caption written above and below, so that each stands alone.
 
 const SVG = "http://www.w3.org/2000/svg";
-const PURPOSE = { PNG: "for a slide", SVG: "for a paper" };
+const PURPOSE = { PNG: "for slides", SVG: "for papers" };
 const EDGE = 16;
 const SCALE = 2; // of a PNG: sharp on a projector
 // Fonts of the machine: a picture is drawn without the page's own, so nothing may be measured with these.
@@ -26,7 +26,7 @@ export default function ({ data, parentElement }) {
     return element("p", {}, ...(all.length > 1 ? [`${words.title} `] : []), ...buttons);
   });
   place.replaceChildren(...rows, said);
-  if (!rows.length) said.textContent = "No figure is drawn at the moment.";
+  if (!rows.length) said.textContent = "No figure is shown.";
 }
 
 function ownWords(plot, i, name) {
@@ -45,7 +45,7 @@ async function save(plot, words, kind, said, library) {
     offer(kind === "svg" ? blob : await painted(blob, svg), file);
     said.textContent = `Saved ${file}`;
   } catch (error) {
-    said.textContent = `The picture was not made (${error.message}). Reload the page and try again.`;
+    said.textContent = `The image could not be made (${error.message}). Reload the page and try again.`;
   }
 }
 

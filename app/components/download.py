@@ -1,4 +1,4 @@
-"""Pictures of the figures on screen: PNG for a slide, SVG for a paper, made in the browser as they stand there now."""
+"""Downloads of the figures on screen: PNG for slides, SVG for papers, made in the browser from the current view."""
 
 import re
 from typing import Any
@@ -10,16 +10,16 @@ from app.components import drawing_library
 
 HTML = '<div class="pictures"></div>'
 WITHOUT_LIBRARY = (
-    "The camera above the figure saves it as SVG. For PNG, and for pictures with their title and caption, start the "
-    "app with python -m app."
+    "The camera above the figure saves it as SVG. For PNG, and for images with title and caption, start the app with "
+    "python -m app."
 )
 
 
 def pictures(scope: str, *, key: str, name: str, title: str | None, caption: str | None, alt: str) -> None:
     """Buttons for every figure within ``scope``, a CSS selector.
 
-    The picture has its zoom, its colours and its ground; ``title`` and ``caption`` are written into it, and ``alt``
-    goes into the SVG for those who cannot see it. A figure among several is called by its own title.
+    The image has the current zoom, colours and background; ``title`` and ``caption`` are written into it, and ``alt``
+    goes into the SVG for screen readers. One figure of several is named by its own title.
     """
     if not endpoints.are_served:
         st.caption(WITHOUT_LIBRARY)

@@ -1,4 +1,4 @@
-"""The results that come with the product, one click away where there is nothing else to see."""
+"""The button that loads the example results."""
 
 import streamlit as st
 
@@ -8,10 +8,10 @@ from storage import StorageError
 
 
 def examples_button() -> None:
-    """Loads them and draws the page again, which then shows them."""
+    """Loads them and redraws the page, which then shows them."""
     if not exchange.example_files():
         return
-    if not st.button("Load the examples", key="load_examples"):
+    if not st.button("Load examples", key="load_examples"):
         return
     try:
         loaded = exchange.load_examples()
@@ -20,4 +20,4 @@ def examples_button() -> None:
         return
     if loaded:
         st.rerun()
-    st.info("The examples are in the archive; the Library brings them back.")
+    st.info("The examples are archived; unarchive them in the Library.")

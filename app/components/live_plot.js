@@ -77,7 +77,7 @@ class LiveView {
       const answer = await fetch(this.address(), { signal: asking.signal, cache: "no-store" });
       const isJson = answer.headers.get("content-type")?.includes("json");
       const feed = isJson ? await answer.json() : null;
-      if (!isJson) throw new Error("this server has no live figures; start it with python -m app");
+      if (!isJson) throw new Error("this server has no live charts; start it with python -m app");
       if (!answer.ok) throw new Error(feed.problem);
       this.failures = 0;
       this.say("");
@@ -104,8 +104,8 @@ class LiveView {
   retry(error) {
     const wait = BACK_OFF_MS[Math.min(this.failures++, BACK_OFF_MS.length - 1)];
     const lost = error instanceof TypeError || error === "timeout" || error?.name === "AbortError";
-    const why = lost ? "The connection is lost" : error.message;
-    this.say(`${why}. Trying again in ${wait / 1000} s; what you see is what was last known.`);
+    const why = lost ? "Connection lost" : error.message;
+    this.say(`${why}. Retrying in ${wait / 1000} s; showing the last known state.`);
     this.timer = setTimeout(() => this.ask(), wait);
   }
 
@@ -162,10 +162,10 @@ class LiveView {
   offerHold(active) {
     this.holder.hidden = !active && !this.held;
     this.holder.setAttribute("aria-pressed", Boolean(this.held));
-    this.holder.textContent = this.held ? "Go on" : "Hold the picture";
+    this.holder.textContent = this.held ? "Resume charts" : "Freeze charts";
     const waiting = [...this.points].map(([id, points]) => points.round.length - (this.held?.drawn.get(id) ?? 0));
     const most = this.held ? Math.max(0, ...waiting) : 0;
-    this.note.textContent = this.held ? `Held. ${most || "No"} new ${most === 1 ? "point waits" : "points wait"}.` : "";
+    this.note.textContent = this.held ? `Frozen. ${most || "No"} new ${most === 1 ? "point" : "points"}.` : "";
   }
 
   // The points of a run that are in the picture.

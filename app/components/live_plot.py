@@ -1,4 +1,4 @@
-"""Curves that grow while one looks, and keep zoom and hover: the browser asks for new points and adds them."""
+"""Live charts that keep zoom and hover: the browser requests new points and adds them."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ HTML = """
 <div class="live">
   <p class="live-state" role="status" aria-live="polite" hidden></p>
   <ul class="live-runs" aria-label="Runs"></ul>
-  <p class="live-tools"><button type="button" class="live-hold" aria-pressed="false">Hold the picture</button>
+  <p class="live-tools"><button type="button" class="live-hold" aria-pressed="false">Freeze charts</button>
     <span class="live-held" role="status"></span></p>
   <div class="live-figures"></div>
   <details class="live-log"><summary>Log</summary><pre tabindex="0" aria-label="Log, times in UTC"></pre></details>

@@ -1,4 +1,4 @@
-"""A figure that is redrawn in place: its dots move from where they were to where they are, and zoom and hover stay."""
+"""A figure that is updated in place: its points move smoothly, and zoom and hover are kept."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -12,16 +12,16 @@ from app import endpoints
 from app.charts.plot import palette
 from app.components import drawing_library, page
 
-GLIDE_MS = 220  # how long a point takes to its next place; less than a page lets pass between two
+GLIDE_MS = 220  # animation time of a point; less than the time between two updates
 P = ParamSpec("P")
 Moves = Mapping[str, Mapping[str, Any]]
 """New values of a figure's traces, by their names."""
 
 
 def moving_figure(figure: Mapping[str, Any], moves: Moves, *, key: str, alt: str, name: str) -> None:
-    """Draws a ``figure`` (see ``still``) with ``moves`` put into its traces; points glide to their next place.
+    """Draws a ``figure`` (see ``still``) with ``moves`` put into its traces; points glide to their new positions.
 
-    Where this process serves no drawing library, it is an ordinary figure, which jumps.
+    If this process does not serve the drawing library, it is an ordinary figure without animation.
     """
     with st.container(key=f"figure_{key}"):
         if not endpoints.are_served:
@@ -42,16 +42,16 @@ def moving_figure(figure: Mapping[str, Any], moves: Moves, *, key: str, alt: str
 
 
 def still(draw: Callable[P, go.Figure]) -> Callable[P, dict[str, Any]]:
-    """What stays while a figure moves, plain: drawn once for its arguments, on each ground and in each size of type.
+    """Caches the static part of a figure by its arguments, theme and type size.
 
-    Drawing it anew at every move would cost more than the training.
+    Redrawing it at every move would cost more than the training.
     """
 
-    def kept(*args: P.args, **options: P.kwargs) -> dict[str, Any]:
+    def cached(*args: P.args, **options: P.kwargs) -> dict[str, Any]:
         what = (draw.__module__, draw.__qualname__, args, options)
         return _drawn(what, palette.is_dark(), palette.is_presenting(), partial(draw, *args, **options))
 
-    return kept
+    return cached
 
 
 @st.cache_data(show_spinner=False)

@@ -1,4 +1,4 @@
-"""The frame of a page and of a chart: kicker, question, lead; picture, table, download."""
+"""The frame of a page and of a chart: kicker, title, lead; figure, table, download."""
 
 import html
 import zlib
@@ -21,14 +21,14 @@ from app.wording import capitals, plain
 from engine.core.paths import ASSETS
 
 PRESENTING_CSS = """<style>html { font-size: 20px; } [data-testid=stMainBlockContainer] { max-width: none; }
-@media (max-width: 1700px) { .strip { display: none; } }  /* the larger type of the navigation needs its place */
+@media (max-width: 1700px) { .strip { display: none; } }  /* the larger navigation needs its space */
 </style>"""
 
 
 def look() -> None:
-    """The style of all pages, from the shell: the colours, and the sheet that names them.
+    """The style of all pages, from the shell: the colours, and the style sheet that uses them.
 
-    ``routes`` sends the sheet with each page, but not where Streamlit answers by itself, as for a mistyped address.
+    ``routes`` sends the sheet with each page, except where Streamlit answers itself, as for an unknown address.
     """
     report_capture.forget()
     colors = "".join(f"--{name}: {value};" for name, value in vars(palette.ground()).items())
@@ -37,7 +37,7 @@ def look() -> None:
 
 
 def strip() -> None:
-    """The thin line of every page: running, queued, device; and the switch for the lecture room."""
+    """The status strip of every page: running, queued, device; and the switch for presentation mode."""
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", key="strip_row"):
         reason = queries.problem()
         now = {"text": reason, "wait_ms": 2000} if reason else overview(queries.store())
@@ -49,12 +49,12 @@ def strip() -> None:
 
 
 def titled(what: str, name: str) -> None:
-    """What the browser calls the page ``name`` while it shows one of its things."""
+    """The browser title of the page ``name`` while it shows ``what``."""
     st.set_page_config(pages.tab_title(what, pages.title(name)))
 
 
 def header(kicker: str, question: str, lead: str | None = None) -> None:
-    """A mono line with the set-up in capitals, the question this page answers, and one sentence."""
+    """A line in capitals with the setting, the title of the page, and one sentence."""
     with st.container(key="page_header"):
         st.html(f'<p class="kicker">{html.escape(capitals(kicker))}</p>')
         st.title(plain(question), anchor=False)
@@ -63,7 +63,7 @@ def header(kicker: str, question: str, lead: str | None = None) -> None:
 
 
 def link(name: str, label: str, **params: object) -> None:
-    """To another page, without loading the app again. A page that runs alone has no others to turn to: a plain link."""
+    """A link to another page without reloading the app; a plain link if the page runs alone."""
     given = {key: str(value) for key, value in params.items() if value is not None}
     if palette.is_presenting():
         given["presenting"] = "true"
@@ -74,7 +74,7 @@ def link(name: str, label: str, **params: object) -> None:
 
 
 def require_store() -> None:
-    """Stops the page with the reason where the database cannot be read."""
+    """Stops the page with the reason if the database cannot be read."""
     reason = queries.problem()
     if reason:
         no_store(reason)
@@ -82,13 +82,13 @@ def require_store() -> None:
 
 
 def no_store(reason: str) -> None:
-    """What stands in place of a page whose database cannot be read."""
+    """Shown instead of a page whose database cannot be read."""
     st.warning(plain(reason))
     st.button("Try again", key="try_store_again")
 
 
 def section(question: str) -> None:
-    """The heading of a panel, which a report of the page has, too."""
+    """The heading of a panel, which is also in the page's report."""
     st.header(plain(question), anchor=False)
     report_capture.begin_section(question)
 
@@ -107,8 +107,8 @@ def chart(
 ) -> Any:
     """A figure with its caption, and its table behind a button.
 
-    ``alt`` says the finding, ``name`` is the name of the files; ``title`` and ``caption`` are shown as they are;
-    ``heads`` are those of the table's columns that all tables do not share (``column_heads``).
+    ``alt`` is the finding, ``name`` the name of the files; ``title`` and ``caption`` are shown literally; ``heads`` are
+    the heads of columns specific to this table (``column_heads``).
     Returns what ``st.plotly_chart`` returns.
     """
     if fig.layout.datarevision is None:
@@ -127,11 +127,11 @@ def chart(
 
 
 def _revision(fig: go.Figure) -> int:
-    """Streamlit gives Plotly two copies of each figure: told that they hold the same data, Plotly draws but one."""
+    """Streamlit gives Plotly two copies of each figure: with equal revisions, Plotly draws only one."""
     return zlib.crc32(fig.to_json().encode())
 
 
-def told(
+def finding_chart(
     fig: go.Figure,
     table: pd.DataFrame,
     finding: str,
@@ -142,7 +142,7 @@ def told(
     also: str = "",
     heads: Heads | None = None,
 ) -> None:
-    """A chart whose ``finding`` is both its alt and what its caption begins with; ``also`` goes on from there."""
+    """A chart whose ``finding`` is its alt text and the start of its caption, followed by ``also``."""
     caption = " ".join(filter(None, [finding, also]))
     chart(fig, table, key=key, alt=finding, title=title, name=name, caption=caption, heads=heads)
 
@@ -159,9 +159,9 @@ def table_button(
     scope: str | None = None,
     heads: Heads | None = None,
 ) -> None:
-    """ "Table · Download": pictures and numbers of figures; nothing is sent before it is opened.
+    """The popover "Table · Download": images and numbers of figures; nothing is sent before it is opened.
 
-    ``scope`` is the CSS selector of what holds the figures, if not a chart of this ``key``.
+    ``scope`` is the CSS selector of the figures' container, if not a chart of this ``key``.
     """
     opened = st.popover("Table · Download", type="tertiary", key=f"{key}_table", on_change="rerun")
     if opened.open:
@@ -180,7 +180,7 @@ def table_button(
 
 
 def files(table: pd.DataFrame, *, key: str, name: str, caption: str = "", heads: Heads | None = None) -> None:
-    """The numbers of a table to take away, each file made when it is asked for; ``caption`` goes into it."""
+    """Downloads of a table's numbers, each file made on request; ``caption`` goes into it."""
     with st.container(horizontal=True, gap="small", key=f"{key}_files"):
         for kind in table_files.FORMATS:
             st.download_button(
@@ -191,7 +191,7 @@ def files(table: pd.DataFrame, *, key: str, name: str, caption: str = "", heads:
                 key=f"{key}_{kind.ending}",
                 type="tertiary",
                 on_click="ignore",
-                help=f"These numbers as {kind.title}",
+                help=f"Download these numbers as {kind.title}",
             )
 
 

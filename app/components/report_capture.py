@@ -1,7 +1,7 @@
-"""What a page shows at the moment, kept for a report of it: its figures as they were chosen, under their headings.
+"""Records what a page shows for its report: its figures as currently configured, under their headings.
 
-A page that offers a report says ``begin()``; from then on every chart that it draws is kept, and one that is drawn
-again, by a switch of its panel, takes its own place. Another page starts with nothing kept.
+A page that offers a report calls ``begin()``; from then on every chart that it draws is recorded, and a chart that is
+redrawn replaces its earlier version. Another page starts with an empty record.
 """
 
 from collections.abc import MutableMapping
@@ -21,7 +21,7 @@ _KEY = "shown"
 
 @dataclass(frozen=True)
 class Shown:
-    """A figure with its numbers and its words; ``section`` is the heading that it stands under."""
+    """A figure with its numbers and texts; ``section`` is the heading above it."""
 
     figure: go.Figure
     table: pd.DataFrame
@@ -34,7 +34,7 @@ class Shown:
 
 @dataclass
 class Board:
-    """All that is shown, by the key of each chart, in the order in which it came; and the page's address by then."""
+    """All charts shown, by key, in order of appearance; and the page's address at that time."""
 
     charts: dict[str, Shown]
     section: str = ""
@@ -66,7 +66,7 @@ def begin_section(heading: str) -> None:
 
 
 def keep(key: str, one: Shown) -> None:
-    """A chart that is drawn again keeps its place and its heading: a panel can be drawn without the page."""
+    """A redrawn chart keeps its position and heading: a panel can be redrawn without the page."""
     if (board := _board()) is not None:
         known = board.charts.get(key)
         board.address = f"{st.context.url or ''}?{urlencode(url_state.address())}"

@@ -78,7 +78,7 @@ class Strip {
       if (overview.ended) this.toast.tell(overview.ended);
       wait = overview.wait_ms ?? LOST_MS;
     } catch {
-      if (this.failures++) this.say({ text: "no connection to the app; trying again" }); // once may be a hiccup
+      if (this.failures++) this.say({ text: "no connection to the app; retrying" }); // once may be a hiccup
     }
     this.soon(wait);
   }

@@ -1,8 +1,8 @@
-"""Which files the web pages read, and make the engine read: those below DATA_DIR, where uploads are too.
+"""Which files the web pages read, and let workers read: those below DATA_DIR, which includes uploads.
 
-Whoever opens a page could otherwise ask for any file of this machine, or learn from an error whether it exists. The
-answer is the same for a file elsewhere and for one that is not there. ``FEDSCAPE_ANY_PATH=1`` lifts this for people
-who have the machine to themselves. The command line and Python read any path.
+Otherwise any visitor could read any file of this machine, or learn from an error whether it exists. The message is the
+same for a file elsewhere and for a missing one. ``FEDSCAPE_ANY_PATH=1`` lifts this on a personal machine. The command
+line and Python read any path.
 """
 
 import os
@@ -19,14 +19,14 @@ MOST_LETTERS = 80  # of a path in a message
 
 
 def problem(dataset: Mapping[str, Any]) -> str | None:
-    """Why the pages do not read the files of this data set, ``{"name": "custom", "path": ...}``; None where they do."""
+    """Why the pages do not read the files of this data set, ``{"name": "custom", "path": ...}``; None if they do."""
     path = dataset.get("path")
     if not isinstance(path, str) or os.environ.get(FLAG) == "1" or _is_below(path, default_data_dir()):
         return None
     shown = path if len(path) <= MOST_LETTERS else f"{path[:MOST_LETTERS]}…"
     return (
-        f"path={shown!r}: there is no such file below DATA_DIR ({default_data_dir()}), and the pages read no others; "
-        f"upload the file, put it there, or start the app with {FLAG}=1"
+        f"path={shown!r}: no such file below DATA_DIR ({default_data_dir()}), and the app reads no others; "
+        f"upload the file, move it there, or start the app with {FLAG}=1"
     )
 
 
@@ -37,9 +37,9 @@ def check(dataset: Mapping[str, Any]) -> None:
 
 
 def problem_of(run: RunRecord) -> str | None:
-    """Why a run that somebody imported may not make the engine read its files.
+    """Why an imported run may not make a worker read its files.
 
-    Runs that were queued here were allowed to: by this check, or because the command line reads any path.
+    Runs that were queued here passed this check, or came from the command line, which reads any path.
     """
     if not (run.provenance or {}).get("imported"):
         return None
@@ -48,9 +48,9 @@ def problem_of(run: RunRecord) -> str | None:
 
 
 def _is_below(path: str, folder: Path) -> bool:
-    """Whether it is there, by its name: a link that the owner put below ``folder`` may lead elsewhere."""
+    """Whether it exists below ``folder``, by name: a symlink that the owner put there may point elsewhere."""
     given = Path(os.path.expanduser(path))
-    if ".." in given.parts or str(given).startswith("~"):  # a user whom this machine does not know
+    if ".." in given.parts or str(given).startswith("~"):  # an unknown user
         return False
     folders = (Path(os.path.abspath(folder)), Path(os.path.realpath(folder)))
     return any((folder / given).is_relative_to(folder) and os.path.exists(folder / given) for folder in folders)

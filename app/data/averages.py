@@ -1,4 +1,4 @@
-"""Averages over those clients that have a value."""
+"""Averages over the clients that have a value."""
 
 import numpy as np
 

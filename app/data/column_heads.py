@@ -1,7 +1,7 @@
-"""What the columns of a figure's numbers are called where people read them, and in which unit they are read.
+"""Column titles and units of a figure's numbers, for reading.
 
 Figures compute with fractions and short names; CSV keeps both. On screen, in the report, in LaTeX and in Markdown a
-column has a head as on the figure's axis, and an accuracy is a percentage.
+column has a title as on the figure's axis, and an accuracy is a percentage.
 """
 
 import math
@@ -19,7 +19,7 @@ from app.wording import MISSING, capital
 
 @dataclass(frozen=True)
 class Head:
-    """A column as it is read: ``factor`` times its numbers, with ``decimals``, or with four digits that count."""
+    """How a column is shown: ``factor`` times its numbers, with ``decimals``, or with four significant digits."""
 
     title: str
     factor: float = 1.0
@@ -30,12 +30,12 @@ Heads = Mapping[str, Head]
 
 
 def percent(title: str) -> Head:
-    """Of a fraction."""
+    """The head of a fraction."""
     return Head(f"{title}, %", 100.0, 2)
 
 
 def in_percent(title: str) -> Head:
-    """Of what is a percentage already."""
+    """The head of a number that is already a percentage."""
     return Head(f"{title}, %", 1.0, 2)
 
 
@@ -72,15 +72,15 @@ HEADS: Heads = {
     "b": Head("b"),
     "lam": Head("λ"),
     "rho": Head("ρ"),
-    "rank": Head("Place"),
+    "rank": Head("Rank"),
     "is_own": Head("This run"),
     "is_global": Head("Global model"),
     "ari": Head("Adjusted Rand index", decimals=2),
     "true": Head("True class"),
     "said": Head("Predicted class"),
     "letter": Head("Letter"),
-    "times": Head("Times kept"),
-    "personal": Head("Kept personal"),
+    "times": Head("Times personal"),
+    "personal": Head("Personal"),
     "next_round": Head("Next round"),
     "centre_x": Head("Cluster's x"),
     "centre_y": Head("Cluster's y"),
@@ -91,7 +91,7 @@ HEADS: Heads = {
     "e": Head("e(K)"),
     "K": Head("K"),
     "path": Head("Method and values"),
-    "asked": Head("Seeds asked"),
+    "asked": Head("Seeds run"),
     "wanted": Head("Seeds wanted"),
     "class": Head("Class"),
 }
@@ -104,11 +104,11 @@ LIVE: Heads = {
     "accuracy": in_percent("Accuracy"),
     "share": in_percent("Share"),
 }
-_NAMED = ("method", "label", "line")  # say what an algorithm's short name would say again
+_NAMED = ("method", "label", "line")  # make an algorithm's short name redundant
 
 
 def read_columns(table: pd.DataFrame) -> list[str]:
-    """The columns that are read: a ± stands with its number, and methods have one name."""
+    """The columns to show: a ± is shown with its number, and methods have one name."""
     names = [str(name) for name in table.columns]
     is_named = any(name in _NAMED for name in names)
     return [
@@ -119,7 +119,7 @@ def read_columns(table: pd.DataFrame) -> list[str]:
 
 
 def head_of(name: str, heads: Heads) -> Head:
-    """``heads`` say it for one table, HEADS for all; any other name is its own head."""
+    """From ``heads`` for one table, else from HEADS; any other name is its own title."""
     base = name.removesuffix("_pm")
     if base != name:
         head = head_of(base, heads)
@@ -128,14 +128,14 @@ def head_of(name: str, heads: Heads) -> Head:
 
 
 def read(table: pd.DataFrame, heads: Heads) -> pd.DataFrame:
-    """The same rows with heads as columns, in units that are read; a ± has a column beside its number."""
+    """The same rows with titles as columns and scaled units; a ± has a column beside its number."""
     columns = [name for name in map(str, table.columns) if name in read_columns(table) or name.endswith("_pm")]
     parts = {name: _scaled(table[name], head_of(name, heads)) for name in columns}
     return pd.DataFrame(parts, index=table.index).set_axis([head_of(n, heads).title for n in columns], axis=1)
 
 
 def formats(table: pd.DataFrame, heads: Heads) -> dict[str, Any]:
-    """Column settings of ``st.dataframe`` for what ``read`` gives."""
+    """Column settings of ``st.dataframe`` for the result of ``read``."""
     found = {}
     for name in map(str, table.columns):
         head = head_of(name, heads)
@@ -145,7 +145,7 @@ def formats(table: pd.DataFrame, heads: Heads) -> dict[str, Any]:
 
 
 def text(value: Any, head: Head) -> str:
-    """One number or word of a column; a minus is a hyphen."""
+    """One number or word of a column, with a hyphen as minus."""
     if value is None or (isinstance(value, Real) and math.isnan(value)):
         return MISSING
     if isinstance(value, bool | np.bool_):

@@ -1,4 +1,4 @@
-"""What is compared: methods, each with its runs, and their numbers over clients and then over seeds."""
+"""Methods with their runs, and their numbers over clients and then over seeds."""
 
 import json
 from collections import Counter
@@ -17,13 +17,13 @@ from storage import RunRecord
 
 SUMMARIES = ("mean", "weighted_mean", "lowest", "top", "std", "cv")
 COUNTS = ("clients", "tail", "samples", "tail_samples")  # and how many test samples are behind all, and behind a tail
-REFERENCES = ("fedavg", "local_train")  # both ends of personalization, drawn wherever methods are left out
+REFERENCES = ("fedavg", "local_train")  # both ends of personalization, always drawn
 NOT_THE_METHOD = {"seed", "name", "label", "device", "backend", "threads", "checkpoint_s", "version"}
 
 
 @dataclass(frozen=True)
 class Method:
-    """Runs that differ in nothing but their seed. ``name`` is unique among the methods compared."""
+    """Runs that differ only in their seed. ``name`` is unique among the methods compared."""
 
     name: str
     algorithm: str
@@ -39,7 +39,7 @@ class Method:
 
 
 def methods_of(runs: Iterable[RunRecord]) -> list[Method]:
-    """Runs grouped into methods, in the order they were asked for; of equal runs the newest that is done counts."""
+    """Runs grouped into methods, in the order they were queued; of equal runs the newest that is done is used."""
     groups: dict[str, dict[int, RunRecord]] = {}
     for run in sorted(runs, key=lambda run: (run.experiment_id, run.position)):
         what = {k: v for k, v in run.config.items() if k not in NOT_THE_METHOD}
@@ -51,7 +51,7 @@ def methods_of(runs: Iterable[RunRecord]) -> list[Method]:
 
 
 def method_name(label: str, algorithm: str) -> str:
-    """``fedavg`` -> ``FedAvg``, ``ditto lam=0.1`` -> ``Ditto λ=0.1``; a label of the reader's own stays as it is."""
+    """``fedavg`` -> ``FedAvg``, ``ditto lam=0.1`` -> ``Ditto λ=0.1``; a custom label is unchanged."""
     head, *settings = label.split(" ")
     if head != algorithm or algorithm not in ALGORITHMS:
         return label
@@ -77,9 +77,9 @@ def with_methods(frame: pd.DataFrame, methods: Sequence[Method]) -> pd.DataFrame
 
 
 def pooled(methods: Sequence[Method], value_of: Callable[[RunRecord], str]) -> list[Method]:
-    """All runs of one value together, under the name of the value, in the order in which values turn up.
+    """Runs grouped by value, named after it, in order of appearance.
 
-    They are drawn as their algorithm if they have but one in all, else in shades of one colour.
+    A group is drawn as its algorithm if each group has only one, else in shades of one colour.
     """
     groups: dict[str, list[RunRecord]] = {}
     for run in (run for method in methods for run in method.runs):
@@ -93,7 +93,7 @@ def pooled(methods: Sequence[Method], value_of: Callable[[RunRecord], str]) -> l
 
 
 def per_run(clients: pd.DataFrame, share: float) -> pd.DataFrame:
-    """[run, method, algorithm, seed, client, accuracy, test_size] -> a row a run: its summaries over clients.
+    """[run, method, algorithm, seed, client, accuracy, test_size] -> a row per run: its summaries over clients.
 
     ``lowest`` and ``top`` are means over the ``tail`` worst and best clients, std is that of the population.
     """
@@ -107,7 +107,7 @@ def per_run(clients: pd.DataFrame, share: float) -> pd.DataFrame:
 
 
 def per_method(runs: pd.DataFrame, columns: Sequence[str] = SUMMARIES) -> pd.DataFrame:
-    """A row a run -> a row a method: each column's mean over seeds, and its sample deviation as ``<column>_pm``.
+    """A row per run -> a row per method: each column's mean over seeds, and its sample deviation as ``<column>_pm``.
 
     One seed has no deviation: NaN.
     """
@@ -145,7 +145,7 @@ class Ranking:
 
     @property
     def tied(self) -> tuple[str, ...]:
-        """Those that may be the best, the first among them; all of them where there are too few seeds."""
+        """The methods that may be the best, including the first; all of them if there are too few seeds."""
         return self.methods[: self.standing.may_be_best]
 
     @property
@@ -159,7 +159,7 @@ class Ranking:
 
 
 def ranking(runs: pd.DataFrame, column: str, is_higher_better: bool = True) -> Ranking:
-    """[method, seed, <column>] -> who is first, and who may be. Methods are compared seed by seed.
+    """[method, seed, <column>] -> which method is first, and which may be. Methods are compared seed by seed.
 
     Runs of one method that share a seed are averaged.
     """
@@ -170,14 +170,14 @@ def ranking(runs: pd.DataFrame, column: str, is_higher_better: bool = True) -> R
 
 
 def doubt(seeds: int, others: Sequence[str], what: str = "methods") -> str:
-    """What a sentence on the best adds: ``; B may be as good``, ``; 2 seeds are too few to tell methods apart``."""
+    """The uncertainty about the best: ``; B may be as good``, ``; 2 seeds are too few to tell methods apart``."""
     if seeds < MIN_BLOCKS:
         return f"; {plural(seeds, 'seed is', 'seeds are')} too few to tell {what} apart"
     return f"; {names(others, 3)} may be as good" if others else ""
 
 
 def pareto_front(cost: pd.Series, gain: pd.Series) -> list[bool]:
-    """Whether no other row costs at most as much and gains at least as much, and is better in one of them."""
+    """Whether no other row is at least as good in both cost and gain and better in one."""
     return [not ((cost <= c) & (gain >= g) & ((cost < c) | (gain > g))).any() for c, g in zip(cost, gain, strict=True)]
 
 
@@ -200,7 +200,7 @@ def _summary(values: np.ndarray, sizes: np.ndarray, share: float) -> dict[str, f
 
 
 def _names(groups: Sequence[tuple[RunRecord, ...]]) -> list[str]:
-    """Names of methods; two of the same name also say which experiment they are from, or their first run."""
+    """Names of methods; equal names are extended by their experiment or first run."""
     found = [method_name(own[0].label, own[0].algorithm) for own in groups]
     for suffix in (lambda own: own[0].experiment_name, lambda own: f"run {own[0].id}"):
         often = Counter(found)

@@ -1,4 +1,4 @@
-"""What the compared runs differ in, field by field, and what the fields are called."""
+"""The configuration fields in which the compared runs differ, and their titles."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -23,11 +23,11 @@ SECTIONS = {
     "training": "Training",
     "evaluation": "Evaluation",
 }
-MOST_COLUMNS = 12  # that a reader can hold against one another
+MOST_COLUMNS = 12  # that a reader can compare
 
 
 def flat(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A run's configuration as ``dataset.R`` -> value, without what does not change its numbers."""
+    """A run's configuration as ``dataset.R`` -> value, without fields that do not affect its numbers."""
     found: dict[str, Any] = {}
     for section, own in config.items():
         if isinstance(own, Mapping):
@@ -38,9 +38,9 @@ def flat(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def varied(methods: Sequence[Method]) -> tuple[list[str], int]:
-    """The fields in which the methods differ, and the number of those in which all are alike.
+    """The fields in which the methods differ, and the number of fields in which they are equal.
 
-    A field that only some of the methods know, like another method's λ, is one of the first kind.
+    A field that only some of the methods have, like another method's λ, counts as different.
     """
     configs = [flat(method.runs[0].config) for method in methods]
     names = list(dict.fromkeys(name for own in configs for name in own))
@@ -49,7 +49,7 @@ def varied(methods: Sequence[Method]) -> tuple[list[str], int]:
 
 
 def groupings(methods: Sequence[Method]) -> list[str]:
-    """The varied fields by which runs can be pooled: all runs know them, and some methods share a value."""
+    """The varied fields by which runs can be pooled: all runs have them, and some methods share a value."""
     configs = [flat(method.runs[0].config) for method in methods]
     return [
         name
@@ -59,7 +59,7 @@ def groupings(methods: Sequence[Method]) -> list[str]:
 
 
 def table(methods: Sequence[Method]) -> pd.DataFrame:
-    """[field, <a column a method>]: a row a field that differs."""
+    """[field, <a column per method>]: a row per field that differs."""
     shown = methods[:MOST_COLUMNS]
     configs = {method.name: flat(method.runs[0].config) for method in shown}
     rows = [
@@ -71,17 +71,17 @@ def table(methods: Sequence[Method]) -> pd.DataFrame:
 
 
 def about(methods: Sequence[Method]) -> str:
-    """What the table does not show."""
+    """A note on what the table does not show."""
     alike, left_out = varied(methods)[1], len(methods) - MOST_COLUMNS
     rest = f" {plural(left_out, 'more method has', 'more methods have')} no column here." if left_out > 0 else ""
     return (
-        f"{plural(alike, 'setting is', 'settings are')} the same in all and not shown; {MISSING} : a method does not "
-        f"know the setting. Seeds are not settings.{rest}"
+        f"{plural(alike, 'setting is', 'settings are')} equal and not shown; {MISSING} : the method has no such "
+        f"setting. Seeds are not settings.{rest}"
     )
 
 
 def title(name: str, methods: Sequence[Method]) -> str:
-    """``Partition: α``, ``Method: λ``; from the registries, in which every option has said its name once."""
+    """``Partition: α``, ``Method: λ``, from the registries."""
     section, _, option = name.partition(".")
     if option == "name" or not option:
         return SECTIONS.get(section, section)
@@ -90,7 +90,7 @@ def title(name: str, methods: Sequence[Method]) -> str:
 
 
 def parameter_of(name: str, configs: Sequence[Mapping[str, Any]]) -> Parameter | None:
-    """What is known of a field such as ``training.lr`` or ``algorithm.lam`` among the things that the runs name."""
+    """The registered parameter of a field such as ``training.lr`` or ``algorithm.lam``, if the runs use it."""
     section, _, option = name.partition(".")
     if section in SCHEMAS:
         known = parameters_of(SCHEMAS[section])
@@ -102,7 +102,7 @@ def parameter_of(name: str, configs: Sequence[Mapping[str, Any]]) -> Parameter |
 
 
 def text(name: str, value: Any) -> str:
-    """A value as a reader writes it; things by their titles."""
+    """A value as text; registered names by their titles."""
     section, _, option = name.partition(".")
     registry: Registry | None = REGISTRIES.get(section)
     if option == "name" and isinstance(value, str):
@@ -117,17 +117,17 @@ def text(name: str, value: Any) -> str:
 
 def value_of(name: str, run: RunRecord) -> str:
     """The name of the group a run belongs to: ``α = 0.1``, ``MNIST``."""
-    said = text(name, flat(run.config).get(name))
+    value = text(name, flat(run.config).get(name))
     if name.endswith(".name"):
-        return said
+        return value
     parameter = parameter_of(name, [run.config])
-    return f"{parameter.symbol if parameter else name.rpartition('.')[2]} = {said}"
+    return f"{parameter.symbol if parameter else name.rpartition('.')[2]} = {value}"
 
 
 def names_along(runs: Sequence[RunRecord], axis: str) -> dict[int, str]:
-    """run -> its method's name on a chart over the field ``axis``: the runs of one name are to be averaged over seeds.
+    """run -> its method's name on a chart over the field ``axis``: runs of one name are averaged over seeds.
 
-    Where they differ in more than the axis they say in what, ``FedAvg, rounds = 50``.
+    If runs differ in more than the axis, the name includes the difference: ``FedAvg, rounds = 50``.
     """
     groups: dict[str, list[RunRecord]] = {}
     for run in runs:

@@ -1,8 +1,8 @@
-"""Which runs have ended while a reader looked elsewhere, and how that is said.
+"""Notifications of runs that ended while the reader was on another page.
 
-The browser knows which runs were under way when it last asked, and from which number on there were none yet
-(``12-45,47,60-``). It sends that along; whichever of them have ended since are news. So nothing that ended before a
-page was opened is ever told, a run that is over within a second is, and no clock decides.
+The browser remembers which runs were in progress at its last request, and the first run number that did not exist yet
+(``12-45,47,60-``). It sends both; runs among them that have ended since are reported. So a run that ended before the
+page was opened is never reported, a run that ends within a second is, and no clock is involved.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ from app.state import links
 from app.state.url_state import LARGEST_ID
 from storage import RunRecord, Status, Store
 
-NEWS: tuple[Status, ...] = ("done", "failed", "diverged")  # a cancelled run is no news to who cancelled it
+NEWS: tuple[Status, ...] = ("done", "failed", "diverged")  # a cancellation is not news
 MOST_WATCHED = 2000
 MOST_LINKED = 50
 
@@ -31,7 +31,7 @@ def spans(ids: Iterable[int]) -> str:
 
 
 def parse_spans(text: str) -> list[int]:
-    """The inverse of ``spans``, up to MOST_WATCHED numbers; whatever is no span is passed over."""
+    """The inverse of ``spans``, up to MOST_WATCHED numbers; invalid parts are ignored."""
     found: dict[int, None] = {}
     for part in text.split(","):
         ends = part.strip().split("-")
@@ -45,25 +45,25 @@ def parse_spans(text: str) -> list[int]:
 
 
 def first_new(text: str) -> int | None:
-    """``12-45,60-`` -> 60: what is numbered so or higher has come since. The lowest of several, None without one."""
+    """``12-45,60-`` -> 60: runs with this number or higher are new. The lowest of several, None without one."""
     numbers = [part.strip()[:-1] for part in text.split(",") if part.strip().endswith("-")]
     return min((int(n) for n in numbers if n.isdecimal() and len(n) < len(str(LARGEST_ID))), default=None)
 
 
 def news(store: Store, active: Iterable[int], watched: Iterable[int]) -> dict[str, Any] | None:
-    """What to tell of those ``watched`` that are not ``active`` any more; None where there is nothing."""
+    """The notification for runs in ``watched`` that are no longer ``active``; None if there is none."""
     gone = sorted(set(watched).difference(active))
     if not gone:
         return None
     ended = store.queue.runs(
         run_ids=gone, statuses=NEWS, include_archived=True, newest_first=False, with_partition=False
     )
-    ours = [run for run in ended if run.epoch]  # what was imported was never under way here
-    return told(ours) if ours else None
+    ours = [run for run in ended if run.epoch]  # imported runs never ran here
+    return toast(ours) if ours else None
 
 
-def told(runs: Sequence[RunRecord]) -> dict[str, Any]:
-    """One toast for all of them, and where to look."""
+def toast(runs: Sequence[RunRecord]) -> dict[str, Any]:
+    """One toast for all of them, with links."""
     return {"ids": spans(run.id for run in runs), "text": _text(runs), "links": _links(runs)}
 
 
@@ -71,22 +71,22 @@ def _text(runs: Sequence[RunRecord]) -> str:
     if len(runs) == 1:
         return _sentence(runs[0])
     counts = {status: sum(run.status == status for run in runs) for status in NEWS}
-    said = ", ".join(f"{n} {wording.STATUS[status]}" for status, n in counts.items() if n)
-    return f"{wording.plural(len(runs), 'run')} have ended: {said}."
+    summary = ", ".join(f"{n} {wording.STATUS[status]}" for status, n in counts.items() if n)
+    return f"{wording.plural(len(runs), 'run')} have ended: {summary}."
 
 
 def _sentence(run: RunRecord) -> str:
     match run.status:
         case "failed":
-            return f"{run_name(run)} has failed."
+            return f"{run_name(run)} failed."
         case "diverged":
-            return f"{run_name(run)} has diverged at round {max(run.round, 0)}."
+            return f"{run_name(run)} diverged at round {max(run.round, 0)}."
         case _:
             return f"{run_name(run)} is done."
 
 
 def _links(runs: Sequence[RunRecord]) -> list[dict[str, str]]:
-    """An experiment is named as a whole: it needs no long list."""
+    """A whole experiment is linked by its id, not by a list of runs."""
     experiments = {run.experiment_id for run in runs}
     what: dict[str, object] = {"experiment": experiments.pop()} if len(experiments) == 1 else {}
     what = what or {"runs": ",".join(str(run.id) for run in runs[-MOST_LINKED:])}

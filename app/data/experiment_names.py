@@ -1,4 +1,4 @@
-"""The name of an experiment that nobody named: it follows from the methods and the data."""
+"""The automatic name of an experiment, from its methods and data."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,5 +16,5 @@ def automatic_name(config: Mapping[str, Any]) -> str:
 
 
 def unnamed(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Without its name, so that Set up gives it one that follows every change."""
+    """Without its name, so that Set up names it automatically."""
     return {key: value for key, value in config.items() if key != "name"}

@@ -1,4 +1,4 @@
-"""When queued runs will start, as far as anybody can say: by the pace of runs like them, on the slots there are."""
+"""Estimates when queued runs will start, from the pace of similar runs and the available slots."""
 
 import heapq
 import math
@@ -12,14 +12,14 @@ from storage import RunRecord, Store
 
 @dataclass(frozen=True)
 class Forecast:
-    """Seconds from now; a start that cannot be told is not there, an end that cannot is None."""
+    """Seconds from now; unknown starts are absent, an unknown end is None."""
 
     starts_s: Mapping[int, float]
     end_s: float | None
 
 
 class Pace:
-    """Seconds a round: a run's own, else those of its method in its experiment, else those of its experiment."""
+    """Seconds per round: a run's own, else those of its method in its experiment, else those of its experiment."""
 
     def __init__(self, runs: Iterable[RunRecord]) -> None:
         self._known: dict[object, list[float]] = defaultdict(list)
@@ -29,14 +29,14 @@ class Pace:
                 self._known[run.experiment_id].append(run.seconds_per_round)
 
     def left_s(self, run: RunRecord) -> float:
-        """What a run has before it; infinite where no run like it has been timed."""
+        """The remaining seconds of a run; infinite if no similar run has been timed."""
         own = [run.seconds_per_round] if run.seconds_per_round is not None else []
         alike = own or self._known[run.experiment_id, run.algorithm] or self._known[run.experiment_id]
         return (run.rounds - max(run.round, 0)) * median(alike) if alike else math.inf
 
 
 def forecast(running: Sequence[RunRecord], waiting: Sequence[RunRecord], slots: int, pace: Pace) -> Forecast:
-    """``waiting`` in the order in which they are claimed. Without a slot nothing can be told."""
+    """``waiting`` in the order in which they are claimed. Without a slot there is no forecast."""
     if slots < 1:
         return Forecast({}, None)
     busy = sorted(pace.left_s(run) for run in running)
@@ -53,7 +53,7 @@ def forecast(running: Sequence[RunRecord], waiting: Sequence[RunRecord], slots: 
 
 
 def of_queue(store: Store, waiting: Sequence[RunRecord]) -> Forecast:
-    """For the queue as it is, on the slots of the engines that live."""
+    """For the current queue, on the slots of the running workers."""
     running = store.queue.runs(statuses=["running"], include_archived=True, with_partition=False)
     experiments = sorted({run.experiment_id for run in [*running, *waiting]})
     timed = store.queue.runs(

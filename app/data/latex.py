@@ -1,4 +1,4 @@
-"""Text and tables that plain pdflatex sets: they hold nothing but ASCII, and need no package but booktabs."""
+"""Text and tables for plain pdflatex: ASCII only, and no package but booktabs."""
 
 import re
 import unicodedata
@@ -133,13 +133,13 @@ _LOWERED = dict(zip("₀₁₂₃₄₅₆₇₈₉", "0123456789", strict=True)
 
 
 def escape(text: str) -> str:
-    """Text as LaTeX prints it, in one line; a sign that plain LaTeX lacks is given by its number, ``U+4E2D``."""
+    """Text escaped for LaTeX, in one line; an unsupported character becomes its code point, ``U+4E2D``."""
     signs = re.findall(r"[^\u0300-\u036f][\u0300-\u036f]*|[\u0300-\u036f]+", " ".join(text.split()))
     return "".join(map(_sign, signs))
 
 
 def booktabs(titles: Sequence[str], rows: Sequence[Sequence[str]], alignment: str, caption: str) -> str:
-    """Everything is LaTeX already. Needs ``\\usepackage{booktabs}``, which its first line says."""
+    """All arguments are already LaTeX. Needs ``\\usepackage{booktabs}``, as its first line says."""
     body = [r"    " + " & ".join(cells) + r" \\" for cells in rows]
     return "\n".join(
         [
@@ -161,12 +161,12 @@ def booktabs(titles: Sequence[str], rows: Sequence[Sequence[str]], alignment: st
 
 
 def number(value: str, spread: str = "") -> str:
-    """A printed number in math, with what it varies by: ``1.2e-05`` as LaTeX sets it."""
+    """A printed number in math mode, with its spread; ``1.2e-05`` becomes a power of ten."""
     return f"${_with_exponent(value)} \\pm {_with_exponent(spread)}$" if spread else f"${_with_exponent(value)}$"
 
 
 def _sign(sign: str) -> str:
-    """A character with the accents behind it."""
+    """A character with its combining accents."""
     if sign in _SPECIAL:
         return _SPECIAL[sign]
     if sign in _GREEK:

@@ -1,6 +1,6 @@
-"""How much memory data may take in the web process: what needs more is refused before it is read.
+"""The memory limit for data in the web process: larger data is rejected before it is read.
 
-What was read is kept for the next look at it, and given back when nobody has looked for a while.
+Data is cached and released after a while without use.
 """
 
 import os
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def most_bytes() -> float:
-    """``FEDSCAPE_DATA_MB``; by default 3 GB, or half of this machine's memory where that is less."""
+    """``FEDSCAPE_DATA_MB``; by default 3 GB, or half of this machine's memory if that is less."""
     limit = nonnegative_number(DATA_MB)
     if limit is not None:
         return limit * 1e6
@@ -29,12 +29,12 @@ def most_bytes() -> float:
 
 
 def require_room(needed: float) -> None:
-    """Raises TooLarge where data that take ``needed`` bytes are more than this process may hold."""
+    """Raises TooLarge if data of ``needed`` bytes exceeds the limit."""
     limit = most_bytes()
     if needed > limit:
         raise TooLarge(
-            f"these data take about {size_bytes(needed)} of memory, and this page takes at most {size_bytes(limit)}; "
-            "take fewer clients, samples or features, run them with `python -m engine run`, or start Fedscape with "
+            f"this data takes about {size_bytes(needed)} of memory, and the app's limit is {size_bytes(limit)}; use "
+            "fewer clients, samples or features, run it with `python -m engine run`, or start Fedscape with "
             f"{DATA_MB}={-(-needed // 1e6):.0f}"
         )
 
@@ -47,9 +47,9 @@ class _Kept:
 
 
 class KeptData:
-    """Data by key, in all at most ``most_bytes()``: the least recently used go first, and all that nobody uses.
+    """A cache of data by key, at most ``most_bytes()`` in total: least recently used first out, idle entries released.
 
-    Only one is made at a time, so that several readers together do not take several times the memory.
+    Only one entry is made at a time, so that concurrent readers do not multiply the memory.
     """
 
     def __init__(self, idle_s: float = IDLE_S, clock: Callable[[], float] = time.monotonic) -> None:
@@ -63,7 +63,7 @@ class KeptData:
         return sum(kept.num_bytes for kept in self._kept.values())
 
     def get(self, key: Hashable, needed: Callable[[], float], make: Callable[[], T], size: Callable[[T], float]) -> T:
-        """The value of ``key``, made where it is not kept. Raises TooLarge where making it takes too much memory."""
+        """The value of ``key``, made if it is not cached. Raises TooLarge if making it takes too much memory."""
         with self._lock:
             kept = self._kept.get(key)
             if kept is None:
@@ -78,7 +78,7 @@ class KeptData:
             return found
 
     def release_idle(self) -> None:
-        """Let go of what nobody has used for ``idle_s``."""
+        """Release entries not used for ``idle_s``."""
         with self._lock:
             before = self._clock() - self._idle_s
             self._kept = {key: kept for key, kept in self._kept.items() if kept.used > before}
@@ -97,7 +97,7 @@ class KeptData:
             del self._kept[key]
 
     def _watch(self) -> None:
-        """A timer, as no page may be open any more when the time has come."""
+        """Start a timer, as no page may be open when the time comes."""
         if self._timer is None:
             first = min(kept.used for kept in self._kept.values())
             self._timer = threading.Timer(max(first + self._idle_s - self._clock(), 0.0) + TICK_S, self.release_idle)

@@ -1,4 +1,4 @@
-"""The thin strip of every page: what runs, what waits and how long, on which device; and what is wrong, loudly."""
+"""The status strip of every page: running and queued runs, time left, device, and alerts."""
 
 import time
 from functools import lru_cache
@@ -12,13 +12,13 @@ from storage import Activity, Store
 
 BUSY_MS, IDLE_MS = 2000, 10_000
 LOW_DISK_BYTES = 1e9
-LOOK_AGAIN_S = 10.0  # how old the forecast and the free space may be: they take more reading than all the rest
+LOOK_AGAIN_S = 10.0  # maximum age of the forecast and the free space, which are the slowest to read
 
 
 def overview(store: Store, watched: str = "", seen: str = "") -> dict[str, Any]:
     """The JSON of one request.
 
-    ``watched`` is what ``active`` was when the reader's browser last asked, ``seen`` the runs that are in view.
+    ``watched`` is ``active`` of the browser's last request, ``seen`` the runs that are in view.
     """
     now, is_alive = store.activity(), store.dispatcher_is_running()
     end_s, free_bytes = _slow_facts(store, int(time.monotonic() / LOOK_AGAIN_S))
@@ -46,7 +46,7 @@ def _may_have_ended(watched: str, seen: str, next_id: int) -> set[int]:
 
 @lru_cache(maxsize=4)
 def _slow_facts(store: Store, tick: int) -> tuple[float | None, int]:
-    """When the queue will be done, in seconds, and the free bytes; read once a ``tick`` for all who ask."""
+    """When the queue will be done, in seconds, and the free bytes; read once per ``tick`` for all requests."""
     return forecast.of_queue(store, store.queue.waiting()).end_s, store.disk_use().free_bytes
 
 
@@ -64,24 +64,24 @@ def _time_words(end_s: float | None) -> list[str]:
 
 
 def _stall(store: Store, now: Activity, is_alive: bool) -> str:
-    """What keeps an engine that is there from working; mostly empty."""
+    """What keeps a running worker from working; usually empty."""
     if not is_alive:
         return ""
     if notice := store.dispatcher_notice():
         return notice
     writer = None if now.devices else store.writer()
-    if writer is None or (writer.is_worker and not writer.is_abandoned):  # which the engine restarts
+    if writer is None or (writer.is_worker and not writer.is_abandoned):  # which the dispatcher restarts
         return ""
-    return f"The engine cannot store anything: the database is locked by {writer}; {writer.advice}"
+    return f"The worker cannot store anything: the database is locked by {writer}; {writer.advice}"
 
 
 def _engine_words(now: Activity, is_alive: bool, stall: str) -> str:
     if not is_alive:
-        return "no engine: make run starts it"
+        return "no worker: start it with make run"
     if stall:
-        return "engine waiting"
+        return "worker waiting"
     if not now.devices:
-        return "engine starting"
+        return "worker starting"
     return f"{wording.names(now.devices)}, {wording.plural(now.slots, 'slot')}"
 
 
@@ -90,8 +90,8 @@ def _engine_alert(gone_s: float, runs: int) -> list[str]:
         return []
     waiting = f": {wording.plural(runs, 'run waits', 'runs wait')}" if runs else ""
     return [
-        f"The engine is not running{waiting}. Under make run it comes back by itself, and the terminal says why it "
-        "stopped; else start it: python -m engine worker."
+        f"No worker is running{waiting}. With make run it restarts automatically, and the terminal shows why it "
+        "stopped; otherwise start it with python -m engine worker."
     ]
 
 
@@ -99,6 +99,6 @@ def _disk_alert(free_bytes: int) -> list[str]:
     if free_bytes >= LOW_DISK_BYTES:
         return []
     return [
-        f"The disk is nearly full: {wording.size_bytes(free_bytes)} are left, and runs cannot store their rounds once "
-        "it is full. Delete runs or models in the Library, or make room elsewhere."
+        f"The disk is nearly full: {wording.size_bytes(free_bytes)} left. Runs cannot store their rounds when it is "
+        "full. Delete runs or models in the Library, or free space elsewhere."
     ]

@@ -1,4 +1,4 @@
-"""The data of the preview: pools read once for several looks at them, and the split that a run would train on."""
+"""The data of the preview: cached pools, and the split that a run would train on."""
 
 import dataclasses
 import json
@@ -35,7 +35,7 @@ KEPT = KeptData()
 
 @dataclass(frozen=True)
 class Facts:
-    """What the form asks of the data."""
+    """What the form needs to know about the data."""
 
     num_classes: int
     has_clients: bool  # of its own
@@ -49,7 +49,7 @@ def is_present(dataset: Choice) -> bool:
 
 
 def facts_of(run: RunConfig | None) -> Facts | None:
-    """Of a data set that can be read now."""
+    """The facts of a data set, if it can be read now."""
     if run is None or not is_present(run.dataset):
         return None
     try:
@@ -60,7 +60,7 @@ def facts_of(run: RunConfig | None) -> Facts | None:
 
 
 def pool_of(run: RunConfig, progress: Progress | None = None) -> Pool:
-    """Raises DataUnavailable, TooLarge among it."""
+    """Raises DataUnavailable, including TooLarge."""
     allowed_paths.check(run.dataset.to_dict())
     key, data_dir = ("pool", *_data_key(run)), default_data_dir()
     return KEPT.get(key, lambda: pool_bytes(run, data_dir), lambda: load_pool(run, data_dir, progress), _num_bytes)
@@ -100,7 +100,7 @@ def sample_bytes(run: RunConfig) -> int:
 
 
 def _data_key(run: RunConfig) -> tuple[Hashable, ...]:
-    """Generated data differ with the seed, and a file of the reader's own may be another one tomorrow."""
+    """Generated data depends on the seed, and a reader's own file may change."""
     options = run.dataset.options.model_dump(mode="json")
     data_dir = default_data_dir()
     path = data_dir / str(options.get("path", ""))

@@ -1,4 +1,4 @@
-"""The presets there are, and every run that each of them asks for. Read once, until a file changes."""
+"""All presets, and the runs of each. Cached until a file changes."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,13 +9,13 @@ import streamlit as st
 from engine.config.presets import FOLDER, OURS, Preset, load_preset, preset_names
 from engine.config.schema import ExperimentConfig, parse_experiment
 
-SCALES = {"quick": "Quick", "paper": "As published"}
-SCALE_WORDS = {"quick": "quick", "paper": "published"}  # before a noun
+SCALES = {"quick": "Quick", "paper": "Full"}
+SCALE_WORDS = {"quick": "quick", "paper": "full"}  # before a noun
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """A run that a preset asks for. ``digest`` is that of every run with the same numbers, whatever it is called."""
+    """A run of a preset. Every run with the same numbers has this ``digest``, whatever its name."""
 
     experiment: str
     label: str
@@ -25,13 +25,13 @@ class Wanted:
 
 
 def known() -> dict[str, Preset]:
-    """By name. Raises InvalidConfig where a file is no preset."""
+    """By name. Raises InvalidConfig if a file is not a valid preset."""
     files = [FOLDER / f"{name}.yaml" for name in preset_names(FOLDER)]
     return _known(tuple((file, file.stat().st_mtime_ns) for file in files))
 
 
 def by_document(presets: dict[str, Preset]) -> dict[str, list[Preset]]:
-    """The papers in alphabetical order, what is no paper's last."""
+    """By paper in alphabetical order, others last."""
     documents = sorted({preset.document for preset in presets.values()}, key=lambda name: (name == OURS, name))
     return {name: [preset for preset in presets.values() if preset.document == name] for name in documents}
 

@@ -1,8 +1,8 @@
-"""Which running runs get on, and whether an engine computes them: by what changes, not by what the clock says.
+"""Which running runs make progress, and whether a worker computes them: by changes, not by timestamps.
 
-Heartbeats are times of another process, perhaps of another computer, and clocks are set. So a run is silent for as long
-as this process, by its own steady clock, has seen the same heartbeat. Only of what it sees for the first time it has to
-believe the times: how far the run's heartbeat is behind the engine's, or behind now where there is no engine.
+Heartbeats are timestamps of another process, perhaps on another computer, and clocks may be wrong. So a run is silent
+for as long as this process, by its own monotonic clock, has seen the same heartbeat. Only the first heartbeat that it
+sees is judged by its timestamp: how far it is behind the worker's, or behind now if there is no worker.
 """
 
 import math
@@ -13,8 +13,8 @@ from functools import cache
 
 from storage import RunRecord, Store
 
-GONE_AFTER_S = 5.0  # the app starts an engine that died again within this time
-ENDLESS = math.inf  # the silence of a run that nobody computes
+GONE_AFTER_S = 5.0  # the app restarts a worker that died within this time
+ENDLESS = math.inf  # the silence of a run without a worker
 
 
 class Pulse:
@@ -26,7 +26,7 @@ class Pulse:
         self._gone_since: float | None = None
 
     def gone_s(self, is_alive: bool) -> float:
-        """For how long there has been no engine."""
+        """For how long there has been no worker."""
         now = self._clock()
         if is_alive:
             self._gone_since = None
@@ -35,7 +35,7 @@ class Pulse:
         return now - self._gone_since
 
     def silent_s(self, run: RunRecord, reference: Callable[[], datetime]) -> float:
-        """For how long the heartbeat of a running run has stayed what it is; ``reference`` is asked the first time."""
+        """For how long the heartbeat of a running run has not changed; ``reference`` is called the first time."""
         now, heard = self._clock(), (run.epoch, run.heartbeat_at)
         known, since = self._changed.get(run.id, (None, now))
         if known is None and run.heartbeat_at is not None:
@@ -47,7 +47,7 @@ class Pulse:
 
 
 def silences(store: Store, runs: Iterable[RunRecord]) -> Mapping[int, float]:
-    """Of every running run, the seconds since it was last heard of; ENDLESS where no engine computes it."""
+    """For every running run, the seconds since its last heartbeat; ENDLESS if no worker computes it."""
     running = [run for run in runs if run.status == "running"]
     if not running:
         return {}
@@ -64,5 +64,5 @@ def silences(store: Store, runs: Iterable[RunRecord]) -> Mapping[int, float]:
 
 @cache
 def pulse_of(url: str) -> Pulse:
-    """All pages and requests of a process share what they have seen."""
+    """One per process, shared by all pages and requests."""
     return Pulse()

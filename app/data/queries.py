@@ -1,6 +1,6 @@
-"""What the pages read, as records and tables. Kept as long as runs stand where they do: a finished one is read once.
+"""Database reads of the pages, as records and tables. Cached while runs do not change: a finished run is read once.
 
-Every function may be called before the database exists: there is nothing to see then. ``problem()`` says why.
+Every function may be called before the database exists and then returns nothing. ``problem()`` has the reason.
 """
 
 import math
@@ -33,21 +33,21 @@ from storage import store_from_env as _store_from_env
 
 Model = Literal["personalized", "global"]
 When = Literal["last", "best"]
-LOOK_AGAIN_S = 3.0  # a database that was there may go away
+LOOK_AGAIN_S = 3.0  # a database may become unavailable
 SUMMARY_NAMES = ("mean", "weighted_mean", "lowest5", "top5", "std", "cv")
-SETS_KEPT, RUNS_KEPT = 60, 200  # tables of all runs that a page compares, and of single ones
+SETS_KEPT, RUNS_KEPT = 60, 200  # cached tables of all runs that a page compares, and of single runs
 _RUN = ["run", "label", "algorithm", "seed"]
 Ids = tuple[int, ...]
 Stand = tuple[tuple[int, int], ...]  # runs, and a round of each
 
 
 def store() -> Store:
-    """The database of ``DATABASE_URL``: one Store a process and address."""
+    """The database of ``DATABASE_URL``: one Store per process and URL."""
     return _open(os.environ.get("DATABASE_URL", ""))
 
 
 def problem() -> str | None:
-    """Why nothing can be read now, in words for the reader; None when all is well."""
+    """Why the database cannot be read now, for the reader; None if it can."""
     try:
         _prepare(os.environ.get("DATABASE_URL", ""))
     except StorageError as error:
@@ -77,7 +77,7 @@ def runs(
     newest_first: bool = False,
     with_partition: bool = False,
 ) -> list[RunRecord]:
-    """Runs that meet all conditions, in the order in which they were asked for."""
+    """Runs that meet all conditions, in the order in which they were queued."""
     if problem():
         return []
     return store().queue.runs(
@@ -92,43 +92,43 @@ def runs(
 
 
 def counts() -> dict[str, int]:
-    """How many runs there are of each status that occurs."""
+    """The number of runs by status."""
     return {} if problem() else store().queue.counts()
 
 
 def engines() -> list[EngineRecord]:
-    """Engines that were heard of in the last seconds."""
+    """Workers with a recent heartbeat."""
     return [] if problem() else store().engines.list()
 
 
 def partition(run_id: int) -> dict[str, Any] | None:
-    """How the data lies among the clients of a run: ``train_sizes``, ``test_sizes``, ``class_counts``, ..."""
+    """The data split of a run: ``train_sizes``, ``test_sizes``, ``class_counts``, ..."""
     found = runs(run_ids=[run_id], include_archived=True, with_partition=True)
     return found[0].partition if found else None
 
 
 def final_clients(of: Sequence[RunRecord], model: Model = "personalized", when: When = "last") -> pd.DataFrame:
-    """[run, label, algorithm, seed, client, accuracy, test_size]; clients without test samples are left out."""
+    """[run, label, algorithm, seed, client, accuracy, test_size]; clients without test samples are omitted."""
     stand = (_stand(of), _rounds_of(of, model, when))
     table = _clients(store().url, (_ids(of), f"{model}.accuracy", when), stand)
     return _labelled(table, of, ["client", "accuracy", "test_size"])
 
 
 def unseen_clients(of: Sequence[RunRecord]) -> pd.DataFrame:
-    """Like final_clients, of the clients held out of training, under their numbers before that."""
+    """Like final_clients, for clients held out of training, with their original numbers."""
     return _labelled(_unseen(store().url, _ids(of), _stand(of)), of, ["client", "accuracy", "test_size"])
 
 
 def final_means(of: Sequence[RunRecord], name: str, model: Model = "personalized", when: When = "last") -> pd.Series:
-    """run -> mean over the clients that have it of one array, such as ``personalized.total_error``; of the last round
-    that has it, or of the best by ``model``. Runs without it are left out.
+    """run -> mean over clients of one array, such as ``personalized.total_error``, in the last round that has it or in
+    the best round by ``model``. Runs without it are omitted.
     """
     stand = (_stand(of), _rounds_of(of, model, when))
     return _final_means(store().url, (_ids(of), name, model, when), stand)
 
 
 def best_round(run: RunRecord, model: Model = "personalized") -> int | None:
-    """The evaluated round with the largest weighted mean, or None where there is none."""
+    """The evaluated round with the largest weighted mean, or None."""
     best = ((run.summary or {}).get("best") or {}).get(model)
     return best["round"] if best else None
 
@@ -139,7 +139,7 @@ def scalar_series(of: Sequence[RunRecord], names: Sequence[str]) -> pd.DataFrame
 
 
 def final_scalars(of: Sequence[RunRecord], name: str) -> pd.Series:
-    """run -> the last stored value of one scalar; runs without it are left out."""
+    """run -> the last stored value of one scalar; runs without it are omitted."""
     found = scalar_series(of, [name]).dropna(subset=["value"])
     return found.groupby("run")["value"].last().astype(float)
 
@@ -153,13 +153,13 @@ def scalar_totals(until: Mapping[int, int], names: Sequence[str]) -> pd.DataFram
 
 
 def mean_series(of: Sequence[RunRecord], names: Sequence[str]) -> pd.DataFrame:
-    """Like scalar_series, of per-client values such as ``train_loss``: their mean over the clients that have one."""
+    """Like scalar_series, for per-client values such as ``train_loss``: their mean over the clients that have one."""
     parts = [_means(store().url, (run.id, tuple(names)), run.round).assign(run=run.id) for run in of]
     return _labelled(_joined(parts, ["run", "round", "name", "value"]), of, ["round", "name", "value"])
 
 
 def clustered(run_ids: Sequence[int]) -> set[int]:
-    """Those of the runs whose methods group their clients."""
+    """The runs whose methods cluster their clients."""
     return set() if problem() else store().metrics.having_clusters(run_ids)
 
 
@@ -169,14 +169,14 @@ def client_series(run_id: int, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def clusters(run_id: int) -> tuple[np.ndarray, np.ndarray]:
-    """(rounds [R], labels [R, N]); both empty where the method has no clusters."""
+    """(rounds [R], labels [R, N]); both empty if the method has no clusters."""
     return _clusters(store().url, run_id, _last_round(run_id))
 
 
 def findings(analysis: AnalysisRecord) -> Findings:
-    """What a finished analysis has found: one copy for all readers, so that nobody may write to it.
+    """The findings of a finished analysis: one read-only copy for all readers.
 
-    Raises ArtifactDamaged, or CheckpointInvalid where the file was deleted or holds no findings of this analysis.
+    Raises ArtifactDamaged, or CheckpointInvalid if the file was deleted or is not of this analysis.
     """
     found = _findings(store().url, analysis.artifact_id, analysis.finished_at)
     check_findings(analysis.kind, analysis.params, found, partition(analysis.run_id) or {})
@@ -184,7 +184,7 @@ def findings(analysis: AnalysisRecord) -> Findings:
 
 
 def summaries(run_ids: Sequence[int]) -> pd.DataFrame:
-    """A row a run, model and rule: [run, label, algorithm, seed, status, model, when, round, mean, ..., cv]."""
+    """A row per run, model and rule: [run, label, algorithm, seed, status, model, when, round, mean, ..., cv]."""
     rows = []
     for run in runs(run_ids=list(run_ids), include_archived=True):
         summary = run.summary or {}
@@ -217,7 +217,7 @@ def _open(url: str) -> Store:
 
 @st.cache_resource(show_spinner=False, ttl=LOOK_AGAIN_S)
 def _prepare(url: str) -> bool:
-    """When it has gone well it is not asked again for a moment; an error is not kept."""
+    """Success is cached for a moment, an error is not."""
     _open(url).ensure_schema()
     return True
 
@@ -295,7 +295,7 @@ def _clusters(url: str, run_id: int, last_round: int) -> tuple[np.ndarray, np.nd
 def _findings(url: str, artifact_id: int | None, finished_at: datetime | None) -> Findings:
     artifact = store().artifacts.get(artifact_id) if artifact_id is not None else None
     if artifact is None:
-        raise CheckpointInvalid("the findings were deleted; compute them again")
+        raise CheckpointInvalid("the findings were deleted; recompute them")
     found = Findings.from_bytes(store().artifacts.read(artifact))
     for array in found.arrays.values():
         array.setflags(write=False)
@@ -322,7 +322,7 @@ def _stand(of: Sequence[RunRecord]) -> Stand:
 
 
 def _rounds_of(of: Sequence[RunRecord], model: Model, when: When) -> Stand:
-    """The best round of each run, where that is asked for and known; the last is meant for all others."""
+    """The best round of each run, if requested and known; others use the last."""
     if when == "last":
         return ()
     return tuple((run.id, at) for run in of if (at := best_round(run, model)) is not None)
@@ -345,7 +345,7 @@ def _by_client(
 
 
 def _labelled(table: pd.DataFrame, of: Sequence[RunRecord], columns: list[str]) -> pd.DataFrame:
-    """Rows that have a ``run``, with its label, algorithm and seed."""
+    """Adds label, algorithm and seed to rows that have a ``run``."""
     if table.empty:
         return pd.DataFrame(columns=[*_RUN, *columns])
     rows = {run.id: (run.label, run.algorithm, run.seed) for run in of}

@@ -1,4 +1,4 @@
-"""Reads whose answers are kept while what they are of stands as it does: of runs that go on, the newest answer only."""
+"""Caches reads until their state changes: for running runs, only the newest result."""
 
 import threading
 from collections import OrderedDict
@@ -13,9 +13,9 @@ Read = Callable[[str, What, State], Answer]
 
 
 def kept(most: int) -> Callable[[Read[What, State, Answer]], Read[What, State, Answer]]:
-    """For ``read(url, what, state)``: answers again what it answered for the same ``state``, up to ``most`` at a time.
+    """Caches ``read(url, what, state)`` for the same ``state``, up to ``most`` results.
 
-    All readers get the same object: nobody may change it.
+    All callers get the same object and must not change it.
     """
 
     def decorate(read: Read[What, State, Answer]) -> Read[What, State, Answer]:

@@ -1,4 +1,4 @@
-"""Every run as a row: sorted, and brought together by experiment, method, data set or status."""
+"""Every run as a row: sorted, and grouped by experiment, method, data set or status."""
 
 from collections.abc import Sequence
 
@@ -54,10 +54,10 @@ _COLUMNS = (
 
 
 def data(runs: Sequence[RunRecord]) -> pd.DataFrame:
-    """A row a run; accuracies in percent, of the personalized models, in the last round.
+    """A row per run; accuracies in percent, of the personalized models, in the last round.
 
     ``best`` is the weighted mean of the best round, which is chosen by that number: without validation data it is
-    never below the last round's. ``runs`` has the ids that a row stands for.
+    never below the last round's. ``runs`` has the ids of a row's runs.
     """
     return pd.DataFrame([_row(run) for run in runs], columns=list(_COLUMNS)).astype(dict.fromkeys(NUMBERS, "float64"))
 
@@ -70,9 +70,9 @@ def ordered(table: pd.DataFrame, by: str) -> pd.DataFrame:
 
 
 def grouped(table: pd.DataFrame, by: str, sort: str = "newest") -> pd.DataFrame:
-    """A row a group: its runs, how they stand, accuracy over its finished runs.
+    """A row per group: its runs, their status, accuracy over its finished runs.
 
-    Sorted by the group's own accuracy where ``sort`` is one, else as its first row in ``table``.
+    Sorted by the group's own accuracy if ``sort`` is one, else by its first row in ``table``.
     """
     key = "experiment_id" if by == "experiment" else by  # two experiments may have one name
     rows = pd.DataFrame([_group(part, by) for _, part in table.groupby(key, sort=False)])

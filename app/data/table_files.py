@@ -1,7 +1,7 @@
-"""A table as a file: CSV for a spreadsheet, LaTeX for a paper, Markdown for a note.
+"""A table as a file: CSV for a spreadsheet, LaTeX for a paper, Markdown for notes.
 
-CSV keeps every number and every name as it is. In print a column has its head and its unit (``column_heads``), and a
-column ``x_pm`` stands as ± behind the number it belongs to, the column ``x``.
+CSV keeps every number and name unchanged. In print a column has its title and unit (``column_heads``), and a column
+``x_pm`` is printed as ± after its number, the column ``x``.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +18,7 @@ from app.wording import MISSING
 
 @dataclass(frozen=True)
 class Format:
-    """What a table can be saved as; ``write(table, caption, heads)`` gives the text of the file."""
+    """A file format; ``write(table, caption, heads)`` returns the text of the file."""
 
     title: str
     ending: str
@@ -27,7 +27,7 @@ class Format:
 
 
 def to_csv(table: pd.DataFrame, caption: str = "", heads: Heads | None = None) -> str:
-    """The caption would be a row too many, and a head no name for a program."""
+    """Without the caption, and with the original column names."""
     return table.to_csv(index=False)
 
 
@@ -39,7 +39,7 @@ def to_latex(table: pd.DataFrame, caption: str, heads: Heads | None = None) -> s
 
 
 def to_markdown(table: pd.DataFrame, caption: str, heads: Heads | None = None) -> str:
-    """A table of pipes with its caption below; nothing in it is read as markup."""
+    """A table of pipes with its caption below; all text is escaped."""
     rows = [[unmarked(_text(cell)) for cell in row] for row in _rows(table, heads or {})]
     return pipes(_titles(table, heads or {}), rows, _alignment(table), caption)
 
@@ -52,14 +52,14 @@ FORMATS = (
 
 
 def pipes(titles: Sequence[str], rows: Sequence[Sequence[str]], alignment: str, caption: str) -> str:
-    """Cells are Markdown already, titles and caption are not."""
+    """Cells are already Markdown, titles and caption are not."""
     ruler = ["---:" if side == "r" else ":---" for side in alignment]
     lines = [f"| {' | '.join(cells)} |" for cells in ([unmarked(title) for title in titles], ruler, *rows)]
     return "\n".join([*lines, *(["", unmarked(caption)] if caption else []), ""])
 
 
 def unmarked(text: str) -> str:
-    """Text that Markdown shows as it is, in one line."""
+    """Text that Markdown shows literally, in one line."""
     return "".join(rf"\{c}" if c in r"\|`*_<>[]#~$" else c for c in " ".join(text.split()))
 
 
@@ -86,7 +86,7 @@ def _rows(table: pd.DataFrame, heads: Heads) -> Iterator[list[_Number | str]]:
 
 
 def _cell(value: Any, spread: Any, head: Head) -> _Number | str:
-    """Numbers are never text: a minus of theirs is a minus in print."""
+    """Numbers are not treated as text, so that their minus is printed as one."""
     printed = text(value, head)
     if isinstance(value, bool) or not isinstance(value, Real) or printed == MISSING:
         return printed

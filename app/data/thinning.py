@@ -1,8 +1,8 @@
-"""Fewer of many, so that a figure stays light: evenly chosen, both ends among them."""
+"""Even subsampling that keeps both ends, so that figures stay small."""
 
 import numpy as np
 
 
 def evenly(count: int, most: int) -> np.ndarray:
-    """At most ``most`` of 0 ... count - 1, ascending; with the first and the last where ``most`` is 2 or more."""
+    """At most ``most`` of 0 ... count - 1, ascending; with the first and the last if ``most`` is at least 2."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))

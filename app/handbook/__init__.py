@@ -1,1 +1,1 @@
-"""The handbook: what each method does and costs, from its own file and a moment of training."""
+"""The handbook: what each method does and costs, from its own file and a short measurement."""

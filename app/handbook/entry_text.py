@@ -1,8 +1,8 @@
-"""What a registered thing says of itself: the docstring of its file, taken apart.
+"""The description of a registered entry: the docstring of its file, parsed.
 
     title sentence / citation / indented equations / paragraphs that begin with a label: Idea, Travels, ...
 
-Nothing is required: of a file with one sentence there is one sentence.
+All parts are optional: one sentence is enough.
 """
 
 import inspect
@@ -30,7 +30,7 @@ class EntryText:
 
 
 def text_of(entry: Entry) -> EntryText:
-    """From the file that registered it."""
+    """The docstring of the file that registered the entry."""
     module = sys.modules.get(entry.make.__module__)
     return parse(getattr(module, "__doc__", None) or "", entry.title)
 
@@ -59,10 +59,10 @@ def parse(docstring: str, title: str = "") -> EntryText:
 
 def _summary(first: str, title: str) -> str:
     """``Ditto: a personalized model`` -> ``A personalized model``."""
-    said = _one_line(first)
-    name, colon, rest = said.partition(": ")
-    said = rest if colon and (not title or name.casefold() == title.casefold() or len(name.split()) <= 3) else said
-    return said if re.match(r"[a-z]\w*[A-Z]", said) else said[:1].upper() + said[1:]  # pFedHN stays itself
+    text = _one_line(first)
+    name, colon, rest = text.partition(": ")
+    text = rest if colon and (not title or name.casefold() == title.casefold() or len(name.split()) <= 3) else text
+    return text if re.match(r"[a-z]\w*[A-Z]", text) else text[:1].upper() + text[1:]  # pFedHN is unchanged
 
 
 def _one_line(text: str) -> str:

@@ -1,9 +1,9 @@
-r"""Equations as they stand in a method's docstring, as LaTeX.
+r"""Converts equations in a method's docstring to LaTeX.
 
     v_i <- v_i - lr [grad f_i(v_i) + lam (v_i - w)]      ->     v_i \gets v_i-\mathrm{lr}\,[\nabla f_i(v_i)+...]
 
-Names of Greek letters, subscripts, ``~``, ``-bar`` and a trailing ``^`` (a hat), sums, norms and roots become what they
-mean; other words stay words. It never fails: what it does not know is shown as it is.
+Names of Greek letters, subscripts, ``~``, ``-bar`` and a trailing ``^`` (a hat), sums, norms and roots are converted;
+other words stay words. It never fails: unknown input is shown unchanged.
 """
 
 import re
@@ -131,9 +131,9 @@ def split_comment(line: str) -> tuple[str, str]:
 
 
 def _row(line: str, margin: int) -> str:
-    said, comment = split_comment(line)
+    left, comment = split_comment(line)
     depth = (_indent(line) - margin + 2) // 4
-    tex = "& " + r"\quad " * depth + formula(said)
+    tex = "& " + r"\quad " * depth + formula(left)
     return f"{tex} && {{\\small {formula(comment)}}}" if comment else tex
 
 

@@ -1,6 +1,7 @@
-"""What a method costs, measured: one short round on digits, counted and never timed.
+"""The measured cost of a method: one short round on digits, counted and never timed.
 
-Bytes are told in model sizes and gradient evaluations against FedAvg's, so that both hold for other models and data.
+Bytes are multiples of the model size and gradient evaluations relative to FedAvg's, so that both hold for other models
+and data.
 """
 
 import time
@@ -25,14 +26,14 @@ SMALL: dict[str, Any] = {
     "model": {"name": "dnn", "hidden": 20},
     "training": {"rounds": 2, "local_steps": 10, "batch_size": 20, "lr": 0.05},
     "device": "cpu",
-    "backend": "loop",  # the quickest for so little, and the only one that never makes torch load its compiler
+    "backend": "loop",  # the fastest for so little, and the only one that never loads torch's compiler
 }
 BUDGET_S = 20.0  # ample: the methods that ship take a hundredth of it
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Of one round and one participant. Bytes are in sizes of the whole model, gradients in FedAvg's."""
+    """Per round and participant. Bytes are multiples of the model size, gradients relative to FedAvg's."""
 
     is_personalized: bool
     common: Common
@@ -43,7 +44,7 @@ class Measured:
 
 @lru_cache(maxsize=200)
 def measured(entry: Entry) -> Measured | None:
-    """Measured once a process; None for a method that cannot train so small a network in time."""
+    """Measured once per process; None for a method that cannot train such a small network in time."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # several would only wait for one another
     try:
@@ -56,7 +57,7 @@ def measured(entry: Entry) -> Measured | None:
 
 @cache
 def takes_linear_model(name: str) -> bool:
-    """Whether the method can train ``mlr``, which has no body; not where it cannot be set up at all."""
+    """Whether the method can train ``mlr``, which has no body."""
     try:
         _simulation(name, model="mlr")
     except Exception:  # noqa: BLE001  as above

@@ -16,15 +16,15 @@ from engine.core.registry import Entry
 
 
 def method_page(entry: Entry) -> None:
-    """What it does at the left, what it takes at the right."""
+    """What it does on the left, its facts and costs on the right."""
     text = text_of(entry)
     page.titled(entry.title, "handbook")
     page.header(f"{entry.family} · {entry.paper}", entry.title, text.summary)
     with st.container(horizontal=True, gap="medium", key="handbook_links"):
         page.link("handbook", "All methods")
         page.link("setup", "Open in Set up", config=pack_config(methods.experiment(entry)))
-    told, facts = st.columns([2, 1], gap="large")
-    with told:
+    left, facts = st.columns([2, 1], gap="large")
+    with left:
         explanation(entry, text)
     with facts:
         at_a_glance(entry, text, measured(entry))
@@ -41,7 +41,7 @@ def explanation(entry: Entry, text: EntryText) -> None:
     if table:
         st.header("Hyper-parameters", anchor=False)
         st.html(table)
-    for label, title in (("Pitfalls", "Pitfalls"), ("Deviations", "What the paper leaves open, and where we differ")):
+    for label, title in (("Pitfalls", "Pitfalls"), ("Deviations", "Deviations from the paper")):
         if label in text.labelled:
             st.header(title, anchor=False)
             paragraph(text.labelled[label], options)
@@ -55,20 +55,20 @@ def equations(text: EntryText) -> None:
 
 def at_a_glance(entry: Entry, text: EntryText, costs: Measured | None) -> None:
     options = [parameter.name for parameter in entry.parameters]
-    said = text.labelled
-    first = {"Travels": "Travels", "Stays": "Stays"}
-    rows = [(title, paragraph_of(said[label], options)) for label, title in first.items() if label in said]
+    parts = text.labelled
+    first = {"Travels": "Sent", "Stays": "Kept on the client"}
+    rows = [(title, paragraph_of(parts[label], options)) for label, title in first.items() if label in parts]
     if costs:
         rows.append(("Models", _models(costs)))
-        rows.append(("Bytes of a round", _bytes(costs)))
-        rows.append(("Gradients of a round", f"<b>{methods.times(costs.gradients)}</b> FedAvg’s"))
-    more = {"Cost": "Cost", "Newcomers": "Clients that join later", "Diagnostics": "Recorded besides"}
-    rows += [(title, paragraph_of(said[label], options)) for label, title in more.items() if label in said]
+        rows.append(("Bytes per round", _bytes(costs)))
+        rows.append(("Gradients per round", f"<b>{methods.times(costs.gradients)}</b> FedAvg’s"))
+    more = {"Cost": "Cost", "Newcomers": "Newcomers", "Diagnostics": "Diagnostics"}
+    rows += [(title, paragraph_of(parts[label], options)) for label, title in more.items() if label in parts]
     rows.append(("Source", citation(text.citation or entry.paper)))
-    rows.append(("In a configuration", f"<code>{{name: {html.escape(entry.name)}}}</code>"))
+    rows.append(("Configuration name", f"<code>{{name: {html.escape(entry.name)}}}</code>"))
     st.html(f'<dl class="handbook">{"".join(f"<dt>{title}</dt><dd>{fact}</dd>" for title, fact in rows)}</dl>')
     if costs:
-        st.caption(f"Bytes in models per participant, gradients against FedAvg's; counted on {SETTING}.")
+        st.caption(f"Bytes as multiples of the model per participant, gradients relative to FedAvg's; on {SETTING}.")
 
 
 def paragraph(text: str, options: list[str]) -> None:
@@ -81,12 +81,12 @@ def paragraph_of(text: str, options: list[str]) -> str:
 
 
 def _models(costs: Measured) -> str:
-    own = "a personalized one for each client" if costs.is_personalized else ""
-    common = "" if costs.common == "none" else f"a common {costs.common}"
-    return "; ".join(filter(None, [own, common]))
+    own = "a personalized model per client" if costs.is_personalized else ""
+    shared = {"none": "", "one": "one global model", "one for each group": "a shared model per group"}[costs.common]
+    return "; ".join(filter(None, [own, shared]))
 
 
 def _bytes(costs: Measured) -> str:
     if not costs.down and not costs.up:
         return "<b>none</b>"
-    return f"<b>{methods.times(costs.down)}</b> the model down, <b>{methods.times(costs.up)}</b> up"
+    return f"<b>{methods.times(costs.down)}</b> the model size down, <b>{methods.times(costs.up)}</b> up"

@@ -1,4 +1,4 @@
-"""The methods of the handbook: in their families, searched, compared, and set up with one click."""
+"""The methods of the handbook: by family, searched, compared, and opened in Set up."""
 
 import html
 from collections.abc import Iterable, Sequence
@@ -12,19 +12,19 @@ from engine.core.registry import ALGORITHMS, Entry
 
 FAMILIES = (
     "Baselines",
-    "Pulled together",
+    "Regularized towards a shared model",
     "Clustered",
     "Split models",
     "Knowledge transfer",
     "Sharpness-aware",
     "Hypernetworks",
 )
-COLUMNS = ("Method", "Personalized model", "Common model", "Down", "Up", "Gradients")
+COLUMNS = ("Method", "Personalized model", "Shared model", "Down", "Up", "Gradients")
 NETWORK = {"name": "dnn", "hidden": 20}
 
 
 def by_family(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
-    """Families in the order in which one meets them, others last; methods by title."""
+    """Families in a fixed order, others last; methods by title."""
     found: dict[str, list[Entry]] = {}
     for entry in sorted(entries, key=lambda entry: entry.title.casefold()):
         found.setdefault(entry.family, []).append(entry)
@@ -33,25 +33,25 @@ def by_family(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
 
 
 def matching(entries: Iterable[Entry], words: str) -> list[Entry]:
-    """Entries that say all of the words: in name, source, family, docstring or options."""
+    """Entries that contain all of the words in name, source, family, docstring or options."""
     wanted = words.casefold().split()
     return [entry for entry in entries if all(word in _everything(entry) for word in wanted)]
 
 
 def comparison_table(families: dict[str, list[Entry]], known: dict[str, Measured | None]) -> str:
-    """HTML: a body for each family, a row for each method; dots where the numbers are not ``known`` yet."""
+    """HTML: a body per family, a row per method; dots for numbers that are not ``known`` yet."""
     head = "".join(f"<th scope='col'>{column}</th>" for column in COLUMNS)
     bodies = "".join(_family(family, entries, known) for family, entries in families.items())
     return f'<div class="scrolled"><table class="handbook"><thead><tr>{head}</tr></thead>{bodies}</table></div>'
 
 
 def times(value: float) -> str:
-    """``0``, ``0.86 ×``, ``2 ×``: so many times a whole model, or a round of FedAvg."""
+    """``0``, ``0.86 ×``, ``2 ×``: a multiple of the model size, or of FedAvg's round."""
     return "0" if value == 0 else f"{value:.3g} ×"
 
 
 def experiment(entry: Entry) -> dict[str, Any]:
-    """The method beside the two ends of the scale, for Set up."""
+    """The method beside both ends of personalization, for Set up."""
     names = list(dict.fromkeys(["fedavg", "local_train", entry.name]))
     return {
         "dataset": {"name": "digits"},
@@ -71,9 +71,9 @@ def find(name: str) -> Entry:
 
 def _everything(entry: Entry) -> str:
     text = text_of(entry)
-    said = [entry.name, entry.title, entry.paper, entry.family, text.summary, text.citation, *text.labelled.values()]
-    said += [f"{p.name} {p.symbol} {p.description}" for p in entry.parameters]
-    return " ".join([*said, *text.remarks]).casefold()
+    parts = [entry.name, entry.title, entry.paper, entry.family, text.summary, text.citation, *text.labelled.values()]
+    parts += [f"{p.name} {p.symbol} {p.description}" for p in entry.parameters]
+    return " ".join([*parts, *text.remarks]).casefold()
 
 
 def _family(family: str, entries: Sequence[Entry], known: dict[str, Measured | None]) -> str:

@@ -1,4 +1,4 @@
-"""The options of a registered thing as a table: symbol, name, default, what is allowed, what it does."""
+"""The options of a registered entry as a table: symbol, name, default, allowed values, description."""
 
 import html
 from typing import Any
@@ -11,7 +11,7 @@ HEAD = ("", "Option", "Default", "Allowed", "")
 
 
 def options_table(entry: Entry) -> str:
-    """HTML; empty where there are no options."""
+    """HTML; empty if there are no options."""
     if not entry.parameters:
         return ""
     names = [parameter.name for parameter in entry.parameters]
@@ -51,7 +51,7 @@ def _range(parameter: Parameter) -> str:
 
 def _row(parameter: Parameter, names: list[str]) -> str:
     symbol = parameter.symbol if len(parameter.symbol) <= 3 and parameter.symbol != parameter.name else ""
-    given = "needed" if parameter.required else default(parameter.default)
+    given = "required" if parameter.required else default(parameter.default)
     cells = (
         f"<td><i>{html.escape(symbol)}</i></td>",
         f"<th scope='row'><code>{html.escape(parameter.name)}</code></th>",

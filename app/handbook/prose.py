@@ -1,4 +1,4 @@
-"""Sentences of a docstring as HTML: symbols as symbols, names of options in type, addresses as links."""
+"""Converts sentences of a docstring to HTML: symbols, option names in code type, links."""
 
 import html
 import re

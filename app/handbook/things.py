@@ -1,4 +1,4 @@
-"""Data sets, partitioners and models: what each is, its options, where it comes from."""
+"""Data sets, partitioners and models: description, options and source."""
 
 import html
 
@@ -12,13 +12,13 @@ from engine.core.registry import Entry
 
 
 def thing(entry: Entry) -> None:
-    """A heading, a sentence, what else its file says, its options."""
+    """A heading, a sentence, other remarks, and the options."""
     text = text_of(entry)
     st.header(plain(entry.title), anchor=entry.name)
-    st.html(_told(entry, text) + options_table(entry))
+    st.html(_description(entry, text) + options_table(entry))
 
 
-def _told(entry: Entry, text: EntryText) -> str:
+def _description(entry: Entry, text: EntryText) -> str:
     names = [parameter.name for parameter in entry.parameters]
     parts = [f'<p class="told">{sentences(text.summary, names)}</p>'] if text.summary else []
     if text.citation and "http" not in text.citation:

@@ -1,1 +1,1 @@
-"""Inside a run: who its clients are, how they cluster, what its models have learnt, and where its time went."""
+"""Inside a run: its clients, their clusters, what its models have learned, and where its time went."""

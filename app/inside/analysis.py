@@ -1,4 +1,4 @@
-"""An analysis on the screen: the button that queues it, its progress, what went wrong, and in the end its findings."""
+"""An analysis on the screen: the button that queues it, its progress, its error or its findings."""
 
 import json
 from contextlib import suppress
@@ -18,21 +18,21 @@ from storage import AnalysisNotFound, AnalysisRecord, ArtifactDamaged, ArtifactR
 
 LOOK_S = 1.0
 KEPT = {"last": "model-last", "best": "model-best"}  # the artifacts that analyses work on
-NO_ENGINE = "No engine is running, so nobody computes it: start the app with python -m app."
+NO_WORKER = "No worker is running: start the app with python -m app."
 
 
 def findings(view: RunView, kind: str, options: dict[str, Any], *, verb: str, cost: str) -> Findings | None:
-    """What the analysis ``kind`` with ``options`` has found in the view's run; None while there is nothing yet.
+    """The findings of the analysis ``kind`` with ``options`` for the view's run; None while there are none.
 
-    Then the reader sees a button ``verb`` with its ``cost`` in words ("1,681 evaluations, some 5 s"), how far the work
-    is, or why it failed. ``options`` name every option that differs from its default: they are the key of the answer.
+    Until then the page shows a button ``verb`` with its ``cost`` in words ("1,681 evaluations, about 5 s"), the
+    progress, or the error. ``options`` has every option that differs from its default: it is the key of the findings.
     """
     return Asked(view.run, kind, options, verb, cost).show()
 
 
 @dataclass(frozen=True)
 class Asked:
-    """One question to a run's models, and where its answer stands."""
+    """One request for an analysis of a run's models, and its state."""
 
     run: RunRecord
     kind: str
@@ -42,7 +42,7 @@ class Asked:
 
     @property
     def key(self) -> str:
-        """Of its widgets: other for other options."""
+        """The key of its widgets: different for different options."""
         options = json.dumps(self.options, sort_keys=True, default=str)
         return f"analysis_{self.run.id}_{self.kind}_{crc32(options.encode()):x}"
 
@@ -55,7 +55,7 @@ class Asked:
         if found is not None and found.is_active:
             waiting(found.id, self.key)
         elif found is not None and found.status in ("failed", "cancelled"):
-            self.ended_badly(found)
+            self.offer_retry(found)
         else:
             self.offer()
         return None
@@ -63,31 +63,31 @@ class Asked:
     def ask(self) -> None:
         if allowed_paths.problem_of(self.run):
             return
-        with suppress(StorageError):  # the run was deleted meanwhile, which the page says by itself
+        with suppress(StorageError):  # the run was deleted meanwhile, which the page reports
             queries.store().analyses.request(self.run.id, self.kind, self.options)
 
     def offer(self) -> None:
-        """The button with its price, or why there is none."""
+        """The button with its cost, or why there is none."""
         which = KEPT.get(str(self.options.get("which")), KEPT["last"])
         if queries.store().artifacts.latest(self.run.id, which) is None:
             st.caption(plain(without_models(self.run)))
             return
         if reason := allowed_paths.problem_of(self.run):
-            st.caption(plain(f"This needs the run's data. {reason}"))
+            st.caption(plain(f"Requires the run's data. {reason}"))
             return
         with st.container(horizontal=True, vertical_alignment="center"):
             st.button(self.verb, key=f"{self.key}_ask", on_click=self.ask)
             st.caption(plain(self.cost))
 
-    def ended_badly(self, found: AnalysisRecord) -> None:
+    def offer_retry(self, found: AnalysisRecord) -> None:
         if found.status == "failed":
-            st.warning(plain(f"This could not be computed. {found.error or 'No reason was stored.'}"))
+            st.warning(plain(f"The analysis failed. {found.error or 'No reason was recorded.'}"))
         with st.container(horizontal=True, vertical_alignment="center"):
             st.button("Try again", key=f"{self.key}_again", on_click=self.ask)
             st.caption(plain(self.cost if found.status == "failed" else f"Cancelled. {self.cost}"))
 
     def done(self, found: AnalysisRecord, artifact: ArtifactRecord) -> Findings | None:
-        anew: dict[str, Any] = {
+        button: dict[str, Any] = {
             "on_click": recompute,
             "args": (found.id,),
             "key": f"{self.key}_anew",
@@ -96,12 +96,12 @@ class Asked:
         try:
             answer = queries.findings(found)
         except (ArtifactDamaged, CheckpointInvalid) as error:
-            st.warning(plain(f"What was found can no longer be read: {error}"))
-            st.button("Compute again", **anew)
+            st.warning(plain(f"The stored results can no longer be read: {error}"))
+            st.button("Recompute", **button)
             return None
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.caption(plain(origin(found, artifact)), width="content")
-            st.button("compute again", type="tertiary", **anew)
+            st.button("Recompute", type="tertiary", **button)
         return answer
 
 
@@ -111,7 +111,7 @@ def recompute(analysis_id: int) -> None:
 
 @st.fragment(run_every=LOOK_S)
 def waiting(analysis_id: int, key: str) -> None:
-    """Where a queued or running analysis stands, each second; the page is drawn anew when it has ended."""
+    """The state of a queued or running analysis, each second; the page is redrawn when it has ended."""
     analyses = queries.store().analyses
     try:
         found = analyses.get(analysis_id)
@@ -135,18 +135,18 @@ def standing(found: AnalysisRecord, at: datetime) -> str:
     so_far = f"{duration((at - (found.started_at or at)).total_seconds())} so far"
     if found.control:
         return f"Cancelling · {so_far}"
-    share = percent(found.progress, 0) if found.progress else "Reading the run's data"
+    share = percent(found.progress, 0) if found.progress else "Loading data"
     again = f" · attempt {found.attempts}" if found.attempts > 1 else ""
     return f"{share} · {so_far}{again}"
 
 
 def in_line(found: AnalysisRecord) -> str:
-    """Why a queued one has not begun."""
+    """Why a queued analysis has not started."""
     if not queries.engines():
-        return NO_ENGINE
+        return NO_WORKER
     before = sum(other.status == "queued" and other.id < found.id for other in queries.store().analyses.active())
     behind = f", behind {plural(before, 'other analysis', 'other analyses')}" if before else ""
-    return f"Waits for a free slot{behind}; it comes before all runs that are queued."
+    return f"Waiting for a slot{behind}; analyses run before queued runs."
 
 
 def origin(found: AnalysisRecord, artifact: ArtifactRecord) -> str:
@@ -158,13 +158,13 @@ def origin(found: AnalysisRecord, artifact: ArtifactRecord) -> str:
 
 
 def without_models(run: RunRecord) -> str:
-    """Why there is nothing to compute on."""
+    """Why there are no models to analyze."""
     if run.is_active or run.status == "paused":
-        return f"This looks at the run's models, which are kept when it has ended. Now it is {run.status}."
+        return f"Requires the run's models, which are stored when it ends; it is {run.status} now."
     if run.example or (run.provenance or {}).get("imported"):
-        why = "this run was computed elsewhere and came without them"
+        why = "this run was computed elsewhere and imported without them"
     elif run.status in ("failed", "cancelled"):
-        why = f"a run that {run.status.replace('cancelled', 'was cancelled')} keeps none"
+        why = f"{run.status} runs store none"
     else:
-        why = "they were too large to keep, or have been deleted"
-    return f"This looks at the run's models, but {why}. Rerun it from the Library, then ask here again."
+        why = "they were too large to store or have been deleted"
+    return f"Requires the run's models, but {why}. Rerun it from the Library, then try again."

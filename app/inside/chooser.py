@@ -1,4 +1,4 @@
-"""Which run is looked into: experiment, then method, then seed. The address has its number."""
+"""Which run is shown: experiment, then method, then seed. The address has its number."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,12 +16,12 @@ NAMES = ("id", "run")  # of the run in the address; our links say the first
 
 
 def asked() -> str | None:
-    """What the address says of the run; None where it names none."""
+    """The run in the address; None if it names none."""
     return next((run for name in NAMES if (run := url_state.get(name)) is not None), None)
 
 
 def controls(run: RunRecord) -> None:
-    """The next and the previous seed, and behind a button every other run."""
+    """The next and previous seed, and a popover with all other runs."""
     siblings = queries.runs(experiment_ids=[run.experiment_id], include_archived=True)
     own = same_method(run, siblings)
     place = [r.id for r in own].index(run.id)
@@ -43,7 +43,7 @@ def controls(run: RunRecord) -> None:
 
 
 def same_method(run: RunRecord, siblings: Sequence[RunRecord]) -> list[RunRecord]:
-    """The run and those that differ from it in nothing but their seed, by seed."""
+    """The run and those that differ from it only in their seed, by seed."""
     others = next((m.runs for m in methods_of(siblings) if run.id in m.run_ids), ())
     return list(others) or [run]
 

@@ -1,4 +1,4 @@
-"""One client: its data, its curve beside both ends of personalization, its place among the others, its mistakes."""
+"""One client: its data, its curve beside both ends of personalization, its rank, its errors."""
 
 import numpy as np
 import streamlit as st
@@ -16,24 +16,24 @@ AGAINST = {"local_train": "over learning alone (LocalTrain)", "fedavg": "against
 
 def panel(view: RunView, now: np.ndarray) -> None:
     """``now`` [N] are the accuracies at the round shown."""
-    st.header("How does one client fare?", anchor=False)
+    st.header("One client", anchor=False)
     chooser(view, now)
     client = view.client
     if client is None:
-        st.caption("Click a row of the map or of the table, or choose a client here.")
+        st.caption("Select a row in the chart or the table, or choose a client here.")
         return
-    said = standing(view, now, client)
-    st.markdown(f"**{plain(said)}**")
+    finding = standing(view, now, client)
+    st.markdown(f"**{plain(finding)}**")
     left, right = st.columns(2, gap="large")
     with left:
-        curve(view, client, said)
+        curve(view, client, finding)
     with right:
         own_data(view, client)
     mistakes(view, client)
 
 
 def chooser(view: RunView, now: np.ndarray) -> None:
-    """Any client by number, its neighbours, and the ones that one looks for first."""
+    """Any client by number, its neighbours, and shortcuts to the lowest, median and highest."""
     ranked = np.argsort(np.where(np.isfinite(now), now, np.inf), kind="stable")[: int(np.isfinite(now).sum())]
     client, last = view.client, view.num_clients - 1
     with st.container(horizontal=True, vertical_alignment="bottom", key="client_controls"):
@@ -76,7 +76,7 @@ def standing(view: RunView, now: np.ndarray, client: int) -> str:
         return f"Client {client} has no test samples, or its model is not finite in round {view.round}."
     samples = view.test_sizes[client] if view.test_sizes else None
     accuracy = percent(float(now[client]), samples=samples)
-    said = f"Client {client}: {accuracy} in round {view.round}, {rank_words(now, client)}"
+    rank = f"Client {client}: {accuracy} in round {view.round}, {rank_words(now, client)}"
     gains: list[str] = []
     absent: list[str] = []
     lines = view.reference_lines
@@ -90,20 +90,20 @@ def standing(view: RunView, now: np.ndarray, client: int) -> str:
             unit = " points" if not gains else ""
             gain = signed_points(float(now[client]) - float(values[client]), samples)
             gains.append(f"{gain}{unit} {words}")
-    missing = f" No {' and no '.join(absent)} with this seed to hold it against." if absent else ""
-    return f"{'; '.join([said, ', '.join(gains)] if gains else [said])}.{missing}"
+    missing = f" No {' and no '.join(absent)} run with this seed to compare with." if absent else ""
+    return f"{'; '.join([rank, ', '.join(gains)] if gains else [rank])}.{missing}"
 
 
 def rank_words(accuracy: np.ndarray, client: int) -> str:
-    """``lowest of 40``, ``3rd lowest of 40``, ``2nd highest of 40``; equals share the better-sounding place."""
+    """``lowest of 40``, ``3rd lowest of 40``, ``2nd highest of 40``; ties share the more favourable rank."""
     known = accuracy[np.isfinite(accuracy)]
     below, above = int((known < accuracy[client]).sum()), int((known > accuracy[client]).sum())
     place, end = (below, "lowest") if below < above else (above, "highest")
     return f"{'' if place == 0 else ordinal(place + 1) + ' '}{end} of {len(known)}"
 
 
-def curve(view: RunView, client: int, said: str) -> None:
-    """Over the rounds; ``said`` is where the client stands now."""
+def curve(view: RunView, client: int, finding: str) -> None:
+    """Accuracy over the rounds; ``finding`` describes the client now."""
     own = [
         client_curve.Line(
             f"{view.method}, {model}" if len(view.models) > 1 else view.method,
@@ -121,44 +121,45 @@ def curve(view: RunView, client: int, said: str) -> None:
         table,
         key="client_curve",
         name=f"client-{client}-curve",
-        alt=f"Test accuracy over the rounds. {said}",
-        title=f"Client {client} over the rounds",
-        caption="Thick: this run; dashed: a global model; thin: the same client, start and batches elsewhere.",
+        alt=f"Test accuracy by round. {finding}",
+        title=f"Accuracy of client {client} by round",
+        caption="Thick: this run; dashed: global model; thin: other methods with the same client, initial model and "
+        "batches.",
     )
 
 
 def own_data(view: RunView, client: int) -> None:
     if not np.size(view.partition.get("class_counts", ())):
-        st.caption("How its data are composed was not recorded.")
+        st.caption("Its class counts were not recorded.")
         return
     table, finding = client_data.data(view.partition, client), client_data.finding(view.partition, client)
-    page.told(
+    page.finding_chart(
         client_data.figure(table),
         table,
         finding,
         key="client_data",
         name=f"client-{client}-data",
-        title="What its data are made of",
+        title="Its data by class",
     )
 
 
 def mistakes(view: RunView, client: int) -> None:
     """The confusion matrix of the stored models, of the client alone."""
-    st.subheader("Which classes does it mistake?", anchor=False)
+    st.subheader("Which classes does it confuse?", anchor=False)
     samples = sum(view.partition.get("test_sizes", ()))
     found = analysis.findings(
         view,
         "confusion",
         {},
-        verb="Count the mistakes of all clients",
-        cost=f"{plural(samples, 'prediction')} with the stored models, some seconds",
+        verb="Count errors of all clients",
+        cost=f"{plural(samples, 'prediction')} with the stored models, a few seconds",
     )
     if found is None:
         return
     matrix = found.arrays.get(view.model, found.arrays["personalized"])[client]
     titles = view.partition.get("class_names") or ()
     table, finding = confusion.data(matrix, titles), confusion.finding(matrix, titles)
-    page.told(
+    page.finding_chart(
         confusion.figure(table),
         table,
         finding,

@@ -1,4 +1,4 @@
-"""Clients: how each fares over the rounds, how they spread at one of them, and the way to a single client."""
+"""Clients: the accuracy of each by round, their distribution in one round, and links to a single client."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,6 +11,7 @@ from app.charts import client_heat_map, ecdf, split
 from app.charts.plot.palette import is_presenting
 from app.components import page
 from app.data.column_heads import Head, Heads, in_percent
+from app.data.glossary import definition
 from app.inside import client
 from app.inside.view import REFERENCES, RunView, at_round
 from app.wording import MISSING, decimals, names, plain, plural
@@ -29,7 +30,7 @@ HEADS: Heads = {
 
 
 def panel(view: RunView) -> None:
-    st.header("Whom does it serve, and whom not?", anchor=False)
+    st.header("Which clients benefit?", anchor=False)
     rounds, accuracy = view.accuracy()
     now = at_round(rounds, accuracy, view.round)
     if now is None or not np.isfinite(accuracy).any():
@@ -57,13 +58,13 @@ def over_rounds(view: RunView, rounds: np.ndarray, accuracy: np.ndarray) -> None
         name="clients-over-rounds",
         title=f"Accuracy of each client, {view.model} model",
         alt=client_heat_map.finding(accuracy[-1], view.test_sizes),
-        caption=f"Most accurate in the end on top; click a row to open its client.{left_out}",
+        caption=f"Sorted by final accuracy, highest on top; click a row to open the client.{left_out}",
         on_select=lambda: take_point(key, cells),
     )
 
 
 def spread(view: RunView, now: np.ndarray) -> None:
-    """The distribution at the chosen round, beside both ends of personalization at the same round."""
+    """The distribution in the chosen round, beside both ends of personalization in the same round."""
     others = reference_accuracies(view)
     sizes = view.test_sizes
     beside = [_clients(REFERENCES[name], view.references[name], values, sizes) for name, values in others.items()]
@@ -78,13 +79,13 @@ def spread(view: RunView, now: np.ndarray) -> None:
         key="client_spread",
         name="clients-at-a-round",
         alt=client_heat_map.finding(now, view.test_sizes),
-        title=f"Share of clients at or below, round {view.round}",
+        title=f"Share of clients at or below an accuracy, round {view.round}",
         caption=f"{plural(int(np.isfinite(now).sum()), 'client')}, {view.model} model{also}.",
     )
 
 
 def listing(view: RunView, now: np.ndarray) -> None:
-    """All clients as a table; a row that is chosen is opened below."""
+    """All clients as a table; a selected row is opened below."""
     references = reference_accuracies(view)
     table = client_rows(view.partition, now, references)
     absent = [REFERENCES[name] for name in REFERENCES if name not in references and name != view.run.algorithm]
@@ -101,11 +102,11 @@ def listing(view: RunView, now: np.ndarray) -> None:
         column_config=columns(view.test_sizes),
         alt=client_heat_map.finding(now, view.test_sizes),
     )
-    said = f"{view.model.capitalize()} model, round {view.round}; gains in points; tick a row to open the client."
+    caption = f"{view.model.capitalize()} model, round {view.round}; gains in points; select a row to open the client."
     if absent:
-        said += f" No {names(absent)} with seed {view.run.seed} in this experiment to hold it against."
-    st.caption(plain(said))
-    page.files(table, key="clients", name="clients", caption=said, heads=HEADS)
+        caption += f" No {names(absent)} run with seed {view.run.seed} in this experiment to compare with."
+    st.caption(plain(caption))
+    page.files(table, key="clients", name="clients", caption=caption, heads=HEADS)
 
 
 def client_rows(partition: dict[str, Any], now: np.ndarray, references: dict[str, np.ndarray]) -> pd.DataFrame:
@@ -126,7 +127,7 @@ def client_rows(partition: dict[str, Any], now: np.ndarray, references: dict[str
 
 
 def reference_accuracies(view: RunView) -> dict[str, np.ndarray]:
-    """[N] of LocalTrain and FedAvg at the round shown, those that were run on the same clients."""
+    """[N] for LocalTrain and FedAvg in the round shown, where they ran on the same clients."""
     found = {}
     for name, line in view.reference_lines.items():
         values = at_round(line.rounds, line.accuracy, view.round)
@@ -136,7 +137,7 @@ def reference_accuracies(view: RunView) -> dict[str, np.ndarray]:
 
 
 def columns(test_sizes: Sequence[int]) -> dict[str, Any]:
-    """With as many decimals as the fewest test samples of a client allow."""
+    """With as many decimals as the client with the fewest test samples supports."""
     config = st.column_config
     digits = decimals(min((n for n in test_sizes if n), default=None))
     gain: dict[str, Any] = {"format": f"%+.{digits}f"}
@@ -147,8 +148,12 @@ def columns(test_sizes: Sequence[int]) -> dict[str, Any]:
         "labels": config.NumberColumn("Classes held"),
         "context": "True context",
         "accuracy": config.ProgressColumn("Accuracy, %", format=f"%.{digits}f", min_value=0, max_value=100),
-        "over_local_train": config.NumberColumn("Over LocalTrain", help="Than learning alone", **gain),
-        "over_fedavg": config.NumberColumn("Over FedAvg", help="Than FedAvg's global model", **gain),
+        "over_local_train": config.NumberColumn(
+            "Over LocalTrain", help=f"Gain in points. {definition('Learning alone')}", **gain
+        ),
+        "over_fedavg": config.NumberColumn(
+            "Over FedAvg", help=f"Gain in points over its global model. {definition('FedAvg')}", **gain
+        ),
     }
 
 
@@ -167,10 +172,10 @@ def take_row(key: str, table: pd.DataFrame) -> None:
 def headline(view: RunView) -> str:
     """The finding of the run in its last round, and how many clients would do better alone."""
     now = view.accuracy("personalized")[1][-1]
-    said = client_heat_map.finding(now, view.test_sizes)
+    found = client_heat_map.finding(now, view.test_sizes)
     alone = view.reference_lines.get("local_train")
     other = None if alone is None else at_round(alone.rounds, alone.accuracy, int(view.rounds[-1]))
-    return said if other is None else f"{said} {better_alone(now, other)}"
+    return found if other is None else f"{found} {better_alone(now, other)}"
 
 
 def better_alone(now: np.ndarray, alone: np.ndarray) -> str:

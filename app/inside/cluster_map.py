@@ -1,4 +1,4 @@
-"""The clients of a run on a map, played over its rounds."""
+"""A map of the clients' models, animated over the rounds."""
 
 import pandas as pd
 import streamlit as st
@@ -18,15 +18,15 @@ LARGEST_DIFFERENCE = 1e-3  # of a replay on another machine, beyond which it is 
 
 
 def clients_on_a_map(view: RunView, cells: pd.DataFrame) -> None:
-    """The analysis where it is done, otherwise its button with what it costs."""
+    """The analysis if it is done, otherwise its button and cost."""
     st.header("Whose models are alike?", anchor=False)
     spent = queries.scalar_series([view.run], ["seconds"])["value"].sum()
     found = findings(
         view,
         "client_map",
         {},
-        verb="Put the clients on a map",
-        cost=f"Trains the run again, {plural(view.run.round, 'round')}: about {duration(spent)} of one core.",
+        verb="Map client models",
+        cost=f"Retrains the run, {plural(view.run.round, 'round')}: about {duration(spent)} on one core.",
     )
     if found is not None:
         drawn(view, cells, found)
@@ -43,24 +43,24 @@ def drawn(view: RunView, cells: pd.DataFrame, found: Findings) -> None:
         if not is_presenting():
             trails = url_state.switch("Trails", TRAILS, "trails", "off") == "on"
     centres = client_map.shared(found.arrays, table)
-    page.told(
+    page.finding_chart(
         client_map.figure(table, centres, found.arrays, by=by, at=view.round, trails=trails),
         table,
         client_map.finding(table, found.arrays, by=by, at=view.round),
         key="client_map",
         name="client-map",
-        title="Clients' personalized models on one plane",
+        title="Personalized models in one plane",
         also=ending(found.values["difference"]),
     )
 
 
 def ending(difference: float) -> str:
-    """Whether the rounds that are played are those of the run."""
+    """Whether the recomputed rounds are those of the run."""
     if not difference:
-        return "The rounds were computed again and end exactly in the stored models."
+        return "The recomputed rounds end exactly at the stored models."
     if difference <= LARGEST_DIFFERENCE:
-        return f"The rounds were computed again and end in the stored models up to rounding ({number(difference, 2)})."
+        return f"The recomputed rounds end at the stored models up to rounding ({number(difference, 2)})."
     return (
-        f"Caution: the rounds were computed again and do not end in the stored models, but {number(difference, 2)} of "
-        "their length away: the code or the data have changed since. Run it again to see its own rounds."
+        f"Caution: the recomputed rounds do not end at the stored models but {number(difference, 2)} of their length "
+        "away: the code or the data have changed. Rerun it to see its own rounds."
     )

@@ -1,4 +1,4 @@
-"""Why this many clusters? For a method that solves for their number: both terms, and a slider for their weight."""
+"""Why this many clusters? For a method that optimizes their number: both terms, and a slider for their weight."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from storage import RunRecord
 
 
 def how_many_clusters(run: RunRecord, until: int | None = None) -> None:
-    """e(K) of the last round that solved for K, or of the last not after ``until``; nothing where none did."""
+    """e(K) of the last round that optimized K, or of the last not after ``until``; nothing if none did."""
     at, capacity = queries.client_series(run.id, "diagnostics.capacity")
     if not len(at):
         return
@@ -23,15 +23,15 @@ def how_many_clusters(run: RunRecord, until: int | None = None) -> None:
     weights[f"{used:.4g}"] += ", the run's"
     mu = float(url_state.slide("Weight of the spread", weights, "mu", f"{used:.4g}"))
     terms = cluster_count.data(_row(at, capacity, solved), _row(at, spread, solved), mu)
-    page.told(
+    page.finding_chart(
         cluster_count.figure(terms, int(own)),
         terms,
         cluster_count.finding(terms, mu),
         key="cluster_count",
         name="number-of-clusters",
-        title="How many clusters the heuristic wants",
-        also=f"The run used μ = {number(used, 4)} and took K = {own:g} (round {_row(at, at, solved)}). Nothing is "
-        "trained again.",
+        title="Number of clusters chosen by the heuristic",
+        also=f"The run used μ = {number(used, 4)} and chose K = {own:g} (round {_row(at, at, solved)}). The slider "
+        "does not retrain.",
     )
 
 

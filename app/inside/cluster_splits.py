@@ -1,4 +1,4 @@
-"""Why does a cluster split, or why does it not? For CFL, whose thresholds are to be read off the norms of updates."""
+"""Why does a cluster split, or not? For CFL, whose thresholds apply to the norms of updates."""
 
 import numpy as np
 import streamlit as st
@@ -24,14 +24,14 @@ def splitting(view: RunView) -> None:
         return
     eps1, eps2, warmup = float(given["eps1"]), float(given["eps2"]), int(given["warmup"])
     st.header("When does a cluster split?", anchor=False)
-    page.told(
+    page.finding_chart(
         cluster_splits.figure(table, eps1, eps2, view.round),
         table,
         cluster_splits.finding(table, eps1, eps2, warmup),
         key="cluster_splits",
         name="splits",
-        title="Norms of the updates and their thresholds",
-        also="A cluster splits where its mean update is shorter than ε₁ and some update longer than ε₂.",
+        title="Update norms and their thresholds",
+        also="A cluster splits when its mean update is below ε₁ and some update is above ε₂.",
         heads={"mean": Head("Shortest mean update"), "largest": Head("Longest update")},
     )
 

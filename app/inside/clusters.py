@@ -1,4 +1,4 @@
-"""Clusters of one run: who is with whom, who moves, do they find the true contexts, and how alike are the models?"""
+"""Clusters of one run: members, changes, agreement with the true contexts, and distances between models."""
 
 import numpy as np
 import pandas as pd
@@ -22,7 +22,7 @@ from app.inside.view import RunView
 from app.state import url_state
 from app.wording import plain
 
-STEPS = {"round": "the round before", "evaluated": "the evaluated round before", "first": "the first round"}
+STEPS = {"round": "previous round", "evaluated": "previous evaluated round", "first": "first round"}
 
 
 def applies(view: RunView) -> bool:
@@ -33,7 +33,7 @@ def applies(view: RunView) -> bool:
 def panel(view: RunView) -> None:
     cells = cells_of(view)
     if cells.empty:
-        st.caption(plain(f"{view.method} has no clusters: each client is on its own, or all share one model."))
+        st.caption(plain(f"{view.method} has no clusters: clients train alone or share one model."))
     else:
         settling(view, cells)
         if cells["cluster"].nunique() > 1:
@@ -48,7 +48,7 @@ def panel(view: RunView) -> None:
 def settling(view: RunView, cells: pd.DataFrame) -> None:
     st.header("Do the clusters settle?", anchor=False)
     known = "Letters are clusters, numbers true contexts." if cells["ari"].notna().any() else ""
-    page.told(
+    page.finding_chart(
         cluster_raster.figure(cells, view.round),
         cluster_raster.memberships(cells),
         cluster_raster.finding(cells),
@@ -60,39 +60,39 @@ def settling(view: RunView, cells: pd.DataFrame) -> None:
 
 
 def movement(view: RunView, cells: pd.DataFrame) -> None:
-    """The step to the slider's round as a matrix, and the whole way as bands."""
+    """The step to the slider's round as a matrix, and all changes as bands."""
     rounds = cells["round"].unique()
     if len(rounds) < 2:
         return
-    st.header("Who moves where?", anchor=False)
+    st.header("Which clients change cluster?", anchor=False)
     after = int(rounds[max(1, int(np.searchsorted(rounds, view.round, side="right")) - 1)])
     earlier = before(view, rounds, after)
     left, right = st.columns(2)
     with left:
         table = transitions.data(cells, earlier, after)
-        page.told(
+        page.finding_chart(
             transitions.figure(table, earlier, after),
             table,
             transitions.finding(table, earlier, after),
             key="transitions",
             name="transitions",
-            title="Where the members of each cluster were",
+            title="Previous clusters of each cluster's members",
             also="Columns add up to 100 %.",
         )
     with right:
         ways = cluster_sankey.data(cells, cluster_sankey.stops(rounds, after))
-        page.told(
+        page.finding_chart(
             cluster_sankey.figure(ways, after),
             ways,
             cluster_sankey.finding(ways),
             key="sankey",
             name="cluster-ways",
-            title="The clients' way",
+            title="Cluster changes over time",
         )
 
 
 def before(view: RunView, rounds: np.ndarray, after: int) -> int:
-    """The round that the step to ``after`` begins in; the reader chooses how far back."""
+    """The round that the step to ``after`` starts from, as the reader chooses."""
     evaluated = view.rounds[(view.rounds >= rounds[0]) & (view.rounds < after)]
     begins = {"round": int(rounds[rounds < after][-1]), "first": int(rounds[0])}
     if len(evaluated):
@@ -107,14 +107,14 @@ def agreement(view: RunView, cells: pd.DataFrame) -> None:
     """Sizes, and the true contexts where they are known."""
     found = cluster_agreement.data(cells)
     if found.empty:
-        st.header("How large are they?", anchor=False)
+        st.header("Cluster sizes", anchor=False)
         sizes(view, cells)
-        st.caption("The true contexts of these clients are not known, so the clusters cannot be held against them.")
+        st.caption("The true contexts of these clients are unknown, so the clusters cannot be compared with them.")
         return
-    st.header("Are they the right ones?", anchor=False)
+    st.header("Do they match the true contexts?", anchor=False)
     left, right = st.columns(2)
     with left:
-        page.told(
+        page.finding_chart(
             cluster_agreement.figure(found, view.run.algorithm, view.round),
             found,
             cluster_agreement.finding(found),
@@ -128,7 +128,7 @@ def agreement(view: RunView, cells: pd.DataFrame) -> None:
 
 def sizes(view: RunView, cells: pd.DataFrame) -> None:
     table = cluster_sizes.data(cells)
-    page.told(
+    page.finding_chart(
         cluster_sizes.figure(table, view.round),
         table,
         cluster_sizes.finding(table),
@@ -139,7 +139,7 @@ def sizes(view: RunView, cells: pd.DataFrame) -> None:
 
 
 def cost_of_clustering(view: RunView) -> None:
-    """For methods that cluster models by k-means: how far these are apart, and what the k-means takes."""
+    """For methods that cluster models by k-means: the distances between models, and the cost of k-means."""
     series = queries.scalar_series([view.run], [*kmeans_cost.NAMES, "diagnostics.model_distance"])
     series = series.dropna(subset=["value"])  # a run that diverged has none in the end
     if "diagnostics.model_distance" not in set(series["name"]):
@@ -148,16 +148,16 @@ def cost_of_clustering(view: RunView) -> None:
     left, right = st.columns(2)
     distance, cost = model_distance.data(series), kmeans_cost.data(series)
     with left:
-        page.told(
+        page.finding_chart(
             model_distance.figure(distance, view.run.algorithm, view.round),
             distance,
             model_distance.finding(distance),
             key="model_distance",
             name="model-distance",
-            title="Distance between what clients send",
+            title="Distance between client uploads",
         )
     with right:
-        page.told(
+        page.finding_chart(
             kmeans_cost.figure(cost, view.run.algorithm, view.round),
             cost,
             kmeans_cost.finding(cost),
@@ -170,7 +170,7 @@ def cost_of_clustering(view: RunView) -> None:
 @url_state.fragment
 def number_of_clusters(view: RunView) -> None:
     if len(queries.client_series(view.run.id, "diagnostics.capacity")[0]):
-        st.header("Why this many?", anchor=False)
+        st.header("Why this many clusters?", anchor=False)
         how_many_clusters(view.run, view.round)
 
 

@@ -1,4 +1,4 @@
-"""Every option of a run beside its default and what it means; the registries and schemas say all of it."""
+"""Every option of a run beside its default and its meaning, from the registries and schemas."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -24,13 +24,13 @@ def options(run: RunRecord) -> pd.DataFrame:
         name = given.pop("name", "")
         known = name in registry
         title = registry.get(name).title if known else name
-        rows.append(_row(part, registry.kind, title, "", f"Called {name} in a configuration.", True))
+        rows.append(_row(part, registry.kind, title, "", f"Configuration name: {name}.", True))
         rows += _rows(part, given, registry.get(name).options if known else Options, _resolved(run, key))
     for key, schema in SCHEMAS.items():
         rows += _rows(SECTIONS[key], run.config.get(key) or {}, schema, {})
     machine = {name: run.config[name] for name in Machine.model_fields if name in run.config}
     rows += _rows("Machine", machine, Machine, {})
-    rows.append(_row("Run", "seed", run.seed, "", "Of the split, the start and the batches.", True))
+    rows.append(_row("Run", "seed", run.seed, "", "Seed of the split, the initial model and the batches.", True))
     return pd.DataFrame(rows, columns=COLUMNS).sort_values("differs", ascending=False, kind="stable", ignore_index=True)
 
 
@@ -41,9 +41,9 @@ def _rows(part: str, given: Mapping[str, Any], schema: type[Options], resolved: 
     for name, value in given.items():
         parameter = parameters.get(name)
         usual = defaults.get(name, parameter.default if parameter else None)
-        said = value if resolved.get(name, value) == value else f"{in_words(resolved[name])} (as in {value})"
+        shown = value if resolved.get(name, value) == value else f"{in_words(resolved[name])} (as in {value})"
         option, meaning = (label_of(parameter), parameter.description) if parameter else (name, "")
-        yield _row(part, option, said, usual if parameter else "", meaning, parameter is None or value != usual)
+        yield _row(part, option, shown, usual if parameter else "", meaning, parameter is None or value != usual)
 
 
 def _row(part: str, option: str, value: Any, default: Any, meaning: str, differs: bool) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def _row(part: str, option: str, value: Any, default: Any, meaning: str, differs
 
 
 def _defaults(schema: type[Options]) -> dict[str, Any]:
-    """What stands where nothing was given; nothing for a schema that has to be given something."""
+    """The defaults of a schema; none if it has required fields."""
     needed = any(field.is_required() for field in schema.model_fields.values())
     return {} if needed else schema().model_dump(mode="json")
 

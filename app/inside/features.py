@@ -1,4 +1,4 @@
-"""Features of one run: what the clients' bodies make of their samples, beside the data that they learnt from."""
+"""Features of one run: the output of the clients' bodies, beside their training data."""
 
 from typing import Any, cast
 
@@ -18,22 +18,22 @@ COLOURS = {"class": "Colour: class", "client": "Colour: client"}
 PERPLEXITIES = {"10": "10", "30": "30", "50": "50"}
 NEIGHBOURS = 10  # that the analysis looks at
 WARNING = (
-    "In t-SNE, distances between groups and their sizes mean nothing: only who is next to whom does. The shares "
-    "are of the features themselves."
+    "In t-SNE, distances between groups and group sizes are not meaningful, only neighbours are. The shares are "
+    "computed on the features themselves."
 )
 
 
 def panel(view: RunView) -> None:
-    st.header("Do samples of a class meet, or samples of a client?", anchor=False)
+    st.header("Do features group by class or by client?", anchor=False)
     st.markdown(
         plain(
-            "Features are what a client's body passes to its head. Where each class forms a group that clients share, "
-            "the bodies speak one language; where a class falls apart by client, they have become personal."
+            "Features are the output of the body, usually the shared layers. If each class forms one group across "
+            "clients, the bodies agree; if a class splits by client, they have become personal."
         )
     )
     options = controls()
-    cost = "1\u2009000 samples through their clients' models, then t-SNE: some 10 s."
-    found = findings(view, "features", options, verb="Compute the features", cost=cost)
+    cost = "1\u2009000 samples through their clients' models, then t-SNE: about 10 s."
+    found = findings(view, "features", options, verb="Compute features", cost=cost)
     if found is None:
         return
     left, right = st.columns([3, 2], gap="large")
@@ -58,22 +58,22 @@ def picture(view: RunView, found: Findings) -> None:
         colour = cast(feature_map.Group, url_state.switch("Shown by", COLOURS, "colour", "class"))
     arrays, values = found.arrays, found.values
     points = feature_map.data(arrays[kind], arrays["label"], arrays["client"], view.partition.get("class_names") or [])
-    said = feature_map.finding({"class": values["class"], "client": values["client"]}, NEIGHBOURS)
+    finding = feature_map.finding({"class": values["class"], "client": values["client"]}, NEIGHBOURS)
     other = "client" if colour == "class" else "class"
-    page.told(
+    page.finding_chart(
         feature_map.figure(points, colour, view.client),
         points,
-        said,
+        finding,
         key="features",
         name=f"features-{kind}",
-        title=f"{PICTURES[kind]} of {plural(len(points), 'sample')}; symbols tell the {other}",
+        title=f"{PICTURES[kind]} of {plural(len(points), 'sample')}; symbols: {other}",
         also=f"{WARNING if kind == 'tsne' else explained(values)} {of_what(values)}",
     )
 
 
 def explained(values: dict[str, Any]) -> str:
     across, up = (100 * share for share in values["explained"])
-    return f"The two axes hold {across:.0f} % and {up:.0f} % of the features' variance."
+    return f"The two axes explain {across:.0f} % and {up:.0f} % of the features' variance."
 
 
 def of_what(values: dict[str, Any]) -> str:
@@ -87,11 +87,11 @@ def learnt_from(view: RunView) -> None:
     if not view.partition.get("class_counts"):
         return
     table = split.data(view.partition)
-    page.told(
+    page.finding_chart(
         split.figure(table, height=560),
         table,
         split.sentence(table),
         key="features_split",
         name="split",
-        title="The data they learnt from",
+        title="Training data by client",
     )

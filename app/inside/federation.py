@@ -1,4 +1,4 @@
-"""How the data lie among the clients of a run, in numbers."""
+"""The data split of a run, in numbers."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Loss landscape of one run: the ground around the global and a personalized model, what lies between, how sharp."""
+"""Loss landscape of one run: around and between the global and a personalized model, and its sharpness."""
 
 from typing import Any
 
@@ -14,19 +14,18 @@ from app.state import url_state
 from app.wording import capital, count, number, plain, plural
 from engine.core.findings import Findings
 
-WHICH = {"last": "Of the last round", "best": "Of the best round"}
+WHICH = {"last": "Last round", "best": "Best round"}
 DATA = {"test": "Test", "train": "Training"}
-GROUNDS = {"home": "Each at home", "own": "The client's samples", "everyone": "Everybody's samples"}
+GROUNDS = {"home": "Each on its own data", "own": "The client's samples", "everyone": "All clients' samples"}
 SHAPES = {"contour": "Contours", "hills": "Hills"}
-ON = {"own": "the client's samples", "everyone": "everybody's samples"}
+ON = {"own": "the client's samples", "everyone": "all clients' samples"}
 POINTS = 41
 READING = (
-    "Each picture has a model at its centre, marked with a cross, and shows the loss as the model's weights move along "
-    "two random directions; 1 is a step as long as each of the model's filters. Both models move along the same "
-    "directions and share one scale, so that depth and width can be compared: a deep hollow fits its data, a wide one "
-    "bears being moved. Look whether the personalized model has found a deeper hollow than the global one, whether it "
-    "is narrower, and, with everybody's samples, what it gave up for it. A slice along two directions is not the "
-    "whole: the numbers further down look in all."
+    "Each plot has a model at its centre, marked with a cross, and shows the loss as the model's weights move along "
+    "two random directions; 1 is a step as long as each of the model's filters. Both models use the same directions "
+    "and one scale, so depth and width can be compared: a deep minimum fits its data, a wide one tolerates changes. "
+    "Check whether the personalized model's minimum is deeper or narrower than the global one's and, with all "
+    "clients' samples, what it gave up. Two directions are only a slice: the numbers below cover all of them."
 )
 
 
@@ -39,7 +38,7 @@ def panel(view: RunView) -> None:
 
 
 def controls(view: RunView) -> tuple[dict[str, Any], int]:
-    """What every question of this tab is about: the client, the round of the models, and which samples."""
+    """The choices shared by all panels of this tab: the client, the round of the models, and the samples."""
     clients = {str(i): f"client {i}" for i in range(view.num_clients)}
     with st.container(horizontal=True, vertical_alignment="bottom", key="landscape_controls"):
         with st.container(width=180):
@@ -51,10 +50,10 @@ def controls(view: RunView) -> tuple[dict[str, Any], int]:
 
 
 def surfaces(view: RunView, options: dict[str, Any], client: int) -> None:
-    st.header("How deep, and how wide, is the ground a model stands on?", anchor=False)
+    st.header("How deep and wide is the minimum?", anchor=False)
     st.markdown(plain(READING))
     cost = f"{count(POINTS**2)} points for each model and each set of samples; convolutions take minutes."
-    found = findings(view, "landscape", options, verb="Compute the landscape", cost=cost)
+    found = findings(view, "landscape", options, verb="Compute landscape", cost=cost)
     if found is None:
         return
     with st.container(horizontal=True, vertical_alignment="bottom", key="surface_controls"):
@@ -62,16 +61,16 @@ def surfaces(view: RunView, options: dict[str, Any], client: int) -> None:
         shape = url_state.switch("Drawn as", SHAPES, "shape", "contour")
     shown = {title(name, client, found): found.arrays[name] for name in panels(found, ground)}
     points = surface.data(found.arrays["axis"], shown)
-    said, name = surface.finding(points), f"landscape-client-{client}"
+    finding, name = surface.finding(points), f"landscape-client-{client}"
     if shape == "hills":
-        page.chart(surface.hills(points), points, key="landscape", name=name, alt=said)
+        page.chart(surface.hills(points), points, key="landscape", name=name, alt=finding)
     else:
         side_by_side(points, name)
-    st.caption(plain(f"{said} {scale_words(view, found)}"))
+    st.caption(plain(f"{finding} {scale_words(view, found)}"))
 
 
 def side_by_side(points: pd.DataFrame, name: str) -> None:
-    """A chart a surface, all on one scale; below one another where the screen is narrow."""
+    """One chart per surface, all on one scale; stacked on narrow screens."""
     surfaces = points.groupby("surface", sort=False)
     for i, (column, (what, own)) in enumerate(zip(st.columns(len(surfaces), gap="large"), surfaces, strict=True)):
         with column:
@@ -86,7 +85,7 @@ def side_by_side(points: pd.DataFrame, name: str) -> None:
 
 
 def panels(found: Findings, ground: str) -> list[str]:
-    """The surfaces to show, by the names that they have in the findings."""
+    """The surfaces to show, by their names in the findings."""
     wanted = {
         "home": ["global_everyone", "personalized_own"],
         "own": ["global_own", "personalized_own"],
@@ -98,32 +97,32 @@ def panels(found: Findings, ground: str) -> list[str]:
 
 
 def title(name: str, client: int, found: Findings) -> str:
-    """``client 3's model on its own 875 samples``."""
+    """``model of client 3 on 875 samples of client 3``."""
     model, on = name.split("_")
     whose = "global model" if model == "global" else f"model of client {client}"
     samples = count(found.values["samples"][on])
-    return f"{whose} on {samples} samples of " + ("everybody" if on == "everyone" else f"client {client}")
+    return f"{whose} on {samples} samples of " + ("all clients" if on == "everyone" else f"client {client}")
 
 
 def scale_words(view: RunView, found: Findings) -> str:
     without = "" if "global_own" in found.arrays else f"{view.method} has no global model. "
     return (
         f"{without}Round {found.values['round']}, {DATA[found.values['data']].lower()} samples. Biases and "
-        "normalisations stay; colours follow the logarithm of the loss; grey: not finite."
+        "normalizations are fixed; colours: logarithm of the loss; grey: not finite."
     )
 
 
 def between(view: RunView, options: dict[str, Any], client: int) -> None:
-    st.header("What lies between the global model, the personalized one and one trained alone?", anchor=False)
+    st.header("What lies between the global, the personalized and a locally trained model?", anchor=False)
     st.markdown(
         plain(
-            "A plane goes through any three models. Here distances on the screen are distances between the models' "
-            "weights. It shows how far personalization has moved from the global model, and whether a ridge lies "
-            "between it and what the client would have learnt alone."
+            "Any three models define a plane. Distances on the screen are distances between the models' weights. The "
+            "plane shows how far personalization has moved from the global model, and whether a ridge separates it "
+            "from what the client would have learned alone."
         )
     )
-    cost = f"Trains client {client} alone through the run's rounds, then {count(POINTS**2)} points twice."
-    found = findings(view, "plane", options, verb="Compute the plane", cost=cost)
+    cost = f"Trains client {client} alone for the run's rounds, then evaluates {count(POINTS**2)} points twice."
+    found = findings(view, "plane", options, verb="Compute plane", cost=cost)
     if found is None:
         return
     columns, every = st.columns(2, gap="large"), np.concatenate([found.arrays[on].ravel() for on in ON])
@@ -132,7 +131,7 @@ def between(view: RunView, options: dict[str, Any], client: int) -> None:
         names = found.values["models"]
         marks = model_plane.models(names, found.arrays["places"], [found.values["losses"][on][n] for n in names])
         with column:
-            page.told(
+            page.finding_chart(
                 model_plane.figure(points, marks, every),
                 points,
                 model_plane.finding(marks),
@@ -143,19 +142,19 @@ def between(view: RunView, options: dict[str, Any], client: int) -> None:
 
 
 def sharp(view: RunView, options: dict[str, Any], client: int) -> None:
-    st.header("How sharp is it, in all directions?", anchor=False)
-    cost = "Some 150 Hessian-vector products for each model and each set of samples."
-    found = findings(view, "sharpness", options, verb="Measure the sharpness", cost=cost)
+    st.header("How sharp is the minimum in all directions?", anchor=False)
+    cost = "About 150 Hessian-vector products for each model and each set of samples."
+    found = findings(view, "sharpness", options, verb="Measure sharpness", cost=cost)
     if found is None:
         return
-    table, said = measures(found, client), said_of(found, client)
-    st.dataframe(table, hide_index=True, key="sharpness_table", alt=said)
-    page.files(table, key="sharpness_table", name=f"sharpness-client-{client}", caption=said)
+    table, finding = measures(found, client), sharpness_finding(found, client)
+    st.dataframe(table, hide_index=True, key="sharpness_table", alt=finding)
+    page.files(table, key="sharpness_table", name=f"sharpness-client-{client}", caption=finding)
     st.caption(
         plain(
-            f"{said} Worst nearby: the largest loss within ρ = 0.05 of the weights, by projected "
-            "ascent; one step: where sharpness-aware training looks. The eigenvalue is the curvature of the steepest "
-            "direction, by Lanczos; the trace that of all together, ± the standard error of 32 random vectors."
+            f"{finding} Worst nearby: the largest loss within ρ = 0.05 of the weights, by projected ascent. One step: "
+            "the point that sharpness-aware training evaluates. Top eigenvalue: curvature of the steepest direction "
+            "(Lanczos). Trace: total curvature, ± the standard error of 32 random vectors."
         )
     )
 
@@ -179,23 +178,23 @@ def measures(found: Findings, client: int) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def said_of(found: Findings, client: int) -> str:
+def sharpness_finding(found: Findings, client: int) -> str:
     """The client's model beside the global one, on the client's samples."""
     own = {row["model"]: row for row in found.values["measures"] if row["on"] == "own"}
     top = {model: number(row["eigenvalue"]) for model, row in own.items()}
-    said = f"The top eigenvalue of client {client}'s model on its own samples is {top['personalized']}"
-    return f"{said}, the global model's there {top['global']}." if "global" in top else f"{said}."
+    finding = f"The top eigenvalue of client {client}'s model on its own samples is {top['personalized']}"
+    return f"{finding}, that of the global model {top['global']}." if "global" in top else f"{finding}."
 
 
 def sharp_clients(view: RunView, options: dict[str, Any], client: int) -> None:
-    st.header("Are the sharp models the bad ones?", anchor=False)
+    st.header("Are sharp models less accurate?", anchor=False)
     asked = {**{n: v for n, v in options.items() if n != "client"}, "of": "clients"}
-    cost = f"A top eigenvalue for {plural(view.num_clients, 'client')}, each on its own samples."
+    cost = f"Top eigenvalues of {plural(view.num_clients, 'client')}, each on its own samples."
     found = findings(view, "sharpness", asked, verb="Measure all clients", cost=cost)
     if found is None:
         return
     eigenvalue, rise, loss, accuracy = (np.asarray(found.arrays[n]) for n in ("eigenvalue", "rise", "loss", "accuracy"))
     sizes = view.partition.get(f"{options.get('data', 'test')}_sizes") or ()
     points = sharpness.data(eigenvalue, rise, loss, accuracy, sizes)
-    fig, said = sharpness.figure(points, client), sharpness.finding(points)
-    page.told(fig, points, said, key="sharp_clients", name="sharpness")
+    fig, finding = sharpness.figure(points, client), sharpness.finding(points)
+    page.finding_chart(fig, points, finding, key="sharp_clients", name="sharpness")

@@ -1,4 +1,4 @@
-"""Layers of one run: in which of them do clients differ from the shared model, and which do they keep?"""
+"""Layers of one run: in which do clients differ from the shared model, and which are personal?"""
 
 import numpy as np
 import streamlit as st
@@ -12,9 +12,9 @@ from engine.core.run_json import recorded
 
 FEW_LAYERS = 6  # fit beside another figure
 MEANING = (
-    "A layer's score is its distance from the shared model's, per parameter, as a share of all layers of the client: "
-    "the scores of a client add up to 1, and a high one is a layer in which the client has an opinion of its own. "
-    "Sharpness-aware training perturbs a layer as far as its score says."
+    "A layer's score is its distance per parameter from the shared model's layer, as a share of all layers of the "
+    "client: a client's scores add up to 1, and a high score marks a layer in which the client differs most. "
+    "Sharpness-aware training perturbs each layer in proportion to its score."
 )
 
 
@@ -26,7 +26,7 @@ def applies(view: RunView) -> bool:
 def panel(view: RunView) -> None:
     rounds, scores = queries.client_series(view.run.id, "diagnostics.layer_scores")
     if not len(rounds):
-        st.caption(plain(f"{view.method} does not score layers; PLGU-LF and PLGU-GRep do, in each round."))
+        st.caption(plain(f"{view.method} does not score layers; PLGU-LF and PLGU-GRep do."))
         return
     _, kept = queries.client_series(view.run.id, "diagnostics.personal_layers")
     names = layer_names(view, scores.shape[2])
@@ -44,47 +44,47 @@ def by_client(view: RunView, rounds: np.ndarray, scores: np.ndarray, kept: np.nd
     at = max(view.round, int(rounds[0]))
     cells = layer_scores.data(rounds, scores, at, names, kept)
     old = int((cells["round"] < at).groupby(cells["client"]).first().sum())
-    said = [f"Before the training of round {at}."]
-    said += [f"{old} of them sat out then: their last scores before it are shown."] if old else []
-    said += ["Outlined with a diamond: kept personal."] if kept is not None else []
-    page.told(
+    notes = [f"Before training in round {at}."]
+    notes += [f"{old} of them did not participate; their latest earlier scores are shown."] if old else []
+    notes += ["Diamond: personal layer."] if kept is not None else []
+    page.finding_chart(
         layer_scores.figure(cells),
         cells,
         layer_scores.finding(cells),
         key="layer_scores",
         name="layer-scores",
-        title="Score of each layer, client by client",
-        also=" ".join(said),
+        title="Score of each layer by client",
+        also=" ".join(notes),
     )
     st.caption(plain(MEANING))
 
 
 def over_rounds(view: RunView, rounds: np.ndarray, scores: np.ndarray, names: list[str]) -> None:
     means = layer_habits.data(rounds, scores, names)
-    page.told(
+    page.finding_chart(
         layer_habits.figure(means, view.round),
         means,
         layer_habits.finding(means),
         key="layer_means",
         name="layer-means",
-        title="Mean score of each layer, round by round",
+        title="Mean score of each layer by round",
     )
 
 
 def how_often(kept: np.ndarray, names: list[str]) -> None:
     often = layer_habits.how_often(kept, names)
-    page.told(
+    page.finding_chart(
         layer_habits.bars(often),
         often,
         layer_habits.often_finding(often),
         key="layers_kept",
         name="layers-kept",
-        title="How often each layer was kept personal",
+        title="How often each layer was personal",
     )
 
 
 def layer_names(view: RunView, count: int) -> list[str]:
-    """As the model calls them, from the input to the output; numbers for runs that did not write them down."""
+    """The model's layer names, from input to output; numbers for runs that did not record them."""
     known = recorded(view.run.provenance).extra.layers
     scored = known if len(known) == count else [name for name in known if name.startswith("body.")]
     if len(scored) != count:

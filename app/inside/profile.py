@@ -1,4 +1,4 @@
-"""Profile: what each round cost as the run recorded it, and where the time of a round goes when it is run again."""
+"""Profile: the recorded cost of each round, and where a round's time goes when it is profiled."""
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ def panel(view: RunView) -> None:
     st.header("What did it cost?", anchor=False)
     series = queries.scalar_series([view.run], list(profile.COSTS))
     recorded(view.run, series)
-    st.header("Where does the time of a round go?", anchor=False)
+    st.header("Where does a round's time go?", anchor=False)
     breakdown(view, series)
 
 
@@ -37,7 +37,7 @@ def recorded(run: RunRecord, series: pd.DataFrame) -> None:
                 theme=None,
                 key=f"cost_{name}",
                 config=page.modebar(name),
-                alt=f"{title.capitalize()} round by round. {finding}",
+                alt=f"{title.capitalize()} by round. {finding}",
             )
     st.caption(plain(f"{finding}{per_point} {beside_training(run, series)}"))
     if not is_presenting():
@@ -45,42 +45,42 @@ def recorded(run: RunRecord, series: pd.DataFrame) -> None:
 
 
 def beside_training(run: RunRecord, series: pd.DataFrame) -> str:
-    """What of the time between start and end was no training; nothing where that is not known."""
+    """How much of the time from start to end was training, if known."""
     if run.started_at is None or run.finished_at is None:
-        return "Seconds are those of training alone, without evaluation."
+        return "Seconds: training only, without evaluation."
     trained = float(series.loc[series["name"] == "seconds", "value"].sum())
     whole = (run.finished_at - run.started_at).total_seconds()
     if whole <= trained:
-        return "Seconds are those of training alone, without evaluation."
+        return "Seconds: training only, without evaluation."
     return (
-        f"Of {duration(whole)} from start to end {percent(trained / whole, 0)} were training; the rest went into "
-        "reading data, evaluation, checkpoints and waiting."
+        f"Of {duration(whole)} in total, {percent(trained / whole, 0)} was training; the rest was loading data, "
+        "evaluation, checkpoints and waiting."
     )
 
 
 def breakdown(view: RunView, series: pd.DataFrame) -> None:
-    """The clocks and the operators of the analysis ``profile``."""
+    """The timings and operators of the analysis ``profile``."""
     took = series.loc[(series["name"] == "seconds") & (series["round"] > 0), "value"]
     each = f", about {seconds(5 * float(took.mean()))} of training" if len(took) else ""
     found = analysis.findings(
         view,
         "profile",
         {},
-        verb="Run five rounds again, with clocks",
-        cost=f"The first five rounds{each}, and one more under torch's profiler",
+        verb="Profile five rounds",
+        cost=f"Retrains the first five rounds{each}, and one more under torch's profiler",
     )
     if found is None:
         return
     parts = round_parts.data(*clocks(found))
     left, right = st.columns([3, 2], gap="large")
     with left:
-        page.told(
+        page.finding_chart(
             round_parts.figure(parts),
             parts,
             round_parts.finding(parts),
             key="round_parts",
             name="parts-of-a-round",
-            title="Seconds of each round, by part",
+            title="Seconds per round, by part",
             also=pace(found),
         )
     with right:
@@ -93,20 +93,20 @@ def breakdown(view: RunView, series: pd.DataFrame) -> None:
             column_config={"own ms": st.column_config.NumberColumn(format="%.2f")},
         )
         steps = plural(found.values["profiled_steps"], "local step")
-        st.caption(f"Of {steps} of one round, by CPU time without what they call in turn.")
+        st.caption(f"For {steps} of one round, by CPU time excluding nested calls.")
 
 
 def clocks(found: Findings) -> tuple[list[int], dict[str, np.ndarray]]:
-    """Rounds, and the seconds of each part in them."""
+    """The rounds, and the seconds of each part."""
     return list(found.arrays["rounds"]), {name: found.arrays[f"seconds.{name}"] for name in found.values["parts"]}
 
 
 def pace(found: Findings) -> str:
-    """How many samples a second, and what an evaluation takes, which not every round has."""
+    """Samples per second, and how often and how long an evaluation runs."""
     every, once = found.values["evaluation_every"], seconds(found.values["evaluation_seconds"])
     often = "Every round is evaluated" if every == 1 else f"Only every {ordinal(every)} round is evaluated"
     speed = count(float(np.median(found.arrays["samples_per_second"])))
-    return f"Median {speed} samples a second in training. {often}; once takes {once}."
+    return f"Median: {speed} training samples per second. {often}; one evaluation takes {once}."
 
 
 def operators(found: Findings) -> pd.DataFrame:

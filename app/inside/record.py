@@ -1,4 +1,4 @@
-"""Configuration and log: what exactly was run, on what, what is kept of it, and what happened on the way."""
+"""Configuration and log: settings, provenance, data split, stored files and events of a run."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ KINDS = {
     "checkpoint": "Checkpoint",
     "model-last": "Models of the last round",
     "model-best": "Models of the best round",
-    "analysis": "Findings of the analysis",
+    "analysis": "Findings of analysis",
 }
 MOST_EVENTS = 200
 
@@ -31,23 +31,23 @@ def panel(view: RunView) -> None:
     what_was_run(view.run)
     where_it_ran(view.run)
     whose_data(view)
-    what_is_kept(view.run)
+    stored_files(view.run)
     what_happened(view.run)
 
 
 def what_was_run(run: RunRecord) -> None:
-    st.header("What exactly was run?", anchor=False)
+    st.header("Configuration", anchor=False)
     table = configuration.options(run)
     own, usual = table[table["differs"]], table[~table["differs"]]
-    st.subheader("What it is, and where it differs from the defaults", anchor=False)
+    st.subheader("Settings that differ from their defaults", anchor=False)
     _table(own[list(COLUMNS)].rename(columns=COLUMNS), "run_options", "Options that differ from their defaults")
-    with st.expander(f"{plural(len(usual), 'option')} as by default", key="run_defaults"):
-        _table(usual[list(COLUMNS)].rename(columns=COLUMNS), "run_usual", "Options as by default")
-    st.caption("Save the configuration and run it without the app, with the same numbers:")
+    with st.expander(f"{plural(len(usual), 'option')} at the default", key="run_defaults"):
+        _table(usual[list(COLUMNS)].rename(columns=COLUMNS), "run_usual", "Options at their defaults")
+    st.caption("Save the configuration and run it without the app to get the same numbers:")
     st.code(run_config.command(run), language="bash", wrap_lines=True)
     with st.container(horizontal=True, vertical_alignment="center", key="run_config"):
         st.download_button(
-            "Configuration as YAML",
+            "Download YAML",
             lambda: run_config.as_yaml(run),
             f"{run_config.file_name(run)}.yaml",
             "application/yaml",
@@ -58,56 +58,56 @@ def what_was_run(run: RunRecord) -> None:
 
 
 def where_it_ran(run: RunRecord) -> None:
-    st.header("Where do the numbers come from?", anchor=False)
+    st.header("Versions, device and times", anchor=False)
     _table(pd.DataFrame(origin(run), columns=["What", "Value"]), "run_origin", "Versions, device and times")
     if notes := recorded(run.provenance).warnings:
         st.warning(lines(notes))
 
 
 def origin(run: RunRecord) -> list[tuple[str, str]]:
-    """What and its value, in words; what was not recorded is left out."""
+    """Labelled values; those not recorded are omitted."""
     took = (run.finished_at - run.started_at).total_seconds() if run.started_at and run.finished_at else None
-    return made_with(run) + _said(
+    return made_with(run) + _recorded(
         {
             "Queued": _time(run.created_at),
             "Started": _time(run.started_at),
             "Ended": _time(run.finished_at),
-            "From start to end": duration(took) if took is not None else None,
+            "Duration": duration(took) if took is not None else None,
             "Computed by": run.worker,
-            "Digest (equal digests, equal numbers)": run.digest,
+            "Digest (equal digests mean equal numbers)": run.digest,
         }
     )
 
 
 def made_with(run: RunRecord) -> list[tuple[str, str]]:
-    """Of the origin what other runs may share: versions, device, data and code."""
+    """The part of the origin that runs may share: versions, device, data and code."""
     known = recorded(run.provenance)
-    return _said(
+    return _recorded(
         {
             **{f"{name} version": version for name, version in known.versions.items()},
             "Device": known.device,
             "Backend": known.backend,
             "CPU threads": known.threads,
-            "Fingerprint of the data": known.dataset_fingerprint,
-            "Version of the code": known.code,
+            "Data fingerprint": known.dataset_fingerprint,
+            "Code version": known.code,
             **({"layers": known.extra.layers} if known.extra.layers else {}),
             **(known.extra.model_extra or {}),
         }
     )
 
 
-def _said(found: dict[str, Any]) -> list[tuple[str, str]]:
+def _recorded(found: dict[str, Any]) -> list[tuple[str, str]]:
     return [(what, str(value)) for what, value in found.items() if value not in (None, "")]
 
 
 def whose_data(view: RunView) -> None:
     partition = view.partition
-    st.header("How do the data lie among the clients?", anchor=False)
+    st.header("Data split", anchor=False)
     if not partition:
-        st.caption("The split is not known: the run has not begun.")
+        st.caption("The split is unknown until the run starts.")
         return
     table = split.data(partition)
-    page.told(
+    page.finding_chart(
         split.figure(table),
         table,
         split.sentence(table),
@@ -124,22 +124,22 @@ def whose_data(view: RunView) -> None:
         hide_index=True,
         key="run_numbers",
         alt="Sizes and labels over clients",
-        column_config={"what": "Over clients", **config, "all": st.column_config.NumberColumn("All together")},
+        column_config={"what": "Over clients", **config, "all": st.column_config.NumberColumn("Total")},
     )
     if partition.get("notes"):
         st.caption(lines(partition["notes"]))
 
 
-def what_is_kept(run: RunRecord) -> None:
-    st.header("What is kept of it?", anchor=False)
+def stored_files(run: RunRecord) -> None:
+    st.header("Stored files", anchor=False)
     kept = queries.store().artifacts.list(run.id)
     if not kept:
-        why = "they were not kept, were deleted, or the file that the run came from had none"
-        st.caption(f"No models: {why}. Its numbers are all there.")
+        why = "they were not stored, were deleted, or the imported file had none"
+        st.caption(f"No models: {why}. All numbers are available.")
         return
     total = sum(artifact.size_bytes for artifact in kept)
-    _table(files(kept), "run_artifacts", f"{plural(len(kept), 'file')} of {size_bytes(total)} together")
-    st.caption(f"{plural(len(kept), 'file')} of {size_bytes(total)} together.")
+    _table(files(kept), "run_artifacts", f"{plural(len(kept), 'file')}, {size_bytes(total)} in total")
+    st.caption(f"{plural(len(kept), 'file')}, {size_bytes(total)} in total.")
 
 
 def files(kept: list[ArtifactRecord]) -> pd.DataFrame:
@@ -147,13 +147,13 @@ def files(kept: list[ArtifactRecord]) -> pd.DataFrame:
     rows = []
     for artifact in kept:
         head, _, rest = artifact.kind.partition("-")
-        said = KINDS.get(artifact.kind) or (f"{KINDS[head]} {rest}" if head in KINDS and rest else artifact.kind)
-        rows.append((said, artifact.round, size_bytes(artifact.size_bytes), artifact.path))
+        title = KINDS.get(artifact.kind) or (f"{KINDS[head]} {rest}" if head in KINDS and rest else artifact.kind)
+        rows.append((title, artifact.round, size_bytes(artifact.size_bytes), artifact.path))
     return pd.DataFrame(rows, columns=["What", "Round", "Size", "File"])
 
 
 def what_happened(run: RunRecord) -> None:
-    st.header("What happened on the way?", anchor=False)
+    st.header("Events", anchor=False)
     if run.error:
         st.error(plain(run.error))
     events = queries.store().events.list(run.id, limit=MOST_EVENTS)
@@ -161,7 +161,7 @@ def what_happened(run: RunRecord) -> None:
         _table(log(events), "run_events", plural(len(events), "event"))
         text = "\n".join(f"{_time(e.at)} {e.level} {e.kind} {e.message}" for e in events)
         st.download_button(
-            "Download the log",
+            "Download log",
             text,
             f"{run_config.file_name(run)}.log",
             "text/plain",
@@ -170,7 +170,7 @@ def what_happened(run: RunRecord) -> None:
             on_click="ignore",
         )
     elif not run.error:
-        st.caption("Nothing worth a line in the log.")
+        st.caption("No events.")
 
 
 def log(events: list[EventRecord]) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""What the tabs of one run share: the run, the round and the client that the address names."""
+"""What the tabs of one run share: the run, and the round and client in the address."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -33,7 +33,7 @@ class RunView:
 
     @cached_property
     def models(self) -> tuple[queries.Model, ...]:
-        """Those that were evaluated; some methods have no global model."""
+        """The models that were evaluated; some methods have no global model."""
         return tuple(model for model in get_args(queries.Model) if len(self.accuracy(model)[0]))
 
     @property
@@ -77,9 +77,9 @@ class RunView:
 
     @cached_property
     def references(self) -> dict[str, RunRecord]:
-        """LocalTrain and FedAvg with the same clients, start and batches, where they were run: by algorithm.
+        """LocalTrain and FedAvg with the same clients, initial model and batches, if they were run: by algorithm.
 
-        They are of the same experiment and seed; of several the one trained like this run counts.
+        They have the same experiment and seed; of several, the one trained like this run is used.
         """
         siblings = queries.runs(experiment_ids=[self.run.experiment_id], include_archived=True)
         own = [run for run in siblings if run.seed == self.run.seed and run.round >= 0 and run.id != self.run.id]
@@ -92,7 +92,7 @@ class RunView:
 
     @cached_property
     def reference_lines(self) -> dict[str, Line]:
-        """LocalTrain's own models and FedAvg's global one, where they saw the same clients: by algorithm."""
+        """LocalTrain's local models and FedAvg's global one, if they have the same clients: by algorithm."""
         found = {}
         for name, run in self.references.items():
             model: queries.Model = "global" if name == "fedavg" else "personalized"
@@ -104,6 +104,6 @@ class RunView:
 
 
 def at_round(rounds: np.ndarray, values: np.ndarray, round: int) -> np.ndarray | None:
-    """The row of the last of ``rounds`` that is not after ``round``; None where all are."""
+    """The row of the last of ``rounds`` that is not after ``round``; None if all are."""
     place = int(np.searchsorted(rounds, round, side="right")) - 1
     return values[place] if place >= 0 else None

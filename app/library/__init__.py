@@ -1,1 +1,1 @@
-"""The parts of the Library page: finding runs, what can be done with those chosen, the trash, the disk, imports."""
+"""The parts of the Library page: finding runs, actions on selected runs, the trash, the disk, imports."""

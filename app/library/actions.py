@@ -1,4 +1,4 @@
-"""Everything that can be done with the chosen runs, and what is said of it afterwards."""
+"""All actions on the selected runs, and their notices."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from app.actions import launch
 from app.data import queries
 from app.library import bulk, experiment, export, models, trash
 from app.library.chosen import choose
-from app.library.flash import Offer, Said, attempt
+from app.library.flash import Notice, Offer, attempt
 from app.state import links
 from storage import RunRecord
 
@@ -29,7 +29,7 @@ def panel(runs: Sequence[RunRecord]) -> None:
 
 
 def look_at(runs: Sequence[RunRecord]) -> None:
-    """Turn to a page that shows them, or to Set up with their experiment."""
+    """Open a page that shows them, or Set up with their experiment."""
     ids = ",".join(str(run.id) for run in runs)
     if st.button("Compare", key="compare", type="primary"):
         launch.open_page("compare", "Compare them", runs=ids)
@@ -42,7 +42,7 @@ def look_at(runs: Sequence[RunRecord]) -> None:
 
 
 def offer(name: str, runs: Sequence[RunRecord]) -> None:
-    """A button, where the action fits one of the runs at least; what cannot be taken back is asked first."""
+    """A button if the action applies to at least one of the runs; actions that cannot be undone ask first."""
     action, ids = bulk.ACTIONS[name], [run.id for run in runs]
     fit = bulk.fitting(action, runs)
     if not fit and name != "delete":
@@ -53,18 +53,18 @@ def offer(name: str, runs: Sequence[RunRecord]) -> None:
         return
     with st.popover(title, key="cancel"):
         several = wording.plural(len(fit), "run")
-        st.write(f"Stop {several} for good? Finished rounds are kept. Pause keeps a run's place instead.")
+        st.write(f"Cancel {several}? This can't be undone. Completed rounds are kept. To continue later, use Pause.")
         st.button(f"Cancel {several}", key="cancel_now", type="primary", on_click=attempt, args=(perform, name, ids))
 
 
 def priorities(runs: Sequence[RunRecord]) -> None:
-    """Who comes first of those that still have to run."""
+    """The order of the runs that are not finished."""
     waiting = [run for run in runs if not run.is_finished]
     if not waiting:
         return
     with st.popover("Priority", key="priority"):
         now = wording.names(wording.priority(run.priority) for run in waiting)
-        st.write(f"Now {now}. Runs of a higher priority are started first; within one, the queue's order counts.")
+        st.write(f"Current: {now}. Higher priority starts first; runs of equal priority start in queue order.")
         for name in wording.PRIORITIES:
             if bulk.fitting(bulk.ACTIONS[f"{name} priority"], runs):
                 st.button(
@@ -75,8 +75,8 @@ def priorities(runs: Sequence[RunRecord]) -> None:
                 )
 
 
-def perform(name: str, run_ids: Sequence[int]) -> Said:
-    """Asks it of those whom it fits as they stand now, and says what came of it."""
+def perform(name: str, run_ids: Sequence[int]) -> Notice:
+    """Apply the action to the runs that it fits now, and report the outcome."""
     action = bulk.ACTIONS[name]
     runs = queries.runs(run_ids=run_ids, include_archived=True)
     text, fit = bulk.outcome(action, runs, len(run_ids)), bulk.fitting(action, runs)
@@ -84,11 +84,11 @@ def perform(name: str, run_ids: Sequence[int]) -> Said:
     if isinstance(answer, list):  # new runs
         choose([run.id for run in answer])
     offers = after_deletion(runs, fit) if name == "delete" else ()
-    return Said(text, "success" if fit else "info", offers)
+    return Notice(text, "success" if fit else "info", offers)
 
 
 def after_deletion(runs: Sequence[RunRecord], deleted: Sequence[int]) -> tuple[Offer, ...]:
-    """The way back, and what stands in the way of the others."""
+    """Offer to undo, and to cancel the runs that could not be deleted."""
     choose([run.id for run in runs if run.id not in deleted])
     running = [run.id for run in runs if run.id not in deleted]
     offers = [Offer("Undo", trash.restore, (list(deleted),))] if deleted else []

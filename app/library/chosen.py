@@ -1,4 +1,4 @@
-"""The chosen runs stand in the address, so that a choice is a link."""
+"""The selected runs are in the address, so that a selection is a link."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,18 +14,18 @@ KEY, TURN = "library_runs", "library_runs.turn"
 
 
 def choose(run_ids: Sequence[int]) -> None:
-    """By anything but the table, which begins anew with their rows ticked."""
+    """Select runs from outside the table, which is then redrawn with their rows selected."""
     st.session_state[TURN] = turn() + 1
     _write(run_ids)
 
 
 def turn() -> int:
-    """Another one whenever the choice was changed elsewhere than in the table."""
+    """Rises whenever the selection changes outside the table."""
     return int(st.session_state.get(TURN, 0))
 
 
-def ticked(table: pd.DataFrame) -> list[int]:
-    """The places of the rows all of whose runs are chosen."""
+def selected_rows(table: pd.DataFrame) -> list[int]:
+    """The positions of the rows whose runs are all selected."""
     chosen = set(url_state.ids("runs"))
     return [i for i, own in enumerate(table["runs"]) if chosen.issuperset(own)]
 
@@ -35,7 +35,7 @@ def _write(run_ids: Sequence[int]) -> None:
 
 
 def take_rows(key: str, table: pd.DataFrame) -> None:
-    """The chosen rows of the table are the chosen runs; those that the table doesn't show stay chosen."""
+    """Select the runs of the selected rows; selected runs that the table does not show stay selected."""
     if not key.endswith(f".{turn()}"):  # the table has been replaced since
         return
     ids = [run_id for own in table["runs"] for run_id in own]
@@ -45,19 +45,19 @@ def take_rows(key: str, table: pd.DataFrame) -> None:
 
 
 def panel(runs: Mapping[int, RunRecord], listed: Sequence[int]) -> list[RunRecord]:
-    """Which runs are chosen, of those ``listed`` and elsewhere."""
+    """The selected runs, ``listed`` or not."""
     chosen = [run_id for run_id in url_state.ids("runs") if run_id in runs]
     titles = {run_id: f"{run_id} · {run_name(runs[run_id])}" for run_id in dict.fromkeys([*chosen, *listed])}
     with st.container(horizontal=True, vertical_alignment="bottom", key="library_choice"):
         st.multiselect(
-            "Chosen runs",
+            "Selected runs",
             list(titles),
             format_func=titles.__getitem__,
-            placeholder="tick rows of the table, or choose here",
+            placeholder="Select rows in the table, or choose here",
             key=url_state.key(KEY, chosen, choose, titles),
         )
         if set(listed) - set(chosen):
-            st.button(f"Choose all {wording.count(len(listed))}", key="choose_all", on_click=choose, args=(listed,))
+            st.button(f"Select all {wording.count(len(listed))}", key="choose_all", on_click=choose, args=(listed,))
     if hidden := set(chosen) - set(listed):
-        st.caption(f"{wording.plural(len(hidden), 'chosen run is', 'chosen runs are')} not in the table above.")
+        st.caption(f"{wording.plural(len(hidden), 'selected run is', 'selected runs are')} not in the table above.")
     return [runs[run_id] for run_id in chosen]

@@ -1,4 +1,4 @@
-"""What lies on the disk, by kind, how much is left, and how to take a backup."""
+"""Disk use by kind, free space, and how to make a backup."""
 
 import html
 from datetime import date
@@ -9,7 +9,7 @@ from app import wording
 from app.data.overview import LOW_DISK_BYTES
 from storage import DiskUse
 
-MAKE_ROOM = "Delete runs and empty the trash, or drop the models of runs that nobody looks into any more."
+MAKE_ROOM = "Delete runs and empty the trash, or drop models that you no longer need."
 
 
 def fold(use: DiskUse) -> None:
@@ -22,14 +22,14 @@ def fold(use: DiskUse) -> None:
         rows = {**parts(use), "Free": use.free_bytes}
         items = "".join(f"<dt>{html.escape(n)}</dt><dd>{wording.size_bytes(size)}</dd>" for n, size in rows.items())
         st.html(f'<dl class="disk">{items}</dl>')
-        st.caption("A backup is one file with every run, its models and its place in the queue:")
+        st.caption("Back up all runs, models and the queue to one file:")
         st.code(f"python -m engine backup fedscape-{date.today():%Y-%m-%d}.zip", language=None)
 
 
 def parts(use: DiskUse) -> dict[str, int]:
-    """By what takes it; the trash has models and checkpoints of its own."""
+    """Bytes by kind; the trash has its own models and checkpoints."""
     return {
-        "Rounds and settings (the database)": use.database_bytes,
+        "Rounds and settings (database)": use.database_bytes,
         "Models": use.models_bytes,
         "Checkpoints": use.checkpoints_bytes,
         "Analyses": use.analyses_bytes,

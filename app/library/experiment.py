@@ -1,4 +1,4 @@
-"""A whole experiment, where the chosen runs are all of one: its name, and whether it is in sight."""
+"""Renames or archives an experiment, if the selected runs all belong to one."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ import streamlit as st
 
 from app import wording
 from app.data import queries
-from app.library.flash import Offer, Said, attempt
+from app.library.flash import Notice, Offer, attempt
 from storage import ExperimentRecord, RunRecord
 
 NAME = "experiment_name"
@@ -26,7 +26,7 @@ def panel(runs: Sequence[RunRecord]) -> None:
         key = f"{NAME}_{found.id}"
         st.text_input("Name of the experiment", found.name, key=key, max_chars=LONGEST)
         st.button("Rename", key="rename", on_click=lambda: attempt(rename, found, st.session_state[key]))
-        title = "Bring the whole experiment back" if found.archived else "Archive the whole experiment"
+        title = "Unarchive the whole experiment" if found.archived else "Archive the whole experiment"
         st.button(
             f"{title}, {wording.plural(found.num_runs, 'run')}",
             key="archive_experiment",
@@ -35,16 +35,16 @@ def panel(runs: Sequence[RunRecord]) -> None:
         )
 
 
-def rename(found: ExperimentRecord, name: str) -> Said:
+def rename(found: ExperimentRecord, name: str) -> Notice:
     name = " ".join(name.split())
     if not name:
-        return Said("An experiment needs a name: write one, then press Rename.", "error")
+        return Notice("Enter a name for the experiment.", "error")
     queries.store().experiments.rename(found.id, name)
-    return Said(f"“{wording.plain(found.name)}” is now “{wording.plain(name)}”.")
+    return Notice(f"“{wording.plain(found.name)}” is now “{wording.plain(name)}”.")
 
 
-def archive(found: ExperimentRecord, archived: bool) -> Said:
+def archive(found: ExperimentRecord, archived: bool) -> Notice:
     queries.store().experiments.archive([found.id], archived)
     what = f"“{wording.plain(found.name)}” with {wording.plural(found.num_runs, 'run')}"
     back = Offer("Undo", archive, (found, not archived))
-    return Said(f"Archived {what}." if archived else f"Took {what} out of the archive.", offers=(back,))
+    return Notice(f"Archived {what}." if archived else f"Unarchived {what}.", offers=(back,))

@@ -1,4 +1,4 @@
-"""Taking the chosen runs along: their numbers, or everything with models and logs."""
+"""Exports the selected runs: their numbers, or a bundle with models and logs."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -10,11 +10,11 @@ from app.actions import exchange
 from app.data import queries
 from storage import RunRecord
 
-MOST_BYTES = 10**9  # beyond this a browser is not the way
+MOST_BYTES = 10**9  # more is too large to download in a browser
 
 
 def buttons(runs: Sequence[RunRecord]) -> None:
-    """Each file is made when it is asked for."""
+    """Each file is made when its button is pressed."""
     ids, name = [run.id for run in runs], exchange.file_name(runs)
     for title, write, mime in (("JSON", exchange.json_of, "application/json"), ("CSV", exchange.csv_of, "text/csv")):
         st.download_button(
@@ -35,11 +35,11 @@ def bundle(ids: Sequence[int], name: str, left: int) -> None:
     several = f"the {len(ids)} of {len(ids) + left} runs that have ended" if left else wording.plural(len(ids), "run")
     st.write(
         f"One ZIP file with {several}: rounds, {wording.size_bytes(size)} of models, analyses and logs. "
-        "It can be imported into another Library."
+        "You can import it into another Library."
     )
     if size <= MOST_BYTES:
         st.download_button(
-            "Export the bundle",
+            "Download bundle",
             partial(exchange.bundle_of, ids),
             f"{name}.zip",
             "application/zip",
@@ -47,7 +47,7 @@ def bundle(ids: Sequence[int], name: str, left: int) -> None:
             type="primary",
             on_click="ignore",
         )
-        st.caption("Should it fail, a file of these runs is damaged. This names it, and takes all others along:")
+        st.caption("If export fails, a file is damaged; this skips and names it:")
     else:
-        st.caption("That is more than a browser should carry. This writes it into a file:")
+        st.caption("Too large to download here. This writes it to a file:")
     st.code(f"python -m engine export {' '.join(map(str, ids))} --format bundle", language=None, wrap_lines=True)

@@ -1,10 +1,10 @@
-"""What a file is that somebody takes for exported runs: said in words, with the place where it belongs."""
+"""Explains what an uploaded file is if it is not an export of runs, and where it belongs."""
 
 import json
 import zipfile
 from io import BytesIO
 
-CONFIG_BYTES = 10**6  # more than any has
+CONFIG_BYTES = 10**6  # larger than any configuration
 STARTS = (
     (b"SQLite format 3\0", "a database: start the app on it with DATABASE_URL"),
     (b"PAR1", "a Parquet table: tables have no partition and no configuration; export the runs as JSON"),
@@ -12,21 +12,21 @@ STARTS = (
     (b"\x89PNG", "a picture"),
     (b"\xff\xd8\xff", "a picture"),
     (b"GIF8", "a picture"),
-    (b"\x93NUMPY", "a NumPy array: data of your own belong into Set up"),
+    (b"\x93NUMPY", "a NumPy array: upload your own data in Set up"),
     (b"\x1f\x8b", "a gzip file: unpack it first"),
 )
 ENDINGS = {
     "csv": "a table: it has no partition and no configuration; export the runs as JSON",
-    "yaml": "a configuration: python -m engine run computes it",
-    "yml": "a configuration: python -m engine run computes it",
-    "npz": "data: they belong into Set up, as data of your own",
+    "yaml": "a configuration: run it with python -m engine run",
+    "yml": "a configuration: run it with python -m engine run",
+    "npz": "a NumPy archive: upload your own data in Set up",
     "safetensors": "a model without its run: export the run as a bundle, which has both",
-    "html": "a page, perhaps a report: export the runs as JSON",
+    "html": "a web page, perhaps a report: export the runs as JSON",
 }
 
 
 def what_else(name: str, data: bytes) -> str | None:
-    """Why it cannot be a file of runs, or None where it may be one: ``notes.csv is a table: ...``."""
+    """Why it cannot be an export of runs, or None if it may be one: ``notes.csv is a table: ...``."""
     if not data.strip():
         return f"{name} is empty"
     found = next((kind for start, kind in STARTS if data.startswith(start)), None)
@@ -38,20 +38,20 @@ def what_else(name: str, data: bytes) -> str | None:
 
 
 def _kind_of_zip(data: bytes) -> str | None:
-    """None for archives, which say themselves what they hold."""
+    """None for archives whose contents the import checks itself."""
     try:
         names = zipfile.ZipFile(BytesIO(data)).namelist()
     except (zipfile.BadZipFile, ValueError):
-        return "a ZIP file that is cut off or damaged: export or download it again"
+        return "an incomplete or damaged ZIP file: export or download it again"
     return ENDINGS["npz"] if any(name.endswith(".npy") for name in names) else None
 
 
 def _kind_of_json(data: bytes) -> str | None:
-    """A configuration; None for what the import itself explains better."""
+    """A configuration; None for files that the import explains better."""
     try:
         document = json.loads(data) if len(data) <= CONFIG_BYTES else None
     except (ValueError, RecursionError):
         return None
     if isinstance(document, dict) and "algorithms" in document and "runs" not in document:
-        return "a configuration without results: python -m engine run computes it"
+        return "a configuration without results: run it with python -m engine run"
     return None

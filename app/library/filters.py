@@ -1,4 +1,4 @@
-"""The controls that say which runs are meant. Every choice lives in the address."""
+"""The filter controls. Every choice is in the address."""
 
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
@@ -16,7 +16,7 @@ CLEARED = ("q", "status", "method", "dataset", "when", "from", "to")
 
 
 def controls(runs: Sequence[RunRecord]) -> tuple[Filter, bool]:
-    """What is asked for, and whether archived runs are, too."""
+    """The filter, and whether archived runs are included."""
     with st.container(horizontal=True, vertical_alignment="bottom", key="library_filters"):
         find = url_state.control("q", "", str, str)
         st.text_input(
@@ -24,7 +24,7 @@ def controls(runs: Sequence[RunRecord]) -> tuple[Filter, bool]:
             key=find.key,
             placeholder="ditto lam=1 digits",
             type="search",
-            help="Words of names, and settings with their value: lam=1, lr=0.05, seed=2",
+            help="Names, or settings with a value: lam=1, lr=0.05, seed=2",
         )
         statuses = choice("Status", "status", list(wording.STATUS), wording.STATUS.__getitem__)
         algorithms = choice("Method", "method", sorted({run.algorithm for run in runs}))
@@ -35,9 +35,9 @@ def controls(runs: Sequence[RunRecord]) -> tuple[Filter, bool]:
 
 
 def choice(label: str, name: str, options: list[str], title: Callable[[str], str] = str) -> list[str]:
-    """Several of many; nothing chosen lets everything through. Lives in the address as ``?status=done,failed``.
+    """A multiple choice; an empty one matches everything. In the address as ``?status=done,failed``.
 
-    What the address names is offered, too, though no run has it: a view of failed runs is empty where none failed.
+    Values in the address are offered even if no run has them: a view of failed runs is empty if none failed.
     """
 
     def parse(text: str) -> list[str]:
@@ -51,7 +51,7 @@ def choice(label: str, name: str, options: list[str], title: Callable[[str], str
 
 
 def days() -> tuple[datetime | None, datetime | None]:
-    """When runs were asked for: a window that goes with the clock, or two days."""
+    """When runs were queued: a window up to now, or two days."""
     when = url_state.pick("Queued", WHEN, "when", "any")
     first = last = None
     if when == "days":
@@ -66,7 +66,7 @@ def day(label: str, name: str) -> date | None:
 
 
 def zone() -> ZoneInfo:
-    """The reader's own, where the browser says it and this machine knows it."""
+    """The reader's time zone, if the browser reports it and this machine knows it; else UTC."""
     try:
         return ZoneInfo(st.context.timezone or "UTC")
     except (ZoneInfoNotFoundError, ValueError):
@@ -74,7 +74,7 @@ def zone() -> ZoneInfo:
 
 
 def clear() -> None:
-    """All runs again, ordered and grouped as they were."""
+    """Show all runs again; order and grouping stay."""
     url_state.choose(**dict.fromkeys(CLEARED))
 
 

@@ -1,4 +1,4 @@
-"""Which runs are meant: by words and settings, status, method, data set and the days on which they were asked for."""
+"""Filters runs by words and settings, status, method, data set and the days on which they were queued."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from app.data.run_table import dataset_of
 from storage import RunRecord
 
 SECTIONS = ("dataset", "partition", "model", "training")
-WHEN = {"any": "any time", "day": "last 24 hours", "week": "last 7 days", "month": "last 30 days", "days": "from … to"}
+WHEN = {"any": "any time", "day": "last 24 hours", "week": "last 7 days", "month": "last 30 days", "days": "date range"}
 WINDOWS = {"day": timedelta(days=1), "week": timedelta(days=7), "month": timedelta(days=30)}
 
 
 @dataclass(frozen=True)
 class Filter:
-    """Which runs are listed; what is empty lets everything through."""
+    """Which runs are listed; an empty field matches everything."""
 
     text: str = ""
     statuses: Collection[str] = ()
@@ -30,16 +30,18 @@ class Filter:
         is_in_time = (self.since is None or run.created_at >= self.since) and (
             self.until is None or run.created_at < self.until
         )
-        return is_in_time and all(not allowed or value in allowed for allowed, value in chosen) and self._is_said(run)
+        return (
+            is_in_time and all(not allowed or value in allowed for allowed, value in chosen) and self._matches_text(run)
+        )
 
-    def _is_said(self, run: RunRecord) -> bool:
+    def _matches_text(self, run: RunRecord) -> bool:
         """Every word is in a name or is the run's number; every ``lam=12`` is a setting of exactly this value."""
         words = self.text.lower().split()
         return all(_is_set(run, word) if "=" in word else word in _names(run) for word in words)
 
 
 def settings(run: RunRecord) -> Iterator[tuple[str, Any]]:
-    """Names in small letters, and values, of what was asked of a run: ``lam``, ``training.lr`` and ``lr``, ``seed``."""
+    """Lower-case names and values of a run's settings: ``lam``, ``training.lr`` and ``lr``, ``seed``."""
     yield from (("seed", run.seed), ("rounds", run.rounds), ("status", run.status))
     for name, value in run.hparams.items():
         yield name.lower(), value
@@ -50,7 +52,7 @@ def settings(run: RunRecord) -> Iterator[tuple[str, Any]]:
 
 
 def window(when: str, first: date | None, last: date | None, now: datetime) -> tuple[datetime | None, datetime | None]:
-    """Since and until, for a key of WHEN; days are those of ``now``'s time zone, both of them included."""
+    """Since and until, for a key of WHEN; days are in ``now``'s time zone, both included."""
     if when in WINDOWS:
         return now - WINDOWS[when], None
     if when != "days":
@@ -76,7 +78,7 @@ def _is_set(run: RunRecord, word: str) -> bool:
 
 
 def _is_value(value: Any, wanted: str) -> bool:
-    """``0.10`` is 0.1; a name without a value asks for any."""
+    """``0.10`` is 0.1; a name without a value matches any."""
     try:
         return not wanted or float(value) == float(wanted)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""What was done last, or why it could not be: a bar that stays in sight, with the way back where there is one."""
+"""The notice of the last action or its error: a bar that stays visible, with Undo where possible."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,50 +16,50 @@ Kind = Literal["success", "info", "error"]
 
 @dataclass(frozen=True)
 class Offer:
-    """A button beside what was said."""
+    """A button beside the notice."""
 
     label: str
-    do: Callable[..., "Said"]
+    do: Callable[..., "Notice"]
     arguments: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True)
-class Said:
-    """A sentence, as Markdown, and what one may do about it."""
+class Notice:
+    """A sentence in Markdown, and follow-up actions."""
 
     text: str
     kind: Kind = "success"
     offers: tuple[Offer, ...] = ()
 
 
-def attempt(what: Callable[..., Said], *arguments: Any) -> None:
-    """Do it, and say what was done or why it cannot be. What was offered before is over then."""
+def attempt(what: Callable[..., Notice], *arguments: Any) -> None:
+    """Do it and show a notice of the outcome or the error. It replaces the previous notice."""
     try:
-        say(what(*arguments))
+        show(what(*arguments))
     except (FedscapeError, StorageError) as error:
-        say(refused(error))
+        show(refused(error))
 
 
-def refused(error: FedscapeError | StorageError) -> Said:
-    return Said(wording.lines(getattr(error, "problems", [str(error)])), "error")
+def refused(error: FedscapeError | StorageError) -> Notice:
+    return Notice(wording.lines(getattr(error, "problems", [str(error)])), "error")
 
 
-def say(said: Said) -> None:
-    st.session_state[KEY] = said
+def show(notice: Notice) -> None:
+    st.session_state[KEY] = notice
 
 
 def bar() -> None:
-    """What has an offer stays until the next action; what has none is said once."""
-    said = st.session_state.get(KEY)
-    if said is None:
+    """A notice with offers stays until the next action; one without is shown once."""
+    notice = st.session_state.get(KEY)
+    if notice is None:
         return
-    if not said.offers:
+    if not notice.offers:
         del st.session_state[KEY]
     with st.container(key="library_said", horizontal=True, vertical_alignment="center"):
-        {"success": st.success, "info": st.info, "error": st.error}[said.kind](said.text)
-        for i, offer in enumerate(said.offers):
+        {"success": st.success, "info": st.info, "error": st.error}[notice.kind](notice.text)
+        for i, offer in enumerate(notice.offers):
             st.button(offer.label, key=f"library_offer_{i}", on_click=attempt, args=(offer.do, *offer.arguments))
-        if said.offers:
+        if notice.offers:
             st.button("Close", key="library_said_close", type="tertiary", on_click=_close)
 
 

@@ -1,4 +1,4 @@
-"""The table of the runs that pass the filters. Rows that are chosen join the chosen runs."""
+"""The table of the runs that match the filters. Selected rows select their runs."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,8 +8,9 @@ import streamlit as st
 
 from app import wording
 from app.data import run_table
+from app.data.glossary import definition
 from app.library import filters
-from app.library.chosen import take_rows, ticked, turn
+from app.library.chosen import selected_rows, take_rows, turn
 from app.state import url_state
 from storage import RunRecord
 
@@ -18,7 +19,7 @@ HIDDEN = ("runs", "experiment_id")
 
 
 def panel(passing: Sequence[RunRecord], of: int) -> list[int]:
-    """Answers the ids of the runs that it shows."""
+    """Returns the ids of the runs that it shows."""
     with st.container(horizontal=True, vertical_alignment="bottom", key="library_order"):
         group = url_state.pick("Rows are", run_table.GROUPS, "group", "none")
         sort = url_state.pick("Order", run_table.SORTS, "sort", "newest")
@@ -36,14 +37,14 @@ def panel(passing: Sequence[RunRecord], of: int) -> list[int]:
 
 
 def nothing(of: int) -> None:
-    """No run is listed: why, and the way to all of them."""
+    """No run is listed: say why, and offer to clear the filters."""
     with st.container(horizontal=True, vertical_alignment="center", key="library_nothing"):
-        st.write(f"No run passes these filters; without them there {'is' if of == 1 else 'are'} {wording.count(of)}.")
-        st.button("Clear the filters", key="clear", on_click=filters.clear)
+        st.write(f"No runs match these filters; {wording.count(of)} without them.")
+        st.button("Clear filters", key="clear", on_click=filters.clear)
 
 
 def paged(table: pd.DataFrame) -> pd.DataFrame:
-    """At most ROWS at a time; the rest is pages away."""
+    """At most ROWS at a time, in pages."""
     if len(table) <= ROWS:
         return table
     pages = -(-len(table) // ROWS)
@@ -65,7 +66,7 @@ def rows(table: pd.DataFrame, order: str) -> None:
         height=min(38 + 35 * len(table), 520),
         on_select=lambda: take_rows(key, table),
         selection_mode="multi-row",
-        selection_default={"selection": {"rows": ticked(table)}},
+        selection_default={"selection": {"rows": selected_rows(table)}},
         column_config=columns(),
         column_order=[c for c in table if c not in HIDDEN],
         alt=f"{wording.plural(len(table), 'row')} of runs",
@@ -74,17 +75,17 @@ def rows(table: pd.DataFrame, order: str) -> None:
 
 def columns() -> dict[str, Any]:
     accuracy: dict[str, Any] = {"format": "%.1f", "help": "Percent, personalized models, last round"}
-    weighted = {**accuracy, "help": "Percent, over all test samples: each client counts as often as it has samples"}
-    best = (
-        "Percent, the weighted mean in its best round. With validation data that round is chosen on these, so that the "
-        "last round may have more."
-    )
+    lowest = {**accuracy, "help": f"{accuracy['help']}. {definition('Lowest 5 %')}"}
+    weighted = {**accuracy, "help": f"Percent. {definition('Weighted mean')}"}
+    best = f"Percent, weighted mean in the best round. {definition('Best round')}"
     return {
         "run": st.column_config.NumberColumn("Run", width="small"),
         "progress": st.column_config.ProgressColumn("Rounds", format="%.0f %%", min_value=0, max_value=100),
         "mean": st.column_config.NumberColumn("Mean, %", **accuracy),
-        "std": st.column_config.NumberColumn("± over runs", format="%.1f", help="Sample deviation of the runs' means"),
-        "lowest5": st.column_config.NumberColumn("Lowest 5 %, %", **accuracy),
+        "std": st.column_config.NumberColumn(
+            "± over runs", format="%.1f", help="Sample standard deviation of the runs' means"
+        ),
+        "lowest5": st.column_config.NumberColumn("Lowest 5 %, %", **lowest),
         "weighted mean": st.column_config.NumberColumn("Weighted mean, %", **weighted),
         "best": st.column_config.NumberColumn("Best weighted mean, %", format="%.1f", help=best),
         "number": st.column_config.NumberColumn("Runs", width="small"),
@@ -99,5 +100,5 @@ def columns() -> dict[str, Any]:
 
 
 def times(title: str) -> Any:
-    """A column of times, as the reader's clock shows them."""
+    """A column of times in the reader's time zone."""
     return st.column_config.DatetimeColumn(title, format="D MMM YYYY, HH:mm", timezone=str(filters.zone()))

@@ -1,4 +1,4 @@
-"""Dropping the models of the chosen runs: what it frees, and what it costs."""
+"""Drops the models of the selected runs: the space it frees, and what is lost."""
 
 from collections.abc import Sequence
 
@@ -6,17 +6,17 @@ import streamlit as st
 
 from app import wording
 from app.data import queries
-from app.library.flash import Said, attempt
+from app.library.flash import Notice, attempt
 from storage import RunRecord
 
 COST = (
-    "Rounds, curves and analyses that were computed stay. No new landscape, feature map, trade-off or sharpness can be "
-    "computed for these runs then, and their models cannot be exported. There is no way back but to run them again."
+    "Rounds, curves and computed analyses are kept. New landscapes, feature maps, trade-offs and sharpness can't be "
+    "computed for these runs, and their models can't be exported. This can't be undone; you would have to rerun them."
 )
 
 
 def panel(runs: Sequence[RunRecord]) -> None:
-    """Offered where there are models to drop."""
+    """Offered if there are models to drop."""
     ids = [run.id for run in runs if run.status != "running"]
     size = queries.store().artifacts.models_bytes(ids)
     if not size:
@@ -32,6 +32,6 @@ def panel(runs: Sequence[RunRecord]) -> None:
         )
 
 
-def drop(run_ids: Sequence[int]) -> Said:
+def drop(run_ids: Sequence[int]) -> Notice:
     freed = queries.store().artifacts.drop_models(run_ids)
-    return Said(f"Dropped the models of {wording.plural(len(run_ids), 'run')}: {wording.size_bytes(freed)} are free.")
+    return Notice(f"Dropped the models of {wording.plural(len(run_ids), 'run')}, freeing {wording.size_bytes(freed)}.")

@@ -1,4 +1,4 @@
-"""Views: the page's choices under a name, each a link. Two come with the product."""
+"""Views: the page's choices under a name, each a link. Two are built in."""
 
 import html
 from collections.abc import Mapping
@@ -8,18 +8,18 @@ import streamlit as st
 
 from app import wording
 from app.data import queries
-from app.library.flash import Offer, Said, attempt
+from app.library.flash import Notice, Offer, attempt
 from app.state import links, url_state
 
 PAGE = "library"
 CHOICES = ("q", "status", "method", "dataset", "when", "from", "to", "archived", "group", "sort")
-SHIPPED = {"Failed or diverged": "status=failed,diverged", "Still to run": "status=queued,running,paused"}
+SHIPPED = {"Failed or diverged": "status=failed,diverged", "Unfinished": "status=queued,running,paused"}
 NAME = "library_view_name"
 LONGEST = 60
 
 
 def bar() -> None:
-    """A link a view, and what keeps the present one."""
+    """A link per view, and a popover to save the current one."""
     saved = {view.name: view.query for view in queries.store().saved_views.list(PAGE)}
     now = asked(url_state.address())
     with st.container(horizontal=True, vertical_alignment="center", key="library_views"):
@@ -29,7 +29,7 @@ def bar() -> None:
 
 
 def navigation(views: Mapping[str, str], now: str) -> str:
-    """Plain links: a link of Streamlit's to the page one is on leaves its controls as they are."""
+    """Plain links: a Streamlit link to the current page would not reset its controls."""
     items = []
     for name, query in views.items():
         address = html.escape(links.link(PAGE, **dict(parse_qsl(query))))
@@ -39,7 +39,7 @@ def navigation(views: Mapping[str, str], now: str) -> str:
 
 
 def keep(now: str, saved: Mapping[str, str]) -> None:
-    """The present choices under a name; and what has one already."""
+    """Save the current choices under a name, or delete saved views."""
     if now:
         st.text_input(
             "Name of this view",
@@ -48,9 +48,9 @@ def keep(now: str, saved: Mapping[str, str]) -> None:
             placeholder="Ditto on digits, best first",
         )
         st.button("Save", key="save_view", type="primary", on_click=lambda: attempt(save, st.session_state[NAME], now))
-        st.caption(wording.plain(f"Kept with it: {', '.join(f'{k} {v}' for k, v in parse_qsl(now))}."))
+        st.caption(wording.plain(f"Saved choices: {', '.join(f'{k} {v}' for k, v in parse_qsl(now))}."))
     else:
-        st.caption("Filter, sort or group the runs first: a view keeps these choices under a name.")
+        st.caption("Filter, sort or group the runs first; a view saves these choices under a name.")
     for name in saved:
         st.button(
             f"Delete “{wording.plain(name)}”",
@@ -62,30 +62,31 @@ def keep(now: str, saved: Mapping[str, str]) -> None:
 
 
 def asked(query: Mapping[str, str]) -> str:
-    """The choices of an address that make up a view, always in one order."""
+    """The choices of an address that belong to a view, in a fixed order."""
     return urlencode([(name, query[name]) for name in CHOICES if query.get(name)], safe=",")
 
 
-def save(name: str, query: str) -> Said:
+def save(name: str, query: str) -> Notice:
     name = " ".join(name.split())
     if not name or name in SHIPPED:
-        return Said(
-            wording.plain(f"“{name}” comes with the product." if name else "A view needs a name.")
-            + " Write another name, then press Save.",
+        return Notice(
+            wording.plain(
+                f"“{name}” is a built-in view. Enter another name." if name else "Enter a name for the view."
+            ),
             "error",
         )
     views = queries.store().saved_views
     before = {view.name: view.query for view in views.list(PAGE)}.get(name)
     views.save(PAGE, name, query)
     if before in (None, query):
-        return Said(f"Saved the view “{wording.plain(name)}”.")
-    return Said(f"Replaced the view “{wording.plain(name)}”.", offers=(Offer("Undo", save, (name, before)),))
+        return Notice(f"Saved the view “{wording.plain(name)}”.")
+    return Notice(f"Replaced the view “{wording.plain(name)}”.", offers=(Offer("Undo", save, (name, before)),))
 
 
-def delete(name: str) -> Said:
+def delete(name: str) -> Notice:
     views = queries.store().saved_views
     query = next((view.query for view in views.list(PAGE) if view.name == name), None)
     if query is None:
-        return Said(f"The view “{wording.plain(name)}” is not here any more.", "info")
+        return Notice(f"The view “{wording.plain(name)}” no longer exists.", "info")
     views.delete(PAGE, name)
-    return Said(f"Deleted the view “{wording.plain(name)}”.", offers=(Offer("Undo", save, (name, query)),))
+    return Notice(f"Deleted the view “{wording.plain(name)}”.", offers=(Offer("Undo", save, (name, query)),))

@@ -1,4 +1,4 @@
-"""The trash: deleted runs that can still be brought back, all or some, until they are deleted for good."""
+"""The trash: deleted runs that can be restored until they are permanently deleted."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from app import wording
 from app.data import queries
 from app.data.comparison import method_name, run_name
 from app.library.chosen import choose
-from app.library.flash import Said, attempt
+from app.library.flash import Notice, attempt
 from app.library.listing import times
 from engine.worker.cleanup import TRASH_RETENTION
 from storage import RunRecord
@@ -24,7 +24,7 @@ def fold(is_open: bool = False) -> None:
     if not runs:
         return
     with st.expander(f"Trash: {wording.plural(len(runs), 'deleted run')}", expanded=is_open, key="library_trash_fold"):
-        st.caption(f"The engine deletes for good what has been here for {TRASH_RETENTION.days} days.")
+        st.caption(f"Runs are permanently deleted after {TRASH_RETENTION.days} days in the trash.")
         st.dataframe(
             table(runs),
             hide_index=True,
@@ -37,7 +37,7 @@ def fold(is_open: bool = False) -> None:
 
 
 def table(runs: Sequence[RunRecord]) -> pd.DataFrame:
-    """A row a run, the last deleted first."""
+    """A row per run, the last deleted first."""
     return pd.DataFrame(
         [
             {
@@ -54,34 +54,34 @@ def table(runs: Sequence[RunRecord]) -> pd.DataFrame:
 
 
 def buttons(runs: Sequence[RunRecord]) -> None:
-    """For those picked, or for all."""
+    """Restore or delete the selected runs, or all."""
     names = {run.id: f"{run.id} · {run_name(run)}" for run in runs}
     picked = st.multiselect(
-        "Of these",
+        "Runs in the trash",
         list(names),
         key=KEY,
-        placeholder="all of them",
+        placeholder="all",
         format_func=names.__getitem__,
     )
     ids, several = picked or list(names), wording.plural(len(picked or names), "run")
     with st.container(horizontal=True, key="library_trash_buttons"):
-        st.button(f"Bring back {several}", key="restore", on_click=attempt, args=(restore, ids))
-        with st.popover("Delete for good", key="purge"):
-            st.write(f"Delete {several} with rounds, models and analyses? There is no way back from this.")
+        st.button(f"Restore {several}", key="restore", on_click=attempt, args=(restore, ids))
+        with st.popover("Delete permanently", key="purge"):
+            st.write(f"Delete {several} with rounds, models and analyses? This can't be undone.")
             st.button(
-                f"Delete {several} for good", key="purge_now", type="primary", on_click=attempt, args=(purge, ids)
+                f"Delete {several} permanently", key="purge_now", type="primary", on_click=attempt, args=(purge, ids)
             )
 
 
-def restore(run_ids: Sequence[int]) -> Said:
-    """Out of the trash, and chosen. Somebody may have deleted them for good meanwhile."""
+def restore(run_ids: Sequence[int]) -> Notice:
+    """Restore and select the runs. They may have been permanently deleted meanwhile."""
     queries.store().trash.restore(run_ids)
     back = [run.id for run in queries.runs(run_ids=run_ids, include_archived=True)]
     choose(back)
     if not back:
-        return Said("They were deleted for good meanwhile.", "error")
-    return Said(f"Brought back {wording.plural(len(back), 'run')}.")
+        return Notice("These runs were permanently deleted meanwhile.", "error")
+    return Notice(f"Restored {wording.plural(len(back), 'run')}.")
 
 
-def purge(run_ids: Sequence[int]) -> Said:
-    return Said(f"Deleted {wording.plural(queries.store().trash.delete(run_ids), 'run')} for good.")
+def purge(run_ids: Sequence[int]) -> Notice:
+    return Notice(f"Permanently deleted {wording.plural(queries.store().trash.delete(run_ids), 'run')}.")

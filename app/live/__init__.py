@@ -1,1 +1,1 @@
-"""The parts of the Live page: which runs it shows, and what to do about those that went wrong."""
+"""The parts of the Live page: which runs it shows, their progress, and runs that need attention."""

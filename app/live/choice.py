@@ -1,4 +1,4 @@
-"""Which runs the Live page shows, and what a person may ask of all of them. The choice lives in the address."""
+"""Which runs the Live page shows, and actions on all of them. The choice is in the address."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ from storage import ExperimentRecord, RunRecord
 
 
 def chosen_runs(experiments: Sequence[ExperimentRecord]) -> list[RunRecord]:
-    """Those of the address (``?runs=1,2`` or ``?experiment=3``), else of what is training or trained last."""
+    """The runs in the address (``?runs=1,2`` or ``?experiment=3``), else those training now or trained last."""
     wanted = url_state.ids("runs")
     if wanted:
         return queries.runs(run_ids=wanted, include_archived=True)
@@ -27,7 +27,7 @@ def chosen_runs(experiments: Sequence[ExperimentRecord]) -> list[RunRecord]:
 
 
 def controls(experiments: Sequence[ExperimentRecord], listed: Sequence[RunRecord]) -> list[RunRecord]:
-    """Which experiment, which of its runs, and what to do with all of them; answers the runs to show."""
+    """The experiment, its runs, and actions on all of them; returns the runs to show."""
     shown = first_of_each(listed)
     if palette.is_presenting():
         return shown
@@ -39,7 +39,7 @@ def controls(experiments: Sequence[ExperimentRecord], listed: Sequence[RunRecord
 
 
 def first_of_each(runs: Sequence[RunRecord]) -> list[RunRecord]:
-    """As many runs as can be told apart: the first seed of every method, then the second."""
+    """As many runs as can be distinguished: the first seed of every method, then the second."""
     by_seed = sorted(runs, key=lambda run: (run.seed, run.position))[: live_feed.MAX_RUNS]
     return sorted(by_seed, key=lambda run: (run.experiment_id, run.position))
 
@@ -54,7 +54,7 @@ def experiment_control(experiments: Sequence[ExperimentRecord], current: int | N
         list(names),
         None,
         names.__getitem__,
-        placeholder="Choose one that is here",
+        placeholder="Choose an experiment",
         key=url_state.key("live_experiment", current, _open_experiment, names),
     )
 
@@ -64,7 +64,7 @@ def _open_experiment(experiment: int | None) -> None:
 
 
 def run_control(listed: Sequence[RunRecord], shown: Sequence[RunRecord]) -> None:
-    """Up to twelve runs at a time; the rest is named, not drawn."""
+    """Up to twelve runs at a time; the others are listed but not drawn."""
     of = sorted({run.experiment_id for run in listed})
     siblings = queries.runs(experiment_ids=of, include_archived=True) if url_state.ids("runs") else []
     names = {run.id: f"{run_name(run)} · run {run.id}" for run in [*siblings, *listed]}

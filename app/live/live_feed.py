@@ -1,7 +1,7 @@
-"""What the live page is sent: where runs stand, and the points of their curves since the reader last asked.
+"""The data of the live page: the state of runs, and the points of their curves since the last request.
 
-A curve gets at most MAX_POINTS points: rounds in between are left out, evenly and from the start, so that what was sent
-stays. A request reads a bounded number of rounds; ``more`` says that there are others to fetch at once.
+A curve has at most MAX_POINTS points: rounds are thinned evenly from the start, so that points already sent stay valid.
+A request reads a bounded number of rounds; ``more`` means that there are others to fetch at once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from app.state.url_state import parse_ids
 from storage import RunRecord, Store
 
 MAX_POINTS = 300
-MAX_RUNS = 12  # lines that can be told apart
+MAX_RUNS = 12  # lines that can be distinguished
 ROUNDS_A_REQUEST = 10_000
 LOST_AFTER_S = 20.0
 POLL_MS, IDLE_MS = 1000, 10_000
@@ -46,7 +46,7 @@ def feed(
 ) -> dict[str, Any]:
     """The JSON of one request: ``cursors`` has the runs and the last round of each that the reader has.
 
-    ``known_log`` is the digest of the log that the reader has, "" for none; None where nobody reads it.
+    ``known_log`` is the digest of the log that the reader has, "" for none; None if the log is not shown.
     """
     runs = store.queue.runs(run_ids=list(cursors), include_archived=True, newest_first=False, with_partition=False)
     curves = {run.id: curve(store, run, model, cursors[run.id]) for run in runs if _has_more(run, cursors[run.id])}
@@ -71,7 +71,7 @@ def _new_log(store: Store, runs: Sequence[RunRecord], known: str) -> dict[str, s
 
 def curve(store: Store, run: RunRecord, model: str = "personalized", after: int = -1) -> Curve:
     """The points beyond round ``after``."""
-    limit = max(ROUNDS_A_REQUEST, _stride(run))  # at least one point, so that the reader gets on
+    limit = max(ROUNDS_A_REQUEST, _stride(run))  # at least one point, so that the reader advances
     stored = store.metrics.stored_rounds(run.id, after, limit)
     rounds = [round for round in stored if _is_shown(round, run)]
     if not rounds:
@@ -98,7 +98,7 @@ def whole_curve(store: Store, run: RunRecord, model: str = "personalized") -> Cu
 
 
 def standing(run: RunRecord, silent_s: float = 0.0, again: int | None = None) -> dict[str, Any]:
-    """Where a run stands, in numbers and in words; ``again`` is the run that repeats it."""
+    """The state of a run, in numbers and in words; ``again`` is the run that repeats it."""
     return {
         "id": run.id,
         "label": method_name(run.label, run.algorithm),
@@ -115,7 +115,7 @@ def standing(run: RunRecord, silent_s: float = 0.0, again: int | None = None) ->
 
 
 def retried(store: Store, runs: Sequence[RunRecord]) -> dict[int, int]:
-    """Of those that did not end well and were queued again: the newest run that repeats each."""
+    """For runs that failed and were queued again: the newest run that repeats each."""
     ended = [run.id for run in runs if "retry" in actions(run)]
     return store.queue.repeats(ended) if ended else {}
 
@@ -130,15 +130,15 @@ def status_of(run: RunRecord, silent_s: float = 0.0) -> str:
 
 
 def progress(run: RunRecord, silent_s: float = 0.0) -> str:
-    """``round 12 of 50 · 0.3 s a round · 12 s left``."""
+    """``round 12 of 50 · 0.3 s per round · 12 s left``."""
     status = status_of(run, silent_s)
     if run.round < 0 and status != "lost":
         return wording.STATUS_MEANING[status]
     words = [f"round {run.round} of {run.rounds}"] if run.round >= 0 else []
     if status == "lost":
-        words.append(f"not heard of for {wording.duration(silent_s)}" if isfinite(silent_s) else "no engine")
+        words.append(f"no heartbeat for {wording.duration(silent_s)}" if isfinite(silent_s) else "no worker")
     elif run.seconds_per_round is not None:
-        words.append(f"{wording.seconds(run.seconds_per_round)} a round")
+        words.append(f"{wording.seconds(run.seconds_per_round)} per round")
         if run.status == "running" and run.round < run.rounds:
             words.append(f"{wording.duration(run.seconds_per_round * (run.rounds - run.round))} left")
     if run.control:
@@ -147,7 +147,7 @@ def progress(run: RunRecord, silent_s: float = 0.0) -> str:
 
 
 def actions(run: RunRecord) -> list[str]:
-    """What a person may ask of the run now."""
+    """The actions available for the run now."""
     if run.control == "cancel":
         return []
     if run.status == "paused" or run.control == "pause":
@@ -158,14 +158,14 @@ def actions(run: RunRecord) -> list[str]:
 
 
 def parse_cursors(runs: str, after: str) -> dict[int, int]:
-    """``runs=3,5&after=10,-1`` of the address. Raises ValueError, which says what is expected."""
+    """``runs=3,5&after=10,-1`` of the address. Raises ValueError with what is expected."""
     ids = parse_ids(runs)
     try:
         seen = [max(-1, int(part)) for part in after.split(",")] if after else [-1] * len(ids)
     except ValueError as error:
-        raise ValueError("runs and after are whole numbers with commas between them, like runs=3,5") from error
+        raise ValueError("runs and after must be comma-separated whole numbers, like runs=3,5") from error
     if not ids or len(ids) != len(seen) or len(ids) > MAX_RUNS:
-        raise ValueError(f"give 1 to {MAX_RUNS} runs, and for each the last round that is known")
+        raise ValueError(f"give 1 to {MAX_RUNS} runs, each with its last known round")
     return dict(zip(ids, seen, strict=True))
 
 
@@ -179,14 +179,14 @@ def _stride(run: RunRecord) -> int:
 
 
 def _has_more(run: RunRecord, after: int) -> bool:
-    """Whether a round that is shown is there beyond ``after``: nothing is read for those in between."""
+    """Whether a round to show exists after ``after``: nothing is read for thinned rounds."""
     stride = _stride(run)
     following = min((after // stride + 1) * stride, run.rounds)
     return run.round > after and (run.round >= following or run.is_finished)
 
 
 def _is_shown(round: int, run: RunRecord) -> bool:
-    """Rounds that are evaluated, thinned out to MAX_POINTS; the last of a run in any case."""
+    """Evaluated rounds, thinned to MAX_POINTS; always the last round of a run."""
     return round % _stride(run) == 0 or round == run.rounds or (run.is_finished and round == run.round)
 
 
@@ -207,7 +207,7 @@ def _losses(store: Store, run: RunRecord, model: str, rounds: Sequence[int]) -> 
 
 
 def _costs(store: Store, run: RunRecord, after: int, rounds: Sequence[int]) -> Columns:
-    """Of each of ``rounds`` and those between it and the one before."""
+    """The costs of each of ``rounds`` including the skipped rounds before it."""
     sums = store.metrics.sums(run.id, COSTS, after, rounds[-1], _stride(run))
     spent = np.array([[own.get(name, 0.0) for name in COSTS] for own in sums.values()])
     of_rounds = np.zeros((len(rounds), len(COSTS)))
@@ -218,7 +218,7 @@ def _costs(store: Store, run: RunRecord, after: int, rounds: Sequence[int]) -> C
 
 
 def _latest_clients(store: Store, run: RunRecord, model: str, rounds: Sequence[int]) -> list[float] | None:
-    """In percent, ascending. A run that was stopped may end with a round that was not evaluated."""
+    """In percent, ascending. A stopped run may end with a round that was not evaluated."""
     _, accuracies = store.metrics.array(run.id, f"{model}.accuracy", rounds[-2:])
     if not len(accuracies):
         return None
@@ -235,5 +235,5 @@ def _at(rounds: Sequence[int], curve: tuple[np.ndarray, np.ndarray]) -> np.ndarr
 
 
 def _rounded(value: float) -> float | None:
-    """Six digits: more than any screen shows, and less to send."""
+    """Six digits: more than a screen shows, and less to send."""
     return float(f"{value:.6g}") if isfinite(value) else None

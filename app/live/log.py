@@ -1,4 +1,4 @@
-"""What happened to runs, line by line: their own times and the events of their log, oldest first."""
+"""The log of runs, line by line: their timestamps and events, oldest first."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -8,11 +8,11 @@ from app.data.comparison import run_name
 from storage import EventRecord, RunRecord, Store
 
 MOST_LINES = 100
-Line = tuple[datetime, str, str]  # when, how bad, what
+Line = tuple[datetime, str, str]  # time, level, message
 
 
 def log_of(store: Store, runs: Sequence[RunRecord]) -> str:
-    """The newest lines of the log of ``runs``; each says of which run it is where there are several."""
+    """The newest lines of the log of ``runs``, prefixed by the run if there are several."""
     return written(runs, store.events.for_runs([run.id for run in runs], MOST_LINES))
 
 
@@ -26,12 +26,12 @@ def written(runs: Sequence[RunRecord], events: Iterable[EventRecord]) -> str:
 
 
 def digest(text: str) -> str:
-    """Tells one log from another, so that one that is known is not sent again."""
+    """Identifies a log, so that a known one is not sent again."""
     return f"{crc32(text.encode()):x}"
 
 
 def _moments(run: RunRecord) -> list[Line]:
-    """Times that the run itself keeps."""
+    """The timestamps of the run itself."""
     found: list[Line] = [(run.created_at, "info", "queued")]
     if run.started_at:
         found.append((run.started_at, "info", f"started{f' by {run.worker}' if run.worker else ''}"))

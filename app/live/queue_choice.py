@@ -1,4 +1,4 @@
-"""The chosen runs of the queue, which stand in the address, and what can be done with them or with all."""
+"""The selected runs of the queue, which are in the address, and actions on them or on all."""
 
 from collections.abc import Sequence
 
@@ -18,15 +18,15 @@ _TURN, _CHANGED = "queue_choice.turn", "queue_choice.changed"
 
 
 def controls(runs: Sequence[RunRecord]) -> None:
-    """The choice by name, for the keyboard and for runs beyond the table; then the buttons."""
+    """The selection by name, for the keyboard and for runs beyond the table; then the buttons."""
     by_id = {run.id: run for run in runs}
     chosen = [run_id for run_id in url_state.ids(CHOSEN) if run_id in by_id]
     titles = {run_id: f"{run_name(run)} · run {run_id}" for run_id, run in by_id.items()}
     st.multiselect(
-        "Chosen runs",
+        "Selected runs",
         list(by_id),
         format_func=titles.__getitem__,
-        placeholder="tick rows of the table, or choose here",
+        placeholder="Select rows in the table, or choose here",
         key=url_state.key(NAMES, chosen, _take_names, titles),
     )
     if chosen:
@@ -36,7 +36,7 @@ def controls(runs: Sequence[RunRecord]) -> None:
 
 
 def change(chosen: Sequence[RunRecord]) -> None:
-    """Move, hurry, pause, resume or cancel those that are chosen."""
+    """Move, prioritize, pause, resume or cancel the selected runs."""
     ids = [run.id for run in chosen]
     with st.container(horizontal=True, vertical_alignment="bottom", key="queue_actions"):
         if any(run.status == "queued" for run in chosen):
@@ -48,14 +48,14 @@ def change(chosen: Sequence[RunRecord]) -> None:
 
 
 def change_all(runs: Sequence[RunRecord]) -> None:
-    """Nothing is chosen: pause, resume or cancel all of it, whatever the experiment."""
+    """Nothing is selected: pause, resume or cancel all runs, whatever the experiment."""
     with st.container(horizontal=True, vertical_alignment="center", key="queue_all"):
         _pause_buttons(runs, "Pause everything", "Resume everything")
         _cancel_button(runs, "Cancel everything")
 
 
 def _priority_control(chosen: Sequence[RunRecord]) -> None:
-    """Pressed where all have the same."""
+    """A value is selected if all runs share it."""
     given = {wording.priority(run.priority) for run in chosen}
     shown, ids = given.pop() if len(given) == 1 else None, [run.id for run in chosen]
 
@@ -84,7 +84,7 @@ def _cancel_button(runs: Sequence[RunRecord], label: str) -> None:
 
 
 def take_rows(key: str, shown: Sequence[int]) -> None:
-    """Rows of the table were ticked. Chosen runs that the table does not show stay chosen."""
+    """Select the runs of the selected rows. Selected runs that the table does not show stay selected."""
     if not key.endswith(f".{turn()}"):  # the table has been replaced since
         return
     hidden = [run_id for run_id in url_state.ids(CHOSEN) if run_id not in shown]
@@ -93,12 +93,12 @@ def take_rows(key: str, shown: Sequence[int]) -> None:
 
 
 def has_changed() -> bool:
-    """Whether rows were ticked since this was last asked."""
+    """Whether rows were selected since the last call."""
     return bool(st.session_state.pop(_CHANGED, False))
 
 
 def turn() -> int:
-    """Rises with each choice made elsewhere than in the table, which then has to be drawn with other rows ticked."""
+    """Rises with each selection made outside the table, which must then be redrawn with other rows selected."""
     return int(st.session_state.get(_TURN, 0))
 
 

@@ -1,4 +1,4 @@
-"""What a person may ask of runs, and what is said where it could not be done."""
+"""Actions on runs, and the error if one could not be done."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ _REFUSED = "live.refused"
 
 
 def perform(action: str, run_ids: Sequence[int]) -> None:
-    """Do it; ``refusal`` says at the next drawing why it could not be done."""
+    """Do it; ``refusal`` shows an error at the next redraw."""
     try:
         _perform(action, run_ids)
     except StorageError as error:
@@ -22,18 +22,18 @@ def perform(action: str, run_ids: Sequence[int]) -> None:
 
 
 def refusal() -> None:
-    """Why what was asked of runs last could not be done."""
+    """Show why the last action could not be done."""
     if reason := st.session_state.pop(_REFUSED, None):
         st.error(wording.plain(reason))
 
 
 def cancel_question(label: str, run_ids: Sequence[int], training: int, key: str) -> None:
-    """A button that asks before it cancels several runs: a run that was cancelled does not go on."""
+    """A button that asks before it cancels several runs: cancelled runs can't be resumed."""
     with st.popover(label, key=key):
-        kept = f" {wording.plural(training, 'of them trains', 'of them train')}: the rounds so far are kept."
+        kept = f" {wording.plural(training, 'is training', 'are training')}; completed rounds are kept."
         st.write(
             f"Cancel {wording.plural(len(run_ids), 'run')}?{kept if training else ''} "
-            "Cancelled runs do not go on; to stop for a while, pause them."
+            "Cancelled runs can't be resumed; pause them to continue later."
         )
         st.button(
             f"Cancel {wording.plural(len(run_ids), 'run')}",
@@ -73,7 +73,7 @@ def _retry(run_ids: Sequence[int]) -> None:
 
 
 def _show_again(run_ids: Sequence[int], again: Sequence[int]) -> None:
-    """Where the address names runs, the new ones take the places of the old."""
+    """If the address names runs, replace the old ones by the new ones."""
     if shown := url_state.ids("runs"):
         kept = [run_id for run_id in shown if run_id not in run_ids]
         url_state.choose(runs=",".join(map(str, [*kept, *again])))

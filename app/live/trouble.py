@@ -1,4 +1,4 @@
-"""Runs that went wrong, or may have: what happened, why, and what to do, once for all to which the same happened."""
+"""Runs that need attention: what happened, why, and what to do, grouped by problem."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ MOST_NAMED, MOST_LOGGED = 3, 12
 
 @dataclass(frozen=True)
 class Trouble:
-    """What happened to these runs, ``why`` and ``todo``; those of one kind and one reason are told together."""
+    """What happened to these runs, ``why`` and ``todo``; runs with the same kind and reason are grouped."""
 
     kind: str
     runs: tuple[RunRecord, ...]
@@ -47,8 +47,8 @@ class Trouble:
         return f"{run_name(run)} {what[0]} {where}."
 
     @property
-    def said(self) -> str | None:
-        """What the run itself stored, where ``why`` does not say it and it is the same of all."""
+    def stored_error(self) -> str | None:
+        """The stored error, if ``why`` does not contain it and all runs share it."""
         lines = {first_line(run.error) for run in self.runs}
         return lines.pop() if self.kind == "diverged" and len(lines) == 1 else None
 
@@ -56,31 +56,31 @@ class Trouble:
 _HAPPENED = {  # of one run, of several
     "failed": ("failed", "failed"),
     "diverged": ("diverged", "diverged"),
-    "killed": ("was cancelled, and its worker had to be ended,", "were cancelled, and their workers had to be ended"),
-    "unattended": ("is not being computed; it stands", "are not being computed"),
-    "silent": ("has not been heard of for a while; it was last", "have not been heard of for a while"),
-    "died": ("lost its worker and goes on", "lost their workers and go on"),
+    "killed": ("was cancelled and its worker terminated", "were cancelled and their workers terminated"),
+    "unattended": ("has no worker; it stopped", "have no worker"),
+    "silent": ("is not responding; it was last seen", "are not responding"),
+    "died": ("lost its worker and will resume", "lost their workers and will resume"),
 }
 
 
 def what_went_wrong(runs: Sequence[RunRecord]) -> None:
-    """A card for everything that went wrong among ``runs``."""
+    """A card for each problem among ``runs``."""
     found = troubles(runs, _events(runs), silences(queries.store(), runs))
     if found:
         has_ended = any(run.is_finished for trouble in found for run in trouble.runs)
-        page.section("What went wrong?" if has_ended else "Is all well?")
+        page.section("What went wrong?" if has_ended else "Needs attention")
     for trouble in found:
         card(trouble)
 
 
 def what_happened(run: RunRecord) -> None:
-    """The card of one run, on a page that shows nothing but it."""
+    """The card of one run, on its own page."""
     for trouble in troubles([run], _events([run]), silences(queries.store(), [run])):
         card(trouble, leads_inside=False)
 
 
 def troubles(runs: Iterable[RunRecord], events: Iterable[EventRecord], silent_s: Mapping[int, float]) -> list[Trouble]:
-    """In the order of their first runs. A run that trains, waits or has ended as it should is in none."""
+    """In the order of their first runs. Runs that train, wait or ended normally are in none."""
     kinds: dict[int | None, list[str]] = {}
     for event in events:
         kinds.setdefault(event.run_id, []).append(event.kind)
@@ -92,17 +92,17 @@ def troubles(runs: Iterable[RunRecord], events: Iterable[EventRecord], silent_s:
 
 
 def card(trouble: Trouble, leads_inside: bool = True) -> None:
-    """What happened, why, what to do; the ways to do it, and the log."""
+    """What happened, why and what to do, with buttons and the log."""
     runs, key = trouble.runs, _key(trouble)
     with st.container(key=f"card_{key}", gap="small"):
         st.markdown(f"**{plain(trouble.happened)}** {plain(trouble.why)}")
-        if trouble.said:
-            st.text(trouble.said)
+        if trouble.stored_error:
+            st.text(trouble.stored_error)
         st.markdown(plain(trouble.todo))
         if not palette.is_presenting():
             with st.container(horizontal=True, vertical_alignment="center", key=f"{key}_ways"):
                 ways(trouble, leads_inside)
-            with st.expander("The log, times in UTC", key=f"{key}_log"):
+            with st.expander("Log (times in UTC)", key=f"{key}_log"):
                 st.code(log.log_of(queries.store(), runs[:MOST_LOGGED]), language=None, wrap_lines=True)
 
 
@@ -120,7 +120,7 @@ def ways(trouble: Trouble, leads_inside: bool) -> None:
 
 
 def retry(runs: Sequence[RunRecord], key: str) -> None:
-    """The button for those that nobody has retried yet, and where the others are."""
+    """The button for runs not yet retried, and a link to the retries of the others."""
     again = live_feed.retried(queries.store(), runs)
     left = [run.id for run in runs if run.id not in again]
     if left:
@@ -178,52 +178,52 @@ def _advice(kind: str, run: RunRecord) -> tuple[str, str]:
     """(why, what to do)."""
     match kind:
         case "failed":
-            return _of_failure(first_line(run.error) or "No reason was stored.")
+            return _of_failure(first_line(run.error) or "No reason was recorded.")
         case "diverged":
             lr = run.config["training"]["lr"]
             return (
-                "A loss was no longer finite; the rounds before it are kept.",
-                f"Mostly the steps are too large for this method on these data: try a third of lr = {lr:g}. With the "
-                "same seed and settings it diverges again.",
+                "A loss was no longer finite; completed rounds are kept.",
+                f"Most likely the learning rate is too large for this method and data: try a third of lr = {lr:g}. "
+                "With the same seed and settings it will diverge again.",
             )
         case "killed":
             return (
-                "It was in the middle of something that cannot be interrupted.",
-                "Nothing stored is lost: its rounds up to then are kept.",
+                "It was in an operation that cannot be interrupted.",
+                "No stored data is lost: completed rounds are kept.",
             )
         case "unattended":
             return (
-                "The engine that computed it is not running.",
-                "Nothing stored is lost: it is taken up again from its last checkpoint as soon as the engine is back. "
-                "Started with make run the engine comes back by itself; otherwise start it: python -m engine worker.",
+                "No worker is running.",
+                "No stored data is lost: the run resumes from its last checkpoint when a worker is running. With make "
+                "run a worker restarts automatically; otherwise start one with python -m engine worker.",
             )
         case "silent":
             return (
-                "The engine is running, but this worker says nothing: the computer may be overloaded, a single round "
-                "may take very long, or the worker hangs.",
-                "Wait: the engine ends a worker that says nothing for very long, and takes the run up again from its "
-                "last checkpoint. Or cancel it; its rounds are kept.",
+                "Its process sends no heartbeat: the computer may be overloaded, a single round may take very long, or "
+                "the process hangs.",
+                "Wait: after a long silence the process is terminated and the run resumes from its last checkpoint. Or "
+                "cancel it; completed rounds are kept.",
             )
         case _:
             return (
-                "The process that computed it was ended from outside; mostly the memory was short.",
-                "Nothing to do: it is taken up again from its last checkpoint, and given up only if that happens again "
-                "and again. If memory is short, let fewer runs compute at once: FEDSCAPE_SLOTS=1.",
+                "Its process was terminated from outside, most likely out of memory.",
+                "No action needed: the run resumes from its last checkpoint and fails only if this happens repeatedly. "
+                "If memory is short, run fewer at once: FEDSCAPE_SLOTS=1.",
             )
 
 
 def _of_failure(reason: str) -> tuple[str, str]:
     if reason.startswith("given up after"):
         return _sentence(reason), (
-            "Each time the process that computed it was ended from outside, mostly because memory was short; other "
-            "runs are not harmed. Its rounds up to the last checkpoint are kept."
+            "Each time its process was terminated from outside, most likely out of memory; other runs are not "
+            "affected. Rounds up to the last checkpoint are kept."
         )
     if reason.startswith("unexpected error"):
         return _sentence(reason), (
-            "This is a fault in the method, the data set or Fedscape rather than in the settings: the log has the "
-            "details. A retry helps only where something outside has changed."
+            "This is a bug in the method, the data set or Fedscape rather than a problem with the settings; see the "
+            "log for details. A retry helps only if something else has changed."
         )
-    return _sentence(reason), "Put right what the message names, or change it in Set up, then retry."
+    return _sentence(reason), "Fix the problem, or change the settings in Set up, then retry."
 
 
 def _sentence(text: str) -> str:

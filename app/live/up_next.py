@@ -1,4 +1,4 @@
-"""What trains and what waits, in the order in which it will start; and the ways to change that."""
+"""The queue: running and waiting runs in the order in which they start, and how to change it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ from app.charts.plot import palette
 from app.components import page
 from app.data import forecast, queries
 from app.data.comparison import method_name
+from app.data.glossary import definition
 from app.live import live_feed, queue_choice
 from app.state import url_state
 from storage import RunRecord
@@ -23,7 +24,7 @@ COLUMNS = ("place", "run", "method", "seed", "experiment", "rounds", "priority",
 
 @dataclass(frozen=True)
 class Turns:
-    """Those that train, those that wait in the order of their turns, and those that have none because they pause."""
+    """Running runs, waiting runs in the order in which they start, and paused runs."""
 
     running: Sequence[RunRecord]
     waiting: Sequence[RunRecord]
@@ -35,12 +36,12 @@ class Turns:
 
 
 def up_next(shown: Sequence[RunRecord] = ()) -> None:
-    """Nothing where nothing waits and all that trains is ``shown``."""
+    """Nothing if no run waits and all running ones are ``shown``."""
     turns = read()
     outside = {run.id for run in turns.running}.difference(run.id for run in shown)
     if palette.is_presenting() or not (turns.waiting or turns.paused or outside):
         return
-    page.section("What is up next?")
+    page.section("Up next")
     st.fragment(board, run_every=REFRESH_S if turns.running or turns.waiting else None)()
     queue_choice.controls(turns.runs)
 
@@ -51,36 +52,35 @@ def read() -> Turns:
 
 
 def board() -> None:
-    """Drawn again every few seconds; what one types or presses stands outside of it, and stays as it is."""
+    """Redrawn every few seconds; the controls are outside of it and keep their state."""
     turns = read()
     expected = forecast.of_queue(queries.store(), turns.waiting)
     st.caption(wording.plain(summary(turns, expected)))
     if turns.runs:
         listing(data(turns, expected)[:MOST_ROWS])
     if len(turns.runs) > MOST_ROWS:
-        st.caption(f"{wording.count(len(turns.runs) - MOST_ROWS)} more wait behind these.")
+        st.caption(f"{wording.count(len(turns.runs) - MOST_ROWS)} more in the queue.")
     if queue_choice.has_changed():
         st.rerun()
 
 
 def data(turns: Turns, expected: forecast.Forecast) -> pd.DataFrame:
-    """A row a run."""
+    """A row per run."""
     rows = [_row(run, "now", live_feed.status_of(run)) for run in turns.running]
     rows += [_row(run, str(place), _start(expected.starts_s.get(run.id))) for place, run in enumerate(turns.waiting, 1)]
     return pd.DataFrame([*rows, *(_row(run, "", "paused") for run in turns.paused)], columns=list(COLUMNS))
 
 
 def summary(turns: Turns, expected: forecast.Forecast) -> str:
-    """``2 train, 28 wait, 3 are paused. What trains or waits will be done in 2 h 05 min.``"""
-    words = {"trains": "train", "waits": "wait", "is paused": "are paused"}
-    counted = zip((turns.running, turns.waiting, turns.paused), words.items(), strict=True)
-    said = ", ".join(wording.plural(len(runs), one, many) for runs, (one, many) in counted if runs)
-    end = f" What trains or waits will be done in {wording.about(expected.end_s)}." if expected.end_s else ""
-    return f"{said or 'Nothing waits any more'}.{end}"
+    """``2 running, 28 queued, 3 paused. Estimated time left: 2 h 05 min.``"""
+    groups = {"running": turns.running, "queued": turns.waiting, "paused": turns.paused}
+    counts = ", ".join(f"{wording.count(len(runs))} {name}" for name, runs in groups.items() if runs)
+    end = f" Estimated time left: {wording.about(expected.end_s)}." if expected.end_s else ""
+    return f"{counts or 'The queue is empty'}.{end}"
 
 
 def listing(table: pd.DataFrame) -> None:
-    """Rows that are ticked are the chosen runs. Another order or a choice made elsewhere makes another table."""
+    """Selected rows select their runs. Another order, or a selection made elsewhere, makes a new table."""
     chosen = url_state.ids(queue_choice.CHOSEN)
     key = f"up_next.{hash(tuple(table['run']))}.{queue_choice.turn()}"
     rows = [i for i, run_id in enumerate(table["run"]) if run_id in chosen]
@@ -119,14 +119,14 @@ def _start(seconds: float | None) -> str:
 
 def _columns() -> dict[str, Any]:
     return {
-        "place": st.column_config.TextColumn("Place", width="small"),
+        "place": st.column_config.TextColumn("Position", width="small"),
         "run": st.column_config.NumberColumn("Run", width="small"),
         "method": "Method",
         "seed": "Seed",
         "experiment": "Experiment",
-        "rounds": st.column_config.TextColumn("Rounds", help="Those it has already are kept"),
-        "priority": st.column_config.TextColumn("Priority", help="High comes before normal, normal before low"),
+        "rounds": st.column_config.TextColumn("Rounds", help="Completed rounds are kept"),
+        "priority": st.column_config.TextColumn("Priority", help=definition("Priority")),
         "starts": st.column_config.TextColumn(
-            "Starts", help="By the pace of runs of its method in its experiment, else of its experiment; an estimate"
+            "Starts", help="Estimated from the pace of runs of the same method, else of the same experiment"
         ),
     }

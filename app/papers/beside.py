@@ -1,4 +1,4 @@
-"""Printed numbers beside ours: one sentence, one experiment and measure as a picture, every cell as a table."""
+"""Printed numbers beside ours: one sentence, one experiment and measure as a chart, every cell as a table."""
 
 import html
 from typing import Any
@@ -9,22 +9,22 @@ import streamlit as st
 from app.charts import beside_paper
 from app.components import page
 from app.state import url_state
-from app.wording import capital, plain
+from app.wording import capital, plain, plural
 
-READING = "Ours: last round, mean over seeds, ± their sample deviation. Differences in points."
+READING = "Ours: last round, mean over seeds ± sample standard deviation. Differences in points."
 
 
 def beside(table: pd.DataFrame, settings: dict[str, str], scale: str, name: str) -> None:
     """``table`` as ``beside_paper.data`` gives it; ``settings``: an experiment's set-up in a line."""
-    said = beside_paper.finding(table, scale)
-    st.html(f'<p class="lead">{html.escape(said)}</p>')
+    finding = beside_paper.finding(table, scale)
+    st.html(f'<p class="lead">{html.escape(finding)}</p>')
     if table["ours"].notna().any():
-        _dots(table, settings, said, name)
+        _dots(table, settings, finding, name)
     _cells(table, name)
 
 
-def _dots(table: pd.DataFrame, settings: dict[str, str], said: str, name: str) -> None:
-    """The first experiment with results to begin with."""
+def _dots(table: pd.DataFrame, settings: dict[str, str], finding: str, name: str) -> None:
+    """One experiment, by default the first with results."""
     some = table.dropna(subset=["ours"])
     experiments = {experiment: experiment for experiment in dict.fromkeys(table["experiment"])}
     with st.container(horizontal=True, vertical_alignment="bottom", key=f"beside_choice_{name}"):
@@ -38,7 +38,7 @@ def _dots(table: pd.DataFrame, settings: dict[str, str], said: str, name: str) -
         beside_paper.figure(shown),
         beside_paper.for_screen(shown),
         key=f"beside_{name}",
-        alt=said,
+        alt=finding,
         name=f"{name} beside the paper",
         caption=f"{settings[of]}. Ring: the paper; filled: ours, ± over seeds.",
     )
@@ -67,6 +67,6 @@ def _cells(table: pd.DataFrame, name: str) -> None:
         alt="Every printed number beside ours",
     )
     unread = int(table["paper"].isna().sum())
-    said = READING + (f" Cells that cannot be read in the source: {unread}." if unread else "")
-    st.caption(plain(said))
-    page.files(beside_paper.for_screen(table), key=f"beside_cells_{name}", name=f"{name} all cells", caption=said)
+    caption = READING + (f" Illegible in the source: {plural(unread, 'cell')}." if unread else "")
+    st.caption(plain(caption))
+    page.files(beside_paper.for_screen(table), key=f"beside_cells_{name}", name=f"{name} all cells", caption=caption)

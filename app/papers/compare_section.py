@@ -1,4 +1,4 @@
-"""The panel that sets a paper's printed numbers beside the runs compared, where some of them are the paper's."""
+"""The panel with a paper's printed numbers beside the compared runs, if some of them reproduce the paper."""
 
 from collections.abc import Iterable
 
@@ -19,16 +19,16 @@ from storage import RunRecord
 
 @url_state.fragment
 def panel(view: View) -> None:
-    """Nothing where no run is of a preset with printed numbers; a run with other settings is none of the paper's."""
+    """Nothing if no run belongs to a preset with printed numbers; runs with other settings do not count."""
     for preset, scale, table in of_runs(view.runs.values()):
-        page.section(f"What does the paper say? {preset.title}")
+        page.section(f"Compared with the paper: {preset.title}")
         settings = {config["name"]: setting(config) for config in preset.configs(scale)}
         beside(table, settings, SCALE_WORDS[scale], f"{preset.name}-{scale}")
-        page.link("papers", "The whole table", preset=preset.name, scale=scale)
+        page.link("papers", "Full table", preset=preset.name, scale=scale)
 
 
 def of_runs(runs: Iterable[RunRecord]) -> list[tuple[Preset, str, pd.DataFrame]]:
-    """Preset, scale, and the cells that have a run among these, recognised by name and whole configuration."""
+    """Preset, scale, and the cells with a run among these, matched by name and whole configuration."""
     runs = list(runs)
     found = []
     for preset, scale in _candidates({run.experiment_name for run in runs}):

@@ -1,4 +1,4 @@
-"""Every figure and table there is a preset for, paper by paper."""
+"""All figures and tables with a preset, by paper."""
 
 from collections.abc import Mapping
 
@@ -7,12 +7,12 @@ import streamlit as st
 from app.components import page
 from app.data.preset_catalog import SCALES, by_document, wanted
 from app.papers.preset_progress import standing
-from app.wording import plain, plural
+from app.wording import count, plain, plural
 from engine.config.presets import OURS, Preset
 
 
 def listing(presets: Mapping[str, Preset]) -> None:
-    """A heading a paper; under it a link, a sentence and the number of runs of each of its figures and tables."""
+    """A heading per paper; under it a link, a sentence and the number of runs for each figure and table."""
     done = _done(presets)
     for document, own in by_document(dict(presets)).items():
         st.header("Not from a paper" if document == OURS else plain(document), anchor=False)
@@ -23,15 +23,15 @@ def listing(presets: Mapping[str, Preset]) -> None:
 
 
 def numbers(preset: Preset, done: int) -> str:
-    """``54 runs quick, 24 of them here; 162 runs as published.``"""
-    parts = [f"{plural(len(wanted(preset, scale)), 'run')} {SCALES[scale].lower()}" for scale in preset.scales]
-    if done:
-        parts[0] += f", {done} of them here"
-    return "; ".join(parts) + "."
+    """``Quick: 54 runs (24 done) · Full: 162``"""
+    first, *rest = preset.scales
+    parts = [f"{SCALES[first]}: {plural(len(wanted(preset, first)), 'run')}" + (f" ({done} done)" if done else "")]
+    parts += [f"{SCALES[scale]}: {count(len(wanted(preset, scale)))}" for scale in rest]
+    return " · ".join(parts)
 
 
 def _done(presets: Mapping[str, Preset]) -> dict[str, int]:
-    """How many runs of each preset's smallest scale are done; one question to the database for all."""
+    """How many runs of each preset's smallest scale are done, with one database query."""
     wants = {name: wanted(preset, next(iter(preset.scales))) for name, preset in presets.items()}
     every = standing([run for own in wants.values() for run in own])
     here = {run.digest for run in every.done}

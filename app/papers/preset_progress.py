@@ -1,4 +1,4 @@
-"""How far a preset is: which of its runs are here, and which runs only look like them."""
+"""The progress of a preset: which of its runs exist, and which runs only look like them."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ _ABSENT = object()
 
 @dataclass(frozen=True)
 class Standing:
-    """The runs that are wanted, and of each the best there is; ``None`` where there is none."""
+    """The wanted runs, each with the best existing run or ``None``."""
 
     pairs: tuple[tuple[Wanted, RunRecord | None], ...]
 
@@ -36,7 +36,7 @@ class Standing:
 
     @property
     def unfinished(self) -> list[str]:
-        """Experiments with a run that is neither done nor under way."""
+        """Experiments with a run that is neither done nor in progress."""
         still = ("done", "queued", "running", "paused")
         return list(dict.fromkeys(w.experiment for w, run in self.pairs if not run or run.status not in still))
 
@@ -59,7 +59,7 @@ class Standing:
 
 
 def standing(wanted: Sequence[Wanted]) -> Standing:
-    """Runs are recognised by their whole configuration, not by their names."""
+    """Runs are matched by their whole configuration, not by name."""
     best: dict[str, RunRecord] = {}
     for run in _found({w.digest for w in wanted}):  # newest first
         if run.archived or _rank(run) >= _rank(best.get(run.digest)):
@@ -69,9 +69,9 @@ def standing(wanted: Sequence[Wanted]) -> Standing:
 
 
 def changed(wanted: Sequence[Wanted], configs: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Runs that are called like these but were configured otherwise: experiment -> the fields that differ.
+    """Runs with the same names but other configurations: experiment -> the fields that differ.
 
-    They are no evidence for the paper's setting, so their numbers are left out.
+    They do not have the paper's setting, so their numbers are excluded.
     """
     called, digests = {w.experiment for w in wanted}, {w.digest for w in wanted}
     ids = [e.id for e in queries.experiments() if e.name in called]
@@ -90,14 +90,14 @@ def differences(meant: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]
     """``training.rounds 20 instead of 200``, for each field that changes the numbers."""
     a, b = flat(meant), flat(other)
     return [
-        f"{field} {_said(b.get(field, _ABSENT))} instead of {_said(a.get(field, _ABSENT))}"
+        f"{field} {_text(b.get(field, _ABSENT))} instead of {_text(a.get(field, _ABSENT))}"
         for field in dict.fromkeys([*a, *b])
         if a.get(field, _ABSENT) != b.get(field, _ABSENT)
     ]
 
 
 def changed_sentence(experiment: str, fields: Sequence[str]) -> str:
-    return f"Runs called “{experiment}” are here with {names(fields)}; their numbers are left out."
+    return f"Runs named “{experiment}” exist with {names(fields)}; their numbers are excluded."
 
 
 def _found(digests: set[str]) -> list[RunRecord]:
@@ -108,5 +108,5 @@ def _rank(run: RunRecord | None) -> int:
     return len(_RANK) + 1 if run is None else _RANK.get(run.status, len(_RANK))
 
 
-def _said(value: Any) -> str:
-    return "nothing" if value is _ABSENT else str(value)
+def _text(value: Any) -> str:
+    return "unset" if value is _ABSENT else str(value)

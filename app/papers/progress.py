@@ -1,4 +1,4 @@
-"""The runs of a preset: how far they are, what they will take, and the button that queues them."""
+"""The runs of a preset: their progress, their cost, and the button that queues them."""
 
 import streamlit as st
 
@@ -17,7 +17,7 @@ LOOK_AGAIN_S = 3
 
 
 def progress_panel(preset: Preset, scale: str, now: Standing) -> None:
-    """Where the runs stand, what is missing, and how to get it."""
+    """The progress of the runs, and buttons for the missing ones."""
     st.markdown(f"**{SCALES[scale]}**: {plain(now.sentence())}.")
     if now.is_active:
         _follow(preset, scale, now.sentence())
@@ -25,26 +25,27 @@ def progress_panel(preset: Preset, scale: str, now: Standing) -> None:
         if now.unfinished:
             _queue_button(preset, scale, now)
         if now.runs:
-            page.link("live", "Watch them", runs=",".join(str(run.id) for run in now.runs))
+            page.link("live", "Watch live", runs=",".join(str(run.id) for run in now.runs))
         if now.unfinished:
             _estimate_button(preset, scale)
 
 
 @st.fragment(run_every=LOOK_AGAIN_S)
-def _follow(preset: Preset, scale: str, said: str) -> None:
-    """When the runs stand otherwise than ``said`` the whole page is drawn again, with the new numbers."""
-    if standing(wanted(preset, scale)).sentence() != said:
+def _follow(preset: Preset, scale: str, shown: str) -> None:
+    """Redraw the whole page when the progress is no longer as ``shown``."""
+    if standing(wanted(preset, scale)).sentence() != shown:
         st.rerun()
 
 
 def _queue_button(preset: Preset, scale: str, now: Standing) -> None:
-    """All experiments, or those that are not complete."""
+    """Queue all experiments, or the incomplete ones."""
     missing = now.unfinished
     count = sum(w.experiment in missing for w, _ in now.pairs)
     some = now.runs and len(missing) < len(preset.configs(scale))
-    what = "what is missing" if some else f"the {SCALE_WORDS[scale]} version"
+    what = "missing experiments" if some else f"the {SCALE_WORDS[scale]} version"
     if now.runs and not some:
-        st.caption(f"Of these very runs {len(now.runs)} are here already, and shown below.")
+        exist = plural(len(now.runs), "of these runs exists", "of these runs exist")
+        st.caption(f"{exist} and {'is' if len(now.runs) == 1 else 'are'} shown below.")
     if not st.button(
         f"Run {what} ({plural(count, 'run')})",
         key=f"papers_run_{preset.name}_{scale}",
@@ -63,17 +64,17 @@ def _queue_button(preset: Preset, scale: str, now: Standing) -> None:
 
 
 def _estimate_button(preset: Preset, scale: str) -> None:
-    """Measures a moment of every method, which takes a while itself."""
+    """Times each method briefly, which takes a while itself."""
     key = f"papers_estimate_{preset.name}_{scale}"
     if not st.button("Estimate the time here", key=key):
         return
     runs = [run for experiment in experiments(preset, scale) for run in experiment.runs()]
-    bar = st.progress(0.0, "Measuring a moment of every method")
+    bar = st.progress(0.0, "Timing each method")
     costs = []
     try:
         for i, run in enumerate(runs):
             costs.append(cost.cost_of(run))
-            bar.progress((i + 1) / len(runs), f"Measured {i + 1} of {plural(len(runs), 'run')}")
+            bar.progress((i + 1) / len(runs), f"Timed {i + 1} of {plural(len(runs), 'run')}")
     except FedscapeError as error:
         bar.empty()
         st.warning(plain(str(error)))
@@ -84,6 +85,6 @@ def _estimate_button(preset: Preset, scale: str) -> None:
 
 def _estimate(costs: list[cost.Cost], slots: int) -> str:
     whole, unknown = cost.together(costs, slots), sum(one.seconds is None for one in costs)
-    beyond = f", and {plural(unknown, 'run')} that a moment was not enough to measure" if unknown else ""
+    beyond = f", not counting {plural(unknown, 'run')} too slow to time" if unknown else ""
     disk = f"{size_bytes(whole.disk_bytes)} on disk"
     return f"About {duration(whole.seconds)} on {plural(slots, 'slot')}{beyond}; {disk}."

@@ -1,4 +1,4 @@
-"""What came out: the paper's numbers beside ours, and the figures that have no numbers."""
+"""The results: the paper's numbers beside ours, and figures without printed numbers."""
 
 from collections.abc import Callable
 
@@ -31,7 +31,7 @@ PANELS: dict[str, Callable[[View], None]] = {
 
 
 def result(preset: Preset, scale: str, now: Standing) -> None:
-    """Cells where the paper prints numbers; where it does not, the way to the figure."""
+    """The paper's figures and printed numbers, and links to the runs."""
     if preset.view:
         st.markdown(plain(preset.view.note))
         figures(preset, now)
@@ -41,7 +41,7 @@ def result(preset: Preset, scale: str, now: Standing) -> None:
 
 
 def figures(preset: Preset, now: Standing) -> None:
-    """The panels of Compare that are the preset's figures, of the runs that are done."""
+    """The panels of Compare for the preset's figures, with the runs that are done."""
     methods = tuple(methods_of(queries.runs(run_ids=[run.id for run in now.done], with_partition=True)))
     if preset.view is None or len(methods) < 2:
         return
@@ -51,12 +51,12 @@ def figures(preset: Preset, now: Standing) -> None:
 
 
 def numbers(preset: Preset, scale: str, now: Standing) -> None:
-    st.header("Do the paper's numbers come out?", anchor=False)
+    st.header("Compared with the paper", anchor=False)
     configs = {config["name"]: config for config in preset.configs(scale)}
     cells = [cell for name in configs for cell in preset.cells(name)]
     table = beside_paper.data(cells, now.by_label())
     if scale == "quick":
-        st.caption("The quick version is not the paper's setting: expect other numbers.")
+        st.caption("The quick version differs from the paper's setting: expect different numbers.")
     beside(table, {name: setting(config) for name, config in configs.items()}, SCALE_WORDS[scale], preset.name)
     printed = sum(len(table.rows) * len(table.measures) for table in preset.paper)
     if printed > len(table):
@@ -65,10 +65,10 @@ def numbers(preset: Preset, scale: str, now: Standing) -> None:
 
 
 def ways(preset: Preset, now: Standing) -> None:
-    """To each experiment's runs in Compare, and to the page that draws the figure."""
+    """Links to each experiment's runs in Compare, and to the page that draws the figure."""
     if not now.done:
         return
-    st.header("Where to look closer", anchor=False)
+    st.header("Explore the runs", anchor=False)
     for experiment in dict.fromkeys(wanted.experiment for wanted, _ in now.pairs):
         own = [run for run in now.of(experiment) if run.status == "done"]
         if not own:
@@ -80,7 +80,7 @@ def ways(preset: Preset, now: Standing) -> None:
                 for run in _first_seeds(own):
                     page.link("run", plain(run.label), id=run.id, **preset.view.params)
     every = ",".join(str(run.id) for run in now.done)
-    page.link("compare", "Compare all of them", runs=every)
+    page.link("compare", "Compare all", runs=every)
 
 
 def _first_seeds(runs: list[RunRecord]) -> list[RunRecord]:

@@ -1,1 +1,1 @@
-"""A comparison as one HTML file that opens anywhere, without a server and without a network."""
+"""A comparison as one HTML file that works offline."""

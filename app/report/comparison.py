@@ -1,4 +1,4 @@
-"""The report of a comparison: the finding, the figures as on the page, the numbers, where they are from."""
+"""The report of a comparison: the finding, the figures as on the page, the numbers and their provenance."""
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from app.wording import plural
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a report is made of. ``rows`` is the view as it is pooled, ``board`` what the page shows of it."""
+    """The input of a report. ``rows`` is the view as pooled, ``board`` the figures on the page."""
 
     view: View
     rows: View
@@ -32,7 +32,7 @@ class Comparison:
 
 
 def report(comparison: Comparison, now: datetime | None = None) -> str:
-    """One HTML file; built when somebody asks for it."""
+    """One HTML file; built on request."""
     view, rows = comparison.view, comparison.rows
     charts = [one for own in comparison.board.sections().values() for one in own]
     number = {id(one): i for i, one in enumerate(charts)}
@@ -46,15 +46,15 @@ def report(comparison: Comparison, now: datetime | None = None) -> str:
             html.section(heading, *(html.figure(one, number[id(one)]) for one in own))
             for heading, own in comparison.board.sections().items()
         ),
-        html.section("What exactly are the numbers?", *_numbers(rows)),
-        html.section("What was set differently?", *_settings(view)),
-        html.section("Where do the numbers come from?", *_origins(view)),
+        html.section("All numbers", *_numbers(rows)),
+        html.section("Settings that differ", *_settings(view)),
+        html.section("Versions and runs", *_origins(view)),
     ]
     return document(f"Fedscape: {comparison.question}", body, charts, is_dark=comparison.is_dark)
 
 
 def link_back(comparison: Comparison) -> str:
-    """The page with its choices; it always names its runs, for the newest experiment will be another one."""
+    """The page with its choices; it always names its runs, since the newest experiment changes."""
     address, runs = comparison.board.address, ",".join(map(str, comparison.view.runs))
     is_named = {"runs", "experiment"} & set(parse_qs(urlsplit(address).query))
     return address if is_named else f"{address.rstrip('?')}{'&' if '=' in address else '?'}runs={runs}"
@@ -66,8 +66,8 @@ def _source(comparison: Comparison, now: datetime) -> list[str]:
     rule = f"{view.rule}; lowest {view.tail} % and top {view.tail} % of the clients"
     return [
         html.paragraph(f"{what}: {rule}.", "source"),
-        f'<p class="source">Saved on {now.day} {now:%B %Y, %H:%M} UTC from Fedscape; the comparison is at '
-        f"{html.link(address, address)}.</p>",
+        f'<p class="source">Exported from Fedscape on {now.day} {now:%B %Y, %H:%M} UTC. Comparison: '
+        f"{html.link(address, address)}</p>",
     ]
 
 
@@ -82,11 +82,11 @@ def _settings(view: View) -> list[str]:
 
 
 def _whole(view: View) -> list[str]:
-    """Every setting of the first method, so that the report says what was run also without the app."""
+    """Every setting of the first method, so that the report is complete without the app."""
     first = view.methods[0]
-    told = config_fields.flat(first.runs[0].config).items()
+    settings = config_fields.flat(first.runs[0].config).items()
     table = pd.DataFrame(
-        [(config_fields.title(name, view.methods), config_fields.text(name, value)) for name, value in told],
+        [(config_fields.title(name, view.methods), config_fields.text(name, value)) for name, value in settings],
         columns=["Setting", first.name],
     )
     return [html.folded(f"All settings of {first.name}", html.table(table))]
@@ -104,5 +104,5 @@ def _origins(view: View) -> list[str]:
     runs = pd.DataFrame(rows, columns=["Run", "Method", "Seed", "Status", "Rounds", "Digest"])
     return [
         html.table(pd.DataFrame(shared, columns=["What", "Value", "Runs"])),
-        html.folded(f"{plural(len(rows), 'run')}, with digests (equal digests, equal numbers)", html.table(runs)),
+        html.folded(f"{plural(len(rows), 'run')}, with digests (equal digests mean equal numbers)", html.table(runs)),
     ]

@@ -1,4 +1,4 @@
-"""The file around the parts of a report: its look in light and dark, the drawing library, no network."""
+"""The file around the parts of a report: its style in light and dark, the drawing library, no network."""
 
 import html
 from collections.abc import Sequence
@@ -11,12 +11,12 @@ from app.components.report_capture import Shown
 from app.report.html import figures_data
 
 _HERE = Path(__file__).parent
-# Everything is in the file; a browser that is told so asks for nothing, whatever the file says elsewhere.
+# Everything is in the file; with this policy a browser requests nothing, whatever the file contains.
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 
 
 def document(title: str, body: Sequence[str], charts: Sequence[Shown], *, is_dark: bool) -> str:
-    """``body`` has a place for each of ``charts``, which were drawn for a dark ground or a light one."""
+    """``body`` has an element for each of ``charts``, which were drawn for a dark or light theme."""
     css = _ground(palette.LIGHT, palette.DARK) + (_HERE / "report.css").read_text(encoding="utf-8")
     js = (_HERE / "report.js").read_text(encoding="utf-8")
     return "".join(
@@ -35,5 +35,5 @@ def document(title: str, body: Sequence[str], charts: Sequence[Shown], *, is_dar
 
 
 def _ground(light: palette.Ground, dark: palette.Ground) -> str:
-    said = [";".join(f"--{name}:{value}" for name, value in vars(ground).items()) for ground in (light, dark)]
-    return f":root{{{said[0]}}}@media (prefers-color-scheme:dark){{:root{{{said[1]}}}}}"
+    colors = [";".join(f"--{name}:{value}" for name, value in vars(ground).items()) for ground in (light, dark)]
+    return f":root{{{colors[0]}}}@media (prefers-color-scheme:dark){{:root{{{colors[1]}}}}}"

@@ -1,4 +1,4 @@
-"""The parts of a report as HTML; every text that comes in is escaped here."""
+"""The parts of a report as HTML; every text is escaped here."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,13 +24,13 @@ def items(sentences: Iterable[str], style: str = "") -> str:
 
 
 def section(heading: str, *parts: str) -> str:
-    """Without its heading where there is none."""
+    """A section, without a heading if it is empty."""
     head = f"<h2>{escape(heading)}</h2>" if heading else ""
     return f"<section>{head}{''.join(parts)}</section>"
 
 
 def table(rows: pd.DataFrame) -> str:
-    """Numbers to the right; what is missing is a dash."""
+    """Numbers are right-aligned; missing values are dashes."""
     numeric = [pd.api.types.is_numeric_dtype(rows[name]) for name in rows.columns]
     head = "".join(f'<th scope="col">{escape(str(name))}</th>' for name in rows.columns)
     body = "".join(
@@ -41,7 +41,7 @@ def table(rows: pd.DataFrame) -> str:
 
 
 def figure(shown: Shown, number: int) -> str:
-    """The place of a figure that the script draws, its words, and its numbers behind a click."""
+    """The element of a figure that the script draws, its texts, and its numbers, folded."""
     title = f"<h3>{escape(shown.title)}</h3>" if shown.title else ""
     caption = f"<figcaption>{escape(shown.caption)}</figcaption>" if shown.caption else ""
     drawn = f'<div class="plot" id="figure-{number}" role="img" aria-label="{escape(shown.alt)}"></div>'
@@ -52,12 +52,12 @@ def figure(shown: Shown, number: int) -> str:
 
 
 def folded(summary: str, content: str) -> str:
-    """Behind a click."""
+    """Folded content."""
     return f"<details><summary>{escape(summary)}</summary>{content}</details>"
 
 
 def link(address: str, text: str) -> str:
-    """Only to the web: an address that is none is shown, not followed."""
+    """Links web addresses only; others are shown as text."""
     is_web = address.startswith(("http://", "https://"))
     return f'<a href="{escape(address)}">{escape(text)}</a>' if is_web else escape(text)
 

@@ -1,6 +1,6 @@
-"""The web server: Streamlit, the routes beside it, the hosts under whose names it answers, and what it refuses.
+"""The web server: Streamlit, additional routes, allowed hosts and the request guard.
 
-Streamlit's own checks of host and origin guard its WebSocket only, and let every port of this machine in.
+Streamlit's own host and origin checks cover only its WebSocket, and allow every port of this machine.
 """
 
 import os

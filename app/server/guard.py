@@ -1,8 +1,8 @@
-"""What the web server refuses, and what it tells browsers to refuse.
+"""The requests that the web server rejects, and the security headers for browsers.
 
-A page of another origin, another port of this machine included, may neither open the WebSocket nor read an answer. No
-page may show the app in a frame. A browser loads pictures, scripts and data for the app's pages from this server only,
-whatever a label or an imported file contains. Of Streamlit's own endpoints, those that its pages use are open.
+A page of another origin, including another port of this machine, can neither open the WebSocket nor read a response.
+No page can show the app in a frame. A browser loads images, scripts and data for the app's pages from this server only,
+whatever a label or an imported file contains. Of Streamlit's own endpoints, only those that its pages use are open.
 """
 
 import base64
@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 CORE = "/_stcore/"
 OPEN = ("health", "host-config", "stream", "upload_file/", "bidi-components/")
-"""Under CORE. Closed are the counts of sessions and memory (metrics), and whatever a later Streamlit adds."""
+"""Under CORE. Closed: session and memory counts (metrics), and anything that a later Streamlit adds."""
 
 FIXED = {
     "X-Content-Type-Options": "nosniff",
@@ -42,7 +42,7 @@ class Guard:
         headers = Headers(scope=scope)
         answer = self._with_headers(send, headers.get("host", ""))
         if not is_own_origin(headers.get("origin"), headers.get("host", "")):
-            await _refuse(scope, receive, answer, 403, "Other origins may not ask this server.")
+            await _refuse(scope, receive, answer, 403, "Cross-origin requests are not allowed.")
         elif not is_open(scope["path"]):
             await _refuse(scope, receive, answer, 404, "Not Found")
         else:
@@ -82,14 +82,14 @@ def policy(scripts: Iterable[str]) -> Callable[[str], str]:
 
 
 def inline_scripts(html: str) -> list[str]:
-    """The scripts that stand in a page itself."""
+    """The inline scripts of a page."""
     return re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
 
 
 def is_own_origin(origin: str | None, host: str) -> bool:
-    """Whether a request comes from a page of this server, by name and port, or from a program that is no browser.
+    """Whether a request comes from a page of this server, by name and port, or from a program that is not a browser.
 
-    The scheme is not compared: behind a proxy that ends TLS it differs.
+    The scheme is not compared: it differs behind a proxy that terminates TLS.
     """
     if origin is None:
         return True
@@ -98,7 +98,7 @@ def is_own_origin(origin: str | None, host: str) -> bool:
         default = _DEFAULT_PORTS.get(given.scheme)  # a browser leaves it out
         same = (given.hostname, given.port or default) == (asked.hostname, asked.port or default)
         return same and default is not None
-    except ValueError:  # a port that is none
+    except ValueError:  # an invalid port
         return False
 
 

@@ -1,9 +1,9 @@
-"""What the web server answers beside Streamlit: reading only, GET only, for this origin only.
+"""Routes beside Streamlit: read only, GET only, same origin only.
 
-/live/feed?runs=3,5&after=10,-1&model=personalized     where these runs stand, and their new points; with &log=
-                                                       their log too, unless it is the one of this digest
+/live/feed?runs=3,5&after=10,-1&model=personalized     the state of these runs and their new points; with &log=
+                                                       their log too, unless it has this digest
 /live/overview?watched=3-9,12,20-&seen=4               the strip: running, queued, device; which runs have ended
-/live/plotly.js                                        the drawing library, from this host as everything else
+/live/plotly.js                                        the drawing library
 /, /live, /compare, ...                                the empty page that Streamlit fills
 """
 
@@ -28,7 +28,7 @@ _A_YEAR_S = 365 * 24 * 3600
 
 
 def build(store: Store) -> list[Route]:
-    """All of them, reading from ``store``."""
+    """All routes, reading from ``store``."""
 
     def feed(request: Request) -> Response:
         return _feed(store, request)
@@ -51,7 +51,7 @@ def _feed(store: Store, request: Request) -> Response:
     model = query.get("model", "personalized")
     try:
         if model not in ("personalized", "global"):
-            raise ValueError(f"model is personalized or global, not {model!r}")
+            raise ValueError(f"model must be personalized or global, not {model!r}")
         cursors = live_feed.parse_cursors(query.get("runs", ""), query.get("after", ""))
     except ValueError as error:
         return JSONResponse({"problem": str(error)}, 400)
@@ -59,7 +59,7 @@ def _feed(store: Store, request: Request) -> Response:
 
 
 def _answer(read: Callable[[], dict[str, object]]) -> Response:
-    """What was read, never kept by the browser; or why it cannot be read."""
+    """The data, never cached by the browser; or why it cannot be read."""
     try:
         return JSONResponse(read(), headers={"Cache-Control": "no-store"})
     except StorageError as error:
@@ -75,7 +75,7 @@ def _drawing_library(request: Request) -> Response:
 
 @cache
 def zipped_library() -> bytes:
-    """Compressed once, not for every visitor: 4.7 MB become 1.5."""
+    """Compressed once, not for every visitor: 4.7 MB to 1.5 MB."""
     return gzip.compress(_LIBRARY.read_bytes(), mtime=0)
 
 

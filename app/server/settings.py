@@ -1,4 +1,4 @@
-"""What the environment says about where the app listens."""
+"""Where the app listens, from environment variables."""
 
 import errno
 import ipaddress
@@ -12,7 +12,7 @@ DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8501
 
 
 class InvalidSetting(ValueError):
-    """A variable of the environment with a value that cannot be used; says which values can."""
+    """An environment variable with an invalid value; the message names valid ones."""
 
 
 def host(environment: Mapping[str, str]) -> str:
@@ -22,14 +22,14 @@ def host(environment: Mapping[str, str]) -> str:
 def port(environment: Mapping[str, str]) -> int:
     text = environment.get("PORT") or str(DEFAULT_PORT)
     if not text.isdigit() or not 1 <= int(text) <= 65535:
-        raise InvalidSetting(f"PORT is {text!r}, but a port is a whole number from 1 to 65535")
+        raise InvalidSetting(f"PORT is {text!r}, but must be a whole number from 1 to 65535")
     return int(text)
 
 
 def allowed_hosts(environment: Mapping[str, str]) -> list[str]:
-    """Names under which a browser may ask for the app: this machine's, HOST, and those in ALLOWED_HOSTS.
+    """Host names that the app answers to: this machine's, HOST, and those in ALLOWED_HOSTS.
 
-    Anything else is refused, so that a foreign page cannot reach the app through a name that it made point here.
+    All others are rejected, so that a foreign page cannot reach the app through a DNS name that points here.
     """
     names = ["127.0.0.1", "localhost"]
     if listens_everywhere(environment):
@@ -49,7 +49,7 @@ def listens_everywhere(environment: Mapping[str, str]) -> bool:
 
 
 def address(environment: Mapping[str, str]) -> str:
-    """Where the reader finds the app."""
+    """The URL of the app."""
     name = DEFAULT_HOST if listens_everywhere(environment) else host(environment)
     return f"http://{_in_address(name)}:{port(environment)}"
 
@@ -63,12 +63,12 @@ def check_database(environment: Mapping[str, str]) -> None:
 
 
 def check_port(environment: Mapping[str, str]) -> None:
-    """Raises InvalidSetting where nothing can listen on HOST and PORT now."""
+    """Raises InvalidSetting if HOST and PORT cannot be bound now."""
     name, number = host(environment), port(environment)
     try:
         family, _, _, _, place = socket.getaddrinfo(name, number, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, socket.SOCK_STREAM) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does: a port left a moment ago
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does: a recently closed port
             probe.bind(place)
             probe.listen(1)
     except OSError as error:
@@ -78,15 +78,12 @@ def check_port(environment: Mapping[str, str]) -> None:
 def _cannot_listen(name: str, number: int, error: OSError) -> str:
     other = f"choose another port, for example PORT={9000 if number != 9000 else 9001} make run"
     if error.errno == errno.EADDRINUSE:
-        return (
-            f"Port {number} is already in use on {name}, by another program or by a Fedscape that is running: "
-            f"stop that, or {other}"
-        )
+        return f"Port {number} is already in use on {name} by another program or another Fedscape: stop it, or {other}"
     if error.errno == errno.EACCES:
-        return f"PORT is {number}, which only an administrator may listen on; {other}"
+        return f"PORT is {number}, which requires administrator rights; {other}"
     return f"HOST is {name!r}, but this machine cannot listen there ({error.strerror}); the default is {DEFAULT_HOST}"
 
 
 def _in_address(name: str) -> str:
-    """As it stands in an address: IPv6 in brackets."""
+    """As written in a URL: IPv6 in brackets."""
     return f"[{name}]" if ":" in name else name

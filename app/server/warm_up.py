@@ -1,4 +1,4 @@
-"""What the first visitor would wait for otherwise, read while nobody has come yet."""
+"""Loads what the first visitor would otherwise wait for."""
 
 import gc
 import importlib
@@ -9,8 +9,8 @@ import app
 from engine.core.errors import FedscapeError
 from storage import StorageError
 
-MOST_ROUNDS = 30_000  # of a comparison: half a second, in which other pages answer late
-PROGRAMS = ("app.__main__", "app.server.asgi", "app.main", "app.views.")  # these do something when they are imported
+MOST_ROUNDS = 30_000  # of a comparison: half a second, during which other pages respond late
+PROGRAMS = ("app.__main__", "app.server.asgi", "app.main", "app.views.")  # these have side effects when imported
 
 
 def everything() -> None:
@@ -19,19 +19,19 @@ def everything() -> None:
         if not module.name.startswith(PROGRAMS):
             importlib.import_module(module.name)
     from app.data.preset_catalog import known
-    from app.server import routes  # these need the web server, which comes after this module
+    from app.server import routes  # these need the web server, which loads after this module
 
     routes.zipped_library()
-    with suppress(FedscapeError):  # the page that needs them will tell
+    with suppress(FedscapeError):  # the page that needs them will report it
         known()
     with suppress(StorageError):
         comparison()
     gc.collect()
-    gc.freeze()  # all this stays: Streamlit collects garbage after each rerun, and need not look through it every time
+    gc.freeze()  # all this is permanent: Streamlit's garbage collection after each rerun can skip it
 
 
 def comparison() -> None:
-    """The tables that Compare opens with. Drawing one brings in what Plotly reads when it draws for the first time."""
+    """The tables that Compare opens with. Drawing a figure loads what Plotly imports on first use."""
     from app.charts import curves_over_seeds
     from app.compare import selection
     from app.compare.view import View

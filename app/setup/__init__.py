@@ -1,1 +1,1 @@
-"""What the page Set up is made of: the draft, its sections, the preview of the split, and what the runs will cost."""
+"""The parts of the Set up page: the draft, its sections, the preview of the split, and the cost of the runs."""

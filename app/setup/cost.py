@@ -1,8 +1,8 @@
-"""What runs will cost: a moment of each method is measured on the data itself, the rest is arithmetic.
+"""Estimates the cost of runs: each method is timed briefly on the actual data, the rest is arithmetic.
 
-    seconds a round = what a round costs by itself + seconds a gradient x gradients of a round + evaluation
+    seconds per round = fixed cost of a round + seconds per gradient x gradients per round + evaluation
 
-The first two come from two short rounds of a few clients and local steps, which nobody sees, of ``BUDGET_S`` at most.
+The first two come from two short rounds with few clients and local steps, within ``BUDGET_S``.
 """
 
 import json
@@ -22,23 +22,23 @@ from engine.models import num_parameters
 from engine.simulation.preflight import method_notes, num_numbers
 from engine.simulation.simulate import Simulation
 
-BUDGET_S = 1.5  # for the moment that is measured
+BUDGET_S = 1.5  # for timing a method
 POINTS = ((8, 2), (20, 6))  # clients and local steps of two short rounds
-SHORT_S = 0.15  # where the first took longer, a second is left out
+SHORT_S = 0.15  # if the first takes longer, the second is skipped
 START_S, RECORD_S = 0.3, 0.008  # in a warm worker: setting up a run; evaluating and recording a round of tiny models
-PROCESS_BYTES = 350e6  # an engine before it has any data
+PROCESS_BYTES = 350e6  # a worker before it has any data
 LARGEST_STATE = 3e8  # bytes of all clients' models that the web process is ready to build
 EVALUATED_ARRAYS, SCALARS, SCALAR_BYTES = 6, 25, 60
 
 
 @dataclass(frozen=True)
 class Moment:
-    """What was measured of one method."""
+    """The measurements of one method."""
 
-    round_s: float  # seconds of a whole round; NaN where a moment was not enough
+    round_s: float  # seconds of a whole round; NaN if it was too slow to time
     parameters: int
     state_bytes: float
-    gradient_s: float  # seconds a gradient evaluation
+    gradient_s: float  # seconds per gradient evaluation
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Timed:
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one run, or of several together. ``seconds`` is None where it could not be measured."""
+    """The cost of one run, or of several together. ``seconds`` is None if it could not be measured."""
 
     seconds: float | None
     memory_bytes: float
@@ -60,11 +60,11 @@ class Cost:
 
 
 class _Enough(Exception):
-    """The moment is over."""
+    """The time budget is used up."""
 
 
 def cost_of(run: RunConfig) -> Cost:
-    """Estimate one run. Raises what would keep the run from starting: Unsupported, DataUnavailable, ..."""
+    """Estimate one run. Raises the errors that would prevent its start: Unsupported, DataUnavailable, ..."""
     split = split_of(run)
     clients = len(split["train_sizes"])
     moment = measure(run)
@@ -81,7 +81,7 @@ def cost_of(run: RunConfig) -> Cost:
 
 
 def together(costs: Iterable[Cost], slots: int) -> Cost:
-    """All runs one after the other on each slot, as far as their times are known; the ``slots`` largest in memory."""
+    """All runs in sequence on each slot, as far as their times are known; the ``slots`` largest in memory."""
     costs = list(costs)
     largest = sorted((cost.memory_bytes for cost in costs), reverse=True)[:slots]
     known = [cost.seconds for cost in costs if cost.seconds is not None]
@@ -90,13 +90,13 @@ def together(costs: Iterable[Cost], slots: int) -> Cost:
 
 
 def measure(run: RunConfig) -> Moment:
-    """A moment of the method, once for each configuration, whatever its seed, length or name."""
+    """Time the method, once per configuration, whatever its seed, length or name."""
     training = {name: value for name, value in run.training.model_dump(mode="json").items() if name != "rounds"}
     return _measure(_what(run, training=training), run)
 
 
 def _what(run: RunConfig, **changed: Any) -> str:
-    """The configuration without what changes neither costs nor notes."""
+    """The configuration without fields that affect neither costs nor notes."""
     left_out = ("seed", "name", "label", "evaluation")
     return json.dumps({k: v for k, v in (run.to_dict() | changed).items() if k not in left_out}, sort_keys=True)
 
@@ -127,8 +127,8 @@ def _measure(what: str, _run: RunConfig) -> Moment:
 
 
 def _round_seconds(first: Timed, second: Timed, gradients: float) -> float:
-    """The line through two points, and beyond: what a round costs by itself, and what each gradient adds."""
-    steepest = second.seconds / second.gradients  # as if a round by itself cost nothing
+    """Extrapolate from two points: a fixed cost per round, and a cost per gradient."""
+    steepest = second.seconds / second.gradients  # as if a round had no fixed cost
     if second.gradients <= first.gradients:
         return steepest * gradients
     slope = (second.seconds - first.seconds) / (second.gradients - first.gradients)
@@ -137,7 +137,7 @@ def _round_seconds(first: Timed, second: Timed, gradients: float) -> float:
 
 
 def _one_round(run: RunConfig, data: Federation) -> Timed:
-    """The second round: the first warms up, and is where some methods choose their settings."""
+    """Time the second round: the first warms up, and some methods choose their settings in it."""
     begun = time.perf_counter()
 
     def tick() -> None:
@@ -161,9 +161,9 @@ def _shortened(run: RunConfig, participation: float, steps: int) -> RunConfig:
 
 
 def notes_of(run: RunConfig) -> tuple[str, ...]:
-    """What will not be as it was asked for; nothing where the data would have to be downloaded to tell.
+    """Options that will be adjusted; none if the data would first have to be downloaded.
 
-    Raises what would keep the run from starting.
+    Raises the errors that would prevent the run's start.
     """
     return _notes(_what(run), run) if is_present(run.dataset) else ()
 
@@ -187,7 +187,7 @@ def _itemsize(training: Training) -> int:
 
 
 def local_steps(training: Training, train_sizes: Iterable[int]) -> float:
-    """Steps of a client in a round; under ``local_epochs`` the mean over the clients."""
+    """Local steps per client and round; with ``local_epochs`` the mean over the clients."""
     if training.local_epochs is None:
         return float(training.local_steps or 1)
     sizes = list(train_sizes)

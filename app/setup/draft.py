@@ -1,4 +1,4 @@
-"""The draft: the configuration that the reader is writing, in the session and in the address."""
+"""The draft: the configuration being edited, in the session and in the address."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -39,7 +39,7 @@ SECTIONS: dict[str, tuple[Registry, str]] = {
 
 
 def current(form: Form) -> dict[str, Any]:
-    """The draft, taken from the link where the address brings a new one."""
+    """The draft, loaded from the address if it has a new one."""
     packed = url_state.get("config")
     if not packed and url_state.is_history():
         packed = st.session_state.get(UNTOUCHED)
@@ -55,9 +55,9 @@ def current(form: Form) -> dict[str, Any]:
 
 
 def load(form: Form, config: Mapping[str, Any]) -> None:
-    """Fill the whole form with a configuration; what no field can show is dropped and said.
+    """Fill the whole form with a configuration; values that no field can show are dropped with a warning.
 
-    A name that was given automatically goes on following the changes.
+    An automatic name keeps following the changes.
     """
     form.forget()
     draft, dropped = drawable(config)
@@ -70,7 +70,7 @@ def load(form: Form, config: Mapping[str, Any]) -> None:
 
 
 def keep(raw: dict[str, Any]) -> None:
-    """Remember the draft, and put it into the address unless it is what the page started with."""
+    """Store the draft, and put it into the address unless it is unchanged."""
     packed = pack_config(raw)
     st.session_state[DRAFT], st.session_state[LINK] = raw, packed
     untouched = st.session_state.setdefault(UNTOUCHED, "" if url_state.get("config") else packed)
@@ -88,40 +88,40 @@ def remove_algorithm(place: int) -> None:
 
 
 def ids() -> list[str]:
-    """A lasting name for each algorithm of the draft, so that its widgets stay its own."""
+    """A stable id for each algorithm of the draft, so that it keeps its widgets."""
     return st.session_state[IDS]
 
 
 def drawable(config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """A configuration in the shape that the sections draw, and what had to be left out of it."""
+    """A configuration in the shape that the sections draw, and messages on what was dropped."""
     known = {*DEFAULT, "name", *Machine.model_fields}
-    dropped = [f"{cut(key, 40)} is unknown and was left out" for key in config if key not in known]
+    dropped = [f"{cut(key, 40)} is unknown and was ignored" for key in config if key not in known]
     draft: dict[str, Any] = {k: config[k] for k in ("name", *Machine.model_fields) if k in config}
     for section, (registry, fallback) in SECTIONS.items():
         draft[section] = _named(config.get(section, fallback))
         if draft[section]["name"] not in registry:
-            dropped.append(f"no {registry.kind} named {shown(draft[section]['name'])}; {fallback} stands in for it")
+            dropped.append(f"no {registry.kind} named {shown(draft[section]['name'])}; using {fallback}")
             draft[section] = {"name": fallback}
     entries = config.get("algorithms", [])
     if not isinstance(entries, list):
         dropped.append(_no("list of methods", "algorithms", entries))
         entries = []
     if len(entries) > MOST_DRAWN:
-        dropped.append(f"algorithms: only the first {MOST_DRAWN} of {len(entries):,} methods are shown here")
+        dropped.append(f"algorithms: only the first {MOST_DRAWN} of {len(entries):,} methods are shown")
     draft["algorithms"] = [_method(entry, place, dropped) for place, entry in enumerate(entries[:MOST_DRAWN])]
     unknown = [entry["name"] for entry in draft["algorithms"] if entry["name"] not in ALGORITHMS]
-    dropped += [f"no algorithm named {shown(name)}; it was left out" for name in unknown]
+    dropped += [f"no algorithm named {shown(name)}; it was ignored" for name in unknown]
     draft["algorithms"] = [entry for entry in draft["algorithms"] if entry["name"] in ALGORITHMS]
     for section in ("training", "evaluation"):
         draft[section] = _mapping(config.get(section, {}), section, dropped)
     draft["seeds"] = config.get("seeds", [0])
     if len(dropped) > MOST_TOLD:
-        dropped[MOST_TOLD:] = [f"and {len(dropped) - MOST_TOLD:,} more mistakes"]
+        dropped[MOST_TOLD:] = [f"and {len(dropped) - MOST_TOLD:,} more problems"]
     return draft, dropped
 
 
 def problems_of(raw: Mapping[str, Any]) -> list[str]:
-    """Every mistake of a configuration, as the engine words it."""
+    """Every problem of a configuration, in the engine's words."""
     try:
         parse_experiment(raw)
     except InvalidConfig as error:
@@ -137,7 +137,7 @@ def _method(raw: Any, place: int, dropped: list[str]) -> dict[str, Any]:
     entry = _named(raw)
     swept = entry.get("sweep")
     if isinstance(swept, Mapping) and len(swept) > MOST_DRAWN:
-        dropped.append(f"algorithms.{place}.sweep: {len(swept):,} options; it was left out")
+        dropped.append(f"algorithms.{place}.sweep: {len(swept):,} options are too many; it was ignored")
         del entry["sweep"]
     own = {part: entry[part] for part in ("sweep", "training") if entry.get(part) is not None}
     return {k: v for k, v in entry.items() if k not in ("sweep", "training")} | {
@@ -148,12 +148,12 @@ def _method(raw: Any, place: int, dropped: list[str]) -> dict[str, Any]:
 def _mapping(raw: Any, path: str, dropped: list[str]) -> dict[str, Any]:
     if isinstance(raw, Mapping):
         return dict(raw)
-    dropped.append(_no("names with values", path, raw))
+    dropped.append(_no("mapping of names to values", path, raw))
     return {}
 
 
 def _no(kind: str, path: str, raw: Any) -> str:
-    return f"{path}: {shown(raw)} is no {kind}, and was left out"
+    return f"{path}: {shown(raw)} is not a {kind} and was ignored"
 
 
 def _next_id() -> str:

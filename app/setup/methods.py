@@ -1,4 +1,4 @@
-"""The methods of Set up: each with its own hyper-parameters, and what of them is varied."""
+"""The methods of Set up: their hyper-parameters and sweeps."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import streamlit as st
 
 from app.components import page
+from app.data.glossary import definition
 from app.forms import Form, read_list
 from app.setup import draft as drafts
 from app.setup.sections import listed, pick, titled, training_fields, words
@@ -36,7 +37,7 @@ def algorithms_section(form: Form, draft: Mapping[str, Any], training: Mapping[s
 def sweep_section(
     form: Form, draft: Mapping[str, Any], entries: list[dict[str, Any]]
 ) -> tuple[list[dict[str, Any]], Any]:
-    """Answers (algorithms with their sweeps, seeds). A run for each combination of a method's values and each seed."""
+    """Returns (algorithms with their sweeps, seeds). A run for each combination of a method's values and each seed."""
     st.header("Sweep and seeds", anchor=False)
     ids = drafts.ids()
     offered = {
@@ -57,12 +58,12 @@ def sweep_section(
             "Vary",
             list(offered),
             key=state,
-            placeholder="nothing: one setting of each method",
+            placeholder="nothing: one setting per method",
             format_func=lambda choice: f"{titles[offered[choice][0]]}: {words(offered[choice][1])}",
         )
     with right:
-        said = "Whole numbers with commas between them; every run is repeated with each of them."
-        seeds = form.text("Seeds", listed(draft["seeds"]), "seeds", help=said)
+        about = f"Comma-separated whole numbers; every run is repeated with each. {definition('Seed')}"
+        seeds = form.text("Seeds", listed(draft["seeds"]), "seeds", help=about)
     swept = []
     for place, (uid, entry) in enumerate(zip(ids, entries, strict=True)):
         names = [offered[choice][1] for choice in varied if offered[choice][0] == uid]
@@ -73,7 +74,7 @@ def sweep_section(
 def _algorithm(
     form: Form, place: int, uid: str, entry: Mapping[str, Any], training: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """One method: its name, its hyper-parameters; behind More its label and where it trains differently."""
+    """One method: its name and hyper-parameters; under More its label and its own training options."""
     path = f"algorithms.{place}"
     with st.container(key=f"{form.prefix}.{uid}.card", gap="small"):
         left, *buttons = st.columns([6, 1.4, 1.6], vertical_alignment="bottom", gap="small")
@@ -100,14 +101,14 @@ def _algorithm(
 def _more(
     form: Form, path: str, key: str, name: str, values: Mapping[str, Any], training: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Label and training of one method, where they are not the common ones; and where to read about it."""
+    """A link to the handbook, and a method's own label and training options."""
     page.link("handbook", "In the handbook", method=name)
     label = form.text("Label", str(values.get("label", "")), f"{path}.label", key=f"{key}.label", placeholder=name)
     own = {k: v for k, v in dict(values.get("training") or {}).items() if k in Training.model_fields}
     fields = st.multiselect(
-        "Trains differently in",
+        "Own training options",
         list(Training.model_fields),
-        placeholder="nothing: as set under Training",
+        placeholder="none: as set under Training",
         format_func=words,
         **form.start(f"{form.prefix}.{key}.differs", list(own), "default"),
     )
@@ -120,7 +121,7 @@ def _more(
 def _sweep(
     form: Form, place: int, uid: str, entry: dict[str, Any], names: list[str], title: str, training: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The values of what one method varies."""
+    """The values that one method sweeps over."""
     common = {**Training().model_dump(), **training, **(entry.get("training") or {})}
     settings = {**{f"training.{field}": value for field, value in common.items()}, **entry}
     path, given = f"algorithms.{place}", dict(entry.get("sweep") or {})
@@ -128,14 +129,14 @@ def _sweep(
     for name in names:
         start = listed(given.get(name, _first_values(settings, name)))
         label, key = plain(f"{title}: values of {words(name)}"), f"{uid}.sweep.{name}"
-        typed = form.text(label, start, f"{path}.sweep.{name}", key=key, help="Values with commas between them.")
+        typed = form.text(label, start, f"{path}.sweep.{name}", key=key, help="Comma-separated values")
         values[name] = read_list(typed)
     rest = {k: v for k, v in entry.items() if k != "sweep"}
     return {**rest, "sweep": values} if values else rest
 
 
 def _variable(entry: Mapping[str, Any]) -> list[str]:
-    """What a sweep may vary, and what the draft already does."""
+    """The options that a sweep may vary, and those that the draft already varies."""
     own = [p.name for p in ALGORITHMS.get(entry["name"]).parameters]
     known = [*own, *(f"training.{field}" for field in Training.model_fields)]
     return [*known, *(name for name in entry.get("sweep") or {} if name not in known)]
@@ -148,7 +149,7 @@ def _add(key: str) -> None:
 
 
 def _stand_ins(options: Any, training: Mapping[str, Any]) -> dict[str, Any]:
-    """The training value that each ``"training"`` stands for."""
+    """The current value of each option set to ``"training"``."""
     named = {n: f.json_schema_extra for n, f in options.model_fields.items()}
     return {
         n: training.get(str(extra["training"]))
@@ -158,7 +159,7 @@ def _stand_ins(options: Any, training: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _first_values(settings: Mapping[str, Any], name: str) -> list[Any]:
-    """A start for a sweep: half, same, double; nothing for what is not set."""
+    """Default values of a sweep: half, same, double; none for unset options."""
     value = settings.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
         return [] if value is None else [value]

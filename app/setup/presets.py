@@ -1,4 +1,4 @@
-"""Experiments to start from: the papers' figures and tables, at a quick and at the published scale."""
+"""Preset experiments: the papers' figures and tables, at quick and full scale."""
 
 import streamlit as st
 
@@ -15,7 +15,7 @@ from engine.core.errors import InvalidConfig
 from storage import StorageError
 
 FIRST = "digits-first"  # needs no download and a minute
-SCALES = {"quick": "quick, minutes", "paper": "as published"}
+SCALES = {"quick": "Quick (minutes)", "paper": "Full (as published)"}
 
 
 def presets_panel(form: Form) -> None:
@@ -31,7 +31,7 @@ def presets_panel(form: Form) -> None:
         names = sorted(known, key=lambda n: n != FIRST)
         name = st.selectbox("Preset", names, key="preset", format_func=lambda n: known[n].title)
         preset = known[name]
-        about = "Its runs so far" if preset.document == OURS else "The paper's numbers beside ours"
+        about = "View existing runs" if preset.document == OURS else "Compare with the paper"
         page.link("papers", about, preset=name)
         st.caption(plain(preset.shows or preset.source))
         scale = st.segmented_control(
@@ -43,7 +43,7 @@ def presets_panel(form: Form) -> None:
             format_func=SCALES.__getitem__,
         )
         if scale == "quick" and preset.cut:
-            st.caption(plain(f"Left out: {preset.cut}"))
+            st.caption(plain(f"Left out at this scale: {preset.cut}"))
         for config in preset.configs(scale):
             st.button(
                 f"Fill in “{plain(config['name'])}”",
@@ -63,7 +63,7 @@ def _queue_all(preset: Preset, scale: str) -> None:
     try:
         number = num_runs(preset, scale)
         if st.button(
-            f"Queue all {wording.plural(number, 'run')} as they are",
+            f"Queue all {wording.plural(number, 'run')}",
             key=f"queue.{preset.name}.{scale}",
             type="primary",
             width="stretch",

@@ -1,4 +1,4 @@
-"""At the right of Set up: the split as it will be, what the runs cost, and the button that queues them."""
+"""The right side of Set up: the split, the cost of the runs, and the button that queues them."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ from storage import StorageError
 
 
 def first_run(raw: Mapping[str, Any]) -> RunConfig | None:
-    """The data and the split of the draft as one run, even while a method or its training has a mistake."""
+    """The data and split of the draft as one run, even if a method or its training is invalid."""
     seeds = raw.get("seeds")
     seed = seeds[0] if isinstance(seeds, list) and seeds and isinstance(seeds[0], int) else 0
     data = {"dataset": raw["dataset"], "partition": raw["partition"], "model": "mlr"}
@@ -37,10 +37,10 @@ def first_run(raw: Mapping[str, Any]) -> RunConfig | None:
 
 
 def split_panel(run: RunConfig | None) -> list[str]:
-    """Draw the split; answers what is wrong with the data, as problems of the configuration."""
-    st.header("Who holds what", anchor=False)
+    """Draw the split; returns problems with the data."""
+    st.header("Data per client", anchor=False)
     if run is None:
-        st.caption("The split appears here as soon as data set and partition are valid.")
+        st.caption("The split appears here once data set and partition are valid.")
         return []
     if must_download(run):
         return _absent(run)
@@ -62,26 +62,26 @@ def split_panel(run: RunConfig | None) -> list[str]:
     )
     if partition["unseen"]:
         count = len(partition["unseen"]["clients"])
-        st.caption(f"{wording.plural(count, 'more client')} never train and join after the last round.")
+        st.caption(f"{wording.plural(count, 'more client')} held out: they join after the last round.")
     measure_panel(run)
     return []
 
 
 def must_download(run: RunConfig) -> bool:
-    """Nothing is fetched just because somebody looks at a form."""
+    """Nothing is downloaded just by opening a form."""
     can_be_fetched = getattr(DATASETS.get(run.dataset.name).make, "needs_download", False)
     return bool(can_be_fetched) and not pools.is_present(run.dataset)
 
 
 def cost_panel(experiment: ExperimentConfig) -> list[str]:
-    """Number of runs, time, memory and disk; answers what would keep a method from starting."""
+    """Number of runs, time, memory and disk; returns problems that would prevent a method's start."""
     runs, problems = experiment.runs(), []
     slots = sum(engine.slots for engine in queries.engines()) or 1
     if must_download(runs[0]):
         st.html(_facts(runs, None, slots, 0))
         return []
     try:
-        with st.spinner("Measuring a moment of each method"):
+        with st.spinner("Timing each method"):
             each = [costs.cost_of(run) for run in _one_seed(runs)]
     except FedscapeError as error:
         each, problems = [], [f"algorithms: {error}"]
@@ -92,19 +92,19 @@ def cost_panel(experiment: ExperimentConfig) -> list[str]:
 
 
 def notes_panel(experiment: ExperimentConfig) -> None:
-    """Options that come out otherwise than they were asked for; those that all methods share once."""
+    """Options that will be adjusted; notes shared by all methods appear once."""
     runs, by_note = _one_seed(experiment.runs()), dict[str, list[RunConfig]]()
     for run in runs:
         for note in costs.notes_of(run):
             by_note.setdefault(note, []).append(run)
     for note, own in by_note.items():
         several = len(own) > 1 and len(own) < len(runs)
-        said = f"{wording.names(run.label for run in own)}: {note}" if several else note
-        st.caption(plain(f"Note: {labelled(own[0], note) if len(own) == 1 else said}."))
+        text = f"{wording.names(run.label for run in own)}: {note}" if several else note
+        st.caption(plain(f"Note: {labelled(own[0], note) if len(own) == 1 else text}."))
 
 
 def to_do(raw: Mapping[str, Any], problems: Sequence[str]) -> list[str]:
-    """Those problems that are no mistakes: a field that is still empty, a data set that is not on this machine yet."""
+    """Problems that are not mistakes: a field that is still empty, a data set that is not on this machine yet."""
     absent = _must_be_fetched_by_hand(raw["dataset"]["name"], first_run(raw))
     return [
         problem
@@ -114,7 +114,7 @@ def to_do(raw: Mapping[str, Any], problems: Sequence[str]) -> list[str]:
 
 
 def _must_be_fetched_by_hand(name: str, run: RunConfig | None) -> bool:
-    """A path that the reader gave is another matter: that it leads nowhere is a mistake."""
+    """Not a path that the reader entered: a wrong path is a mistake."""
     is_chosen = not any(parameter.required for parameter in DATASETS.get(name).parameters)
     return is_chosen and run is not None and not pools.is_present(run.dataset)
 
@@ -122,7 +122,7 @@ def _must_be_fetched_by_hand(name: str, run: RunConfig | None) -> bool:
 def queue_panel(
     experiment: ExperimentConfig | None, problems: Sequence[str], homeless: Sequence[str], to_do: Sequence[str] = ()
 ) -> None:
-    """The button, or the reason why there is nothing to press; ``to_do`` are the problems that are no mistakes."""
+    """The button, or the reason why it is disabled; ``to_do`` are the problems that are not mistakes."""
     number = len(experiment.runs()) if experiment else 0
     label = f"Queue {wording.plural(number, 'run')}" if experiment else "Queue runs"
     broken = queries.problem()
@@ -142,7 +142,7 @@ def queue_panel(
 def yaml_panel(raw: Mapping[str, Any]) -> None:
     with st.popover("Show as YAML", type="tertiary", key="yaml"):
         st.code(yaml.safe_dump(dict(raw), sort_keys=False, allow_unicode=True, width=100), language="yaml")
-        st.caption("For `python -m engine run`. The address of this page holds the same set-up: copy it to share it.")
+        st.caption("For `python -m engine run`. To share this configuration, copy the address of this page.")
 
 
 def _queue(experiment: ExperimentConfig) -> None:
@@ -159,14 +159,14 @@ def _queue(experiment: ExperimentConfig) -> None:
 
 
 def _known_runs(experiment: ExperimentConfig) -> None:
-    """Numbers that are there already need not be computed again."""
+    """Point out runs that already exist."""
     runs = experiment.runs()
     found = list(launch.same_runs(runs).values())
     if not found:
         return
     is_all = len(found) == len({run.digest for run in runs})
-    how_many = "These runs are" if is_all else f"{len(found)} of {len(runs)} runs are"
-    st.info(f"{how_many} there already, in {plain(wording.names(f'“{run.experiment_name}”' for run in found))}.")
+    how_many = "These runs already exist" if is_all else f"{len(found)} of {len(runs)} runs already exist"
+    st.info(f"{how_many} in {plain(wording.names(f'“{run.experiment_name}”' for run in found))}.")
     if st.button("Open them", key="open_known"):
         page = "live" if any(run.is_active for run in found) else "compare"
         launch.open_page(page, "Open them", runs=",".join(str(run.id) for run in found))
@@ -186,7 +186,7 @@ def _absent(run: RunConfig) -> list[str]:
 
 
 def progress_bar() -> Callable[[str, float], None]:
-    """What a download says, as a bar."""
+    """A progress bar for downloads."""
     place = st.empty()
 
     def show(what: str, share: float) -> None:
@@ -213,8 +213,8 @@ def _heterogeneity(partition: Mapping[str, Any]) -> str:
 
 def _facts(runs: Sequence[RunConfig], total: costs.Cost | None, slots: int, unknown: int) -> str:
     where = f" on {wording.plural(slots, 'slot')}" if slots > 1 else ""
-    about = "more than" if unknown else "about"  # the time of some methods could not be measured in a moment
-    time = "not known yet"
+    about = "more than" if unknown else "about"  # some methods were too slow to time
+    time = "unknown"
     if total is not None and total.seconds is not None:
         time = f"{about} {wording.duration(total.seconds)}{where}"
     facts = {
@@ -229,15 +229,15 @@ def _facts(runs: Sequence[RunConfig], total: costs.Cost | None, slots: int, unkn
 
 
 def _one_seed(runs: Sequence[RunConfig]) -> list[RunConfig]:
-    """Seeds cost the same: one run of each method stands for all."""
+    """Seeds cost the same: one run of each method is enough."""
     return [run for run in runs if run.seed == runs[0].seed]
 
 
 def _reason(problems: Sequence[str], homeless: Sequence[str], is_unfinished: bool) -> str:
-    """What keeps the button from working: where the mistakes are, and those that no field shows."""
+    """Why the button is disabled: the fields with problems, and problems without a field."""
     if homeless:
         return wording.lines(homeless)
     where = wording.names(dict.fromkeys(problem.partition(": ")[0].replace("_", " ") for problem in problems))
     if is_unfinished:
-        return f"Still needed: {plain(where.replace('.', ' '))}."
-    return f"Nothing can be queued yet; see the message at {plain(where)}."
+        return f"Still required: {plain(where.replace('.', ' '))}."
+    return f"Fix the problems first: {plain(where)}."

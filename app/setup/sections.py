@@ -1,4 +1,4 @@
-"""The sections of Set up, from top to bottom: each draws its part of the draft and answers what it now says."""
+"""The sections of Set up, from top to bottom: each draws its part of the draft and returns its values."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,7 +14,7 @@ from engine.core.errors import DataUnavailable
 from engine.core.registry import DATASETS, MODELS, PARTITIONERS, Registry
 from engine.partitioners import PartitionOptions
 
-# Dials: what a slider offers where the schema leaves a side open. Any other value may come by link.
+# Slider values where the schema leaves a bound open. A link may have other values.
 SHARES = [round(0.05 * n, 2) for n in range(20)]
 DIALS: dict[str, list[Any]] = {
     "alpha": [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 2.0, 5.0, 10.0, 100.0, 1000.0],
@@ -29,8 +29,8 @@ DIALS: dict[str, list[Any]] = {
     "holdout_clients": SHARES,
     "participation": [*SHARES[1:], 1.0],
 }
-WORK = {"local_steps": "steps", "local_epochs": "passes"}
-OF_STEPS = ("lr_decay", "lr_decay_rounds")  # of no use under another schedule
+WORK = {"local_steps": "steps", "local_epochs": "epochs"}
+OF_STEPS = ("lr_decay", "lr_decay_rounds")  # unused with other schedules
 RARER = ("lr_schedule", "clip_norm", "augmentation", "dtype")
 NATURAL, DEALT = "natural", "classes_per_client"  # partitioners: of data with clients of their own, and of others
 OF_SOURCE = ("name", "path", "client")  # options of a data set that say whether it has clients
@@ -49,9 +49,9 @@ def data_section(form: Form, draft: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def fit_partition(form: Form, draft: Mapping[str, Any], dataset: Mapping[str, Any], has_clients: bool | None) -> None:
-    """Other data take other clients: their own where they have some, else those of a partitioner.
+    """When the data changes, use its own clients if it has any, else a partitioner.
 
-    ``has_clients`` is None for data that cannot be read. A set-up that was loaded stays as it is.
+    ``has_clients`` is None for data that cannot be read. A loaded configuration is not changed.
     """
     if has_clients is None:
         return
@@ -65,7 +65,7 @@ def fit_partition(form: Form, draft: Mapping[str, Any], dataset: Mapping[str, An
 
 def heterogeneity_section(form: Form, draft: Mapping[str, Any], num_classes: int | None) -> dict[str, Any]:
     st.header("Heterogeneity", anchor=False)
-    name = pick(form, PARTITIONERS, draft["partition"]["name"], "How the data lies among the clients", "partition")
+    name = pick(form, PARTITIONERS, draft["partition"]["name"], "Data split", "partition")
     old = draft["partition"]
     values = old if old["name"] == name else {k: v for k, v in old.items() if k in SHARED}
     scales = DIALS | ({"classes_per_client": list(range(1, num_classes + 1))} if num_classes else {})
@@ -79,7 +79,7 @@ def heterogeneity_section(form: Form, draft: Mapping[str, Any], num_classes: int
 
 
 def training_section(form: Form, draft: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Answers (model, training, evaluation)."""
+    """Returns (model, training, evaluation)."""
     st.header("Training", anchor=False)
     name = pick(form, MODELS, draft["model"]["name"], "Model", "model")
     values = draft["model"] if draft["model"]["name"] == name else {}
@@ -91,7 +91,7 @@ def training_section(form: Form, draft: Mapping[str, Any]) -> tuple[dict[str, An
 
 
 def _rarer_training(form: Form, values: Mapping[str, Any]) -> dict[str, Any]:
-    """What most experiments leave alone, folded away; open where something is set."""
+    """Rarely used options, folded; open if one is set."""
     defaults = {name: field.default for name, field in Training.model_fields.items()}
     is_set = any(values.get(name, defaults[name]) != defaults[name] for name in RARER)
     with st.expander("Schedule, clipping, augmentation, precision", expanded=is_set, key=f"{form.prefix}.rarer"):
@@ -104,7 +104,7 @@ def _rarer_training(form: Form, values: Mapping[str, Any]) -> dict[str, Any]:
 def training_fields(
     form: Form, values: Mapping[str, Any], path: str, fields: list[str], key: str = ""
 ) -> dict[str, Any]:
-    """Local work is counted in steps or in passes over the data, never in both."""
+    """Local training is counted in steps or in epochs, never in both."""
     key = key or path
     chosen = _local_work(form, values, path, key, [f for f in ("local_steps", "local_epochs") if f in fields])
     rest = [field for field in fields if field not in ("local_steps", "local_epochs")]
@@ -114,7 +114,7 @@ def training_fields(
 
 
 def machine_section(form: Form, draft: Mapping[str, Any]) -> dict[str, Any]:
-    """Where and how it is computed; only what differs from the default is written down."""
+    """Where and how runs are computed; only values that differ from the defaults are kept."""
     with st.expander("Machine", key=f"{form.prefix}.machine"):
         chosen = form.options(Machine, draft, "", key="machine", columns=4)
     defaults = Machine().model_dump()
@@ -140,7 +140,7 @@ def pick(
 
 
 def _fit_partition(prefix: str) -> None:
-    """Generated data come with their clients; other data need a partitioner."""
+    """Generated data has its own clients; other data needs a partitioner."""
     has_clients = "num_clients" in DATASETS.get(st.session_state[f"{prefix}.dataset.name"]).options.model_fields
     partition = st.session_state.get(f"{prefix}.partition.name")
     if has_clients:
@@ -150,13 +150,14 @@ def _fit_partition(prefix: str) -> None:
 
 
 def _upload(form: Form, values: Mapping[str, Any]) -> dict[str, Any]:
-    """A file from the reader's machine becomes the path of the data set."""
+    """An uploaded file becomes the path of the data set."""
     file = st.file_uploader(
-        f"A file of your own: {', '.join(kind.upper() for kind in KINDS)}, at most {MAX_MEGABYTES} MB",
+        f"Your own file: {', '.join(kind.upper() for kind in KINDS)}, at most {MAX_MEGABYTES} MB",
         list(KINDS),
         key=f"{form.prefix}.upload",
         max_upload_size=MAX_MEGABYTES,
-        help="NPZ: arrays x, y, perhaps client and split. Table: a label column, numbers, perhaps a client column.",
+        help="NPZ: arrays x and y, optionally client and split. Table: a label column, numeric columns, optionally a "
+        "client column.",
     )
     seen = f"{form.prefix}.uploaded"
     if file is not None and st.session_state.get(seen) != file.file_id:
@@ -178,7 +179,7 @@ def _local_work(form: Form, values: Mapping[str, Any], path: str, key: str, unit
     if len(units) > 1:
         now = "local_epochs" if values.get("local_epochs") else "local_steps"
         started = form.start(f"{form.prefix}.{key}.work", now, "default")
-        label = "Local work of a round"
+        label = "Local training per round"
         unit = left.segmented_control(label, units, required=True, format_func=WORK.__getitem__, **started)
     parameter = replace(next(p for p in parameters_of(Training) if p.name == unit), type="int")
     with right if len(units) > 1 else left:

@@ -1,4 +1,4 @@
-"""Files that readers bring: checked by the engine, kept under DATA_DIR/uploads, never executed or unpickled."""
+"""Uploaded files: checked by the engine, stored under DATA_DIR/uploads, never executed or unpickled."""
 
 import hashlib
 import re
@@ -13,12 +13,12 @@ FOLDER = "uploads"
 
 
 def save_upload(name: str, data: bytes) -> str:
-    """Keep the file; answers its path below DATA_DIR. The same bytes are kept once. Raises DataUnavailable."""
+    """Store the file; returns its path below DATA_DIR. Equal files are stored once. Raises DataUnavailable."""
     kind = Path(name).suffix.lower().lstrip(".")
     if kind not in KINDS:
         raise DataUnavailable(f"{name}: cannot read files that end in .{kind}; known: {', '.join(KINDS)}")
     if len(data) > MAX_MEGABYTES << 20:
-        raise DataUnavailable(f"{name}: has more than {MAX_MEGABYTES} MiB; put it into DATA_DIR and give its path")
+        raise DataUnavailable(f"{name}: has more than {MAX_MEGABYTES} MiB; put it into DATA_DIR and enter its path")
     stem = re.sub(r"[^A-Za-z0-9_-]+", "-", Path(name).stem).strip("-")[:60] or "data"
     relative = f"{FOLDER}/{stem}-{hashlib.sha256(data).hexdigest()[:12]}.{kind}"
     path = default_data_dir() / relative

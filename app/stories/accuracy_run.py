@@ -1,4 +1,4 @@
-"""A run of which the reader sees how well each client's test samples are classified."""
+"""A run that reports each client's test accuracy."""
 
 import numpy as np
 
@@ -6,11 +6,11 @@ from app.stories.mini_run import MiniRun
 
 
 class AccuracyRun(MiniRun):
-    """One or several methods side by side on the same clients."""
+    """One or more methods side by side on the same clients."""
 
     @property
     def accuracies(self) -> list[np.ndarray]:
-        """[N] for each method, in the order of the configuration: of the model that a client would use."""
+        """[N] for each method, in the order of the configuration: accuracy of the client's own model."""
         return [result.arrays["personalized.accuracy"] for result in self.results]
 
     @property

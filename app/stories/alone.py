@@ -1,7 +1,7 @@
-"""Alone? Each client by itself against one model for all, as the clients get more samples of their own.
+"""Alone? Local training against one shared model, as each client gets more samples of its own.
 
-The clients are those of a quarter turn in the story before. With a handful of pages each, the common model's mistakes
-are small against those of a model that has seen nearly nothing; with many, they are all that is left.
+The clients are those of the previous story at a rotation range of 90 degrees. With few images each, the shared model
+beats a local model that has seen almost no data; with many, rotation is the shared model's only remaining error.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,9 +13,9 @@ import streamlit as st
 
 from app.charts.plot import palette
 from app.components.moving_figure import moving_figure, still
-from app.stories import turned_pages
+from app.stories import rotated_digits
 from app.stories.dial_example import DialExample, load
-from app.stories.figures import dial_curve, turned_clients
+from app.stories.figures import dial_curve, rotated_clients
 from app.stories.story import Dial, Mark, Place, Scene, reading
 from app.wording import percent, percent_pm, signed_points
 
@@ -29,44 +29,44 @@ SAMPLES = ("5", "10", "20", "40", "60", "80", "120", "150")
 START = "20"
 METHODS = {"fedavg": "Together", "local_train": "Alone"}
 NAMES = tuple(METHODS.values())
-ANGLES = turned_pages.angles(TURN, CLIENTS)
+ANGLES = rotated_digits.angles(TURN, CLIENTS)
 
 
 class Alone:
     slug = "alone"
     short = "Alone?"
-    kicker = "Digits · 10 clients · turned over a quarter · linear model"
+    kicker = "Digits · 10 clients · rotated up to 90° · linear model"
     title = "Would each client do better alone?"
     lead = (
-        "The pages are turned over a quarter, where one model serves nobody quite. Alone, a client trains a model of "
-        "its own, on its own pages at its own angle. Which way is better depends on how many pages it has."
+        "The clients' images are rotated across 90°, where one model fits no one well. Alone, each client trains its "
+        "own model on its own images at its own angle. Which is better depends on how many images it has."
     )
 
     @property
     def scenes(self) -> Sequence[Scene]:
         return [
             _scene(
-                "Ten pages each",
+                "Ten images each",
                 "10",
-                "With ten pages each, a client has hardly seen every digit once and reaches {alone} alone. Together "
-                "they have a hundred, and though these are turned, the common model reaches {together}.",
+                "With ten images, a client has seen each digit about once and reaches {alone} alone. Together the "
+                "clients have a hundred, and although these are rotated, the shared model reaches {together}.",
             ),
             _scene(
                 "Forty",
                 "40",
-                "Around forty pages the two ways meet: {alone} alone, {together} together. Look at the hairlines: "
-                "the clients in the middle still gain by sharing, those at the ends no longer do.",
+                "Around forty images the two curves meet: {alone} alone, {together} together. The thin lines show "
+                "that clients in the middle still gain by sharing and those at the ends no longer do.",
             ),
             _scene(
                 "A hundred and fifty",
                 "150",
-                "With many pages, learning alone wins: {alone} against {together}. More pages don't help the common "
-                "model much: what it lacks is not data but a client's own angle.",
+                "With many images, learning alone wins: {alone} against {together}. More images hardly help the "
+                "shared model: it lacks not data but each client's own angle.",
             ),
         ]
 
     def dials(self, place: Place) -> Sequence[Dial]:
-        return [Dial("samples", "Pages that each client learns from", {n: n for n in SAMPLES}, START)]
+        return [Dial("samples", "Training images per client", {n: n for n in SAMPLES}, START)]
 
     def start(self, place: Place) -> "AccuracyRun":
         from app.stories.accuracy_run import AccuracyRun
@@ -81,20 +81,20 @@ class Alone:
         now = dict(zip(NAMES, run.accuracies, strict=True)) if run else {}
         wide, side = st.columns([3, 2], gap="large")
         with wide:
-            st.header("Accuracy, for every number of pages", anchor=False)
+            st.header("Accuracy by training images per client", anchor=False)
             moves = dial_curve.moving(samples, {name: float(own.mean()) for name, own in now.items()})
             moving_figure(_still_curve(), moves, key="dial_figure", alt=finding(samples), name="alone")
         with side:
-            st.header("Who gains by sharing? ● together, □ alone", anchor=False)
-            moves = turned_clients.moving(turned_clients.data(now, ANGLES), NAMES)
+            st.header("Who gains by sharing? ● together □ alone", anchor=False)
+            moves = rotated_clients.moving(rotated_clients.data(now, ANGLES), NAMES)
             alt = f"Accuracy of {CLIENTS} clients alone and together; {_standing(run)}"
             moving_figure(_still_clients(samples), moves, key="client_figure", alt=alt, name="alone-clients")
             reading(self, place, _standing(run), finding(samples))
 
     def config(self, place: Place) -> Mapping[str, Any]:
         samples = int(place["samples"])
-        return turned_pages.experiment(
-            f"Alone or together, {samples} pages each",
+        return rotated_digits.experiment(
+            f"Alone or together, {samples} images each",
             METHODS,
             turn=TURN,
             num_clients=CLIENTS,
@@ -102,7 +102,7 @@ class Alone:
         )
 
     def setup_label(self, place: Place) -> str:
-        return f"alone and together, {place['samples']} pages each"
+        return f"alone and together, {place['samples']} images each"
 
     def table(self) -> pd.DataFrame:
         return dial_curve.data(example())
@@ -110,10 +110,10 @@ class Alone:
     @property
     def caption(self) -> str:
         return (
-            "The dots are trained by the engine in this page, on 1,797 real digits of 8 x 8 pixels; pages that are not "
-            f"learned from are tested on. The curves are example results that ship with the product, "
-            f"means of {len(example().seeds)} seeds, computed by `{example().command}`; the bands are ± one standard "
-            "deviation over the seeds."
+            "The dots are trained live on 1,797 real digits of 8 x 8 pixels; images not used for training are used for "
+            "testing. The curves are example results that ship with Fedscape: means over "
+            f"{len(example().seeds)} seeds, computed by `{example().command}`. Bands: ± one standard deviation over "
+            "the seeds."
         )
 
 
@@ -125,10 +125,10 @@ def example() -> DialExample:
 
 
 def finding(samples: str) -> str:
-    """What sharing is worth at this number of pages."""
+    """What sharing is worth at this number of images."""
     (together, t_pm), (alone, a_pm) = (example().at(name, samples) for name in NAMES)
     return (
-        f"With {samples} pages each, clients alone reach {percent_pm(alone, a_pm)} on average, one model for all "
+        f"With {samples} images each, clients alone reach {percent_pm(alone, a_pm)} on average, one model for all "
         f"{percent_pm(together, t_pm)}: sharing is worth {signed_points(together - alone)} points. {example().scope}"
     )
 
@@ -155,11 +155,11 @@ def _lines() -> dict[str, dial_curve.Line]:
 @still
 def _still_clients(samples: str) -> go.Figure:
     ends = {name: example().clients_at(samples)[name] for name in NAMES}
-    return turned_clients.figure(ends, ANGLES, example().pictures[str(TURN)], height=300)
+    return rotated_clients.figure(ends, ANGLES, example().pictures[str(TURN)], height=300)
 
 
 @still
 def _still_curve() -> go.Figure:
-    title, ticks = "pages that each client learns from", [5, 10, 20, 40, 80, 150]
+    title, ticks = "training images per client", [5, 10, 20, 40, 80, 150]
     df = dial_curve.data(example())
     return dial_curve.figure(df, _lines(), title, ticks, height=420, is_log=True)

@@ -19,7 +19,7 @@ Stop = int | str
 
 @dataclass(frozen=True)
 class Guesses:
-    """The numbers of clusters that the heuristic took on several draws of one kind of clients."""
+    """The numbers of clusters that the heuristic chose on several draws of one kind of clients."""
 
     training_samples: int
     noise: float
@@ -47,7 +47,7 @@ class Example:
 
     @property
     def K_hat(self) -> int:
-        """What the heuristic takes on the clients that are shown."""
+        """What the heuristic chooses for the clients that are shown."""
         return self.guesses[0].K_hats[0]
 
     @property
@@ -73,7 +73,7 @@ def example() -> Example:
 
 
 def stops() -> dict[str, Stop]:
-    """All places of the dial in order, by the text that stands for them; the heuristic's beside what it takes."""
+    """All stops of the dial in order, by their text; the heuristic's stop follows the K that it chooses."""
     found: dict[str, Stop] = {}
     for K in CLUSTERS:
         found[f"{K}"] = K

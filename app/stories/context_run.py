@@ -1,4 +1,4 @@
-"""A run of clustered clients: where their models lie in the plane in which they differ most, and who is with whom."""
+"""A run of clustered clients: their models in the plane in which they differ most, and their clusters."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from app.stories.mini_run import MiniRun
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a run stands after a round."""
+    """The state of a run after a round."""
 
     round: int
     places: np.ndarray  # [N, 2] the clients' models

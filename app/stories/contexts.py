@@ -1,6 +1,6 @@
-"""Contexts and clusters: how many models for a federation whose clients are of a few kinds?
+"""Contexts and clusters: how many models suit a federation with a few kinds of clients?
 
-Twenty clients in four true contexts: the same ten groups of points, labelled another way in each context. CGPFL finds
+Twenty clients in four true contexts: the same ten groups of points, labelled differently in each context. CGPFL finds
 K clusters of clients by k-means on their models, and pulls every client towards the model of its cluster.
 """
 
@@ -37,8 +37,8 @@ class ContextsAndClusters:
     kicker = f"Generated · {NUM_CLIENTS} clients in {NUM_CONTEXTS} contexts · {TRAINING_SAMPLES} samples each"
     title = "How many kinds of clients are there?"
     lead = (
-        "Clients of one context label things the same way, those of another do not; nobody says who belongs together. "
-        "CGPFL sorts the clients into K clusters by their models: each pulls its model towards that of its cluster."
+        "Clients of one context label things the same way, those of another do not, and the contexts are unknown. "
+        "CGPFL groups the clients into K clusters by their models and pulls each model towards that of its cluster."
     )
 
     @property
@@ -47,42 +47,41 @@ class ContextsAndClusters:
             _scene(
                 "One for all",
                 1,
-                "K = 1: one model in the middle of all clients, who contradict one another about every label. The "
-                "clients strain away from the cross and end at {goal}, less than the {alone} of learning "
-                "alone.",
+                "K = 1: one model in the middle of all clients, whose labels contradict one another. Clients pull away "
+                "from the centre and end at {goal}, below the {alone} of learning alone.",
             ),
             _scene(
                 "Too few",
                 2,
-                "Two clusters for four contexts: shapes that should be apart share a letter. {goal} on average, "
-                "and the clients who share with the wrong ones pay for it.",
+                "Two clusters for four contexts: shapes that should be separate share a letter. {goal} on average, "
+                "and clients grouped with the wrong ones lose accuracy.",
             ),
             _scene(
-                "As many as there are",
+                "Just right",
                 4,
-                "Each shape gets a letter of its own: five clients with 30 samples teach one another as one client "
-                "with 150. {goal}, where each alone reaches {alone}.",
+                "Each shape gets its own letter: five clients with 30 samples learn together like one client with 150. "
+                "{goal}, where each alone reaches {alone}.",
             ),
             _scene(
                 "Too many",
                 10,
-                "Nothing is mixed up now, yet clients who could learn together are split apart, and each cluster "
-                "has too few samples: {goal}.",
+                "No contexts are mixed, but clients that could learn together are split, and each cluster has too few "
+                "samples: {goal}.",
             ),
             _scene(
                 "Nearly alone",
                 NUM_CLIENTS,
-                "K = N: every client its own cluster. {goal}: as good as learning alone, {alone}.",
+                "K = N: every client is its own cluster. {goal}, as good as learning alone: {alone}.",
             ),
-            Scene("Who knows K?", {"clusters": HEUR}, _heuristic_told()),
+            Scene("Choosing K", {"clusters": HEUR}, _heuristic_text()),
         ]
 
     def dials(self, place: Place) -> Sequence[Dial]:
-        titles = {said: said for said in stops()} | {
-            HEUR: f"★ heuristic, {example().K_hat}",
+        titles = {stop: stop for stop in stops()} | {
+            HEUR: f"★ heuristic: {example().K_hat}",
             f"{NUM_CLIENTS}": "20 = N",
         }
-        return [Dial("clusters", "K, number of clusters", titles, "1")]
+        return [Dial("clusters", "Number of clusters (K)", titles, "1")]
 
     def start(self, place: Place) -> "ContextRun":
         from app.stories.context_run import ContextRun
@@ -98,16 +97,16 @@ class ContextsAndClusters:
         df = _models(run)
         wide, side = st.columns([3, 2], gap="large")
         with wide:
-            st.header("Accuracy, for every number of clusters", anchor=False)
+            st.header("Accuracy by number of clusters", anchor=False)
             _count_figure(stop, run.accuracies if run else [], ends)
         with side:
-            st.header("Clients' models: letter = cluster, shape = truth", anchor=False)
+            st.header("Client models (letter: assigned cluster; shape: true group)", anchor=False)
             moves, alt = context_plane.moving(df, EXTENT), context_plane.finding(df)
             moving_figure(_still_plane(), moves, key="context_figure", alt=alt, name="clients-and-clusters")
             reading(self, place, _now(stop, run), finding(stop))
 
     def config(self, place: Place) -> Mapping[str, Any]:
-        """The same question as an experiment of one's own: both references, the heuristic and the reader's K."""
+        """The same question as an experiment: both references, the heuristic and the chosen K."""
         return experiment(ALONE, TOGETHER, *map(method, dict.fromkeys((_read(place), HEUR))))
 
     def setup_label(self, place: Place) -> str:
@@ -120,12 +119,12 @@ class ContextsAndClusters:
     @property
     def caption(self) -> str:
         return (
-            "The dot and the models are trained by the engine in this page; the plane is that of the models' two "
-            "principal components, anew after every round, with each client on a small ring around its place. The "
-            "curve and the dotted lines are example results on the same clients, which ship with the product: "
-            f"{ROUNDS} rounds, accuracy on {TEST_SAMPLES} test samples a "
-            f"client, n = {NUM_CLIENTS} clients. The band is the mean ± standard deviation of {example().num_draws} "
-            f"draws of such clients. Computed by `{example().command}`."
+            "The dot and the models are trained live. The plane shows the models' first two principal components, "
+            "recomputed after every round; each client is drawn on a small ring around its position. The curve and the "
+            "dotted lines are example results on the same clients that ship with Fedscape: "
+            f"{ROUNDS} rounds, accuracy on {TEST_SAMPLES} test samples per client, n = {NUM_CLIENTS} clients. Band: "
+            f"mean ± standard deviation over {example().num_draws} draws of such clients. Computed by "
+            f"`{example().command}`."
         )
 
 
@@ -133,7 +132,7 @@ STORY = ContextsAndClusters()
 
 
 def method(stop: Stop) -> dict[str, Any]:
-    """The entry of the configuration for a place of the dial."""
+    """The configuration entry for a stop of the dial."""
     if isinstance(stop, str):
         return {"name": "cgpfl_heur", "label": "Heuristic", **_PULL}
     return {"name": "cgpfl", "K": stop, "label": f"K = {stop}", **_PULL}
@@ -175,26 +174,26 @@ def finding(stop: Stop) -> str:
     """What this number of clusters is worth, against both references and the best."""
     there, best = example(), example().best_K
     return (
-        f"Here a run ends at {percent(there.goal(stop))}. One model for all by FedAvg ends at "
+        f"A run with this setting ends at {percent(there.goal(stop))}. One FedAvg model for all ends at "
         f"{percent(float(there.together[0]))}, learning alone at {percent(float(there.alone[0]))}, and the best number "
         f"of clusters, {best}, at {percent(there.goal(best))}. There are {NUM_CONTEXTS} true contexts."
     )
 
 
-def _heuristic_told() -> str:
+def _heuristic_text() -> str:
     """How the heuristic chooses, and how often it was right."""
     there, *harder = example().guesses
     worst = min((g for g in harder if g.noise == NOISE), key=lambda g: g.hits)
     noisy = min((g for g in harder if g.noise != NOISE), key=lambda g: g.hits)
     return (
-        "After the first round the heuristic weighs how alike the models inside clusters are against how many models "
-        f"must be learned. It took {_taken(there)}. It is no oracle: with {worst.training_samples} samples a client it "
-        f"took {_taken(worst)}; with samples strewn as wide as {noisy.noise:g} around their class instead of "
-        f"{NOISE:g}, {_taken(noisy)}. Then first models say more about noise than about contexts."
+        "After the first round the heuristic weighs the similarity of models within clusters against the number of "
+        f"models to learn. It chose {_chosen(there)}. It is not always right: with {worst.training_samples} samples "
+        f"per client it chose {_chosen(worst)}; with noise of {noisy.noise:g} instead of {NOISE:g}, {_chosen(noisy)}. "
+        "In such cases the first models reflect noise more than contexts."
     )
 
 
-def _taken(guesses: Guesses) -> str:
+def _chosen(guesses: Guesses) -> str:
     """``K = 4 in all 10 draws``, ``K = 1 in 6, 4 in 2 and 9 in 2 of 10 draws``."""
     draws, counts = len(guesses.K_hats), Counter(guesses.K_hats).most_common()
     if len(counts) == 1:
@@ -235,9 +234,9 @@ def _count_figure(stop: Stop, accuracies: Sequence[float], ends: Sequence[tuple[
     there = example()
     run = f"; your run is at {percent(accuracies[-1])}" if accuracies else ""
     alt = (
-        f"Accuracy against the number of clusters: {percent(there.goal(1))} with 1, best with {there.best_K}, "
+        f"Accuracy by number of clusters: {percent(there.goal(1))} with 1, best with {there.best_K}, "
         f"{percent(there.goal(there.best_K))}, and {percent(there.goal(NUM_CLIENTS))} with {NUM_CLIENTS}; the "
-        f"heuristic takes {there.K_hat} of {NUM_CONTEXTS} true contexts{run}"
+        f"heuristic chooses K = {there.K_hat} for {NUM_CONTEXTS} true contexts{run}"
     )
     moves = context_count.moving(there.K_of(stop), accuracies, ends)
     moving_figure(_still_count(), moves, key="count_figure", alt=alt, name="accuracy-over-clusters")

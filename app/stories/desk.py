@@ -1,4 +1,4 @@
-"""What a reader has on the desk: for each story where its dials stand, the run that trains, and where others ended."""
+"""A reader's state: for each story the dials, the run that trains, and the results of earlier runs."""
 
 import time
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ TICK_S = 0.25
 
 
 class Desk:
-    """One reader's state of one story. Nothing trains but in ``train``."""
+    """One reader's state of one story. Only ``train`` trains."""
 
     def __init__(self, story: Story[Any]) -> None:
         self.story = story
@@ -36,7 +36,7 @@ class Desk:
         self.play()
 
     def play(self) -> None:
-        """Go on, or from the start where the run has nothing more to show."""
+        """Continue, or start over if the run has finished."""
         self.is_playing, self._last_tick = True, time.monotonic()
         if self.run and self.run.is_settled:
             self._put_away(self.run)
@@ -45,7 +45,7 @@ class Desk:
         self.is_playing = False
 
     def step(self) -> None:
-        """One round, when the page is drawn next."""
+        """Train one round when the page is next drawn."""
         self.is_playing, self._steps_due = False, 1
 
     def reset(self) -> None:
@@ -54,7 +54,7 @@ class Desk:
         self._marks.clear()
 
     def train(self, place: Place) -> Any:
-        """The run at ``place`` after the rounds that are due; None before it starts. A new place starts a new run."""
+        """The run at ``place`` after the rounds that are due, None before it starts. A new place starts a new run."""
         if self.run and self._run_place != place:
             self._put_away(self.run)
         steps, self._steps_due = self._steps_due, 0
@@ -65,7 +65,7 @@ class Desk:
         return self.run
 
     def _rounds_due(self, round: int) -> int:
-        """Rounds for the time since the last tick; a slow machine leaves nothing out at the start."""
+        """Rounds for the time since the last tick; a slow machine skips none at the start."""
         now = time.monotonic()
         passed = min(now - self._last_tick, MAX_WAIT_S)
         self._last_tick = now
@@ -73,7 +73,7 @@ class Desk:
         return max(least, min(int(passed * self.story.pace(round)), least + round // 3))
 
     def _put_away(self, run: Run) -> None:
-        """Leave a mark where a run ended that was let to, and make place for the next one."""
+        """Mark where a completed run ended, and clear it for the next one."""
         if run.is_settled:
             key = tuple(self._run_place.items())
             self._marks.pop(key, None)
@@ -85,7 +85,7 @@ class Desk:
 
 @dataclass
 class Reader:
-    """Which story a reader has open, and the desk of each that was."""
+    """The open story, and the desk of every story opened so far."""
 
     slug: str
     desks: dict[str, Desk] = field(default_factory=dict)
@@ -95,6 +95,6 @@ class Reader:
         return self.desks.setdefault(self.slug, Desk(stories()[self.slug]))
 
     def open(self, slug: str) -> None:
-        """Another story; the one that is left stands still."""
+        """Switch to another story and pause the current one."""
         self.desk.pause()
         self.slug = slug

@@ -22,11 +22,11 @@ class DialExample:
     seeds: tuple[int, ...]
     lines: Mapping[str, np.ndarray]  # name: [stops, seeds]
     clients: Mapping[str, np.ndarray]  # method: [stops, N], means over the seeds
-    pictures: Mapping[str, np.ndarray]  # stop: [n, 8, 8] one page as n of the clients see it, 0 to 15
+    pictures: Mapping[str, np.ndarray]  # stop: [n, 8, 8] one image as n of the clients see it, 0 to 15
 
     @property
     def scope(self) -> str:
-        """What the numbers of a text are, beside those of the reader's own run."""
+        """How the numbers of a text were averaged."""
         return f"Mean ± standard deviation over {len(self.seeds)} seeds."
 
     def at(self, line: str, stop: str) -> tuple[float, float]:

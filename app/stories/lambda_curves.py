@@ -20,7 +20,7 @@ LAMBDAS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 
 @dataclass(frozen=True)
 class Curve:
-    """Where runs on clients of one spread end: mean squared distance of each client's model to its truth."""
+    """Where runs on clients of one spread end: mean squared distance of each client's model from its true model."""
 
     R: float
     lambdas: tuple[float, ...]
@@ -70,23 +70,23 @@ class Example:
 
     @cached_property
     def plane(self) -> np.ndarray:
-        """[d, 2] the plane in which the true models lie furthest apart."""
+        """[d, 2] the plane in which the true models differ most."""
         axes = np.linalg.svd(self.directions - self.directions.mean(0))[2][:2]
         return np.asarray(axes.T)
 
     def in_plane(self, R: float, models: np.ndarray) -> np.ndarray:
-        """[..., 2] where models lie, seen from the middle of the truths."""
+        """[..., 2] positions of models, relative to the mean of the true models."""
         return np.asarray((models - self.truth(R).mean(0)) @ self.plane)
 
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a run stands after a round."""
+    """The state of a run after a round."""
 
     round: int
     models: np.ndarray  # [N, d] the clients' models, without their biases
-    shared: np.ndarray | None  # [d] the common model, where there is one
-    errors: np.ndarray  # [N] squared distance of each client's model to its truth
+    shared: np.ndarray | None  # [d] the shared model, where there is one
+    errors: np.ndarray  # [N] squared distance of each client's model from its true model
 
     @property
     def error(self) -> float:
@@ -109,5 +109,5 @@ def example() -> Example:
 
 
 def text(stop: Stop) -> str:
-    """As it stands in an address."""
+    """As written in an address."""
     return f"{stop:g}" if isinstance(stop, float) else stop

@@ -1,7 +1,7 @@
-"""The lambda dial between: how much should clients share?
+"""Finding the middle: how much should clients share?
 
-Ten clients, ten true models, R apart. One-stage FedProx trains a model for each and pulls it towards the common one
-with strength lambda: at one end everybody learns alone, at the other all share one model.
+Ten clients, ten true models, R apart. One-stage FedProx trains a model for each and pulls it towards the shared one
+with strength lambda: at one end every client learns alone, at the other all share one model.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,12 +26,12 @@ OF_SPREAD = {f"{R:g}": R for R in SPREADS}
 
 class LambdaDial:
     slug = "dial"
-    short = "The λ dial between"
+    short = "Finding the middle: λ"
     kicker = "Synthetic · 10 clients · 200 samples each · logistic regression"
     title = "How much should clients share?"
     lead = (
-        "Each client has a truth of its own and too little data to find it. λ pulls its model towards the common one: "
-        "at one end everybody learns alone, at the other all use one model."
+        "Each client has its own true model and too little data to find it. λ pulls its model towards the shared one: "
+        "at one end every client learns alone, at the other all use one model."
     )
 
     @property
@@ -41,9 +41,8 @@ class LambdaDial:
                 "Alike, alone",
                 0.0,
                 ALONE,
-                "All ten clients have the same truth, the one ring, and each learns from its own 200 samples. Watch "
-                "the dots run past it: every model chases the noise of its own data, and the error stays at "
-                "{goal}.",
+                "All ten clients have the same true model, the one ring, and each learns from its own 200 samples. The "
+                "dots overshoot it: every model fits the noise of its own data, and the error stays at {goal}.",
             ),
             _scene(
                 "Alike, together",
@@ -56,31 +55,31 @@ class LambdaDial:
                 "Different, together",
                 3.0,
                 TOGETHER,
-                "Now the truths lie far apart. One model for all sits in their middle and is nobody's own: {goal}, "
-                "worse than the {alone} of learning alone.",
+                "Now the true models are far apart. One model for all sits in their middle and fits none of them: "
+                "{goal}, worse than the {alone} of learning alone.",
             ),
             _scene(
                 "In between",
                 1.0,
                 0.1,
-                "Somewhat different clients do best in between, pulled towards the common model yet not onto it: "
+                "Moderately different clients do best in between, pulled towards the shared model but not onto it: "
                 "{goal}, against {alone} alone and {together} together.",
             ),
             _scene(
                 "Adaptive",
                 3.0,
                 ADAPTIVE,
-                "Nobody knows the best λ beforehand. The adaptive choice takes it from the number of samples and "
-                "from how far the clients lie apart: {goal} here. Move R and watch the star follow the valley.",
+                "The best λ is not known in advance. The adaptive choice estimates it from the number of samples and "
+                "the distance between clients: {goal} here. Move R and watch the star follow the minimum.",
             ),
         ]
 
     def dials(self, place: Place) -> Sequence[Dial]:
         R = OF_SPREAD.get(place.get("spread", ""), 1.0)
-        titles = {said: said for said in stops(R)} | {ADAPTIVE: f"★ adaptive, {example().curve(R).adaptive_lam:.2g}"}
+        titles = {stop: stop for stop in stops(R)} | {ADAPTIVE: f"★ adaptive: {example().curve(R).adaptive_lam:.2g}"}
         return [
-            Dial("spread", "R, how different the clients are", {said: said for said in OF_SPREAD}, "1"),
-            Dial("share", "λ, how much they share", titles, ADAPTIVE),
+            Dial("spread", "Difference between clients (R)", {stop: stop for stop in OF_SPREAD}, "1"),
+            Dial("share", "How much they share (λ)", titles, ADAPTIVE),
         ]
 
     def start(self, place: Place) -> "LambdaRun":
@@ -102,15 +101,15 @@ class LambdaDial:
         ]
         wide, side = st.columns([3, 2], gap="large")
         with wide:
-            st.header("Error to the truth, for every λ", anchor=False)
+            st.header("Distance from the true model, by λ", anchor=False)
             _dial_figure(R, stop, errors, ends)
         with side:
-            st.header("Ten clients: ○ truth, ● model, + common", anchor=False)
+            st.header("Ten clients: ○ true model ● trained model + shared model", anchor=False)
             moves = client_plane.moving(
                 client_plane.data(example(), R, standing.models),
                 None if standing.shared is None else example().in_plane(R, standing.shared),
             )
-            alt = f"Each client's true model and its own in a plane; the mean squared distance is {standing.error:.2f}"
+            alt = f"Each client's true and trained model in a plane; the mean squared distance is {standing.error:.2f}"
             moving_figure(_still_clients(R), moves, key="client_figure", alt=alt, name="clients-and-truths")
             lam = example().lam_of(R, stop)
             setting = "one model for all" if lam is None else f"λ = {lam:.2g}"
@@ -118,7 +117,7 @@ class LambdaDial:
             reading(self, place, now, finding(R, stop))
 
     def config(self, place: Place) -> Mapping[str, Any]:
-        """The same question as an experiment of one's own: both ends, the adaptive choice and the reader's."""
+        """The same question as an experiment: both ends, the adaptive choice and the reader's."""
         R, stop = _read(place)
         return config(R, *dict.fromkeys((ALONE, stop, ADAPTIVE, TOGETHER)), every=10)
 
@@ -131,9 +130,9 @@ class LambdaDial:
     @property
     def caption(self) -> str:
         return (
-            "The dots are trained by the engine in this page, by gradient descent. The curves are example results that "
-            f"ship with the product: the exact minimisers on the same data, computed by `{example().command}`. "
-            "Clients drawn anew move the curves up or down and keep their shape."
+            "The dots are trained live, by gradient descent. The curves are example results that ship with Fedscape: "
+            f"the exact minimizers on the same data, computed by `{example().command}`. A new draw of clients moves "
+            "the curves up or down but keeps their shape."
         )
 
 
@@ -141,7 +140,7 @@ STORY = LambdaDial()
 
 
 def stops(R: float) -> dict[str, Stop]:
-    """All places of the dial in order, by the text that stands for them; the adaptive one where it lies for ``R``."""
+    """All stops of the dial in order, by their text; the adaptive one at its value for ``R``."""
     adaptive = example().curve(R).adaptive_lam
     below = [lam for lam in LAMBDAS if lam < adaptive]
     places: tuple[Stop, ...] = (ALONE, *below, ADAPTIVE, *LAMBDAS[len(below) :], TOGETHER)
@@ -149,7 +148,7 @@ def stops(R: float) -> dict[str, Stop]:
 
 
 def config(R: float, *dial: Stop, every: int = ROUNDS) -> Mapping[str, Any]:
-    """An experiment over these places of the dial."""
+    """An experiment over these stops of the dial."""
     return {
         "name": f"The λ dial, R = {R:g}",
         "dataset": {"name": "synthetic", "num_clients": 10, "samples_per_client": 250, "dim": 10, "R": R},
@@ -164,7 +163,7 @@ def config(R: float, *dial: Stop, every: int = ROUNDS) -> Mapping[str, Any]:
 
 
 def method(stop: Stop) -> dict[str, Any]:
-    """The entry of the configuration for a place of the dial."""
+    """The configuration entry for a stop of the dial."""
     if stop == ALONE:
         return {"name": "local_train", "label": "Alone"}
     if stop == TOGETHER:
@@ -175,20 +174,21 @@ def method(stop: Stop) -> dict[str, Any]:
 
 
 def finding(R: float, stop: Stop) -> str:
-    """What this place of the dial is worth, against both ends and the best."""
+    """The result at this stop, compared with both ends and the best."""
     curve = example().curve(R)
     return (
-        f"Here a run ends at {example().goal(R, stop):.2f}. At R = {R:g}, learning alone ends at {curve.alone:.2f}, "
-        f"one model for all at {curve.together:.2f}, and the best λ, {curve.best_lam:g}, at {curve.best:.2f}."
+        f"A run with this setting ends at {example().goal(R, stop):.2f}. At R = {R:g}, learning alone ends at "
+        f"{curve.alone:.2f}, one model for all at {curve.together:.2f}, and the best λ, {curve.best_lam:g}, at "
+        f"{curve.best:.2f}."
     )
 
 
 def _scene(title: str, R: float, stop: Stop, words: str) -> Scene:
-    """With the numbers {alone}, {together} and {goal} put into its words."""
+    """A scene whose text has the numbers {alone}, {together} and {goal} filled in."""
     curve = example().curve(R)
     numbers = {"alone": curve.alone, "together": curve.together, "goal": example().goal(R, stop)}
-    told = words.format(**{name: f"{value:.2f}" for name, value in numbers.items()})
-    return Scene(title, {"spread": f"{R:g}", "share": text(stop)}, told)
+    filled = words.format(**{name: f"{value:.2f}" for name, value in numbers.items()})
+    return Scene(title, {"spread": f"{R:g}", "share": text(stop)}, filled)
 
 
 def _read(place: Place) -> tuple[float, Stop]:
@@ -199,7 +199,7 @@ def _read(place: Place) -> tuple[float, Stop]:
 def _dial_figure(R: float, stop: Stop, errors: list[float], ends: list[tuple[float | None, float]]) -> None:
     curve = example().curve(R)
     alt = (
-        f"Error against lambda at R = {R:g}: alone {curve.alone:.2f}, best {curve.best:.2f} at "
+        f"Error by lambda at R = {R:g}: alone {curve.alone:.2f}, best {curve.best:.2f} at "
         f"lambda {curve.best_lam:g}, together {curve.together:.2f}, adaptive {curve.adaptive:.2f}; "
         f"your run is at {errors[-1]:.2f}"
     )

@@ -1,8 +1,8 @@
 """Who is left behind? Clients with unequal data, one model for all, and the radius in which its loss must stay low.
 
-Forty clients hold two digits each and 4 to 35 images to learn from; half of them take part in a round. FedAvg's model
-fits some and fails others. FedSAM steps down the gradient of the worst point within rho, so that the loss is flat
-around the model. At rho = 0 it is FedAvg.
+Forty clients have two digits each and 4 to 35 training images; half of them participate in a round. FedAvg's model
+fits some and fails others. FedSAM follows the gradient at the worst point within rho, so that the loss is flat around
+the model. At rho = 0 it is FedAvg.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,26 +32,26 @@ OF_ADDRESS = {f"{rho:g}": rho for rho in RADII}
 class LeftBehind:
     slug = "left-behind"
     short = "Who is left behind?"
-    kicker = f"Digits · {NUM_CLIENTS} clients · 2 digits each · 4 to 35 training images · half take part"
+    kicker = f"Digits · {NUM_CLIENTS} clients · 2 digits each · 4 to 35 training images · C = 50 %"
     title = "Who is left behind?"
     lead = (
-        "A good mean can hide clients for whom the model fails. Sharpness-aware training asks that the loss stays low "
-        "within ρ around the model, not only at it, so that one client's steps spoil less for another."
+        "A good mean can hide clients for which the model fails. Sharpness-aware training keeps the loss low within ρ "
+        "around the model, not only at it, so one client's updates hurt others less."
     )
 
     @property
     def scenes(self) -> Sequence[Scene]:
         return [
-            Scene("The mean hides them", {"rho": "0"}, _hidden_told()),
-            Scene("Look around", {"rho": "0.1"}, _around_told(0.1)),
-            Scene("Further", {"rho": "0.2"}, _further_told(0.2)),
-            Scene("Is it the flatness?", {"rho": "0.3"}, _checked_told(0.3)),
-            Scene("Too far", {"rho": "0.5"}, _too_far_told(0.5)),
+            Scene("The mean hides them", {"rho": "0"}, _hidden_text()),
+            Scene("A small radius", {"rho": "0.1"}, _around_text(0.1)),
+            Scene("A larger one", {"rho": "0.2"}, _further_text(0.2)),
+            Scene("Is it the flatness?", {"rho": "0.3"}, _checked_text(0.3)),
+            Scene("Too large", {"rho": "0.5"}, _too_far_text(0.5)),
         ]
 
     def dials(self, place: Place) -> Sequence[Dial]:
-        titles = {said: said for said in OF_ADDRESS} | {"0": "0, FedAvg"}
-        return [Dial("rho", "ρ, radius in which the loss must stay low", titles, "0")]
+        titles = {stop: stop for stop in OF_ADDRESS} | {"0": "0, FedAvg"}
+        return [Dial("rho", "Radius in which the loss must stay low (ρ)", titles, "0")]
 
     def start(self, place: Place) -> "SharpnessRun":
         from app.stories.sharpness_run import SharpnessRun
@@ -67,11 +67,11 @@ class LeftBehind:
         ends = [(OF_ADDRESS[mark.place["rho"]], mark.value) for mark in marks]
         wide, side = st.columns([3, 2], gap="large")
         with wide:
-            st.header("Each client's accuracy, in FedAvg's order", anchor=False)
+            st.header("Accuracy by client, sorted by FedAvg", anchor=False)
             _client_figure(rho, standing.accuracies)
             reading(self, place, _now(rho, run, standing), finding(rho))
         with side:
-            st.header("Mean and lowest 5 %, for every ρ", anchor=False)
+            st.header("Mean and lowest 5 %, by ρ", anchor=False)
             _radius_figure(rho, run.scores[-1] if run else None, ends)
             st.header("The loss around the model", anchor=False)
             _section_figure(rho, standing.sections)
@@ -89,12 +89,12 @@ class LeftBehind:
     @property
     def caption(self) -> str:
         return (
-            "Until a run starts, the clients and the loss are shown as runs end; then both are trained by the engine "
-            "in this page, FedAvg beside FedSAM, on the same batches. The curves are example results on the same "
-            f"clients, which ship with the product: {ROUNDS} rounds, n = {NUM_CLIENTS} clients with 4 to 35 test "
-            f"images each, so the lowest 5 % are {NUM_LEFT_BEHIND} clients. The bands are mean ± standard deviation of "
-            f"{example().num_draws} draws of such clients. The loss is the mean over all training samples, along one "
-            f"random direction, scaled to the weights of each unit. Computed by `{example().command}`."
+            "Before a run starts, the clients and the loss show final results; then FedAvg and FedSAM are trained live "
+            "on the same batches. The curves are example results on the same clients that ship with Fedscape: "
+            f"{ROUNDS} rounds, n = {NUM_CLIENTS} clients with 4 to 35 test images each, so the lowest 5 % are "
+            f"{NUM_LEFT_BEHIND} clients. Bands: mean ± standard deviation over {example().num_draws} draws of such "
+            "clients. The loss is the mean over all training samples, along one random direction, scaled to the "
+            f"weights of each unit. Computed by `{example().command}`."
         )
 
 
@@ -102,7 +102,7 @@ STORY = LeftBehind()
 
 
 def method(rho: float) -> dict[str, Any]:
-    """The entry of the configuration for a place of the dial."""
+    """The configuration entry for a stop of the dial."""
     return {"name": "fedsam", "rho": rho, "label": f"ρ = {rho:g}"} if rho else {"name": "fedavg", "label": "FedAvg"}
 
 
@@ -128,7 +128,7 @@ def experiment(*methods: Mapping[str, Any], seed: int = SEED, **training: Any) -
 
 
 def checks() -> dict[str, dict[str, Any]]:
-    """What a gain is to be held against: as many gradients, a larger step, clients who differ less."""
+    """The controls for a gain: as many gradients, a larger step, clients that differ less."""
     alike = {"name": "dirichlet", "alpha": 0.3, "num_clients": NUM_CLIENTS, "min_samples": 4, "test_fraction": 0.5}
     return {
         "fedavg, twice the rounds": experiment(method(0.0), rounds=2 * ROUNDS),
@@ -140,45 +140,45 @@ def checks() -> dict[str, dict[str, Any]]:
 
 
 def finding(rho: float) -> str:
-    """What this radius is worth, against FedAvg."""
+    """The result at this radius, compared with FedAvg."""
     there = example()
     at = RADII.index(rho)
     return (
-        f"Here runs end at a lowest 5 % of {percent(float(there.lowest5[at, 0]))} and a mean of "
+        f"Runs with this ρ end at a lowest 5 % of {percent(float(there.lowest5[at, 0]))} and a mean of "
         f"{percent(float(there.mean[at, 0]))}; FedAvg at {percent(float(there.lowest5[0, 0]))} and "
-        f"{percent(float(there.mean[0, 0]))}. {_gain_told(rho)}"
+        f"{percent(float(there.mean[0, 0]))}. {_gain_text(rho)}"
     )
 
 
-def _hidden_told() -> str:
+def _hidden_text() -> str:
     there = example()
     worst = there.accuracies[0].argsort()[:NUM_LEFT_BEHIND]
     who = " and ".join(f"one with {there.train_sizes[i]} images of {_digits(i)}" for i in worst)
     return (
         f"FedAvg ends at {percent(float(there.mean[0, 0]))} on average, but the lowest 5 %, two of the {NUM_CLIENTS} "
-        f"clients, see only {percent(float(there.lowest5[0, 0]))}: {who}. Half of the clients have at most "
-        f"{np.median(there.train_sizes):g} images; small marks are those with few."
+        f"clients, reach only {percent(float(there.lowest5[0, 0]), 0)}: {who}. Half of the clients have at most "
+        f"{np.median(there.train_sizes):g} images; small markers are those with few."
     )
 
 
-def _around_told(rho: float) -> str:
+def _around_text(rho: float) -> str:
     return (
-        "Each local step now looks uphill first, as far as ρ, and takes the gradient from there. Dots are clients "
-        f"so trained, rings those of FedAvg. {_gain_told(rho)} Beside it, the loss is lower and its dish wider."
+        "Each local step first moves uphill by ρ and takes the gradient from there. Dots are clients trained this "
+        f"way, rings those of FedAvg. {_gain_text(rho)} On the right, the loss is lower and the basin is wider."
     )
 
 
-def _further_told(rho: float) -> str:
+def _further_text(rho: float) -> str:
     there, at = example(), RADII.index(rho)
     rise = there.sections.max(1) - there.sections[:, len(STEPS) // 2]
     return (
-        f"{_gain_told(rho)} At the rim of the figure the loss has risen by {rise[at]:.2f}, with FedAvg by "
-        f"{rise[0]:.2f}. The mean gains, too: {_mean_pm(rho)} against {_mean_pm(0.0)}."
+        f"{_gain_text(rho)} At the edge of the plot the loss has risen by {rise[at]:.2f}, with FedAvg by "
+        f"{rise[0]:.2f}. The mean also rises: {_mean_pm(rho)} against {_mean_pm(0.0)}."
     )
 
 
-def _checked_told(rho: float) -> str:
-    """The gain against runs that have no radius to thank."""
+def _checked_text(rho: float) -> str:
+    """The gain compared with control runs."""
     there = example()
     twice, larger = (there.checks[f"fedavg, {what}"] for what in ("twice the rounds", "larger step"))
     both = there.checks["rho = 0.2, larger step"]
@@ -187,31 +187,31 @@ def _checked_told(rho: float) -> str:
         float((ours.lowest5 - theirs.lowest5).mean()) for ours, theirs in ((both, larger), (alike_sam, alike))
     )
     return (
-        f"Be fair. FedSAM takes two gradients a step; FedAvg with twice the rounds has a lowest 5 % of "
-        f"{_pm(twice.lowest5)}, FedSAM here {_pm(there.lowest5[RADII.index(rho)])}. And FedAvg with a step of "
+        "A fair comparison: FedSAM takes two gradients per step; FedAvg with twice the rounds has a lowest 5 % of "
+        f"{_pm(twice.lowest5)}, FedSAM here {_pm(there.lowest5[RADII.index(rho)])}. FedAvg with a learning rate of "
         f"{LARGER_LR:g} instead of {LR:g} has {_pm(larger.lowest5)}, to which ρ = 0.2 adds {signed_points(added)} "
-        "points. So ρ saves rounds here, but a larger step saves more, and that flatness is the cause these numbers do "
-        f"not show. Where clients differ less (Dirichlet, α = 0.3), ρ = 0.2 changes the lowest 5 % by "
-        f"{signed_points(alike_gain)}."
+        "points. So ρ saves rounds here, but a larger learning rate saves more; these numbers do not show that "
+        "flatness is the cause. Where clients differ less (Dirichlet, α = 0.3), ρ = 0.2 changes the lowest 5 % by "
+        f"{signed_points(alike_gain)} points."
     )
 
 
-def _too_far_told(rho: float) -> str:
+def _too_far_text(rho: float) -> str:
     at = RADII.index(rho)
     return (
-        "Taken so far away, the gradient says little about the model, and training goes nowhere: over "
+        "Taken this far away, the gradient says little about the model, and training fails: over "
         f"{example().num_draws} draws, {_mean_pm(rho)} on average and {_pm(example().lowest5[at])} for the lowest 5 %. "
-        "Every method has a dial that can be turned too far."
+        "Any hyper-parameter can be set too high."
     )
 
 
-def _gain_told(rho: float) -> str:
-    """``Over 10 draws, the lowest 5 % change by +6.00 points, up in 9 and down in 1.``"""
+def _gain_text(rho: float) -> str:
+    """``Over 10 draws of such clients, the lowest 5 % changes by +6.00 points on average: up in 9, down in 1.``"""
     gains = example().gains(rho)
     up, down, same = (int(found.sum()) for found in (gains > ROUNDING, gains < -ROUNDING, abs(gains) <= ROUNDING))
     unchanged = f", unchanged in {same}" if same else ""
     return (
-        f"Over {len(gains)} draws of such clients, the lowest 5 % change by {signed_points(float(gains.mean()))} "
+        f"Over {len(gains)} draws of such clients, the lowest 5 % changes by {signed_points(float(gains.mean()))} "
         f"points on average: up in {up}, down in {down}{unchanged}."
     )
 
@@ -229,9 +229,9 @@ def _digits(client: int) -> str:
 
 
 def _now(rho: float, run: "SharpnessRun | None", standing: Standing) -> str:
-    """Where the run is."""
+    """The state of the run."""
     mean, lowest5 = (percent(float(both[1])) for both in (standing.mean, standing.lowest5))
-    at = f"Round {run.round}" if run else f"As runs end, round {ROUNDS}"
+    at = f"Round {run.round}" if run else f"Final results, round {ROUNDS}"
     return f"{at} · ρ = {rho:g} · mean {mean} · lowest 5 % {lowest5}, n = {NUM_CLIENTS}"
 
 
@@ -245,7 +245,7 @@ def _client_figure(rho: float, accuracies: np.ndarray) -> None:
 def _radius_figure(rho: float, score: tuple[float, float] | None, ends: Sequence[tuple[float, float]]) -> None:
     there = example()
     alt = (
-        f"Lowest 5 % against rho: {percent(float(there.lowest5[0, 0]))} for FedAvg, best on average at "
+        f"Lowest 5 % by rho: {percent(float(there.lowest5[0, 0]))} for FedAvg, best on average at "
         f"{there.best_rho:g}, {percent(float(there.lowest5[-1, 0]))} at {RADII[-1]:g}"
     )
     moves = radius.moving(rho, score, ends)

@@ -1,4 +1,4 @@
-"""An experiment that trains in the page, a few rounds at a time, and stands still in between."""
+"""An experiment that trains in the page, a few rounds at a time, and pauses in between."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,7 @@
-"""One model for all? Federated averaging on clients who hold their pages at different angles.
+"""One model for all? Federated averaging on clients with rotated images.
 
-Client i of 20 has its digits turned by i/20 of the dial. At 0 all clients are alike and the common model serves
-everyone; the further the pages are turned apart, the lower is its mean and the wider the clients are spread.
+Client i of 20 has its digits rotated by i/20 of the dial. At 0 all clients are alike and the shared model fits
+everyone; the larger the rotation range, the lower its mean and the wider the spread of the clients.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,9 +14,9 @@ import streamlit as st
 
 from app.charts.plot import palette
 from app.components.moving_figure import moving_figure, still
-from app.stories import turned_pages
+from app.stories import rotated_digits
 from app.stories.dial_example import DialExample, load
-from app.stories.figures import dial_curve, turned_clients
+from app.stories.figures import dial_curve, rotated_clients
 from app.stories.story import Dial, Mark, Place, Scene, reading
 from app.wording import percent, percent_pm
 
@@ -32,11 +32,12 @@ LABELS = {"fedavg": "One model", "local_train": "Alone"}
 class OneModel:
     slug = "one-model"
     short = "One model for all?"
-    kicker = "Digits · 20 clients · 54 pages each to learn from · linear model"
-    title = "Is one model enough for everybody?"
+    kicker = "Digits · 20 clients · 54 training images each · linear model"
+    title = "Is one model enough for everyone?"
     lead = (
-        "Each client trains a copy of the common model on its own handwritten digits; a server averages the copies, "
-        "round after round. No page leaves its owner. But what if everybody holds their pages at another angle?"
+        "Each client trains a copy of the shared model on its own handwritten digits; a server averages the copies, "
+        "round after round. No data leaves the client; model updates do, and these can leak. But what if every client "
+        "has rotated images?"
     )
 
     @property
@@ -45,27 +46,26 @@ class OneModel:
             _scene(
                 "All upright",
                 "0",
-                "Every client holds its pages upright. What one learns helps all others: the model for all reads "
-                "{mean} of the test pages, against {alone} for models that learn alone from 54 pages.",
+                "Every client has upright images. What one learns helps all others: the shared model recognizes "
+                "{mean} of the test images, against {alone} for models that learn alone from 54 images.",
             ),
             _scene(
                 "A quarter turn",
                 "90",
-                "From the first client to the last, the pages turn by almost a quarter. The one model is best for "
-                "those in the middle and worse towards both ends: {mean} on average, {lowest} for the client with "
-                "the lowest accuracy.",
+                "From the first client to the last, rotation grows to almost 90°. The shared model is best for clients "
+                "in the middle and worse towards both ends: {mean} on average, {lowest} for the least accurate client.",
             ),
             _scene(
-                "All ways round",
+                "Every angle",
                 "360",
-                "Now the pages lie all ways round, and a 6 of one client is a 9 of another. One linear model cannot "
-                "read both: {mean} on average, while learning alone still gives {alone}.",
+                "Now the images cover every angle, and a 6 of one client is a 9 of another. One linear model cannot "
+                "recognize both: {mean} on average, while learning alone still gives {alone}.",
             ),
         ]
 
     def dials(self, place: Place) -> Sequence[Dial]:
         titles = {turn: f"{turn}°" for turn in TURNS}
-        return [Dial("turn", "How far the clients' pages are turned apart", titles, START)]
+        return [Dial("turn", "Rotation between clients", titles, START)]
 
     def start(self, place: Place) -> "AccuracyRun":
         from app.stories.accuracy_run import AccuracyRun
@@ -77,15 +77,15 @@ class OneModel:
 
     def draw(self, place: Place, run: "AccuracyRun | None", marks: Sequence[Mark]) -> None:
         turn = place["turn"]
-        df = turned_clients.data({"One model": run.accuracies[0]} if run else {}, angles(turn))
+        df = rotated_clients.data({"One model": run.accuracies[0]} if run else {}, angles(turn))
         wide, side = st.columns([3, 2], gap="large")
         with wide:
-            st.header("How well does the one model read each client's pages?", anchor=False)
-            moves = turned_clients.moving(df, ["One model"], with_mean=True)
-            alt = f"Accuracy of the one model for each of {CLIENTS} clients; {standing(run)}"
+            st.header("Accuracy of the shared model by client", anchor=False)
+            moves = rotated_clients.moving(df, ["One model"], with_mean=True)
+            alt = f"Accuracy of the shared model for each of {CLIENTS} clients; {standing(run)}"
             moving_figure(_still_clients(turn), moves, key="client_figure", alt=alt, name="one-model-clients")
         with side:
-            st.header("And at every other turn?", anchor=False)
+            st.header("What if we rotate more?", anchor=False)
             means = [(mark.place["turn"], mark.value) for mark in marks]
             now = {"mean": run.value, "lowest client": float(run.accuracies[0].min())} if run else {}
             moves = dial_curve.moving(turn, now, means)
@@ -93,11 +93,11 @@ class OneModel:
             reading(self, place, standing(run), finding(turn))
 
     def config(self, place: Place) -> Mapping[str, Any]:
-        """The run, and each client alone on the same pages."""
+        """The run, and each client alone on the same images."""
         return config(place["turn"], "fedavg", "local_train")
 
     def setup_label(self, place: Place) -> str:
-        return f"one model and each alone, pages turned over {place['turn']}°"
+        return f"one model and each alone, rotation range {place['turn']}°"
 
     def table(self) -> pd.DataFrame:
         return dial_curve.data(example())
@@ -105,10 +105,10 @@ class OneModel:
     @property
     def caption(self) -> str:
         return (
-            "The dots are trained by the engine in this page: 1,797 real digits of 8 x 8 pixels, every client tested "
-            f"on 36 pages of its own. The curves are example results that ship with the product, means of "
-            f"{len(example().seeds)} seeds, computed by `{example().command}`; the bands are ± one standard deviation "
-            "over the seeds."
+            "The dots are trained live on 1,797 real digits of 8 x 8 pixels; every client is tested on 36 images of "
+            "its own. The curves are example results that ship with Fedscape: means over "
+            f"{len(example().seeds)} seeds, computed by `{example().command}`. Bands: ± one standard deviation over "
+            "the seeds."
         )
 
 
@@ -120,8 +120,8 @@ def example() -> DialExample:
 
 
 def config(turn: str, *methods: str) -> Mapping[str, Any]:
-    """An experiment on clients whose pages are turned over ``turn`` degrees."""
-    return turned_pages.experiment(
+    """An experiment on clients whose images are rotated across ``turn`` degrees."""
+    return rotated_digits.experiment(
         f"One model for all, {turn}°",
         {name: LABELS[name] for name in methods},
         turn=int(turn),
@@ -131,16 +131,16 @@ def config(turn: str, *methods: str) -> Mapping[str, Any]:
 
 
 def angles(turn: str) -> np.ndarray:
-    """[N] degrees by which each client's pages are turned."""
-    return turned_pages.angles(int(turn), CLIENTS)
+    """[N] rotation of each client's images in degrees."""
+    return rotated_digits.angles(int(turn), CLIENTS)
 
 
 def finding(turn: str) -> str:
-    """What this turn costs, against models that learn alone."""
+    """The cost of this rotation, compared with models that learn alone."""
     one, lowest, alone = (percent_pm(*example().at(line, turn)) for line in ("mean", "lowest client", "each alone"))
     return (
-        f"Turned over {turn}°, the one model ends at {one} on average and at {lowest} for the client with the lowest "
-        f"accuracy; models that learn alone reach {alone}. {example().scope}"
+        f"At a rotation range of {turn}°, the shared model ends at {one} on average and at {lowest} for the least "
+        f"accurate client; models that learn alone reach {alone}. {example().scope}"
     )
 
 
@@ -155,7 +155,7 @@ def standing(run: "AccuracyRun | None") -> str:
         return "Untrained"
     accuracy = run.accuracies[0]
     lowest = percent(float(accuracy.min()))
-    return f"Round {run.round} of this run · mean {percent(run.value)} · lowest of its {CLIENTS} clients {lowest}"
+    return f"Round {run.round} of this run · mean {percent(run.value)} · worst of {CLIENTS} clients {lowest}"
 
 
 def _lines() -> dict[str, dial_curve.Line]:
@@ -170,10 +170,10 @@ def _lines() -> dict[str, dial_curve.Line]:
 @still
 def _still_clients(turn: str) -> go.Figure:
     ends = {"One model": example().clients_at(turn)["One model"]}
-    return turned_clients.figure(ends, angles(turn), example().pictures[turn], height=420, with_mean=True)
+    return rotated_clients.figure(ends, angles(turn), example().pictures[turn], height=420, with_mean=True)
 
 
 @still
 def _still_curve() -> go.Figure:
-    title, ticks = "pages turned apart over", range(0, 361, 90)
+    title, ticks = "rotation range", range(0, 361, 90)
     return dial_curve.figure(dial_curve.data(example()), _lines(), title, ticks, height=250, unit="°")

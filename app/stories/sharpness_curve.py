@@ -17,7 +17,7 @@ STEPS = np.linspace(-1, 1, 21)  # of the cross-section: 1 is as long as the weig
 
 @dataclass(frozen=True)
 class Standing:
-    """Where two runs stand after a round, FedAvg first."""
+    """The state of two runs after a round, FedAvg first."""
 
     accuracies: np.ndarray  # [2, N] of each client on its own test samples
     sections: np.ndarray = field(repr=False)  # [2, steps] loss around the model on all clients' training samples
@@ -33,7 +33,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class Check:
-    """A run that tells what the radius is not responsible for."""
+    """A control run: a gain without the radius."""
 
     mean: np.ndarray  # [draws]
     lowest5: np.ndarray  # [draws]

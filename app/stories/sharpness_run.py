@@ -1,4 +1,4 @@
-"""FedAvg and FedSAM side by side on the same clients: who is left behind, and how steep the loss around them is."""
+"""FedAvg and FedSAM side by side on the same clients: the lowest clients, and the loss around each model."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,8 +1,8 @@
-"""What a story of the Learn page is: a question, a dial, a run that trains, and what the reader sees of it.
+"""A story of the Learn page: a question, a dial, a run that trains, and its figures.
 
 A story is one file of this folder with a ``STORY`` in it, named in ``app.stories.ORDER``. The page draws everything
-around it: the row of stories, the dials, Play, Step, Reset, the link to Set up. A story's file must not load the
-engine (nothing is trained before the reader asks); ``start`` does.
+around it: the row of stories, the dials, Play, Step, Reset, the link to Set up. A story's file must not import the
+engine, since nothing is trained before the reader presses Play; ``start`` does.
 """
 
 import html
@@ -14,7 +14,7 @@ import pandas as pd
 import streamlit as st
 
 Place = Mapping[str, str]
-"""Where the dials of a story stand: by the name of each, what the address says of it."""
+"""The stop of each dial of a story: dial name -> stop, as in the address."""
 
 
 @dataclass(frozen=True)
@@ -23,13 +23,13 @@ class Dial:
 
     name: str  # in the address
     label: str
-    stops: Mapping[str, str]  # in order: what stands in the address, and what stands at the dial
+    stops: Mapping[str, str]  # in order: value in the address -> label on the dial
     default: str
 
 
 @dataclass(frozen=True)
 class Scene:
-    """A step of a story: where the dials stand, and what to see there."""
+    """A step of a story: the dials' stops, and the text for them."""
 
     title: str
     place: Place
@@ -37,14 +37,14 @@ class Scene:
 
 
 class Mark(NamedTuple):
-    """Where an earlier run of the reader's ended."""
+    """The result of an earlier run."""
 
     place: Place
     value: float
 
 
 class Run(Protocol):
-    """A run of the engine that stands still between two ticks of the page."""
+    """A run of the engine that pauses between two ticks of the page."""
 
     @property
     def round(self) -> int: ...
@@ -80,7 +80,7 @@ class Story(Protocol[RunT]):
     def scenes(self) -> Sequence[Scene]: ...
 
     def dials(self, place: Place) -> Sequence[Dial]:
-        """The sliders where others stand at ``place``, which may lack any of them or say nonsense."""
+        """The sliders, given the others' stops in ``place``, which may be incomplete or invalid."""
         ...
 
     def start(self, place: Place) -> RunT:
@@ -88,7 +88,7 @@ class Story(Protocol[RunT]):
         ...
 
     def pace(self, round: int) -> float:
-        """Rounds a second at a round: slow where much happens."""
+        """Rounds per second at a round: slow where much happens."""
         ...
 
     def draw(self, place: Place, run: RunT | None, marks: Sequence[Mark]) -> None:
@@ -109,14 +109,14 @@ class Story(Protocol[RunT]):
 
     @property
     def caption(self) -> str:
-        """Which of the numbers are trained here and which are shipped, and by what command those were made."""
+        """Which numbers are trained live and which are shipped, and the command that computed those."""
         ...
 
 
-def place_of(story: Story[Any], said: Place) -> dict[str, str]:
-    """``said`` as a place where the dials can stand: what is missing or unknown is the default."""
-    place = dict(said)
-    for dial in story.dials(said):
+def place_of(story: Story[Any], given: Place) -> dict[str, str]:
+    """``given`` as valid stops of the dials, with defaults for missing or unknown ones."""
+    place = dict(given)
+    for dial in story.dials(given):
         if place.get(dial.name) not in dial.stops:
             place[dial.name] = dial.default
     return {dial.name: place[dial.name] for dial in story.dials(place)}
@@ -127,7 +127,7 @@ def scene_at(story: Story[Any], place: Place) -> Scene | None:
 
 
 def reading(story: Story[Any], place: Place, now: str, finding: str) -> None:
-    """The text beside the figures: where the run is, and what that means; of a scene its own words."""
+    """The text beside the figures: the state of the run, and the scene's text or the finding."""
     scene = scene_at(story, place)
     text = scene.text if scene else finding
     st.html(f'<p class="reading"><b>{html.escape(now)}</b><br>{html.escape(text)}</p>')

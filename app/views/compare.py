@@ -1,4 +1,4 @@
-"""Compare: who gains, who is left behind, how fast, at what price? Every choice on this page is in its address."""
+"""Compare: who gains, who is left behind, how fast, at what cost? Every choice on this page is in its address."""
 
 from functools import partial
 
@@ -73,7 +73,7 @@ def render() -> None:
 
 
 def groupings(view: View) -> dict[str, str]:
-    """What a row can stand for: a method, or all runs of one value of a setting."""
+    """What a row can be: a method, or all runs with one value of a setting."""
     return {METHOD: "Method"} | {
         name: config_fields.title(name, view.methods) for name in config_fields.groupings(view.methods)
     }
@@ -84,24 +84,24 @@ def finding(view: View, is_mixed: bool) -> str:
     if view.by != METHOD:
         return by_value(runs)
     if is_mixed:
-        return "These runs do not see the same data or the same clients, so none of them leads."
+        return "These runs differ in data or clients, so they cannot be ranked."
     return view.keep("headline", lambda: headline(runs, view.share, view.clients()))
 
 
 def too_few(runs: list[RunRecord], chosen: list[RunRecord], absent: list[str]) -> None:
-    """Fewer than two methods: what there is, and where more come from."""
+    """Fewer than two methods: show what there is and where to get more."""
     page.header(kicker(chosen) if chosen else "COMPARE", QUESTION, "A comparison needs two methods with results.")
     for sentence in absent:
         st.markdown(f"{plain(sentence)} See [Live](/live).")
     if len(methods_of(runs)) >= 2:
         count = len(methods_of(chosen))
-        said = f"{plural(count, 'method')} chosen" if count or absent else "The runs of this address are not here"
-        st.markdown(f"{said}. Choose methods that are:")
+        selected = f"{plural(count, 'method')} selected" if count or absent else "The runs in this link were not found"
+        st.markdown(f"{selected}. Choose from these methods:")
         selection.chooser(runs, chosen, queries.experiments())
         return
     st.markdown(
-        "Queue an experiment with several methods in [Set up](/setup), import one in the [Library](/library), or look "
-        "at the results that come with Fedscape:"
+        "Queue an experiment with several methods in [Set up](/setup), import one in the [Library](/library), or open "
+        "the example results:"
     )
     examples_button()
 
@@ -115,39 +115,39 @@ def controls(runs: list[RunRecord], chosen: list[RunRecord], rows: dict[str, str
         url_state.switch("Round", ROUNDS, "when", View.when)
         if not is_presenting():
             if len(rows) > 1:
-                url_state.pick("A row for each", rows, "by", METHOD)
+                url_state.pick("Group by", rows, "by", METHOD)
             with st.popover("Choose runs", width="content"):
                 selection.chooser(runs, chosen, queries.experiments())
     return row
 
 
 def report_button(view: View, rows: View, found: str) -> None:
-    """The page as a file, with its figures as they are chosen when somebody asks for it."""
+    """Download the page as a file, with the figures as currently configured."""
     here = Comparison(view, rows, report_capture.begin(), QUESTION, found, is_dark())
     st.download_button(
-        "Report, one HTML file",
+        "Export report (HTML)",
         partial(report, here),
         "comparison.html",
         "text/html",
         key="report",
         on_click="ignore",
-        help="All figures and numbers of this page; it opens without Fedscape and without a network",
+        help="All figures and tables of this page in one file that works offline",
     )
 
 
 def cautions(view: View, clashes: list[str], absent: list[str]) -> None:
-    """What makes these numbers incomparable, and what to know of them."""
+    """Warn where these numbers are not comparable, and list other notes."""
     for sentence in clashes:
         st.warning(plain(sentence))
-    said = notes(view.methods) + absent
+    captions = notes(view.methods) + absent
     with_model = set(view.clients()["method"])
     without = [method.name for method in view.methods if method.name not in with_model]
     if without and with_model:
-        said.append(f"{names(without)} {'has' if len(without) == 1 else 'have'} no {view.model} model.")
+        captions.append(f"{names(without)} {'has' if len(without) == 1 else 'have'} no {view.model} model.")
     if any(run.example for run in view.runs.values()):
-        said.append("Example results that come with Fedscape.")
-    if said:
-        st.caption(lines(said))
+        captions.append("Example results that ship with Fedscape.")
+    if captions:
+        st.caption(lines(captions))
 
 
 with url_state.page("compare"):

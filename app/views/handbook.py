@@ -1,4 +1,4 @@
-"""Handbook: what each method does, what travels, what it costs; and the data, splits and models there are."""
+"""Handbook: what each method does, what is sent, what it costs; and the available data sets, splits and models."""
 
 import html
 from pathlib import Path
@@ -20,15 +20,15 @@ SECTIONS = {"methods": "Methods", "datasets": "Data sets", "partitioners": "Hete
 THINGS = {"datasets": DATASETS, "partitioners": PARTITIONERS, "models": MODELS}
 NOUNS = {"methods": "method", "datasets": "data set", "partitioners": "partitioner", "models": "model"}
 QUESTIONS = {
-    "methods": "What does each method do, and at what price?",
-    "datasets": "Which data are there?",
+    "methods": "What does each method do, and what does it cost?",
+    "datasets": "Data sets",
     "partitioners": "How can clients differ?",
-    "models": "What is trained?",
+    "models": "Models",
 }
 LEADS = {
-    "methods": "The idea, one round in equations, what travels and what stays, and what it costs.",
-    "datasets": "Some are bundled or generated; the others are downloaded once, or read from a file of your own.",
-    "partitioners": "How the samples of a data set come to lie among the clients.",
+    "methods": "The idea, one round in equations, what is sent and what is kept on the client, and the cost.",
+    "datasets": "Some are bundled or generated; others are downloaded once or read from your own file.",
+    "partitioners": "How a data set is split among the clients.",
     "models": "Each has a body and a head; methods that split the model keep one of them on the client.",
 }
 
@@ -50,7 +50,7 @@ def render() -> None:
 
 
 def index() -> None:
-    """Everything there is of one kind."""
+    """All entries of one kind."""
     section = url_state.value("show", SECTIONS, "methods")
     registry = THINGS.get(section, ALGORITHMS)
     page.header(f"Handbook · {plural(len(registry.names()), NOUNS[section])}", QUESTIONS[section], LEADS[section])
@@ -60,7 +60,7 @@ def index() -> None:
         st.text_input("Find", key=find.key, placeholder="k-means, head, bytes", width=280)
     found = methods.matching(registry, find.value)
     if not found:
-        st.info(f"Nothing here says “{plain(find.value)}”.")
+        st.info(f"No results for “{plain(find.value)}”.")
     elif section == "methods":
         all_methods(found)
     else:
@@ -69,7 +69,7 @@ def index() -> None:
 
 
 def all_methods(found: list[Entry]) -> None:
-    """The families and their methods, then all of them side by side. Numbers follow once they are counted."""
+    """The families and their methods, then all of them side by side. Numbers appear as they are measured."""
     families = methods.by_family(found)
     for family, entries in families.items():
         with st.container(horizontal=True, vertical_alignment="center", gap="small", key=f"family_{family}"):
@@ -83,8 +83,8 @@ def all_methods(found: list[Entry]) -> None:
         counted |= {entry.name: measured(entry) for entry in entries}
         table.html(methods.comparison_table(families, counted))
     st.caption(
-        "Down and up: bytes of a round and participant in sizes of the whole model. Gradients: evaluations of a round, "
-        f"FedAvg = 1. Counted with the default options on {SETTING}."
+        "Down and up: bytes per round and participant, as multiples of the model size. Gradients: evaluations per "
+        f"round, FedAvg = 1. Measured with default options on {SETTING}."
     )
 
 

@@ -1,4 +1,4 @@
-"""Learn: five questions, a dial for each, and a run that the engine trains while the reader watches."""
+"""Learn: five questions, each with a dial and a run that trains live in the page."""
 
 import html
 from collections.abc import Sequence
@@ -68,7 +68,7 @@ def names_of(story: Story[Any]) -> set[str]:
 
 
 def story_row(reader: Reader) -> None:
-    """All stories by number, the open one pressed."""
+    """All stories by number, the open one selected."""
     titles = {slug: f"{number} · {story.short}" for number, (slug, story) in enumerate(stories().items(), 1)}
     st.segmented_control(
         "Story",
@@ -117,8 +117,8 @@ def controls(desk: Desk, place: Place) -> None:
     with buttons, st.container(horizontal=True, gap="small"):
         play_or_pause = ("Pause", desk.pause) if desk.is_playing else ("Play", desk.play)
         st.button(play_or_pause[0], key="play", type="primary", on_click=play_or_pause[1])
-        st.button("Step", key="step", on_click=desk.step, help="One round")
-        st.button("Reset", key="reset", on_click=desk.reset, help="Back to the untrained models")
+        st.button("Step", key="step", on_click=desk.step, help="Train one round")
+        st.button("Reset", key="reset", on_click=desk.reset, help="Reset to untrained models")
 
 
 def widths(dials: Sequence[Dial]) -> list[int]:
@@ -132,7 +132,7 @@ def turn_one(desk: Desk, name: str, value: str) -> None:
 
 
 def stage(desk: Desk, place: Place) -> None:
-    """What moves: a slice of training, then the story's figures and the text beside them."""
+    """The part that updates: a slice of training, then the story's figures and text."""
     run = desk.train(place)
     desk.story.draw(place, run, desk.marks)
     if run and run.is_settled and desk.is_playing:
@@ -141,7 +141,7 @@ def stage(desk: Desk, place: Place) -> None:
 
 
 def below(reader: Reader, place: Place) -> None:
-    """The way to an experiment of one's own, the numbers, where they come from, and the neighbours."""
+    """The link to Set up, the numbers and their source, and the previous and next story."""
     story = reader.desk.story
     if not palette.is_presenting():
         with st.container(horizontal=True, vertical_alignment="center"):
@@ -166,7 +166,7 @@ def below(reader: Reader, place: Place) -> None:
 
 @st.cache_resource(show_spinner=False)
 def warm_up(slug: str, _place: Place) -> None:
-    """Load the engine while the reader reads, so that Play starts at once."""
+    """Load the engine in advance, so that Play starts at once."""
     stories()[slug].start(_place)
 
 

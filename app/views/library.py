@@ -1,4 +1,4 @@
-"""Library: every run there is; those one chooses can be compared, run again, put away or taken along."""
+"""Library: all runs; selected ones can be compared, rerun, archived, deleted or exported."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +10,7 @@ from app.actions import launch
 from app.components import page
 from app.data import queries
 from app.library import actions, chosen, disk, filters, flash, listing, saved, sources, trash
-from app.library.flash import Said, attempt
+from app.library.flash import Notice, attempt
 from app.state import links, url_state
 from engine.config.presets import load_preset, preset_names
 from storage import RunRecord
@@ -23,13 +23,13 @@ def render() -> None:
     page.require_store()
     if st.session_state.pop(STARTED, None):
         st.session_state.pop(flash.KEY, None)  # Live shows it
-        launch.open_page("live", "See it train")
+        launch.open_page("live", "Watch it train")
     st.html(STYLE)
     flash.bar()
     runs = queries.runs(include_archived=True, newest_first=True)
     experiments = {run.experiment_id for run in runs}
     count = f"{wording.plural(len(runs), 'run')} · {wording.plural(len(experiments), 'experiment')}"
-    page.header(count if runs else "No runs yet", "What has been tried so far?")
+    page.header(count if runs else "No runs yet", "Runs")
     if runs:
         every_run(runs)
     else:
@@ -39,7 +39,7 @@ def render() -> None:
 
 
 def every_run(runs: Sequence[RunRecord]) -> None:
-    """Found by views and filters, listed, chosen; and what can be done with them."""
+    """Saved views and filters, the list, the selection and its actions."""
     saved.bar()
     wanted, with_archived = filters.controls(runs)
     put_away = {e.id for e in queries.experiments(include_archived=True) if e.archived}
@@ -53,11 +53,11 @@ def every_run(runs: Sequence[RunRecord]) -> None:
 
 
 def first_start() -> None:
-    """Nothing to list: the ways to something."""
+    """No runs yet: offer the demo, a new experiment and import."""
     left, right = st.columns(2, gap="large")
     with left:
         st.header("See it work", anchor=False)
-        st.write("Five methods learn handwritten digits on twenty clients while you watch, in about a minute.")
+        st.write("Watch five methods learn handwritten digits on twenty clients in about a minute.")
         if DEMO in preset_names():
             st.button("Start the 60-second demo", type="primary", key="demo", on_click=attempt, args=(start_demo,))
     with right:
@@ -66,10 +66,10 @@ def first_start() -> None:
         sources.panel()
 
 
-def start_demo() -> Said:
+def start_demo() -> Notice:
     launch.queue_preset(load_preset(DEMO), "quick")
     st.session_state[STARTED] = True
-    return Said("The demo is queued.")
+    return Notice("The demo is queued.")
 
 
 with url_state.page("library"):

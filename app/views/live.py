@@ -1,4 +1,4 @@
-"""Live: what is training now, how it goes, and what one can do about it."""
+"""Live: what is training now, its progress, and the actions on it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -55,10 +55,10 @@ def render() -> None:
 
 
 def nothing_here(experiments: Sequence[ExperimentRecord]) -> None:
-    """Neither what the address names nor anything of late: why, and the way to what there is."""
+    """Nothing to show: say why, and link to what there is."""
     gone = url_state.ids("runs") or url_state.ids("experiment")
-    said = "The runs of this address are not here any more." if gone else "Nothing: no experiment has been started yet."
-    page.header("Live", "What is training now?", said)
+    reason = "The runs in this link no longer exist." if gone else "No experiments yet."
+    page.header("Live", "What is training now?", reason)
     if experiments:
         experiment_control(experiments, None)
     page.link("setup", "Set up an experiment")
@@ -68,16 +68,23 @@ def headline(runs: Sequence[RunRecord]) -> None:
     silent_s = silences(queries.store(), runs)
     statuses = [live_feed.status_of(run, silent_s.get(run.id, 0.0)) for run in runs]
     counts = {status: statuses.count(status) for status in wording.STATUS}
-    said = ", ".join(f"{n} {wording.STATUS[status]}" for status, n in counts.items() if n)
+    summary = ", ".join(f"{n} {wording.STATUS[status]}" for status, n in counts.items() if n)
     name = wording.names(run.experiment_name for run in runs)
     page.titled(name, "live")
     if any(run.is_active for run in runs):
-        page.header(wording.kicker(runs), "What is training now?", f"{name}: {said}.")
+        page.header(wording.kicker(runs), "What is training now?", f"{name}: {summary}.")
     else:
-        page.header(wording.kicker(runs), "How did it go?", f"Nothing of {name} is training: {said}.")
+        page.header(wording.kicker(runs), "How did it go?", ended(name, statuses, summary))
         with st.container(horizontal=True, key="live_next"):
             page.link("compare", "Compare these runs", runs=",".join(str(run.id) for run in runs))
             page.link("setup", "Set up another experiment")
+
+
+def ended(name: str, statuses: Sequence[str], summary: str) -> str:
+    """``All 16 runs of mnist finished.``, or how many ended in which way."""
+    if any(status != "done" for status in statuses):
+        return f"{name} is not training: {summary}."
+    return f"All {len(statuses)} runs of {name} finished." if len(statuses) > 1 else f"The run of {name} finished."
 
 
 def axis_controls(runs: Sequence[RunRecord]) -> tuple[str, str]:
@@ -121,10 +128,12 @@ def standings(runs: Sequence[RunRecord]) -> list[dict[str, Any]]:
 
 
 def redraw(runs: Sequence[RunRecord], model: str, x: str) -> None:
-    """Without the routes: the page draws anew every two seconds while something trains."""
+    """Without the routes: redraw the page every two seconds while something trains."""
     active = any(run.is_active for run in runs)
     if active:
-        st.info("This server redraws the figures, which forgets the zoom. Start it with python -m app to keep it.")
+        st.info(
+            "Charts are redrawn on every update, which resets the zoom. Start Fedscape with python -m app to avoid it."
+        )
     ids = [run.id for run in runs]
 
     @st.fragment(run_every=REDRAW_S if active else None)
@@ -150,7 +159,7 @@ def redraw(runs: Sequence[RunRecord], model: str, x: str) -> None:
                 heads=column_heads.LIVE,
             )
         with side:
-            alt = "Accuracies of the clients in the latest round"
+            alt = "Client accuracies in the latest round"
             page.chart(
                 figures.pop("clients"),
                 spread,
@@ -164,14 +173,14 @@ def redraw(runs: Sequence[RunRecord], model: str, x: str) -> None:
                 title = training_curve.PANELS[name][0]
                 shown = figure_text.without_links(fig)
                 st.plotly_chart(shown, theme=None, key=f"live_{name}", alt=title, config=page.modebar(name))
-        with st.expander("Log, times in UTC", key="live_log"):
+        with st.expander("Log (times in UTC)", key="live_log"):
             st.code(log.log_of(queries.store(), now), language=None, wrap_lines=True)
 
     board()
 
 
 def how_many(runs: Sequence[RunRecord]) -> None:
-    """The number behind "lowest 5 %"."""
+    """How many clients the lowest 5 % are."""
     partition = queries.partition(next((run.id for run in runs if run.round >= 0), runs[0].id))
     if partition:
         tested = sum(size > 0 for size in partition["test_sizes"])
@@ -179,12 +188,12 @@ def how_many(runs: Sequence[RunRecord]) -> None:
 
 
 def inside(runs: Sequence[RunRecord]) -> None:
-    """The way into each run that has begun."""
+    """Links to each run that has started."""
     begun = [run for run in runs if run.round >= 0]
     if not begun or palette.is_presenting():
         return
     with st.container(horizontal=True, vertical_alignment="center", key="live_inside"):
-        st.caption("Look inside:")
+        st.caption("Inside each run:")
         for run in begun:
             page.link("run", wording.plain(run_name(run)), id=run.id)
 
@@ -201,15 +210,15 @@ def curves(runs: Sequence[RunRecord], model: str) -> pd.DataFrame:
 
 
 def in_words(runs: Sequence[RunRecord]) -> str:
-    """The figure in a sentence, for those who cannot see it."""
+    """The figure in a sentence, for screen readers."""
     return "Training curves. " + "; ".join(f"{run_name(run)}: {live_feed.progress(run)}" for run in runs)
 
 
 def run_row(run: RunRecord, stands: Mapping[str, Any]) -> None:
-    """A run with its status and what one may ask of it."""
+    """A run with its status and actions."""
     with st.container(horizontal=True, vertical_alignment="center", key=f"run_{run.id}"):
-        said = [run_name(run), wording.STATUS[stands["status"]], stands["progress"], stands["error"]]
-        st.text(" · ".join(filter(None, said)))
+        parts = [run_name(run), wording.STATUS[stands["status"]], stands["progress"], stands["error"]]
+        st.text(" · ".join(filter(None, parts)))
         if not palette.is_presenting():
             for action in stands["actions"]:
                 st.button(action, key=f"{action}_{run.id}", on_click=perform, args=(action, [run.id]), type="tertiary")

@@ -1,4 +1,4 @@
-"""Papers: every figure and table of the papers, run here, with the paper's number beside ours."""
+"""Papers: figures and tables of the papers, reproduced here beside the published numbers."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def render() -> None:
     try:
         presets = known()
     except InvalidConfig as error:
-        page.header("PAPERS", "Do the papers' numbers come out?")
+        page.header("PAPERS", "Paper reproductions")
         st.error(lines(error.problems))
         return
     asked = url_state.get("preset") or ""
@@ -33,18 +33,18 @@ def render() -> None:
     if chosen is None:
         page.header(
             "PAPERS",
-            "Do the papers' numbers come out?",
-            "Each figure and table as a set of runs, at a quick scale and as published.",
+            "Paper reproductions",
+            "Each figure and table as a set of runs, at quick scale and as published.",
         )
         if asked:
-            st.warning(plain(f"There is no figure or table named “{asked[:MOST_QUOTED]}”. Choose one of these."))
+            st.warning(plain(f"No figure or table named “{asked[:MOST_QUOTED]}”. Choose one below."))
         listing(presets)
         return
     one(chosen)
 
 
 def one(preset: Preset) -> None:
-    """A figure or table: what it shows, how far its runs are, what came out."""
+    """One figure or table: what it shows, the progress of its runs, and the results."""
     page.titled(preset.title, "papers")
     page.header(" · ".join(filter(None, [preset.document, preset.item])), preset.title, preset.shows or None)
     scales = {scale: SCALES[scale] for scale in preset.scales}

@@ -1,4 +1,4 @@
-"""Inside a run: one tab a question, one round for all of them. Every choice on this page is in its address."""
+"""Inside a run: one tab per question, all showing the same round. Every choice on this page is in its address."""
 
 from importlib import import_module
 
@@ -49,7 +49,7 @@ def render() -> None:
     condition(run)
     tabs = offered(view)
     with st.container(horizontal=True, vertical_alignment="bottom", key="inside_controls"):
-        tab = url_state.switch("Look at", tabs, "tab", next(iter(tabs)))
+        tab = url_state.switch("View", tabs, "tab", next(iter(tabs)))
         chooser.controls(run)
     moving(view, tab)
     import_module(f"app.inside.{tab}").panel(view)
@@ -71,7 +71,7 @@ def newest() -> RunRecord | None:
 
 
 def nothing_here() -> None:
-    """No such run, or none at all: the ways to one."""
+    """No such run, or no runs at all: say why, and link to others."""
     asked = chooser.asked()
     page.header("INSIDE A RUN", "What happened inside?", "No run has results yet." if asked is None else missing(asked))
     with st.container(horizontal=True, vertical_alignment="center", key="inside_ways"):
@@ -88,28 +88,28 @@ def missing(asked: str) -> str:
     """Why the run that the address names cannot be shown."""
     ids = url_state.parse_ids(asked)
     if not ids:
-        return f"“{asked[:MOST_QUOTED]}” is not the number of a run. Addresses look like /run?id=5."
+        return f"“{asked[:MOST_QUOTED]}” is not a run number. Links look like /run?id=5."
     if any(run.id == ids[0] for run in queries.store().trash.list()):
-        return f"Run {ids[0]} was deleted. It is in the trash of the Library, from where it can be brought back."
-    return f"Run {ids[0]} does not exist, or was deleted for good."
+        return f"Run {ids[0]} was deleted. You can restore it from the trash in the Library."
+    return f"Run {ids[0]} does not exist or was permanently deleted."
 
 
 def condition(run: RunRecord) -> None:
-    """How the run stands, unless it is simply done."""
+    """The state of the run, unless it is done."""
     silent_s = silences(queries.store(), [run]).get(run.id, 0.0)
     status = live_feed.status_of(run, silent_s)
-    said = [] if status == "done" else [f"{STATUS[status].capitalize()}: it {STATUS_MEANING[status]}."]
+    notes = [] if status == "done" else [f"{STATUS[status].capitalize()}: {STATUS_MEANING[status]}."]
     if status != "done" and run.round >= 0:
-        said.append(f"{live_feed.progress(run, silent_s).capitalize()}.")
+        notes.append(f"{live_feed.progress(run, silent_s).capitalize()}.")
     if run.example:
-        said.append("An example result that comes with Fedscape.")
+        notes.append("An example result that ships with Fedscape.")
     if run.archived:
-        said.append("In the archive.")
-    if said:
-        st.caption(plain(" ".join(said)))
+        notes.append("Archived.")
+    if notes:
+        st.caption(plain(" ".join(notes)))
     if run.is_active:
         with st.container(horizontal=True, vertical_alignment="center", key="inside_running"):
-            st.button("Look again", key="look_again", help="Shows what has come in since.")
+            st.button("Refresh", key="look_again", help="Load the latest results")
             page.link("live", "Watch it live", runs=run.id)
     what_happened(run)
 
@@ -136,10 +136,10 @@ def moving(view: RunView, tab: str) -> None:
 
 
 def elsewhere(run: RunRecord) -> None:
-    """From here to the same run on other pages."""
+    """Links to the same run on other pages."""
     with st.container(horizontal=True, key="inside_elsewhere"):
-        page.link("compare", "Compare it with its experiment", experiment=run.experiment_id)
-        page.link("handbook", "Its method in the handbook", method=run.algorithm)
+        page.link("compare", "Compare with its experiment", experiment=run.experiment_id)
+        page.link("handbook", "Method in the handbook", method=run.algorithm)
         page.link("library", "All runs")
 
 

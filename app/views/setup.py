@@ -38,12 +38,12 @@ def render() -> None:
 
 
 def configuration(form: Form, draft: Mapping[str, Any]) -> dict[str, Any]:
-    """The whole form; answers what it says now."""
+    """The whole form; returns its current values."""
     named, right = st.columns([3, 1], vertical_alignment="bottom", gap="medium")
     with right:
         presets_panel(form)
     dataset = sections.data_section(form, draft)
-    with st.spinner("Reading the data"):
+    with st.spinner("Loading data"):
         facts = pools.facts_of(preview.first_run({"dataset": dataset, "partition": "iid"}))
     sections.fit_partition(form, draft, dataset, facts.has_clients if facts else None)
     partition = sections.heterogeneity_section(form, draft, facts.num_classes if facts else None)
@@ -67,7 +67,7 @@ def configuration(form: Form, draft: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def outcome(form: Form, raw: Mapping[str, Any], problems: list[str]) -> None:
-    """Cost and the button, in view on a laptop, then the split; every mistake under its field."""
+    """Cost and button first, to be visible on a laptop, then the split; each problem is shown under its field."""
     above = st.container()
     problems = problems + preview.split_panel(preview.first_run(raw))
     experiment = None if problems else parse_experiment(raw)
@@ -85,8 +85,8 @@ def _title(raw: Mapping[str, Any], problems: list[str]) -> None:
     kicker = "Set up" if problems else wording.kicker(raw)
     header(
         kicker,
-        "Which methods, for what kind of clients?",
-        "What is compared here shares the split, the first model, the cohorts and the batches.",
+        "New experiment",
+        "All methods use the same data split, initial model, client samples and batches.",
     )
 
 

@@ -81,7 +81,9 @@ class State:
     alpha: Float[Tensor, "N"]  # a_i
 
 
-@ALGORITHMS.register("apfl", title="APFL", paper="Deng, Kamani, Mahdavi, 2020", family="Pulled together")
+@ALGORITHMS.register(
+    "apfl", title="APFL", paper="Deng, Kamani, Mahdavi, 2020", family="Regularized towards a shared model"
+)
 @dataclass(frozen=True)
 class Apfl(PersonalModels):
     hparams: Hparams

@@ -59,7 +59,7 @@ class State:
     personal_params: ClientParams  # v_i
 
 
-@ALGORITHMS.register("ditto", title="Ditto", paper="Li et al., ICML 2021", family="Pulled together")
+@ALGORITHMS.register("ditto", title="Ditto", paper="Li et al., ICML 2021", family="Regularized towards a shared model")
 @dataclass(frozen=True)
 class Ditto(PersonalModels):
     hparams: Hparams

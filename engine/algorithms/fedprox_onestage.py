@@ -98,7 +98,7 @@ class State:
     "fedprox_onestage",
     title="One-stage FedProx",
     paper="Yu et al., The Effect of Personalization in FedProx, 2024",
-    family="Pulled together",
+    family="Regularized towards a shared model",
 )
 @dataclass(frozen=True)
 class FedProxOneStage(PersonalModels):

@@ -77,7 +77,9 @@ class State:
     level: tuple[int, ...]  # clients whose last step was one to their mean; empty after a local step
 
 
-@ALGORITHMS.register("l2gd", title="L2GD", paper="Hanzely, Richtárik, 2020", family="Pulled together")
+@ALGORITHMS.register(
+    "l2gd", title="L2GD", paper="Hanzely, Richtárik, 2020", family="Regularized towards a shared model"
+)
 @dataclass(frozen=True)
 class L2gd(PersonalModels):
     hparams: Hparams

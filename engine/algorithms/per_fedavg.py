@@ -77,7 +77,10 @@ class State:
 
 
 @ALGORITHMS.register(
-    "per_fedavg", title="Per-FedAvg", paper="Fallah, Mokhtari, Ozdaglar, NeurIPS 2020", family="Pulled together"
+    "per_fedavg",
+    title="Per-FedAvg",
+    paper="Fallah, Mokhtari, Ozdaglar, NeurIPS 2020",
+    family="Regularized towards a shared model",
 )
 @dataclass(frozen=True)
 class PerFedAvg(OneGlobalModel):

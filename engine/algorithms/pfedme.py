@@ -62,7 +62,9 @@ class State:
     personal_params: ClientParams  # theta_i
 
 
-@ALGORITHMS.register("pfedme", title="pFedMe", paper="T Dinh, Tran, Nguyen, NeurIPS 2020", family="Pulled together")
+@ALGORITHMS.register(
+    "pfedme", title="pFedMe", paper="T Dinh, Tran, Nguyen, NeurIPS 2020", family="Regularized towards a shared model"
+)
 @dataclass(frozen=True)
 class PFedMe(PersonalModels):
     hparams: Hparams

@@ -1,4 +1,4 @@
-"""The command line's arguments, apart from what they do: ``--help`` and a mistyped option don't wait for torch."""
+"""The command line's arguments, separate from the commands: ``--help`` and mistyped options don't wait for torch."""
 
 import argparse
 from pathlib import Path
@@ -15,7 +15,7 @@ run failed; 4 a run diverged; 130 cancelled, here with Ctrl-C or elsewhere. --ex
 the rounds of those that did not finish."""
 
 
-# Commands that look after what is stored, with their descriptions; they take a database, most of them runs.
+# Commands on stored data, with their descriptions; they take a database, most of them runs.
 ON_RUNS = {
     "cancel": "Cancel runs that have not ended; their rounds are kept.",
     "pause": "Pause runs; their rounds and their position in the queue are kept.",
@@ -60,7 +60,7 @@ def parser() -> argparse.ArgumentParser:
 def _add_run(commands: argparse._SubParsersAction) -> None:
     run = commands.add_parser(
         "run",
-        help="compute an experiment",
+        help="run an experiment",
         epilog=RUN_EXIT_CODES,
         description="Compute all runs of an experiment and store them in the database.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -79,7 +79,7 @@ def _add_run(commands: argparse._SubParsersAction) -> None:
         dest="changes",
         help="change a value of the configuration (YAML; list items are numbered from 0); may be repeated",
     )
-    run.add_argument("--export", type=Path, metavar="FILE.json", help="write all runs into one JSON document")
+    run.add_argument("--export", type=Path, metavar="FILE.json", help="write all runs to one JSON document")
     run.add_argument(
         "--models",
         type=Path,
@@ -110,16 +110,14 @@ def _add_worker(commands: argparse._SubParsersAction) -> None:
 
 
 def _add_export(commands: argparse._SubParsersAction) -> None:
-    export = commands.add_parser(
-        "export", help="write stored runs into files", description="Write runs of the database into files."
-    )
+    export = commands.add_parser("export", help="write stored runs to files", description="Write stored runs to files.")
     _add_run_ids(export)
     export.add_argument(
         "--format",
         choices=FORMATS,
         default="json",
         help="json: all numbers; csv, parquet: rounds, and clients in a second file; models: safetensors; bundle: one "
-        "ZIP with numbers, models, analyses and logs, which `import` reads",
+        "ZIP with numbers, models, analyses and logs, for `import`",
     )
     export.add_argument(
         "--output",
@@ -144,9 +142,9 @@ def _add_import(commands: argparse._SubParsersAction) -> None:
 
 
 def _add_runs(commands: argparse._SubParsersAction) -> None:
-    runs = _add_managing(commands, "runs", "List runs, the newest last, with the ids that other commands take.")
+    runs = _add_managing(commands, "runs", "List runs, newest last, with the ids for other commands.")
     runs.add_argument(
-        "--status", action="append", choices=STATUSES, default=[], help="only runs of this status; may be repeated"
+        "--status", action="append", choices=STATUSES, default=[], help="only runs with this status; may be repeated"
     )
     runs.add_argument("--deleted", action="store_true", help="list deleted runs, which `undelete` can restore")
     runs.add_argument("--json", action="store_true", help="with times, errors and summaries, as JSON")
@@ -168,7 +166,7 @@ def _add_restore(commands: argparse._SubParsersAction) -> None:
     restore = _add_managing(
         commands,
         "restore",
-        "Replace the database by a backup. It is checked first, and the app must be stopped.",
+        "Replace the database by a backup. The backup is checked first, and the app must be stopped.",
     )
     restore.add_argument("file", type=Path, metavar="FILE", help="written by `backup`")
     restore.add_argument(
@@ -185,13 +183,15 @@ def _add_managing(commands: argparse._SubParsersAction, name: str, description: 
 
 
 def _short(description: str) -> str:
-    """Its first clause, as a list of commands has it: ``cancel runs that have not ended``."""
+    """Its first clause, for the list of commands: ``cancel runs that have not ended``."""
     clause = description.split(".")[0].split(";")[0].split(", ")[0]
     return clause[0].lower() + clause[1:]
 
 
 def _add_run_ids(command: argparse.ArgumentParser) -> None:
-    command.add_argument("run_ids", nargs="+", type=int, metavar="RUN_ID", help="as the app, `run` and `runs` show it")
+    command.add_argument(
+        "run_ids", nargs="+", type=int, metavar="RUN_ID", help="run id, as shown by the app, `run` and `runs`"
+    )
 
 
 def _add_database(command: argparse.ArgumentParser) -> None:

@@ -59,9 +59,9 @@ def _ended(runs: Sequence[RunRecord]) -> list[RunRecord]:
     """The runs that have ended; prints a line for each of the others."""
     ended = [run for run in runs if run.is_finished]
     if not ended:
-        raise InvalidConfig(["none of these runs has ended; wait for them, or cancel them, then export again"])
+        raise InvalidConfig(["none of these runs has ended; wait for them or cancel them, then export again"])
     print_errors(
-        f"run {run.id} ({run.label} seed {run.seed}) is left out: it is {run.status}"
+        f"run {run.id} ({run.label} seed {run.seed}) is skipped: it is {run.status}"
         for run in runs
         if not run.is_finished
     )

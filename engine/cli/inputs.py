@@ -41,7 +41,9 @@ def _changed(config: dict[str, Any], changes: Sequence[str]) -> dict[str, Any]:
         try:
             config = set_value(config, path, parse_value(text))
         except yaml.YAMLError as error:
-            raise InvalidConfig([f"--set {cut(path, MAX_SHOWN)}: {shown(text)} is no YAML value ({error})"]) from None
+            raise InvalidConfig(
+                [f"--set {cut(path, MAX_SHOWN)}: {shown(text)} is not a YAML value ({error})"]
+            ) from None
         except InvalidConfig as error:
             raise InvalidConfig(f"--set {problem}" for problem in error.problems) from None
     return config
@@ -69,16 +71,16 @@ def _check_folder(given: Path, folder: Path) -> None:
         nearest = next(p for p in (folder, *folder.parents) if os.path.lexists(p))
         reason = _write_problem(nearest)
     if reason:
-        raise InvalidConfig([f"{_shown_path(given)}: cannot be written, {reason}; choose another place"])
+        raise InvalidConfig([f"{_shown_path(given)}: cannot be written, {reason}; choose another path"])
 
 
 def _write_problem(folder: Path) -> str:
     if not os.path.isdir(folder):
-        return f"{_shown_path(folder)} is no folder"
+        return f"{_shown_path(folder)} is not a folder"
     try:
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
-        return f"{_shown_path(folder)} takes no files ({error.strerror})"
+        return f"{_shown_path(folder)} is not writable ({error.strerror})"
     return ""
 
 

@@ -65,7 +65,7 @@ def backup(store: Store, arguments: argparse.Namespace) -> None:
     with _progress("packed") as progress:
         kept = store.back_up(arguments.file, CODE_VERSION, progress)
     print(f"wrote {kept.path}: {_runs(kept.runs)}, {_size(kept.size_bytes)}")
-    print_errors(f"left out: {problem}" for problem in kept.left_out)
+    print_errors(f"skipped: {problem}" for problem in kept.left_out)
 
 
 def restore(store: Store, arguments: argparse.Namespace) -> None:
@@ -73,7 +73,7 @@ def restore(store: Store, arguments: argparse.Namespace) -> None:
         restored = store.restore(arguments.file, arguments.replace, progress, partial(check_documents, arguments.file))
     print(f"{_runs(restored.runs)} restored from {arguments.file}")
     if restored.kept is not None:
-        print(f"the database that was there is kept: DATABASE_URL=sqlite:///{restored.kept} opens it")
+        print(f"the previous database is kept; open it with DATABASE_URL=sqlite:///{restored.kept}")
 
 
 def disk(store: Store, arguments: argparse.Namespace) -> None:
@@ -119,14 +119,14 @@ def resume(store: Store, arguments: argparse.Namespace) -> None:
 def retry(store: Store, arguments: argparse.Namespace) -> None:
     chosen = _fitting(_chosen(store, arguments.run_ids), ("failed", "diverged"))
     for old, new in zip(chosen, store.queue.retry([run.id for run in chosen]), strict=True):
-        print(f"{_name(old)}: tried again as run {new.id}")
+        print(f"{_name(old)}: retried as run {new.id}")
     _warn_without_engine(store, bool(chosen))
 
 
 def delete(store: Store, arguments: argparse.Namespace) -> None:
     chosen = _chosen(store, arguments.run_ids)
     store.trash.put([run.id for run in chosen])
-    print(f"{_runs(len(chosen))} deleted; undelete brings them back, for a week")
+    print(f"{_runs(len(chosen))} deleted; undelete restores them within a week")
 
 
 def undelete(store: Store, arguments: argparse.Namespace) -> None:
@@ -171,7 +171,7 @@ def _chosen(store: Store, run_ids: Sequence[int]) -> list[RunRecord]:
 
 def _fitting(chosen: Sequence[RunRecord], statuses: Sequence[Status]) -> list[RunRecord]:
     """The runs in one of the statuses; prints a line for each of the others."""
-    print_errors(f"{_name(run)} is left as it is: {run.status}" for run in chosen if run.status not in statuses)
+    print_errors(f"{_name(run)} is unchanged: {run.status}" for run in chosen if run.status not in statuses)
     return [run for run in chosen if run.status in statuses]
 
 
@@ -188,7 +188,7 @@ def _change(
 
 def _warn_without_engine(store: Store, is_needed: bool) -> None:
     if is_needed and not store.dispatcher_is_running():
-        print_errors(["nobody computes runs now: start the app, or python -m engine worker"])
+        print_errors(["no worker is running: start the app, or python -m engine worker"])
 
 
 @contextmanager
@@ -223,7 +223,7 @@ def _plain(run: RunRecord) -> dict:
 
 
 def _state(run: RunRecord) -> str:
-    return f"{_name(run)}: {run.status}" + (f", asked to {run.control}" if run.control else "")
+    return f"{_name(run)}: {run.status}" + (f", {run.control} requested" if run.control else "")
 
 
 def _name(run: RunRecord) -> str:

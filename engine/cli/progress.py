@@ -155,4 +155,4 @@ def _pace(run: Run) -> str | None:
         return None
     left = int(run.seconds_per_round * (run.rounds - max(run.round, 0)))
     minutes, seconds = divmod(left, 60)
-    return f"{run.seconds_per_round:.2g} s a round, {minutes}:{seconds:02d} left"
+    return f"{run.seconds_per_round:.2g} s per round, {minutes}:{seconds:02d} left"

@@ -177,8 +177,8 @@ def _new_accuracies(store: Store, runs: Sequence[RunRecord], seen: Mapping[int, 
 
 
 def _known_line(known: Known) -> str:
-    added = f"; {known.added} of its models and analyses were missing, and added" if known.added else ""
-    return f"{known.label} seed {known.seed} is left out: it was imported before, as run {known.run_id}{added}"
+    added = f"; {known.added} missing models or analyses were added" if known.added else ""
+    return f"{known.label} seed {known.seed} is skipped: it was imported before, as run {known.run_id}{added}"
 
 
 def _exit_code(runs: Collection[RunRecord], asked_for: int) -> int:

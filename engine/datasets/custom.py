@@ -42,8 +42,9 @@ class CustomOptions(Options):
     path: str = Field(
         title="File",
         min_length=1,
-        description="NPZ, CSV or Parquet file, or a folder of images with one folder a class: absolute, "
-        "below DATA_DIR or below the current folder.",
+        description="NPZ, CSV or Parquet file, or a folder of images with one folder per class. In the app: an upload, "
+        "or a path below DATA_DIR. On the command line and in Python also an absolute path, or one below the current "
+        "folder.",
     )
     label: str = Field("label", title="Label column", description="Column of a table that holds the class.")
     client: str | None = Field(

@@ -123,20 +123,20 @@ def test_sizes_are_counted_in_every_round() -> None:
         [3, 2],
         [3, 2],
     ]
-    assert cluster_sizes.finding(table) == "2 clusters are in use in the last round, of 2 to 3 clients."
+    assert cluster_sizes.finding(table) == "2 clusters in the last round, of 2 to 3 clients."
 
 
 def test_agreement_is_the_index_of_each_round() -> None:
     table = cluster_agreement.data(cells())
     assert table["round"].tolist() == [1, 2, 3] and table["ari"].tolist()[1:] == [1.0, 1.0]
     assert table["ari"][0] < 0.5
-    assert cluster_agreement.finding(table) == "The clusters are the true contexts from round 2 on."
+    assert cluster_agreement.finding(table) == "The clusters match the true contexts from round 2 on."
     assert cluster_agreement.data(cluster_raster.data(ROUNDS, LABELS)).empty
 
 
 def test_agreement_that_ends_below_one_says_where() -> None:
     late = pd.DataFrame({"round": [1, 2], "ari": [1.0, 0.5]})
-    assert "ends at 0.50; its best is 1.00" in cluster_agreement.finding(late)
+    assert "ends at 0.50; its maximum is 1.00" in cluster_agreement.finding(late)
 
 
 def test_model_distance_is_told_at_both_ends_and_at_its_peak() -> None:
@@ -151,15 +151,15 @@ def test_the_cost_of_k_means_is_a_row_a_round() -> None:
     table = kmeans_cost.data(scalars(inertia=[4.0, 1.0], kmeans_iterations=[3, 3], kmeans_seconds=[0.02, 0.02]))
     assert table.to_numpy().tolist() == [[1, 4.0, 3.0, 0.02], [2, 1.0, 3.0, 0.02]]
     said = kmeans_cost.finding(table)
-    assert "3 iterations and 20 ms in the median; the spread inside clusters falls from 4 to 1." in said
+    assert "a median of 3 iterations and 20 ms per round; the spread within clusters falls from 4 to 1." in said
     assert list(kmeans_cost.figure(table, "cgpfl", 2).data[2].y) == [20.0, 20.0]
 
 
 def test_a_spread_that_goes_beyond_both_ends_is_told_with_its_farthest_round() -> None:
     flat = {"kmeans_iterations": [1, 1, 1], "kmeans_seconds": [0.02, 0.02, 0.02]}
     up = kmeans_cost.finding(kmeans_cost.data(scalars(inertia=[0.221, 0.6, 0.269], **flat)))
-    assert "takes 1 iteration and" in up
-    assert up.endswith("the spread inside clusters grows from 0.221 to 0.269, up to 0.6 in round 2.")
+    assert "a median of 1 iteration and" in up
+    assert up.endswith("the spread within clusters grows from 0.221 to 0.269, up to 0.6 in round 2.")
     down = kmeans_cost.finding(kmeans_cost.data(scalars(inertia=[4.0, 1.0, 5.0], **flat)))
     assert down.endswith("grows from 4 to 5, down to 1 in round 2.")
 
@@ -175,11 +175,11 @@ def test_splits_wait_for_a_short_mean_and_a_long_update() -> None:
     table = cluster_splits.data(mean, largest)
     assert table.to_numpy().tolist() == [[1, 0.9, 1.0], [2, 0.5, 2.0]]
     assert cluster_splits.finding(table, 0.4, 1.6, 0) == (
-        "The mean update never is shorter than ε₁ = 0.4: its least norm is 0.5, so nothing is split."
+        "The mean update is never below ε₁ = 0.4: its smallest norm is 0.5, so no cluster splits."
     )
-    assert "No update is longer than ε₂ = 3: the largest norm is 2" in cluster_splits.finding(table, 0.6, 3.0, 0)
+    assert "No update is above ε₂ = 3: the largest norm is 2" in cluster_splits.finding(table, 0.6, 3.0, 0)
     assert "never in the same round" in cluster_splits.finding(table.assign(largest=[9.0, 0.0]), 0.6, 3.0, 0)
-    assert cluster_splits.finding(table, 0.6, 1.6, 0).endswith("pass their thresholds in 1 round.")
+    assert cluster_splits.finding(table, 0.6, 1.6, 0).endswith("thresholds are met in 1 round.")
     assert "has not reached" in cluster_splits.finding(table, 0.6, 1.6, 2)
     assert [note.text for note in cluster_splits.figure(table, 0.4, 1.6, 1).layout.annotations] == [
         "ε₁ = 0.4",

@@ -53,12 +53,10 @@ def test_shared_models_are_one_a_cluster_or_one_for_all() -> None:
 def test_the_finding_tells_near_from_far() -> None:
     table = client_map.data(ARRAYS, CELLS)
     assert client_map.finding(table, ARRAYS, by="cluster", at=8) == (
-        "In round 8 clients are 1 from the middle of their cluster on average, and the middles 8 from one another; "
-        "the plane holds 75 % of the clients' differences."
+        "In round 8 clients are 1 from the mean of their cluster on average, and these means 8 from one another; "
+        "the plane shows 75 % of the differences between clients."
     )
-    assert client_map.finding(table, ARRAYS, by="cluster", at=1).startswith(
-        "In round 0 clients are 0 from their middle"
-    )
+    assert client_map.finding(table, ARRAYS, by="cluster", at=1).startswith("In round 0 clients are 0 from their mean")
 
 
 @pytest.mark.parametrize("trails", [False, True])
@@ -101,7 +99,7 @@ def test_a_client_that_sat_out_has_its_last_scores_or_none() -> None:
 def test_the_scores_name_the_layer_that_is_personal_most_often() -> None:
     table = layer_scores.data(np.array([1, 2]), SCORES, 2, ["a", "b"], KEPT)
     assert layer_scores.finding(table) == (
-        "Over 2 clients the mean score is highest in a (0.55); a is kept personal most often, by 1 of 2."
+        "Over 2 clients the mean score is highest in a (0.55); a is personal most often, for 1 of 2."
     )
     bare = layer_scores.data(np.array([1, 2]), SCORES, 2, ["a", "b"])
     assert layer_scores.finding(bare) == "Over 2 clients the mean score is highest in a (0.55)."
@@ -113,7 +111,7 @@ def test_personal_layers_are_outlined_and_marked() -> None:
     np.testing.assert_allclose(heat.z, [[0.2, 0.8], [0.9, 0.1]], rtol=1e-6)
     assert np.isnan(np.asarray(outline.x)).sum() == len(mark.x) == 2
     assert np.asarray(mark.y).tolist() == [0, 1]
-    assert "client 0, b: score 0.800, kept personal (round 2)" in np.asarray(heat.customdata).ravel().tolist()
+    assert "client 0, b: score 0.800, personal (round 2)" in np.asarray(heat.customdata).ravel().tolist()
 
 
 def test_mean_scores_are_over_those_who_took_part() -> None:
@@ -132,7 +130,7 @@ def test_a_round_in_which_nobody_took_part_has_no_mean() -> None:
 def test_how_often_a_layer_was_kept_is_counted_over_participations() -> None:
     often = layer_habits.how_often(KEPT, ["a", "b"])
     assert often[["times", "of"]].to_numpy().tolist() == [[2, 3], [1, 3]]
-    assert layer_habits.often_finding(often) == "a was kept personal in 66.7 % of 3 participations."
+    assert layer_habits.often_finding(often) == "a was personal in 66.7 % of 3 participations."
     never = pd.DataFrame({"name": ["a", "b"], "times": [3, 0], "of": 3, "share": [1.0, 0.0]})
     assert layer_habits.often_finding(never).endswith("participations; b never.")
     assert list(layer_habits.bars(often).data[0].text) == ["66.7 %", "33.3 %"]

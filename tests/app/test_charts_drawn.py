@@ -52,7 +52,7 @@ def test_a_dumbbell_says_who_is_first_and_whether_that_can_be_told() -> None:
     assert dumbbell.finding(dumbbell.data(clear, 0.05)) == "Highest mean: a with 70.00 %."
     assert dumbbell.finding(dumbbell.data(near, 0.05)) == "Highest mean: a with 63.33 %; b may be as good."
     spread = dumbbell.data(clear, 0.05, "spread")
-    assert dumbbell.finding(spread, "spread") == "Least distance between the two tails: b with 20.00 %."
+    assert dumbbell.finding(spread, "spread") == "Smallest gap between the two tails: b with 20.00 %."
 
 
 def test_a_dumbbell_says_who_is_under_the_pointer_and_keeps_a_colour_and_a_symbol_for_each_method() -> None:

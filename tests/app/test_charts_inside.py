@@ -48,16 +48,15 @@ def test_the_map_has_200_clients_and_300_rounds_at_most_with_both_ends_and_the_c
 @pytest.mark.parametrize(
     ("accuracy", "said"),
     [
-        ([0.9, 0.9, 0.9, 0.5], "Client 3 is left behind: 50.00 % against a mean of 80.00 % over 4 clients."),
+        ([0.9, 0.9, 0.9, 0.5], "Client 3 falls behind: 50.00 % against a mean of 80.00 % over 4 clients."),
         (
             [0.5, 0.9, 0.9, 0.4, np.nan],
-            "2 of 4 clients are left behind, more than 5 points below the mean, client 3 most: 40.00 % against a mean "
+            "2 of 4 clients fall behind, more than 5 points below the mean; lowest is client 3: 40.00 % against a mean "
             "of 67.50 %.",
         ),
         (
             [0.90, 0.92],
-            "No client is far behind: the least accurate, client 0, has 90.00 % against a mean of 91.00 % "
-            "over 2 clients.",
+            "No client falls far behind; the lowest is client 0: 90.00 % against a mean of 91.00 % over 2 clients.",
         ),
         ([np.nan], "No client has a finite accuracy in this round."),
     ],
@@ -85,7 +84,7 @@ def test_every_cell_of_a_small_map_can_be_clicked_and_names_its_client() -> None
 
 def test_the_least_accurate_client_is_told_with_no_more_decimals_than_it_has_samples_for() -> None:
     said = client_heat_map.finding(np.array([20 / 22, 21 / 22, 1.0]), [22, 22, 400])
-    assert said.startswith("No client is far behind: the least accurate, client 0, has 91 % against a mean of 95.5 %")
+    assert said.startswith("No client falls far behind; the lowest is client 0: 91 % against a mean of 95.5 %")
 
 
 def test_a_large_map_has_a_bounded_number_of_marks_in_every_row() -> None:
@@ -125,9 +124,9 @@ def test_a_clients_data_are_told_as_shares_beside_everybodys() -> None:
     assert table["share"].tolist() == [0.5, 0.5, 0] and table["samples"].tolist() == [4, 4, 0]
     assert table["everybody"].tolist() == pytest.approx([4 / 12, 5 / 12, 3 / 12])
     assert client_data.finding(PARTITION, 0) == (
-        "6 training and 2 test samples of 2 of 3 classes; most of cat and dog (50 % each)."
+        "6 training and 2 test samples of 2 of 3 classes; mostly cat and dog (50 % each)."
     )
-    assert client_data.finding(PARTITION, 1).endswith("most of eel (75 %, 25 % among all clients).")
+    assert client_data.finding(PARTITION, 1).endswith("mostly eel (75 %, 25 % among all clients).")
 
 
 def test_of_many_classes_the_largest_of_the_client_are_shown() -> None:
@@ -148,9 +147,9 @@ def test_confusion_keeps_the_classes_that_occur_and_shares_rows() -> None:
 
 def test_confusion_names_the_most_frequent_mistake() -> None:
     assert confusion.finding(MATRIX, ["cat", "dog", "eel", "fox"]) == (
-        "11 of 17 right; most often fox is taken for dog: 3 of 3."
+        "11 of 17 correct; most often fox is predicted as dog: 3 of 3."
     )
-    assert confusion.finding(np.diag([3, 4])) == "7 of 7 right."
+    assert confusion.finding(np.diag([3, 4])) == "7 of 7 correct."
     assert confusion.finding(np.zeros((2, 2), int)) == "No test samples."
 
 

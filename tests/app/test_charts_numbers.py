@@ -285,7 +285,7 @@ def test_the_error_over_R_is_a_mean_over_seeds_with_the_least_of_each_R_marked()
     ]
     assert points["error_pm"].iloc[0] == pytest.approx(np.sqrt(2))
     assert error_over_R.finding(points) == (
-        "At R = 0 together errs least (1), at R = 3 alone (3); "
+        "Lowest error: together at R = 0 (1), alone at R = 3 (3); "
         "fewer than three seeds are too few to tell methods apart."
     )
 
@@ -301,7 +301,7 @@ def test_methods_that_may_err_as_little_are_named_too() -> None:
         [(m, m, seed, float(R), e) for (m, R), own in errors.items() for seed, e in enumerate(own)],
         columns=["method", "algorithm", "seed", "R", "error"],
     )
-    assert error_over_R.finding(error_over_R.data(rows)) == "At R = 0 a errs least (1.1), at R = 3 a or b (5)."
+    assert error_over_R.finding(error_over_R.data(rows)) == "Lowest error: a at R = 0 (1.1), a or b at R = 3 (5)."
 
 
 def test_a_target_is_reached_in_the_first_round_that_has_it() -> None:
@@ -326,7 +326,10 @@ def test_effort_joins_methods_that_differ_in_the_work_of_a_round_only() -> None:
     assert rows.loc["m1", "path"] == rows.loc["m5", "path"] != rows.loc["other", "path"]
     assert rows.loc["m5", ["rounds", "megabytes", "seeds", "asked", "is_whole"]].tolist() == [20, 2, 1, 2, False]
     table = rows.reset_index()
-    assert communication.missed(["m1", "m5", "other", "none"], table) == "Never: none. Hollow, not with every seed: m5."
+    assert (
+        communication.missed(["m1", "m5", "other", "none"], table)
+        == "Target never reached: none. Hollow, not reached with every seed: m5."
+    )
 
 
 def _effort(**rounds: list[int]) -> pd.DataFrame:
@@ -354,7 +357,7 @@ def test_a_method_that_some_seed_does_not_bring_to_the_target_is_not_the_quickes
         "Fewest rounds to 90 %: steady (21). Fewest gradient evaluations: steady (210)."
     )
     nobody = _effort(lucky=[2, 0, 0])
-    assert communication.finding(nobody, "rounds", "90 %") == "No method gets to 90 % with every seed."
+    assert communication.finding(nobody, "rounds", "90 %") == "No method reaches 90 % with every seed."
 
 
 def test_who_needs_the_fewest_rounds_is_said_with_as_much_doubt_as_there_is() -> None:
@@ -378,7 +381,7 @@ def test_a_logarithmic_axis_has_ticks_however_short_it_is(low: float, high: floa
     found = log_axis.ticks(low, high)
     assert len(found) >= (3 if high > low else 1) and all(low <= tick <= high for tick in found)
     axis = go.layout.YAxis()
-    log_axis.say(axis, low, high)
+    log_axis.apply(axis, low, high)
     assert len(set(axis.ticktext)) == len(found)
 
 
@@ -388,7 +391,7 @@ def test_a_sweep_is_chosen_on_validation_where_all_have_it() -> None:
     chosen = sweep.data(runs.assign(validation=[0.3, 0.4, 0.9]), "lam")
     assert chosen.loc[chosen["best"], "value"].tolist() == [10.0]
     assert sweep.finding(chosen, "λ") == (
-        "Of Ditto λ = 10 comes first with 60 % (chosen on validation); 1 seed is too few to tell values apart."
+        "For Ditto, λ = 10 ranks first with 60 % (chosen on validation); 1 seed is too few to tell values apart."
     )
     partly = sweep.data(runs.assign(validation=[0.3, np.nan, 0.9]), "lam")
     assert (partly.loc[partly["best"], "value"].tolist(), partly["chosen_on"].iloc[0]) == ([1.0], "test")
@@ -416,7 +419,7 @@ def test_the_front_holds_who_is_not_beaten_at_no_greater_cost() -> None:
     runs = runs.assign(megabytes=[0.0, 5.0, 9.0], gradient_evaluations=1.0, seconds=1.0)
     rows = cost.data(runs, "megabytes")
     assert rows.loc[rows["front"], "method"].tolist() == ["free", "dear"]
-    assert "free, dear; the other one costs" in cost.finding(rows, "megabytes")
+    assert "free, dear; the other costs" in cost.finding(rows, "megabytes")
 
 
 def test_a_method_that_finds_the_parameter_itself_is_placed_there() -> None:
@@ -425,7 +428,7 @@ def test_a_method_that_finds_the_parameter_itself_is_placed_there() -> None:
     runs["itself"] = runs["method"].map({"heur": 3.0})
     rows = sweep.data(runs, "K")
     assert rows.loc[rows["itself"].notna(), ["method", "itself"]].to_numpy().tolist() == [["heur", 3.0]]
-    assert sweep.finding(rows, "K").endswith("heur found K = 3 itself and reaches 80 ± 14 %.")
+    assert sweep.finding(rows, "K").endswith("heur chose K = 3 itself and reaches 80 ± 14 %.")
 
 
 def test_the_weight_of_the_spread_decides_the_number_of_clusters() -> None:

@@ -31,21 +31,21 @@ def test_without_runs_the_results_that_come_with_the_product_are_a_click_away(em
 
 def test_one_method_is_too_few_and_another_can_be_chosen(filled_store: Store) -> None:
     page = opened(runs="1,2")
-    assert "1 method chosen" in words(page)
+    assert "1 method selected" in words(page)
     methods = next(widget for widget in page.multiselect if widget.label.startswith("Methods"))
     methods.select(methods.options[1]).run()
     assert page.query_params["runs"] in ("1,2,3,4", ["1,2,3,4"])
-    assert "The same differences" in "".join(header.value for header in page.subheader)
+    assert "Difference by client" in "".join(header.value for header in page.subheader)
 
 
 def test_an_address_of_runs_that_are_not_here_says_so(filled_store: Store) -> None:
-    assert "The runs of this address are not here" in words(opened(runs="77,78"))
+    assert "The runs in this link were not found" in words(opened(runs="77,78"))
 
 
 def test_runs_without_results_are_announced(filled_store: Store) -> None:
     again = filled_store.queue.rerun([1])[0]
-    assert "1 run on the way" in words(opened(runs=f"1,3,{again.id}"))
-    assert "1 run on the way" in words(opened(runs=f"1,{again.id}"))
+    assert "1 run pending" in words(opened(runs=f"1,3,{again.id}"))
+    assert "1 run pending" in words(opened(runs=f"1,{again.id}"))
 
 
 def test_archived_runs_can_be_compared_by_their_address(filled_store: Store) -> None:
@@ -59,7 +59,7 @@ def test_runs_on_other_data_are_shown_with_a_warning_and_without_a_leader(filled
     store_experiment(filled_store, other)
     page = opened(runs="1,2,9,10")
     assert "The partitions differ: FedAvg (classes_per_client, classes_per_client = 3)" in words(page)
-    assert "none of them leads" in words(page)
+    assert "they cannot be ranked" in words(page)
     assert "no clients in common" in words(page)
 
 
@@ -67,7 +67,7 @@ def test_without_an_address_the_newest_experiment_is_compared(filled_store: Stor
     page = opened()
     said = words(page)
     assert "DIGITS · 10 CLIENTS · 3 CLASSES EACH · 2 SEEDS" in said
-    assert "on the mean" in said
+    assert "on mean accuracy" in said
     assert "Lowest 5 % = 1 of 10 clients; personalized model, last round" in said
     assert len(page.get("plotly_chart")) == 8
 
@@ -110,7 +110,7 @@ def test_all_rules_can_be_seen_at_once(filled_store: Store) -> None:
 
 
 def test_clusters_are_held_against_the_true_contexts(filled_store: Store) -> None:
-    assert "adjusted Rand index against the true contexts" in words(opened(experiment="1"))
+    assert "adjusted Rand index with the true contexts" in words(opened(experiment="1"))
 
 
 def test_two_methods_are_paired_client_by_client(filled_store: Store) -> None:
@@ -136,7 +136,7 @@ def test_settings_that_differ_are_listed(filled_store: Store) -> None:
     page = opened(experiment="1")
     listed = page.dataframe[-2].value
     assert "Method: K" in listed["field"].tolist()
-    assert "settings are the same in all and not shown" in words(page)
+    assert "settings are equal and not shown" in words(page)
 
 
 def test_a_client_leads_into_its_run(filled_store: Store) -> None:
@@ -149,7 +149,7 @@ def test_a_client_leads_into_its_run(filled_store: Store) -> None:
 
 def test_a_method_is_measured_on_everybody_elses_data_when_that_is_asked_for(filled_store: Store) -> None:
     page = opened(experiment="1")
-    next(button for button in page.button if button.label == "Measure on everybody else's data").click().run()
+    next(button for button in page.button if button.label == "Measure on other clients' data").click().run()
     asked = filled_store.analyses.for_runs(range(1, 9), "trade_off")
     assert [(a.run_id, a.params, a.status) for a in asked] == [(i, {}, "queued") for i in range(1, 9)]
 
@@ -176,7 +176,7 @@ def test_what_was_measured_and_cannot_be_read_is_measured_again(filled_store: St
     file = filled_store.artifacts.write_file(5, "analysis-trade_off", 5, b"no findings")
     filled_store.analyses.finish(claimed.id, claimed.epoch, "done", file)
     page = opened(experiment="1")
-    next(button for button in page.button if button.label == "Measure on everybody else's data").click().run()
+    next(button for button in page.button if button.label == "Measure on other clients' data").click().run()
     assert filled_store.analyses.get(asked.id).status == "queued"
 
 
@@ -194,8 +194,8 @@ def test_generated_data_of_several_spreads_is_held_against_the_truth(empty_store
             },
         )
     said = words(opened(experiment="1,2"))
-    assert "When does sharing pay?" in said and "at R = 2" in said
-    assert "Methods: at the exact minimiser" in words(opened(experiment="1,2", error="statistical"))
+    assert "When does sharing help?" in said and "at R = 2" in said
+    assert "Methods: at the exact minimizer" in words(opened(experiment="1,2", error="statistical"))
     assert "an error of" in words(opened(experiment="1,2", goal="error"))
 
 
@@ -215,8 +215,8 @@ def test_clients_of_several_numbers_of_classes_are_held_against_the_common_test_
             {"personalized.common_accuracy": np.full(4, accuracy)},
         )
     said = words(opened(experiment="1,2"))
-    assert "When does sharing pay with mlr on Digits?" in said
-    assert "At s = 2 LocalTrain errs least (50), at s = 4 LocalTrain (25); fewer than three seeds" in said
+    assert "When does sharing help with mlr on Digits?" in said
+    assert "Lowest error: LocalTrain at s = 2 (50), LocalTrain at s = 4 (25); fewer than three seeds" in said
 
 
 def test_an_experiment_that_is_done_comes_before_a_newer_one_that_has_begun(filled_store: Store) -> None:
@@ -233,3 +233,9 @@ def test_an_address_with_unknown_values_falls_back_to_the_defaults(filled_store:
 def test_numbers_of_no_run_leave_the_page_standing(filled_store: Store, number: str) -> None:
     assert opened(runs=number).title
     assert opened(experiment=number).title
+
+
+def test_the_downloads_of_a_chart_leave_out_the_columns_that_only_the_page_uses(filled_store: Store) -> None:
+    columns = set(opened(experiment="1").session_state["shown"].charts["dumbbell"].table.columns)
+    assert {"method", "lowest", "mean", "top", "seeds"} <= columns
+    assert not columns & {"samples", "tail_samples", "other_samples", "may_be_best"}

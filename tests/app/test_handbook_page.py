@@ -47,21 +47,21 @@ def test_the_index_has_every_method_in_its_family_with_its_costs() -> None:
 
 def test_families_come_in_the_order_in_which_one_meets_them() -> None:
     families = list(methods.by_family(ALGORITHMS))
-    assert families[:2] == ["Baselines", "Pulled together"]
+    assert families[:2] == ["Baselines", "Regularized towards a shared model"]
     assert families == sorted(families, key=methods.FAMILIES.index)
 
 
 def test_a_search_leaves_what_says_all_its_words() -> None:
     page = opened(find="k-means contexts")
     assert "method=cgpfl" in html_of(page) and "method=fedavg" not in html_of(page)
-    assert "Nothing here says" in opened(find="zzz").info[0].value
+    assert "No results for" in opened(find="zzz").info[0].value
 
 
 @pytest.mark.parametrize("name", ALGORITHMS.names())
 def test_a_method_has_a_page_that_sets_it_up(name: str) -> None:
     page, entry = opened(method=name), ALGORITHMS.get(name)
     assert page.title[0].value == entry.title
-    assert page.latex and "counted on" in page.caption[0].value
+    assert page.latex and "gradients relative to FedAvg" in page.caption[0].value
     assert all(f"<code>{parameter.name}</code>" in html_of(page) for parameter in entry.parameters)
     packed = parse_qs(urlsplit(link(page, "Open in Set up")).query)["config"][0]
     experiment = parse_experiment(unpack_config(packed))

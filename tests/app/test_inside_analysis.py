@@ -25,7 +25,7 @@ def page() -> None:
 
     view = RunView(queries.runs(run_ids=[1], include_archived=True)[0])
     for options in st.session_state["asked"]:
-        found = findings(view, "of_a_plugin", options, verb="Compute the landscape", cost="9 evaluations")
+        found = findings(view, "of_a_plugin", options, verb="Compute landscape", cost="9 evaluations")
         st.text("nothing yet" if found is None else f"found {found.arrays['loss'].tolist()} {found.values}")
 
 
@@ -70,7 +70,7 @@ def finish(store: Store, claimed: AnalysisRecord, data: bytes = FOUND.to_bytes()
 def test_a_button_with_its_price_queues_it(store: Store) -> None:
     at = opened()
     assert "9 evaluations" in words(at)
-    press(at, "Compute the landscape")
+    press(at, "Compute landscape")
     (asked,) = store.analyses.list(1)
     assert (asked.kind, asked.params, asked.status) == (KIND, OPTIONS, "queued")
     assert "nothing yet" in words(at)
@@ -86,7 +86,7 @@ def test_a_queued_one_waits_for_its_turn(store: Store) -> None:
     store.analyses.request(1, "features", {})
     store.analyses.request(1, KIND, OPTIONS)
     said = words(opened())
-    assert "Waits for a free slot, behind 1 other analysis" in said
+    assert "Waiting for a slot, behind 1 other analysis" in said
 
 
 def test_cancelling_a_queued_one_offers_it_again(store: Store) -> None:
@@ -125,7 +125,7 @@ def test_findings_come_with_their_origin(store: Store, claimed: AnalysisRecord) 
 
 def test_findings_can_be_computed_again(store: Store, claimed: AnalysisRecord) -> None:
     finish(store, claimed)
-    press(opened(), "compute again")
+    press(opened(), "Recompute")
     again = store.analyses.get(claimed.id)
     assert (again.status, again.artifact_id) == ("queued", None)
 
@@ -146,7 +146,7 @@ def test_damaged_findings_are_said_and_computed_again(store: Store, claimed: Ana
     path.write_bytes(data) if data else path.unlink()
     at = opened()
     assert "can no longer be read" in words(at)
-    press(at, "Compute again")
+    press(at, "Recompute")
     assert store.analyses.get(claimed.id).status == "queued"
 
 
@@ -157,7 +157,7 @@ def test_a_file_that_holds_no_findings_is_no_findings(store: Store, claimed: Ana
 
 def test_a_result_that_was_deleted_is_offered_anew(store: Store, claimed: AnalysisRecord) -> None:
     store.artifacts.delete([finish(store, claimed).id])
-    press(opened(), "Compute the landscape")
+    press(opened(), "Compute landscape")
     assert store.analyses.get(claimed.id).status == "queued"
 
 
@@ -171,15 +171,15 @@ def test_other_options_are_another_analysis_on_the_same_page(store: Store, claim
     finish(store, claimed)
     at = opened(OPTIONS, {"steps": 5}, {"steps": "<b>*many*", "which": ["odd"]})
     assert words(at).count("nothing yet") == 2
-    assert [b.label for b in at.button].count("Compute the landscape") == 2
+    assert [b.label for b in at.button].count("Compute landscape") == 2
 
 
 @pytest.mark.parametrize(
     ("status", "example", "said"),
     [
-        ("running", False, "Now it is running"),
-        ("cancelled", False, "was cancelled keeps none"),
-        ("failed", False, "a run that failed"),
+        ("running", False, "it is running now"),
+        ("cancelled", False, "cancelled runs store none"),
+        ("failed", False, "failed runs store none"),
         ("done", True, "computed elsewhere"),
         ("done", False, "too large"),
     ],

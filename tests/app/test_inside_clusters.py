@@ -65,12 +65,12 @@ def test_clusters_are_shown_with_their_contexts_moves_and_costs(store: Store) ->
     for part in (
         "Do the clusters settle?",
         "numbers true contexts",
-        "Who moves where?",
+        "Which clients change cluster?",
         "Between rounds 5 and 6",
-        "Are they the right ones?",
+        "Do they match the true contexts?",
         "How far apart are the models?",
-        "A round's k-means takes",
-        "Why this many?",
+        "k-means takes a median of",
+        "Why this many clusters?",
         "Whose models are alike?",
     ):
         assert part in said
@@ -88,21 +88,21 @@ def test_the_number_of_clusters_is_that_of_the_last_round_that_solved_for_it(sto
     taken = dict(zip(at.tolist(), values.tolist(), strict=True))
     for shown, solved in ((6, 3), (2, 2), (0, 1)):
         said = words(opened(id=HEUR, tab="clusters", round=shown))
-        assert f"the heuristic takes K = {taken[solved]:g}." in said
-        assert f"took K = {taken[solved]:g} (round {solved})" in said
+        assert f"the heuristic chooses K = {taken[solved]:g}." in said
+        assert f"chose K = {taken[solved]:g} (round {solved})" in said
 
 
 def test_the_weight_moves_the_number_without_training(store: Store) -> None:
     used = store.metrics.scalars([HEUR], ["diagnostics.mu"])[HEUR]["diagnostics.mu"][1][-1]
     page = opened(id=HEUR, tab="clusters", mu=f"{used / 100:.4g}")
-    assert "the heuristic takes K = 1." in words(page) and f"The run used μ = {used:.4g}" in words(page)
+    assert "the heuristic chooses K = 1." in words(page) and f"The run used μ = {used:.4g}" in words(page)
     assert sum("the run's" in option for option in page.select_slider(key="address_mu").options) == 1
 
 
 def test_a_run_with_one_cluster_shows_no_moves(store: Store) -> None:
     said = words(opened(id=ONE_CLUSTER, tab="clusters"))
-    assert "1 cluster of 8 clients" in said and "Who moves where?" not in said
-    assert "When does a cluster split?" in said and "so nothing is split" in said
+    assert "1 cluster of 8 clients" in said and "Which clients change cluster?" not in said
+    assert "When does a cluster split?" in said and "so no cluster splits" in said
 
 
 def test_a_method_without_clusters_has_a_map_where_the_contexts_are_known(store: Store) -> None:
@@ -118,8 +118,8 @@ def test_a_run_without_clusters_and_contexts_has_no_such_tab(empty_store: Store)
 def test_the_map_is_drawn_once_it_is_computed_and_says_that_it_is_the_same_run(store: Store) -> None:
     put_on_a_map(store, HEUR)
     page = opened(id=HEUR, tab="clusters", by="context", trails="on", round=4)
-    assert "end exactly in the stored models" in words(page)
-    assert "the middle of their true context" in words(page)
+    assert "end exactly at the stored models" in words(page)
+    assert "the mean of their true context" in words(page)
     assert page.segmented_control(key="address_by").value == "context"
 
 
@@ -129,9 +129,9 @@ def test_layers_are_shown_by_client_over_rounds_and_by_how_often_they_stay(store
     assert "Clusters" in tabs(page) and "Layers" in tabs(page)
     for part in (
         "Which layers are personal?",
-        "Before the training of round 6",
-        "sat out then",
-        "kept personal in",
+        "Before training in round 6",
+        "did not participate",
+        "was personal in",
         "has the highest mean score",
         "add up to 1",
     ):
@@ -141,7 +141,7 @@ def test_layers_are_shown_by_client_over_rounds_and_by_how_often_they_stay(store
 
 def test_layers_of_round_zero_are_those_of_the_first(store: Store) -> None:
     said = words(opened(id=LAYERS, tab="layers", round=0))
-    assert "Over 4 clients" in said and "Before the training of round 1." in said
+    assert "Over 4 clients" in said and "Before training in round 1." in said
 
 
 def put_on_a_map(store: Store, run_id: int) -> None:

@@ -77,9 +77,9 @@ def test_before_anything_is_computed_each_question_has_its_button_or_says_why_no
         filled_store.artifacts.register(DITTO, None, file)
     at = opened(DITTO, "landscape", client="3", which="best", on="train")
     labels = [button.label for button in at.button]
-    wanted = ["Compute the landscape", "Compute the plane", "Measure the sharpness", "Measure all clients"]
+    wanted = ["Compute landscape", "Compute plane", "Measure sharpness", "Measure all clients"]
     assert [label for label in labels if label in wanted] == wanted
-    next(button for button in at.button if button.label == "Compute the landscape").click().run()
+    next(button for button in at.button if button.label == "Compute landscape").click().run()
     (asked,) = filled_store.analyses.list(DITTO)
     assert (asked.kind, asked.params) == ("landscape", {"client": 3, "which": "best", "data": "train"})
     entry = ANALYSES.get("landscape")
@@ -89,9 +89,9 @@ def test_before_anything_is_computed_each_question_has_its_button_or_says_why_no
 def test_the_landscape_shows_both_models_on_what_the_reader_chooses(analysed: Store) -> None:
     at = opened(DITTO, "landscape")
     assert len(at.get("plotly_chart")) == 5  # two surfaces, two planes, clients
-    assert "Global model on 50 samples of everybody" in titles(at) and "Model of client 0 on" in titles(at)
+    assert "Global model on 50 samples of all clients" in titles(at) and "Model of client 0 on" in titles(at)
     own = titles(opened(DITTO, "landscape", loss="own"))
-    assert "Global model on" in own and "of everybody" not in own
+    assert "Global model on" in own and "of all clients" not in own
     assert '"type":"surface"' in titles(opened(DITTO, "landscape", shape="hills"))
 
 
@@ -104,7 +104,7 @@ def test_sharpness_is_a_table_of_both_models_on_both_grounds(analysed: Store) ->
 def test_a_method_without_a_global_model_shows_the_personalized_one_on_both_grounds(analysed: Store) -> None:
     at = opened(LOCAL_TRAIN, "landscape")
     assert "has no global model" in words(at) and "Global model on" not in titles(at)
-    assert "of everybody" in titles(at)
+    assert "of all clients" in titles(at)
 
 
 def test_features_lie_beside_the_data_and_say_what_they_are(analysed: Store) -> None:

@@ -44,10 +44,10 @@ def test_without_runs_the_examples_are_a_click_away(empty_store: Store) -> None:
 @pytest.mark.parametrize(
     ("number", "said"),
     [
-        ("77", "Run 77 does not exist, or was deleted for good."),
-        ("", "“” is not the number of a run"),
-        ("x", "“x” is not the number of a run"),
-        ("9" * 40, f"“{'9' * 20}” is not the number of a run"),
+        ("77", "Run 77 does not exist or was permanently deleted."),
+        ("", "“” is not a run number"),
+        ("x", "“x” is not a run number"),
+        ("9" * 40, f"“{'9' * 20}” is not a run number"),
     ],
 )
 def test_an_address_of_no_run_says_so_instead_of_showing_another(
@@ -60,7 +60,7 @@ def test_an_address_of_no_run_says_so_instead_of_showing_another(
 
 def test_a_deleted_run_is_said_to_be_in_the_trash(filled_store: Store) -> None:
     filled_store.trash.put([8])
-    assert "Run 8 was deleted. It is in the trash of the Library" in words(opened(id=8))
+    assert "Run 8 was deleted. You can restore it from the trash in the Library" in words(opened(id=8))
 
 
 def test_a_run_is_found_by_either_name_of_its_number(filled_store: Store) -> None:
@@ -78,7 +78,7 @@ def test_without_an_address_the_newest_run_is_opened(filled_store: Store) -> Non
 def test_the_headline_tells_who_is_left_behind_and_who_would_rather_be_alone(filled_store: Store) -> None:
     said = words(opened(id=DITTO))
     assert "DIGITS · 10 CLIENTS · 3 CLASSES EACH" in said
-    assert re.search(r"(left behind|far behind).* against a mean of \d\d\.\d %", said)
+    assert re.search(r"(falls? behind|far behind).* against a mean of \d\d\.\d %", said)
     assert re.search(r"of 10 clients would do better alone \(LocalTrain\)", said)
 
 
@@ -160,7 +160,7 @@ def test_gains_are_told_where_the_references_were_run(filled_store: Store) -> No
     assert "points against FedAvg's global model" in said and "over learning alone" not in said
     alone = store_experiment(filled_store, DIGITS | {"name": "alone", "algorithms": ["ditto"], "seeds": [0]})
     run = filled_store.queue.runs(experiment_ids=[alone.id])[0]
-    assert "No LocalTrain and no FedAvg with this seed" in words(opened(id=run.id, client=0))
+    assert "No LocalTrain and no FedAvg run with this seed" in words(opened(id=run.id, client=0))
 
 
 def test_a_method_without_a_global_model_says_so(filled_store: Store) -> None:
@@ -182,7 +182,7 @@ def test_a_run_that_has_not_begun_shows_its_configuration_and_how_it_stands(fill
     run = filled_store.queue.rerun([DITTO])[0]
     page = opened(id=run.id)
     assert tabs(page) == ["Configuration and log"]
-    assert "Queued: it waits for a free slot." in words(page) and "The split is not known" in words(page)
+    assert "Queued: waiting for a slot." in words(page) and "The split is unknown" in words(page)
 
 
 @pytest.mark.parametrize("status", ["cancelled", "diverged", "failed", "running"])
@@ -205,18 +205,18 @@ def test_a_run_with_one_round_has_no_slider(filled_store: Store) -> None:
 
 def test_archived_runs_can_be_opened_by_their_address(filled_store: Store) -> None:
     filled_store.queue.archive([DITTO])
-    assert "In the archive." in words(opened(id=DITTO))
+    assert "Archived." in words(opened(id=DITTO))
 
 
 def test_the_mistakes_of_a_client_are_drawn_once_they_were_counted(filled_store: Store) -> None:
     models = filled_store.artifacts.write_file(DITTO, "model-last", 5, b"models")
     filled_store.artifacts.register(DITTO, None, models)
-    assert "Count the mistakes of all clients" in [b.label for b in opened(id=DITTO, client=2).button]
+    assert "Count errors of all clients" in [b.label for b in opened(id=DITTO, client=2).button]
     matrices = np.zeros((10, 10, 10), np.int32)
     matrices[2, 4, [4, 9]] = 7, 3
     answer(filled_store, "confusion", Findings({"personalized": matrices, "global": 2 * matrices}))
-    assert "7 of 10 right; most often 4 is taken for 9: 3 of 10." in words(opened(id=DITTO, client=2))
-    assert "14 of 20 right" in words(opened(id=DITTO, client=2, model="global"))
+    assert "7 of 10 correct; most often 4 is predicted as 9: 3 of 10." in words(opened(id=DITTO, client=2))
+    assert "14 of 20 correct" in words(opened(id=DITTO, client=2, model="global"))
 
 
 def test_the_parts_of_a_round_and_its_operators_are_drawn_once_they_were_measured(filled_store: Store) -> None:
@@ -237,7 +237,7 @@ def test_the_parts_of_a_round_and_its_operators_are_drawn_once_they_were_measure
     page = opened(id=DITTO, tab="profile")
     said = words(page)
     assert "Local training takes 75 % of a round of 0.4 s, evaluation 25 %." in said
-    assert "Median 500 samples a second" in said and "Only every 2nd round is evaluated; once takes 2.0 s." in said
+    assert "Median: 500 training samples per second" in said and "one evaluation takes 2.0 s." in said
     assert page.dataframe[-1].value.to_numpy().tolist() == [["aten::mm", 4, 1.5]]
 
 

@@ -51,9 +51,9 @@ def test_options_that_differ_from_their_defaults_come_first(filled_store: Store)
     table = configuration.options(stored(filled_store))
     assert table["differs"].tolist() == sorted(table["differs"], reverse=True)
     own = table[table["differs"]].set_index("option")
-    assert own.loc["E · local steps", "value"] == "5"
+    assert own.loc["Local steps (E)", "value"] == "5"
     assert own.loc["K", "value"] == "3" and own.loc["seed", "value"] == "0"
-    assert own.loc["T · rounds", ["value", "default"]].tolist() == ["5", "50"]
+    assert own.loc["Rounds (T)", ["value", "default"]].tolist() == ["5", "50"]
     usual = table[~table["differs"]]
     assert "Momentum" in set(usual["option"]) and (usual["value"] == usual["default"]).mean() > 0.8
 
@@ -91,7 +91,7 @@ def test_where_a_run_comes_from_leaves_out_what_was_not_recorded() -> None:
     run = run_record(1, provenance=known, started_at=at, finished_at=at.replace(minute=2), digest="abc")
     found = dict(record.origin(run))
     assert found["torch version"] == "2.14" and found["CPU threads"] == "1" and found["note"] == "by hand"
-    assert found["From start to end"] == "2 min 00 s" and found["Started"] == "2026-01-01 12:00:00"
+    assert found["Duration"] == "2 min 00 s" and found["Started"] == "2026-01-01 12:00:00"
     assert "Backend" not in found and "Computed by" not in found
 
 
@@ -104,7 +104,7 @@ def test_files_are_named_in_words() -> None:
     table = record.files(kept)
     assert table["What"].tolist() == [
         "Models of the last round",
-        "Findings of the analysis confusion",
+        "Findings of analysis confusion",
         "Checkpoint",
         "other-thing",
     ]
@@ -120,19 +120,19 @@ def test_what_was_no_training_is_told_where_start_and_end_are_known() -> None:
     at = datetime(2026, 1, 1, tzinfo=UTC)
     seconds = series("a", 0, seconds=[0.0, 4.0, 5.0])
     known = run_record(1, started_at=at, finished_at=at.replace(second=10))
-    assert beside_training(known, seconds).startswith("Of 10 s from start to end 90 % were training")
-    assert beside_training(run_record(1), seconds) == "Seconds are those of training alone, without evaluation."
+    assert beside_training(known, seconds).startswith("Of 10 s in total, 90 % was training")
+    assert beside_training(run_record(1), seconds) == "Seconds: training only, without evaluation."
 
 
 def test_the_page_has_the_options_the_origin_the_split_and_the_log(filled_store: Store) -> None:
     filled_store.events.add(CGPFL, "warning", "data", "a line of the log")
     page = opened(CGPFL)
     assert [header.value for header in page.header] == [
-        "What exactly was run?",
-        "Where do the numbers come from?",
-        "How do the data lie among the clients?",
-        "What is kept of it?",
-        "What happened on the way?",
+        "Configuration",
+        "Versions, device and times",
+        "Data split",
+        "Stored files",
+        "Events",
     ]
     shown = {tuple(frame.value.columns): frame.value for frame in page.dataframe}
     assert shown["When (UTC)", "Level", "Event", "Message"]["Message"].tolist() == ["a line of the log"]
@@ -164,4 +164,4 @@ def test_an_origin_that_somebody_else_has_written_breaks_no_page(filled_store: S
         connection.execute(sa.update(Run).where(Run.id == CGPFL).values(provenance={"code": "1.0"} | provenance))
     page = opened(CGPFL)
     shown = {tuple(frame.value.columns): frame.value for frame in page.dataframe}["What", "Value"]
-    assert shown.set_index("What").loc["Version of the code", "Value"] == "1.0"
+    assert shown.set_index("What").loc["Code version", "Value"] == "1.0"

@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from app.stories import turned_pages
+from app.stories import rotated_digits
 from app.stories.accuracy_run import AccuracyRun
 from app.stories.alone import ANGLES, NAMES, SAMPLES, STORY, example
-from app.stories.figures import turned_clients
+from app.stories.figures import rotated_clients
 from app.wording import percent_pm
 from engine.config.schema import parse_experiment
 
@@ -20,7 +20,7 @@ def place(samples: str) -> dict[str, str]:
 @pytest.mark.parametrize("samples", ["10", "120"])
 def test_the_shipped_numbers_are_the_engines(samples: str) -> None:
     run = AccuracyRun(STORY.config(place(samples)))
-    run.advance(turned_pages.ROUNDS)
+    run.advance(rotated_digits.ROUNDS)
     seed, at = example().seeds.index(0), SAMPLES.index(samples)
     for name, accuracy in zip(NAMES, run.accuracies, strict=True):
         assert accuracy.mean() == pytest.approx(example().lines[name][at, seed], abs=0.005)
@@ -51,7 +51,7 @@ def test_near_forty_pages_sharing_serves_the_middle_and_not_the_ends() -> None:
 
 def test_moves_can_be_sent_to_the_browser() -> None:
     accuracies = dict.fromkeys(NAMES, np.full(10, 0.5, np.float32))
-    assert json.dumps(turned_clients.moving(turned_clients.data(accuracies, ANGLES), NAMES))
+    assert json.dumps(rotated_clients.moving(rotated_clients.data(accuracies, ANGLES), NAMES))
 
 
 def test_set_up_opens_both_ways() -> None:
@@ -66,7 +66,7 @@ def test_every_scene_says_its_numbers() -> None:
 
 
 def test_a_hairline_joins_what_a_client_has_alone_and_together() -> None:
-    df = turned_clients.data({"Together": np.full(10, 0.5), "Alone": np.full(10, 0.75)}, ANGLES)
-    pairs = turned_clients.moving(df, NAMES)["pairs"]
+    df = rotated_clients.data({"Together": np.full(10, 0.5), "Alone": np.full(10, 0.75)}, ANGLES)
+    pairs = rotated_clients.moving(df, NAMES)["pairs"]
     assert pairs["x"][:3] == [0, 0, None] and pairs["y"][:3] == [50.0, 75.0, None]
     assert len(pairs["y"]) == 30

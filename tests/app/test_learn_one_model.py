@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from app.stories import turned_pages
+from app.stories import rotated_digits
 from app.stories.accuracy_run import AccuracyRun
 from app.stories.dial_example import pack
-from app.stories.figures import dial_curve, turned_clients
+from app.stories.figures import dial_curve, rotated_clients
 from app.stories.one_model import STORY, TURNS, angles, config, example, finding, standing
 from app.wording import percent_pm
 from engine.config.schema import parse_experiment
@@ -16,7 +16,7 @@ UPRIGHT, QUARTER = {"turn": "0"}, {"turn": "90"}
 
 def ended(turn: str) -> AccuracyRun:
     run = AccuracyRun(config(turn, "fedavg"))
-    run.advance(turned_pages.ROUNDS)
+    run.advance(rotated_digits.ROUNDS)
     return run
 
 
@@ -49,10 +49,10 @@ def test_learning_alone_does_not_mind_the_turn() -> None:
 
 def test_the_run_ends_after_its_last_round_and_not_before() -> None:
     run = AccuracyRun(config("18", "fedavg"))
-    run.advance(turned_pages.ROUNDS - 1)
+    run.advance(rotated_digits.ROUNDS - 1)
     assert not run.is_settled
     run.advance(5)
-    assert run.is_settled and run.round == turned_pages.ROUNDS
+    assert run.is_settled and run.round == rotated_digits.ROUNDS
 
 
 def test_set_up_opens_the_run_that_is_shown_and_learning_alone() -> None:
@@ -90,17 +90,17 @@ def test_a_picture_keeps_its_greys() -> None:
 
 
 def test_the_mean_is_a_line_and_each_client_a_dot() -> None:
-    df = turned_clients.data({"One model": np.array([0.5, 1.0, 0.75])}, np.array([0.0, 30.0, 60.0]))
-    moves = turned_clients.moving(df, ["One model"], with_mean=True)
+    df = rotated_clients.data({"One model": np.array([0.5, 1.0, 0.75])}, np.array([0.0, 30.0, 60.0]))
+    moves = rotated_clients.moving(df, ["One model"], with_mean=True)
     assert moves["One model"] == {"x": [0, 1, 2], "y": [50.0, 100.0, 75.0]}
     assert moves["mean"]["y"] == [75.0, 75.0] and moves["mean label"]["text"] == ["mean 75.0"]
 
 
 def test_everything_that_moves_has_a_trace() -> None:
     accuracies = {"a": np.ones(20), "b": np.zeros(20)}
-    df = turned_clients.data(accuracies, angles("90"))
-    clients = turned_clients.figure(accuracies, angles("90"), example().pictures["90"], height=400)
-    assert set(turned_clients.moving(df, ["a", "b"], with_mean=True)) <= {trace.name for trace in clients.data}
+    df = rotated_clients.data(accuracies, angles("90"))
+    clients = rotated_clients.figure(accuracies, angles("90"), example().pictures["90"], height=400)
+    assert set(rotated_clients.moving(df, ["a", "b"], with_mean=True)) <= {trace.name for trace in clients.data}
     lines = {name: dial_curve.Line("#000000", "solid") for name in example().lines}
     curve = dial_curve.figure(dial_curve.data(example()), lines, "turn", [0, 90], height=250)
     now = dict.fromkeys(lines, 0.5)
@@ -109,27 +109,27 @@ def test_everything_that_moves_has_a_trace() -> None:
 
 def test_numbers_of_the_run_and_means_over_seeds_are_told_apart() -> None:
     run = STORY.start({"turn": "90"})
-    assert standing(run).startswith("Round 0 of this run · mean ") and "lowest of its 20 clients" in standing(run)
+    assert standing(run).startswith("Round 0 of this run · mean ") and "worst of 20 clients" in standing(run)
     assert all(scene.text.endswith("Mean ± standard deviation over 5 seeds.") for scene in STORY.scenes)
     assert finding("90").endswith("Mean ± standard deviation over 5 seeds.")
 
 
 def test_clients_are_not_joined_by_a_line() -> None:
     ends = {"One model": example().clients_at("90")["One model"]}
-    fig = turned_clients.figure(ends, angles("90"), example().pictures["90"], height=400)
+    fig = rotated_clients.figure(ends, angles("90"), example().pictures["90"], height=400)
     scatter = [trace for trace in fig.data if trace.type == "scatter"]
     assert [trace.name for trace in scatter if trace.mode == "lines"] == ["pairs", "mean"]
 
 
 def test_before_a_run_the_figure_shows_where_clients_ended() -> None:
     ends = example().clients_at("90")["One model"]
-    fig = turned_clients.figure({"One model": ends}, angles("90"), example().pictures["90"], height=400)
+    fig = rotated_clients.figure({"One model": ends}, angles("90"), example().pictures["90"], height=400)
     assert fig.data[0].y == pytest.approx(100 * ends)
     assert ends.mean() == pytest.approx(example().at("mean", "90")[0], abs=1e-4)
 
 
 def test_an_untrained_story_has_pages_but_no_dots() -> None:
-    moves = turned_clients.moving(turned_clients.data({}, angles("90")), ["One model"], with_mean=True)
+    moves = rotated_clients.moving(rotated_clients.data({}, angles("90")), ["One model"], with_mean=True)
     assert moves == {"One model": {"x": [], "y": []}}
 
 

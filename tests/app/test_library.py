@@ -29,10 +29,10 @@ def test_the_first_start_offers_the_demo_and_an_import(empty_store: Store):
 
 def test_the_demo_queues_its_preset_and_leads_to_live(empty_store: Store):
     page = opened()
-    assert "See it train" not in words(page)
+    assert "Watch it train" not in words(page)
     page.button(key="demo").click().run()
     assert not page.exception
-    assert "[See it train](/live)" in words(page)
+    assert "[Watch it train](/live)" in words(page)
     assert empty_store.queue.counts() == {"queued": 10}
 
 
@@ -100,7 +100,7 @@ def test_deleted_runs_are_brought_back_by_undo(filled_store: Store):
     assert page.success[0].value == "Deleted 2 runs." and "runs" not in page.query_params
     assert {run.id for run in filled_store.queue.runs()} == {3, 4, 5, 6, 7, 8}
     page.button(key="library_offer_0").click().run()
-    assert page.success[0].value == "Brought back 2 runs."
+    assert page.success[0].value == "Restored 2 runs."
     assert len(filled_store.queue.runs()) == 8 and str(page.query_params["runs"]) == "1,2"
 
 
@@ -120,7 +120,7 @@ def test_a_running_run_is_not_deleted_and_the_way_to_it_is_offered(filled_store:
     filled_store.queue.claim()
     page = opened(runs=f"2,{run.id}")
     page.button(key="delete").click().run()
-    assert page.success[0].value == "Deleted 1 run; 1 is still running: cancel it first."
+    assert page.success[0].value == "Deleted 1 run; 1 is still running; cancel it first."
     assert offers(page) == ["Undo", "Cancel 1 run"]
     page.button(key="library_offer_1").click().run()
     assert filled_store.queue.get(run.id).control == "cancel"

@@ -38,10 +38,10 @@ def test_an_action_fits_the_runs_it_says(name: str, a_run: RunRecord) -> None:
 
 def test_what_was_done_is_said_with_why_not_to_the_others(a_run: RunRecord) -> None:
     runs = of(a_run, "queued", "paused", "running", "done", "failed")
-    assert outcome(ACTIONS["cancel"], runs, 5) == "Cancelled 3 runs, 1 of them in a moment; 2 have ended already."
-    assert outcome(ACTIONS["pause"], runs[1:3], 2) == "Paused 1 run, which takes a moment; 1 is paused already."
-    assert outcome(ACTIONS["retry"], runs[:1], 1) == "Queued no run again; 1 has not failed."
-    assert outcome(ACTIONS["archive"], runs[:1], 3) == "Archived 1 run; 2 are not here any more."
+    assert outcome(ACTIONS["cancel"], runs, 5) == "Cancelled 3 runs, 1 of them shortly; 2 have already ended."
+    assert outcome(ACTIONS["pause"], runs[1:3], 2) == "Paused 1 run; this takes a moment; 1 is already paused."
+    assert outcome(ACTIONS["retry"], runs[:1], 1) == "Queued no runs again; 1 has not failed."
+    assert outcome(ACTIONS["archive"], runs[:1], 3) == "Archived 1 run; 2 no longer exist."
 
 
 def test_a_pause_that_is_not_obeyed_yet_can_be_taken_back(a_run: RunRecord) -> None:
@@ -61,14 +61,14 @@ def test_runs_are_asked_as_they_stand_now(filled_store: Store) -> None:
     assert actions.perform("pause", waiting[:2]).text == "Paused 2 runs."
     assert actions.perform("resume", waiting).text == "Resumed 2 runs; 1 is not paused."
     said = actions.perform("cancel", [1, *waiting])
-    assert said.text == "Cancelled 3 runs; 1 has ended already." and said.kind == "success"
+    assert said.text == "Cancelled 3 runs; 1 has already ended." and said.kind == "success"
     assert {run.status for run in filled_store.queue.runs(run_ids=waiting)} == {"cancelled"}
     assert {run.priority for run in filled_store.queue.runs(run_ids=waiting)} == {1}
 
 
 def test_where_it_fits_none_nothing_is_done_and_that_is_no_success(filled_store: Store) -> None:
     said = actions.perform("cancel", [1, 2])
-    assert said.text == "Cancelled no run; 2 have ended already." and said.kind == "info"
+    assert said.text == "Cancelled no runs; 2 have already ended." and said.kind == "info"
 
 
 def test_an_experiment_is_renamed_and_put_away_as_a_whole(filled_store: Store) -> None:
@@ -86,5 +86,5 @@ def test_an_experiment_is_renamed_and_put_away_as_a_whole(filled_store: Store) -
 def test_dropped_models_are_gone_and_the_bytes_are_said(filled_store: Store) -> None:
     file = filled_store.artifacts.write_file(1, "model-last", 5, bytes(1500))
     filled_store.artifacts.register(1, None, file)
-    assert models.drop([1, 2]).text == "Dropped the models of 2 runs: 1.5 kB are free."
+    assert models.drop([1, 2]).text == "Dropped the models of 2 runs, freeing 1.5 kB."
     assert filled_store.artifacts.list(1) == []

@@ -84,8 +84,8 @@ def test_a_wrong_file_says_what_it_is(tmp_path: Path) -> None:
         "empty.json": (b" \n", "empty"),
         "mine.yaml": (b"name: x\n", "a configuration"),
         "mine.json": (json.dumps(DIGITS).encode(), "a configuration without results"),
-        "data.npz": (array.getvalue(), "data: they belong into Set up"),
-        "cut.zip": (a_zip()[:-30], "cut off or damaged"),
+        "data.npz": (array.getvalue(), "a NumPy archive: upload your own data in Set up"),
+        "cut.zip": (a_zip()[:-30], "incomplete or damaged"),
     }
     for name, (data, words) in files.items():
         said = what_else(name, data)
@@ -114,9 +114,9 @@ def test_good_files_come_in_beside_a_bad_one(filled_store: Store) -> None:
 
 
 def test_what_was_there_already_is_said(filled_store: Store) -> None:
-    said = sources.told(filled_store.experiments.list(), 3)
-    assert said.text.endswith("(8 runs).  \n3 runs were there already.") and said.kind == "success"
-    assert sources.told([]).text == "All of it is there already."
+    said = sources.outcome(filled_store.experiments.list(), 3)
+    assert said.text.endswith("(8 runs).  \n3 runs were already imported.") and said.kind == "success"
+    assert sources.outcome([]).text == "Everything was already imported."
 
 
 def test_examples_are_loaded_once_and_say_what_they_are(

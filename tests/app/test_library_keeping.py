@@ -19,15 +19,15 @@ def test_the_trash_brings_back_some_or_all(filled_store: Store) -> None:
     page.button(key="restore").click().run()
     assert [run.id for run in filled_store.trash.list()] == [3, 1]
     page.button(key="restore").click().run()
-    assert page.success[0].value == "Brought back 2 runs." and filled_store.trash.list() == []
+    assert page.success[0].value == "Restored 2 runs." and filled_store.trash.list() == []
 
 
 def test_what_is_deleted_for_good_is_asked_first_and_does_not_come_back(filled_store: Store) -> None:
     filled_store.trash.put([1, 2])
     page = opened()
-    assert "There is no way back" in words(page)
+    assert "This can't be undone" in words(page)
     page.button(key="purge_now").click().run()
-    assert page.success[0].value == "Deleted 2 runs for good."
+    assert page.success[0].value == "Permanently deleted 2 runs."
     assert filled_store.trash.list() == [] and trash.restore([1]).kind == "error"
 
 
@@ -35,11 +35,11 @@ def test_the_trash_of_an_empty_library_is_open(filled_store: Store) -> None:
     filled_store.trash.put(range(1, 9))
     page = opened()
     assert "NO RUNS YET" in words(page)
-    assert page.button(key="restore").label == "Bring back 8 runs"
+    assert page.button(key="restore").label == "Restore 8 runs"
 
 
 def test_a_view_is_saved_replaced_deleted_and_brought_back(filled_store: Store) -> None:
-    assert saved.save("  ", "q=1").kind == saved.save("Still to run", "q=1").kind == "error"
+    assert saved.save("  ", "q=1").kind == saved.save("Unfinished", "q=1").kind == "error"
     assert saved.save("best first", "sort=mean").text == "Saved the view “best first”."
     replaced = saved.save("best first", "q=ditto&sort=mean")
     assert replaced.offers[0].arguments == ("best first", "sort=mean")
@@ -59,7 +59,7 @@ def test_views_are_links_and_the_present_one_is_marked(filled_store: Store) -> N
 
 def test_a_view_of_runs_that_are_not_there_says_so_and_offers_all(filled_store: Store) -> None:
     page = opened(status="failed,diverged", method="scaffold", q="nothing")
-    assert "without them there are 8" in words(page) and not page.dataframe
+    assert "8 without them" in words(page) and not page.dataframe
     page.button(key="clear").click().run()
     assert len(page.dataframe[0].value) == 8 and page.text_input(key="address_q").value == ""
 

@@ -21,7 +21,7 @@ def queued(empty_store: Store) -> RunRecord:
 
 
 def trained(store: Store, rounds: int, last: int) -> RunRecord:
-    """A running run of ``rounds`` rounds with ``last`` of them stored: two clients, one megabyte and second a round."""
+    """A running run of ``rounds`` rounds with ``last`` of them stored: two clients, one megabyte and second each."""
     raw = {**DIGITS, "training": {**DIGITS["training"], "rounds": rounds}}
     store.experiments.create("running", raw, [new_run(parse_experiment(raw).runs()[0])])
     run = store.queue.claim()
@@ -116,15 +116,15 @@ def test_requests_read_a_bounded_number_of_rounds(empty_store: Store, monkeypatc
 
 def test_progress_says_round_pace_and_what_is_left(queued: RunRecord) -> None:
     run = dataclasses.replace(queued, status="running", round=12, rounds=50, seconds_per_round=0.5)
-    assert live_feed.progress(run) == "round 12 of 50 · 0.5 s a round · 19 s left"
-    assert live_feed.progress(queued) == "waits for a free slot"
+    assert live_feed.progress(run) == "round 12 of 50 · 0.5 s per round · 19 s left"
+    assert live_feed.progress(queued) == "waiting for a slot"
 
 
 def test_a_running_run_that_is_silent_is_lost(queued: RunRecord) -> None:
     run = dataclasses.replace(queued, status="running", round=3, rounds=5)
     assert [live_feed.status_of(run, silent_s) for silent_s in (5, 25, math.inf)] == ["running", "lost", "lost"]
-    assert live_feed.progress(run, 25) == "round 3 of 5 · not heard of for 25 s"
-    assert live_feed.progress(run, math.inf) == "round 3 of 5 · no engine"
+    assert live_feed.progress(run, 25) == "round 3 of 5 · no heartbeat for 25 s"
+    assert live_feed.progress(run, math.inf) == "round 3 of 5 · no worker"
     assert live_feed.status_of(dataclasses.replace(run, round=-1)) == "starting"
     assert live_feed.status_of(dataclasses.replace(run, status="paused"), math.inf) == "paused"
 

@@ -38,7 +38,7 @@ def test_with_nothing_training_the_last_experiment_is_shown(filled_store: Store)
     said = words(page)
     assert page.title[0].value == "How did it go?"
     assert "DIGITS · 10 CLIENTS · 3 CLASSES EACH · 2 SEEDS" in said
-    assert "Nothing of four methods on digits is training: 8 done." in said
+    assert "All 8 runs of four methods on digits finished." in said
     assert "FedAvg, seed 0 · done · round 5 of 5" in said
     assert "Lowest 5 % = 1 of 10 clients" in said
 
@@ -57,16 +57,16 @@ def test_what_trains_is_shown_before_what_is_done(filled_store: Store) -> None:
 
 def test_the_address_chooses_experiment_and_runs(filled_store: Store) -> None:
     queue_two(filled_store)
-    assert "8 done" in words(opened(experiment="1"))
-    assert "2 done" in words(opened(runs="3,4"))
+    assert "All 8 runs of" in words(opened(experiment="1"))
+    assert "All 2 runs of" in words(opened(runs="3,4"))
 
 
 @pytest.mark.parametrize("named", [{"runs": "99"}, {"experiment": "999"}])
 def test_runs_that_are_not_here_any_more_give_way_to_those_that_are(filled_store: Store, named: dict[str, str]) -> None:
     page = opened(**named)
-    assert "The runs of this address are not here any more" in words(page)
+    assert "The runs in this link no longer exist" in words(page)
     page.selectbox[0].select(1).run()
-    assert "8 done" in words(page)
+    assert "All 8 runs of" in words(page)
 
 
 def test_another_experiment_goes_into_the_address(filled_store: Store) -> None:
@@ -74,7 +74,7 @@ def test_another_experiment_goes_into_the_address(filled_store: Store) -> None:
     page = opened()
     page.selectbox[0].select(1).run()
     assert page.query_params["experiment"] in ("1", ["1"])
-    assert "8 done" in words(page)
+    assert "All 8 runs of" in words(page)
 
 
 def test_experiments_of_one_name_can_be_told_apart(empty_store: Store) -> None:
@@ -109,7 +109,7 @@ def test_all_runs_are_cancelled_at_once_after_a_question(empty_store: Store) -> 
     queue_two(empty_store)
     empty_store.queue.claim()
     page = opened()
-    assert "Cancel 2 runs? 1 of them trains: the rounds so far are kept." in words(page)
+    assert "Cancel 2 runs? 1 is training; completed rounds are kept." in words(page)
     page.button(key="all_cancel_now").click().run()
     assert empty_store.queue.get(1).control == "cancel" and empty_store.queue.get(2).status == "cancelled"
 

@@ -42,7 +42,7 @@ def test_runs_stand_in_the_order_of_their_turns_and_paused_ones_last(store: Stor
     assert list(rows["place"]) == ["1", "2", "3", ""]
     assert list(rows["priority"]) == ["high", "normal", "normal", "normal"]
     assert rows["starts"].iloc[-1] == "paused"
-    assert "3 wait, 1 is paused." in words(page)
+    assert "3 queued, 1 paused." in words(page)
 
 
 def test_starts_and_the_end_are_told_where_they_are_known(store: Store) -> None:
@@ -50,8 +50,8 @@ def test_starts_and_the_end_are_told_where_they_are_known(store: Store) -> None:
     rows = up_next.data(Turns([], waiting, []), Forecast({1: 0.0, 2: 90.0}, 200.0))
     assert list(rows["starts"]) == ["now", "in 2 min", "–", "–"]
     told = up_next.summary(Turns(waiting[:1], waiting[1:], []), Forecast({}, 200.0))
-    assert told == "1 trains, 3 wait. What trains or waits will be done in 3 min."
-    assert up_next.summary(Turns([], waiting[:1], waiting[2:]), Forecast({}, None)) == "1 waits, 2 are paused."
+    assert told == "1 running, 3 queued. Estimated time left: 3 min."
+    assert up_next.summary(Turns([], waiting[:1], waiting[2:]), Forecast({}, None)) == "1 queued, 2 paused."
 
 
 @pytest.mark.parametrize(("to", "moved"), [("first", [3, 1, 2, 4]), ("earlier", [1, 3, 2, 4]), ("last", [1, 2, 4, 3])])
@@ -103,7 +103,7 @@ def test_what_trains_stands_before_what_waits_and_can_be_paused(store: Store) ->
     page = opened(queued="1")
     assert table(page) == [1, 2, 3, 4]
     assert list(page.dataframe[0].value["place"]) == ["now", "1", "2", "3"]
-    assert "1 of them trains" in words(page)
+    assert "1 is training" in words(page)
     page.button(key="queue_pause").click().run()
     assert store.queue.get(1).control == "pause"
 
@@ -119,8 +119,8 @@ def test_a_long_queue_shows_its_beginning(store: Store, monkeypatch: pytest.Monk
     monkeypatch.setattr(up_next, "MOST_ROWS", 3)
     page = opened()
     assert table(page) == [1, 2, 3]
-    assert "1 more wait behind these" in words(page)
+    assert "1 more in the queue" in words(page)
 
 
 def test_with_nothing_waiting_there_is_no_queue(filled_store: Store) -> None:
-    assert "What is up next?" not in words(opened())
+    assert "Up next" not in words(opened())

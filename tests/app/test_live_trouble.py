@@ -73,8 +73,8 @@ def test_the_same_failure_of_many_runs_is_told_once(store: Store) -> None:
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        ("given up after 3 attempts: the worker was ended by signal 9", "memory was short"),
-        ("unexpected error: TypeError: no; the run's log has the details", "fault in the method"),
+        ("given up after 3 attempts: the worker was ended by signal 9", "out of memory"),
+        ("unexpected error: TypeError: no; the run's log has the details", "bug in the method"),
     ],
 )
 def test_what_a_failure_means_depends_on_its_kind(store: Store, error: str, said: str) -> None:
@@ -84,7 +84,7 @@ def test_what_a_failure_means_depends_on_its_kind(store: Store, error: str, said
 def test_a_worker_that_died_is_told_while_the_run_goes_on(store: Store, run: RunRecord) -> None:
     store.events.add(run.id, "error", DIED, "exit by signal 9")
     ((happened, _, todo),) = told(store, dataclasses.replace(run, status="running", round=3))
-    assert happened == "FedAvg, seed 0 lost its worker and goes on at round 3 of 5."
+    assert happened == "FedAvg, seed 0 lost its worker and will resume at round 3 of 5."
     assert "last checkpoint" in todo
     assert told(store, dataclasses.replace(run, status="done")) == []
 
@@ -97,7 +97,7 @@ def test_a_lost_run_says_whether_engine_or_worker_is_missing(store: Store, run: 
 
 
 def test_a_cancelled_run_whose_worker_was_killed_says_so(store: Store) -> None:
-    assert "had to be ended" in told(store, end(store, "cancelled", kind=KILLED))[0][0]
+    assert "worker terminated" in told(store, end(store, "cancelled", kind=KILLED))[0][0]
 
 
 def test_a_card_has_the_log_and_retries_with_the_same_seed(store: Store) -> None:

@@ -32,7 +32,7 @@ def with_newcomers(empty_store: Store) -> Store:
 
 def test_the_set_up_says_how_many_clients_never_train(empty_store: Store):
     page = setup.opened(HELD_OUT)
-    assert "3 more clients never train and join after the last round." in compare.words(page)
+    assert "3 more clients held out: they join after the last round." in compare.words(page)
     assert setup.written(page)["partition"]["holdout_clients"] == 0.3
     assert not setup.messages(page)
 
@@ -54,13 +54,13 @@ def test_r_hat_is_measured_when_the_reader_asks(empty_store: Store):
 
 
 def test_r_hat_that_is_not_finite_is_told_in_words():
-    assert "cannot be told" in measured(math.nan)
+    assert "is not available" in measured(math.nan)
     assert "R̂ = 0.125:" in measured(0.125)
 
 
 def test_newcomers_are_compared_where_clients_were_held_out(with_newcomers: Store):
     page = compare.opened(experiment="1")
-    assert "And clients that never trained?" in compare.words(page)
+    assert "Newcomers: clients that never trained" in compare.words(page)
     summaries = {run.algorithm: run.summary["unseen"]["mean"] for run in with_newcomers.queue.runs()}
     best = max(summaries, key=summaries.__getitem__)
     assert best == "local_train"
@@ -77,7 +77,7 @@ def test_the_finding_on_newcomers_names_the_best_method_and_the_clients_that_tra
     unseen, trained = clients(a=[[0.5, 0.7]] * 3, b=[[0.9, 0.7]] * 3), clients(a=[[0.9]], b=[[0.95]])
     rows, by_mean = dumbbell.data(unseen, 0.05, other=trained), ranking(per_run(unseen, 0.05), "mean")
     assert finding(rows, by_mean) == (
-        "2 clients were held out; they fare best under b: 80 %, against 95 % of the clients that trained."
+        "2 clients were held out; b serves them best: 80 %, against 95 % for clients that trained."
     )
     once = unseen[unseen["seed"] == 0]
     said = finding(dumbbell.data(once, 0.05), ranking(per_run(once, 0.05), "mean"))

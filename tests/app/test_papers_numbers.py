@@ -44,7 +44,7 @@ def test_the_global_model_and_the_tails_have_cells_of_their_own() -> None:
 def test_an_unreadable_cell_shows_ours_without_a_difference() -> None:
     table = beside_paper.data([cell("A", None)], {("e", "A"): [run(0, "A", personalized={"mean": 0.9})]})
     assert np.isnan(table["paper"][0]) and table["ours"][0] == 0.9 and np.isnan(table["difference"][0])
-    assert "None of the 1 printed number" in beside_paper.finding(table, "quick")
+    assert "No completed runs at quick scale yet for the 1 printed number" in beside_paper.finding(table, "quick")
 
 
 def test_a_model_that_the_method_does_not_have_leaves_its_cell_empty() -> None:
@@ -60,8 +60,8 @@ def test_the_finding_counts_cells_within_a_point_and_names_the_worst_miss() -> N
     runs = {("e", label): [run(0, label, personalized={"mean": ours})] for label, ours in (("A", 0.91), ("B", 0.6))}
     table = beside_paper.data([cell("A", 0.90), cell("B", 0.8)], runs)
     said = beside_paper.finding(table, "quick")
-    assert "At quick scale" in said and "in 1 of 2 cells" in said
-    assert "furthest is B" in said and "paper 80.00 %, ours 60.00 %, −20.00 points" in said
+    assert "At quick scale" in said and "1 of 2 cells is within 1 point" in said
+    assert "Largest difference: B" in said and "paper 80.00 %, ours 60.00 %, −20.00 points" in said
 
 
 def test_the_figure_has_a_ring_for_the_paper_and_a_mark_for_ours() -> None:
@@ -88,5 +88,5 @@ def test_a_standing_counts_what_is_done_and_names_what_is_missing() -> None:
 def test_differences_name_the_fields_that_change_the_numbers() -> None:
     meant = {"name": "e", "seed": 0, "training": {"rounds": 200, "lr": 0.1}, "dataset": {"name": "mnist"}}
     other = {**meant, "seed": 1, "training": {"rounds": 20, "lr": 0.1}, "dataset": {"name": "mnist", "pool": "x"}}
-    assert differences(meant, other) == ["training.rounds 20 instead of 200", "dataset.pool x instead of nothing"]
-    assert "left out" in changed_sentence("e", ["training.rounds 20 instead of 200"])
+    assert differences(meant, other) == ["training.rounds 20 instead of 200", "dataset.pool x instead of unset"]
+    assert "excluded" in changed_sentence("e", ["training.rounds 20 instead of 200"])

@@ -70,13 +70,13 @@ def test_the_list_has_every_figure_and_table_under_its_paper(empty_store: Store)
     page = opened()
     assert [header.value for header in page.header] == ["CGPFL", "PLGU"]
     assert "[A tiny table](/papers?preset=tiny-table)" in words(page)
-    assert "Two methods. 4 runs quick." in words(page)
+    assert "Two methods. Quick: 4 runs" in words(page)
 
 
 def test_before_anything_ran_the_printed_numbers_stand_alone(empty_store: Store) -> None:
     page = opened(preset="tiny-table")
     assert "0 of 4 runs done" in words(page) and "Nearly all of it." in words(page)
-    assert "None of the 2 printed numbers has a run that is done at quick scale yet." in words(page)
+    assert "No completed runs at quick scale yet for the 2 printed numbers." in words(page)
     table = page.dataframe[0].value
     assert table["paper"].tolist() == [88.63, 89.96] and table["ours"].isna().all()
 
@@ -112,7 +112,7 @@ def test_a_part_that_ran_under_another_name_is_offered(empty_store: Store) -> No
     assert "2 of 4 runs done" in words(page)
     assert page.dataframe[0].value["seeds"].tolist() == ["1 of 2", "1 of 2"]
     assert [b.label for b in page.button if b.label.startswith("Run")] == ["Run the quick version (4 runs)"]
-    assert "2 are here already" in words(page)
+    assert "2 of these runs exist and are shown below" in words(page)
 
 
 def test_archived_runs_are_no_results(empty_store: Store) -> None:
@@ -124,7 +124,7 @@ def test_archived_runs_are_no_results(empty_store: Store) -> None:
 def test_a_run_of_the_same_name_with_other_settings_is_not_passed_off(empty_store: Store) -> None:
     store_experiment(empty_store, {**TINY, "training": {"rounds": 1, "local_steps": 2}})
     page = opened(preset="tiny-table")
-    assert "training.rounds 1 instead of 2; their numbers are left out" in words(page)
+    assert "training.rounds 1 instead of 2; their numbers are excluded" in words(page)
     assert page.dataframe[0].value["ours"].isna().all()
 
 
@@ -152,7 +152,7 @@ def test_of_several_experiments_only_those_that_are_missing_are_queued(empty_sto
     (preset_catalog.FOLDER / "two.yaml").write_text(yaml.safe_dump(two, sort_keys=False))
     store_experiment(empty_store, FIGURE)
     page = opened(preset="two")
-    next(b for b in page.button if b.label == "Run what is missing (4 runs)").click().run()
+    next(b for b in page.button if b.label == "Run missing experiments (4 runs)").click().run()
     assert empty_store.queue.counts() == {"done": 1, "queued": 4}
     assert "1 of 5 runs done, 4 queued" in words(page)
 
@@ -174,5 +174,5 @@ def test_compare_finds_the_cells_of_its_runs(empty_store: Store) -> None:
 
 def test_an_unknown_figure_is_said_to_be_unknown_above_the_list(empty_store: Store) -> None:
     page = opened(preset="tiny-tabel")
-    assert "There is no figure or table named “tiny-tabel”" in words(page) and len(page.header) == 2
+    assert "No figure or table named “tiny-tabel”" in words(page) and len(page.header) == 2
     assert not opened().warning

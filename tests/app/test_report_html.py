@@ -93,5 +93,5 @@ def test_the_report_says_what_made_the_runs_and_how_each_is_recognised(filled_st
     view = View(tuple(methods_of(runs)), "personalized", "last", 5)
     text = report(Comparison(view, view, Board({}), "Who gains?", "FedAvg leads.", False))
     assert all(run.digest in text for run in runs)
-    assert "<td>Device</td><td>cpu</td>" in text and "From start to end" not in text
+    assert "<td>Device</td><td>cpu</td>" in text and "<td>Duration</td>" not in text
     assert about(view, view.per_run()) in text and escape(config_fields.about(view.methods)) in text

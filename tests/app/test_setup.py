@@ -225,7 +225,7 @@ def test_a_field_that_is_still_empty_is_asked_for(empty_store: Store):
     page = opened()
     page.selectbox(key="setup_form.dataset.name").set_value("custom").run()
     assert "NPZ, CSV or Parquet" in page.info[0].value
-    assert queue_button(page).disabled and "Still needed: dataset path." in [c.value for c in page.caption]
+    assert queue_button(page).disabled and "Still required: dataset path." in [c.value for c in page.caption]
     page.text_input(key="setup_form.dataset.custom.path.text").set_value("nowhere.csv").run()
     assert any("there is no" in message for message in messages(page)), "a path that leads nowhere is a mistake"
 
@@ -324,7 +324,7 @@ def test_a_database_that_takes_nothing_is_said_at_the_button(empty_store: Store,
 
 def test_runs_that_are_there_already_are_offered(filled_store: Store):
     page = opened(DIGITS)
-    assert "These runs are there already" in page.info[0].value
+    assert "These runs already exist" in page.info[0].value
     page.button(key="open_known").click().run()
     assert any("/compare?runs=" in text.value for text in page.markdown)
 

@@ -71,7 +71,7 @@ def test_a_damaged_link_leaves_a_page_that_says_what_is_wrong(empty_store: Store
 def test_a_link_with_thousands_of_methods_fills_one_page() -> None:
     draft, dropped = drawable(GOOD | {"algorithms": [{"name": "fedavg", "label": str(i)} for i in range(3000)]})
     assert len(draft["algorithms"]) == MOST_DRAWN
-    assert dropped == [f"algorithms: only the first {MOST_DRAWN} of 3,000 methods are shown here"]
+    assert dropped == [f"algorithms: only the first {MOST_DRAWN} of 3,000 methods are shown"]
 
 
 def test_a_link_with_thousands_of_options_in_a_sweep_fills_one_page() -> None:

@@ -85,8 +85,8 @@ def test_a_message_stands_at_its_field_and_the_rest_comes_back():
 
 def test_a_label_has_symbol_name_and_direction():
     labels = {p.name: label_of(p) for p in parameters_of(Everything)}
-    assert labels["lam"] == "λ · lam (larger = more global)"
-    assert labels["personal_lr"] == "Personal lr"
+    assert labels["lam"] == "λ (lam; larger = more global)"
+    assert labels["personal_lr"] == "Personal learning rate"
 
 
 def draw_one(kind: str, values: dict) -> None:

@@ -80,7 +80,7 @@ def test_the_limit_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -
     assert 0 < most_bytes() <= 3e9
     monkeypatch.setenv(DATA_MB, "1.5")
     require_room(1.5e6)
-    with pytest.raises(TooLarge, match=r"about 1.6 MB .*at most 1.5 MB.*python -m engine run.*FEDSCAPE_DATA_MB=2$"):
+    with pytest.raises(TooLarge, match=r"about 1.6 MB .*limit is 1.5 MB.*python -m engine run.*FEDSCAPE_DATA_MB=2$"):
         require_room(1.6e6)
 
 
@@ -90,13 +90,13 @@ def test_a_link_to_data_that_would_fill_the_memory_is_refused_before_they_are_ma
     monkeypatch.setattr("engine.datasets.synthetic.Synthetic.load", lambda *_: pytest.fail("it was made"))
     page = opened(DIGITS | LARGE | {"partition": "natural"})
     assert queue_button(page).disabled
-    assert any("these data take about 3.26 GB" in message for message in messages(page))
+    assert any("this data takes about 3.26 GB" in message for message in messages(page))
 
 
 def test_what_cannot_be_shown_is_not_queued_either(monkeypatch: pytest.MonkeyPatch, empty_store: Store) -> None:
     monkeypatch.setattr("engine.datasets.synthetic.Synthetic.load", lambda *_: pytest.fail("it was made"))
     experiment = parse_experiment(DIGITS | LARGE | {"partition": "natural"})
-    with pytest.raises(InvalidConfig, match="dataset: these data take about"):
+    with pytest.raises(InvalidConfig, match="dataset: this data takes about"):
         launch.queue_experiment(experiment)
     assert not empty_store.experiments.list()
 

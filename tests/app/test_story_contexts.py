@@ -78,8 +78,8 @@ def test_what_is_told_of_the_numbers_is_so() -> None:
 
 
 def test_the_heuristics_choices_are_counted_in_words() -> None:
-    assert story._taken(Guesses(6, 1.0, (4, 4))) == "K = 4 in all 2 draws"
-    assert story._taken(Guesses(6, 1.0, (1, 4, 1, 9))) == "K = 1 in 2, 4 in 1 and 9 in 1 of 4 draws"
+    assert story._chosen(Guesses(6, 1.0, (4, 4))) == "K = 4 in all 2 draws"
+    assert story._chosen(Guesses(6, 1.0, (1, 4, 1, 9))) == "K = 1 in 2, 4 in 1 and 9 in 1 of 4 draws"
 
 
 def test_the_plane_keeps_distances_of_models_that_lie_in_one() -> None:

@@ -106,7 +106,7 @@ def test_without_a_radius_fedavg_is_drawn_once() -> None:
 
 def test_draws_without_a_change_are_counted_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(story, "example", lambda: SMALL)
-    assert story._gain_told(0.5).endswith("up in 1, down in 0, unchanged in 1.")
+    assert story._gain_text(0.5).endswith("up in 1, down in 0, unchanged in 1.")
 
 
 def test_a_client_with_more_samples_has_a_larger_mark() -> None:

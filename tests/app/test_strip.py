@@ -36,7 +36,7 @@ def test_it_counts_runs_and_names_the_device(store: Store) -> None:
     lock = store.try_dispatcher_lock()
     assert lock is not None
     with lock:
-        assert asked(store)["text"] == "0 running · 8 queued · engine starting"
+        assert asked(store)["text"] == "0 running · 8 queued · worker starting"
         store.engines.heartbeat(host="here", pid=1, device="cpu", slots=2, running=0)
         store.queue.request([8], "pause")
         now = asked(store)
@@ -51,7 +51,7 @@ def test_a_worker_that_blocks_everyone_is_shown_and_when_it_is_restarted(store: 
         store.engines.heartbeat(host="here", pid=1, device="cpu", slots=2, running=0)
         lock.set_notice("A worker is not responding; it will be restarted in 7 s")
         now = asked(store)
-        assert now["text"] == "0 running · 8 queued · engine waiting"
+        assert now["text"] == "0 running · 8 queued · worker waiting"
         assert now["alerts"][0] == "A worker is not responding; it will be restarted in 7 s."
         lock.set_notice("")
         assert asked(store)["alerts"] == []
@@ -66,9 +66,9 @@ def test_a_process_that_keeps_the_engine_from_storing_is_named_with_the_way_out(
     assert lock is not None
     with lock:
         (alert,) = asked(store)["alerts"]
-        assert alert.startswith("The engine cannot store anything: the database is locked by process 12 (python -m ")
+        assert alert.startswith("The worker cannot store anything: the database is locked by process 12 (python -m ")
         assert "kill -CONT 12 lets it go on" in alert
-        assert "engine waiting" in asked(store)["text"]
+        assert "worker waiting" in asked(store)["text"]
         store.engines.heartbeat(host="here", pid=1, device="cpu", slots=2, running=0)  # it was a moment
         assert asked(store)["alerts"] == []
 
@@ -95,17 +95,17 @@ def test_an_engine_that_stays_away_is_missed_loudly(store: Store, monkeypatch: p
     monkeypatch.setattr(overview, "pulse_of", lambda url: watching)
     store.engines.heartbeat(host="killed", pid=1, device="cpu", slots=2, running=0)
     now = asked(store)
-    assert "no engine" in now["text"] and now["alerts"] == []
+    assert "no worker" in now["text"] and now["alerts"] == []
     seconds[0] += GONE_AFTER_S
     (alert,) = asked(store)["alerts"]
-    assert "not running" in alert and "8 runs wait" in alert and "python -m engine worker" in alert
+    assert "No worker is running" in alert and "8 runs wait" in alert and "python -m engine worker" in alert
 
 
 def test_a_disk_that_is_nearly_full_is_said(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(overview, "_slow_facts", lambda store, tick: (None, LOW_DISK_BYTES))
     assert not [alert for alert in asked(store)["alerts"] if "disk" in alert]
     monkeypatch.setattr(overview, "_slow_facts", lambda store, tick: (None, 4.2e8))
-    assert "nearly full: 420 MB are left" in asked(store)["alerts"][-1]
+    assert "nearly full: 420 MB left" in asked(store)["alerts"][-1]
 
 
 def test_runs_under_way_are_named_in_few_letters() -> None:
@@ -184,6 +184,6 @@ def test_runs_that_ended_before_are_no_news(filled_store: Store) -> None:
 
 def test_a_run_without_results_is_not_offered_for_comparison(store: Store) -> None:
     end(store, "failed")
-    found = ended.told(store.queue.runs(run_ids=[1]))
+    found = ended.toast(store.queue.runs(run_ids=[1]))
     assert found["text"] == "FedAvg, seed 0 has failed."
     assert [link["label"] for link in found["links"]] == ["Live"]

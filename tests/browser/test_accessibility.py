@@ -140,7 +140,7 @@ def test_the_keyboard_reaches_the_controls_in_order_and_shows_where_it_is(
 ) -> None:
     opened(page, server, "/compare?experiment={experiment}".format(**given))
     page.wait_for_selector(".st-key-figure_dumbbell .main-svg", timeout=LOAD_MS)
-    wanted, visited = ["Personalized", "5 %", "Last round", "Choose runs", "Report, one HTML file", "mean"], []
+    wanted, visited = ["Personalized", "5 %", "Last round", "Choose runs", "Export report (HTML)", "mean"], []
     for _ in range(40):
         page.keyboard.press("Tab")
         visited.append(page.evaluate(FOCUS).strip().split("\n")[0])

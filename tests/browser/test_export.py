@@ -178,7 +178,7 @@ def test_the_comparison_is_saved_as_a_report_that_opens_without_the_app(
 ) -> None:
     figures = compare.locator("[class*=st-key-figure_] .js-plotly-plot").count()
     finding = compare.locator(".lead").first.inner_text()
-    name, text = saved(compare, compare, "Report")
+    name, text = saved(compare, compare, "Export report (HTML)")
     file = tmp_path / name
     file.write_bytes(text)
     for scheme, paper in (("light", "rgb(251, 250, 247)"), ("dark", "rgb(16, 23, 26)")):
@@ -194,7 +194,7 @@ def test_the_comparison_is_saved_as_a_report_that_opens_without_the_app(
         assert report.evaluate("getComputedStyle(document.body).backgroundColor") == paper
         words = report.locator("main").inner_text()
         assert all(method in words for method in METHODS) and compare.url in words
-        assert "What was set differently?" in words and "torch version" in words
+        assert "Settings that differ" in words and "torch version" in words
         assert requests == [file.as_uri()] and seen == Witness()
         context.close()
 
@@ -205,6 +205,6 @@ def test_the_report_shows_the_figures_as_they_are_chosen_now(compare: Page) -> N
     )
     compare.wait_for_url("**x=megabytes*", timeout=LOAD_MS)
     expect(compare.locator(".st-key-figure_curves").get_by_text("megabytes sent").first).to_be_visible(timeout=LOAD_MS)
-    text = saved(compare, compare, "Report")[1].decode()
+    text = saved(compare, compare, "Export report (HTML)")[1].decode()
     assert "x=megabytes" in text
     assert "personalized accuracy over megabytes sent" in text

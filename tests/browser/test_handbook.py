@@ -38,7 +38,7 @@ def test_from_the_index_to_a_method_to_set_up(page: Page, server: Server, witnes
     expect(page.get_by_role("heading", name="CGPFL")).to_be_visible(timeout=LOAD_MS)
     expect(page).to_have_url(re.compile("method=cgpfl"), timeout=LOAD_MS)
     page.get_by_role("link", name="Open in Set up").click()
-    expect(page.get_by_role("heading", name="Which methods, for what kind of clients?")).to_be_visible(timeout=LOAD_MS)
+    expect(page.get_by_role("heading", name="New experiment")).to_be_visible(timeout=LOAD_MS)
     expect(page.get_by_placeholder(re.compile("CGPFL")).first).to_be_visible(timeout=LOAD_MS)
     assert witness == Witness()
 

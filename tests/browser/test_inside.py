@@ -53,9 +53,9 @@ def test_tabs_and_seeds_are_links_and_the_configuration_can_be_taken_along(
     ).first.click(timeout=LOAD_MS)
     page.wait_for_url("**tab=record*", timeout=LOAD_MS)
     with page.expect_download(timeout=LOAD_MS) as download:
-        page.get_by_role("button", name="Configuration as YAML").click(timeout=LOAD_MS)
+        page.get_by_role("button", name="Download YAML").click(timeout=LOAD_MS)
     assert download.value.suggested_filename == "ditto-seed0.yaml"
-    page.get_by_role("link", name="Compare it with its experiment").click()
+    page.get_by_role("link", name="Compare with its experiment").click()
     page.wait_for_url("**/compare?experiment=*", timeout=LOAD_MS)
     assert witness == Witness()
 

@@ -86,7 +86,7 @@ def test_a_choice_made_while_the_answer_to_the_last_is_on_its_way_stays(
 def test_what_is_typed_into_set_up_stays(lagging: Page, server: Server, witness: Witness) -> None:
     opened(lagging, f"{server.url}/setup", "text=Queue")
     lagging.evaluate(f"window.lag = {LAG_MS}")
-    written = {"T · rounds": "61", "N · num clients": "31", "B · batch size": "17"}
+    written = {"Rounds (T)": "61", "Clients (N)": "31", "Batch size (B)": "17"}
     for label, number in written.items():
         field = lagging.get_by_label(label, exact=True)
         field.fill(number)

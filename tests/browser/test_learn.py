@@ -76,7 +76,7 @@ def test_scenes_glide_from_one_to_the_next_and_are_links(page: Page, server: Ser
     page.wait_for_function(IN_ADDRESS, arg=["spread=3", "share=together"], timeout=LOAD_MS)
     page.wait_for_function(f"{ERROR} > 6 && {ERROR} < 9", timeout=LOAD_MS)
     page.reload()
-    expect(page.get_by_text("Now the truths lie far apart")).to_be_visible(timeout=LOAD_MS)
+    expect(page.get_by_text("Now the true models are far apart")).to_be_visible(timeout=LOAD_MS)
     assert witness == Witness()
 
 

@@ -46,13 +46,13 @@ def test_deleted_runs_come_back_by_undo_and_after_a_reload_from_the_trash(
     delete(page)
     assert store.queue.runs(run_ids=ids) == []
     page.get_by_role("button", name="Undo").click()
-    expect(page.get_by_text("Brought back 2 runs.")).to_be_visible(timeout=LOAD_MS)
+    expect(page.get_by_text("Restored 2 runs.")).to_be_visible(timeout=LOAD_MS)
     assert len(store.queue.runs(run_ids=ids)) == 2
     delete(page)
     page.reload()
     page.get_by_text("Trash: 2 deleted runs").click(timeout=LOAD_MS)
-    page.get_by_role("button", name="Bring back 2 runs").click(timeout=LOAD_MS)
-    expect(page.get_by_text("Brought back 2 runs.")).to_be_visible(timeout=LOAD_MS)
+    page.get_by_role("button", name="Restore 2 runs").click(timeout=LOAD_MS)
+    expect(page.get_by_text("Restored 2 runs.")).to_be_visible(timeout=LOAD_MS)
     page.wait_for_url(f"**runs={ids[0]}%2C{ids[1]}", timeout=LOAD_MS)
     assert len(store.queue.runs(run_ids=ids)) == 2
     assert witness == Witness()

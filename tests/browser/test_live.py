@@ -102,17 +102,17 @@ def test_figures_follow_their_curves_after_a_run_is_cancelled_and_retried(
 
 def test_a_lost_connection_is_said_and_comes_back(live: Page) -> None:
     live.route("**/live/feed*", lambda route: route.abort())
-    expect(live.locator(".live-state")).to_contain_text("The connection is lost", timeout=LOAD_MS)
+    expect(live.locator(".live-state")).to_contain_text("Connection lost", timeout=LOAD_MS)
     live.unroute("**/live/feed*")
     expect(live.locator(".live-state")).to_be_hidden(timeout=LOAD_MS)
 
 
 def test_a_held_picture_stays_and_then_has_all_that_came_meanwhile(live: Page) -> None:
-    live.get_by_role("button", name="Hold the picture").click()
+    live.get_by_role("button", name="Freeze charts").click()
     drawn = live.evaluate(POINTS)
     expect(live.locator(".live-held")).to_have_text(re.compile(r"Held\. \d+ new points? waits?"), timeout=LOAD_MS)
     assert live.evaluate(POINTS) == drawn
-    live.get_by_role("button", name="Go on").click()
+    live.get_by_role("button", name="Resume charts").click()
     live.wait_for_function(f"({POINTS}) > {drawn}", timeout=LOAD_MS)
     rounds = live.evaluate("document.querySelector('[data-figure=accuracy]').data[0].x")
     assert len({after - before for before, after in pairwise(rounds)}) == 1

@@ -57,7 +57,7 @@ def test_a_figure_is_shown_as_published_and_back_leads_to_the_list(
     page: Page, server: Server, witness: Witness
 ) -> None:
     title = open_from_the_list(page, server, "cgpfl-fig3")
-    page.get_by_role("radio", name="As published").click()
+    page.get_by_role("radio", name="Full").click()
     page.wait_for_url("**/papers?preset=cgpfl-fig3&scale=paper", timeout=LOAD_MS)
     page.wait_for_selector(READY, timeout=LOAD_MS)
     expect(page.get_by_role("heading", level=1)).to_have_text(title)
@@ -90,5 +90,5 @@ def test_a_link_within_the_handbook_is_in_the_address_and_the_next_press_stays_t
     page.wait_for_url("**/handbook", timeout=LOAD_MS)
     page.get_by_role("radio", name="Data sets").click(timeout=LOAD_MS)
     page.wait_for_url("**/handbook?show=datasets", timeout=LOAD_MS)
-    expect(page.get_by_role("heading", level=1)).to_have_text("Which data are there?", timeout=LOAD_MS)
+    expect(page.get_by_role("heading", level=1)).to_have_text("Data sets", timeout=LOAD_MS)
     assert witness == Witness()

@@ -18,7 +18,7 @@ def turn_to(page: Page, name: str, question: str) -> None:
 
 def set_up_three_methods(page: Page) -> None:
     """The page opens with three methods on digits; the name and fewer rounds are the reader's."""
-    turn_to(page, "Set up", "Which methods, for what kind of clients?")
+    turn_to(page, "Set up", "New experiment")
     for number, method in ((1, "FedAvg"), (2, "LocalTrain"), (3, "Ditto")):
         expect(page.get_by_role("combobox", name=f"Method {number}")).to_have_value(method, timeout=LOAD_MS)
     name = page.get_by_role("textbox", name="Name")
@@ -62,7 +62,7 @@ def test_set_up_queue_watch_compare_and_come_back_by_the_link(page: Page, server
     expect(again.locator(".lead")).to_have_text(finding, timeout=LOAD_MS)
     again.locator(".js-plotly-plot .main-svg").first.wait_for(timeout=LOAD_MS)
 
-    turn_to(page, "Library", "What has been tried so far?")
+    turn_to(page, "Library", "Runs")
     assert witness == Witness()
 
 

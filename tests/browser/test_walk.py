@@ -152,7 +152,7 @@ def test_a_landscape_is_queued_by_its_button_and_drawn_around_the_recorded_loss(
 ) -> None:
     run_id = trained.runs["plgu_lf", 1]
     opened(page, f"{server.url}/run?id={run_id}&tab=landscape&client=2", 0)
-    page.get_by_role("button", name="Compute the landscape").click(timeout=LOAD_MS)
+    page.get_by_role("button", name="Compute landscape").click(timeout=LOAD_MS)
     page.wait_for_function(DRAWN, arg=2, timeout=COMPUTE_MS)
     expect(page.get_by_text("from the models of round 10")).to_be_visible(timeout=LOAD_MS)
     loss = trained.store.metrics.array_at(run_id, "personalized.loss")

@@ -1,4 +1,4 @@
-"""Many texts on a figure at once."""
+"""Adds many annotations to a figure at once."""
 
 from collections.abc import Iterable, Mapping
 
@@ -8,5 +8,5 @@ Note = Mapping[str, object]  # the arguments of ``add_annotation``
 
 
 def annotate(fig: go.Figure, notes: Iterable[Note]) -> None:
-    """Adds them all; ``add_annotation`` would copy all that are there for each."""
+    """Adds them all; ``add_annotation`` copies all existing ones each time."""
     fig.layout.annotations = [*fig.layout.annotations, *map(dict, notes)]

@@ -1,4 +1,4 @@
-"""How far values are spread over seeds or draws: the band around a line, the whiskers of points."""
+"""The spread over seeds or draws: the band around a line, the whiskers of points."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ OPACITY = 0.16
 
 
 def band(x: Values, mean: Values, spread: Values, color: str) -> go.Scatter:
-    """From ``mean - spread`` to ``mean + spread``, pale; as narrow as the line where the spread is not known."""
+    """From ``mean - spread`` to ``mean + spread``, pale; zero width where the spread is unknown."""
     at, middle, apart = (np.asarray(values, np.float32) for values in (x, mean, np.nan_to_num(spread)))
     return go.Scatter(
         x=np.concatenate([at, at[::-1]]),

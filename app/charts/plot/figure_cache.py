@@ -1,4 +1,4 @@
-"""Figures and tables that are made once for the same numbers, not at every visit. Nobody may change one."""
+"""Figures and tables cached by their numbers. Never modify one."""
 
 import hashlib
 from collections.abc import Callable, Hashable
@@ -11,12 +11,12 @@ import streamlit as st
 from app.charts.plot.palette import is_dark, is_presenting
 from app.data import read_cache
 
-FIGURES, COMPARISONS = 48, 8  # as many are kept
+FIGURES, COMPARISONS = 48, 8  # how many are cached
 P = ParamSpec("P")
 
 
 def figure(draw: Callable[P, go.Figure], *args: P.args, **kwargs: P.kwargs) -> go.Figure:
-    """What ``draw`` makes of these numbers, in the look of the reader."""
+    """The figure that ``draw`` makes of these numbers, in the reader's theme."""
     what = hashlib.sha256(f"{draw.__module__}.{draw.__qualname__}".encode())
     for name, value in [*enumerate(args), *sorted(kwargs.items())]:
         what.update(f"\0{name}=".encode())
@@ -26,7 +26,7 @@ def figure(draw: Callable[P, go.Figure], *args: P.args, **kwargs: P.kwargs) -> g
 
 @read_cache.kept(COMPARISONS)
 def tables(url: str, of: Hashable, stand: Hashable) -> dict[object, object]:
-    """Where the tables of one comparison are kept, while its runs stand so."""
+    """The cache for the tables of one comparison, until its runs change."""
     return {}
 
 

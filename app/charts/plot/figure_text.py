@@ -1,4 +1,4 @@
-"""Names in figures. Plotly reads a little HTML in every text, so that a label could put a link into a chart."""
+"""Names in figures. Plotly renders some HTML in every text, so a label could put a link into a chart."""
 
 import re
 from typing import Any
@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-_KEPT = "b|i|br|sub|sup|extra"  # what our charts write; none of it leads anywhere
-_OTHER_TAG = re.compile(rf"<(?!/?(?:{_KEPT})>)")
-_OTHER_TAG_IN_JSON = re.compile(rf"(?:<|\\u003c)(?!(?:/|\\u002f)?(?:{_KEPT})(?:>|\\u003e))")
+_ALLOWED = "b|i|br|sub|sup|extra"  # the tags that our charts use; none is a link
+_OTHER_TAG = re.compile(rf"<(?!/?(?:{_ALLOWED})>)")
+_OTHER_TAG_IN_JSON = re.compile(rf"(?:<|\\u003c)(?!(?:/|\\u002f)?(?:{_ALLOWED})(?:>|\\u003e))")
 
 
 def without_links(figure: go.Figure) -> go.Figure:

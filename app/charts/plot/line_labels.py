@@ -1,4 +1,4 @@
-"""Labels at the ends of lines, in place of a legend that has to be looked up."""
+"""Labels at the ends of lines, instead of a legend."""
 
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ class End(NamedTuple):
 
 
 def label_ends(fig: go.Figure, ends: list[End], low: float, high: float, lines: int = 20) -> None:
-    """Writes each text beside its point, moved apart where two would meet, and makes room for them at the right.
+    """Writes each text beside its point, moved apart where two would overlap, with a margin at the right.
 
     ``low`` and ``high`` are the ends of the y axis, ``lines`` how many labels fit above one another on it.
     """
@@ -45,7 +45,7 @@ def label_ends(fig: go.Figure, ends: list[End], low: float, high: float, lines: 
 
 
 def spread_apart(values: list[float], gap: float, ceiling: float = np.inf) -> list[float]:
-    """Near positions in the same order, none above ``ceiling``, that keep ``gap`` between neighbours."""
+    """Nearby positions in the same order, none above ``ceiling``, at least ``gap`` apart."""
     order = np.argsort(values, kind="stable")
     groups: list[tuple[float, int]] = []  # centre and members of labels that touch
     for index in order:

@@ -1,6 +1,6 @@
-"""How the runs that a reader trains are drawn, in every story: dots for now, rings where earlier ones ended.
+"""The traces of the runs that a reader trains, in every story: dots for now, rings where earlier ones ended.
 
-The traces have no places yet: a figure's ``moving`` says them by these names.
+The traces are empty: a figure's ``moving`` fills them by these names.
 """
 
 from collections.abc import Sequence
@@ -11,18 +11,18 @@ from app.charts.plot import palette
 
 
 def color() -> str:
-    """Of all that the reader trains."""
+    """The colour of the reader's runs."""
     return palette.HUES["vermilion"][palette.is_dark()]
 
 
-def dots(told: str, symbols: Sequence[str] = ("circle",), name: str = "your run") -> go.Scatter:
-    """Where the run is: a dot, or one of each symbol; ``told`` is what they say to the pointer."""
+def dots(hover: str, symbols: Sequence[str] = ("circle",), name: str = "your run") -> go.Scatter:
+    """Where the run is: a dot, or one of each symbol; ``hover`` is their hover text."""
     return go.Scatter(
         x=[],
         y=[],
         mode="markers",
         name=name,
-        hovertemplate=f"{told}<extra></extra>",
+        hovertemplate=f"{hover}<extra></extra>",
         marker={
             "color": color(),
             "symbol": list(symbols),
@@ -32,19 +32,19 @@ def dots(told: str, symbols: Sequence[str] = ("circle",), name: str = "your run"
     )
 
 
-def rings(told: str, symbol: str = "circle") -> go.Scatter:
+def rings(hover: str, symbol: str = "circle") -> go.Scatter:
     """Where earlier runs ended."""
     return go.Scatter(
         x=[],
         y=[],
         mode="markers",
         name="earlier runs",
-        hovertemplate=f"{told}<extra></extra>",
+        hovertemplate=f"{hover}<extra></extra>",
         marker={"color": color(), "symbol": f"{symbol}-open", "size": 10, "line": {"width": 2}},
     )
 
 
 def way(name: str = "way") -> go.Scatter:
-    """The line that the run came along, or that it stands on."""
+    """The path of the run, or the line at its stop."""
     line = {"color": color(), "width": 2}
     return go.Scatter(x=[], y=[], mode="lines", name=name, line=line, opacity=0.45, hoverinfo="skip")

@@ -1,4 +1,4 @@
-"""Ticks of a logarithmic axis that say their whole number, not only its first digit."""
+"""Logarithmic axes whose ticks show the whole number, not only its first digit."""
 
 import numpy as np
 import plotly.graph_objects as go
@@ -13,7 +13,7 @@ ROUNDING = 1e-9
 def ticks(low: float, high: float) -> list[float]:
     """1, 2, 5, 10, ... from ``low`` to ``high``, closer where there would be fewer than three.
 
-    Between ends that are close to one another they are equally far apart, as on a linear axis.
+    If the ends are close to one another, ticks are evenly spaced, as on a linear axis.
     """
     decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
     for mantissas in (COARSE, FINE):
@@ -24,7 +24,7 @@ def ticks(low: float, high: float) -> list[float]:
 
 
 def _even(low: float, high: float) -> list[float]:
-    """Multiples of the largest step 1, 2 or 5 times a power of ten of which three are in reach."""
+    """Multiples of the largest step 1, 2 or 5 times a power of ten that gives three ticks."""
     first = int(np.floor(np.log10(high - low)))
     for decade in (first, first - 1, first - 2):
         for mantissa in (5, 2, 1):
@@ -35,7 +35,7 @@ def _even(low: float, high: float) -> list[float]:
     return [low, high]
 
 
-def say(axis: go.layout.XAxis | go.layout.YAxis, low: float, high: float) -> None:
+def apply(axis: go.layout.XAxis | go.layout.YAxis, low: float, high: float) -> None:
     """Makes an axis logarithmic from ``low`` to ``high``, with a little room at both ends."""
     room = 0.06 * max(np.log10(high / low), 0.1)
     values = ticks(low, high)

@@ -107,7 +107,7 @@ CLUSTER_HUES = ("blue", "amber", "green", "purple", "vermilion", "sky", "violet"
 
 
 def style_of(algorithm: str) -> MethodStyle:
-    """The style of a registered name; a method of the user's own gets one from its name, always the same."""
+    """The style of a registered name; a user's own method gets one derived from its name."""
     if algorithm in _KNOWN:
         (light, dark), dash, symbol = _KNOWN[algorithm]
         return MethodStyle(light, dark, dash, symbol)
@@ -118,7 +118,7 @@ def style_of(algorithm: str) -> MethodStyle:
 
 
 def is_dark() -> bool:
-    """Whether the reader has the dark theme now."""
+    """Whether the reader uses the dark theme."""
     return st.context.theme.type == "dark"
 
 
@@ -144,7 +144,7 @@ def tones(style: MethodStyle) -> tuple[Tone, ...]:
 
 @cache
 def all_tones() -> tuple[Tone, ...]:
-    """Every colour that a method may have: the hues, their first shades, ... and last the greys in the same way."""
+    """Every colour that a method may have: the hues, their first shades, ... and then the greys in the same way."""
     return tuple(
         tone
         for family in (HUES, GREYS)
@@ -166,7 +166,7 @@ def _tones(light: str, dark: str) -> tuple[Tone, ...]:
 
 @cache
 def apart(one: Tone, other: Tone) -> float:
-    """How far two colours are from one another in CIELAB, for normal vision and for deuteranopia, on both grounds."""
+    """The distance of two colours in CIELAB, the least over normal vision and deuteranopia and both grounds."""
     return min(
         float(np.linalg.norm(_lab(a, is_simulated) - _lab(b, is_simulated)))
         for a, b in zip(one, other, strict=True)
@@ -198,7 +198,7 @@ def _shades(base: str, n: int, on_dark: bool) -> list[str]:
 
 
 def cluster_colors(n: int) -> list[str]:
-    """Colours of contexts; beyond ten they repeat, and letters tell them apart."""
+    """Colours of contexts; beyond ten they repeat, and letters distinguish them."""
     which = 1 if is_dark() else 0
     return [HUES[CLUSTER_HUES[i % len(CLUSTER_HUES)]][which] for i in range(n)]
 
@@ -281,7 +281,7 @@ def _layout(scale: float, has_title: bool) -> dict[str, Any]:
 
 
 def _over(there: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
-    """``there`` with all of ``base``, however deep."""
+    """``there`` with ``base`` merged in, recursively."""
     merged = dict(there)
     for name, value in base.items():
         old = merged.get(name)

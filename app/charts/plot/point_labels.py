@@ -1,4 +1,4 @@
-"""Names beside the points of a scatter chart, in place of a legend."""
+"""Names beside the points of a scatter chart, instead of a legend."""
 
 from typing import NamedTuple
 
@@ -6,9 +6,9 @@ import plotly.graph_objects as go
 
 from app.charts.plot.annotations import Note, annotate
 
-WIDE, HIGH = 0.3, 0.065  # what a name takes, as shares of the plot
+WIDE, HIGH = 0.3, 0.065  # the size of a name, as shares of the plot
 BESIDE = 13  # pixels from a point to its name
-ROUNDING = 1e-9  # what differs by less, relatively, is equal
+ROUNDING = 1e-9  # smaller relative differences are ignored
 
 
 class Point(NamedTuple):
@@ -19,9 +19,9 @@ class Point(NamedTuple):
 
 
 def name_points(fig: go.Figure, points: list[Point], from_zero: bool = False) -> None:
-    """Each name right of its point, left of it near the right edge; where it would meet another, lower and on a thread.
+    """Each name right of its point, or left of it near the right edge; if it would overlap another, lower with a line.
 
-    Points without a text stay without a name. ``from_zero``: the x axis begins there, not at the first point.
+    Points without a text have no name. ``from_zero``: the x axis begins there, not at the first point.
     """
     across = [p.x for p in points] + [0.0] * from_zero
     width, height = _extent(across), _extent([p.y for p in points])
@@ -44,7 +44,7 @@ def name_points(fig: go.Figure, points: list[Point], from_zero: bool = False) ->
 
 
 def _thread(color: str) -> dict[str, object]:
-    """A hairline in place of an arrow."""
+    """A thin line instead of an arrow."""
     return {"showarrow": True, "arrowhead": 0, "arrowwidth": 1, "arrowcolor": color, "standoff": 3}
 
 

@@ -1,4 +1,4 @@
-"""Each client's own truth and its model, in the plane in which the truths lie furthest apart."""
+"""Each client's true model and trained model, in the plane in which the true models differ most."""
 
 import numpy as np
 import pandas as pd
@@ -30,7 +30,7 @@ def data(example: Example, R: float, models: np.ndarray) -> pd.DataFrame:
 
 
 def figure(df: pd.DataFrame) -> go.Figure:
-    """Rings are truths, dots models, hairlines join them, the cross is the common model; see ``moving``."""
+    """Rings are true models, dots trained models, lines join them, the cross is the shared model; see ``moving``."""
     fig = go.Figure()
     shade = palette.ground()
     fig.add_scatter(
@@ -43,7 +43,7 @@ def figure(df: pd.DataFrame) -> go.Figure:
         customdata=df["client"],
         name="truth",
         marker={"symbol": "circle-open", "size": 13, "color": shade.ink, "line": {"width": 1.5}},
-        hovertemplate="truth of client %{customdata}<extra></extra>",
+        hovertemplate="true model of client %{customdata}<extra></extra>",
     )
     fig.add_scatter(
         x=[],
@@ -58,7 +58,7 @@ def figure(df: pd.DataFrame) -> go.Figure:
         y=[],
         mode="markers",
         name="common model",
-        hovertemplate="the common model<extra></extra>",
+        hovertemplate="shared model<extra></extra>",
         marker={"symbol": "cross-thin", "size": 17, "line": {"width": 2.5, "color": shade.ink}},
     )
     palette.base_layout(fig, height=HEIGHT)
@@ -80,7 +80,7 @@ def figure(df: pd.DataFrame) -> go.Figure:
 
 
 def moving(df: pd.DataFrame, shared: np.ndarray | None) -> Moves:
-    """The models as they are now; ``shared`` [2] is the common model in the plane."""
+    """The models as they are now; ``shared`` [2] is the shared model in the plane."""
     common = [] if shared is None else shared.tolist()
     hover = df[["client", "error"]].to_numpy().tolist()
     return {

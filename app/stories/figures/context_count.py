@@ -1,4 +1,4 @@
-"""Accuracy against the number of clusters: alone and together dotted, a star at the heuristic's, the run as a dot."""
+"""Accuracy by number of clusters: alone and together dotted, a star at the heuristic's choice, the run as a dot."""
 
 from collections.abc import Sequence
 
@@ -37,7 +37,7 @@ def place(K: float) -> float:
 
 
 def figure(df: pd.DataFrame) -> go.Figure:
-    """The curve with its marks; the reader's runs are still to be put in, see ``moving``."""
+    """The curve with its marks; ``moving`` adds the reader's runs."""
     fig, curve = go.Figure(), df[df["method"] == "cgpfl"]
     at = [place(K) for K in curve["K"]]
     color = palette.color(palette.style_of("cgpfl"))
@@ -56,7 +56,7 @@ def figure(df: pd.DataFrame) -> go.Figure:
             hovertemplate="K = %{customdata}: %{y:.2f} %<extra></extra>",
         )
     _add_star(fig, df, color)
-    ended, now = "an earlier run ended at %{y:.2f} %", "your run: %{y:.2f} %"
+    ended, now = "earlier run: %{y:.2f} %", "your run: %{y:.2f} %"
     fig.add_traces([live_traces.rings(ended), live_traces.way(), live_traces.dots(now)])
     palette.base_layout(fig, height=HEIGHT)
     fig.update_layout(showlegend=False, margin={"t": 12, "r": 24})
@@ -66,9 +66,9 @@ def figure(df: pd.DataFrame) -> go.Figure:
         ticktext=["1<br>one for all", *ticks[1:]],
         range=[0.4, RIGHT + 0.6],
         fixedrange=True,
-        title_text="K, number of clusters; larger = more personal",
+        title_text="number of clusters K; larger = more personal",
     )
-    fig.update_yaxes(range=[0, 100], title_text="mean accuracy of the clients, %", fixedrange=True)
+    fig.update_yaxes(range=[0, 100], title_text="mean client accuracy, %", fixedrange=True)
     return fig
 
 
@@ -127,5 +127,5 @@ def _add_star(fig: go.Figure, df: pd.DataFrame, color: str) -> None:
         textposition="top center",
         textfont_color=palette.ground().ink,
         marker={"symbol": "star", "size": 24, "color": color},
-        hovertemplate=f"the heuristic takes K = {K}: %{{y:.2f}} %<extra></extra>",
+        hovertemplate=f"heuristic: K = {K}, %{{y:.2f}} %<extra></extra>",
     )

@@ -1,6 +1,6 @@
 """The clients' models in the plane in which they differ most: cluster by colour and letter, true context by shape.
 
-Models of one cluster soon lie on one spot, so each client is drawn on a small ring around its place.
+Models of one cluster soon coincide, so each client is drawn on a small ring around its position.
 """
 
 import string
@@ -42,7 +42,7 @@ def data(
 
 
 def figure(num_contexts: int, extent: float) -> go.Figure:
-    """Hairlines join a client's model with its cluster's, the cross; nothing is in its place before ``moving``."""
+    """Lines join each client's model to its cluster's, the cross; ``moving`` sets all positions."""
     fig, shade = go.Figure(), palette.ground()
     fig.add_scatter(
         x=[], y=[], mode="lines", name="pull", line={"color": shade.muted, "width": 1}, opacity=0.7, hoverinfo="skip"
@@ -52,7 +52,7 @@ def figure(num_contexts: int, extent: float) -> go.Figure:
         y=[],
         mode="markers",
         name="cluster models",
-        hovertemplate="the model of cluster %{customdata}<extra></extra>",
+        hovertemplate="model of cluster %{customdata}<extra></extra>",
         marker={"symbol": "cross-thin", "size": 15, "line": {"width": 2.5, "color": shade.ink}},
     )
     for context in range(num_contexts):
@@ -86,7 +86,7 @@ def figure(num_contexts: int, extent: float) -> go.Figure:
 
 
 def moving(df: pd.DataFrame, extent: float) -> Moves:
-    """The models as they are now, each client on its own place of the ring."""
+    """The models as they are now, each client at its own position on the ring."""
     angle = 2 * np.pi * df["client"] / len(df)
     radius = RING * extent
     df = df.assign(x=df["x"] + radius * np.cos(angle), y=df["y"] + radius * np.sin(angle))
@@ -100,24 +100,24 @@ def moving(df: pd.DataFrame, extent: float) -> Moves:
         },
     }
     for context, clients in df.groupby("context"):
-        told = [percent(a) if np.isfinite(a) else "untrained" for a in clients["accuracy"]]
+        scores = [percent(a) if np.isfinite(a) else "untrained" for a in clients["accuracy"]]
         moves[_name(context)] = {
             "x": clients["x"].tolist(),
             "y": clients["y"].tolist(),
             "text": clients["letter"].tolist(),
             "marker": _marker(context, clients["cluster"].tolist()),
-            "customdata": [list(row) for row in zip(clients["client"], clients["letter"], told, strict=True)],
+            "customdata": [list(row) for row in zip(clients["client"], clients["letter"], scores, strict=True)],
         }
     return moves
 
 
 def finding(df: pd.DataFrame) -> str:
-    """Who is with whom: ``A: 5 of context 1; B: 5 of context 2 and 1 of context 3``."""
-    said = []
+    """The clusters' members: ``A: 5 of context 1; B: 5 of context 2 and 1 of context 3``."""
+    parts = []
     for letter, members in df.groupby("letter"):
         counts = (members["context"] + 1).value_counts().sort_index()
-        said.append(f"{letter}: " + " and ".join(f"{n} of context {context}" for context, n in counts.items()))
-    return "Clusters and the true contexts of their clients. " + "; ".join(said)
+        parts.append(f"{letter}: " + " and ".join(f"{n} of context {context}" for context, n in counts.items()))
+    return "Clusters and the true contexts of their clients. " + "; ".join(parts)
 
 
 def _name(context: object) -> str:

@@ -1,4 +1,4 @@
-"""The loss along one direction through two models: dotted FedAvg's, solid that of the radius."""
+"""The loss along one direction through two models: FedAvg's dotted, FedSAM's solid."""
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,7 @@ def data(steps: np.ndarray, sections: np.ndarray) -> pd.DataFrame:
 
 
 def figure(rho: float) -> go.Figure:
-    """Nothing is in its place before ``moving``."""
+    """The empty figure; ``moving`` adds the curves."""
     fig, shade = go.Figure(), palette.ground()
     fig.add_scatter(x=[0, 0], y=[0, MOST], mode="lines", line={"color": shade.line, "width": 1.5}, hoverinfo="skip")
     looks = (
@@ -54,7 +54,7 @@ def figure(rho: float) -> go.Figure:
         title_text="step along one fixed direction",
         fixedrange=True,
     )
-    fig.update_yaxes(range=[0, MOST], title_text="loss over all clients", fixedrange=True)
+    fig.update_yaxes(range=[0, MOST], title_text="mean loss of all clients", fixedrange=True)
     return fig
 
 
@@ -71,7 +71,7 @@ def moving(df: pd.DataFrame) -> Moves:
 
 
 def finding(df: pd.DataFrame, rho: float) -> str:
-    """How far the loss rises from the model to the rim, for both."""
+    """How far the loss rises from the model to the edge, for both."""
     middle, ends = df.iloc[len(df) // 2], df.iloc[[0, -1]]
     rises = {name: ends[name].mean() - middle[name] for name in ("before", "now")}
     return (

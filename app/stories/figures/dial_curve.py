@@ -63,7 +63,7 @@ def figure(
     fig.add_traces(
         [
             live_traces.way("stop"),
-            live_traces.rings("an earlier run ended at %{y:.2f} %"),
+            live_traces.rings("earlier run: %{y:.2f} %"),
             *(
                 live_traces.dots(f"your run, {name}: %{{y:.2f}} %", [line.symbol], f"your {name}")
                 for name, line in lines.items()

@@ -1,4 +1,4 @@
-"""Error to the truth against lambda: both ends, the best lambda, the adaptive one, and the reader's run as a dot."""
+"""Distance from the true model by lambda: both ends, the best and the adaptive lambda, and the reader's run."""
 
 from collections.abc import Sequence
 
@@ -25,7 +25,7 @@ TICKS = {
 
 
 def data(example: Example) -> pd.DataFrame:
-    """[R, lam, x, error, mark]: a row a place on a curve; ``mark`` is alone, best, adaptive, together or empty."""
+    """[R, lam, x, error, mark]: a row per point of a curve; ``mark`` is alone, best, adaptive, together or empty."""
     rows = []
     for curve in example.curves:
         rows.append((curve.R, 0.0, curve.alone, "alone"))
@@ -48,14 +48,14 @@ def place(lam: float | None) -> float:
 
 
 def figure(df: pd.DataFrame, R: float) -> go.Figure:
-    """The curve of ``R`` before the pale ones of other spreads; the reader's runs are still to be put in."""
+    """The curve of ``R`` in front of the pale ones of other spreads; ``moving`` adds the reader's runs."""
     fig = go.Figure()
     for other, curve in df.groupby("R"):
         if other != R:
             is_named = other in (df["R"].min(), df["R"].max()) and abs(other - R) >= NAMED_APART
             _add_pale(fig, curve, is_named=is_named)
     _add_curve(fig, df[df["R"] == R])
-    ended, now = "an earlier run ended at %{y:.2f}", "your run: error %{y:.2f}"
+    ended, now = "earlier run: error %{y:.2f}", "your run: error %{y:.2f}"
     fig.add_traces([live_traces.rings(ended), live_traces.way(), live_traces.dots(now)])
     palette.base_layout(fig, height=HEIGHT)
     fig.update_layout(showlegend=False, margin={"t": 12, "r": 24})
@@ -71,7 +71,7 @@ def figure(df: pd.DataFrame, R: float) -> go.Figure:
         type="log",
         range=np.log10([0.24, 20]).tolist(),
         tickvals=[0.25, 0.5, 1, 2, 4, 8, 16],
-        title_text="error to the truth, ‖wᵢ − wᵢ*‖²",
+        title_text="error: distance from the true model, ‖wᵢ − wᵢ*‖²",
         fixedrange=True,
     )
     return fig

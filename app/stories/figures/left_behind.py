@@ -40,7 +40,7 @@ def figure(rho: float) -> go.Figure:
     """Rings are FedAvg, dots the radius; a mark is as large as the client has samples; see ``moving``."""
     fig, shade = go.Figure(), palette.ground()
     fedavg, fedsam = (palette.color(palette.style_of(name)) for name in ("fedavg", "fedsam"))
-    told = "client %{customdata[0]}: %{y:.2f} %, %{customdata[1]} training images of %{customdata[2]}<extra></extra>"
+    hover = "client %{customdata[0]}: %{y:.2f} %, %{customdata[1]} training images of %{customdata[2]}<extra></extra>"
     fig.add_scatter(
         x=[], y=[], mode="lines", name="change", line={"color": shade.muted, "width": 1}, opacity=0.6, hoverinfo="skip"
     )
@@ -49,11 +49,11 @@ def figure(rho: float) -> go.Figure:
         y=[],
         mode="markers",
         name=BEFORE,
-        hovertemplate="FedAvg, " + told,
+        hovertemplate="FedAvg, " + hover,
         marker={"symbol": "circle-open", "color": fedavg, "line": {"width": 2}},
     )
     fig.add_scatter(
-        x=[], y=[], mode="markers", name=NOW, hovertemplate=f"ρ = {rho:g}, " + told, marker={"color": fedsam}
+        x=[], y=[], mode="markers", name=NOW, hovertemplate=f"ρ = {rho:g}, " + hover, marker={"color": fedsam}
     )
     fig.add_scatter(
         x=[],
@@ -74,17 +74,17 @@ def figure(rho: float) -> go.Figure:
         showticklabels=False,
         ticks="",
         fixedrange=True,
-        title_text=f"the {NUM_CLIENTS} clients, lowest first; larger = more samples",
+        title_text=f"{NUM_CLIENTS} clients, least accurate first; larger = more samples",
     )
     fig.update_yaxes(
-        range=[-4, 118], tickvals=[0, 20, 40, 60, 80, 100], title_text="accuracy of the client, %", fixedrange=True
+        range=[-4, 118], tickvals=[0, 20, 40, 60, 80, 100], title_text="client accuracy, %", fixedrange=True
     )
     return fig
 
 
 def moving(df: pd.DataFrame, rho: float) -> Moves:
     """The clients as they are now. Without a radius there is FedAvg alone, and it is drawn once."""
-    told = df[["client", "samples", "digits"]].to_numpy().tolist()
+    hover = df[["client", "samples", "digits"]].to_numpy().tolist()
     scale = df["samples"] / df["samples"].max()
     sizes = (LEAST_SIZE + (MOST_SIZE - LEAST_SIZE) * scale).round(1).tolist()
     fedavg, fedsam = (palette.color(palette.style_of(name)) for name in ("fedavg", "fedsam"))
@@ -97,13 +97,13 @@ def moving(df: pd.DataFrame, rho: float) -> Moves:
         BEFORE: {
             "x": df["place"].tolist(),
             "y": (100 * df["before"]).tolist(),
-            "customdata": told,
+            "customdata": hover,
             "marker": {"symbol": "circle-open", "size": sizes, "color": fedavg, "line": {"width": 2}},
         },
         NOW: {
             "x": beside["place"].tolist(),
             "y": (100 * beside["now"]).tolist(),
-            "customdata": told[: len(beside)],
+            "customdata": hover[: len(beside)],
             "marker": {"size": sizes[: len(beside)], "color": fedsam},
         },
         "left behind": {"x": low["place"].tolist(), "y": (100 * low["now"]).tolist()},
@@ -112,27 +112,27 @@ def moving(df: pd.DataFrame, rho: float) -> Moves:
 
 
 def finding(df: pd.DataFrame, rho: float) -> str:
-    """``Lowest 5 %: 58.00 % at rho = 0.2, 51.00 % with FedAvg; they hold 7 images of 1 and 8, ...``"""
+    """``Lowest 5 %: 58.00 % at rho = 0.2, 51.00 % with FedAvg; these 2 of 40 clients have 7 images of 1 and 8, ...``"""
     low = df[df["is_low_now"]]
     who = ", ".join(f"{row.samples} images of {_digits(row.digits)}" for row in low.itertuples())
     before = float(df.loc[df["is_low_before"], "before"].mean())
     if not rho:
-        return f"Lowest 5 %: {percent(before)} with FedAvg; the {len(low)} of {len(df)} clients hold {who}"
+        return f"Lowest 5 %: {percent(before)} with FedAvg; these {len(low)} of {len(df)} clients have {who}"
     return (
         f"Lowest 5 %: {percent(float(low['now'].mean()))} at rho = {rho:g}, {percent(before)} with FedAvg; "
-        f"the {len(low)} of {len(df)} clients hold {who}"
+        f"these {len(low)} of {len(df)} clients have {who}"
     )
 
 
 def _who(low: pd.DataFrame) -> dict[str, list[object]]:
-    """The clients left behind in words, one line below the other; above them where there is no room below."""
+    """The lowest clients in words, one line each below their marks, or above where there is no room."""
     below = 100 * low["now"].min() - 9 * np.arange(1, len(low) + 1)
     above = 100 * low["now"].max() + 9 * np.arange(1, len(low) + 1)
-    told = [f"{percent(row.now)}: {row.samples} images of {_digits(row.digits)}" for row in low.itertuples()]
+    labels = [f"{percent(row.now)}: {row.samples} images of {_digits(row.digits)}" for row in low.itertuples()]
     return {
         "x": [float(low["place"].min())] * len(low),
         "y": (below if below[-1] > 0 else above).tolist(),
-        "text": told,
+        "text": labels,
     }
 
 

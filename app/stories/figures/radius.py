@@ -27,7 +27,7 @@ def data(example: Example) -> pd.DataFrame:
 
 
 def figure(df: pd.DataFrame) -> go.Figure:
-    """Both curves; the reader's runs are still to be put in, see ``moving``."""
+    """Both curves; ``moving`` adds the reader's runs."""
     fig, color = go.Figure(), palette.color(palette.style_of("fedsam"))
     for metric, (words, dash, symbol) in LOOKS.items():
         curve = df[df["metric"] == metric]
@@ -52,7 +52,7 @@ def figure(df: pd.DataFrame) -> go.Figure:
     _add_star(fig, df, color)
     fig.add_traces(
         [
-            live_traces.rings("lowest 5 % of an earlier run: %{y:.2f} %", "square"),
+            live_traces.rings("earlier run, lowest 5 %: %{y:.2f} %", "square"),
             live_traces.way(),
             live_traces.dots("your run: %{y:.2f} %", [symbol for _, _, symbol in LOOKS.values()]),
         ]
@@ -87,6 +87,6 @@ def _add_star(fig: go.Figure, df: pd.DataFrame, color: str) -> None:
         y=[100 * best["shown"]],
         mode="markers",
         marker={"symbol": "star", "size": 20, "color": color},
-        hovertemplate=f"best lowest 5 % on average over {best['draws']} draws: "
+        hovertemplate=f"highest lowest 5 %, mean over {best['draws']} draws: "
         f"{percent_pm(best['mean'], best['std'])} at ρ = {best['rho']:g}<extra></extra>",
     )

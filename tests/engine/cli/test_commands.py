@@ -175,7 +175,7 @@ def test_what_was_imported_before_is_left_out_with_a_word(call: Call, tmp_path: 
     call("run", write_config(tmp_path), "--quiet", "--export", "a.json")
     assert call("export", 1, "--format", "bundle").out == "wrote tiny.zip\n"
     assert call("import", "tiny.zip").out == "tiny: 1 run imported, ids 2\n"
-    left_out = "fedavg seed 0 is left out: it was imported before, as run 2\n"
+    left_out = "fedavg seed 0 is skipped: it was imported before, as run 2\n"
     assert call("import", "tiny.zip") == (0, "", left_out) == call("import", "a.json")
     models = {path.name for path in (tmp_path / "var" / "fedscape.db-artifacts" / "2").iterdir()}
     assert {name.split("-0")[0] for name in models} == {"model-last", "model-best"}

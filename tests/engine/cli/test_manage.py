@@ -67,10 +67,10 @@ def test_cancelling_says_what_became_of_each_and_leaves_what_has_ended(call: Cal
     assert code == 0 and out.splitlines() == [
         "run 3 (FedAvg seed 2): cancelled",
         "run 4 (FedAvg seed 3): cancelled",
-        "run 5 (FedAvg seed 4): running, asked to cancel",
+        "run 5 (FedAvg seed 4): running, cancel requested",
     ]
-    assert err.splitlines()[0] == "run 1 (FedAvg seed 0) is left as it is: done"
-    assert err.splitlines()[1].startswith("nobody computes runs now")
+    assert err.splitlines()[0] == "run 1 (FedAvg seed 0) is unchanged: done"
+    assert err.splitlines()[1].startswith("no worker is running")
 
 
 def test_pausing_and_resuming(call: Call, store: Store) -> None:
@@ -85,8 +85,8 @@ def test_where_somebody_computes_nobody_is_told_to(call: Call, store: Store) -> 
 
 def test_what_failed_is_tried_again_as_a_new_run(call: Call, store: Store) -> None:
     code, out, err = call("retry", 2, 1)
-    assert (code, out) == (0, "run 2 (FedAvg seed 1): tried again as run 6\n")
-    assert "run 1 (FedAvg seed 0) is left as it is: done" in err and status(store, 6) == "queued"
+    assert (code, out) == (0, "run 2 (FedAvg seed 1): retried as run 6\n")
+    assert "run 1 (FedAvg seed 0) is unchanged: done" in err and status(store, 6) == "queued"
 
 
 def test_an_id_that_is_not_there_stops_everything(call: Call, store: Store) -> None:
@@ -95,7 +95,7 @@ def test_an_id_that_is_not_there_stops_everything(call: Call, store: Store) -> N
 
 
 def test_deleted_runs_come_back(call: Call, store: Store) -> None:
-    assert call("delete", 1, 2).out.startswith("2 runs deleted; undelete brings them back")
+    assert call("delete", 1, 2).out.startswith("2 runs deleted; undelete restores them")
     assert [line.split()[0] for line in call("runs").out.splitlines()] == ["id", "3", "4", "5"]
     assert {run["id"] for run in json.loads(call("runs", "--deleted", "--json").out)} == {1, 2}
     assert call("undelete", 2).out == "run 2 (FedAvg seed 1): failed\n"

@@ -96,7 +96,7 @@ def test_a_configuration_that_is_not_there_is_named(call: Call) -> None:
         ("trainin.rounds=3", "did you mean 'training'"),
         ("algorithms.7.mu=3", "7"),
         ("name.first=x", "name"),
-        ("training.lr=[1", "no YAML value"),
+        ("training.lr=[1", "not a YAML value"),
     ],
 )
 def test_a_change_of_what_is_not_there_is_refused(call: Call, tmp_path: Path, change: str, words: str) -> None:
@@ -133,9 +133,9 @@ def test_a_place_that_cannot_be_written_is_refused_before_anything_runs(
     ("words", "problem"),
     [
         (("--export", "folder"), "is a folder"),
-        (("--export", "file/out.json"), "is no folder"),
-        (("--models", "file"), "is no folder"),
-        (("--models", "file/models"), "is no folder"),
+        (("--export", "file/out.json"), "is not a folder"),
+        (("--models", "file"), "is not a folder"),
+        (("--models", "file/models"), "is not a folder"),
     ],
 )
 def test_a_file_in_place_of_a_folder_and_the_reverse_are_refused(
@@ -151,7 +151,7 @@ def test_runs_that_have_not_ended_are_left_out_of_exports_and_named(call: Call, 
     store = Store(f"sqlite:///{tmp_path}/var/fedscape.db")
     store.queue.rerun([1])
     code, _, err = call("export", 1, 2, "--output", "a.json")
-    assert (code, err) == (0, "run 2 (fedavg seed 0) is left out: it is queued\n")
+    assert (code, err) == (0, "run 2 (fedavg seed 0) is skipped: it is queued\n")
     assert [run["status"] for run in json.loads((tmp_path / "a.json").read_text())["runs"]] == ["done"]
     assert "none of these runs has ended" in refused(call, "export", 2)
 

@@ -62,7 +62,7 @@ def test_a_terminal_shows_pace_and_time_left() -> None:
     bars = Bars(output)
     bars.show([Run(1, "running", 4)], {1: 0.5})
     bars.close()
-    assert "round 4 of 8, 0.5 s a round, 0:02 left, accuracy 50.0 %" in shown(output)
+    assert "round 4 of 8, 0.5 s per round, 0:02 left, accuracy 50.0 %" in shown(output)
 
 
 def test_a_finished_run_scrolls_away_from_the_bars_once() -> None:

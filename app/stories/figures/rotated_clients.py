@@ -1,4 +1,4 @@
-"""How well each client's pages are read: a column a client, from upright to the most turned, one page of each below."""
+"""Accuracy on each client's rotated images: a column per client, from upright to most rotated, a sample image below."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,11 +14,11 @@ PAGES_PX = 42  # the height of the pictures
 PIXELS = 8  # a picture is as wide as high
 GAP = 2  # pixels between two pictures
 END_PX = (5, 1.5)  # the thickness of a bar, of the first method and of the second
-KEY = "grey: final result, mean over seeds"
+KEY = "grey: average final result"
 
 
 def data(accuracies: Mapping[str, np.ndarray], angles: np.ndarray) -> pd.DataFrame:
-    """Accuracies [N] of each method -> [method, client, angle, accuracy], a row a client of a method."""
+    """Accuracies [N] of each method -> [method, client, angle, accuracy], a row per method and client."""
     rows = [
         (method, client, angle, accuracy)
         for method, values in accuracies.items()
@@ -30,7 +30,7 @@ def data(accuracies: Mapping[str, np.ndarray], angles: np.ndarray) -> pd.DataFra
 def figure(
     ends: Mapping[str, np.ndarray], angles: np.ndarray, pictures: np.ndarray, *, height: int, with_mean: bool = False
 ) -> go.Figure:
-    """Grey bars are where each client of a method ended, ``ends`` [N]; how they stand now is put in by ``moving``.
+    """Grey bars are each client's average final result, ``ends`` [N]; ``moving`` adds the current ones.
 
     ``pictures`` [n, 8, 8] are of every N/n-th client.
     """
@@ -68,7 +68,7 @@ def figure(
             name=method,
             marker=marker,
             cliponaxis=False,
-            hovertemplate=f"{method}, client %{{x}}, turned by %{{customdata:.3g}}°: %{{y:.2f}} %<extra></extra>",
+            hovertemplate=f"{method}, client %{{x}}, rotated by %{{customdata:.3g}}°: %{{y:.2f}} %<extra></extra>",
         )
     fig.add_scatter(
         x=[-0.4],
@@ -90,7 +90,7 @@ def figure(
             "range": [0, 103],
             "tickvals": list(range(0, 101, 20)),
             "fixedrange": True,
-            "title_text": "accuracy on own pages, %",
+            "title_text": "accuracy on own images, %",
         },
         yaxis2={"domain": [0, pages], "range": [PIXELS, -1], "visible": False, "fixedrange": True},
     )
@@ -100,14 +100,14 @@ def figure(
         tickangle=0,
         fixedrange=True,
         ticktext=[f"{angle:.3g}°" for angle in angles[::every]],
-        title_text="a client's pages are turned by",
+        title_text="client's rotation",
         anchor="y2",
     )
     return fig
 
 
 def moving(df: pd.DataFrame, methods: Sequence[str], *, with_mean: bool = False) -> Moves:
-    """The accuracies as they are now: dots, and either the mean of the first method or hairlines between two."""
+    """The accuracies as they are now: dots, and either the mean of the first method or lines between two methods."""
     values = {method: 100 * df[df["method"] == method]["accuracy"].to_numpy() for method in methods}
     moves = {method: {"x": list(range(len(y))), "y": y.tolist()} for method, y in values.items()}
     first = values[methods[0]]
@@ -126,7 +126,7 @@ def _key(methods: Sequence[str]) -> str:
 
 
 def _markers() -> list[dict[str, object]]:
-    """The first method is what the reader trains; the second is told from it by its form and by being hollow."""
+    """The first method is the one the reader trains; the second differs in shape and is hollow."""
     shade = palette.ground()
     return [
         {"symbol": "circle", "size": 12, "color": live_traces.color(), "line": {"width": 1, "color": shade.paper}},

@@ -1,4 +1,4 @@
-"""Digits on pages that each client holds at another angle: the clients of two stories."""
+"""Digits rotated by a different angle for each client: the clients of two stories."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,14 +9,14 @@ ROUNDS = 30
 
 
 def angles(turn: float, num_clients: int) -> np.ndarray:
-    """[N] degrees by which each client's pages are turned: from upright to almost ``turn``."""
+    """[N] rotation of each client in degrees: from upright to almost ``turn``."""
     return turn * np.arange(num_clients) / num_clients
 
 
 def experiment(
     name: str, methods: Mapping[str, str], *, turn: float, num_clients: int, test_fraction: float
 ) -> dict[str, Any]:
-    """``methods`` and their labels, on clients whose pages are turned over ``turn`` degrees."""
+    """``methods`` and their labels, on clients whose images are rotated across ``turn`` degrees."""
     return {
         "name": name,
         "dataset": {"name": "digits"},
