@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from app.state.address import LARGEST_ID, parse_ids
+from app.state.url_state import LARGEST_ID, parse_ids
 
 from app.compare.comparability import conflicts, missing, notes, same_clients
 from app.compare.headline import headline
