@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
-from app.state.url_state import LARGEST_ID, parse_ids
 
 from app.compare.comparability import conflicts, missing, notes, same_clients
 from app.compare.headline import headline
 from app.data.comparison import method_name, methods_of, per_method, per_run, ranking
+from app.state.url_state import LARGEST_ID, parse_ids
 from tests.app.frames import clients, run_record
 
 
