@@ -57,7 +57,7 @@ def test_a_priority_that_a_run_has_is_not_given_again(a_run: RunRecord) -> None:
 
 def test_runs_are_asked_as_they_stand_now(filled_store: Store) -> None:
     waiting = [run.id for run in filled_store.queue.rerun([1, 2, 3])]
-    assert actions.perform("high priority", waiting).text == "Gave 3 runs high priority."
+    assert actions.perform("high priority", waiting).text == "Set 3 runs to high priority."
     assert actions.perform("pause", waiting[:2]).text == "Paused 2 runs."
     assert actions.perform("resume", waiting).text == "Resumed 2 runs; 1 is not paused."
     said = actions.perform("cancel", [1, *waiting])

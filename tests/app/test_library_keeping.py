@@ -14,7 +14,7 @@ opened = partial(open_page, "library")
 def test_the_trash_brings_back_some_or_all(filled_store: Store) -> None:
     filled_store.trash.put([1, 2, 3])
     page = opened()
-    assert "for 7 days" in words(page)
+    assert "after 7 days" in words(page)
     page.multiselect(key="library_trash").set_value([2]).run()
     page.button(key="restore").click().run()
     assert [run.id for run in filled_store.trash.list()] == [3, 1]
