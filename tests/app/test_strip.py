@@ -13,7 +13,7 @@ from app.server import routes
 from engine.config.schema import parse_experiment
 from engine.exchange.records import new_run
 from storage import Status, Store
-from storage.holders import Holder
+from storage.holders import LockHolder
 from tests.app.samples import DIGITS
 
 
@@ -60,7 +60,7 @@ def test_a_worker_that_blocks_everyone_is_shown_and_when_it_is_restarted(store: 
 def test_a_process_that_keeps_the_engine_from_storing_is_named_with_the_way_out(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    backup = Holder(12, "python -m engine delete 7", is_stopped=True, is_abandoned=False)
+    backup = LockHolder(12, "python -m engine delete 7", is_stopped=True, is_abandoned=False)
     monkeypatch.setattr(Store, "writer", lambda store: backup)
     lock = store.try_dispatcher_lock()
     assert lock is not None
