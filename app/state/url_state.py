@@ -96,6 +96,7 @@ def page(name: str) -> Iterator[None]:
         _arrive(name)
     else:
         _settle()
+        publish()  # what is pressed is in the address before the page shows it
     visit = _visit()
     visit.drawn = {}
     token = _is_drawing.set(True)
