@@ -126,11 +126,9 @@ def fragment(draw: Callable[P, None]) -> Callable[P, None]:
 
 def publish() -> None:
     """Write every choice that is not the default into the address."""
-    visit, here = _visit(), st.query_params.to_dict()
+    visit = _visit()
     visit.choices = address()
-    if here == visit.known[-1]:
-        visit.known = [here]
-    if visit.choices != here:
+    if visit.choices != st.query_params.to_dict():
         st.query_params.from_dict(visit.choices)
     if visit.choices != visit.known[-1]:
         visit.known.append(visit.choices)
@@ -290,7 +288,10 @@ def _settle() -> None:
             control.left = None
     doubtful = [control for control in moved if control.may_be_late() or not control.offers(control.now)]
     pressed = [control for control in moved if control not in doubtful]
-    is_behind = st.query_params.to_dict() != _visit().known[-1]
+    visit = _visit()
+    is_behind = st.query_params.to_dict() != visit.known[-1]
+    if not is_behind:
+        visit.known = visit.known[-1:]
     is_late = is_behind or pressed or len(doubtful) > 1 or len(controls) < len(_controls())
     for control in doubtful:
         if is_late or not control.offers(control.now):
