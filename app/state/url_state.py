@@ -37,6 +37,7 @@ class Visit:
     known: list[dict[str, str]]
     is_history: bool = False
     is_new: bool = True
+    is_drawn: bool = False  # to the end by the last run; what begins one that was not may be this program
     drawn: dict[str, None] = field(default_factory=dict)  # in order
 
 
@@ -98,12 +99,13 @@ def page(name: str) -> Iterator[None]:
         _settle()
         publish()  # what is pressed is in the address before the page shows it
     visit = _visit()
-    visit.drawn = {}
+    visit.drawn, visit.is_drawn = {}, False
     token = _is_drawing.set(True)
     try:
         yield
         publish()
         st.session_state[_CONTROLS] = {name: _controls()[name] for name in visit.drawn}
+        visit.is_drawn = True
     finally:
         _is_drawing.reset(token)
 
@@ -290,7 +292,7 @@ def _settle() -> None:
     pressed = [control for control in moved if control not in doubtful]
     visit = _visit()
     is_behind = st.query_params.to_dict() != visit.known[-1]
-    if not is_behind:
+    if not is_behind and visit.is_drawn:
         visit.known = visit.known[-1:]
     is_late = is_behind or pressed or len(doubtful) > 1 or len(controls) < len(_controls())
     for control in doubtful:
