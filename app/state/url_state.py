@@ -37,6 +37,7 @@ class Visit:
     known: list[dict[str, str]]
     is_history: bool = False
     is_new: bool = True
+    is_drawn: bool = False  # to the end by the last run; what begins one that was not may be this program
     drawn: dict[str, None] = field(default_factory=dict)  # in order
 
 
@@ -96,13 +97,15 @@ def page(name: str) -> Iterator[None]:
         _arrive(name)
     else:
         _settle()
+        publish()  # what is pressed is in the address before the page shows it
     visit = _visit()
-    visit.drawn = {}
+    visit.drawn, visit.is_drawn = {}, False
     token = _is_drawing.set(True)
     try:
         yield
         publish()
         st.session_state[_CONTROLS] = {name: _controls()[name] for name in visit.drawn}
+        visit.is_drawn = True
     finally:
         _is_drawing.reset(token)
 
@@ -125,11 +128,9 @@ def fragment(draw: Callable[P, None]) -> Callable[P, None]:
 
 def publish() -> None:
     """Write every choice that is not the default into the address."""
-    visit, here = _visit(), st.query_params.to_dict()
+    visit = _visit()
     visit.choices = address()
-    if here == visit.known[-1]:
-        visit.known = [here]
-    if visit.choices != here:
+    if visit.choices != st.query_params.to_dict():
         st.query_params.from_dict(visit.choices)
     if visit.choices != visit.known[-1]:
         visit.known.append(visit.choices)
@@ -289,7 +290,10 @@ def _settle() -> None:
             control.left = None
     doubtful = [control for control in moved if control.may_be_late() or not control.offers(control.now)]
     pressed = [control for control in moved if control not in doubtful]
-    is_behind = st.query_params.to_dict() != _visit().known[-1]
+    visit = _visit()
+    is_behind = st.query_params.to_dict() != visit.known[-1]
+    if not is_behind and visit.is_drawn:
+        visit.known = visit.known[-1:]
     is_late = is_behind or pressed or len(doubtful) > 1 or len(controls) < len(_controls())
     for control in doubtful:
         if is_late or not control.offers(control.now):
