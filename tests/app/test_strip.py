@@ -67,7 +67,7 @@ def test_a_process_that_keeps_the_engine_from_storing_is_named_with_the_way_out(
     with lock:
         (alert,) = asked(store)["alerts"]
         assert alert.startswith("The worker cannot store anything: the database is locked by process 12 (python -m ")
-        assert "kill -CONT 12 lets it go on" in alert
+        assert "kill -CONT 12 resumes it" in alert
         assert "worker waiting" in asked(store)["text"]
         store.engines.heartbeat(host="here", pid=1, device="cpu", slots=2, running=0)  # it was a moment
         assert asked(store)["alerts"] == []

@@ -59,7 +59,7 @@ def test_without_a_setting_a_worker_has_a_quarter_of_an_hour(monkeypatch):
 
 def test_a_setting_that_is_no_number_is_refused(monkeypatch):
     monkeypatch.setenv("FEDSCAPE_HUNG_S", "never")
-    with pytest.raises(InvalidConfig, match="FEDSCAPE_HUNG_S: 'never', but a whole number"):
+    with pytest.raises(InvalidConfig, match="FEDSCAPE_HUNG_S: 'never', must be a whole number"):
         Watchdog()
 
 
@@ -187,7 +187,7 @@ def test_a_run_that_hangs_again_and_again_is_given_up_with_what_to_do(store, dis
     dispatcher.step()
     run = store.queue.get(run_id)
     assert run.status == "failed"
-    assert "given up after 3 attempts" in run.error and "set FEDSCAPE_HUNG_S to more seconds, then retry" in run.error
+    assert "given up after 3 attempts" in run.error and "increase FEDSCAPE_HUNG_S, then retry" in run.error
     assert dispatcher.is_idle
 
 

@@ -21,7 +21,7 @@ def test_a_mistake_is_told_when_the_dispatcher_starts(
     store: Store, monkeypatch: pytest.MonkeyPatch, name: str, text: str
 ) -> None:
     monkeypatch.setenv(name, text)
-    with pytest.raises(InvalidConfig, match=f"{name}: '{text}', but a number from 0 on"):
+    with pytest.raises(InvalidConfig, match=f"{name}: '{text}', must be a number of at least 0"):
         clean_up(store)
 
 

@@ -45,7 +45,7 @@ def refused(call: Call, *words: object) -> str:
         ({"algorithms": []}, ["algorithms", "at least one entry"]),
         ({"training": {"lr": -1}}, ["training.lr", "-1", "greater than 0"]),
         ({"training": {"participation": 1.5}}, ["training.participation", "1.5", "less than or equal to 1"]),
-        ({"seeds": [0, 0]}, ["seeds", "different"]),
+        ({"seeds": [0, 0]}, ["seeds", "distinct"]),
         ({"partition": {"name": "classes_per_client", "classes_per_client": 11}}, ["partition: classes_per_client=11"]),
         ({"partition": {"name": "natural"}}, ["partition", "natural"]),
         ({"dataset": {"name": "custom", "path": "/nowhere.npz"}, "partition": {"name": "natural"}}, ["/nowhere.npz"]),
@@ -70,8 +70,8 @@ def test_every_mistake_is_told_at_once_a_line_each(call: Call, tmp_path: Path) -
     [
         ("- a list\n", "is a list, must be a mapping"),
         ("a: [1\n", "cannot be read as YAML or JSON: line 2, column 1"),
-        ("", "holds NoneType"),
-        (b"\x00\xff\xfe", "cannot be read (byte 1 is not UTF-8)"),
+        ("", "is a NoneType"),
+        (b"\x00\xff\xfe", "cannot be read (byte 1 is not valid UTF-8)"),
     ],
     ids=["list", "broken", "empty", "binary"],
 )
@@ -204,10 +204,13 @@ def test_a_run_that_is_not_there_cannot_be_exported(call: Call, tmp_path: Path) 
         (lambda d: d["runs"][0]["partition"].pop("test_sizes"), "test_sizes"),
         (lambda d: d["runs"][0].update(status="running"), "status"),
         (lambda d: d["runs"][0].update(experiment_index=1), "is not a run of the file's config"),
-        (lambda d: d["runs"][0]["partition"].update(contexts=[0]), "partition: Value error, one entry a client"),
+        (
+            lambda d: d["runs"][0]["partition"].update(contexts=[0]),
+            "partition: Value error, every list must have one entry per client",
+        ),
         (lambda d: d["runs"][0]["partition"]["class_counts"][0].pop(), "the same number of classes"),
         (lambda d: d["runs"][0]["partition"].update(train_sizes=[10**30] * 3), "partition.train_sizes.0"),
-        (lambda d: d["runs"][0]["rounds"][1].update(cohort=[3]), "cohort: client 3 of 3"),
+        (lambda d: d["runs"][0]["rounds"][1].update(cohort=[3]), "cohort: client 3 is not between 0 and 2"),
         (lambda d: d["runs"][0]["rounds"][1].update(clusters=[0, 0, 10**9]), "clusters.2"),
         (lambda d: d["runs"][0]["rounds"][1]["diagnostics"].update(Q=10**999), "too large"),
         (lambda d: d["runs"][0]["provenance"].update(device="\ud800"), "surrogates not allowed"),
@@ -247,7 +250,7 @@ def test_memory_that_runs_out_in_a_command_is_said_in_a_line(
 
     monkeypatch.setattr(sys.modules["engine.cli.run"], "experiments_of", fail)
     code, _, err = call("run", "c.yaml")
-    assert code == 3 and err.startswith("out of memory") and err.count("\n") == 1
+    assert code == 3 and err.startswith("this machine has no memory left") and err.count("\n") == 1
 
 
 def test_a_long_argument_is_quoted_in_part(call: Call, capsys: pytest.CaptureFixture[str]) -> None:

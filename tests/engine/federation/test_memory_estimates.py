@@ -68,5 +68,5 @@ def test_memory_that_runs_out_is_a_mistake_with_a_way_out(monkeypatch: pytest.Mo
         raise MemoryError("Unable to allocate 1.46 TiB")
 
     monkeypatch.setattr("engine.datasets.synthetic.Synthetic.load", refuse)
-    with pytest.raises(DataUnavailable, match="no memory left here for synthetic; take fewer clients"):
+    with pytest.raises(DataUnavailable, match="out of memory for synthetic; use fewer clients"):
         load_pool(a_run(name="synthetic"), NOWHERE)
