@@ -16,13 +16,13 @@ import yaml
 from streamlit.delta_generator import DeltaGenerator
 
 from app.wording import capital, plain
-from engine.config.schema import parse_value
+from engine.config.schema import REQUIRED, parse_value
 from engine.core.registry import Entry, Options, Parameter
 
 WORDS = {"training": "as in training", "full": "all samples", None: "not set"}  # what an empty field stands for
 LARGEST = 2**53  # the largest exact integer of a browser
 MANY_CHOICES = 4
-EMPTY = ("is missing; ", "[], but ")  # how the engine's messages on missing values begin
+EMPTY = (REQUIRED, "[], but ")  # how the engine's messages on missing values begin
 SPELLED = ("alpha", "beta", "delta", "eps1", "eps2", "gamma", "l2", "lam", "mu", "rho")  # names that spell their symbol
 SHORT = {"lr": "learning rate", "dim": "dimension"}
 

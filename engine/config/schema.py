@@ -21,6 +21,7 @@ from engine.config.yaml_text import MAX_LEVELS, problem_in, read_text, read_yaml
 from engine.core.errors import MAX_PROBLEMS, MAX_SHOWN, InvalidConfig, UnknownName, cut, shown, suggestion
 from engine.core.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Count, Options, Registry
 
+REQUIRED = "required; "  # begins the message on an option without a value
 VERSION = 1
 _SEEDS = 2**32
 _MAX_RUNS = 10_000
@@ -418,7 +419,7 @@ def _options(kind: type[OptionsT], raw: Mapping[str, Any], path: str, problems: 
                 problems.append(_unknown_key(at, e["input"], tuple(kind.model_fields)))
             elif e["type"] == "missing":
                 field = kind.model_fields[str(e["loc"][0])]
-                problems.append(f"{at}: required; {field.description or 'set a value'}")
+                problems.append(f"{at}: {REQUIRED}{field.description or 'set a value'}")
             else:
                 message = e["msg"].removeprefix("Value error, ").replace("Input should be", "should be")
                 given = raw.get(str(e["loc"][0]), e["input"]) if e["loc"] else None

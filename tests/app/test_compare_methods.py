@@ -73,7 +73,7 @@ def test_partitions_that_differ_name_what_differs() -> None:
 def test_other_clients_from_the_same_partition_are_a_conflict() -> None:
     sizes = [{"test_sizes": [n], "class_counts": [[n]]} for n in (3, 4)]
     methods = methods_of([run_record(1, partition=sizes[0]), run_record(2, "fedavg", partition=sizes[1])])
-    assert "other clients for seed 0" in conflicts(methods)[0]
+    assert "different clients for seed 0" in conflicts(methods)[0]
 
 
 def test_data_drawn_anew_for_each_seed_is_no_conflict() -> None:
@@ -106,7 +106,7 @@ def test_runs_that_failed_at_once_are_named_with_their_reason() -> None:
         run_record(3, "fedavg", round=-1, status="failed", error="no data"),
     ]
     assert missing(runs) == [
-        "1 run on the way, to appear here after the first round.",
+        "1 run pending; results appear after the first round.",
         "FedAvg, seed 0: failed before its first round (no data).",
     ]
 
@@ -119,47 +119,49 @@ def _headline(test_size: int = 1000, **accuracies: list[list[float]]) -> str:
 def test_the_headline_names_who_leads_on_the_mean_and_who_on_the_lowest() -> None:
     said = _headline(CGPFL=[[0.60, 0.996], [0.60, 0.996], [0.60, 0.998]], LocalTrain=[[0.70, 0.832]] * 3)
     assert said == (
-        "CGPFL leads by 3.2 points on the mean (95 % interval 3.1 to 3.4, 3 seeds); LocalTrain's lowest 5 % are best, "
-        "by 10.0 points (95 % interval 10.0 to 10.0)."
+        "CGPFL leads by 3.2 points on mean accuracy (95 % interval 3.1 to 3.4, 3 seeds); LocalTrain's lowest 5 % is "
+        "the best, by 10.0 points (95 % interval 10.0 to 10.0)."
     )
 
 
 def test_the_headline_says_so_where_one_method_leads_both() -> None:
     assert _headline(A=[[0.8, 0.9]] * 3, B=[[0.5, 0.6]] * 3) == (
-        "A leads by 30.0 points on the mean (95 % interval 30.0 to 30.0, 3 seeds), and its lowest 5 % are best too, by "
-        "30.0 points (95 % interval 30.0 to 30.0)."
+        "A leads by 30.0 points on mean accuracy (95 % interval 30.0 to 30.0, 3 seeds), and its lowest 5 % is also "
+        "the best, by 30.0 points (95 % interval 30.0 to 30.0)."
     )
 
 
 def test_one_seed_names_no_leader_and_speaks_of_its_clients() -> None:
     assert _headline(A=[[0.8, 0.9, 0.7]], B=[[0.7, 0.6, 0.7]]) == (
-        "A is ahead of B by 13.3 points on the mean (95 % interval −24.6 to 51.3 over these 3 clients); its lowest 5 % "
-        "are highest too. One seed is too few to tell."
+        "A is ahead of B by 13.3 points on mean accuracy (95 % interval −24.6 to 51.3 over these 3 clients); its "
+        "lowest 5 % is also the highest. One seed is too few to tell."
     )
 
 
 def test_two_seeds_name_no_leader_even_where_both_agree() -> None:
     assert _headline(A=[[0.8], [0.8]], B=[[0.5], [0.5]]) == (
-        "A is ahead in both seeds, by 30.0 points on the mean; its lowest 5 % are highest too. Two seeds are too few "
-        "to tell."
+        "A is ahead in both seeds, by 30.0 points on mean accuracy; its lowest 5 % is also the highest. Two seeds "
+        "are too few to tell."
     )
     assert _headline(A=[[0.8], [0.6]], B=[[0.5], [0.85]]).startswith(
-        "A is ahead of B by 2.5 points on the mean, but not first in both seeds"
+        "A is ahead of B by 2.5 points on mean accuracy, but not first in both seeds"
     )
 
 
 def test_methods_whose_interval_holds_zero_may_all_be_the_best() -> None:
     said = _headline(A=[[0.8], [0.6], [0.7]], B=[[0.5], [0.85], [0.7]], C=[[0.1], [0.1], [0.1]])
-    assert said.startswith("On the mean the best may be any of A and B (within 1.7 points, 3 seeds); on the lowest 5 %")
+    assert said.startswith(
+        "On mean accuracy the best may be any of A and B (within 1.7 points, 3 seeds); on the lowest 5 %"
+    )
 
 
-def test_methods_known_to_be_within_half_a_point_are_level() -> None:
+def test_methods_known_to_be_within_half_a_point_are_tied() -> None:
     said = _headline(A=[[0.800], [0.700], [0.600]], B=[[0.801], [0.701], [0.599]])
-    assert said.startswith("B and A are level on the mean (within half a point, 3 seeds); B and A are level on the")
+    assert said.startswith("B and A are tied on mean accuracy (within half a point, 3 seeds); B and A are tied on the")
 
 
 def test_equal_means_are_called_equal() -> None:
-    assert _headline(A=[[0.8]], B=[[0.8]]) == "A and B have the same mean. One seed is too few to tell."
+    assert _headline(A=[[0.8]], B=[[0.8]]) == "A and B have the same mean accuracy. One seed is too few to tell."
 
 
 def test_methods_without_a_seed_in_common_are_not_compared() -> None:
@@ -169,7 +171,7 @@ def test_methods_without_a_seed_in_common_are_not_compared() -> None:
 
 
 def test_a_gap_has_no_more_decimals_than_there_are_test_samples_for() -> None:
-    assert "leads by 3 points on the mean (95 % interval 3 to 3, 3 seeds)" in _headline(
+    assert "leads by 3 points on mean accuracy (95 % interval 3 to 3, 3 seeds)" in _headline(
         test_size=20, A=[[0.93]] * 3, B=[[0.90]] * 3
     )
 
@@ -180,7 +182,7 @@ def test_a_seed_is_compared_with_the_same_seed() -> None:
 
 
 def test_one_method_has_no_headline_but_a_hint() -> None:
-    assert _headline(A=[[0.8]]) == "A alone has numbers here; add a second method to compare."
+    assert _headline(A=[[0.8]]) == "Only A has results here; add a second method to compare."
 
 
 def test_ids_in_an_address_may_be_anything() -> None:

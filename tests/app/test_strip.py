@@ -185,5 +185,5 @@ def test_runs_that_ended_before_are_no_news(filled_store: Store) -> None:
 def test_a_run_without_results_is_not_offered_for_comparison(store: Store) -> None:
     end(store, "failed")
     found = ended.toast(store.queue.runs(run_ids=[1]))
-    assert found["text"] == "FedAvg, seed 0 has failed."
+    assert found["text"] == "FedAvg, seed 0 failed."
     assert [link["label"] for link in found["links"]] == ["Live"]

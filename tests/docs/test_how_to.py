@@ -122,8 +122,8 @@ def test_the_chart_ranks_clients_and_is_put_on_a_page(monkeypatch: pytest.Monkey
     assert list(chart.figure(table, "ditto").data[0].y) == pytest.approx([70, 80, 90])
     assert chart.finding(table) == "Client 1 has the lowest accuracy, 70 %."
 
-    told = create_autospec(page.told)
-    monkeypatch.setattr(page, "told", told)
+    finding_chart = create_autospec(page.finding_chart)
+    monkeypatch.setattr(page, "finding_chart", finding_chart)
     monkeypatch.setattr(app.charts, "ranked_clients", chart, raising=False)
     (panel,) = (text for _, _, text in examples("add-a-chart.md") if "def ranking" in text)
     names: dict[str, Any] = {}
@@ -133,7 +133,7 @@ def test_the_chart_ranks_clients_and_is_put_on_a_page(monkeypatch: pytest.Monkey
         run=types.SimpleNamespace(algorithm="ditto"),
     )
     names["ranking"](view)
-    told.assert_called_once()
+    finding_chart.assert_called_once()
 
 
 def test_a_stored_run_is_read_and_reproduced(database_url: str) -> None:

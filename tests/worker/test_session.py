@@ -52,7 +52,7 @@ def test_models_that_are_too_large_are_left_out_and_that_is_said(store: Store, m
     run = compute(store)
     assert kinds(store, run.id) == []
     said = [event.message for event in store.events.list(run.id)]
-    assert len(said) == 2 and all("more than FEDSCAPE_MODELS_MB=0.0001" in message for message in said)
+    assert len(said) == 2 and all("exceed FEDSCAPE_MODELS_MB=0.0001" in message for message in said)
     assert run.status == "done"
 
 

@@ -66,7 +66,7 @@ def test_fl_hc_finds_two_kinds_of_clients():
 def test_fl_hc_takes_a_number_or_a_threshold():
     assert simulation("fl_hc").config.algorithm.options.n_clusters == 4
     assert simulation({"name": "fl_hc", "distance_threshold": 2}).config.algorithm.options.n_clusters is None
-    with pytest.raises(InvalidConfig, match="set only one"):
+    with pytest.raises(InvalidConfig, match="keep one of them"):
         simulation({"name": "fl_hc", "distance_threshold": 2, "n_clusters": 3})
     with pytest.raises(InvalidConfig, match="take linkage: average"):
         simulation({"name": "fl_hc", "metric": "cosine"})
