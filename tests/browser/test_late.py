@@ -112,7 +112,7 @@ def test_back_takes_a_choice_back(page: Page, server: Server, trained: Trained) 
 
 def test_back_in_set_up_takes_an_entry_back(page: Page, server: Server) -> None:
     opened(page, f"{server.url}/setup", "text=Queue")
-    rounds = page.get_by_label("T · rounds", exact=True)
+    rounds = page.get_by_label("Rounds (T)", exact=True)
     for number in ("61", "62"):
         before = page.url
         rounds.fill(number)
@@ -174,7 +174,7 @@ def test_a_method_s_own_settings_are_there_when_they_are_opened_after_another_en
     method = {"name": "cgpfl", "K": 2, "label": "two contexts", "training": {"lr": 0.3}}
     link = pack_config({**TRAINED, "algorithms": [method]})
     opened(page, f"{server.url}/setup?config={link}", "text=Queue")
-    before, rounds = page.url, page.get_by_label("T · rounds", exact=True)
+    before, rounds = page.url, page.get_by_label("Rounds (T)", exact=True)
     rounds.fill("61")
     rounds.press("Enter")
     page.wait_for_function("(before) => location.href !== before", arg=before, timeout=LOAD_MS)

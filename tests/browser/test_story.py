@@ -24,7 +24,7 @@ def set_up_three_methods(page: Page) -> None:
     name = page.get_by_role("textbox", name="Name")
     name.fill("A first look")
     name.press("Enter")
-    rounds = page.get_by_label("T · rounds", exact=True)
+    rounds = page.get_by_label("Rounds (T)", exact=True)
     rounds.fill("20")
     rounds.press("Enter")
     expect(page.get_by_role("definition").filter(has_text=re.compile("^120$"))).to_be_visible(timeout=LOAD_MS)
