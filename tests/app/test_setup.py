@@ -227,7 +227,7 @@ def test_a_field_that_is_still_empty_is_asked_for(empty_store: Store):
     assert "NPZ, CSV or Parquet" in page.info[0].value
     assert queue_button(page).disabled and "Still required: dataset path." in [c.value for c in page.caption]
     page.text_input(key="setup_form.dataset.custom.path.text").set_value("nowhere.csv").run()
-    assert any("there is no" in message for message in messages(page)), "a path that leads nowhere is a mistake"
+    assert any("no such file" in message for message in messages(page)), "a path that leads nowhere is a mistake"
 
 
 def test_a_data_set_that_the_reader_has_to_fetch_says_how(
@@ -277,7 +277,7 @@ def test_a_partition_that_loses_the_clients_stays_and_says_so(chosen_by: str, da
         assert not page.info
         page.selectbox(key="setup_form.partition.name").set_value("iid").run()
     assert written(page)["partition"]["name"] == "iid"
-    assert any("The data come with 3 clients of their own" in info.value for info in page.info)
+    assert any("The data come with 3 clients, which partition iid redistributes" in info.value for info in page.info)
     assert not queue_button(page).disabled
 
 
