@@ -16,13 +16,12 @@ import yaml
 from streamlit.delta_generator import DeltaGenerator
 
 from app.wording import capital, plain
-from engine.config.schema import REQUIRED, parse_value
+from engine.config.schema import NOT_SET, parse_value
 from engine.core.registry import Entry, Options, Parameter
 
 WORDS = {"training": "as in training", "full": "all samples", None: "not set"}  # what an empty field stands for
 LARGEST = 2**53  # the largest exact integer of a browser
 MANY_CHOICES = 4
-EMPTY = (REQUIRED, "[], but ")  # how the engine's messages on missing values begin
 SPELLED = ("alpha", "beta", "delta", "eps1", "eps2", "gamma", "l2", "lam", "mu", "rho")  # names that spell their symbol
 SHORT = {"lr": "learning rate", "dim": "dimension"}
 
@@ -161,7 +160,7 @@ class Form:
             if home in mistaken:
                 spot.error("  \n".join(plain(m) for m in messages))
             else:
-                spot.info("  \n".join(plain(capital(_without(m, EMPTY))) for m in messages))
+                spot.info("  \n".join(plain(capital(_without(m, NOT_SET))) for m in messages))
         return homeless
 
     def _number(self, parameter: Parameter, value: Any, key: str) -> float | int | None:

@@ -13,11 +13,10 @@ from app.actions import launch
 from app.charts import split as split_chart
 from app.components.page import chart
 from app.data import pools, queries
-from app.forms import EMPTY
 from app.setup import cost as costs
 from app.setup.measure import measure_panel
 from app.wording import plain
-from engine.config.schema import ExperimentConfig, RunConfig, parse_experiment
+from engine.config.schema import NOT_SET, ExperimentConfig, RunConfig, parse_experiment
 from engine.core.errors import DataUnavailable, FedscapeError, ImpossiblePartition, InvalidConfig
 from engine.core.registry import DATASETS
 from engine.partitioners.measures import label_entropy, mean_js_distance
@@ -109,7 +108,7 @@ def to_do(raw: Mapping[str, Any], problems: Sequence[str]) -> list[str]:
     return [
         problem
         for problem in problems
-        if problem.partition(": ")[2].startswith(EMPTY) or (absent and problem.startswith("dataset: "))
+        if problem.partition(": ")[2].startswith(NOT_SET) or (absent and problem.startswith("dataset: "))
     ]
 
 

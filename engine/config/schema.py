@@ -21,12 +21,13 @@ from engine.config.yaml_text import MAX_LEVELS, problem_in, read_text, read_yaml
 from engine.core.errors import MAX_PROBLEMS, MAX_SHOWN, InvalidConfig, UnknownName, cut, shown, suggestion
 from engine.core.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Count, Options, Registry
 
-REQUIRED = "required; "  # begins the message on an option without a value
 VERSION = 1
 _SEEDS = 2**32
 _MAX_RUNS = 10_000
 _MAX_COLLECTED = MAX_PROBLEMS + 1  # mistakes; finding more takes time
 _MAX_LINE = 200  # characters of a name or label, which becomes a file name
+_REQUIRED = "required; "
+NOT_SET = (_REQUIRED, "[], ")  # how a problem begins, after its field, if a value is not set yet
 _MIN_RATE = 1e-30  # of a schedule; some methods divide by the rate in single precision
 OptionsT = TypeVar("OptionsT", bound=Options)
 
@@ -419,7 +420,7 @@ def _options(kind: type[OptionsT], raw: Mapping[str, Any], path: str, problems: 
                 problems.append(_unknown_key(at, e["input"], tuple(kind.model_fields)))
             elif e["type"] == "missing":
                 field = kind.model_fields[str(e["loc"][0])]
-                problems.append(f"{at}: {REQUIRED}{field.description or 'set a value'}")
+                problems.append(f"{at}: {_REQUIRED}{field.description or 'set a value'}")
             else:
                 message = e["msg"].removeprefix("Value error, ").replace("Input should be", "should be")
                 given = raw.get(str(e["loc"][0]), e["input"]) if e["loc"] else None
