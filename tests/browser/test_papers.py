@@ -38,7 +38,7 @@ def test_the_runs_of_a_figure_are_queued_from_its_page(
 ) -> None:
     title = open_from_the_list(page, server, "digits-first")
     page.get_by_role("button", name="Run the quick version").click()
-    expect(page.get_by_role("link", name="Watch them")).to_be_visible(timeout=LOAD_MS)
+    expect(page.get_by_role("link", name="Watch live")).to_be_visible(timeout=LOAD_MS)
     expect(page.get_by_role("heading", level=1)).to_have_text(title)
     digests = {run.digest for run in wanted(known()["digits-first"], "quick")}
     assert {run.digest for run in store.queue.find_by_digest(digests)} == digests
