@@ -95,7 +95,7 @@ def test_a_client_in_a_round_is_a_link(page: Page, browser: Browser, server: Ser
     page.get_by_role("slider", name="Round").press("ArrowLeft")
     expect(page.get_by_role("heading", name="round 9")).to_be_visible(timeout=LOAD_MS)
     page.wait_for_selector(READY, timeout=LOAD_MS)
-    page.get_by_role("button", name="Lowest").click(timeout=LOAD_MS)
+    page.get_by_role("button", name="Lowest", exact=True).click(timeout=LOAD_MS)
     page.wait_for_url("**client=*", timeout=LOAD_MS)
     rounds, accuracy = trained.store.metrics.array(run_id, "personalized.accuracy")
     lowest = float(accuracy[rounds == 9].min())
