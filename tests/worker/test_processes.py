@@ -63,7 +63,7 @@ def test_a_killed_worker_takes_no_other_with_it_and_its_run_ends_as_if_in_peace(
         dispatcher.run(threading.Event(), until_idle=True)
     (event,) = store.events.list(first)
     assert event.kind == "worker-died"
-    assert "killed by signal 9: most likely the machine ran out of memory" in event.message
+    assert "killed by signal 9: most likely out of memory" in event.message
     assert store.events.list(second) == []
     for run_id in (first, second):
         assert store.queue.get(run_id).status == "done"

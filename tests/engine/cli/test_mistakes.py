@@ -250,7 +250,7 @@ def test_memory_that_runs_out_in_a_command_is_said_in_a_line(
 
     monkeypatch.setattr(sys.modules["engine.cli.run"], "experiments_of", fail)
     code, _, err = call("run", "c.yaml")
-    assert code == 3 and err.startswith("this machine has no memory left") and err.count("\n") == 1
+    assert code == 3 and err.startswith("out of memory; ") and err.count("\n") == 1
 
 
 def test_a_long_argument_is_quoted_in_part(call: Call, capsys: pytest.CaptureFixture[str]) -> None:
