@@ -181,8 +181,8 @@ def one_client(view: View, pairs: pd.DataFrame, a: str, b: str) -> None:
         for row in pairs.itertuples()
     }
     with st.container(horizontal=True, vertical_alignment="bottom", key="one_client"):
-        said = url_state.pick("Look at one client", titles, "client", "")
-        open_run.client_links(view, [a, b], int(said) if said else None)
+        chosen = url_state.pick("Look at one client", titles, "client", "")
+        open_run.client_links(view, [a, b], int(chosen) if chosen else None)
 
 
 def _redrawn(method: Method) -> str:

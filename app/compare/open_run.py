@@ -53,5 +53,5 @@ def client_links(view: View, names: list[str], client: int | None) -> None:
 def chosen_client(view: View) -> int | None:
     """``?client=3``, of the first run's clients."""
     numbers = [str(i) for i in range(int(view.clients()["client"].max()) + 1)] if len(view.clients()) else []
-    said = url_state.value("client", numbers, "")
-    return int(said) if said else None
+    chosen = url_state.value("client", numbers, "")
+    return int(chosen) if chosen else None

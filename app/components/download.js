@@ -14,19 +14,19 @@ const LINE = 1.35; // of the size
 export default function ({ data, parentElement }) {
   const place = parentElement.querySelector(".pictures");
   const figures = () => [...document.querySelectorAll(data.figures)].filter((plot) => plot._fullLayout);
-  const said = element("span", { role: "status" });
+  const status = element("span", { role: "status" });
   const rows = figures().map((plot, i, all) => {
     const words = all.length === 1 ? data : { ...data, ...ownWords(plot, i, data.name) };
     const buttons = Object.entries(PURPOSE).map(([kind, purpose]) => {
       const button = element("button", { type: "button" }, `${kind}, ${purpose}`);
       if (all.length > 1) button.setAttribute("aria-label", `${kind} of ${words.title}`);
-      button.onclick = () => save(figures()[i], words, kind.toLowerCase(), said, data.plotly);
+      button.onclick = () => save(figures()[i], words, kind.toLowerCase(), status, data.plotly);
       return button;
     });
     return element("p", {}, ...(all.length > 1 ? [`${words.title} `] : []), ...buttons);
   });
-  place.replaceChildren(...rows, said);
-  if (!rows.length) said.textContent = "No figure is shown.";
+  place.replaceChildren(...rows, status);
+  if (!rows.length) status.textContent = "No figure is shown.";
 }
 
 function ownWords(plot, i, name) {
@@ -35,17 +35,17 @@ function ownWords(plot, i, name) {
   return { title, name: `${name}-${i + 1}`, alt: alt || title, caption: "" };
 }
 
-async function save(plot, words, kind, said, library) {
+async function save(plot, words, kind, status, library) {
   try {
-    said.textContent = "Drawing …";
+    status.textContent = "Drawing …";
     const Plotly = await loadPlotly(library);
     const svg = await drawn(Plotly, plot, words);
     const file = `${words.name}.${kind}`;
     const blob = new Blob([svg.text], { type: "image/svg+xml" });
     offer(kind === "svg" ? blob : await painted(blob, svg), file);
-    said.textContent = `Saved ${file}`;
+    status.textContent = `Saved ${file}`;
   } catch (error) {
-    said.textContent = `The image could not be made (${error.message}). Reload the page and try again.`;
+    status.textContent = `The image could not be made (${error.message}). Reload the page and try again.`;
   }
 }
 

@@ -66,14 +66,14 @@ class RunView:
     @property
     def round(self) -> int:
         """The round of the slider: an evaluated one, the last by default."""
-        said = url_state.value("round", [str(r) for r in self.rounds], "")
-        return int(said) if said else int(self.rounds[-1])
+        chosen = url_state.value("round", [str(r) for r in self.rounds], "")
+        return int(chosen) if chosen else int(self.rounds[-1])
 
     @property
     def client(self) -> int | None:
         """The client that the address names; None for all of them."""
-        said = url_state.value("client", [str(i) for i in range(self.num_clients)], "")
-        return int(said) if said else None
+        chosen = url_state.value("client", [str(i) for i in range(self.num_clients)], "")
+        return int(chosen) if chosen else None
 
     @cached_property
     def references(self) -> dict[str, RunRecord]:

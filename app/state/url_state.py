@@ -229,8 +229,8 @@ def control(
     titles: Mapping[Any, str] | None = None,
 ) -> Control[T]:
     """For a widget whose value the address mirrors. ``parse`` returns None for what cannot be a value."""
-    said = get(name)
-    parsed = None if said is None else parse(said)
+    chosen = get(name)
+    parsed = None if chosen is None else parse(chosen)
     value = default if parsed is None else parsed
     return _draw(name, Control(f"address_{name}", value, titles, default=default, text=text))
 

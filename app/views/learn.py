@@ -46,9 +46,9 @@ def arrived() -> Reader:
         slug = url_state.value("story", list(stories()), next(iter(stories())) if is_history else reader.slug)
         if slug != reader.slug:
             reader.open(slug)
-        said = {name: value for name, value in url_state.address().items() if name in names_of(reader.desk.story)}
-        if said or is_history or reader.desk.place is None:
-            reader.desk.place = place_of(reader.desk.story, said)
+        chosen = {name: value for name, value in url_state.address().items() if name in names_of(reader.desk.story)}
+        if chosen or is_history or reader.desk.place is None:
+            reader.desk.place = place_of(reader.desk.story, chosen)
     return reader
 
 
@@ -57,9 +57,9 @@ def follow(reader: Reader) -> Place:
     desk = reader.desk
     place = desk.place = place_of(desk.story, desk.place or {})
     defaults = {dial.name: dial.default for dial in desk.story.dials(place)} | {"story": next(iter(stories()))}
-    said = {name: value for name, value in {"story": reader.slug, **place}.items() if value != defaults[name]}
+    chosen = {name: value for name, value in {"story": reader.slug, **place}.items() if value != defaults[name]}
     ours = {"story"}.union(*(names_of(story) for story in stories().values()))
-    url_state.choose(**{**dict.fromkeys(ours), **said})
+    url_state.choose(**{**dict.fromkeys(ours), **chosen})
     return place
 
 
