@@ -37,9 +37,9 @@ def test_a_click_on_the_map_opens_a_client_and_a_reload_shows_the_same(
     place = page.locator(MAP).evaluate(CENTRE_OF_LOWEST)
     page.mouse.click(*place)
     page.wait_for_url(f"**client={lowest}*", timeout=LOAD_MS)
-    expect(page.get_by_text(f"Client {lowest}:")).to_be_visible(timeout=LOAD_MS)
+    expect(page.locator("strong", has_text=f"Client {lowest}:")).to_be_visible(timeout=LOAD_MS)
     page.reload()
-    expect(page.get_by_text(f"Client {lowest}:")).to_contain_text("in round 3", timeout=LOAD_MS)
+    expect(page.locator("strong", has_text=f"Client {lowest}:")).to_contain_text("in round 3", timeout=LOAD_MS)
     assert f"id={run_id}" in page.url and "round=3" in page.url
     assert witness == Witness()
 

@@ -71,7 +71,7 @@ def test_a_click_on_a_pair_leads_to_that_client(page: Page, server: Server, trai
     link = page.get_by_role("link", name=f"Client {client:.0f} in").first
     expect(link).to_be_visible(timeout=LOAD_MS)
     link.click()
-    expect(page.get_by_text(f"Client {client:.0f}:")).to_be_visible(timeout=LOAD_MS)
+    expect(page.locator("strong", has_text=f"Client {client:.0f}:")).to_be_visible(timeout=LOAD_MS)
 
 
 def test_a_comparison_with_its_choices_is_a_link(
