@@ -9,9 +9,46 @@ import pytest
 
 from app.charts.plot import palette
 from app.charts.plot.method_styles import APART, Look, looks
+from app.charts.plot.palette import MethodStyle
 from engine.core.registry import ALGORITHMS
 
 NAMES = [*ALGORITHMS.names(), "a_method_of_mine", "another"]
+STYLES = {  # readers know the methods by them, and figures already printed have them
+    "apfl": MethodStyle("#0B7A84", "#4FC7D1", "solid", "triangle-right"),
+    "cfl": MethodStyle("#8C3B2E", "#D97F6F", "dot", "star-triangle-up"),
+    "cgpfl": MethodStyle("#00805D", "#2DBE93", "solid", "circle"),
+    "cgpfl_heur": MethodStyle("#00805D", "#2DBE93", "dash", "star"),
+    "ditto": MethodStyle("#2276AE", "#7CC8F2", "solid", "square"),
+    "fedavg": MethodStyle("#2C3337", "#DCE3E6", "dot", "circle"),
+    "fedbabu": MethodStyle("#9432BE", "#C25EEA", "dot", "pentagon"),
+    "fedper": MethodStyle("#9432BE", "#C25EEA", "dash", "triangle-down"),
+    "fedphp": MethodStyle("#C24C06", "#F0803C", "dash", "cross"),
+    "fedproto": MethodStyle("#6A51A3", "#A998E0", "dash", "bowtie"),
+    "fedprox": MethodStyle("#505659", "#A3ADB1", "dash", "diamond"),
+    "fedprox_onestage": MethodStyle("#6A51A3", "#A998E0", "solid", "circle"),
+    "fedrep": MethodStyle("#9432BE", "#C25EEA", "solid", "triangle-up"),
+    "fedrod": MethodStyle("#8C3B2E", "#D97F6F", "solid", "cross"),
+    "fedsam": MethodStyle("#2276AE", "#7CC8F2", "dash", "triangle-down"),
+    "fl_hc": MethodStyle("#66711B", "#B5C255", "dash", "hourglass"),
+    "gpfl": MethodStyle("#C24C06", "#F0803C", "solid", "diamond"),
+    "ifca": MethodStyle("#8C3B2E", "#D97F6F", "dash", "hexagon"),
+    "l2gd": MethodStyle("#0B7A84", "#4FC7D1", "dash", "triangle-left"),
+    "lg_fedavg": MethodStyle("#00805D", "#2DBE93", "dashdot", "square"),
+    "local_train": MethodStyle("#6C7376", "#79858A", "dashdot", "square"),
+    "per_fedavg": MethodStyle("#66711B", "#B5C255", "solid", "x"),
+    "pfedhn": MethodStyle("#9A6700", "#E8B23A", "solid", "hexagram"),
+    "pfedme": MethodStyle("#9A6700", "#E8B23A", "dash", "diamond"),
+    "plgu_ghn": MethodStyle("#0072B2", "#4BA3DC", "dashdot", "diamond"),
+    "plgu_grep": MethodStyle("#0072B2", "#4BA3DC", "solid", "circle"),
+    "plgu_lf": MethodStyle("#0072B2", "#4BA3DC", "dash", "square"),
+    "scaffold": MethodStyle("#505659", "#A3ADB1", "longdash", "triangle-up"),
+    "a_method_of_mine": MethodStyle("#9A6700", "#E8B23A", "longdash", "square"),
+    "another": MethodStyle("#0072B2", "#4BA3DC", "dash", "hexagon"),
+}
+
+
+def test_methods_keep_the_styles_they_had() -> None:
+    assert {name: palette.style_of(name) for name in STYLES} == STYLES
 
 
 def test_every_method_is_readable_in_light_and_dark() -> None:
