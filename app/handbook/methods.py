@@ -19,12 +19,13 @@ FAMILIES = (
     "Sharpness-aware",
     "Hypernetworks",
 )
+"""In reading order; others come last."""
 COLUMNS = ("Method", "Personalized model", "Shared model", "Down", "Up", "Gradients")
 NETWORK = {"name": "dnn", "hidden": 20}
 
 
 def by_family(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
-    """Families in a fixed order, others last; methods by title."""
+    """Families in reading order, methods by title."""
     found: dict[str, list[Entry]] = {}
     for entry in sorted(entries, key=lambda entry: entry.title.casefold()):
         found.setdefault(entry.family, []).append(entry)

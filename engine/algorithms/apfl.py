@@ -51,6 +51,7 @@ from engine.core.params import (
     weighted_mean,
 )
 from engine.core.registry import ALGORITHMS, Options, Positive
+from engine.core.style import Style
 from engine.federation.batches import Batch, Cohort
 from engine.task import Diagnostics, Predictor, Task
 from engine.training.local import SGD, Live, Outcome, for_each_client
@@ -82,7 +83,11 @@ class State:
 
 
 @ALGORITHMS.register(
-    "apfl", title="APFL", paper="Deng, Kamani, Mahdavi, 2020", family="Regularized towards a shared model"
+    "apfl",
+    title="APFL",
+    paper="Deng, Kamani, Mahdavi, 2020",
+    family="Regularized towards a shared model",
+    style=Style(hue="teal", dash="solid", symbol="triangle-right"),
 )
 @dataclass(frozen=True)
 class Apfl(PersonalModels):

@@ -45,6 +45,7 @@ from torch import Tensor
 
 from engine.core.params import ClientParams, gather, squared_distance
 from engine.core.registry import ALGORITHMS, Options
+from engine.core.style import Style
 from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Task
 from engine.training.clustering import (
@@ -91,7 +92,13 @@ class _Norms:
     participants: Int[Tensor, "K"]
 
 
-@ALGORITHMS.register("cfl", title="CFL", paper="Sattler et al., TNNLS 2021", family="Clustered")
+@ALGORITHMS.register(
+    "cfl",
+    title="CFL",
+    paper="Sattler et al., TNNLS 2021",
+    family="Clustered",
+    style=Style(hue="rust", dash="dot", symbol="star-triangle-up"),
+)
 @dataclass(frozen=True)
 class Cfl(ClusterModels):
     hparams: Hparams

@@ -42,6 +42,7 @@ from torch import Tensor
 from engine.core.params import ClientParams, broadcast, clone, scatter
 from engine.core.registry import ALGORITHMS, Options, Positive
 from engine.core.streams import key
+from engine.core.style import Style
 from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Task
 from engine.training.contexts import PersonalModelsInContexts
@@ -82,6 +83,7 @@ class State:
     title="CGPFL",
     paper="Tang, Guo, Guo, IJCAI 2022",
     family="Clustered",
+    style=Style(hue="green", dash="solid", symbol="circle"),
 )
 @dataclass(frozen=True)
 class Cgpfl(PersonalModelsInContexts):

@@ -41,6 +41,7 @@ from torch import Tensor
 from engine.core.params import ClientParams, broadcast, clone, concat, scatter
 from engine.core.registry import ALGORITHMS, Count, NonNegative, Options, Positive
 from engine.core.streams import key
+from engine.core.style import Style
 from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Task
 from engine.training.contexts import PersonalModelsInContexts
@@ -92,6 +93,7 @@ class State:
     title="CGPFL-Heur",
     paper="Tang, Guo, Guo, IJCAI 2022, section 4.4",
     family="Clustered",
+    style=Style(hue="green", dash="dash", symbol="star"),
 )
 @dataclass(frozen=True)
 class CgpflHeur(PersonalModelsInContexts):

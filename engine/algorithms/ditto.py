@@ -28,6 +28,7 @@ from pydantic import Field
 
 from engine.core.params import ClientParams, SharedParams, broadcast, gather, scatter, weighted_mean
 from engine.core.registry import ALGORITHMS, Count, Options, Positive
+from engine.core.style import Style
 from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Predictor, Task
 from engine.training.local import SGD, Trained, local_sgd
@@ -59,7 +60,13 @@ class State:
     personal_params: ClientParams  # v_i
 
 
-@ALGORITHMS.register("ditto", title="Ditto", paper="Li et al., ICML 2021", family="Regularized towards a shared model")
+@ALGORITHMS.register(
+    "ditto",
+    title="Ditto",
+    paper="Li et al., ICML 2021",
+    family="Regularized towards a shared model",
+    style=Style(hue="sky", dash="solid", symbol="square"),
+)
 @dataclass(frozen=True)
 class Ditto(PersonalModels):
     hparams: Hparams

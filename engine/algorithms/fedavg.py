@@ -30,6 +30,7 @@ from pydantic import Field
 
 from engine.core.params import SharedParams, broadcast, weighted_mean
 from engine.core.registry import ALGORITHMS, Options
+from engine.core.style import Style
 from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Predictor, Task
 from engine.training.local import local_sgd
@@ -47,7 +48,13 @@ class State:
     global_params: SharedParams  # w
 
 
-@ALGORITHMS.register("fedavg", title="FedAvg", paper="McMahan et al., AISTATS 2017", family="Baselines")
+@ALGORITHMS.register(
+    "fedavg",
+    title="FedAvg",
+    paper="McMahan et al., AISTATS 2017",
+    family="Baselines",
+    style=Style(hue="dark grey", dash="dot", symbol="circle"),
+)
 @dataclass(frozen=True)
 class FedAvg(OneGlobalModel):
     hparams: Hparams

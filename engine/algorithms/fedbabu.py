@@ -36,6 +36,7 @@ from pydantic import Field
 from engine.core.errors import Unsupported
 from engine.core.params import SharedParams, broadcast, weighted_mean
 from engine.core.registry import ALGORITHMS, Options
+from engine.core.style import Style
 from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Predictor, Shared, Task
 from engine.training.body_head import part, require_body
@@ -59,7 +60,13 @@ class State:
     is_trained: bool  # False in round 0
 
 
-@ALGORITHMS.register("fedbabu", title="FedBABU", paper="Oh, Kim, Yun, ICLR 2022", family="Split models")
+@ALGORITHMS.register(
+    "fedbabu",
+    title="FedBABU",
+    paper="Oh, Kim, Yun, ICLR 2022",
+    family="Split models",
+    style=Style(hue="purple", dash="dot", symbol="pentagon"),
+)
 @dataclass(frozen=True)
 class FedBabu:
     hparams: Hparams

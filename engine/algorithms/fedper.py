@@ -29,6 +29,7 @@ from dataclasses import dataclass
 
 from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, weighted_mean
 from engine.core.registry import ALGORITHMS, NoOptions
+from engine.core.style import Style
 from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Predictor, Task
 from engine.training.body_head import part
@@ -46,7 +47,13 @@ class State:
     personal_params: ClientParams  # h_i
 
 
-@ALGORITHMS.register("fedper", title="FedPer", paper="Arivazhagan et al., 2019", family="Split models")
+@ALGORITHMS.register(
+    "fedper",
+    title="FedPer",
+    paper="Arivazhagan et al., 2019",
+    family="Split models",
+    style=Style(hue="purple", dash="dash", symbol="triangle-down"),
+)
 @dataclass(frozen=True)
 class FedPer(SplitModels):
     hparams: Hparams

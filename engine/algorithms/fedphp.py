@@ -51,6 +51,7 @@ from engine.core.params import (
     weighted_mean,
 )
 from engine.core.registry import ALGORITHMS, Options
+from engine.core.style import Style
 from engine.federation.batches import Cohort
 from engine.models import Model
 from engine.task import Diagnostics, Predictor, Task
@@ -81,7 +82,13 @@ class State:
     participations: Int[Tensor, "N"]
 
 
-@ALGORITHMS.register("fedphp", title="FedPHP", paper="Li et al., ECML PKDD 2021", family="Knowledge transfer")
+@ALGORITHMS.register(
+    "fedphp",
+    title="FedPHP",
+    paper="Li et al., ECML PKDD 2021",
+    family="Knowledge transfer",
+    style=Style(hue="vermilion", dash="dash", symbol="cross"),
+)
 @dataclass(frozen=True)
 class FedPhp(PersonalModels):
     hparams: Hparams

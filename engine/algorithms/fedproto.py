@@ -41,6 +41,7 @@ from torch.nn import functional as F
 from engine.backends import Extras, add_silently
 from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter
 from engine.core.registry import ALGORITHMS, Options
+from engine.core.style import Style
 from engine.federation.batches import Batch, Cohort, make_plan
 from engine.models import Model
 from engine.task import Diagnostics, Forward, Predictor, Shared, Task
@@ -67,7 +68,13 @@ class State:
     personal_params: ClientParams  # theta_i
 
 
-@ALGORITHMS.register("fedproto", title="FedProto", paper="Tan et al., AAAI 2022", family="Knowledge transfer")
+@ALGORITHMS.register(
+    "fedproto",
+    title="FedProto",
+    paper="Tan et al., AAAI 2022",
+    family="Knowledge transfer",
+    style=Style(hue="violet", dash="dash", symbol="bowtie"),
+)
 @dataclass(frozen=True)
 class FedProto:
     hparams: Hparams

@@ -27,6 +27,7 @@ from pydantic import Field
 
 from engine.core.params import SharedParams, broadcast, weighted_mean
 from engine.core.registry import ALGORITHMS, Options
+from engine.core.style import Style
 from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Task
 from engine.training.local import SGD, local_sgd
@@ -49,7 +50,13 @@ class State:
     global_params: SharedParams  # w
 
 
-@ALGORITHMS.register("fedprox", title="FedProx", paper="Li et al., MLSys 2020", family="Baselines")
+@ALGORITHMS.register(
+    "fedprox",
+    title="FedProx",
+    paper="Li et al., MLSys 2020",
+    family="Baselines",
+    style=Style(hue="grey", dash="dash", symbol="diamond"),
+)
 @dataclass(frozen=True)
 class FedProx(OneGlobalModel):
     hparams: Hparams

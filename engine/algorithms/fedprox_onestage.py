@@ -50,6 +50,7 @@ from engine.core.params import (
     weighted_mean,
 )
 from engine.core.registry import ALGORITHMS, Count, NonNegative, Options, Positive
+from engine.core.style import Style
 from engine.federation.batches import Cohort, Plan
 from engine.task import Diagnostics, Predictor, Task
 from engine.training import heterogeneity, statistical_error
@@ -99,6 +100,7 @@ class State:
     title="One-stage FedProx",
     paper="Yu et al., The Effect of Personalization in FedProx, 2024",
     family="Regularized towards a shared model",
+    style=Style(hue="violet", dash="solid", symbol="circle"),
 )
 @dataclass(frozen=True)
 class FedProxOneStage(PersonalModels):

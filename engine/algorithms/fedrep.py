@@ -35,6 +35,7 @@ from pydantic import Field
 
 from engine.core.params import ClientParams, SharedParams, broadcast, gather, scatter, weighted_mean
 from engine.core.registry import ALGORITHMS, Options
+from engine.core.style import Style
 from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Predictor, Task
 from engine.training.body_head import part, require_body, train_heads
@@ -58,7 +59,13 @@ class State:
     personal_params: ClientParams  # h_i
 
 
-@ALGORITHMS.register("fedrep", title="FedRep", paper="Collins et al., ICML 2021", family="Split models")
+@ALGORITHMS.register(
+    "fedrep",
+    title="FedRep",
+    paper="Collins et al., ICML 2021",
+    family="Split models",
+    style=Style(hue="purple", dash="solid", symbol="triangle-up"),
+)
 @dataclass(frozen=True)
 class FedRep(SplitModels):
     hparams: Hparams

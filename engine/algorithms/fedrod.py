@@ -38,6 +38,7 @@ from engine.backends import Extras, add_silently
 from engine.core.errors import Unsupported
 from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, weighted_mean
 from engine.core.registry import ALGORITHMS, NoOptions
+from engine.core.style import Style
 from engine.federation.batches import Cohort
 from engine.models import Model
 from engine.task import Diagnostics, Predictor, Task
@@ -58,7 +59,13 @@ class State:
     personal_params: ClientParams  # h_i
 
 
-@ALGORITHMS.register("fedrod", title="FedRoD", paper="Chen, Chao, ICLR 2022", family="Split models")
+@ALGORITHMS.register(
+    "fedrod",
+    title="FedRoD",
+    paper="Chen, Chao, ICLR 2022",
+    family="Split models",
+    style=Style(hue="rust", dash="solid", symbol="cross"),
+)
 @dataclass(frozen=True)
 class FedRod(PersonalModels):
     hparams: Hparams

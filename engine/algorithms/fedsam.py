@@ -29,6 +29,7 @@ from pydantic import Field
 
 from engine.core.params import SharedParams, broadcast, weighted_mean
 from engine.core.registry import ALGORITHMS, Options
+from engine.core.style import Style
 from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Task
 from engine.training.roles import OneGlobalModel
@@ -50,7 +51,13 @@ class State:
     global_params: SharedParams  # w
 
 
-@ALGORITHMS.register("fedsam", title="FedSAM", paper="Qu et al., ICML 2022", family="Sharpness-aware")
+@ALGORITHMS.register(
+    "fedsam",
+    title="FedSAM",
+    paper="Qu et al., ICML 2022",
+    family="Sharpness-aware",
+    style=Style(hue="sky", dash="dash", symbol="triangle-down"),
+)
 @dataclass(frozen=True)
 class FedSam(OneGlobalModel):
     hparams: Hparams

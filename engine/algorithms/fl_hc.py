@@ -43,6 +43,7 @@ from torch import Tensor
 
 from engine.core.params import ClientParams, flatten, gather, in_client_order
 from engine.core.registry import ALGORITHMS, Count, NonNegative, Options
+from engine.core.style import Style
 from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Task
 from engine.training.clustering import average_inside, cosine_similarity, together, train_inside
@@ -89,7 +90,13 @@ class State:
     contexts: Contexts  # omega_k, and the cluster of every client
 
 
-@ALGORITHMS.register("fl_hc", title="FL+HC", paper="Briggs et al., IJCNN 2020", family="Clustered")
+@ALGORITHMS.register(
+    "fl_hc",
+    title="FL+HC",
+    paper="Briggs et al., IJCNN 2020",
+    family="Clustered",
+    style=Style(hue="olive", dash="dash", symbol="hourglass"),
+)
 @dataclass(frozen=True)
 class FlHc(ClusterModels):
     hparams: Hparams

@@ -48,6 +48,7 @@ from engine.backends import Extras, add_silently
 from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, weighted_mean
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.streams import torch_stream
+from engine.core.style import Style
 from engine.federation.batches import Cohort
 from engine.models import Model
 from engine.task import Diagnostics, Forward, Predictor, Task
@@ -87,7 +88,13 @@ class State:
     personal_params: ClientParams  # h_i
 
 
-@ALGORITHMS.register("gpfl", title="GPFL", paper="Zhang et al., ICCV 2023", family="Split models")
+@ALGORITHMS.register(
+    "gpfl",
+    title="GPFL",
+    paper="Zhang et al., ICCV 2023",
+    family="Split models",
+    style=Style(hue="vermilion", dash="solid", symbol="diamond"),
+)
 @dataclass(frozen=True)
 class Gpfl(SplitModels):
     hparams: Hparams

@@ -37,6 +37,7 @@ from pydantic import Field
 from engine.core.errors import Unsupported
 from engine.core.params import row
 from engine.core.registry import ALGORITHMS, Options
+from engine.core.style import Style
 from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Shared, Task
 from engine.training.clustering import average_inside, least_loss, train_inside
@@ -54,7 +55,13 @@ class State:
     contexts: Contexts  # omega_k, and the one that fits each client best
 
 
-@ALGORITHMS.register("ifca", title="IFCA", paper="Ghosh et al., NeurIPS 2020", family="Clustered")
+@ALGORITHMS.register(
+    "ifca",
+    title="IFCA",
+    paper="Ghosh et al., NeurIPS 2020",
+    family="Clustered",
+    style=Style(hue="rust", dash="dash", symbol="hexagon"),
+)
 @dataclass(frozen=True)
 class Ifca(ClusterModels):
     hparams: Hparams

@@ -50,6 +50,7 @@ from engine.core.params import (
 )
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.streams import numpy_stream
+from engine.core.style import Style
 from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Predictor, Task
 from engine.training.local import SGD, Trained, local_sgd
@@ -78,7 +79,11 @@ class State:
 
 
 @ALGORITHMS.register(
-    "l2gd", title="L2GD", paper="Hanzely, Richtárik, 2020", family="Regularized towards a shared model"
+    "l2gd",
+    title="L2GD",
+    paper="Hanzely, Richtárik, 2020",
+    family="Regularized towards a shared model",
+    style=Style(hue="teal", dash="dash", symbol="triangle-left"),
 )
 @dataclass(frozen=True)
 class L2gd(PersonalModels):

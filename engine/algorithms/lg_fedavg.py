@@ -31,6 +31,7 @@ from dataclasses import dataclass
 
 from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, weighted_mean
 from engine.core.registry import ALGORITHMS, NoOptions
+from engine.core.style import Style
 from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Predictor, Task
 from engine.training.body_head import part
@@ -48,7 +49,13 @@ class State:
     personal_params: ClientParams  # phi_i
 
 
-@ALGORITHMS.register("lg_fedavg", title="LG-FedAvg", paper="Liang et al., 2019", family="Split models")
+@ALGORITHMS.register(
+    "lg_fedavg",
+    title="LG-FedAvg",
+    paper="Liang et al., 2019",
+    family="Split models",
+    style=Style(hue="green", dash="dashdot", symbol="square"),
+)
 @dataclass(frozen=True)
 class LgFedAvg(SplitModels):
     hparams: Hparams

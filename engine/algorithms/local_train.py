@@ -23,6 +23,7 @@ from dataclasses import dataclass
 
 from engine.core.params import ClientParams, broadcast, gather, scatter
 from engine.core.registry import ALGORITHMS, NoOptions
+from engine.core.style import Style
 from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Predictor, Shared, Task
 from engine.training.local import local_sgd
@@ -39,7 +40,11 @@ class State:
 
 
 @ALGORITHMS.register(
-    "local_train", title="LocalTrain", paper="Baseline of one-stage FedProx (Yu et al., 2024)", family="Baselines"
+    "local_train",
+    title="LocalTrain",
+    paper="Baseline of one-stage FedProx (Yu et al., 2024)",
+    family="Baselines",
+    style=Style(hue="pale grey", dash="dashdot", symbol="square"),
 )
 @dataclass(frozen=True)
 class LocalTrain(PersonalModels):

@@ -44,6 +44,7 @@ from engine.core.params import (
     weighted_mean,
 )
 from engine.core.registry import ALGORITHMS, Options, Positive
+from engine.core.style import Style
 from engine.federation.batches import Batch, Cohort
 from engine.task import Diagnostics, Predictor, Task
 from engine.training.local import SGD, Live, Trained, for_each_client, local_sgd
@@ -81,6 +82,7 @@ class State:
     title="Per-FedAvg",
     paper="Fallah, Mokhtari, Ozdaglar, NeurIPS 2020",
     family="Regularized towards a shared model",
+    style=Style(hue="olive", dash="solid", symbol="x"),
 )
 @dataclass(frozen=True)
 class PerFedAvg(OneGlobalModel):

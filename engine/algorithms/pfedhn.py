@@ -38,6 +38,7 @@ from torch import Tensor
 
 from engine.core.params import SharedParams
 from engine.core.registry import ALGORITHMS
+from engine.core.style import Style
 from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Task
 from engine.training.hypernetwork import (
@@ -60,7 +61,13 @@ class State:
     embeddings: Float[Tensor, "N d"]  # v_i
 
 
-@ALGORITHMS.register("pfedhn", title="pFedHN", paper="Shamsian et al., ICML 2021", family="Hypernetworks")
+@ALGORITHMS.register(
+    "pfedhn",
+    title="pFedHN",
+    paper="Shamsian et al., ICML 2021",
+    family="Hypernetworks",
+    style=Style(hue="amber", dash="solid", symbol="hexagram"),
+)
 @dataclass(frozen=True)
 class PFedHn(EmittedModels):
     hparams: Hparams

@@ -32,6 +32,7 @@ from pydantic import Field
 
 from engine.core.params import ClientParams, SharedParams, broadcast, lerp, scatter, weighted_mean
 from engine.core.registry import ALGORITHMS, Options
+from engine.core.style import Style
 from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Predictor, Task
 from engine.training.local import Trained, moreau_sgd
@@ -63,7 +64,11 @@ class State:
 
 
 @ALGORITHMS.register(
-    "pfedme", title="pFedMe", paper="T Dinh, Tran, Nguyen, NeurIPS 2020", family="Regularized towards a shared model"
+    "pfedme",
+    title="pFedMe",
+    paper="T Dinh, Tran, Nguyen, NeurIPS 2020",
+    family="Regularized towards a shared model",
+    style=Style(hue="amber", dash="dash", symbol="diamond"),
 )
 @dataclass(frozen=True)
 class PFedMe(PersonalModels):

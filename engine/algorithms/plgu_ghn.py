@@ -38,6 +38,7 @@ from torch import Tensor
 
 from engine.core.params import SharedParams, broadcast, map_params, row
 from engine.core.registry import ALGORITHMS
+from engine.core.style import Style
 from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Task
 from engine.training.hypernetwork import (
@@ -67,7 +68,13 @@ class State:
     embeddings: Float[Tensor, "N d"]  # v_i
 
 
-@ALGORITHMS.register("plgu_ghn", title="PLGU-GHN", paper="Qu et al., CVPR 2023", family="Hypernetworks")
+@ALGORITHMS.register(
+    "plgu_ghn",
+    title="PLGU-GHN",
+    paper="Qu et al., CVPR 2023",
+    family="Hypernetworks",
+    style=Style(hue="blue", dash="dashdot", symbol="diamond"),
+)
 @dataclass(frozen=True)
 class PlguGhn(EmittedModels):
     hparams: Hparams

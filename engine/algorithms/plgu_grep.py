@@ -39,6 +39,7 @@ from pydantic import Field
 
 from engine.core.params import ClientParams, SharedParams, broadcast, gather, scatter, weighted_mean
 from engine.core.registry import ALGORITHMS, Options
+from engine.core.style import Style
 from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Predictor, Task
 from engine.training.body_head import part, require_body, train_heads
@@ -60,7 +61,13 @@ class State:
     personal_params: ClientParams  # h_i
 
 
-@ALGORITHMS.register("plgu_grep", title="PLGU-GRep", paper="Qu et al., CVPR 2023", family="Sharpness-aware")
+@ALGORITHMS.register(
+    "plgu_grep",
+    title="PLGU-GRep",
+    paper="Qu et al., CVPR 2023",
+    family="Sharpness-aware",
+    style=Style(hue="blue", dash="solid", symbol="circle"),
+)
 @dataclass(frozen=True)
 class PlguGrep(SplitModels):
     hparams: Hparams

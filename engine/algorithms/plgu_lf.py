@@ -45,6 +45,7 @@ from torch import Tensor
 
 from engine.core.params import ClientParams, SharedParams, broadcast, gather, scatter, weighted_mean
 from engine.core.registry import ALGORITHMS, Options
+from engine.core.style import Style
 from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Predictor, Task
 from engine.training.local import Trained
@@ -78,7 +79,13 @@ class State:
     personal_params: ClientParams  # theta_i
 
 
-@ALGORITHMS.register("plgu_lf", title="PLGU-LF", paper="Qu et al., CVPR 2023", family="Sharpness-aware")
+@ALGORITHMS.register(
+    "plgu_lf",
+    title="PLGU-LF",
+    paper="Qu et al., CVPR 2023",
+    family="Sharpness-aware",
+    style=Style(hue="blue", dash="dash", symbol="square"),
+)
 @dataclass(frozen=True)
 class PlguLf(PersonalModels):
     hparams: Hparams

@@ -46,6 +46,7 @@ from engine.core.params import (
     weighted_mean,
 )
 from engine.core.registry import ALGORITHMS, Options
+from engine.core.style import Style
 from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Shared, Task
 from engine.training.local import SGD, local_sgd
@@ -69,7 +70,13 @@ class State:
     client_controls: ClientParams  # c_i
 
 
-@ALGORITHMS.register("scaffold", title="SCAFFOLD", paper="Karimireddy et al., ICML 2020", family="Baselines")
+@ALGORITHMS.register(
+    "scaffold",
+    title="SCAFFOLD",
+    paper="Karimireddy et al., ICML 2020",
+    family="Baselines",
+    style=Style(hue="grey", dash="longdash", symbol="triangle-up"),
+)
 @dataclass(frozen=True)
 class Scaffold(OneGlobalModel):
     hparams: Hparams

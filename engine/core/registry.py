@@ -20,6 +20,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, Field
 
 from engine.core.errors import PluginBroken, UnknownName
+from engine.core.style import Style
 
 T = TypeVar("T")
 
@@ -66,6 +67,7 @@ class Entry:
     make: Callable[..., Any]
     options: type[Options]
     family: str = "Other"  # the group in which it is listed
+    style: Style | None = None  # of a method in figures; None derives one from the name
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -89,7 +91,9 @@ class Registry:
         self._is_scanned = False
         self._scanning = threading.RLock()  # other threads wait for the end of the scan
 
-    def register(self, name: str, *, title: str, paper: str, family: str = "Other") -> Callable[[type[T]], type[T]]:
+    def register(
+        self, name: str, *, title: str, paper: str, family: str = "Other", style: Style | None = None
+    ) -> Callable[[type[T]], type[T]]:
         """Class decorator. The class takes one argument, annotated ``hparams`` or ``options``, or none."""
 
         def add(made: type[T]) -> type[T]:
@@ -97,7 +101,7 @@ class Registry:
                 raise ValueError(f"{self.kind} {name!r} must name its paper or source")
             hints = get_type_hints(made)
             options = hints.get("hparams") or hints.get("options") or NoOptions
-            self._entries[name] = Entry(name, title, paper, made, options, family)
+            self._entries[name] = Entry(name, title, paper, made, options, family, style)
             return made
 
         return add

@@ -1,6 +1,9 @@
 """Every method can be told apart and read, also one that nobody has seen before."""
 
+from collections.abc import Callable
 from itertools import combinations
+from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pandas as pd
@@ -10,7 +13,9 @@ import pytest
 from app.charts.plot import palette
 from app.charts.plot.method_styles import APART, Look, looks
 from app.charts.plot.palette import MethodStyle
+from engine.core.errors import PluginBroken
 from engine.core.registry import ALGORITHMS
+from engine.core.style import Dash, Hue, Symbol
 
 NAMES = [*ALGORITHMS.names(), "a_method_of_mine", "another"]
 STYLES = {  # readers know the methods by them, and figures already printed have them
@@ -49,6 +54,51 @@ STYLES = {  # readers know the methods by them, and figures already printed have
 
 def test_methods_keep_the_styles_they_had() -> None:
     assert {name: palette.style_of(name) for name in STYLES} == STYLES
+
+
+def test_the_words_of_a_style_have_a_colour_a_dash_and_a_symbol() -> None:
+    assert set(get_args(Hue)) == set(palette.HUES | palette.GREYS)
+    for dash in get_args(Dash):
+        assert go.Scatter(line={"dash": dash}).line.dash == dash
+    for symbol in get_args(Symbol):
+        assert go.Scatter(marker={"symbol": symbol}).marker.symbol == symbol
+
+
+PLUGIN = """
+from engine.core.registry import ALGORITHMS
+from engine.core.style import Style
+
+@ALGORITHMS.register("mine", title="Mine", paper="Nobody, 2026"{style})
+class Mine: ...
+"""
+
+
+@pytest.fixture
+def registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Registers a method of one's own, with these words about its style."""
+
+    def register(style: str) -> None:
+        (tmp_path / "mine.py").write_text(PLUGIN.format(style=style), encoding="utf-8")
+        monkeypatch.setenv("FEDSCAPE_PLUGINS", str(tmp_path))
+
+    return register
+
+
+def test_a_method_of_ones_own_is_drawn_as_its_file_says(registered: Callable[[str], None]) -> None:
+    registered(', style=Style(hue="pale grey", dash="dot", symbol="star")')
+    assert palette.style_of("mine") == MethodStyle(*palette.GREYS["pale grey"], "dot", "star")
+
+
+def test_a_method_of_ones_own_without_a_style_has_the_one_of_its_name(registered: Callable[[str], None]) -> None:
+    derived = palette.style_of("mine")
+    registered("")
+    assert "mine" in ALGORITHMS and palette.style_of("mine") == derived
+
+
+def test_a_style_in_words_that_nobody_draws_is_refused(registered: Callable[[str], None]) -> None:
+    registered(', style=Style(hue="pink", dash="dot", symbol="star")')
+    with pytest.raises(PluginBroken, match=r"(?s)mine\.py.*hue.*'blue', 'vermilion'.*'pink'"):
+        palette.style_of("mine")
 
 
 def test_every_method_is_readable_in_light_and_dark() -> None:

@@ -1,5 +1,6 @@
 """Names come with links, imported files and plugins: wherever the pages show one, it is text and nothing else."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -99,10 +100,8 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shipped = (ROOT / "engine" / "algorithms" / "fedavg.py").read_text(encoding="utf-8")
     code = shipped[shipped.index("from dataclasses") :]
     code = code.replace('"SGD steps of each client on its copy of w before use; 0 uses w itself."', "NAME, title=NAME")
-    code = code.replace(
-        '"fedavg", title="FedAvg", paper="McMahan et al., AISTATS 2017", family="Baselines"',
-        '"evil", title=NAME, paper=NAME, family=NAME',
-    )
+    registered = re.compile(r"ALGORITHMS\.register\(.*?style=", re.DOTALL)
+    code = registered.sub('ALGORITHMS.register("evil", title=NAME, paper=NAME, family=NAME, style=', code)
     paragraphs = [f"Evil: {NAME}", NAME, *(f"{label}: {NAME}" for label in LABELS), NAME]
     code = code.replace("\n\nclass Hparams", f"\nNAME = {NAME!r}\n\n\nclass Hparams", 1)
     (tmp_path / "evil.py").write_text(f"{chr(10).join(['__doc__ = ' + repr(chr(10).join(paragraphs)), code])}")

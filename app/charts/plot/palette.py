@@ -16,6 +16,8 @@ import numpy as np
 import plotly.graph_objects as go
 import streamlit as st
 
+from engine.core.registry import ALGORITHMS
+
 SANS = '"Source Sans", "Source Sans Pro", "Segoe UI", Helvetica, Arial, sans-serif'
 SERIF = '"Source Serif", "Source Serif Pro", Georgia, "Times New Roman", serif'
 MONO = '"Source Code Pro", "SFMono-Regular", Menlo, Consolas, monospace'
@@ -47,7 +49,7 @@ class MethodStyle:
     symbol: str
 
 
-HUES = {
+HUES = {  # on the light and on the dark ground
     "blue": ("#0072B2", "#4BA3DC"),
     "vermilion": ("#C24C06", "#F0803C"),
     "green": ("#00805D", "#2DBE93"),
@@ -59,39 +61,13 @@ HUES = {
     "rust": ("#8C3B2E", "#D97F6F"),
     "olive": ("#66711B", "#B5C255"),
 }
-GREYS = {"mid": ("#505659", "#A3ADB1"), "pale": ("#6C7376", "#79858A"), "dark": ("#2C3337", "#DCE3E6")}
+GREYS = {
+    "grey": ("#505659", "#A3ADB1"),
+    "pale grey": ("#6C7376", "#79858A"),
+    "dark grey": ("#2C3337", "#DCE3E6"),
+}
 SHADES = 4  # of each hue: itself, and three on the way to the ink
 
-# Greys are the references that a personalized method has to beat; families share a hue.
-_KNOWN = {
-    "fedavg": (GREYS["dark"], "dot", "circle"),
-    "local_train": (GREYS["pale"], "dashdot", "square"),
-    "fedprox": (GREYS["mid"], "dash", "diamond"),
-    "scaffold": (GREYS["mid"], "longdash", "triangle-up"),
-    "cgpfl": (HUES["green"], "solid", "circle"),
-    "cgpfl_heur": (HUES["green"], "dash", "star"),
-    "pfedme": (HUES["amber"], "dash", "diamond"),
-    "ditto": (HUES["sky"], "solid", "square"),
-    "fedprox_onestage": (HUES["violet"], "solid", "circle"),
-    "gpfl": (HUES["vermilion"], "solid", "diamond"),
-    "plgu_lf": (HUES["blue"], "dash", "square"),
-    "plgu_grep": (HUES["blue"], "solid", "circle"),
-    "plgu_ghn": (HUES["blue"], "dashdot", "diamond"),
-    "fedrep": (HUES["purple"], "solid", "triangle-up"),
-    "fedper": (HUES["purple"], "dash", "triangle-down"),
-    "fedbabu": (HUES["purple"], "dot", "pentagon"),
-    "fedrod": (HUES["rust"], "solid", "cross"),
-    "per_fedavg": (HUES["olive"], "solid", "x"),
-    "apfl": (HUES["teal"], "solid", "triangle-right"),
-    "l2gd": (HUES["teal"], "dash", "triangle-left"),
-    "ifca": (HUES["rust"], "dash", "hexagon"),
-    "cfl": (HUES["rust"], "dot", "star-triangle-up"),
-    "fl_hc": (HUES["olive"], "dash", "hourglass"),
-    "fedproto": (HUES["violet"], "dash", "bowtie"),
-    "fedphp": (HUES["vermilion"], "dash", "cross"),
-    "fedsam": (HUES["sky"], "dash", "triangle-down"),
-    "pfedhn": (HUES["amber"], "solid", "hexagram"),
-}
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "pentagon", "hexagon")
 _GROUP_SYMBOLS = (*_SYMBOLS, "star", "triangle-down")
@@ -107,10 +83,11 @@ CLUSTER_HUES = ("blue", "amber", "green", "purple", "vermilion", "sky", "violet"
 
 
 def style_of(algorithm: str) -> MethodStyle:
-    """The style of a registered name; a user's own method gets one derived from its name."""
-    if algorithm in _KNOWN:
-        (light, dark), dash, symbol = _KNOWN[algorithm]
-        return MethodStyle(light, dark, dash, symbol)
+    """The style that a method was registered with; others get one derived from their name."""
+    style = ALGORITHMS.get(algorithm).style if algorithm in ALGORITHMS else None
+    if style is not None:
+        light, dark = (HUES | GREYS)[style.hue]
+        return MethodStyle(light, dark, style.dash, style.symbol)
     number = int.from_bytes(hashlib.sha256(algorithm.encode()).digest()[:4], "big")
     light, dark = list(HUES.values())[number % len(HUES)]
     rest = number // len(HUES)
