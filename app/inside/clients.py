@@ -13,6 +13,7 @@ from app.components import page
 from app.data.column_heads import Head, Heads, in_percent
 from app.data.glossary import definition
 from app.inside import client
+from app.inside.tab import Tab
 from app.inside.view import REFERENCES, RunView, at_round
 from app.wording import MISSING, decimals, names, plain, plural
 from storage import RunRecord
@@ -44,6 +45,9 @@ def panel(view: RunView) -> None:
     if not is_presenting():
         listing(view, now)
     client.panel(view, now)
+
+
+TAB = Tab("Clients", order=10, panel=panel, moves_with_rounds=True, of_one_model=True)
 
 
 def over_rounds(view: RunView, rounds: np.ndarray, accuracy: np.ndarray) -> None:

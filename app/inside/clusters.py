@@ -18,6 +18,7 @@ from app.data import queries
 from app.inside.cluster_map import clients_on_a_map
 from app.inside.cluster_number import how_many_clusters
 from app.inside.cluster_splits import splitting
+from app.inside.tab import Tab
 from app.inside.view import RunView
 from app.state import url_state
 from app.wording import plain
@@ -43,6 +44,9 @@ def panel(view: RunView) -> None:
         cost_of_clustering(view)
         number_of_clusters(view)
     clients_on_a_map(view, cells)
+
+
+TAB = Tab("Clusters", order=20, panel=panel, moves_with_rounds=True, applies=applies)
 
 
 def settling(view: RunView, cells: pd.DataFrame) -> None:

@@ -8,6 +8,7 @@ from app.charts import feature_map, split
 from app.components import page
 from app.inside.analysis import findings
 from app.inside.landscape import DATA, WHICH
+from app.inside.tab import Tab
 from app.inside.view import RunView
 from app.state import url_state
 from app.wording import count, plain, plural
@@ -41,6 +42,9 @@ def panel(view: RunView) -> None:
         picture(view, found)
     with right:
         learnt_from(view)
+
+
+TAB = Tab("Features", order=40, panel=panel)
 
 
 def controls() -> dict[str, Any]:

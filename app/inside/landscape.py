@@ -9,6 +9,7 @@ import streamlit as st
 from app.charts import model_plane, sharpness, surface
 from app.components import page
 from app.inside.analysis import findings
+from app.inside.tab import Tab
 from app.inside.view import RunView
 from app.state import url_state
 from app.wording import capital, count, number, plain, plural
@@ -35,6 +36,9 @@ def panel(view: RunView) -> None:
     between(view, options, client)
     sharp(view, options, client)
     sharp_clients(view, options, client)
+
+
+TAB = Tab("Landscape", order=30, panel=panel)
 
 
 def controls(view: RunView) -> tuple[dict[str, Any], int]:

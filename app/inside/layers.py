@@ -6,6 +6,7 @@ import streamlit as st
 from app.charts import layer_habits, layer_scores
 from app.components import page
 from app.data import queries
+from app.inside.tab import Tab
 from app.inside.view import RunView
 from app.wording import plain
 from engine.core.run_json import recorded
@@ -38,6 +39,9 @@ def panel(view: RunView) -> None:
         over_rounds(view, rounds, scores, names)
         if len(kept):
             how_often(kept, names)
+
+
+TAB = Tab("Layers", order=50, panel=panel, moves_with_rounds=True, applies=applies)
 
 
 def by_client(view: RunView, rounds: np.ndarray, scores: np.ndarray, kept: np.ndarray | None, names: list[str]) -> None:

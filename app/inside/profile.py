@@ -9,6 +9,7 @@ from app.charts.plot.palette import is_presenting
 from app.components import page
 from app.data import queries
 from app.inside import analysis
+from app.inside.tab import Tab
 from app.inside.view import RunView
 from app.wording import count, duration, ordinal, percent, plain, plural, seconds
 from engine.core.findings import Findings
@@ -21,6 +22,9 @@ def panel(view: RunView) -> None:
     recorded(view.run, series)
     st.header("Where does a round's time go?", anchor=False)
     breakdown(view, series)
+
+
+TAB = Tab("Profile", order=60, panel=panel)
 
 
 def recorded(run: RunRecord, series: pd.DataFrame) -> None:

@@ -11,6 +11,7 @@ from app.components import page
 from app.data import queries
 from app.data.experiment_names import unnamed
 from app.inside import configuration, federation
+from app.inside.tab import Tab
 from app.inside.view import RunView
 from app.state.links import pack_config
 from app.wording import MISSING, duration, lines, plain, plural, size_bytes
@@ -33,6 +34,9 @@ def panel(view: RunView) -> None:
     whose_data(view)
     stored_files(view.run)
     what_happened(view.run)
+
+
+TAB = Tab("Configuration and log", order=70, panel=panel, needs_rounds=False)
 
 
 def what_was_run(run: RunRecord) -> None:

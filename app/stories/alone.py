@@ -33,6 +33,7 @@ ANGLES = rotated_digits.angles(TURN, CLIENTS)
 
 
 class Alone:
+    order = 20
     slug = "alone"
     short = "Alone?"
     kicker = "Digits · 10 clients · rotated up to 90° · linear model"

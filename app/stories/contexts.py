@@ -32,6 +32,7 @@ TOGETHER = {"name": "fedavg", "label": "Together"}
 
 
 class ContextsAndClusters:
+    order = 40
     slug = "contexts"
     short = "Contexts and clusters"
     kicker = f"Generated · {NUM_CLIENTS} clients in {NUM_CONTEXTS} contexts · {TRAINING_SAMPLES} samples each"

@@ -25,6 +25,7 @@ OF_SPREAD = {f"{R:g}": R for R in SPREADS}
 
 
 class LambdaDial:
+    order = 30
     slug = "dial"
     short = "Finding the middle: λ"
     kicker = "Synthetic · 10 clients · 200 samples each · logistic regression"

@@ -30,6 +30,7 @@ OF_ADDRESS = {f"{rho:g}": rho for rho in RADII}
 
 
 class LeftBehind:
+    order = 50
     slug = "left-behind"
     short = "Who is left behind?"
     kicker = f"Digits · {NUM_CLIENTS} clients · 2 digits each · 4 to 35 training images · C = 50 %"

@@ -30,6 +30,7 @@ LABELS = {"fedavg": "One model", "local_train": "Alone"}
 
 
 class OneModel:
+    order = 10
     slug = "one-model"
     short = "One model for all?"
     kicker = "Digits · 20 clients · 54 training images each · linear model"

@@ -1,8 +1,7 @@
 """A story of the Learn page: a question, a dial, a run that trains, and its figures.
 
-A story is one file of this folder with a ``STORY`` in it, named in ``app.stories.ORDER``. The page draws everything
-around it: the row of stories, the dials, Play, Step, Reset, the link to Set up. A story's file must not import the
-engine, since nothing is trained before the reader presses Play; ``start`` does.
+A story is one file of this folder with a ``STORY`` in it. The page draws everything around it: the row of stories, the
+dials, Play, Step, Reset, the link to Set up. Nothing is trained before the reader presses Play; ``start`` does.
 """
 
 import html
@@ -70,6 +69,7 @@ RunT = TypeVar("RunT")
 class Story(Protocol[RunT]):
     """One question of the Learn page."""
 
+    order: int  # among the stories
     slug: str  # in the address
     short: str  # in the row of stories
     kicker: str

@@ -1,7 +1,5 @@
 """Inside a run: one tab per question, all showing the same round. Every choice on this page is in its address."""
 
-from importlib import import_module
-
 import streamlit as st
 
 from app.charts.plot.palette import is_presenting
@@ -12,6 +10,7 @@ from app.data.pulse import silences
 from app.data.thinning import evenly
 from app.inside import chooser
 from app.inside.clients import headline
+from app.inside.tab import Tab, tabs
 from app.inside.view import RunView
 from app.live import live_feed
 from app.live.trouble import what_happened
@@ -19,19 +18,6 @@ from app.state import url_state
 from app.wording import MODELS, STATUS, STATUS_MEANING, kicker, plain
 from storage import RunRecord
 
-TABS = {
-    "clients": "Clients",
-    "clusters": "Clusters",
-    "landscape": "Landscape",
-    "features": "Features",
-    "layers": "Layers",
-    "profile": "Profile",
-    "record": "Configuration and log",
-}
-NEED_ROUNDS = ("clients", "clusters", "landscape", "features", "layers", "profile")
-MOVE_WITH_ROUNDS = ("clients", "clusters", "layers")
-OF_ONE_MODEL = ("clients",)
-OF_SOME_METHODS = ("clusters", "layers")  # they tell which by ``applies(view)``
 MOST_ROUNDS = 300  # of a slider
 MOST_QUOTED = 20  # letters of an address
 
@@ -47,12 +33,13 @@ def render() -> None:
     finding = headline(view) if len(view.rounds) else None
     page.header(kicker(run), f"What happened inside {view.name}?", finding)
     condition(run)
-    tabs = offered(view)
+    shown = offered(view)
     with st.container(horizontal=True, vertical_alignment="bottom", key="inside_controls"):
-        tab = url_state.switch("View", tabs, "tab", next(iter(tabs)))
+        titles = {name: tab.title for name, tab in shown.items()}
+        tab = shown[url_state.switch("View", titles, "tab", next(iter(titles)))]
         chooser.controls(run)
     moving(view, tab)
-    import_module(f"app.inside.{tab}").panel(view)
+    tab.panel(view)
     if not is_presenting():
         elsewhere(run)
 
@@ -114,23 +101,22 @@ def condition(run: RunRecord) -> None:
     what_happened(run)
 
 
-def offered(view: RunView) -> dict[str, str]:
+def offered(view: RunView) -> dict[str, Tab]:
     """The tabs that have something to show for this run."""
     if not len(view.rounds):
-        return {tab: title for tab, title in TABS.items() if tab not in NEED_ROUNDS}
-    without = [tab for tab in OF_SOME_METHODS if not import_module(f"app.inside.{tab}").applies(view)]
-    return {tab: title for tab, title in TABS.items() if tab not in without}
+        return {name: tab for name, tab in tabs().items() if not tab.needs_rounds}
+    return {name: tab for name, tab in tabs().items() if tab.applies(view)}
 
 
-def moving(view: RunView, tab: str) -> None:
+def moving(view: RunView, tab: Tab) -> None:
     """The round, and which of the two models, for the tabs that have them."""
     with st.container(horizontal=True, vertical_alignment="bottom", key="inside_round"):
-        if tab in OF_ONE_MODEL:
+        if tab.of_one_model:
             if len(view.models) > 1:
                 url_state.switch("Model", {model: MODELS[model] for model in view.models}, "model", "personalized")
             else:
                 st.caption(plain(f"{view.method} has no global model."))
-        if tab in MOVE_WITH_ROUNDS and len(view.rounds) > 1:
+        if tab.moves_with_rounds and len(view.rounds) > 1:
             shown = sorted({*view.rounds[evenly(len(view.rounds), MOST_ROUNDS)].tolist(), view.round})
             url_state.slide("Round", {str(r): str(r) for r in shown}, "round", str(view.rounds[-1]))
 

@@ -1,11 +1,15 @@
 """Databases for the pages: one without runs, one with an experiment that is done. DATABASE_URL points to them."""
 
+import importlib
 import shutil
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from app.inside.tab import tabs
+from app.stories import stories
 from storage import Store
 from tests.app.samples import DIGITS, store_experiment
 
@@ -49,3 +53,28 @@ def _copy(source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     store = Store(f"sqlite:///{path}")
     yield store
     store.close()
+
+
+@pytest.fixture
+def add_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str, str], None]]:
+    """``add_file("app.inside", "mine", text)``: the package has one more file, ``mine.py``, during this test."""
+    added: list[str] = []
+
+    def add(package: str, name: str, text: str) -> None:
+        (tmp_path / package).mkdir(exist_ok=True)
+        (tmp_path / package / f"{name}.py").write_text(text, encoding="utf-8")
+        module = importlib.import_module(package)
+        monkeypatch.setattr(module, "__path__", [*module.__path__, str(tmp_path / package)])
+        monkeypatch.setattr(module, name, None, raising=False)  # the import sets it; so it is removed afterwards
+        added.append(f"{package}.{name}")
+        _forget_declared()
+
+    yield add
+    for name in added:
+        sys.modules.pop(name, None)
+    _forget_declared()
+
+
+def _forget_declared() -> None:
+    tabs.cache_clear()
+    stories.cache_clear()

@@ -1,6 +1,7 @@
 """The page Inside a run as its reader meets it: one run, its tabs, its states; every choice is in the address."""
 
 import re
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -16,6 +17,19 @@ from tests.app.samples import DIGITS, store_experiment
 
 opened = partial(open_page, "run")
 
+MINE = """
+import streamlit as st
+
+from app.inside.tab import Tab
+
+def panel(view):
+    st.header(f"All mine, {view.method}", anchor=False)
+
+def applies(view):
+    return view.run.algorithm == "cgpfl"
+
+TAB = Tab("Mine", order=25, panel=panel, moves_with_rounds=True, applies=applies)
+"""
 DITTO, DITTO_AGAIN, LOCAL_TRAIN = 5, 6, 3
 
 
@@ -89,6 +103,16 @@ def test_tabs_that_do_not_apply_are_not_offered(filled_store: Store) -> None:
     assert "Clusters" not in alike and "Layers" not in alike
     assert "Clusters" in cgpfl
     assert alike[0] == "Clients" and alike[-1] == "Configuration and log"
+
+
+def test_an_added_file_is_a_tab(filled_store: Store, add_file: Callable[[str, str, str], None]) -> None:
+    add_file("app.inside", "mine", MINE)
+    assert tabs(opened(id=7)) == ["Clients", "Clusters", "Mine", *tabs(opened(id=7))[3:]]
+    page = opened(id=7, tab="mine")
+    assert page.header[0].value == "All mine, CGPFL K=3" and page.select_slider(key="address_round")
+    assert "Mine" not in tabs(opened(id=DITTO))
+    run = filled_store.queue.rerun([DITTO])[0]
+    assert tabs(opened(id=run.id)) == ["Configuration and log"]
 
 
 def test_the_address_chooses_tab_round_model_and_client(filled_store: Store) -> None:

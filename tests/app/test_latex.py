@@ -7,6 +7,7 @@ import pytest
 from app.components import page as frame
 from app.data import column_heads, latex, table_files
 from app.data.column_heads import Heads
+from app.inside.tab import tabs
 from storage import Store
 from tests.app.hostile import NAME
 from tests.app.pages import open_page
@@ -14,7 +15,6 @@ from tests.support.latex import problems
 
 GREEK = "αβγδεζηθικλμνξπρστυφχψωΓΔΘΛΞΠΣΥΦΨΩ"
 SIGNS = "◂▸→←↑↓±×·−–—…≤≥≠≈∞★●○□■◆“”‘’²₀°µ<>|&%$#_{}~^\\"
-TABS = ("clients", "clusters", "layers", "profile", "record")
 Offered = tuple[str, pd.DataFrame, str, Heads]
 
 
@@ -110,7 +110,7 @@ def test_the_tables_of_a_comparison_can_be_printed(filled_store: Store, offered:
     assert {"Difference, %", "Client"} < set(read.columns) and read["Difference, %"].abs().max() > 1
 
 
-@pytest.mark.parametrize("tab", TABS)
+@pytest.mark.parametrize("tab", tabs())
 def test_the_tables_inside_a_run_can_be_printed(filled_store: Store, offered: list[Offered], tab: str) -> None:
     clustered = next(run for run in filled_store.queue.runs() if run.algorithm == "cgpfl")
     open_page("run", id=clustered.id, tab=tab, client=0)

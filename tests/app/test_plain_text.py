@@ -10,6 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from app.charts.plot import figure_text
 from app.handbook.entry_text import LABELS
+from app.inside.tab import tabs
 from app.state.links import pack_config
 from engine.config.schema import parse_experiment
 from engine.core.paths import ROOT
@@ -19,8 +20,6 @@ from storage import Store
 from tests.app.hostile import HOST, NAME, assert_is_text, figure_texts, markdown, store_hostile
 from tests.app.pages import open_page
 from tests.app.samples import DIGITS
-
-TABS = ("clients", "clusters", "landscape", "features", "layers", "profile", "record")
 
 
 @pytest.fixture
@@ -46,7 +45,7 @@ def test_compare_shows_names_as_text(runs: list[int]) -> None:
     assert any("evil" in text for _, text in markdown(page)) and any("evil" in text for text in figure_texts(page))
 
 
-@pytest.mark.parametrize("tab", TABS)
+@pytest.mark.parametrize("tab", tabs())
 def test_inside_a_run_shows_names_as_text(runs: list[int], empty_store: Store, tab: str) -> None:
     everything = empty_store.queue.runs(run_ids=runs)
     clustered = next(run for run in everything if run.algorithm == "cgpfl")

@@ -109,7 +109,8 @@ def test_the_tab_asks_for_the_analysis(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(analysis, "findings", findings)
     names: dict[str, Any] = {}
     exec(compile(tab, "add-an-analysis.md", "exec"), names)
-    names["panel"]("a view")
+    assert names["TAB"].title == "Distances"
+    names["TAB"].panel("a view")
     findings.assert_called_once()
 
 
