@@ -16,7 +16,7 @@ from app import endpoints
 from app.server import index_page, routes, settings, warm_up
 from app.server.guard import Guard
 from engine.core.paths import ROOT
-from engine.core.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS
+from engine.core.registry import ALGORITHMS, ANALYSES, DATASETS, MODELS, PARTITIONERS
 from storage import store_from_env
 
 store = store_from_env(ROOT)
@@ -26,7 +26,13 @@ guard = Middleware(Guard, scripts=index_page.inline_scripts())
 
 @asynccontextmanager
 async def lifespan(_: st.App) -> AsyncIterator[None]:
-    for registry in (ALGORITHMS, DATASETS, MODELS, PARTITIONERS):  # before the first visitor, not during the visit
+    for registry in (
+        ALGORITHMS,
+        DATASETS,
+        MODELS,
+        PARTITIONERS,
+        ANALYSES,
+    ):  # before the first visitor, not during the visit
         registry.names()
     threading.Thread(target=warm_up.everything, name="read-ahead", daemon=True).start()
     endpoints.are_served = True

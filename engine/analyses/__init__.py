@@ -5,6 +5,9 @@
 class SharpnessOf:
     options: Options                                     of type AnalysisOptions
 
+    @staticmethod
+    def layout(params) -> Layout: ...                    optional: what the findings must be like to be drawn
+
     def compute(self, subject: Subject) -> Findings: ...
 """
 

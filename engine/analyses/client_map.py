@@ -9,14 +9,16 @@ reported as ``difference``.
 """
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from engine.analyses import AnalysisOptions
 from engine.analyses.model_pca import Plane, fit, spread
 from engine.analyses.support.directions import norm
+from engine.analyses.support.layouts import Layout, Values
 from engine.analyses.support.loaded_run import Subject
 from engine.core.findings import Findings
 from engine.core.params import SharedParams, row
@@ -36,6 +38,10 @@ class ReplayedRounds:
     shown: list[float] = field(default_factory=list)
 
 
+class MapValues(Values):
+    difference: float
+
+
 @ANALYSES.register("client_map", title="Clients on a map", paper="Principal components of the clients' models")
 @dataclass(frozen=True)
 class ClientMap:
@@ -43,7 +49,7 @@ class ClientMap:
 
     rounds   [R]        evaluated ones, evenly chosen where there are more than 60
     clients  [R, N, 2]  points of the personalized models
-    shared   [R, G, 2]  of the global model (G = 1) or of each client's global model (G = N); optional
+    shared   [R, K, 2]  of the global model (K = 1) or of each client's global model (K = N); optional
     start    [2]        of the initial model; optional
     shown    [R]        share of the clients' squared distances from their mean captured by the plane
     explained [2]       share of the variance of the stored models along each axis
@@ -52,6 +58,14 @@ class ClientMap:
     """
 
     options: AnalysisOptions
+
+    @staticmethod
+    def layout(params: Mapping[str, Any]) -> Layout:
+        return Layout(
+            {"rounds": "R", "clients": "R N 2", "shown": "R", "explained": "2"},
+            {"shared": "R K 2", "start": "2"},
+            values=MapValues,
+        )
 
     def compute(self, subject: Subject) -> Findings:
         plane, wanted = fit(subject.models.personalized), chosen_rounds(subject.config.evaluation.every, subject.round)

@@ -1,12 +1,15 @@
 """Confusion matrices of each client's models on its own test samples."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from engine.analyses import AnalysisOptions
+from engine.analyses.support.layouts import Layout
 from engine.analyses.support.loaded_run import Subject
 from engine.core.errors import Unsupported
 from engine.core.findings import Findings
@@ -28,6 +31,10 @@ class Confusion:
     """
 
     options: AnalysisOptions
+
+    @staticmethod
+    def layout(params: Mapping[str, Any]) -> Layout:
+        return Layout({"personalized": "N C C"}, {"global": "N C C"})
 
     def compute(self, subject: Subject) -> Findings:
         predictors = {"personalized": subject.personalized, "global": subject.global_model}

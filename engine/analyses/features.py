@@ -8,7 +8,9 @@ first 50 principal components. Agreement and silhouette refer to the features, n
 """
 
 import copy
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -22,6 +24,7 @@ from torch import Tensor
 
 from engine.algorithms import special_forward
 from engine.analyses import AnalysisOptions
+from engine.analyses.support.layouts import Count, Layout, Values
 from engine.analyses.support.loaded_run import Subject
 from engine.analyses.support.probes import DataName, data_of, finite
 from engine.core.errors import Unsupported
@@ -43,10 +46,37 @@ class Options(AnalysisOptions):
     )
 
 
+Share = Annotated[float, Field(ge=-1, le=1)]
+
+
+class Separation(Values):
+    agreement: Share | None
+    chance: Share | None
+    silhouette: Share | None
+
+
+class FeatureValues(Values):
+    round: Count
+    data: DataName
+    width: Count
+    are_inputs: bool
+    explained: Annotated[list[float], Field(min_length=2, max_length=2)]
+    by_class: Annotated[Separation, Field(alias="class")]
+    client: Separation
+
+
 @ANALYSES.register("features", title="Features", paper="van der Maaten, Hinton, JMLR 2008")
 @dataclass(frozen=True)
 class Features:
     options: Options
+
+    @staticmethod
+    def layout(params: Mapping[str, Any]) -> Layout:
+        return Layout(
+            {"tsne": "M 2", "pca": "M 2", "label": "M", "client": "M"},
+            below={"label": "C", "client": "N"},
+            values=FeatureValues,
+        )
 
     def compute(self, subject: Subject) -> Findings:
         """``tsne`` and ``pca`` [n, 2], ``label`` and ``client`` [n], and how well they separate classes and clients."""

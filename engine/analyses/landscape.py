@@ -9,15 +9,18 @@ Both models get the same Gaussian u and v, each scaled to its own filters; biase
 method (conditions, prototypes) stay fixed. Surfaces are computed on the client's own samples and on everyone's.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from pydantic import Field
 
 from engine.analyses.support.directions import filter_normalised, gaussian
+from engine.analyses.support.layouts import Count, Layout, Values
 from engine.analyses.support.loaded_run import Subject
-from engine.analyses.support.probes import OnSamples, Placed, finite, place
+from engine.analyses.support.probes import DataName, On, OnSamples, Placed, finite, place
 from engine.analyses.support.surface import Plane, surface
 from engine.core.findings import Findings
 from engine.core.registry import ANALYSES
@@ -29,10 +32,25 @@ class Options(OnSamples):
     seed: int = Field(0, ge=0, le=1_000_000, title="Directions", description="Another number, other random directions.")
 
 
+class LandscapeValues(Values):
+    round: Count
+    data: DataName
+    samples: dict[On, Count]
+
+
 @ANALYSES.register("landscape", title="Loss landscape", paper="Li et al., NeurIPS 2018")
 @dataclass(frozen=True)
 class Landscape:
     options: Options
+
+    @staticmethod
+    def layout(params: Mapping[str, Any]) -> Layout:
+        return Layout(
+            {"axis": "A", "personalized_own": "A A", "personalized_everyone": "A A"},
+            {"global_own": "A A", "global_everyone": "A A"},
+            values=LandscapeValues,
+            missing=_not_counted,
+        )
 
     def compute(self, subject: Subject) -> Findings:
         """``axis`` [A], and a surface [A, A] (rows: along v) per model and data set, named ``global_own``, ..."""
@@ -58,6 +76,11 @@ class Landscape:
                 "centres": {p.key: finite(arrays[p.key][half, half]) for p in placed},
             },
         )
+
+
+def _not_counted(found: Findings) -> set[str]:
+    """The data sets of surfaces whose samples were not counted."""
+    return {name.partition("_")[2] for name in found.arrays if "_" in name} - set(found.values["samples"])
 
 
 def _plane(subject: Subject, item: Placed, axis: torch.Tensor, seed: int) -> Plane:

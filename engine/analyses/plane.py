@@ -7,7 +7,9 @@ rounds and batches. If a method has no global model, or every client uses it, th
 plane is one of network weights: parts that a method adds (conditions, prototypes) are the client's throughout.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
@@ -15,9 +17,10 @@ from pydantic import Field
 
 from engine.algorithms import special_forward
 from engine.analyses.support.directions import difference, dot, norm, orthonormal, without
+from engine.analyses.support.layouts import Layout, Number, Values
 from engine.analyses.support.loaded_run import Subject
 from engine.analyses.support.local_only import trained_alone
-from engine.analyses.support.probes import OnSamples, finite, own_samples, pooled_samples
+from engine.analyses.support.probes import On, OnSamples, finite, own_samples, pooled_samples
 from engine.analyses.support.surface import Plane, mean_loss, surface
 from engine.core.errors import Unsupported
 from engine.core.findings import Findings
@@ -32,10 +35,26 @@ class Options(OnSamples):
     margin: float = Field(0.4, gt=0, le=5, title="Margin", description="Around the models, as a share of their span.")
 
 
+Model = Literal["global", "personalized", "alone", "initial"]
+
+
+class PlaneValues(Values):
+    models: Annotated[list[Model], Field(min_length=3, max_length=3)]
+    losses: dict[On, dict[Model, Number]]
+
+
 @ANALYSES.register("plane", title="Plane through three models", paper="Garipov et al., NeurIPS 2018")
 @dataclass(frozen=True)
 class ThreeModels:
     options: Options
+
+    @staticmethod
+    def layout(params: Mapping[str, Any]) -> Layout:
+        return Layout(
+            {"x": "A", "y": "B", "own": "B A", "everyone": "B A", "places": "3 2"},
+            values=PlaneValues,
+            missing=_without_loss,
+        )
 
     def compute(self, subject: Subject) -> Findings:
         """``x`` [A], ``y`` [B], surfaces ``own`` and ``everyone`` [B, A], and the positions of the models."""
@@ -67,6 +86,12 @@ class ThreeModels:
                 "losses": losses,
             },
         )
+
+
+def _without_loss(found: Findings) -> set[str]:
+    """``everyone alone``: the models that have no loss on some data."""
+    needed = {f"{on} {model}" for on in ("own", "everyone") for model in found.values["models"]}
+    return needed - {f"{on} {model}" for on, losses in found.values["losses"].items() for model in losses}
 
 
 def _corners(subject: Subject, client: int) -> dict[str, SharedParams]:

@@ -5,10 +5,10 @@ Timing changes no numbers: a run is determined by its configuration and seed.
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -18,9 +18,11 @@ from torch.profiler import ProfilerActivity, profile
 
 from engine.algorithms import Algorithm
 from engine.analyses import AnalysisOptions
+from engine.analyses.support.layouts import Count, Layout, Values
 from engine.analyses.support.loaded_run import Subject
 from engine.core.findings import Findings
 from engine.core.registry import ANALYSES
+from engine.core.run_json import Name
 from engine.federation.batches import Batch, Cohort, Plan
 from engine.federation.clients import ClientData
 from engine.simulation.simulate import Simulation
@@ -125,6 +127,20 @@ class ClockedSimulation(Simulation):
         return found
 
 
+class Operator(Values):
+    name: Name
+    calls: Count
+    self_ms: float
+
+
+class ProfileValues(Values):
+    parts: Annotated[list[Name], Field(min_length=1, max_length=20)]
+    evaluation_every: Annotated[int, Field(ge=1, lt=2**31)]
+    evaluation_seconds: float
+    operators: Annotated[list[Operator], Field(max_length=1000)]
+    profiled_steps: Count
+
+
 @ANALYSES.register("profile", title="Profile", paper="Wall clocks, and the profiler of PyTorch")
 @dataclass(frozen=True)
 class Profile:
@@ -140,6 +156,10 @@ class Profile:
     """
 
     options: Options
+
+    @staticmethod
+    def layout(params: Mapping[str, Any]) -> Layout:
+        return Layout({"rounds": "R", "samples_per_second": "R"}, values=ProfileValues, named=_clocks)
 
     def compute(self, subject: Subject) -> Findings:
         simulation = ClockedSimulation(subject)
@@ -157,6 +177,10 @@ class Profile:
             "profiled_steps": steps,
         }
         return Findings({"rounds": rounds, "samples_per_second": np.array(samples) / trained} | seconds, values)
+
+
+def _clocks(found: Findings) -> dict[str, str]:
+    return {f"seconds.{part}": "R" for part in found.values["parts"]}
 
 
 def _replay(simulation: ClockedSimulation, subject: Subject, wanted: int) -> tuple[list[Seconds], list[float]]:

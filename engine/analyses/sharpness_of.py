@@ -10,8 +10,9 @@ https://arxiv.org/abs/2010.01412. PLGU (Qu et al., CVPR 2023) trains personalize
 rho is a distance in the parameters, the same for every model. L is the mean cross-entropy, without other terms.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
@@ -19,8 +20,9 @@ from pydantic import Field
 from torch.nn import functional as F
 
 from engine.analyses.support.hessian import Objective, Term, top_eigenvalue, trace, worst_in_ball
+from engine.analyses.support.layouts import Count, Layout, Number, Values
 from engine.analyses.support.loaded_run import Subject
-from engine.analyses.support.probes import OnSamples, Placed, Samples, data_of, finite, place, placed_own
+from engine.analyses.support.probes import On, OnSamples, Placed, Samples, data_of, finite, place, placed_own
 from engine.analyses.support.surface import rows_at_once
 from engine.core.findings import Findings
 from engine.core.params import SharedParams
@@ -40,10 +42,33 @@ class Options(OnSamples):
     vectors: int = Field(32, ge=2, le=1000, title="Vectors", description="Random sign vectors for the trace.")
 
 
+class Measure(Values):
+    model: Literal["global", "personalized"]
+    on: On
+    samples: Count
+    loss: Number
+    first_order: Number
+    worst: Number
+    eigenvalue: Number
+    eigenvalue_bound: Number
+    trace: Number
+    trace_error: Number
+
+
+class SharpnessValues(Values):
+    measures: Annotated[list[Measure], Field(min_length=1, max_length=4)]
+
+
 @ANALYSES.register("sharpness", title="Sharpness", paper="Foret et al., ICLR 2021")
 @dataclass(frozen=True)
 class Sharpness:
     options: Options
+
+    @staticmethod
+    def layout(params: Mapping[str, Any]) -> Layout:
+        if params.get("of") == "clients":
+            return Layout(dict.fromkeys(("eigenvalue", "rise", "loss", "accuracy"), "N"))
+        return Layout(values=SharpnessValues, missing=_not_measured)
 
     def compute(self, subject: Subject) -> Findings:
         return self._of_clients(subject) if self.options.of == "clients" else self._of_client(subject)
@@ -89,6 +114,11 @@ class Sharpness:
             "trace": finite(whole.value),
             "trace_error": finite(whole.standard_error),
         }
+
+
+def _not_measured(found: Findings) -> set[str]:
+    """The personalized model is measured at least on its client's data."""
+    return {"own"} - {row["on"] for row in found.values["measures"] if row["model"] == "personalized"}
 
 
 class _Watch:

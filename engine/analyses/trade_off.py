@@ -6,11 +6,14 @@
 The axes of the trade-off plane, for runs that were not evaluated on a common test set.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from engine.analyses import AnalysisOptions
+from engine.analyses.support.layouts import Layout
 from engine.analyses.support.loaded_run import Subject
 from engine.core.errors import Unsupported
 from engine.core.findings import Findings
@@ -27,6 +30,10 @@ class TradeOff:
     """Arrays ``own`` [N] and ``others`` [N]; NaN for clients whose own, or whose others', test data are empty."""
 
     options: AnalysisOptions
+
+    @staticmethod
+    def layout(params: Mapping[str, Any]) -> Layout:
+        return Layout({"own": "N", "others": "N"})
 
     def compute(self, subject: Subject) -> Findings:
         task, personalized = subject.task, subject.personalized

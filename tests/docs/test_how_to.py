@@ -15,6 +15,8 @@ import app.charts
 from app.components import page
 from app.inside import analysis
 from engine import Result, parse_experiment, run
+from engine.analyses.support.layouts import check_findings
+from engine.core.errors import CheckpointInvalid
 from engine.core.registry import DATASETS, PARTITIONERS
 from engine.datasets import Pool
 from engine.exchange.records import new_run
@@ -101,6 +103,9 @@ def test_the_analysis_measures_distances(saved: Callable[[str], None]) -> None:
         squares = [(models.personalized[i][n] - models.global_model[n]).square().sum() for n in models.global_model]
         assert distance == pytest.approx(float(sum(squares)) ** 0.5, rel=1e-5)
     assert found.values["largest"] == found.arrays["distance"].argmax()
+    check_findings("distances", {}, found, {"test_sizes": [1] * 4})
+    with pytest.raises(CheckpointInvalid, match="distance has shape"):
+        check_findings("distances", {}, found, {"test_sizes": [1] * 5})
 
 
 def test_the_tab_asks_for_the_analysis(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,12 +1,12 @@
 """Findings that an analysis has computed are as their pages need them, and others are refused."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-import engine.analyses as analyses
-from engine.analyses.support.layouts import LAYOUTS, check_findings
+from engine.analyses.support.layouts import check_findings, layout_of
 from engine.core.errors import CheckpointInvalid
 from engine.core.findings import Findings
 from engine.core.registry import ANALYSES
@@ -29,11 +29,12 @@ def subject() -> Any:
 
 
 def test_every_analysis_has_a_layout() -> None:
-    assert analyses.Findings is Findings
-    assert {kind.partition(" ")[0] for kind in LAYOUTS} == set(ANALYSES.names())
+    assert [name for name in ANALYSES.names() if layout_of(name, {}) is None] == []
+    assert layout_of("sharpness", {"of": "clients"}) != layout_of("sharpness", {})
+    assert layout_of("astrology", {}) is None
 
 
-@pytest.mark.parametrize("kind", LAYOUTS)
+@pytest.mark.parametrize("kind", [*ANALYSES.names(), "sharpness of clients"])
 def test_what_is_computed_fits(subject: Any, kind: str) -> None:
     entry, params = ANALYSES.get(kind.partition(" ")[0]), SMALL.get(kind, {})
     found = entry.make(entry.options(**params)).compute(subject)
@@ -83,3 +84,38 @@ def test_numbers_of_clients_and_classes_are_those_of_the_run() -> None:
         check_findings("trade_off", {}, Findings({"own": np.ones(5), "others": np.ones(5)}), PARTITION)
     with pytest.raises(CheckpointInvalid, match="personalized has shape"):
         check_findings("confusion", {}, Findings({"personalized": np.ones((4, 2, 2))}), PARTITION)
+
+
+PLUGIN = """
+from engine.analyses import AnalysisOptions
+from engine.analyses.support.layouts import Layout, Values
+from engine.core.registry import ANALYSES
+
+class Largest(Values):
+    largest: int
+
+@ANALYSES.register("mine", title="Mine", paper="Nobody, 2026")
+class Mine:
+    options: AnalysisOptions
+
+    @staticmethod
+    def layout(params):
+        return Layout({"distance": f"N {params.get('of', 2)}"}, values=Largest)
+"""
+
+
+def test_an_analysis_of_ones_own_has_the_layout_that_its_file_declares(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right, wrong = np.ones((4, 2)), np.ones((3, 2))
+    check_findings("mine", {}, Findings({"distance": wrong}), PARTITION)  # nobody knows it yet
+    (tmp_path / "mine.py").write_text(PLUGIN, encoding="utf-8")
+    monkeypatch.setenv("FEDSCAPE_PLUGINS", str(tmp_path))
+    check_findings("mine", {}, Findings({"distance": right}, {"largest": 1}), PARTITION)
+    for params, array, value, words in (
+        ({}, wrong, 1, "distance has shape"),
+        ({"of": 3}, right, 1, "distance has shape"),
+        ({}, right, "1", "largest"),
+    ):
+        with pytest.raises(CheckpointInvalid, match=f"not a result of mine: {words}"):
+            check_findings("mine", params, Findings({"distance": array}, {"largest": value}), PARTITION)
