@@ -5,6 +5,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeGuard
 
+from pydantic import ValidationError
+
+from engine.core.registry import DATASETS, PARTITIONERS
+from engine.partitioners import SplitOptions
 from storage import RunRecord
 
 MISSING = "–"
@@ -35,19 +39,6 @@ STATUS_MEANING = {
 PRIORITIES = {"high": 1, "normal": 0, "low": -1}
 WHEN = {"last": "last round", "best": "best round, chosen on test", "best_val": "best round, chosen on validation"}
 MODELS = {"personalized": "Personalized", "global": "Global"}
-TITLES = {
-    "digits": "Digits",
-    "mnist": "MNIST",
-    "fashion_mnist": "Fashion-MNIST",
-    "cifar10": "CIFAR-10",
-    "cifar100": "CIFAR-100",
-    "tiny_imagenet": "Tiny ImageNet",
-    "har": "HAR",
-    "amazon_review": "Amazon reviews",
-    "synthetic": "Synthetic",
-    "contexts": "Contexts",
-    "custom": "Your own data",
-}
 
 
 def decimals(samples: float | None, most: int = 2) -> int:
@@ -224,7 +215,8 @@ def names(items: Iterable[str], limit: int = 4, last: str = "and", rest: str = "
 
 def _data_words(config: Mapping[str, Any]) -> list[str]:
     dataset, split = _choice(config.get("dataset")), _choice(config.get("partition"))
-    words = [TITLES.get(dataset["name"], str(dataset["name"]).replace("_", " "))]
+    name = str(dataset["name"])
+    words = [DATASETS.short_title(name) if name in DATASETS else name.replace("_", " ")]
     clients = split.get("num_clients") or dataset.get("num_clients")
     if clients:
         words.append(plural(int(clients), "client"))
@@ -236,19 +228,15 @@ def _data_words(config: Mapping[str, Any]) -> list[str]:
 
 
 def _split_words(split: Mapping[str, Any]) -> str:
-    match split["name"]:
-        case "classes_per_client":
-            return f"{plural(int(split.get('classes_per_client', 3)), 'class', 'classes')} each"
-        case "dirichlet":
-            return f"Dirichlet α = {split.get('alpha', 0.5):g}"
-        case "iid":
-            return "IID"
-        case "natural":
-            return "natural clients"
-        case "contexts":
-            return plural(int(split.get("num_contexts", 4)), "context")
-        case name:
-            return str(name).replace("_", " ")
+    name = str(split["name"])
+    words = name.replace("_", " ")
+    if name not in PARTITIONERS:
+        return words
+    try:
+        options = PARTITIONERS.get(name).options.model_validate({k: v for k, v in split.items() if k != "name"})
+    except ValidationError:  # a stored configuration may be older than the options
+        return words
+    return (isinstance(options, SplitOptions) and options.in_words()) or words
 
 
 def _choice(raw: Any) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ from app.components import page
 from app.data import config_fields
 from app.data.comparison import REFERENCES
 from app.state import url_state
-from app.wording import TITLES
+from engine.core.registry import DATASETS
 from storage import RunRecord
 
 SPREAD, CLASSES = "dataset.R", "partition.classes_per_client"
@@ -78,7 +78,7 @@ def _by_model(runs: Sequence[RunRecord]) -> dict[str, list[RunRecord]]:
     for run in runs:
         if run.config["partition"]["name"] == "classes_per_client":
             dataset, model = run.config["dataset"]["name"], run.config["model"]["name"]
-            found.setdefault(f"{model} on {TITLES.get(dataset, dataset)}", []).append(run)
+            found.setdefault(f"{model} on {DATASETS.short_title(dataset)}", []).append(run)
     return found
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 
 from app.data.comparison import NOT_THE_METHOD, Method, method_name
 from app.forms import parameters_of
-from app.wording import MISSING, TITLES, plural
+from app.wording import MISSING, plural
 from engine.config.schema import Evaluation, Training
 from engine.core.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Options, Parameter, Registry
 from storage import RunRecord
@@ -102,12 +102,11 @@ def parameter_of(name: str, configs: Sequence[Mapping[str, Any]]) -> Parameter |
 
 
 def text(name: str, value: Any) -> str:
-    """A value as text; registered names by their titles."""
+    """A value as text; registered names by their short titles."""
     section, _, option = name.partition(".")
     registry: Registry | None = REGISTRIES.get(section)
     if option == "name" and isinstance(value, str):
-        known = registry is not None and value in registry
-        return TITLES.get(value) or (registry.get(value).title if registry is not None and known else value)
+        return registry.short_title(value) if registry is not None else value
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | float):

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from app import wording
-from engine.core.registry import ALGORITHMS
+from engine.core.registry import ALGORITHMS, DATASETS
 
 
 def automatic_name(config: Mapping[str, Any]) -> str:
@@ -12,7 +12,7 @@ def automatic_name(config: Mapping[str, Any]) -> str:
     names = [entry["name"] for entry in config["algorithms"]]
     titles = [ALGORITHMS.get(name).title if name in ALGORITHMS else name for name in names]
     dataset = config["dataset"]["name"]
-    return f"{wording.names(titles, 3) if titles else 'nothing'} on {wording.TITLES.get(dataset, dataset)}"
+    return f"{wording.names(titles, 3) if titles else 'nothing'} on {DATASETS.short_title(dataset)}"
 
 
 def unnamed(config: Mapping[str, Any]) -> dict[str, Any]:

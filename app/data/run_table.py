@@ -7,6 +7,7 @@ import pandas as pd
 
 from app import wording
 from app.data.comparison import method_name
+from engine.core.registry import DATASETS
 from storage import RunRecord
 
 GROUPS = {
@@ -101,7 +102,7 @@ def _row(run: RunRecord) -> dict[str, object]:
         "lowest5": _points(last.get("lowest5")),
         "weighted mean": _points(last.get("weighted_mean")),
         "best": _points(best.get("weighted_mean")),
-        "dataset": wording.TITLES.get(dataset, dataset),
+        "dataset": DATASETS.short_title(dataset),
         "split": _split(run),
         "queued": run.created_at,
         "experiment_id": run.experiment_id,

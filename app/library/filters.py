@@ -10,6 +10,7 @@ from app import wording
 from app.data.run_table import dataset_of
 from app.library.finding import WHEN, Filter, window
 from app.state import url_state
+from engine.core.registry import DATASETS
 from storage import RunRecord
 
 CLEARED = ("q", "status", "method", "dataset", "when", "from", "to")
@@ -28,7 +29,7 @@ def controls(runs: Sequence[RunRecord]) -> tuple[Filter, bool]:
         )
         statuses = choice("Status", "status", list(wording.STATUS), wording.STATUS.__getitem__)
         algorithms = choice("Method", "method", sorted({run.algorithm for run in runs}))
-        datasets = choice("Data set", "dataset", sorted({dataset_of(run) for run in runs}), title_of_data)
+        datasets = choice("Data set", "dataset", sorted({dataset_of(run) for run in runs}), DATASETS.short_title)
         since, until = days()
         with_archived = url_state.toggle("Archived too", "archived")
     return Filter(find.value, statuses, algorithms, datasets, since, until), with_archived
@@ -76,10 +77,6 @@ def zone() -> ZoneInfo:
 def clear() -> None:
     """Show all runs again; order and grouping stay."""
     url_state.choose(**dict.fromkeys(CLEARED))
-
-
-def title_of_data(name: str) -> str:
-    return wording.TITLES.get(name, name)
 
 
 def _parse_day(text: str) -> date | None:

@@ -68,6 +68,7 @@ class Entry:
     options: type[Options]
     family: str = "Other"  # the group in which it is listed
     style: Style | None = None  # of a method in figures; None derives one from the name
+    short: str = ""  # the title in headings and tables
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -92,16 +93,26 @@ class Registry:
         self._scanning = threading.RLock()  # other threads wait for the end of the scan
 
     def register(
-        self, name: str, *, title: str, paper: str, family: str = "Other", style: Style | None = None
+        self,
+        name: str,
+        *,
+        title: str,
+        paper: str,
+        short: str = "",
+        family: str = "Other",
+        style: Style | None = None,
     ) -> Callable[[type[T]], type[T]]:
-        """Class decorator. The class takes one argument, annotated ``hparams`` or ``options``, or none."""
+        """Class decorator. The class takes one argument, annotated ``hparams`` or ``options``, or none.
+
+        ``short`` is a shorter title, where the title is long.
+        """
 
         def add(made: type[T]) -> type[T]:
             if not paper:
                 raise ValueError(f"{self.kind} {name!r} must name its paper or source")
             hints = get_type_hints(made)
             options = hints.get("hparams") or hints.get("options") or NoOptions
-            self._entries[name] = Entry(name, title, paper, made, options, family, style)
+            self._entries[name] = Entry(name, title, paper, made, options, family, style, short or title)
             return made
 
         return add
@@ -112,6 +123,10 @@ class Registry:
         if name not in self._entries:
             raise UnknownName(self.kind, name, self._entries)
         return self._entries[name]
+
+    def short_title(self, name: str) -> str:
+        """How headings and tables call an entry; an unknown name stays as it is."""
+        return self.get(name).short if name in self else name
 
     def names(self) -> tuple[str, ...]:
         self._scan()

@@ -57,6 +57,7 @@ class ContextsOptions(Options):
 @DATASETS.register(
     "contexts",
     title="Clients in true contexts",
+    short="Contexts",
     paper="Generated; tells whether CGPFL (Tang et al., IJCAI 2022) recovers the contexts",
 )
 @dataclass(frozen=True)

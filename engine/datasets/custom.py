@@ -60,7 +60,7 @@ class CustomOptions(Options):
     )
 
 
-@DATASETS.register("custom", title="Own data", paper="The user's own file")
+@DATASETS.register("custom", title="Own data", short="Your own data", paper="The user's own file")
 @dataclass(frozen=True)
 class Custom:
     options: CustomOptions

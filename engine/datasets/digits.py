@@ -24,6 +24,7 @@ class DigitsOptions(Options):
 @DATASETS.register(
     "digits",
     title="Digits (8 x 8)",
+    short="Digits",
     paper="Alpaydin, Kaynak. Optical Recognition of Handwritten Digits. UCI Repository, 1998.",
 )
 @dataclass(frozen=True)

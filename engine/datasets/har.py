@@ -40,6 +40,7 @@ class HarOptions(OfficialOptions):
 @DATASETS.register(
     "har",
     title="Human activity (UCI HAR)",
+    short="HAR",
     paper="Anguita, Ghio, Oneto, Parra, Reyes-Ortiz. A Public Domain Dataset for Human Activity Recognition Using "
     "Smartphones. ESANN 2013.",
 )

@@ -51,6 +51,7 @@ class SyntheticOptions(Options):
 @DATASETS.register(
     "synthetic",
     title="Synthetic logistic regression",
+    short="Synthetic",
     paper="Yu et al., The Effect of Personalization in FedProx, 2024, section 6.1",
 )
 @dataclass(frozen=True)

@@ -43,6 +43,10 @@ class SplitOptions(Options):
         description="Share of the clients that never train; every method adapts to them after the last round.",
     )
 
+    def in_words(self) -> str:
+        """The split in a heading, such as ``3 classes each``; empty: the partitioner's name."""
+        return ""
+
     @model_validator(mode="after")
     def _leaves_training_samples(self) -> Self:
         if self.test_fraction + self.val_fraction >= 1:

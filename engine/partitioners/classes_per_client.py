@@ -46,6 +46,9 @@ class ClassesPerClientOptions(PartitionOptions):
             )
         return self
 
+    def in_words(self) -> str:
+        return f"{self.classes_per_client} {'class' if self.classes_per_client == 1 else 'classes'} each"
+
 
 @PARTITIONERS.register(
     "classes_per_client",

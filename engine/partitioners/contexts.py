@@ -47,6 +47,9 @@ class ContextsOptions(PartitionOptions):
             return {**given, "classes_per_context": None}
         return given
 
+    def in_words(self) -> str:
+        return f"{self.num_contexts} {'context' if self.num_contexts == 1 else 'contexts'}"
+
     @model_validator(mode="after")
     def _is_complete(self) -> Self:
         if (self.classes_per_context is None) == (self.alpha is None):
@@ -64,6 +67,7 @@ class ContextsOptions(PartitionOptions):
 @PARTITIONERS.register(
     "contexts",
     title="True contexts",
+    short="Contexts",
     paper="Generated; tells whether CGPFL (Tang et al., IJCAI 2022) recovers the contexts",
 )
 @dataclass(frozen=True)

@@ -35,6 +35,9 @@ class DirichletOptions(PartitionOptions):
         description="Concentration: small makes clients differ much, large makes them alike.",
     )
 
+    def in_words(self) -> str:
+        return f"Dirichlet α = {self.alpha:g}"
+
 
 @PARTITIONERS.register(
     "dirichlet",

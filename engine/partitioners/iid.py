@@ -10,7 +10,8 @@ from engine.partitioners import Partition, PartitionOptions, check_enough, split
 
 
 class IidOptions(PartitionOptions):
-    pass
+    def in_words(self) -> str:
+        return "IID"
 
 
 @PARTITIONERS.register(

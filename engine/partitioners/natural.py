@@ -11,7 +11,8 @@ from engine.partitioners import Partition, SplitOptions, split_clients
 
 
 class NaturalOptions(SplitOptions):
-    pass
+    def in_words(self) -> str:
+        return "natural clients"
 
 
 @PARTITIONERS.register(

@@ -1,6 +1,7 @@
 """Numbers and set-ups as they are printed everywhere."""
 
 import math
+from pathlib import Path
 
 import pytest
 
@@ -61,6 +62,25 @@ def test_numbers_read_the_same_everywhere(said: str, expected: str) -> None:
     assert said == expected
 
 
+OWN = """
+from engine.core.registry import DATASETS, PARTITIONERS
+from engine.partitioners import SplitOptions
+
+@DATASETS.register("my_data", title="Data of mine, measured at night", short="Mine", paper="Nobody, 2026")
+class Data: ...
+
+class Options(SplitOptions):
+    share: float = 0.5
+
+    def in_words(self) -> str:
+        return f"{100 * self.share:g} % apart"
+
+@PARTITIONERS.register("my_split", title="A split of mine", paper="Nobody, 2026")
+class Split:
+    options: Options
+"""
+
+
 def test_a_kicker_is_the_set_up_in_a_line() -> None:
     config = {
         "dataset": "mnist",
@@ -76,6 +96,15 @@ def test_a_greek_symbol_stays_small_in_a_kicker() -> None:
     split = {"name": "dirichlet", "alpha": 0.1, "num_clients": 20}
     config = {"dataset": "digits", "partition": split, "seeds": [0]}
     assert wording.kicker(config) == "DIGITS · 20 CLIENTS · DIRICHLET α = 0.1 · 1 SEED"
+
+
+def test_data_and_a_split_of_ones_own_are_named_by_their_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = {"dataset": "my_data", "partition": {"name": "my_split", "share": 0.4}, "seeds": [0]}
+    assert wording.setting(config) == "my data · my split · 1 seed"
+    (tmp_path / "mine.py").write_text(OWN, encoding="utf-8")
+    monkeypatch.setenv("FEDSCAPE_PLUGINS", str(tmp_path))
+    assert wording.setting(config) == "Mine · 40 % apart · 1 seed"
+    assert wording.setting(config | {"partition": {"name": "my_split", "share": "all"}}) == "Mine · my split · 1 seed"
 
 
 def test_clients_of_the_data_set_count_when_the_split_is_natural() -> None:

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 import app.charts
+from app import wording
 from app.components import page
 from app.inside import analysis
 from engine import Result, parse_experiment, run
@@ -89,7 +90,9 @@ def test_the_partitioner_gives_each_client_its_main_class(saved: Callable[[str],
     entry = PARTITIONERS.get("main_class")
     split = entry.make(entry.options(num_clients=3, focus=0.7)).split(pool, np.random.default_rng(0))
     np.testing.assert_array_equal(summarize(pool, split).class_counts, 10 + 70 * np.eye(3))
-    local, fedavg = run_of("add-a-partitioner.md", "main_class.yaml").runs
+    result = run_of("add-a-partitioner.md", "main_class.yaml")
+    local, fedavg = result.runs
+    assert wording.kicker(result.config).startswith("DIGITS · 10 CLIENTS · MAIN CLASS 90 % ·")
     assert local.status == fedavg.status == "done" and len(local.partition["train_sizes"]) == 10
 
 
