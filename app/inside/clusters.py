@@ -1,7 +1,10 @@
 """Clusters of one run: members, changes, agreement with the true contexts, and distances between models."""
 
+from typing import Protocol
+
 import numpy as np
 import pandas as pd
+import plotly.graph_objects as go
 import streamlit as st
 
 from app.charts import (
@@ -118,13 +121,8 @@ def agreement(view: RunView, cells: pd.DataFrame) -> None:
     st.header("Do they match the true contexts?", anchor=False)
     left, right = st.columns(2)
     with left:
-        page.finding_chart(
-            cluster_agreement.figure(found, view.run.algorithm, view.round),
-            found,
-            cluster_agreement.finding(found),
-            key="cluster_agreement",
-            name="agreement",
-            title="Agreement with the true contexts",
+        over_rounds(
+            view, cluster_agreement, found, "cluster_agreement", "agreement", "Agreement with the true contexts"
         )
     with right:
         sizes(view, cells)
@@ -152,23 +150,24 @@ def cost_of_clustering(view: RunView) -> None:
     left, right = st.columns(2)
     distance, cost = model_distance.data(series), kmeans_cost.data(series)
     with left:
-        page.finding_chart(
-            model_distance.figure(distance, view.run.algorithm, view.round),
-            distance,
-            model_distance.finding(distance),
-            key="model_distance",
-            name="model-distance",
-            title="Distance between client uploads",
+        over_rounds(
+            view, model_distance, distance, "model_distance", "model-distance", "Distance between client uploads"
         )
     with right:
-        page.finding_chart(
-            kmeans_cost.figure(cost, view.run.algorithm, view.round),
-            cost,
-            kmeans_cost.finding(cost),
-            key="kmeans_cost",
-            name="k-means",
-            title="The server's k-means",
-        )
+        over_rounds(view, kmeans_cost, cost, "kmeans_cost", "k-means", "The server's k-means")
+
+
+class OverRounds(Protocol):
+    """A chart over the rounds, in the colour of its method and with a mark at one round."""
+
+    def figure(self, df: pd.DataFrame, algorithm: str, at: int) -> go.Figure: ...
+
+    def finding(self, df: pd.DataFrame) -> str: ...
+
+
+def over_rounds(view: RunView, chart: OverRounds, table: pd.DataFrame, key: str, name: str, title: str) -> None:
+    figure = chart.figure(table, view.run.algorithm, view.round)
+    page.finding_chart(figure, table, chart.finding(table), key=key, name=name, title=title)
 
 
 @url_state.fragment

@@ -7,6 +7,7 @@ import plotly.graph_objects as go
 from app.charts.plot import live_traces, palette
 from app.charts.plot.segments import joined
 from app.components.moving_figure import Moves
+from app.stories.figures.square_plane import square_plane
 from app.stories.lambda_curves import Example
 
 HEIGHT = 330
@@ -63,20 +64,7 @@ def figure(df: pd.DataFrame) -> go.Figure:
     )
     palette.base_layout(fig, height=HEIGHT)
     extent = max(LEAST_EXTENT, 1.35 * df[["truth_x", "truth_y"]].abs().to_numpy().max())
-    fig.update_layout(showlegend=False, margin={"t": 8, "b": 8, "l": 8, "r": 8})
-    fig.update_xaxes(range=[-extent, extent], showticklabels=False, ticks="", mirror=True, fixedrange=True)
-    fig.update_yaxes(
-        range=[-extent, extent],
-        showticklabels=False,
-        ticks="",
-        mirror=True,
-        showgrid=False,
-        showline=True,
-        linecolor=shade.line,
-        scaleanchor="x",
-        fixedrange=True,
-    )
-    return fig
+    return square_plane(fig, extent)
 
 
 def moving(df: pd.DataFrame, shared: np.ndarray | None) -> Moves:

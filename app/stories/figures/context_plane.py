@@ -13,6 +13,7 @@ from app.charts.plot import palette
 from app.charts.plot.segments import joined
 from app.components.moving_figure import Moves
 from app.stories.context_curve import NUM_CLIENTS
+from app.stories.figures.square_plane import square_plane
 from app.wording import percent
 
 HEIGHT = 340
@@ -69,20 +70,7 @@ def figure(num_contexts: int, extent: float) -> go.Figure:
         )
     palette.base_layout(fig, height=HEIGHT)
     fig.update_traces(textfont_size=12, selector={"mode": "markers+text"})
-    fig.update_layout(showlegend=False, margin={"t": 8, "b": 8, "l": 8, "r": 8})
-    fig.update_xaxes(range=[-extent, extent], showticklabels=False, ticks="", mirror=True, fixedrange=True)
-    fig.update_yaxes(
-        range=[-extent, extent],
-        showticklabels=False,
-        ticks="",
-        mirror=True,
-        showgrid=False,
-        showline=True,
-        linecolor=shade.line,
-        scaleanchor="x",
-        fixedrange=True,
-    )
-    return fig
+    return square_plane(fig, extent)
 
 
 def moving(df: pd.DataFrame, extent: float) -> Moves:
