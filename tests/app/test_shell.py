@@ -119,10 +119,15 @@ def test_small_runs_in_pages_have_one_thread_unless_it_is_said_otherwise() -> No
 
 
 def test_pages_stand_in_reading_order() -> None:
-    names = pages.names()
-    assert names == sorted(names, key=pages.ORDER.index)
-    assert "live" in names
+    assert pages.names()[: len(pages.ORDER)] == list(pages.ORDER)
     assert pages.title("setup") == "Set up"
+
+
+def test_an_added_file_is_a_page_after_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (*pages.ORDER, "my_page"):
+        (tmp_path / f"{name}.py").touch()
+    monkeypatch.setattr(pages, "FOLDER", tmp_path)
+    assert pages.names() == [*pages.ORDER, "my_page"] and pages.title("my_page") == "My page"
 
 
 def test_the_shell_opens_its_first_page(empty_store: Store) -> None:

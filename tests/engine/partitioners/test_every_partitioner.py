@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from engine.core.errors import ImpossiblePartition
 from engine.core.registry import PARTITIONERS
 from engine.datasets import Pool
-from engine.partitioners import Partition, share_out, smallest_client, summarize
+from engine.partitioners import Partition, PartitionOptions, share_out, smallest_client, summarize
 
 
 def pool_of(num_samples: int, num_classes: int = 10, **given: Any) -> Pool:
@@ -44,6 +44,8 @@ SETTINGS = [
     ("contexts", {"num_contexts": 2, "alpha": 0.5}),
     ("feature_shift", {"kind": "noise", "num_groups": 2}),
 ]
+NAMED = {name for name, _ in SETTINGS}
+SETTINGS += [(e.name, {}) for e in PARTITIONERS if e.name not in NAMED and issubclass(e.options, PartitionOptions)]
 
 
 @pytest.mark.parametrize(("name", "options"), SETTINGS)
