@@ -120,4 +120,4 @@ def test_a_plain_file_of_ones_own_has_a_page_too(tmp_path: Path, monkeypatch: py
     assert page.title[0].value == "Mine" and not page.latex
     assert "My method, in one sentence." in html_of(page)
     assert "method=my_plain_method" in html_of(opened())
-    assert list(methods.by_family(ALGORITHMS))[-1] == "A family of mine"
+    assert "A family of mine" in list(methods.by_family(ALGORITHMS))[len(methods.FAMILIES) :]
