@@ -15,7 +15,7 @@ from engine.core.paths import ROOT
 from engine.core.registry import ALGORITHMS
 from engine.exchange.records import new_run
 from storage import Store
-from tests.app.hostile import HOST, NAME, assert_is_text, figure_texts, markdown, store_hostile
+from tests.app.hostile import HOST, NAME, assert_is_text, figure_texts, markdown
 from tests.app.pages import open_page
 from tests.app.samples import DIGITS
 
@@ -23,8 +23,8 @@ TABS = ("clients", "clusters", "landscape", "features", "layers", "profile", "re
 
 
 @pytest.fixture
-def runs(empty_store: Store) -> list[int]:
-    return store_hostile(empty_store)
+def runs(hostile_store: Store) -> list[int]:
+    return [run.id for run in hostile_store.queue.runs()]
 
 
 def test_the_look_at_a_page_finds_what_it_is_for() -> None:
@@ -46,8 +46,8 @@ def test_compare_shows_names_as_text(runs: list[int]) -> None:
 
 
 @pytest.mark.parametrize("tab", TABS)
-def test_inside_a_run_shows_names_as_text(runs: list[int], empty_store: Store, tab: str) -> None:
-    everything = empty_store.queue.runs(run_ids=runs)
+def test_inside_a_run_shows_names_as_text(runs: list[int], hostile_store: Store, tab: str) -> None:
+    everything = hostile_store.queue.runs(run_ids=runs)
     clustered = next(run for run in everything if run.algorithm == "cgpfl")
     failed = next(run for run in everything if run.status == "failed")
     for run in (clustered, failed) if tab in ("clients", "record") else (clustered,):
@@ -81,9 +81,9 @@ def test_set_up_shows_names_as_text(empty_store: Store) -> None:
     assert_is_text(open_page("setup", config=pack_config(DIGITS | {"dataset": {"name": "custom", "path": NAME}})))
 
 
-def test_library_shows_names_as_text(runs: list[int], empty_store: Store) -> None:
-    empty_store.saved_views.save("library", NAME[:60], f"method={NAME}")
-    empty_store.trash.put(runs[-1:])
+def test_library_shows_names_as_text(runs: list[int], hostile_store: Store) -> None:
+    hostile_store.saved_views.save("library", NAME[:60], f"method={NAME}")
+    hostile_store.trash.put(runs[-1:])
     assert_is_text(open_page("library", runs=",".join(map(str, runs))))
     assert_is_text(open_page("library", method=NAME, dataset=NAME, status=NAME))
 
