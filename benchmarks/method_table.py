@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from engine.core.vocabulary import megabytes
 from engine.export.reading import read_export
 from engine.export.tables import summary_table
 
@@ -38,12 +39,11 @@ def _cells(row: dict[str, float]) -> list[str]:
     if spread == spread:  # one seed has none
         percent[0] += f" ± {100 * spread:.2f}"
     shared = row.get("global.mean", float("nan"))
-    megabytes = (row["bytes_up"] + row["bytes_down"]) / 1e6
     return [
         str(row["label"]),
         *percent,
         "–" if shared != shared else f"{100 * shared:.2f}",
-        f"{megabytes:,.0f}",
+        f"{megabytes(row):,.0f}",
         f"{row['gradient_evaluations'] / 1e6:.2f}",
         f"{row['seconds']:.1f}",
     ]

@@ -14,9 +14,9 @@ import pandas as pd
 import torch
 
 from engine.config.schema import ExperimentConfig, RunConfig, load_config, parse_experiment
-from engine.core.results import RoundResult
+from engine.core.results import RoundResult, RunOutcome
 from engine.export import tables
-from engine.export.document import RunOutcome, export_text, write_export
+from engine.export.document import export_text, write_export
 from engine.simulation.preflight import check_runs
 from engine.simulation.simulate import Models, Simulation
 
@@ -58,20 +58,21 @@ def run(
     ``progress(run, round)`` is called after every round. Raises InvalidConfig before anything is trained; a run that
     diverges keeps its rounds and says so in its ``status``.
     """
-    experiment = _experiment(config)
-    runs = experiment.runs()
+    raw, runs = _resolved(config)
     check_runs(runs)
     finished = [_run(one, progress) for one in runs]
-    return Result(experiment.raw, tuple(o for o, _ in finished), tuple(m for _, m in finished))
+    return Result(raw, tuple(o for o, _ in finished), tuple(m for _, m in finished))
 
 
-def _experiment(config: Mapping[str, Any] | Path | str | ExperimentConfig | RunConfig) -> ExperimentConfig:
-    if isinstance(config, ExperimentConfig):
-        return config
+def _resolved(
+    config: Mapping[str, Any] | Path | str | ExperimentConfig | RunConfig,
+) -> tuple[dict[str, Any], tuple[RunConfig, ...]]:
+    """The configuration as written, and its runs."""
     if isinstance(config, RunConfig):
-        raw = {k: v for k, v in config.to_dict().items() if k not in ("version", "algorithm", "label", "seed")}
-        config = {**raw, "algorithms": [{**config.algorithm.to_dict(), "label": config.label}], "seeds": [config.seed]}
-    return parse_experiment(config if isinstance(config, Mapping) else load_config(config))
+        return config.as_experiment(), (config,)
+    if not isinstance(config, ExperimentConfig):
+        config = parse_experiment(config if isinstance(config, Mapping) else load_config(config))
+    return config.raw, config.runs()
 
 
 def _run(config: RunConfig, progress: Progress | None) -> tuple[RunOutcome, Models]:
@@ -92,15 +93,15 @@ def _run(config: RunConfig, progress: Progress | None) -> tuple[RunOutcome, Mode
 def _outcome(simulation: Simulation, rounds: list[RoundResult]) -> RunOutcome:
     config, diverged = simulation.config, rounds[-1].diverged
     return RunOutcome(
-        config.name,
-        config.algorithm.name,
-        config.label,
-        config.hparams,
-        config.seed,
-        "diverged" if diverged else "done",
-        tuple(rounds),
-        asdict(simulation.provenance),
-        asdict(simulation.task.data.summary),
-        simulation.summary(),
-        diverged,
+        experiment=config.name,
+        algorithm=config.algorithm.name,
+        label=config.label,
+        hparams=config.hparams,
+        seed=config.seed,
+        status="diverged" if diverged else "done",
+        rounds=tuple(rounds),
+        provenance=asdict(simulation.provenance),
+        partition=asdict(simulation.task.data.summary),
+        summary=simulation.summary(),
+        error=diverged,
     )

@@ -9,10 +9,11 @@ from app.data import queries
 from engine.config.schema import file_label
 from engine.core.errors import InvalidConfig
 from engine.core.paths import ASSETS
+from engine.core.results import RunOutcome
 from engine.exchange.bundle import write_bundle
 from engine.exchange.import_runs import Imported, Progress, import_file
 from engine.exchange.records import export_config, load_outcome
-from engine.export.document import RunOutcome, export_text
+from engine.export.document import export_text
 from engine.export.reading import read_export
 from engine.export.tables import rounds_table
 from storage import ArtifactDamaged, ExperimentRecord, RunRecord

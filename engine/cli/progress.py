@@ -6,7 +6,8 @@ from typing import Any, Protocol
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-FINISHED = ("done", "failed", "cancelled", "diverged")
+from engine.core.vocabulary import ENDED, summary_at
+
 LINES_PER_RUN = 4  # without a terminal
 
 
@@ -66,7 +67,7 @@ class Lines:
 
     def show(self, runs: Sequence[Run], accuracies: Accuracies) -> None:
         for run in runs:
-            stage = (run.status if run.status in FINISHED else "", LINES_PER_RUN * max(run.round, 0) // run.rounds)
+            stage = (run.status if run.status in ENDED else "", LINES_PER_RUN * max(run.round, 0) // run.rounds)
             if stage != self._shown.get(run.id, ("", 0)):
                 self._shown[run.id] = stage
                 self._console.print(line(run, accuracies.get(run.id)))
@@ -87,7 +88,7 @@ class Bars:
 
     def show(self, runs: Sequence[Run], accuracies: Accuracies) -> None:
         for run in runs:
-            if run.status in FINISHED and run.id not in self._ended:
+            if run.status in ENDED and run.id not in self._ended:
                 self._ended.add(run.id)
                 if run.id in self._bars:
                     self._progress.remove_task(self._bars.pop(run.id))
@@ -110,8 +111,8 @@ class Bars:
         if self._all is None:
             self._all = self._progress.add_task("all runs", total=None, detail="")
         rounds = sum(run.rounds for run in runs)
-        done = sum(run.rounds if run.status in FINISHED else max(run.round, 0) for run in runs)
-        ended = sum(run.status in FINISHED for run in runs)
+        done = sum(run.rounds if run.status in ENDED else max(run.round, 0) for run in runs)
+        ended = sum(run.status in ENDED for run in runs)
         what = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
         self._progress.update(self._all, total=rounds, completed=done, detail=f"{ended} of {what}")
 
@@ -120,7 +121,7 @@ def table(runs: Sequence[Run]) -> str:
     """The final personalized accuracies, one line per run, with the ids that ``export`` takes."""
     rows = [("id", "run", "status", "mean", "lowest 5 %")]
     for run in runs:
-        last = (run.summary or {}).get("personalized") or {}
+        last = summary_at(run.summary, "personalized")
         rows.append((str(run.id), _name(run), run.status, percent(last.get("mean")), percent(last.get("lowest5"))))
     return table_of(rows)
 

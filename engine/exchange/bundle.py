@@ -19,6 +19,7 @@ from engine.analyses.support.layouts import check_findings
 from engine.core.errors import CheckpointInvalid, InvalidConfig
 from engine.core.findings import Findings
 from engine.core.run_json import problems_of
+from engine.core.vocabulary import ModelsFile
 from engine.exchange.records import export_config, load_outcome
 from engine.export.artifact_checks import check_models
 from engine.export.document import write_export
@@ -44,13 +45,12 @@ MAX_PROBLEMS = 10
 MEMBER = r"^[0-9]{4,9}/[a-z][a-z0-9_-]*\.safetensors$"
 
 Level = Literal["info", "warning", "error"]
-Kind = Literal["model-last", "model-best"]
 Round = Annotated[int, Field(ge=0, lt=2**31)]
 Member = Annotated[str, Field(pattern=MEMBER)]
 
 
 class ModelsEntry(BaseModel):
-    kind: Kind
+    kind: ModelsFile
     round: Round
     member: Member
 
@@ -167,7 +167,7 @@ def _pack(store: Store, archive: ArchiveWriter, folder: str, run: RunRecord, pro
     analyses = {a.artifact_id: a for a in store.analyses.list(run.id) if a.status == "done"}
     for artifact in reversed(store.artifacts.list(run.id)):
         analysis = analyses.get(artifact.id)
-        if artifact.kind not in get_args(Kind) and analysis is None:
+        if artifact.kind not in get_args(ModelsFile) and analysis is None:
             continue
         try:
             data = store.artifacts.read(artifact)

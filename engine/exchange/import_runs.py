@@ -10,9 +10,10 @@ from pathlib import Path
 
 from engine.config.schema import RunConfig
 from engine.core.errors import InvalidConfig
+from engine.core.results import RunOutcome
 from engine.exchange.bundle import Attachments, open_bundle
 from engine.exchange.records import finished_run, load_outcome
-from engine.export.document import RunOutcome, run_document
+from engine.export.document import run_document
 from engine.export.reading import ImportedExperiment, check_regular, read_export
 from storage import Archive, ExperimentRecord, FinishedRun, RunRecord, Store
 

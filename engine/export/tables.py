@@ -7,10 +7,11 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from engine.export.document import MODELS, UNSEEN, Round, RunOutcome
+from engine.core.results import RoundResult, RunOutcome
+from engine.core.vocabulary import COSTS, MODEL_KINDS, UNSEEN, add_prefix, summary_at
 
 Format = Literal["csv", "parquet"]
-COSTS = ("bytes_up", "bytes_down", "gradient_evaluations", "seconds")
+GROUPS = (*MODEL_KINDS, UNSEEN)  # what a client's values may be of
 
 
 def rounds_table(runs: Iterable[RunOutcome]) -> pd.DataFrame:
@@ -43,7 +44,7 @@ def summary_table(runs: Iterable[RunOutcome]) -> pd.DataFrame:
     """
     table = pd.DataFrame([{**_identity(run), **_last_summaries(run), **_costs(run)} for run in runs])
     by = table.groupby(["experiment", "label"], sort=False)
-    values = by[[c for c in table if str(c).startswith((*MODELS, UNSEEN)) or c in COSTS]].agg(["mean", "std"])
+    values = by[[c for c in table if str(c).startswith(GROUPS) or c in COSTS]].agg(["mean", "std"])
     values.columns = [name if what == "mean" else f"{name}.std" for name, what in values.columns]
     return values.assign(seeds=by["seed"].nunique()).reset_index()
 
@@ -66,19 +67,16 @@ def _identity(run: RunOutcome) -> dict[str, Any]:
 
 def _last_summaries(run: RunOutcome) -> dict[str, float]:
     """The client summaries of the last round: ``personalized.mean`` and so on."""
-    summary = run.summary or {}
-    return {
-        f"{model}.{name}": value for model in (*MODELS, UNSEEN) for name, value in (summary.get(model) or {}).items()
-    }
+    return {name: v for group in GROUPS for name, v in add_prefix(group, summary_at(run.summary, group)).items()}
 
 
 def _costs(run: RunOutcome) -> dict[str, float]:
     return {name: sum(r.scalars[name] for r in run.rounds) for name in COSTS}
 
 
-def _client_means(r: Round) -> dict[str, float]:
+def _client_means(r: RoundResult) -> dict[str, float]:
     """Whether to average a value over clients. Not for accuracies, whose means are scalars already."""
-    summarized = {f"{model}.accuracy" for model in (*MODELS, UNSEEN)}
+    summarized = {f"{group}.accuracy" for group in GROUPS}
     return {
         name: _nanmean(values)
         for name, values in r.arrays.items()
@@ -87,7 +85,7 @@ def _client_means(r: Round) -> dict[str, float]:
 
 
 def _is_per_client(name: str) -> bool:
-    return name == "train_loss" or name.startswith((*MODELS, UNSEEN))
+    return name == "train_loss" or name.startswith(GROUPS)
 
 
 def _nanmean(values: np.ndarray) -> float:
@@ -98,7 +96,7 @@ def _nanmean(values: np.ndarray) -> float:
 
 def _client_frames(run: RunOutcome) -> Iterator[pd.DataFrame]:
     for r in run.rounds:
-        columns = {n: a for n, a in r.arrays.items() if n == "train_loss" or n.startswith(MODELS)}
+        columns = {n: a for n, a in r.arrays.items() if n == "train_loss" or n.startswith(MODEL_KINDS)}
         if r.clusters is not None:
             columns["cluster"] = r.clusters
         columns = {n: a for n, a in columns.items() if a.ndim == 1}

@@ -21,10 +21,10 @@ def test_a_round_comes_back_as_it_was(store: Store, run: RunRecord) -> None:
 
 
 def test_the_run_remembers_its_last_round(store: Store, run: RunRecord) -> None:
-    store.metrics.append(run.id, run.epoch, [a_round(0), a_round(1)], summary={"mean": np.nan})
+    store.metrics.append(run.id, run.epoch, [a_round(0), a_round(1)], summary={"mean": np.nan, "losses": (np.inf, 1.0)})
     store.metrics.append(run.id, run.epoch, [])
     stored = store.queue.get(run.id)
-    assert (stored.round, stored.summary) == (1, {"mean": None})
+    assert (stored.round, stored.summary) == (1, {"mean": None, "losses": [None, 1.0]})
 
 
 def test_a_round_is_stored_once(store: Store, run: RunRecord) -> None:

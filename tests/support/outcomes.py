@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from engine.core.results import RoundResult
-from engine.export.document import RunOutcome
+from engine.core.results import RoundResult, RunOutcome
 
 COSTS = {"bytes_up": 8.0, "bytes_down": 16.0, "gradient_evaluations": 40.0, "seconds": 0.25}
 

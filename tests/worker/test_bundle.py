@@ -36,7 +36,7 @@ def computed(empty_database: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     asked = store.analyses.claim()
     assert asked is not None
     file = store.artifacts.write_file(run.id, "analysis-landscape", 2, FOUND.to_bytes())
-    store.analyses.finish(asked.id, asked.epoch, "done", file)
+    store.analyses.finish(asked.id, asked.epoch, "done", result=file)
     store.events.add(run.id, "warning", "models", "a line with „quotes“ and\ntwo lines")
     store.events.add(None, "info", "engine", "of no run")
     store.close()

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor
@@ -96,11 +95,6 @@ def pooled_samples(subject: Subject, options: OnSamples) -> Samples:
 
 def data_of(subject: Subject, name: DataName) -> ClientData:
     return subject.task.data.test if name == "test" else subject.task.data.train
-
-
-def finite(value: float) -> float | None:
-    """The value for JSON: None unless finite."""
-    return float(value) if np.isfinite(value) else None
 
 
 def _draw(subject: Subject, data: ClientData, start: int, end: int, options: OnSamples, whose: int | str) -> Samples:
