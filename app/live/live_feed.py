@@ -21,13 +21,14 @@ from app.data.thinning import evenly
 from app.live import log
 from app.state.url_state import parse_ids
 from engine.core.vocabulary import megabytes
-from storage import RunRecord, Store
+from storage import RunRecord, Status, Store
 
 MAX_POINTS = 300
 MAX_RUNS = 12  # lines that can be distinguished
 ROUNDS_A_REQUEST = 10_000
 LOST_AFTER_S = 20.0
 POLL_MS, IDLE_MS = 1000, 10_000
+RETRIABLE: tuple[Status, ...] = ("failed", "diverged", "cancelled")
 SPENT = (*recorded("megabytes"), "seconds")
 NOTHING = (np.zeros(0, dtype=np.int64), np.zeros(0))
 FIELDS = ("round", *training_curve.COLUMNS)
@@ -157,7 +158,7 @@ def actions(run: RunRecord) -> list[str]:
         return ["resume", "cancel"]
     if run.is_active:
         return ["pause", "cancel"]
-    return ["retry"] if run.status in ("failed", "diverged", "cancelled") else []
+    return ["retry"] if run.status in RETRIABLE else []
 
 
 def parse_cursors(runs: str, after: str) -> dict[int, int]:

@@ -91,9 +91,7 @@ class AnalysisSession:
 
     def _outcome(self) -> Outcome:
         try:
-            kind, round, findings = self._compute()
-            file = self.store.artifacts.write_file(self.ticket.run_id, f"analysis-{kind}", round, findings)
-            return Outcome(status="done", result=file)
+            return Outcome(status="done", result=self._compute())
         except Cancelled:
             return Outcome(status="cancelled")
         except ArtifactDamaged as error:
@@ -106,8 +104,8 @@ class AnalysisSession:
             why = until_available(partial(reason, self.store, self.ticket.run_id, error))
             return Outcome(status="failed", error=why)
 
-    def _compute(self) -> tuple[str, int, bytes]:
-        """The findings as (kind, round, bytes)."""
+    def _compute(self) -> NewArtifact:
+        """Computes the findings and writes them to a file."""
         analysis = until_available(lambda: self.store.analyses.get(self.ticket.analysis_id))
         run = until_available(lambda: self.store.queue.get(self.ticket.run_id))
         entry = ANALYSES.get(analysis.kind)
@@ -119,7 +117,7 @@ class AnalysisSession:
         subject = Subject.load(config, models, round, data_dir=data_dir, progress=self.progress)
         findings: Findings = entry.make(options).compute(subject)
         self.progress.report()  # a last chance to cancel
-        return entry.name, round, findings.to_bytes()
+        return self.store.artifacts.write_file(self.ticket.run_id, f"analysis-{entry.name}", round, findings.to_bytes())
 
     def _models(self, run: RunRecord, which: When) -> tuple[Models, int]:
         """The models of the last or the best round, and that round. Raises Unsupported if they are not stored."""
@@ -127,6 +125,6 @@ class AnalysisSession:
         if artifact is None:
             raise Unsupported(
                 f"the models of this run's {which} round are not available: the run is {run.status}, or they were too "
-                "were deleted, or not imported; rerun it"
+                "large, deleted, or not imported; rerun it"
             )
         return unpack(self.store.artifacts.read(artifact)), artifact.round

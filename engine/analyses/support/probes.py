@@ -13,10 +13,10 @@ from engine.analyses.support.loaded_run import Subject
 from engine.core.errors import Unsupported
 from engine.core.params import SharedParams
 from engine.core.streams import numpy_stream
+from engine.core.vocabulary import ModelKind
 from engine.federation.clients import ClientData
 from engine.task import Forward
 
-Name = Literal["global", "personalized"]
 On = Literal["own", "everyone"]
 DataName = Literal["test", "train"]
 
@@ -44,7 +44,7 @@ class Samples:
 class Placed:
     """A model, its way to predict, and the samples to measure it on."""
 
-    model: Name
+    model: ModelKind
     on: On
     params: SharedParams
     special_forward: Forward | None  # if the method's models predict differently from the network
@@ -59,7 +59,7 @@ class Placed:
 def place(subject: Subject, options: OnSamples) -> list[Placed]:
     """The global model (if any) and the client's own, each on the client's samples and on everyone's."""
     grounds: dict[On, Samples] = {"own": own_samples(subject, options), "everyone": pooled_samples(subject, options)}
-    models: dict[Name, tuple[SharedParams, Forward | None]] = {}
+    models: dict[ModelKind, tuple[SharedParams, Forward | None]] = {}
     shared = subject.global_model
     if shared is not None:
         models["global"] = shared.of_client(options.client), None
