@@ -21,7 +21,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("export", type=Path, help="what `python -m engine run --export` wrote")
     for experiment in read_export(parser.parse_args().export):
-        table = summary_table(outcome for _, outcome in experiment.runs)
+        table = summary_table(result for _, result in experiment.runs)
         seeds = int(table.seeds.max())
         print(f"\n{table.experiment.iloc[0]}: {len(table)} methods, {seeds} seed{'s' if seeds > 1 else ''}\n")
         print("\n".join(markdown(table)))

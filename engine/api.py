@@ -14,7 +14,7 @@ import pandas as pd
 import torch
 
 from engine.config.schema import ExperimentConfig, RunConfig, load_config, parse_experiment
-from engine.core.results import RoundResult, RunOutcome
+from engine.core.results import RoundResult, RunResult
 from engine.export import tables
 from engine.export.document import export_text, write_export
 from engine.simulation.preflight import check_runs
@@ -28,7 +28,7 @@ class Result:
     """The runs of an experiment. ``models`` has the last round's models of each, in the same order."""
 
     config: dict[str, Any] = field(repr=False)
-    runs: tuple[RunOutcome, ...]
+    runs: tuple[RunResult, ...]
     models: tuple[Models, ...] = field(repr=False)
 
     def to_dataframe(self) -> pd.DataFrame:
@@ -75,7 +75,7 @@ def _resolved(
     return config.raw, config.runs()
 
 
-def _run(config: RunConfig, progress: Progress | None) -> tuple[RunOutcome, Models]:
+def _run(config: RunConfig, progress: Progress | None) -> tuple[RunResult, Models]:
     threads = torch.get_num_threads()
     torch.set_num_threads(config.machine.threads or threads)
     try:
@@ -85,14 +85,14 @@ def _run(config: RunConfig, progress: Progress | None) -> tuple[RunOutcome, Mode
             rounds.append(result)
             if progress is not None:
                 progress(config, result)
-        return _outcome(simulation, rounds), simulation.models()
+        return _result(simulation, rounds), simulation.models()
     finally:
         torch.set_num_threads(threads)
 
 
-def _outcome(simulation: Simulation, rounds: list[RoundResult]) -> RunOutcome:
+def _result(simulation: Simulation, rounds: list[RoundResult]) -> RunResult:
     config, diverged = simulation.config, rounds[-1].diverged
-    return RunOutcome(
+    return RunResult(
         experiment=config.name,
         algorithm=config.algorithm.name,
         label=config.label,

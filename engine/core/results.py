@@ -26,7 +26,7 @@ class RoundResult:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class RunOutcome:
+class RunResult:
     """One run with its rounds and status: the input of exports and tables."""
 
     experiment: str

@@ -20,7 +20,7 @@ from engine.core.errors import CheckpointInvalid, InvalidConfig
 from engine.core.findings import Findings
 from engine.core.run_json import problems_of
 from engine.core.vocabulary import ModelsFile
-from engine.exchange.records import export_config, load_outcome
+from engine.exchange.records import export_config, load_result
 from engine.export.artifact_checks import check_models
 from engine.export.document import write_export
 from engine.export.reading import ImportedExperiment, parse_export
@@ -149,7 +149,7 @@ def _temporary_document(store: Store, path: Path, runs: Sequence[RunRecord]) -> 
     """The document in a temporary file, written run by run, since it may exceed the memory."""
     document = path.with_name(f".{path.name}.{os.getpid()}.json")
     try:
-        write_export(document, export_config(store, runs), (load_outcome(store, run) for run in runs))
+        write_export(document, export_config(store, runs), (load_result(store, run) for run in runs))
         yield document
     finally:
         document.unlink(missing_ok=True)

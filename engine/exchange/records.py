@@ -7,7 +7,7 @@ from typing import Any
 
 from engine.config.schema import RunConfig
 from engine.core.errors import InvalidConfig
-from engine.core.results import RoundResult, RunOutcome
+from engine.core.results import RoundResult, RunResult
 from engine.export.document import joint_config
 from engine.export.reading import check_run
 from storage import FinishedRun, NewRun, RoundRecord, RunRecord, Store
@@ -43,9 +43,9 @@ def round_result(record: RoundRecord) -> RoundResult:
     return RoundResult(**vars(record))
 
 
-def load_outcome(store: Store, run: RunRecord) -> RunOutcome:
-    """The outcome of a stored run, for exports and tables."""
-    return RunOutcome(
+def load_result(store: Store, run: RunRecord) -> RunResult:
+    """A stored run with its rounds, for exports and tables."""
+    return RunResult(
         experiment=run.experiment_name,
         algorithm=run.algorithm,
         label=run.label,
@@ -67,14 +67,14 @@ def export_config(store: Store, runs: Sequence[RunRecord]) -> dict[str, Any]:
     return joint_config([store.experiments.get(i).config for i in ids])
 
 
-def finished_run(config: RunConfig, outcome: RunOutcome) -> FinishedRun:
+def finished_run(config: RunConfig, result: RunResult) -> FinishedRun:
     """An imported run, for storage."""
     return FinishedRun(
         run=new_run(config),
-        status=outcome.status,
-        rounds=[round_record(result) for result in outcome.rounds],
-        provenance=outcome.provenance,
-        partition=outcome.partition,
-        summary=outcome.summary,
-        error=outcome.error,
+        status=result.status,
+        rounds=[round_record(r) for r in result.rounds],
+        provenance=result.provenance,
+        partition=result.partition,
+        summary=result.summary,
+        error=result.error,
     )

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from engine.core.json_values import finite
-from engine.core.results import RoundResult, RunOutcome
+from engine.core.results import RoundResult, RunResult
 from engine.core.vocabulary import COUNTS, DIAGNOSTICS, ENDED, MODEL_KINDS, UNSEEN, select_prefix
 from engine.metrics import best_round_score
 
 
-def write_export(path: Path, config: Mapping[str, Any], runs: Iterable[RunOutcome]) -> None:
+def write_export(path: Path, config: Mapping[str, Any], runs: Iterable[RunResult]) -> None:
     """Writes the document to a file, completely or not at all. Runs that have not ended are left out."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -31,7 +31,7 @@ def write_export(path: Path, config: Mapping[str, Any], runs: Iterable[RunOutcom
         temporary.unlink(missing_ok=True)
 
 
-def export_text(config: Mapping[str, Any], runs: Iterable[RunOutcome]) -> str:
+def export_text(config: Mapping[str, Any], runs: Iterable[RunResult]) -> str:
     text = StringIO()
     _write(text, config, runs)
     return text.getvalue()
@@ -45,7 +45,7 @@ def joint_config(configs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return dict(configs[0]) if len(configs) == 1 else {"experiments": [dict(c) for c in configs]}
 
 
-def run_document(run: RunOutcome) -> dict[str, Any]:
+def run_document(run: RunResult) -> dict[str, Any]:
     """One entry of ``runs``."""
     provenance = dict(run.provenance or {})
     if run.error:
@@ -100,14 +100,14 @@ def summary_of(rounds: Sequence[RoundResult], partition: Mapping[str, Any] | Non
     return {**summary, "best": best}
 
 
-def _write(file: TextIOBase, config: Mapping[str, Any], runs: Iterable[RunOutcome]) -> None:
+def _write(file: TextIOBase, config: Mapping[str, Any], runs: Iterable[RunResult]) -> None:
     file.write(f'{{"config": {_json(finite(config))},\n"runs": [')
     for text in _separated(map(_json, _run_documents(runs, "experiments" in config))):
         file.write(text)
     file.write("\n]}\n")
 
 
-def _run_documents(runs: Iterable[RunOutcome], has_several: bool) -> Iterator[dict[str, Any]]:
+def _run_documents(runs: Iterable[RunResult], has_several: bool) -> Iterator[dict[str, Any]]:
     """The entries of ``runs``. With several experiments, each has its index in ``config.experiments``."""
     indices: dict[int | None, int] = {}
     for run in runs:

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field, StringConstraints, ValidationError
 from engine.config.schema import ExperimentConfig, RunConfig, parse_experiment
 from engine.core.errors import InvalidConfig
 from engine.core.json_values import finite
-from engine.core.results import RoundResult, RunOutcome
+from engine.core.results import RoundResult, RunResult
 from engine.core.run_json import PartitionEntry, ProvenanceEntry, Size, problems_of
 from engine.core.vocabulary import COSTS, DIAGNOSTICS, MODEL_KINDS, UNSEEN, Ended, add_prefix
 from engine.export import diagnostic_groups
@@ -69,7 +69,7 @@ class ImportedExperiment:
     """The runs of one experiment, each with its configuration."""
 
     config: ExperimentConfig
-    runs: tuple[tuple[RunConfig, RunOutcome], ...]
+    runs: tuple[tuple[RunConfig, RunResult], ...]
     numbers: tuple[int, ...]  # indices of these runs in the document
 
 
@@ -106,11 +106,11 @@ def parse_export(data: bytes, path: Path) -> list[ImportedExperiment]:
         experiments = [parse_experiment(config) for config in raw]
     except InvalidConfig as error:
         raise InvalidConfig(f"{path}: config.{problem}" for problem in error.problems) from None
-    found: list[list[tuple[RunConfig, RunOutcome]]] = [[] for _ in experiments]
+    found: list[list[tuple[RunConfig, RunResult]]] = [[] for _ in experiments]
     numbers: list[list[int]] = [[] for _ in experiments]
     for i, (entry, index, config) in enumerate(_matched(document.runs, experiments, path)):
         try:
-            found[index].append((config, _outcome(entry, config)))
+            found[index].append((config, _result(entry, config)))
             numbers[index].append(i)
         except (ValueError, TypeError, ArithmeticError) as error:
             raise InvalidConfig([f"{path}: runs.{i}: {error}"]) from None
@@ -155,7 +155,7 @@ def _document(data: bytes, path: Path) -> Document:
         raise InvalidConfig([f"{path}: is not valid JSON ({error}); give a file written by --export"]) from None
 
 
-def _outcome(entry: RunEntry, config: RunConfig) -> RunOutcome:
+def _result(entry: RunEntry, config: RunConfig) -> RunResult:
     partition = check_run(entry.provenance, entry.partition)
     if partition is None and entry.rounds:
         raise ValueError("partition must not be null if there are rounds")
@@ -166,7 +166,7 @@ def _outcome(entry: RunEntry, config: RunConfig) -> RunOutcome:
     diagnostic_groups.check(rounds, 0 if partition is None else len(partition.test_sizes))
     provenance = finite({**entry.provenance, "imported": True})
     error = provenance.pop("error", None)
-    return RunOutcome(
+    return RunResult(
         experiment=config.name,
         algorithm=entry.algorithm,
         label=entry.label,

@@ -7,14 +7,14 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from engine.core.results import RoundResult, RunOutcome
+from engine.core.results import RoundResult, RunResult
 from engine.core.vocabulary import COSTS, MODEL_KINDS, UNSEEN, add_prefix, summary_at
 
 Format = Literal["csv", "parquet"]
 GROUPS = (*MODEL_KINDS, UNSEEN)  # what a client's values may be of
 
 
-def rounds_table(runs: Iterable[RunOutcome]) -> pd.DataFrame:
+def rounds_table(runs: Iterable[RunResult]) -> pd.DataFrame:
     """One row per run and round: all scalars, and client means of per-client values without a summary.
 
     Scalars: ``personalized.mean``, ``seconds``, ...; client means: ``personalized.loss``, ``train_loss``, ...
@@ -30,13 +30,13 @@ def rounds_table(runs: Iterable[RunOutcome]) -> pd.DataFrame:
     )
 
 
-def clients_table(runs: Iterable[RunOutcome]) -> pd.DataFrame:
+def clients_table(runs: Iterable[RunResult]) -> pd.DataFrame:
     """One row per run, round and client: accuracies, losses, training loss, cluster; NaN if not measured."""
     frames = [frame for run in runs for frame in _client_frames(run)]
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 
-def summary_table(runs: Iterable[RunOutcome]) -> pd.DataFrame:
+def summary_table(runs: Iterable[RunResult]) -> pd.DataFrame:
     """One row per experiment and label: summaries of the last round and total costs, averaged over seeds.
 
     Each has its mean under its name and the sample standard deviation under ``<name>.std``. Bytes and gradient
@@ -49,7 +49,7 @@ def summary_table(runs: Iterable[RunOutcome]) -> pd.DataFrame:
     return values.assign(seeds=by["seed"].nunique()).reset_index()
 
 
-def write_tables(path: Path, runs: Iterable[RunOutcome], format: Format) -> tuple[Path, Path]:
+def write_tables(path: Path, runs: Iterable[RunResult], format: Format) -> tuple[Path, Path]:
     """Writes the rounds to ``path`` and the clients beside it as ``<name>-clients``."""
     runs, clients = tuple(runs), path.with_stem(f"{path.stem}-clients")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -61,16 +61,16 @@ def write_tables(path: Path, runs: Iterable[RunOutcome], format: Format) -> tupl
     return path, clients
 
 
-def _identity(run: RunOutcome) -> dict[str, Any]:
+def _identity(run: RunResult) -> dict[str, Any]:
     return {"experiment": run.experiment, "algorithm": run.algorithm, "label": run.label, "seed": run.seed}
 
 
-def _last_summaries(run: RunOutcome) -> dict[str, float]:
+def _last_summaries(run: RunResult) -> dict[str, float]:
     """The client summaries of the last round: ``personalized.mean`` and so on."""
     return {name: v for group in GROUPS for name, v in add_prefix(group, summary_at(run.summary, group)).items()}
 
 
-def _costs(run: RunOutcome) -> dict[str, float]:
+def _costs(run: RunResult) -> dict[str, float]:
     return {name: sum(r.scalars[name] for r in run.rounds) for name in COSTS}
 
 
@@ -94,7 +94,7 @@ def _nanmean(values: np.ndarray) -> float:
     return float(known.mean(dtype=np.float64)) if len(known) else float("nan")
 
 
-def _client_frames(run: RunOutcome) -> Iterator[pd.DataFrame]:
+def _client_frames(run: RunResult) -> Iterator[pd.DataFrame]:
     for r in run.rounds:
         columns = {n: a for n, a in r.arrays.items() if n == "train_loss" or n.startswith(MODEL_KINDS)}
         if r.clusters is not None:

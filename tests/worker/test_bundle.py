@@ -14,7 +14,7 @@ from engine.cli.export_runs import write_runs
 from engine.core.errors import InvalidConfig
 from engine.core.findings import Findings
 from engine.exchange.import_runs import import_file
-from engine.exchange.records import load_outcome
+from engine.exchange.records import load_result
 from engine.export.document import run_document
 from storage import BUNDLE, Archive, RunRecord, Store, new_archive
 from tests.worker.samples import compute, rows
@@ -83,7 +83,7 @@ def files(store: Store, run: RunRecord) -> list[tuple[str, int, bytes]]:
 def test_everything_of_a_run_arrives(store: Store, run: RunRecord, other: Store, bundle: Path) -> None:
     new = brought(other, bundle)
     assert [row[:3] + row[4:5] for row in rows(other, new.id)] == [row[:3] + row[4:5] for row in rows(store, run.id)]
-    assert run_document(load_outcome(other, new)) | {"provenance": None} == run_document(load_outcome(store, run)) | {
+    assert run_document(load_result(other, new)) | {"provenance": None} == run_document(load_result(store, run)) | {
         "provenance": None
     }
     assert new.provenance == (run.provenance or {}) | {"imported": True}
