@@ -24,7 +24,7 @@ ENDED: tuple[Ended, ...] = get_args(Ended)
 
 ModelKind = Literal["personalized", "global"]
 MODEL_KINDS: tuple[ModelKind, ...] = get_args(ModelKind)
-When = Literal["last", "best"]  # the round; see engine.metrics.best_round_score
+When = Literal["last", "best"]  # which round; engine.metrics.best_round_score decides on the best
 ModelsFile = Literal["model-last", "model-best"]
 MODELS_OF: dict[When, ModelsFile] = {"last": "model-last", "best": "model-best"}  # kinds of artifacts
 
