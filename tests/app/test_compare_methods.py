@@ -8,8 +8,7 @@ from app.compare.comparability import conflicts, missing, notes, same_clients
 from app.compare.headline import headline
 from app.data.comparison import method_name, methods_of, per_method, per_run, ranking
 from app.state.url_state import LARGEST_ID, parse_ids
-from tests.app.frames import clients
-from tests.support.records import run_record
+from tests.app.frames import clients, run_record
 
 
 def test_runs_that_differ_in_their_seed_are_one_method() -> None:

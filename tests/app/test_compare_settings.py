@@ -8,8 +8,7 @@ from app.compare.effort import default_target, targets
 from app.compare.headline import by_value
 from app.data import config_fields
 from app.data.comparison import methods_of, per_method, per_run, pooled, with_methods
-from tests.app.frames import clients
-from tests.support.records import run_record
+from tests.app.frames import clients, run_record
 
 IID = {"name": "iid", "num_clients": 4}
 SKEWED = {"name": "dirichlet", "num_clients": 4, "alpha": 0.1}

@@ -190,7 +190,7 @@ def test_why_there_are_no_models(run_of: Callable, status: str, example: bool, s
 
 @pytest.fixture
 def run_of() -> Callable:
-    from tests.support.records import run_record
+    from tests.app.frames import run_record
 
     return lambda status, example: run_record(1, status=status, example=example)
 

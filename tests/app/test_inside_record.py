@@ -16,9 +16,8 @@ from app.state.links import unpack_config
 from engine.config.schema import RunConfig, load_config, parse_experiment
 from storage import ArtifactRecord, EventRecord, RunRecord, Store
 from storage.models import Run
-from tests.app.frames import series
+from tests.app.frames import run_record, series
 from tests.app.pages import open_page
-from tests.support.records import run_record
 
 CGPFL = 7
 

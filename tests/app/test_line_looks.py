@@ -4,7 +4,7 @@ import plotly.graph_objects as go
 
 from app.charts import latest_clients, training_curve
 from app.charts.plot.line_labels import End, label_ends
-from tests.support.records import run_record
+from tests.app.frames import run_record
 
 
 def test_seeds_of_a_method_share_a_look_and_its_settings_do_not() -> None:

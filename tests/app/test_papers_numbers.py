@@ -8,7 +8,7 @@ from app.data.preset_catalog import Wanted
 from app.papers.preset_progress import Standing, changed_sentence, differences
 from engine.config.paper_tables import Cell
 from storage import RunRecord
-from tests.support.records import run_record
+from tests.app.frames import run_record
 
 
 def run(number: int, label: str, status: str = "done", **summaries: dict[str, float]) -> RunRecord:

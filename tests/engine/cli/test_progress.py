@@ -8,7 +8,7 @@ from rich.console import Console
 
 from engine.cli.progress import Bars, Lines, line, table
 from storage import RunRecord, Status
-from tests.support.records import run_record
+from tests.app.frames import run_record
 
 
 def a_run(run_id: int, status: Status, round: int, **changes: Any) -> RunRecord:

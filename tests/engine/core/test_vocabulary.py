@@ -11,7 +11,7 @@ from engine.core.run_json import PartitionEntry, ProvenanceEntry, UnseenEntry
 from engine.core.vocabulary import COSTS, ENDED, Status, add_prefix, megabytes, select_prefix
 from engine.exchange.records import round_record, round_result
 from storage import FINISHED, records
-from tests.support.results import a_round
+from tests.support.outcomes import a_round
 
 
 def test_statuses_are_those_of_storage() -> None:

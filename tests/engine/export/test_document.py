@@ -11,11 +11,11 @@ import pytest
 from engine.core.json_values import finite
 from engine.core.results import RoundResult, RunResult
 from engine.export.document import export_text, joint_config, round_document, run_document, write_export
-from tests.support.results import COSTS, a_result, a_round
+from tests.support.outcomes import COSTS, a_round, an_outcome
 
 
 def half_of_the_runs() -> Iterator[RunResult]:
-    yield a_result()
+    yield an_outcome()
     raise ValueError("half")
 
 
@@ -50,13 +50,13 @@ def test_a_round_that_is_not_evaluated_has_null_models() -> None:
 
 
 def test_a_stored_summary_is_taken_as_it_is() -> None:
-    assert run_document(a_result(summary={"personalized": {"mean": math.nan}}))["summary"] == {
+    assert run_document(an_outcome(summary={"personalized": {"mean": math.nan}}))["summary"] == {
         "personalized": {"mean": None}
     }
 
 
 def test_a_run_without_summary_gets_one_from_its_rounds() -> None:
-    summary = run_document(a_result())["summary"]
+    summary = run_document(an_outcome())["summary"]
     assert summary["personalized"]["mean"] == 0.5 and summary["global"] is None
     assert summary["best"]["personalized"]["round"] == 1 and summary["best"]["global"] is None
 
@@ -66,17 +66,17 @@ def test_the_best_round_is_chosen_on_validation_data_where_there_is_any() -> Non
         a_round(r, [a] * 3, **{"personalized.val_accuracy": [v, v, np.nan]})
         for r, (a, v) in enumerate([(0.1, 0.2), (0.9, 0.3), (0.4, 0.8)])
     ]
-    result = a_result(rounds=rounds, partition={"val_sizes": [1, 1, 0]})
-    assert run_document(result)["summary"]["best"]["personalized"]["round"] == 2
+    outcome = an_outcome(rounds=rounds, partition={"val_sizes": [1, 1, 0]})
+    assert run_document(outcome)["summary"]["best"]["personalized"]["round"] == 2
 
 
 def test_the_first_of_equally_good_rounds_is_the_best() -> None:
     rounds = [a_round(0, [0.5]), a_round(1, [0.75]), a_round(2, [0.75])]
-    assert run_document(a_result(rounds=rounds))["summary"]["best"]["personalized"]["round"] == 1
+    assert run_document(an_outcome(rounds=rounds))["summary"]["best"]["personalized"]["round"] == 1
 
 
 def test_a_run_that_failed_before_its_first_round_is_exported_with_its_reason() -> None:
-    failed = run_document(a_result(rounds=(), status="failed", partition=None, provenance=None, error="no memory"))
+    failed = run_document(an_outcome(rounds=(), status="failed", partition=None, provenance=None, error="no memory"))
     assert failed["rounds"] == [] and failed["partition"] is None and failed["provenance"] == {"error": "no memory"}
     assert failed["summary"] == {"personalized": None, "global": None, "best": {"personalized": None, "global": None}}
 
@@ -88,7 +88,7 @@ def test_several_experiments_stand_in_one_config() -> None:
 
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_the_text_is_one_json_document(number: int) -> None:
-    document = json.loads(export_text({"name": "e"}, [a_result(seed=seed) for seed in range(number)]))
+    document = json.loads(export_text({"name": "e"}, [an_outcome(seed=seed) for seed in range(number)]))
     assert [run["seed"] for run in document["runs"]] == list(range(number))
 
 
@@ -96,5 +96,5 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="half"):
         write_export(tmp_path / "new" / "out.json", {}, half_of_the_runs())
     assert list((tmp_path / "new").iterdir()) == []
-    write_export(tmp_path / "new" / "out.json", {}, [a_result()])
+    write_export(tmp_path / "new" / "out.json", {}, [an_outcome()])
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["out.json"]

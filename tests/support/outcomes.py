@@ -1,4 +1,4 @@
-"""Results of runs whose numbers are known."""
+"""Outcomes of runs whose numbers are known."""
 
 import numpy as np
 
@@ -18,7 +18,7 @@ def a_round(number: int, accuracy: list[float], **arrays: list) -> RoundResult:
     return RoundResult(number, np.array([0, 2], np.int32), scalars, values, np.array([0, 1, 1], np.int16))
 
 
-def a_result(**changes: object) -> RunResult:
+def an_outcome(**changes: object) -> RunResult:
     values = {
         "experiment": "e",
         "algorithm": "ditto",
