@@ -67,7 +67,7 @@ def test_live_and_compare_show_errors_as_text(empty_store: Store, status: Any) -
     empty_store.experiments.create(NAME, named, [new_run(run) for run in parse_experiment(named).runs()])
     run = empty_store.queue.claim()
     assert run is not None
-    empty_store.queue.finish(run.id, run.epoch, status, NAME)
+    empty_store.queue.finish(run.id, run.epoch, status, error=NAME)
     for page in (open_page("live"), open_page("compare", experiment="1"), open_page("run", id=run.id)):
         assert_is_text(page)
 
