@@ -20,10 +20,11 @@ from engine.analyses.support.directions import difference, dot, norm, orthonorma
 from engine.analyses.support.layouts import Layout, Number, Values
 from engine.analyses.support.loaded_run import Subject
 from engine.analyses.support.local_only import trained_alone
-from engine.analyses.support.probes import On, OnSamples, finite, own_samples, pooled_samples
+from engine.analyses.support.probes import On, OnSamples, own_samples, pooled_samples
 from engine.analyses.support.surface import Plane, mean_loss, surface
 from engine.core.errors import Unsupported
 from engine.core.findings import Findings
+from engine.core.json_values import finite
 from engine.core.params import SharedParams
 from engine.core.registry import ANALYSES
 

@@ -22,12 +22,14 @@ from torch.nn import functional as F
 from engine.analyses.support.hessian import Objective, Term, top_eigenvalue, trace, worst_in_ball
 from engine.analyses.support.layouts import Count, Layout, Number, Values
 from engine.analyses.support.loaded_run import Subject
-from engine.analyses.support.probes import On, OnSamples, Placed, Samples, data_of, finite, place, placed_own
+from engine.analyses.support.probes import On, OnSamples, Placed, Samples, data_of, place, placed_own
 from engine.analyses.support.surface import rows_at_once
 from engine.core.findings import Findings
+from engine.core.json_values import finite
 from engine.core.params import SharedParams
 from engine.core.registry import ANALYSES
 from engine.core.streams import torch_stream
+from engine.core.vocabulary import ModelKind
 from engine.training.evaluate import evaluate
 
 _ACCURATE, _ROUGH = 1e-3, 1e-2  # tolerance of the eigenvalue; the second is for all clients
@@ -43,7 +45,7 @@ class Options(OnSamples):
 
 
 class Measure(Values):
-    model: Literal["global", "personalized"]
+    model: ModelKind
     on: On
     samples: Count
     loss: Number

@@ -156,4 +156,4 @@ def put_on_a_map(store: Store, run_id: int) -> None:
     mine = store.analyses.claim()
     assert mine is not None and mine.id == asked.id
     file = store.artifacts.write_file(run_id, "analysis-client_map", 6, found.to_bytes())
-    store.analyses.finish(mine.id, mine.epoch, "done", file)
+    store.analyses.finish(mine.id, mine.epoch, "done", result=file)
