@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.processes import FORK_SERVER, below, parts_of_app
+from benchmarks.processes import FORK_SERVER, parts_of_app, process_tree
 from tests.worker.engines import ROOT
 
 PLUGIN = """
@@ -92,7 +92,7 @@ def stopping(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Stoppi
 
 def fork_server() -> int | None:
     """Of this process."""
-    found = parts_of_app(below(os.getpid()))[FORK_SERVER]
+    found = parts_of_app(process_tree(os.getpid()))[FORK_SERVER]
     return found[0].pid if found else None
 
 
