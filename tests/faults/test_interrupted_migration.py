@@ -10,7 +10,7 @@ import pytest
 
 from storage import DiskFull, Store, schema
 from tests.faults.conftest import full_database, no_file_beyond
-from tests.storage.old_tables import of_the_first_tables
+from tests.storage.old_tables import first_version
 
 ROOT = Path(__file__).parents[2]
 DIE = """
@@ -41,7 +41,7 @@ POINTS = ["in the backup", "between two revisions", "before the commit", "after 
 @pytest.fixture(scope="module")
 def old_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database of the first tables, with a run and an analysis."""
-    return of_the_first_tables(tmp_path_factory.mktemp("old"))
+    return first_version(tmp_path_factory.mktemp("old"))
 
 
 @pytest.fixture
