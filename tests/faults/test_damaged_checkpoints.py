@@ -14,7 +14,7 @@ from engine.simulation.simulate import Simulation
 from engine.worker.process import work_on
 from storage import ArtifactRecord, NewArtifact, RunRecord, Store
 from tests.worker.samples import claim, claim_analysis, compute, kinds, rows
-from tests.worker.test_session import ask_in_round
+from tests.worker.test_session import request_after_round
 
 Damage = Callable[[Store, list[ArtifactRecord]], None]
 
@@ -89,7 +89,7 @@ DAMAGE: list[Damage] = [
 def paused(store: Store, monkeypatch: pytest.MonkeyPatch) -> RunRecord:
     """In round 3 of 6, with the checkpoints of rounds 2 and 3."""
     with monkeypatch.context() as patch:
-        ask_in_round(patch, 3, "pause")
+        request_after_round(patch, 3, "pause")
         run = compute(store)
     assert [record.round for record in store.artifacts.list(run.id, "checkpoint")] == [3, 2]
     return run
