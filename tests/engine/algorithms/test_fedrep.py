@@ -9,7 +9,7 @@ from tests.support.settings import DNN
 from tests.support.split_models import EXACT, body_and_head, rounds_of
 
 
-def test_fedrep_trains_the_head_first_and_then_the_body_under_it():
+def test_fedrep_trains_first_the_head_and_then_the_body():
     run = trained({"name": "fedrep", "head_steps": 4}, model=DNN, participation=0.75)
     body, head = body_and_head(run)
     heads = dict.fromkeys(range(4), head)
@@ -34,7 +34,7 @@ def test_fedrep_records_the_mean_loss_and_the_gradients_of_both_parts():
         torch.testing.assert_close(told.train_loss[s], torch.stack(losses).mean())
 
 
-def test_a_newcomer_of_fedrep_fits_a_head_to_the_body_that_is_there():
+def test_a_newcomer_of_fedrep_fits_a_head_to_the_shared_body():
     run = trained({"name": "fedrep", "head_steps": 4}, model=DNN)
     task = simulation("fedrep", federation((5, 8), seed=7), model=DNN).task
     newcomers = task.everyone(stream="newcomers")
