@@ -40,7 +40,7 @@ def test_a_page_says_that_the_server_is_away_and_works_again_when_it_is_back(
 ) -> None:
     page = AppTest.from_file(str(VIEWS.parent / "main.py"), default_timeout=90).run()
     assert not page.exception
-    with postgres_server.away():
+    with postgres_server.stopped():
         page.run()
         assert not page.exception and "does not answer" in words(page)
     page.run()

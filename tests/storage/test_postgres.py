@@ -103,7 +103,7 @@ def test_an_unreachable_server_is_reported_without_its_password() -> None:
 def test_committed_data_survives_a_server_stop(
     postgres_server: Server, postgres_store: Store, running: RunRecord, how: int
 ) -> None:
-    with postgres_server.away(how), pytest.raises(DatabaseUnavailable):
+    with postgres_server.stopped(how), pytest.raises(DatabaseUnavailable):
         postgres_store.metrics.append(running.id, running.epoch, [a_round(1)])
     assert rounds(postgres_store, running) == [0]
     postgres_store.metrics.append(running.id, running.epoch, [a_round(1)])
@@ -116,7 +116,7 @@ def test_a_server_stop_rolls_back_an_open_transaction(
     def write() -> None:
         with postgres_store._database.write() as connection:
             connection.exec_driver_sql("UPDATE runs SET round = 7")
-            with postgres_server.away(signal.SIGQUIT):
+            with postgres_server.stopped(signal.SIGQUIT):
                 connection.exec_driver_sql("UPDATE runs SET round = 8")
 
     with pytest.raises(DatabaseUnavailable):
@@ -154,7 +154,7 @@ def test_losing_the_lock_to_another_process_raises_and_does_not_release_it(postg
 
 def test_the_lock_holder_is_unknown_while_the_server_is_down(postgres_server: Server, postgres_store: Store) -> None:
     with postgres_store.try_dispatcher_lock() as lock:
-        with postgres_server.away(), pytest.raises(DatabaseUnavailable):
+        with postgres_server.stopped(), pytest.raises(DatabaseUnavailable):
             lock.renew()
         lock.renew()
         assert postgres_store.dispatcher_is_running()

@@ -1,7 +1,7 @@
-"""Files of somebody who means no good: exports, bundles and backups, each damaged in one way and otherwise right.
+"""Malicious files: exports, bundles and backups, each damaged in one way and otherwise valid.
 
-A case takes a good file's parts and a folder, and answers a path in it. Sums and sizes are made to match, unless they
-are what is wrong.
+A case takes the parts of a valid file and a folder, and returns a path in it. Checksums and sizes match, unless they
+are the damage.
 """
 
 import hashlib
@@ -20,17 +20,17 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save
 
-Parts = dict[str, bytes]  # the members of a good archive
+Parts = dict[str, bytes]  # the members of a valid archive
 Case = Callable[[Parts, Path], Path]
 
-CANARY = "../../beside/canary.bin"  # as a row of the target's database would name it
+CANARY = "../../beside/canary.bin"  # as named by a row of the target's database
 
 
 # Exports.
 
 
 def document(change: Callable[[dict[str, Any]], Any]) -> Case:
-    """The exported document, changed in place."""
+    """Changes the exported document."""
 
     def case(parts: Parts, folder: Path) -> Path:
         found = json.loads(parts["runs.json"])
@@ -181,7 +181,7 @@ ACCEPTED: dict[str, Case] = {
 
 
 def packed(folder: Path, parts: Parts, **changes: Any) -> Path:
-    """The manifest is made to match; ``changes`` are to its fields."""
+    """An archive with a matching manifest; ``changes`` replace fields of the manifest."""
     manifest = json.loads(parts["manifest.json"])
     members = {
         n: {"sha256": hashlib.sha256(d).hexdigest(), "size_bytes": len(d)}
@@ -200,7 +200,7 @@ def zipped(folder: Path, parts: Parts, compression: int = zipfile.ZIP_STORED) ->
 
 
 def archive(change: Callable[[Parts], Any], **manifest: Any) -> Case:
-    """Members changed in place, with a manifest that matches."""
+    """Changes members, with a matching manifest."""
 
     def case(parts: Parts, folder: Path) -> Path:
         new = dict(parts)
@@ -228,7 +228,7 @@ def without(field: str) -> Case:
 
 
 def entry(name: str, mode: int = 0, listed: bool = True, flags: int = 0) -> Case:
-    """One more member, of that name and kind of file."""
+    """Adds a member with this name and file mode."""
 
     def case(parts: Parts, folder: Path) -> Path:
         data = CANARY.encode()
@@ -252,7 +252,7 @@ def entry(name: str, mode: int = 0, listed: bool = True, flags: int = 0) -> Case
 
 
 def raw_name(fake: bytes) -> Case:
-    """A member whose name no zip program writes: the bytes are put in the place of another's."""
+    """A member with a name that no zip program writes, by replacing the bytes of another name."""
 
     def case(parts: Parts, folder: Path) -> Path:
         path = packed(folder, parts | {"x" * len(fake): b"data"})
@@ -263,7 +263,7 @@ def raw_name(fake: bytes) -> Case:
 
 
 def twice(other: Callable[[str], str]) -> Case:
-    """The first member is there again, under its own name or nearly."""
+    """Repeats the first member under the same or a similar name."""
 
     def case(parts: Parts, folder: Path) -> Path:
         name = next(name for name in parts if name != "manifest.json")
@@ -284,7 +284,7 @@ def _no_warning() -> Iterator[None]:
 
 
 def claims(size: int) -> Case:
-    """The last member of the list claims to have so many bytes, in the list and in the manifest."""
+    """The last member claims this size, in the directory and in the manifest."""
 
     def case(parts: Parts, folder: Path) -> Path:
         path = packed(folder, parts)
@@ -298,7 +298,7 @@ def claims(size: int) -> Case:
 
 
 def overlapping(parts: Parts, folder: Path) -> Path:
-    """A thousand members that are all the same bytes of the file."""
+    """A thousand members that share the same bytes of the file."""
     path = packed(folder, parts)
     with zipfile.ZipFile(path, "a") as file:
         info = file.infolist()[0]
@@ -378,7 +378,7 @@ def beside(change: Callable[[list[dict[str, Any]]], Any]) -> Case:
 
 
 def member(part: str, data: bytes) -> Case:
-    """In the place of the first member whose name has ``part`` in it."""
+    """Replaces the first member whose name contains ``part``."""
     return archive(lambda parts: parts.update({next(name for name in parts if part in name): data}))
 
 
@@ -434,7 +434,7 @@ BUNDLES: dict[str, Case] = {
 
 
 def rows(*statements: str | tuple[str, tuple[Any, ...]], **changes: Any) -> Case:
-    """The database of the backup after these statements."""
+    """Runs these statements on the database of the backup."""
 
     def edit(parts: Parts, folder: Path) -> Path:
         path = written(folder / "forged.db", parts["fedscape.db"])
@@ -455,7 +455,7 @@ def artifact(parts: Parts) -> str:
 
 
 def turned(parts: Parts) -> None:
-    """Every page but the first has other bytes."""
+    """Changes the bytes of every page except the first."""
     data = parts["fedscape.db"]
     parts["fedscape.db"] = data[:8192] + bytes(byte ^ 0x55 for byte in data[8192:])
 

@@ -84,7 +84,7 @@ def test_dispatcher_and_workers_survive_a_server_restart(
     with closing(Dispatcher(store, LocalExecutor(slots=1, threads=1), store.try_dispatcher_lock())) as dispatcher:
         eventually(lambda: dispatcher.step(0.02) or has_checkpoint(store, run_id))
         turns = threading.Thread(target=dispatcher.run, args=(threading.Event(), True))
-        with postgres_server.away():
+        with postgres_server.stopped():
             turns.start()
             turns.join(0.7)
         turns.join()

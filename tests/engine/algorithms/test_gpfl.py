@@ -107,12 +107,12 @@ def test_mu_only_decays_embeddings_and_valve():
 def test_the_training_loss_is_that_of_the_personalized_task():
     run = simulation({"name": "gpfl", "lam": 2.0}, model=DNN, batch_size="full", local_steps=1)
     cohort = run.task.cohort(1)
-    _, told = run.algorithm.round(run.state, cohort, run.task)
+    _, diagnostics = run.algorithm.round(run.state, cohort, run.task)
     predictor = run.algorithm.personalized(run.state, run.task)
     for s, client in enumerate(cohort.clients.tolist()):
         x, y = run.task.data.train.of_client(client)
         logits = predictor.forward(predictor.of_client(client), x)
-        torch.testing.assert_close(told.train_loss[s], F.cross_entropy(logits, y))
+        torch.testing.assert_close(diagnostics.train_loss[s], F.cross_entropy(logits, y))
 
 
 def test_body_valve_and_embeddings_are_sent_and_the_head_is_not():
@@ -135,8 +135,8 @@ def test_zero_features_and_embeddings_have_finite_gradients(backend, mlg):
     """With all embeddings and features zero, every cosine and norm is taken at zero."""
     run = simulation({"name": "gpfl", "lam": 1.0, "mlg": mlg}, model=DNN | {"init": "zeros"}, backend=backend)
     state = type(run.state)({n: p * 0 for n, p in run.state.shared_params.items()}, run.state.personal_params)
-    after, told = run.algorithm.round(state, run.task.cohort(1), run.task)
-    assert told.train_loss.isfinite().all()
+    after, diagnostics = run.algorithm.round(state, run.task.cohort(1), run.task)
+    assert diagnostics.train_loss.isfinite().all()
     assert all(p.isfinite().all() for p in after.shared_params.values())
     assert all(p.isfinite().all() for p in after.personal_params.values())
 

@@ -57,8 +57,8 @@ def test_runs_are_listed_oldest_first(call: Call, store: Store) -> None:
 
 def test_runs_with_a_status_are_listed_as_json(call: Call, store: Store) -> None:
     found = json.loads(call("runs", "--status", "failed", "--status", "queued", "--json").out)
-    said = [(run["id"], run["status"], run["error"]) for run in found]
-    assert said == [(2, "failed", "no luck"), (4, "queued", None)]
+    listed = [(run["id"], run["status"], run["error"]) for run in found]
+    assert listed == [(2, "failed", "no luck"), (4, "queued", None)]
     assert found[0]["finished_at"] and found[1]["finished_at"] is None
 
 
@@ -122,9 +122,9 @@ def test_a_backup_is_written_and_restored(call: Call, store: Store, tmp_path: Pa
     code, out, err = call("restore", "b.zip")
     assert (code, out) == (2, "") and "has 6 runs; --replace" in err
     code, out, _ = call("restore", "b.zip", "--replace")
-    said, kept = out.splitlines()
-    assert code == 0 and said == "5 runs restored from b.zip" and len(store.queue.runs()) == 5
-    url = next(word for word in kept.split() if word.startswith("DATABASE_URL=")).removeprefix("DATABASE_URL=")
+    restored, saved = out.splitlines()
+    assert code == 0 and restored == "5 runs restored from b.zip" and len(store.queue.runs()) == 5
+    url = next(word for word in saved.split() if word.startswith("DATABASE_URL=")).removeprefix("DATABASE_URL=")
     assert len(json.loads(call("runs", "--db", url, "--json").out)) == 6
 
 

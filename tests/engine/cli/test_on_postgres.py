@@ -56,6 +56,6 @@ def test_an_unreachable_server_is_one_line_and_exit_code_2(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     call = make_call(monkeypatch, capsys, tmp_path)
-    said = call("run", write_config(tmp_path), "--db", "postgresql://me:secret@/x?host=/no/such/folder")
-    assert said.code == 2 and "Check that the server runs" in said.err
-    assert "secret" not in said.err and "Traceback" not in said.err
+    result = call("run", write_config(tmp_path), "--db", "postgresql://me:secret@/x?host=/no/such/folder")
+    assert result.code == 2 and "Check that the server runs" in result.err
+    assert "secret" not in result.err and "Traceback" not in result.err

@@ -70,7 +70,7 @@ def test_training_images_are_sorted_by_class_before_the_test_images(tmp_path):
     assert pool.scale == 1 / 255
 
 
-def test_classes_are_named_by_their_first_unique_word(tmp_path):
+def test_classes_are_named_by_their_first_word_if_it_is_unique(tmp_path):
     assert load(save_release(tmp_path)).class_names == ("goldfish", "crane, bird", "crane, machine")
 
 
