@@ -317,7 +317,7 @@ def test_a_backup_of_the_first_schema_is_restored_and_migrated(tmp_path: Path, m
     assert [run.label for run in other.queue.runs()] == ["ditto"] and not other.needs_migration()
 
 
-def test_backing_up_postgresql_names_pg_dump(tmp_path: Path) -> None:
+def test_backing_up_a_server_database_names_pg_dump(tmp_path: Path) -> None:
     store = Store("postgresql://nobody:secret@nowhere/runs", artifacts=tmp_path / "files")
     with pytest.raises(StorageError, match=r"pg_dump .* artifacts") as refused:
         store.back_up(tmp_path / "b.zip", "1")
