@@ -1,4 +1,4 @@
-"""Databases for the pages: one without runs, one with an experiment that is done. DATABASE_URL points to them."""
+"""Databases for the pages: one without runs, one with a finished experiment. DATABASE_URL points to them."""
 
 import shutil
 from collections.abc import Iterator
@@ -37,12 +37,12 @@ def empty_store(empty_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.fixture
 def filled_store(filled_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    """Four methods on digits, 10 clients, 5 rounds, 2 seeds: runs 1 to 8, done, in experiment 1."""
+    """Four methods on digits, 10 clients, 5 rounds, 2 seeds: runs 1 to 8 of experiment 1, all done."""
     yield from _copy(filled_file, tmp_path, monkeypatch)
 
 
 def _copy(source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    """A file of its own for each test, so that it may write."""
+    """Copies the file, so that each test can write to its own."""
     path = folder / "fedscape.db"
     shutil.copy(source, path)
     monkeypatch.setenv("DATABASE_URL", f"sqlite:///{path}")

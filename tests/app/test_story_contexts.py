@@ -139,7 +139,7 @@ def test_before_a_run_there_is_no_dot() -> None:
     assert context_count.moving(4, [], [])["your run"] == {"x": [], "y": []}
 
 
-def test_everything_that_moves_has_a_trace() -> None:
+def test_everything_animated_has_a_trace() -> None:
     count = context_count.figure(context_count.data(SMALL))
     plane = context_plane.figure(NUM_CONTEXTS, 2.0)
     moves = context_plane.moving(story._models(None), 2.0)

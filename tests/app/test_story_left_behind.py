@@ -24,7 +24,7 @@ SMALL = Example(
 )
 
 
-def test_the_shipped_results_are_the_engines() -> None:
+def test_the_shipped_results_match_the_engine() -> None:
     run = STORY.start({"rho": "0.2"})
     run.advance(story.ROUNDS)
     there, at, now = example(), RADII.index(0.2), run.standing()
@@ -136,7 +136,7 @@ def test_the_rise_of_the_loss_is_told() -> None:
     assert "0.50 at rho = 0.1 and 1.00 with FedAvg" in told and "1.00 and 2.50 higher" in told
 
 
-def test_everything_that_moves_has_a_trace() -> None:
+def test_everything_animated_has_a_trace() -> None:
     clients = left_behind.data(SMALL.accuracies[:2], SMALL.accuracies[0], SMALL.train_sizes, SMALL.digits)
     section = cross_section.data(STEPS, SMALL.sections[:2])
     pairs = (
