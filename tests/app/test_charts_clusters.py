@@ -150,8 +150,8 @@ def test_model_distance_is_reported_at_both_ends_and_its_peak() -> None:
 def test_the_cost_of_k_means_has_a_row_per_round() -> None:
     table = kmeans_cost.data(scalars(inertia=[4.0, 1.0], kmeans_iterations=[3, 3], kmeans_seconds=[0.02, 0.02]))
     assert table.to_numpy().tolist() == [[1, 4.0, 3.0, 0.02], [2, 1.0, 3.0, 0.02]]
-    said = kmeans_cost.finding(table)
-    assert "a median of 3 iterations and 20 ms per round; the spread within clusters falls from 4 to 1." in said
+    message = kmeans_cost.finding(table)
+    assert "a median of 3 iterations and 20 ms per round; the spread within clusters falls from 4 to 1." in message
     assert list(kmeans_cost.figure(table, "cgpfl", 2).data[2].y) == [20.0, 20.0]
 
 

@@ -40,13 +40,13 @@ def test_the_map_has_at_most_200_clients_and_300_rounds() -> None:
     assert cells["client"].nunique() == 200 and cells["round"].nunique() == 300
     assert {0, 499} <= set(cells["client"]) and {0, 699} <= set(cells["round"])
     dropped = next(i for i in range(500) if i not in set(cells["client"]))
-    kept = client_heat_map.data(np.arange(700), accuracy, keep=dropped)
-    assert kept["client"].nunique() == 201 and dropped in set(kept["client"])
-    assert kept.drop_duplicates("row")["client"].is_monotonic_increasing
+    shown = client_heat_map.data(np.arange(700), accuracy, keep=dropped)
+    assert shown["client"].nunique() == 201 and dropped in set(shown["client"])
+    assert shown.drop_duplicates("row")["client"].is_monotonic_increasing
 
 
 @pytest.mark.parametrize(
-    ("accuracy", "said"),
+    ("accuracy", "expected"),
     [
         ([0.9, 0.9, 0.9, 0.5], "Client 3 falls behind: 50.00 % against a mean of 80.00 % over 4 clients."),
         (
@@ -61,8 +61,8 @@ def test_the_map_has_at_most_200_clients_and_300_rounds() -> None:
         ([np.nan], "No client has a finite accuracy in this round."),
     ],
 )
-def test_the_finding_names_clients_that_fall_behind(accuracy: list[float], said: str) -> None:
-    assert client_heat_map.finding(np.array(accuracy)) == said
+def test_the_finding_names_clients_that_fall_behind(accuracy: list[float], expected: str) -> None:
+    assert client_heat_map.finding(np.array(accuracy)) == expected
 
 
 def test_the_map_marks_the_round_and_frames_the_client() -> None:
@@ -83,8 +83,8 @@ def test_cells_of_a_small_map_are_clickable_and_name_the_client() -> None:
 
 
 def test_decimals_of_the_lowest_client_depend_on_its_samples() -> None:
-    said = client_heat_map.finding(np.array([20 / 22, 21 / 22, 1.0]), [22, 22, 400])
-    assert said.startswith("No client falls far behind; the lowest is client 0: 91 % against a mean of 95.5 %")
+    expected = client_heat_map.finding(np.array([20 / 22, 21 / 22, 1.0]), [22, 22, 400])
+    assert expected.startswith("No client falls far behind; the lowest is client 0: 91 % against a mean of 95.5 %")
 
 
 def test_every_row_of_a_large_map_has_a_bounded_number_of_marks() -> None:

@@ -58,8 +58,8 @@ def test_both_3d_surfaces_share_an_axis() -> None:
 def test_models_are_drawn_at_their_points_with_losses() -> None:
     df = model_plane.data(AXIS, AXIS, BOWL)
     marks = model_plane.models(["global", "alone"], np.array([[0.0, 0.0], [0.3, 0.4]]), [0.5, None])
-    said = model_plane.finding(marks)
-    assert "global 0.5" in said and "0.5 between global and trained alone" in said
+    text = model_plane.finding(marks)
+    assert "global 0.5" in text and "0.5 between global and trained alone" in text
     fig = model_plane.figure(df, marks, BOWL)
     assert [(t.x[0], t.y[0]) for t in fig.data[1:]] == [(0, 0), (0.3, 0.4)]
     assert len({t.marker.symbol for t in fig.data[1:]}) == 2 and fig.layout.yaxis.scaleanchor == "x"
@@ -108,5 +108,5 @@ def test_the_finding_compares_agreement_with_chance() -> None:
         "class": {"agreement": 0.8, "chance": 0.1, "silhouette": -0.2},
         "client": {"agreement": None, "chance": None, "silhouette": None},
     }
-    said = feature_map.finding(measures, 10)
-    assert "80.0 % are of the same class (by chance 10.0 %; silhouette −0.20)" in said and "client" not in said
+    text = feature_map.finding(measures, 10)
+    assert "80.0 % are of the same class (by chance 10.0 %; silhouette −0.20)" in text and "client" not in text

@@ -356,8 +356,8 @@ def test_a_method_that_misses_the_target_on_a_seed_is_not_the_fastest() -> None:
     assert communication.finding(found, "rounds", "90 %") == (
         "Fewest rounds to 90 %: steady (21). Fewest gradient evaluations: steady (210)."
     )
-    nobody = _effort(lucky=[2, 0, 0])
-    assert communication.finding(nobody, "rounds", "90 %") == "No method reaches 90 % with every seed."
+    none_reach = _effort(lucky=[2, 0, 0])
+    assert communication.finding(none_reach, "rounds", "90 %") == "No method reaches 90 % with every seed."
 
 
 def test_the_fastest_method_is_named_only_if_significant() -> None:

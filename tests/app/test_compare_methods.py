@@ -84,7 +84,7 @@ def test_data_generated_per_seed_is_no_conflict() -> None:
 
 
 def test_different_seeds_rounds_and_statuses_are_noted() -> None:
-    said = notes(
+    text = notes(
         methods_of(
             [
                 run_record(1),
@@ -92,7 +92,7 @@ def test_different_seeds_rounds_and_statuses_are_noted() -> None:
             ]
         )
     )
-    assert said == [
+    assert text == [
         "The numbers of rounds differ: Ditto (5 rounds); FedAvg (9 rounds).",
         "The seeds differ: Ditto 0; FedAvg 1.",
         "FedAvg, seed 1: diverged at round 3 (not finite).",
@@ -117,8 +117,8 @@ def _headline(test_size: int = 1000, **accuracies: list[list[float]]) -> str:
 
 
 def test_the_headline_names_leaders_on_mean_and_lowest_accuracy() -> None:
-    said = _headline(CGPFL=[[0.60, 0.996], [0.60, 0.996], [0.60, 0.998]], LocalTrain=[[0.70, 0.832]] * 3)
-    assert said == (
+    text = _headline(CGPFL=[[0.60, 0.996], [0.60, 0.996], [0.60, 0.998]], LocalTrain=[[0.70, 0.832]] * 3)
+    assert text == (
         "CGPFL leads by 3.2 points on mean accuracy (95 % interval 3.1 to 3.4, 3 seeds); LocalTrain's lowest 5 % is "
         "the best, by 10.0 points (95 % interval 10.0 to 10.0)."
     )
@@ -149,15 +149,15 @@ def test_two_seeds_name_no_leader_even_if_both_agree() -> None:
 
 
 def test_methods_with_intervals_around_zero_may_all_be_best() -> None:
-    said = _headline(A=[[0.8], [0.6], [0.7]], B=[[0.5], [0.85], [0.7]], C=[[0.1], [0.1], [0.1]])
-    assert said.startswith(
+    text = _headline(A=[[0.8], [0.6], [0.7]], B=[[0.5], [0.85], [0.7]], C=[[0.1], [0.1], [0.1]])
+    assert text.startswith(
         "On mean accuracy the best may be any of A and B (within 1.7 points, 3 seeds); on the lowest 5 %"
     )
 
 
 def test_methods_known_to_be_within_half_a_point_are_tied() -> None:
-    said = _headline(A=[[0.800], [0.700], [0.600]], B=[[0.801], [0.701], [0.599]])
-    assert said.startswith("B and A are tied on mean accuracy (within half a point, 3 seeds); B and A are tied on the")
+    text = _headline(A=[[0.800], [0.700], [0.600]], B=[[0.801], [0.701], [0.599]])
+    assert text.startswith("B and A are tied on mean accuracy (within half a point, 3 seeds); B and A are tied on the")
 
 
 def test_equal_means_are_called_equal() -> None:

@@ -57,10 +57,10 @@ def config(path: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("path", ELSEWHERE)
 def test_a_file_elsewhere_is_refused_like_a_missing_one(path: str, data_dir: Path) -> None:
-    said = allowed_paths.problem({"name": "custom", "path": path})
+    problem = allowed_paths.problem({"name": "custom", "path": path})
     expected = allowed_paths.problem({"name": "custom", "path": str(data_dir / "absent.csv")})
-    assert said is not None and expected is not None
-    assert re.sub(r"^path='[^']*'", "", said) == re.sub(r"^path='[^']*'", "", expected)
+    assert problem is not None and expected is not None
+    assert re.sub(r"^path='[^']*'", "", problem) == re.sub(r"^path='[^']*'", "", expected)
 
 
 @pytest.mark.parametrize("path", ["own.npz", "folder/own.npz", "folder", "{}/own.npz"])
@@ -87,8 +87,8 @@ def test_the_environment_variable_allows_any_path(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_long_path_is_abbreviated() -> None:
-    said = allowed_paths.problem({"name": "custom", "path": "/x" * 5000})
-    assert said is not None and len(said) < 500
+    problem = allowed_paths.problem({"name": "custom", "path": "/x" * 5000})
+    assert problem is not None and len(problem) < 500
 
 
 def shown(path: str) -> str:

@@ -40,9 +40,9 @@ def link(page: AppTest, label: str) -> str:
 
 
 def test_the_index_has_every_method_in_its_family_with_its_costs() -> None:
-    said = html_of(opened())
-    assert all(f"method={entry.name}" in said and entry.family in said for entry in ALGORITHMS)
-    assert "…" not in re.sub(r"<small>.*?</small>", "", said), "a number is still being counted"
+    html = html_of(opened())
+    assert all(f"method={entry.name}" in html and entry.family in html for entry in ALGORITHMS)
+    assert "…" not in re.sub(r"<small>.*?</small>", "", html), "a number is still being counted"
 
 
 def test_families_are_in_didactic_order() -> None:

@@ -120,8 +120,8 @@ def test_every_method_has_the_parts_of_the_handbook(entry: Entry) -> None:
 
 
 def test_symbols_options_and_addresses_are_formatted() -> None:
-    said = sentences("w_i stays near omega~_k; a <b> with lam = 0, head_steps and ``x``, 8 x 8.", ["head_steps"])
-    assert said == (
+    expected = sentences("w_i stays near omega~_k; a <b> with lam = 0, head_steps and ``x``, 8 x 8.", ["head_steps"])
+    assert expected == (
         "<i>w</i><sub>i</sub> stays near <i>ω\u0303</i><sub>k</sub>; a &lt;b&gt; with <i>λ</i> = 0, "
         "<code>head_steps</code> and <code>x</code>, 8 × 8."
     )
@@ -140,7 +140,7 @@ def test_a_paragraph_begins_with_a_capital_or_a_symbol() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "expected"),
     [
         ({"type": "int", "minimum": 1}, "whole number from 1"),
         ({"type": "float", "minimum": 0, "excludes": ("minimum",)}, "number above 0"),
@@ -152,7 +152,7 @@ def test_a_paragraph_begins_with_a_capital_or_a_symbol() -> None:
         ({"type": "str"}, "text"),
     ],
 )
-def test_the_range_of_an_option_is_described_in_words(changes: dict[str, object], said: str) -> None:
+def test_the_range_of_an_option_is_described_in_words(changes: dict[str, object], expected: str) -> None:
     plain = {
         "name": "x",
         "default": 1,
@@ -162,7 +162,7 @@ def test_the_range_of_an_option_is_described_in_words(changes: dict[str, object]
         "description": "",
         "symbol": "x",
     }
-    assert allowed(Parameter(**({**plain, "required": False} | changes))) == said  # type: ignore[arg-type]
+    assert allowed(Parameter(**({**plain, "required": False} | changes))) == expected  # type: ignore[arg-type]
 
 
 def test_defaults_are_formatted_for_readers() -> None:

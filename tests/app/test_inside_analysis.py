@@ -24,14 +24,14 @@ def page() -> None:
     from app.inside.view import RunView
 
     view = RunView(queries.runs(run_ids=[1], include_archived=True)[0])
-    for options in st.session_state["asked"]:
+    for options in st.session_state["requested"]:
         found = findings(view, "of_a_plugin", options, verb="Compute landscape", cost="9 evaluations")
         st.text("nothing yet" if found is None else f"found {found.arrays['loss'].tolist()} {found.values}")
 
 
-def opened(*asked: dict[str, Any]) -> AppTest:
+def opened(*requested: dict[str, Any]) -> AppTest:
     at = AppTest.from_function(page, default_timeout=60)
-    at.session_state["asked"] = asked or (OPTIONS,)
+    at.session_state["requested"] = requested or (OPTIONS,)
     at.run()
     assert not at.exception
     return at
@@ -71,8 +71,8 @@ def test_a_button_with_its_cost_queues_it(store: Store) -> None:
     at = opened()
     assert "9 evaluations" in words(at)
     press(at, "Compute landscape")
-    (asked,) = store.analyses.list(1)
-    assert (asked.kind, asked.params, asked.status) == (KIND, OPTIONS, "queued")
+    (requested,) = store.analyses.list(1)
+    assert (requested.kind, requested.params, requested.status) == (KIND, OPTIONS, "queued")
     assert "nothing yet" in words(at)
 
 
@@ -85,8 +85,8 @@ def test_a_queued_one_waits_for_its_turn(store: Store) -> None:
     store.engines.heartbeat(host="here", pid=1, device="cpu", slots=2, running=2)
     store.analyses.request(1, "features", {})
     store.analyses.request(1, KIND, OPTIONS)
-    said = words(opened())
-    assert "Waiting for a slot, behind 1 other analysis" in said
+    expected = words(opened())
+    assert "Waiting for a slot, behind 1 other analysis" in expected
 
 
 def test_cancelling_a_queued_one_offers_it_again(store: Store) -> None:
@@ -118,9 +118,9 @@ def test_a_failed_one_shows_its_error_and_can_be_retried(store: Store, claimed: 
 
 def test_findings_show_their_provenance(store: Store, claimed: AnalysisRecord) -> None:
     finish(store, claimed)
-    said = words(opened())
-    assert "found [0.0, 1.0, 2.0] {'minimum': 0.5}" in said
-    assert "from the models of round 5" in said
+    expected = words(opened())
+    assert "found [0.0, 1.0, 2.0] {'minimum': 0.5}" in expected
+    assert "from the models of round 5" in expected
 
 
 def test_findings_can_be_computed_again(store: Store, claimed: AnalysisRecord) -> None:
@@ -177,7 +177,7 @@ def test_other_options_are_another_analysis_on_the_same_page(store: Store, claim
 
 
 @pytest.mark.parametrize(
-    ("status", "example", "said"),
+    ("status", "example", "expected"),
     [
         ("running", False, "it is running now"),
         ("cancelled", False, "cancelled runs store none"),
@@ -186,8 +186,8 @@ def test_other_options_are_another_analysis_on_the_same_page(store: Store, claim
         ("done", False, "too large"),
     ],
 )
-def test_the_reason_for_missing_models_is_shown(run_of: Callable, status: str, example: bool, said: str) -> None:
-    assert said in analysis.without_models(run_of(status, example))
+def test_the_reason_for_missing_models_is_shown(run_of: Callable, status: str, example: bool, expected: str) -> None:
+    assert expected in analysis.without_models(run_of(status, example))
 
 
 @pytest.fixture

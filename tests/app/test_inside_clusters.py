@@ -61,7 +61,7 @@ def tabs(page: AppTest) -> list[str]:
 
 
 def test_clusters_are_shown_with_contexts_changes_and_costs(store: Store) -> None:
-    said = words(opened(id=HEUR, tab="clusters"))
+    text = words(opened(id=HEUR, tab="clusters"))
     for part in (
         "Do the clusters settle?",
         "numbers true contexts",
@@ -73,7 +73,7 @@ def test_clusters_are_shown_with_contexts_changes_and_costs(store: Store) -> Non
         "Why this many clusters?",
         "Whose models are alike?",
     ):
-        assert part in said
+        assert part in text
 
 
 def test_the_sliders_round_ends_the_shown_step(store: Store) -> None:
@@ -87,9 +87,9 @@ def test_the_number_of_clusters_is_that_of_the_last_estimate(store: Store) -> No
     at, values = store.metrics.scalars([HEUR], ["diagnostics.K_hat"])[HEUR]["diagnostics.K_hat"]
     taken = dict(zip(at.tolist(), values.tolist(), strict=True))
     for shown, solved in ((6, 3), (2, 2), (0, 1)):
-        said = words(opened(id=HEUR, tab="clusters", round=shown))
-        assert f"the heuristic chooses K = {taken[solved]:g}." in said
-        assert f"chose K = {taken[solved]:g} (round {solved})" in said
+        text = words(opened(id=HEUR, tab="clusters", round=shown))
+        assert f"the heuristic chooses K = {taken[solved]:g}." in text
+        assert f"chose K = {taken[solved]:g} (round {solved})" in text
 
 
 def test_the_weight_changes_the_number_without_training(store: Store) -> None:
@@ -100,9 +100,9 @@ def test_the_weight_changes_the_number_without_training(store: Store) -> None:
 
 
 def test_a_run_with_one_cluster_shows_no_changes(store: Store) -> None:
-    said = words(opened(id=ONE_CLUSTER, tab="clusters"))
-    assert "1 cluster of 8 clients" in said and "Which clients change cluster?" not in said
-    assert "When does a cluster split?" in said and "so no cluster splits" in said
+    text = words(opened(id=ONE_CLUSTER, tab="clusters"))
+    assert "1 cluster of 8 clients" in text and "Which clients change cluster?" not in text
+    assert "When does a cluster split?" in text and "so no cluster splits" in text
 
 
 def test_a_method_without_clusters_has_a_map_if_contexts_are_known(store: Store) -> None:
@@ -125,7 +125,7 @@ def test_a_computed_map_is_drawn_and_confirmed_by_the_replay(store: Store) -> No
 
 def test_layers_are_shown_by_client_and_round_and_by_frequency(store: Store) -> None:
     page = opened(id=LAYERS, tab="layers")
-    said = words(page)
+    text = words(page)
     assert "Clusters" in tabs(page) and "Layers" in tabs(page)
     for part in (
         "Which layers are personal?",
@@ -135,13 +135,13 @@ def test_layers_are_shown_by_client_and_round_and_by_frequency(store: Store) -> 
         "has the highest mean score",
         "add up to 1",
     ):
-        assert part in said
-    assert "1 · body." in said or "2 · head" in said
+        assert part in text
+    assert "1 · body." in text or "2 · head" in text
 
 
 def test_layers_of_round_zero_are_those_of_the_first(store: Store) -> None:
-    said = words(opened(id=LAYERS, tab="layers", round=0))
-    assert "Over 4 clients" in said and "Before training in round 1." in said
+    text = words(opened(id=LAYERS, tab="layers", round=0))
+    assert "Over 4 clients" in text and "Before training in round 1." in text
 
 
 def put_on_a_map(store: Store, run_id: int) -> None:
@@ -152,8 +152,8 @@ def put_on_a_map(store: Store, run_id: int) -> None:
         pass
     found = ClientMap(AnalysisOptions()).compute(Subject.load(config, simulation.models(), simulation.round))
     store.artifacts.register(run_id, None, store.artifacts.write_file(run_id, "model-last", 6, b"models"))
-    asked = store.analyses.request(run_id, "client_map", {})
-    mine = store.analyses.claim()
-    assert mine is not None and mine.id == asked.id
+    requested = store.analyses.request(run_id, "client_map", {})
+    claimed = store.analyses.claim()
+    assert claimed is not None and claimed.id == requested.id
     file = store.artifacts.write_file(run_id, "analysis-client_map", 6, found.to_bytes())
-    store.analyses.finish(mine.id, mine.epoch, "done", file)
+    store.analyses.finish(claimed.id, claimed.epoch, "done", file)

@@ -33,9 +33,9 @@ def subject_of(file: Path, run_id: int) -> Subject:
 
 def put(store: Store, run_id: int, kind: str, params: dict[str, Any], found: Findings) -> None:
     store.analyses.request(run_id, kind, params)
-    mine = store.analyses.claim()
+    claimed = store.analyses.claim()
     file = store.artifacts.write_file(run_id, f"analysis-{kind}", 5, found.to_bytes())
-    store.analyses.finish(mine.id, mine.epoch, "done", file)
+    store.analyses.finish(claimed.id, claimed.epoch, "done", file)
 
 
 def compute(subject: Subject, kind: str, params: dict[str, Any]) -> Findings:
@@ -46,11 +46,11 @@ def compute(subject: Subject, kind: str, params: dict[str, Any]) -> Findings:
 @pytest.fixture(scope="module")
 def computed(filled_file: Path) -> list[tuple[int, str, dict[str, Any], Findings]]:
     """The default analyses of the tabs, for a run with a global model and one without."""
-    asked = [("landscape", {}), ("sharpness", {}), ("sharpness", {"of": "clients"}), ("features", {})]
+    requested = [("landscape", {}), ("sharpness", {}), ("sharpness", {"of": "clients"}), ("features", {})]
     ditto, alone = subject_of(filled_file, DITTO), subject_of(filled_file, LOCAL_TRAIN)
     return [
-        *((DITTO, kind, params, compute(ditto, kind, params)) for kind, params in [*asked, ("plane", {})]),
-        *((LOCAL_TRAIN, kind, params, compute(alone, kind, params)) for kind, params in asked),
+        *((DITTO, kind, params, compute(ditto, kind, params)) for kind, params in [*requested, ("plane", {})]),
+        *((LOCAL_TRAIN, kind, params, compute(alone, kind, params)) for kind, params in requested),
     ]
 
 
@@ -80,10 +80,10 @@ def test_before_it_is_computed_each_analysis_has_a_button_or_a_reason(filled_sto
     wanted = ["Compute landscape", "Compute plane", "Measure sharpness", "Measure all clients"]
     assert [label for label in labels if label in wanted] == wanted
     next(button for button in at.button if button.label == "Compute landscape").click().run()
-    (asked,) = filled_store.analyses.list(DITTO)
-    assert (asked.kind, asked.params) == ("landscape", {"client": 3, "which": "best", "data": "train"})
+    (requested,) = filled_store.analyses.list(DITTO)
+    assert (requested.kind, requested.params) == ("landscape", {"client": 3, "which": "best", "data": "train"})
     entry = ANALYSES.get("landscape")
-    assert entry.options(**asked.params).client == 3
+    assert entry.options(**requested.params).client == 3
 
 
 def test_the_landscape_shows_both_models_on_the_chosen_data(analysed: Store) -> None:

@@ -24,13 +24,13 @@ def tabs(page: AppTest) -> list[str]:
 
 
 def address(page: AppTest, name: str) -> str | None:
-    said = page.query_params.get(name)
-    return said[0] if isinstance(said, list) else said
+    text = page.query_params.get(name)
+    return text[0] if isinstance(text, list) else text
 
 
 def test_without_runs_the_page_links_to_set_up(empty_store: Store) -> None:
-    said = words(opened())
-    assert "No run has results yet" in said and "(/setup)" in said and "(/library)" in said
+    text = words(opened())
+    assert "No run has results yet" in text and "(/setup)" in text and "(/library)" in text
 
 
 def test_without_runs_the_examples_can_be_loaded(empty_store: Store) -> None:
@@ -42,7 +42,7 @@ def test_without_runs_the_examples_can_be_loaded(empty_store: Store) -> None:
 
 @pytest.mark.parametrize("name", ["id", "run"])
 @pytest.mark.parametrize(
-    ("number", "said"),
+    ("number", "text"),
     [
         ("77", "Run 77 does not exist or was permanently deleted."),
         ("", "“” is not a run number"),
@@ -51,10 +51,10 @@ def test_without_runs_the_examples_can_be_loaded(empty_store: Store) -> None:
     ],
 )
 def test_an_unknown_run_is_reported_instead_of_showing_another(
-    filled_store: Store, name: str, number: str, said: str
+    filled_store: Store, name: str, number: str, text: str
 ) -> None:
     page = opened(**{name: number})
-    assert said in words(page) and not page.segmented_control
+    assert text in words(page) and not page.segmented_control
     assert "[Open the newest run with results, run 8](/run?id=8)" in words(page)
 
 
@@ -76,10 +76,10 @@ def test_without_an_address_the_newest_run_is_opened(filled_store: Store) -> Non
 
 
 def test_the_headline_counts_clients_behind_and_better_alone(filled_store: Store) -> None:
-    said = words(opened(id=DITTO))
-    assert "DIGITS · 10 CLIENTS · 3 CLASSES EACH" in said
-    assert re.search(r"(falls? behind|far behind).* against a mean of \d\d\.\d %", said)
-    assert re.search(r"of 10 clients would do better alone \(LocalTrain\)", said)
+    text = words(opened(id=DITTO))
+    assert "DIGITS · 10 CLIENTS · 3 CLASSES EACH" in text
+    assert re.search(r"(falls? behind|far behind).* against a mean of \d\d\.\d %", text)
+    assert re.search(r"of 10 clients would do better alone \(LocalTrain\)", text)
 
 
 def test_tabs_that_do_not_apply_are_not_offered(filled_store: Store) -> None:
@@ -95,8 +95,8 @@ def test_the_address_chooses_tab_round_model_and_client(filled_store: Store) -> 
     page = opened(id=DITTO, round=2, model="global", client=4)
     assert page.select_slider(key="address_round").value == "2"
     assert page.segmented_control(key="address_model").value == "global"
-    said = words(page)
-    assert "Client 4: " in said and " in round 2" in said and "of 10;" in said
+    text = words(page)
+    assert "Client 4: " in text and " in round 2" in text and "of 10;" in text
     assert opened(id=DITTO, tab="profile").header[0].value == "What did it cost?"
 
 
@@ -154,10 +154,10 @@ def test_clients_are_opened_by_number_by_buttons_and_by_rank(filled_store: Store
 
 
 def test_gains_are_shown_if_the_references_were_run(filled_store: Store) -> None:
-    said = words(opened(id=DITTO, client=0))
-    assert "points over learning alone (LocalTrain)" in said and "against FedAvg's global model" in said
-    said = words(opened(id=LOCAL_TRAIN, client=0))
-    assert "points against FedAvg's global model" in said and "over learning alone" not in said
+    text = words(opened(id=DITTO, client=0))
+    assert "points over learning alone (LocalTrain)" in text and "against FedAvg's global model" in text
+    text = words(opened(id=LOCAL_TRAIN, client=0))
+    assert "points against FedAvg's global model" in text and "over learning alone" not in text
     alone = store_experiment(filled_store, DIGITS | {"name": "alone", "algorithms": ["ditto"], "seeds": [0]})
     run = filled_store.queue.runs(experiment_ids=[alone.id])[0]
     assert "No LocalTrain and no FedAvg run with this seed" in words(opened(id=run.id, client=0))
@@ -235,9 +235,9 @@ def test_a_profile_is_drawn_once_it_is_computed(filled_store: Store) -> None:
     }
     answer(filled_store, "profile", Findings(arrays, values))
     page = opened(id=DITTO, tab="profile")
-    said = words(page)
-    assert "Local training takes 75 % of a round of 0.4 s, evaluation 25 %." in said
-    assert "Median: 500 training samples per second" in said and "one evaluation takes 2.0 s." in said
+    text = words(page)
+    assert "Local training takes 75 % of a round of 0.4 s, evaluation 25 %." in text
+    assert "Median: 500 training samples per second" in text and "one evaluation takes 2.0 s." in text
     assert page.dataframe[-1].value.to_numpy().tolist() == [["aten::mm", 4, 1.5]]
 
 

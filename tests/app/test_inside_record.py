@@ -97,11 +97,11 @@ def test_provenance_omits_missing_fields() -> None:
 
 def test_files_have_readable_names() -> None:
     at = datetime(2026, 1, 1, tzinfo=UTC)
-    kept = [
+    artifacts = [
         ArtifactRecord(i, 1, kind, 5, f"1/{kind}", "", 2_000, at)
         for i, kind in enumerate(["model-last", "analysis-confusion", "checkpoint", "other-thing"])
     ]
-    table = record.files(kept)
+    table = record.files(artifacts)
     assert table["What"].tolist() == [
         "Models of the last round",
         "Findings of analysis confusion",
@@ -150,8 +150,8 @@ def test_the_link_to_set_up_only_has_this_run(filled_store: Store) -> None:
 
 
 def test_the_profile_shows_total_costs(filled_store: Store) -> None:
-    said = " ".join(caption.value for caption in opened(CGPFL, "profile").caption)
-    assert "5 rounds" in said and "gradient evaluations" in said
+    captions = " ".join(caption.value for caption in opened(CGPFL, "profile").caption)
+    assert "5 rounds" in captions and "gradient evaluations" in captions
     assert len(opened(CGPFL, "profile").get("plotly_chart")) == 3
 
 

@@ -126,9 +126,9 @@ def test_the_first_story_needs_no_parameter_in_the_address() -> None:
     assert not learn.query_params
 
 
-@pytest.mark.parametrize("said", ["nonsense", ""])
-def test_an_unknown_story_opens_the_first(said: str) -> None:
-    learn = page(story=said)
+@pytest.mark.parametrize("slug", ["nonsense", ""])
+def test_an_unknown_story_opens_the_first(slug: str) -> None:
+    learn = page(story=slug)
     assert learn.title[0].value == stories()[SLUGS[0]].title
 
 

@@ -60,15 +60,15 @@ def test_actions_use_the_current_status(filled_store: Store) -> None:
     assert actions.perform("high priority", waiting).text == "Set 3 runs to high priority."
     assert actions.perform("pause", waiting[:2]).text == "Paused 2 runs."
     assert actions.perform("resume", waiting).text == "Resumed 2 runs; 1 is not paused."
-    said = actions.perform("cancel", [1, *waiting])
-    assert said.text == "Cancelled 3 runs; 1 has already ended." and said.kind == "success"
+    message = actions.perform("cancel", [1, *waiting])
+    assert message.text == "Cancelled 3 runs; 1 has already ended." and message.kind == "success"
     assert {run.status for run in filled_store.queue.runs(run_ids=waiting)} == {"cancelled"}
     assert {run.priority for run in filled_store.queue.runs(run_ids=waiting)} == {1}
 
 
 def test_an_action_that_applies_to_no_run_is_no_success(filled_store: Store) -> None:
-    said = actions.perform("cancel", [1, 2])
-    assert said.text == "Cancelled no runs; 2 have already ended." and said.kind == "info"
+    message = actions.perform("cancel", [1, 2])
+    assert message.text == "Cancelled no runs; 2 have already ended." and message.kind == "info"
 
 
 def test_an_experiment_is_renamed_and_archived_as_a_whole(filled_store: Store) -> None:
@@ -77,9 +77,9 @@ def test_an_experiment_is_renamed_and_archived_as_a_whole(filled_store: Store) -
     assert found is not None and found.num_runs == 8
     assert experiment.rename(found, "  ").kind == "error"
     assert "“digits, again”" in experiment.rename(found, "digits,  again ").text
-    said = experiment.archive(found, True)
+    message = experiment.archive(found, True)
     assert filled_store.queue.runs() == []
-    said.offers[0].do(*said.offers[0].arguments)
+    message.offers[0].do(*message.offers[0].arguments)
     assert [run.experiment_name for run in filled_store.queue.runs()] == ["digits, again"] * 8
 
 

@@ -31,9 +31,9 @@ def a_zip() -> bytes:
 
 def test_an_export_is_imported_once_as_the_same_runs(filled_store: Store) -> None:
     document = exchange.json_of([1, 3])
-    told: list[tuple[int, int]] = []
-    (experiment,) = exchange.import_bytes("runs.json", document, lambda *at: told.append(at)).experiments
-    assert experiment.num_runs == 2 and told == [(1, 2), (2, 2)]
+    progress: list[tuple[int, int]] = []
+    (experiment,) = exchange.import_bytes("runs.json", document, lambda *at: progress.append(at)).experiments
+    assert experiment.num_runs == 2 and progress == [(1, 2), (2, 2)]
     new = filled_store.queue.runs(experiment_ids=[experiment.id], newest_first=False)
     again = json.loads(exchange.json_of([run.id for run in new]))
     assert [run["rounds"] for run in again["runs"]] == [run["rounds"] for run in json.loads(document)["runs"]]
@@ -48,8 +48,8 @@ def test_a_bundle_has_models_and_no_unfinished_runs(filled_store: Store) -> None
     (waiting,) = filled_store.queue.rerun([2])
     (experiment,) = exchange.import_bytes("runs.zip", exchange.bundle_of([1, waiting.id])).experiments
     (run,) = filled_store.queue.runs(experiment_ids=[experiment.id])
-    kept = filled_store.artifacts.latest(run.id, "model-last")
-    assert kept is not None and filled_store.artifacts.read(kept) == weights
+    stored = filled_store.artifacts.latest(run.id, "model-last")
+    assert stored is not None and filled_store.artifacts.read(stored) == weights
 
 
 def test_a_bundle_with_a_damaged_model_is_an_error(filled_store: Store) -> None:
@@ -88,8 +88,8 @@ def test_a_wrong_file_is_identified(tmp_path: Path) -> None:
         "cut.zip": (a_zip()[:-30], "incomplete or damaged"),
     }
     for name, (data, words) in files.items():
-        said = what_else(name, data)
-        assert said is not None and said.startswith(f"{name} is ") and words in said, name
+        message = what_else(name, data)
+        assert message is not None and message.startswith(f"{name} is ") and words in message, name
 
 
 def test_another_archive_is_refused_by_name(empty_store: Store) -> None:
@@ -108,14 +108,14 @@ def test_valid_files_are_imported_next_to_an_invalid_one(filled_store: Store) ->
     place = page.file_uploader[0]
     place.upload("runs.json", exchange.json_of([1, 2]), "application/json").upload("x.csv", b"a,b", "text/csv").run()
     page.button(key="import_now").click().run()
-    said = page.error[0].value.replace("\\", "")
-    assert said.startswith("x.csv is a table: ") and "Imported “four methods on digits” (2 runs)." in said
+    message = page.error[0].value.replace("\\", "")
+    assert message.startswith("x.csv is a table: ") and "Imported “four methods on digits” (2 runs)." in message
     assert filled_store.queue.counts() == {"done": 10}
 
 
 def test_known_runs_are_reported(filled_store: Store) -> None:
-    said = sources.outcome(filled_store.experiments.list(), 3)
-    assert said.text.endswith("(8 runs).  \n3 runs were already imported.") and said.kind == "success"
+    message = sources.outcome(filled_store.experiments.list(), 3)
+    assert message.text.endswith("(8 runs).  \n3 runs were already imported.") and message.kind == "success"
     assert sources.outcome([]).text == "Everything was already imported."
 
 

@@ -35,12 +35,12 @@ def test_without_experiments_the_page_links_to_set_up(empty_store: Store) -> Non
 
 def test_without_running_runs_the_last_experiment_is_shown(filled_store: Store) -> None:
     page = opened()
-    said = words(page)
+    text = words(page)
     assert page.title[0].value == "How did it go?"
-    assert "DIGITS · 10 CLIENTS · 3 CLASSES EACH · 2 SEEDS" in said
-    assert "All 8 runs of four methods on digits finished." in said
-    assert "FedAvg, seed 0 · done · round 5 of 5" in said
-    assert "Lowest 5 % = 1 of 10 clients" in said
+    assert "DIGITS · 10 CLIENTS · 3 CLASSES EACH · 2 SEEDS" in text
+    assert "All 8 runs of four methods on digits finished." in text
+    assert "FedAvg, seed 0 · done · round 5 of 5" in text
+    assert "Lowest 5 % = 1 of 10 clients" in text
 
 
 def test_every_run_has_a_mean_and_a_lowest_line(filled_store: Store) -> None:
@@ -142,5 +142,5 @@ def test_unknown_run_ids_do_not_break_the_library(filled_store: Store, number: s
 
 def test_started_runs_can_be_opened(filled_store: Store) -> None:
     queue_two(filled_store)
-    said = words(opened(runs="5,9"))
-    assert "(/run?id=5)" in said and "(/run?id=9)" not in said
+    text = words(opened(runs="5,9"))
+    assert "(/run?id=5)" in text and "(/run?id=9)" not in text

@@ -71,14 +71,14 @@ def test_equal_failures_are_reported_once(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "advice"),
     [
         ("given up after 3 attempts: the worker was ended by signal 9", "out of memory"),
         ("unexpected error: TypeError: no; the run's log has the details", "bug in the method"),
     ],
 )
-def test_advice_depends_on_the_kind_of_failure(store: Store, error: str, said: str) -> None:
-    assert said in report(store, end(store, "failed", error))[0][2]
+def test_advice_depends_on_the_kind_of_failure(store: Store, error: str, advice: str) -> None:
+    assert advice in report(store, end(store, "failed", error))[0][2]
 
 
 def test_a_worker_death_is_reported_while_the_run_continues(store: Store, run: RunRecord) -> None:
@@ -103,10 +103,10 @@ def test_a_cancelled_run_with_a_killed_worker_is_reported(store: Store) -> None:
 def test_a_card_has_the_log_and_retries_with_the_same_seed(store: Store) -> None:
     end(store, "failed", "the data set is gone; put it back\nsecond line", kind="data")
     page = opened()
-    said = words(page)
+    advice = words(page)
     assert page.header[0].value == "What went wrong?"
-    assert "FedAvg, seed 0 failed before its first round." in said
-    assert "exit by signal 9" in said and "second line" in said
+    assert "FedAvg, seed 0 failed before its first round." in advice
+    assert "exit by signal 9" in advice and "second line" in advice
     page.button(key="trouble_1_retry").click().run()
     again = store.queue.runs(newest_first=True)[0]
     assert (again.id, again.seed, again.algorithm, again.status) == (5, 0, "fedavg", "queued")
@@ -139,8 +139,8 @@ def test_a_card_links_to_a_run_with_rounds(store: Store) -> None:
     store.metrics.append(run.id, run.epoch, [a_round(0)])
     store.queue.finish(run.id, run.epoch, "failed", "the data set is gone")
     end(store, "failed", "something else")
-    said = words(opened())
-    assert "[Look inside](/run?id=1)" in said and "[Look inside](/run?id=2)" not in said
+    advice = words(opened())
+    assert "[Look inside](/run?id=1)" in advice and "[Look inside](/run?id=2)" not in advice
 
 
 def test_several_runs_are_retried_at_once(store: Store) -> None:
@@ -154,9 +154,9 @@ def test_several_runs_are_retried_at_once(store: Store) -> None:
 
 def test_a_diverged_run_offers_a_third_of_its_learning_rate(store: Store) -> None:
     end(store, "diverged", "the training loss of client 3 is not finite at round 2")
-    said = words(opened())
-    assert "client 3 is not finite" in said and "a third of lr = 0.05" in said
-    packed = re.search(r"/setup\?config=([\w-]+)", said)
+    advice = words(opened())
+    assert "client 3 is not finite" in advice and "a third of lr = 0.05" in advice
+    packed = re.search(r"/setup\?config=([\w-]+)", advice)
     assert packed is not None
     config = links.unpack_config(packed[1])
     assert config["training"]["lr"] == pytest.approx(0.05 / 3, rel=0.02)

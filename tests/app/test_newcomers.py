@@ -64,9 +64,9 @@ def test_newcomers_are_compared_if_clients_were_held_out(with_newcomers: Store):
     summaries = {run.algorithm: run.summary["unseen"]["mean"] for run in with_newcomers.queue.runs()}
     best = max(summaries, key=summaries.__getitem__)
     assert best == "local_train"
-    said = compare.words(page)
-    assert "3 clients were held out; their mean is highest under LocalTrain: " in said
-    assert "too few to tell methods apart" in said
+    text = compare.words(page)
+    assert "3 clients were held out; their mean is highest under LocalTrain: " in text
+    assert "too few to tell methods apart" in text
 
 
 def test_without_newcomers_they_are_not_mentioned(filled_store: Store):
@@ -80,8 +80,8 @@ def test_the_finding_names_the_best_method_for_newcomers_and_others():
         "2 clients were held out; b serves them best: 80 %, against 95 % for clients that trained."
     )
     once = unseen[unseen["seed"] == 0]
-    said = finding(dumbbell.data(once, 0.05), ranking(per_run(once, 0.05), "mean"))
-    assert said == (
+    text = finding(dumbbell.data(once, 0.05), ranking(per_run(once, 0.05), "mean"))
+    assert text == (
         "2 clients were held out; their mean is highest under b: 80 %; 1 seed is too few to tell methods apart."
     )
 

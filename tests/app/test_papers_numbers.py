@@ -59,9 +59,9 @@ def test_a_label_without_a_run_at_this_scale_is_left_out() -> None:
 def test_the_finding_counts_cells_within_a_point_and_names_the_largest_difference() -> None:
     runs = {("e", label): [run(0, label, personalized={"mean": ours})] for label, ours in (("A", 0.91), ("B", 0.6))}
     table = beside_paper.data([cell("A", 0.90), cell("B", 0.8)], runs)
-    said = beside_paper.finding(table, "quick")
-    assert "At quick scale" in said and "1 of 2 cells is within 1 point" in said
-    assert "Largest difference: B" in said and "paper 80.00 %, ours 60.00 %, −20.00 points" in said
+    text = beside_paper.finding(table, "quick")
+    assert "At quick scale" in text and "1 of 2 cells is within 1 point" in text
+    assert "Largest difference: B" in text and "paper 80.00 %, ours 60.00 %, −20.00 points" in text
 
 
 def test_the_figure_has_a_ring_for_the_paper_and_a_dot_for_our_number() -> None:

@@ -130,8 +130,8 @@ def test_runs_with_different_settings_are_not_used(empty_store: Store) -> None:
 
 def test_a_figure_without_numbers_links_to_the_page_that_draws_it(empty_store: Store) -> None:
     store_experiment(empty_store, FIGURE)
-    said = words(opened(preset="tiny-figure"))
-    assert "No numbers are printed." in said and "[CGPFL](/run?id=1&tab=clusters)" in said
+    text = words(opened(preset="tiny-figure"))
+    assert "No numbers are printed." in text and "[CGPFL](/run?id=1&tab=clusters)" in text
 
 
 def test_figures_of_compare_are_also_drawn_here(empty_store: Store) -> None:

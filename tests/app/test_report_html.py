@@ -64,9 +64,9 @@ def test_the_file_loads_nothing_external() -> None:
 
 def test_figures_are_stored_unchanged() -> None:
     text = html.figures_data([shown()], {"#000000": "#FFFFFF"}, True)
-    kept = json.loads(re.sub(r"</?script[^>]*>", "", text))
-    assert kept["drawn"] == "dark" and kept["pairs"] == [["#000000", "#FFFFFF"]]
-    assert kept["figures"][0]["data"][0]["name"] == EVIL
+    stored = json.loads(re.sub(r"</?script[^>]*>", "", text))
+    assert stored["drawn"] == "dark" and stored["pairs"] == [["#000000", "#FFFFFF"]]
+    assert stored["figures"][0]["data"][0]["name"] == EVIL
 
 
 def test_long_tables_are_truncated_with_a_note() -> None:

@@ -88,8 +88,8 @@ def test_a_busy_port_is_refused_before_anything_starts(
         monkeypatch.setenv("HOST", host)
         monkeypatch.setenv("PORT", str(port))
         assert main() == 2
-    said = capsys.readouterr()
-    assert f"Port {port} is already in use" in said.err and "PORT=9000 make run" in said.err and not said.out
+    output = capsys.readouterr()
+    assert f"Port {port} is already in use" in output.err and "PORT=9000 make run" in output.err and not output.out
 
 
 def test_a_just_released_port_is_free() -> None:

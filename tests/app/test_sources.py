@@ -24,8 +24,8 @@ def test_every_entry_names_its_source(kind: str) -> None:
 def test_the_handbook_cites_no_paper_by_number() -> None:
     for registry in (ALGORITHMS, DATASETS, PARTITIONERS, MODELS, ANALYSES):
         for entry in registry:
-            said = text_of(entry)
-            everything = " ".join([said.summary, said.citation, *said.labelled.values(), *said.remarks])
+            text = text_of(entry)
+            everything = " ".join([text.summary, text.citation, *text.labelled.values(), *text.remarks])
             assert not NUMBERED.search(everything), entry.name
 
 

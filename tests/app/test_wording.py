@@ -8,7 +8,7 @@ from app import wording
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("text", "expected"),
     [
         (wording.percent(0.97406), "97.41 %"),
         (wording.percent(math.nan), "–"),
@@ -57,8 +57,8 @@ from app import wording
         (wording.names("abcdef"), "a, b, c, d and 2 more"),
     ],
 )
-def test_numbers_are_formatted_consistently(said: str, expected: str) -> None:
-    assert said == expected
+def test_numbers_are_formatted_consistently(text: str, expected: str) -> None:
+    assert text == expected
 
 
 def test_the_line_above_a_title_summarizes_the_configuration() -> None:
@@ -84,7 +84,7 @@ def test_a_natural_partition_has_the_data_sets_number_of_clients() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("text", "expected"),
     [
         ("a*b_[c]", r"a\*b\_\[c\]"),
         ("![](http://evil/x.png)", "\\!\\[\\](http\\:\u2060//evil/x.png)"),
@@ -95,8 +95,8 @@ def test_a_natural_partition_has_the_data_sets_number_of_clients() -> None:
         ("97.41 % of -3", "97.41 % of -3"),
     ],
 )
-def test_plain_text_escapes_markdown(said: str, expected: str) -> None:
-    assert wording.plain(said) == expected
+def test_plain_text_escapes_markdown(text: str, expected: str) -> None:
+    assert wording.plain(text) == expected
 
 
 def test_ordinals_have_the_right_suffix() -> None:

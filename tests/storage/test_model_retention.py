@@ -42,10 +42,10 @@ def test_the_oldest_are_deleted_until_the_rest_fits(store: Store, make: Make) ->
 
 
 def test_examples_and_unfinished_runs_keep_their_models(store: Store, make: Make) -> None:
-    kept = [make(example=True).id, make("running").id]
+    protected = [make(example=True).id, make("running").id]
     others = [make("failed"), make("cancelled"), make("diverged")]
     assert store.artifacts.trim_models(0, "") == 10 * len(others)
-    assert with_models(store) == kept
+    assert with_models(store) == protected
 
 
 def test_models_needed_by_a_queued_analysis_stay(store: Store, make: Make) -> None:

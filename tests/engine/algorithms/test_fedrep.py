@@ -24,14 +24,14 @@ def test_fedrep_trains_first_the_head_and_then_the_body():
 def test_fedrep_records_the_mean_loss_and_the_gradients_of_both_parts():
     run = simulation({"name": "fedrep", "head_steps": 2}, model=DNN, batch_size="full", local_steps=1)
     cohort = run.task.cohort(1)
-    _, told = run.algorithm.round(run.state, cohort, run.task)
-    assert told.gradient_evaluations == 3 * sum(SIZES)
+    _, diagnostics = run.algorithm.round(run.state, cohort, run.task)
+    assert diagnostics.gradient_evaluations == 3 * sum(SIZES)
     for s, client in enumerate(cohort.clients.tolist()):
         x, y = run.task.data.train.of_client(client)
         once = plain.descend(run.task.initial_model(), [(x, y)], trained=["head."])
         twice = plain.descend(once, [(x, y)], trained=["head."])
         losses = [plain.cross_entropy(model, x, y) for model in (run.task.initial_model(), once, twice)]
-        torch.testing.assert_close(told.train_loss[s], torch.stack(losses).mean())
+        torch.testing.assert_close(diagnostics.train_loss[s], torch.stack(losses).mean())
 
 
 def test_a_newcomer_of_fedrep_fits_a_head_to_the_shared_body():

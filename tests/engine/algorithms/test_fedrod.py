@@ -47,8 +47,8 @@ def test_a_fedrod_round_follows_the_paper():
         x, _ = run.task.data.test.of_client(i)
         features = plain.hidden(shared, x)
         own = features @ heads[i]["personal.head.weight"].T + heads[i]["personal.head.bias"]
-        told = run.task.model.logits(row_of(personalized(run), i), x)
-        torch.testing.assert_close(told, plain.logits(shared, x) + own, rtol=EXACT, atol=EXACT)
+        result = run.task.model.logits(row_of(personalized(run), i), x)
+        torch.testing.assert_close(result, plain.logits(shared, x) + own, rtol=EXACT, atol=EXACT)
 
 
 @pytest.mark.parametrize("backend", ["loop", "batched"])
@@ -77,11 +77,11 @@ def test_fedrod_does_not_train_the_generic_row_of_an_absent_class():
 def test_fedrod_records_the_loss_of_both_heads_together():
     run = simulation("fedrod", model=DNN, batch_size="full", local_steps=1)
     cohort = run.task.cohort(1)
-    _, told = run.algorithm.round(run.state, cohort, run.task)
+    _, result = run.algorithm.round(run.state, cohort, run.task)
     for s, client in enumerate(cohort.clients.tolist()):
         x, y = run.task.data.train.of_client(client)
         twice = 2 * plain.logits(run.task.initial_model(), x)  # the personal head starts as a copy of the generic one
-        torch.testing.assert_close(told.train_loss[s], F.cross_entropy(twice, y))
+        torch.testing.assert_close(result.train_loss[s], F.cross_entropy(twice, y))
 
 
 def test_fedrod_refuses_heads_that_are_not_one_linear_layer():

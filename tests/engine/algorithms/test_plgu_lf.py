@@ -49,8 +49,8 @@ def test_plgu_lf_rounds_follow_the_paper(order):
         copies = []
         for i, batches in enumerate(batches_of(run, round)):
             scores = scores_of(theta[i], w)
-            kept = layers_of(w)[scores.index(max(scores))]
-            own, local = {n: theta[i][n] if n in kept else w[n] for n in w}, w
+            personal = layers_of(w)[scores.index(max(scores))]
+            own, local = {n: theta[i][n] if n in personal else w[n] for n in w}, w
             for x, y in batches:
                 g = gradient(own, x, y)
                 eps = perturbation(g, scores, rho, p)
@@ -65,18 +65,21 @@ def test_plgu_lf_rounds_follow_the_paper(order):
     assert_close(personalized(run), {n: torch.stack([t[n] for t in theta]) for n in w}, 1e-10)
 
 
-@pytest.mark.parametrize(("model", "asked", "kept"), [("mlr", 5, 0), (DNN, 5, 1), (DNN, 1, 1), (DNN, 2, 2)])
-def test_plgu_lf_shares_at_least_one_layer_unless_all_are_personal(model, asked, kept):
-    run = simulation({"name": "plgu_lf", "D": asked}, model=model)
+@pytest.mark.parametrize(("model", "requested", "personal"), [("mlr", 5, 0), (DNN, 5, 1), (DNN, 1, 1), (DNN, 2, 2)])
+def test_plgu_lf_shares_at_least_one_layer_unless_all_are_personal(model, requested, personal):
+    run = simulation({"name": "plgu_lf", "D": requested}, model=model)
     _, diagnostics = run.algorithm.round(run.state, run.task.cohort(1), run.task)
-    assert diagnostics.values["personal_layers"].sum(1).tolist() == [kept] * 4
-    assert any(f"so D={kept} is used" in note for note in run.task.notes) == (asked != kept)
+    assert diagnostics.values["personal_layers"].sum(1).tolist() == [personal] * 4
+    assert any(f"so D={personal} is used" in note for note in run.task.notes) == (requested != personal)
 
 
 def test_plgu_lf_records_scores_of_participants_only():
     for result in list(simulation("plgu_lf", model=DNN, participation=0.5, rounds=3).rounds())[1:]:
-        scores, kept = (result.arrays[f"diagnostics.{n}"] for n in ("layer_scores", "personal_layers"))
+        scores, personal = (result.arrays[f"diagnostics.{n}"] for n in ("layer_scores", "personal_layers"))
         outside = [i for i in range(4) if i not in result.cohort]
-        assert scores.shape == kept.shape == (4, 2)
-        assert scores[result.cohort].sum(1) == pytest.approx([1, 1]) and kept[result.cohort].sum(1).tolist() == [1, 1]
-        assert math.isnan(scores[outside].max()) and math.isnan(kept[outside].max())
+        assert scores.shape == personal.shape == (4, 2)
+        assert scores[result.cohort].sum(1) == pytest.approx([1, 1]) and personal[result.cohort].sum(1).tolist() == [
+            1,
+            1,
+        ]
+        assert math.isnan(scores[outside].max()) and math.isnan(personal[outside].max())

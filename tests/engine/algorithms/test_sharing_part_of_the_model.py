@@ -71,8 +71,10 @@ def test_personalized_models_improve_on_the_initial_model(name):
     assert (after < 0.75 * before).all()
 
 
-@pytest.mark.parametrize(("name", "shared", "own"), [("fedper", "body.", "head."), ("lg_fedavg", "head.", "body.")])
-def test_the_shared_part_is_averaged_and_the_other_is_not(name, shared, own):
+@pytest.mark.parametrize(
+    ("name", "shared", "personal_part"), [("fedper", "body.", "head."), ("lg_fedavg", "head.", "body.")]
+)
+def test_the_shared_part_is_averaged_and_the_other_is_not(name, shared, personal_part):
     run = trained(name, model=DNN, participation=0.75)
     models = {i: run.task.initial_model() for i in range(4)}
     for batches in rounds_of(run, {}):
@@ -84,8 +86,10 @@ def test_the_shared_part_is_averaged_and_the_other_is_not(name, shared, own):
     assert run.algorithm.global_model(run.state, run.task) is None
 
 
-@pytest.mark.parametrize(("name", "kept", "own"), [("fedper", "body.", "head."), ("lg_fedavg", "head.", "body.")])
-def test_a_newcomer_trains_its_part_with_a_copy_of_the_shared_one(name, kept, own):
+@pytest.mark.parametrize(
+    ("name", "shared_part", "personal_part"), [("fedper", "body.", "head."), ("lg_fedavg", "head.", "body.")]
+)
+def test_a_newcomer_trains_its_part_with_a_copy_of_the_shared_one(name, shared_part, personal_part):
     run = trained(name, model=DNN)
     task = simulation(name, federation((5, 8), seed=7), model=DNN).task
     newcomers = task.everyone(stream="newcomers")

@@ -28,7 +28,7 @@ def test_sharpness_aware_steps_cost_two_gradients():
 def test_the_recorded_loss_is_that_of_the_unperturbed_model(entry, steps):
     """``steps`` lists what each step trains: everything, the head or the body."""
     run = simulation(entry | {"rho": 30.0}, model=DNN, batch_size="full", local_steps=2, rounds=1)
-    told = list(run.rounds())[1].arrays["train_loss"]
+    recorded = list(run.rounds())[1].arrays["train_loss"]
     for i in range(4):
         x, y = run.task.data.train.of_client(i)
         own, losses = run.task.initial_model(), []
@@ -39,7 +39,7 @@ def test_the_recorded_loss_is_that_of_the_unperturbed_model(entry, steps):
                 eps = perturbation(slope, [1.0, 1.0], 30.0, 2.0)
                 slope = gradient({n: t + eps[n] for n, t in own.items()}, x, y)
             own = moved(own, {n: g for n, g in slope.items() if n.startswith(part)}, 0.1)
-        assert told[i] == pytest.approx(sum(losses) / len(losses), rel=1e-10)
+        assert recorded[i] == pytest.approx(sum(losses) / len(losses), rel=1e-10)
 
 
 @pytest.mark.parametrize("name", ["plgu_lf", "plgu_grep"])

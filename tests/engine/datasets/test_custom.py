@@ -43,7 +43,7 @@ def test_arrays_are_read_unchanged(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("given", "kept"),
+    ("given", "stored"),
     [
         ("uint8", "uint8"),
         ("float32", "float32"),
@@ -53,8 +53,8 @@ def test_arrays_are_read_unchanged(tmp_path):
         (">f8", "float64"),
     ],
 )
-def test_numbers_are_stored_in_the_smallest_type(tmp_path, given, kept):
-    assert load(npz(tmp_path, x=X.astype(given))).x.dtype == np.dtype(kept)
+def test_numbers_are_stored_in_the_smallest_type(tmp_path, given, stored):
+    assert load(npz(tmp_path, x=X.astype(given))).x.dtype == np.dtype(stored)
 
 
 def test_labels_and_clients_are_numbered_in_sorted_order(tmp_path):
