@@ -44,9 +44,9 @@ def test_a_single_run_of_an_experiment_can_be_computed() -> None:
 
 
 def test_progress_is_called_for_every_round() -> None:
-    heard: list[tuple[str, int, int]] = []
-    run(CONFIG, progress=lambda config, result: heard.append((config.label, config.seed, result.round)))
-    assert heard == [(label, seed, r) for label in ("fedavg", "local_train") for seed in (0, 1) for r in (0, 1, 2)]
+    calls: list[tuple[str, int, int]] = []
+    run(CONFIG, progress=lambda config, result: calls.append((config.label, config.seed, result.round)))
+    assert calls == [(label, seed, r) for label in ("fedavg", "local_train") for seed in (0, 1) for r in (0, 1, 2)]
 
 
 def test_the_table_of_rounds_has_a_row_for_each() -> None:

@@ -155,7 +155,7 @@ TEXTS: dict[str, bytes] = {
     "a bool that is none": f"{YAML}\nthreads: !!bool maybe".encode(),
     "bytes": YAML.replace("name: tiny", "name: !!binary aGk=").encode(),
     "a Python object": f"{YAML}\nthreads: !!python/object/apply:os.getpid []".encode(),
-    "a tag of its own": f"{YAML}\nthreads: !mine 1".encode(),
+    "a custom tag": f"{YAML}\nthreads: !mine 1".encode(),
     "a key that is a list": f"{YAML}\n? [1]\n: 2".encode(),
     "two documents": f"{YAML}\n---\n{YAML}".encode(),
     "another version of YAML": f"%YAML 9.9\n---\n{YAML}".encode(),
