@@ -413,7 +413,7 @@ BUNDLES: dict[str, Case] = {
     "an analysis named like a path": beside(lambda b: b[0]["analyses"][0].update(kind="../confusion")),
     "a time that is none": beside(lambda b: b[0]["events"][0].update(at="then")),
     "an invalid level": beside(lambda b: b[0]["events"][0].update(level="loud")),
-    "invalid models": member("model-last", b"rubbish"),
+    "models of rubbish": member("model-last", b"rubbish"),
     "models with a header without end": member("model-last", struct.pack("<Q", 2**62) + b"{}"),
     "models of five clients": member("model-last", models(initial_w=(3,), personalized_w=(N + 1, 3))),
     "models unlike their initial model": member("model-last", models(initial_w=(3,), personalized_w=(N, 4))),
