@@ -74,7 +74,7 @@ def test_fedproto_rounds_follow_the_paper(backend):
         assert run.state.is_known.tolist() == [c in known for c in range(4)]
         for c, prototype in known.items():
             torch.testing.assert_close(run.state.prototypes[c], prototype, rtol=0, atol=1e-11)
-    assert seen == [0, 2, 3, 3, 3] and all(0 not in task.cohort(r).clients for r in (1, 3, 4))  # the prototype of class 0 persists
+    assert seen == [0, 2, 3, 3, 3] and all(0 not in task.cohort(r).clients for r in (1, 3, 4))  # class 0 stays
 
 
 def test_only_prototypes_of_present_classes_are_sent():
