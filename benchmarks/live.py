@@ -15,7 +15,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page
 
-from benchmarks.processes import WEB, below, parts_of_app, usage
+from benchmarks.processes import WEB, parts_of_app, process_tree, usage
 from benchmarks.running import App, chromium
 from benchmarks.soak import soaked
 
@@ -56,7 +56,7 @@ class Traffic:
 
 def server_cpu_s(app: App) -> float:
     assert app.supervisor is not None
-    return sum(usage(process).cpu_s for process in parts_of_app(below(app.supervisor.pid))[WEB])
+    return sum(usage(process).cpu_s for process in parts_of_app(process_tree(app.supervisor.pid))[WEB])
 
 
 def share_of_a_core(app: App, seconds: float, page: Page | None = None) -> float:
