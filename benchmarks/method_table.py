@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from engine.core.vocabulary import megabytes
 from engine.export.reading import read_export
 from engine.export.tables import summary_table
 
@@ -20,7 +21,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("export", type=Path, help="written by `python -m engine run --export`")
     for experiment in read_export(parser.parse_args().export):
-        table = summary_table(outcome for _, outcome in experiment.runs)
+        table = summary_table(result for _, result in experiment.runs)
         seeds = int(table.seeds.max())
         print(f"\n{table.experiment.iloc[0]}: {len(table)} methods, {seeds} seed{'s' if seeds > 1 else ''}\n")
         print("\n".join(markdown(table)))
@@ -38,12 +39,11 @@ def _cells(row: dict[str, float]) -> list[str]:
     if spread == spread:  # one seed has none
         percent[0] += f" ± {100 * spread:.2f}"
     shared = row.get("global.mean", float("nan"))
-    megabytes = (row["bytes_up"] + row["bytes_down"]) / 1e6
     return [
         str(row["label"]),
         *percent,
         "–" if shared != shared else f"{100 * shared:.2f}",
-        f"{megabytes:,.0f}",
+        f"{megabytes(row):,.0f}",
         f"{row['gradient_evaluations'] / 1e6:.2f}",
         f"{row['seconds']:.1f}",
     ]

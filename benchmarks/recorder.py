@@ -22,6 +22,7 @@ from typing import TypeVar
 import numpy as np
 
 from engine.core.results import RoundResult
+from engine.core.vocabulary import MODEL_KINDS
 from engine.worker.recorder import Recorder
 from storage import NewRun, Store, Transient
 from tests.support import postgres
@@ -117,7 +118,7 @@ def page(store: Store, ids: list[int]) -> None:
 
 
 def a_round(number: int, random: np.random.Generator) -> RoundResult:
-    scalars = {f"{model}.{name}": random.random() for model in ("personalized", "global") for name in SUMMARIES}
+    scalars = {f"{model}.{name}": random.random() for model in MODEL_KINDS for name in SUMMARIES}
     scalars |= {"bytes_up": 1e6, "bytes_down": 1e6, "gradient_evaluations": 1e3, "seconds": 0.02}
     arrays = {name: random.random(CLIENTS, dtype=np.float32) for name in ARRAYS}
     return RoundResult(number, np.arange(CLIENTS, dtype=np.int32), scalars, arrays)

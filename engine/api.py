@@ -14,9 +14,9 @@ import pandas as pd
 import torch
 
 from engine.config.schema import ExperimentConfig, RunConfig, load_config, parse_experiment
-from engine.core.results import RoundResult
+from engine.core.results import RoundResult, RunResult
 from engine.export import tables
-from engine.export.document import RunOutcome, export_text, write_export
+from engine.export.document import export_text, write_export
 from engine.simulation.preflight import check_runs
 from engine.simulation.simulate import Models, Simulation
 
@@ -28,7 +28,7 @@ class Result:
     """The runs of an experiment. ``models`` has the last round's models of each, in the same order."""
 
     config: dict[str, Any] = field(repr=False)
-    runs: tuple[RunOutcome, ...]
+    runs: tuple[RunResult, ...]
     models: tuple[Models, ...] = field(repr=False)
 
     def to_dataframe(self) -> pd.DataFrame:
@@ -58,23 +58,24 @@ def run(
     ``progress(run, round)`` is called after every round. Raises InvalidConfig before anything is trained; a run that
     diverges keeps its rounds and says so in its ``status``.
     """
-    experiment = _experiment(config)
-    runs = experiment.runs()
+    raw, runs = _resolved(config)
     check_runs(runs)
     finished = [_run(one, progress) for one in runs]
-    return Result(experiment.raw, tuple(o for o, _ in finished), tuple(m for _, m in finished))
+    return Result(raw, tuple(o for o, _ in finished), tuple(m for _, m in finished))
 
 
-def _experiment(config: Mapping[str, Any] | Path | str | ExperimentConfig | RunConfig) -> ExperimentConfig:
-    if isinstance(config, ExperimentConfig):
-        return config
+def _resolved(
+    config: Mapping[str, Any] | Path | str | ExperimentConfig | RunConfig,
+) -> tuple[dict[str, Any], tuple[RunConfig, ...]]:
+    """The configuration as written, and its runs."""
     if isinstance(config, RunConfig):
-        raw = {k: v for k, v in config.to_dict().items() if k not in ("version", "algorithm", "label", "seed")}
-        config = {**raw, "algorithms": [{**config.algorithm.to_dict(), "label": config.label}], "seeds": [config.seed]}
-    return parse_experiment(config if isinstance(config, Mapping) else load_config(config))
+        return config.as_experiment(), (config,)
+    if not isinstance(config, ExperimentConfig):
+        config = parse_experiment(config if isinstance(config, Mapping) else load_config(config))
+    return config.raw, config.runs()
 
 
-def _run(config: RunConfig, progress: Progress | None) -> tuple[RunOutcome, Models]:
+def _run(config: RunConfig, progress: Progress | None) -> tuple[RunResult, Models]:
     threads = torch.get_num_threads()
     torch.set_num_threads(config.machine.threads or threads)
     try:
@@ -84,23 +85,23 @@ def _run(config: RunConfig, progress: Progress | None) -> tuple[RunOutcome, Mode
             rounds.append(result)
             if progress is not None:
                 progress(config, result)
-        return _outcome(simulation, rounds), simulation.models()
+        return _result(simulation, rounds), simulation.models()
     finally:
         torch.set_num_threads(threads)
 
 
-def _outcome(simulation: Simulation, rounds: list[RoundResult]) -> RunOutcome:
+def _result(simulation: Simulation, rounds: list[RoundResult]) -> RunResult:
     config, diverged = simulation.config, rounds[-1].diverged
-    return RunOutcome(
-        config.name,
-        config.algorithm.name,
-        config.label,
-        config.hparams,
-        config.seed,
-        "diverged" if diverged else "done",
-        tuple(rounds),
-        asdict(simulation.provenance),
-        asdict(simulation.task.data.summary),
-        simulation.summary(),
-        diverged,
+    return RunResult(
+        experiment=config.name,
+        algorithm=config.algorithm.name,
+        label=config.label,
+        hparams=config.hparams,
+        seed=config.seed,
+        status="diverged" if diverged else "done",
+        rounds=tuple(rounds),
+        provenance=asdict(simulation.provenance),
+        partition=asdict(simulation.task.data.summary),
+        summary=simulation.summary(),
+        error=diverged,
     )

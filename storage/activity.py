@@ -10,19 +10,17 @@ from sqlalchemy.orm import InstrumentedAttribute
 from storage.database import Database
 from storage.engines import FRESH_S
 from storage.models import Analysis, Engine, Run, now
-from storage.records import ACTIVE, Status
+from storage.records import ACTIVE, UNFINISHED, Status
 from storage.run_queue import NOT_DELETED
 
 Column = sa.ColumnElement | InstrumentedAttribute
-
-IN_PROGRESS: tuple[Status, ...] = ("queued", "running", "paused")
 
 
 @dataclass(frozen=True)
 class Activity:
     """A snapshot of the activity in the database."""
 
-    runs: Mapping[Status, tuple[int, ...]]  # ids by status of UNDER_WAY, archived or not, ascending
+    runs: Mapping[Status, tuple[int, ...]]  # ids by status of UNFINISHED, archived or not, ascending
     last_run: int  # the highest run id, 0 without runs; newer runs get higher ids
     analyses: int  # queued or running
     devices: tuple[str, ...]  # of the engines with a recent heartbeat
@@ -35,7 +33,7 @@ def _part(kind: str, text: Column, number: Column) -> sa.Select:
 
 _NO_TEXT: sa.ColumnElement[str] = sa.literal_column("''")
 _ALL = sa.union_all(
-    _part("run", Run.status, Run.id).where(Run.status.in_(IN_PROGRESS), NOT_DELETED),
+    _part("run", Run.status, Run.id).where(Run.status.in_(UNFINISHED), NOT_DELETED),
     _part("last", _NO_TEXT, sa.func.coalesce(sa.func.max(Run.id), 0)),
     _part("analyses", _NO_TEXT, sa.func.count(Analysis.id)).where(Analysis.status.in_(ACTIVE)),
     _part("engine", Engine.device, Engine.slots).where(
@@ -50,6 +48,6 @@ def current_activity(database: Database) -> Activity:
     with database.read() as connection:
         rows = connection.execute(_ALL, {"earliest": at - margin, "latest": at + margin}).all()
     last, analyses = (next(number for kind, _, number in rows if kind == of) for of in ("last", "analyses"))
-    runs = {status: tuple(n for kind, text, n in rows if kind == "run" and text == status) for status in IN_PROGRESS}
+    runs = {status: tuple(n for kind, text, n in rows if kind == "run" and text == status) for status in UNFINISHED}
     engines = [(device, slots) for kind, device, slots in rows if kind == "engine"]
     return Activity(runs, last, analyses, tuple(device for device, _ in engines), sum(slots for _, slots in engines))

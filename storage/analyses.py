@@ -160,6 +160,7 @@ class Analyses:
         analysis_id: int,
         epoch: int,
         status: AnalysisStatus,
+        *,
         result: NewArtifact | None = None,
         error: str | None = None,
     ) -> None:

@@ -31,7 +31,7 @@ class Metrics:
         rounds: Sequence[RoundRecord],
         *,
         summary: dict | None = None,
-        checkpoint: NewArtifact | tuple[str, int, str, str, int] | None = None,
+        checkpoint: NewArtifact | None = None,
     ) -> Control:
         """Stores rounds together with their checkpoint. Returns the pending control request. Raises Fenced."""
         values: dict = {"heartbeat_at": now()}
@@ -44,7 +44,7 @@ class Metrics:
             control = update_owned(connection, run_id, epoch, **values)
             insert_rounds(connection, run_id, packed)
             if checkpoint is not None:
-                insert_artifact(connection, run_id, NewArtifact(*checkpoint))
+                insert_artifact(connection, run_id, checkpoint)
         return control
 
     def rewind(self, run_id: int, epoch: int, after_round: int) -> None:

@@ -10,12 +10,13 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-Status = Literal["queued", "running", "paused", "done", "failed", "cancelled", "diverged"]
+Status = Literal["queued", "running", "paused", "done", "failed", "cancelled", "diverged"]  # as in the engine
 Control = Literal["", "cancel", "pause"]
 QueueMove = Literal["first", "earlier", "later", "last"]  # where to move a run in the queue
 AnalysisStatus = Literal["queued", "running", "done", "failed", "cancelled"]
 
 ACTIVE: tuple[Status, ...] = ("queued", "running")
+UNFINISHED: tuple[Status, ...] = (*ACTIVE, "paused")
 FINISHED: tuple[Status, ...] = ("done", "failed", "cancelled", "diverged")
 
 

@@ -20,7 +20,7 @@ from storage.metrics import insert_rounds, pack_rounds
 from storage.models import Artifact, Experiment, Partition, Run, UtcDateTime, now
 from storage.ownership import update_owned
 from storage.queue_order import moved
-from storage.records import FINISHED, Control, NewRun, QueueMove, RoundRecord, RunRecord, Status
+from storage.records import ACTIVE, FINISHED, UNFINISHED, Control, NewRun, QueueMove, RoundRecord, RunRecord, Status
 
 MAX_ID = 2**63 - 1  # what a column can hold; a URL may contain larger ids
 NOT_DELETED = Run.deleted_at.is_(None)
@@ -165,6 +165,7 @@ class RunQueue:
         run_id: int,
         epoch: int,
         status: Status,
+        *,
         error: str | None = None,
         summary: dict | None = None,
         rounds: Sequence[RoundRecord] = (),
@@ -194,10 +195,10 @@ class RunQueue:
         """Cancels or pauses waiting runs at once; a running run sees the request at its next write."""
         running = Run.status == "running"
         if control == "cancel":
-            selected = sa.update(Run).where(Run.status.in_(("queued", "paused", "running")))
+            selected = sa.update(Run).where(Run.status.in_(UNFINISHED))
             end = {"status": "cancelled", "finished_at": sa.literal(now(), UtcDateTime())}
         else:
-            selected = sa.update(Run).where(Run.status.in_(("queued", "running")), Run.control != "cancel")
+            selected = sa.update(Run).where(Run.status.in_(ACTIVE), Run.control != "cancel")
             end = {"status": "paused"}
         values = {name: sa.case((running, getattr(Run, name)), else_=value) for name, value in end.items()}
         values["control"] = sa.case((running, control), else_="")
@@ -381,6 +382,6 @@ def _insert_rerun(connection: sa.Connection, run: RunRecord) -> int:
 def _unfinished(connection: sa.Connection, experiment_ids: Collection[int]) -> dict[tuple[int, str], int]:
     """(experiment, digest) -> id of its run that has not ended."""
     query = sa.select(Run.experiment_id, Run.digest, Run.id).where(
-        Run.experiment_id.in_(experiment_ids), Run.status.in_(("queued", "running", "paused")), NOT_DELETED
+        Run.experiment_id.in_(experiment_ids), Run.status.in_(UNFINISHED), NOT_DELETED
     )
     return {(row.experiment_id, row.digest): row.id for row in connection.execute(query)}

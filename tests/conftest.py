@@ -45,20 +45,27 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         _leave_out(on_postgres, config, items)
 
 
-TOGETHER = {  # part of a test's name: whom it is computed with
-    "tests/browser/": "browser",
+# Part of a test's name: the group it runs in. The first that fits counts. Groups are of about the same length.
+TOGETHER = {
     "postgres": "postgres",
-    "test_processes.py": "engines",
-    "cli/test_process.py": "engines",
-    "test_chaos.py": "engines",
-    "test_dispatchers.py": "engines",
-    "test_stopped.py": "engines",
+    "browser/test_walk.py": "browser 1",
+    "browser/test_late.py": "browser 1",
+    "browser/test_learn.py": "browser 1",
+    "browser/test_compare.py": "browser 1",
+    "browser/test_inside.py": "browser 1",
+    "tests/browser/": "browser 2",
+    "worker/test_stopped.py": "engines 1",
+    "test_chaos.py": "engines 1",
+    "worker/test_processes.py": "engines 2",
+    "cli/test_process.py": "engines 2",
+    "test_dispatchers.py": "engines 2",
 }
 
 
 class Together(LoadScopeScheduling):
-    """Test by test to whoever is free, but all browser tests to one worker, and so one browser and one app; all that
-    need PostgreSQL to one, and so one server; all that start whole engines to one, and so early: they take longest.
+    """One test at a time to whichever worker is free; a group goes to one worker, and first, because it takes longest.
+
+    The tests of a browser group share a browser and an app, those of PostgreSQL a server.
     """
 
     def _split_scope(self, nodeid: str) -> str:

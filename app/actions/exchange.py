@@ -9,10 +9,11 @@ from app.data import queries
 from engine.config.schema import file_label
 from engine.core.errors import InvalidConfig
 from engine.core.paths import ASSETS
+from engine.core.results import RunResult
 from engine.exchange.bundle import write_bundle
 from engine.exchange.import_runs import Imported, Progress, import_file
-from engine.exchange.records import export_config, load_outcome
-from engine.export.document import RunOutcome, export_text
+from engine.exchange.records import export_config, load_result
+from engine.export.document import export_text
 from engine.export.reading import read_export
 from engine.export.tables import rounds_table
 from storage import ArtifactDamaged, ExperimentRecord, RunRecord
@@ -29,12 +30,12 @@ def file_name(runs: Sequence[RunRecord]) -> str:
 def json_of(run_ids: Sequence[int]) -> bytes:
     """The export document of these runs, the same as the command line writes."""
     runs = _with_partition(run_ids)
-    return export_text(export_config(queries.store(), runs), _outcomes(runs)).encode()
+    return export_text(export_config(queries.store(), runs), _results(runs)).encode()
 
 
 def csv_of(run_ids: Sequence[int]) -> bytes:
     """A row per run and round: every scalar, and mean losses."""
-    return rounds_table(_outcomes(_with_partition(run_ids))).to_csv(index=False).encode()
+    return rounds_table(_results(_with_partition(run_ids))).to_csv(index=False).encode()
 
 
 def bundle_of(run_ids: Sequence[int]) -> bytes:
@@ -79,7 +80,7 @@ def _with_partition(run_ids: Sequence[int]) -> list[RunRecord]:
     return queries.runs(run_ids=run_ids, include_archived=True, with_partition=True)
 
 
-def _outcomes(runs: Iterable[RunRecord]) -> Iterable[RunOutcome]:
+def _results(runs: Iterable[RunRecord]) -> Iterable[RunResult]:
     """Read lazily, one at a time: an export of many runs needs the memory of one."""
     store = queries.store()
-    return (load_outcome(store, run) for run in runs)
+    return (load_result(store, run) for run in runs)

@@ -11,6 +11,7 @@ from app.charts.plot.method_styles import looks
 from app.charts.plot.palette import base_layout, ground, translucent
 from app.wording import percent, percent_pm, plural, signed_points
 from engine.config.paper_tables import Cell
+from engine.core.vocabulary import summary_at
 from storage import RunRecord
 
 COLUMNS = (
@@ -149,4 +150,4 @@ def for_screen(df: pd.DataFrame) -> pd.DataFrame:
 
 def _value(run: RunRecord, cell: Cell) -> float | None:
     """The value of the last round."""
-    return ((run.summary or {}).get(cell.model) or {}).get(cell.measure)
+    return summary_at(run.summary, cell.model).get(cell.measure)

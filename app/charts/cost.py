@@ -3,26 +3,18 @@
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.charts.curves_over_seeds import AXIS_TITLES, Axis
 from app.charts.plot.bands import whiskers
 from app.charts.plot.method_styles import looks
 from app.charts.plot.palette import base_layout, ground
 from app.charts.plot.point_labels import Point, name_points
 from app.data.comparison import pareto_front, per_method
+from app.data.costs import AXIS_TITLES, COST_NAMES, Cost
 from app.wording import percent_pm
 
-COST_NAMES = ("megabytes", "gradient_evaluations", "seconds")
-RECORDED = ("bytes_up", "bytes_down", "gradient_evaluations", "seconds")
 MOST_NAMED = 8  # points that have room for a name
 
 
-def spent(totals: pd.DataFrame) -> pd.DataFrame:
-    """[run, <RECORDED>] -> [run, megabytes, gradient_evaluations, seconds]."""
-    megabytes = (totals["bytes_up"] + totals["bytes_down"]) / 1e6
-    return totals.assign(megabytes=megabytes)[["run", *COST_NAMES]]
-
-
-def data(runs: pd.DataFrame, cost: Axis) -> pd.DataFrame:
+def data(runs: pd.DataFrame, cost: Cost) -> pd.DataFrame:
     """[run, method, algorithm, seed, mean, lowest, <costs>] -> a row per method: its cost, and if it is on the front.
 
     A method is on the Pareto front if none is both at least as cheap and at least as accurate, and better in one.
@@ -33,7 +25,7 @@ def data(runs: pd.DataFrame, cost: Axis) -> pd.DataFrame:
     return rows[columns].sort_values("cost", kind="stable").reset_index(drop=True)
 
 
-def figure(df: pd.DataFrame, cost: Axis) -> go.Figure:
+def figure(df: pd.DataFrame, cost: Cost) -> go.Figure:
     """A point per method with its whisker over seeds; the steps of the Pareto front behind them."""
     look, fig, front = looks(df), go.Figure(), df[df["front"]]
     fig.add_scatter(
@@ -70,7 +62,7 @@ def named_methods(df: pd.DataFrame, front: str, gain: str) -> dict[str, str]:
     return {name: name for name in first}
 
 
-def finding(df: pd.DataFrame, cost: Axis) -> str:
+def finding(df: pd.DataFrame, cost: Cost) -> str:
     """The methods on the front: no other is better at the same or lower cost."""
     front = df[df["front"]]
     rest = len(df) - len(front)

@@ -1,7 +1,6 @@
 """Accuracy over rounds, megabytes, gradients or seconds: the mean over clients and its lowest 5 %, over seeds."""
 
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -11,22 +10,11 @@ from app.charts.plot.bands import band
 from app.charts.plot.line_labels import End, label_ends
 from app.charts.plot.method_styles import Look, looks
 from app.charts.plot.palette import base_layout
+from app.data.costs import AXIS_TITLES, Axis, recorded
 from app.data.thinning import evenly
 from app.wording import decimals
+from engine.core.vocabulary import megabytes
 
-Axis = Literal["round", "megabytes", "gradient_evaluations", "seconds"]
-AXIS_TITLES: dict[Axis, str] = {
-    "round": "round",
-    "megabytes": "megabytes sent, both ways",
-    "gradient_evaluations": "gradient evaluations",
-    "seconds": "seconds of training",
-}
-COSTS_OF: dict[str, tuple[str, ...]] = {  # what is recorded for an axis in each round
-    "round": (),
-    "megabytes": ("bytes_up", "bytes_down"),
-    "gradient_evaluations": ("gradient_evaluations",),
-    "seconds": ("seconds",),
-}
 MOST_POINTS, MOST_LINES, MOST_BANDS = 300, 12, 3
 MOST_DASHED = MOST_LINES // 2  # methods that have room for a second line
 
@@ -38,7 +26,7 @@ def data(series: pd.DataFrame, model: str = "personalized", x: Axis = "round") -
     the runs of a method differ in x, they are interpolated at the same x, up to the shortest of them.
     """
     wide = series.pivot_table(index=["run", "round"], columns="name", values="value")
-    wide = wide.reindex(columns=[f"{model}.mean", f"{model}.lowest5", *COSTS_OF[x]]).sort_index()
+    wide = wide.reindex(columns=[f"{model}.mean", f"{model}.lowest5", *recorded(x)]).sort_index()
     wide["x"] = _spent(wide, x)
     known = wide.rename(columns={f"{model}.mean": "mean", f"{model}.lowest5": "lowest"}).dropna(subset=["mean"])
     of_run = known[["x", "mean", "lowest"]].reset_index()
@@ -114,8 +102,8 @@ def _spent(wide: pd.DataFrame, x: Axis) -> pd.Series:
     """[run, round] -> x of every round."""
     if x == "round":
         return pd.Series(wide.index.get_level_values("round"), wide.index, dtype=float)
-    spent = wide[list(COSTS_OF[x])].sum(axis=1).groupby(level="run").cumsum()
-    return spent / 1e6 if x == "megabytes" else spent
+    spent = wide[list(recorded(x))].fillna(0.0).groupby(level="run").cumsum()
+    return megabytes(spent) if x == "megabytes" else spent[x]
 
 
 def _over_seeds(own: pd.DataFrame) -> pd.DataFrame:

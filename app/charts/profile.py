@@ -6,8 +6,8 @@ import plotly.graph_objects as go
 
 from app.charts.plot.palette import base_layout, ground
 from app.wording import count, plural, seconds, size_bytes
+from engine.core.vocabulary import COSTS, megabytes
 
-COSTS = ("seconds", "bytes_up", "bytes_down", "gradient_evaluations")
 PANELS = {
     "seconds": "seconds of training",
     "megabytes": "megabytes sent",
@@ -23,7 +23,7 @@ def data(series: pd.DataFrame) -> pd.DataFrame:
     the last of them.
     """
     wide = series.pivot_table(index="round", columns="name", values="value").reindex(columns=list(COSTS))
-    wide = wide[wide.index > 0].assign(megabytes=lambda w: (w["bytes_up"] + w["bytes_down"]) / 1e6).reset_index()
+    wide = wide[wide.index > 0].assign(megabytes=megabytes).reset_index()
     points = wide[["round", *PANELS]]
     if len(points) <= MOST_POINTS:
         return points.rename_axis(columns=None)

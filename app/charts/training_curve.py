@@ -14,10 +14,10 @@ import plotly.graph_objects as go
 from app.charts.plot import palette
 from app.charts.plot.method_styles import looks_of_runs
 from app.data.comparison import method_name
+from app.data.costs import AXIS_TITLES
 from storage import RunRecord
 
 COLUMNS = ("mean", "lowest5", "std", "loss", "train_loss", "megabytes", "seconds")
-X_TITLES = {"round": "round", "megabytes": "megabytes sent, both ways", "seconds": "seconds of training"}
 PANELS = {
     "accuracy": ("Accuracy, %: mean, and lowest 5 % dashed", {"mean": "solid", "lowest5": "dash"}),
     "loss": ("Loss: test, and training dotted", {"loss": "solid", "train_loss": "dot"}),
@@ -66,7 +66,7 @@ def figure(
         margin={"t": 44, "r": _label_room(runs, panel)},
         uirevision=f"{panel} {x} {[run.id for run in runs]}",
     )
-    fig.update_xaxes(title_text=X_TITLES[x], rangemode="tozero")
+    fig.update_xaxes(title_text=AXIS_TITLES[x], rangemode="tozero")
     if x == "round" and runs:
         fig.update_xaxes(range=[0, max(run.rounds for run in runs)])
     fig.update_yaxes(rangemode="normal" if panel == "accuracy" else "tozero")

@@ -9,10 +9,11 @@ from app.charts import cost, curves_over_seeds, differences, dumbbell, ecdf, his
 from app.charts.plot import figure_cache
 from app.compare import open_run, tables
 from app.compare.comparability import same_clients
-from app.compare.view import AXES, COSTS, METHOD, SORTS, View, more
+from app.compare.view import METHOD, SORTS, View, more
 from app.components import page
 from app.data import column_heads
 from app.data.comparison import Method
+from app.data.costs import AXIS_CHOICES, AXIS_TITLES, COST_CHOICES, Axis, Cost
 from app.state import url_state
 from app.wording import capital, names, plain, signed_points
 
@@ -89,7 +90,7 @@ def over_time(view: View) -> None:
     page.section("How fast, and at what cost?")
     left, right = st.columns(2, gap="large")
     with left:
-        x = cast(curves_over_seeds.Axis, url_state.switch("Across", AXES, "x", "round"))
+        x = cast(Axis, url_state.switch("Across", AXIS_CHOICES, "x", "round"))
         lines = view.curves(x)
         drawn = view.drawn(curves_over_seeds.MOST_LINES)
         dashed = ", and the lowest 5 % dashed" if len(drawn) <= curves_over_seeds.MOST_DASHED else ""
@@ -99,12 +100,12 @@ def over_time(view: View) -> None:
             key="curves",
             name=f"accuracy-over-{x}",
             title=f"Mean accuracy{dashed}",
-            alt=f"{view.model} accuracy over {curves_over_seeds.AXIS_TITLES[x]} for {names(drawn, 12)}",
+            alt=f"{view.model} accuracy over {AXIS_TITLES[x]} for {names(drawn, 12)}",
             caption=f"{view.model.capitalize()} model, mean over clients and {view.spread}. {_left_out(lines, view)}",
-            heads={"x": column_heads.Head(f"Axis: {curves_over_seeds.AXIS_TITLES[x]}")},
+            heads={"x": column_heads.Head(f"Axis: {AXIS_TITLES[x]}")},
         )
     with right:
-        price = cast(curves_over_seeds.Axis, url_state.switch("Cost", COSTS, "price", "megabytes"))
+        price = cast(Cost, url_state.switch("Cost", COST_CHOICES, "price", "megabytes"))
         points = view.keep(("cost", price), lambda: cost.data(view.with_costs(), price))
         unnamed = f" {cost.MOST_NAMED} points are labelled." if len(points) > cost.MOST_NAMED else ""
         page.finding_chart(
@@ -115,7 +116,7 @@ def over_time(view: View) -> None:
             name=f"accuracy-against-{price}",
             title="Accuracy against cost",
             also=f"{view.rule.capitalize()}, total cost up to that round.{unnamed}",
-            heads={"cost": column_heads.Head(capital(curves_over_seeds.AXIS_TITLES[price]))},
+            heads={"cost": column_heads.Head(capital(AXIS_TITLES[price]))},
         )
 
 

@@ -4,13 +4,14 @@ from typing import cast
 
 import pandas as pd
 
-from app.charts import curves_over_seeds, sweep, tradeoff
+from app.charts import sweep, tradeoff
 from app.charts.cost import MOST_NAMED
 from app.compare import generalization
-from app.compare.view import COSTS, View
+from app.compare.view import View
 from app.components import page
 from app.data import config_fields
 from app.data.column_heads import Head
+from app.data.costs import AXIS_TITLES, COST_CHOICES, COST_NAMES, Cost
 from app.forms import label_of
 from app.state import url_state
 from app.wording import capital
@@ -56,13 +57,13 @@ def both_ends(view: View) -> None:
 
 
 def plane(view: View, runs: pd.DataFrame, known: pd.DataFrame, whose: str) -> None:
-    price = url_state.switch("Marker size", COSTS, "size", "megabytes")
-    with_costs = known.merge(view.with_costs()[["run", *COSTS]], on="run")
+    price = cast(Cost, url_state.switch("Marker size", COST_CHOICES, "size", "megabytes"))
+    with_costs = known.merge(view.with_costs()[["run", *COST_NAMES]], on="run")
     dial = url_state.value("parameter", found := sweep.parameters(runs), next(iter(found), ""))
     points = tradeoff.data(with_costs, price, dial or None)
     unnamed = f" {MOST_NAMED} points are labelled." if len(points) > MOST_NAMED else ""
     page.finding_chart(
-        tradeoff.figure(points, curves_over_seeds.AXIS_TITLES[cast(curves_over_seeds.Axis, price)]),
+        tradeoff.figure(points, AXIS_TITLES[price]),
         points,
         tradeoff.finding(points),
         key="tradeoff",
@@ -70,7 +71,7 @@ def plane(view: View, runs: pd.DataFrame, known: pd.DataFrame, whose: str) -> No
         title="The trade-off plane",
         also=f"Vertical: the same models on {whose}. Both accuracies are of the {view.rule}; "
         f"marker size: cost.{unnamed}",
-        heads={"cost": Head(capital(curves_over_seeds.AXIS_TITLES[cast(curves_over_seeds.Axis, price)]))},
+        heads={"cost": Head(capital(AXIS_TITLES[price]))},
     )
 
 

@@ -6,13 +6,14 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from app.charts import communication, cost
+from app.charts import communication
 from app.compare.view import View
 from app.components import page
-from app.data import queries
+from app.data import costs, queries
 from app.data.comparison import with_methods
 from app.state import url_state
 from app.wording import number, plain
+from engine.core.vocabulary import COSTS
 
 SPENT = {"rounds": "Rounds", "megabytes": "Megabytes"}
 GOALS = {"accuracy": "Mean accuracy", "error": "Distance from the true model"}
@@ -36,7 +37,7 @@ def effort(view: View) -> None:
         chosen = url_state.slide("Target", titles, "target", default_target(best, list(titles), goal))
     words = f"{'a mean accuracy of' if goal == 'accuracy' else 'an error of'} {titles[chosen]}"
     until = communication.reached(series, float(chosen), falls=goal == "error")
-    spent_then = cost.spent(queries.scalar_totals(until, cost.RECORDED))
+    spent_then = costs.spent(queries.scalar_totals(until, COSTS))
     points = communication.data(view.with_options(), until, spent_then)
     finding = communication.finding(points, spent, words)
     if points.empty:

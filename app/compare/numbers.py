@@ -11,13 +11,13 @@ import streamlit as st
 from app.compare import tables
 from app.compare.view import METHOD, View
 from app.components import page
-from app.data import queries
 from app.state import url_state
 from app.wording import names, plain, setting
 from engine.core.registry import ALGORITHMS
+from engine.core.vocabulary import MODEL_KINDS, ModelKind, When
 
-Rule = tuple[queries.Model, queries.When]
-EVERY_RULE: list[Rule] = list(product(get_args(queries.Model), get_args(queries.When)))
+Rule = tuple[ModelKind, When]
+EVERY_RULE: list[Rule] = list(product(MODEL_KINDS, get_args(When)))
 
 
 @url_state.fragment

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from app.charts.cost import COST_NAMES
 from app.data import table_files
 from app.data.comparison import SUMMARIES, per_method, ranking
+from app.data.costs import COST_NAMES
 from app.data.latex import booktabs, escape
 from app.data.thinning import evenly
 from app.wording import MODELS, WHEN, decimals_pm

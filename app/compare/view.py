@@ -7,20 +7,20 @@ from typing import TypeVar, cast
 
 import pandas as pd
 
-from app.charts import cost, curves_over_seeds, sweep
+from app.charts import curves_over_seeds, sweep
 from app.charts.plot import figure_cache
 from app.data import config_fields, queries
 from app.data.comparison import REFERENCES, Method, per_method, per_run, pooled, with_methods
+from app.data.costs import Axis, recorded, spent
 from app.state import url_state
 from app.wording import MODELS, WHEN, kicker, plural
+from engine.core.vocabulary import COSTS, ModelKind, When
 from engine.metrics import TAIL_SHARE
 from storage import RunRecord
 
 TAILS = {"5": "5 %", "10": "10 %"}
 ROUNDS = {"last": "Last round", "best": "Best round"}
 SORTS = {"mean": "mean", "lowest": "lowest", "top": "top", "spread": "most even"}
-AXES = {"round": "Rounds", "megabytes": "Megabytes", "gradient_evaluations": "Gradients", "seconds": "Seconds"}
-COSTS = {name: AXES[name] for name in cost.COST_NAMES}
 METHOD = "method"  # what a row stands for by default
 MOST_SETTINGS = 3  # in the line above the question
 
@@ -35,15 +35,15 @@ class View:
     """
 
     methods: tuple[Method, ...]
-    model: queries.Model = "personalized"
-    when: queries.When = "last"
+    model: ModelKind = "personalized"
+    when: When = "last"
     tail: int = 5
     by: str = METHOD
 
     @classmethod
     def from_address(cls, methods: tuple[Method, ...]) -> "View":
-        model = cast(queries.Model, url_state.value("model", MODELS, cls.model))
-        when = cast(queries.When, url_state.value("when", ROUNDS, cls.when))
+        model = cast(ModelKind, url_state.value("model", MODELS, cls.model))
+        when = cast(When, url_state.value("when", ROUNDS, cls.when))
         return cls(methods, model, when, int(url_state.value("tail", TAILS, str(cls.tail))))
 
     def pooled(self, by: str) -> "View":
@@ -58,7 +58,7 @@ class View:
         return self.tail / 100
 
     @property
-    def other_model(self) -> queries.Model:
+    def other_model(self) -> ModelKind:
         return "global" if self.model == "personalized" else "personalized"
 
     @property
@@ -90,7 +90,7 @@ class View:
         """What a ± is over: ``seeds`` or ``pooled runs``."""
         return "seeds" if self.by == METHOD else "pooled runs"
 
-    def clients(self, model: queries.Model | None = None, when: queries.When | None = None) -> pd.DataFrame:
+    def clients(self, model: ModelKind | None = None, when: When | None = None) -> pd.DataFrame:
         """[run, method, algorithm, seed, client, accuracy, test_size]."""
         model, when = model or self.model, when or self.when
         return self._keep(("clients", model, when), lambda: self._named(queries.final_clients(self._all, model, when)))
@@ -99,12 +99,12 @@ class View:
         """[run, method, algorithm, seed, client, accuracy, test_size] of clients that never trained, last round."""
         return self._keep("unseen", lambda: self._named(queries.unseen_clients(self._all)))
 
-    def series(self, axis: str = "round") -> pd.DataFrame:
+    def series(self, axis: Axis = "round") -> pd.DataFrame:
         """[run, method, algorithm, seed, round, name, value]: accuracies of every round, and an axis' costs."""
-        wanted = [f"{self.model}.mean", f"{self.model}.lowest5", *curves_over_seeds.COSTS_OF[axis]]
+        wanted = [f"{self.model}.mean", f"{self.model}.lowest5", *recorded(axis)]
         return self._keep(("series", axis, self.model), lambda: self._named(queries.scalar_series(self._all, wanted)))
 
-    def curves(self, axis: curves_over_seeds.Axis) -> pd.DataFrame:
+    def curves(self, axis: Axis) -> pd.DataFrame:
         """A row per method and round: [method, algorithm, round, x, mean, mean_pm, lowest, seeds]."""
         return self.keep(
             ("curves", axis), lambda: self._with_samples(curves_over_seeds.data(self.series(axis), self.model, axis))
@@ -127,19 +127,19 @@ class View:
         """run -> the last stored value of a scalar."""
         return queries.final_scalars(self._all, name)
 
-    def per_run(self, model: queries.Model | None = None, when: queries.When | None = None) -> pd.DataFrame:
+    def per_run(self, model: ModelKind | None = None, when: When | None = None) -> pd.DataFrame:
         """A row per run with its summaries over clients."""
         model, when = model or self.model, when or self.when
         return self._keep(("runs", model, when, self.tail), lambda: per_run(self.clients(model, when), self.share))
 
-    def with_costs(self, model: queries.Model | None = None, when: queries.When | None = None) -> pd.DataFrame:
+    def with_costs(self, model: ModelKind | None = None, when: When | None = None) -> pd.DataFrame:
         """A row per run with its summaries, and the cost up to that round."""
         until = {}
         for run_id, run in self.runs.items():
             best = queries.best_round(run, model or self.model) if (when or self.when) == "best" else None
             until[run_id] = run.round if best is None else best
-        spent = cost.spent(queries.scalar_totals(until, cost.RECORDED))
-        return self.per_run(model, when).merge(spent, on="run", how="left")
+        costs = spent(queries.scalar_totals(until, COSTS))
+        return self.per_run(model, when).merge(costs, on="run", how="left")
 
     def with_options(self) -> pd.DataFrame:
         """A row per run with its summaries, and the options that a sweep may vary."""

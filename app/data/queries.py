@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,6 +19,7 @@ from engine.analyses.support.layouts import check_findings
 from engine.core.errors import CheckpointInvalid
 from engine.core.findings import Findings
 from engine.core.paths import ROOT
+from engine.core.vocabulary import ModelKind, When, summary_at
 from storage import (
     AnalysisRecord,
     EngineRecord,
@@ -31,10 +32,7 @@ from storage import (
 )
 from storage import store_from_env as _store_from_env
 
-Model = Literal["personalized", "global"]
-When = Literal["last", "best"]
 LOOK_AGAIN_S = 3.0  # a database may become unavailable
-SUMMARY_NAMES = ("mean", "weighted_mean", "lowest5", "top5", "std", "cv")
 SETS_KEPT, RUNS_KEPT = 60, 200  # cached tables of all runs that a page compares, and of single runs
 _RUN = ["run", "label", "algorithm", "seed"]
 Ids = tuple[int, ...]
@@ -107,7 +105,7 @@ def partition(run_id: int) -> dict[str, Any] | None:
     return found[0].partition if found else None
 
 
-def final_clients(of: Sequence[RunRecord], model: Model = "personalized", when: When = "last") -> pd.DataFrame:
+def final_clients(of: Sequence[RunRecord], model: ModelKind = "personalized", when: When = "last") -> pd.DataFrame:
     """[run, label, algorithm, seed, client, accuracy, test_size]; clients without test samples are omitted."""
     stand = (_stand(of), _rounds_of(of, model, when))
     table = _clients(store().url, (_ids(of), f"{model}.accuracy", when), stand)
@@ -119,7 +117,9 @@ def unseen_clients(of: Sequence[RunRecord]) -> pd.DataFrame:
     return _labelled(_unseen(store().url, _ids(of), _stand(of)), of, ["client", "accuracy", "test_size"])
 
 
-def final_means(of: Sequence[RunRecord], name: str, model: Model = "personalized", when: When = "last") -> pd.Series:
+def final_means(
+    of: Sequence[RunRecord], name: str, model: ModelKind = "personalized", when: When = "last"
+) -> pd.Series:
     """run -> mean over clients of one array, such as ``personalized.total_error``, in the last round that has it or in
     the best round by ``model``. Runs without it are omitted.
     """
@@ -127,10 +127,9 @@ def final_means(of: Sequence[RunRecord], name: str, model: Model = "personalized
     return _final_means(store().url, (_ids(of), name, model, when), stand)
 
 
-def best_round(run: RunRecord, model: Model = "personalized") -> int | None:
+def best_round(run: RunRecord, model: ModelKind = "personalized") -> int | None:
     """The evaluated round with the largest weighted mean, or None."""
-    best = ((run.summary or {}).get("best") or {}).get(model)
-    return best["round"] if best else None
+    return summary_at(run.summary, model, "best").get("round")
 
 
 def scalar_series(of: Sequence[RunRecord], names: Sequence[str]) -> pd.DataFrame:
@@ -183,33 +182,6 @@ def findings(analysis: AnalysisRecord) -> Findings:
     return found
 
 
-def summaries(run_ids: Sequence[int]) -> pd.DataFrame:
-    """A row per run, model and rule: [run, label, algorithm, seed, status, model, when, round, mean, ..., cv]."""
-    rows = []
-    for run in runs(run_ids=list(run_ids), include_archived=True):
-        summary = run.summary or {}
-        for model in ("personalized", "global"):
-            best = (summary.get("best") or {}).get(model)
-            at_best = (best or {}).get("round")
-            for when, values, at in (("last", summary.get(model), run.round), ("best", best, at_best)):
-                if values:
-                    numbers = {name: _number(values.get(name)) for name in SUMMARY_NAMES}
-                    rows.append(
-                        {
-                            "run": run.id,
-                            "label": run.label,
-                            "algorithm": run.algorithm,
-                            "seed": run.seed,
-                            "status": run.status,
-                            "model": model,
-                            "when": when,
-                            "round": at,
-                            **numbers,
-                        }
-                    )
-    return pd.DataFrame(rows, columns=[*_RUN, "status", "model", "when", "round", *SUMMARY_NAMES])
-
-
 @st.cache_resource(show_spinner=False)
 def _open(url: str) -> Store:
     return _store_from_env(ROOT) if not url else Store(url)
@@ -241,7 +213,7 @@ def _unseen(url: str, ids: Ids, stand: Stand) -> pd.DataFrame:
 
 
 @read_cache.kept(SETS_KEPT)
-def _final_means(url: str, of: tuple[Ids, str, Model, When], stand: tuple[Stand, Stand]) -> pd.Series:
+def _final_means(url: str, of: tuple[Ids, str, ModelKind, When], stand: tuple[Stand, Stand]) -> pd.Series:
     arrays = store().metrics.arrays_at(of[0], of[1], dict(stand[1]))
     return pd.Series({i: float(mean_of_known(a[None])[0]) for i, a in arrays.items()}, dtype=float).dropna()
 
@@ -321,7 +293,7 @@ def _stand(of: Sequence[RunRecord]) -> Stand:
     return tuple((run.id, run.round) for run in of)
 
 
-def _rounds_of(of: Sequence[RunRecord], model: Model, when: When) -> Stand:
+def _rounds_of(of: Sequence[RunRecord], model: ModelKind, when: When) -> Stand:
     """The best round of each run, if requested and known; others use the last."""
     if when == "last":
         return ()
@@ -356,7 +328,3 @@ def _labelled(table: pd.DataFrame, of: Sequence[RunRecord], columns: list[str]) 
 def _joined(parts: list[pd.DataFrame], columns: list[str]) -> pd.DataFrame:
     filled = [part for part in parts if len(part)]
     return pd.concat(filled, ignore_index=True) if filled else pd.DataFrame(columns=columns)
-
-
-def _number(value: float | None) -> float:
-    return math.nan if value is None else value

@@ -7,6 +7,7 @@ import pandas as pd
 
 from app import wording
 from app.data.comparison import method_name
+from engine.core.vocabulary import summary_at
 from storage import RunRecord
 
 GROUPS = {
@@ -87,8 +88,7 @@ def dataset_of(run: RunRecord) -> str:
 
 
 def _row(run: RunRecord) -> dict[str, object]:
-    summary = run.summary or {}
-    last, best = summary.get("personalized") or {}, (summary.get("best") or {}).get("personalized") or {}
+    last, best = summary_at(run.summary, "personalized"), summary_at(run.summary, "personalized", "best")
     dataset = dataset_of(run)
     return {
         "run": run.id,

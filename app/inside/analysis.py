@@ -14,10 +14,10 @@ from app.inside.view import RunView
 from app.wording import duration, percent, plain, plural, seconds
 from engine.core.errors import CheckpointInvalid
 from engine.core.findings import Findings
+from engine.core.vocabulary import MODELS_OF
 from storage import AnalysisNotFound, AnalysisRecord, ArtifactDamaged, ArtifactRecord, RunRecord, StorageError
 
 LOOK_S = 1.0
-KEPT = {"last": "model-last", "best": "model-best"}  # the artifacts that analyses work on
 NO_WORKER = "No worker is running: start the app with python -m app."
 
 
@@ -68,7 +68,7 @@ class Asked:
 
     def offer(self) -> None:
         """The button with its cost, or why there is none."""
-        which = KEPT.get(str(self.options.get("which")), KEPT["last"])
+        which = MODELS_OF["best" if self.options.get("which") == "best" else "last"]
         if queries.store().artifacts.latest(self.run.id, which) is None:
             st.caption(plain(without_models(self.run)))
             return

@@ -12,12 +12,13 @@ from app.inside import analysis
 from app.inside.view import RunView
 from app.wording import count, duration, ordinal, percent, plain, plural, seconds
 from engine.core.findings import Findings
+from engine.core.vocabulary import COSTS
 from storage import RunRecord
 
 
 def panel(view: RunView) -> None:
     st.header("What did it cost?", anchor=False)
-    series = queries.scalar_series([view.run], list(profile.COSTS))
+    series = queries.scalar_series([view.run], COSTS)
     recorded(view.run, series)
     st.header("Where does a round's time go?", anchor=False)
     breakdown(view, series)

@@ -15,13 +15,13 @@ from app.inside.view import RunView
 from app.state.links import pack_config
 from app.wording import MISSING, duration, lines, plain, plural, size_bytes
 from engine.core.run_json import recorded
+from engine.core.vocabulary import MODELS_OF
 from storage import ArtifactRecord, EventRecord, RunRecord
 
 COLUMNS = {"part": "Part", "option": "Option", "value": "Value", "default": "Default", "meaning": "Meaning"}
-KINDS = {
+KINDS: dict[str, str] = {
     "checkpoint": "Checkpoint",
-    "model-last": "Models of the last round",
-    "model-best": "Models of the best round",
+    **{kind: f"Models of the {when} round" for when, kind in MODELS_OF.items()},
     "analysis": "Findings of analysis",
 }
 MOST_EVENTS = 200

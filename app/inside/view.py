@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from app.charts.client_curve import Line
 from app.data import queries
 from app.data.comparison import method_name, run_name
 from app.state import url_state
+from engine.core.vocabulary import MODEL_KINDS, ModelKind
 from storage import RunRecord
 
 REFERENCES = {"local_train": "LocalTrain", "fedavg": "FedAvg"}  # alone, and one model for all
@@ -32,13 +33,13 @@ class RunView:
         return run_name(self.run)
 
     @cached_property
-    def models(self) -> tuple[queries.Model, ...]:
+    def models(self) -> tuple[ModelKind, ...]:
         """The models that were evaluated; some methods have no global model."""
-        return tuple(model for model in get_args(queries.Model) if len(self.accuracy(model)[0]))
+        return tuple(model for model in MODEL_KINDS if len(self.accuracy(model)[0]))
 
     @property
-    def model(self) -> queries.Model:
-        return cast(queries.Model, url_state.value("model", self.models, "personalized"))
+    def model(self) -> ModelKind:
+        return cast(ModelKind, url_state.value("model", self.models, "personalized"))
 
     @cached_property
     def partition(self) -> dict[str, Any]:
@@ -54,7 +55,7 @@ class RunView:
     def num_clients(self) -> int:
         return len(self.partition.get("test_sizes", ())) or self.accuracy("personalized")[1].shape[1]
 
-    def accuracy(self, model: queries.Model | None = None) -> tuple[np.ndarray, np.ndarray]:
+    def accuracy(self, model: ModelKind | None = None) -> tuple[np.ndarray, np.ndarray]:
         """(evaluated rounds [R], accuracy [R, N]) of a model, by default of the one shown; NaN without test samples."""
         return queries.client_series(self.run.id, f"{model or self.model}.accuracy")
 
@@ -95,7 +96,7 @@ class RunView:
         """LocalTrain's local models and FedAvg's global one, if they have the same clients: by algorithm."""
         found = {}
         for name, run in self.references.items():
-            model: queries.Model = "global" if name == "fedavg" else "personalized"
+            model: ModelKind = "global" if name == "fedavg" else "personalized"
             rounds, accuracy = queries.client_series(run.id, f"{model}.accuracy")
             if len(rounds) and accuracy.shape[1] == self.num_clients:
                 title = method_name(run.label, run.algorithm)

@@ -12,22 +12,26 @@ from typing import Any
 import numpy as np
 
 from app import wording
+from app.charts import training_curve
 from app.data.averages import mean_of_known
 from app.data.comparison import method_name
+from app.data.costs import recorded
 from app.data.pulse import silences
 from app.data.thinning import evenly
 from app.live import log
 from app.state.url_state import parse_ids
-from storage import RunRecord, Store
+from engine.core.vocabulary import megabytes
+from storage import RunRecord, Status, Store
 
 MAX_POINTS = 300
 MAX_RUNS = 12  # lines that can be distinguished
 ROUNDS_A_REQUEST = 10_000
 LOST_AFTER_S = 20.0
 POLL_MS, IDLE_MS = 1000, 10_000
-COSTS = ("bytes_up", "bytes_down", "seconds")
+RETRIABLE: tuple[Status, ...] = ("failed", "diverged", "cancelled")
+SPENT = (*recorded("megabytes"), "seconds")
 NOTHING = (np.zeros(0, dtype=np.int64), np.zeros(0))
-FIELDS = ("round", "mean", "lowest5", "std", "loss", "train_loss", "megabytes", "seconds")
+FIELDS = ("round", *training_curve.COLUMNS)
 
 Columns = dict[str, np.ndarray]
 
@@ -154,7 +158,7 @@ def actions(run: RunRecord) -> list[str]:
         return ["resume", "cancel"]
     if run.is_active:
         return ["pause", "cancel"]
-    return ["retry"] if run.status in ("failed", "diverged", "cancelled") else []
+    return ["retry"] if run.status in RETRIABLE else []
 
 
 def parse_cursors(runs: str, after: str) -> dict[int, int]:
@@ -208,13 +212,13 @@ def _losses(store: Store, run: RunRecord, model: str, rounds: Sequence[int]) -> 
 
 def _costs(store: Store, run: RunRecord, after: int, rounds: Sequence[int]) -> Columns:
     """The costs of each of ``rounds`` including the skipped rounds before it."""
-    sums = store.metrics.sums(run.id, COSTS, after, rounds[-1], _stride(run))
-    spent = np.array([[own.get(name, 0.0) for name in COSTS] for own in sums.values()])
-    of_rounds = np.zeros((len(rounds), len(COSTS)))
+    sums = store.metrics.sums(run.id, SPENT, after, rounds[-1], _stride(run))
+    spent = np.array([[own.get(name, 0.0) for name in SPENT] for own in sums.values()])
+    of_rounds = np.zeros((len(rounds), len(SPENT)))
     at = np.searchsorted(np.array(rounds), np.minimum(list(sums), rounds[-1]))
-    np.add.at(of_rounds, at, spent.reshape(-1, len(COSTS)))
-    up, down, seconds = of_rounds.T
-    return {"megabytes": (up + down) / 1e6, "seconds": seconds}
+    np.add.at(of_rounds, at, spent.reshape(-1, len(SPENT)))
+    costs = dict(zip(SPENT, of_rounds.T, strict=True))
+    return {"megabytes": megabytes(costs), "seconds": costs["seconds"]}
 
 
 def _latest_clients(store: Store, run: RunRecord, model: str, rounds: Sequence[int]) -> list[float] | None:

@@ -6,10 +6,10 @@ import streamlit as st
 
 from app import wording
 from app.data import allowed_paths, queries
+from app.live import live_feed
 from app.state import url_state
-from storage import Status, StorageError
+from storage import StorageError
 
-ENDED_BADLY: tuple[Status, ...] = ("failed", "diverged", "cancelled")
 _REFUSED = "live.refused"
 
 
@@ -68,7 +68,7 @@ def _retry(run_ids: Sequence[int]) -> None:
         queue = queries.store().queue
         again = queue.repeats(wanted)  # a second press queues no second run
         left = [queue.get(run_id).id for run_id in wanted if run_id not in again]  # raises where one was deleted
-        new = queue.retry(left, ENDED_BADLY)
+        new = queue.retry(left, live_feed.RETRIABLE)
         _show_again(wanted, sorted({*again.values(), *(run.id for run in new)}))
 
 

@@ -21,6 +21,7 @@ from app import endpoints, pages
 from app.data.overview import overview as strip_overview
 from app.live import live_feed
 from app.server import index_page
+from engine.core.vocabulary import MODEL_KINDS
 from storage import StorageError, Store
 
 _LIBRARY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
@@ -50,8 +51,8 @@ def _feed(store: Store, request: Request) -> Response:
     query = request.query_params
     model = query.get("model", "personalized")
     try:
-        if model not in ("personalized", "global"):
-            raise ValueError(f"model must be personalized or global, not {model!r}")
+        if model not in MODEL_KINDS:
+            raise ValueError(f"model must be {' or '.join(MODEL_KINDS)}, not {model!r}")
         cursors = live_feed.parse_cursors(query.get("runs", ""), query.get("after", ""))
     except ValueError as error:
         return JSONResponse({"problem": str(error)}, 400)

@@ -13,6 +13,7 @@ from app.charts.plot import figure_text, palette
 from app.components import live_plot, page
 from app.data import column_heads, queries
 from app.data.comparison import method_name, run_name
+from app.data.costs import AXIS_CHOICES
 from app.data.pulse import silences
 from app.live import live_feed, log
 from app.live.choice import chosen_runs, controls, experiment_control
@@ -24,7 +25,7 @@ from storage import ExperimentRecord, RunRecord
 
 KEY = "live"
 REDRAW_S = 2.0
-AXES = {"round": "Rounds", "megabytes": "Megabytes", "seconds": "Seconds"}
+AXES = {axis: AXIS_CHOICES[axis] for axis in ("round", "megabytes", "seconds")}
 SMALL = ("loss", "spread", "cost")
 
 

@@ -8,19 +8,20 @@ class SharpnessOf:
     def compute(self, subject: Subject) -> Findings: ...
 """
 
-from typing import Literal, Protocol
+from typing import Protocol
 
 from pydantic import Field
 
 from engine.analyses.support.loaded_run import Subject
 from engine.core.findings import Findings
 from engine.core.registry import Options
+from engine.core.vocabulary import When
 
 
 class AnalysisOptions(Options):
     """Options of all analyses. Requests with equal options share one result."""
 
-    which: Literal["last", "best"] = Field("last", title="Models", description="Of the last or of the best round.")
+    which: When = Field("last", title="Models", description="Of the last or of the best round.")
 
 
 class Analysis(Protocol):

@@ -23,9 +23,10 @@ from torch import Tensor
 from engine.algorithms import special_forward
 from engine.analyses import AnalysisOptions
 from engine.analyses.support.loaded_run import Subject
-from engine.analyses.support.probes import DataName, data_of, finite
+from engine.analyses.support.probes import DataName, data_of
 from engine.core.errors import Unsupported
 from engine.core.findings import Findings
+from engine.core.json_values import finite
 from engine.core.params import SharedParams
 from engine.core.registry import ANALYSES
 from engine.core.streams import key, numpy_stream

@@ -17,9 +17,10 @@ from pydantic import Field
 
 from engine.analyses.support.directions import filter_normalised, gaussian
 from engine.analyses.support.loaded_run import Subject
-from engine.analyses.support.probes import OnSamples, Placed, finite, place
+from engine.analyses.support.probes import OnSamples, Placed, place
 from engine.analyses.support.surface import Plane, surface
 from engine.core.findings import Findings
+from engine.core.json_values import finite
 from engine.core.registry import ANALYSES
 
 

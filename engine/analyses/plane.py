@@ -17,10 +17,11 @@ from engine.algorithms import special_forward
 from engine.analyses.support.directions import difference, dot, norm, orthonormal, without
 from engine.analyses.support.loaded_run import Subject
 from engine.analyses.support.local_only import trained_alone
-from engine.analyses.support.probes import OnSamples, finite, own_samples, pooled_samples
+from engine.analyses.support.probes import OnSamples, own_samples, pooled_samples
 from engine.analyses.support.surface import Plane, mean_loss, surface
 from engine.core.errors import Unsupported
 from engine.core.findings import Findings
+from engine.core.json_values import finite
 from engine.core.params import SharedParams
 from engine.core.registry import ANALYSES
 

@@ -20,9 +20,10 @@ from torch.nn import functional as F
 
 from engine.analyses.support.hessian import Objective, Term, top_eigenvalue, trace, worst_in_ball
 from engine.analyses.support.loaded_run import Subject
-from engine.analyses.support.probes import OnSamples, Placed, Samples, data_of, finite, place, placed_own
+from engine.analyses.support.probes import OnSamples, Placed, Samples, data_of, place, placed_own
 from engine.analyses.support.surface import rows_at_once
 from engine.core.findings import Findings
+from engine.core.json_values import finite
 from engine.core.params import SharedParams
 from engine.core.registry import ANALYSES
 from engine.core.streams import torch_stream

@@ -2,9 +2,10 @@
 
 import argparse
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, get_args
 
 from engine.core.errors import MAX_MESSAGE, cut
+from engine.core.vocabulary import Status
 
 KINDS = ("algorithms", "datasets", "partitioners", "models", "metrics", "presets")
 FORMATS = ("json", "csv", "parquet", "models", "bundle")
@@ -25,7 +26,6 @@ ON_RUNS = {
     "undelete": "Restore deleted runs. `runs --deleted` lists them.",
     "drop-models": "Delete the stored models of runs; numbers and analyses are kept, new analyses need a new run.",
 }
-STATUSES = ("queued", "running", "paused", "done", "failed", "cancelled", "diverged")
 WITHOUT_TORCH = frozenset({*ON_RUNS, "worker", "runs", "disk", "backup", "restore"})  # they compute nothing themselves
 
 
@@ -144,7 +144,11 @@ def _add_import(commands: argparse._SubParsersAction) -> None:
 def _add_runs(commands: argparse._SubParsersAction) -> None:
     runs = _add_managing(commands, "runs", "List runs, newest last, with the ids for other commands.")
     runs.add_argument(
-        "--status", action="append", choices=STATUSES, default=[], help="only runs with this status; may be repeated"
+        "--status",
+        action="append",
+        choices=get_args(Status),
+        default=[],
+        help="only runs with this status; may be repeated",
     )
     runs.add_argument("--deleted", action="store_true", help="list deleted runs, which `undelete` can restore")
     runs.add_argument("--json", action="store_true", help="with times, errors and summaries, as JSON")

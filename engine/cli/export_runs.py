@@ -9,11 +9,12 @@ from engine.cli.inputs import check_writable
 from engine.cli.stderr import print_errors
 from engine.config.schema import file_label
 from engine.core.errors import InvalidConfig
+from engine.core.vocabulary import MODELS_OF
 from engine.exchange.bundle import write_bundle
-from engine.exchange.records import export_config, load_outcome
+from engine.exchange.records import export_config, load_result
 from engine.export.document import write_export
 from engine.export.model_files import write_models
-from engine.export.saved_models import MODELS_LAST, unpack
+from engine.export.saved_models import unpack
 from engine.export.tables import write_tables
 from storage import RunRecord, Store
 
@@ -31,15 +32,15 @@ def write_runs(store: Store, path: Path, runs: Sequence[RunRecord], format: Form
     if format == "bundle":
         print_errors(write_bundle(store, path, ended))
         return (path,)
-    outcomes = (load_outcome(store, run) for run in ended)
+    results = (load_result(store, run) for run in ended)
     if format == "json":
-        write_export(path, export_config(store, ended), outcomes)
+        write_export(path, export_config(store, ended), results)
         return (path,)
-    return write_tables(path, outcomes, format)
+    return write_tables(path, results, format)
 
 
 def write_all_models(store: Store, folder: Path, runs: Sequence[RunRecord]) -> None:
-    saved = {run.id: store.artifacts.latest(run.id, MODELS_LAST) for run in runs}
+    saved = {run.id: store.artifacts.latest(run.id, MODELS_OF["last"]) for run in runs}
     print_errors(
         f"run {run.id} ({run.label} seed {run.seed}) has no models: it is {run.status}"
         for run in runs

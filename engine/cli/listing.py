@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 from engine.config.presets import presets
+from engine.core.json_values import finite
 from engine.core.registry import ALGORITHMS, DATASETS, METRICS, MODELS, PARTITIONERS
-from engine.export.document import finite
 
 REGISTRIES = {
     "algorithms": ALGORITHMS,

@@ -14,6 +14,7 @@ from engine.cli.progress import percent, table_of
 from engine.cli.signals import interruptible
 from engine.cli.stderr import print_errors
 from engine.core.paths import ROOT
+from engine.core.vocabulary import summary_at
 from engine.exchange.records import check_documents
 from engine.version import CODE_VERSION
 from engine.worker.service import serve
@@ -211,7 +212,7 @@ def _progress(done: str) -> Iterator[Callable[[int, int], None]]:
 def _table(runs: Sequence[RunRecord]) -> str:
     rows = [("id", "experiment", "run", "status", "round", "mean")]
     for run in runs:
-        mean = percent(((run.summary or {}).get("personalized") or {}).get("mean"))
+        mean = percent(summary_at(run.summary, "personalized").get("mean"))
         at = f"{max(run.round, 0)} of {run.rounds}"
         rows.append((str(run.id), run.experiment_name, f"{run.label} seed {run.seed}", run.status, at, mean))
     return table_of(rows)

@@ -1,43 +1,22 @@
 """Progress of runs: bars on a terminal, short lines elsewhere, nothing with ``--quiet``."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-FINISHED = ("done", "failed", "cancelled", "diverged")
+from engine.core.vocabulary import summary_at
+from storage import FINISHED, RunRecord
+
 LINES_PER_RUN = 4  # without a terminal
-
-
-class Run(Protocol):
-    """The fields of a run that are shown."""
-
-    @property
-    def id(self) -> int: ...
-    @property
-    def label(self) -> str: ...
-    @property
-    def seed(self) -> int: ...
-    @property
-    def status(self) -> str: ...
-    @property
-    def round(self) -> int: ...
-    @property
-    def rounds(self) -> int: ...
-    @property
-    def seconds_per_round(self) -> float | None: ...
-    @property
-    def error(self) -> str | None: ...
-    @property
-    def summary(self) -> Mapping[str, Any] | None: ...
 
 
 Accuracies = Mapping[int, float]  # mean accuracy of the personalized models, by run
 
 
 class Reporter(Protocol):
-    def show(self, runs: Sequence[Run], accuracies: Accuracies) -> None:
+    def show(self, runs: Sequence[RunRecord], accuracies: Accuracies) -> None:
         """Shows the current state of all runs."""
 
     def close(self) -> None:
@@ -52,7 +31,7 @@ def reporter(is_quiet: bool) -> Reporter:
 
 
 class Silent:
-    def show(self, runs: Sequence[Run], accuracies: Accuracies) -> None: ...
+    def show(self, runs: Sequence[RunRecord], accuracies: Accuracies) -> None: ...
 
     def close(self) -> None: ...
 
@@ -64,7 +43,7 @@ class Lines:
         self._console = console
         self._shown: dict[int, tuple[str, int]] = {}
 
-    def show(self, runs: Sequence[Run], accuracies: Accuracies) -> None:
+    def show(self, runs: Sequence[RunRecord], accuracies: Accuracies) -> None:
         for run in runs:
             stage = (run.status if run.status in FINISHED else "", LINES_PER_RUN * max(run.round, 0) // run.rounds)
             if stage != self._shown.get(run.id, ("", 0)):
@@ -85,7 +64,7 @@ class Bars:
         self._ended: set[int] = set()
         self._progress.start()
 
-    def show(self, runs: Sequence[Run], accuracies: Accuracies) -> None:
+    def show(self, runs: Sequence[RunRecord], accuracies: Accuracies) -> None:
         for run in runs:
             if run.status in FINISHED and run.id not in self._ended:
                 self._ended.add(run.id)
@@ -99,14 +78,14 @@ class Bars:
     def close(self) -> None:
         self._progress.stop()
 
-    def _advance(self, run: Run, accuracy: float | None) -> None:
+    def _advance(self, run: RunRecord, accuracy: float | None) -> None:
         if run.id not in self._bars:
             self._bars[run.id] = self._progress.add_task(_name(run), total=run.rounds, detail="")
         parts = [f"round {max(run.round, 0)} of {run.rounds}", _pace(run), _accuracy(accuracy)]
         bar, detail = self._bars[run.id], ", ".join(filter(None, parts))
         self._progress.update(bar, completed=max(run.round, 0), detail=detail)
 
-    def _advance_all(self, runs: Sequence[Run]) -> None:
+    def _advance_all(self, runs: Sequence[RunRecord]) -> None:
         if self._all is None:
             self._all = self._progress.add_task("all runs", total=None, detail="")
         rounds = sum(run.rounds for run in runs)
@@ -116,11 +95,11 @@ class Bars:
         self._progress.update(self._all, total=rounds, completed=done, detail=f"{ended} of {what}")
 
 
-def table(runs: Sequence[Run]) -> str:
+def table(runs: Sequence[RunRecord]) -> str:
     """The final personalized accuracies, one line per run, with the ids that ``export`` takes."""
     rows = [("id", "run", "status", "mean", "lowest 5 %")]
     for run in runs:
-        last = (run.summary or {}).get("personalized") or {}
+        last = summary_at(run.summary, "personalized")
         rows.append((str(run.id), _name(run), run.status, percent(last.get("mean")), percent(last.get("lowest5"))))
     return table_of(rows)
 
@@ -132,13 +111,13 @@ def table_of(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(text.rstrip() for text in aligned)
 
 
-def line(run: Run, accuracy: float | None) -> str:
+def line(run: RunRecord, accuracy: float | None) -> str:
     """``Ditto seed 0: done, round 50 of 50, accuracy 93.1 %``, or the reason why it ended."""
     parts = [run.status, f"round {max(run.round, 0)} of {run.rounds}", _accuracy(accuracy), run.error]
     return f"{_name(run)}: {', '.join(filter(None, parts))}"
 
 
-def _name(run: Run) -> str:
+def _name(run: RunRecord) -> str:
     return f"{run.label} seed {run.seed}"
 
 
@@ -150,7 +129,7 @@ def percent(share: float | None) -> str:
     return "" if share is None else f"{share:.1%}".replace("%", " %")
 
 
-def _pace(run: Run) -> str | None:
+def _pace(run: RunRecord) -> str | None:
     if not run.seconds_per_round:
         return None
     left = int(run.seconds_per_round * (run.rounds - max(run.round, 0)))

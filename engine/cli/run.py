@@ -18,7 +18,7 @@ from engine.cli.stderr import print_errors
 from engine.config.schema import ExperimentConfig
 from engine.core.paths import ROOT
 from engine.exchange.import_runs import Known, import_runs, open_export
-from engine.exchange.records import export_config, load_outcome, new_run
+from engine.exchange.records import export_config, load_result, new_run
 from engine.export.document import joint_config, write_export
 from engine.simulation.preflight import check_runs
 from engine.worker.dispatcher import Dispatcher
@@ -206,7 +206,7 @@ def _write_results(
 ) -> None:
     if arguments.export:
         config = export_config(store, runs) if runs else joint_config([experiment.raw for experiment in experiments])
-        write_export(arguments.export, config, (load_outcome(store, run) for run in runs))
+        write_export(arguments.export, config, (load_result(store, run) for run in runs))
     if arguments.models:
         write_all_models(store, arguments.models, runs)
 

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.paths import ASSETS
+from engine.core.registry import METRICS
+from engine.core.vocabulary import MODEL_KINDS
 
 FOLDER = ASSETS / "papers"
-MEASURES = ("mean", "weighted_mean", "lowest5", "top5", "std", "cv")
-MODELS = ("personalized", "global")
 _KEYS = {"table", "measures", "methods", "experiments"}
 
 
@@ -92,9 +92,9 @@ def _problems(published: Published) -> list[str]:
     columns, named = set(published.rows[0]), {row["algorithm"] for row in published.rows}
     checks = [
         ("measures", set(published.measures), columns),
-        ("measures", set(published.measures.values()), set(MEASURES)),
+        ("measures", set(published.measures.values()), set(METRICS.names())),
         ("methods", set(published.methods), named),
-        ("methods", {model for _, model in published.methods.values()}, set(MODELS)),
+        ("methods", {model for _, model in published.methods.values()}, set[str](MODEL_KINDS)),
         ("experiments", {key for where in published.experiments.values() for key in where}, columns),
     ]
     found = [

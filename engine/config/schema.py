@@ -22,6 +22,8 @@ from engine.core.errors import MAX_PROBLEMS, MAX_SHOWN, InvalidConfig, UnknownNa
 from engine.core.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Count, Options, Registry
 
 VERSION = 1
+_EXPERIMENT_KEYS = ("name", "dataset", "partition", "model", "training", "algorithms", "seeds", "evaluation")
+_RUN_KEYS = ("version", "name", "label", "seed", "algorithm", "dataset", "partition", "model", "training", "evaluation")
 _SEEDS = 2**32
 _MAX_RUNS = 10_000
 _MAX_COLLECTED = MAX_PROBLEMS + 1  # mistakes; finding more takes time
@@ -169,14 +171,21 @@ class RunConfig:
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> "RunConfig":
-        """Inverse of ``to_dict``. Raises InvalidConfig."""
-        raw = {k: v for k, v in raw.items() if k != "version"}
-        label, seed = raw.pop("label", None), raw.pop("seed", 0)
-        entry = {**raw.pop("algorithm", {})}
-        if label is not None:
-            entry["label"] = label
-        runs = parse_experiment({**raw, "algorithms": [entry], "seeds": [seed]}).runs()
-        return runs[0]
+        """Inverse of ``to_dict``. Raises InvalidConfig with one line per mistake."""
+        problems: list[str] = []
+        raw = _known_keys(raw, _RUN_KEYS, problems)
+        algorithm = _choice(ALGORITHMS, raw.get("algorithm"), "algorithm", problems)
+        sections = _sections(raw, problems)
+        seeds = _seeds(raw.get("seed"), problems)
+        problems += [problem for key in ("name", "label") for problem in _line_problems(raw.get(key), key, key)]
+        if problems or algorithm is None:
+            raise InvalidConfig(dict.fromkeys(problems))
+        return cls(label=raw["label"], algorithm=algorithm, seed=seeds[0], **sections)
+
+    def as_experiment(self) -> dict[str, Any]:
+        """The experiment of this run only."""
+        shared = {k: v for k, v in self.to_dict().items() if k not in ("version", "algorithm", "label", "seed")}
+        return {**shared, "algorithms": [{**self.algorithm.to_dict(), "label": self.label}], "seeds": [self.seed]}
 
 
 @dataclass(frozen=True)
@@ -273,32 +282,45 @@ def _with(raw: Mapping[str, Any], keys: Sequence[str], value: Any) -> dict[str, 
 
 def parse_experiment(raw: Mapping[Any, Any]) -> ExperimentConfig:
     """Validates an experiment. Raises InvalidConfig with one line per mistake."""
-    if reason := problem_in(raw):
-        raise InvalidConfig([f"the configuration cannot be used: {reason}"])
     problems: list[str] = []
-    raw = _mapping(raw, "", problems)
-    sections = ("name", "dataset", "partition", "model", "training", "algorithms", "seeds", "evaluation")
-    known = (*sections, *Machine.model_fields)
-    unknown = [key for key in raw if key not in known]
-    problems += [_unknown_key(key, raw[key], known) for key in unknown[:_MAX_COLLECTED]]
-    dataset = _choice(DATASETS, raw.get("dataset"), "dataset", problems)
-    partition = _choice(PARTITIONERS, raw.get("partition"), "partition", problems)
-    model = _choice(MODELS, raw.get("model"), "model", problems)
-    base = _mapping(raw.get("training", {}), "training", problems)
-    _options(Training, base, "training", problems)
-    evaluation = _options(
-        Evaluation, _mapping(raw.get("evaluation", {}), "evaluation", problems), "evaluation", problems
-    )
-    machine = _options(Machine, {k: raw[k] for k in Machine.model_fields if k in raw}, "", problems)
-    algorithms = _algorithms(raw.get("algorithms"), base, problems)
+    raw = _known_keys(raw, _EXPERIMENT_KEYS, problems)
+    sections = _sections(raw, problems)
+    algorithms = _algorithms(raw.get("algorithms"), _mapping(raw.get("training"), "", []), problems)
     seeds = _seeds(raw.get("seeds", [0]), problems)
     if len(algorithms) * len(seeds) > _MAX_RUNS:
         problems.append(f"seeds: {len(seeds)} seeds of {len(algorithms)} methods exceed the limit of {_MAX_RUNS} runs")
-    name = raw.get("name", "experiment")
-    problems += _line_problems(name, "name", "name")
-    if problems or not (dataset and partition and model and evaluation and machine):
+    problems += _line_problems(sections["name"], "name", "name")
+    if problems:
         raise InvalidConfig(dict.fromkeys(problems))
-    return ExperimentConfig(dict(raw), name, dataset, partition, model, algorithms, seeds, evaluation, machine)
+    del sections["training"]  # each algorithm has its own
+    return ExperimentConfig(raw=dict(raw), algorithms=algorithms, seeds=seeds, **sections)
+
+
+def _known_keys(raw: Mapping[Any, Any], sections: Sequence[str], problems: list[str]) -> Mapping[str, Any]:
+    """The configuration with its keys as text; those that are neither a section nor of ``Machine`` are problems."""
+    if reason := problem_in(raw):
+        raise InvalidConfig([f"the configuration cannot be used: {reason}"])
+    raw, known = _mapping(raw, "", problems), (*sections, *Machine.model_fields)
+    unknown = [key for key in raw if key not in known]
+    problems += [_unknown_key(key, raw[key], known) for key in unknown[:_MAX_COLLECTED]]
+    return raw
+
+
+def _sections(raw: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
+    """What experiments and runs have in common, validated; None where it is not valid."""
+    return {
+        "name": raw.get("name", "experiment"),
+        "dataset": _choice(DATASETS, raw.get("dataset"), "dataset", problems),
+        "partition": _choice(PARTITIONERS, raw.get("partition"), "partition", problems),
+        "model": _choice(MODELS, raw.get("model"), "model", problems),
+        "training": _section(Training, raw, "training", problems),
+        "evaluation": _section(Evaluation, raw, "evaluation", problems),
+        "machine": _options(Machine, {k: raw[k] for k in Machine.model_fields if k in raw}, "", problems),
+    }
+
+
+def _section(kind: type[OptionsT], raw: Mapping[str, Any], name: str, problems: list[str]) -> OptionsT | None:
+    return _options(kind, _mapping(raw.get(name, {}), name, problems), name, problems)
 
 
 def resolve_hparams(hparams: Options, training: Training) -> Options:

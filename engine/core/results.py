@@ -1,27 +1,15 @@
-"""The results of a run, round by round: plain numbers and arrays without tensors, readable by any process.
+"""The results of a run: plain numbers and arrays without tensors, readable by any process.
 
-Array names are dotted paths, identical in storage, export and app:
-
-    personalized.accuracy, personalized.loss      [N]  each client's own test set (NaN: no test samples)
-    global.accuracy, global.loss                  [N]  absent without a global model
-    personalized.val_accuracy, global.val_accuracy  [N]  with ``partition.val_fraction`` > 0
-    personalized.common_accuracy, ..._loss          [N]  on the common test set (dataset option ``common_test``)
-    personalized.total_error, global.total_error    [N]  squared distance to the true model, on synthetic data
-    train_loss                                    [N]  NaN for clients outside the cohort
-    unseen.accuracy, unseen.loss                  [U]  last round: the adapted models of held-out clients
-    diagnostics.<name>                            any shape
-
-Scalar names: ``bytes_up``, ``bytes_down``, ``gradient_evaluations``, ``seconds``, ``diagnostics.<name>``; in evaluated
-rounds also the client summaries ``personalized.mean`` ... ``global.cv`` (``engine/metrics``), in the last round also
-``unseen.mean`` ... ``unseen.cv``.
+The names of scalars and arrays are in ``engine/core/vocabulary.py``.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-Status = Literal["queued", "starting", "running", "paused", "done", "failed", "cancelled", "diverged"]
+from engine.core.vocabulary import Status
 
 
 @dataclass(frozen=True)
@@ -35,6 +23,24 @@ class RoundResult:
     clusters: np.ndarray | None = None  # [N] int16
     evaluated: bool = True
     diverged: str | None = None  # the reason if training stopped here, e.g. "training loss of client 3 is not finite"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RunResult:
+    """One run with its rounds and status: the input of exports and tables."""
+
+    experiment: str
+    algorithm: str
+    label: str
+    hparams: dict[str, Any]
+    seed: int
+    status: Status
+    rounds: Sequence[RoundResult] = field(repr=False)
+    provenance: dict[str, Any] | None = field(default=None, repr=False)
+    partition: dict[str, Any] | None = field(default=None, repr=False)
+    summary: dict[str, Any] | None = field(default=None, repr=False)
+    error: str | None = None
+    experiment_id: int | None = None  # distinguishes experiments of the same name
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ from engine.analyses.support.layouts import check_findings
 from engine.core.errors import CheckpointInvalid, InvalidConfig
 from engine.core.findings import Findings
 from engine.core.run_json import problems_of
-from engine.exchange.records import export_config, load_outcome
+from engine.core.vocabulary import ModelsFile
+from engine.exchange.records import export_config, load_result
 from engine.export.artifact_checks import check_models
 from engine.export.document import write_export
 from engine.export.reading import ImportedExperiment, parse_export
@@ -44,13 +45,12 @@ MAX_PROBLEMS = 10
 MEMBER = r"^[0-9]{4,9}/[a-z][a-z0-9_-]*\.safetensors$"
 
 Level = Literal["info", "warning", "error"]
-Kind = Literal["model-last", "model-best"]
 Round = Annotated[int, Field(ge=0, lt=2**31)]
 Member = Annotated[str, Field(pattern=MEMBER)]
 
 
 class ModelsEntry(BaseModel):
-    kind: Kind
+    kind: ModelsFile
     round: Round
     member: Member
 
@@ -149,7 +149,7 @@ def _temporary_document(store: Store, path: Path, runs: Sequence[RunRecord]) -> 
     """The document in a temporary file, written run by run, since it may exceed the memory."""
     document = path.with_name(f".{path.name}.{os.getpid()}.json")
     try:
-        write_export(document, export_config(store, runs), (load_outcome(store, run) for run in runs))
+        write_export(document, export_config(store, runs), (load_result(store, run) for run in runs))
         yield document
     finally:
         document.unlink(missing_ok=True)
@@ -167,7 +167,7 @@ def _pack(store: Store, archive: ArchiveWriter, folder: str, run: RunRecord, pro
     analyses = {a.artifact_id: a for a in store.analyses.list(run.id) if a.status == "done"}
     for artifact in reversed(store.artifacts.list(run.id)):
         analysis = analyses.get(artifact.id)
-        if artifact.kind not in get_args(Kind) and analysis is None:
+        if artifact.kind not in get_args(ModelsFile) and analysis is None:
             continue
         try:
             data = store.artifacts.read(artifact)

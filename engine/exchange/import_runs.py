@@ -10,9 +10,10 @@ from pathlib import Path
 
 from engine.config.schema import RunConfig
 from engine.core.errors import InvalidConfig
+from engine.core.results import RunResult
 from engine.exchange.bundle import Attachments, open_bundle
-from engine.exchange.records import finished_run, load_outcome
-from engine.export.document import RunOutcome, run_document
+from engine.exchange.records import finished_run, load_result
+from engine.export.document import run_document
 from engine.export.reading import ImportedExperiment, check_regular, read_export
 from storage import Archive, ExperimentRecord, FinishedRun, RunRecord, Store
 
@@ -138,15 +139,15 @@ def _find_known(store: Store, found: Sequence[ImportedExperiment]) -> dict[int, 
 
 
 def _match(
-    store: Store, config: RunConfig, imported: RunOutcome, existing: Mapping[str, Sequence[RunRecord]]
+    store: Store, config: RunConfig, imported: RunResult, existing: Mapping[str, Sequence[RunRecord]]
 ) -> RunRecord | None:
     candidates = existing.get(config.digest)
     if not candidates:
         return None
     content = _content(imported)
-    return next((run for run in candidates if _content(load_outcome(store, run)) == content), None)
+    return next((run for run in candidates if _content(load_result(store, run)) == content), None)
 
 
-def _content(run: RunOutcome) -> str:
+def _content(run: RunResult) -> str:
     """The content of a run, without its experiment's name."""
     return json.dumps(run_document(replace(run, experiment="")), sort_keys=True, default=str)

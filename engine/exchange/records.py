@@ -1,12 +1,14 @@
 """Converts runs between engine and storage: a configuration to a queued row, a stored run to an export, and back."""
 
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from engine.config.schema import RunConfig
 from engine.core.errors import InvalidConfig
-from engine.export.document import Round, RunOutcome, joint_config
+from engine.core.results import RoundResult, RunResult
+from engine.export.document import joint_config
 from engine.export.reading import check_run
 from storage import FinishedRun, NewRun, RoundRecord, RunRecord, Store
 
@@ -32,25 +34,30 @@ def check_documents(path: Path, run: RunRecord) -> None:
         raise InvalidConfig([f"{path}: run {run.id} ({run.label!r:.100} seed {run.seed}): {error}"]) from error
 
 
-def round_record(result: Round) -> RoundRecord:
-    return RoundRecord(result.round, result.cohort, result.scalars, result.arrays, result.clusters, result.evaluated)
+def round_record(result: RoundResult) -> RoundRecord:
+    """A round for storage: the same fields, but ``diverged``, which becomes the error of the run."""
+    return RoundRecord(**{field.name: getattr(result, field.name) for field in fields(RoundRecord)})
 
 
-def load_outcome(store: Store, run: RunRecord) -> RunOutcome:
-    """The outcome of a stored run, for exports and tables."""
-    return RunOutcome(
-        run.experiment_name,
-        run.algorithm,
-        run.label,
-        run.hparams,
-        run.seed,
-        run.status,
-        store.metrics.rounds(run.id),
-        run.provenance,
-        run.partition,
-        run.summary,
-        run.error,
-        run.experiment_id,
+def round_result(record: RoundRecord) -> RoundResult:
+    return RoundResult(**vars(record))
+
+
+def load_result(store: Store, run: RunRecord) -> RunResult:
+    """A stored run with its rounds, for exports and tables."""
+    return RunResult(
+        experiment=run.experiment_name,
+        algorithm=run.algorithm,
+        label=run.label,
+        hparams=run.hparams,
+        seed=run.seed,
+        status=run.status,
+        rounds=[round_result(record) for record in store.metrics.rounds(run.id)],
+        provenance=run.provenance,
+        partition=run.partition,
+        summary=run.summary,
+        error=run.error,
+        experiment_id=run.experiment_id,
     )
 
 
@@ -60,9 +67,14 @@ def export_config(store: Store, runs: Sequence[RunRecord]) -> dict[str, Any]:
     return joint_config([store.experiments.get(i).config for i in ids])
 
 
-def finished_run(config: RunConfig, outcome: RunOutcome) -> FinishedRun:
+def finished_run(config: RunConfig, result: RunResult) -> FinishedRun:
     """An imported run, for storage."""
-    rounds = [round_record(result) for result in outcome.rounds]
     return FinishedRun(
-        new_run(config), outcome.status, rounds, outcome.provenance, outcome.partition, outcome.summary, outcome.error
+        run=new_run(config),
+        status=result.status,
+        rounds=[round_record(r) for r in result.rounds],
+        provenance=result.provenance,
+        partition=result.partition,
+        summary=result.summary,
+        error=result.error,
     )

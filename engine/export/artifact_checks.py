@@ -3,10 +3,14 @@
 Only headers are read. What pages and analyses rely on is checked here, once.
 """
 
+from collections.abc import Mapping
+from typing import TypeVar
+
 from engine.core.errors import CheckpointInvalid
 from engine.core.safetensors_header import Tensor, layout, metadata
 
 INITIAL, GLOBAL, PERSONALIZED = "initial/", "global/", "personalized/"
+T = TypeVar("T")
 NUMBERS = {"F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U8", "BOOL"}
 
 
@@ -18,8 +22,8 @@ def check_models(data: bytes, num_clients: int) -> bytes:
     if unexpected := next((name for name in tensors if not name.startswith((INITIAL, GLOBAL, PERSONALIZED))), None):
         raise CheckpointInvalid(f"{unexpected[:100]!r} is not a model of a run")
     _check_number(data, num_clients)
-    initial = _under(INITIAL, tensors)
-    global_model, personalized = _under(GLOBAL, tensors), _under(PERSONALIZED, tensors)
+    initial = under(INITIAL, tensors)
+    global_model, personalized = under(GLOBAL, tensors), under(PERSONALIZED, tensors)
     if not initial or not (global_model or personalized):
         raise CheckpointInvalid("the initial model or the clients' models are missing")
     for name, tensor in personalized.items():
@@ -48,5 +52,6 @@ def _check_shape(name: str, tensor: Tensor, initial: Tensor | None, counts: list
     raise CheckpointInvalid(f"{name[:100]!r} has shape {list(tensor.shape)}, but the initial model has {initial_shape}")
 
 
-def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+def under(prefix: str, tensors: Mapping[str, T]) -> dict[str, T]:
+    """The tensors below a prefix, without it."""
     return {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}

@@ -7,55 +7,19 @@ export of many runs needs the memory of one.
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from io import StringIO, TextIOBase
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any
 
 import numpy as np
 
-MODELS = ("personalized", "global")
-UNSEEN = "unseen"  # clients that never trained; only if some were held out
-ENDED = ("done", "diverged", "failed", "cancelled")
-Status = Literal["queued", "running", "paused", "done", "failed", "cancelled", "diverged"]
+from engine.core.json_values import finite
+from engine.core.results import RoundResult, RunResult
+from engine.core.vocabulary import COUNTS, DIAGNOSTICS, ENDED, MODEL_KINDS, UNSEEN, select_prefix
+from engine.metrics import best_round_score
 
 
-class Round(Protocol):
-    """One round, as returned by the engine or loaded from storage."""
-
-    @property
-    def round(self) -> int: ...
-    @property
-    def cohort(self) -> np.ndarray: ...
-    @property
-    def scalars(self) -> Mapping[str, float]: ...
-    @property
-    def arrays(self) -> Mapping[str, np.ndarray]: ...
-    @property
-    def clusters(self) -> np.ndarray | None: ...
-    @property
-    def evaluated(self) -> bool: ...
-
-
-@dataclass(frozen=True, eq=False)
-class RunOutcome:
-    """One run with its rounds and status: the input of exports and tables."""
-
-    experiment: str
-    algorithm: str
-    label: str
-    hparams: dict[str, Any]
-    seed: int
-    status: Status
-    rounds: Sequence[Any] = field(repr=False)  # of Round
-    provenance: dict[str, Any] | None = field(default=None, repr=False)
-    partition: dict[str, Any] | None = field(default=None, repr=False)
-    summary: dict[str, Any] | None = field(default=None, repr=False)
-    error: str | None = None
-    experiment_id: int | None = None  # distinguishes experiments of the same name
-
-
-def write_export(path: Path, config: Mapping[str, Any], runs: Iterable[RunOutcome]) -> None:
+def write_export(path: Path, config: Mapping[str, Any], runs: Iterable[RunResult]) -> None:
     """Writes the document to a file, completely or not at all. Runs that have not ended are left out."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -67,7 +31,7 @@ def write_export(path: Path, config: Mapping[str, Any], runs: Iterable[RunOutcom
         temporary.unlink(missing_ok=True)
 
 
-def export_text(config: Mapping[str, Any], runs: Iterable[RunOutcome]) -> str:
+def export_text(config: Mapping[str, Any], runs: Iterable[RunResult]) -> str:
     text = StringIO()
     _write(text, config, runs)
     return text.getvalue()
@@ -81,7 +45,7 @@ def joint_config(configs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return dict(configs[0]) if len(configs) == 1 else {"experiments": [dict(c) for c in configs]}
 
 
-def run_document(run: RunOutcome) -> dict[str, Any]:
+def run_document(run: RunResult) -> dict[str, Any]:
     """One entry of ``runs``."""
     provenance = dict(run.provenance or {})
     if run.error:
@@ -100,66 +64,50 @@ def run_document(run: RunOutcome) -> dict[str, Any]:
     }
 
 
-def round_document(r: Round) -> dict[str, Any]:
+def round_document(r: RoundResult) -> dict[str, Any]:
     """One entry of ``rounds``. Dotted names become nested objects; costs become whole numbers."""
     named: Mapping[str, Any] = {**r.scalars, **r.arrays}
-    unseen = _with_prefix(r.arrays, UNSEEN)
-    costs = {name: _whole(r.scalars.get(name, 0.0)) for name in ("bytes_up", "bytes_down", "gradient_evaluations")}
+    unseen = select_prefix(UNSEEN, r.arrays)
+    costs = {name: _whole(r.scalars.get(name, 0.0)) for name in COUNTS}
     return {
         "round": int(r.round),
         "cohort": r.cohort.tolist(),
-        **{model: finite(_with_prefix(r.arrays, model)) or None for model in MODELS},
+        **{model: finite(select_prefix(model, r.arrays)) or None for model in MODEL_KINDS},
         "train_loss": finite(r.arrays.get("train_loss")),
         "clusters": finite(r.clusters),
         **costs,
         "seconds": finite(r.scalars.get("seconds")),
-        "diagnostics": finite(_with_prefix(named, "diagnostics")),
+        "diagnostics": finite(select_prefix(DIAGNOSTICS, named)),
         **({UNSEEN: finite(unseen)} if unseen else {}),
     }
 
 
-def summary_of(rounds: Sequence[Round], partition: Mapping[str, Any] | None) -> dict[str, Any]:
+def summary_of(rounds: Sequence[RoundResult], partition: Mapping[str, Any] | None) -> dict[str, Any]:
     """Computes the summary of a run that was stopped before it wrote one, from its last and best evaluated rounds."""
-    summary: dict[str, Any] = dict.fromkeys(MODELS)
-    best: dict[str, Any] = dict.fromkeys(MODELS)
-    for model in MODELS:
-        found = [(r, _summaries(r, model)) for r in rounds if f"{model}.accuracy" in r.arrays]
+    summary: dict[str, Any] = dict.fromkeys(MODEL_KINDS)
+    best: dict[str, Any] = dict.fromkeys(MODEL_KINDS)
+    val_sizes = (partition or {}).get("val_sizes", ())
+    for model in MODEL_KINDS:
+        found = [(r, select_prefix(model, r.scalars)) for r in rounds if f"{model}.accuracy" in r.arrays]
         if found:
             summary[model] = found[-1][1]
-            scores = [_score(r, model, partition) for r, _ in found]
+            scores = [best_round_score(model, r.scalars, r.arrays, val_sizes) for r, _ in found]
             if np.isfinite(scores).any():
                 chosen, values = found[int(np.nanargmax(scores))]
                 best[model] = {"round": int(chosen.round), **values}
     if rounds and f"{UNSEEN}.accuracy" in rounds[-1].arrays:
-        summary[UNSEEN] = _summaries(rounds[-1], UNSEEN)
+        summary[UNSEEN] = select_prefix(UNSEEN, rounds[-1].scalars)
     return {**summary, "best": best}
 
 
-def finite(value: Any) -> Any:
-    """Converts mappings, sequences, arrays and numbers to plain JSON values, with None for non-finite numbers."""
-    if isinstance(value, np.ndarray):
-        if value.dtype.kind != "f" or np.isfinite(value).all():
-            return value.tolist()
-        plain = value.astype(object)
-        plain[~np.isfinite(value)] = None
-        return plain.tolist()
-    if isinstance(value, Mapping):
-        return {str(k): finite(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(v) for v in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    return None if isinstance(value, float) and not np.isfinite(value) else value
-
-
-def _write(file: TextIOBase, config: Mapping[str, Any], runs: Iterable[RunOutcome]) -> None:
+def _write(file: TextIOBase, config: Mapping[str, Any], runs: Iterable[RunResult]) -> None:
     file.write(f'{{"config": {_json(finite(config))},\n"runs": [')
     for text in _separated(map(_json, _run_documents(runs, "experiments" in config))):
         file.write(text)
     file.write("\n]}\n")
 
 
-def _run_documents(runs: Iterable[RunOutcome], has_several: bool) -> Iterator[dict[str, Any]]:
+def _run_documents(runs: Iterable[RunResult], has_several: bool) -> Iterator[dict[str, Any]]:
     """The entries of ``runs``. With several experiments, each has its index in ``config.experiments``."""
     indices: dict[int | None, int] = {}
     for run in runs:
@@ -176,26 +124,6 @@ def _separated(texts: Iterable[str]) -> Iterator[str]:
 
 def _json(value: Any) -> str:
     return json.dumps(value, allow_nan=False, ensure_ascii=False, default=str)  # str: for dates in a YAML config
-
-
-def _with_prefix(named: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """The entries whose name starts with ``prefix``, without it: ``personalized.accuracy`` -> ``accuracy``."""
-    return {n.removeprefix(f"{prefix}."): v for n, v in named.items() if n.startswith(f"{prefix}.")}
-
-
-def _summaries(r: Round, model: str) -> dict[str, float]:
-    """The client summaries of a round, by name."""
-    return _with_prefix(r.scalars, model)
-
-
-def _score(r: Round, model: str, partition: Mapping[str, Any] | None) -> float:
-    """The criterion for the best round: the weighted mean, on validation data if there is any."""
-    values = r.arrays.get(f"{model}.val_accuracy")
-    sizes = np.array(partition["val_sizes"] if partition and values is not None else (), dtype=float)
-    if values is None or not sizes.sum():
-        return r.scalars.get(f"{model}.weighted_mean", np.nan)
-    known = ~np.isnan(values)
-    return float(np.average(values[known], weights=sizes[known])) if sizes[known].sum() else float("nan")
 
 
 def _whole(value: float) -> int | float | None:

@@ -7,17 +7,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
 from engine.config.schema import ExperimentConfig, RunConfig, parse_experiment
 from engine.core.errors import InvalidConfig
-from engine.core.results import RoundResult
+from engine.core.json_values import finite
+from engine.core.results import RoundResult, RunResult
 from engine.core.run_json import PartitionEntry, ProvenanceEntry, Size, problems_of
+from engine.core.vocabulary import COSTS, DIAGNOSTICS, MODEL_KINDS, UNSEEN, Ended, add_prefix
 from engine.export import diagnostic_groups
-from engine.export.document import MODELS, UNSEEN, RunOutcome, finite, summary_of
+from engine.export.document import summary_of
 from engine.metrics import summarize_clients
 
 Numbers = list[Annotated[float, Field(allow_inf_nan=False)] | None]
@@ -25,7 +27,6 @@ Cost = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Metric = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,99}$")]  # a name, alone or dotted
 Cluster = Annotated[int, Field(ge=-(2**15), lt=2**15)]
 Declared = TypeVar("Declared", bound=BaseModel)
-COSTS = ("bytes_up", "bytes_down", "gradient_evaluations", "seconds")
 MAX_PROBLEMS = 10  # per file; one mistake often repeats in every round
 
 
@@ -51,7 +52,7 @@ class RunEntry(BaseModel):
     label: str
     hparams: dict[str, Any]
     seed: int
-    status: Literal["done", "diverged", "failed", "cancelled"]
+    status: Ended
     provenance: dict[str, Any]
     partition: dict[str, Any] | None
     rounds: list[RoundEntry]
@@ -68,7 +69,7 @@ class ImportedExperiment:
     """The runs of one experiment, each with its configuration."""
 
     config: ExperimentConfig
-    runs: tuple[tuple[RunConfig, RunOutcome], ...]
+    runs: tuple[tuple[RunConfig, RunResult], ...]
     numbers: tuple[int, ...]  # indices of these runs in the document
 
 
@@ -105,11 +106,11 @@ def parse_export(data: bytes, path: Path) -> list[ImportedExperiment]:
         experiments = [parse_experiment(config) for config in raw]
     except InvalidConfig as error:
         raise InvalidConfig(f"{path}: config.{problem}" for problem in error.problems) from None
-    found: list[list[tuple[RunConfig, RunOutcome]]] = [[] for _ in experiments]
+    found: list[list[tuple[RunConfig, RunResult]]] = [[] for _ in experiments]
     numbers: list[list[int]] = [[] for _ in experiments]
     for i, (entry, index, config) in enumerate(_matched(document.runs, experiments, path)):
         try:
-            found[index].append((config, _outcome(entry, config)))
+            found[index].append((config, _result(entry, config)))
             numbers[index].append(i)
         except (ValueError, TypeError, ArithmeticError) as error:
             raise InvalidConfig([f"{path}: runs.{i}: {error}"]) from None
@@ -154,7 +155,7 @@ def _document(data: bytes, path: Path) -> Document:
         raise InvalidConfig([f"{path}: is not valid JSON ({error}); give a file written by --export"]) from None
 
 
-def _outcome(entry: RunEntry, config: RunConfig) -> RunOutcome:
+def _result(entry: RunEntry, config: RunConfig) -> RunResult:
     partition = check_run(entry.provenance, entry.partition)
     if partition is None and entry.rounds:
         raise ValueError("partition must not be null if there are rounds")
@@ -165,18 +166,18 @@ def _outcome(entry: RunEntry, config: RunConfig) -> RunOutcome:
     diagnostic_groups.check(rounds, 0 if partition is None else len(partition.test_sizes))
     provenance = finite({**entry.provenance, "imported": True})
     error = provenance.pop("error", None)
-    return RunOutcome(
-        config.name,
-        entry.algorithm,
-        entry.label,
-        entry.hparams,
-        entry.seed,
-        entry.status,
-        rounds,
-        provenance,
-        finite(entry.partition),
-        summary_of(rounds, entry.partition),
-        None if error is None else str(error),
+    return RunResult(
+        experiment=config.name,
+        algorithm=entry.algorithm,
+        label=entry.label,
+        hparams=entry.hparams,
+        seed=entry.seed,
+        status=entry.status,
+        rounds=rounds,
+        provenance=provenance,
+        partition=finite(entry.partition),
+        summary=summary_of(rounds, entry.partition),
+        error=None if error is None else str(error),
     )
 
 
@@ -189,11 +190,7 @@ def _validated(kind: type[Declared], found: Mapping[str, Any], name: str) -> Dec
 
 def _round(entry: RoundEntry, partition: PartitionEntry, dtype: np.dtype) -> RoundResult:
     N, at = len(partition.test_sizes), f"round {entry.round}"
-    measured = {
-        f"{m}.{n}": v
-        for m, group in zip(MODELS, (entry.personalized, entry.global_), strict=True)
-        for n, v in (group or {}).items()
-    }
+    measured = add_prefix("personalized", entry.personalized or {}) | add_prefix("global", entry.global_ or {})
     if entry.train_loss is not None:
         measured["train_loss"] = entry.train_loss
     arrays = {name: _measured(values, N, f"{at}: {name}", dtype) for name, values in measured.items()}
@@ -201,15 +198,14 @@ def _round(entry: RoundEntry, partition: PartitionEntry, dtype: np.dtype) -> Rou
     scalars = {name: _number(getattr(entry, name)) for name in COSTS}
     for name, value in entry.diagnostics.items():
         if isinstance(value, list):
-            arrays[f"diagnostics.{name}"] = _nested(value, f"{at}: diagnostics.{name}")
+            arrays[f"{DIAGNOSTICS}.{name}"] = _nested(value, f"{at}: diagnostics.{name}")
         else:
-            scalars[f"diagnostics.{name}"] = _number(value)
+            scalars[f"{DIAGNOSTICS}.{name}"] = _number(value)
     unseen_sizes = partition.unseen.test_sizes if partition.unseen else []
-    groups = {**dict.fromkeys(MODELS, partition.test_sizes), UNSEEN: unseen_sizes}
-    for group, sizes in groups.items():
+    for group in (*MODEL_KINDS, UNSEEN):
+        sizes = unseen_sizes if group == UNSEEN else partition.test_sizes
         if f"{group}.accuracy" in arrays:
-            summary = summarize_clients(arrays[f"{group}.accuracy"], np.array(sizes))
-            scalars |= {f"{group}.{name}": value for name, value in summary.items()}
+            scalars |= add_prefix(group, summarize_clients(arrays[f"{group}.accuracy"], np.array(sizes)))
     clusters = None if entry.clusters is None else _array(entry.clusters, N, f"{at}: clusters").astype(np.int16)
     if any(client >= N for client in entry.cohort):
         raise ValueError(f"{at}: cohort: client {max(entry.cohort)} is not between 0 and {N - 1}")
@@ -224,7 +220,7 @@ def _unseen(entry: RoundEntry, partition: PartitionEntry, dtype: np.dtype) -> di
     if partition.unseen is None:
         raise ValueError(f"round {entry.round}: has unseen clients, but the partition has none")
     U = len(partition.unseen.test_sizes)
-    named = {f"{UNSEEN}.{name}": values for name, values in entry.unseen.items()}
+    named = add_prefix(UNSEEN, entry.unseen)
     return {n: _measured(values, U, f"round {entry.round}: {n}", dtype) for n, values in named.items()}
 
 

@@ -14,10 +14,8 @@ from engine.core.errors import CheckpointInvalid
 from engine.core.params import SharedParams
 from engine.core.run_json import MAX_CLIENTS
 from engine.core.safetensors_header import metadata
-from engine.export.artifact_checks import check_models
+from engine.export.artifact_checks import GLOBAL, INITIAL, PERSONALIZED, check_models, under
 from engine.simulation.simulate import Models
-
-MODELS_LAST, MODELS_BEST = "model-last", "model-best"  # artifact kinds
 
 
 def num_bytes(models: Models) -> int:
@@ -27,12 +25,12 @@ def num_bytes(models: Models) -> int:
 
 
 def pack(models: Models) -> bytes:
-    tensors = _named("initial", models.initial)
+    tensors = _named(INITIAL, models.initial)
     if models.global_model is not None:
-        tensors |= _named("global", models.global_model)
+        tensors |= _named(GLOBAL, models.global_model)
     if not models.is_common:
         names = models.personalized[0]
-        tensors |= _named("personalized", {n: torch.stack([p[n] for p in models.personalized]) for n in names})
+        tensors |= _named(PERSONALIZED, {n: torch.stack([p[n] for p in models.personalized]) for n in names})
     return safetensors.torch.save(tensors, metadata={"num_clients": str(len(models.personalized))})
 
 
@@ -46,15 +44,11 @@ def unpack(data: bytes) -> Models:
         raise CheckpointInvalid(f"these are not the models of a run ({error}); rerun it") from error
     if not 0 < num_clients <= MAX_CLIENTS:
         raise CheckpointInvalid(f"the number of clients, {num_clients}, is invalid; rerun it")
-    common = _under("global", tensors) or None
-    stacked = _under("personalized", tensors)
+    common = under(GLOBAL, tensors) or None
+    stacked = under(PERSONALIZED, tensors)
     personalized = [{n: p[i] for n, p in stacked.items()} if stacked else common or {} for i in range(num_clients)]
-    return Models(_under("initial", tensors), common, personalized)
+    return Models(under(INITIAL, tensors), common, personalized)
 
 
 def _named(prefix: str, params: SharedParams) -> SharedParams:
-    return {f"{prefix}/{name}": p.detach().cpu().contiguous().clone() for name, p in params.items()}
-
-
-def _under(prefix: str, tensors: SharedParams) -> SharedParams:
-    return {n.removeprefix(f"{prefix}/"): p for n, p in tensors.items() if n.startswith(f"{prefix}/")}
+    return {f"{prefix}{name}": p.detach().cpu().contiguous().clone() for name, p in params.items()}

@@ -7,13 +7,14 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from engine.export.document import MODELS, UNSEEN, Round, RunOutcome
+from engine.core.results import RoundResult, RunResult
+from engine.core.vocabulary import COSTS, MODEL_KINDS, UNSEEN, add_prefix, summary_at
 
 Format = Literal["csv", "parquet"]
-COSTS = ("bytes_up", "bytes_down", "gradient_evaluations", "seconds")
+GROUPS = (*MODEL_KINDS, UNSEEN)  # what a client's values may be of
 
 
-def rounds_table(runs: Iterable[RunOutcome]) -> pd.DataFrame:
+def rounds_table(runs: Iterable[RunResult]) -> pd.DataFrame:
     """One row per run and round: all scalars, and client means of per-client values without a summary.
 
     Scalars: ``personalized.mean``, ``seconds``, ...; client means: ``personalized.loss``, ``train_loss``, ...
@@ -29,13 +30,13 @@ def rounds_table(runs: Iterable[RunOutcome]) -> pd.DataFrame:
     )
 
 
-def clients_table(runs: Iterable[RunOutcome]) -> pd.DataFrame:
+def clients_table(runs: Iterable[RunResult]) -> pd.DataFrame:
     """One row per run, round and client: accuracies, losses, training loss, cluster; NaN if not measured."""
     frames = [frame for run in runs for frame in _client_frames(run)]
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 
-def summary_table(runs: Iterable[RunOutcome]) -> pd.DataFrame:
+def summary_table(runs: Iterable[RunResult]) -> pd.DataFrame:
     """One row per experiment and label: summaries of the last round and total costs, averaged over seeds.
 
     Each has its mean under its name and the sample standard deviation under ``<name>.std``. Bytes and gradient
@@ -43,12 +44,12 @@ def summary_table(runs: Iterable[RunOutcome]) -> pd.DataFrame:
     """
     table = pd.DataFrame([{**_identity(run), **_last_summaries(run), **_costs(run)} for run in runs])
     by = table.groupby(["experiment", "label"], sort=False)
-    values = by[[c for c in table if str(c).startswith((*MODELS, UNSEEN)) or c in COSTS]].agg(["mean", "std"])
+    values = by[[c for c in table if str(c).startswith(GROUPS) or c in COSTS]].agg(["mean", "std"])
     values.columns = [name if what == "mean" else f"{name}.std" for name, what in values.columns]
     return values.assign(seeds=by["seed"].nunique()).reset_index()
 
 
-def write_tables(path: Path, runs: Iterable[RunOutcome], format: Format) -> tuple[Path, Path]:
+def write_tables(path: Path, runs: Iterable[RunResult], format: Format) -> tuple[Path, Path]:
     """Writes the rounds to ``path`` and the clients beside it as ``<name>-clients``."""
     runs, clients = tuple(runs), path.with_stem(f"{path.stem}-clients")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -60,25 +61,22 @@ def write_tables(path: Path, runs: Iterable[RunOutcome], format: Format) -> tupl
     return path, clients
 
 
-def _identity(run: RunOutcome) -> dict[str, Any]:
+def _identity(run: RunResult) -> dict[str, Any]:
     return {"experiment": run.experiment, "algorithm": run.algorithm, "label": run.label, "seed": run.seed}
 
 
-def _last_summaries(run: RunOutcome) -> dict[str, float]:
+def _last_summaries(run: RunResult) -> dict[str, float]:
     """The client summaries of the last round: ``personalized.mean`` and so on."""
-    summary = run.summary or {}
-    return {
-        f"{model}.{name}": value for model in (*MODELS, UNSEEN) for name, value in (summary.get(model) or {}).items()
-    }
+    return {name: v for group in GROUPS for name, v in add_prefix(group, summary_at(run.summary, group)).items()}
 
 
-def _costs(run: RunOutcome) -> dict[str, float]:
+def _costs(run: RunResult) -> dict[str, float]:
     return {name: sum(r.scalars[name] for r in run.rounds) for name in COSTS}
 
 
-def _client_means(r: Round) -> dict[str, float]:
+def _client_means(r: RoundResult) -> dict[str, float]:
     """Whether to average a value over clients. Not for accuracies, whose means are scalars already."""
-    summarized = {f"{model}.accuracy" for model in (*MODELS, UNSEEN)}
+    summarized = {f"{group}.accuracy" for group in GROUPS}
     return {
         name: _nanmean(values)
         for name, values in r.arrays.items()
@@ -87,7 +85,7 @@ def _client_means(r: Round) -> dict[str, float]:
 
 
 def _is_per_client(name: str) -> bool:
-    return name == "train_loss" or name.startswith((*MODELS, UNSEEN))
+    return name == "train_loss" or name.startswith(GROUPS)
 
 
 def _nanmean(values: np.ndarray) -> float:
@@ -96,9 +94,9 @@ def _nanmean(values: np.ndarray) -> float:
     return float(known.mean(dtype=np.float64)) if len(known) else float("nan")
 
 
-def _client_frames(run: RunOutcome) -> Iterator[pd.DataFrame]:
+def _client_frames(run: RunResult) -> Iterator[pd.DataFrame]:
     for r in run.rounds:
-        columns = {n: a for n, a in r.arrays.items() if n == "train_loss" or n.startswith(MODELS)}
+        columns = {n: a for n, a in r.arrays.items() if n == "train_loss" or n.startswith(MODEL_KINDS)}
         if r.clusters is not None:
             columns["cluster"] = r.clusters
         columns = {n: a for n, a in columns.items() if a.ndim == 1}

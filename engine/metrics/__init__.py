@@ -4,6 +4,8 @@ Every summary is ``(values, weights) -> float``; ``weights`` are the clients' te
 test samples) are left out before; no client left gives NaN.
 """
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
 from engine.core.registry import METRICS
@@ -23,3 +25,16 @@ def summarize_clients(values: np.ndarray, weights: np.ndarray) -> dict[str, floa
     if not len(values):
         return {entry.name: float("nan") for entry in METRICS}
     return {entry.name: float(entry.make()(values, weights)) for entry in METRICS}
+
+
+def best_round_score(
+    model: str, scalars: Mapping[str, float], arrays: Mapping[str, np.ndarray], val_sizes: Sequence[int]
+) -> float:
+    """What is largest in the best round: a model's weighted mean accuracy, on validation data if there is any.
+
+    The best round is the first with the largest score that is finite.
+    """
+    accuracy, sizes = arrays.get(f"{model}.val_accuracy"), np.array(val_sizes)
+    if accuracy is None or not sizes.sum():
+        return scalars.get(f"{model}.weighted_mean", np.nan)
+    return summarize_clients(np.where(sizes > 0, accuracy, np.nan), sizes)["weighted_mean"]

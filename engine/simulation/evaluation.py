@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from engine.algorithms import Algorithm
+from engine.core.vocabulary import ModelKind, add_prefix
 from engine.task import Predictor, Task
 from engine.training import statistical_error
 from engine.training.evaluate import evaluate, evaluate_common
@@ -15,14 +16,12 @@ def score(algorithm: Algorithm, state: Any, task: Task) -> dict[str, np.ndarray]
     """Arrays of the personalized and the global model; evaluated once if both are the same."""
     personalized = algorithm.personalized(state, task)
     shared = algorithm.global_model(state, task)
-    arrays = _scores("personalized", personalized, task)
-    if shared is not None and _is_same(shared, personalized):
-        arrays |= {n.replace("personalized", "global"): v for n, v in arrays.items()}
-        if statistical_error.is_known(task):  # the same model, but compared with another true model
-            arrays["global.total_error"] = _total_error("global", shared, task)
-    elif shared is not None:
-        arrays |= _scores("global", shared, task)
-    return arrays
+    arrays = _scores(personalized, task) | _total_error("personalized", personalized, task)
+    scores = add_prefix("personalized", arrays)
+    if shared is not None:
+        common = arrays if _is_same(shared, personalized) else _scores(shared, task)
+        scores |= add_prefix("global", common | _total_error("global", shared, task))
+    return {n: v.astype(stored_dtype(task)) for n, v in scores.items()}
 
 
 def stored_dtype(task: Task) -> type[np.floating[Any]]:
@@ -30,21 +29,21 @@ def stored_dtype(task: Task) -> type[np.floating[Any]]:
     return np.float64 if task.dtype == torch.float64 else np.float32
 
 
-def _scores(path: str, predictor: Predictor, task: Task) -> dict[str, np.ndarray]:
-    accuracy, loss = evaluate(task, predictor, task.data.test)
-    arrays = {f"{path}.accuracy": accuracy, f"{path}.loss": loss}
+def _scores(predictor: Predictor, task: Task) -> dict[str, np.ndarray]:
+    arrays = {}
+    arrays["accuracy"], arrays["loss"] = evaluate(task, predictor, task.data.test)
     if sum(task.data.summary.val_sizes):
-        arrays[f"{path}.val_accuracy"], arrays[f"{path}.val_loss"] = evaluate(task, predictor, task.data.val)
+        arrays["val_accuracy"], arrays["val_loss"] = evaluate(task, predictor, task.data.val)
     if task.data.common_test is not None:
-        common = evaluate_common(task, predictor)
-        arrays[f"{path}.common_accuracy"], arrays[f"{path}.common_loss"] = common
-    if statistical_error.is_known(task):
-        arrays[f"{path}.total_error"] = _total_error(path, predictor, task)
-    return {n: v.astype(stored_dtype(task)) for n, v in arrays.items()}
+        arrays["common_accuracy"], arrays["common_loss"] = evaluate_common(task, predictor)
+    return arrays
 
 
-def _total_error(path: str, predictor: Predictor, task: Task) -> np.ndarray:
-    return statistical_error.total_error(task, predictor, is_global=path == "global").astype(stored_dtype(task))
+def _total_error(model: ModelKind, predictor: Predictor, task: Task) -> dict[str, np.ndarray]:
+    """The two kinds of model are compared with different true models."""
+    if not statistical_error.is_known(task):
+        return {}
+    return {"total_error": statistical_error.total_error(task, predictor, is_global=model == "global")}
 
 
 def _is_same(a: Predictor, b: Predictor) -> bool:

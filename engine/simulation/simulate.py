@@ -20,10 +20,11 @@ from engine.core.params import SharedParams, all_finite
 from engine.core.paths import default_data_dir
 from engine.core.registry import ALGORITHMS
 from engine.core.results import Provenance, RoundResult
+from engine.core.vocabulary import COSTS, DIAGNOSTICS, MODEL_KINDS, UNSEEN, When, add_prefix
 from engine.federation.augmentation import require_images
 from engine.federation.batches import Cohort
 from engine.federation.clients import Federation, build
-from engine.metrics import summarize_clients
+from engine.metrics import best_round_score, summarize_clients
 from engine.models import build_model
 from engine.models.tokens import require_fitting_tokens
 from engine.simulation import checkpoint_codec as states
@@ -35,7 +36,7 @@ from engine.task import Diagnostics, Task
 
 @dataclass
 class Best:
-    """The evaluated round with the largest weighted mean so far, the first of equals."""
+    """The best round so far, by ``best_round_score``."""
 
     round: int = -1
     score: float = -np.inf
@@ -109,7 +110,7 @@ class Simulation:
         self.state: Any = self.algorithm.init(self.task)
         self.round = -1  # the last yielded round
         self.last: dict[str, dict[str, float]] = {}
-        self.best = {"personalized": Best(), "global": Best()}
+        self.best = {model: Best() for model in MODEL_KINDS}
 
     def rounds(self) -> Iterator[RoundResult]:
         """Yields the rounds after the last one yielded, from 0 (untrained) to ``training.rounds`` or divergence."""
@@ -132,8 +133,8 @@ class Simulation:
     def summary(self) -> dict[str, Any]:
         """The ``summary`` of the export: of the last round and of the best ones."""
         best = {k: {"round": b.round, **b.summary} if b.round >= 0 else None for k, b in self.best.items()}
-        last = {"personalized": self.last.get("personalized"), "global": self.last.get("global")}
-        return {**last, "best": best, **{k: v for k, v in self.last.items() if k == "unseen"}}
+        last: dict[str, Any] = {model: self.last.get(model) for model in MODEL_KINDS}
+        return {**last, "best": best, **{k: v for k, v in self.last.items() if k == UNSEEN}}
 
     @property
     def provenance(self) -> Provenance:
@@ -163,7 +164,7 @@ class Simulation:
             if whole["digest"] != self.config.digest:
                 raise CheckpointInvalid("the checkpoint belongs to another configuration; rerun the run")
             round, state, last, notes = (whole[name] for name in ("round", "state", "last", "notes"))
-            best = {path: Best(**whole["best"][path]) for path in self.best}
+            best = {model: Best(**whole["best"][model]) for model in MODEL_KINDS}
         except (KeyError, TypeError) as error:
             message = f"the checkpoint was written by another version ({error!r} does not fit); rerun the run"
             raise CheckpointInvalid(message) from error
@@ -172,10 +173,10 @@ class Simulation:
         for note in notes:
             self.task.note(note)
 
-    def models(self, which: str = "last") -> Models:
+    def models(self, when: When = "last") -> Models:
         """The models of the ``last`` or the ``best`` round (best by personalized accuracy)."""
         best = self.best["personalized"]  # None if no client has test samples
-        state = self.state if which == "last" or best.round < 0 else best.state
+        state = self.state if when == "last" or best.round < 0 else best.state
         task, algorithm = self._for_final_models()
         personalized, shared = algorithm.personalized(state, task), algorithm.global_model(state, task)
         clients = [personalized.of_client(i) for i in range(task.num_clients)]
@@ -219,16 +220,16 @@ class Simulation:
             participants,
             scalars,
             arrays,
-            None if clusters is None else clusters.cpu().numpy().astype(np.int16),
-            evaluated,
-            diverged,
+            clusters=None if clusters is None else clusters.cpu().numpy().astype(np.int16),
+            evaluated=evaluated,
+            diverged=diverged,
         )
 
     def _record_round(
         self, cohort: Cohort | None, diagnostics: Diagnostics | None, seconds: float
     ) -> tuple[dict[str, float], dict[str, np.ndarray]]:
         """Costs, training losses and diagnostics of a round; round 0 has no costs."""
-        scalars = {"bytes_up": 0.0, "bytes_down": 0.0, "gradient_evaluations": 0.0, "seconds": seconds}
+        scalars = dict.fromkeys(COSTS, 0.0) | {"seconds": seconds}
         if cohort is None or diagnostics is None:
             return scalars, {}
         shared = self.algorithm.shared(self.state)
@@ -241,9 +242,9 @@ class Simulation:
         arrays = {"train_loss": loss}
         for name, value in diagnostics.values.items():
             if isinstance(value, Tensor) and value.dim():
-                arrays[f"diagnostics.{name}"] = value.cpu().numpy()
+                arrays[f"{DIAGNOSTICS}.{name}"] = value.cpu().numpy()
             else:
-                scalars[f"diagnostics.{name}"] = float(value)
+                scalars[f"{DIAGNOSTICS}.{name}"] = float(value)
         return scalars, arrays
 
     def _evaluate(self) -> dict[str, np.ndarray]:
@@ -257,25 +258,23 @@ class Simulation:
         scores = newcomers.scores(algorithm, self.state, task)
         if not scores:
             return {}, {}
-        arrays = {f"unseen.{n}": v.astype(stored_dtype(self.task)) for n, v in scores.items()}
-        self.last["unseen"] = summary = newcomers.summary(arrays["unseen.accuracy"], self.task)
-        return arrays, {f"unseen.{n}": v for n, v in summary.items()}
+        arrays = {n: v.astype(stored_dtype(self.task)) for n, v in scores.items()}
+        self.last[UNSEEN] = summary = newcomers.summary(arrays["accuracy"], self.task)
+        return add_prefix(UNSEEN, arrays), add_prefix(UNSEEN, summary)
 
     def _summarize(self, values: dict[str, np.ndarray], may_be_best: bool) -> dict[str, float]:
         """Client summaries as scalars; remembers the last and the best ones."""
         scalars: dict[str, float] = {}
-        for path, best in self.best.items():
-            if f"{path}.accuracy" not in values:
+        sizes = self.task.data.summary
+        for model, best in self.best.items():
+            if f"{model}.accuracy" not in values:
                 continue
-            summary = summarize_clients(values[f"{path}.accuracy"], np.array(self.task.data.summary.test_sizes))
-            self.last[path] = summary
-            scalars |= {f"{path}.{n}": v for n, v in summary.items()}
-            reached = summary["weighted_mean"]
-            if f"{path}.val_accuracy" in values:
-                sizes = np.array(self.task.data.summary.val_sizes)
-                reached = summarize_clients(values[f"{path}.val_accuracy"], sizes)["weighted_mean"]
+            summary = summarize_clients(values[f"{model}.accuracy"], np.array(sizes.test_sizes))
+            self.last[model] = summary
+            scalars |= add_prefix(model, summary)
+            reached = best_round_score(model, scalars, values, sizes.val_sizes)
             if may_be_best and np.isfinite(reached) and reached > best.score:
-                self.best[path] = Best(self.round, reached, summary, self.state if path == "personalized" else None)
+                self.best[model] = Best(self.round, reached, summary, self.state if model == "personalized" else None)
         return scalars
 
     def _training_failed(self, train_loss: Tensor, cohort: Cohort | None) -> str | None:
@@ -290,10 +289,10 @@ class Simulation:
 
     def _evaluation_failed(self, values: dict[str, np.ndarray]) -> str | None:
         has_samples = np.array(self.task.data.summary.test_sizes) > 0
-        for path in self.best:
-            bad = np.flatnonzero(~np.isfinite(values.get(f"{path}.loss", np.zeros(len(has_samples)))) & has_samples)
+        for model in MODEL_KINDS:
+            bad = np.flatnonzero(~np.isfinite(values.get(f"{model}.loss", np.zeros(len(has_samples)))) & has_samples)
             if len(bad):
-                return f"the test loss of client {bad[0]}'s {path} model is not finite"
+                return f"the test loss of client {bad[0]}'s {model} model is not finite"
         return None
 
 

@@ -4,6 +4,7 @@ import logging
 import math
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,8 @@ from engine.config.schema import RunConfig, read_options
 from engine.core.errors import Unsupported
 from engine.core.findings import Findings
 from engine.core.registry import ANALYSES
-from engine.export.saved_models import MODELS_BEST, MODELS_LAST, unpack
+from engine.core.vocabulary import MODELS_OF, When
+from engine.export.saved_models import unpack
 from engine.simulation.simulate import Models
 from engine.worker.executor import AnalysisTicket
 from engine.worker.failures import reason
@@ -32,9 +34,17 @@ from storage import (
 )
 
 REPORT_S = 0.4  # interval for storing progress and reading cancel requests
-MODELS_OF = {"last": MODELS_LAST, "best": MODELS_BEST}
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """How an analysis ended: with a result, or with an error unless it was cancelled."""
+
+    status: AnalysisStatus
+    result: NewArtifact | None = None
+    error: str | None = None
 
 
 class Cancelled(Exception):
@@ -75,28 +85,27 @@ class AnalysisSession:
         self.progress = ProgressReporter(store, ticket)
 
     def run(self) -> None:
-        status, file, error = self._outcome()
-        finish = self.store.analyses.finish
-        until_available(lambda: finish(self.ticket.analysis_id, self.ticket.epoch, status, file, error))
+        outcome = self._outcome()
+        finish = partial(self.store.analyses.finish, self.ticket.analysis_id, self.ticket.epoch)
+        until_available(lambda: finish(outcome.status, result=outcome.result, error=outcome.error))
 
-    def _outcome(self) -> tuple[AnalysisStatus, NewArtifact | None, str | None]:
+    def _outcome(self) -> Outcome:
         try:
-            kind, round, findings = self._compute()
-            file = self.store.artifacts.write_file(self.ticket.run_id, f"analysis-{kind}", round, findings)
-            return "done", file, None
+            return Outcome(status="done", result=self._compute())
         except Cancelled:
-            return "cancelled", None, None
+            return Outcome(status="cancelled")
         except ArtifactDamaged as error:
-            return "failed", None, str(error)
+            return Outcome(status="failed", error=str(error))
         except ArtifactNotWritten as error:
-            return "failed", None, f"the result could not be stored: {error}, then request it again"
+            return Outcome(status="failed", error=f"the result could not be stored: {error}, then request it again")
         except StorageError:
             raise
         except Exception as error:  # noqa: BLE001  analyses, methods and data sets may be third-party plugins
-            return "failed", None, until_available(partial(reason, self.store, self.ticket.run_id, error))
+            why = until_available(partial(reason, self.store, self.ticket.run_id, error))
+            return Outcome(status="failed", error=why)
 
-    def _compute(self) -> tuple[str, int, bytes]:
-        """The findings as (kind, round, bytes)."""
+    def _compute(self) -> NewArtifact:
+        """Computes the findings and writes them to a file."""
         analysis = until_available(lambda: self.store.analyses.get(self.ticket.analysis_id))
         run = until_available(lambda: self.store.queue.get(self.ticket.run_id))
         entry = ANALYSES.get(analysis.kind)
@@ -108,14 +117,14 @@ class AnalysisSession:
         subject = Subject.load(config, models, round, data_dir=data_dir, progress=self.progress)
         findings: Findings = entry.make(options).compute(subject)
         self.progress.report()  # a last chance to cancel
-        return entry.name, round, findings.to_bytes()
+        return self.store.artifacts.write_file(self.ticket.run_id, f"analysis-{entry.name}", round, findings.to_bytes())
 
-    def _models(self, run: RunRecord, which: str) -> tuple[Models, int]:
+    def _models(self, run: RunRecord, which: When) -> tuple[Models, int]:
         """The models of the last or the best round, and that round. Raises Unsupported if they are not stored."""
         artifact = until_available(lambda: self.store.artifacts.latest(run.id, MODELS_OF[which]))
         if artifact is None:
             raise Unsupported(
                 f"the models of this run's {which} round are not available: the run is {run.status}, or they were too "
-                "were deleted, or not imported; rerun it"
+                "large, deleted, or not imported; rerun it"
             )
         return unpack(self.store.artifacts.read(artifact)), artifact.round

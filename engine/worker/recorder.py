@@ -4,7 +4,6 @@ While the database cannot be written (full disk, locked, server unavailable), tr
 memory, up to WAITING_BYTES of them; then training waits too, for as long as it takes.
 """
 
-import math
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -67,7 +66,7 @@ class Recorder:
         record = round_record(result)
         self._pending.append(record)
         self._pending_bytes += num_bytes(record)
-        self.round, self._summary = result.round, without_nan(summary)
+        self.round, self._summary = result.round, summary
         now = self._clock()
         if self._added is not None:
             took = now - self._added
@@ -137,7 +136,9 @@ class Recorder:
         def finish() -> Status:
             self._drop_stored()
             return self._attempt(
-                lambda: self.store.queue.finish(self.run_id, self.epoch, status, error, self._summary, self._pending)
+                lambda: self.store.queue.finish(
+                    self.run_id, self.epoch, status, error=error, summary=self._summary, rounds=self._pending
+                )
             )
 
         ended = until_available(finish, self._heartbeat)
@@ -211,14 +212,3 @@ class Recorder:
 def num_bytes(record: RoundRecord) -> int:
     """The approximate size of a round in memory."""
     return sum(array.nbytes for array in record.arrays.values()) + 100 * len(record.scalars) + record.cohort.nbytes
-
-
-def without_nan(value: Any) -> Any:
-    """A JSON-compatible copy, with None for numbers that are not finite."""
-    if isinstance(value, dict):
-        return {k: without_nan(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [without_nan(v) for v in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

@@ -3,23 +3,30 @@
 import dataclasses
 import os
 import socket
+from dataclasses import dataclass
 from functools import partial
 
 import torch
 
 from engine.config.schema import RunConfig
 from engine.core.errors import CheckpointInvalid
+from engine.core.vocabulary import MODELS_OF, When
 from engine.export import saved_models
-from engine.export.saved_models import MODELS_BEST, MODELS_LAST
 from engine.simulation.simulate import Simulation
 from engine.worker.executor import Ticket
 from engine.worker.failures import reason
 from engine.worker.limits import MIB, MODELS_MB, enforce_model_limit, max_models_bytes
-from engine.worker.recorder import CHECKPOINT, Recorder, Stop, without_nan
+from engine.worker.recorder import CHECKPOINT, Recorder, Stop
 from engine.worker.retry import until_available
 from storage import FINISHED, ArtifactDamaged, ArtifactNotWritten, NewArtifact, Status, StorageError, Store
 
-Outcome = tuple[Status, str | None]
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """How a run ended, or that it paused; ``error`` says why it did not complete."""
+
+    status: Status
+    error: str | None = None
 
 
 class Session:
@@ -32,10 +39,10 @@ class Session:
         self._described: list[str] | None = None  # the warnings stored in the provenance
 
     def run(self) -> None:
-        status, error = self._outcome()
+        outcome = self._outcome()
         if self.simulation is not None:
             self._describe(self.simulation)  # warnings added during the run
-        if self.recorder.finish(status, error) in FINISHED:  # it will not be resumed
+        if self.recorder.finish(outcome.status, outcome.error) in FINISHED:  # it will not be resumed
             until_available(lambda: self.store.artifacts.keep_last(self.ticket.run_id, CHECKPOINT, 0))
             until_available(lambda: enforce_model_limit(self.store))
 
@@ -47,7 +54,8 @@ class Session:
         except StorageError:
             raise
         except Exception as error:  # noqa: BLE001  methods and data sets may be third-party plugins
-            return "failed", until_available(partial(reason, self.store, self.ticket.run_id, error))
+            why = until_available(partial(reason, self.store, self.ticket.run_id, error))
+            return Outcome(status="failed", error=why)
 
     def _compute(self) -> Outcome:
         run = until_available(lambda: self.store.queue.get(self.ticket.run_id))
@@ -71,7 +79,7 @@ class Session:
         self.recorder.round = simulation.round
         if stored_round > simulation.round:
             until_available(lambda: self.store.metrics.rewind(self.ticket.run_id, self.ticket.epoch, simulation.round))
-        for kind in (MODELS_LAST, MODELS_BEST) if stored_round >= 0 else ():
+        for kind in MODELS_OF.values() if stored_round >= 0 else ():
             until_available(partial(self.store.artifacts.keep_last, self.ticket.run_id, kind, 0))
 
     def _train(self, simulation: Simulation, config: RunConfig) -> Outcome:
@@ -80,37 +88,41 @@ class Session:
             self.recorder.add(result, simulation.summary(), is_last)
             if result.diverged:
                 self._store_models(simulation)
-                return "diverged", f"{result.diverged} in round {result.round}; try a smaller learning rate"
+                why = f"{result.diverged} in round {result.round}; try a smaller learning rate"
+                return Outcome(status="diverged", error=why)
             if self.recorder.checkpoint_is_due(config.machine.checkpoint_s):
                 self.recorder.checkpoint(simulation.checkpoint())
         self._store_models(simulation)
-        return "done", None
+        return Outcome(status="done")
 
     def _stopped(self, stop: Stop) -> Outcome:
         if stop.control == "cancel":
-            return "cancelled", None
+            return Outcome(status="cancelled")
         simulation = self.simulation
         # Stopped during an evaluation: the state is a round ahead of the stored rounds, so keep the last checkpoint.
         if simulation is not None and 0 <= simulation.round == self.recorder.round:
             self.recorder.checkpoint(simulation.checkpoint())
-        return "paused", None
+        return Outcome(status="paused")
 
     def _store_models(self, simulation: Simulation) -> None:
         """Stores the models of the last and the best round, in one transaction each, the first with the last rounds."""
         best = simulation.best["personalized"].round
-        rounds = {MODELS_LAST: simulation.round} | ({MODELS_BEST: best} if best >= 0 else {})
-        for kind, round in rounds.items():
-            if (file := self._model_file(simulation, kind, round)) is not None:
+        rounds: dict[When, int] = {"last": simulation.round}
+        if best >= 0:
+            rounds["best"] = best
+        for when, round in rounds.items():
+            if (file := self._models_file(simulation, when, round)) is not None:
                 self.recorder.store_file(file)
 
-    def _model_file(self, simulation: Simulation, kind: str, round: int) -> NewArtifact | None:
+    def _models_file(self, simulation: Simulation, when: When, round: int) -> NewArtifact | None:
         """Returns None, and logs why, if the models are too large or the disk is full."""
-        models = simulation.models(kind.removeprefix("model-"))
+        models = simulation.models(when)
         size, limit = saved_models.num_bytes(models), max_models_bytes()
         why = f"{size / MIB:.3g} MiB exceed {MODELS_MB}={limit / MIB:g}"
         if size <= limit:
             try:
-                return self.store.artifacts.write_file(self.ticket.run_id, kind, round, saved_models.pack(models))
+                file = saved_models.pack(models)
+                return self.store.artifacts.write_file(self.ticket.run_id, MODELS_OF[when], round, file)
             except ArtifactNotWritten as error:
                 why = str(error)
         self.recorder.warn("models", f"the models of round {round} were not stored: {why}")
@@ -124,7 +136,7 @@ class Session:
         elif self._described == simulation.task.notes:
             return
         self._described = [*simulation.task.notes]
-        provenance = without_nan(dataclasses.asdict(simulation.provenance))
+        provenance = dataclasses.asdict(simulation.provenance)
         until_available(
             lambda: self.store.queue.describe(
                 self.ticket.run_id, self.ticket.epoch, provenance, partition, _worker_name()

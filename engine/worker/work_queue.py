@@ -73,7 +73,8 @@ class RunClaims:
             if sum(event.message.endswith(last_checkpoint) for event in died) + 1 < MAX_DEATHS:
                 self.release(ticket)
             else:
-                self.store.queue.finish(ticket.run_id, ticket.epoch, "failed", f"{_giving_up(problem)}, then retry")
+                error = f"{_giving_up(problem)}, then retry"
+                self.store.queue.finish(ticket.run_id, ticket.epoch, "failed", error=error)
         add_event(self.store, ticket.run_id, "error", DIED, f"{problem}; {last_checkpoint}")
 
 

@@ -1,13 +1,28 @@
 """Databases for the pages: one without runs, one with a finished experiment. DATABASE_URL points to them."""
 
+import functools
 import shutil
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from streamlit.components.v2 import manifest_scanner
 
 from storage import Store
+from tests.app.hostile import store_hostile
 from tests.app.samples import DIGITS, store_experiment
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_scan_for_components() -> Iterator[None]:
+    """Each AppTest reads the metadata of every installed package, which takes half of a page's time: once is enough."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            manifest_scanner, "scan_component_manifests", functools.cache(manifest_scanner.scan_component_manifests)
+        )
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -29,22 +44,37 @@ def filled_file(empty_file: Path) -> Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def hostile_file(empty_file: Path) -> Path:
+    path = empty_file.with_name("hostile.db")
+    with pytest.MonkeyPatch.context() as patch:
+        for store in _copy(empty_file, path, patch):
+            store_hostile(store)
+    return path
+
+
 @pytest.fixture
 def empty_store(empty_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     """Tables without rows."""
-    yield from _copy(empty_file, tmp_path, monkeypatch)
+    yield from _copy(empty_file, tmp_path / "fedscape.db", monkeypatch)
 
 
 @pytest.fixture
 def filled_store(filled_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     """Four methods on digits, 10 clients, 5 rounds, 2 seeds: runs 1 to 8 of experiment 1, all done."""
-    yield from _copy(filled_file, tmp_path, monkeypatch)
+    yield from _copy(filled_file, tmp_path / "fedscape.db", monkeypatch)
 
 
-def _copy(source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    """Copies the file, so that each test can write to its own."""
-    path = folder / "fedscape.db"
-    shutil.copy(source, path)
+@pytest.fixture
+def hostile_store(hostile_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    """The runs of ``store_hostile``."""
+    yield from _copy(hostile_file, tmp_path / "fedscape.db", monkeypatch)
+
+
+def _copy(source: Path, path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    """Copies the file for each test, including rows that are still in SQLite's log."""
+    with closing(sqlite3.connect(source)) as original, closing(sqlite3.connect(path)) as copy:
+        original.backup(copy)
     monkeypatch.setenv("DATABASE_URL", f"sqlite:///{path}")
     store = Store(f"sqlite:///{path}")
     yield store

@@ -9,7 +9,6 @@ import numpy as np
 from engine.config.schema import RunConfig, parse_experiment
 from engine.exchange.records import new_run, round_record
 from engine.simulation.simulate import Simulation
-from engine.worker.recorder import without_nan
 from storage import ExperimentRecord, FinishedRun, Store
 
 DIGITS: dict[str, Any] = {
@@ -53,5 +52,5 @@ def _finished(config: RunConfig, extra: Mapping[str, np.ndarray]) -> FinishedRun
         rounds,
         dataclasses.asdict(simulation.provenance),
         dataclasses.asdict(simulation.task.data.summary),
-        without_nan(simulation.summary()),
+        simulation.summary(),
     )

@@ -25,6 +25,7 @@ from app.charts import (
 )
 from app.charts.plot import log_axis
 from app.compare.effort import reached_by_all_seeds
+from app.data import costs
 from app.data.comparison import per_run
 from tests.app.frames import clients, series
 
@@ -238,7 +239,7 @@ def test_two_values_are_no_sweep() -> None:
 
 def test_megabytes_count_both_directions() -> None:
     totals = pd.DataFrame({"run": [1], "bytes_up": 3e6, "bytes_down": 1e6, "gradient_evaluations": 5.0, "seconds": 2.0})
-    assert cost.spent(totals).to_numpy().tolist() == [[1, 4, 5, 2]]
+    assert costs.spent(totals).to_numpy().tolist() == [[1, 4, 5, 2]]
 
 
 def test_seeds_are_averaged_at_equal_cost() -> None:

@@ -161,7 +161,7 @@ def test_what_was_measured_elsewhere_is_drawn(filled_store: Store, tmp_path: Pat
         assert claimed is not None
         found = Findings({"own": np.ones(10), "others": np.full(10, run_id / 10)}).to_bytes()
         file = filled_store.artifacts.write_file(run_id, "analysis-trade_off", 5, found)
-        filled_store.analyses.finish(claimed.id, claimed.epoch, "done", file)
+        filled_store.analyses.finish(claimed.id, claimed.epoch, "done", result=file)
     page = opened(experiment="1")
     assert "the test data of all other clients" in words(page)
     assert not [button for button in page.button if button.label.startswith("Measure")]
@@ -174,7 +174,7 @@ def test_what_was_measured_and_cannot_be_read_is_measured_again(filled_store: St
     claimed = filled_store.analyses.claim()
     assert claimed is not None
     file = filled_store.artifacts.write_file(5, "analysis-trade_off", 5, b"no findings")
-    filled_store.analyses.finish(claimed.id, claimed.epoch, "done", file)
+    filled_store.analyses.finish(claimed.id, claimed.epoch, "done", result=file)
     page = opened(experiment="1")
     next(button for button in page.button if button.label == "Measure on other clients' data").click().run()
     assert filled_store.analyses.get(asked.id).status == "queued"

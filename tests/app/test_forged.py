@@ -57,7 +57,7 @@ def good(empty_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Good:
             assert asked is not None
             found = Findings({"personalized": np.ones((forging.N, 10, 10), np.int32)}).to_bytes()
             file = store.artifacts.write_file(run_id, "analysis-confusion", 3, found)
-            store.analyses.finish(asked.id, asked.epoch, "done", file)
+            store.analyses.finish(asked.id, asked.epoch, "done", result=file)
             store.events.add(run_id, "info", "note", "it went well")
         (folder / "bundle.zip").write_bytes(exchange.bundle_of([1, 2]))
         store.back_up(folder / "backup.zip", "1")

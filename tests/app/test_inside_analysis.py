@@ -63,7 +63,7 @@ def claimed(store: Store) -> AnalysisRecord:
 
 def finish(store: Store, claimed: AnalysisRecord, data: bytes = FOUND.to_bytes()) -> ArtifactRecord:
     file = store.artifacts.write_file(1, f"analysis-{KIND}", 5, data)
-    store.analyses.finish(claimed.id, claimed.epoch, "done", file)
+    store.analyses.finish(claimed.id, claimed.epoch, "done", result=file)
     return store.artifacts.latest(1, f"analysis-{KIND}")
 
 

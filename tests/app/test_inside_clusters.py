@@ -156,4 +156,4 @@ def put_on_a_map(store: Store, run_id: int) -> None:
     claimed = store.analyses.claim()
     assert claimed is not None and claimed.id == requested.id
     file = store.artifacts.write_file(run_id, "analysis-client_map", 6, found.to_bytes())
-    store.analyses.finish(claimed.id, claimed.epoch, "done", file)
+    store.analyses.finish(claimed.id, claimed.epoch, "done", result=file)

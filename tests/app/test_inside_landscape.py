@@ -35,7 +35,7 @@ def put(store: Store, run_id: int, kind: str, params: dict[str, Any], found: Fin
     store.analyses.request(run_id, kind, params)
     claimed = store.analyses.claim()
     file = store.artifacts.write_file(run_id, f"analysis-{kind}", 5, found.to_bytes())
-    store.analyses.finish(claimed.id, claimed.epoch, "done", file)
+    store.analyses.finish(claimed.id, claimed.epoch, "done", result=file)
 
 
 def compute(subject: Subject, kind: str, params: dict[str, Any]) -> Findings:

@@ -189,7 +189,7 @@ def test_a_queued_run_shows_its_configuration_and_status(filled_store: Store) ->
 def test_failed_runs_show_their_stored_rounds(filled_store: Store, status: Status) -> None:
     run, epoch = half_done(filled_store)
     if status != "running":
-        filled_store.queue.finish(run, epoch, status, "the reason" if status in ("diverged", "failed") else None)
+        filled_store.queue.finish(run, epoch, status, error="the reason" if status in ("diverged", "failed") else None)
     page = opened(id=run, client=1)
     assert "round 2 of 5" in words(page).lower() and page.select_slider(key="address_round").value == "2"
     assert ("the reason" in words(page).lower()) == (status in ("diverged", "failed"))
@@ -247,7 +247,7 @@ def answer(store: Store, kind: str, found: Findings) -> None:
     claimed = store.analyses.claim()
     assert claimed is not None
     file = store.artifacts.write_file(DITTO, f"analysis-{kind}", 5, found.to_bytes())
-    store.analyses.finish(claimed.id, claimed.epoch, "done", file)
+    store.analyses.finish(claimed.id, claimed.epoch, "done", result=file)
 
 
 def half_done(store: Store, rounds: int = 3) -> tuple[int, int]:

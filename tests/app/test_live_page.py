@@ -24,7 +24,7 @@ def finish(store: Store, status: Status, error: str) -> None:
     run = store.queue.claim()
     assert run is not None
     store.events.add(run.id, "error", "run", "client 3 has no finite loss")
-    store.queue.finish(run.id, run.epoch, status, error)
+    store.queue.finish(run.id, run.epoch, status, error=error)
 
 
 def test_without_experiments_the_page_links_to_set_up(empty_store: Store) -> None:

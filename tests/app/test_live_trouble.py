@@ -39,7 +39,7 @@ def end(store: Store, status: Status, error: str | None = None, kind: str | None
     assert run is not None
     if kind:
         store.events.add(run.id, "error", kind, "exit by signal 9")
-    store.queue.finish(run.id, run.epoch, status, error)
+    store.queue.finish(run.id, run.epoch, status, error=error)
     return store.queue.get(run.id)
 
 
@@ -137,7 +137,7 @@ def test_a_card_links_to_a_run_with_rounds(store: Store) -> None:
     run = store.queue.claim()
     assert run is not None
     store.metrics.append(run.id, run.epoch, [a_round(0)])
-    store.queue.finish(run.id, run.epoch, "failed", "the data set is gone")
+    store.queue.finish(run.id, run.epoch, "failed", error="the data set is gone")
     end(store, "failed", "something else")
     advice = words(opened())
     assert "[Look inside](/run?id=1)" in advice and "[Look inside](/run?id=2)" not in advice

@@ -15,7 +15,7 @@ from engine.core.paths import ROOT
 from engine.core.registry import ALGORITHMS
 from engine.exchange.records import new_run
 from storage import Store
-from tests.app.hostile import HOST, NAME, assert_is_text, figure_texts, markdown, store_hostile
+from tests.app.hostile import HOST, NAME, assert_is_text, figure_texts, markdown
 from tests.app.pages import open_page
 from tests.app.samples import DIGITS
 
@@ -23,8 +23,8 @@ TABS = ("clients", "clusters", "landscape", "features", "layers", "profile", "re
 
 
 @pytest.fixture
-def runs(empty_store: Store) -> list[int]:
-    return store_hostile(empty_store)
+def runs(hostile_store: Store) -> list[int]:
+    return [run.id for run in hostile_store.queue.runs()]
 
 
 def test_the_check_of_a_page_detects_markup() -> None:
@@ -46,8 +46,8 @@ def test_compare_shows_names_as_text(runs: list[int]) -> None:
 
 
 @pytest.mark.parametrize("tab", TABS)
-def test_inside_a_run_shows_names_as_text(runs: list[int], empty_store: Store, tab: str) -> None:
-    everything = empty_store.queue.runs(run_ids=runs)
+def test_inside_a_run_shows_names_as_text(runs: list[int], hostile_store: Store, tab: str) -> None:
+    everything = hostile_store.queue.runs(run_ids=runs)
     clustered = next(run for run in everything if run.algorithm == "cgpfl")
     failed = next(run for run in everything if run.status == "failed")
     for run in (clustered, failed) if tab in ("clients", "record") else (clustered,):
@@ -67,7 +67,7 @@ def test_live_and_compare_show_errors_as_text(empty_store: Store, status: Any) -
     empty_store.experiments.create(NAME, named, [new_run(run) for run in parse_experiment(named).runs()])
     run = empty_store.queue.claim()
     assert run is not None
-    empty_store.queue.finish(run.id, run.epoch, status, NAME)
+    empty_store.queue.finish(run.id, run.epoch, status, error=NAME)
     for page in (open_page("live"), open_page("compare", experiment="1"), open_page("run", id=run.id)):
         assert_is_text(page)
 
@@ -81,9 +81,9 @@ def test_set_up_shows_names_as_text(empty_store: Store) -> None:
     assert_is_text(open_page("setup", config=pack_config(DIGITS | {"dataset": {"name": "custom", "path": NAME}})))
 
 
-def test_library_shows_names_as_text(runs: list[int], empty_store: Store) -> None:
-    empty_store.saved_views.save("library", NAME[:60], f"method={NAME}")
-    empty_store.trash.put(runs[-1:])
+def test_library_shows_names_as_text(runs: list[int], hostile_store: Store) -> None:
+    hostile_store.saved_views.save("library", NAME[:60], f"method={NAME}")
+    hostile_store.trash.put(runs[-1:])
     assert_is_text(open_page("library", runs=",".join(map(str, runs))))
     assert_is_text(open_page("library", method=NAME, dataset=NAME, status=NAME))
 

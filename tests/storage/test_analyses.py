@@ -20,7 +20,7 @@ def claimed(store: Store, run: RunRecord) -> AnalysisRecord:
 def finish(store: Store, analysis: AnalysisRecord) -> ArtifactRecord:
     """Finishes the analysis and returns its artifact."""
     file = store.artifacts.write_file(analysis.run_id, "analysis-landscape", 5, b"grid")
-    store.analyses.finish(analysis.id, analysis.epoch, "done", file)
+    store.analyses.finish(analysis.id, analysis.epoch, "done", result=file)
     artifact = store.artifacts.get(store.analyses.get(analysis.id).artifact_id or 0)
     assert artifact is not None
     return artifact
@@ -152,7 +152,7 @@ def test_a_previous_owner_writes_nothing_and_leaves_no_file(store: Store, claime
     for write in (
         lambda: store.analyses.report(claimed.id, claimed.epoch, 0.9),
         lambda: store.analyses.requeue(claimed.id, claimed.epoch),
-        lambda: store.analyses.finish(claimed.id, claimed.epoch, "done", file),
+        lambda: store.analyses.finish(claimed.id, claimed.epoch, "done", result=file),
     ):
         with pytest.raises(Fenced, match=f"analysis {claimed.id} is no longer running under claim 1"):
             write()

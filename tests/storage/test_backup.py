@@ -44,7 +44,8 @@ def full(sqlite_store: Store) -> Store:
     store.analyses.request(done.id, "landscape", {})
     analysis = store.analyses.claim()
     assert analysis is not None
-    store.analyses.finish(analysis.id, analysis.epoch, "done", store.artifacts.write_file(done.id, "analysis", 0, b"a"))
+    result = store.artifacts.write_file(done.id, "analysis", 0, b"a")
+    store.analyses.finish(analysis.id, analysis.epoch, "done", result=result)
     store.metrics.append(paused.id, paused.epoch, [a_round(0)])
     put(store, paused.id, "checkpoint")
     store.queue.request([paused.id], "pause")

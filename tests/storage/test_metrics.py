@@ -191,3 +191,8 @@ def test_clusters_can_be_removed(store: Store, run: RunRecord) -> None:
 def test_a_run_without_clusters_has_none(store: Store, run: RunRecord) -> None:
     store.metrics.append(run.id, run.epoch, [a_round(0)])
     assert store.metrics.clusters(run.id)[1].size == 0
+
+
+def test_numbers_that_are_not_finite_are_null_in_a_summary(store: Store, run: RunRecord) -> None:
+    store.metrics.append(run.id, run.epoch, [], summary={"losses": (np.inf, -np.inf, np.nan, 1.0)})
+    assert store.queue.get(run.id).summary == {"losses": [None, None, None, 1.0]}

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from engine.core.results import RoundResult
-from engine.export.document import RunOutcome
+from engine.core.results import RoundResult, RunResult
 
 COSTS = {"bytes_up": 8.0, "bytes_down": 16.0, "gradient_evaluations": 40.0, "seconds": 0.25}
 
@@ -19,7 +18,7 @@ def a_round(number: int, accuracy: list[float], **arrays: list) -> RoundResult:
     return RoundResult(number, np.array([0, 2], np.int32), scalars, values, np.array([0, 1, 1], np.int16))
 
 
-def an_outcome(**changes: object) -> RunOutcome:
+def an_outcome(**changes: object) -> RunResult:
     values = {
         "experiment": "e",
         "algorithm": "ditto",
@@ -31,4 +30,4 @@ def an_outcome(**changes: object) -> RunOutcome:
         "provenance": {"code": "1"},
         "partition": {"test_sizes": [4, 4, 4], "val_sizes": [0, 0, 0]},
     }
-    return RunOutcome(**(values | changes))
+    return RunResult(**(values | changes))

@@ -12,7 +12,7 @@ from engine.analyses.support.loaded_run import Subject
 from engine.core.errors import Unsupported
 from engine.core.findings import Findings
 from engine.core.registry import ANALYSES
-from engine.export.saved_models import MODELS_BEST, MODELS_LAST
+from engine.core.vocabulary import MODELS_OF
 from engine.worker import AnalysisTicket, analysis_session
 from engine.worker.analysis_session import REPORT_S, Cancelled, ProgressReporter
 from engine.worker.process import work_on
@@ -68,7 +68,7 @@ def test_findings_are_stored_when_the_analysis_ends(store: Store):
     assert store.artifacts.get(done.artifact_id).kind == "analysis-sizes"
 
 
-@pytest.mark.parametrize(("which", "kind"), [("last", MODELS_LAST), ("best", MODELS_BEST)])
+@pytest.mark.parametrize(("which", "kind"), MODELS_OF.items())
 def test_the_models_are_those_of_the_requested_round(store: Store, which: str, kind: str):
     run = compute(store, training__lr=2.0)
     done = analyze(store, run.id, which=which)
@@ -87,7 +87,7 @@ def test_without_models_the_error_says_to_run_again(store: Store):
 
 def test_damaged_models_fail_the_analysis_with_a_reason(store: Store):
     run = compute(store)
-    (store.artifacts.folder / store.artifacts.latest(run.id, MODELS_LAST).path).write_bytes(b"rubbish")
+    (store.artifacts.folder / store.artifacts.latest(run.id, MODELS_OF["last"]).path).write_bytes(b"rubbish")
     failed = analyze(store, run.id)
     assert failed.status == "failed"
     assert "rerun the run" in failed.error

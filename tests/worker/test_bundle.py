@@ -14,7 +14,7 @@ from engine.cli.export_runs import write_runs
 from engine.core.errors import InvalidConfig
 from engine.core.findings import Findings
 from engine.exchange.import_runs import import_file
-from engine.exchange.records import load_outcome
+from engine.exchange.records import load_result
 from engine.export.document import run_document
 from storage import BUNDLE, Archive, RunRecord, Store, new_archive
 from tests.worker.samples import compute, rows
@@ -36,7 +36,7 @@ def computed(empty_database: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     analysis = store.analyses.claim()
     assert analysis is not None
     file = store.artifacts.write_file(run.id, "analysis-landscape", 2, FOUND.to_bytes())
-    store.analyses.finish(analysis.id, analysis.epoch, "done", file)
+    store.analyses.finish(analysis.id, analysis.epoch, "done", result=file)
     store.events.add(run.id, "warning", "models", "a line with „quotes“ and\ntwo lines")
     store.events.add(None, "info", "engine", "of no run")
     store.close()
@@ -83,7 +83,7 @@ def files(store: Store, run: RunRecord) -> list[tuple[str, int, bytes]]:
 def test_everything_of_a_run_is_imported(store: Store, run: RunRecord, other: Store, bundle: Path) -> None:
     new = import_run(other, bundle)
     assert [row[:3] + row[4:5] for row in rows(other, new.id)] == [row[:3] + row[4:5] for row in rows(store, run.id)]
-    assert run_document(load_outcome(other, new)) | {"provenance": None} == run_document(load_outcome(store, run)) | {
+    assert run_document(load_result(other, new)) | {"provenance": None} == run_document(load_result(store, run)) | {
         "provenance": None
     }
     assert new.provenance == (run.provenance or {}) | {"imported": True}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from engine.core.results import RoundResult
-from engine.worker.recorder import Recorder, Stop, without_nan
+from engine.worker.recorder import Recorder, Stop
 from storage import DatabaseLocked, Fenced, Store
 from tests.worker.fakes import Clock
 from tests.worker.samples import claim, kinds, queue, stored_rounds
@@ -114,10 +114,6 @@ def test_finishing_writes_pending_rounds_and_the_summary(recorder, store):
     run = store.queue.get(recorder.run_id)
     assert (run.status, run.round, run.summary) == ("done", 0, {"personalized": {"mean": None}})
     assert kinds(store, run.id) == []
-
-
-def test_non_finite_numbers_become_none_in_json():
-    assert without_nan({"a": [1.0, float("inf")], "b": (float("nan"), "x")}) == {"a": [1.0, None], "b": [None, "x"]}
 
 
 @pytest.mark.parametrize("kind", ["checkpoint", "models"])

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from engine.core.errors import DataUnavailable
-from engine.export.saved_models import MODELS_BEST, MODELS_LAST, unpack
+from engine.core.vocabulary import MODELS_OF
+from engine.export.saved_models import unpack
 from engine.simulation.simulate import Simulation
 from engine.worker import process, recorder, session
 from engine.worker.process import work_on
@@ -38,8 +39,8 @@ def test_a_finished_run_has_all_rounds_a_summary_and_its_provenance(store: Store
 
 def test_a_finished_run_keeps_models_but_no_checkpoints(store: Store):
     run = compute(store)
-    assert kinds(store, run.id) == [MODELS_BEST, MODELS_LAST]
-    last, best = (store.artifacts.latest(run.id, kind) for kind in (MODELS_LAST, MODELS_BEST))
+    assert kinds(store, run.id) == sorted(MODELS_OF.values())
+    last, best = (store.artifacts.latest(run.id, kind) for kind in MODELS_OF.values())
     assert last.round == 6
     assert best.round == run.summary["best"]["personalized"]["round"]
     models = unpack(store.artifacts.read(last))

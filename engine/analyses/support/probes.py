@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor
@@ -14,10 +13,10 @@ from engine.analyses.support.loaded_run import Subject
 from engine.core.errors import Unsupported
 from engine.core.params import SharedParams
 from engine.core.streams import numpy_stream
+from engine.core.vocabulary import ModelKind
 from engine.federation.clients import ClientData
 from engine.task import Forward
 
-Name = Literal["global", "personalized"]
 On = Literal["own", "everyone"]
 DataName = Literal["test", "train"]
 
@@ -45,7 +44,7 @@ class Samples:
 class Placed:
     """A model, its way to predict, and the samples to measure it on."""
 
-    model: Name
+    model: ModelKind
     on: On
     params: SharedParams
     special_forward: Forward | None  # if the method's models predict differently from the network
@@ -60,7 +59,7 @@ class Placed:
 def place(subject: Subject, options: OnSamples) -> list[Placed]:
     """The global model (if any) and the client's own, each on the client's samples and on everyone's."""
     grounds: dict[On, Samples] = {"own": own_samples(subject, options), "everyone": pooled_samples(subject, options)}
-    models: dict[Name, tuple[SharedParams, Forward | None]] = {}
+    models: dict[ModelKind, tuple[SharedParams, Forward | None]] = {}
     shared = subject.global_model
     if shared is not None:
         models["global"] = shared.of_client(options.client), None
@@ -96,11 +95,6 @@ def pooled_samples(subject: Subject, options: OnSamples) -> Samples:
 
 def data_of(subject: Subject, name: DataName) -> ClientData:
     return subject.task.data.test if name == "test" else subject.task.data.train
-
-
-def finite(value: float) -> float | None:
-    """The value for JSON: None unless finite."""
-    return float(value) if np.isfinite(value) else None
 
 
 def _draw(subject: Subject, data: ClientData, start: int, end: int, options: OnSamples, whose: int | str) -> Samples:

@@ -33,7 +33,8 @@ def store(tmp_path: Path) -> Store:
         if status == "paused":
             store.queue.request([run.id], "pause")
         summary = {"personalized": {"mean": 0.5}} if status == "done" else None
-        store.queue.finish(run.id, run.epoch, status, "no luck" if status == "failed" else None, summary)
+        error = "no luck" if status == "failed" else None
+        store.queue.finish(run.id, run.epoch, status, error=error, summary=summary)
     return store
 
 

@@ -144,3 +144,12 @@ def test_a_file_without_a_mapping_is_refused(tmp_path):
             load_config(path)
     with pytest.raises(InvalidConfig, match="cannot be read"):
         load_config(tmp_path / "absent.yaml")
+
+
+def test_every_mistake_in_a_run_is_named() -> None:
+    run = parse_experiment(experiment(algorithms=["ditto"])).runs()[0].to_dict()
+    wrong = {"algorithm": {"name": "ditto", "lamb": 2}, "training": {"lr": -1}, "seed": -1, "label": "", "rounds": 5}
+    with pytest.raises(InvalidConfig) as refused:
+        RunConfig.from_dict(run | wrong)
+    told = str(refused.value)
+    assert all(what in told for what in ("rounds: 5, unknown key", "algorithm.lamb", "training.lr", "seed", "label"))

@@ -8,20 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.core.results import RoundResult
-from engine.export.document import (
-    RunOutcome,
-    export_text,
-    finite,
-    joint_config,
-    round_document,
-    run_document,
-    write_export,
-)
+from engine.core.json_values import finite
+from engine.core.results import RoundResult, RunResult
+from engine.export.document import export_text, joint_config, round_document, run_document, write_export
 from tests.support.outcomes import COSTS, a_round, an_outcome
 
 
-def half_of_the_runs() -> Iterator[RunOutcome]:
+def half_of_the_runs() -> Iterator[RunResult]:
     yield an_outcome()
     raise ValueError("half")
 

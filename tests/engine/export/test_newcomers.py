@@ -36,10 +36,10 @@ def test_an_export_has_newcomers_in_the_last_round_and_the_summary(document: dic
 def test_an_export_is_imported_with_its_newcomers(document: dict[str, Any], tmp_path: Path):
     path = tmp_path / "out.json"
     path.write_text(json.dumps(document))
-    for (_, outcome), run in zip(read_export(path)[0].runs, document["runs"], strict=True):
-        assert outcome.rounds[-1].arrays["unseen.accuracy"].tolist() == run["rounds"][-1]["unseen"]["accuracy"]
-        assert outcome.summary["unseen"] == run["summary"]["unseen"]
-        assert outcome.partition["unseen"] == run["partition"]["unseen"]
+    for (_, result), run in zip(read_export(path)[0].runs, document["runs"], strict=True):
+        assert result.rounds[-1].arrays["unseen.accuracy"].tolist() == run["rounds"][-1]["unseen"]["accuracy"]
+        assert result.summary["unseen"] == run["summary"]["unseen"]
+        assert result.partition["unseen"] == run["partition"]["unseen"]
 
 
 @pytest.mark.parametrize(
