@@ -1,10 +1,10 @@
-"""Seconds of the analyses: a landscape the short way and point by point, sharpness, and t-SNE of features.
+"""How long the analyses take: a landscape, the same point by point, sharpness, and t-SNE of features.
 
     .venv/bin/python benchmarks/analyses.py [--models dnn mlr] [--points 41] [--samples 2000] [--threads 2]
         [--repeats 3]
 
-Random 28x28 images; the median of the repeats by the clock, and the processor's time beside it. "point by point" is one
-network a point with the whole of its first layer, as the generic loop over a grid does it.
+Random 28x28 images. Prints the median wall-clock and processor seconds of the repeats. "point by point" evaluates one
+whole network per point, as a generic loop over a grid does.
 """
 
 import argparse
@@ -38,23 +38,23 @@ def plane(model: Model, points: int) -> Plane:
     return Plane(origin, *(filter_normalised(gaussian(origin, 0, i), origin) for i in (0, 1)), axis, axis)
 
 
-def point_by_point(model: Model, over: Plane, samples: Samples) -> None:
-    for b in over.b:
-        row = over.row(b)
-        for i in range(len(over.a)):
-            params = over.along(row, slice(i, i + 1))
+def point_by_point(model: Model, grid: Plane, samples: Samples) -> None:
+    for b in grid.b:
+        row = grid.row(b)
+        for i in range(len(grid.a)):
+            params = grid.along(row, slice(i, i + 1))
             mean_loss(model, {n: p[0] for n, p in params.items()}, samples)
 
 
 def curvature(model: Model, samples: Samples) -> None:
-    """A top eigenvalue and a trace, as the table of sharpness has them."""
+    """The top eigenvalue and the trace, as in the table of sharpness."""
     loss = lambda params: F.cross_entropy(model.logits(params, samples.x), samples.y)  # noqa: E731
     objective, stream = Objective([loss], model.initial(0)), torch.Generator().manual_seed(0)
     top_eigenvalue(objective, objective.start, stream)
     trace(objective, objective.start, stream)
 
 
-def picture(rng: np.random.Generator) -> None:
+def embed(rng: np.random.Generator) -> None:
     """t-SNE of 1,000 features in ten groups, on one thread."""
     features = rng.normal(size=(1000, 128)) + 3 * rng.normal(size=(10, 128)).repeat(100, axis=0)
     with threadpool_limits(limits=1):
@@ -85,13 +85,13 @@ def main() -> None:
     )
     for name in options.models:
         model = network(name)
-        over = plane(model, options.points)
-        measured(f"{name}, landscape", lambda m=model, o=over: surface(m, o, samples), options.repeats)
-        long = lambda m=model, o=over: surface(m, o, samples, is_shortened=False)  # noqa: E731
+        grid = plane(model, options.points)
+        measured(f"{name}, landscape", lambda m=model, o=grid: surface(m, o, samples), options.repeats)
+        long = lambda m=model, o=grid: surface(m, o, samples, is_shortened=False)  # noqa: E731
         measured(f"{name}, whole networks together", long, 1)
-        measured(f"{name}, point by point", lambda m=model, o=over: point_by_point(m, o, samples), 1)
+        measured(f"{name}, point by point", lambda m=model, o=grid: point_by_point(m, o, samples), 1)
         measured(f"{name}, top eigenvalue and trace", lambda m=model: curvature(m, samples), options.repeats)
-    measured("t-SNE of 1,000 features", lambda: picture(np.random.default_rng(0)), options.repeats)
+    measured("t-SNE of 1,000 features", lambda: embed(np.random.default_rng(0)), options.repeats)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Seconds a round of FedAvg and pFedMe by backend, interleaved in one run.
+"""Seconds per round of FedAvg and pFedMe by backend, interleaved in one process.
 
     .venv/bin/python benchmarks/backends.py [--rounds 20] [--clients 40] [--threads 1] [--repeats 5]
 
 N clients with MNIST-shaped random data of 300 to 1,500 samples (as in the main MNIST experiment), local_steps 10, batch
-20, inner_steps 5. Evaluation is left out. Prints the median over the repeats and the ratio to the loop.
+20, inner_steps 5, without evaluation. Prints the median over the repeats and the speedup over the loop.
 """
 
 import argparse
@@ -34,7 +34,7 @@ def federation(clients: int) -> Federation:
 
 
 def seconds(model: str, algorithm: str, backend: str, rounds: int, data: Federation) -> float:
-    """Median seconds of training and aggregation in a round; the first round warms up."""
+    """Median seconds of training and aggregation per round, after one warm-up round."""
     entry = {"name": algorithm} | ({"lam": 12, "inner_steps": 5, "personal_lr": 0.005} if algorithm == "pfedme" else {})
     raw = {
         "dataset": "digits",

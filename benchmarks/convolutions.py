@@ -1,11 +1,11 @@
-"""Milliseconds a step of convolutional networks: FedAvg in the engine beside a plain PyTorch training loop.
+"""Milliseconds per step of convolutional networks: FedAvg in the engine against a plain PyTorch training loop.
 
     .venv/bin/python benchmarks/convolutions.py [--models cnn resnet18] [--clients 20] [--steps 10] [--threads 1]
         [--repeats 5]
 
-Random 3x32x32 images, batch 20, the same batches for both, round by round in turn; processor time, which other programs
-on the machine disturb less than the clock. The plain loop loads the global model into one module, calls ``backward``
-and ``SGD.step``, and averages, as a simulation of one client after the other would.
+Random 3x32x32 images, batch 20, the same batches for both, rounds interleaved. Measures processor time, which other
+programs on the machine affect less than wall-clock time. The plain loop loads the global model into one module, calls
+``backward`` and ``SGD.step``, and averages, as a simulation of one client after the other would.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Kills of processes, which runs they hit, and how long it takes until those get on."""
+"""Kills of processes, the runs they hit, and how long those take to recover."""
 
 import signal
 import time
@@ -15,39 +15,39 @@ from storage import RunRecord, Store
 
 STOPS_S = 0.02
 EVERYTHING = "everything"
-STOPPED = "stopped in write"  # a worker, which its dispatcher then kills
+STOPPED = "stopped in write"  # a worker, which the dispatcher then kills
 
 
 @dataclass
 class Kill:
     kind: str
     at: float
-    hit: dict[int, int]  # runs, and the epochs of the claims that they lost
-    recovered_s: float | None = None  # until one of them had a new round stored
+    hit: dict[int, int]  # run -> epoch of the claim that it lost
+    recovered_s: float | None = None  # until one of them stored a new round
 
     @property
     def is_open(self) -> bool:
         return bool(self.hit) and self.recovered_s is None
 
     def see(self, run: RunRecord) -> None:
-        """A round of it was stored, or its end."""
+        """Called when the run has stored a round or its end."""
         lost = self.hit.get(run.id)
         if lost is None:
             return
         if run.epoch > lost:
             self.recovered_s = time.monotonic() - self.at
-        elif run.is_finished:  # just before it was hit
+        elif run.is_finished:  # just before the kill
             del self.hit[run.id]
 
 
 class Kills:
-    """What was killed, and how long it took until the rounds went on."""
+    """All kills so far, with their recovery times."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self.all: list[Kill] = []
-        self._rounds: dict[tuple[int, int], int] = {}  # run and epoch -> the last round that was seen
-        self._seen_at = 0.0  # when a round was, the last time
+        self._rounds: dict[tuple[int, int], int] = {}  # (run, epoch) -> last round seen
+        self._progress_at = 0.0  # when a round was last seen
 
     def add(self, kind: str, hit: Sequence[RunRecord]) -> None:
         self.all.append(Kill(kind, time.monotonic(), {run.id: run.epoch for run in hit}))
@@ -57,25 +57,25 @@ class Kills:
         return any(kill.is_open for kill in self.all)
 
     @property
-    def are_over(self) -> bool:
-        """All that was hit has got on, and something has since the last one."""
-        return not self.is_any_open and self._seen_at > self.all[-1].at
+    def all_recovered(self) -> bool:
+        """Everything hit has recovered, and there was progress since the last kill."""
+        return not self.is_any_open and self._progress_at > self.all[-1].at
 
-    def look(self) -> None:
-        """To be called often: what is seen late counts as late."""
+    def poll(self) -> None:
+        """Polls the runs; call it often, since recovery is timed at the call."""
         open_kills = [kill for kill in self.all if kill.is_open]
         hit = sorted({run_id for kill in open_kills for run_id in kill.hit} | set(self.store.queue.ids(["running"])))
         for run in self.store.queue.runs(run_ids=hit, with_partition=False):
             before = self._rounds.get((run.id, run.epoch), run.round)
             self._rounds[run.id, run.epoch] = run.round
             if run.round > before or run.is_finished:
-                self._seen_at = time.monotonic()
+                self._progress_at = time.monotonic()
                 for kill in open_kills:
                     kill.see(run)
 
 
 def kill_at_once(tree: Callable[[], Sequence[Process]]) -> None:
-    """None of them notices that another is gone: they are all stopped first."""
+    """Stops all processes first, so that none notices the death of another."""
     stopped: set[Process] = set()
     while fresh := set(tree()) - stopped:
         for process in fresh:
@@ -86,7 +86,7 @@ def kill_at_once(tree: Callable[[], Sequence[Process]]) -> None:
 
 
 def stop_in_write(store: Store, workers: Sequence[Process], patience_s: float) -> Process | None:
-    """One of them, stopped while it has the write lock of the database; None where none took it in time."""
+    """Stops a worker that holds the database's write lock; None if none took it in time."""
     by_pid, until = {worker.pid: worker for worker in workers}, time.monotonic() + patience_s
     while time.monotonic() < until:
         writer = store.writer()
@@ -102,15 +102,15 @@ def stop_in_write(store: Store, workers: Sequence[Process], patience_s: float) -
 
 
 def is_hit(run: RunRecord, kind: str, victim: Process) -> bool:
-    """Workers outlive the fork server that they come from."""
+    """Whether killing ``victim`` interrupts ``run``; workers outlive their fork server."""
     return worker_pid(run) == victim.pid if kind in (WORKER, STOPPED) else kind != FORK_SERVER
 
 
 def deaths(store: Store, run_id: int) -> int:
-    """Of workers of a run, since its newest checkpoint: too many of them, and it is given up."""
-    kept = store.artifacts.latest(run_id, CHECKPOINT)
+    """Worker deaths of a run since its newest checkpoint; after too many the run fails."""
+    checkpoint = store.artifacts.latest(run_id, CHECKPOINT)
     died = (event for event in store.events.list(run_id) if event.kind == DIED)
-    return sum(kept is None or event.at > kept.created_at for event in died)
+    return sum(checkpoint is None or event.at > checkpoint.created_at for event in died)
 
 
 def worker_pid(run: RunRecord) -> int | None:
@@ -118,7 +118,7 @@ def worker_pid(run: RunRecord) -> int | None:
 
 
 def timing(kills: Kills, kind: str) -> dict[str, Any]:
-    """How often it was killed, how often that hit a run, and the seconds until it got on."""
+    """Kills of one kind, how many hit a run, and the seconds until recovery."""
     own = [kill for kill in kills.all if kill.kind == kind]
     took = [kill.recovered_s for kill in own if kill.recovered_s is not None]
     shares = {"median": 50, "p90": 90, "worst": 100}

@@ -1,4 +1,4 @@
-"""Computes the curves of the lambda dial's story: ``python -m benchmarks.lambda_dial``, some minutes on one core.
+"""Computes the curves of the story on λ: ``python -m benchmarks.lambda_dial``, some minutes on one core.
 
 For every spread R of the clients and every lambda, the joint minimiser of one-stage FedProx on the story's data, found
 by Newton's method, and its mean squared distance to the clients' true models: assets/examples/lambda_dial.json.
@@ -19,7 +19,7 @@ from engine.training import statistical_error
 
 COMMAND = "python -m benchmarks.lambda_dial"
 LAMBDAS = sorted({*curves.LAMBDAS, 0.0014, 0.0032, 0.007, 0.014, 0.032, 0.07, 0.14, 0.32, 0.7, 1.4, 3.2, 5.0, 10.0})
-ONE_MODEL = 1e4  # from here on the error no longer moves in the digits that are kept
+ONE_MODEL = 1e4  # from here on the rounded error no longer changes
 
 
 def main() -> None:
@@ -37,12 +37,12 @@ def main() -> None:
 
 
 def prepared(R: float) -> Simulation:
-    """The story's data at one spread, with the adaptive method, untrained."""
+    """The story's data at one spread, with the adaptive method before training."""
     return Simulation(parse_experiment(story.config(R, curves.ADAPTIVE)).runs()[0])
 
 
 def curve(R: float) -> dict[str, Any]:
-    """The errors of one spread: at each lambda, at both ends, at the adaptive choice."""
+    """The errors at one spread: for each lambda, at both extremes, and for the adaptive choice."""
     simulation = prepared(R)
     _, first = islice(simulation.rounds(), 2)
     chosen = first.scalars["diagnostics.lam"]
@@ -60,7 +60,7 @@ def curve(R: float) -> dict[str, Any]:
 
 
 def error(task: Task, lam: float) -> float:
-    """Of the converged solution; raises ValueError where there is none."""
+    """The error of the converged solution; raises ValueError if there is none."""
     found = statistical_error.statistical_error(task, lam)
     if found is None:
         raise ValueError(f"lambda {lam:g} has no finite solution on these clients; choose another seed for the story")
@@ -68,7 +68,7 @@ def error(task: Task, lam: float) -> float:
 
 
 def rounded(values: Any) -> Any:
-    """Four decimals are more than a figure shows."""
+    """To four decimals, more than a figure shows."""
     return np.asarray(values, dtype=float).round(4).tolist()
 
 

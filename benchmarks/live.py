@@ -1,10 +1,9 @@
-"""What Live costs the web server while runs train: its share of a core, and bytes a second to one browser.
+"""What the Live page costs the web server while runs train: share of a core, and bytes per second and browser.
 
     python -m benchmarks.live [--runs 6] [--seconds 30] [--browsers 1]
 
-The runs train in the app's own workers, one slot each. The server is measured without a reader first, then with the
-page open and drawn; the bytes are those of the live feed, of the strip and of the page's WebSocket, as Chromium counts
-them.
+The runs train in the app's workers, one slot each. The server is measured first without a reader, then with the page
+open and drawn. The bytes are those of the live feed, the status strip and the page's WebSocket, as counted by Chromium.
 """
 
 import argparse
@@ -16,7 +15,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page
 
-from benchmarks.processes import WEB, below, parts_of_app, usage
+from benchmarks.processes import WEB, parts_of_app, process_tree, usage
 from benchmarks.running import App, chromium
 from benchmarks.soak import soaked
 
@@ -26,38 +25,38 @@ SOCKET = "WebSocket"
 
 
 class Traffic:
-    """Bytes that a page has received since it was last asked, by what they are for."""
+    """Bytes that a page has received since the last call of ``take``, by purpose."""
 
     def __init__(self, page: Page) -> None:
         self._received: Counter[str] = Counter()
         self._requests: dict[str, str] = {}
         session = page.context.new_cdp_session(page)
         session.send("Network.enable")
-        session.on("Network.requestWillBeSent", self._asked)
-        session.on("Network.loadingFinished", self._answered)
-        session.on("Network.webSocketFrameReceived", self._framed)
+        session.on("Network.requestWillBeSent", self._on_request)
+        session.on("Network.loadingFinished", self._on_data)
+        session.on("Network.webSocketFrameReceived", self._on_frame)
 
     def take(self) -> Counter[str]:
         received, self._received = self._received, Counter()
         return received
 
-    def _asked(self, event: dict[str, Any]) -> None:
+    def _on_request(self, event: dict[str, Any]) -> None:
         for route, name in ROUTES.items():
             if route in event["request"]["url"]:
                 self._requests[event["requestId"]] = name
 
-    def _answered(self, event: dict[str, Any]) -> None:
+    def _on_data(self, event: dict[str, Any]) -> None:
         if name := self._requests.pop(event["requestId"], None):
             self._received[name] += event["encodedDataLength"]
 
-    def _framed(self, event: dict[str, Any]) -> None:
+    def _on_frame(self, event: dict[str, Any]) -> None:
         # a binary message arrives in base64: four characters for three bytes
         self._received[SOCKET] += 0.75 * len(event["response"]["payloadData"])
 
 
 def server_cpu_s(app: App) -> float:
     assert app.supervisor is not None
-    return sum(usage(process).cpu_s for process in parts_of_app(below(app.supervisor.pid))[WEB])
+    return sum(usage(process).cpu_s for process in parts_of_app(process_tree(app.supervisor.pid))[WEB])
 
 
 def share_of_a_core(app: App, seconds: float, page: Page | None = None) -> float:
@@ -65,7 +64,7 @@ def share_of_a_core(app: App, seconds: float, page: Page | None = None) -> float
     if page is None:
         time.sleep(seconds)
     else:
-        page.wait_for_timeout(seconds * 1000)  # lets the browser's messages in
+        page.wait_for_timeout(seconds * 1000)  # processes the browser's messages
     return (server_cpu_s(app) - used) / (time.monotonic() - begun)
 
 

@@ -1,8 +1,8 @@
-"""The methods of an export side by side, as Markdown: ``python -m benchmarks.method_table FILE.json``.
+"""Compares the methods of an export in a Markdown table: ``python -m benchmarks.method_table FILE.json``.
 
-Means over seeds of the last round, in percent, with the sample deviation of the mean accuracy; megabytes up and down,
-millions of gradient evaluations and seconds of training of a whole run. cv is the deviation over clients as a share of
-their mean, times 100.
+Means over seeds at the last round, in percent, with the sample deviation of the mean accuracy; for the whole run,
+megabytes up and down, millions of gradient evaluations and seconds of training. cv is the deviation over clients
+divided by their mean, times 100.
 """
 
 import argparse
@@ -19,7 +19,7 @@ HEAD = ("method", "mean", "lowest 5 %", "top 5 %", "std", "cv", "global", "MB", 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("export", type=Path, help="what `python -m engine run --export` wrote")
+    parser.add_argument("export", type=Path, help="written by `python -m engine run --export`")
     for experiment in read_export(parser.parse_args().export):
         table = summary_table(result for _, result in experiment.runs)
         seeds = int(table.seeds.max())
@@ -28,7 +28,7 @@ def main() -> None:
 
 
 def markdown(table: pd.DataFrame) -> list[str]:
-    """``table`` as ``summary_table`` gives it."""
+    """``table``: from ``summary_table``."""
     head = "| " + " | ".join(HEAD) + " |"
     return [head, "|---" * len(HEAD) + "|", *(f"| {' | '.join(_cells(row))} |" for row in table.to_dict("records"))]
 

@@ -1,4 +1,4 @@
-"""Runs of several kinds with an analysis of each, the same computed in peace, and how the two differ."""
+"""Runs of several kinds with an analysis each, their undisturbed reference, and a comparison of the two."""
 
 import threading
 from contextlib import closing
@@ -15,7 +15,7 @@ from tests.worker.samples import rows
 
 CHECKPOINT_S = 0.3
 PARTITION = {"name": "classes_per_client", "num_clients": 8, "classes_per_client": 4}
-MOST_ROUNDS = 100_000
+ENDLESS = 100_000
 COMMON = {"dataset": "digits", "partition": PARTITION, "checkpoint_s": CHECKPOINT_S}
 EXPERIMENTS: tuple[dict[str, Any], ...] = (
     COMMON
@@ -48,7 +48,7 @@ ANALYSES = ("confusion", "sharpness", "client_map", "landscape")
 
 
 def queue_all(store: Store) -> list[RunRecord]:
-    """Each of the experiments once; answers their runs in the order in which they were asked for."""
+    """Queues each experiment once; returns the runs in the order of the queue."""
     made = []
     for raw in EXPERIMENTS:
         runs = [new_run(run) for run in parse_experiment(raw).runs()]
@@ -57,23 +57,23 @@ def queue_all(store: Store) -> list[RunRecord]:
 
 
 def queue_long(store: Store, number: int) -> list[RunRecord]:
-    """As many of them, as one experiment, that go on for as long as anybody looks."""
+    """Queues ``number`` runs that do not end by themselves, as one experiment."""
     runs = []
     for raw, seed in ((raw, seed) for seed in range(number) for raw in EXPERIMENTS):
-        long = raw | {"training": raw["training"] | {"rounds": MOST_ROUNDS}, "seeds": [seed], "checkpoint_s": 10.0}
+        long = raw | {"training": raw["training"] | {"rounds": ENDLESS}, "seeds": [seed], "checkpoint_s": 10.0}
         runs += [new_run(run) for run in parse_experiment(long).runs()]
     made = store.experiments.create("long", {}, runs[:number])
     return store.queue.runs(experiment_ids=[made.id], newest_first=False)
 
 
 def request_analysis(store: Store, run: RunRecord) -> None:
-    """The one that belongs to runs of this method."""
+    """Requests the analysis that is assigned to the run's method."""
     methods = sorted({run.label for raw in EXPERIMENTS for run in parse_experiment(raw).runs()})
     store.analyses.request(run.id, ANALYSES[methods.index(run.label) % len(ANALYSES)], {})
 
 
-def compute_in_peace(store: Store, slots: int) -> list[RunRecord]:
-    """All of it by a dispatcher that nobody disturbs."""
+def compute_undisturbed(store: Store, slots: int) -> list[RunRecord]:
+    """Computes all runs and analyses with a dispatcher that nothing interrupts."""
     store.ensure_schema()
     queue_all(store)
     with Dispatcher.acquire(store, LocalExecutor(slots)) as dispatcher:
@@ -84,27 +84,28 @@ def compute_in_peace(store: Store, slots: int) -> list[RunRecord]:
     return store.queue.runs()
 
 
-def differences(store: Store, run: RunRecord, peaceful: Store, twin: RunRecord) -> list[str]:
-    """What of a run is not as of its twin, bit for bit; seconds aside."""
-    mine, its = _aspects(store, run), _aspects(peaceful, twin)
-    return [f"run {run.id} ({run.label}): its {name} differ" for name in its if mine[name] != its[name]]
+def differences(store: Store, run: RunRecord, reference: Store, twin: RunRecord) -> list[str]:
+    """What differs, bit for bit, between a run and its twin in the reference; seconds aside."""
+    actual, expected = _aspects(store, run), _aspects(reference, twin)
+    return [f"run {run.id} ({run.label}): different {name}" for name in expected if actual[name] != expected[name]]
 
 
-def unsound(store: Store) -> list[str]:
-    """What is wrong with the database file and the artifacts beside it, whatever the runs say."""
+def damage(store: Store) -> list[str]:
+    """Damage to the database file and its artifacts."""
     folder = store.artifacts.folder
     files = {path.relative_to(folder).as_posix() for path in folder.glob("**/*") if path.is_file()}
-    kept = [artifact for run in store.queue.runs() for artifact in store.artifacts.list(run.id)]
-    wrong = [f"file {path} belongs to nobody" for path in files - {artifact.path for artifact in kept}]
-    for artifact in kept:
+    artifacts = [artifact for run in store.queue.runs() for artifact in store.artifacts.list(run.id)]
+    problems = [f"file {path} has no row" for path in files - {artifact.path for artifact in artifacts}]
+    for artifact in artifacts:
         try:
             store.artifacts.read(artifact)
         except ArtifactDamaged as damaged:
-            wrong.append(str(damaged))
+            problems.append(str(damaged))
     with closing(driver().connect(sa.make_url(store.url).database)) as connection:
         (answer,) = connection.execute("PRAGMA integrity_check").fetchone()
-        torn = connection.execute("PRAGMA foreign_key_check").fetchall()
-    return wrong + ([f"integrity: {answer}"] if answer != "ok" else []) + [f"row without its parent: {r}" for r in torn]
+        orphans = connection.execute("PRAGMA foreign_key_check").fetchall()
+    problems += [f"integrity: {answer}"] if answer != "ok" else []
+    return problems + [f"row without its parent: {row}" for row in orphans]
 
 
 def _aspects(store: Store, run: RunRecord) -> dict[str, Any]:

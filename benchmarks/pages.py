@@ -1,17 +1,17 @@
-"""How long each page takes to open with many runs, and how many bytes it sends. The accuracies are made up here.
+"""How long each page takes to open with many runs, and how many bytes it sends. Accuracies are generated.
 
     python -m benchmarks.pages [--runs 50] [--rounds 500] [--clients 100] [--pages compare live]
 
-Server: one run of the page's script, caches empty and then filled. Chromium: from the navigation until the last chart
-stands (0 where there is none) and until nothing changes any more that can be seen; what a screen reader is told of a
-table lies inside its canvas and comes later. Three situations:
+Server: one run of the page's script, with empty and with filled caches. Chromium: from the navigation until the last
+chart is drawn (0 where there is none) and until nothing visible changes any more; a table's text for screen readers
+lies inside its canvas and comes later. Three situations:
 
-    first   a new profile, which has to read and compile all scripts, on a server that has just been started
-    cold    the browser has been here, the server is new and has read ahead for two seconds
-    again   the server has seen the page, too: the median of three visits
+    first   a new profile, which must load and compile all scripts, on a server that has just started
+    cold    the browser has been here, the server is new and had two seconds to read ahead
+    again   the server has served the page before: median of three visits
 
-Bytes are those of files and of WebSocket messages. Shift: how much of what stood has moved while the rest came, summed
-over the movements, each the share of the screen concerned times how far (web.dev/cls, where up to 0.1 is good).
+Bytes include files and WebSocket messages. Shift is how much visible content moves while the page loads: the sum over
+movements of the affected share of the screen times the distance (web.dev/cls; up to 0.1 is good).
 """
 
 import argparse
@@ -44,11 +44,11 @@ METHODS = (
     "apfl",
     "scaffold",
 )
-QUIET_MS = 700  # a page is drawn when nothing has changed for so long
+QUIET_MS = 700  # a page is complete when nothing has changed for this long
 SITUATIONS = ("first", "cold", "again")
-WARM_UP = 3  # visits after which a browser has kept what it compiled
-SETTLE_S = 2.0  # a server that has come up reads ahead what all pages need, and the newest comparison
-Visit = tuple[float, float, float, float]  # seconds to the last chart, until still; megabytes; shift
+WARM_UP = 3  # visits until the browser has cached compiled scripts
+SETTLE_S = 2.0  # a new server reads ahead what all pages need, and the newest comparison
+Visit = tuple[float, float, float, float]  # seconds until the last chart and until nothing changes; megabytes; shift
 SHIFTS = """window.shifted = 0;
 new PerformanceObserver((list) => list.getEntries().forEach((entry) => window.shifted += entry.value))
     .observe({type: 'layout-shift', buffered: true});"""
@@ -80,8 +80,8 @@ def configs(num_runs: int, rounds: int, clients: int) -> list[RunConfig]:
     return list(runs)[:num_runs]
 
 
-def made_up(config: RunConfig, clients: int) -> FinishedRun:
-    """A run as the engine would leave it, its numbers drawn at random."""
+def generated(config: RunConfig, clients: int) -> FinishedRun:
+    """A run as the engine would store it, with random numbers."""
     random = np.random.default_rng(config.seed)
     final, everyone = random.uniform(0.6, 0.95, clients), np.arange(clients)
     paths = ["personalized"] if config.algorithm.name == "local_train" else ["personalized", "global"]
@@ -114,8 +114,8 @@ def seconds_on_the_server(page: str) -> float:
     return time.perf_counter() - started
 
 
-def watched(browser: Browser) -> tuple[Page, list[float]]:
-    """A page of a new profile, and the megabytes that it has received."""
+def counted_page(browser: Browser) -> tuple[Page, list[float]]:
+    """A page in a new profile, and the megabytes it has received so far."""
     page, received = browser.new_page(viewport={"width": 1280, "height": 900}, reduced_motion="reduce"), [0.0]
     page.add_init_script(SHIFTS)
     session = page.context.new_cdp_session(page)
@@ -131,8 +131,8 @@ def watched(browser: Browser) -> tuple[Page, list[float]]:
 
 
 def in_the_browser(browser: Browser, address: str) -> Iterator[Visit]:
-    """``first``, ``cold`` and ``again``. The server keeps its port: browsers keep files by address."""
-    app, (page, received) = App(free_port()), watched(browser)
+    """``first``, ``cold`` and ``again``. The server keeps its port, since browsers cache by address."""
+    app, (page, received) = App(free_port()), counted_page(browser)
 
     def visit() -> Visit:
         received[0] = 0.0
@@ -178,7 +178,7 @@ def main() -> None:
         store = Store(os.environ["DATABASE_URL"])
         store.ensure_schema()
         runs = configs(arguments.runs, arguments.rounds, arguments.clients)
-        made = (made_up(config, arguments.clients) for config in runs)
+        made = (generated(config, arguments.clients) for config in runs)
         store.experiments.import_finished("many runs, made up", {}, made)
         store.close()
         print(f"{len(runs)} runs of {arguments.rounds} rounds and {arguments.clients} clients")

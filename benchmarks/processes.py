@@ -1,4 +1,4 @@
-"""Who started whom, and what each process uses, as Linux shows it under /proc."""
+"""The tree of processes and what each one uses, read from /proc on Linux."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PROC = Path("/proc")
-TICKS_A_S = os.sysconf("SC_CLK_TCK")
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 MIB = 2**20
 WEB, DISPATCHER, FORK_SERVER, WORKER, OTHER = "web server", "dispatcher", "fork server", "worker", "other"
 
@@ -18,7 +18,7 @@ WEB, DISPATCHER, FORK_SERVER, WORKER, OTHER = "web server", "dispatcher", "fork 
 class Process:
     pid: int
     parent: int
-    started: int  # ticks since the machine started: tells it from a later one of the same number
+    started: int  # ticks since boot: distinguishes it from a later process with the same pid
     command: str
 
     @property
@@ -27,7 +27,7 @@ class Process:
         return found is not None and found.started == self.started
 
     def send(self, number: signal.Signals) -> None:
-        """If it is still there."""
+        """Sends the signal, if the process is still alive."""
         if self.is_alive:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
@@ -35,12 +35,12 @@ class Process:
 
 @dataclass(frozen=True)
 class Usage:
-    """Of one process, or of several together."""
+    """Resources used by one process or by several together."""
 
-    memory_mib: float  # what it shares with others is shared out among them (PSS), as far as that may be read
+    memory_mib: float  # proportional set size (PSS), if readable
     threads: int
     handles: int
-    cpu_s: float  # since it started
+    cpu_s: float  # since its start
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(
@@ -51,11 +51,11 @@ class Usage:
         )
 
 
-NOTHING = Usage(0.0, 0, 0, 0.0)
+NO_USAGE = Usage(0.0, 0, 0, 0.0)
 
 
 def read(pid: int) -> Process | None:
-    """None for one that has ended, also where nobody has asked how."""
+    """None for a process that has ended, including zombies."""
     try:
         fields = _stat(pid)
         command = (PROC / str(pid) / "cmdline").read_bytes()
@@ -66,20 +66,20 @@ def read(pid: int) -> Process | None:
     return Process(pid, int(fields[1]), int(fields[19]), command.replace(b"\0", b" ").decode(errors="replace").strip())
 
 
-def below(root: int) -> list[Process]:
-    """The process, and whatever it has started, directly or not."""
+def process_tree(root: int) -> list[Process]:
+    """The process and all its descendants."""
     everyone = [process for name in os.listdir(PROC) if name.isdecimal() and (process := read(int(name)))]
     children: dict[int, list[Process]] = defaultdict(list)
     for process in everyone:
         children[process.parent].append(process)
     found = [process for process in everyone if process.pid == root]
-    for process in found:  # grows as it is read
+    for process in found:  # grows while iterating
         found += children[process.pid]
     return found
 
 
 def parts_of_app(processes: Iterable[Process]) -> dict[str, list[Process]]:
-    """The app's processes by what they are for."""
+    """The app's processes by their role."""
     processes = list(processes)
     servers = {p.pid for p in processes if "multiprocessing.forkserver" in p.command}
     parts: dict[str, list[Process]] = defaultdict(list)
@@ -89,18 +89,18 @@ def parts_of_app(processes: Iterable[Process]) -> dict[str, list[Process]]:
 
 
 def usage(process: Process) -> Usage:
-    """NOTHING where it has just ended."""
+    """NO_USAGE if the process has just ended."""
     folder = PROC / str(process.pid)
     try:
         fields = _stat(process.pid)
         handles = len(os.listdir(folder / "fd"))
-        return Usage(_memory_mib(folder), int(fields[17]), handles, (int(fields[11]) + int(fields[12])) / TICKS_A_S)
+        return Usage(_memory_mib(folder), int(fields[17]), handles, (int(fields[11]) + int(fields[12])) / TICKS_PER_S)
     except (FileNotFoundError, ProcessLookupError):
-        return NOTHING
+        return NO_USAGE
 
 
 def _part(process: Process, servers: set[int]) -> str:
-    """A worker is a copy of the fork server, its command line included."""
+    """The role of a process; a worker has the command line of its fork server."""
     if process.pid in servers:
         return WORKER if process.parent in servers else FORK_SERVER
     if "streamlit run" in process.command:
@@ -109,7 +109,7 @@ def _part(process: Process, servers: set[int]) -> str:
 
 
 def _stat(pid: int) -> list[str]:
-    """The fields after the name, which may hold anything: state, parent, ... as in proc(5) from the third on."""
+    """The fields of proc(5) from the third on (state, parent, ...); the second, the name, may hold any characters."""
     return (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
 
 

@@ -1,10 +1,10 @@
-"""How fast rounds reach the database while pages read it: one writer process a run, each through a recorder of its own.
+"""How fast rounds reach the database while pages read it; each run has a writer process with its own recorder.
 
     python -m benchmarks.recorder [--seconds 20] [--writers 8] [--readers 4] [--rate 50] [--postgres]
 
-A round has what a method with a global model stores: 16 numbers and 5 arrays of 100 clients. A commit takes the rounds
-of half a second. A reader asks what a page asks, four times a second. ``--postgres`` measures a PostgreSQL server too:
-that of TEST_POSTGRES_URL, in a database of its own there, or one that is started for it and writes to disk as usual.
+A round has the size that a method with a global model stores: 16 numbers and 5 arrays of 100 clients. A commit holds
+the rounds of half a second. A reader sends a page's queries four times a second. ``--postgres`` also measures
+PostgreSQL: in a new database on the server of TEST_POSTGRES_URL, or on a temporary server with default durability.
 """
 
 import argparse
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 @dataclass
 class Tally:
-    """What one process saw."""
+    """The measurements of one process."""
 
     milliseconds: list[float] = field(default_factory=list)
     refused: int = 0
@@ -58,12 +58,12 @@ class Tally:
 
 @dataclass(frozen=True)
 class Load:
-    """What is asked of a database."""
+    """The load on a database."""
 
     seconds: float
     writers: int
     readers: int
-    rate: float  # rounds a second and writer
+    rate: float  # rounds per second and writer
 
     @property
     def rounds(self) -> int:
@@ -71,7 +71,7 @@ class Load:
 
 
 def write(url: str, artifacts: Path, load: Load, start: Barrier) -> Tally:
-    """One run, its rounds on time as far as the database lets them."""
+    """Writes one run at the given rate, as far as the database keeps up."""
     store, tally = Store(url, artifacts), Tally()
     run = store.queue.claim()
     assert run is not None
@@ -108,7 +108,7 @@ def read(url: str, artifacts: Path, load: Load, start: Barrier) -> Tally:
 
 
 def page(store: Store, ids: list[int]) -> None:
-    """The strip, the list of runs, curves of all of them, and the last rounds of one."""
+    """The queries of a page: status strip, list of runs, all curves, and the last rounds of one run."""
     store.queue.counts()
     store.engines.list()
     runs = store.queue.runs(with_partition=False)
@@ -125,7 +125,7 @@ def a_round(number: int, random: np.random.Generator) -> RoundResult:
 
 
 def measure(url: str, artifacts: Path, load: Load) -> tuple[list[Tally], list[Tally]]:
-    """What the writers saw, and what the readers saw."""
+    """The tallies of the writers and of the readers."""
     store = Store(url, artifacts)
     store.ensure_schema()
     runs = [NewRun("fedavg", "FedAvg", i, {}, {}, load.rounds, f"digest-{i}") for i in range(load.writers)]
@@ -165,8 +165,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--writers", type=int, default=8)
     parser.add_argument("--readers", type=int, default=4)
-    parser.add_argument("--rate", type=float, default=50, help="rounds a second of each writer")
-    parser.add_argument("--postgres", action="store_true", help="measure PostgreSQL too")
+    parser.add_argument("--rate", type=float, default=50, help="rounds per second of each writer")
+    parser.add_argument("--postgres", action="store_true", help="also measure PostgreSQL")
     arguments = parser.parse_args()
     load = Load(arguments.seconds, arguments.writers, arguments.readers, arguments.rate)
     with tempfile.TemporaryDirectory() as folder:

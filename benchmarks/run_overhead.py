@@ -1,4 +1,4 @@
-"""What a run costs besides its computation: 300 tiny runs on warm workers, against the same runs computed directly.
+"""The overhead of a run: 300 tiny runs on warm workers, compared with computing them directly.
 
 python -m benchmarks.run_overhead [--runs 300] [--slots 2]
 """

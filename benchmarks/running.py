@@ -1,4 +1,4 @@
-"""The app on a port of its own and a Chromium beside it, for what looks at pages: measurements and pictures."""
+"""The app on a free port and a Chromium, for measurements and screenshots of pages."""
 
 import os
 import signal
@@ -30,23 +30,23 @@ FLAGS = (
 
 @contextmanager
 def running_app() -> Iterator[str]:
-    """``python -m app`` in this process' environment, until it is no longer needed. Answers its address."""
+    """Runs ``python -m app`` in this process's environment; yields its address."""
     with App(free_port()).running() as app:
         yield app.url
 
 
 class App:
-    """``python -m app`` on a port of this machine; may be started again. ``changed``: variables of its environment."""
+    """``python -m app`` on a local port; can be restarted. ``changed``: environment variables."""
 
     def __init__(self, port: int, log: BinaryIO | None = None, **changed: str) -> None:
-        """``log`` takes what it says; by default its errors are seen here."""
+        """``log`` receives the app's output; by default only errors are shown."""
         self.url, self._log = f"http://127.0.0.1:{port}", log
         self._environment = os.environ | {"HOST": "127.0.0.1", "PORT": str(port)} | changed
         self.supervisor: subprocess.Popen[bytes] | None = None
 
     @contextmanager
     def running(self) -> Iterator["App"]:
-        """Answers its pages meanwhile."""
+        """Runs the app within the context."""
         self.start()
         try:
             self.wait_until_healthy()
@@ -70,11 +70,11 @@ class App:
     def wait_until_healthy(self) -> None:
         while not _is_healthy(self.url):
             if not self.is_running:
-                raise SystemExit("the app did not come up; start it by itself to see why: python -m app")
+                raise SystemExit("the app did not start; run `python -m app` to see why")
             time.sleep(0.2)
 
     def stop(self) -> None:
-        """By Ctrl-C."""
+        """As with Ctrl-C."""
         if self.supervisor is not None:
             self.supervisor.send_signal(signal.SIGINT)
             self.supervisor.wait()
@@ -88,7 +88,7 @@ def free_port() -> int:
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """The browser that the tests use."""
+    """The browser of the tests."""
     found = subprocess.run([ROOT / ".ci" / "chromium"], capture_output=True, text=True, check=True).stdout.strip()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=list(FLAGS))

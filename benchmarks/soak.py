@@ -1,11 +1,11 @@
-"""Long runs and pages that follow them, side by side for a while: does anything grow?
+"""Checks for leaks: long runs and open pages that follow them, side by side for some minutes.
 
     python -m benchmarks.soak [--minutes 10] [--runs 6] [--browsers 3] [--out FILE.json]
 
-Starts the app with a slot for every run, and Chromium with pages of three kinds: Live, which follows and is clicked on;
-Compare and Library in turn; Inside, with one run after another. Every ten seconds: memory, threads and file handles of
-each part of the app and of the browser, what the web server computes, and what the live feed sends. In the end each
-part's start and end, and its slope over the second half, when caches are full.
+Starts the app with a slot for every run, and Chromium with pages of three kinds: Live, with clicks; Compare and Library
+in turn; Inside, with one run after another. Every ten seconds it samples memory, threads and file handles of each part
+of the app and of the browser, the web server's processor time, and the bytes of the live feed. It prints the values
+at the start and at the end, and the slope over the second half, when caches are full.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from playwright.sync_api import Browser, Page
 from playwright.sync_api import TimeoutError as NotThere
 
 from benchmarks.mixed_runs import queue_long
-from benchmarks.processes import NOTHING, WEB, Usage, below, parts_of_app, usage
+from benchmarks.processes import NO_USAGE, WEB, Usage, parts_of_app, process_tree, usage
 from benchmarks.running import App, chromium, free_port
 from storage import RunRecord, Store
 
@@ -38,7 +38,7 @@ BROWSERS = "browsers"
 
 @dataclass
 class Feed:
-    """What the live feed has sent, as the browser counts it."""
+    """Bytes sent by the live feed, as counted by the browser."""
 
     sent_bytes: float = 0.0
     answers: int = 0
@@ -47,14 +47,14 @@ class Feed:
     def watch(self, page: Page) -> None:
         session = page.context.new_cdp_session(page)
         session.send("Network.enable")
-        session.on("Network.requestWillBeSent", self._asked)
-        session.on("Network.loadingFinished", self._answered)
+        session.on("Network.requestWillBeSent", self._on_request)
+        session.on("Network.loadingFinished", self._on_data)
 
-    def _asked(self, event: dict[str, Any]) -> None:
+    def _on_request(self, event: dict[str, Any]) -> None:
         if "/live/feed" in event["request"]["url"]:
             self._open.add(event["requestId"])
 
-    def _answered(self, event: dict[str, Any]) -> None:
+    def _on_data(self, event: dict[str, Any]) -> None:
         if event["requestId"] in self._open:
             self._open.remove(event["requestId"])
             self.sent_bytes += event["encodedDataLength"]
@@ -63,10 +63,10 @@ class Feed:
 
 @dataclass
 class Reader:
-    """A page of one kind, and what somebody does on it now and then."""
+    """A page and what its reader does from time to time."""
 
     page: Page
-    steps: Iterator[str]  # addresses to open, and names of buttons to press
+    steps: Iterator[str]  # addresses to open and buttons to press
     missed: int = 0
 
     def act(self) -> None:
@@ -101,7 +101,7 @@ def watched(app: App, readers: list[Reader], feed: Feed, minutes: float) -> list
             next(turns).act()
             click_at = time.monotonic() + CLICK_S
         if readers:
-            readers[0].page.wait_for_timeout(200)  # lets the browser's messages in
+            readers[0].page.wait_for_timeout(200)  # processes the browser's messages
         else:
             time.sleep(0.2)
     return [*samples, sample(app, feed, time.monotonic() - started)]
@@ -109,15 +109,18 @@ def watched(app: App, readers: list[Reader], feed: Feed, minutes: float) -> list
 
 def sample(app: App, feed: Feed, at_s: float) -> Sample:
     assert app.supervisor is not None
-    own = below(app.supervisor.pid)
-    parts = {**parts_of_app(own), BROWSERS: [p for p in below(os.getpid()) if "chrom" in p.command.partition(" ")[0]]}
-    used = {part: sum((usage(process) for process in processes), NOTHING) for part, processes in parts.items()}
+    own = process_tree(app.supervisor.pid)
+    parts = {
+        **parts_of_app(own),
+        BROWSERS: [p for p in process_tree(os.getpid()) if "chrom" in p.command.partition(" ")[0]],
+    }
+    used = {part: sum((usage(process) for process in processes), NO_USAGE) for part, processes in parts.items()}
     return Sample(at_s, used, {part: len(processes) for part, processes in parts.items()}, feed.sent_bytes)
 
 
 @contextmanager
 def soaked(folder: Path, num_runs: int) -> Iterator[tuple[App, Store, list[RunRecord]]]:
-    """The app while it trains that many endless runs."""
+    """The app while it trains ``num_runs`` endless runs."""
     url = f"sqlite:///{folder / 'soak.db'}"
     store = Store(url)
     with (folder / "app.log").open("wb") as log:
@@ -137,7 +140,7 @@ def soaked(folder: Path, num_runs: int) -> Iterator[tuple[App, Store, list[RunRe
 
 
 def open_pages(browser: Browser, url: str, ids: list[int], number: int, feed: Feed) -> list[Reader]:
-    """Each in a profile of its own; ``number`` of them, kind by kind."""
+    """Opens ``number`` pages of alternating kinds, each in its own profile."""
     listed = ",".join(map(str, ids))
     kinds = (
         (f"{url}/live?runs={listed}", ["Megabytes", "Rounds"]),
@@ -172,14 +175,14 @@ def show(found: dict[str, Any]) -> None:
         print(f"{row['mib_a_minute']:+8.2f} {'{} to {}'.format(*row['threads']):>12}", end=" ")
         print(f"{'{} to {}'.format(*row['handles']):>12}")
     print(f"web server: {found['web_server_cores']:.1%} of a core; live feed: {found['feed_bytes_a_second']} bytes/s;")
-    print(f"{found['rounds']} rounds in {found['seconds']:.0f} s; {found['missed']} clicks found nothing to click on")
+    print(f"{found['rounds']} rounds in {found['seconds']:.0f} s; {found['missed']} clicks missed")
 
 
 def _change(part: str, samples: list[Sample]) -> dict[str, Any]:
-    """From the first sample to the last; the slope is of the second half."""
-    first, last = (s.parts.get(part, NOTHING) for s in (samples[0], samples[-1]))
+    """The change from the first sample to the last; the slope is over the second half."""
+    first, last = (s.parts.get(part, NO_USAGE) for s in (samples[0], samples[-1]))
     late = samples[len(samples) // 2 :] if len(samples) > 3 else samples
-    memory = [s.parts.get(part, NOTHING).memory_mib for s in late]
+    memory = [s.parts.get(part, NO_USAGE).memory_mib for s in late]
     slope = float(np.polyfit([s.at_s / 60 for s in late], memory, 1)[0])
     return {
         "processes": samples[-1].processes[part],

@@ -1,7 +1,7 @@
-"""Computes the numbers of the story of contexts: ``python -m benchmarks.story_contexts``, some minutes on one core.
+"""Computes the numbers of the story on contexts: ``python -m benchmarks.story_contexts``, some minutes on one core.
 
-CGPFL with every number of clusters, its heuristic and both references on ten draws of the story's clients, and how
-many contexts the heuristic finds there and where clients have fewer or noisier samples:
+CGPFL with every number of clusters, its heuristic and both references on ten draws of the story's clients, and the
+number of contexts that the heuristic finds there and with fewer or noisier samples:
 assets/examples/story_contexts.json.
 """
 
@@ -37,13 +37,13 @@ def main() -> None:
 
 
 def means(method: Mapping[str, Any]) -> list[float]:
-    """Mean accuracy over the clients after the last round, of every draw."""
+    """Mean accuracy over the clients after the last round, for every draw."""
     ended = [last(story.experiment(method, seed=seed, every=story.ROUNDS)) for seed in DRAWS]
     return [round(result.scalars["personalized.mean"], 6) for result in ended]
 
 
 def guesses(training_samples: int, noise: float) -> dict[str, Any]:
-    """The number of clusters that the heuristic takes, of every draw; it is known after one round."""
+    """The number of clusters that the heuristic chooses after one round, for every draw."""
     drawn = [
         story.experiment(story.method(curve.HEUR), seed=seed, rounds=1, training_samples=training_samples, noise=noise)
         for seed in DRAWS
@@ -53,7 +53,7 @@ def guesses(training_samples: int, noise: float) -> dict[str, Any]:
 
 
 def last(config: Mapping[str, Any]) -> RoundResult:
-    """The last round of a configuration of one run."""
+    """The last round of a configuration with one run."""
     return [*Simulation(parse_experiment(config).runs()[0]).rounds()][-1]
 
 

@@ -1,7 +1,7 @@
-"""Where runs end at every stop of two stories' dials: ``python -m benchmarks.story_dials``, minutes on one core.
+"""Final results for every value of two stories' sliders: ``python -m benchmarks.story_dials``, minutes on one core.
 
-Writes assets/examples/one_model.json and alone.json for the Learn page: accuracies of the last round for every stop,
-by seed and by client, and a page of the digits as it looks to ten of the clients.
+Writes assets/examples/one_model.json and alone.json for the Learn page: accuracies of the last round for every value,
+by seed and by client, and a digit as ten of the clients see it.
 """
 
 import json
@@ -19,10 +19,10 @@ from engine.simulation.simulate import Simulation
 
 COMMAND = "python -m benchmarks.story_dials"
 SEEDS = (0, 1, 2, 3, 4)
-PAGE = 7  # the sample of the pool that is shown
+SAMPLE = 7  # the digit that is shown
 PICTURES = 10
 Ends = Mapping[str, np.ndarray]
-"""By the label of a method: [seeds, N] accuracies of the last round."""
+"""Method label -> [seeds, N] accuracies of the last round."""
 
 
 def main() -> None:
@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def one_model_lines(ends: Ends) -> dict[str, np.ndarray]:
-    """The common model's mean and lowest client, and the mean of models that learn alone; [seeds] each."""
+    """Mean and lowest accuracy with one model, and the mean when learning alone; [seeds] each."""
     return {
         "mean": ends["One model"].mean(1),
         "lowest client": ends["One model"].min(1),
@@ -60,8 +60,8 @@ def last_rounds(config: Mapping[str, Any]) -> Ends:
 
 
 def pictures(turn: str) -> list[str]:
-    """The page as it looks to ten clients, in 16 greys."""
-    page = load_digits().images[PAGE].astype(np.uint8)[None, None]
+    """The digit as ten clients see it, in 16 shades of grey."""
+    page = load_digits().images[SAMPLE].astype(np.uint8)[None, None]
     levels = Levels(0.0, 16.0)
     turned = [Rotation(int(turn) * i / PICTURES, levels)(page, np.zeros(1))[0, 0] for i in range(PICTURES)]
     return [dial_example.pack(np.minimum(picture, 15)) for picture in turned]
@@ -74,7 +74,7 @@ def write(
     lines_of: Callable[[Ends], dict[str, np.ndarray]],
     turns: Iterable[str],
 ) -> None:
-    """``ends`` are by stop."""
+    """``ends``: by the slider's value."""
     lines, methods = [lines_of(of_stop) for of_stop in ends.values()], next(iter(ends.values()))
     result = {
         "title": f"{title}: example results, shipped with the product",
@@ -91,7 +91,7 @@ def write(
 
 
 def rounded(values: np.ndarray) -> list[float]:
-    """Five decimals are more than a figure shows."""
+    """To five decimals, more than a figure shows."""
     rounded_to: list[float] = np.round(values.astype(float), 5).tolist()
     return rounded_to
 

@@ -1,7 +1,7 @@
-"""Computes the numbers of the story of clients left behind: ``python -m benchmarks.story_left_behind``, some minutes.
+"""Computes the numbers of the story on clients left behind: ``python -m benchmarks.story_left_behind``, some minutes.
 
-FedAvg and FedSAM with every radius on ten draws of the story's clients; and what the gain is to be held against:
-FedAvg with as many gradients, with a larger step, and clients who differ less: assets/examples/story_left_behind.json.
+FedAvg and FedSAM with every radius on ten draws of the story's clients; and for comparison, FedAvg with as many
+gradients, with a larger step, and on clients that differ less: assets/examples/story_left_behind.json.
 """
 
 import json
@@ -66,7 +66,7 @@ def values(runs: list[Ended], name: str) -> list[float]:
 
 
 def rounded(numbers: Any) -> Any:
-    """More decimals than a figure shows."""
+    """To more decimals than a figure shows."""
     return np.asarray(numbers, dtype=float).round(5).tolist()
 
 

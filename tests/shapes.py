@@ -1,4 +1,4 @@
-"""The checker behind every signature of the engine while tests run."""
+"""The run-time type checker of the engine's signatures in tests."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -8,17 +8,17 @@ from beartype.door import is_bearable
 from beartype.roar import BeartypeDecorHintException
 
 F = TypeVar("F", bound=Callable[..., Any])
-CONF = BeartypeConf(is_pep484_tower=True)  # an int is a float, as type checkers have it
+CONF = BeartypeConf(is_pep484_tower=True)  # an int is a float, as for type checkers
 
 
 def checked(function: F) -> F:
-    """beartype on one function, hint by hint: one it cannot check does not switch off the others."""
+    """beartype on one function, hint by hint, so that an unsupported hint does not disable the others."""
     function.__annotations__ = {name: _checkable(hint) for name, hint in function.__annotations__.items()}
     return beartype(conf=CONF)(function)
 
 
 def _checkable(hint: Any) -> Any:
-    """``hint``, or Any where a running program cannot tell: ``Self``, protocols that ``isinstance`` does not know."""
+    """``hint``, or Any if it cannot be checked at run time, such as ``Self`` and some protocols."""
     if isinstance(hint, str):
         return hint
     try:

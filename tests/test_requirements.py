@@ -1,4 +1,4 @@
-"""The locked requirements: one version and the hashes of every package, in step with what was asked for."""
+"""The locked requirements: one version and the hashes of every package, consistent with the .in files."""
 
 import re
 import subprocess
@@ -12,7 +12,7 @@ PIN = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^]]*\])?==([^\s;\\]+)", re
 
 
 def pins(name: str) -> dict[str, set[str]]:
-    """Versions by normalised package name; a package may have one version for each range of Pythons."""
+    """Versions by normalized package name; a package may have one version per range of Pythons."""
     found: dict[str, set[str]] = {}
     for package, version in PIN.findall((ROOT / name).read_text()):
         found.setdefault(re.sub(r"[-_.]+", "-", package).lower(), set()).add(version)
@@ -28,20 +28,20 @@ def test_every_locked_package_has_a_hash(locked):
     assert without == []
 
 
-def test_requirements_are_locked_at_the_versions_asked_for():
+def test_required_versions_are_locked():
     locked, dev = pins("requirements.txt"), pins("requirements-dev.txt")
-    asked, dev_asked = pins("requirements.in"), pins("requirements-dev.in")
-    assert asked and dev_asked
-    assert {name: locked.get(name) for name in asked} == asked
-    assert {name: dev.get(name) for name in dev_asked} == dev_asked
+    required, dev_required = pins("requirements.in"), pins("requirements-dev.in")
+    assert required and dev_required
+    assert {name: locked.get(name) for name in required} == required
+    assert {name: dev.get(name) for name in dev_required} == dev_required
 
 
-def test_the_tests_run_on_the_versions_that_users_get():
+def test_the_tests_run_on_the_locked_versions():
     locked, dev = pins("requirements.txt"), pins("requirements-dev.txt")
     assert {name: dev.get(name) for name in locked} == locked
 
 
-def test_no_address_of_a_package_index_is_locked_in():
+def test_no_package_index_is_locked():
     for locked in ("requirements.txt", "requirements-dev.txt"):
         assert "://" not in (ROOT / locked).read_text()
 

@@ -38,32 +38,36 @@ class Training(Options):
     """Training settings of all methods of an experiment; an entry of ``algorithms`` may override them."""
 
     rounds: int = Field(50, ge=1, le=1_000_000, title="T", description="Communication rounds.")
-    participation: float = Field(1.0, gt=0, le=1, description="Share of the clients that take part in a round.")
+    participation: float = Field(1.0, gt=0, le=1, description="Share of clients that participate in a round.")
     local_steps: int | None = Field(
-        None, ge=1, le=1_000_000, title="E", description="Local SGD steps a round (10 if neither is set)."
+        None, ge=1, le=1_000_000, title="E", description="Local SGD steps per round (10 if neither is set)."
     )
     local_epochs: int | None = Field(
-        None, ge=1, le=1_000_000, description="Passes over the local data a round, instead of local_steps."
+        None, ge=1, le=1_000_000, description="Passes over the local data per round, instead of local_steps."
     )
     batch_size: Count | Literal["full"] = Field(20, title="B", description="Mini-batch size; full uses all local data.")
     lr: float = Field(0.05, gt=0, le=1e30, title="η", description="Local learning rate.")  # float32 ends at 3e38
     momentum: float = Field(0.0, ge=0, lt=1, description="Momentum of the local SGD, restarted each round.")
     weight_decay: float = Field(0.0, ge=0, le=1e6, description="L2 decay of every parameter in the local SGD.")
     clip_norm: float | None = Field(
-        None, gt=0, le=1e6, title="Clip", description="Largest norm of a client's mini-batch gradient; by default none."
+        None,
+        gt=0,
+        le=1e6,
+        title="Clip",
+        description="Maximum norm of a client's mini-batch gradient; by default unlimited.",
     )
     lr_schedule: Literal["constant", "cosine", "step"] = Field(
         "constant",
         title="Schedule",
-        description="Learning rate over the rounds: as it is, down a half cosine towards 0, or times lr_decay now and "
-        "then. Rates that a method takes from training follow; rates of its own stay.",
+        description="Learning rate over the rounds: constant, cosine (a half cosine towards 0), or step (multiplied by "
+        "lr_decay every lr_decay_rounds). Rates that a method takes from training follow; its own rates do not.",
     )
-    lr_decay: float = Field(0.5, gt=0, le=1, description="Factor on the learning rate, under lr_schedule: step.")
+    lr_decay: float = Field(0.5, gt=0, le=1, description="Factor on the learning rate with lr_schedule: step.")
     lr_decay_rounds: int = Field(
-        20, ge=1, le=1_000_000, description="Rounds between two decays, under lr_schedule: step."
+        20, ge=1, le=1_000_000, description="Rounds between two decays with lr_schedule: step."
     )
     augmentation: Literal["none", "crop_flip"] = Field(
-        "none", description="Of training images: crop_flip crops at random after padding by 4 pixels, and mirrors half."
+        "none", description="crop_flip pads training images by 4 pixels, crops them at random and mirrors half of them."
     )
     dtype: Literal["float32", "float64"] = Field(
         "float32", title="Precision", description="Precision of models and data."
@@ -96,15 +100,15 @@ class Evaluation(Options):
         ge=1,
         le=1_000_000,
         title="Evaluate every",
-        description="Evaluate rounds divisible by this, and the last one.",
+        description="Evaluate rounds divisible by this number, and the last one.",
     )
 
 
 class Machine(Options):
-    """Where and how a run is computed. Changes its numbers at most by rounding."""
+    """Where and how a run is computed; affects results only by rounding."""
 
     device: Literal["auto", "cpu", "cuda"] = Field(
-        "auto", title="Device", description="auto takes a GPU where there is one."
+        "auto", title="Device", description="auto uses a GPU if there is one."
     )
     backend: Literal["auto", "fused", "batched", "loop"] = Field(
         "auto", title="Backend", description="How local training is computed."

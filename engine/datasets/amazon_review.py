@@ -1,8 +1,8 @@
 """Amazon reviews: 8,000 product reviews from four domains, and whether each is positive (4-5 stars) or not (1-2).
 
-Title and text are hashed by word (``engine.datasets.text``): a row of bucket numbers for the model ``text_embedding``,
-or a bag of words for ``mlr`` and ``dnn``. The natural clients are the domains, which share the task and differ in their
-words.
+Title and text are hashed by word (``engine.datasets.text``) into a row of bucket numbers for the model
+``text_embedding``, or a bag of words for ``mlr`` and ``dnn``. The natural clients are the domains, which share the task
+but use different words.
 """
 
 import gzip
@@ -38,20 +38,20 @@ class AmazonReviewOptions(Options):
     representation: Literal["tokens", "bag"] = Field(
         "tokens",
         title="Representation",
-        description="tokens: the buckets of the first words in their order, for model text_embedding; bag: how often "
-        "the words fall into each bucket.",
+        description="tokens: the ids of the first words in order, for the model text_embedding; bag: the counts of the "
+        "hashed words.",
     )
     buckets: int = Field(
         20_000,
         ge=3,
         le=2**22,
         title="Buckets",
-        description="Number of buckets that words are hashed into, number 0 for none; as many as the model's.",
+        description="Number of buckets for hashed words, including 0 for padding; must equal that of the model.",
     )
     max_length: int = Field(
-        256, ge=1, le=4096, title="Length", description="Words of a review that are kept; a bag keeps all."
+        256, ge=1, le=4096, title="Length", description="Number of words used per review; a bag uses all."
     )
-    bigrams: bool = Field(False, title="Bigrams", description="Also hash each pair of neighbouring words.")
+    bigrams: bool = Field(False, title="Bigrams", description="Also hash pairs of consecutive words.")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

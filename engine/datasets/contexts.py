@@ -1,6 +1,6 @@
 """Contexts: synthetic clients in G true contexts, to check whether clusters are recovered.
 
-Our own, for clustered methods. All contexts draw from the same mixture of Gaussians, one per class, but
+Designed for clustered methods. All contexts draw from the same mixture of Gaussians, one per class, but
 transform it differently:
 
     x = Q_g (mean_c + noise * z)     z ~ N(0, I),  mean_c ~ N(0, I)
@@ -21,9 +21,9 @@ from engine.datasets import Pool, Progress, check_generated_size, generated_byte
 
 
 class ContextsOptions(Options):
-    num_clients: int = Field(20, ge=1, le=1_000_000, title="Clients", description="Clients to generate.")
+    num_clients: int = Field(20, ge=1, le=1_000_000, title="Clients", description="Number of clients.")
     samples_per_client: int = Field(
-        200, ge=2, le=1_000_000, title="Samples per client", description="Samples of each client."
+        200, ge=2, le=1_000_000, title="Samples per client", description="Samples per client."
     )
     num_contexts: int = Field(4, ge=1, le=1_000_000, title="G", description="Number of true contexts.")
     num_classes: int = Field(10, ge=2, le=1000, title="C", description="Number of classes.")
@@ -33,7 +33,7 @@ class ContextsOptions(Options):
         ge=0,
         le=1e6,
         title="Noise",
-        description="Standard deviation of the samples around the mean of their class.",
+        description="Standard deviation of the samples around their class mean.",
     )
     shift: Literal["labels", "rotation", "both"] = Field(
         "labels", title="Shift", description="What differs between contexts: the labels, the features, or both."
@@ -58,7 +58,7 @@ class ContextsOptions(Options):
     "contexts",
     title="Clients in true contexts",
     short="Contexts",
-    paper="Generated; tells whether CGPFL (Tang et al., IJCAI 2022) recovers the contexts",
+    paper="Generated; shows whether CGPFL (Tang et al., IJCAI 2022) recovers the contexts",
 )
 @dataclass(frozen=True)
 class Contexts:

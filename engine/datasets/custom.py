@@ -46,17 +46,17 @@ class CustomOptions(Options):
         "or a path below DATA_DIR. On the command line and in Python also an absolute path, or one below the current "
         "folder.",
     )
-    label: str = Field("label", title="Label column", description="Column of a table that holds the class.")
+    label: str = Field("label", title="Label column", description="Column of a table with the class.")
     client: str | None = Field(
         None,
         title="Client column",
-        description="Column of a table that says whose sample it is; if not given, a column named client is used.",
+        description="Column of a table with the client; by default a column named client, if there is one.",
     )
     standardize: bool = Field(
         False,
         title="Standardize",
-        description="Give every feature (of images: all pixels together) mean 0 and standard deviation 1, over the "
-        "training samples of a given split, else over all samples, later test samples included.",
+        description="Scale every feature (for images, all pixels together) to mean 0 and standard deviation 1, over "
+        "the training samples if the data has a split, otherwise over all samples, including later test samples.",
     )
 
 

@@ -16,8 +16,8 @@ class DigitsOptions(Options):
     standardize: bool = Field(
         False,
         title="Standardize",
-        description="Subtract the mean of all pixels and divide by their standard deviation; "
-        "both are of the whole pool, later test samples included.",
+        description="Subtract the mean of all pixels and divide by their standard deviation, both over the whole pool, "
+        "including later test samples.",
     )
 
 

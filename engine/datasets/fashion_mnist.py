@@ -1,4 +1,4 @@
-"""Fashion-MNIST: 70,000 pictures of clothes, 28 x 28 pixels."""
+"""Fashion-MNIST: 70,000 images of clothing, 28 x 28 pixels."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -23,9 +23,9 @@ from engine.datasets import Pool, Progress, check_generated_size, generated_byte
 
 
 class SyntheticOptions(Options):
-    num_clients: int = Field(10, ge=1, le=1_000_000, title="Clients", description="Clients to generate.")
+    num_clients: int = Field(10, ge=1, le=1_000_000, title="Clients", description="Number of clients.")
     samples_per_client: int = Field(
-        200, ge=2, le=1_000_000, title="Samples per client", description="Samples of each client."
+        200, ge=2, le=1_000_000, title="Samples per client", description="Samples per client."
     )
     dim: int = Field(10, ge=1, le=1_000_000, title="d", description="Number of features.")
     R: float = Field(
@@ -33,13 +33,13 @@ class SyntheticOptions(Options):
         ge=0,
         le=3,
         title="R",
-        description="Spread of the clients' true models around their centre; 0 makes all clients alike.",
+        description="Spread of the clients' true models around their centre; with 0 all clients are equal.",
     )
     center: float = Field(1.0, ge=0, le=1e6, title="Centre", description="Standard deviation of the common part w_0.")
     labels: Literal["sampled", "argmax"] = Field(
         "sampled",
         title="Labels",
-        description="sampled: drawn from the model, so that the truth can be recovered; argmax: noise-free.",
+        description="sampled: drawn from the model, so that the true models can be recovered; argmax: noise-free.",
     )
 
     @model_validator(mode="after")

@@ -21,7 +21,7 @@ class ModelOptions(Options):
     """Options of all models."""
 
     init: Literal["default", "zeros"] = Field(
-        "default", title="Start", description="default: torch's own; zeros: start at zero."
+        "default", title="Start", description="default: PyTorch's initialization; zeros: all parameters are zero."
     )
 
 

@@ -13,7 +13,7 @@ from engine.models import ModelOptions, OneColumn, SplitModel
 
 class LogisticOptions(ModelOptions):
     l2: float = Field(
-        0.0, ge=0, le=1e6, title="ℓ₂", description="l2/2 ||w||² in the training loss, never in a reported one."
+        0.0, ge=0, le=1e6, title="ℓ₂", description="Adds l2/2 ||w||² to the training loss, but not to reported losses."
     )
 
 

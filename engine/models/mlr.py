@@ -12,7 +12,7 @@ from engine.models import ModelOptions, SplitModel
 
 class MlrOptions(ModelOptions):
     l2: float = Field(
-        0.0, ge=0, le=1e6, title="ℓ₂", description="l2/2 ||W||² in the training loss, never in a reported one."
+        0.0, ge=0, le=1e6, title="ℓ₂", description="Adds l2/2 ||W||² to the training loss, but not to reported losses."
     )
 
 

@@ -17,9 +17,11 @@ from engine.models.residual import BasicBlock, GlobalAverage, conv3x3, group_nor
 
 
 class ResNet18Options(ModelOptions):
-    width: int = Field(64, ge=2, le=512, description="Channels of the first stage; later ones have 2, 4, 8 times it.")
+    width: int = Field(
+        64, ge=2, le=512, description="Channels of the first stage; later stages have 2, 4 and 8 times as many."
+    )
     groups: int = Field(
-        32, ge=1, le=512, description="Most groups of a normalisation; a group has two channels or more."
+        32, ge=1, le=512, description="Maximum number of groups per normalization; a group has at least two channels."
     )
 
 

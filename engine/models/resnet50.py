@@ -17,9 +17,11 @@ from engine.models.residual import Bottleneck, GlobalAverage, conv3x3, group_nor
 
 
 class ResNet50Options(ModelOptions):
-    width: int = Field(64, ge=2, le=512, description="Channels of the stem; the stages have 4, 8, 16, 32 times it.")
+    width: int = Field(
+        64, ge=2, le=512, description="Channels of the stem; the stages have 4, 8, 16 and 32 times as many."
+    )
     groups: int = Field(
-        32, ge=1, le=512, description="Most groups of a normalisation; a group has two channels or more."
+        32, ge=1, le=512, description="Maximum number of groups per normalization; a group has at least two channels."
     )
 
 

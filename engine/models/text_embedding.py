@@ -18,7 +18,10 @@ from engine.models import ModelOptions, SplitModel
 
 class TextEmbeddingOptions(ModelOptions):
     buckets: int = Field(
-        20_000, ge=3, le=2**22, description="Rows of the embedding table: as many as the data set hashes its words to."
+        20_000,
+        ge=3,
+        le=2**22,
+        description="Rows of the embedding table; must equal the number of buckets of the data set.",
     )
     dim: int = Field(32, ge=1, le=1024, description="Length of an embedding.")
     hidden: int = Field(32, ge=1, le=16384, description="Units of the hidden layer.")

@@ -22,7 +22,7 @@ _STEM = 16
 class WideResNetOptions(ModelOptions):
     width: int = Field(10, ge=1, le=32, title="k", description="Widening factor: stages of 16k, 32k and 64k channels.")
     groups: int = Field(
-        32, ge=1, le=512, description="Most groups of a normalisation; a group has two channels or more."
+        32, ge=1, le=512, description="Maximum number of groups per normalization; a group has at least two channels."
     )
 
 

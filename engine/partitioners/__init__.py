@@ -23,24 +23,24 @@ class SplitOptions(Options):
     """Options of all partitioners: the split within each client."""
 
     test_fraction: float = Field(
-        0.25, ge=0, lt=1, title="Test share", description="Share of each client's samples kept for testing."
+        0.25, ge=0, lt=1, title="Test share", description="Share of each client's samples used for testing."
     )
     val_fraction: float = Field(
         0.0,
         ge=0,
         lt=1,
         title="Validation share",
-        description="Share of each client's samples kept to choose best rounds and settings.",
+        description="Share of each client's samples used to choose the best round and settings.",
     )
     min_samples: int = Field(
-        2, ge=1, le=1_000_000, title="Minimum", description="Fewest training samples a client may have."
+        2, ge=1, le=1_000_000, title="Minimum", description="Minimum number of training samples per client."
     )
     holdout_clients: float = Field(
         0.0,
         ge=0,
         lt=1,
         title="Unseen clients",
-        description="Share of the clients that never train; every method adapts to them after the last round.",
+        description="Share of clients that never train; they get a model after the last round.",
     )
 
     def in_words(self) -> str:
@@ -124,16 +124,16 @@ def _too_small(
     options: SplitOptions,
 ) -> tuple[str, ...]:
     """Notes on clients without the requested test or validation samples."""
-    said = []
+    notes = []
     for name, parts in (("test_fraction", test), ("val_fraction", val)):
         share = getattr(options, name)
         without = sum(part.size == 0 for part in parts)
         if share > 0 and without and not (name == "test_fraction" and pool.split is not None):
-            said.append(
+            notes.append(
                 f"{name}={share:g}: {without} of {len(train)} clients have too few samples and get "
                 f"{'no test samples' if parts is test else 'no validation samples'}"
             )
-    return tuple(said)
+    return tuple(notes)
 
 
 def _split_one(

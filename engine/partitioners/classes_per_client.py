@@ -24,7 +24,7 @@ MOST = 10**9  # samples per client
 
 class ClassesPerClientOptions(PartitionOptions):
     classes_per_client: int = Field(
-        3, ge=1, le=1_000_000, title="Classes per client", description="Classes that a client holds."
+        3, ge=1, le=1_000_000, title="Classes per client", description="Number of classes per client."
     )
     assignment: Literal["random", "cyclic"] = Field(
         "random",

@@ -1,6 +1,6 @@
 """Contexts: G groups of clients; the clients of a group share one class distribution.
 
-Our own, for the clustered methods (CGPFL, Tang et al.): the groups are the true contexts. Client i belongs to
+Designed for the clustered methods (CGPFL, Tang et al.): the groups are the true contexts. Client i belongs to
 context i mod G. A context has ``classes_per_context`` classes, evenly spaced around the class circle so that no two
 contexts are equal, or, with ``alpha``, shares of all classes drawn from Dir(alpha).
 """
@@ -34,10 +34,10 @@ class ContextsOptions(PartitionOptions):
         ge=1,
         le=1_000_000,
         title="Classes per context",
-        description="Classes that the clients of a context hold; or set alpha.",
+        description="Number of classes per context; alternatively, set alpha.",
     )
     alpha: float | None = Field(
-        None, gt=0, le=1e6, title="α", description="Draws the classes of the contexts from Dir(alpha) instead."
+        None, gt=0, le=1e6, title="α", description="Draws the class shares of the contexts from Dir(alpha) instead."
     )
 
     @model_validator(mode="before")
@@ -68,7 +68,7 @@ class ContextsOptions(PartitionOptions):
     "contexts",
     title="True contexts",
     short="Contexts",
-    paper="Generated; tells whether CGPFL (Tang et al., IJCAI 2022) recovers the contexts",
+    paper="Generated; shows whether CGPFL (Tang et al., IJCAI 2022) recovers the contexts",
 )
 @dataclass(frozen=True)
 class Contexts:

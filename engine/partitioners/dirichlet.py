@@ -32,7 +32,7 @@ class DirichletOptions(PartitionOptions):
         gt=0,
         le=1e6,
         title="α",
-        description="Concentration: small makes clients differ much, large makes them alike.",
+        description="Concentration; the smaller it is, the more clients differ.",
     )
 
     def in_words(self) -> str:

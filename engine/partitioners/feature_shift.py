@@ -30,7 +30,7 @@ class FeatureShiftOptions(PartitionOptions):
         "rotation", title="Shift", description="What differs between groups; rotation and colour need images."
     )
     num_groups: int = Field(
-        4, ge=1, le=1_000_000, title="G", description="Groups of clients, which are the true contexts."
+        4, ge=1, le=1_000_000, title="G", description="Number of groups of clients; the groups are the true contexts."
     )
     strength: float = Field(
         1.0,

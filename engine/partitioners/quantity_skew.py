@@ -21,7 +21,7 @@ from engine.partitioners import Partition, PartitionOptions, check_enough, split
 
 
 class QuantitySkewOptions(PartitionOptions):
-    law: Literal["lognormal", "power"] = Field("lognormal", title="Law", description="How the sizes are distributed.")
+    law: Literal["lognormal", "power"] = Field("lognormal", title="Law", description="Distribution of the sizes.")
     strength: float = Field(
         1.0,
         ge=0,

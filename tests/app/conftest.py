@@ -1,4 +1,4 @@
-"""Databases for the pages: one without runs, one with an experiment that is done. DATABASE_URL points to them."""
+"""Databases for the pages: one without runs, one with a finished experiment. DATABASE_URL points to them."""
 
 import functools
 import importlib
@@ -65,7 +65,7 @@ def empty_store(empty_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.fixture
 def filled_store(filled_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    """Four methods on digits, 10 clients, 5 rounds, 2 seeds: runs 1 to 8, done, in experiment 1."""
+    """Four methods on digits, 10 clients, 5 rounds, 2 seeds: runs 1 to 8 of experiment 1, all done."""
     yield from _copy(filled_file, tmp_path / "fedscape.db", monkeypatch)
 
 
@@ -76,7 +76,7 @@ def hostile_store(hostile_file: Path, tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def _copy(source: Path, path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    """A file for each test, so that it may write. SQLite copies it, with the rows that are still in its log."""
+    """Copies the file for each test, including rows that are still in SQLite's log."""
     with closing(sqlite3.connect(source)) as original, closing(sqlite3.connect(path)) as copy:
         original.backup(copy)
     monkeypatch.setenv("DATABASE_URL", f"sqlite:///{path}")

@@ -1,4 +1,4 @@
-"""Small tables with answers that can be worked out in the head."""
+"""Small tables with results that can be computed by hand."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -10,7 +10,7 @@ from storage import RunRecord
 
 
 def clients(test_size: int = 10, **accuracies: list[list[float]]) -> pd.DataFrame:
-    """``a=[[seed 0's clients], [seed 1's]]`` -> what the charts take; every client has ``test_size`` test samples."""
+    """``a=[[clients of seed 0], [clients of seed 1]]`` as a table for charts, with ``test_size`` test samples each."""
     rows = []
     run = 0
     for method, seeds in accuracies.items():
@@ -32,7 +32,7 @@ def clients(test_size: int = 10, **accuracies: list[list[float]]) -> pd.DataFram
 
 
 def series(method: str, seed: int, **values: list[float]) -> pd.DataFrame:
-    """``mean=[...]`` over rounds 0, 1, ...; ``mean`` and ``lowest5`` are of the personalized model."""
+    """``mean=[...]`` over rounds 0, 1, ...; ``mean`` and ``lowest5`` are those of the personalized model."""
     rows = [
         {
             "run": seed,
@@ -50,7 +50,7 @@ def series(method: str, seed: int, **values: list[float]) -> pd.DataFrame:
 
 
 def run_record(run_id: int, label: str = "ditto", seed: int = 0, **changes: Any) -> RunRecord:
-    """A finished run; ``dataset``, ``partition``, ``model`` and ``algorithm_options`` go into its configuration."""
+    """A finished run; ``dataset``, ``partition``, ``model`` and ``algorithm_options`` configure it."""
     algorithm = changes.pop("algorithm", label.split(" ")[0])
     config = {
         "seed": seed,

@@ -1,4 +1,4 @@
-"""Names that try to become pictures, links, formulas and HTML, and a look at everything that a page sends."""
+"""Names that try to inject images, links, formulas and HTML, and checks of everything that a page sends."""
 
 import json
 import re
@@ -19,19 +19,19 @@ NAME = (
     f"https://{HOST} www.{HOST} a@{HOST} $x$ :red[r] <i>i"
 )
 MARKDOWN = ("body", "label", "help", "text", "content", "caption")
-"""Fields that the browser reads as Markdown, of every element but PLAIN."""
+"""Fields that the browser renders as Markdown, in every element except PLAIN."""
 PLAIN = ("Text", "Code", "Html", "PlotlyChart", "BidiComponent")
 MARKS = ("![", "](", "<", "$", ":red[")
 ADDRESSES = (f"://{HOST}", f"www.{HOST}", f"a@{HOST}")
-"""Browsers link these even where they are escaped."""
-_OWN_LINK = re.compile(r"\]\(/[a-z][^/\s)]*\)")  # to another page of the app, with an address that is encoded
+"""Browsers turn these into links even if they are escaped."""
+_OWN_LINK = re.compile(r"\]\(/[a-z][^/\s)]*\)")  # to another page of the app, with an encoded address
 _ALLOWED_IN_FIGURES = re.compile(r"</?(?:b|i|br|sub|sup|extra)>")
 
 
 def assert_is_text(page: AppTest, may_cite: bool = False) -> None:
-    """Nothing of a name is markup anywhere on the page. ``may_cite``: an address in a docstring is a link, as meant."""
+    """No part of a name is markup anywhere on the page. ``may_cite``: addresses in docstrings are allowed as links."""
     for kind, text in markdown(page):
-        bare = _OWN_LINK.sub("", re.sub(r"\\.", "", text))  # without what is escaped
+        bare = _OWN_LINK.sub("", re.sub(r"\\.", "", text))  # without escaped characters
         if "evil" in bare:
             assert not [mark for mark in MARKS if mark in bare], f"{kind}: {text}"
             shown = bare if _OWN_LINK.search(text) else re.sub(r"\\(.)", r"\1", text)
@@ -91,7 +91,7 @@ def _strings(proto: Message) -> Iterator[str]:
 
 
 def store_hostile(store: Store) -> list[int]:
-    """Runs that are done, failed and diverged, of an export in which every text is NAME; with clusters and a sweep."""
+    """Imports done, failed and diverged runs in which every text is NAME; with clusters and a sweep."""
     labelled = [
         {"name": "fedavg", "label": NAME},
         {"name": "cgpfl", "K": 2, "lam": 12, "label": f"{NAME}2"},
@@ -121,7 +121,7 @@ def store_hostile(store: Store) -> list[int]:
 
 
 class _Tags(HTMLParser):
-    """Tags, and the addresses in them."""
+    """Collects tags and the addresses in them."""
 
     def __init__(self) -> None:
         super().__init__()

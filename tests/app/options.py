@@ -1,4 +1,4 @@
-"""Options classes to draw: one with a field of every kind, and those of everything that is registered."""
+"""Options classes for forms: one with a field of every type, and all registered ones."""
 
 from typing import Literal
 

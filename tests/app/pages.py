@@ -1,4 +1,4 @@
-"""A page of the app, run as a reader's address opens it, and everything that is written on it."""
+"""A page of the app, opened by its address, and all its text."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ ENOUGH_S = 90.0
 
 
 def open_page(name: str, /, **address: object) -> AppTest:
-    """``/name?address``; fails where the page does."""
+    """Opens ``/name?address``; fails if the page does."""
     page = AppTest.from_file(str(VIEWS / f"{name}.py"), default_timeout=ENOUGH_S)
     for key, value in address.items():
         page.query_params[key] = str(value)
@@ -20,7 +20,7 @@ def open_page(name: str, /, **address: object) -> AppTest:
 
 
 def words(page: AppTest) -> str:
-    """What a reader reads: Markdown without its backslashes."""
+    """The visible text: Markdown without backslashes."""
     elements = [
         *page.title,
         *page.header,

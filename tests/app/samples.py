@@ -1,4 +1,4 @@
-"""Experiments that the engine computes in a moment, as storage takes them in."""
+"""Experiments that are computed in a moment and stored."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ DIGITS: dict[str, Any] = {
 def store_experiment(
     store: Store, raw: Mapping[str, Any], extra: Mapping[str, np.ndarray] | None = None
 ) -> ExperimentRecord:
-    """Computes every run of ``raw`` here and now, and stores it as done. Each round gets the ``extra`` arrays too."""
+    """Computes every run of ``raw`` and stores it as done. Each round also gets the ``extra`` arrays."""
     config = parse_experiment(raw)
     runs = [_finished(run, extra or {}) for run in config.runs()]
     return store.experiments.import_finished(config.name, dict(raw), runs)

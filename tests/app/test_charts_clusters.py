@@ -1,4 +1,4 @@
-"""The charts of the tab Clusters, by numbers that can be counted on fingers."""
+"""The charts of the Clusters tab, on numbers that can be checked by hand."""
 
 from itertools import pairwise
 
@@ -39,9 +39,9 @@ def scalars(**values: list[float]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def test_columns_of_transitions_tell_where_the_members_were() -> None:
+def test_columns_of_transitions_show_previous_clusters() -> None:
     table = transitions.data(cells(), 1, 2)
-    B, A = "A", "B"  # the group that ends largest is A
+    B, A = "A", "B"  # the largest final group is A
     shares = {(row.before, row.after): (row.clients, row.share) for row in table.itertuples()}
     assert shares == {
         (B, B): (2, pytest.approx(2 / 3)),
@@ -55,13 +55,13 @@ def test_columns_of_transitions_tell_where_the_members_were() -> None:
     assert transitions.finding(transitions.data(cells(), 2, 3), 2, 3) == "Between rounds 2 and 3, no client moved."
 
 
-def test_a_cluster_that_ends_keeps_its_row_and_has_no_column() -> None:
+def test_an_ended_cluster_keeps_its_row_and_has_no_column() -> None:
     left = transitions.data(cluster_raster.data(np.array([1, 2]), np.array([[0, 0, 1], [0, 0, 0]])), 1, 2)
     assert list(left["before"]) == ["A", "B"] and set(left["after"]) == {"A"}
     assert left["share"].tolist() == pytest.approx([2 / 3, 1 / 3])
 
 
-def test_transitions_of_cgpfl_are_the_q_that_it_records() -> None:
+def test_transitions_of_cgpfl_equal_its_recorded_q() -> None:
     results = cgpfl("cgpfl", participation=0.5, K=3)
     rounds = np.array([r.round for r in results])
     raw = np.stack([r.clusters for r in results])
@@ -76,7 +76,7 @@ def test_transitions_of_cgpfl_are_the_q_that_it_records() -> None:
             assert row.share == pytest.approx(0.0 if j is None else recorded[j, k], abs=1e-6)
 
 
-def test_the_heuristic_at_the_run_s_own_weight_takes_the_k_that_the_run_took() -> None:
+def test_the_heuristic_at_the_runs_weight_gives_the_runs_k() -> None:
     for mu in ("auto", 0.5, 20.0):
         for result in cgpfl("cgpfl_heur", mu=mu, solve_rounds=4):
             terms = cluster_count.data(
@@ -87,12 +87,12 @@ def test_the_heuristic_at_the_run_s_own_weight_takes_the_k_that_the_run_took() -
             assert terms.loc[terms["chosen"], "K"].tolist() == [result.scalars["diagnostics.K_hat"]]
 
 
-def test_the_run_s_choice_is_ringed_on_the_curve() -> None:
+def test_the_runs_choice_is_marked_on_the_curve() -> None:
     fig = cluster_count.figure(cluster_count.data(np.array([1.0, 2.0]), np.array([3.0, 0.0]), 1.0), own=1)
     assert list(fig.data[3].x) == [1] and list(fig.data[3].y) == [4.0]
 
 
-def test_bands_count_the_clients_between_two_stops() -> None:
+def test_bands_count_clients_between_two_shown_rounds() -> None:
     ways = cluster_sankey.data(cells(), [1, 2, 3])
     assert ways[["before", "after", "clients"]].to_numpy().tolist() == [
         ["A", "A", 2],
@@ -104,12 +104,12 @@ def test_bands_count_the_clients_between_two_stops() -> None:
     assert cluster_sankey.finding(ways) == "5 clients from round 1 to 3: 1 move between clusters."
 
 
-def test_stops_are_few_and_hold_the_chosen_round() -> None:
+def test_shown_rounds_are_few_and_include_the_chosen_one() -> None:
     assert cluster_sankey.stops(np.arange(1, 101), 40) == [1, 26, 40, 51, 75, 100]
     assert cluster_sankey.stops(np.array([1, 2]), 9) == [1, 2]
 
 
-def test_every_cluster_of_every_stop_is_a_node_of_its_size() -> None:
+def test_each_cluster_in_a_shown_round_is_a_node_of_its_size() -> None:
     fig = cluster_sankey.figure(cluster_sankey.data(cells(), [1, 3]), chosen=3)
     assert list(fig.data[0].node.label) == ["A · 2", "B · 3", "A · 3", "B · 2"]
     assert sum(fig.data[0].link.value) == 5
@@ -126,7 +126,7 @@ def test_sizes_are_counted_in_every_round() -> None:
     assert cluster_sizes.finding(table) == "2 clusters in the last round, of 2 to 3 clients."
 
 
-def test_agreement_is_the_index_of_each_round() -> None:
+def test_agreement_is_the_rand_index_of_each_round() -> None:
     table = cluster_agreement.data(cells())
     assert table["round"].tolist() == [1, 2, 3] and table["ari"].tolist()[1:] == [1.0, 1.0]
     assert table["ari"][0] < 0.5
@@ -134,12 +134,12 @@ def test_agreement_is_the_index_of_each_round() -> None:
     assert cluster_agreement.data(cluster_raster.data(ROUNDS, LABELS)).empty
 
 
-def test_agreement_that_ends_below_one_says_where() -> None:
+def test_the_finding_has_a_final_agreement_below_one() -> None:
     late = pd.DataFrame({"round": [1, 2], "ari": [1.0, 0.5]})
     assert "ends at 0.50; its maximum is 1.00" in cluster_agreement.finding(late)
 
 
-def test_model_distance_is_told_at_both_ends_and_at_its_peak() -> None:
+def test_model_distance_is_reported_at_both_ends_and_its_peak() -> None:
     table = model_distance.data(scalars(model_distance=[1.0, 3.0, 2.0], inertia=[1, 1, 1]))
     assert table["distance"].tolist() == [1.0, 3.0, 2.0]
     assert model_distance.finding(table) == (
@@ -147,15 +147,15 @@ def test_model_distance_is_told_at_both_ends_and_at_its_peak() -> None:
     )
 
 
-def test_the_cost_of_k_means_is_a_row_a_round() -> None:
+def test_the_cost_of_k_means_has_a_row_per_round() -> None:
     table = kmeans_cost.data(scalars(inertia=[4.0, 1.0], kmeans_iterations=[3, 3], kmeans_seconds=[0.02, 0.02]))
     assert table.to_numpy().tolist() == [[1, 4.0, 3.0, 0.02], [2, 1.0, 3.0, 0.02]]
-    said = kmeans_cost.finding(table)
-    assert "a median of 3 iterations and 20 ms per round; the spread within clusters falls from 4 to 1." in said
+    message = kmeans_cost.finding(table)
+    assert "a median of 3 iterations and 20 ms per round; the spread within clusters falls from 4 to 1." in message
     assert list(kmeans_cost.figure(table, "cgpfl", 2).data[2].y) == [20.0, 20.0]
 
 
-def test_a_spread_that_goes_beyond_both_ends_is_told_with_its_farthest_round() -> None:
+def test_a_spread_beyond_both_ends_is_reported_with_its_round() -> None:
     flat = {"kmeans_iterations": [1, 1, 1], "kmeans_seconds": [0.02, 0.02, 0.02]}
     up = kmeans_cost.finding(kmeans_cost.data(scalars(inertia=[0.221, 0.6, 0.269], **flat)))
     assert "a median of 1 iteration and" in up
@@ -164,12 +164,12 @@ def test_a_spread_that_goes_beyond_both_ends_is_told_with_its_farthest_round() -
     assert down.endswith("grows from 4 to 5, down to 1 in round 2.")
 
 
-def test_models_that_come_closest_in_between_are_told_of_then() -> None:
+def test_the_round_with_the_closest_models_is_reported() -> None:
     table = model_distance.data(scalars(model_distance=[2.0, 1.0, 3.0], inertia=[1, 1, 1]))
     assert model_distance.finding(table).endswith("; least in round 2 with 1.")
 
 
-def test_splits_wait_for_a_short_mean_and_a_long_update() -> None:
+def test_splits_need_a_small_mean_and_a_large_update() -> None:
     mean = {1: np.array([0.9]), 2: np.array([0.5, np.nan]), 3: np.array([np.nan, np.nan])}
     largest = {1: np.array([1.0]), 2: np.array([2.0, np.nan]), 3: np.array([np.nan, np.nan])}
     table = cluster_splits.data(mean, largest)
@@ -187,7 +187,7 @@ def test_splits_wait_for_a_short_mean_and_a_long_update() -> None:
     ]
 
 
-def test_the_raster_marks_the_round_and_numbers_the_true_contexts() -> None:
+def test_the_raster_marks_the_round_and_labels_true_contexts() -> None:
     fig = cluster_raster.figure(cells(), at=2)
     assert {shape.x0 for shape in fig.layout.shapes} == {2}
     assert list(fig.layout.yaxis.ticktext) == ["1", "0"]
@@ -195,7 +195,7 @@ def test_the_raster_marks_the_round_and_numbers_the_true_contexts() -> None:
 
 
 def cgpfl(name: str, participation: float = 1.0, **options: object) -> list[RoundResult]:
-    """The rounds of a tiny run. Where not all take part, a client moves when it does for the first time."""
+    """The rounds of a tiny run. With partial participation a client moves when it first participates."""
     raw = {
         "dataset": {"name": "contexts", "num_clients": 8, "num_contexts": 3, "samples_per_client": 12, "dim": 4},
         "partition": {"name": "natural"},
@@ -207,5 +207,5 @@ def cgpfl(name: str, participation: float = 1.0, **options: object) -> list[Roun
 
 
 def _letters(grid: pd.DataFrame, at: int, labels: np.ndarray) -> dict[str, int]:
-    """Which number of the method goes by which letter in a round."""
+    """Maps the cluster numbers of the method to letters in a round."""
     return dict(zip(grid.loc[grid["round"] == at, "letter"], labels.tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""The map of the clients and the scores of the layers, by numbers that can be worked out in the head."""
+"""The map of clients and the scores of layers, on numbers that can be checked by hand."""
 
 import numpy as np
 import pandas as pd
@@ -23,11 +23,13 @@ ARRAYS = {
     "explained": np.array([0.6, 0.15]),
 }
 CELLS = cluster_raster.data(np.arange(1, 9), np.tile([0, 0, 1, 1], (8, 1)))
-SCORES = np.array([[[0.5, 0.5], [NAN, NAN]], [[0.2, 0.8], [0.9, 0.1]]])  # [R, N, L]; client 1 sat out the first round
-KEPT = np.array([[[1, 0], [NAN, NAN]], [[0, 1], [1, 0]]])
+SCORES = np.array(
+    [[[0.5, 0.5], [NAN, NAN]], [[0.2, 0.8], [0.9, 0.1]]]
+)  # [R, N, L]; client 1 did not participate in the first round
+PERSONAL = np.array([[[1, 0], [NAN, NAN]], [[0, 1], [1, 0]]])
 
 
-def test_clients_carry_the_letter_of_their_round_and_their_true_context() -> None:
+def test_clients_have_the_letter_of_the_round_and_their_true_context() -> None:
     table = client_map.data(ARRAYS, CELLS, [0, 1, 0, 1])
     assert table.query("round == 0")["cluster"].tolist() == [""] * 4
     assert table.query("round == 8")["cluster"].tolist() == ["A", "A", "B", "B"]
@@ -36,7 +38,7 @@ def test_clients_carry_the_letter_of_their_round_and_their_true_context() -> Non
     assert set(client_map.data(ARRAYS)["cluster"]) == {""}
 
 
-def test_shared_models_are_one_a_cluster_or_one_for_all() -> None:
+def test_there_is_one_shared_model_per_cluster_or_for_all() -> None:
     centres = client_map.shared(ARRAYS, client_map.data(ARRAYS, CELLS))
     assert centres.query("round == 8").to_numpy().tolist() == [[8, "A", 4, 4, 2], [8, "B", -4, 4, 2]]
     assert len(centres.query("round == 0")) == 1
@@ -50,7 +52,7 @@ def test_shared_models_are_one_a_cluster_or_one_for_all() -> None:
     assert client_map.shared(without, client_map.data(ARRAYS, CELLS)).empty
 
 
-def test_the_finding_tells_near_from_far() -> None:
+def test_the_finding_distinguishes_near_and_far() -> None:
     table = client_map.data(ARRAYS, CELLS)
     assert client_map.finding(table, ARRAYS, by="cluster", at=8) == (
         "In round 8 clients are 1 from the mean of their cluster on average, and these means 8 from one another; "
@@ -60,7 +62,7 @@ def test_the_finding_tells_near_from_far() -> None:
 
 
 @pytest.mark.parametrize("trails", [False, True])
-def test_every_round_is_a_frame_with_the_same_traces_and_the_page_s_round_comes_first(trails: bool) -> None:
+def test_every_round_is_a_frame_and_the_pages_round_is_first(trails: bool) -> None:
     table = client_map.data(ARRAYS, CELLS)
     centres = client_map.shared(ARRAYS, table)
     fig = client_map.figure(table, centres, ARRAYS, by="cluster", at=5, trails=trails)
@@ -73,20 +75,20 @@ def test_every_round_is_a_frame_with_the_same_traces_and_the_page_s_round_comes_
     assert (len(np.asarray(fig.data[0].x)) > 0) is trails
 
 
-def test_nothing_glides_between_the_rounds() -> None:
+def test_frames_change_without_transitions() -> None:
     table = client_map.data(ARRAYS, CELLS)
     fig = client_map.figure(table, client_map.shared(ARRAYS, table), ARRAYS, by="cluster", at=8, trails=False)
     assert all(button.args[1]["transition"]["duration"] == 0 for button in fig.layout.updatemenus[0].buttons)
 
 
-def test_a_trail_is_a_line_a_client_up_to_the_round() -> None:
+def test_each_client_has_a_trail_up_to_the_round() -> None:
     table = client_map.data(ARRAYS, CELLS)
     fig = client_map.figure(table, client_map.shared(ARRAYS, table), ARRAYS, by="cluster", at=4, trails=True)
     assert np.asarray(fig.data[0].x)[:6].tolist() == pytest.approx([0, 1, NAN, 0, 3, NAN], nan_ok=True)
 
 
-def test_a_client_that_sat_out_has_its_last_scores_or_none() -> None:
-    first = layer_scores.data(np.array([1, 2]), SCORES, 1, ["a", "b"], KEPT)
+def test_absent_clients_have_their_last_scores_or_none() -> None:
+    first = layer_scores.data(np.array([1, 2]), SCORES, 1, ["a", "b"], PERSONAL)
     assert first[["client", "name", "score", "personal"]].to_numpy().tolist() == [
         [0, "a", 0.5, True],
         [0, "b", 0.5, False],
@@ -96,8 +98,8 @@ def test_a_client_that_sat_out_has_its_last_scores_or_none() -> None:
     assert not later["personal"].any()
 
 
-def test_the_scores_name_the_layer_that_is_personal_most_often() -> None:
-    table = layer_scores.data(np.array([1, 2]), SCORES, 2, ["a", "b"], KEPT)
+def test_the_finding_names_the_layer_that_is_personal_most_often() -> None:
+    table = layer_scores.data(np.array([1, 2]), SCORES, 2, ["a", "b"], PERSONAL)
     assert layer_scores.finding(table) == (
         "Over 2 clients the mean score is highest in a (0.55); a is personal most often, for 1 of 2."
     )
@@ -106,7 +108,7 @@ def test_the_scores_name_the_layer_that_is_personal_most_often() -> None:
 
 
 def test_personal_layers_are_outlined_and_marked() -> None:
-    fig = layer_scores.figure(layer_scores.data(np.array([1, 2]), SCORES, 2, ["a", "b"], KEPT))
+    fig = layer_scores.figure(layer_scores.data(np.array([1, 2]), SCORES, 2, ["a", "b"], PERSONAL))
     heat, outline, mark = fig.data
     np.testing.assert_allclose(heat.z, [[0.2, 0.8], [0.9, 0.1]], rtol=1e-6)
     assert np.isnan(np.asarray(outline.x)).sum() == len(mark.x) == 2
@@ -114,7 +116,7 @@ def test_personal_layers_are_outlined_and_marked() -> None:
     assert "client 0, b: score 0.800, personal (round 2)" in np.asarray(heat.customdata).ravel().tolist()
 
 
-def test_mean_scores_are_over_those_who_took_part() -> None:
+def test_mean_scores_are_over_participants() -> None:
     table = layer_habits.data(np.array([1, 2]), SCORES, ["a", "b"])
     assert table["score"].tolist() == pytest.approx([0.5, 0.5, 0.55, 0.45])
     assert layer_habits.finding(table) == (
@@ -123,12 +125,12 @@ def test_mean_scores_are_over_those_who_took_part() -> None:
     assert [trace.name for trace in layer_habits.figure(table, 2).data] == ["a", "b"]
 
 
-def test_a_round_in_which_nobody_took_part_has_no_mean() -> None:
+def test_a_round_without_participants_has_no_mean() -> None:
     assert layer_habits.data(np.array([1]), np.full((1, 2, 2), NAN), ["a", "b"]).empty
 
 
-def test_how_often_a_layer_was_kept_is_counted_over_participations() -> None:
-    often = layer_habits.how_often(KEPT, ["a", "b"])
+def test_the_share_of_personal_layers_is_over_participations() -> None:
+    often = layer_habits.how_often(PERSONAL, ["a", "b"])
     assert often[["times", "of"]].to_numpy().tolist() == [[2, 3], [1, 3]]
     assert layer_habits.often_finding(often) == "a was personal in 66.7 % of 3 participations."
     never = pd.DataFrame({"name": ["a", "b"], "times": [3, 0], "of": 3, "share": [1.0, 0.0]})

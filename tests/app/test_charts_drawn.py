@@ -1,4 +1,4 @@
-"""Each chart of Compare is drawn once: what is on it is what is in its table."""
+"""Each chart of Compare, drawn once: its marks match its table."""
 
 import numpy as np
 import pandas as pd
@@ -28,7 +28,7 @@ from tests.app.frames import clients, series
 TWO = clients(1000, a=[[0.5, 0.9, 0.7], [0.6, 0.8, 0.7]], b=[[0.6, 0.7, 0.7], [0.6, 0.9, 0.4]])
 
 
-def test_dumbbell_prints_its_numbers_and_rings_the_other_model() -> None:
+def test_a_dumbbell_prints_numbers_and_marks_the_other_model() -> None:
     fig = dumbbell.figure(dumbbell.data(TWO, 0.05, other=TWO), 0.05, "global")
     lines, tails, means, rings = fig.data
     assert tails.text == ("55.0", "50.0", "85.0", "80.0") and means.text == ("<b>70.0</b>", "<b>65.0</b>")
@@ -36,14 +36,14 @@ def test_dumbbell_prints_its_numbers_and_rings_the_other_model() -> None:
     assert ["global model" in text for text in rings.hovertext] == [True, True]
 
 
-def test_a_dumbbell_of_few_test_samples_prints_whole_percents_of_its_tails() -> None:
+def test_with_few_test_samples_a_dumbbell_prints_whole_percents() -> None:
     rows = dumbbell.data(clients(22, a=[[20 / 22, 18 / 22] * 10]), 0.05)
     _, tails, means = dumbbell.figure(rows).data
     assert tails.text == ("82", "91") and means.text == ("<b>86.4</b>",)
     assert tails.hovertext[0].startswith("a: lowest 5 % 82 %<br>")
 
 
-def test_a_dumbbell_says_who_is_first_and_whether_that_can_be_told() -> None:
+def test_a_dumbbell_names_the_leader_if_it_is_significant() -> None:
     few, clear = clients(1000, a=[[0.5, 0.9]], b=[[0.4, 0.6]]), clients(1000, a=[[0.5, 0.9]] * 3, b=[[0.4, 0.6]] * 3)
     near = clients(1000, a=[[0.5, 0.9], [0.5, 0.9], [0.4, 0.6]], b=[[0.4, 0.6], [0.4, 0.6], [0.5, 0.9]])
     assert dumbbell.finding(dumbbell.data(few, 0.05)) == (
@@ -55,7 +55,7 @@ def test_a_dumbbell_says_who_is_first_and_whether_that_can_be_told() -> None:
     assert dumbbell.finding(spread, "spread") == "Smallest gap between the two tails: b with 20.00 %."
 
 
-def test_a_dumbbell_says_who_is_under_the_pointer_and_keeps_a_colour_and_a_symbol_for_each_method() -> None:
+def test_a_dumbbell_names_hovered_clients_and_styles_each_method() -> None:
     lines, tails, means = dumbbell.figure(dumbbell.data(TWO, 0.05)).data
     look = looks(TWO)
     assert list(lines.marker.color) == [look[method].color for method in "ab"]
@@ -65,7 +65,7 @@ def test_a_dumbbell_says_who_is_under_the_pointer_and_keeps_a_colour_and_a_symbo
     assert [text[:7] for text in means.hovertext] == ["a: mean", "b: mean"]
 
 
-def test_ecdf_names_the_client_under_the_pointer() -> None:
+def test_the_ecdf_names_the_hovered_client() -> None:
     fig = ecdf.figure(ecdf.data(TWO))
     assert [trace.name for trace in fig.data] == ["a", "b"]
     assert fig.data[0].customdata[1].tolist() == [0, 0, 1]  # client, seed, run
@@ -73,7 +73,7 @@ def test_ecdf_names_the_client_under_the_pointer() -> None:
     assert all(isinstance(trace, go.Scatter) for trace in fig.data)
 
 
-def test_ecdf_counts_clients_and_not_lines_times_seeds() -> None:
+def test_the_ecdf_counts_clients_once_over_seeds() -> None:
     three = ecdf.data(clients(a=[[0.5] * 20] * 3, b=[[0.5] * 20] * 3))
     assert ecdf.finding(three, ["a", "b"]) == (
         "Distribution of the accuracy of 20 clients in each of 3 runs under a and b"
@@ -81,38 +81,38 @@ def test_ecdf_counts_clients_and_not_lines_times_seeds() -> None:
     assert "of 20 clients under a" in ecdf.finding(ecdf.data(clients(a=[[0.5] * 20])), ["a"])
 
 
-def test_ecdf_marks_a_client_at_its_accuracy() -> None:
+def test_the_ecdf_marks_a_client_at_its_accuracy() -> None:
     fig = ecdf.figure(ecdf.data(TWO))
     ecdf.mark(fig, 0.25, "client 3")
     assert fig.layout.shapes[-1].x0 == 25 and fig.layout.annotations[-1].text == "client 3"
 
 
-def test_ecdf_draws_twelve_methods_at_most() -> None:
+def test_the_ecdf_draws_at_most_twelve_methods() -> None:
     many = clients(**{f"m{i}": [[0.5]] for i in range(20)})
     assert len(ecdf.figure(ecdf.data(many)).data) == ecdf.MOST_LINES
 
 
-def test_a_histogram_has_one_scale_for_all_rows() -> None:
+def test_all_rows_of_a_histogram_share_a_scale() -> None:
     fig = histogram.figure(histogram.data(clients(full=[[0.92, 0.93]], spread=[[0.72, 0.93]])))
     assert list(fig.layout.yaxis.ticktext) == ["full", "spread"]
     assert max(fig.data[0].y) == pytest.approx(2 * max(fig.data[1].y))
     assert (fig.data[1].base, list(fig.layout.xaxis.range)) == (-1, [70, 95])
 
 
-def test_many_methods_stand_closer_and_print_their_means_at_the_right() -> None:
+def test_many_methods_are_drawn_closer_with_means_at_the_right() -> None:
     many = dumbbell.figure(dumbbell.data(clients(**{f"m{i}": [[0.5, 0.6]] for i in range(31)}), 0.05))
     few = dumbbell.figure(dumbbell.data(TWO, 0.05))
     assert many.layout.height < 31 * 30 + 120 and len(many.layout.annotations) == 31 and not few.layout.annotations
 
 
-def test_a_chart_with_many_points_names_the_front_first() -> None:
+def test_labels_of_the_front_have_priority() -> None:
     runs = per_run(clients(**{f"m{i}": [[0.5 + i / 100]] for i in range(20)}), 0.05)
     runs = runs.assign(megabytes=[float(i == 0) + 1 for i in range(20)], gradient_evaluations=1.0, seconds=1.0)
     named = [note.text for note in cost.figure(cost.data(runs, "megabytes"), "megabytes").layout.annotations]
     assert len(named) == cost.MOST_NAMED and named[0] == "m19"
 
 
-def test_the_error_over_R_stars_the_least_and_says_whole_numbers_on_its_axis() -> None:
+def test_the_error_over_R_marks_the_minimum_and_has_integer_ticks() -> None:
     rows = pd.DataFrame(
         {"method": ["a", "b"] * 2, "algorithm": ["a", "b"] * 2, "seed": 0, "R": [0, 0, 3, 3], "error": [0.2, 0.5, 9, 3]}
     )
@@ -121,7 +121,7 @@ def test_the_error_over_R_stars_the_least_and_says_whole_numbers_on_its_axis() -
     assert list(fig.layout.yaxis.ticktext) == ["0.2", "0.5", "1", "2", "5"]
 
 
-def test_effort_is_drawn_on_logarithmic_axes_unless_something_was_free() -> None:
+def test_effort_has_logarithmic_axes_unless_a_cost_is_zero() -> None:
     rows = pd.DataFrame(
         {
             "method": ["a", "b"],
@@ -142,7 +142,7 @@ def test_effort_is_drawn_on_logarithmic_axes_unless_something_was_free() -> None
     assert [list(trace.customdata) for trace in marks] == [["1 of 1 seed"], ["1 of 2 seeds"]]
 
 
-def test_curves_have_bands_for_few_methods_only() -> None:
+def test_only_few_methods_have_bands() -> None:
     def bands(count: int) -> int:
         parts = [series(f"m{i}", s, mean=[0.1, 0.5 + s / 10], lowest5=[0, 0.1]) for i in range(count) for s in (0, 1)]
         return sum(
@@ -152,18 +152,18 @@ def test_curves_have_bands_for_few_methods_only() -> None:
     assert (bands(3), bands(4)) == (3, 0)
 
 
-def test_clients_at_the_same_point_are_one_larger_mark() -> None:
+def test_clients_at_one_point_are_a_larger_mark() -> None:
     pairs = paired.data(clients(a=[[0.9, 0.9, 0.9, 0.8]], b=[[0.5, 0.5, 0.5, 0.5]]), "a", "b")
     above = next(t for t in paired.figure(pairs, "a", "b", TWO).data if t.marker.symbol == "triangle-up")
     assert len(above.x) == 2 and max(above.marker.size) > min(above.marker.size)
 
 
-def test_differences_say_how_many_gain_and_lose() -> None:
+def test_the_finding_counts_gains_and_losses() -> None:
     fig = differences.figure(differences.data(TWO, "a", "b"), "a", "b", TWO)
     assert {"▲ 2 better with a", "▼ 1 better with b"} <= {note.text for note in fig.layout.annotations}
 
 
-def test_the_raster_has_letters_where_a_cluster_begins_and_the_final_groups_beside_it() -> None:
+def test_the_raster_labels_cluster_changes_and_final_groups() -> None:
     fig = cluster_raster.figure(cluster_raster.data(np.arange(3), np.array([[0, 0, 0], [0, 0, 1], [0, 0, 1]])))
     assert np.asarray(fig.data[0].text).tolist() == [["A", "", ""], ["A", "", ""], ["A", "B", ""]]
     assert {"<b>A</b> · 2", "<b>B</b> · 1"} <= {note.text for note in fig.layout.annotations}
@@ -185,14 +185,14 @@ def test_a_wide_sweep_has_a_logarithmic_axis_and_a_star() -> None:
     assert list(fig.data[0].marker.symbol) == ["circle", "star", "circle"]
 
 
-def test_the_cost_chart_names_every_point() -> None:
+def test_the_cost_chart_labels_every_point() -> None:
     runs = per_run(TWO, 0.05).assign(megabytes=1.0, gradient_evaluations=1.0, seconds=1.0)
     fig = cost.figure(cost.data(runs, "megabytes"), "megabytes")
     assert {note.text for note in fig.layout.annotations} == {"a", "b"}
     assert (list(fig.data[1].text), list(fig.data[1].y)) == (["a", "b"], pytest.approx([70, 65]))
 
 
-def test_the_plane_joins_the_settings_of_a_method_and_sizes_them_by_cost() -> None:
+def test_the_plane_connects_settings_of_a_method_sized_by_cost() -> None:
     runs = per_run(clients(x=[[0.5]], y=[[0.8]]), 0.05).assign(
         everywhere=[0.7, 0.3], megabytes=[1.0, 4.0], algorithm="ditto", options=[{"lam": 2}, {"lam": 1}]
     )
@@ -204,12 +204,12 @@ def test_the_plane_joins_the_settings_of_a_method_and_sizes_them_by_cost() -> No
     ]
 
 
-def test_the_number_of_clusters_is_starred() -> None:
+def test_the_chosen_number_of_clusters_is_starred() -> None:
     fig = cluster_count.figure(cluster_count.data(np.array([1.0, 2.0]), np.array([3.0, 0.0]), 1.0))
     assert list(fig.data[2].marker.symbol) == ["circle", "star"]
 
 
-def test_labels_are_moved_apart_and_keep_their_order() -> None:
+def test_overlapping_labels_are_separated_in_order() -> None:
     assert spread_apart([1.0, 1.0, 5.0], gap=1.0) == pytest.approx([0.5, 1.5, 5.0])
     assert spread_apart([3.0, 1.0], gap=1.0) == [3.0, 1.0]
     assert spread_apart([9.0, 8.5], gap=1.0, ceiling=9.0) == [9.0, 8.0]
@@ -225,7 +225,7 @@ def test_settings_of_one_method_differ_in_shade_and_dash() -> None:
     assert backwards == {"Ditto λ=1": one, "Ditto λ=2": two}
 
 
-def test_curves_and_costs_print_no_more_decimals_than_they_have_samples_for() -> None:
+def test_decimals_of_curves_and_costs_depend_on_the_samples() -> None:
     lines = curves_over_seeds.data(series("a", 0, mean=[0.5, 0.6], lowest5=[0.1, 0.2]))
     found = curves_over_seeds.figure(lines.assign(samples=440, tail_samples=22)).data
     assert [trace.hovertemplate.partition("%{y")[2][:4] for trace in found[:2]] == [":.1f", ":.0f"]

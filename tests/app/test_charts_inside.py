@@ -1,4 +1,4 @@
-"""The charts of one run: numbers that can be worked out in the head, and each drawn once."""
+"""The charts of one run, on numbers that can be checked by hand, each drawn once."""
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ PARTITION = {
 MATRIX = np.array([[5, 1, 0, 0], [2, 6, 0, 0], [0, 0, 0, 0], [0, 3, 0, 0]], dtype=np.int32)
 
 
-def test_rows_of_the_map_are_ordered_by_the_final_accuracy_and_untested_clients_left_out() -> None:
+def test_map_rows_are_sorted_by_final_accuracy_without_untested_clients() -> None:
     cells = client_heat_map.data(ROUNDS, ACCURACY)
     assert cells.drop_duplicates("row")["client"].tolist() == [0, 1]
     own = cells[cells["client"] == 1]
@@ -33,20 +33,20 @@ def test_a_client_whose_last_accuracy_is_not_finite_is_in_the_lowest_row() -> No
     assert client_heat_map.data(np.array([0, 1]), accuracy).drop_duplicates("row")["client"].tolist() == [0, 1]
 
 
-def test_the_map_has_200_clients_and_300_rounds_at_most_with_both_ends_and_the_chosen_one() -> None:
+def test_the_map_has_at_most_200_clients_and_300_rounds() -> None:
     final = np.arange(500) / 500
     accuracy = np.linspace(0, 1, 700)[:, None] * final[None, :]
     cells = client_heat_map.data(np.arange(700), accuracy)
     assert cells["client"].nunique() == 200 and cells["round"].nunique() == 300
     assert {0, 499} <= set(cells["client"]) and {0, 699} <= set(cells["round"])
     dropped = next(i for i in range(500) if i not in set(cells["client"]))
-    kept = client_heat_map.data(np.arange(700), accuracy, keep=dropped)
-    assert kept["client"].nunique() == 201 and dropped in set(kept["client"])
-    assert kept.drop_duplicates("row")["client"].is_monotonic_increasing
+    shown = client_heat_map.data(np.arange(700), accuracy, keep=dropped)
+    assert shown["client"].nunique() == 201 and dropped in set(shown["client"])
+    assert shown.drop_duplicates("row")["client"].is_monotonic_increasing
 
 
 @pytest.mark.parametrize(
-    ("accuracy", "said"),
+    ("accuracy", "expected"),
     [
         ([0.9, 0.9, 0.9, 0.5], "Client 3 falls behind: 50.00 % against a mean of 80.00 % over 4 clients."),
         (
@@ -61,8 +61,8 @@ def test_the_map_has_200_clients_and_300_rounds_at_most_with_both_ends_and_the_c
         ([np.nan], "No client has a finite accuracy in this round."),
     ],
 )
-def test_the_finding_tells_who_is_left_behind(accuracy: list[float], said: str) -> None:
-    assert client_heat_map.finding(np.array(accuracy)) == said
+def test_the_finding_names_clients_that_fall_behind(accuracy: list[float], expected: str) -> None:
+    assert client_heat_map.finding(np.array(accuracy)) == expected
 
 
 def test_the_map_marks_the_round_and_frames_the_client() -> None:
@@ -74,7 +74,7 @@ def test_the_map_marks_the_round_and_frames_the_client() -> None:
     assert (frame.y0, frame.y1) == (0.5, 1.5)
 
 
-def test_every_cell_of_a_small_map_can_be_clicked_and_names_its_client() -> None:
+def test_cells_of_a_small_map_are_clickable_and_name_the_client() -> None:
     marks = client_heat_map.figure(client_heat_map.data(ROUNDS, ACCURACY), at=10).data[1]
     assert list(marks.x) == [0, 10, 20, 0, 10, 20] and list(marks.y) == [0, 0, 0, 1, 1, 1]
     assert list(marks.customdata) == [0, 0, 0, 1, 1, 1]
@@ -82,12 +82,12 @@ def test_every_cell_of_a_small_map_can_be_clicked_and_names_its_client() -> None
     assert all("." not in text for text in few.text) and all(text.endswith(".00 %") for text in marks.text)
 
 
-def test_the_least_accurate_client_is_told_with_no_more_decimals_than_it_has_samples_for() -> None:
-    said = client_heat_map.finding(np.array([20 / 22, 21 / 22, 1.0]), [22, 22, 400])
-    assert said.startswith("No client falls far behind; the lowest is client 0: 91 % against a mean of 95.5 %")
+def test_decimals_of_the_lowest_client_depend_on_its_samples() -> None:
+    expected = client_heat_map.finding(np.array([20 / 22, 21 / 22, 1.0]), [22, 22, 400])
+    assert expected.startswith("No client falls far behind; the lowest is client 0: 91 % against a mean of 95.5 %")
 
 
-def test_a_large_map_has_a_bounded_number_of_marks_in_every_row() -> None:
+def test_every_row_of_a_large_map_has_a_bounded_number_of_marks() -> None:
     accuracy = np.tile(np.linspace(0, 1, 300)[:, None], (1, 200))
     marks = client_heat_map.figure(client_heat_map.data(np.arange(300), accuracy), at=5).data[1]
     assert len(marks.x) <= client_heat_map.MOST_MARKS and set(marks.y) == set(range(200))
@@ -97,7 +97,7 @@ def line(name: str, *, is_own: bool = True, is_global: bool = False) -> client_c
     return client_curve.Line(name, "ditto", is_own, is_global, ROUNDS, ACCURACY)
 
 
-def test_the_curve_of_a_client_has_its_own_accuracies() -> None:
+def test_a_clients_curve_has_its_accuracies() -> None:
     table = client_curve.data([line("Ditto, personalized"), line("Ditto, global", is_global=True)], client=1)
     own = table[table["line"] == "Ditto, global"]
     assert own["accuracy"].tolist() == pytest.approx([0.2, 0.4, 0.9]) and own["is_global"].all()
@@ -112,13 +112,13 @@ def test_the_global_line_is_dashed_and_other_methods_are_thin() -> None:
     assert [a.text for a in fig.layout.annotations] == ["own", "all", "other"]
 
 
-def test_the_axis_leaves_the_untrained_round_below() -> None:
+def test_the_axis_may_cut_off_the_untrained_round() -> None:
     fig = client_curve.figure(client_curve.data([line("own")], client=1), at=20)
     low, high = fig.layout.yaxis.range
     assert 20 < low < 40 and 90 < high <= 102
 
 
-def test_a_clients_data_are_told_as_shares_beside_everybodys() -> None:
+def test_a_clients_classes_are_shown_as_shares_next_to_all_clients() -> None:
     table = client_data.data(PARTITION, 0)
     assert table["class"].tolist() == ["cat", "dog", "eel"]
     assert table["share"].tolist() == [0.5, 0.5, 0] and table["samples"].tolist() == [4, 4, 0]
@@ -129,7 +129,7 @@ def test_a_clients_data_are_told_as_shares_beside_everybodys() -> None:
     assert client_data.finding(PARTITION, 1).endswith("mostly eel (75 %, 25 % among all clients).")
 
 
-def test_of_many_classes_the_largest_of_the_client_are_shown() -> None:
+def test_with_many_classes_the_clients_largest_are_shown() -> None:
     counts = np.ones((2, 100), dtype=int)
     counts[0, 99] = 50
     table = client_data.data({"class_counts": counts.tolist()}, 0)
@@ -137,7 +137,7 @@ def test_of_many_classes_the_largest_of_the_client_are_shown() -> None:
     assert len(client_data.figure(table).data) == 2
 
 
-def test_confusion_keeps_the_classes_that_occur_and_shares_rows() -> None:
+def test_confusion_has_row_shares_of_occurring_classes() -> None:
     table = confusion.data(MATRIX, ["cat", "dog", "eel", "fox"])
     assert table["true"].drop_duplicates().tolist() == ["cat", "dog", "fox"]
     shares = table.pivot(index="true", columns="said", values="share")
@@ -153,7 +153,7 @@ def test_confusion_names_the_most_frequent_mistake() -> None:
     assert confusion.finding(np.zeros((2, 2), int)) == "No test samples."
 
 
-def test_confusion_is_drawn_with_true_rows_downwards_and_frames_on_what_is_right() -> None:
+def test_confusion_has_true_classes_in_rows_and_a_framed_diagonal() -> None:
     fig = confusion.figure(confusion.data(MATRIX, ["cat", "dog", "eel", "fox"]))
     assert list(fig.data[0].y) == ["cat", "dog", "fox"] and fig.layout.yaxis.autorange == "reversed"
     assert np.asarray(fig.data[0].customdata).tolist() == [
@@ -176,7 +176,7 @@ def costs(num_rounds: int) -> pd.DataFrame:
     )
 
 
-def test_costs_are_of_single_rounds_and_the_untrained_one_is_left_out() -> None:
+def test_costs_are_per_round_without_the_untrained_one() -> None:
     table = profile.data(costs(3))
     assert table["round"].tolist() == [1, 2, 3]
     assert table["megabytes"].tolist() == [3, 3, 3] and table["seconds"].tolist() == [0.5, 0.5, 0.5]
@@ -184,7 +184,7 @@ def test_costs_are_of_single_rounds_and_the_untrained_one_is_left_out() -> None:
     assert profile.finding(costs(0)) == "No round has been trained yet."
 
 
-def test_many_rounds_are_brought_together_without_losing_any() -> None:
+def test_many_rounds_are_aggregated_without_loss() -> None:
     table = profile.data(costs(900))
     assert len(table) == profile.MOST_POINTS and table["round"].iloc[-1] == 900
     assert table["seconds"].mean() == pytest.approx(0.5)
@@ -199,13 +199,13 @@ def test_the_parts_of_a_round_are_stacked_and_the_largest_is_named() -> None:
     assert fig.layout.barmode == "stack" and len({trace.marker.pattern.shape for trace in fig.data}) == 2
 
 
-def test_evenly_keeps_both_ends() -> None:
+def test_evenly_spaced_samples_include_both_ends() -> None:
     assert evenly(5, 3).tolist() == [0, 2, 4]
     assert evenly(3, 9).tolist() == [0, 1, 2]
     assert evenly(0, 9).tolist() == []
 
 
-def test_one_of_a_thing_is_said_in_the_singular() -> None:
+def test_a_count_of_one_uses_the_singular() -> None:
     one = split.data(
         {
             "train_sizes": [3, 3, 3],

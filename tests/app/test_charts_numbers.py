@@ -30,7 +30,7 @@ from app.data.comparison import per_run
 from tests.app.frames import clients, series
 
 
-def test_dumbbell_takes_the_mean_of_the_worst_and_best_clients_and_then_over_seeds() -> None:
+def test_the_dumbbell_averages_tails_and_then_seeds() -> None:
     twenty = [0.5] * 18 + [0.1, 0.9]
     row = dumbbell.data(clients(a=[twenty, [x + 0.02 for x in twenty]]), share=0.05).iloc[0]
     assert (row["lowest"], row["mean"], row["top"]) == pytest.approx((0.11, 0.51, 0.91))
@@ -38,7 +38,7 @@ def test_dumbbell_takes_the_mean_of_the_worst_and_best_clients_and_then_over_see
     assert (row["clients"], row["tail"], row["seeds"]) == (20, 1, 2)
 
 
-def test_dumbbell_widens_the_tail_with_its_share() -> None:
+def test_the_tail_of_the_dumbbell_depends_on_its_share() -> None:
     values = [0.0, 0.2, *[0.5] * 16, 0.8, 1.0]
     row = dumbbell.data(clients(a=[values]), share=0.10).iloc[0]
     assert (row["lowest"], row["top"], row["tail"]) == pytest.approx((0.1, 0.9, 2))
@@ -48,17 +48,17 @@ def test_dumbbell_widens_the_tail_with_its_share() -> None:
 @pytest.mark.parametrize(
     ("by", "first"), [("mean", "steady"), ("lowest", "steady"), ("top", "uneven"), ("spread", "steady")]
 )
-def test_dumbbell_puts_the_best_by_the_chosen_key_first(by: dumbbell.SortKey, first: str) -> None:
+def test_the_dumbbell_is_sorted_by_the_chosen_key(by: dumbbell.SortKey, first: str) -> None:
     rows = dumbbell.data(clients(uneven=[[0.1, 1.0]], steady=[[0.6, 0.7]]), 0.05, by)
     assert rows.iloc[0]["method"] == first
 
 
-def test_dumbbell_shows_the_mean_of_the_other_model_where_there_is_one() -> None:
+def test_the_dumbbell_has_the_mean_of_the_other_model_if_any() -> None:
     rows = dumbbell.data(clients(a=[[0.5, 0.7]], b=[[0.4, 0.6]]), 0.05, other=clients(a=[[0.1, 0.3]]))
     assert rows["other"].tolist() == pytest.approx([0.2, np.nan], nan_ok=True)
 
 
-def test_ecdf_counts_the_clients_at_or_below() -> None:
+def test_the_ecdf_counts_clients_at_or_below() -> None:
     steps = ecdf.data(clients(a=[[0.9, 0.1], [0.5, 0.3]]))
     assert steps["accuracy"].tolist() == [0.1, 0.3, 0.5, 0.9]
     assert steps["share"].tolist() == [0.25, 0.5, 0.75, 1.0]
@@ -75,37 +75,37 @@ def test_curves_average_over_seeds_round_by_round() -> None:
     assert lines["mean_pm"].tolist() == pytest.approx([np.sqrt(0.02)] * 2)
 
 
-def test_curves_stop_where_the_first_seed_stopped() -> None:
+def test_curves_end_with_the_shortest_seed() -> None:
     both = pd.concat([series("a", 0, mean=[0.1, 0.5, 0.6]), series("a", 1, mean=[0.3, 0.7])])
     assert curves_over_seeds.data(both)["round"].tolist() == [0, 1]
 
 
-def test_curves_over_megabytes_add_up_what_was_sent_also_in_rounds_that_were_not_evaluated() -> None:
+def test_curves_over_megabytes_include_unevaluated_rounds() -> None:
     spent = series("a", 0, mean=[0.1, np.nan, 0.6], bytes_up=[0, 1e6, 1e6], bytes_down=[0, 2e6, 2e6])
     lines = curves_over_seeds.data(spent, x="megabytes")
     assert lines["x"].tolist() == [0.0, 6.0]
 
 
-def test_a_method_without_the_model_has_no_curve_whatever_it_spent() -> None:
+def test_a_method_without_the_model_has_no_curve() -> None:
     spent = {"bytes_up": [0, 1e6], "bytes_down": [0, 1e6]}
     both = pd.concat([series("a", 0, mean=[0.1, 0.5], **spent), series("alone", 1, **spent)])
     assert curves_over_seeds.data(both, x="megabytes")["method"].tolist() == ["a", "a"]
     assert curves_over_seeds.data(series("alone", 1, **spent), x="megabytes").empty
 
 
-def test_long_curves_are_thinned_and_keep_their_ends() -> None:
+def test_long_curves_are_thinned_between_their_ends() -> None:
     lines = curves_over_seeds.data(series("a", 0, mean=np.linspace(0, 1, 5000).tolist()))
     assert len(lines) <= curves_over_seeds.MOST_POINTS
     assert (lines["round"].iloc[0], lines["round"].iloc[-1]) == (0, 4999)
 
 
-def test_pairs_average_each_client_over_the_seeds_that_both_methods_have() -> None:
+def test_pairs_average_each_client_over_common_seeds() -> None:
     pairs = paired.data(clients(a=[[0.5, 0.9], [0.7, 0.9], [0.1]], b=[[0.6, 0.2], [0.6, 0.4]]), "a", "b")
     assert pairs[["client", "seeds"]].to_numpy().tolist() == [[1, 2], [0, 2]]
     assert pairs[["a", "b", "difference"]].to_numpy().ravel() == pytest.approx([0.9, 0.3, 0.6, 0.6, 0.6, 0.0])
 
 
-def test_a_difference_of_few_test_samples_is_told_in_whole_points() -> None:
+def test_differences_on_few_test_samples_are_in_whole_points() -> None:
     pairs = paired.data(clients(22, a=[[20 / 22]], b=[[18 / 22]]), "a", "b")
     assert pairs["samples"].tolist() == [22]
     assert "median +9 points" in paired.verdict(pairs).sentence("A", "B")
@@ -113,12 +113,12 @@ def test_a_difference_of_few_test_samples_is_told_in_whole_points() -> None:
     assert marks[0] == ("client 0<br>a 91 %, b 82 %: +9",)
 
 
-def test_differences_within_single_precision_are_none() -> None:
+def test_differences_within_single_precision_are_zero() -> None:
     pairs = paired.data(clients(a=[[float(np.float32(0.7))]], b=[[0.7]]), "a", "b")
     assert pairs["difference"].tolist() == [0.0]
 
 
-def test_the_verdict_counts_who_gains_and_loses() -> None:
+def test_the_finding_counts_clients_that_gain_and_lose() -> None:
     pairs = paired.data(clients(1001, a=[[0.5, 0.6, 0.7]], b=[[0.4, 0.6, 0.9]]), "a", "b")
     found = paired.verdict(pairs)
     assert (found.better, found.worse, found.equal, found.median) == (1, 1, 1, 0.0)
@@ -129,12 +129,12 @@ def test_the_verdict_counts_who_gains_and_loses() -> None:
 def test_the_test_is_wilcoxons() -> None:
     a = [0.51, 0.52, 0.53, 0.54, 0.55, 0.56]
     found = paired.verdict(paired.data(clients(a=[a], b=[[0.5] * 6]), "a", "b"))
-    assert found.p == pytest.approx(2 / 2**6)  # all six of one sign
+    assert found.p == pytest.approx(2 / 2**6)  # all six with one sign
     assert found.test().startswith("Wilcoxon signed-rank p = 0.031 (two-sided, exact, n = 6): ")
 
 
 @pytest.mark.parametrize("n", [7, 20, 50, 60])
-def test_without_ties_the_p_value_is_scipys(n: int) -> None:
+def test_without_ties_the_p_value_matches_scipy(n: int) -> None:
     differences = np.random.default_rng(n).normal(0.2, 1, n)
     method = "exact" if n <= paired.EXACT_UP_TO else "asymptotic"
     expected = wilcoxon(differences, method=method, correction=False).pvalue
@@ -152,7 +152,7 @@ def test_with_ties_every_assignment_of_signs_is_counted() -> None:
     assert paired.verdict(rows).tied == 6
 
 
-def test_no_lean_at_all_has_a_p_value_of_one() -> None:
+def test_equal_gains_and_losses_have_a_p_value_of_one() -> None:
     assert paired.signed_rank_p(np.array([1, -1, 2, -2, 3, -3.0])) == 1.0
 
 
@@ -162,23 +162,23 @@ def test_too_few_differences_are_not_tested() -> None:
     assert found.test() == "No test: fewer than 6 clients differ."
 
 
-def test_differences_are_ranked_from_the_greatest_gain() -> None:
+def test_differences_are_sorted_by_gain() -> None:
     rows = differences.data(clients(a=[[0.1, 0.9]], b=[[0.5, 0.5]]), "a", "b")
     assert rows[["rank", "client"]].to_numpy().tolist() == [[1, 1], [2, 0]]
 
 
-def test_a_renumbering_of_clusters_is_no_move() -> None:
+def test_renumbered_clusters_are_no_change() -> None:
     cells = cluster_raster.data(np.array([1, 2]), np.array([[0, 0, 1], [1, 1, 0]]))
     assert not cells["moved"].any()
     assert cells[cells["round"] == 2]["letter"].tolist() == ["A", "A", "B"]
 
 
-def test_clients_that_change_their_group_have_moved() -> None:
+def test_clients_that_change_their_group_count_as_moved() -> None:
     cells = cluster_raster.data(np.array([1, 2]), np.array([[0, 0, 0, 1], [0, 0, 1, 1]]))
     assert cells.loc[cells["moved"], ["round", "client"]].to_numpy().tolist() == [[2, 2]]
 
 
-def test_clients_are_ordered_by_where_they_end() -> None:
+def test_clients_are_sorted_by_their_final_cluster() -> None:
     cells = cluster_raster.data(np.array([1]), np.array([[5, 2, 5]]))
     assert cells.sort_values("row")["client"].tolist() == [0, 2, 1]
 
@@ -188,12 +188,12 @@ def test_clusters_equal_to_the_contexts_have_a_rand_index_of_one() -> None:
     assert cells.groupby("round")["ari"].first().tolist() == [0.0, 1.0]
 
 
-def test_the_cluster_finding_says_when_they_settled() -> None:
+def test_the_cluster_finding_says_when_clusters_settled() -> None:
     cells = cluster_raster.data(np.arange(1, 4), np.array([[0, 0, 0, 1], [0, 0, 1, 1], [0, 0, 1, 1]]))
     assert cluster_raster.finding(cells) == "2 clusters of 2 clients; no client has moved since round 2."
 
 
-def test_memberships_are_rows_where_a_client_enters_a_cluster() -> None:
+def test_memberships_have_a_row_per_change_of_cluster() -> None:
     cells = cluster_raster.data(np.array([1, 2, 3]), np.array([[0, 0, 0, 1], [0, 0, 1, 1], [0, 0, 1, 1]]))
     rows = cluster_raster.memberships(cells)
     assert rows[["client", "round", "letter"]].to_numpy().tolist() == [
@@ -205,7 +205,7 @@ def test_memberships_are_rows_where_a_client_enters_a_cluster() -> None:
     ]
 
 
-def test_cluster_letters_go_on_after_z() -> None:
+def test_cluster_letters_continue_after_z() -> None:
     assert [cluster_raster.letter(k) for k in (0, 25, 26)] == ["A", "Z", "A1"]
 
 
@@ -215,7 +215,7 @@ def _sweep_runs(options: dict[str, dict[str, object]], **accuracies: list[list[f
     return runs.assign(algorithm=runs["method"].str.rstrip("0123456789"))
 
 
-def test_a_sweep_stars_the_best_value_and_keeps_the_others_as_references() -> None:
+def test_a_sweep_marks_the_best_value_and_shows_other_methods_as_references() -> None:
     options = {f"ditto{i}": {"lam": lam} for i, lam in enumerate([0.1, 1, 10])} | {"fedavg": {}}
     runs = _sweep_runs(options, ditto0=[[0.5]], ditto1=[[0.8]], ditto2=[[0.6]], fedavg=[[0.7]])
     assert sweep.parameters(runs) == ["lam"]
@@ -224,7 +224,7 @@ def test_a_sweep_stars_the_best_value_and_keeps_the_others_as_references() -> No
     assert rows.loc[rows["value"].isna(), "series"].tolist() == ["fedavg"]
 
 
-def test_what_else_is_varied_makes_series_of_a_sweep() -> None:
+def test_other_varied_options_are_series_of_a_sweep() -> None:
     options = {
         f"ditto{i}": {"lam": lam, "p": p} for i, (lam, p) in enumerate((x, y) for x in (1, 2, 3) for y in (5, 6))
     }
@@ -237,20 +237,20 @@ def test_two_values_are_no_sweep() -> None:
     assert sweep.parameters(runs) == []
 
 
-def test_megabytes_are_sent_both_ways() -> None:
+def test_megabytes_count_both_directions() -> None:
     totals = pd.DataFrame({"run": [1], "bytes_up": 3e6, "bytes_down": 1e6, "gradient_evaluations": 5.0, "seconds": 2.0})
     assert costs.spent(totals).to_numpy().tolist() == [[1, 4, 5, 2]]
 
 
-def test_seeds_that_spent_differently_are_read_off_at_the_same_cost() -> None:
+def test_seeds_are_averaged_at_equal_cost() -> None:
     slow = series("a", 0, mean=[0.0, 0.5, 1.0], seconds=[0, 2, 2])
     fast = series("a", 1, mean=[0.0, 0.5, 1.0], seconds=[0, 1, 1])
     lines = curves_over_seeds.data(pd.concat([slow, fast]), x="seconds")
-    assert lines["x"].tolist() == pytest.approx([0.0, 1.5, 2.0])  # as far as the first of them went
+    assert lines["x"].tolist() == pytest.approx([0.0, 1.5, 2.0])  # up to the end of the shortest
     assert lines["mean"].tolist() == pytest.approx([0.0, (0.375 + 0.75) / 2, (0.5 + 1.0) / 2])
 
 
-def test_a_method_that_sends_nothing_stays_at_zero_megabytes() -> None:
+def test_a_method_without_communication_stays_at_zero_megabytes() -> None:
     alone = series("a", 0, mean=[0.1, 0.5], bytes_up=[0, 0], bytes_down=[0, 0])
     lines = curves_over_seeds.data(alone, x="megabytes")
     assert lines[["x", "mean"]].to_numpy().tolist() == [[0, 0.1], [0, 0.5]]
@@ -263,7 +263,7 @@ def test_the_histogram_counts_clients_in_bins_of_five_points() -> None:
     assert histogram.finding(bins) == "Under a no client is below 70 %."
 
 
-def test_the_error_over_R_is_a_mean_over_seeds_with_the_least_of_each_R_marked() -> None:
+def test_the_error_over_R_averages_seeds_and_marks_each_minimum() -> None:
     rows = pd.DataFrame(
         [
             (m, m, s, R, e)
@@ -291,7 +291,7 @@ def test_the_error_over_R_is_a_mean_over_seeds_with_the_least_of_each_R_marked()
     )
 
 
-def test_methods_that_may_err_as_little_are_named_too() -> None:
+def test_methods_tied_with_the_smallest_error_are_named() -> None:
     errors = {
         ("a", 0): [1.0, 1.1, 1.2],
         ("b", 0): [5.0, 5.2, 5.1],
@@ -305,13 +305,13 @@ def test_methods_that_may_err_as_little_are_named_too() -> None:
     assert error_over_R.finding(error_over_R.data(rows)) == "Lowest error: a at R = 0 (1.1), a or b at R = 3 (5)."
 
 
-def test_a_target_is_reached_in_the_first_round_that_has_it() -> None:
+def test_a_target_is_reached_in_the_first_round_above_it() -> None:
     rounds = pd.DataFrame({"run": [1, 1, 1, 2, 2], "round": [0, 5, 9, 0, 5], "value": [0.1, 0.8, 0.7, 0.1, 0.2]})
     assert communication.reached(rounds, 0.7) == communication.reached(rounds, 0.8) == {1: 5}
     assert communication.reached(rounds, 0.15, falls=True) == {1: 0, 2: 0}
 
 
-def test_effort_joins_methods_that_differ_in_the_work_of_a_round_only() -> None:
+def test_effort_connects_methods_that_differ_only_in_local_training() -> None:
     little, much = ({"lam": 1, "inner_steps": n, "training.local_steps": n} for n in (1, 5))
     runs = pd.DataFrame(
         {
@@ -334,7 +334,7 @@ def test_effort_joins_methods_that_differ_in_the_work_of_a_round_only() -> None:
 
 
 def _effort(**rounds: list[int]) -> pd.DataFrame:
-    """A run a seed and method, at the target after so many rounds; 0 for one that never is."""
+    """One run per seed and method that reaches the target after so many rounds; 0 for never."""
     rows = [(m, seed, at) for m, own in rounds.items() for seed, at in enumerate(own)]
     runs = pd.DataFrame(
         {
@@ -352,16 +352,16 @@ def _effort(**rounds: list[int]) -> pd.DataFrame:
     return communication.data(runs, until, spent)
 
 
-def test_a_method_that_some_seed_does_not_bring_to_the_target_is_not_the_quickest() -> None:
+def test_a_method_that_misses_the_target_on_a_seed_is_not_the_fastest() -> None:
     found = _effort(lucky=[2, 0, 0], steady=[20, 21, 22], slow=[40, 41, 45])
     assert communication.finding(found, "rounds", "90 %") == (
         "Fewest rounds to 90 %: steady (21). Fewest gradient evaluations: steady (210)."
     )
-    nobody = _effort(lucky=[2, 0, 0])
-    assert communication.finding(nobody, "rounds", "90 %") == "No method reaches 90 % with every seed."
+    none_reach = _effort(lucky=[2, 0, 0])
+    assert communication.finding(none_reach, "rounds", "90 %") == "No method reaches 90 % with every seed."
 
 
-def test_who_needs_the_fewest_rounds_is_said_with_as_much_doubt_as_there_is() -> None:
+def test_the_fastest_method_is_named_only_if_significant() -> None:
     near, few = _effort(a=[20, 24, 22], b=[23, 21, 25]), _effort(a=[20], b=[30])
     assert communication.finding(near, "rounds", "90 %").startswith("Fewest rounds to 90 %: a (22); b may be as good.")
     assert "a (20); 1 seed is too few to tell methods apart." in communication.finding(few, "rounds", "90 %")
@@ -369,7 +369,7 @@ def test_who_needs_the_fewest_rounds_is_said_with_as_much_doubt_as_there_is() ->
     assert alike.startswith("Fewest rounds to 90 %: a and twin (20).")
 
 
-def test_targets_are_reached_by_every_seed_of_the_best_method() -> None:
+def test_targets_are_limited_to_those_the_best_method_always_reaches() -> None:
     series = pd.DataFrame({"method": ["a"] * 4, "run": [1, 1, 2, 2], "value": [0.1, 0.9, 0.2, 0.6]})
     assert reached_by_all_seeds(series, "accuracy").tolist() == [0.6]
     assert reached_by_all_seeds(series, "error").tolist() == [0.2]
@@ -378,7 +378,7 @@ def test_targets_are_reached_by_every_seed_of_the_best_method() -> None:
 @pytest.mark.parametrize(
     ("low", "high"), [(1665, 1700), (19000, 19500), (20, 20.4), (0.221, 0.269), (999, 1001), (1, 1e6), (3, 3)]
 )
-def test_a_logarithmic_axis_has_ticks_however_short_it_is(low: float, high: float) -> None:
+def test_even_a_short_logarithmic_axis_has_ticks(low: float, high: float) -> None:
     found = log_axis.ticks(low, high)
     assert len(found) >= (3 if high > low else 1) and all(low <= tick <= high for tick in found)
     axis = go.layout.YAxis()
@@ -386,7 +386,7 @@ def test_a_logarithmic_axis_has_ticks_however_short_it_is(low: float, high: floa
     assert len(set(axis.ticktext)) == len(found)
 
 
-def test_a_sweep_is_chosen_on_validation_where_all_have_it() -> None:
+def test_a_sweep_uses_validation_data_if_all_runs_have_it() -> None:
     options = {f"ditto{i}": {"lam": lam} for i, lam in enumerate([0.1, 1, 10])}
     runs = _sweep_runs(options, ditto0=[[0.5]], ditto1=[[0.8]], ditto2=[[0.6]])
     chosen = sweep.data(runs.assign(validation=[0.3, 0.4, 0.9]), "lam")
@@ -398,7 +398,7 @@ def test_a_sweep_is_chosen_on_validation_where_all_have_it() -> None:
     assert (partly.loc[partly["best"], "value"].tolist(), partly["chosen_on"].iloc[0]) == ([1.0], "test")
 
 
-def test_values_that_cannot_be_told_from_the_best_are_named() -> None:
+def test_values_tied_with_the_best_are_named() -> None:
     options = {f"ditto{i}": {"lam": lam} for i, lam in enumerate([0.1, 1, 10])}
     near, far = [[0.8], [0.7], [0.75]], [[0.4], [0.41], [0.4]]
     runs = _sweep_runs(options, ditto0=near, ditto1=[[0.78], [0.75], [0.75]], ditto2=far)
@@ -415,7 +415,7 @@ def test_sweeps_in_different_settings_are_different_series() -> None:
     assert sorted(sweep.data(runs, "lam")["series"].unique()) == ["Ditto R=0", "Ditto R=3"]
 
 
-def test_the_front_holds_who_is_not_beaten_at_no_greater_cost() -> None:
+def test_the_front_has_methods_not_beaten_at_equal_or_lower_cost() -> None:
     runs = per_run(clients(free=[[0.6]], dear=[[0.9]], wasteful=[[0.7]]), 0.05)
     runs = runs.assign(megabytes=[0.0, 5.0, 9.0], gradient_evaluations=1.0, seconds=1.0)
     rows = cost.data(runs, "megabytes")
@@ -423,7 +423,7 @@ def test_the_front_holds_who_is_not_beaten_at_no_greater_cost() -> None:
     assert "free, dear; the other costs" in cost.finding(rows, "megabytes")
 
 
-def test_a_method_that_finds_the_parameter_itself_is_placed_there() -> None:
+def test_an_adaptive_method_is_drawn_at_its_parameter() -> None:
     options = {f"cgpfl{i}": {"K": k} for i, k in enumerate((1, 2, 4))} | {"heur": {}}
     runs = _sweep_runs(options, cgpfl0=[[0.5]], cgpfl1=[[0.8]], cgpfl2=[[0.6]], heur=[[0.7], [0.9]])
     runs["itself"] = runs["method"].map({"heur": 3.0})
@@ -432,23 +432,23 @@ def test_a_method_that_finds_the_parameter_itself_is_placed_there() -> None:
     assert sweep.finding(rows, "K").endswith("heur chose K = 3 itself and reaches 80 ± 14 %.")
 
 
-def test_the_weight_of_the_spread_decides_the_number_of_clusters() -> None:
+def test_the_weight_of_the_spread_determines_the_number_of_clusters() -> None:
     capacity, spread = np.array([1.0, 2.0, 3.0]), np.array([9.0, 4.0, 0.0])
     chosen = {mu: cluster_count.data(capacity, spread, mu).query("chosen")["K"].tolist() for mu in (0.1, 0.22, 1.0)}
     assert chosen == {0.1: [1], 0.22: [2], 1.0: [3]}
 
 
-def test_of_equal_bounds_the_least_number_of_clusters_is_taken() -> None:
+def test_for_equal_bounds_the_smallest_number_of_clusters_is_chosen() -> None:
     terms = cluster_count.data(np.array([0.1, 0.3]), np.array([0.2, 0.0]), 1.0)
     assert terms["chosen"].tolist() == [True, False]
 
 
-def test_the_weights_to_try_include_the_one_that_was_used() -> None:
+def test_the_selectable_weights_include_the_runs_weight() -> None:
     weights = cluster_count.weights_around(2.0)
     assert (weights[0], weights[len(weights) // 2], weights[-1]) == pytest.approx((0.02, 2.0, 200.0))
 
 
-def test_the_plane_orders_a_method_by_its_parameter_and_marks_the_front() -> None:
+def test_the_plane_sorts_settings_by_parameter_and_marks_the_front() -> None:
     runs = per_run(clients(d3=[[0.7]], d1=[[0.9]], d2=[[0.8]], worse=[[0.6]]), 0.05).assign(
         everywhere=[0.7, 0.3, 0.5, 0.6],
         megabytes=1.0,

@@ -1,4 +1,4 @@
-"""Which runs make a method, which methods may be compared, and what the headline says of them."""
+"""How runs form methods, which methods are comparable, and the headline."""
 
 from typing import Any
 
@@ -16,18 +16,18 @@ def test_runs_that_differ_in_their_seed_are_one_method() -> None:
     assert [(m.name, m.run_ids, m.seeds) for m in found] == [("Ditto", (1, 2), (0, 1)), ("FedAvg", (3,), (0,))]
 
 
-def test_of_equal_runs_the_newest_counts() -> None:
+def test_the_newest_of_equal_runs_counts() -> None:
     assert methods_of([run_record(1), run_record(2)])[0].run_ids == (2,)
 
 
 @pytest.mark.parametrize("status", ["cancelled", "failed", "running", "paused"])
-def test_a_run_that_is_done_counts_before_a_newer_one_that_is_not(status: Any) -> None:
+def test_a_finished_run_takes_precedence_over_a_newer_unfinished_one(status: Any) -> None:
     done, again = run_record(1), run_record(2, status=status)
     assert methods_of([done, again])[0].run_ids == (1,)
     assert methods_of([done, again, run_record(3)])[0].run_ids == (3,)
 
 
-def test_methods_of_the_same_name_say_their_experiment() -> None:
+def test_methods_with_equal_names_show_their_experiment() -> None:
     other = run_record(2, experiment_id=2, experiment_name="second", dataset={"name": "mnist"})
     assert [m.name for m in methods_of([run_record(1), other])] == ["Ditto · first", "Ditto · second"]
 
@@ -41,16 +41,16 @@ def test_methods_of_the_same_name_say_their_experiment() -> None:
         ("gone", "gone", "gone"),
     ],
 )
-def test_a_method_is_called_as_in_its_paper_unless_the_reader_named_it(label: str, algorithm: str, shown: str) -> None:
+def test_a_method_has_its_papers_name_unless_it_was_renamed(label: str, algorithm: str, shown: str) -> None:
     assert method_name(label, algorithm) == shown
 
 
-def test_summaries_are_over_clients_first_and_seeds_then() -> None:
+def test_summaries_aggregate_clients_and_then_seeds() -> None:
     rows = per_method(per_run(clients(a=[[0.0, 1.0], [0.4, 0.6]]), 0.05))
     assert rows.loc[0, ["mean", "std", "cv"]].tolist() == pytest.approx([0.5, 0.3, 0.6])
 
 
-def test_other_data_is_a_conflict_that_is_named() -> None:
+def test_different_data_is_a_named_conflict() -> None:
     methods = methods_of([run_record(1), run_record(2, "fedavg", dataset={"name": "mnist"})])
     assert conflicts(methods) == [
         "The data sets differ: Ditto (digits); FedAvg (mnist). Their accuracies answer different questions."
@@ -58,33 +58,33 @@ def test_other_data_is_a_conflict_that_is_named() -> None:
     assert not same_clients(*methods)
 
 
-def test_another_fingerprint_of_the_same_data_set_is_a_conflict() -> None:
+def test_different_fingerprints_of_a_data_set_are_a_conflict() -> None:
     prints = [{"dataset_fingerprint": name} for name in ("one", "two")]
     methods = methods_of([run_record(1, provenance=prints[0]), run_record(2, "fedavg", provenance=prints[1])])
     assert "fingerprint differs" in conflicts(methods)[0] and "seed 0" in conflicts(methods)[0]
 
 
-def test_partitions_that_differ_name_what_differs() -> None:
+def test_the_conflict_of_partitions_names_the_differences() -> None:
     other = {"name": "iid", "num_clients": 8}
     methods = methods_of([run_record(1), run_record(2, "fedavg", partition_config=other)])
     assert "Ditto (iid, num_clients = 4); FedAvg (iid, num_clients = 8)" in conflicts(methods)[0]
 
 
-def test_other_clients_from_the_same_partition_are_a_conflict() -> None:
+def test_different_clients_of_one_partition_are_a_conflict() -> None:
     sizes = [{"test_sizes": [n], "class_counts": [[n]]} for n in (3, 4)]
     methods = methods_of([run_record(1, partition=sizes[0]), run_record(2, "fedavg", partition=sizes[1])])
     assert "different clients for seed 0" in conflicts(methods)[0]
 
 
-def test_data_drawn_anew_for_each_seed_is_no_conflict() -> None:
+def test_data_generated_per_seed_is_no_conflict() -> None:
     def runs(label: str, first: int) -> list:
         return [run_record(first + s, label, s, provenance={"dataset_fingerprint": f"seed {s}"}) for s in (0, 1)]
 
     assert conflicts(methods_of([*runs("ditto", 1), *runs("fedavg", 3)])) == []
 
 
-def test_the_reader_is_told_of_seeds_rounds_and_states_that_differ() -> None:
-    said = notes(
+def test_different_seeds_rounds_and_statuses_are_noted() -> None:
+    text = notes(
         methods_of(
             [
                 run_record(1),
@@ -92,14 +92,14 @@ def test_the_reader_is_told_of_seeds_rounds_and_states_that_differ() -> None:
             ]
         )
     )
-    assert said == [
+    assert text == [
         "The numbers of rounds differ: Ditto (5 rounds); FedAvg (9 rounds).",
         "The seeds differ: Ditto 0; FedAvg 1.",
         "FedAvg, seed 1: diverged at round 3 (not finite).",
     ]
 
 
-def test_runs_that_failed_at_once_are_named_with_their_reason() -> None:
+def test_runs_that_failed_before_round_one_are_named_with_a_reason() -> None:
     runs = [
         run_record(1),
         run_record(2, round=-1, status="queued"),
@@ -116,29 +116,29 @@ def _headline(test_size: int = 1000, **accuracies: list[list[float]]) -> str:
     return headline(per_run(everyone, 0.05), 0.05, everyone)
 
 
-def test_the_headline_names_who_leads_on_the_mean_and_who_on_the_lowest() -> None:
-    said = _headline(CGPFL=[[0.60, 0.996], [0.60, 0.996], [0.60, 0.998]], LocalTrain=[[0.70, 0.832]] * 3)
-    assert said == (
+def test_the_headline_names_leaders_on_mean_and_lowest_accuracy() -> None:
+    text = _headline(CGPFL=[[0.60, 0.996], [0.60, 0.996], [0.60, 0.998]], LocalTrain=[[0.70, 0.832]] * 3)
+    assert text == (
         "CGPFL leads by 3.2 points on mean accuracy (95 % interval 3.1 to 3.4, 3 seeds); LocalTrain's lowest 5 % is "
         "the best, by 10.0 points (95 % interval 10.0 to 10.0)."
     )
 
 
-def test_the_headline_says_so_where_one_method_leads_both() -> None:
+def test_the_headline_names_a_leader_on_both() -> None:
     assert _headline(A=[[0.8, 0.9]] * 3, B=[[0.5, 0.6]] * 3) == (
         "A leads by 30.0 points on mean accuracy (95 % interval 30.0 to 30.0, 3 seeds), and its lowest 5 % is also "
         "the best, by 30.0 points (95 % interval 30.0 to 30.0)."
     )
 
 
-def test_one_seed_names_no_leader_and_speaks_of_its_clients() -> None:
+def test_one_seed_names_no_leader_and_reports_its_clients() -> None:
     assert _headline(A=[[0.8, 0.9, 0.7]], B=[[0.7, 0.6, 0.7]]) == (
         "A is ahead of B by 13.3 points on mean accuracy (95 % interval −24.6 to 51.3 over these 3 clients); its "
         "lowest 5 % is also the highest. One seed is too few to tell."
     )
 
 
-def test_two_seeds_name_no_leader_even_where_both_agree() -> None:
+def test_two_seeds_name_no_leader_even_if_both_agree() -> None:
     assert _headline(A=[[0.8], [0.8]], B=[[0.5], [0.5]]) == (
         "A is ahead in both seeds, by 30.0 points on mean accuracy; its lowest 5 % is also the highest. Two seeds "
         "are too few to tell."
@@ -148,16 +148,16 @@ def test_two_seeds_name_no_leader_even_where_both_agree() -> None:
     )
 
 
-def test_methods_whose_interval_holds_zero_may_all_be_the_best() -> None:
-    said = _headline(A=[[0.8], [0.6], [0.7]], B=[[0.5], [0.85], [0.7]], C=[[0.1], [0.1], [0.1]])
-    assert said.startswith(
+def test_methods_with_intervals_around_zero_may_all_be_best() -> None:
+    text = _headline(A=[[0.8], [0.6], [0.7]], B=[[0.5], [0.85], [0.7]], C=[[0.1], [0.1], [0.1]])
+    assert text.startswith(
         "On mean accuracy the best may be any of A and B (within 1.7 points, 3 seeds); on the lowest 5 %"
     )
 
 
 def test_methods_known_to_be_within_half_a_point_are_tied() -> None:
-    said = _headline(A=[[0.800], [0.700], [0.600]], B=[[0.801], [0.701], [0.599]])
-    assert said.startswith("B and A are tied on mean accuracy (within half a point, 3 seeds); B and A are tied on the")
+    text = _headline(A=[[0.800], [0.700], [0.600]], B=[[0.801], [0.701], [0.599]])
+    assert text.startswith("B and A are tied on mean accuracy (within half a point, 3 seeds); B and A are tied on the")
 
 
 def test_equal_means_are_called_equal() -> None:
@@ -170,24 +170,24 @@ def test_methods_without_a_seed_in_common_are_not_compared() -> None:
     assert "share no seed" in headline(runs, 0.05, clients(A=[[0.8]]))
 
 
-def test_a_gap_has_no_more_decimals_than_there_are_test_samples_for() -> None:
+def test_decimals_of_a_gap_depend_on_the_test_samples() -> None:
     assert "leads by 3 points on mean accuracy (95 % interval 3 to 3, 3 seeds)" in _headline(
         test_size=20, A=[[0.93]] * 3, B=[[0.90]] * 3
     )
 
 
-def test_a_seed_is_compared_with_the_same_seed() -> None:
+def test_methods_are_compared_seed_by_seed() -> None:
     runs = per_run(clients(A=[[0.51], [0.91], [0.71]], B=[[0.50], [0.90], [0.70]]), 0.05)
-    assert ranking(runs, "mean").is_clear  # though seeds differ by 40 points
+    assert ranking(runs, "mean").is_clear  # although seeds differ by 40 points
 
 
-def test_one_method_has_no_headline_but_a_hint() -> None:
+def test_a_single_method_gets_a_hint_instead_of_a_headline() -> None:
     assert _headline(A=[[0.8]]) == "Only A has results here; add a second method to compare."
 
 
-def test_ids_in_an_address_may_be_anything() -> None:
+def test_invalid_ids_in_an_address_are_ignored() -> None:
     assert parse_ids("2, 1,x,,-3,2") == [2, 1]
 
 
-def test_numbers_that_no_database_counts_to_are_passed_over() -> None:
+def test_ids_beyond_the_database_range_are_ignored() -> None:
     assert parse_ids(f"{LARGEST_ID},{LARGEST_ID + 1},99999999999999999999,{'9' * 5000}") == [LARGEST_ID]

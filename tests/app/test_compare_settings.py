@@ -1,4 +1,4 @@
-"""What the compared runs were told: the settings that differ, their names, and rows pooled by one of them."""
+"""The settings of compared runs: those that differ, their names, and rows pooled by one of them."""
 
 import pandas as pd
 import pytest
@@ -25,7 +25,7 @@ def two_partitions() -> list:
     return methods_of(made)
 
 
-def test_only_fields_that_differ_are_listed_and_the_others_counted() -> None:
+def test_different_settings_are_listed_and_equal_ones_counted() -> None:
     methods = methods_of([run_record(1, algorithm_options={"lam": 1.0}), run_record(2, "fedavg")])
     assert config_fields.varied(methods) == (["algorithm.name", "algorithm.lam"], 6)
     table = config_fields.table(methods)
@@ -48,11 +48,11 @@ def test_the_seed_and_the_name_are_no_settings() -> None:
         ("dataset.standardize", True, "yes"),
     ],
 )
-def test_values_are_written_as_a_reader_writes_them(name: str, value: object, shown: str) -> None:
+def test_values_are_formatted_for_readers(name: str, value: object, shown: str) -> None:
     assert config_fields.text(name, value) == shown
 
 
-def test_runs_are_pooled_by_a_setting_that_methods_share() -> None:
+def test_runs_are_pooled_by_a_shared_setting() -> None:
     methods = two_partitions()
     assert "partition.name" in config_fields.groupings(methods) and "partition.alpha" not in config_fields.groupings(
         methods
@@ -62,12 +62,12 @@ def test_runs_are_pooled_by_a_setting_that_methods_share() -> None:
     assert {group.algorithm for group in groups} == {"pooled"}
 
 
-def test_a_setting_of_which_each_method_has_its_own_value_pools_nothing() -> None:
+def test_a_setting_that_is_unique_per_method_pools_nothing() -> None:
     methods = methods_of([run_record(1), run_record(2, "fedavg")])
     assert "algorithm.name" in config_fields.varied(methods)[0] and config_fields.groupings(methods) == []
 
 
-def test_pooled_by_method_a_row_keeps_the_look_of_the_method() -> None:
+def test_rows_pooled_by_method_keep_its_style() -> None:
     groups = pooled(two_partitions(), lambda run: config_fields.value_of("algorithm.name", run))
     assert [(g.name, g.algorithm, g.run_ids) for g in groups] == [
         ("Ditto", "ditto", (1, 2, 3, 4)),
@@ -75,7 +75,7 @@ def test_pooled_by_method_a_row_keeps_the_look_of_the_method() -> None:
     ]
 
 
-def test_a_pooled_row_is_the_mean_over_all_its_runs() -> None:
+def test_a_pooled_row_averages_its_runs() -> None:
     frame = clients(ditto=[[0.2], [0.4]], fedavg=[[0.6], [0.8]]).drop(columns="method")
     methods = methods_of(
         [
@@ -97,12 +97,12 @@ def test_runs_that_differ_in_more_than_the_axis_are_not_averaged() -> None:
     assert names[4] == names[5] == "Ditto"
 
 
-def test_of_pooled_runs_nobody_leads() -> None:
+def test_pooled_runs_have_no_leader() -> None:
     runs = per_run(clients(**{"α = 0.1": [[0.5]], "α = 1": [[0.75]]}, test_size=1000), 0.05)
     assert by_value(runs) == "Mean accuracy: 50.0 % for α = 0.1, 75.0 % for α = 1."
 
 
-def test_targets_lie_between_what_all_reach_and_what_the_best_does() -> None:
+def test_targets_lie_between_the_lowest_and_the_highest_accuracy() -> None:
     best = pd.Series({"a": 0.801, "b": 0.85, "c": 0.912})
     titles = targets(best, "accuracy")
     assert (next(iter(titles.values())), list(titles.values())[-1]) == ("81 %", "91 %")
@@ -113,5 +113,5 @@ def test_targets_lie_between_what_all_reach_and_what_the_best_does() -> None:
 
 
 @pytest.mark.parametrize(("sent", "values"), [({"0": 3, "1": 7}, [3, 7]), ([3, 7], [3, 7]), ("Ditto", ["Ditto"])])
-def test_what_a_mark_stands_for_arrives_in_any_of_three_shapes(sent: object, values: list) -> None:
+def test_the_selection_of_a_mark_has_any_of_three_formats(sent: object, values: list) -> None:
     assert open_run.values(sent) == values

@@ -1,4 +1,4 @@
-"""The comparison as a table: every rule a row, fractions in the file, percent on the screen and on paper."""
+"""The comparison as a table: a row per rule, fractions in files, percent on the screen and in LaTeX."""
 
 import pandas as pd
 import pytest
@@ -30,7 +30,7 @@ def test_the_table_has_a_row_for_each_method_and_rule(table: pd.DataFrame) -> No
     assert first[["clients", "tail", "seeds"]].tolist() == [2, 1, 2]
 
 
-def test_the_screen_shows_percent_and_every_client_worst_first(table: pd.DataFrame) -> None:
+def test_the_screen_shows_percent_and_clients_worst_first(table: pd.DataFrame) -> None:
     shown = tables.for_screen(
         table,
         pd.concat(
@@ -46,7 +46,7 @@ def test_the_screen_shows_percent_and_every_client_worst_first(table: pd.DataFra
     assert set(shown.columns) <= set(tables.column_titles(5))
 
 
-def test_gradients_are_counted_in_whole_numbers(table: pd.DataFrame) -> None:
+def test_gradient_evaluations_are_whole_numbers(table: pd.DataFrame) -> None:
     everyone = ACCURACIES.assign(model="personalized", when="last")
     shown = tables.for_screen(table.assign(gradient_evaluations=1234.56), everyone)
     assert shown["gradient_evaluations"].tolist() == [1235] * 4
@@ -72,7 +72,7 @@ def test_latex_escapes_names(table: pd.DataFrame) -> None:
     assert text.count(r"\\") == 3 and r"\begin{tabular}{lrrrrrrrr}" in text
 
 
-def test_bold_are_the_methods_that_may_be_the_best_and_none_where_nobody_can_be_told_apart(table: pd.DataFrame) -> None:
+def test_methods_that_may_be_best_are_bold_if_others_are_worse(table: pd.DataFrame) -> None:
     assert "mathbf" not in tables.to_latex(table, 5, "") and tables.bold_note(table) == ""  # two seeds
     near = {"A": [[0.8], [0.82], [0.81]], "B": [[0.82], [0.80], [0.80]], "C": [[0.1], [0.11], [0.12]]}
     found = _last(clients(1000, **near))
@@ -82,7 +82,7 @@ def test_bold_are_the_methods_that_may_be_the_best_and_none_where_nobody_can_be_
     assert "may be the best" in tables.bold_note(found)
 
 
-def test_a_number_has_no_more_decimals_than_test_samples_or_spread_allow() -> None:
+def test_decimals_depend_on_test_samples_and_spread() -> None:
     found = _last(clients(22, A=[[0.9] * 20, [0.95] * 20], B=[[0.9] * 20, [0.9] * 20]))
     numbers = tables.for_print(found, 5).set_index("Method")
     assert numbers.loc["A", ["Mean", "Lowest 5 %"]].tolist() == ["92.5 ± 3.5", "92 ± 4"]  # 880 and 44 samples

@@ -1,4 +1,4 @@
-"""The pages read files below DATA_DIR only, and say the same of a file elsewhere as of one that is not there."""
+"""Pages only read files below DATA_DIR, and report files elsewhere like missing ones."""
 
 import json
 import re
@@ -39,7 +39,7 @@ ELSEWHERE = (
 
 @pytest.fixture(autouse=True)
 def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Holds ``own.npz`` and ``folder/own.npz``."""
+    """A folder with ``own.npz`` and ``folder/own.npz``."""
     folder = tmp_path / "data"
     (folder / "folder").mkdir(parents=True)
     rng = np.random.default_rng(0)
@@ -56,11 +56,11 @@ def config(path: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("path", ELSEWHERE)
-def test_a_file_elsewhere_is_refused_with_the_words_for_one_that_is_not_there(path: str, data_dir: Path) -> None:
-    said = allowed_paths.problem({"name": "custom", "path": path})
+def test_a_file_elsewhere_is_refused_like_a_missing_one(path: str, data_dir: Path) -> None:
+    problem = allowed_paths.problem({"name": "custom", "path": path})
     expected = allowed_paths.problem({"name": "custom", "path": str(data_dir / "absent.csv")})
-    assert said is not None and expected is not None
-    assert re.sub(r"^path='[^']*'", "", said) == re.sub(r"^path='[^']*'", "", expected)
+    assert problem is not None and expected is not None
+    assert re.sub(r"^path='[^']*'", "", problem) == re.sub(r"^path='[^']*'", "", expected)
 
 
 @pytest.mark.parametrize("path", ["own.npz", "folder/own.npz", "folder", "{}/own.npz"])
@@ -68,9 +68,7 @@ def test_a_file_below_the_data_folder_is_read(path: str, data_dir: Path) -> None
     assert allowed_paths.problem({"name": "custom", "path": path.format(data_dir)}) is None
 
 
-def test_a_data_folder_behind_a_link_is_the_same_folder(
-    data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_data_folder_may_be_a_link(data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     link = tmp_path / "link"
     link.symlink_to(data_dir)
     monkeypatch.setenv("DATA_DIR", str(link))
@@ -82,22 +80,22 @@ def test_other_data_sets_have_no_path() -> None:
     assert allowed_paths.problem({"name": "digits"}) is None
 
 
-def test_the_flag_allows_any_path(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_variable_allows_any_path(monkeypatch: pytest.MonkeyPatch) -> None:
     for value, allows in (("1", True), ("0", False), ("", False)):
         monkeypatch.setenv(allowed_paths.FLAG, value)
         assert (allowed_paths.problem({"name": "custom", "path": "/etc/passwd"}) is None) is allows
 
 
-def test_a_long_path_is_quoted_in_part() -> None:
-    said = allowed_paths.problem({"name": "custom", "path": "/x" * 5000})
-    assert said is not None and len(said) < 500
+def test_a_long_path_is_abbreviated() -> None:
+    problem = allowed_paths.problem({"name": "custom", "path": "/x" * 5000})
+    assert problem is not None and len(problem) < 500
 
 
 def shown(path: str) -> str:
     return words(open_page("setup", config=pack_config(config(path)))).replace(path, "PATH")
 
 
-def test_set_up_says_the_same_of_files_that_are_and_are_not_there(empty_store: Store, tmp_path: Path) -> None:
+def test_set_up_reports_files_elsewhere_like_missing_ones(empty_store: Store, tmp_path: Path) -> None:
     there, absent = shown(str(tmp_path / "own.csv")), shown(str(tmp_path / "oxn.csv"))
     assert there == absent and "no such file below DATA_DIR" in there
 
@@ -107,13 +105,13 @@ def test_set_up_draws_the_split_of_a_file_below_the_data_folder(empty_store: Sto
     assert not page.error and not page.button(key="queue").disabled
 
 
-def test_nothing_is_queued_for_a_file_elsewhere(empty_store: Store, tmp_path: Path) -> None:
+def test_runs_on_a_file_elsewhere_are_not_queued(empty_store: Store, tmp_path: Path) -> None:
     with pytest.raises(InvalidConfig, match="no such file below DATA_DIR"):
         launch.queue_experiment(parse_experiment(config(str(tmp_path / "own.csv"))))
     assert empty_store.experiments.list() == []
 
 
-def test_a_file_elsewhere_is_not_taken_from_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_file_elsewhere_is_not_read_from_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     run = parse_experiment(config(str(tmp_path / "own.csv"))).runs()[0]
     monkeypatch.setenv(allowed_paths.FLAG, "1")
     assert pools.is_present(run.dataset) and pools.pool_of(run).num_classes == 2
@@ -125,7 +123,7 @@ def test_a_file_elsewhere_is_not_taken_from_the_cache(monkeypatch: pytest.Monkey
 
 @pytest.fixture
 def imported(filled_store: Store, tmp_path: Path) -> RunRecord:
-    """A run of an export that somebody made, whose configuration names a file elsewhere."""
+    """An imported run whose configuration names a file elsewhere."""
     document = json.loads(exchange.json_of([1]))
     document["config"]["dataset"] = {"name": "custom", "path": str(tmp_path / "own.csv")}
     document["runs"][0]["status"] = "failed"
@@ -155,7 +153,7 @@ def test_an_imported_run_with_models_offers_no_analysis_of_a_file_elsewhere(
     assert not [button for button in page.button if str(button.key).endswith("_ask")]
 
 
-def test_a_run_that_the_command_line_queued_keeps_its_path(filled_store: Store, tmp_path: Path) -> None:
+def test_a_run_queued_on_the_command_line_keeps_its_path(filled_store: Store, tmp_path: Path) -> None:
     runs = [new_run(run) for run in parse_experiment(config(str(tmp_path / "own.csv"))).runs()]
     filled_store.experiments.create("own", config("own"), runs)
     (run,) = queries.runs(statuses=["queued"])

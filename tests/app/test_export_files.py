@@ -1,4 +1,4 @@
-"""Tables as files: what goes in comes out again, in print it is escaped, and a ± stands with its number."""
+"""Tables as files: values survive, text is escaped in print, and ± is formatted with its number."""
 
 import io
 import re
@@ -23,7 +23,7 @@ TABLE = pd.DataFrame(
 )
 
 
-def test_csv_keeps_every_number() -> None:
+def test_csv_preserves_every_number() -> None:
     pd.testing.assert_frame_equal(pd.read_csv(io.StringIO(table_files.to_csv(TABLE))), TABLE)
 
 
@@ -35,7 +35,7 @@ def test_latex_is_a_booktabs_table_with_numbers_in_math_and_names_escaped() -> N
     assert r"\begin{tabular}{lrrr}" in text and text.startswith(r"% \usepackage{booktabs}")
 
 
-def test_latex_has_balanced_braces_and_environments_and_the_same_cells_in_each_row() -> None:
+def test_latex_is_balanced_and_has_equally_many_cells_per_row() -> None:
     text = table_files.to_latex(TABLE, r"\ { } $ # ^ ~")
     bare = re.sub(r"\\[{}]", "", text)
     assert bare.count("{") == bare.count("}")
@@ -46,7 +46,7 @@ def test_latex_has_balanced_braces_and_environments_and_the_same_cells_in_each_r
     assert re.findall(r"\\(\w+rule)", text) == rules
 
 
-def test_markdown_is_a_table_that_shows_text_as_it_is() -> None:
+def test_markdown_shows_text_literally() -> None:
     text = table_files.to_markdown(TABLE, "said *so*")
     head, ruler, first, second, empty, caption = text.splitlines()
     assert head == "| Method | Mean, % | Rounds | Rate |" and ruler == "| :--- | ---: | ---: | ---: |"
@@ -55,13 +55,13 @@ def test_markdown_is_a_table_that_shows_text_as_it_is() -> None:
     assert (empty, caption) == ("", r"said \*so\*")
 
 
-def test_what_is_missing_is_a_dash_in_print() -> None:
+def test_missing_values_are_dashes_in_print() -> None:
     table = pd.DataFrame({"a": [None, "x"], "b": [1.0, np.nan]})
     assert "– & $1$" in table_files.to_latex(table, "").replace("--", "–")
     assert "| x | – |" in table_files.to_markdown(table, "")
 
 
-def test_the_comparison_is_the_same_in_latex_and_in_markdown() -> None:
+def test_the_comparison_is_equal_in_latex_and_markdown() -> None:
     fedavg, ditto = [[0.5, 0.7], [0.6, 0.8], [0.5, 0.6]], [[0.9, 0.7], [0.9, 0.8], [0.8, 0.7]]
     runs = per_run(clients(1000, FedAvg=fedavg, Ditto=ditto), 0.05)
     runs = runs.assign(megabytes=1.5, gradient_evaluations=200.0, seconds=0.25, model="personalized", when="last")
@@ -79,5 +79,5 @@ def test_the_comparison_is_the_same_in_latex_and_in_markdown() -> None:
 
 
 @pytest.mark.parametrize("kind", table_files.FORMATS, ids=lambda kind: kind.ending)
-def test_a_table_without_rows_is_still_a_file(kind: table_files.Format) -> None:
+def test_an_empty_table_is_still_a_file(kind: table_files.Format) -> None:
     assert "ethod" in kind.write(TABLE.head(0), "")

@@ -1,4 +1,4 @@
-"""The guard around the web server: foreign origins and closed endpoints are refused, every answer has its headers."""
+"""The guard of the web server: it refuses foreign origins and closed endpoints, and sets security headers."""
 
 from collections.abc import Iterator
 
@@ -37,7 +37,7 @@ def client() -> Iterator[TestClient]:
         yield client
 
 
-def test_every_answer_has_the_headers(client: TestClient) -> None:
+def test_every_response_has_the_headers(client: TestClient) -> None:
     for path in ("/", "/live/feed", "/_stcore/health", "/_stcore/metrics"):
         headers = client.get(path).headers
         assert {name: headers[name] for name in FIXED} == FIXED
@@ -68,7 +68,7 @@ def test_streamlits_endpoints_that_pages_use_are_open(client: TestClient, path: 
 @pytest.mark.parametrize(
     "origin", ["http://127.0.0.1:9000", "http://localhost:8501", "http://127.0.0.1", "http://evil.example:8501", "null"]
 )
-def test_another_origin_may_neither_ask_nor_open_the_stream(client: TestClient, origin: str) -> None:
+def test_another_origin_can_neither_request_nor_open_the_stream(client: TestClient, origin: str) -> None:
     for method in ("GET", "PUT", "OPTIONS"):
         assert client.request(method, "/", headers={"Origin": origin}).status_code == 403
     with pytest.raises(WebSocketDisconnect), client.websocket_connect(STREAM, headers={"Origin": origin}):
@@ -76,7 +76,7 @@ def test_another_origin_may_neither_ask_nor_open_the_stream(client: TestClient, 
 
 
 @pytest.mark.parametrize("headers", [{}, {"Origin": HERE}])
-def test_pages_of_this_server_and_programs_may_open_the_stream(client: TestClient, headers: dict[str, str]) -> None:
+def test_pages_of_this_server_and_programs_can_open_the_stream(client: TestClient, headers: dict[str, str]) -> None:
     with client.websocket_connect(STREAM, headers=headers | {"Host": "127.0.0.1:8501"}) as socket:
         assert socket.receive_text() == "fine"
     assert client.get("/", headers=headers).status_code == 200

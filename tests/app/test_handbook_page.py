@@ -1,4 +1,4 @@
-"""The Handbook page, as its script runs: index, search, a page for each method, and the way to Set up."""
+"""The Handbook page, run as a script: index, search, a page per method, and links to Set up."""
 
 import re
 from functools import partial
@@ -35,30 +35,30 @@ def html_of(page: AppTest) -> str:
 
 
 def link(page: AppTest, label: str) -> str:
-    """Alone, a page has no others to turn to: its links are plain."""
+    """Links are plain when a page runs alone."""
     return next(m[1] for m in (re.match(rf"\[{label}\]\((.*)\)$", text.value) for text in page.markdown) if m)
 
 
 def test_the_index_has_every_method_in_its_family_with_its_costs() -> None:
-    said = html_of(opened())
-    assert all(f"method={entry.name}" in said and entry.family in said for entry in ALGORITHMS)
-    assert "…" not in re.sub(r"<small>.*?</small>", "", said), "a number is still being counted"
+    html = html_of(opened())
+    assert all(f"method={entry.name}" in html and entry.family in html for entry in ALGORITHMS)
+    assert "…" not in re.sub(r"<small>.*?</small>", "", html), "a number is still being counted"
 
 
-def test_families_come_in_the_order_in_which_one_meets_them() -> None:
+def test_families_are_in_didactic_order() -> None:
     families = list(methods.by_family(ALGORITHMS))
     assert families[:2] == ["Baselines", "Regularized towards a shared model"]
     assert families[: len(methods.FAMILIES)] == list(methods.FAMILIES)
 
 
-def test_a_search_leaves_what_says_all_its_words() -> None:
+def test_a_search_finds_methods_with_all_words() -> None:
     page = opened(find="k-means contexts")
     assert "method=cgpfl" in html_of(page) and "method=fedavg" not in html_of(page)
     assert "No results for" in opened(find="zzz").info[0].value
 
 
 @pytest.mark.parametrize("name", ALGORITHMS.names())
-def test_a_method_has_a_page_that_sets_it_up(name: str) -> None:
+def test_a_methods_page_links_to_its_set_up(name: str) -> None:
     page, entry = opened(method=name), ALGORITHMS.get(name)
     assert page.title[0].value == entry.title
     assert page.latex and "gradients relative to FedAvg" in page.caption[0].value
@@ -68,12 +68,12 @@ def test_a_method_has_a_page_that_sets_it_up(name: str) -> None:
     assert {"fedavg", "local_train", name} == {choice.algorithm.name for choice in experiment.runs()}
 
 
-def test_a_method_that_splits_the_model_is_set_up_with_a_network() -> None:
+def test_a_method_that_splits_the_model_is_set_up_with_a_body() -> None:
     assert methods.experiment(ALGORITHMS.get("ditto"))["model"] == {"name": "mlr"}
     assert methods.experiment(ALGORITHMS.get("fedrep"))["model"] == methods.NETWORK
 
 
-def test_a_name_that_nobody_registered_leads_to_the_index() -> None:
+def test_an_unknown_name_opens_the_index() -> None:
     page = opened(method="dito")
     assert "did you mean 'ditto'" in page.warning[0].value
     assert "method=ditto" in html_of(page)
@@ -85,7 +85,7 @@ def test_data_splits_and_models_have_their_sections(section: str) -> None:
     assert page.header and "<table" in html_of(page)
 
 
-def test_every_data_set_is_told() -> None:
+def test_every_data_set_is_described() -> None:
     assert {entry.title for entry in DATASETS} == {re.sub(r"\\", "", s.value) for s in opened(show="datasets").header}
 
 
@@ -107,11 +107,11 @@ def test_costs_are_counted(name: str, cost: Measured) -> None:
     assert measured(ALGORITHMS.get(name)) == cost
 
 
-def test_every_method_that_ships_can_be_counted() -> None:
+def test_the_costs_of_every_shipped_method_are_counted() -> None:
     assert [entry.name for entry in ALGORITHMS if measured(entry) is None] == []
 
 
-def test_a_plain_file_of_ones_own_has_a_page_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_minimal_plugin_has_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "algorithms"
     folder.mkdir()
     (folder / "mine.py").write_text(PLAIN)

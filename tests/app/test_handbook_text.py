@@ -1,4 +1,4 @@
-"""Docstrings as the handbook reads them: taken apart, turned into formulas and sentences; and all have the shape."""
+"""Docstrings in the handbook: they are parsed into formulas and sentences, and all have the required parts."""
 
 import re
 
@@ -57,7 +57,7 @@ def test_a_line_becomes_its_formula(line: str) -> None:
     assert formula(line) == FORMULAS[line]
 
 
-def test_a_comment_stands_behind_three_blanks_but_not_before_an_operator() -> None:
+def test_a_comment_follows_three_spaces_unless_an_operator_follows() -> None:
     assert split_comment("w   <- w_i     over the cohort") == ("w   <- w_i", "over the cohort")
     assert split_comment("E times, for a batch B:") == ("E times, for a batch B:", "")
 
@@ -78,7 +78,7 @@ def test_any_line_becomes_balanced_latex(line: str) -> None:
     assert is_balanced(aligned([line]))
 
 
-def test_a_docstring_is_taken_apart() -> None:
+def test_a_docstring_is_parsed_into_parts() -> None:
     assert parse(WHOLE, "Ditto") == EntryText(
         summary="A personalized model per client, pulled towards the global one.",
         citation="Li, Hu. Ditto. ICML 2021. https://arxiv.org/abs/2012.04221, Algorithm 1.",
@@ -94,13 +94,13 @@ def test_a_docstring_is_taken_apart() -> None:
 
 
 @pytest.mark.parametrize("between", [" ", "\n", "\n\n"])
-def test_several_labels_in_one_paragraph_are_all_kept(between: str) -> None:
+def test_several_labels_in_one_paragraph_are_parsed(between: str) -> None:
     text = parse(f"My method.\n\nCost: as FedAvg.{between}Newcomers: use w as it is; Idea: one.\nAnd two.")
     assert text.labelled == {"Idea": "one. And two.", "Cost": "as FedAvg.", "Newcomers": "use w as it is;"}
     assert list(text.labelled) == ["Idea", "Cost", "Newcomers"]
 
 
-def test_a_label_needs_the_start_of_a_sentence() -> None:
+def test_a_label_starts_a_sentence() -> None:
     assert parse("My method.\n\nCost: twice the Cost: of FedAvg.").labelled == {"Cost": "twice the Cost: of FedAvg."}
 
 
@@ -110,7 +110,7 @@ def test_a_docstring_without_parts_has_none(docstring: str) -> None:
 
 
 @pytest.mark.parametrize("entry", list(ALGORITHMS), ids=lambda entry: entry.name)
-def test_every_method_says_what_the_handbook_tells(entry: Entry) -> None:
+def test_every_method_has_the_parts_of_the_handbook(entry: Entry) -> None:
     text = text_of(entry)
     assert text.summary.endswith(".") and text.citation and text.equations
     assert {"Idea", "Travels", "Stays", "Cost", "Newcomers", "Pitfalls"} <= text.labelled.keys()
@@ -119,9 +119,9 @@ def test_every_method_says_what_the_handbook_tells(entry: Entry) -> None:
     assert all(parameter.description for parameter in entry.parameters)
 
 
-def test_symbols_options_and_addresses_stand_out_in_a_sentence() -> None:
-    said = sentences("w_i stays near omega~_k; a <b> with lam = 0, head_steps and ``x``, 8 x 8.", ["head_steps"])
-    assert said == (
+def test_symbols_options_and_addresses_are_formatted() -> None:
+    expected = sentences("w_i stays near omega~_k; a <b> with lam = 0, head_steps and ``x``, 8 x 8.", ["head_steps"])
+    assert expected == (
         "<i>w</i><sub>i</sub> stays near <i>ω\u0303</i><sub>k</sub>; a &lt;b&gt; with <i>λ</i> = 0, "
         "<code>head_steps</code> and <code>x</code>, 8 × 8."
     )
@@ -132,7 +132,7 @@ def test_an_address_in_a_citation_is_a_link() -> None:
     assert citation("A & B. https://arxiv.org/abs/1, Algorithm 1.") == f"A &amp; B. {link}, Algorithm 1."
 
 
-def test_a_paragraph_begins_with_a_capital_unless_with_a_symbol() -> None:
+def test_a_paragraph_begins_with_a_capital_or_a_symbol() -> None:
     begun = [
         capitalized(text, ["steps"]) for text in ("the mean", "w, both ways", "omega_k down", "steps of", "lam is")
     ]
@@ -140,7 +140,7 @@ def test_a_paragraph_begins_with_a_capital_unless_with_a_symbol() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "expected"),
     [
         ({"type": "int", "minimum": 1}, "whole number from 1"),
         ({"type": "float", "minimum": 0, "excludes": ("minimum",)}, "number above 0"),
@@ -152,7 +152,7 @@ def test_a_paragraph_begins_with_a_capital_unless_with_a_symbol() -> None:
         ({"type": "str"}, "text"),
     ],
 )
-def test_what_an_option_takes_is_said_in_words(changes: dict[str, object], said: str) -> None:
+def test_the_range_of_an_option_is_described_in_words(changes: dict[str, object], expected: str) -> None:
     plain = {
         "name": "x",
         "default": 1,
@@ -162,10 +162,10 @@ def test_what_an_option_takes_is_said_in_words(changes: dict[str, object], said:
         "description": "",
         "symbol": "x",
     }
-    assert allowed(Parameter(**({**plain, "required": False} | changes))) == said  # type: ignore[arg-type]
+    assert allowed(Parameter(**({**plain, "required": False} | changes))) == expected  # type: ignore[arg-type]
 
 
-def test_defaults_are_said_as_one_writes_them() -> None:
+def test_defaults_are_formatted_for_readers() -> None:
     assert [default(value) for value in (12.0, 0.005, True, None, [1, 2], "auto")] == [
         "12",
         "0.005",
@@ -177,7 +177,7 @@ def test_defaults_are_said_as_one_writes_them() -> None:
 
 
 def is_balanced(latex: str) -> bool:
-    """Braces that group open before they close, and all close."""
+    """Whether all grouping braces are closed in order."""
     depth = 0
     for brace in re.findall(r"\\.|[{}]", latex, re.DOTALL):
         depth += (brace == "{") - (brace == "}")

@@ -1,4 +1,4 @@
-"""An analysis on a page: every state it can be in, as the reader sees it. What ticks by itself is tested elsewhere."""
+"""An analysis on a page, in every state; automatic updates are tested in the browser."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -24,14 +24,14 @@ def page() -> None:
     from app.inside.view import RunView
 
     view = RunView(queries.runs(run_ids=[1], include_archived=True)[0])
-    for options in st.session_state["asked"]:
+    for options in st.session_state["requested"]:
         found = findings(view, "of_a_plugin", options, verb="Compute landscape", cost="9 evaluations")
         st.text("nothing yet" if found is None else f"found {found.arrays['loss'].tolist()} {found.values}")
 
 
-def opened(*asked: dict[str, Any]) -> AppTest:
+def opened(*requested: dict[str, Any]) -> AppTest:
     at = AppTest.from_function(page, default_timeout=60)
-    at.session_state["asked"] = asked or (OPTIONS,)
+    at.session_state["requested"] = requested or (OPTIONS,)
     at.run()
     assert not at.exception
     return at
@@ -49,7 +49,7 @@ def press(at: AppTest, label: str) -> AppTest:
 
 @pytest.fixture
 def store(filled_store: Store) -> Store:
-    """Run 1 has models."""
+    """A store in which run 1 has models."""
     file = filled_store.artifacts.write_file(1, "model-last", 5, b"models")
     filled_store.artifacts.register(1, None, file)
     return filled_store
@@ -67,16 +67,16 @@ def finish(store: Store, claimed: AnalysisRecord, data: bytes = FOUND.to_bytes()
     return store.artifacts.latest(1, f"analysis-{KIND}")
 
 
-def test_a_button_with_its_price_queues_it(store: Store) -> None:
+def test_a_button_with_its_cost_queues_it(store: Store) -> None:
     at = opened()
     assert "9 evaluations" in words(at)
     press(at, "Compute landscape")
-    (asked,) = store.analyses.list(1)
-    assert (asked.kind, asked.params, asked.status) == (KIND, OPTIONS, "queued")
+    (requested,) = store.analyses.list(1)
+    assert (requested.kind, requested.params, requested.status) == (KIND, OPTIONS, "queued")
     assert "nothing yet" in words(at)
 
 
-def test_a_queued_one_says_that_an_engine_must_run(store: Store) -> None:
+def test_a_queued_one_says_that_a_worker_must_run(store: Store) -> None:
     store.analyses.request(1, KIND, OPTIONS)
     assert "python -m app" in words(opened())
 
@@ -85,8 +85,8 @@ def test_a_queued_one_waits_for_its_turn(store: Store) -> None:
     store.engines.heartbeat(host="here", pid=1, device="cpu", slots=2, running=2)
     store.analyses.request(1, "features", {})
     store.analyses.request(1, KIND, OPTIONS)
-    said = words(opened())
-    assert "Waiting for a slot, behind 1 other analysis" in said
+    expected = words(opened())
+    assert "Waiting for a slot, behind 1 other analysis" in expected
 
 
 def test_cancelling_a_queued_one_offers_it_again(store: Store) -> None:
@@ -99,7 +99,7 @@ def test_cancelling_a_queued_one_offers_it_again(store: Store) -> None:
     assert [a.status for a in store.analyses.list(1)] == ["queued"]
 
 
-def test_a_running_one_shows_how_far_it_is_and_can_be_cancelled(store: Store, claimed: AnalysisRecord) -> None:
+def test_a_running_one_shows_progress_and_can_be_cancelled(store: Store, claimed: AnalysisRecord) -> None:
     store.analyses.report(claimed.id, claimed.epoch, 0.41)
     at = opened()
     assert at.get("progress")[0].proto.value == 41
@@ -108,7 +108,7 @@ def test_a_running_one_shows_how_far_it_is_and_can_be_cancelled(store: Store, cl
     assert next(b for b in opened().button if b.label == "Cancel").disabled
 
 
-def test_one_that_failed_says_why_as_it_is_and_can_be_tried_again(store: Store, claimed: AnalysisRecord) -> None:
+def test_a_failed_one_shows_its_error_and_can_be_retried(store: Store, claimed: AnalysisRecord) -> None:
     store.analyses.finish(claimed.id, claimed.epoch, "failed", error="steps: 3 is *too* few")
     at = opened()
     assert r"steps\: 3 is \*too\* few" in words(at)
@@ -116,11 +116,11 @@ def test_one_that_failed_says_why_as_it_is_and_can_be_tried_again(store: Store, 
     assert store.analyses.get(claimed.id).status == "queued"
 
 
-def test_findings_come_with_their_origin(store: Store, claimed: AnalysisRecord) -> None:
+def test_findings_show_their_provenance(store: Store, claimed: AnalysisRecord) -> None:
     finish(store, claimed)
-    said = words(opened())
-    assert "found [0.0, 1.0, 2.0] {'minimum': 0.5}" in said
-    assert "from the models of round 5" in said
+    expected = words(opened())
+    assert "found [0.0, 1.0, 2.0] {'minimum': 0.5}" in expected
+    assert "from the models of round 5" in expected
 
 
 def test_findings_can_be_computed_again(store: Store, claimed: AnalysisRecord) -> None:
@@ -141,7 +141,9 @@ def test_findings_are_read_once(store: Store, claimed: AnalysisRecord, monkeypat
 
 
 @pytest.mark.parametrize("data", [b"rubbish", b""], ids=["other bytes", "no file"])
-def test_damaged_findings_are_said_and_computed_again(store: Store, claimed: AnalysisRecord, data: bytes) -> None:
+def test_damaged_findings_are_reported_and_can_be_recomputed(
+    store: Store, claimed: AnalysisRecord, data: bytes
+) -> None:
     path = store.artifacts.folder / finish(store, claimed).path
     path.write_bytes(data) if data else path.unlink()
     at = opened()
@@ -150,18 +152,18 @@ def test_damaged_findings_are_said_and_computed_again(store: Store, claimed: Ana
     assert store.analyses.get(claimed.id).status == "queued"
 
 
-def test_a_file_that_holds_no_findings_is_no_findings(store: Store, claimed: AnalysisRecord) -> None:
+def test_a_file_without_findings_is_refused(store: Store, claimed: AnalysisRecord) -> None:
     finish(store, claimed, data=b"not safetensors")
     assert "can no longer be read" in words(opened())
 
 
-def test_a_result_that_was_deleted_is_offered_anew(store: Store, claimed: AnalysisRecord) -> None:
+def test_a_deleted_result_can_be_recomputed(store: Store, claimed: AnalysisRecord) -> None:
     store.artifacts.delete([finish(store, claimed).id])
     press(opened(), "Compute landscape")
     assert store.analyses.get(claimed.id).status == "queued"
 
 
-def test_a_run_without_models_has_no_button_but_a_way_out(filled_store: Store) -> None:
+def test_a_run_without_models_has_advice_instead_of_a_button(filled_store: Store) -> None:
     at = opened()
     assert not at.button
     assert "Rerun it from the Library" in words(at)
@@ -175,7 +177,7 @@ def test_other_options_are_another_analysis_on_the_same_page(store: Store, claim
 
 
 @pytest.mark.parametrize(
-    ("status", "example", "said"),
+    ("status", "example", "expected"),
     [
         ("running", False, "it is running now"),
         ("cancelled", False, "cancelled runs store none"),
@@ -184,8 +186,8 @@ def test_other_options_are_another_analysis_on_the_same_page(store: Store, claim
         ("done", False, "too large"),
     ],
 )
-def test_why_there_are_no_models(run_of: Callable, status: str, example: bool, said: str) -> None:
-    assert said in analysis.without_models(run_of(status, example))
+def test_the_reason_for_missing_models_is_shown(run_of: Callable, status: str, example: bool, expected: str) -> None:
+    assert expected in analysis.without_models(run_of(status, example))
 
 
 @pytest.fixture
@@ -195,7 +197,7 @@ def run_of() -> Callable:
     return lambda status, example: run_record(1, status=status, example=example)
 
 
-def test_progress_in_words() -> None:
+def test_progress_is_described_in_words() -> None:
     begun = datetime(2026, 1, 1, tzinfo=UTC)
     found = AnalysisRecord(1, 1, KIND, {}, "running", None, None, begun, 0.41, 1, "", 1, begun, None)
     later = begun + timedelta(seconds=6)

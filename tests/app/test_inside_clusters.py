@@ -1,4 +1,4 @@
-"""The tabs Clusters and Layers of a run, as their reader meets them; every choice is in the address."""
+"""The Clusters and Layers tabs of a run; every choice is in the address."""
 
 import shutil
 from collections.abc import Iterator
@@ -60,8 +60,8 @@ def tabs(page: AppTest) -> list[str]:
     return page.segmented_control(key="address_tab").options
 
 
-def test_clusters_are_shown_with_their_contexts_moves_and_costs(store: Store) -> None:
-    said = words(opened(id=HEUR, tab="clusters"))
+def test_clusters_are_shown_with_contexts_changes_and_costs(store: Store) -> None:
+    text = words(opened(id=HEUR, tab="clusters"))
     for part in (
         "Do the clusters settle?",
         "numbers true contexts",
@@ -73,39 +73,39 @@ def test_clusters_are_shown_with_their_contexts_moves_and_costs(store: Store) ->
         "Why this many clusters?",
         "Whose models are alike?",
     ):
-        assert part in said
+        assert part in text
 
 
-def test_the_slider_s_round_is_the_end_of_the_step(store: Store) -> None:
+def test_the_sliders_round_ends_the_shown_step(store: Store) -> None:
     assert "Between rounds 3 and 4" in words(opened(id=HEUR, tab="clusters", round=4))
     assert "Between rounds 2 and 4" in words(opened(id=HEUR, tab="clusters", round=4, since="evaluated"))
     assert "Between rounds 1 and 4" in words(opened(id=HEUR, tab="clusters", round=4, since="first"))
     assert "Between rounds 1 and 2" in words(opened(id=HEUR, tab="clusters", round=0))
 
 
-def test_the_number_of_clusters_is_that_of_the_last_round_that_solved_for_it(store: Store) -> None:
+def test_the_number_of_clusters_is_that_of_the_last_estimate(store: Store) -> None:
     at, values = store.metrics.scalars([HEUR], ["diagnostics.K_hat"])[HEUR]["diagnostics.K_hat"]
     taken = dict(zip(at.tolist(), values.tolist(), strict=True))
     for shown, solved in ((6, 3), (2, 2), (0, 1)):
-        said = words(opened(id=HEUR, tab="clusters", round=shown))
-        assert f"the heuristic chooses K = {taken[solved]:g}." in said
-        assert f"chose K = {taken[solved]:g} (round {solved})" in said
+        text = words(opened(id=HEUR, tab="clusters", round=shown))
+        assert f"the heuristic chooses K = {taken[solved]:g}." in text
+        assert f"chose K = {taken[solved]:g} (round {solved})" in text
 
 
-def test_the_weight_moves_the_number_without_training(store: Store) -> None:
+def test_the_weight_changes_the_number_without_training(store: Store) -> None:
     used = store.metrics.scalars([HEUR], ["diagnostics.mu"])[HEUR]["diagnostics.mu"][1][-1]
     page = opened(id=HEUR, tab="clusters", mu=f"{used / 100:.4g}")
     assert "the heuristic chooses K = 1." in words(page) and f"The run used μ = {used:.4g}" in words(page)
     assert sum("the run's" in option for option in page.select_slider(key="address_mu").options) == 1
 
 
-def test_a_run_with_one_cluster_shows_no_moves(store: Store) -> None:
-    said = words(opened(id=ONE_CLUSTER, tab="clusters"))
-    assert "1 cluster of 8 clients" in said and "Which clients change cluster?" not in said
-    assert "When does a cluster split?" in said and "so no cluster splits" in said
+def test_a_run_with_one_cluster_shows_no_changes(store: Store) -> None:
+    text = words(opened(id=ONE_CLUSTER, tab="clusters"))
+    assert "1 cluster of 8 clients" in text and "Which clients change cluster?" not in text
+    assert "When does a cluster split?" in text and "so no cluster splits" in text
 
 
-def test_a_method_without_clusters_has_a_map_where_the_contexts_are_known(store: Store) -> None:
+def test_a_method_without_clusters_has_a_map_if_contexts_are_known(store: Store) -> None:
     page = opened(id=LAYERS, tab="clusters")
     assert "PLGU-LF has no clusters" in words(page) and "Whose models are alike?" in words(page)
 
@@ -115,7 +115,7 @@ def test_a_run_without_clusters_and_contexts_has_no_such_tab(empty_store: Store)
     assert not {"Clusters", "Layers"} & set(tabs(opened(id=1)))
 
 
-def test_the_map_is_drawn_once_it_is_computed_and_says_that_it_is_the_same_run(store: Store) -> None:
+def test_a_computed_map_is_drawn_and_confirmed_by_the_replay(store: Store) -> None:
     put_on_a_map(store, HEUR)
     page = opened(id=HEUR, tab="clusters", by="context", trails="on", round=4)
     assert "end exactly at the stored models" in words(page)
@@ -123,9 +123,9 @@ def test_the_map_is_drawn_once_it_is_computed_and_says_that_it_is_the_same_run(s
     assert page.segmented_control(key="address_by").value == "context"
 
 
-def test_layers_are_shown_by_client_over_rounds_and_by_how_often_they_stay(store: Store) -> None:
+def test_layers_are_shown_by_client_and_round_and_by_frequency(store: Store) -> None:
     page = opened(id=LAYERS, tab="layers")
-    said = words(page)
+    text = words(page)
     assert "Clusters" in tabs(page) and "Layers" in tabs(page)
     for part in (
         "Which layers are personal?",
@@ -135,25 +135,25 @@ def test_layers_are_shown_by_client_over_rounds_and_by_how_often_they_stay(store
         "has the highest mean score",
         "add up to 1",
     ):
-        assert part in said
-    assert "1 · body." in said or "2 · head" in said
+        assert part in text
+    assert "1 · body." in text or "2 · head" in text
 
 
 def test_layers_of_round_zero_are_those_of_the_first(store: Store) -> None:
-    said = words(opened(id=LAYERS, tab="layers", round=0))
-    assert "Over 4 clients" in said and "Before training in round 1." in said
+    text = words(opened(id=LAYERS, tab="layers", round=0))
+    assert "Over 4 clients" in text and "Before training in round 1." in text
 
 
 def put_on_a_map(store: Store, run_id: int) -> None:
-    """As a worker does it."""
+    """Computes the map like a worker."""
     config = RunConfig.from_dict(store.queue.get(run_id).config)
     simulation = Simulation(config)
     for _ in simulation.rounds():
         pass
     found = ClientMap(AnalysisOptions()).compute(Subject.load(config, simulation.models(), simulation.round))
     store.artifacts.register(run_id, None, store.artifacts.write_file(run_id, "model-last", 6, b"models"))
-    asked = store.analyses.request(run_id, "client_map", {})
-    mine = store.analyses.claim()
-    assert mine is not None and mine.id == asked.id
+    requested = store.analyses.request(run_id, "client_map", {})
+    claimed = store.analyses.claim()
+    assert claimed is not None and claimed.id == requested.id
     file = store.artifacts.write_file(run_id, "analysis-client_map", 6, found.to_bytes())
-    store.analyses.finish(mine.id, mine.epoch, "done", result=file)
+    store.analyses.finish(claimed.id, claimed.epoch, "done", result=file)

@@ -1,4 +1,4 @@
-"""The tabs Landscape and Features: what the engine finds is what they draw, and their choices live in the address."""
+"""The Landscape and Features tabs draw the findings; their choices are in the address."""
 
 from pathlib import Path
 from typing import Any
@@ -33,9 +33,9 @@ def subject_of(file: Path, run_id: int) -> Subject:
 
 def put(store: Store, run_id: int, kind: str, params: dict[str, Any], found: Findings) -> None:
     store.analyses.request(run_id, kind, params)
-    mine = store.analyses.claim()
+    claimed = store.analyses.claim()
     file = store.artifacts.write_file(run_id, f"analysis-{kind}", 5, found.to_bytes())
-    store.analyses.finish(mine.id, mine.epoch, "done", result=file)
+    store.analyses.finish(claimed.id, claimed.epoch, "done", result=file)
 
 
 def compute(subject: Subject, kind: str, params: dict[str, Any]) -> Findings:
@@ -45,12 +45,12 @@ def compute(subject: Subject, kind: str, params: dict[str, Any]) -> Findings:
 
 @pytest.fixture(scope="module")
 def computed(filled_file: Path) -> list[tuple[int, str, dict[str, Any], Findings]]:
-    """Of a run with, and one without a global model, all that the tabs ask of them by default."""
-    asked = [("landscape", {}), ("sharpness", {}), ("sharpness", {"of": "clients"}), ("features", {})]
+    """The default analyses of the tabs, for a run with a global model and one without."""
+    requested = [("landscape", {}), ("sharpness", {}), ("sharpness", {"of": "clients"}), ("features", {})]
     ditto, alone = subject_of(filled_file, DITTO), subject_of(filled_file, LOCAL_TRAIN)
     return [
-        *((DITTO, kind, params, compute(ditto, kind, params)) for kind, params in [*asked, ("plane", {})]),
-        *((LOCAL_TRAIN, kind, params, compute(alone, kind, params)) for kind, params in asked),
+        *((DITTO, kind, params, compute(ditto, kind, params)) for kind, params in [*requested, ("plane", {})]),
+        *((LOCAL_TRAIN, kind, params, compute(alone, kind, params)) for kind, params in requested),
     ]
 
 
@@ -66,11 +66,11 @@ def opened(run_id: int, tab: str, **address: str) -> AppTest:
 
 
 def titles(at: AppTest) -> str:
-    """What is written on and over the figures."""
+    """The titles in and above the figures."""
     return "\n".join([*(s.value for s in at.subheader), *(chart.proto.spec for chart in at.get("plotly_chart"))])
 
 
-def test_before_anything_is_computed_each_question_has_its_button_or_says_why_not(filled_store: Store) -> None:
+def test_before_it_is_computed_each_analysis_has_a_button_or_a_reason(filled_store: Store) -> None:
     assert "models, but" in words(opened(DITTO, "landscape")) and "models, but" in words(opened(DITTO, "features"))
     for kind in ("last", "best"):
         file = filled_store.artifacts.write_file(DITTO, f"model-{kind}", 5, b"models")
@@ -80,13 +80,13 @@ def test_before_anything_is_computed_each_question_has_its_button_or_says_why_no
     wanted = ["Compute landscape", "Compute plane", "Measure sharpness", "Measure all clients"]
     assert [label for label in labels if label in wanted] == wanted
     next(button for button in at.button if button.label == "Compute landscape").click().run()
-    (asked,) = filled_store.analyses.list(DITTO)
-    assert (asked.kind, asked.params) == ("landscape", {"client": 3, "which": "best", "data": "train"})
+    (requested,) = filled_store.analyses.list(DITTO)
+    assert (requested.kind, requested.params) == ("landscape", {"client": 3, "which": "best", "data": "train"})
     entry = ANALYSES.get("landscape")
-    assert entry.options(**asked.params).client == 3
+    assert entry.options(**requested.params).client == 3
 
 
-def test_the_landscape_shows_both_models_on_what_the_reader_chooses(analysed: Store) -> None:
+def test_the_landscape_shows_both_models_on_the_chosen_data(analysed: Store) -> None:
     at = opened(DITTO, "landscape")
     assert len(at.get("plotly_chart")) == 5  # two surfaces, two planes, clients
     assert "Global model on 50 samples of all clients" in titles(at) and "Model of client 0 on" in titles(at)
@@ -95,19 +95,19 @@ def test_the_landscape_shows_both_models_on_what_the_reader_chooses(analysed: St
     assert '"type":"surface"' in titles(opened(DITTO, "landscape", shape="hills"))
 
 
-def test_sharpness_is_a_table_of_both_models_on_both_grounds(analysed: Store) -> None:
+def test_sharpness_is_a_table_of_both_models_on_both_data(analysed: Store) -> None:
     (table,) = [frame.value for frame in opened(DITTO, "landscape").dataframe]
     assert table["Model"].tolist() == ["global", "global", "client 0's", "client 0's"]
     assert "±" in table["Trace"].iloc[0] and "Rank correlation" in words(opened(DITTO, "landscape"))
 
 
-def test_a_method_without_a_global_model_shows_the_personalized_one_on_both_grounds(analysed: Store) -> None:
+def test_without_a_global_model_the_personalized_one_is_shown_on_both_data(analysed: Store) -> None:
     at = opened(LOCAL_TRAIN, "landscape")
     assert "has no global model" in words(at) and "Global model on" not in titles(at)
     assert "of all clients" in titles(at)
 
 
-def test_features_lie_beside_the_data_and_say_what_they_are(analysed: Store) -> None:
+def test_features_are_shown_with_labels_and_a_description(analysed: Store) -> None:
     at = opened(DITTO, "features", client="3", colour="client")
     assert len(at.get("plotly_chart")) == 2
     assert "nearest neighbours" in words(at) and "are of the same class" in words(at) and "has no body" in words(at)

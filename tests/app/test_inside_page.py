@@ -1,4 +1,4 @@
-"""The page Inside a run as its reader meets it: one run, its tabs, its states; every choice is in the address."""
+"""The page Inside a run: one run, its tabs and states; every choice is in the address."""
 
 import re
 from collections.abc import Callable
@@ -38,16 +38,16 @@ def tabs(page: AppTest) -> list[str]:
 
 
 def address(page: AppTest, name: str) -> str | None:
-    said = page.query_params.get(name)
-    return said[0] if isinstance(said, list) else said
+    text = page.query_params.get(name)
+    return text[0] if isinstance(text, list) else text
 
 
-def test_without_runs_the_page_says_where_they_come_from(empty_store: Store) -> None:
-    said = words(opened())
-    assert "No run has results yet" in said and "(/setup)" in said and "(/library)" in said
+def test_without_runs_the_page_links_to_set_up(empty_store: Store) -> None:
+    text = words(opened())
+    assert "No run has results yet" in text and "(/setup)" in text and "(/library)" in text
 
 
-def test_without_runs_the_examples_are_a_click_away(empty_store: Store) -> None:
+def test_without_runs_the_examples_can_be_loaded(empty_store: Store) -> None:
     page = opened()
     page.button(key="load_examples").click().run()
     assert not page.exception and "An example result" in words(page)
@@ -56,7 +56,7 @@ def test_without_runs_the_examples_are_a_click_away(empty_store: Store) -> None:
 
 @pytest.mark.parametrize("name", ["id", "run"])
 @pytest.mark.parametrize(
-    ("number", "said"),
+    ("number", "text"),
     [
         ("77", "Run 77 does not exist or was permanently deleted."),
         ("", "“” is not a run number"),
@@ -64,20 +64,20 @@ def test_without_runs_the_examples_are_a_click_away(empty_store: Store) -> None:
         ("9" * 40, f"“{'9' * 20}” is not a run number"),
     ],
 )
-def test_an_address_of_no_run_says_so_instead_of_showing_another(
-    filled_store: Store, name: str, number: str, said: str
+def test_an_unknown_run_is_reported_instead_of_showing_another(
+    filled_store: Store, name: str, number: str, text: str
 ) -> None:
     page = opened(**{name: number})
-    assert said in words(page) and not page.segmented_control
+    assert text in words(page) and not page.segmented_control
     assert "[Open the newest run with results, run 8](/run?id=8)" in words(page)
 
 
-def test_a_deleted_run_is_said_to_be_in_the_trash(filled_store: Store) -> None:
+def test_a_deleted_run_is_reported_as_in_the_trash(filled_store: Store) -> None:
     filled_store.trash.put([8])
     assert "Run 8 was deleted. You can restore it from the trash in the Library" in words(opened(id=8))
 
 
-def test_a_run_is_found_by_either_name_of_its_number(filled_store: Store) -> None:
+def test_a_run_is_found_by_both_names_of_its_id(filled_store: Store) -> None:
     title = "What happened inside CGPFL K=3, seed 0?"
     assert opened(id=7).title[0].value == opened(run=7).title[0].value == title
     page = opened(run=7)
@@ -89,11 +89,11 @@ def test_without_an_address_the_newest_run_is_opened(filled_store: Store) -> Non
     assert opened().title[0].value == "What happened inside CGPFL K=3, seed 1?"
 
 
-def test_the_headline_tells_who_is_left_behind_and_who_would_rather_be_alone(filled_store: Store) -> None:
-    said = words(opened(id=DITTO))
-    assert "DIGITS · 10 CLIENTS · 3 CLASSES EACH" in said
-    assert re.search(r"(falls? behind|far behind).* against a mean of \d\d\.\d %", said)
-    assert re.search(r"of 10 clients would do better alone \(LocalTrain\)", said)
+def test_the_headline_counts_clients_behind_and_better_alone(filled_store: Store) -> None:
+    text = words(opened(id=DITTO))
+    assert "DIGITS · 10 CLIENTS · 3 CLASSES EACH" in text
+    assert re.search(r"(falls? behind|far behind).* against a mean of \d\d\.\d %", text)
+    assert re.search(r"of 10 clients would do better alone \(LocalTrain\)", text)
 
 
 def test_tabs_that_do_not_apply_are_not_offered(filled_store: Store) -> None:
@@ -121,20 +121,20 @@ def test_the_address_chooses_tab_round_model_and_client(filled_store: Store) -> 
     page = opened(id=DITTO, round=2, model="global", client=4)
     assert page.select_slider(key="address_round").value == "2"
     assert page.segmented_control(key="address_model").value == "global"
-    said = words(page)
-    assert "Client 4: " in said and " in round 2" in said and "of 10;" in said
+    text = words(page)
+    assert "Client 4: " in text and " in round 2" in text and "of 10;" in text
     assert opened(id=DITTO, tab="profile").header[0].value == "What did it cost?"
 
 
 @pytest.mark.parametrize(("name", "value"), [("client", "10"), ("client", "-1"), ("round", "99"), ("tab", "none")])
-def test_what_the_run_does_not_have_falls_back_to_the_default(filled_store: Store, name: str, value: str) -> None:
+def test_invalid_choices_fall_back_to_the_default(filled_store: Store, name: str, value: str) -> None:
     page = opened(id=DITTO, **{name: value})
     assert page.select_slider(key="address_round").value == "5"
     assert page.selectbox(key="client_number").value is None
     assert page.segmented_control(key="address_tab").value == "clients"
 
 
-def test_the_slider_writes_the_address_and_the_default_leaves_no_trace(filled_store: Store) -> None:
+def test_the_slider_sets_the_address_unless_at_its_default(filled_store: Store) -> None:
     page = opened(id=DITTO)
     page.select_slider(key="address_round").set_value("1").run()
     assert address(page, "round") == "1"
@@ -142,12 +142,12 @@ def test_the_slider_writes_the_address_and_the_default_leaves_no_trace(filled_st
     assert address(page, "round") is None
 
 
-def test_only_tabs_that_move_with_rounds_have_the_slider(filled_store: Store) -> None:
+def test_only_tabs_that_depend_on_the_round_have_the_slider(filled_store: Store) -> None:
     assert opened(id=DITTO).select_slider
     assert not opened(id=DITTO, tab="record").select_slider
 
 
-def test_seeds_of_a_method_are_neighbours_and_the_rest_of_the_address_stays(filled_store: Store) -> None:
+def test_switching_seeds_keeps_the_rest_of_the_address(filled_store: Store) -> None:
     page = opened(id=DITTO, client=3, round=2)
     assert page.button(key="inside_Previous seed").disabled
     page.button(key="inside_Next seed").click().run()
@@ -165,7 +165,7 @@ def test_another_method_and_another_experiment_can_be_chosen(filled_store: Store
     assert "FedProx" in page.title[0].value and address(page, "client") is None
 
 
-def test_clients_are_opened_by_number_by_neighbour_and_by_rank(filled_store: Store) -> None:
+def test_clients_are_opened_by_number_by_buttons_and_by_rank(filled_store: Store) -> None:
     page = opened(id=DITTO)
     page.selectbox(key="client_number").set_value(8).run()
     assert address(page, "client") == "8"
@@ -179,11 +179,11 @@ def test_clients_are_opened_by_number_by_neighbour_and_by_rank(filled_store: Sto
     assert ", highest of 10;" in words(page)
 
 
-def test_gains_are_told_where_the_references_were_run(filled_store: Store) -> None:
-    said = words(opened(id=DITTO, client=0))
-    assert "points over learning alone (LocalTrain)" in said and "against FedAvg's global model" in said
-    said = words(opened(id=LOCAL_TRAIN, client=0))
-    assert "points against FedAvg's global model" in said and "over learning alone" not in said
+def test_gains_are_shown_if_the_references_were_run(filled_store: Store) -> None:
+    text = words(opened(id=DITTO, client=0))
+    assert "points over learning alone (LocalTrain)" in text and "against FedAvg's global model" in text
+    text = words(opened(id=LOCAL_TRAIN, client=0))
+    assert "points against FedAvg's global model" in text and "over learning alone" not in text
     alone = store_experiment(filled_store, DIGITS | {"name": "alone", "algorithms": ["ditto"], "seeds": [0]})
     run = filled_store.queue.runs(experiment_ids=[alone.id])[0]
     assert "No LocalTrain and no FedAvg run with this seed" in words(opened(id=run.id, client=0))
@@ -195,7 +195,7 @@ def test_a_method_without_a_global_model_says_so(filled_store: Store) -> None:
     assert "personalized model" in page.subheader[0].value
 
 
-def test_the_table_holds_the_numbers_of_the_round(filled_store: Store) -> None:
+def test_the_table_has_the_numbers_of_the_round(filled_store: Store) -> None:
     table = opened(id=DITTO, round=3).dataframe[0].value
     accuracy = filled_store.metrics.array_at(DITTO, "personalized.accuracy", 3)
     alone = filled_store.metrics.array_at(LOCAL_TRAIN, "personalized.accuracy", 3)
@@ -204,7 +204,7 @@ def test_the_table_holds_the_numbers_of_the_round(filled_store: Store) -> None:
     assert table["labels"].tolist() == [3] * 10
 
 
-def test_a_run_that_has_not_begun_shows_its_configuration_and_how_it_stands(filled_store: Store) -> None:
+def test_a_queued_run_shows_its_configuration_and_status(filled_store: Store) -> None:
     run = filled_store.queue.rerun([DITTO])[0]
     page = opened(id=run.id)
     assert tabs(page) == ["Configuration and log"]
@@ -212,14 +212,14 @@ def test_a_run_that_has_not_begun_shows_its_configuration_and_how_it_stands(fill
 
 
 @pytest.mark.parametrize("status", ["cancelled", "diverged", "failed", "running"])
-def test_runs_that_did_not_end_well_show_what_there_is(filled_store: Store, status: Status) -> None:
+def test_failed_runs_show_their_stored_rounds(filled_store: Store, status: Status) -> None:
     run, epoch = half_done(filled_store)
     if status != "running":
         filled_store.queue.finish(run, epoch, status, error="the reason" if status in ("diverged", "failed") else None)
     page = opened(id=run, client=1)
     assert "round 2 of 5" in words(page).lower() and page.select_slider(key="address_round").value == "2"
     assert ("the reason" in words(page).lower()) == (status in ("diverged", "failed"))
-    assert "Look inside" not in words(page)  # one is there
+    assert "Look inside" not in words(page)  # there is one
     if status == "failed":
         assert "the reason" in words(opened(id=run, tab="record"))
 
@@ -234,7 +234,7 @@ def test_archived_runs_can_be_opened_by_their_address(filled_store: Store) -> No
     assert "Archived." in words(opened(id=DITTO))
 
 
-def test_the_mistakes_of_a_client_are_drawn_once_they_were_counted(filled_store: Store) -> None:
+def test_a_clients_confusion_is_drawn_once_it_is_computed(filled_store: Store) -> None:
     models = filled_store.artifacts.write_file(DITTO, "model-last", 5, b"models")
     filled_store.artifacts.register(DITTO, None, models)
     assert "Count errors of all clients" in [b.label for b in opened(id=DITTO, client=2).button]
@@ -245,7 +245,7 @@ def test_the_mistakes_of_a_client_are_drawn_once_they_were_counted(filled_store:
     assert "14 of 20 correct" in words(opened(id=DITTO, client=2, model="global"))
 
 
-def test_the_parts_of_a_round_and_its_operators_are_drawn_once_they_were_measured(filled_store: Store) -> None:
+def test_a_profile_is_drawn_once_it_is_computed(filled_store: Store) -> None:
     arrays = {
         "rounds": np.array([1, 2]),
         "samples_per_second": np.array([400.0, 600.0]),
@@ -261,14 +261,14 @@ def test_the_parts_of_a_round_and_its_operators_are_drawn_once_they_were_measure
     }
     answer(filled_store, "profile", Findings(arrays, values))
     page = opened(id=DITTO, tab="profile")
-    said = words(page)
-    assert "Local training takes 75 % of a round of 0.4 s, evaluation 25 %." in said
-    assert "Median: 500 training samples per second" in said and "one evaluation takes 2.0 s." in said
+    text = words(page)
+    assert "Local training takes 75 % of a round of 0.4 s, evaluation 25 %." in text
+    assert "Median: 500 training samples per second" in text and "one evaluation takes 2.0 s." in text
     assert page.dataframe[-1].value.to_numpy().tolist() == [["aten::mm", 4, 1.5]]
 
 
 def answer(store: Store, kind: str, found: Findings) -> None:
-    """What a worker would write."""
+    """Stores findings like a worker."""
     store.analyses.request(DITTO, kind, {})
     claimed = store.analyses.claim()
     assert claimed is not None
@@ -277,7 +277,7 @@ def answer(store: Store, kind: str, found: Findings) -> None:
 
 
 def half_done(store: Store, rounds: int = 3) -> tuple[int, int]:
-    """A running Ditto in an experiment of its own, with the first rounds of run 5; answers its id and epoch."""
+    """A running Ditto in a separate experiment, with the first rounds of run 5; returns its id and epoch."""
     config = parse_experiment(DIGITS | {"name": "half", "algorithms": ["ditto"], "seeds": [0]})
     store.experiments.create("half", dict(config.raw), [new_run(run) for run in config.runs()])
     claimed = store.queue.claim()

@@ -1,4 +1,4 @@
-"""What exactly was run: options beside their defaults, a file that computes it again, and numbers on the split."""
+"""The record of a run: options with defaults, a file that reproduces it, and statistics of the partition."""
 
 import re
 from datetime import UTC, datetime
@@ -31,7 +31,7 @@ def opened(run_id: int, tab: str = "record") -> AppTest:
 
 
 @pytest.mark.parametrize("run_id", [1, 3, 5, CGPFL])
-def test_the_file_computes_the_same_run_on_the_command_line(filled_store: Store, tmp_path: Path, run_id: int) -> None:
+def test_the_file_reproduces_the_run_on_the_command_line(filled_store: Store, tmp_path: Path, run_id: int) -> None:
     run = stored(filled_store, run_id)
     file = tmp_path / "run.yaml"
     file.write_text(run_config.as_yaml(run), encoding="utf-8")
@@ -40,14 +40,14 @@ def test_the_file_computes_the_same_run_on_the_command_line(filled_store: Store,
     assert again[0] == RunConfig.from_dict(run.config)
 
 
-def test_the_command_quotes_labels_that_a_shell_would_take_apart() -> None:
+def test_the_command_quotes_labels_for_the_shell() -> None:
     run = run_record(3, label="mine; rm $HOME", seed=2)
     assert run_config.command(run) == (
         "python -m engine run 'mine_ rm _HOME-seed2.yaml' --export 'mine_ rm _HOME-seed2.json'"
     )
 
 
-def test_options_that_differ_from_their_defaults_come_first(filled_store: Store) -> None:
+def test_changed_options_come_first(filled_store: Store) -> None:
     table = configuration.options(stored(filled_store))
     assert table["differs"].tolist() == sorted(table["differs"], reverse=True)
     own = table[table["differs"]].set_index("option")
@@ -58,18 +58,18 @@ def test_options_that_differ_from_their_defaults_come_first(filled_store: Store)
     assert "Momentum" in set(usual["option"]) and (usual["value"] == usual["default"]).mean() > 0.8
 
 
-def test_words_that_stand_for_a_number_of_training_say_the_number(filled_store: Store) -> None:
+def test_defaults_from_training_show_their_number(filled_store: Store) -> None:
     values = configuration.options(stored(filled_store, 5))["value"]
     assert values.str.contains("0.05 (as in training)", regex=False).any()
 
 
-def test_a_method_that_is_not_here_any_more_is_shown_with_what_it_was_given() -> None:
+def test_a_missing_method_is_shown_with_its_stored_options() -> None:
     run = run_record(1, label="gone", algorithm_options={"zeta": 3})
     table = configuration.options(run).set_index("option")
     assert table.loc["zeta", "value"] == "3" and table.loc["algorithm", "value"] == "gone"
 
 
-def test_numbers_on_the_split_are_over_clients_and_over_all_samples() -> None:
+def test_partition_statistics_cover_clients_and_all_samples() -> None:
     partition = {
         "train_sizes": [2, 4, 9],
         "val_sizes": [0, 0, 0],
@@ -85,7 +85,7 @@ def test_numbers_on_the_split_are_over_clients_and_over_all_samples() -> None:
     assert entropy["all"] == pytest.approx(-(8 / 18) * np.log2(8 / 18) - (10 / 18) * np.log2(10 / 18))
 
 
-def test_where_a_run_comes_from_leaves_out_what_was_not_recorded() -> None:
+def test_provenance_omits_missing_fields() -> None:
     at = datetime(2026, 1, 1, 12, tzinfo=UTC)
     known = {"versions": {"torch": "2.14"}, "device": "cpu", "threads": 1, "extra": {"note": "by hand"}}
     run = run_record(1, provenance=known, started_at=at, finished_at=at.replace(minute=2), digest="abc")
@@ -95,13 +95,13 @@ def test_where_a_run_comes_from_leaves_out_what_was_not_recorded() -> None:
     assert "Backend" not in found and "Computed by" not in found
 
 
-def test_files_are_named_in_words() -> None:
+def test_files_have_readable_names() -> None:
     at = datetime(2026, 1, 1, tzinfo=UTC)
-    kept = [
+    artifacts = [
         ArtifactRecord(i, 1, kind, 5, f"1/{kind}", "", 2_000, at)
         for i, kind in enumerate(["model-last", "analysis-confusion", "checkpoint", "other-thing"])
     ]
-    table = record.files(kept)
+    table = record.files(artifacts)
     assert table["What"].tolist() == [
         "Models of the last round",
         "Findings of analysis confusion",
@@ -111,12 +111,12 @@ def test_files_are_named_in_words() -> None:
     assert table["Size"].tolist() == ["2 kB"] * 4
 
 
-def test_events_say_when_and_how_grave() -> None:
+def test_events_have_time_and_severity() -> None:
     event = EventRecord(1, 1, datetime(2026, 1, 1, 3, 4, 5, tzinfo=UTC), "error", "worker", "it fell over")
     assert record.log([event]).to_numpy().tolist() == [["2026-01-01 03:04:05", "error", "worker", "it fell over"]]
 
 
-def test_what_was_no_training_is_told_where_start_and_end_are_known() -> None:
+def test_time_outside_training_is_shown_if_known() -> None:
     at = datetime(2026, 1, 1, tzinfo=UTC)
     seconds = series("a", 0, seconds=[0.0, 4.0, 5.0])
     known = run_record(1, started_at=at, finished_at=at.replace(second=10))
@@ -124,7 +124,7 @@ def test_what_was_no_training_is_told_where_start_and_end_are_known() -> None:
     assert beside_training(run_record(1), seconds) == "Seconds: training only, without evaluation."
 
 
-def test_the_page_has_the_options_the_origin_the_split_and_the_log(filled_store: Store) -> None:
+def test_the_page_has_options_provenance_partition_and_log(filled_store: Store) -> None:
     filled_store.events.add(CGPFL, "warning", "data", "a line of the log")
     page = opened(CGPFL)
     assert [header.value for header in page.header] == [
@@ -140,7 +140,7 @@ def test_the_page_has_the_options_the_origin_the_split_and_the_log(filled_store:
     assert page.code[0].value == run_config.command(stored(filled_store))
 
 
-def test_the_link_to_set_up_carries_this_run_alone(filled_store: Store) -> None:
+def test_the_link_to_set_up_only_has_this_run(filled_store: Store) -> None:
     link = next(text.value for text in opened(CGPFL).markdown if "/setup?config=" in text.value)
     packed = re.search(r"config=([\w-]+)", link)
     assert packed is not None
@@ -149,9 +149,9 @@ def test_the_link_to_set_up_carries_this_run_alone(filled_store: Store) -> None:
     assert "name" not in config, "the name of the whole experiment does not fit one of its runs"
 
 
-def test_the_profile_tells_what_was_spent_in_all(filled_store: Store) -> None:
-    said = " ".join(caption.value for caption in opened(CGPFL, "profile").caption)
-    assert "5 rounds" in said and "gradient evaluations" in said
+def test_the_profile_shows_total_costs(filled_store: Store) -> None:
+    captions = " ".join(caption.value for caption in opened(CGPFL, "profile").caption)
+    assert "5 rounds" in captions and "gradient evaluations" in captions
     assert len(opened(CGPFL, "profile").get("plotly_chart")) == 3
 
 
@@ -159,7 +159,7 @@ def test_the_profile_tells_what_was_spent_in_all(filled_store: Store) -> None:
     "provenance",
     [{"versions": "all"}, {"versions": {"torch": 2}, "device": []}, {"warnings": "none"}, {"extra": {"layers": 7}}],
 )
-def test_an_origin_that_somebody_else_has_written_breaks_no_page(filled_store: Store, provenance: dict) -> None:
+def test_unexpected_provenance_does_not_break_the_page(filled_store: Store, provenance: dict) -> None:
     with filled_store._database.write() as connection:
         connection.execute(sa.update(Run).where(Run.id == CGPFL).values(provenance={"code": "1.0"} | provenance))
     page = opened(CGPFL)

@@ -1,4 +1,4 @@
-"""LaTeX that plain pdflatex sets: every sign, and every table that a figure offers, in the words of the screen."""
+"""LaTeX that plain pdflatex can set: every symbol, and every table of a figure, with the words of the screen."""
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ Offered = tuple[str, pd.DataFrame, str, Heads]
 
 
 @pytest.mark.parametrize("sign", [*GREEK, *SIGNS, *"éÉüñçåøßłž", "R̂", "中", "😀", "\n"])
-def test_every_sign_is_set(sign: str) -> None:
+def test_every_symbol_can_be_set(sign: str) -> None:
     text = table_files.to_latex(pd.DataFrame({f"name {sign}": [f"a{sign}b"]}), f"about {sign}")
     assert problems(text) == []
 
@@ -38,18 +38,18 @@ def test_every_sign_is_set(sign: str) -> None:
         ("5\u00a0%", r"5 \%"),
     ],
 )
-def test_a_sign_becomes_what_plain_latex_has(text: str, expected: str) -> None:
+def test_a_symbol_becomes_plain_latex(text: str, expected: str) -> None:
     assert latex.escape(text) == expected
 
 
-def test_the_check_finds_what_does_not_compile() -> None:
+def test_the_check_finds_invalid_latex() -> None:
     good = table_files.to_latex(pd.DataFrame({"a": ["x"]}), "c")
     assert problems(good) == []
     for bad in ("◂", "a_b", "$x", "{", r"\Box", "a & b", "#", "50 %", "x^2", "<"):
         assert problems(good.replace("    x", f"    {bad}")), bad
 
 
-def test_a_table_is_read_in_percent_under_heads_and_booleans_are_words() -> None:
+def test_a_table_has_percent_heads_and_booleans_in_words() -> None:
     table = pd.DataFrame(
         {
             "method": ["A"],
@@ -70,7 +70,7 @@ def test_a_table_is_read_in_percent_under_heads_and_booleans_are_words() -> None
     assert table_files.to_csv(table).splitlines()[1].startswith("A,local_train,0.91137,0.0161")
 
 
-def test_heads_of_one_table_come_before_those_of_all() -> None:
+def test_heads_of_a_table_override_the_common_ones() -> None:
     table = pd.DataFrame({"mean": [0.5], "a": [0.25]})
     heads = {"mean": column_heads.Head("Shortest update"), "a": column_heads.percent("Ditto")}
     assert column_heads.read(table, heads).to_dict("records") == [{"Shortest update": 0.5, "Ditto, %": 25.0}]
@@ -78,7 +78,7 @@ def test_heads_of_one_table_come_before_those_of_all() -> None:
 
 @pytest.fixture
 def offered(monkeypatch: pytest.MonkeyPatch) -> list[Offered]:
-    """Every table that pages offer while the test runs: (name, table, words, heads)."""
+    """Every table that pages offer during the test: (name, table, words, heads)."""
     found: list[Offered] = []
     whole = frame.table_button
 
@@ -124,5 +124,5 @@ def test_the_tables_of_set_up_live_and_learn_can_be_printed(filled_store: Store,
     assert_can_be_printed(offered)
 
 
-def test_names_from_outside_can_be_printed() -> None:
+def test_imported_names_can_be_printed() -> None:
     assert problems(table_files.to_latex(pd.DataFrame({NAME: [NAME]}), NAME)) == []

@@ -1,4 +1,4 @@
-"""The story of learning alone: its shipped results are the engine's, and the two ways meet where it says."""
+"""The story on learning alone: its shipped results match the engine, and its claims hold."""
 
 import json
 
@@ -18,7 +18,7 @@ def place(samples: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("samples", ["10", "120"])
-def test_the_shipped_numbers_are_the_engines(samples: str) -> None:
+def test_the_shipped_numbers_match_the_engine(samples: str) -> None:
     run = AccuracyRun(STORY.config(place(samples)))
     run.advance(rotated_digits.ROUNDS)
     seed, at = example().seeds.index(0), SAMPLES.index(samples)
@@ -27,45 +27,45 @@ def test_the_shipped_numbers_are_the_engines(samples: str) -> None:
 
 
 @pytest.mark.parametrize("samples", SAMPLES)
-def test_clients_learn_from_as_many_pages_as_the_dial_says(samples: str) -> None:
+def test_clients_have_as_many_samples_as_the_slider_says(samples: str) -> None:
     sizes = AccuracyRun(STORY.config(place(samples))).simulations[0].task.data.summary.train_sizes
     assert all(abs(size - int(samples)) <= 1 for size in sizes)
 
 
-def test_sharing_pays_with_few_pages_and_costs_with_many() -> None:
+def test_one_model_is_better_with_few_samples_and_worse_with_many() -> None:
     together, own = (example().lines[name].mean(1) for name in NAMES)
     assert together[0] > own[0] and together[-1] < own[-1]
     assert (np.diff(np.sign(together - own)) != 0).sum() == 1
 
 
-def test_the_ways_meet_near_forty_pages() -> None:
+def test_both_are_equal_at_about_forty_samples() -> None:
     (together, _), (own, _) = (example().at(name, "40") for name in NAMES)
     assert abs(together - own) < 0.03
 
 
-def test_near_forty_pages_sharing_serves_the_middle_and_not_the_ends() -> None:
+def test_at_forty_samples_one_model_is_better_for_clients_in_the_middle() -> None:
     together, own = (example().clients_at("40")[name] for name in NAMES)
     assert (together[3:7] > own[3:7]).all()
     assert together[0] < own[0] and together[-1] < own[-1]
 
 
-def test_moves_can_be_sent_to_the_browser() -> None:
+def test_updates_can_be_sent_to_the_browser() -> None:
     accuracies = dict.fromkeys(NAMES, np.full(10, 0.5, np.float32))
     assert json.dumps(rotated_clients.moving(rotated_clients.data(accuracies, ANGLES), NAMES))
 
 
-def test_set_up_opens_both_ways() -> None:
+def test_set_up_opens_both_methods() -> None:
     runs = parse_experiment(STORY.config(place("60"))).runs()
     assert [run.algorithm.name for run in runs] == ["fedavg", "local_train"]
 
 
-def test_every_scene_says_its_numbers() -> None:
+def test_every_scene_has_its_numbers() -> None:
     for scene in STORY.scenes:
         for name in NAMES:
             assert percent_pm(*example().at(name, scene.place["samples"])) in scene.text
 
 
-def test_a_hairline_joins_what_a_client_has_alone_and_together() -> None:
+def test_a_line_connects_both_accuracies_of_a_client() -> None:
     df = rotated_clients.data({"Together": np.full(10, 0.5), "Alone": np.full(10, 0.75)}, ANGLES)
     pairs = rotated_clients.moving(df, NAMES)["pairs"]
     assert pairs["x"][:3] == [0, 0, None] and pairs["y"][:3] == [50.0, 75.0, None]

@@ -24,20 +24,20 @@ def test_a_curve_has_both_ends_the_best_and_the_adaptive_lambda() -> None:
     assert df[(df["R"] == 0.0) & (df["mark"] == "best")]["lam"].item() == 1.0
 
 
-def test_zero_and_infinity_have_places_outside_of_the_curve() -> None:
+def test_zero_and_infinity_lie_outside_the_curve() -> None:
     df = lambda_dial.data(SMALL)
     inner = df[df["lam"].between(0.01, 10)]["x"]
     assert lambda_dial.place(0.0) < inner.min() < inner.max() < lambda_dial.place(None)
 
 
-def test_the_run_is_a_dot_that_came_down_from_where_it_started() -> None:
+def test_the_run_is_a_dot_with_a_line_from_its_start() -> None:
     moves = lambda_dial.moving(0.1, [9.0, 3.0, 4.0], [(None, 5.0)])
     assert moves["your run"] == {"x": [0.1], "y": [4.0]}
     assert moves["way"]["y"] == [9.0, 4.0]
     assert moves["earlier runs"] == {"x": [lambda_dial.TOGETHER_X], "y": [5.0]}
 
 
-def test_everything_that_moves_has_a_trace() -> None:
+def test_everything_animated_has_a_trace() -> None:
     dial = lambda_dial.figure(lambda_dial.data(SMALL), 2.0)
     df = client_plane.data(SMALL, 2.0, np.zeros((4, 3)))
     plane = client_plane.figure(df)
@@ -45,18 +45,18 @@ def test_everything_that_moves_has_a_trace() -> None:
     assert set(client_plane.moving(df, None)) <= {trace.name for trace in plane.data}
 
 
-def test_models_at_their_truths_have_no_error_and_no_distance() -> None:
+def test_true_models_have_no_error_and_no_distance() -> None:
     df = client_plane.data(SMALL, 2.0, SMALL.truth(2.0))
     assert df["error"].tolist() == [0.0] * 4
     assert df["model_x"].tolist() == pytest.approx(df["truth_x"].tolist())
 
 
-def test_the_plane_shows_true_distances_between_truths_that_lie_in_it() -> None:
+def test_the_plane_preserves_distances_of_true_models_in_it() -> None:
     df = client_plane.data(SMALL, 2.0, SMALL.truth(2.0))
     assert np.hypot(df["truth_x"], df["truth_y"]).tolist() == pytest.approx([2.0, 2.0, 1.0, 1.0])
 
 
-def test_a_hairline_joins_each_truth_with_its_model() -> None:
+def test_a_line_connects_each_model_with_its_true_model() -> None:
     df = client_plane.data(SMALL, 0.0, np.zeros((4, 3)))
     pairs = client_plane.moving(df, np.zeros(2))["pairs"]
     assert len(pairs["x"]) == 12 and pairs["x"][2::3] == [None] * 4

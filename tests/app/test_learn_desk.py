@@ -1,4 +1,4 @@
-"""What a reader of the Learn page has on the desk, with a story that only counts rounds."""
+"""The state of a story on the Learn page, with a story that only counts rounds."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class CountingRun:
 
 
 class Counting:
-    """A story of one dial."""
+    """A story with one slider."""
 
     slug, scenes = "counting", ()
 
@@ -51,7 +51,7 @@ def desk() -> Desk:
     return Desk(story)
 
 
-def test_nothing_trains_before_the_reader_asks(desk: Desk) -> None:
+def test_nothing_trains_before_play_or_step(desk: Desk) -> None:
     assert desk.train(HERE) is None
 
 
@@ -61,19 +61,19 @@ def test_a_step_is_one_round(desk: Desk) -> None:
     assert desk.train(HERE).round == 1
 
 
-def test_a_run_that_plays_goes_on_at_every_tick(desk: Desk) -> None:
+def test_a_playing_run_advances_at_every_tick(desk: Desk) -> None:
     desk.play()
     rounds = [desk.train(HERE).round for _ in range(4)]
     assert all(later >= earlier + LEAST for earlier, later in pairwise(rounds))
 
 
-def test_a_slow_machine_sees_the_first_rounds_too(desk: Desk) -> None:
+def test_a_slow_machine_also_shows_the_first_rounds(desk: Desk) -> None:
     desk.play()
     desk._last_tick -= 60
     assert desk.train(HERE).round == LEAST
 
 
-def test_turning_a_dial_trains_there_from_the_start(desk: Desk) -> None:
+def test_moving_a_slider_trains_from_the_start(desk: Desk) -> None:
     desk.play()
     desk.train(HERE)
     desk.pause()
@@ -82,7 +82,7 @@ def test_turning_a_dial_trains_there_from_the_start(desk: Desk) -> None:
     assert (run.place, run.round, desk.is_playing) == (THERE, LEAST, True)
 
 
-def test_a_run_that_ended_leaves_a_mark_and_one_that_was_left_none(desk: Desk) -> None:
+def test_a_finished_run_leaves_a_mark_and_an_abandoned_one_does_not(desk: Desk) -> None:
     desk.play()
     desk.train(HERE).is_settled = True
     desk.turn(THERE)
@@ -92,21 +92,21 @@ def test_a_run_that_ended_leaves_a_mark_and_one_that_was_left_none(desk: Desk) -
     assert desk.marks == [Mark(HERE, 1.0)]
 
 
-def test_two_runs_that_ended_at_one_place_are_one_mark(desk: Desk) -> None:
+def test_two_runs_with_equal_settings_are_one_mark(desk: Desk) -> None:
     for _ in range(3):
         desk.play()
         desk.train(HERE).is_settled = True
     assert desk.marks == [Mark(HERE, 1.0)]
 
 
-def test_playing_a_settled_run_starts_it_anew(desk: Desk) -> None:
+def test_playing_a_finished_run_restarts_it(desk: Desk) -> None:
     desk.play()
     desk.train(HERE).is_settled = True
     desk.play()
     assert desk.train(HERE).round == LEAST
 
 
-def test_reset_clears_the_desk(desk: Desk) -> None:
+def test_reset_clears_the_state(desk: Desk) -> None:
     desk.play()
     desk.train(HERE).is_settled = True
     desk.turn(THERE)
@@ -116,7 +116,7 @@ def test_reset_clears_the_desk(desk: Desk) -> None:
     assert not desk.marks
 
 
-def test_what_an_address_does_not_know_is_the_default() -> None:
+def test_missing_values_in_an_address_are_the_defaults() -> None:
     story: Any = Counting()
     assert place_of(story, {}) == place_of(story, {"k": "17", "other": "1"}) == {"k": "2"}
     assert place_of(story, {"k": "1"}) == {"k": "1"}

@@ -1,4 +1,4 @@
-"""The frame of the Learn page around every story: the row, the dials, the buttons, the address, the way on."""
+"""The frame of every story on the Learn page: index, sliders, buttons, address and navigation."""
 
 import html
 import re
@@ -28,7 +28,7 @@ class Mine(OneModel):
 
 STORY = Mine()
 """
-BEGUN: dict[str, tuple[str, int | None]] = {  # what each story's second scene says after a round, and its figures
+BEGUN: dict[str, tuple[str, int | None]] = {  # text of each story's second scene after a round, and its figures
     "one-model": ("Round 1 of this run · mean ", 2),
     "alone": ("Round 1 of this run · alone ", 2),
     "dial": ("Round 1 · one model for all", 2),
@@ -61,13 +61,13 @@ def test_stories_have_an_order_and_an_added_file_joins_it(add_file: Callable[[st
     assert learn.segmented_control(key="story").options[:2] == ["1 · One model for all?", "2 · Mine?"]
 
 
-def test_no_two_stories_share_a_word_of_the_address() -> None:
+def test_stories_use_different_parameters_in_the_address() -> None:
     names = [dial.name for story in stories().values() for dial in story.dials({})]
     assert len(set(names)) == len(names) and not {"story", "presenting"} & set(names)
 
 
 @pytest.mark.parametrize("slug", SLUGS)
-def test_every_scene_stands_on_the_dials(slug: str) -> None:
+def test_every_scene_has_values_on_the_sliders(slug: str) -> None:
     story = stories()[slug]
     for scene in story.scenes:
         assert place_of(story, scene.place) == scene.place
@@ -75,7 +75,7 @@ def test_every_scene_stands_on_the_dials(slug: str) -> None:
 
 
 @pytest.mark.parametrize("slug", SLUGS)
-def test_a_story_is_whole_before_anything_trains(slug: str) -> None:
+def test_a_story_is_complete_before_training(slug: str) -> None:
     learn = page(story=slug)
     assert learn.title[0].value == stories()[slug].title
     assert len(learn.get("plotly_chart")) >= 2
@@ -83,7 +83,7 @@ def test_a_story_is_whole_before_anything_trains(slug: str) -> None:
 
 
 @pytest.mark.parametrize("slug", SLUGS)
-def test_moving_the_dial_trains_at_once_and_moves_the_link_and_the_address(slug: str) -> None:
+def test_moving_a_slider_trains_and_updates_link_and_address(slug: str) -> None:
     learn, story = page(story=slug), stories()[slug]
     dial = story.dials(place_of(story, {}))[-1]
     before = story.config(place_of(story, {}))
@@ -111,7 +111,7 @@ def test_every_scene_is_a_button_that_plays(slug: str) -> None:
 
 
 @pytest.mark.parametrize("slug", SLUGS)
-def test_step_trains_a_round_and_the_text_says_so(slug: str) -> None:
+def test_step_trains_a_round_and_updates_the_text(slug: str) -> None:
     (begun, figures), scene = BEGUN.get(slug, ("Round 1", None)), stories()[slug].scenes[1]
     learn = page(story=slug, **scene.place)
     assert figures in (len(learn.get("plotly_chart")), None)
@@ -129,7 +129,7 @@ def test_play_turns_into_pause() -> None:
     assert not learn.session_state.learn.desk.is_playing
 
 
-def test_step_trains_one_round_and_reset_forgets_it() -> None:
+def test_reset_discards_a_trained_round() -> None:
     learn = page()
     learn.button(key="step").click().run()
     assert "Round 1 " in texts(learn)
@@ -137,19 +137,19 @@ def test_step_trains_one_round_and_reset_forgets_it() -> None:
     assert "Untrained" in texts(learn)
 
 
-def test_the_first_story_needs_no_word_in_the_address() -> None:
+def test_the_first_story_needs_no_parameter_in_the_address() -> None:
     learn = page()
     assert learn.title[0].value == stories()[SLUGS[0]].title
     assert not learn.query_params
 
 
-@pytest.mark.parametrize("said", ["nonsense", ""])
-def test_a_story_that_is_not_there_is_the_first(said: str) -> None:
-    learn = page(story=said)
+@pytest.mark.parametrize("slug", ["nonsense", ""])
+def test_an_unknown_story_opens_the_first(slug: str) -> None:
+    learn = page(story=slug)
     assert learn.title[0].value == stories()[SLUGS[0]].title
 
 
-def test_next_and_previous_go_along_the_arc() -> None:
+def test_next_and_previous_follow_the_order() -> None:
     learn = page()
     assert "previous" not in {button.key for button in learn.button}
     learn.button(key="next").click().run()
@@ -159,7 +159,7 @@ def test_next_and_previous_go_along_the_arc() -> None:
     assert learn.title[0].value == stories()[SLUGS[0]].title
 
 
-def test_a_story_keeps_its_place_while_another_is_read_and_stands_still() -> None:
+def test_a_story_pauses_and_keeps_its_state_while_another_is_open() -> None:
     learn = page(story="alone", samples="60")
     learn.button(key="play").click().run()
     learn.button(key="previous").click().run()
@@ -169,7 +169,7 @@ def test_a_story_keeps_its_place_while_another_is_read_and_stands_still() -> Non
     assert desk.place == {"samples": "60"} and desk.run.round > 0 and not desk.is_playing
 
 
-def test_presenting_leaves_the_question_the_dial_and_the_figures() -> None:
+def test_presenting_shows_question_slider_and_figures() -> None:
     learn = AppTest.from_file(str(VIEWS / "learn.py"), default_timeout=ENOUGH_S)
     learn.session_state["presenting"] = True
     learn.run()

@@ -1,4 +1,4 @@
-"""The story of one model for all: its shipped results are the engine's, and its figures show them."""
+"""The story on one model for all: its shipped results match the engine, and its figures show them."""
 
 import numpy as np
 import pytest
@@ -21,33 +21,33 @@ def ended(turn: str) -> AccuracyRun:
 
 
 @pytest.mark.parametrize("turn", ["0", "90"])
-def test_the_shipped_numbers_are_the_engines(turn: str) -> None:
+def test_the_shipped_numbers_match_the_engine(turn: str) -> None:
     run, at = ended(turn), TURNS.index(turn)
     seed = example().seeds.index(0)
     assert run.value == pytest.approx(example().lines["mean"][at, seed], abs=0.005)
     assert run.accuracies[0].min() == pytest.approx(example().lines["lowest client"][at, seed], abs=0.03)
 
 
-def test_those_in_the_middle_are_served_best_and_both_ends_worst() -> None:
+def test_clients_in_the_middle_are_best_and_both_ends_worst() -> None:
     ends = example().clients_at("90")["One model"]
     assert ends[8:12].mean() > ends[:4].mean() + 0.1 and ends[8:12].mean() > ends[-4:].mean() + 0.1
 
 
-def test_the_mean_falls_and_the_spread_grows_as_pages_are_turned_apart() -> None:
+def test_rotation_lowers_the_mean_and_increases_the_spread() -> None:
     means, lowest = (example().lines[line].mean(1) for line in ("mean", "lowest client"))
     assert (np.diff(means) < 0).all()
     to_quarter = TURNS.index("90") + 1
     assert (np.diff((means - lowest)[:to_quarter]) > 0).all()
 
 
-def test_learning_alone_does_not_mind_the_turn() -> None:
+def test_learning_alone_is_unaffected_by_rotation() -> None:
     alone = example().lines["each alone"].mean(1)
     assert np.ptp(alone) < 0.03
     means = example().lines["mean"].mean(1)
     assert means[0] > alone[0] and means[-1] < alone[-1]
 
 
-def test_the_run_ends_after_its_last_round_and_not_before() -> None:
+def test_the_run_ends_after_its_last_round() -> None:
     run = AccuracyRun(config("18", "fedavg"))
     run.advance(rotated_digits.ROUNDS - 1)
     assert not run.is_settled
@@ -55,19 +55,19 @@ def test_the_run_ends_after_its_last_round_and_not_before() -> None:
     assert run.is_settled and run.round == rotated_digits.ROUNDS
 
 
-def test_set_up_opens_the_run_that_is_shown_and_learning_alone() -> None:
+def test_set_up_opens_the_shown_run_and_learning_alone() -> None:
     shown = parse_experiment(config("90", "fedavg")).runs()[0]
     opened = parse_experiment(STORY.config(QUARTER)).runs()
     assert shown.digest in {run.digest for run in opened}
     assert [run.algorithm.name for run in opened] == ["fedavg", "local_train"]
 
 
-def test_every_scene_says_its_number() -> None:
+def test_every_scene_has_its_number() -> None:
     for scene in STORY.scenes:
         assert percent_pm(*example().at("mean", scene.place["turn"])) in scene.text
 
 
-def test_clients_are_turned_as_the_columns_say() -> None:
+def test_clients_are_rotated_as_labelled() -> None:
     experiment = parse_experiment(config("180", "fedavg")).runs()[0]
     options = experiment.partition.options
     assert angles("180")[10] == 90
@@ -75,7 +75,7 @@ def test_clients_are_turned_as_the_columns_say() -> None:
     assert len(angles("180")) == options.num_clients
 
 
-def test_the_first_page_is_upright_and_a_quarter_turn_is_exact() -> None:
+def test_no_rotation_and_quarter_turns_are_exact() -> None:
     (
         upright,
         *_,
@@ -85,18 +85,18 @@ def test_the_first_page_is_upright_and_a_quarter_turn_is_exact() -> None:
     assert (whole[5] == np.rot90(whole[0], 2)).all()
 
 
-def test_a_picture_keeps_its_greys() -> None:
+def test_an_image_keeps_its_greys() -> None:
     assert pack(np.array([[0, 15], [10, 1]])) == "0fa1"
 
 
-def test_the_mean_is_a_line_and_each_client_a_dot() -> None:
+def test_the_mean_is_a_line_and_clients_are_dots() -> None:
     df = rotated_clients.data({"One model": np.array([0.5, 1.0, 0.75])}, np.array([0.0, 30.0, 60.0]))
     moves = rotated_clients.moving(df, ["One model"], with_mean=True)
     assert moves["One model"] == {"x": [0, 1, 2], "y": [50.0, 100.0, 75.0]}
     assert moves["mean"]["y"] == [75.0, 75.0] and moves["mean label"]["text"] == ["mean 75.0"]
 
 
-def test_everything_that_moves_has_a_trace() -> None:
+def test_everything_animated_has_a_trace() -> None:
     accuracies = {"a": np.ones(20), "b": np.zeros(20)}
     df = rotated_clients.data(accuracies, angles("90"))
     clients = rotated_clients.figure(accuracies, angles("90"), example().pictures["90"], height=400)
@@ -107,33 +107,33 @@ def test_everything_that_moves_has_a_trace() -> None:
     assert set(dial_curve.moving("90", now, [("0", 0.9)])) <= {trace.name for trace in curve.data}
 
 
-def test_numbers_of_the_run_and_means_over_seeds_are_told_apart() -> None:
+def test_numbers_of_the_run_and_means_over_seeds_are_distinguished() -> None:
     run = STORY.start({"turn": "90"})
     assert standing(run).startswith("Round 0 of this run · mean ") and "worst of 20 clients" in standing(run)
     assert all(scene.text.endswith("Mean ± standard deviation over 5 seeds.") for scene in STORY.scenes)
     assert finding("90").endswith("Mean ± standard deviation over 5 seeds.")
 
 
-def test_clients_are_not_joined_by_a_line() -> None:
+def test_clients_are_not_connected_by_a_line() -> None:
     ends = {"One model": example().clients_at("90")["One model"]}
     fig = rotated_clients.figure(ends, angles("90"), example().pictures["90"], height=400)
     scatter = [trace for trace in fig.data if trace.type == "scatter"]
     assert [trace.name for trace in scatter if trace.mode == "lines"] == ["pairs", "mean"]
 
 
-def test_before_a_run_the_figure_shows_where_clients_ended() -> None:
+def test_before_a_run_the_figure_shows_final_results() -> None:
     ends = example().clients_at("90")["One model"]
     fig = rotated_clients.figure({"One model": ends}, angles("90"), example().pictures["90"], height=400)
     assert fig.data[0].y == pytest.approx(100 * ends)
     assert ends.mean() == pytest.approx(example().at("mean", "90")[0], abs=1e-4)
 
 
-def test_an_untrained_story_has_pages_but_no_dots() -> None:
+def test_an_untrained_story_has_images_but_no_dots() -> None:
     moves = rotated_clients.moving(rotated_clients.data({}, angles("90")), ["One model"], with_mean=True)
     assert moves == {"One model": {"x": [], "y": []}}
 
 
-def test_the_run_is_a_dot_at_its_stop_and_earlier_ones_are_rings() -> None:
+def test_the_run_is_a_dot_and_earlier_ones_are_rings() -> None:
     moves = dial_curve.moving("90", {"mean": 0.5}, [("180", 0.25)])
     assert moves["your mean"] == {"x": [90.0], "y": [50.0]}
     assert moves["earlier runs"] == {"x": [180.0], "y": [25.0]}

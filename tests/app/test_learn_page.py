@@ -1,4 +1,4 @@
-"""The Learn page, as its script runs."""
+"""The Learn page, run as a script."""
 
 import html
 import re
@@ -25,7 +25,7 @@ def link(page: AppTest) -> str:
     return html.unescape(next(match[1] for match in found if match))
 
 
-def test_the_page_asks_its_question_without_any_run() -> None:
+def test_the_page_shows_its_question_without_a_run() -> None:
     learn = opened()
     assert learn.title[0].value == "How much should clients share?"
     assert len(learn.get("plotly_chart")) == 2
@@ -41,7 +41,7 @@ def test_step_trains_one_round() -> None:
     assert "Round 0 " in reading(learn)
 
 
-def test_a_scene_sets_the_dials_and_plays() -> None:
+def test_a_scene_sets_the_sliders_and_plays() -> None:
     learn = opened()
     learn.button(key="scene_c").click().run()
     assert not learn.exception
@@ -50,18 +50,18 @@ def test_a_scene_sets_the_dials_and_plays() -> None:
     assert STORY.scenes[2].text.split(":")[0] in html.unescape(reading(learn))
 
 
-def test_the_address_keeps_the_dials() -> None:
+def test_sliders_are_in_the_address() -> None:
     learn = opened(spread="0.5", share="0.02")
     assert "λ = 0.02" in reading(learn) and "At R = 0.5" in reading(learn)
 
 
-def test_an_address_that_makes_no_sense_is_the_default() -> None:
+def test_an_invalid_address_opens_the_default() -> None:
     learn = opened(spread="17", share="much")
     assert "At R = 1" in reading(learn)
 
 
 @pytest.mark.parametrize("dial", ["alone", "0.02", "adaptive"])
-def test_the_link_opens_set_up_with_both_ends_the_adaptive_choice_and_the_readers(dial: str) -> None:
+def test_the_link_opens_set_up_with_all_shown_methods(dial: str) -> None:
     learn = opened(share=dial)
     packed = parse_qs(urlsplit(link(learn)).query)["config"][0]
     experiment = parse_experiment(links.unpack_config(packed))

@@ -1,4 +1,4 @@
-"""The story of the lambda dial: its shipped results, its run, and its steps."""
+"""The story on λ: its shipped results, its run and its scenes."""
 
 from itertools import islice
 
@@ -15,7 +15,7 @@ from engine.simulation.simulate import Simulation
 
 
 @pytest.mark.parametrize("R", curves.SPREADS)
-def test_the_dial_goes_from_alone_to_together_with_adaptive_in_its_place(R: float) -> None:
+def test_the_slider_goes_from_alone_to_together_and_includes_adaptive(R: float) -> None:
     stops = story.stops(R)
     first, *_, last = stops
     assert (first, last) == (ALONE, TOGETHER) and ADAPTIVE in stops
@@ -30,25 +30,25 @@ def test_the_best_lambda_beats_both_ends(R: float) -> None:
 
 
 @pytest.mark.parametrize("R", curves.SPREADS)
-def test_the_adaptive_choice_is_never_far_from_the_best(R: float) -> None:
+def test_the_adaptive_choice_is_close_to_the_best(R: float) -> None:
     curve = example().curve(R)
     assert curve.adaptive < 1.5 * curve.best
 
 
-def test_the_shipped_adaptive_lambda_is_the_formula_of_the_paper() -> None:
+def test_the_shipped_adaptive_lambda_matches_the_papers_formula() -> None:
     truth = example().truth(2.0)
     R_h = np.linalg.norm(truth - truth.mean(0), axis=1).max()
     assert example().curve(2.0).adaptive_lam == pytest.approx(2**2 / (200 * R_h**2), rel=1e-3)
     assert example().curve(0.0).adaptive_lam == pytest.approx(1 / 0.15)
 
 
-def test_every_scene_says_its_number() -> None:
+def test_every_scene_has_its_number() -> None:
     for scene in STORY.scenes:
         R, stop = float(scene.place["spread"]), story.stops(float(scene.place["spread"]))[scene.place["share"]]
         assert f"{example().goal(R, stop):.2f}" in scene.text
 
 
-def test_the_shipped_results_are_the_engines() -> None:
+def test_the_shipped_results_match_the_engine() -> None:
     simulation = Simulation(parse_experiment(story.config(1.0, 0.1)).runs()[0])
     _, first = islice(simulation.rounds(), 2)
     assert simulation.task.data.truth["weights"] == pytest.approx(example().truth(1.0), abs=2e-4)
@@ -59,7 +59,7 @@ def run_at(R: float, stop: Stop) -> LambdaRun:
     return LambdaRun(story.config(R, stop), R)
 
 
-def test_a_run_starts_at_zero_and_comes_to_where_the_curve_says() -> None:
+def test_a_run_starts_at_zero_and_converges_to_the_curve() -> None:
     run = run_at(1.0, 0.05)
     assert run.standing.error == pytest.approx(curves.untrained(1.0).error)
     run.advance(40)
@@ -67,11 +67,11 @@ def test_a_run_starts_at_zero_and_comes_to_where_the_curve_says() -> None:
     assert run.standing.error == pytest.approx(example().goal(1.0, 0.05), rel=0.03)
 
 
-def test_together_all_clients_have_the_common_model() -> None:
+def test_together_all_clients_have_the_global_model() -> None:
     run = run_at(1.0, TOGETHER)
     run.advance(1)
     assert run.standing.models == pytest.approx(np.tile(run.standing.shared, (10, 1)))
 
 
-def test_alone_there_is_no_common_model() -> None:
+def test_alone_there_is_no_global_model() -> None:
     assert run_at(1.0, ALONE).standing.shared is None

@@ -1,4 +1,4 @@
-"""The page Library, alone on its own database, and what it takes in and gives away."""
+"""The Library page on its own database."""
 
 import json
 from functools import partial
@@ -17,7 +17,7 @@ opened = partial(open_page, "library")
 
 
 def listed(page: AppTest) -> list[Any]:
-    """The runs of the table, in its order."""
+    """The runs in the order of the table."""
     return [run_id for ids in page.dataframe[0].value["runs"] for run_id in ids]
 
 
@@ -27,7 +27,7 @@ def test_the_first_start_offers_the_demo_and_an_import(empty_store: Store):
     assert not page.dataframe
 
 
-def test_the_demo_queues_its_preset_and_leads_to_live(empty_store: Store):
+def test_the_demo_queues_its_preset_and_opens_live(empty_store: Store):
     page = opened()
     assert "Watch it train" not in words(page)
     page.button(key="demo").click().run()
@@ -42,7 +42,7 @@ def test_every_run_is_listed_newest_first(filled_store: Store):
     assert 0 < page.dataframe[0].value["mean"].min() <= 100
 
 
-def test_words_find_runs(filled_store: Store):
+def test_a_text_search_finds_runs(filled_store: Store):
     assert listed(opened(q="k=3 digits")) == [8, 7]
     assert not opened(q="nothing like it").dataframe
 
@@ -65,20 +65,20 @@ def test_runs_sort_by_accuracy(filled_store: Store):
     assert means == sorted(means, reverse=True)
 
 
-def test_groups_bring_seeds_together(filled_store: Store):
+def test_groups_combine_seeds(filled_store: Store):
     table = opened(group="method").dataframe[0].value
     assert table["method"].tolist() == ["CGPFL K=3", "Ditto", "LocalTrain", "FedAvg"]
     assert table["number"].tolist() == [2, 2, 2, 2] and table["std"].notna().all()
 
 
-def test_chosen_runs_come_from_the_address_and_go_into_it(filled_store: Store):
+def test_selected_runs_are_in_the_address(filled_store: Store):
     page = opened(runs="3,4,999")
     assert page.multiselect(key="library_runs").value == [3, 4]
     page.multiselect(key="library_runs").set_value([1]).run()
     assert str(page.query_params["runs"]) == "1"
 
 
-def test_rows_of_chosen_runs_are_ticked_and_of_a_group_only_with_all_its_runs(filled_store: Store):
+def test_rows_of_selected_runs_and_of_complete_groups_are_ticked(filled_store: Store):
     def rows(page: AppTest) -> list[int]:
         return json.loads(page.dataframe[0].proto.selection_default)["selection"]["rows"]
 
@@ -86,7 +86,7 @@ def test_rows_of_chosen_runs_are_ticked_and_of_a_group_only_with_all_its_runs(fi
     assert rows(opened(runs="8,7,6", group="method")) == [0]
 
 
-def test_chosen_runs_open_in_compare_and_their_experiment_in_set_up(filled_store: Store):
+def test_selected_runs_open_in_compare_and_their_experiment_in_set_up(filled_store: Store):
     page = opened(runs="1,2")
     page.button(key="compare").click().run()
     assert any("/compare?runs=1%2C2" in text.value for text in page.markdown)
@@ -94,7 +94,7 @@ def test_chosen_runs_open_in_compare_and_their_experiment_in_set_up(filled_store
     assert any("/setup?config=" in text.value for text in page.markdown)
 
 
-def test_deleted_runs_are_brought_back_by_undo(filled_store: Store):
+def test_undo_restores_deleted_runs(filled_store: Store):
     page = opened(runs="1,2")
     page.button(key="delete").click().run()
     assert page.success[0].value == "Deleted 2 runs." and "runs" not in page.query_params
@@ -104,7 +104,7 @@ def test_deleted_runs_are_brought_back_by_undo(filled_store: Store):
     assert len(filled_store.queue.runs()) == 8 and str(page.query_params["runs"]) == "1,2"
 
 
-def test_undo_is_offered_until_something_else_is_done(filled_store: Store):
+def test_undo_is_offered_until_the_next_action(filled_store: Store):
     page = opened(runs="1")
     page.button(key="delete").click().run()
     page.text_input(key="address_q").set_value("ditto").run()
@@ -115,7 +115,7 @@ def test_undo_is_offered_until_something_else_is_done(filled_store: Store):
     assert [run.id for run in filled_store.trash.list()] == [1]
 
 
-def test_a_running_run_is_not_deleted_and_the_way_to_it_is_offered(filled_store: Store):
+def test_a_running_run_cannot_be_deleted_but_cancelled(filled_store: Store):
     (run,) = filled_store.queue.rerun([1])
     filled_store.queue.claim()
     page = opened(runs=f"2,{run.id}")
@@ -126,21 +126,21 @@ def test_a_running_run_is_not_deleted_and_the_way_to_it_is_offered(filled_store:
     assert filled_store.queue.get(run.id).control == "cancel"
 
 
-def test_archived_runs_are_out_of_sight_until_asked_for(filled_store: Store):
+def test_archived_runs_are_hidden_by_default(filled_store: Store):
     page = opened(runs="1,2")
     page.button(key="archive").click().run()
     assert 1 not in listed(page)
     assert 1 in listed(opened(archived="true"))
 
 
-def test_running_again_queues_copies_and_chooses_them(filled_store: Store):
+def test_rerunning_queues_copies_and_selects_them(filled_store: Store):
     page = opened(runs="1,2")
     page.button(key="rerun").click().run()
     assert str(page.query_params["runs"]) == "9,10"
     assert [run.status for run in filled_store.queue.runs(run_ids=[9, 10])] == ["queued", "queued"]
 
 
-def test_what_ships_with_the_product_can_be_loaded(empty_store: Store):
+def test_shipped_examples_can_be_loaded(empty_store: Store):
     page = opened()
     page.button(key="examples").click().run()
     assert not page.exception and page.success[0].value.startswith("Imported")
@@ -148,7 +148,7 @@ def test_what_ships_with_the_product_can_be_loaded(empty_store: Store):
 
 
 def offers(page: AppTest) -> list[str]:
-    """The buttons beside what was said last."""
+    """The buttons next to the last message."""
     return [button.label for button in page.button if str(button.key).startswith("library_offer_")]
 
 
@@ -162,12 +162,12 @@ def test_a_queued_run_has_no_accuracy_yet(empty_store: Store):
 
 
 @pytest.mark.parametrize("number", ["99999999999999999999", "abc", "9" * 5000])
-def test_numbers_of_no_run_leave_the_page_standing(filled_store: Store, number: str):
+def test_unknown_run_ids_do_not_break_the_library(filled_store: Store, number: str):
     assert opened(runs=number).title
     assert opened(experiment=number).title
 
 
-def test_a_single_run_can_be_looked_into(filled_store: Store):
+def test_a_single_run_can_be_opened(filled_store: Store):
     page = opened(runs="5")
     page.button(key="inside").click().run()
     assert any("(/run?id=5)" in text.value for text in page.markdown)

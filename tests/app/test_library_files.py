@@ -1,4 +1,4 @@
-"""What the Library gives away and takes in: documents, tables, bundles, and files that are none of these."""
+"""Export and import of the Library: documents, tables, bundles, and invalid files."""
 
 import json
 import sqlite3
@@ -29,11 +29,11 @@ def a_zip() -> bytes:
     return file.getvalue()
 
 
-def test_an_export_comes_back_as_the_same_runs_once(filled_store: Store) -> None:
+def test_an_export_is_imported_once_as_the_same_runs(filled_store: Store) -> None:
     document = exchange.json_of([1, 3])
-    told: list[tuple[int, int]] = []
-    (experiment,) = exchange.import_bytes("runs.json", document, lambda *at: told.append(at)).experiments
-    assert experiment.num_runs == 2 and told == [(1, 2), (2, 2)]
+    progress: list[tuple[int, int]] = []
+    (experiment,) = exchange.import_bytes("runs.json", document, lambda *at: progress.append(at)).experiments
+    assert experiment.num_runs == 2 and progress == [(1, 2), (2, 2)]
     new = filled_store.queue.runs(experiment_ids=[experiment.id], newest_first=False)
     again = json.loads(exchange.json_of([run.id for run in new]))
     assert [run["rounds"] for run in again["runs"]] == [run["rounds"] for run in json.loads(document)["runs"]]
@@ -41,18 +41,18 @@ def test_an_export_comes_back_as_the_same_runs_once(filled_store: Store) -> None
     assert twice.experiments == () and len(twice.known) == 2
 
 
-def test_a_bundle_brings_the_models_along_but_no_run_that_has_not_ended(filled_store: Store) -> None:
+def test_a_bundle_has_models_and_no_unfinished_runs(filled_store: Store) -> None:
     weights = models(10, initial_w=(3,), personalized_w=(10, 3))
     file = filled_store.artifacts.write_file(1, "model-last", 5, weights)
     filled_store.artifacts.register(1, None, file)
     (waiting,) = filled_store.queue.rerun([2])
     (experiment,) = exchange.import_bytes("runs.zip", exchange.bundle_of([1, waiting.id])).experiments
     (run,) = filled_store.queue.runs(experiment_ids=[experiment.id])
-    kept = filled_store.artifacts.latest(run.id, "model-last")
-    assert kept is not None and filled_store.artifacts.read(kept) == weights
+    stored = filled_store.artifacts.latest(run.id, "model-last")
+    assert stored is not None and filled_store.artifacts.read(stored) == weights
 
 
-def test_a_bundle_never_leaves_a_damaged_model_out_in_silence(filled_store: Store) -> None:
+def test_a_bundle_with_a_damaged_model_is_an_error(filled_store: Store) -> None:
     file = filled_store.artifacts.write_file(1, "model-last", 5, b"weights")
     filled_store.artifacts.register(1, None, file)
     (filled_store.artifacts.folder / file.path).write_bytes(b"weight!")
@@ -60,18 +60,18 @@ def test_a_bundle_never_leaves_a_damaged_model_out_in_silence(filled_store: Stor
         exchange.bundle_of([1])
 
 
-def test_a_table_has_a_row_for_each_round(filled_store: Store) -> None:
+def test_a_table_has_a_row_per_round(filled_store: Store) -> None:
     head, *rows = exchange.csv_of([1]).decode().splitlines()
     assert len(rows) == 6 and {"personalized.loss", "global.loss", "train_loss"} <= set(head.split(","))
 
 
-def test_a_file_that_is_no_export_is_refused_by_its_own_name(empty_store: Store) -> None:
+def test_a_file_other_than_an_export_is_refused_by_name(empty_store: Store) -> None:
     with pytest.raises(InvalidConfig, match=r"^notes\.json: "):
         exchange.import_bytes("notes.json", b"[1, 2]")
     assert empty_store.experiments.list() == []
 
 
-def test_a_wrong_file_says_what_it_is(tmp_path: Path) -> None:
+def test_a_wrong_file_is_identified(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "a.db") as connection:
         connection.execute("create table t (x)")
     connection.close()
@@ -88,38 +88,38 @@ def test_a_wrong_file_says_what_it_is(tmp_path: Path) -> None:
         "cut.zip": (a_zip()[:-30], "incomplete or damaged"),
     }
     for name, (data, words) in files.items():
-        said = what_else(name, data)
-        assert said is not None and said.startswith(f"{name} is ") and words in said, name
+        message = what_else(name, data)
+        assert message is not None and message.startswith(f"{name} is ") and words in message, name
 
 
-def test_an_archive_of_another_kind_is_refused_by_its_own_name(empty_store: Store) -> None:
+def test_another_archive_is_refused_by_name(empty_store: Store) -> None:
     assert what_else("some.zip", a_zip()) is None
     with pytest.raises(InvalidConfig, match=r"^some\.zip: is not a Fedscape bundle"):
         exchange.import_bytes("some.zip", a_zip())
 
 
-def test_files_of_runs_pass(filled_store: Store) -> None:
+def test_files_of_runs_are_accepted(filled_store: Store) -> None:
     assert what_else("runs.json", exchange.json_of([1])) is None
     assert what_else("runs.zip", exchange.bundle_of([1])) is None
 
 
-def test_good_files_come_in_beside_a_bad_one(filled_store: Store) -> None:
+def test_valid_files_are_imported_next_to_an_invalid_one(filled_store: Store) -> None:
     page = opened()
     place = page.file_uploader[0]
     place.upload("runs.json", exchange.json_of([1, 2]), "application/json").upload("x.csv", b"a,b", "text/csv").run()
     page.button(key="import_now").click().run()
-    said = page.error[0].value.replace("\\", "")
-    assert said.startswith("x.csv is a table: ") and "Imported “four methods on digits” (2 runs)." in said
+    message = page.error[0].value.replace("\\", "")
+    assert message.startswith("x.csv is a table: ") and "Imported “four methods on digits” (2 runs)." in message
     assert filled_store.queue.counts() == {"done": 10}
 
 
-def test_what_was_there_already_is_said(filled_store: Store) -> None:
-    said = sources.outcome(filled_store.experiments.list(), 3)
-    assert said.text.endswith("(8 runs).  \n3 runs were already imported.") and said.kind == "success"
+def test_known_runs_are_reported(filled_store: Store) -> None:
+    message = sources.outcome(filled_store.experiments.list(), 3)
+    assert message.text.endswith("(8 runs).  \n3 runs were already imported.") and message.kind == "success"
     assert sources.outcome([]).text == "Everything was already imported."
 
 
-def test_examples_are_loaded_once_and_say_what_they_are(
+def test_examples_are_loaded_once_and_marked(
     filled_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "first.json").write_bytes(exchange.json_of([1, 2]))

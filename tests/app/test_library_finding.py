@@ -1,4 +1,4 @@
-"""Which runs are meant by words, settings and days; how they are ordered and brought together."""
+"""Finding runs by text, settings and days; sorting and grouping them."""
 
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -28,10 +28,10 @@ def found(runs: list[RunRecord], text: str) -> list[int]:
     ("text", "ids"),
     [
         ("digits cgpfl", [7, 8]),
-        ("LocalTrain", [3, 4]),  # as it is written on the page, and not as in a configuration
+        ("LocalTrain", [3, 4]),  # as shown on the page, not as in a configuration
         ("K=3 seed=1", [8]),
         ("lam=12.0", [7, 8]),
-        ("lam=1", [5, 6]),  # ditto's, and not also 12
+        ("lam=1", [5, 6]),  # that of ditto, and not 12
         ("lr=0.05 fedavg", [1, 2]),
         ("training.local_steps=5 seed=0", [1, 3, 5, 7]),
         ("num_clients=11", []),
@@ -39,14 +39,12 @@ def found(runs: list[RunRecord], text: str) -> list[int]:
         ("Status=done ditto", [5, 6]),
     ],
 )
-def test_words_are_in_names_and_settings_have_exactly_their_value(
-    text: str, ids: list[int], runs: list[RunRecord]
-) -> None:
+def test_words_match_names_and_settings_match_exactly(text: str, ids: list[int], runs: list[RunRecord]) -> None:
     assert found(runs, text) == ids
 
 
-def test_days_are_the_reader_s_and_both_are_included(runs: list[RunRecord]) -> None:
-    zone = ZoneInfo("Europe/Berlin")  # its summer time begins on this day
+def test_days_are_local_and_inclusive(runs: list[RunRecord]) -> None:
+    zone = ZoneInfo("Europe/Berlin")  # daylight saving time begins on this day
     since, until = window("days", date(2026, 3, 29), date(2026, 3, 29), NOON.astimezone(zone))
     day = Filter(since=since, until=until)
     at = {
@@ -56,14 +54,14 @@ def test_days_are_the_reader_s_and_both_are_included(runs: list[RunRecord]) -> N
     assert [hour for hour, run in at.items() if day.passes(run)] == [0, 21]
 
 
-def test_a_window_goes_with_the_clock(runs: list[RunRecord]) -> None:
+def test_a_relative_window_follows_the_clock(runs: list[RunRecord]) -> None:
     week = Filter(since=window("week", None, None, NOON)[0])
     ages = (6.9, 7.1)
     assert [a for a in ages if week.passes(replace(runs[0], created_at=NOON - timedelta(days=a)))] == [6.9]
     assert window("any", None, None, NOON) == window("days", None, None, NOON) == (None, None)
 
 
-def test_every_order_lists_every_run_and_those_without_a_value_last(runs: list[RunRecord]) -> None:
+def test_every_sort_order_lists_runs_without_a_value_last(runs: list[RunRecord]) -> None:
     table = run_table.data([*runs, replace(runs[0], id=9, summary=None, status="queued")])
     for sort in run_table.SORTS:
         assert sorted(run_table.ordered(table, sort)["run"]) == list(range(1, 10))
@@ -72,7 +70,7 @@ def test_every_order_lists_every_run_and_those_without_a_value_last(runs: list[R
     assert run_table.ordered(table, "seed")["run"].tolist()[:2] == [9, 7]
 
 
-def test_the_best_round_is_shown_by_the_number_it_was_chosen_by(runs: list[RunRecord]) -> None:
+def test_the_best_round_is_shown_with_the_accuracy_that_selected_it(runs: list[RunRecord]) -> None:
     last = {"mean": 0.90, "weighted_mean": 0.80}
     best = {"round": 3, "mean": 0.70, "weighted_mean": 0.85}
     summary = {"personalized": last, "best": {"personalized": best}}
@@ -92,12 +90,12 @@ def test_a_group_has_the_mean_and_the_spread_of_its_runs(runs: list[RunRecord]) 
     assert table["runs"].tolist() == [[4, 3], [2, 1]]
 
 
-def test_experiments_of_one_name_are_two_groups(runs: list[RunRecord]) -> None:
+def test_experiments_with_equal_names_are_separate_groups(runs: list[RunRecord]) -> None:
     table = run_table.data([runs[0], replace(runs[1], experiment_id=2)])
     assert len(run_table.grouped(table, "experiment")) == 2
 
 
-def test_a_view_is_what_the_address_asks_for_without_the_chosen_runs() -> None:
-    asked = saved.asked({"sort": "mean", "runs": "1,2", "q": "lam=1 a&b", "presenting": "true"})
-    assert asked == "q=lam%3D1+a%26b&sort=mean"
+def test_a_view_is_the_address_without_selected_runs() -> None:
+    view = saved.asked({"sort": "mean", "runs": "1,2", "q": "lam=1 a&b", "presenting": "true"})
+    assert view == "q=lam%3D1+a%26b&sort=mean"
     assert saved.asked({}) == ""

@@ -1,4 +1,4 @@
-"""The Library's trash, its saved views, and the disk: what a reader presses, and what is there afterwards."""
+"""The Library's trash, saved views and disk use."""
 
 from functools import partial
 
@@ -11,7 +11,7 @@ from tests.app.pages import open_page, words
 opened = partial(open_page, "library")
 
 
-def test_the_trash_brings_back_some_or_all(filled_store: Store) -> None:
+def test_the_trash_restores_some_or_all(filled_store: Store) -> None:
     filled_store.trash.put([1, 2, 3])
     page = opened()
     assert "after 7 days" in words(page)
@@ -22,7 +22,7 @@ def test_the_trash_brings_back_some_or_all(filled_store: Store) -> None:
     assert page.success[0].value == "Restored 2 runs." and filled_store.trash.list() == []
 
 
-def test_what_is_deleted_for_good_is_asked_first_and_does_not_come_back(filled_store: Store) -> None:
+def test_permanent_deletion_needs_confirmation(filled_store: Store) -> None:
     filled_store.trash.put([1, 2])
     page = opened()
     assert "This can't be undone" in words(page)
@@ -38,7 +38,7 @@ def test_the_trash_of_an_empty_library_is_open(filled_store: Store) -> None:
     assert page.button(key="restore").label == "Restore 8 runs"
 
 
-def test_a_view_is_saved_replaced_deleted_and_brought_back(filled_store: Store) -> None:
+def test_a_view_is_saved_replaced_deleted_and_restored(filled_store: Store) -> None:
     assert saved.save("  ", "q=1").kind == saved.save("Unfinished", "q=1").kind == "error"
     assert saved.save("best first", "sort=mean").text == "Saved the view “best first”."
     replaced = saved.save("best first", "q=ditto&sort=mean")
@@ -49,7 +49,7 @@ def test_a_view_is_saved_replaced_deleted_and_brought_back(filled_store: Store) 
     assert [view.query for view in filled_store.saved_views.list("library")] == ["q=ditto&sort=mean"]
 
 
-def test_views_are_links_and_the_present_one_is_marked(filled_store: Store) -> None:
+def test_views_are_links_and_the_current_one_is_marked(filled_store: Store) -> None:
     filled_store.saved_views.save("library", "<b>Ditto</b>", "method=ditto&sort=mean")
     page = opened(sort="mean", method="ditto", runs="1")
     (links,) = [element.value for element in page.get("html") if "<nav" in element.value]
@@ -57,14 +57,14 @@ def test_views_are_links_and_the_present_one_is_marked(filled_store: Store) -> N
     assert links.count("aria-current") == 1 and "Failed or diverged" in links
 
 
-def test_a_view_of_runs_that_are_not_there_says_so_and_offers_all(filled_store: Store) -> None:
+def test_a_view_without_matches_offers_all_runs(filled_store: Store) -> None:
     page = opened(status="failed,diverged", method="scaffold", q="nothing")
     assert "8 without them" in words(page) and not page.dataframe
     page.button(key="clear").click().run()
     assert len(page.dataframe[0].value) == 8 and page.text_input(key="address_q").value == ""
 
 
-def test_the_disk_is_shown_by_kind_and_a_full_one_says_what_to_do(
+def test_disk_use_is_shown_by_kind_and_a_full_disk_with_advice(
     filled_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full = DiskUse(4_000_000, 3_000, 2_000_000, 1_000, 500, 700_000_000)
@@ -75,7 +75,7 @@ def test_the_disk_is_shown_by_kind_and_a_full_one_says_what_to_do(
     assert "<dt>Checkpoints</dt><dd>3 kB</dd>" in words(page) and "python -m engine backup" in words(page)
 
 
-def test_a_long_list_is_read_page_by_page(filled_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_list_has_pages(filled_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.library.listing.ROWS", 3)
     page = opened(page="2")
     assert page.dataframe[0].value["run"].tolist() == [5, 4, 3]

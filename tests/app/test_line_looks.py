@@ -1,4 +1,4 @@
-"""How the lines of several runs are told apart, and the room for their names."""
+"""Line styles of several runs, and the space for their names."""
 
 import plotly.graph_objects as go
 
@@ -7,7 +7,7 @@ from app.charts.plot.line_labels import End, label_ends
 from tests.app.frames import run_record
 
 
-def test_seeds_of_a_method_share_a_look_and_its_settings_do_not() -> None:
+def test_seeds_of_a_method_share_a_style_and_its_settings_do_not() -> None:
     runs = [run_record(1, "cgpfl K=4"), run_record(2, "cgpfl K=4", seed=1), run_record(3, "cgpfl K=10")]
     curves = training_curve.figure(training_curve.data(runs, {}), runs, "spread").data
     steps = latest_clients.figure(latest_clients.data(runs, {}), runs).data
@@ -16,7 +16,7 @@ def test_seeds_of_a_method_share_a_look_and_its_settings_do_not() -> None:
     assert steps[0].line.dash == steps[1].line.dash != steps[2].line.dash
 
 
-def test_larger_letters_get_more_room_at_the_right() -> None:
+def test_larger_letters_get_more_space_at_the_right() -> None:
     small, large = go.Figure(layout_font_size=13), go.Figure(layout_font_size=26)
     for fig in (small, large):
         label_ends(fig, [End("ten letters", 1.0, 0.5, "black")], 0.0, 1.0)

@@ -1,4 +1,4 @@
-"""What the live page is sent: new points only, bounded, and where every run stands."""
+"""The feed of the Live page: only new points, bounded, with the state of every run."""
 
 import dataclasses
 import math
@@ -15,13 +15,13 @@ from tests.app.samples import DIGITS
 
 @pytest.fixture
 def queued(empty_store: Store) -> RunRecord:
-    """One run of 5 rounds that nobody has claimed."""
+    """A queued run of 5 rounds."""
     empty_store.experiments.create("queued", DIGITS, [new_run(parse_experiment(DIGITS).runs()[0])])
     return empty_store.queue.runs()[0]
 
 
 def trained(store: Store, rounds: int, last: int) -> RunRecord:
-    """A running run of ``rounds`` rounds with ``last`` of them stored: two clients, one megabyte and second each."""
+    """A running run of ``rounds`` rounds, stored up to ``last``: two clients, one megabyte and second per round."""
     raw = {**DIGITS, "training": {**DIGITS["training"], "rounds": rounds}}
     store.experiments.create("running", raw, [new_run(parse_experiment(raw).runs()[0])])
     run = store.queue.claim()
@@ -45,25 +45,25 @@ def test_the_first_request_gets_every_round(filled_store: Store) -> None:
     assert feed["wait_ms"] == live_feed.IDLE_MS
 
 
-def test_a_reader_that_has_all_gets_nothing(filled_store: Store) -> None:
+def test_an_up_to_date_reader_gets_nothing(filled_store: Store) -> None:
     feed = live_feed.feed(filled_store, {1: 5, 2: 5})
     assert feed["points"] == {}
     assert feed["clients"] == {}
     assert [run["status"] for run in feed["runs"]] == ["done", "done"]
 
 
-def test_a_cursor_gets_only_what_is_newer(filled_store: Store) -> None:
+def test_a_cursor_gets_only_newer_points(filled_store: Store) -> None:
     assert live_feed.feed(filled_store, {1: 3})["points"][1]["round"] == [4, 5]
 
 
-def test_accuracies_are_percent_and_losses_are_of_those_who_trained(empty_store: Store) -> None:
+def test_accuracies_are_percent_and_losses_those_of_participants(empty_store: Store) -> None:
     points = live_feed.curve(empty_store, trained(empty_store, 5, 0)).points
     assert points["mean"] == [50.0]
     assert points["train_loss"] == [2.0]
     assert points["lowest5"] == [None]
 
 
-def test_clients_come_sorted(empty_store: Store) -> None:
+def test_clients_are_sorted(empty_store: Store) -> None:
     assert live_feed.curve(empty_store, trained(empty_store, 5, 2)).clients == [25.0, 75.0]
 
 
@@ -74,24 +74,22 @@ def test_a_method_without_global_model_has_no_global_curve(filled_store: Store) 
     assert curve.clients is None
 
 
-def test_long_runs_are_thinned_and_costs_are_not_lost(empty_store: Store) -> None:
+def test_long_runs_are_thinned_without_losing_costs(empty_store: Store) -> None:
     run = trained(empty_store, 999, 350)
     points = live_feed.whole_curve(empty_store, run).points
     assert points["round"][:3] == [0, 4, 8]
     assert points["megabytes"][1] == 4.0
-    assert sum(x or 0 for x in points["seconds"]) == 349  # rounds 0 to 348; 349 and 350 come with 352
+    assert sum(x or 0 for x in points["seconds"]) == 349  # rounds 0 to 348; 349 and 350 are sent with 352
 
 
-def test_nothing_is_read_before_the_next_round_that_is_shown(
-    empty_store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_read_before_the_next_shown_round(empty_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     run = trained(empty_store, 999, 355)  # every fourth round is shown
     assert live_feed.feed(empty_store, {run.id: 348})["points"][run.id]["round"] == [352]
     monkeypatch.setattr(empty_store.metrics, "stored_rounds", None)
     assert live_feed.feed(empty_store, {run.id: 352})["points"] == {}
 
 
-def test_a_run_of_which_nothing_but_its_rounds_is_known_has_points_without_values(empty_store: Store) -> None:
+def test_a_run_without_metrics_has_points_without_values(empty_store: Store) -> None:
     run = trained(empty_store, 5, -1)
     empty_store.metrics.append(run.id, run.epoch, [RoundRecord(r, np.array([0])) for r in (0, 2)])
     curve = live_feed.curve(empty_store, empty_store.queue.get(run.id))
@@ -99,7 +97,7 @@ def test_a_run_of_which_nothing_but_its_rounds_is_known_has_points_without_value
     assert curve.points["megabytes"] == [0.0, 0.0]
 
 
-def test_the_last_round_of_a_run_that_ended_early_is_shown(empty_store: Store) -> None:
+def test_the_last_round_of_an_interrupted_run_is_shown(empty_store: Store) -> None:
     run = trained(empty_store, 999, 355)
     empty_store.queue.finish(run.id, run.epoch, "cancelled")
     assert live_feed.feed(empty_store, {run.id: 352})["points"][run.id]["round"] == [355]
@@ -114,13 +112,13 @@ def test_requests_read_a_bounded_number_of_rounds(empty_store: Store, monkeypatc
     assert live_feed.whole_curve(empty_store, run).points["round"] == [0, 1, 2, 3, 4, 5]
 
 
-def test_progress_says_round_pace_and_what_is_left(queued: RunRecord) -> None:
+def test_progress_has_round_speed_and_remaining_time(queued: RunRecord) -> None:
     run = dataclasses.replace(queued, status="running", round=12, rounds=50, seconds_per_round=0.5)
     assert live_feed.progress(run) == "round 12 of 50 · 0.5 s per round · 19 s left"
     assert live_feed.progress(queued) == "waiting for a slot"
 
 
-def test_a_running_run_that_is_silent_is_lost(queued: RunRecord) -> None:
+def test_a_running_run_without_heartbeats_is_lost(queued: RunRecord) -> None:
     run = dataclasses.replace(queued, status="running", round=3, rounds=5)
     assert [live_feed.status_of(run, silent_s) for silent_s in (5, 25, math.inf)] == ["running", "lost", "lost"]
     assert live_feed.progress(run, 25) == "round 3 of 5 · no heartbeat for 25 s"
@@ -129,7 +127,7 @@ def test_a_running_run_that_is_silent_is_lost(queued: RunRecord) -> None:
     assert live_feed.status_of(dataclasses.replace(run, status="paused"), math.inf) == "paused"
 
 
-def test_the_log_is_sent_to_who_reads_it_and_once(empty_store: Store) -> None:
+def test_the_log_is_sent_once_and_only_on_request(empty_store: Store) -> None:
     run = trained(empty_store, 5, 0)
     empty_store.events.add(run.id, "warning", "checkpoint", "the disk is full")
     assert live_feed.feed(empty_store, {run.id: 0})["log"] is None
@@ -158,12 +156,12 @@ def test_the_log_is_sent_to_who_reads_it_and_once(empty_store: Store) -> None:
         ("cancelled", "", ["retry"]),
     ],
 )
-def test_only_what_can_be_done_is_offered(queued: RunRecord, status: str, control: str, offered: list[str]) -> None:
+def test_only_possible_actions_are_offered(queued: RunRecord, status: str, control: str, offered: list[str]) -> None:
     run = dataclasses.replace(queued, status=status, control=control)  # type: ignore[arg-type]
     assert live_feed.actions(run) == offered
 
 
-def test_a_cancelled_run_that_was_retried_names_its_successor_and_offers_nothing(empty_store: Store) -> None:
+def test_a_retried_run_names_its_successor_and_offers_nothing(empty_store: Store) -> None:
     run = trained(empty_store, 5, 0)
     empty_store.queue.finish(run.id, run.epoch, "cancelled")
     (offered,) = live_feed.feed(empty_store, {run.id: 0})["runs"]
@@ -174,7 +172,7 @@ def test_a_cancelled_run_that_was_retried_names_its_successor_and_offers_nothing
     assert new["actions"] == ["pause", "cancel"]
 
 
-def test_an_address_names_runs_and_what_is_known_of_them() -> None:
+def test_an_address_has_runs_and_their_cursors() -> None:
     assert live_feed.parse_cursors("3,5", "10,-1") == {3: 10, 5: -1}
     assert live_feed.parse_cursors("3", "") == {3: -1}
     for runs, after in (("", ""), ("x", ""), ("3,5", "1"), (",".join(map(str, range(13))), "")):

@@ -1,4 +1,4 @@
-"""When queued runs will start: by the pace of runs like them, one after the other on the slots there are."""
+"""When queued runs will start: by the speed of similar runs, in order on the available slots."""
 
 import dataclasses
 
@@ -22,7 +22,7 @@ def at(run: RunRecord, number: int, **values: object) -> RunRecord:
     return dataclasses.replace(run, id=number, **values)  # type: ignore[arg-type]
 
 
-def test_a_run_has_its_own_pace_else_its_method_s_else_its_experiment_s(run: RunRecord) -> None:
+def test_speed_is_that_of_the_run_its_method_or_its_experiment(run: RunRecord) -> None:
     timed = [at(run, i, seconds_per_round=s) for i, s in ((1, 1.0), (2, 3.0))]
     timed.append(at(run, 3, algorithm="ditto", seconds_per_round=8.0))
     pace = Pace(timed)
@@ -32,7 +32,7 @@ def test_a_run_has_its_own_pace_else_its_method_s_else_its_experiment_s(run: Run
     assert pace.left_s(at(run, 4, experiment_id=9)) == float("inf")
 
 
-def test_runs_start_one_after_the_other_on_the_slot_that_is_free_first(run: RunRecord) -> None:
+def test_runs_start_in_order_on_the_first_free_slot(run: RunRecord) -> None:
     running = [at(run, 1, seconds_per_round=2.0, round=0), at(run, 2, seconds_per_round=1.0, round=0)]  # 10 s and 5 s
     waiting = [at(run, 3), at(run, 4), at(run, 5)]  # 7.5 s each
     found = forecast(running, waiting, 2, Pace(running))
@@ -40,19 +40,19 @@ def test_runs_start_one_after_the_other_on_the_slot_that_is_free_first(run: RunR
     assert found.end_s == 20.0
 
 
-def test_free_slots_are_taken_now(run: RunRecord) -> None:
+def test_free_slots_are_used_at_once(run: RunRecord) -> None:
     found = forecast([], [at(run, 1, seconds_per_round=1.0), at(run, 2, seconds_per_round=1.0)], 2, Pace([]))
     assert found.starts_s == {1: 0.0, 2: 0.0}
     assert found.end_s == 5.0
 
 
-def test_what_cannot_be_told_is_not_told(run: RunRecord) -> None:
+def test_without_a_known_speed_there_is_no_forecast(run: RunRecord) -> None:
     found = forecast([at(run, 1)], [at(run, 2), at(run, 3)], 2, Pace([]))
     assert found.starts_s == {2: 0.0} and found.end_s is None
     assert forecast([], [at(run, 2)], 0, Pace([])).starts_s == {}
 
 
-def test_without_an_engine_no_start_is_foretold(empty_store: Store, run: RunRecord) -> None:
+def test_without_a_worker_there_is_no_forecast(empty_store: Store, run: RunRecord) -> None:
     empty_store.engines.heartbeat(host="gone", pid=1, device="cpu", slots=2, running=0)
     assert of_queue(empty_store, [run]).starts_s == {}
     lock = empty_store.try_dispatcher_lock()

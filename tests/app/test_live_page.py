@@ -1,4 +1,4 @@
-"""The Live page as it runs without the routes: states, choices, buttons. What the browser draws is tested there."""
+"""The Live page without its routes: states, choices, buttons; browser tests cover the drawing."""
 
 import re
 from functools import partial
@@ -27,30 +27,30 @@ def finish(store: Store, status: Status, error: str) -> None:
     store.queue.finish(run.id, run.epoch, status, error=error)
 
 
-def test_without_experiments_the_page_says_where_to_start(empty_store: Store) -> None:
+def test_without_experiments_the_page_links_to_set_up(empty_store: Store) -> None:
     page = opened()
     assert page.title[0].value == "What is training now?"
     assert "(/setup)" in words(page)
 
 
-def test_with_nothing_training_the_last_experiment_is_shown(filled_store: Store) -> None:
+def test_without_running_runs_the_last_experiment_is_shown(filled_store: Store) -> None:
     page = opened()
-    said = words(page)
+    text = words(page)
     assert page.title[0].value == "How did it go?"
-    assert "DIGITS · 10 CLIENTS · 3 CLASSES EACH · 2 SEEDS" in said
-    assert "All 8 runs of four methods on digits finished." in said
-    assert "FedAvg, seed 0 · done · round 5 of 5" in said
-    assert "Lowest 5 % = 1 of 10 clients" in said
+    assert "DIGITS · 10 CLIENTS · 3 CLASSES EACH · 2 SEEDS" in text
+    assert "All 8 runs of four methods on digits finished." in text
+    assert "FedAvg, seed 0 · done · round 5 of 5" in text
+    assert "Lowest 5 % = 1 of 10 clients" in text
 
 
-def test_a_mean_and_a_lowest_line_for_every_run(filled_store: Store) -> None:
+def test_every_run_has_a_mean_and_a_lowest_line(filled_store: Store) -> None:
     charts = opened().get("plotly_chart")
     assert len(charts) == 5
     assert '"dash":"dash"' in charts[0].spec
     assert len(re.findall(r'"meta":', charts[0].spec)) == 16
 
 
-def test_what_trains_is_shown_before_what_is_done(filled_store: Store) -> None:
+def test_running_runs_are_shown_before_finished_ones(filled_store: Store) -> None:
     queue_two(filled_store)
     assert "waiting: 2 queued." in words(opened())
 
@@ -62,14 +62,14 @@ def test_the_address_chooses_experiment_and_runs(filled_store: Store) -> None:
 
 
 @pytest.mark.parametrize("named", [{"runs": "99"}, {"experiment": "999"}])
-def test_runs_that_are_not_here_any_more_give_way_to_those_that_are(filled_store: Store, named: dict[str, str]) -> None:
+def test_deleted_runs_in_the_address_are_ignored(filled_store: Store, named: dict[str, str]) -> None:
     page = opened(**named)
     assert "The runs in this link no longer exist" in words(page)
     page.selectbox[0].select(1).run()
     assert "All 8 runs of" in words(page)
 
 
-def test_another_experiment_goes_into_the_address(filled_store: Store) -> None:
+def test_the_chosen_experiment_is_in_the_address(filled_store: Store) -> None:
     queue_two(filled_store)
     page = opened()
     page.selectbox[0].select(1).run()
@@ -77,7 +77,7 @@ def test_another_experiment_goes_into_the_address(filled_store: Store) -> None:
     assert "All 8 runs of" in words(page)
 
 
-def test_experiments_of_one_name_can_be_told_apart(empty_store: Store) -> None:
+def test_experiments_with_equal_names_are_distinguished(empty_store: Store) -> None:
     queue_two(empty_store)
     queue_two(empty_store)
     options = opened().selectbox[0].options
@@ -93,7 +93,7 @@ def test_a_queued_run_is_paused_resumed_and_cancelled(empty_store: Store) -> Non
     assert empty_store.queue.get(2).status == "queued"
 
 
-def test_what_the_database_refuses_is_said(empty_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refusals_of_the_database_are_shown(empty_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise StorageError("another program holds the database")
 
@@ -105,7 +105,7 @@ def test_what_the_database_refuses_is_said(empty_store: Store, monkeypatch: pyte
     assert "another program holds the database" in page.error[0].value
 
 
-def test_all_runs_are_cancelled_at_once_after_a_question(empty_store: Store) -> None:
+def test_all_runs_are_cancelled_after_a_confirmation(empty_store: Store) -> None:
     queue_two(empty_store)
     empty_store.queue.claim()
     page = opened()
@@ -114,7 +114,7 @@ def test_all_runs_are_cancelled_at_once_after_a_question(empty_store: Store) -> 
     assert empty_store.queue.get(1).control == "cancel" and empty_store.queue.get(2).status == "cancelled"
 
 
-def test_a_failed_run_says_why_and_is_tried_again(empty_store: Store) -> None:
+def test_a_failed_run_shows_its_error_and_can_be_retried(empty_store: Store) -> None:
     queue_two(empty_store)
     finish(empty_store, "failed", "the data set is gone; put it back\nsecond line")
     page = opened()
@@ -125,7 +125,7 @@ def test_a_failed_run_says_why_and_is_tried_again(empty_store: Store) -> None:
     assert [run.status for run in empty_store.queue.runs(newest_first=False)] == ["failed", "queued", "queued"]
 
 
-def test_at_most_twelve_runs_are_drawn_and_the_rest_is_named(empty_store: Store) -> None:
+def test_at_most_twelve_runs_are_drawn_and_the_others_listed(empty_store: Store) -> None:
     raw = {**DIGITS, "seeds": [0, 1, 2, 3]}
     empty_store.experiments.create("many", raw, [new_run(run) for run in parse_experiment(raw).runs()])
     page = opened()
@@ -135,12 +135,12 @@ def test_at_most_twelve_runs_are_drawn_and_the_rest_is_named(empty_store: Store)
 
 
 @pytest.mark.parametrize("number", ["99999999999999999999", "abc", "9" * 5000])
-def test_numbers_of_no_run_leave_the_page_standing(filled_store: Store, number: str) -> None:
+def test_unknown_run_ids_do_not_break_the_library(filled_store: Store, number: str) -> None:
     assert opened(runs=number).title
     assert opened(experiment=number).title
 
 
-def test_runs_that_have_begun_can_be_looked_into(filled_store: Store) -> None:
+def test_started_runs_can_be_opened(filled_store: Store) -> None:
     queue_two(filled_store)
-    said = words(opened(runs="5,9"))
-    assert "(/run?id=5)" in said and "(/run?id=9)" not in said
+    text = words(opened(runs="5,9"))
+    assert "(/run?id=5)" in text and "(/run?id=9)" not in text

@@ -1,4 +1,4 @@
-"""A run is lost when its heartbeat stops changing or its engine is gone, whatever the clocks say."""
+"""A run is lost if its heartbeat stops changing or its worker is gone, whatever the clocks show."""
 
 import dataclasses
 import math
@@ -34,11 +34,11 @@ def running(empty_store: Store) -> RunRecord:
 
 @pytest.fixture
 def beating(running: RunRecord) -> Callable[[datetime], RunRecord]:
-    """The run with a heartbeat at that time."""
+    """The run with a heartbeat at this time."""
     return lambda at: dataclasses.replace(running, heartbeat_at=at)
 
 
-def test_a_heartbeat_that_stays_the_same_is_silence_by_our_own_clock(
+def test_an_unchanged_heartbeat_is_silence_by_the_local_clock(
     clock: Clock, beating: Callable[[datetime], RunRecord]
 ) -> None:
     seen = Pulse(clock)
@@ -49,7 +49,7 @@ def test_a_heartbeat_that_stays_the_same_is_silence_by_our_own_clock(
 
 
 @pytest.mark.parametrize("jump", [HOUR, -HOUR, timedelta(days=1), timedelta(days=-1)])
-def test_a_clock_that_is_set_while_a_run_gets_on_loses_nobody(
+def test_changing_the_clock_loses_no_run(
     clock: Clock, beating: Callable[[datetime], RunRecord], jump: timedelta
 ) -> None:
     seen = Pulse(clock)
@@ -58,7 +58,7 @@ def test_a_clock_that_is_set_while_a_run_gets_on_loses_nobody(
     assert seen.silent_s(beating(NOON + jump), lambda: NOON + jump) == 0
 
 
-def test_a_run_that_stops_is_noticed_though_its_heartbeat_is_in_the_future(
+def test_a_stopped_run_is_detected_even_with_a_future_heartbeat(
     clock: Clock, beating: Callable[[datetime], RunRecord]
 ) -> None:
     seen = Pulse(clock)
@@ -67,13 +67,13 @@ def test_a_run_that_stops_is_noticed_though_its_heartbeat_is_in_the_future(
     assert seen.silent_s(beating(NOON + HOUR), lambda: NOON) == 25
 
 
-def test_at_first_sight_a_heartbeat_is_compared_with_the_engine_s(
+def test_a_first_heartbeat_is_compared_with_that_of_the_engine(
     clock: Clock, beating: Callable[[datetime], RunRecord]
 ) -> None:
     assert Pulse(clock).silent_s(beating(NOON), lambda: NOON + timedelta(seconds=40)) == 40
 
 
-def test_a_run_that_is_taken_up_again_is_heard_of(clock: Clock, beating: Callable[[datetime], RunRecord]) -> None:
+def test_a_resumed_run_is_no_longer_lost(clock: Clock, beating: Callable[[datetime], RunRecord]) -> None:
     seen = Pulse(clock)
     seen.silent_s(beating(NOON), lambda: NOON)
     clock.now += 30
@@ -81,7 +81,7 @@ def test_a_run_that_is_taken_up_again_is_heard_of(clock: Clock, beating: Callabl
     assert seen.silent_s(again, lambda: NOON) == 0
 
 
-def test_an_engine_is_gone_from_when_it_was_missed_until_it_is_back(clock: Clock) -> None:
+def test_an_engine_is_missing_until_it_returns(clock: Clock) -> None:
     seen = Pulse(clock)
     assert seen.gone_s(is_alive=False) == 0
     clock.now += 7
@@ -91,7 +91,7 @@ def test_an_engine_is_gone_from_when_it_was_missed_until_it_is_back(clock: Clock
     assert seen.gone_s(is_alive=False) == 0
 
 
-def test_without_an_engine_every_running_run_is_silent_for_good(
+def test_without_an_engine_every_running_run_is_lost(
     empty_store: Store, running: RunRecord, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watching = Pulse(clock)

@@ -1,4 +1,4 @@
-"""What is up next on Live: the queue in the order of its turns, moved, hurried, paused and cancelled."""
+"""The queue on the Live page: order, moves, priorities, pausing and cancelling."""
 
 from functools import partial
 
@@ -33,7 +33,7 @@ def table(page: AppTest) -> list[int]:
     return list(page.dataframe[0].value["run"])
 
 
-def test_runs_stand_in_the_order_of_their_turns_and_paused_ones_last(store: Store) -> None:
+def test_runs_are_listed_in_queue_order_with_paused_ones_last(store: Store) -> None:
     store.queue.request([1], "pause")
     store.queue.prioritize([4], 1)
     page = opened()
@@ -45,24 +45,24 @@ def test_runs_stand_in_the_order_of_their_turns_and_paused_ones_last(store: Stor
     assert "3 queued, 1 paused." in words(page)
 
 
-def test_starts_and_the_end_are_told_where_they_are_known(store: Store) -> None:
+def test_known_start_and_end_times_are_shown(store: Store) -> None:
     waiting = store.queue.waiting()
     rows = up_next.data(Turns([], waiting, []), Forecast({1: 0.0, 2: 90.0}, 200.0))
     assert list(rows["starts"]) == ["now", "in 2 min", "–", "–"]
-    told = up_next.summary(Turns(waiting[:1], waiting[1:], []), Forecast({}, 200.0))
-    assert told == "1 running, 3 queued. Estimated time left: 3 min."
+    summary = up_next.summary(Turns(waiting[:1], waiting[1:], []), Forecast({}, 200.0))
+    assert summary == "1 running, 3 queued. Estimated time left: 3 min."
     assert up_next.summary(Turns([], waiting[:1], waiting[2:]), Forecast({}, None)) == "1 queued, 2 paused."
 
 
 @pytest.mark.parametrize(("to", "moved"), [("first", [3, 1, 2, 4]), ("earlier", [1, 3, 2, 4]), ("last", [1, 2, 4, 3])])
-def test_a_chosen_run_is_moved_and_stays_chosen(store: Store, to: str, moved: list[int]) -> None:
+def test_a_moved_run_stays_selected(store: Store, to: str, moved: list[int]) -> None:
     page = opened(queued="3")
     page.button(key=f"queue_{to}").click().run()
     assert order(store) == moved == table(page)
     assert page.multiselect(key="queue_chosen").value == [3]
 
 
-def test_runs_are_chosen_by_name_and_the_choice_goes_into_the_address(store: Store) -> None:
+def test_runs_are_selected_by_name_and_in_the_address(store: Store) -> None:
     page = opened()
     page.multiselect(key="queue_chosen").set_value([2, 4]).run()
     assert page.query_params["queued"] in ("2,4", ["2,4"])
@@ -70,7 +70,7 @@ def test_runs_are_chosen_by_name_and_the_choice_goes_into_the_address(store: Sto
     assert order(store) == [2, 4, 1, 3]
 
 
-def test_a_priority_is_given_to_all_that_are_chosen(store: Store) -> None:
+def test_a_priority_is_set_for_all_selected_runs(store: Store) -> None:
     page = opened(queued="2,4")
     control = page.get("button_group")[-1]
     control.set_value("high").run()
@@ -78,7 +78,7 @@ def test_a_priority_is_given_to_all_that_are_chosen(store: Store) -> None:
     assert [run.priority for run in store.queue.waiting()] == [1, 1, 0, 0]
 
 
-def test_chosen_runs_are_paused_resumed_and_cancelled(store: Store) -> None:
+def test_selected_runs_are_paused_resumed_and_cancelled(store: Store) -> None:
     page = opened(queued="1,2")
     page.button(key="queue_pause").click().run()
     assert order(store) == [3, 4]
@@ -89,7 +89,7 @@ def test_chosen_runs_are_paused_resumed_and_cancelled(store: Store) -> None:
     assert store.queue.counts() == {"cancelled": 2, "queued": 2}
 
 
-def test_all_of_the_queue_is_paused_at_once(store: Store) -> None:
+def test_the_whole_queue_is_paused_at_once(store: Store) -> None:
     page = opened()
     page.button(key="queue_pause").click().run()
     assert store.queue.counts() == {"paused": 4}
@@ -98,7 +98,7 @@ def test_all_of_the_queue_is_paused_at_once(store: Store) -> None:
     assert store.queue.counts() == {"cancelled": 4}
 
 
-def test_what_trains_stands_before_what_waits_and_can_be_paused(store: Store) -> None:
+def test_running_runs_are_listed_first_and_can_be_paused(store: Store) -> None:
     store.queue.claim()
     page = opened(queued="1")
     assert table(page) == [1, 2, 3, 4]
@@ -108,7 +108,7 @@ def test_what_trains_stands_before_what_waits_and_can_be_paused(store: Store) ->
     assert store.queue.get(1).control == "pause"
 
 
-def test_a_run_that_trains_without_being_drawn_is_listed(store: Store) -> None:
+def test_a_running_run_that_is_not_drawn_is_listed(store: Store) -> None:
     store.queue.request([2, 3, 4], "cancel")
     store.queue.claim()
     assert not opened().dataframe
@@ -122,5 +122,5 @@ def test_a_long_queue_shows_its_beginning(store: Store, monkeypatch: pytest.Monk
     assert "1 more in the queue" in words(page)
 
 
-def test_with_nothing_waiting_there_is_no_queue(filled_store: Store) -> None:
+def test_without_queued_runs_there_is_no_queue(filled_store: Store) -> None:
     assert "Up next" not in words(opened())

@@ -1,4 +1,4 @@
-"""Runs that went wrong: what happened, why, what to do, once for all to which the same happened."""
+"""Failed runs: what happened, why and what to do, with equal failures combined."""
 
 import dataclasses
 import math
@@ -34,7 +34,7 @@ def run(store: Store) -> RunRecord:
 
 
 def end(store: Store, status: Status, error: str | None = None, kind: str | None = None) -> RunRecord:
-    """The next run of the queue, ended so, with an event of this kind."""
+    """Ends the next run of the queue with this status and event."""
     run = store.queue.claim()
     assert run is not None
     if kind:
@@ -43,70 +43,70 @@ def end(store: Store, status: Status, error: str | None = None, kind: str | None
     return store.queue.get(run.id)
 
 
-def told(store: Store, *runs: RunRecord, silent_s: float = 0.0) -> list[tuple[str, str, str]]:
+def report(store: Store, *runs: RunRecord, silent_s: float = 0.0) -> list[tuple[str, str, str]]:
     events = store.events.for_runs([run.id for run in runs])
     return [(t.happened, t.why, t.todo) for t in troubles(runs, events, {run.id: silent_s for run in runs})]
 
 
-def test_runs_that_are_well_are_not_spoken_of(store: Store, run: RunRecord) -> None:
+def test_healthy_runs_are_not_reported(store: Store, run: RunRecord) -> None:
     running = dataclasses.replace(run, status="running", round=3)
     cancelled = end(store, "cancelled")
-    assert told(store, run, running, cancelled, end(store, "done")) == []
+    assert report(store, run, running, cancelled, end(store, "done")) == []
 
 
-def test_a_failure_is_told_with_its_reason(store: Store) -> None:
+def test_a_failure_is_reported_with_its_reason(store: Store) -> None:
     run = end(store, "failed", "the data set is gone; put it back\nsecond line")
-    ((happened, why, todo),) = told(store, run)
+    ((happened, why, todo),) = report(store, run)
     assert happened == "FedAvg, seed 0 failed before its first round."
     assert why == "The data set is gone; put it back."
     assert "then retry" in todo
 
 
-def test_the_same_failure_of_many_runs_is_told_once(store: Store) -> None:
+def test_equal_failures_are_reported_once(store: Store) -> None:
     runs = [end(store, "failed", "the data set is gone") for _ in range(3)]
     other = end(store, "failed", "another reason")
-    several, one = told(store, *runs, other)
+    several, one = report(store, *runs, other)
     assert several[0] == "3 runs failed: FedAvg, seed 0, FedAvg, seed 1 and LocalTrain, seed 0."
     assert one[1] == "Another reason."
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "advice"),
     [
         ("given up after 3 attempts: the worker was ended by signal 9", "out of memory"),
         ("unexpected error: TypeError: no; the run's log has the details", "bug in the method"),
     ],
 )
-def test_what_a_failure_means_depends_on_its_kind(store: Store, error: str, said: str) -> None:
-    assert said in told(store, end(store, "failed", error))[0][2]
+def test_advice_depends_on_the_kind_of_failure(store: Store, error: str, advice: str) -> None:
+    assert advice in report(store, end(store, "failed", error))[0][2]
 
 
-def test_a_worker_that_died_is_told_while_the_run_goes_on(store: Store, run: RunRecord) -> None:
+def test_a_worker_death_is_reported_while_the_run_continues(store: Store, run: RunRecord) -> None:
     store.events.add(run.id, "error", DIED, "exit by signal 9")
-    ((happened, _, todo),) = told(store, dataclasses.replace(run, status="running", round=3))
+    ((happened, _, todo),) = report(store, dataclasses.replace(run, status="running", round=3))
     assert happened == "FedAvg, seed 0 lost its worker and will resume at round 3 of 5."
     assert "last checkpoint" in todo
-    assert told(store, dataclasses.replace(run, status="done")) == []
+    assert report(store, dataclasses.replace(run, status="done")) == []
 
 
-def test_a_lost_run_says_whether_engine_or_worker_is_missing(store: Store, run: RunRecord) -> None:
+def test_a_lost_run_reports_whether_engine_or_worker_is_missing(store: Store, run: RunRecord) -> None:
     running = dataclasses.replace(run, status="running", round=3)
-    assert "engine worker" in told(store, running, silent_s=math.inf)[0][2]
-    assert "Wait" in told(store, running, silent_s=40)[0][2]
-    assert told(store, running, silent_s=5) == []
+    assert "engine worker" in report(store, running, silent_s=math.inf)[0][2]
+    assert "Wait" in report(store, running, silent_s=40)[0][2]
+    assert report(store, running, silent_s=5) == []
 
 
-def test_a_cancelled_run_whose_worker_was_killed_says_so(store: Store) -> None:
-    assert "worker terminated" in told(store, end(store, "cancelled", kind=KILLED))[0][0]
+def test_a_cancelled_run_with_a_killed_worker_is_reported(store: Store) -> None:
+    assert "worker terminated" in report(store, end(store, "cancelled", kind=KILLED))[0][0]
 
 
 def test_a_card_has_the_log_and_retries_with_the_same_seed(store: Store) -> None:
     end(store, "failed", "the data set is gone; put it back\nsecond line", kind="data")
     page = opened()
-    said = words(page)
+    advice = words(page)
     assert page.header[0].value == "What went wrong?"
-    assert "FedAvg, seed 0 failed before its first round." in said
-    assert "exit by signal 9" in said and "second line" in said
+    assert "FedAvg, seed 0 failed before its first round." in advice
+    assert "exit by signal 9" in advice and "second line" in advice
     page.button(key="trouble_1_retry").click().run()
     again = store.queue.runs(newest_first=True)[0]
     assert (again.id, again.seed, again.algorithm, again.status) == (5, 0, "fedavg", "queued")
@@ -114,7 +114,7 @@ def test_a_card_has_the_log_and_retries_with_the_same_seed(store: Store) -> None
     assert "trouble_1_retry" not in [button.key for button in page.button]
 
 
-def test_a_card_of_several_retries_only_those_that_nobody_has_retried(store: Store) -> None:
+def test_a_card_retries_only_runs_without_a_retry(store: Store) -> None:
     for _ in range(2):
         end(store, "failed", "the data set is gone")
     store.queue.rerun([1])
@@ -125,7 +125,7 @@ def test_a_card_of_several_retries_only_those_that_nobody_has_retried(store: Sto
     assert "[Retried as run 5 and run 6](/live?runs=5%2C6)" in words(page)
 
 
-def test_a_run_that_was_deleted_meanwhile_is_not_retried_and_that_is_said(store: Store) -> None:
+def test_a_run_deleted_meanwhile_is_not_retried(store: Store) -> None:
     end(store, "failed", "the data set is gone")
     page = opened()
     store.trash.put([1])
@@ -133,17 +133,17 @@ def test_a_run_that_was_deleted_meanwhile_is_not_retried_and_that_is_said(store:
     assert "no run with id 1" in page.error[0].value and len(store.queue.runs()) == 3
 
 
-def test_a_card_leads_inside_a_run_that_has_rounds(store: Store) -> None:
+def test_a_card_links_to_a_run_with_rounds(store: Store) -> None:
     run = store.queue.claim()
     assert run is not None
     store.metrics.append(run.id, run.epoch, [a_round(0)])
     store.queue.finish(run.id, run.epoch, "failed", error="the data set is gone")
     end(store, "failed", "something else")
-    said = words(opened())
-    assert "[Look inside](/run?id=1)" in said and "[Look inside](/run?id=2)" not in said
+    advice = words(opened())
+    assert "[Look inside](/run?id=1)" in advice and "[Look inside](/run?id=2)" not in advice
 
 
-def test_several_are_retried_at_once(store: Store) -> None:
+def test_several_runs_are_retried_at_once(store: Store) -> None:
     for _ in range(2):
         end(store, "failed", "the data set is gone")
     page = opened()
@@ -152,11 +152,11 @@ def test_several_are_retried_at_once(store: Store) -> None:
     assert [run.seed for run in store.queue.waiting()] == [0, 1, 0, 1]
 
 
-def test_a_diverged_run_says_where_and_offers_a_third_of_its_learning_rate(store: Store) -> None:
+def test_a_diverged_run_offers_a_third_of_its_learning_rate(store: Store) -> None:
     end(store, "diverged", "the training loss of client 3 is not finite at round 2")
-    said = words(opened())
-    assert "client 3 is not finite" in said and "a third of lr = 0.05" in said
-    packed = re.search(r"/setup\?config=([\w-]+)", said)
+    advice = words(opened())
+    assert "client 3 is not finite" in advice and "a third of lr = 0.05" in advice
+    packed = re.search(r"/setup\?config=([\w-]+)", advice)
     assert packed is not None
     config = links.unpack_config(packed[1])
     assert config["training"]["lr"] == pytest.approx(0.05 / 3, rel=0.02)
@@ -164,13 +164,13 @@ def test_a_diverged_run_says_where_and_offers_a_third_of_its_learning_rate(store
     assert [run.seed for run in parse_experiment(config).runs()] == [0]
 
 
-def test_all_seeds_of_a_method_that_diverged_are_set_up_together(store: Store) -> None:
+def test_all_seeds_of_a_diverged_method_are_set_up_together(store: Store) -> None:
     for _ in range(3):
         end(store, "diverged", "not finite")
     configs = [links.unpack_config(packed) for packed in re.findall(r"/setup\?config=([\w-]+)", words(opened()))]
     assert [(c["algorithms"][0]["name"], c["seeds"]) for c in configs] == [("fedavg", [0, 1]), ("local_train", [0])]
 
 
-def test_a_page_about_one_run_has_its_card(store: Store) -> None:
+def test_the_page_of_a_run_has_its_card(store: Store) -> None:
     run = end(store, "failed", "the data set is gone")
     assert "FedAvg, seed 0 failed before its first round." in words(open_page("run", id=run.id))

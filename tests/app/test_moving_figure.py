@@ -1,4 +1,4 @@
-"""What stays while a figure moves is drawn once."""
+"""The static part of an animated figure is drawn once."""
 
 import plotly.graph_objects as go
 import pytest
@@ -7,7 +7,7 @@ from app.charts.plot import palette
 from app.components.moving_figure import still
 
 
-def test_it_is_drawn_once_for_its_arguments_and_its_ground(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_drawn_once_per_arguments_and_theme(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = []
 
     @still
@@ -21,7 +21,7 @@ def test_it_is_drawn_once_for_its_arguments_and_its_ground(monkeypatch: pytest.M
     assert drawn == [(1, False), (2, False), (1, True), (2, True)]
 
 
-def test_figures_of_the_same_arguments_are_not_taken_for_one_another() -> None:
+def test_figures_with_equal_arguments_are_distinguished() -> None:
     @still
     def dots() -> go.Figure:
         return go.Figure(go.Scatter(mode="markers"))

@@ -1,4 +1,4 @@
-"""Clients that never train: set up, and compared."""
+"""Clients that never train, in Set up and Compare."""
 
 import math
 from typing import Any
@@ -30,7 +30,7 @@ def with_newcomers(empty_store: Store) -> Store:
     return empty_store
 
 
-def test_the_set_up_says_how_many_clients_never_train(empty_store: Store):
+def test_set_up_shows_the_number_of_newcomers(empty_store: Store):
     page = setup.opened(HELD_OUT)
     assert "3 more clients held out: they join after the last round." in compare.words(page)
     assert setup.written(page)["partition"]["holdout_clients"] == 0.3
@@ -42,10 +42,10 @@ def test_a_feature_shift_can_be_set_up(empty_store: Store):
     assert not setup.messages(page) and not setup.queue_button(page).disabled
     assert setup.written(page)["partition"]["kind"] == "noise"
     strength = next(dial for dial in page.select_slider if dial.label == "Strength")
-    assert max(map(float, strength.options)) == 1  # no dial offers what the option refuses
+    assert max(map(float, strength.options)) == 1  # the control offers only valid values
 
 
-def test_r_hat_is_measured_when_the_reader_asks(empty_store: Store):
+def test_r_hat_is_computed_on_request(empty_store: Store):
     page = setup.opened(DIGITS)
     assert "R̂ =" not in compare.words(page)
     page.button(key="measure").click().run()
@@ -53,40 +53,40 @@ def test_r_hat_is_measured_when_the_reader_asks(empty_store: Store):
     assert "R̂ = " in compare.words(page)
 
 
-def test_r_hat_that_is_not_finite_is_told_in_words():
+def test_a_non_finite_r_hat_is_explained():
     assert "is not available" in measured(math.nan)
     assert "R̂ = 0.125:" in measured(0.125)
 
 
-def test_newcomers_are_compared_where_clients_were_held_out(with_newcomers: Store):
+def test_newcomers_are_compared_if_clients_were_held_out(with_newcomers: Store):
     page = compare.opened(experiment="1")
     assert "Newcomers: clients that never trained" in compare.words(page)
     summaries = {run.algorithm: run.summary["unseen"]["mean"] for run in with_newcomers.queue.runs()}
     best = max(summaries, key=summaries.__getitem__)
     assert best == "local_train"
-    said = compare.words(page)
-    assert "3 clients were held out; their mean is highest under LocalTrain: " in said
-    assert "too few to tell methods apart" in said
+    text = compare.words(page)
+    assert "3 clients were held out; their mean is highest under LocalTrain: " in text
+    assert "too few to tell methods apart" in text
 
 
-def test_nothing_is_said_of_newcomers_where_there_are_none(filled_store: Store):
+def test_without_newcomers_they_are_not_mentioned(filled_store: Store):
     assert "never trained" not in compare.words(compare.opened(experiment="1"))
 
 
-def test_the_finding_on_newcomers_names_the_best_method_and_the_clients_that_trained():
+def test_the_finding_names_the_best_method_for_newcomers_and_others():
     unseen, trained = clients(a=[[0.5, 0.7]] * 3, b=[[0.9, 0.7]] * 3), clients(a=[[0.9]], b=[[0.95]])
     rows, by_mean = dumbbell.data(unseen, 0.05, other=trained), ranking(per_run(unseen, 0.05), "mean")
     assert finding(rows, by_mean) == (
         "2 clients were held out; b serves them best: 80 %, against 95 % for clients that trained."
     )
     once = unseen[unseen["seed"] == 0]
-    said = finding(dumbbell.data(once, 0.05), ranking(per_run(once, 0.05), "mean"))
-    assert said == (
+    text = finding(dumbbell.data(once, 0.05), ranking(per_run(once, 0.05), "mean"))
+    assert text == (
         "2 clients were held out; their mean is highest under b: 80 %; 1 seed is too few to tell methods apart."
     )
 
 
-def test_the_rings_of_the_clients_that_trained_are_in_the_picture():
+def test_training_clients_are_drawn_as_rings():
     unseen, trained = clients(a=[[0.1, 0.2]], b=[[0.1, 0.3]]), clients(a=[[0.9]], b=[[0.95]])
     left, right = dumbbell.figure(dumbbell.data(unseen, 0.05, other=trained), 0.05, "other").layout.xaxis.range
     assert left < 10 and right > 95

@@ -1,4 +1,4 @@
-"""Pages on a PostgreSQL database, and what they say while its server is away."""
+"""Pages on a PostgreSQL database, also while its server is down."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -19,7 +19,7 @@ ONE_METHOD: dict[str, Any] = DIGITS | {"algorithms": [{"name": "ditto"}]}
 
 @pytest.fixture
 def store(postgres_store: Store) -> Iterator[Store]:
-    """Two runs of one method, done; pages read it anew."""
+    """Two finished runs of one method, with empty caches."""
     store_experiment(postgres_store, ONE_METHOD)
     st.cache_resource.clear()
     yield postgres_store
@@ -35,12 +35,10 @@ def test_the_library_lists_runs_and_the_other_pages_open(store: Store) -> None:
         assert open_page(page, runs=f"{oldest},{newest}", run=newest).title
 
 
-def test_a_page_says_that_the_server_is_away_and_works_again_when_it_is_back(
-    postgres_server: Server, store: Store
-) -> None:
+def test_a_page_reports_a_stopped_server_and_recovers(postgres_server: Server, store: Store) -> None:
     page = AppTest.from_file(str(VIEWS.parent / "main.py"), default_timeout=90).run()
     assert not page.exception
-    with postgres_server.away():
+    with postgres_server.stopped():
         page.run()
         assert not page.exception and "does not answer" in words(page)
     page.run()

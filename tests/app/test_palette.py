@@ -1,4 +1,4 @@
-"""Every method can be told apart and read, also one that nobody has seen before."""
+"""Every method has a distinct and readable style, including unknown ones."""
 
 from collections.abc import Callable
 from itertools import combinations
@@ -108,7 +108,7 @@ def test_every_method_is_readable_in_light_and_dark() -> None:
         assert palette.contrast(style.dark, palette.DARK.paper) >= 4.5, name
 
 
-def test_no_two_known_methods_look_alike() -> None:
+def test_known_methods_have_distinct_styles() -> None:
     styles = [palette.style_of(name) for name in ALGORITHMS.names()]
     assert len(set(styles)) == len(styles)
 
@@ -117,14 +117,14 @@ def test_an_unknown_method_keeps_its_style() -> None:
     assert palette.style_of("a_method_of_mine") == palette.style_of("a_method_of_mine")
 
 
-def test_every_colour_that_a_method_may_have_is_readable() -> None:
+def test_every_possible_colour_is_readable() -> None:
     for tone in palette.all_tones():
         assert palette.contrast(tone.light, palette.LIGHT.paper) >= 4.5, tone
         assert palette.contrast(tone.dark, palette.DARK.paper) >= 4.5, tone
 
 
 def _compared(**settings: int) -> dict[str, Look]:
-    """The looks of so many settings of each algorithm."""
+    """The styles of several settings of each algorithm."""
     rows = [(f"{name} {i}", name) for name, count in settings.items() for i in range(count)]
     return looks(pd.DataFrame(rows, columns=["method", "algorithm"]))
 
@@ -134,7 +134,7 @@ def _nearest(found: dict[str, Look]) -> float:
     return min(palette.apart(tone_of[a.color], tone_of[b.color]) for a, b in combinations(found.values(), 2))
 
 
-def test_the_distance_of_colours_is_known_for_black_and_white_and_small_for_what_a_deuteranope_confuses() -> None:
+def test_colour_distance_is_small_for_colours_that_deuteranopes_confuse() -> None:
     black, white = palette.Tone("#000000", "#000000"), palette.Tone("#FFFFFF", "#FFFFFF")
     assert palette.apart(black, white) == pytest.approx(100, abs=0.01)
     purple, grey = palette.Tone("#A8487F", "#A8487F"), palette.Tone("#6C7376", "#6C7376")
@@ -142,7 +142,7 @@ def test_the_distance_of_colours_is_known_for_black_and_white_and_small_for_what
     assert palette.apart(purple, grey) < 10 < in_rgb
 
 
-def test_fedavg_and_local_train_are_far_apart_wherever_they_are_drawn() -> None:
+def test_fedavg_and_local_train_are_always_easy_to_distinguish() -> None:
     first, second = (palette.style_of(name) for name in ("fedavg", "local_train"))
     assert palette.apart(palette.tones(first)[0], palette.tones(second)[0]) > 20
     assert first.dash != second.dash and first.symbol != second.symbol
@@ -159,27 +159,27 @@ def test_fedavg_and_local_train_are_far_apart_wherever_they_are_drawn() -> None:
         dict.fromkeys(ALGORITHMS.names()[-12:], 1),
     ],
 )
-def test_of_twelve_methods_or_settings_no_two_look_alike_also_to_a_deuteranope(settings: dict[str, int]) -> None:
+def test_twelve_methods_or_settings_are_distinct_also_for_deuteranopes(settings: dict[str, int]) -> None:
     found = _compared(**settings)
     assert _nearest(found) >= APART
 
 
-def test_where_colours_run_out_methods_differ_in_dash_or_symbol() -> None:
+def test_methods_with_similar_colours_differ_in_dash_or_symbol() -> None:
     found = _compared(**dict.fromkeys(ALGORITHMS.names(), 1))
     assert len(set(found.values())) == len(found)
 
 
-def test_a_look_does_not_depend_on_the_order_of_rows() -> None:
+def test_a_style_does_not_depend_on_the_order_of_rows() -> None:
     rows = pd.DataFrame({"method": ["a", "b", "c"], "algorithm": ["plgu_lf", "ditto", "fedavg"]})
     assert looks(rows) == looks(rows.iloc[::-1])
 
 
-def test_black_on_white_has_the_largest_contrast() -> None:
+def test_black_on_white_has_the_highest_contrast() -> None:
     assert round(palette.contrast("#000000", "#FFFFFF"), 6) == 21
     assert palette.contrast("#123456", "#123456") == 1
 
 
-def test_a_figure_has_hairlines_across_only() -> None:
+def test_a_figure_only_has_horizontal_grid_lines() -> None:
     fig = palette.base_layout(go.Figure(go.Scatter(x=[1, 2], y=[1, 2])), height=300)
     assert fig.layout.xaxis.showgrid is False
     assert fig.layout.yaxis.showgrid is True

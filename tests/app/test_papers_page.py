@@ -1,4 +1,4 @@
-"""The page Papers: nothing run yet, partly run, done, and runs that only look like the paper's."""
+"""The Papers page: no runs, some runs, all runs, and runs that only resemble the paper's."""
 
 import re
 from functools import partial
@@ -73,7 +73,7 @@ def test_the_list_has_every_figure_and_table_under_its_paper(empty_store: Store)
     assert "Two methods. Quick: 4 runs" in words(page)
 
 
-def test_before_anything_ran_the_printed_numbers_stand_alone(empty_store: Store) -> None:
+def test_without_runs_only_published_numbers_are_shown(empty_store: Store) -> None:
     page = opened(preset="tiny-table")
     assert "0 of 4 runs done" in words(page) and "Nearly all of it." in words(page)
     assert "No completed runs at quick scale yet for the 2 printed numbers." in words(page)
@@ -81,7 +81,7 @@ def test_before_anything_ran_the_printed_numbers_stand_alone(empty_store: Store)
     assert table["paper"].tolist() == [88.63, 89.96] and table["ours"].isna().all()
 
 
-def test_one_button_queues_every_run_and_the_page_says_so(empty_store: Store) -> None:
+def test_one_button_queues_all_runs_and_the_page_confirms_it(empty_store: Store) -> None:
     page = opened(preset="tiny-table")
     button = next(b for b in page.button if b.label == "Run the quick version (4 runs)")
     button.click().run()
@@ -90,7 +90,7 @@ def test_one_button_queues_every_run_and_the_page_says_so(empty_store: Store) ->
     assert not [b for b in page.button if b.label.startswith("Run")]
 
 
-def test_what_is_done_stands_beside_the_paper_with_its_difference(empty_store: Store) -> None:
+def test_finished_runs_are_shown_next_to_the_paper_with_differences(empty_store: Store) -> None:
     store_experiment(empty_store, TINY)
     page = opened(preset="tiny-table")
     runs = empty_store.queue.runs()
@@ -106,7 +106,7 @@ def test_what_is_done_stands_beside_the_paper_with_its_difference(empty_store: S
     assert "2 of the 45 numbers" in words(page)
 
 
-def test_a_part_that_ran_under_another_name_is_offered(empty_store: Store) -> None:
+def test_runs_of_another_experiment_with_the_same_settings_are_used(empty_store: Store) -> None:
     store_experiment(empty_store, {**TINY, "name": "my own name", "seeds": [1]})
     page = opened(preset="tiny-table")
     assert "2 of 4 runs done" in words(page)
@@ -121,20 +121,20 @@ def test_archived_runs_are_no_results(empty_store: Store) -> None:
     assert "0 of 4 runs done" in words(opened(preset="tiny-table"))
 
 
-def test_a_run_of_the_same_name_with_other_settings_is_not_passed_off(empty_store: Store) -> None:
+def test_runs_with_different_settings_are_not_used(empty_store: Store) -> None:
     store_experiment(empty_store, {**TINY, "training": {"rounds": 1, "local_steps": 2}})
     page = opened(preset="tiny-table")
     assert "training.rounds 1 instead of 2; their numbers are excluded" in words(page)
     assert page.dataframe[0].value["ours"].isna().all()
 
 
-def test_a_figure_without_numbers_leads_to_the_page_that_draws_it(empty_store: Store) -> None:
+def test_a_figure_without_numbers_links_to_the_page_that_draws_it(empty_store: Store) -> None:
     store_experiment(empty_store, FIGURE)
-    said = words(opened(preset="tiny-figure"))
-    assert "No numbers are printed." in said and "[CGPFL](/run?id=1&tab=clusters)" in said
+    text = words(opened(preset="tiny-figure"))
+    assert "No numbers are printed." in text and "[CGPFL](/run?id=1&tab=clusters)" in text
 
 
-def test_a_figure_that_compare_draws_is_drawn_here_too(empty_store: Store) -> None:
+def test_figures_of_compare_are_also_drawn_here(empty_store: Store) -> None:
     view = {"page": "compare", "panels": ["over_time"], "note": "Below, the same figure."}
     figure = {**PRESETS[1], "name": "drawn", "view": view, "scales": {"quick": [TINY]}}
     (preset_catalog.FOLDER / "drawn.yaml").write_text(yaml.safe_dump(figure, sort_keys=False))
@@ -143,11 +143,11 @@ def test_a_figure_that_compare_draws_is_drawn_here_too(empty_store: Store) -> No
     assert len(opened(preset="drawn").get("plotly_chart")) == 2
 
 
-def test_every_panel_that_a_preset_names_can_be_drawn() -> None:
+def test_every_panel_of_a_preset_can_be_drawn() -> None:
     assert {panel for preset in presets_of_the_product() if preset.view for panel in preset.view.panels} <= set(PANELS)
 
 
-def test_of_several_experiments_only_those_that_are_missing_are_queued(empty_store: Store) -> None:
+def test_only_missing_experiments_are_queued(empty_store: Store) -> None:
     two = {**PRESETS[1], "name": "two", "scales": {"quick": [FIGURE, TINY]}}
     (preset_catalog.FOLDER / "two.yaml").write_text(yaml.safe_dump(two, sort_keys=False))
     store_experiment(empty_store, FIGURE)
@@ -163,7 +163,7 @@ def test_the_time_is_measured_on_demand(empty_store: Store) -> None:
     assert re.search(r"About \d+ s on 1 slot; .* on disk", words(page))
 
 
-def test_compare_finds_the_cells_of_its_runs(empty_store: Store) -> None:
+def test_compare_shows_the_cells_of_its_runs(empty_store: Store) -> None:
     store_experiment(empty_store, {**TINY, "seeds": [0]})
     store_experiment(empty_store, {**TINY, "name": "another name", "seeds": [1]})
     ((preset, scale, table),) = of_runs(empty_store.queue.runs())
@@ -172,7 +172,7 @@ def test_compare_finds_the_cells_of_its_runs(empty_store: Store) -> None:
     assert of_runs(run for run in empty_store.queue.runs() if run.experiment_name == "another name") == []
 
 
-def test_an_unknown_figure_is_said_to_be_unknown_above_the_list(empty_store: Store) -> None:
+def test_an_unknown_figure_is_reported_above_the_list(empty_store: Store) -> None:
     page = opened(preset="tiny-tabel")
     assert "No figure or table named “tiny-tabel”" in words(page) and len(page.header) == 2
     assert not opened().warning

@@ -1,4 +1,4 @@
-"""Names come with links, imported files and plugins: wherever the pages show one, it is text and nothing else."""
+"""Names from links, imported files and plugins are only ever shown as text."""
 
 import re
 from pathlib import Path
@@ -27,7 +27,7 @@ def runs(hostile_store: Store) -> list[int]:
     return [run.id for run in hostile_store.queue.runs()]
 
 
-def test_the_look_at_a_page_finds_what_it_is_for() -> None:
+def test_the_check_of_a_page_detects_markup() -> None:
     def page() -> None:
         import streamlit as st
 
@@ -95,7 +95,7 @@ def test_papers_and_learn_show_addresses_as_text(empty_store: Store) -> None:
 
 @pytest.fixture
 def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """FedAvg in a file of one's own, where every text is NAME."""
+    """FedAvg as a plugin in which every text is NAME."""
     shipped = (ROOT / "engine" / "algorithms" / "fedavg.py").read_text(encoding="utf-8")
     code = shipped[shipped.index("from dataclasses") :]
     code = code.replace('"SGD steps of each client on its copy of w before use; 0 uses w itself."', "NAME, title=NAME")

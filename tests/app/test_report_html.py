@@ -1,4 +1,4 @@
-"""The report: whatever text comes in is shown and not run, figures stand in order, both themes are known."""
+"""The report: text is shown and never executed, figures are in order, and both themes are supported."""
 
 import json
 import re
@@ -29,7 +29,7 @@ def shown(section: str = "", rows: int = 2) -> Shown:
 
 
 class Elements(HTMLParser):
-    """Tags with their attributes, and the text of scripts."""
+    """Collects tags with attributes, and the text of scripts."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class Elements(HTMLParser):
         self.tags.append((tag, dict(attrs)))
 
 
-def test_text_of_a_user_is_never_markup() -> None:
+def test_user_text_is_never_markup() -> None:
     body = [html.section(EVIL, html.figure(shown(), 0)), html.paragraph(EVIL), html.items([EVIL])]
     text = document.document(EVIL, body, [shown()], is_dark=False)
     tags = Elements(text).tags
@@ -49,12 +49,12 @@ def test_text_of_a_user_is_never_markup() -> None:
     assert text.count("alert(1)") > 1
 
 
-def test_a_link_leads_to_the_web_only() -> None:
+def test_links_only_lead_to_web_pages() -> None:
     assert html.link("http://127.0.0.1:8501/compare?experiment=1", "here").startswith("<a href=")
     assert html.link("javascript:alert(1)", "here") == "here"
 
 
-def test_nothing_in_the_file_comes_from_elsewhere() -> None:
+def test_the_file_loads_nothing_external() -> None:
     text = document.document("t", [html.figure(shown(), 0)], [shown()], is_dark=False)
     tags = Elements(text).tags
     assert not [tag for tag, attributes in tags if "src" in attributes or tag == "link"]
@@ -62,19 +62,19 @@ def test_nothing_in_the_file_comes_from_elsewhere() -> None:
     assert policy and "default-src 'none'" in policy and "http" not in policy
 
 
-def test_the_figures_are_kept_as_they_were_drawn() -> None:
+def test_figures_are_stored_unchanged() -> None:
     text = html.figures_data([shown()], {"#000000": "#FFFFFF"}, True)
-    kept = json.loads(re.sub(r"</?script[^>]*>", "", text))
-    assert kept["drawn"] == "dark" and kept["pairs"] == [["#000000", "#FFFFFF"]]
-    assert kept["figures"][0]["data"][0]["name"] == EVIL
+    stored = json.loads(re.sub(r"</?script[^>]*>", "", text))
+    assert stored["drawn"] == "dark" and stored["pairs"] == [["#000000", "#FFFFFF"]]
+    assert stored["figures"][0]["data"][0]["name"] == EVIL
 
 
-def test_long_tables_are_cut_and_say_so() -> None:
+def test_long_tables_are_truncated_with_a_note() -> None:
     text = html.figure(shown(rows=html.MOST_ROWS + 5), 0)
     assert text.count("<tr>") == html.MOST_ROWS + 1 and "5 more rows" in text
 
 
-def test_every_colour_of_a_light_figure_has_one_in_the_dark_and_back() -> None:
+def test_every_light_colour_has_a_dark_one_and_vice_versa() -> None:
     pairs = palette.pairs()
     assert len(set(pairs.values())) == len(pairs)
     assert all(palette.style_of(name).light in pairs for name in ALGORITHMS.names())
@@ -83,12 +83,12 @@ def test_every_colour_of_a_light_figure_has_one_in_the_dark_and_back() -> None:
     assert all(value in pairs for value in vars(palette.LIGHT).values())
 
 
-def test_a_chart_that_is_drawn_again_keeps_its_place() -> None:
+def test_a_redrawn_chart_keeps_its_position() -> None:
     board = Board({"a": shown("One"), "b": shown("Two"), "c": shown("One")})
     assert {heading: len(own) for heading, own in board.sections().items()} == {"One": 2, "Two": 1}
 
 
-def test_the_report_says_what_made_the_runs_and_how_each_is_recognised(filled_store: Store) -> None:
+def test_the_report_has_versions_and_run_digests(filled_store: Store) -> None:
     runs = queries.runs(with_partition=True)
     view = View(tuple(methods_of(runs)), "personalized", "last", 5)
     text = report(Comparison(view, view, Board({}), "Who gains?", "FedAvg leads.", False))

@@ -1,9 +1,9 @@
-"""What the other tests of the app stand on."""
+"""The databases that the other app tests use."""
 
 from storage import Store
 
 
-def test_the_filled_store_holds_finished_runs_with_rounds_clusters_and_partition(filled_store: Store) -> None:
+def test_the_filled_store_has_finished_runs_with_rounds_clusters_and_partition(filled_store: Store) -> None:
     runs = filled_store.queue.runs(newest_first=False)
     assert [run.id for run in runs] == list(range(1, 9))
     assert {run.status for run in runs} == {"done"}

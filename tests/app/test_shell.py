@@ -1,4 +1,4 @@
-"""The shell around the pages: settings, navigation, routes, and a supervisor that keeps the engine alive."""
+"""The shell of the app: settings, navigation, routes, and a supervisor that restarts the engine."""
 
 import os
 import re
@@ -35,7 +35,7 @@ def test_loopback_is_the_default() -> None:
     assert settings.allowed_hosts({}) == ["127.0.0.1", "localhost"]
 
 
-def test_another_host_is_allowed_when_the_app_listens_there() -> None:
+def test_another_host_is_allowed_if_the_app_listens_there() -> None:
     environment = {"HOST": "10.0.0.7", "PORT": "9000", "ALLOWED_HOSTS": "lab.example, fed.example"}
     assert settings.address(environment) == "http://10.0.0.7:9000"
     assert settings.allowed_hosts(environment) == ["127.0.0.1", "localhost", "10.0.0.7", "lab.example", "fed.example"]
@@ -47,7 +47,7 @@ def test_listening_everywhere_does_not_allow_every_name() -> None:
     assert settings.address({"HOST": "0.0.0.0"}) == "http://127.0.0.1:8501"
 
 
-def test_an_ipv6_host_is_allowed_as_browsers_write_it() -> None:
+def test_an_ipv6_host_is_allowed_in_the_format_of_browsers() -> None:
     names = settings.allowed_hosts({"HOST": "::1"})
     app = Starlette(
         routes=[Route("/", lambda request: Response())],
@@ -63,7 +63,7 @@ def free_port() -> int:
 
 
 @pytest.mark.parametrize("url", ["nonsense", "mysql://host/name", "postgresql://host:port/name"])
-def test_a_database_address_that_is_none_is_refused_before_anything_starts(
+def test_an_invalid_database_url_is_refused_before_anything_starts(
     url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", url)
@@ -73,7 +73,7 @@ def test_a_database_address_that_is_none_is_refused_before_anything_starts(
 
 
 @pytest.mark.parametrize("port", ["0", "65536", "http", "-1"])
-def test_a_port_that_is_none_is_refused(port: str) -> None:
+def test_an_invalid_port_is_refused(port: str) -> None:
     with pytest.raises(settings.InvalidSetting, match="PORT"):
         settings.port({"PORT": port})
 
@@ -88,11 +88,11 @@ def test_a_busy_port_is_refused_before_anything_starts(
         monkeypatch.setenv("HOST", host)
         monkeypatch.setenv("PORT", str(port))
         assert main() == 2
-    said = capsys.readouterr()
-    assert f"Port {port} is already in use" in said.err and "PORT=9000 make run" in said.err and not said.out
+    output = capsys.readouterr()
+    assert f"Port {port} is already in use" in output.err and "PORT=9000 make run" in output.err and not output.out
 
 
-def test_a_port_that_was_left_a_moment_ago_is_free() -> None:
+def test_a_just_released_port_is_free() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         with socket.create_connection(("127.0.0.1", port)), server.accept()[0]:
@@ -101,24 +101,24 @@ def test_a_port_that_was_left_a_moment_ago_is_free() -> None:
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "no such name"])
-def test_a_host_that_is_not_this_machine_is_refused(host: str) -> None:
+def test_a_host_other_than_this_machine_is_refused(host: str) -> None:
     with pytest.raises(settings.InvalidSetting, match=f"HOST is '{host}'"):
         settings.check_port({"HOST": host})
 
 
-def test_the_web_server_is_told_where_to_listen() -> None:
+def test_the_web_server_gets_host_and_port() -> None:
     command = children({"HOST": "127.0.0.1", "PORT": "9001"}).web.command
     assert "--server.port=9001" in command
     assert "--server.allowedHosts=127.0.0.1" in command
 
 
-def test_small_runs_in_pages_have_one_thread_unless_it_is_said_otherwise() -> None:
+def test_small_runs_in_pages_have_one_thread_by_default() -> None:
     pair = children({})
     assert pair.web.environment["OMP_NUM_THREADS"] == "1" and "OMP_NUM_THREADS" not in pair.dispatcher.environment
     assert children({"OMP_NUM_THREADS": "2"}).web.environment["OMP_NUM_THREADS"] == "2"
 
 
-def test_pages_stand_in_reading_order() -> None:
+def test_pages_are_in_reading_order() -> None:
     assert pages.names()[: len(pages.ORDER)] == list(pages.ORDER)
     assert pages.title("setup") == "Set up"
 
@@ -137,9 +137,7 @@ def test_the_shell_opens_its_first_page(empty_store: Store) -> None:
     assert app.toggle(key="address_presenting").value is False
 
 
-def test_a_database_that_fails_in_the_middle_of_a_page_is_said_in_words(
-    filled_store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_database_error_within_a_page_is_a_message(filled_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise StorageError("the disk is full; make room")
 
@@ -159,13 +157,13 @@ def supervisor() -> Iterator[Supervisor]:
 
 
 def died(child: Child) -> Child:
-    """After its process has ended."""
+    """Ends the process and waits for it."""
     assert child.process is not None
     child.process.wait()
     return child
 
 
-def test_an_engine_that_dies_is_started_again_after_waits_that_grow(supervisor: Supervisor) -> None:
+def test_an_engine_that_dies_is_restarted_with_growing_delays(supervisor: Supervisor) -> None:
     engine = supervisor.dispatcher
     engine.command = DIE
     engine.start()
@@ -176,7 +174,7 @@ def test_an_engine_that_dies_is_started_again_after_waits_that_grow(supervisor: 
         supervisor.keep_dispatcher(engine.start_at)
 
 
-def test_an_engine_that_lived_long_is_started_again_soon(supervisor: Supervisor) -> None:
+def test_an_engine_that_lived_long_is_restarted_soon(supervisor: Supervisor) -> None:
     engine = supervisor.dispatcher
     engine.command, engine.failures = DIE, 4
     engine.start()
@@ -191,7 +189,7 @@ def test_stopping_ends_both_children(supervisor: Supervisor) -> None:
     assert not supervisor.dispatcher.is_running and not supervisor.web.is_running
 
 
-def test_without_the_web_server_the_app_ends(supervisor: Supervisor) -> None:
+def test_the_app_ends_with_its_web_server(supervisor: Supervisor) -> None:
     supervisor.web.command = DIE
     assert supervisor.run(NOWHERE) == 1
     assert not supervisor.dispatcher.is_running
@@ -218,7 +216,7 @@ def test_children_of_a_killed_supervisor_end() -> None:
 
 
 def is_alive(pid: int) -> bool:
-    """Neither gone nor a zombie that nobody has waited for."""
+    """Whether the process exists and is no zombie."""
     try:
         return " Z " not in Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -232,50 +230,50 @@ def client(filled_store: Store) -> Iterator[TestClient]:
         yield client
 
 
-def test_the_feed_answers_with_points_that_nobody_keeps(client: TestClient) -> None:
+def test_the_feed_returns_points_that_are_not_cached(client: TestClient) -> None:
     answer = client.get(endpoints.FEED, params={"runs": "1,2", "after": "4,5"})
     assert answer.json()["points"]["1"]["round"] == [5]
     assert answer.headers["cache-control"] == "no-store"
 
 
 @pytest.mark.parametrize("query", ["", "runs=x", "runs=1&after=1,2", "runs=1&model=both"])
-def test_a_question_the_feed_cannot_read_is_refused_with_words(client: TestClient, query: str) -> None:
+def test_an_invalid_request_to_the_feed_is_refused_with_a_message(client: TestClient, query: str) -> None:
     answer = client.get(f"{endpoints.FEED}?{query}")
     assert answer.status_code == 400
     assert answer.json()["problem"]
 
 
 @pytest.mark.parametrize("number", ["99999999999999999999", "9" * 5000])
-def test_numbers_that_no_database_counts_to_do_not_break_the_feed(client: TestClient, number: str) -> None:
+def test_ids_beyond_the_database_range_do_not_break_the_feed(client: TestClient, number: str) -> None:
     assert client.get(f"{endpoints.FEED}?runs={number}").status_code == 400
     assert client.get(f"{endpoints.FEED}?runs=1,{number}&after=-1").json()["points"]["1"]
     assert client.get(f"{endpoints.FEED}?runs=1&after=-{number}").status_code in (200, 400)
 
 
-def test_a_database_that_cannot_be_read_is_said(tmp_path: Path) -> None:
+def test_an_unreadable_database_is_reported(tmp_path: Path) -> None:
     client = TestClient(Starlette(routes=routes.build(Store(f"sqlite:///{tmp_path / 'new.db'}"))))
     answer = client.get(endpoints.OVERVIEW)
     assert answer.status_code == 503
     assert answer.json()["problem"]
 
 
-def test_routes_only_read(client: TestClient) -> None:
+def test_routes_are_read_only(client: TestClient) -> None:
     assert {client.post(address).status_code for address in (endpoints.FEED, endpoints.OVERVIEW, endpoints.PLOTLY)} == {
         405
     }
 
 
-def test_a_foreign_name_for_this_machine_is_refused(client: TestClient) -> None:
+def test_a_foreign_host_name_is_refused(client: TestClient) -> None:
     assert client.get(endpoints.OVERVIEW, headers={"Host": "evil.example"}).status_code == 400
     assert client.get(endpoints.OVERVIEW, headers={"Host": "localhost:8501"}).status_code == 200
 
 
-def test_no_other_origin_may_read(client: TestClient) -> None:
+def test_other_origins_cannot_read(client: TestClient) -> None:
     answer = client.get(endpoints.OVERVIEW, headers={"Origin": "http://evil.example"})
     assert "access-control-allow-origin" not in answer.headers
 
 
-def test_every_page_has_a_title_of_its_own(client: TestClient) -> None:
+def test_every_page_has_its_own_title(client: TestClient) -> None:
     found = [re.search("<title>(.*)</title>", client.get(address).text) for address in ("/", "/compare", "/run")]
     assert [title and title[1] for title in found] == [
         "Learn · Fedscape",
@@ -284,23 +282,25 @@ def test_every_page_has_a_title_of_its_own(client: TestClient) -> None:
     ]
 
 
-def test_the_drawing_library_comes_from_here(client: TestClient) -> None:
+def test_the_drawing_library_is_served_locally(client: TestClient) -> None:
     answer = client.get(endpoints.PLOTLY)
     assert answer.headers["content-type"].startswith("text/javascript")
     assert "plotly" in answer.text[:200]
 
 
-def test_a_link_to_a_page_is_told_where_the_server_is(client: TestClient) -> None:
+def test_a_link_to_a_page_has_the_servers_path(client: TestClient) -> None:
     assert "BACKEND_BASE_URL" in client.get("/live").text
 
 
-def test_the_look_of_all_pages_is_there_before_the_first_of_them(client: TestClient) -> None:
+def test_styles_of_all_pages_are_loaded_before_the_first(client: TestClient) -> None:
     head, body = client.get("/library").text.split("<body>")
-    assert ".kicker {" in body and ".kicker {" not in head  # behind Streamlit's own, which comes into the head later
+    assert (
+        ".kicker {" in body and ".kicker {" not in head
+    )  # after Streamlit's styles, which are added to the head later
 
 
 @pytest.mark.parametrize("chunk", ["PlotlyChart", "DataFrame", "arrowFormatUtils"])
-def test_a_page_of_charts_is_told_which_files_draw_them_and_others_are_not(client: TestClient, chunk: str) -> None:
+def test_only_pages_with_charts_preload_the_files_of_charts(client: TestClient, chunk: str) -> None:
     link = rf'rel="modulepreload" crossorigin href="/(static/js/{chunk}\.[^"]+)"'
     (ahead,) = re.findall(link, client.get("/compare").text)
     assert (Path(st.__file__).parent / "static" / ahead).is_file()

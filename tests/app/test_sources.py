@@ -1,4 +1,4 @@
-"""Where each thing comes from is said by the name of its paper, in every listing and on every page."""
+"""Sources are cited by the name of the paper, in every list and on every page."""
 
 import json
 import re
@@ -15,20 +15,20 @@ NUMBERED = re.compile(r"\bdocuments? 0\d\d\b", re.IGNORECASE)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_listed_thing_names_its_source(kind: str) -> None:
+def test_every_entry_names_its_source(kind: str) -> None:
     for entry in json.loads(as_json(kind)):
         assert entry["paper"].strip(), entry["name"]
         assert not NUMBERED.search(entry["paper"]), entry["name"]
 
 
-def test_no_page_of_the_handbook_numbers_a_paper() -> None:
+def test_the_handbook_cites_no_paper_by_number() -> None:
     for registry in (ALGORITHMS, DATASETS, PARTITIONERS, MODELS, ANALYSES):
         for entry in registry:
-            said = text_of(entry)
-            everything = " ".join([said.summary, said.citation, *said.labelled.values(), *said.remarks])
+            text = text_of(entry)
+            everything = " ".join([text.summary, text.citation, *text.labelled.values(), *text.remarks])
             assert not NUMBERED.search(everything), entry.name
 
 
-def test_no_preset_numbers_a_paper() -> None:
+def test_no_preset_cites_a_paper_by_number() -> None:
     for preset in presets():
         assert not NUMBERED.search(f"{preset.source} {preset.shows} {preset.title}"), preset.name

@@ -1,4 +1,4 @@
-"""The story of contexts and clusters: its shipped numbers, its run and its figures."""
+"""The story on contexts and clusters: its shipped numbers, its run and its figures."""
 
 import numpy as np
 import pytest
@@ -23,27 +23,27 @@ SMALL = Example(
 TURN = np.array([[0.0, 1.0], [-1.0, 0.0]])
 
 
-def test_the_shipped_accuracies_are_the_engines() -> None:
+def test_the_shipped_accuracies_match_the_engine() -> None:
     run = STORY.start({"clusters": "4"})
     run.advance(story.ROUNDS)
     assert run.is_settled
     assert run.value == pytest.approx(example().goal(4), abs=5e-4)
 
 
-def test_the_shipped_number_of_clusters_is_what_the_heuristic_takes_after_one_round() -> None:
+def test_the_shipped_number_of_clusters_matches_the_heuristic() -> None:
     run = STORY.start({"clusters": HEUR})
     run.advance(1)
     assert run.results[0].scalars["diagnostics.K_hat"] == example().K_hat
 
 
-def test_a_miss_of_the_heuristic_is_the_engines_too() -> None:
+def test_wrong_estimates_of_the_heuristic_match_the_engine() -> None:
     hard = next(g for g in example().guesses if g.hits < len(g.K_hats) / 2)
     config = story.experiment(story.method(HEUR), rounds=1, training_samples=hard.training_samples, noise=hard.noise)
     *_, result = Simulation(parse_experiment(config).runs()[0]).rounds()
     assert result.scalars["diagnostics.K_hat"] == hard.K_hats[0]
 
 
-def test_clients_have_as_many_training_and_test_samples_as_the_page_says() -> None:
+def test_clients_have_the_stated_numbers_of_samples() -> None:
     summary = STORY.start({"clusters": "1"}).simulations[0].task.data.summary
     assert set(summary.train_sizes) == {story.TRAINING_SAMPLES}
     assert set(summary.test_sizes) == {story.TEST_SAMPLES}
@@ -51,24 +51,24 @@ def test_clients_have_as_many_training_and_test_samples_as_the_page_says() -> No
 
 
 @pytest.mark.parametrize("clusters", ["1", "4", HEUR])
-def test_set_up_opens_the_run_that_is_shown_with_both_references(clusters: str) -> None:
+def test_set_up_opens_the_shown_run_with_both_references(clusters: str) -> None:
     opened = parse_experiment(STORY.config({"clusters": clusters})).runs()
     shown = STORY.start({"clusters": clusters}).simulations[0].config
     assert shown.digest in {run.digest for run in opened}
     assert {"Alone", "Together", "Heuristic"} <= {run.label for run in opened}
 
 
-def test_the_dial_counts_from_one_to_every_client_alone_with_the_heuristic_beside_what_it_takes() -> None:
+def test_the_slider_goes_from_one_cluster_to_one_per_client() -> None:
     places = list(stops())
     assert (places[0], places[-1]) == ("1", f"{NUM_CLIENTS}")
     assert places[places.index(HEUR) - 1] == f"{example().K_hat}"
 
 
-def test_a_scene_says_its_number() -> None:
+def test_a_scene_has_its_number() -> None:
     assert f"{100 * example().goal(4):.2f} %" in STORY.scenes[2].text
 
 
-def test_what_is_told_of_the_numbers_is_so() -> None:
+def test_claims_about_the_numbers_hold() -> None:
     there = example()
     accuracy = {K: there.goal(K) for K in CLUSTERS}
     assert there.best_K == there.K_hat == NUM_CONTEXTS
@@ -82,7 +82,7 @@ def test_the_heuristics_choices_are_counted_in_words() -> None:
     assert story._chosen(Guesses(6, 1.0, (1, 4, 1, 9))) == "K = 1 in 2, 4 in 1 and 9 in 1 of 4 draws"
 
 
-def test_the_plane_keeps_distances_of_models_that_lie_in_one() -> None:
+def test_the_plane_preserves_distances_of_coplanar_models() -> None:
     models = np.zeros((4, 5))
     models[:, 1:3] = [[0, 0], [3, 0], [0, 4], [3, 4]]
     places, centres = in_plane(models, models[:1], np.zeros((4, 2)))
@@ -90,7 +90,7 @@ def test_the_plane_keeps_distances_of_models_that_lie_in_one() -> None:
     assert centres[0] == pytest.approx(places[0])
 
 
-def test_the_plane_does_not_turn_between_rounds() -> None:
+def test_the_plane_does_not_rotate_between_rounds() -> None:
     models = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 1.0], [4.0, 1.0]])
     before, _ = in_plane(models, models, np.zeros((4, 2)))
     again, _ = in_plane(models @ TURN, models, before)
@@ -99,7 +99,7 @@ def test_the_plane_does_not_turn_between_rounds() -> None:
     assert mirrored == pytest.approx(before)
 
 
-def test_equal_models_lie_on_one_point() -> None:
+def test_equal_models_are_one_point() -> None:
     places, centres = in_plane(np.ones((3, 4)), np.ones((3, 4)), np.zeros((3, 2)))
     assert not places.any() and not centres.any()
 
@@ -112,23 +112,23 @@ def test_with_the_true_number_each_cluster_is_a_context() -> None:
     assert len(run.accuracies) == 6
 
 
-def test_a_run_begins_with_one_model_for_all() -> None:
+def test_a_run_starts_with_one_model_for_all() -> None:
     run = ContextRun(story.experiment(story.method(3)))
     assert run.round == 0 and not run.standing.places.any() and set(run.standing.clusters) == {0}
 
 
-def test_the_curve_has_shown_accuracies_and_spread_over_draws() -> None:
+def test_the_curve_has_the_shipped_accuracies_and_spread() -> None:
     df = context_count.data(SMALL).set_index(["method", "K"])
     first = df.loc[("cgpfl", 1)]
     assert first.tolist() == pytest.approx([0.5, 0.6, 0.02**0.5, 2])
     assert df.loc[("cgpfl_heur", 3), "shown"].item() == 0.65
 
 
-def test_every_client_alone_has_a_place_behind_the_break() -> None:
+def test_one_cluster_per_client_lies_beyond_the_axis_break() -> None:
     assert context_count.place(10) < context_count.place(NUM_CLIENTS) < NUM_CLIENTS
 
 
-def test_the_dot_comes_up_from_where_it_started() -> None:
+def test_the_dot_has_a_line_from_its_start() -> None:
     moves = context_count.moving(4, [0.1, 0.6], [(2, 0.5)])
     assert moves["way"] == {"x": [4, 4], "y": pytest.approx([10, 60])}
     assert moves["your run"] == {"x": [4], "y": pytest.approx([60])}
@@ -139,7 +139,7 @@ def test_before_a_run_there_is_no_dot() -> None:
     assert context_count.moving(4, [], [])["your run"] == {"x": [], "y": []}
 
 
-def test_everything_that_moves_has_a_trace() -> None:
+def test_everything_animated_has_a_trace() -> None:
     count = context_count.figure(context_count.data(SMALL))
     plane = context_plane.figure(NUM_CONTEXTS, 2.0)
     moves = context_plane.moving(story._models(None), 2.0)

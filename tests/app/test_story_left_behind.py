@@ -1,4 +1,4 @@
-"""The story of the clients left behind: its shipped numbers, its run and its figures."""
+"""The story on clients left behind: its shipped numbers, its run and its figures."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ SMALL = Example(
 )
 
 
-def test_the_shipped_results_are_the_engines() -> None:
+def test_the_shipped_results_match_the_engine() -> None:
     run = STORY.start({"rho": "0.2"})
     run.advance(story.ROUNDS)
     there, at, now = example(), RADII.index(0.2), run.standing()
@@ -35,7 +35,7 @@ def test_the_shipped_results_are_the_engines() -> None:
     assert run.value == pytest.approx(now.lowest5[1])
 
 
-def test_the_clients_are_those_that_are_named() -> None:
+def test_the_clients_are_the_named_ones() -> None:
     summary = STORY.start({"rho": "0"}).simulations[0].task.data.summary
     held = ["".join(str(c) for c, n in enumerate(counts) if n) for counts in summary.class_counts]
     assert summary.train_sizes == tuple(example().train_sizes) and tuple(held) == example().digits
@@ -45,14 +45,14 @@ def test_the_clients_are_those_that_are_named() -> None:
 
 
 @pytest.mark.parametrize("rho", ["0", "0.1"])
-def test_set_up_opens_the_runs_that_are_shown(rho: str) -> None:
+def test_set_up_opens_the_shown_runs(rho: str) -> None:
     opened = parse_experiment(STORY.config({"rho": rho})).runs()
     shown = [simulation.config for simulation in STORY.start({"rho": rho}).simulations]
     assert [run.digest for run in opened] == [run.digest for run in shown]
     assert len(opened) == (1 if rho == "0" else 2)
 
 
-def test_what_is_told_of_the_gain_is_so() -> None:
+def test_claims_about_the_gain_hold() -> None:
     there = example()
     for rho in (0.1, 0.2):
         gains = there.gains(rho)
@@ -64,7 +64,7 @@ def test_what_is_told_of_the_gain_is_so() -> None:
     assert there.sections[RADII.index(0.1), middle] < there.sections[0, middle]
 
 
-def test_what_is_told_against_the_gain_is_so() -> None:
+def test_claims_against_the_gain_hold() -> None:
     checks, here = example().checks, example().lowest5[RADII.index(0.3)]
     assert checks["fedavg, larger step"].lowest5.mean() > example().lowest5[0].mean()
     assert f"{100 * checks['fedavg, twice the rounds'].lowest5.mean():.1f}" in STORY.scenes[3].text
@@ -83,7 +83,7 @@ def test_the_lowest_five_percent_are_the_two_worst_clients() -> None:
     assert standing.mean == pytest.approx([0.5, 0.5])
 
 
-def test_clients_stand_in_fedavgs_order_and_the_worst_of_each_are_marked() -> None:
+def test_clients_are_sorted_by_fedavg_and_the_worst_are_marked() -> None:
     accuracies = np.array([[0.9, 0.1, 0.5, 0.2], [0.3, 0.8, 0.7, 0.2]])
     df = left_behind.data(accuracies, accuracies[0], np.array([9, 8, 7, 6]), ["01", "12", "23", "34"])
     assert df["client"].tolist() == [1, 3, 2, 0]
@@ -104,7 +104,7 @@ def test_without_a_radius_fedavg_is_drawn_once() -> None:
     assert not any("ρ = 0" in str(trace.text) for trace in left_behind.figure(0.0).data)
 
 
-def test_draws_without_a_change_are_counted_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_draws_without_a_change_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(story, "example", lambda: SMALL)
     assert story._gain_text(0.5).endswith("up in 1, down in 0, unchanged in 1.")
 
@@ -116,27 +116,27 @@ def test_a_client_with_more_samples_has_a_larger_mark() -> None:
     assert left_behind.LEAST_SIZE < small < middle < large == left_behind.MOST_SIZE
 
 
-def test_the_curves_have_shown_values_and_spread_over_draws() -> None:
+def test_the_curves_have_the_shipped_values_and_spread() -> None:
     df = radius.data(SMALL)
     last = df[(df["metric"] == "lowest5") & (df["rho"] == 0.5)].iloc[0]
     assert (last["shown"], last["mean"], last["std"]) == pytest.approx((0.3, 0.4, 0.02**0.5))
     assert last["is_best"] and df["is_best"].sum() == 2
 
 
-def test_the_runs_dots_are_its_mean_and_its_tail() -> None:
+def test_the_dots_of_the_run_are_its_mean_and_tail() -> None:
     moves = radius.moving(0.2, (0.8, 0.5), [(0.1, 0.4)])
     assert moves["your run"] == {"x": [0.2, 0.2], "y": pytest.approx([80, 50])}
     assert moves["earlier runs"] == {"x": [0.1], "y": pytest.approx([40])}
     assert radius.moving(0.2, None, [])["your run"] == {"x": [], "y": []}
 
 
-def test_the_rise_of_the_loss_is_told() -> None:
+def test_the_rise_of_the_loss_is_reported() -> None:
     df = cross_section.data(np.array([-1.0, 0.0, 1.0]), np.array([[3.0, 1.0, 4.0], [2.0, 0.5, 1.0]]))
-    told = cross_section.finding(df, 0.1)
-    assert "0.50 at rho = 0.1 and 1.00 with FedAvg" in told and "1.00 and 2.50 higher" in told
+    finding = cross_section.finding(df, 0.1)
+    assert "0.50 at rho = 0.1 and 1.00 with FedAvg" in finding and "1.00 and 2.50 higher" in finding
 
 
-def test_everything_that_moves_has_a_trace() -> None:
+def test_everything_animated_has_a_trace() -> None:
     clients = left_behind.data(SMALL.accuracies[:2], SMALL.accuracies[0], SMALL.train_sizes, SMALL.digits)
     section = cross_section.data(STEPS, SMALL.sections[:2])
     pairs = (
@@ -148,14 +148,14 @@ def test_everything_that_moves_has_a_trace() -> None:
         assert set(moves) <= {trace.name for trace in figure.data}
 
 
-def test_the_numbers_of_the_draw_that_is_shown_are_those_of_its_clients() -> None:
+def test_numbers_of_the_shown_draw_match_its_clients() -> None:
     there = example()
     lowest = np.sort(there.accuracies, axis=1)[:, :NUM_LEFT_BEHIND]
     assert [percent(value) for value in there.lowest5[:, 0]] == [percent(value) for value in lowest.mean(1)]
     assert [percent(value) for value in there.mean[:, 0]] == [percent(value) for value in there.accuracies.mean(1)]
 
 
-def test_without_a_radius_the_loss_around_the_one_model_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_radius_one_cross_section_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     run, measured = STORY.start({"rho": "0"}), []
     monkeypatch.setattr(sharpness_run, "section", lambda simulation: measured.append(simulation) or np.zeros(3))
     standing = run.standing()

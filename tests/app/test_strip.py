@@ -1,4 +1,4 @@
-"""The strip of every page: counts, device, what is wrong, and which runs have ended since the reader last asked."""
+"""The status strip of every page: counts, device, problems, and runs that ended since the last request."""
 
 import pytest
 from starlette.applications import Starlette
@@ -7,7 +7,7 @@ from starlette.testclient import TestClient
 from app import endpoints
 from app.data import ended, overview
 from app.data.overview import LOW_DISK_BYTES
-from app.data.overview import overview as asked
+from app.data.overview import overview as strip
 from app.data.pulse import GONE_AFTER_S, Pulse
 from app.server import routes
 from engine.config.schema import parse_experiment
@@ -25,7 +25,7 @@ def store(empty_store: Store) -> Store:
 
 
 def end(store: Store, *statuses: Status) -> None:
-    """The next runs of the queue, claimed and ended so."""
+    """Claims the next runs of the queue and ends them with these statuses."""
     for status in statuses:
         run = store.queue.claim()
         assert run is not None
@@ -36,139 +36,137 @@ def test_it_counts_runs_and_names_the_device(store: Store) -> None:
     lock = store.try_dispatcher_lock()
     assert lock is not None
     with lock:
-        assert asked(store)["text"] == "0 running · 8 queued · worker starting"
+        assert strip(store)["text"] == "0 running · 8 queued · worker starting"
         store.engines.heartbeat(host="here", pid=1, device="cpu", slots=2, running=0)
         store.queue.request([8], "pause")
-        now = asked(store)
+        now = strip(store)
     assert now["text"] == "0 running · 7 queued · 1 paused · cpu, 2 slots"
     assert now["busy"] and now["engine"] and now["alerts"] == []
 
 
-def test_a_worker_that_blocks_everyone_is_shown_and_when_it_is_restarted(store: Store) -> None:
+def test_a_worker_that_blocks_writers_is_reported_with_its_restart(store: Store) -> None:
     lock = store.try_dispatcher_lock()
     assert lock is not None
     with lock:
         store.engines.heartbeat(host="here", pid=1, device="cpu", slots=2, running=0)
         lock.set_notice("A worker is not responding; it will be restarted in 7 s")
-        now = asked(store)
+        now = strip(store)
         assert now["text"] == "0 running · 8 queued · worker waiting"
         assert now["alerts"][0] == "A worker is not responding; it will be restarted in 7 s."
         lock.set_notice("")
-        assert asked(store)["alerts"] == []
+        assert strip(store)["alerts"] == []
 
 
-def test_a_process_that_keeps_the_engine_from_storing_is_named_with_the_way_out(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_that_blocks_writes_is_named_with_advice(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     backup = LockHolder(12, "python -m engine delete 7", is_stopped=True, is_abandoned=False)
     monkeypatch.setattr(Store, "writer", lambda store: backup)
     lock = store.try_dispatcher_lock()
     assert lock is not None
     with lock:
-        (alert,) = asked(store)["alerts"]
+        (alert,) = strip(store)["alerts"]
         assert alert.startswith("The worker cannot store anything: the database is locked by process 12 (python -m ")
         assert "kill -CONT 12 resumes it" in alert
-        assert "worker waiting" in asked(store)["text"]
-        store.engines.heartbeat(host="here", pid=1, device="cpu", slots=2, running=0)  # it was a moment
-        assert asked(store)["alerts"] == []
+        assert "worker waiting" in strip(store)["text"]
+        store.engines.heartbeat(host="here", pid=1, device="cpu", slots=2, running=0)  # only for a moment
+        assert strip(store)["alerts"] == []
 
 
-def test_it_says_how_long_the_queue_will_take(store: Store) -> None:
+def test_it_estimates_the_time_of_the_queue(store: Store) -> None:
     lock, run = store.try_dispatcher_lock(), store.queue.claim()
     assert lock is not None and run is not None
     store.engines.heartbeat(host="here", pid=1, device="cpu", slots=1, running=1)
     store.queue.heartbeat(run.id, run.epoch, seconds_per_round=2.0)
     with lock:
-        assert asked(store)["text"] == "1 running · 7 queued · 1 min left · cpu, 1 slot"  # 8 runs, 5 rounds
+        assert strip(store)["text"] == "1 running · 7 queued · 1 min left · cpu, 1 slot"  # 8 runs, 5 rounds
 
 
 def test_it_counts_analyses(filled_store: Store) -> None:
     filled_store.analyses.request(1, "landscape", {})
-    now = asked(filled_store)
+    now = strip(filled_store)
     assert "0 queued · 1 analysis · " in now["text"]
     assert now["busy"]
 
 
-def test_an_engine_that_stays_away_is_missed_loudly(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_engine_is_an_alert(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = [0.0]
     watching = Pulse(lambda: seconds[0])
     monkeypatch.setattr(overview, "pulse_of", lambda url: watching)
     store.engines.heartbeat(host="killed", pid=1, device="cpu", slots=2, running=0)
-    now = asked(store)
+    now = strip(store)
     assert "no worker" in now["text"] and now["alerts"] == []
     seconds[0] += GONE_AFTER_S
-    (alert,) = asked(store)["alerts"]
+    (alert,) = strip(store)["alerts"]
     assert "No worker is running" in alert and "8 runs wait" in alert and "python -m engine worker" in alert
 
 
-def test_a_disk_that_is_nearly_full_is_said(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_nearly_full_disk_is_reported(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(overview, "_slow_facts", lambda store, tick: (None, LOW_DISK_BYTES))
-    assert not [alert for alert in asked(store)["alerts"] if "disk" in alert]
+    assert not [alert for alert in strip(store)["alerts"] if "disk" in alert]
     monkeypatch.setattr(overview, "_slow_facts", lambda store, tick: (None, 4.2e8))
-    assert "nearly full: 420 MB left" in asked(store)["alerts"][-1]
+    assert "nearly full: 420 MB left" in strip(store)["alerts"][-1]
 
 
-def test_runs_under_way_are_named_in_few_letters() -> None:
+def test_unfinished_runs_are_encoded_briefly() -> None:
     assert ended.spans([12, 3, 4, 5, 7, 3]) == "3-5,7,12"
     assert ended.spans([]) == ""
     assert ended.parse_spans("3-5,7,12") == [3, 4, 5, 7, 12]
 
 
 @pytest.mark.parametrize("text", ["x", "-3", "3-", "1-2-3", "9" * 50, "5-4", ","])
-def test_what_names_no_run_is_passed_over(text: str) -> None:
+def test_invalid_ids_are_ignored(text: str) -> None:
     assert ended.parse_spans(text) == []
     assert ended.parse_spans(f"1,{text},2") == [1, 2]
 
 
-def test_nobody_makes_the_server_count_to_a_million() -> None:
+def test_a_huge_range_of_ids_is_ignored() -> None:
     assert len(ended.parse_spans("1-1000000,2000000-3000000")) == ended.MOST_WATCHED
 
 
-def test_a_run_that_has_ended_since_is_news_once(store: Store) -> None:
-    before = asked(store)["active"]
+def test_an_ended_run_is_announced_once(store: Store) -> None:
+    before = strip(store)["active"]
     assert before == "1-8,9-"
     end(store, "done")
-    now = asked(store, before)
+    now = strip(store, before)
     assert now["ended"]["text"] == "FedAvg, seed 0 is done."
     assert now["ended"]["links"] == [
         {"label": "Live", "href": "/live?experiment=1"},
         {"label": "Compare", "href": "/compare?experiment=1"},
     ]
-    assert asked(store, now["active"])["ended"] is None
+    assert strip(store, now["active"])["ended"] is None
 
 
-def test_many_are_told_together_and_cancelled_ones_not_at_all(store: Store) -> None:
-    before = asked(store)["active"]
+def test_many_runs_are_announced_together_and_cancelled_ones_not(store: Store) -> None:
+    before = strip(store)["active"]
     end(store, "done", "failed", "done", "diverged")
     store.queue.request([8], "cancel")
-    found = asked(store, before)["ended"]
+    found = strip(store, before)["ended"]
     assert found["text"] == "4 runs have ended: 2 done, 1 failed, 1 diverged."
     assert found["ids"] == "1-4"
 
 
-def test_a_run_that_came_and_ended_between_two_looks_is_news(empty_store: Store) -> None:
-    before = asked(empty_store)["active"]
+def test_a_run_created_and_ended_between_requests_is_announced(empty_store: Store) -> None:
+    before = strip(empty_store)["active"]
     assert before == ",1-"
     queued = [new_run(run) for run in parse_experiment(DIGITS).runs()[:2]]
     empty_store.experiments.create("short", DIGITS, queued)
     end(empty_store, "done")
-    found = asked(empty_store, before)
+    found = strip(empty_store, before)
     assert found["ended"]["text"] == "FedAvg, seed 0 is done."
-    assert asked(empty_store, before, seen="1")["ended"] is None
-    assert asked(empty_store, found["active"])["ended"] is None
+    assert strip(empty_store, before, seen="1")["ended"] is None
+    assert strip(empty_store, found["active"])["ended"] is None
 
 
-def test_imported_runs_are_no_news(filled_store: Store) -> None:
-    assert asked(filled_store, "1-")["ended"] is None
+def test_imported_runs_are_not_announced(filled_store: Store) -> None:
+    assert strip(filled_store, "1-")["ended"] is None
 
 
-def test_the_earliest_look_counts() -> None:
+def test_the_earliest_request_counts() -> None:
     assert ended.first_new("1-8,12-,9-,10") == 9
     assert ended.first_new("1-8") is None
     assert ended.first_new(f"-,x-,{'9' * 50}-,1-2-") is None
 
 
-def test_the_route_tells_of_what_is_watched_and_not_in_view(store: Store) -> None:
+def test_the_route_announces_watched_runs_that_are_not_in_view(store: Store) -> None:
     client = TestClient(Starlette(routes=routes.build(store)))
     end(store, "done", "done")
     asked_for = client.get(endpoints.OVERVIEW, params={"watched": "1-8", "seen": "1"})
@@ -177,9 +175,9 @@ def test_the_route_tells_of_what_is_watched_and_not_in_view(store: Store) -> Non
     assert asked_for.headers["cache-control"] == "no-store"
 
 
-def test_runs_that_ended_before_are_no_news(filled_store: Store) -> None:
-    assert ended.parse_spans(asked(filled_store)["active"]) == []
-    assert asked(filled_store)["ended"] is None
+def test_runs_that_ended_before_are_not_announced(filled_store: Store) -> None:
+    assert ended.parse_spans(strip(filled_store)["active"]) == []
+    assert strip(filled_store)["ended"] is None
 
 
 def test_a_run_without_results_is_not_offered_for_comparison(store: Store) -> None:

@@ -1,4 +1,4 @@
-"""Choices in the address: a browser that is behind takes nothing back and presses nothing; Back and links are read."""
+"""Choices in the address: a delayed browser changes nothing, and Back and links are read."""
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -26,14 +26,14 @@ def page() -> AppTest:
     return AppTest.from_function(script, default_timeout=30).run()
 
 
-def said(page: AppTest) -> str:
+def shown(page: AppTest) -> str:
     assert not page.exception
     return str(page.markdown[-1].value)
 
 
 def written(page: AppTest) -> dict[str, str]:
-    """The address; of a name that was set from outside a test has the text, else a list of one."""
-    return {name: said if isinstance(said, str) else said[0] for name, said in page.query_params.items()}
+    """The parameters of the address; a test sees a text or a list of one."""
+    return {name: shown if isinstance(shown, str) else shown[0] for name, shown in page.query_params.items()}
 
 
 def press(
@@ -44,7 +44,7 @@ def press(
     tail: str | None = None,
     other: bool = False,
 ) -> None:
-    """A press by a browser whose address is ``late``, where that is given."""
+    """A click by a browser whose address is still ``late``, if given."""
     if late is not None:
         page.query_params.clear()
         page.query_params.update(late)
@@ -57,41 +57,41 @@ def press(
     page.run()
 
 
-def test_a_press_is_in_the_address_and_the_default_leaves_no_trace(page: AppTest) -> None:
+def test_a_click_sets_the_address_and_the_default_clears_it(page: AppTest) -> None:
     press(page, model="global")
-    assert written(page) == {"model": "global"} and said(page) == "global 5 fedavg"
+    assert written(page) == {"model": "global"} and shown(page) == "global 5 fedavg"
     press(page, model="personal")
-    assert written(page) == {} and said(page) == "personal 5 fedavg"
+    assert written(page) == {} and shown(page) == "personal 5 fedavg"
 
 
-def test_a_press_that_left_before_the_address_arrived_takes_nothing_back(page: AppTest) -> None:
+def test_a_click_with_an_old_address_reverts_nothing(page: AppTest) -> None:
     press(page, model="global")
     press(page, late={}, tail="10")
-    assert written(page) == {"model": "global", "tail": "10"} and said(page) == "global 10 ditto"
+    assert written(page) == {"model": "global", "tail": "10"} and shown(page) == "global 10 ditto"
 
 
-def test_a_press_on_something_that_is_not_in_the_address_takes_nothing_back(page: AppTest) -> None:
+def test_a_click_on_another_control_reverts_nothing(page: AppTest) -> None:
     press(page, model="global")
     press(page, late={}, other=True)
-    assert said(page) == "global 5 fedavg"
+    assert shown(page) == "global 5 fedavg"
     press(page, late={}, tail="10")
-    assert said(page) == "global 10 ditto"
+    assert shown(page) == "global 10 ditto"
 
 
-def test_of_two_presses_on_one_control_the_last_counts_however_late_the_address_is(page: AppTest) -> None:
+def test_the_last_of_two_clicks_counts_even_with_an_old_address(page: AppTest) -> None:
     press(page, model="global")
     press(page, late={}, model="personal")
     press(page, late={"model": "global"}, tail="10")
-    assert written(page) == {"tail": "10"} and said(page) == "personal 10 ditto"
+    assert written(page) == {"tail": "10"} and shown(page) == "personal 10 ditto"
     press(page, late={}, model="global")
-    assert said(page) == "global 10 ditto"
+    assert shown(page) == "global 10 ditto"
 
 
-def test_an_address_from_before_several_presses_takes_none_of_them_back(page: AppTest) -> None:
+def test_an_address_from_before_several_clicks_reverts_none(page: AppTest) -> None:
     press(page, tail="10")
     press(page, late={}, tail="20")
     press(page, late={}, model="global")
-    assert said(page) == "global 20 ditto"
+    assert shown(page) == "global 20 ditto"
 
 
 def go_back(page: AppTest, monkeypatch: pytest.MonkeyPatch, to: dict[str, str], **labels: str) -> None:
@@ -102,41 +102,41 @@ def go_back(page: AppTest, monkeypatch: pytest.MonkeyPatch, to: dict[str, str], 
         report(page, **labels)
 
 
-def test_back_takes_a_choice_back_for_good(page: AppTest, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_back_reverts_a_choice(page: AppTest, monkeypatch: pytest.MonkeyPatch) -> None:
     press(page, model="global")
     go_back(page, monkeypatch, {})
-    assert said(page) == "personal 5 fedavg"
+    assert shown(page) == "personal 5 fedavg"
     press(page, tail="10")
     assert written(page) == {"tail": "10"}
 
 
-def test_forward_brings_it_again(page: AppTest, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forward_restores_it(page: AppTest, monkeypatch: pytest.MonkeyPatch) -> None:
     press(page, model="global")
     go_back(page, monkeypatch, {})
     go_back(page, monkeypatch, {"model": "global"})
-    assert said(page) == "global 5 fedavg" and page.segmented_control[0].value == "global"
+    assert shown(page) == "global 5 fedavg" and page.segmented_control[0].value == "global"
 
 
-def test_a_press_right_after_back_takes_nothing_of_it_back(page: AppTest, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_click_right_after_back_does_not_undo_it(page: AppTest, monkeypatch: pytest.MonkeyPatch) -> None:
     press(page, model="global")
     go_back(page, monkeypatch, {})
     report(page, model="Global", tail="10 %")
-    assert said(page) == "personal 10 ditto" and written(page) == {"tail": "10"}
+    assert shown(page) == "personal 10 ditto" and written(page) == {"tail": "10"}
 
 
 def test_a_link_within_the_page_is_read(page: AppTest) -> None:
     press(page, model="global")
     press(page, late={"tail": "20"})
-    assert said(page) == "personal 20 ditto" and written(page) == {"tail": "20"}
+    assert shown(page) == "personal 20 ditto" and written(page) == {"tail": "20"}
 
 
-def test_what_is_not_known_is_the_default(page: AppTest) -> None:
+def test_unknown_values_are_the_default(page: AppTest) -> None:
     press(page, late={"model": "everybody's", "tail": "10", "other": "stays"})
-    assert said(page) == "personal 10 ditto" and written(page) == {"tail": "10", "other": "stays"}
+    assert shown(page) == "personal 10 ditto" and written(page) == {"tail": "10", "other": "stays"}
 
 
 def report(page: AppTest, **labels: str) -> None:
-    """A run in which the browser reports these titles, whatever it was told."""
+    """Reruns the page while the browser reports these titles."""
     late = page._tree.get_widget_states()
     for state in late.widgets:
         for control, label in labels.items():
@@ -148,56 +148,56 @@ def report(page: AppTest, **labels: str) -> None:
     page._run(late)
 
 
-def test_the_old_value_of_a_control_that_has_moved_is_no_press(page: AppTest) -> None:
+def test_an_outdated_value_of_a_moved_control_is_no_click(page: AppTest) -> None:
     press(page, model="global")
     page.button(key="all").click().run()
-    assert said(page) == "personal 5 fedavg"
+    assert shown(page) == "personal 5 fedavg"
     report(page, model="Global", tail="10 %")
-    assert said(page) == "personal 10 ditto" and written(page) == {"tail": "10"}
+    assert shown(page) == "personal 10 ditto" and written(page) == {"tail": "10"}
 
 
-def test_the_old_value_of_a_control_whose_default_has_moved_is_no_press(page: AppTest) -> None:
+def test_an_outdated_value_of_a_changed_default_is_no_click(page: AppTest) -> None:
     press(page, tail="10")
-    assert said(page) == "personal 10 ditto"
+    assert shown(page) == "personal 10 ditto"
     report(page, best="FedAvg", model="Global")
-    assert said(page) == "global 10 ditto" and written(page) == {"tail": "10", "model": "global"}
+    assert shown(page) == "global 10 ditto" and written(page) == {"tail": "10", "model": "global"}
 
 
-def test_a_press_back_beside_another_counts_once_the_browser_has_drawn_what_the_control_was_moved_to(
+def test_a_click_back_counts_once_the_move_was_drawn(
     page: AppTest,
 ) -> None:
     press(page, model="global")
     page.button(key="all").click().run()
     press(page, tail="10")
     report(page, model="Global", tail="20 %")
-    assert said(page) == "global 20 ditto" and written(page) == {"model": "global", "tail": "20"}
+    assert shown(page) == "global 20 ditto" and written(page) == {"model": "global", "tail": "20"}
 
 
-def test_back_itself_presses_no_control(page: AppTest, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_back_clicks_no_control(page: AppTest, monkeypatch: pytest.MonkeyPatch) -> None:
     press(page, model="global")
     page.button(key="all").click().run()
     go_back(page, monkeypatch, {}, model="Global")
-    assert said(page) == "personal 5 fedavg" and written(page) == {}
+    assert shown(page) == "personal 5 fedavg" and written(page) == {}
 
 
-def test_a_press_back_to_what_a_control_showed_before_it_was_moved_counts(page: AppTest) -> None:
+def test_a_click_back_to_the_value_before_a_move_counts(page: AppTest) -> None:
     press(page, model="global")
     page.button(key="all").click().run()
-    assert said(page) == "personal 5 fedavg"
+    assert shown(page) == "personal 5 fedavg"
     press(page, model="global")
-    assert said(page) == "global 5 fedavg" and written(page) == {"model": "global"}
+    assert shown(page) == "global 5 fedavg" and written(page) == {"model": "global"}
     press(page, late={}, tail="10")
-    assert said(page) == "global 10 ditto"
+    assert shown(page) == "global 10 ditto"
 
 
-def test_an_old_value_without_any_press_is_none_while_the_browser_is_behind(page: AppTest) -> None:
+def test_an_outdated_value_without_a_click_is_ignored(page: AppTest) -> None:
     press(page, tail="10")
     page.query_params.clear()
     report(page, best="FedAvg", tail="10 %")
-    assert said(page) == "personal 10 ditto" and written(page) == {"tail": "10"}
+    assert shown(page) == "personal 10 ditto" and written(page) == {"tail": "10"}
 
 
-def test_a_control_is_sent_its_value_only_where_it_has_moved(page: AppTest) -> None:
+def test_only_a_moved_control_is_sent_its_value(page: AppTest) -> None:
     press(page, tail="10")
     assert not page.segmented_control[0].proto.set_value and page.selectbox[1].proto.set_value
     press(page, tail="20")
@@ -222,24 +222,24 @@ def changing() -> None:
         st.write(f"{of} {seed} {at} {model}")
 
 
-def test_a_title_that_belongs_to_another_value_by_now_is_no_press() -> None:
+def test_a_title_that_now_belongs_to_another_value_is_no_click() -> None:
     page = AppTest.from_function(changing, default_timeout=30).run()
     page.selectbox[1].set_value("2").run()
-    assert said(page) == "a 2 2 personal"
+    assert shown(page) == "a 2 2 personal"
     page.selectbox[0].set_value("b").run()
-    assert said(page) == "b 4 5 personal"
+    assert shown(page) == "b 4 5 personal"
     report(page, seed="seed 1", at="at 2", model="Global")
-    assert said(page) == "b 4 5 global"
+    assert shown(page) == "b 4 5 global"
 
 
-def test_a_title_that_no_option_has_is_no_press() -> None:
+def test_an_unknown_title_is_no_click() -> None:
     page = AppTest.from_function(changing, default_timeout=30).run()
     page.selectbox[0].set_value("b").run()
     report(page, seed="seed 2")
-    assert said(page) == "b 4 5 personal" and "seed" not in written(page)
+    assert shown(page) == "b 4 5 personal" and "seed" not in written(page)
 
 
-def test_a_page_that_draws_itself_again_forgets_nothing() -> None:
+def test_rerunning_a_page_preserves_choices() -> None:
     page = AppTest.from_function(changing, default_timeout=30).run()
     page.selectbox[0].set_value("b").run()
     page.query_params.clear()
@@ -270,29 +270,29 @@ def parting() -> None:
         st.write(str(st.session_state["count"]))
 
 
-def test_a_control_that_is_not_drawn_any_more_does_not_press_itself() -> None:
+def test_a_removed_control_does_not_click_itself() -> None:
     page = AppTest.from_function(parting, default_timeout=30).run()
     page.selectbox[0].set_value("b").run()
-    assert said(page) == "1"
+    assert shown(page) == "1"
     late = page._tree.get_widget_states()
     page.checkbox[0].check().run()
     late.MergeFrom(page._tree.get_widget_states())
     page._run(late)
-    assert said(page) == "1"
+    assert shown(page) == "1"
 
 
-def test_a_press_back_counts_though_the_first_one_was_never_shown() -> None:
+def test_a_click_back_counts_even_if_the_first_was_never_shown() -> None:
     page = AppTest.from_function(parting, default_timeout=30).run()
     page.selectbox[0].set_value("b")
-    page.checkbox[0].check().run()  # the control goes before it was drawn with its new value
-    assert said(page) == "1"
+    page.checkbox[0].check().run()  # the control disappears before it was drawn with its new value
+    assert shown(page) == "1"
     page.checkbox[0].uncheck().run()
     page.selectbox[0].set_value("a").run()
-    assert said(page) == "2"
+    assert shown(page) == "2"
 
 
 @pytest.mark.parametrize("in_popover", [False, True])
-def test_a_control_whose_value_gets_another_title_shows_it(in_popover: bool) -> None:
+def test_a_control_shows_the_new_title_of_its_value(in_popover: bool) -> None:
     def script(in_popover: bool) -> None:
         import streamlit as st
 
@@ -318,7 +318,7 @@ def test_a_control_whose_value_gets_another_title_shows_it(in_popover: bool) -> 
     assert not page.exception and not page.error
 
 
-def test_what_is_in_a_popover_is_another_widget_where_the_program_has_moved_it() -> None:
+def test_a_control_in_a_popover_is_recreated_when_moved_by_the_program() -> None:
     def script() -> None:
         import streamlit as st
 
@@ -335,14 +335,14 @@ def test_what_is_in_a_popover_is_another_widget_where_the_program_has_moved_it()
     page = AppTest.from_function(script, default_timeout=30).run()
     late = page._tree.get_widget_states()
     page.button(key="other").click().run()
-    assert said(page) == "b" and page.selectbox[0].value == "b"
+    assert shown(page) == "b" and page.selectbox[0].value == "b"
     page._run(late)
-    assert said(page) == "b"
+    assert shown(page) == "b"
     page.selectbox[0].set_value("a").run()
-    assert said(page) == "a" and written(page) == {"letter": "a"}
+    assert shown(page) == "a" and written(page) == {"letter": "a"}
 
 
-def test_a_choice_of_all_pages_outlives_a_link_that_was_drawn_before_it() -> None:
+def test_a_global_choice_survives_an_older_link() -> None:
     def script() -> None:
         import streamlit as st
 
@@ -357,14 +357,14 @@ def test_a_choice_of_all_pages_outlives_a_link_that_was_drawn_before_it() -> Non
     page.query_params.clear()
     page.query_params["preset"] = "first"
     page.run()
-    assert said(page) == "True first" and written(page) == {"preset": "first", "presenting": "true"}
+    assert shown(page) == "True first" and written(page) == {"preset": "first", "presenting": "true"}
     page.toggle[0].set_value(False).run()
     page.query_params.update({"preset": "second", "presenting": "true"})
     page.run()
-    assert said(page) == "False second" and written(page) == {"preset": "second"}
+    assert shown(page) == "False second" and written(page) == {"preset": "second"}
 
 
-def test_a_fragment_writes_its_choices_by_itself() -> None:
+def test_a_fragment_sets_its_choices() -> None:
     def script() -> None:
         import streamlit as st
 
@@ -380,10 +380,10 @@ def test_a_fragment_writes_its_choices_by_itself() -> None:
 
     page = AppTest.from_function(script, default_timeout=30).run()
     page.segmented_control[0].set_value("bar").run()
-    assert written(page) == {"shape": "bar"} and said(page) == "{'shape': 'bar'}"
+    assert written(page) == {"shape": "bar"} and shown(page) == "{'shape': 'bar'}"
 
 
-def test_a_late_report_of_nothing_chosen_takes_no_values_back() -> None:
+def test_an_outdated_empty_selection_reverts_nothing() -> None:
     def script() -> None:
         import streamlit as st
 
@@ -399,9 +399,9 @@ def test_a_late_report_of_nothing_chosen_takes_no_values_back() -> None:
 
     page = AppTest.from_function(script, default_timeout=30).run()
     page.button(key="all").click().run()
-    assert said(page) == "[1, 2]"
+    assert shown(page) == "[1, 2]"
     page.multiselect[0].set_value([])
     page.toggle[0].set_value(True).run()
-    assert said(page) == "[1, 2]" and written(page) == {"runs": "1,2", "other": "true"}
+    assert shown(page) == "[1, 2]" and written(page) == {"runs": "1,2", "other": "true"}
     page.multiselect[0].set_value([2]).run()
-    assert said(page) == "[2]"
+    assert shown(page) == "[2]"

@@ -1,4 +1,4 @@
-"""Numbers and set-ups as they are printed everywhere."""
+"""The format of numbers and configurations on the screen."""
 
 import math
 from pathlib import Path
@@ -9,7 +9,7 @@ from app import wording
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("text", "expected"),
     [
         (wording.percent(0.97406), "97.41 %"),
         (wording.percent(math.nan), "–"),
@@ -58,8 +58,8 @@ from app import wording
         (wording.names("abcdef"), "a, b, c, d and 2 more"),
     ],
 )
-def test_numbers_read_the_same_everywhere(said: str, expected: str) -> None:
-    assert said == expected
+def test_numbers_are_formatted_consistently(text: str, expected: str) -> None:
+    assert text == expected
 
 
 OWN = """
@@ -81,7 +81,7 @@ class Split:
 """
 
 
-def test_a_kicker_is_the_set_up_in_a_line() -> None:
+def test_the_line_above_a_title_summarizes_the_configuration() -> None:
     config = {
         "dataset": "mnist",
         "partition": {"name": "classes_per_client", "num_clients": 40, "classes_per_client": 3},
@@ -92,7 +92,7 @@ def test_a_kicker_is_the_set_up_in_a_line() -> None:
     assert wording.setting(config) == "MNIST · 40 clients · 3 classes each · C = 10 % · 3 seeds"
 
 
-def test_a_greek_symbol_stays_small_in_a_kicker() -> None:
+def test_greek_letters_stay_lower_case_above_a_title() -> None:
     split = {"name": "dirichlet", "alpha": 0.1, "num_clients": 20}
     config = {"dataset": "digits", "partition": split, "seeds": [0]}
     assert wording.kicker(config) == "DIGITS · 20 CLIENTS · DIRICHLET α = 0.1 · 1 SEED"
@@ -107,13 +107,13 @@ def test_data_and_a_split_of_ones_own_are_named_by_their_files(tmp_path: Path, m
     assert wording.setting(config | {"partition": {"name": "my_split", "share": "all"}}) == "Mine · my split · 1 seed"
 
 
-def test_clients_of_the_data_set_count_when_the_split_is_natural() -> None:
+def test_a_natural_partition_has_the_data_sets_number_of_clients() -> None:
     config = {"dataset": {"name": "synthetic", "num_clients": 10}, "partition": {"name": "natural"}, "seed": 3}
     assert wording.kicker(config) == "SYNTHETIC · 10 CLIENTS · NATURAL CLIENTS · 1 SEED"
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("text", "expected"),
     [
         ("a*b_[c]", r"a\*b\_\[c\]"),
         ("![](http://evil/x.png)", "\\!\\[\\](http\\:\u2060//evil/x.png)"),
@@ -124,11 +124,11 @@ def test_clients_of_the_data_set_count_when_the_split_is_natural() -> None:
         ("97.41 % of -3", "97.41 % of -3"),
     ],
 )
-def test_plain_text_is_no_markdown(said: str, expected: str) -> None:
-    assert wording.plain(said) == expected
+def test_plain_text_escapes_markdown(text: str, expected: str) -> None:
+    assert wording.plain(text) == expected
 
 
-def test_ordinals_end_as_they_are_spoken() -> None:
+def test_ordinals_have_the_right_suffix() -> None:
     assert [wording.ordinal(n) for n in (1, 2, 3, 4, 11, 12, 13, 21, 102, 111)] == [
         "1st",
         "2nd",
@@ -146,17 +146,17 @@ def test_ordinals_end_as_they_are_spoken() -> None:
 @pytest.mark.parametrize(
     ("x", "text"), [(0.01234, "0.0123"), (-12.34, "−12.3"), (999.6, "1000"), (1665.2, "1665"), (2.5e7, "2.5e+07")]
 )
-def test_numbers_have_three_digits_and_thousands_are_written_out(x: float, text: str) -> None:
+def test_numbers_have_three_digits_and_full_thousands(x: float, text: str) -> None:
     assert wording.number(x) == text
 
 
 @pytest.mark.parametrize(
     ("s", "text"), [(3, "under 1 min"), (60, "1 min"), (515, "9 min"), (3569, "59 min"), (3570, "1 h 00 min")]
 )
-def test_an_estimate_is_no_more_precise_than_a_minute(s: float, text: str) -> None:
+def test_estimates_are_rounded_to_minutes(s: float, text: str) -> None:
     assert wording.about(s) == text
 
 
-def test_priorities_have_a_name_whatever_was_stored() -> None:
+def test_every_priority_has_a_name() -> None:
     assert [wording.priority(n) for n in (5, 1, 0, -1, -9)] == ["high", "high", "normal", "low", "low"]
     assert all(wording.priority(n) == name for name, n in wording.PRIORITIES.items())

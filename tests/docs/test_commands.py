@@ -1,4 +1,4 @@
-"""Commands in the docs are commands that there are."""
+"""The commands in the docs exist."""
 
 import re
 import shlex
@@ -24,7 +24,7 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize(("module", "arguments"), COMMANDS)
-def test_a_command_is_understood(module: str, arguments: str) -> None:
+def test_a_documented_command_is_accepted(module: str, arguments: str) -> None:
     if module != "engine":
         assert find_spec(module)
         return

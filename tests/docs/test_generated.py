@@ -1,4 +1,4 @@
-"""Generated pages are as the code has it."""
+"""Generated pages match the code."""
 
 import re
 from pathlib import Path
@@ -19,7 +19,7 @@ def test_a_generated_page_is_up_to_date(path: Path) -> None:
     assert path.read_text(encoding="utf-8") == PAGES[path](), f"run `make docs` and commit {path.name}"
 
 
-def test_the_reference_of_the_command_line_names_every_command_and_option() -> None:
+def test_the_command_line_reference_has_every_command_and_option() -> None:
     text = command_line.reference()
     assert all(f"## {name}\n" in text for name in ("run", "list", "worker", "export", "import"))
     assert "`--set a.b=VALUE`" in text and "`RUN_ID...`" in text
@@ -43,13 +43,13 @@ def test_the_example_of_the_configuration_page_is_valid() -> None:
     assert len(parse_experiment(yaml.safe_load(configuration.EXAMPLE)).runs()) == 3 * (1 + 3 + 1 + 1)
 
 
-def test_a_default_that_follows_the_training_names_the_setting() -> None:
+def test_a_default_from_the_training_settings_names_the_setting() -> None:
     ditto = ALGORITHMS.get("ditto").options
     defaults = {p.name: default_of(ditto, p) for p in parameters_of(ditto)}
     assert defaults == {"lam": "`1.0`", "personal_steps": "`training.local_steps`", "personal_lr": "`training.lr`"}
 
 
-def test_bounds_say_whether_they_are_allowed_themselves() -> None:
+def test_bounds_say_whether_they_are_inclusive() -> None:
     found = {p.name: allowed(p) for p in parameters_of(configuration.Training)}
     assert found["rounds"] == "1 to 1,000,000"
     assert found["participation"] == "above 0, up to 1"

@@ -1,4 +1,4 @@
-"""The examples of the how-tos: each file is saved where its page says, and does what its page says."""
+"""The examples of the how-tos: each file is saved and does what its page says."""
 
 import re
 import types
@@ -41,7 +41,7 @@ def text_of(name: str, file: str) -> str:
 
 @pytest.fixture
 def saved(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], None]:
-    """Saves the files of a page, with their folder as FEDSCAPE_PLUGINS."""
+    """Saves the files of a page and sets FEDSCAPE_PLUGINS to their folder."""
 
     def save(name: str) -> None:
         for file, _, text in examples(name):
@@ -57,7 +57,7 @@ def run_of(name: str, file: str) -> Result:
     return run(yaml.safe_load(text_of(name, file)))
 
 
-def test_the_algorithm_is_fedavg_where_it_should_be(saved: Callable[[str], None]) -> None:
+def test_the_algorithm_is_fedavg_in_its_limit(saved: Callable[[str], None]) -> None:
     saved("add-an-algorithm.md")
     fedavg, whole, half = (one.rounds for one in run_of("add-an-algorithm.md", "my_method.yaml").runs)
     for mine, its in zip(whole, fedavg, strict=True):
@@ -76,7 +76,7 @@ def test_the_data_set_has_two_rings(saved: Callable[[str], None], tmp_path: Path
     assert one.status == "done" and one.summary["global"]["mean"] > 0.9
 
 
-def test_the_keys_of_own_data_are_those_of_the_page() -> None:
+def test_the_keys_of_custom_data_are_those_of_the_page() -> None:
     (own,) = (text for file, language, text in examples("add-a-data-set.md") if not file and language == "yaml")
     config = yaml.safe_load(own)
     options = DATASETS.get("custom").options(**{k: v for k, v in config["dataset"].items() if k != "name"})
@@ -111,7 +111,7 @@ def test_the_analysis_measures_distances(saved: Callable[[str], None]) -> None:
         check_findings("distances", {}, found, {"test_sizes": [1] * 5})
 
 
-def test_the_tab_asks_for_the_analysis(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tab_requests_the_analysis(monkeypatch: pytest.MonkeyPatch) -> None:
     (tab,) = (text for _, _, text in examples("add-an-analysis.md") if "def panel" in text)
     findings = create_autospec(analysis.findings, return_value=None)
     monkeypatch.setattr(analysis, "findings", findings)
@@ -122,7 +122,7 @@ def test_the_tab_asks_for_the_analysis(monkeypatch: pytest.MonkeyPatch) -> None:
     findings.assert_called_once()
 
 
-def test_the_chart_ranks_clients_and_is_put_on_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_chart_ranks_clients_and_is_shown_on_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
     chart: Any = types.ModuleType("ranked_clients")
     exec(compile(text_of("add-a-chart.md", "ranked_clients.py"), "add-a-chart.md", "exec"), chart.__dict__)
     accuracy = np.array([0.9, 0.7, np.nan, 0.8])
@@ -145,7 +145,7 @@ def test_the_chart_ranks_clients_and_is_put_on_a_page(monkeypatch: pytest.Monkey
     finding_chart.assert_called_once()
 
 
-def test_a_stored_run_is_read_and_reproduced(database_url: str) -> None:
+def test_a_stored_run_can_be_read_and_reproduced(database_url: str) -> None:
     config = {
         "dataset": "digits",
         "partition": {"name": "iid", "num_clients": 3},

@@ -1,4 +1,4 @@
-"""Links between the Markdown files lead somewhere."""
+"""Links between Markdown files resolve."""
 
 import re
 from pathlib import Path
@@ -13,7 +13,7 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_relative_links_resolve(page: Path) -> None:
-    missing = [link for link in links(page.read_text(encoding="utf-8")) if not leads_somewhere(page, link)]
+    missing = [link for link in links(page.read_text(encoding="utf-8")) if not resolves(page, link)]
     assert not missing, f"{page.relative_to(ROOT)}: no such file or heading: {', '.join(missing)}"
 
 
@@ -22,7 +22,7 @@ def test_links_are_found_but_not_in_code() -> None:
     assert links(text) == ["b.md", "d.png"]
 
 
-def test_headings_have_the_anchors_of_github() -> None:
+def test_headings_have_githubs_anchors() -> None:
     headings = "# The `run` command\n\n## Data sets\n\n```console\n# no heading\n```\n\n## Data sets\n"
     assert anchors(headings) == {"the-run-command", "data-sets", "data-sets-1"}
 
@@ -31,9 +31,9 @@ def links(text: str) -> list[str]:
     return LINK.findall(CODE.sub("", text))
 
 
-def leads_somewhere(page: Path, link: str) -> bool:
+def resolves(page: Path, link: str) -> bool:
     if re.match(r"[a-z]+:", link):
-        return True  # other hosts are not asked
+        return True  # other hosts are not checked
     path, _, anchor = link.partition("#")
     target = (page.parent / path).resolve() if path else page
     if not target.exists():
@@ -42,7 +42,7 @@ def leads_somewhere(page: Path, link: str) -> bool:
 
 
 def anchors(text: str) -> set[str]:
-    """As GitHub makes them: lower case, punctuation dropped, spaces to hyphens, repeated ones numbered."""
+    """Anchors as made by GitHub: lower case, no punctuation, hyphens for spaces, repeated ones numbered."""
     found: dict[str, int] = {}
     for heading in re.findall(r"^#{1,6} +(.*?) *$", re.sub(r"^```.*?^```", "", text, flags=re.S | re.M), re.MULTILINE):
         anchor = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")

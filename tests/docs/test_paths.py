@@ -1,4 +1,4 @@
-"""Files that the docs name are there."""
+"""Files named in the docs exist."""
 
 import re
 from pathlib import Path
@@ -8,11 +8,11 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 NAMED = re.compile(r"`((?:app|engine|storage|assets|benchmarks|tests|docs)/[\w./-]*)`")
-HISTORY = {"CHANGELOG.md"}  # says what was there
+HISTORY = {"CHANGELOG.md"}  # names files of earlier versions
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if p.name not in HISTORY], ids=lambda p: str(p.relative_to(ROOT)))
-def test_files_that_are_named_exist(page: Path) -> None:
+def test_named_files_exist(page: Path) -> None:
     missing = [name for name in NAMED.findall(page.read_text(encoding="utf-8")) if not (ROOT / name).exists()]
     assert not missing, f"{page.relative_to(ROOT)} names {', '.join(missing)}"
 

@@ -1,4 +1,4 @@
-"""The examples of docs/python-api.md run, in order, and show what the text says."""
+"""The examples of docs/python-api.md run in order and print what the page says."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The names that the examples leave behind, and ``printed``: all that they print."""
+    """The names that the examples define, and ``printed``: their whole output."""
     text = (ROOT / "docs" / "python-api.md").read_text(encoding="utf-8")
     printed: list[str] = []
     names: dict[str, Any] = {"print": lambda *values: printed.append(" ".join(map(str, values)))}
@@ -23,7 +23,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return {**names, "printed": printed}
 
 
-def test_the_tables_have_a_row_for_each(shown: dict[str, Any]) -> None:
+def test_the_tables_have_the_documented_rows(shown: dict[str, Any]) -> None:
     assert len(shown["summary"]) == 3
     assert len(shown["rounds"]) == 6 * 6 and len(shown["last"]) == 6
     assert len(shown["clients"]) == 6 * 6 * 10

@@ -1,4 +1,4 @@
-"""What the README and the settings page say is so."""
+"""The README and the settings page match the code."""
 
 import re
 from pathlib import Path

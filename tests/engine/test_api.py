@@ -1,4 +1,4 @@
-"""The Python API: an experiment in this process, as tables and as the export."""
+"""The Python API: an experiment computed in this process, as tables and as an export."""
 
 import json
 from pathlib import Path
@@ -24,29 +24,29 @@ CONFIG: dict[str, Any] = {
 
 
 def without_seconds(text: str) -> list[Any]:
-    """The runs of an export, but for what a clock measured and what a thread count or a config's spelling changes."""
+    """The runs of an export without times, thread counts and the config's spelling."""
     runs = json.loads(text)["runs"]
     return [{**r, "rounds": [{**x, "seconds": 0} for x in r["rounds"]]} for r in runs]
 
 
-def test_a_mapping_a_file_and_a_parsed_experiment_give_the_same(tmp_path: Path) -> None:
+def test_a_mapping_a_file_and_a_parsed_experiment_give_equal_results(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text(yaml.safe_dump(CONFIG))
     texts = [run(config).to_json() for config in (CONFIG, tmp_path / "c.yaml", parse_experiment(CONFIG))]
     first, *others = [without_seconds(text) for text in texts]
     assert all(other == first for other in others)
 
 
-def test_one_run_of_an_experiment_can_be_computed_alone() -> None:
+def test_a_single_run_of_an_experiment_can_be_computed() -> None:
     last = parse_experiment(CONFIG).runs()[-1]
     alone = run(last)
     assert [(r.algorithm, r.seed) for r in alone.runs] == [("local_train", 1)]
     assert without_seconds(alone.to_json()) == without_seconds(run(CONFIG).to_json())[-1:]
 
 
-def test_progress_hears_of_every_round() -> None:
-    heard: list[tuple[str, int, int]] = []
-    run(CONFIG, progress=lambda config, result: heard.append((config.label, config.seed, result.round)))
-    assert heard == [(label, seed, r) for label in ("fedavg", "local_train") for seed in (0, 1) for r in (0, 1, 2)]
+def test_progress_is_called_for_every_round() -> None:
+    calls: list[tuple[str, int, int]] = []
+    run(CONFIG, progress=lambda config, result: calls.append((config.label, config.seed, result.round)))
+    assert calls == [(label, seed, r) for label in ("fedavg", "local_train") for seed in (0, 1) for r in (0, 1, 2)]
 
 
 def test_the_table_of_rounds_has_a_row_for_each() -> None:
@@ -56,7 +56,7 @@ def test_the_table_of_rounds_has_a_row_for_each() -> None:
     assert table.loc[table["label"] == "local_train", "bytes_up"].sum() == 0
 
 
-def test_the_table_of_clients_averages_to_the_table_of_rounds() -> None:
+def test_the_table_of_rounds_has_means_of_the_table_of_clients() -> None:
     result = run(CONFIG)
     keys = ["label", "seed", "round"]
     means = result.clients_dataframe().groupby(keys, sort=False)["personalized.accuracy"].mean()
@@ -74,7 +74,7 @@ def test_losses_of_clients_average_to_the_table_of_rounds(name: str) -> None:
     pd.testing.assert_series_equal(means.astype(float), found, check_names=False, rtol=1e-6)
 
 
-def test_the_summary_is_over_seeds() -> None:
+def test_the_summary_aggregates_over_seeds() -> None:
     result = run(CONFIG)
     row = result.summary().set_index("label").loc["fedavg"]
     ends = [r.summary["personalized"]["mean"] for r in result.runs if r.summary and r.label == "fedavg"]
@@ -90,24 +90,24 @@ def test_a_diverged_run_keeps_its_rounds() -> None:
     assert diverged.status == "diverged" and "not finite" in str(diverged.error) and len(diverged.rounds) < 10
 
 
-def test_a_mistake_is_raised_before_anything_is_trained() -> None:
+def test_a_mistake_is_raised_before_training() -> None:
     with pytest.raises(InvalidConfig, match="classes_per_client=11"):
         run({**CONFIG, "partition": {"name": "classes_per_client", "classes_per_client": 11}}, progress=pytest.fail)
 
 
-def test_threads_are_as_before_afterwards() -> None:
+def test_the_number_of_threads_is_restored() -> None:
     before = torch.get_num_threads()
     assert run({**CONFIG, "threads": 2, "seeds": [0]}).runs[0].provenance["threads"] == 2
     assert torch.get_num_threads() == before
 
 
-def test_models_come_in_the_order_of_the_runs() -> None:
+def test_models_are_in_the_order_of_the_runs() -> None:
     result = run(CONFIG)
     has_global = [models.global_model is not None for models in result.models]
     assert has_global == [r.algorithm == "fedavg" for r in result.runs]
 
 
-def test_every_public_name_is_there() -> None:
+def test_every_public_name_exists() -> None:
     assert all(hasattr(engine, name) for name in engine.__all__)
     assert "fedavg" in ALGORITHMS
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):

@@ -1,4 +1,4 @@
-"""Intervals and standings: known answers, what a handful of seeds can say, and how often that is wrong."""
+"""Intervals and rankings: known values, the power of a few seeds, and error rates."""
 
 import numpy as np
 import pytest
@@ -7,13 +7,13 @@ from scipy.stats import ttest_ind, ttest_rel
 from engine.core.statistics import Interval, interval_over_clients, rank_methods, t_interval
 
 
-def test_the_interval_of_three_values_is_worked_out_by_hand() -> None:
+def test_the_interval_of_three_values_matches_a_computation_by_hand() -> None:
     found = t_interval(np.array([1.0, 2.0, 3.0]))  # s = 1, t_{0.975, 2} = 4.302653
     half = 4.302653 / np.sqrt(3)
     assert (found.mean, found.low, found.high, found.n) == pytest.approx((2, 2 - half, 2 + half, 3))
 
 
-def test_the_factor_knows_its_degrees_of_freedom() -> None:
+def test_the_factor_depends_on_the_degrees_of_freedom() -> None:
     halves = {n: t_interval(np.array([-1.0, 1.0] * (n // 2))).high for n in (2, 10)}
     assert halves[2] == pytest.approx(12.7062 * np.sqrt(2) / np.sqrt(2), rel=1e-4)
     assert halves[10] == pytest.approx(2.2622 * np.sqrt(10 / 9) / np.sqrt(10), rel=1e-4)
@@ -24,7 +24,7 @@ def test_one_value_has_no_interval() -> None:
     assert t_interval(np.array([])).n == 0
 
 
-def test_the_interval_excludes_zero_where_the_paired_t_test_does() -> None:
+def test_the_interval_excludes_zero_exactly_if_the_paired_t_test_does() -> None:
     rng = np.random.default_rng(1)
     for _ in range(50):
         values = rng.normal([[0.02, 0.0]], 0.01, (4, 2))
@@ -33,12 +33,12 @@ def test_the_interval_excludes_zero_where_the_paired_t_test_does() -> None:
         assert (gap.low > 0 or gap.high < 0) == (p < 0.05)
 
 
-def test_over_the_clients_of_one_training_it_is_the_t_interval() -> None:
+def test_with_one_training_the_interval_over_clients_is_the_t_interval() -> None:
     gaps = np.array([0.1, 0.3, -0.1, 0.5])
     assert interval_over_clients([gaps]) == t_interval(gaps)
 
 
-def test_over_the_clients_of_two_trainings_the_degrees_of_freedom_are_welchs() -> None:
+def test_with_two_trainings_it_uses_welchs_degrees_of_freedom() -> None:
     a, b = np.array([1.0, 2.0, 3.5]), np.array([0.0, 4.0, 4.5, 1.0])
     found, welch = interval_over_clients([a, b]), ttest_ind(a, -b, equal_var=False).confidence_interval()
     assert (2 * found.low, 2 * found.high) == pytest.approx((welch.low, welch.high))  # of the sum of both means
@@ -50,31 +50,31 @@ def test_one_client_has_no_interval_over_clients() -> None:
     assert interval_over_clients([]).n == 0
 
 
-def test_a_method_that_is_ahead_by_the_same_in_three_blocks_is_told_from_the_other() -> None:
-    found = rank_methods(np.array([[0.50, 0.51], [0.90, 0.91], [0.70, 0.71]]))  # though blocks differ by 40 points
+def test_an_equal_lead_in_three_blocks_is_significant() -> None:
+    found = rank_methods(np.array([[0.50, 0.51], [0.90, 0.91], [0.70, 0.71]]))  # although blocks differ by 40 points
     assert (found.order, found.may_be_best, found.won, found.blocks) == ((1, 0), 1, 3, 3)
 
 
 @pytest.mark.parametrize("blocks", [1, 2])
-def test_one_or_two_blocks_name_nobody(blocks: int) -> None:
+def test_one_or_two_blocks_exclude_no_method(blocks: int) -> None:
     found = rank_methods(np.array([[0.9, 0.1]] * blocks))
     assert not found.is_clear and found.won == blocks
 
 
-def test_a_cost_is_best_where_it_is_least() -> None:
+def test_the_lowest_cost_is_best() -> None:
     costs = np.array([[5.0, 9.0], [5.1, 9.3], [5.2, 9.1]])
     found = rank_methods(costs, is_higher_better=False)
     assert found.order == (0, 1) and found.is_clear and found.gaps[0].mean == pytest.approx(4.0333, abs=1e-3)
 
 
-def test_a_method_is_not_left_out_while_a_worse_one_stays_in() -> None:
-    first, close_but_told, noisy = np.full(3, 0.9), np.full(3, 0.85), np.array([1.0, 0.9, 0.5])
-    found = rank_methods(np.stack([first, close_but_told, noisy], axis=1))
+def test_no_method_is_excluded_before_a_worse_one() -> None:
+    first, close, noisy = np.full(3, 0.9), np.full(3, 0.85), np.array([1.0, 0.9, 0.5])
+    found = rank_methods(np.stack([first, close, noisy], axis=1))
     assert found.gaps[0].is_above_zero and not found.gaps[1].is_above_zero
     assert found.order == (0, 1, 2) and found.tied == (0, 1, 2)
 
 
-def test_who_may_be_best_is_a_beginning_of_the_ranking_whatever_the_numbers() -> None:
+def test_methods_that_may_be_best_are_the_top_of_the_ranking() -> None:
     rng = np.random.default_rng(0)
     for _ in range(200):
         values = rng.normal(0, rng.uniform(0.1, 3, 6), (4, 6)) + rng.normal(0, 2, 6)
@@ -93,28 +93,28 @@ def test_renaming_methods_or_shifting_a_block_changes_nothing() -> None:
     assert (shifted.order, shifted.may_be_best) == (found.order, found.may_be_best)
 
 
-def test_a_copy_of_a_method_is_level_with_it() -> None:
+def test_a_copy_of_a_method_is_tied_with_it() -> None:
     own = np.array([0.5, 0.7, 0.6])
     found = rank_methods(np.stack([own, own + 1e-8], axis=1))
     assert found.tied == (1, 0) and found.is_level(0.005) and found.won == 0
 
 
-def test_methods_are_compared_in_the_blocks_that_both_have() -> None:
+def test_methods_are_compared_on_common_blocks() -> None:
     nan = np.nan
     found = rank_methods(np.array([[0.9, 0.8, nan], [0.9, 0.8, 0.7], [0.9, 0.8, 0.7]]))
     assert [gap.n for gap in found.gaps] == [3, 2] and found.blocks == 2
-    assert found.may_be_best == 3  # two blocks do not tell the third from the first
+    assert found.may_be_best == 3  # two blocks do not separate the third from the first
 
 
-def test_level_is_said_only_of_methods_known_to_be_close() -> None:
+def test_only_methods_known_to_be_close_are_tied() -> None:
     near = rank_methods(np.array([[0.800, 0.801], [0.701, 0.700], [0.750, 0.7505]]))
     wide = rank_methods(np.array([[0.80, 0.85], [0.75, 0.70], [0.75, 0.76]]))
     assert near.is_level(0.005) and not wide.is_level(0.005) and not wide.is_clear
 
 
 @pytest.mark.parametrize(("blocks", "methods"), [(3, 2), (5, 2), (10, 2), (3, 5), (10, 5)])
-def test_of_equal_methods_one_is_called_the_leader_in_at_most_one_case_of_twenty(blocks: int, methods: int) -> None:
-    """1000 comparisons of clients' accuracies on 45 test samples each; the standard error of 0.05 is 0.007."""
+def test_equal_methods_have_a_leader_in_at_most_5_percent_of_cases(blocks: int, methods: int) -> None:
+    """1000 comparisons of client accuracies with 45 test samples each; the standard error of 0.05 is 0.007."""
     rng = np.random.default_rng(blocks * methods)
     ease = rng.beta(35, 5, (1000, blocks, 20, 1))
     training = rng.normal(0, 0.008, (1000, blocks, 1, methods))
@@ -123,12 +123,12 @@ def test_of_equal_methods_one_is_called_the_leader_in_at_most_one_case_of_twenty
     assert np.mean(led) <= 0.05 + 3 * 0.007
 
 
-def test_a_gap_of_four_points_is_found_with_five_seeds() -> None:
+def test_a_gap_of_four_points_is_detected_with_five_seeds() -> None:
     rng = np.random.default_rng(7)
     values = rng.normal([0.92, 0.88], 0.01, (500, 5, 2))
     assert np.mean([rank_methods(v).is_clear and rank_methods(v).order[0] == 0 for v in values]) > 0.9
 
 
-def test_without_methods_nobody_may_be_best() -> None:
+def test_without_methods_no_method_may_be_best() -> None:
     found = rank_methods(np.empty((0, 0)))
     assert found.tied == () and not found.is_clear

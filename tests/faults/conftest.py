@@ -1,4 +1,4 @@
-"""A migrated store for each test, and ways to break what it stands on."""
+"""A migrated store per test, and ways to break the disk and the database below it."""
 
 import resource
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ __all__ = ["empty_database", "store"]
 
 @contextmanager
 def full_database(store: Store) -> Iterator[None]:
-    """SQLite gets no page more, as from a full disk."""
+    """SQLite gets no further pages, as on a full disk."""
 
     def limit(connection: sa.Connection) -> None:
         connection.exec_driver_sql("PRAGMA max_page_count = 1")
@@ -30,7 +30,7 @@ def full_database(store: Store) -> Iterator[None]:
 
 @contextmanager
 def listening(store: Store, listener: Callable[..., None]) -> Iterator[None]:
-    """``listener`` is called at the begin of every transaction."""
+    """Calls ``listener`` at the beginning of every transaction."""
     sa.event.listen(store._database.engine, "begin", listener)
     try:
         yield
@@ -40,7 +40,7 @@ def listening(store: Store, listener: Callable[..., None]) -> Iterator[None]:
 
 @contextmanager
 def no_file_beyond(size_bytes: int) -> Iterator[None]:
-    """The kernel refuses to let any file of this process grow further; for root, too."""
+    """The kernel lets no file of this process grow beyond the limit, not even for root."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, before[1]))
     try:
@@ -51,17 +51,17 @@ def no_file_beyond(size_bytes: int) -> Iterator[None]:
 
 @pytest.fixture
 def while_waiting(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], list[float]]:
-    """What is done instead of the pauses between tries; answers the pauses."""
+    """Replaces the pauses between retries by an action; returns the list of pauses."""
 
-    def instead(action: Callable[[], Any]) -> list[float]:
+    def replace_pauses(action: Callable[[], Any]) -> list[float]:
         pauses: list[float] = []
 
         def pause(seconds: float) -> None:
             pauses.append(seconds)
-            assert len(pauses) < 20, "waited in vain"
+            assert len(pauses) < 20, "too many retries"
             action()
 
         monkeypatch.setattr(retry.time, "sleep", pause)
         return pauses
 
-    return instead
+    return replace_pauses

@@ -1,4 +1,4 @@
-"""A folder of artifacts that cannot be written, or not cleared: runs are computed, and it is said what is missing."""
+"""An artifacts folder that cannot be written or cleaned: runs compute, and what is missing is logged."""
 
 import errno
 import os
@@ -14,33 +14,33 @@ from tests.worker.samples import claim, claim_analysis, compute, kinds, queue, r
 
 
 @pytest.fixture
-def in_the_way(store: Store) -> Path:
-    """A file where the folder should be: nobody can write into it, not even root."""
+def blocked_folder(store: Store) -> Path:
+    """A file in place of the folder: not even root can write into it."""
     store.artifacts.folder.write_text("a file")
     return store.artifacts.folder
 
 
-def test_a_run_is_computed_without_checkpoints_and_models(store: Store, in_the_way: Path):
+def test_a_run_completes_without_checkpoints_and_models(store: Store, blocked_folder: Path):
     run = compute(store)
     assert (run.status, run.error, run.round) == ("done", None, 6)
     first, *others = store.events.list(run.id)
     assert "the run continues without new checkpoints: cannot write" in first.message
     assert "check the owner and the permissions of the folder" in first.message
     assert [event.kind for event in others] == ["models", "models"]
-    in_the_way.unlink()
+    blocked_folder.unlink()
     assert rows(store, run.id) == rows(store, compute(store).id)
 
 
-def test_a_killed_run_starts_again_from_its_first_round(store: Store, in_the_way: Path):
+def test_a_killed_run_restarts_from_its_first_round(store: Store, blocked_folder: Path):
     run_id = compute(store).id
     queue(store)
     work_on(store, claim(store))
     assert rows(store, run_id + 1) == rows(store, run_id)
 
 
-def test_an_analysis_fails_at_once_and_says_what_to_do(store: Store, monkeypatch):
+def test_an_analysis_fails_at_once_with_advice(store: Store, monkeypatch):
     run = compute(store)
-    asked = store.analyses.request(run.id, "confusion", {"which": "last"})
+    request = store.analyses.request(run.id, "confusion", {"which": "last"})
 
     def refuse(*_: object) -> None:
         raise OSError(errno.EROFS, "Read-only file system")
@@ -48,16 +48,16 @@ def test_an_analysis_fails_at_once_and_says_what_to_do(store: Store, monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", refuse)
         work_on(store, claim_analysis(store))
-    failed = store.analyses.get(asked.id)
+    failed = store.analyses.get(request.id)
     assert (failed.status, failed.attempts) == ("failed", 1)
     assert "could not be stored" in failed.error and "then request it again" in failed.error
     store.analyses.request(run.id, "confusion", {"which": "last"})
     work_on(store, claim_analysis(store))
-    assert store.analyses.get(asked.id).status == "done"
+    assert store.analyses.get(request.id).status == "done"
 
 
-@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS, errno.EIO], ids=["not ours", "read-only", "broken"])
-def test_files_that_cannot_be_removed_fail_no_run_and_are_swept_later(store: Store, monkeypatch, number):
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS, errno.EIO], ids=["not the owner", "read-only", "broken"])
+def test_files_that_cannot_be_removed_are_swept_later(store: Store, monkeypatch, number):
     def refuse(*_: object, **__: object) -> None:
         raise OSError(number, os.strerror(number))
 
@@ -73,7 +73,7 @@ def test_files_that_cannot_be_removed_fail_no_run_and_are_swept_later(store: Sto
     assert store.artifacts.sweep() >= 5
 
 
-def test_a_disk_of_its_own_that_is_full_takes_no_file(store: Store, monkeypatch):
+def test_a_full_artifacts_disk_rejects_files(store: Store, monkeypatch):
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

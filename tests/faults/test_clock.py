@@ -1,4 +1,4 @@
-"""A clock that is set forward or back while runs are computed: it decides nothing, and the screen soon forgets it."""
+"""A clock set forward or back while runs compute: no decision depends on it, and the screen recovers quickly."""
 
 import datetime as dt
 from datetime import timedelta
@@ -18,12 +18,12 @@ from tests.worker.fakes import Clock, FakeExecutor
 from tests.worker.samples import claim, compute, queue, rows
 
 JUMPS = [timedelta(hours=-1), timedelta(hours=1), timedelta(days=-1), timedelta(days=1)]
-SAID = ["an hour back", "an hour forward", "a day back", "a day forward"]
-of_the_clock = pytest.mark.parametrize("jump", JUMPS, ids=SAID)
+JUMP_NAMES = ["an hour back", "an hour forward", "a day back", "a day forward"]
+each_jump = pytest.mark.parametrize("jump", JUMPS, ids=JUMP_NAMES)
 
 
 class WallClock:
-    """What the machine takes for the time."""
+    """The machine's clock, which a test can move."""
 
     ahead = timedelta(0)
 
@@ -38,13 +38,13 @@ def wall(monkeypatch: pytest.MonkeyPatch) -> WallClock:
     return wall
 
 
-@pytest.mark.parametrize("jump", JUMPS[1::2], ids=["an hour to and fro", "a day to and fro"])
-def test_a_run_equals_one_of_an_orderly_clock(store: Store, wall: WallClock, monkeypatch, jump):
+@pytest.mark.parametrize("jump", JUMPS[1::2], ids=["an hour back and forth", "a day back and forth"])
+def test_a_jumping_clock_does_not_change_results(store: Store, wall: WallClock, monkeypatch, jump):
     def set_clock(recorder: Recorder, *args: Any, **kwargs: Any) -> None:
         wall.ahead += jump * (-1) ** recorder.round
         add(recorder, *args, **kwargs)
 
-    whole = compute(store)
+    undisturbed = compute(store)
     queue(store)
     ticket = claim(store)
     add = Recorder.add
@@ -52,20 +52,20 @@ def test_a_run_equals_one_of_an_orderly_clock(store: Store, wall: WallClock, mon
     monkeypatch.setattr(recording, "WRITE_S", 0.0)
     work_on(store, ticket)
     run = store.queue.get(ticket.run_id)
-    assert (run.status, run.summary) == ("done", whole.summary)
-    assert rows(store, run.id) == rows(store, whole.id)
+    assert (run.status, run.summary) == ("done", undisturbed.summary)
+    assert rows(store, run.id) == rows(store, undisturbed.id)
 
 
-@of_the_clock
-def test_runs_are_claimed_in_the_order_in_which_they_were_queued(store: Store, wall: WallClock, jump):
+@each_jump
+def test_runs_are_claimed_in_the_order_they_were_queued(store: Store, wall: WallClock, jump):
     first = queue(store)
     wall.ahead += jump
     second = queue(store)
     assert [claim(store).run_id, claim(store).run_id] == first + second
 
 
-@of_the_clock
-def test_what_is_left_running_is_taken_up_at_once_whatever_its_last_heartbeat(store: Store, wall: WallClock, jump):
+@each_jump
+def test_abandoned_runs_resume_at_once_whatever_their_last_heartbeat(store: Store, wall: WallClock, jump):
     queue(store)
     left = claim(store)
     wall.ahead += jump
@@ -75,8 +75,8 @@ def test_what_is_left_running_is_taken_up_at_once_whatever_its_last_heartbeat(st
         assert [(ticket.run_id, ticket.epoch) for ticket in executor.tickets] == [(left.run_id, 2)]
 
 
-@of_the_clock
-def test_a_run_that_gets_on_is_neither_killed_nor_queued_again(store: Store, wall: WallClock, jump):
+@each_jump
+def test_a_run_with_progress_is_neither_killed_nor_queued_again(store: Store, wall: WallClock, jump):
     queue(store)
     executor, clock = FakeExecutor(), Clock()
     with Dispatcher(store, executor, store.try_dispatcher_lock(), clock=clock) as dispatcher:
@@ -87,8 +87,8 @@ def test_a_run_that_gets_on_is_neither_killed_nor_queued_again(store: Store, wal
         assert [ticket.epoch for ticket in executor.tickets] == [1]
 
 
-@of_the_clock
-def test_the_engine_is_seen_with_its_next_beat_and_gone_soon_after_its_last(store: Store, wall: WallClock, jump):
+@each_jump
+def test_the_engine_is_seen_again_with_its_next_heartbeat(store: Store, wall: WallClock, jump):
     def beat() -> None:
         store.engines.heartbeat(host="here", pid=7, device="cpu", slots=1, running=0)
 
@@ -99,8 +99,8 @@ def test_the_engine_is_seen_with_its_next_beat_and_gone_soon_after_its_last(stor
     assert [engine.pid for engine in store.engines.list()] == [7]
 
 
-@of_the_clock
-def test_the_time_that_is_left_is_told_by_a_clock_nobody_can_set(store: Store, wall: WallClock, jump):
+@each_jump
+def test_the_remaining_time_is_measured_by_a_monotonic_clock(store: Store, wall: WallClock, jump):
     queue(store)
     ticket, clock = claim(store), Clock()
     recorder = Recorder(store, ticket.run_id, ticket.epoch, clock)
@@ -111,7 +111,7 @@ def test_the_time_that_is_left_is_told_by_a_clock_nobody_can_set(store: Store, w
     assert store.queue.get(ticket.run_id).seconds_per_round == pytest.approx(3.0)
 
 
-def test_what_was_deleted_just_now_outlasts_a_day_that_the_clock_skips(store: Store, wall: WallClock):
+def test_a_clock_set_a_day_forward_does_not_empty_the_trash(store: Store, wall: WallClock):
     run_ids = queue(store)
     store.trash.put(run_ids)
     wall.ahead += timedelta(days=1)

@@ -1,6 +1,6 @@
-"""A database file that never was one, is gone or replaced, and what a kill leaves beside it.
+"""An unusable, deleted or replaced database file, and the files that a kill leaves next to it.
 
-Each is told in the same words on a page, on the command line and by the dispatcher.
+A page, the command line and the dispatcher report each case in the same words.
 """
 
 import os
@@ -36,32 +36,32 @@ def remove(store: Store) -> None:
             path.unlink()
 
 
-def a_text(store: Store) -> None:
+def text_file(store: Store) -> None:
     remove(store)
     file_of(store).write_text("This is a text, and long enough to be taken for the header of a database. " * 20)
 
 
-def a_folder(store: Store) -> None:
+def folder_instead(store: Store) -> None:
     remove(store)
     file_of(store).mkdir()
 
 
-def half_a_database(store: Store) -> None:
+def overwritten_database(store: Store) -> None:
     data = file_of(store).read_bytes()
     file_of(store).write_bytes(data[:4096] + b"\xff" * (len(data) - 4096))
 
 
-def of_a_newer_version(store: Store) -> None:
+def newer_database(store: Store) -> None:
     with store._database.write() as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
     store.close()
 
 
 UNUSABLE = {
-    a_text: "is not a usable database",
-    half_a_database: "put a backup",
-    a_folder: "it is a folder: set DATABASE_URL to a file in it",
-    of_a_newer_version: "update the program",
+    text_file: "is not a usable database",
+    overwritten_database: "put a backup",
+    folder_instead: "it is a folder: set DATABASE_URL to a file in it",
+    newer_database: "update the program",
 }
 
 
@@ -72,22 +72,22 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tm
     return call
 
 
-@pytest.mark.parametrize("become", UNUSABLE)
-def test_a_file_that_is_no_database_of_ours_is_told_everywhere_and_left_as_it_is(store: Store, tmp_path, become, call):
+@pytest.mark.parametrize("damage", UNUSABLE)
+def test_an_unusable_file_is_reported_everywhere_and_not_changed(store: Store, tmp_path, damage, call):
     store.close()
-    become(store)
+    damage(store)
     before = file_of(store).read_bytes() if file_of(store).is_file() else None
-    advice = UNUSABLE[become]
+    advice = UNUSABLE[damage]
     with pytest.raises(StorageError, match=advice):
         Dispatcher(store, FakeExecutor(), store.try_dispatcher_lock()).run(threading.Event())
     assert advice in words(open_page("live"))
-    told = call("run", write_config(tmp_path))
-    assert told.code == 2
-    assert advice in told.err.splitlines()[-1]
+    result = call("run", write_config(tmp_path))
+    assert result.code == 2
+    assert advice in result.err.splitlines()[-1]
     assert (file_of(store).read_bytes() if file_of(store).is_file() else None) == before
 
 
-def test_a_file_that_may_only_be_read_is_shown_and_refuses_writes_in_words(store: Store):
+def test_a_read_only_file_is_readable_and_refuses_writes_with_advice(store: Store):
     (run_id,) = queue(store)
 
     def only_read(connection: sa.Connection) -> None:
@@ -99,7 +99,7 @@ def test_a_file_that_may_only_be_read_is_shown_and_refuses_writes_in_words(store
             store.queue.claim()
 
 
-def test_a_lock_that_cannot_be_made_says_where(tmp_path: Path):
+def test_a_lock_file_that_cannot_be_created_is_named(tmp_path: Path):
     (tmp_path / "x.db.dispatcher.lock").mkdir()
     store = Store(f"sqlite:///{tmp_path / 'x.db'}")
     for ask in (store.try_dispatcher_lock, store.dispatcher_is_running):
@@ -107,7 +107,7 @@ def test_a_lock_that_cannot_be_made_says_where(tmp_path: Path):
             ask()
 
 
-def test_a_network_file_system_is_told_on_the_page_and_by_the_dispatcher(store: Store, monkeypatch):
+def test_a_network_file_system_is_reported_by_page_and_dispatcher(store: Store, monkeypatch):
     store.close()
     monkeypatch.setattr(sqlite, "file_system", lambda folder, mounts: "nfs4")
     assert "network file system" in words(open_page("live"))
@@ -118,7 +118,7 @@ def test_a_network_file_system_is_told_on_the_page_and_by_the_dispatcher(store: 
 # Gone or replaced while it is open.
 
 
-def test_a_file_deleted_while_it_is_open_is_noticed_by_the_next_read_and_write(store: Store):
+def test_the_next_read_and_write_notice_a_deleted_file(store: Store):
     run = compute(store)
     remove(store)
     for ask in (lambda: store.queue.get(run.id), lambda: store.queue.request([run.id], "cancel"), store.migrate):
@@ -127,7 +127,7 @@ def test_a_file_deleted_while_it_is_open_is_noticed_by_the_next_read_and_write(s
     assert not file_of(store).exists()
 
 
-def test_a_dispatcher_whose_database_was_deleted_ends_and_says_so(store: Store):
+def test_a_dispatcher_ends_when_its_database_is_deleted(store: Store):
     queue(store)
     executor = FakeExecutor()
     with Dispatcher(store, executor, store.try_dispatcher_lock()) as dispatcher:
@@ -138,12 +138,12 @@ def test_a_dispatcher_whose_database_was_deleted_ends_and_says_so(store: Store):
     assert executor.is_closed
 
 
-def test_the_page_says_that_the_file_is_gone_and_shows_what_takes_its_place(store: Store, empty_database: Path):
+def test_the_page_reports_a_missing_file_and_shows_its_replacement(store: Store, empty_database: Path):
     queue(store)
     store.close()
     assert len(queries.runs()) == 1
-    kept = file_of(store).with_name("kept.db")
-    shutil.move(file_of(store), kept)
+    moved = file_of(store).with_name("kept.db")
+    shutil.move(file_of(store), moved)
     queries._prepare.clear()
     assert "deleted or moved away" in words(open_page("live"))
     shutil.copy(empty_database, file_of(store))
@@ -152,7 +152,7 @@ def test_the_page_says_that_the_file_is_gone_and_shows_what_takes_its_place(stor
     assert queries.runs() == []
 
 
-def test_a_backup_put_in_place_of_the_open_file_is_what_is_read_and_written(store: Store, empty_database: Path):
+def test_a_file_that_replaces_an_open_one_is_read_and_written(store: Store, empty_database: Path):
     queue(store)
     assert len(store.queue.runs()) == 1
     remove(store)
@@ -164,7 +164,7 @@ def test_a_backup_put_in_place_of_the_open_file_is_what_is_read_and_written(stor
     other.close()
 
 
-# What a kill leaves beside the file.
+# Files that a kill leaves next to the database.
 
 WRITE_AND_DIE = """
 import os, signal, sys
@@ -187,7 +187,7 @@ def made_rubbish(index: Path) -> None:
 
 
 @pytest.mark.parametrize("index_is", [left_alone, Path.unlink, made_rubbish])
-def test_rounds_in_the_log_of_a_dead_writer_are_there_whatever_became_of_its_index(store: Store, index_is):
+def test_rounds_in_the_log_of_a_dead_writer_survive_a_damaged_index(store: Store, index_is):
     store.close()
     ended = subprocess.run([sys.executable, "-c", WRITE_AND_DIE, store.url], cwd=ROOT)
     assert ended.returncode == -signal.SIGKILL
@@ -198,13 +198,13 @@ def test_rounds_in_the_log_of_a_dead_writer_are_there_whatever_became_of_its_ind
     assert store.queue.requeue_running() == [1]
 
 
-def test_a_log_that_ends_in_mid_write_keeps_what_was_committed_before(store: Store):
-    whole = compute(store)
+def test_a_truncated_log_keeps_earlier_commits(store: Store):
+    undisturbed = compute(store)
     copy = file_of(store).with_name("copy.db")
     for ending in ("", "-wal"):
         shutil.copy(f"{file_of(store)}{ending}", f"{copy}{ending}")
     with open(f"{copy}-wal", "ab") as log:
         log.write(os.urandom(3000))
     found = Store(f"sqlite:///{copy}")
-    assert rows(found, whole.id) == rows(store, whole.id)
+    assert rows(found, undisturbed.id) == rows(store, undisturbed.id)
     found.close()

@@ -1,4 +1,4 @@
-"""A full disk: rounds wait in memory, runs go on without files, and all is stored once there is room."""
+"""A full disk: rounds wait in memory, runs continue without files, and everything is stored once there is room."""
 
 import logging
 import sys
@@ -41,20 +41,20 @@ def recorder(store: Store, clock: Clock) -> Recorder:
 
 @pytest.fixture
 def full(store: Store):
-    """The database is full until this is closed."""
+    """The database is full until the context is closed."""
     with ExitStack() as stack:
         stack.enter_context(full_database(store))
         yield stack
 
 
-def test_what_is_asked_of_a_full_database_is_refused_in_words_and_changes_nothing(store: Store, full: ExitStack):
+def test_a_full_database_refuses_requests_with_advice(store: Store, full: ExitStack):
     with pytest.raises(DiskFull, match="free some space"):
         queue(store, seeds=list(range(100)))
     assert store.queue.runs() == []
     assert store.experiments.list() == []
 
 
-def test_rounds_wait_in_memory_and_are_stored_when_there_is_room(store, recorder, clock, full):
+def test_rounds_wait_in_memory_until_there_is_room(store, recorder, clock, full):
     for round in range(4):
         clock.now += 0.6
         recorder.add(large(round), {"personalized": {"mean": 0.5}})
@@ -69,7 +69,7 @@ def test_rounds_wait_in_memory_and_are_stored_when_there_is_room(store, recorder
     assert "for 32 s nothing could be stored" in event.message and "5 rounds were held" in event.message
 
 
-def test_memory_is_bounded_then_training_waits_too(store, recorder, clock, full, while_waiting, monkeypatch):
+def test_training_waits_when_the_memory_for_rounds_is_used_up(store, recorder, clock, full, while_waiting, monkeypatch):
     monkeypatch.setattr(recording, "MAX_PENDING_BYTES", 4 * A_LOT.nbytes)
 
     def pass_time() -> None:
@@ -85,7 +85,7 @@ def test_memory_is_bounded_then_training_waits_too(store, recorder, clock, full,
     assert stored_rounds(store, recorder.run_id).tolist() == [0, 1, 2, 3]
 
 
-def test_the_end_of_a_run_waits_for_room_and_shows_that_it_lives(store, recorder, full, while_waiting):
+def test_the_end_of_a_run_waits_for_room_and_sends_heartbeats(store, recorder, full, while_waiting):
     recorder.add(large(0), {})
     seen = []
 
@@ -100,7 +100,7 @@ def test_the_end_of_a_run_waits_for_room_and_shows_that_it_lives(store, recorder
     assert stored_rounds(store, recorder.run_id).tolist() == [0]
 
 
-def test_a_request_is_heard_where_there_is_no_room_for_rounds(store, recorder, clock, full):
+def test_a_request_is_read_without_room_for_rounds(store, recorder, clock, full):
     store.queue.request([recorder.run_id], "cancel")
     clock.now = 0.6
     with pytest.raises(Stop):
@@ -108,8 +108,8 @@ def test_a_request_is_heard_where_there_is_no_room_for_rounds(store, recorder, c
     assert stored_rounds(store, recorder.run_id).tolist() == []
 
 
-def test_a_run_through_a_disk_that_is_full_now_and_then_equals_one_in_peace(store, while_waiting, monkeypatch):
-    whole = compute(store)
+def test_a_disk_that_is_full_at_times_does_not_change_results(store, while_waiting, monkeypatch):
+    undisturbed = compute(store)
     queue(store)
     ticket = claim(store)
     monkeypatch.setattr(recording, "WRITE_S", 0.0)
@@ -118,12 +118,12 @@ def test_a_run_through_a_disk_that_is_full_now_and_then_equals_one_in_peace(stor
         while_waiting(stack.close)
         work_on(store, ticket)
     run = store.queue.get(ticket.run_id)
-    assert (run.status, run.summary) == ("done", whole.summary)
-    assert rows(store, run.id) == rows(store, whole.id)
+    assert (run.status, run.summary) == ("done", undisturbed.summary)
+    assert rows(store, run.id) == rows(store, undisturbed.id)
     assert store.artifacts.sweep() == 0
 
 
-def test_a_checkpoint_that_finds_no_room_is_tried_again_and_said_once(store, recorder):
+def test_a_checkpoint_without_room_is_retried_and_logged_once(store, recorder):
     with no_file_beyond(1000):
         for round in range(3):
             recorder.add(RoundResult(round, np.array([1], np.int32), {}, {}), {})
@@ -139,7 +139,7 @@ def test_a_checkpoint_that_finds_no_room_is_tried_again_and_said_once(store, rec
     assert store.artifacts.sweep() == 0
 
 
-def test_a_disk_that_is_slow_leaves_time_for_training(recorder, clock, store, monkeypatch):
+def test_a_slow_disk_leaves_time_for_training(recorder, clock, store, monkeypatch):
     write = store.artifacts.write_file
 
     def slowly(*args):
@@ -152,7 +152,7 @@ def test_a_disk_that_is_slow_leaves_time_for_training(recorder, clock, store, mo
     assert not recorder.checkpoint_is_due(10)
 
 
-def test_a_checkpoint_that_the_database_does_not_take_leaves_no_file(store, recorder, clock, full):
+def test_a_checkpoint_that_cannot_be_registered_leaves_no_file(store, recorder, clock, full):
     recorder.add(large(0), {})
     recorder.checkpoint(b"state")
     clock.now = 1000.0
@@ -164,16 +164,16 @@ def test_a_checkpoint_that_the_database_does_not_take_leaves_no_file(store, reco
     assert store.artifacts.sweep() == 0
 
 
-def test_a_run_without_room_for_its_files_ends_with_the_same_rows(store: Store):
-    whole = compute(store)
+def test_a_run_without_room_for_files_has_the_same_results(store: Store):
+    undisturbed = compute(store)
     queue(store)
     ticket = claim(store)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ArtifactStore, "write_file", beyond_its_size(ArtifactStore.write_file))
         work_on(store, ticket)
     run = store.queue.get(ticket.run_id)
-    assert (run.status, run.error, run.summary) == ("done", None, whole.summary)
-    assert rows(store, run.id) == rows(store, whole.id)
+    assert (run.status, run.error, run.summary) == ("done", None, undisturbed.summary)
+    assert rows(store, run.id) == rows(store, undisturbed.id)
     assert kinds(store, run.id) == []
     events = [event.kind for event in store.events.list(run.id)]
     assert events == ["checkpoint", "models", "models"]
@@ -187,19 +187,19 @@ def beyond_its_size(write_file):
     return write
 
 
-def test_a_file_without_room_says_so_and_leaves_nothing(store: Store):
+def test_a_file_without_room_is_reported_and_removed(store: Store):
     with no_file_beyond(1000), pytest.raises(ArtifactNotWritten, match="free some space"):
         store.artifacts.write_file(1, "checkpoint", 0, bytes(2000))
     assert [path for path in store.artifacts.folder.rglob("*") if path.is_file()] == []
 
 
-def test_a_quota_that_is_used_up_is_told_like_a_full_disk(store: Store):
+def test_an_exhausted_quota_is_reported_like_a_full_disk(store: Store):
     with no_file_beyond(65536), pytest.raises(DiskFull, match="quota"):
         queue(store, seeds=list(range(100)))
     assert store.queue.runs() == []
 
 
-def test_a_backup_without_room_keeps_the_old_tables_and_leaves_no_half_copy(store: Store, tmp_path: Path):
+def test_without_room_for_a_backup_nothing_is_migrated(store: Store, tmp_path: Path):
     store.queue.counts()
     with no_file_beyond(65536), pytest.raises(DiskFull, match="free at least the size"):
         store._database.back_up("0001")
@@ -207,7 +207,7 @@ def test_a_backup_without_room_keeps_the_old_tables_and_leaves_no_half_copy(stor
     assert store._database.back_up("0001").exists()
 
 
-def test_a_log_that_finds_no_room_stops_nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_a_log_without_room_does_not_stop_the_writer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     with open(tmp_path / "log", "w") as log:
         monkeypatch.setattr(sys, "stderr", log)
         supervisor = Supervisor(Child("engine", [], {}), Child("web", [], {}))

@@ -1,4 +1,4 @@
-"""kill -9 while the tables are brought up to date: nothing has changed, and the next start does it again."""
+"""kill -9 during a migration: nothing has changed, and the next start repeats it."""
 
 import shutil
 import signal
@@ -10,7 +10,7 @@ import pytest
 
 from storage import DiskFull, Store, schema
 from tests.faults.conftest import full_database, no_file_beyond
-from tests.storage.old_tables import of_the_first_tables
+from tests.storage.old_tables import first_version
 
 ROOT = Path(__file__).parents[2]
 DIE = """
@@ -40,8 +40,8 @@ POINTS = ["in the backup", "between two revisions", "before the commit", "after 
 
 @pytest.fixture(scope="module")
 def old_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database of the first tables, with a run and an analysis."""
-    return of_the_first_tables(tmp_path_factory.mktemp("old"))
+    """A database of the first version, with a run and an analysis."""
+    return first_version(tmp_path_factory.mktemp("old"))
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def revision(store: Store) -> str | None:
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_a_kill_leaves_the_old_tables_or_the_new_ones_and_every_row(old: Store, tmp_path: Path, point: str):
+def test_a_kill_leaves_old_or_new_tables_with_every_row(old: Store, tmp_path: Path, point: str):
     ended = subprocess.run([sys.executable, "-c", DIE, old.url, point], cwd=ROOT)
     assert ended.returncode == -signal.SIGKILL
     assert not old.dispatcher_is_running()
@@ -72,7 +72,7 @@ def test_a_kill_leaves_the_old_tables_or_the_new_ones_and_every_row(old: Store, 
     assert [path.name for path in tmp_path.glob("*.tmp")] == []
 
 
-def test_without_room_for_a_backup_the_old_tables_stay(old: Store):
+def test_without_room_for_a_backup_the_old_tables_remain(old: Store):
     assert revision(old) == "0001"
     with no_file_beyond(40_000), pytest.raises(DiskFull, match="which a migration requires"):
         old.migrate()
@@ -81,7 +81,7 @@ def test_without_room_for_a_backup_the_old_tables_stay(old: Store):
     assert not old.needs_migration()
 
 
-def test_without_room_for_the_new_tables_the_old_ones_stay(old: Store, monkeypatch: pytest.MonkeyPatch):
+def test_without_room_for_new_tables_the_old_ones_remain(old: Store, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(old._database, "back_up", lambda label: None)
     assert revision(old) == "0001"
     with full_database(old), pytest.raises(DiskFull, match="free some space"):

@@ -1,4 +1,4 @@
-"""A database locked for longer than anybody waits: asked again, and no run fails of it."""
+"""A database that is locked beyond the timeout: writes are retried, and no run fails."""
 
 import threading
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from tests.worker.samples import claim, claim_analysis, compute, queue, rows
 
 @pytest.fixture
 def impatient(store: Store) -> Iterator[Store]:
-    """The same database, for somebody who does not wait long."""
+    """A store with a short timeout on the same database."""
     impatient = Store(store.url, timeout_s=0.01)
     yield impatient
     impatient.close()
@@ -28,7 +28,7 @@ def impatient(store: Store) -> Iterator[Store]:
 
 @contextmanager
 def locked(store: Store, *ways: str) -> Iterator[None]:
-    """Another program has begun to write."""
+    """Another program holds the write lock."""
     with closing(driver().connect(sa.make_url(store.url).database, isolation_level=None)) as other:
         for statement in (*ways, "BEGIN IMMEDIATE"):
             other.execute(statement)
@@ -37,7 +37,7 @@ def locked(store: Store, *ways: str) -> Iterator[None]:
 
 @pytest.fixture
 def pauses(impatient: Store, store: Store, monkeypatch: pytest.MonkeyPatch, while_waiting) -> list[float]:
-    """Every write finds a lock, but for the two after a pause: a sign of life, and what is asked again. The pauses."""
+    """Every write finds a lock, except the heartbeat and the retry after a pause. Returns the pauses."""
     write, free = impatient._database.write, []
 
     @contextmanager
@@ -51,31 +51,31 @@ def pauses(impatient: Store, store: Store, monkeypatch: pytest.MonkeyPatch, whil
 
 
 @pytest.mark.parametrize("checkpoint_s", [1e-6, 1000], ids=["checkpoints", "no checkpoint"])
-def test_a_run_that_finds_locks_all_the_time_equals_one_in_peace(store, impatient, pauses, monkeypatch, checkpoint_s):
-    whole = compute(store)
+def test_constant_locks_do_not_change_results(store, impatient, pauses, monkeypatch, checkpoint_s):
+    undisturbed = compute(store)
     queue(store, checkpoint_s=checkpoint_s)
     monkeypatch.setattr(recording, "WRITE_S", 0.0)
     ticket = claim(store)
     work_on(impatient, ticket)
     run = store.queue.get(ticket.run_id)
-    assert (run.status, run.summary) == ("done", whole.summary)
-    assert rows(store, run.id) == rows(store, whole.id)
+    assert (run.status, run.summary) == ("done", undisturbed.summary)
+    assert rows(store, run.id) == rows(store, undisturbed.id)
     assert len(pauses) >= 3
     assert store.artifacts.sweep() == 0
 
 
-def test_an_analysis_that_finds_a_lock_at_its_end_is_done(store, impatient, pauses):
+def test_an_analysis_that_meets_a_lock_at_its_end_is_done(store, impatient, pauses):
     run = compute(store)
-    asked = store.analyses.request(run.id, "confusion", {"which": "last"})
+    request = store.analyses.request(run.id, "confusion", {"which": "last"})
     ticket = claim_analysis(store)
     work_on(impatient, ticket)
     assert len(pauses) == 1
-    done = store.analyses.get(asked.id)
+    done = store.analyses.get(request.id)
     assert (done.status, done.error) == ("done", None)
     assert store.artifacts.read(store.artifacts.get(done.artifact_id))
 
 
-def test_a_dispatcher_goes_on_after_the_lock(store, impatient):
+def test_a_dispatcher_continues_after_the_lock(store, impatient):
     (run_id,) = queue(store)
     executor, stop = FakeExecutor(), threading.Event()
     with Dispatcher(impatient, executor, impatient.try_dispatcher_lock()) as dispatcher:
@@ -89,7 +89,7 @@ def test_a_dispatcher_goes_on_after_the_lock(store, impatient):
         assert executor.run_ids == [run_id]
 
 
-def test_a_page_reads_while_somebody_writes_and_says_who_is_in_the_way_of_reading(store, impatient, monkeypatch):
+def test_a_page_reads_during_a_write_and_names_who_blocks_reading(store, impatient, monkeypatch):
     queue(store)
     store.close()
     monkeypatch.setattr(queries, "_open", lambda url: impatient)

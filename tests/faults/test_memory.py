@@ -1,4 +1,4 @@
-"""No memory left: the run says so and what to do, and the worker takes the next one."""
+"""Out of memory: the run fails with advice, and the worker takes the next one."""
 
 import errno
 import resource
@@ -33,8 +33,8 @@ def by_torch() -> None:
     torch.zeros(TOO_MUCH // 8)
 
 
-def for_the_little_that_is_left() -> None:
-    """The kernel refuses it."""
+def beyond_the_limit() -> None:
+    """The kernel refuses the allocation."""
     before = resource.getrlimit(resource.RLIMIT_AS)
     used = int(STATM.read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + 2**27, before[1]))
@@ -44,18 +44,18 @@ def for_the_little_that_is_left() -> None:
         resource.setrlimit(resource.RLIMIT_AS, before)
 
 
-ASKS = [by_python, by_the_system, by_numpy, by_torch, *([for_the_little_that_is_left] if STATM.exists() else [])]
+ALLOCATIONS = [by_python, by_the_system, by_numpy, by_torch, *([beyond_the_limit] if STATM.exists() else [])]
 
 
-@pytest.mark.parametrize("ask", ASKS)
-def test_whoever_asks_for_too_much_fails_the_run_with_advice(store: Store, monkeypatch, ask):
+@pytest.mark.parametrize("allocate", ALLOCATIONS)
+def test_running_out_of_memory_fails_the_run_with_advice(store: Store, monkeypatch, allocate):
     with monkeypatch.context() as patch:
-        patch.setattr(Simulation, "_evaluate", lambda _: ask())
+        patch.setattr(Simulation, "_evaluate", lambda _: allocate())
         run = compute(store)
     assert (run.status, run.error) == ("failed", FULL_MEMORY)
     assert store.events.list(run.id) == []
     assert compute(store).status == "done"
 
 
-def test_other_errors_of_torch_are_not_taken_for_it():
+def test_other_torch_errors_are_not_reported_as_out_of_memory():
     assert not is_out_of_memory(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))

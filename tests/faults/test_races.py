@@ -1,4 +1,4 @@
-"""Two people press buttons at the same moment: what comes out is what one after the other would have given."""
+"""Two users press buttons at the same time: the result is that of one after the other."""
 
 import itertools
 import subprocess
@@ -61,16 +61,16 @@ def a_run(store: Store, status: str) -> int:
 
 
 def outcome(store: Store, run_id: int) -> tuple:
-    """How the run and those made from it stand."""
+    """The states of the run and of its reruns."""
     everything = [*store.queue.runs(include_archived=True, newest_first=False), *store.trash.list()]
-    its_own = sorted((run for run in everything if run.id >= run_id), key=lambda run: run.id)
+    related = sorted((run for run in everything if run.id >= run_id), key=lambda run: run.id)
     return tuple(
-        (run.id - run_id, run.status, run.control, run.epoch, run.archived, run.deleted_at is None) for run in its_own
+        (run.id - run_id, run.status, run.control, run.epoch, run.archived, run.deleted_at is None) for run in related
     )
 
 
 def press(store: Store, name: str, run_id: int) -> str:
-    """What the person is told."""
+    """Presses the button and returns what the user sees."""
     try:
         PRESSES[name](store, run_id)
     except REFUSALS as refusal:
@@ -80,11 +80,11 @@ def press(store: Store, name: str, run_id: int) -> str:
 
 def one_after_the_other(store: Store, status: str, names: tuple[str, str]) -> tuple:
     run_id = a_run(store, status)
-    told = {name: press(store, name, run_id) for name in names}
-    return outcome(store, run_id), sorted(told.items())
+    answers = {name: press(store, name, run_id) for name in names}
+    return outcome(store, run_id), sorted(answers.items())
 
 
-def test_a_retry_that_two_people_press_queues_one_run(store: Store):
+def test_a_retry_pressed_twice_at_once_queues_one_run(store: Store):
     run_id = a_run(store, "failed")
     (first,), (second,) = store.queue.retry([run_id]), store.queue.retry([run_id])
     assert first.id == second.id
@@ -93,23 +93,23 @@ def test_a_retry_that_two_people_press_queues_one_run(store: Store):
 
 
 def at_once(store: Store, status: str, names: tuple[str, str]) -> tuple:
-    run_id, told = a_run(store, status), {}
+    run_id, answers = a_run(store, status), {}
     start = threading.Barrier(2)
 
-    def person(name: str) -> None:
+    def user(name: str) -> None:
         start.wait()
-        told[name] = press(store, name, run_id)
+        answers[name] = press(store, name, run_id)
 
-    people = [threading.Thread(target=person, args=(name,)) for name in names]
+    people = [threading.Thread(target=user, args=(name,)) for name in names]
     for thread in people:
         thread.start()
     for thread in people:
         thread.join()
-    return outcome(store, run_id), sorted(told.items())
+    return outcome(store, run_id), sorted(answers.items())
 
 
 @pytest.mark.parametrize("names", PAIRS, ids=" + ".join)
-def test_two_buttons_at_once_come_out_as_one_after_the_other(store: Store, names: tuple[str, str]):
+def test_two_buttons_at_once_equal_one_after_the_other(store: Store, names: tuple[str, str]):
     for status in STATUSES:
         allowed = [one_after_the_other(store, status, order) for order in itertools.permutations(names)]
         for _ in range(3):
@@ -128,7 +128,7 @@ for run_id in range(1, 41):
 """
 
 
-def test_browsers_of_several_servers_leave_every_run_in_one_of_the_allowed_states(store: Store):
+def test_concurrent_servers_leave_every_run_in_an_allowed_state(store: Store):
     ids = [a_run(store, STATUSES[i % 4]) for i in range(40)]
     assert ids == list(range(1, 41))
     command = [sys.executable, "-W", "error", "-c", PRESS_OFTEN, store.url]
@@ -136,10 +136,10 @@ def test_browsers_of_several_servers_leave_every_run_in_one_of_the_allowed_state
         subprocess.Popen([*command, "+".join(names)], cwd=ROOT, text=True, stdin=PIPE, stderr=PIPE)
         for names in (("pause", "resume", "delete"), ("cancel", "undo", "archive"), ("delete", "retry", "claim"))
     ]
-    for person in people:
-        person.stdin.write("go\n")
-        person.stdin.flush()
-    assert [person.communicate()[1] for person in people] == [""] * 3
+    for user in people:
+        user.stdin.write("go\n")
+        user.stdin.flush()
+    assert [user.communicate()[1] for user in people] == [""] * 3
     runs = [*store.queue.runs(include_archived=True), *store.trash.list()]
     assert {run.id for run in runs} >= set(ids)
     assert all(run.control == "" for run in runs if run.status != "running")

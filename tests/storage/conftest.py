@@ -1,4 +1,4 @@
-"""A fresh store for each test: a copy of one empty SQLite file, and an empty PostgreSQL database."""
+"""A fresh store per test: a copy of an empty SQLite file, or an empty PostgreSQL database."""
 
 import shutil
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ def blank_postgres(postgres_database: str) -> Iterator[str]:
 
 @pytest.fixture(params=BACKENDS)
 def blank_store(request: pytest.FixtureRequest, database_url: str) -> Iterator[Store]:
-    """On a database without tables."""
+    """A store on a database without tables."""
     store = Store(database_url if request.param == "sqlite" else request.getfixturevalue("blank_postgres"))
     yield store
     store.close()
@@ -52,7 +52,7 @@ def blank_store(request: pytest.FixtureRequest, database_url: str) -> Iterator[S
 
 @pytest.fixture
 def run(store: Store) -> RunRecord:
-    """One run, claimed."""
+    """A claimed run."""
     store.experiments.create("one run", {}, [new_run()])
     claimed = store.queue.claim()
     assert claimed is not None

@@ -1,4 +1,4 @@
-"""A database as the first version of Fedscape left it."""
+"""A database of the first version of Fedscape."""
 
 import shutil
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from storage import Store, schema
 
-OF_THE_FIRST_TABLES = (
+ROWS = (
     "INSERT INTO experiments (name, config, created_at, archived, example) "
     "VALUES ('x', '{}', '2026-01-01 00:00:00.000000', 0, 0)",
     "INSERT INTO runs (experiment_id, position, algorithm, label, seed, hparams, config, digest, status, rounds, "
@@ -18,8 +18,8 @@ OF_THE_FIRST_TABLES = (
 )
 
 
-def of_the_first_tables(folder: Path) -> Path:
-    """A new file in ``folder``, of SQLite, with a run and an analysis."""
+def first_version(folder: Path) -> Path:
+    """Creates an SQLite file in ``folder``, with a run and an analysis."""
     shutil.copytree(schema.MIGRATIONS, folder / "m", ignore=shutil.ignore_patterns("__pycache__", "000[2-9]_*.py"))
     store = Store(f"sqlite:///{folder / 'old.db'}")
     with pytest.MonkeyPatch.context() as patch:
@@ -27,7 +27,7 @@ def of_the_first_tables(folder: Path) -> Path:
         patch.setattr(schema, "revisions", schema.revisions.__wrapped__)
         store.migrate()
     with store._database.write() as connection:
-        for statement in OF_THE_FIRST_TABLES:
+        for statement in ROWS:
             connection.exec_driver_sql(statement)
     store.close()
     return folder / "old.db"

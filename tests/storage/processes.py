@@ -1,4 +1,4 @@
-"""Scripts in processes of their own, with a ``store`` on the same database as the test's."""
+"""Scripts in separate processes, with a ``store`` on the test's database."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ store.close()
 
 
 def start(script: str, store: Store, times: int = 1) -> subprocess.Popen[str]:
-    """With ``times`` that many processes do the same at once; they share their pipes."""
+    """Runs the script in ``times`` concurrent processes that share their pipes."""
     return subprocess.Popen(
         [sys.executable, "-W", "error", "-c", BEFORE + script + AFTER, store.url, str(times)],
         cwd=ROOT,
@@ -36,7 +36,7 @@ def start(script: str, store: Store, times: int = 1) -> subprocess.Popen[str]:
 
 
 def started(script: str, store: Store) -> subprocess.Popen[str]:
-    """Once it has said its first word."""
+    """Returns once the process has printed its first line."""
     process = start(script, store)
     assert process.stdout is not None
     assert process.stdout.readline() in ("inside\n", "locked\n")

@@ -21,7 +21,7 @@ def new_run(seed: int = 0, **changes: Any) -> NewRun:
 
 
 def a_round(round: int, clusters: list[int] | None = None) -> RoundRecord:
-    """Client n's accuracy in round r is r + n / 10."""
+    """The accuracy of client n in round r is r + n / 10."""
     accuracy = (round + np.arange(4) / 10).astype(np.float32)
     return RoundRecord(
         round,
@@ -34,6 +34,6 @@ def a_round(round: int, clusters: list[int] | None = None) -> RoundRecord:
 
 
 def create(store: Store, num_runs: int) -> list[int]:
-    """An experiment of queued runs; their ids."""
+    """Creates an experiment of queued runs and returns their ids."""
     store.experiments.create("x", {}, [new_run(seed) for seed in range(num_runs)])
     return [run.id for run in store.queue.runs(newest_first=False)]

@@ -1,4 +1,4 @@
-"""What the strip of every page shows, in one statement."""
+"""The status strip of every page, read in one statement."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -9,11 +9,11 @@ from storage.engines import FRESH_S
 from tests.storage.samples import create
 
 
-def test_an_empty_database_has_nothing_under_way(store: Store) -> None:
+def test_an_empty_database_has_no_activity(store: Store) -> None:
     assert store.activity() == Activity({"queued": (), "running": (), "paused": ()}, 0, 0, (), 0)
 
 
-def test_runs_under_way_are_told_by_status_and_others_not(store: Store) -> None:
+def test_unfinished_runs_are_listed_by_status(store: Store) -> None:
     ids = create(store, 6)
     first, second = store.queue.claim(), store.queue.claim()
     assert first and second
@@ -25,7 +25,7 @@ def test_runs_under_way_are_told_by_status_and_others_not(store: Store) -> None:
     assert store.activity().last_run == ids[5]
 
 
-def test_analyses_count_until_they_have_ended(store: Store) -> None:
+def test_analyses_count_until_they_end(store: Store) -> None:
     (run_id,) = create(store, 1)
     for kind in ("landscape", "features"):
         store.analyses.request(run_id, kind, {})
@@ -35,7 +35,7 @@ def test_analyses_count_until_they_have_ended(store: Store) -> None:
     assert store.activity().analyses == 1
 
 
-def test_only_engines_heard_of_lately_compute(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_engines_with_a_recent_heartbeat_count(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     for pid, device in ((7, "cpu"), (8, "cuda")):
         store.engines.heartbeat(host="here", pid=pid, device=device, slots=pid - 6, running=0)
     monkeypatch.setattr("storage.engines.now", lambda: datetime.now(UTC) - timedelta(seconds=2 * FRESH_S))

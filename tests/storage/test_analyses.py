@@ -1,4 +1,4 @@
-"""Analyses as jobs: equal requests are one, a claim fences, and a result is registered with the end of the work."""
+"""Analyses as jobs: equal requests are merged, claims fence, and a result is registered when the job ends."""
 
 import threading
 
@@ -18,7 +18,7 @@ def claimed(store: Store, run: RunRecord) -> AnalysisRecord:
 
 
 def finish(store: Store, analysis: AnalysisRecord) -> ArtifactRecord:
-    """Answers the artifact of the result."""
+    """Finishes the analysis and returns its artifact."""
     file = store.artifacts.write_file(analysis.run_id, "analysis-landscape", 5, b"grid")
     store.analyses.finish(analysis.id, analysis.epoch, "done", result=file)
     artifact = store.artifacts.get(store.analyses.get(analysis.id).artifact_id or 0)
@@ -27,10 +27,10 @@ def finish(store: Store, analysis: AnalysisRecord) -> ArtifactRecord:
 
 
 def test_an_analysis_is_claimed_once_and_finished_with_its_result(store: Store, run: RunRecord) -> None:
-    asked = store.analyses.request(run.id, "landscape", LANDSCAPE)
+    requested = store.analyses.request(run.id, "landscape", LANDSCAPE)
     claimed = store.analyses.claim()
     assert claimed is not None
-    assert (claimed.id, claimed.status, claimed.params) == (asked.id, "running", LANDSCAPE)
+    assert (claimed.id, claimed.status, claimed.params) == (requested.id, "running", LANDSCAPE)
     assert (claimed.epoch, claimed.attempts) == (1, 1)
     assert store.analyses.claim() is None
     artifact = finish(store, claimed)
@@ -41,45 +41,45 @@ def test_an_analysis_is_claimed_once_and_finished_with_its_result(store: Store, 
 
 
 def test_the_oldest_request_is_claimed_first(store: Store, run: RunRecord) -> None:
-    asked = [store.analyses.request(run.id, kind, {}) for kind in ("b", "a")]
-    assert [store.analyses.claim().id for _ in asked] == [analysis.id for analysis in asked]
+    requested = [store.analyses.request(run.id, kind, {}) for kind in ("b", "a")]
+    assert [store.analyses.claim().id for _ in requested] == [analysis.id for analysis in requested]
 
 
 @pytest.mark.parametrize("stage", ["queued", "running", "done"])
-def test_an_equal_request_answers_the_one_that_is_there(store: Store, run: RunRecord, stage: str) -> None:
-    asked = store.analyses.request(run.id, "landscape", LANDSCAPE)
+def test_an_equal_request_returns_the_existing_analysis(store: Store, run: RunRecord, stage: str) -> None:
+    requested = store.analyses.request(run.id, "landscape", LANDSCAPE)
     if stage != "queued":
         claimed = store.analyses.claim()
     if stage == "done":
         finish(store, claimed)
     again = store.analyses.request(run.id, "landscape", {"which": "last", "steps": 25})
-    assert (again.id, again.status) == (asked.id, stage)
+    assert (again.id, again.status) == (requested.id, stage)
     assert len(store.analyses.list(run.id)) == 1
 
 
-def test_requests_that_differ_are_two(store: Store, run: RunRecord) -> None:
-    asked = [
+def test_different_requests_are_separate_analyses(store: Store, run: RunRecord) -> None:
+    requested = [
         store.analyses.request(run.id, kind, params)
         for kind, params in (("landscape", {}), ("landscape", {"steps": 3}), ("features", {}))
     ]
-    assert len({analysis.id for analysis in asked}) == 3
-    assert store.analyses.find(run.id, "landscape", {"steps": 3}).id == asked[1].id
+    assert len({analysis.id for analysis in requested}) == 3
+    assert store.analyses.find(run.id, "landscape", {"steps": 3}).id == requested[1].id
     assert store.analyses.find(run.id, "landscape", {"steps": 4}) is None
 
 
-def test_a_request_is_found_as_it_was_asked_for(store: Store, run: RunRecord) -> None:
-    asked = store.analyses.request(run.id, "features", {"clients": (1, 2), "limit": float("nan")})
-    assert store.analyses.find(run.id, "features", {"clients": (1, 2), "limit": float("nan")}) == asked
+def test_a_request_is_found_by_its_parameters(store: Store, run: RunRecord) -> None:
+    requested = store.analyses.request(run.id, "features", {"clients": (1, 2), "limit": float("nan")})
+    assert store.analyses.find(run.id, "features", {"clients": (1, 2), "limit": float("nan")}) == requested
 
 
-def test_requests_at_the_same_time_are_one(store: Store, run: RunRecord) -> None:
+def test_concurrent_equal_requests_create_one_analysis(store: Store, run: RunRecord) -> None:
     start = threading.Barrier(4)
 
-    def ask() -> None:
+    def request() -> None:
         start.wait()
         store.analyses.request(run.id, "landscape", LANDSCAPE)
 
-    threads = [threading.Thread(target=ask) for _ in range(4)]
+    threads = [threading.Thread(target=request) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -87,7 +87,7 @@ def test_requests_at_the_same_time_are_one(store: Store, run: RunRecord) -> None
     assert len(store.analyses.list(run.id)) == 1
 
 
-def test_a_request_for_a_run_that_is_gone_says_so(store: Store) -> None:
+def test_a_request_for_a_deleted_run_is_refused(store: Store) -> None:
     with pytest.raises(RunNotFound, match="deleted"):
         store.analyses.request(99, "landscape", {})
     with pytest.raises(AnalysisNotFound, match="request it again"):
@@ -95,20 +95,20 @@ def test_a_request_for_a_run_that_is_gone_says_so(store: Store) -> None:
 
 
 @pytest.mark.parametrize("ended", ["failed", "cancelled"])
-def test_what_did_not_come_to_an_end_is_asked_for_again_in_the_same_row(store: Store, claimed, ended: str) -> None:
+def test_an_unfinished_analysis_is_requested_again_in_the_same_row(store: Store, claimed, ended: str) -> None:
     store.analyses.finish(claimed.id, claimed.epoch, ended, error="no memory")
     again = store.analyses.request(claimed.run_id, "landscape", LANDSCAPE)
     assert (again.id, again.status, again.error, again.attempts) == (claimed.id, "queued", None, 0)
     assert store.analyses.claim().epoch == claimed.epoch + 1
 
 
-def test_a_result_that_was_deleted_is_computed_again_when_asked_for(store: Store, claimed) -> None:
+def test_a_deleted_result_is_computed_again_on_request(store: Store, claimed) -> None:
     store.artifacts.delete([finish(store, claimed).id])
     assert store.analyses.get(claimed.id).artifact_id is None
     assert store.analyses.request(claimed.run_id, "landscape", LANDSCAPE).status == "queued"
 
 
-def test_computing_again_forgets_the_old_result_and_its_file(store: Store, claimed) -> None:
+def test_computing_again_deletes_the_old_result_and_its_file(store: Store, claimed) -> None:
     artifact = finish(store, claimed)
     again = store.analyses.recompute(claimed.id)
     assert (again.status, again.artifact_id, again.progress) == ("queued", None, 0.0)
@@ -117,11 +117,11 @@ def test_computing_again_forgets_the_old_result_and_its_file(store: Store, claim
     assert store.analyses.claim().id == claimed.id
 
 
-def test_what_is_being_computed_is_not_begun_again(store: Store, claimed) -> None:
+def test_a_running_analysis_is_not_restarted(store: Store, claimed) -> None:
     assert store.analyses.recompute(claimed.id) == claimed
 
 
-def test_a_report_answers_the_request_to_stop(store: Store, claimed) -> None:
+def test_a_progress_report_returns_the_request_to_stop(store: Store, claimed) -> None:
     assert store.analyses.report(claimed.id, claimed.epoch, 0.25) == ""
     assert store.analyses.get(claimed.id).progress == 0.25
     store.analyses.cancel(claimed.id)
@@ -130,22 +130,22 @@ def test_a_report_answers_the_request_to_stop(store: Store, claimed) -> None:
 
 
 def test_a_queued_analysis_is_cancelled_at_once(store: Store, run: RunRecord) -> None:
-    asked = store.analyses.request(run.id, "landscape", {})
-    store.analyses.cancel(asked.id)
-    cancelled = store.analyses.get(asked.id)
+    requested = store.analyses.request(run.id, "landscape", {})
+    store.analyses.cancel(requested.id)
+    cancelled = store.analyses.get(requested.id)
     assert (cancelled.status, cancelled.control) == ("cancelled", "")
     assert cancelled.finished_at is not None
     assert store.analyses.claim() is None
 
 
-def test_cancelling_what_has_ended_changes_nothing(store: Store, claimed) -> None:
+def test_cancelling_a_finished_analysis_changes_nothing(store: Store, claimed) -> None:
     finish(store, claimed)
     before = store.analyses.get(claimed.id)
     store.analyses.cancel(claimed.id)
     assert store.analyses.get(claimed.id) == before
 
 
-def test_an_old_owner_writes_nothing_and_leaves_no_file(store: Store, claimed) -> None:
+def test_a_previous_owner_writes_nothing_and_leaves_no_file(store: Store, claimed) -> None:
     store.analyses.requeue(claimed.id, claimed.epoch)
     store.analyses.claim()
     file = store.artifacts.write_file(claimed.run_id, "analysis-landscape", 5, b"late")
@@ -161,7 +161,7 @@ def test_an_old_owner_writes_nothing_and_leaves_no_file(store: Store, claimed) -
     assert not (store.artifacts.folder / file.path).exists()
 
 
-def test_a_deleted_run_takes_its_analyses_and_their_results_with_it(store: Store, run: RunRecord, claimed) -> None:
+def test_deleting_a_run_deletes_its_analyses_and_their_results(store: Store, run: RunRecord, claimed) -> None:
     artifact = finish(store, claimed)
     store.analyses.request(run.id, "features", {})
     running = store.analyses.claim()
@@ -173,22 +173,22 @@ def test_a_deleted_run_takes_its_analyses_and_their_results_with_it(store: Store
         store.analyses.report(running.id, running.epoch, 0.5)
 
 
-@pytest.mark.parametrize(("asked_to_stop", "becomes"), [(False, "queued"), (True, "cancelled")])
-@pytest.mark.parametrize("who", ["worker", "dispatcher"])
-def test_what_nobody_computes_any_more_is_queued_again_or_cancelled(
-    store: Store, claimed, asked_to_stop: bool, becomes: str, who: str
+@pytest.mark.parametrize(("cancel_requested", "status"), [(False, "queued"), (True, "cancelled")])
+@pytest.mark.parametrize("lost", ["worker", "dispatcher"])
+def test_an_abandoned_analysis_is_queued_again_or_cancelled(
+    store: Store, claimed, cancel_requested: bool, status: str, lost: str
 ) -> None:
-    if asked_to_stop:
+    if cancel_requested:
         store.analyses.cancel(claimed.id)
-    if who == "worker":
-        assert store.analyses.requeue(claimed.id, claimed.epoch) == becomes
+    if lost == "worker":
+        assert store.analyses.requeue(claimed.id, claimed.epoch) == status
     else:
         store.analyses.requeue_running()
-    left = store.analyses.get(claimed.id)
-    assert (left.status, left.control, left.finished_at is not None) == (becomes, "", asked_to_stop)
+    analysis = store.analyses.get(claimed.id)
+    assert (analysis.status, analysis.control, analysis.finished_at is not None) == (status, "", cancel_requested)
 
 
-def test_attempts_are_counted_until_it_is_asked_for_anew(store: Store, claimed) -> None:
+def test_a_new_request_resets_the_attempts(store: Store, claimed) -> None:
     store.analyses.requeue(claimed.id, claimed.epoch)
     second = store.analyses.claim()
     assert second.attempts == 2
@@ -202,15 +202,18 @@ def test_an_attempt_that_ended_with_its_dispatcher_does_not_count(store: Store, 
     assert store.analyses.claim().attempts == 1
 
 
-def test_what_waits_or_is_computed_is_active(store: Store, run: RunRecord, claimed) -> None:
+def test_queued_and_running_analyses_are_active(store: Store, run: RunRecord, claimed) -> None:
     waiting = store.analyses.request(run.id, "features", {})
     assert [analysis.id for analysis in store.analyses.active()] == [claimed.id, waiting.id]
     finish(store, claimed)
     assert [analysis.id for analysis in store.analyses.active()] == [waiting.id]
 
 
-def test_the_analyses_of_many_runs_are_read_at_once(store: Store, run: RunRecord, claimed) -> None:
+def test_analyses_of_many_runs_are_read_in_one_call(store: Store, run: RunRecord, claimed) -> None:
     other = store.queue.rerun([run.id])[0]
-    asked = store.analyses.request(other.id, "landscape", {})
-    assert [found.id for found in store.analyses.for_runs([run.id, other.id], "landscape")] == [claimed.id, asked.id]
+    requested = store.analyses.request(other.id, "landscape", {})
+    assert [found.id for found in store.analyses.for_runs([run.id, other.id], "landscape")] == [
+        claimed.id,
+        requested.id,
+    ]
     assert list(store.analyses.for_runs([other.id], "features")) == []

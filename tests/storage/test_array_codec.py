@@ -1,4 +1,4 @@
-"""Packed arrays lose nothing."""
+"""Packing arrays is lossless."""
 
 import numpy as np
 import pytest
@@ -12,14 +12,14 @@ DTYPES = ["?", "i1", "u1", "<i2", ">i2", "<i4", "<i8", "<f2", "<f4", ">f4", "<f8
 
 
 @given(st.data(), st.sampled_from(DTYPES))
-def test_every_dtype_and_shape_comes_back(data: st.DataObject, dtype: str) -> None:
+def test_every_dtype_and_shape_survives_packing(data: st.DataObject, dtype: str) -> None:
     array = data.draw(arrays.arrays(dtype, arrays.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3)))
     read = unpack(*pack(array))
     assert (read.shape, read.dtype) == (array.shape, array.dtype.newbyteorder("<"))
     np.testing.assert_array_equal(read, array)
 
 
-def test_nan_and_infinity_come_back() -> None:
+def test_nan_and_infinity_survive_packing() -> None:
     array = np.array([np.nan, np.inf, -np.inf, -0.0], dtype=np.float32)
     assert unpack(*pack(array)).tobytes() == array.tobytes()
 
@@ -34,6 +34,6 @@ def test_rounds_are_stacked_along_the_first_axis() -> None:
     np.testing.assert_array_equal(unpack_stack("x", [pack(r) for r in rounds]), np.stack(rounds), strict=True)
 
 
-def test_objects_are_refused() -> None:
+def test_object_arrays_are_refused() -> None:
     with pytest.raises(TypeError, match="object"):
         pack(np.array([{}]))

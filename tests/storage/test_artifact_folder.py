@@ -1,4 +1,4 @@
-"""Nothing outside the folder of artifacts is read, written or removed, whatever the rows say."""
+"""Nothing outside the artifacts folder is read, written or removed, whatever the database contains."""
 
 import hashlib
 import os
@@ -12,7 +12,7 @@ from storage.artifact_folder import ArtifactFolder, OutsideFolder
 from storage.models import Artifact
 from tests.storage.samples import new_run
 
-OURS = "1/model-last-000005-0123456789ab.bin"
+VALID = "1/model-last-000005-0123456789ab.bin"
 SECRET = b"somebody else's"
 FORGED = [
     "../secret",
@@ -25,11 +25,11 @@ FORGED = [
     "1",
     "1/",
     "1/secret",
-    "./" + OURS,
+    "./" + VALID,
     "1/./model-last-000005-0123456789ab.bin",
     "1//model-last-000005-0123456789ab.bin",
-    OURS + "\0",
-    OURS + "\n",
+    VALID + "\0",
+    VALID + "\n",
     "1\\model-last-000005-0123456789ab.bin",
     "1/model-last-000005-0123456789ab.bin/../../../secret",
     "１/model-last-000005-0123456789ab.bin",
@@ -47,8 +47,8 @@ def secret(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def kept(sqlite_store: Store) -> ArtifactRecord:
-    """Models of a run that is done."""
+def stored_models(sqlite_store: Store) -> ArtifactRecord:
+    """The models of a finished run."""
     sqlite_store.experiments.create("x", {}, [new_run()])
     run = sqlite_store.queue.claim()
     assert run is not None
@@ -66,8 +66,8 @@ def forge(store: Store, path: str) -> ArtifactRecord:
 
 
 @pytest.mark.parametrize("name", FORGED)
-def test_a_row_with_a_path_of_its_own_making_reaches_nothing(
-    sqlite_store: Store, kept: ArtifactRecord, secret: Path, name: str
+def test_a_forged_path_gives_no_access_to_other_files(
+    sqlite_store: Store, stored_models: ArtifactRecord, secret: Path, name: str
 ) -> None:
     record = forge(sqlite_store, name.format(secret=secret))
     with pytest.raises(ArtifactDamaged, match="is not the name of an artifact"):
@@ -78,8 +78,8 @@ def test_a_row_with_a_path_of_its_own_making_reaches_nothing(
 
 
 @pytest.mark.parametrize("removal", ["delete", "trim", "trash", "keep_last", "rerun"])
-def test_every_way_to_remove_files_stays_in_the_folder(
-    sqlite_store: Store, kept: ArtifactRecord, secret: Path, removal: str
+def test_removing_files_never_leaves_the_folder(
+    sqlite_store: Store, stored_models: ArtifactRecord, secret: Path, removal: str
 ) -> None:
     record = forge(sqlite_store, "../secret")
     if removal == "delete":
@@ -97,10 +97,12 @@ def test_every_way_to_remove_files_stays_in_the_folder(
 
 
 @pytest.mark.parametrize("kind", ["file", "folder"])
-def test_symbolic_links_are_not_followed(sqlite_store: Store, kept: ArtifactRecord, tmp_path: Path, kind: str) -> None:
+def test_symbolic_links_are_not_followed(
+    sqlite_store: Store, stored_models: ArtifactRecord, tmp_path: Path, kind: str
+) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
-    file = sqlite_store.artifacts.folder / kept.path
+    file = sqlite_store.artifacts.folder / stored_models.path
     away = outside / file.name
     file.rename(away)
     if kind == "file":
@@ -111,38 +113,38 @@ def test_symbolic_links_are_not_followed(sqlite_store: Store, kept: ArtifactReco
         with pytest.raises(ArtifactNotWritten):
             sqlite_store.artifacts.write_file(1, "model-best", 5, b"x")
     with pytest.raises(ArtifactDamaged, match="cannot be read"):
-        sqlite_store.artifacts.read(kept)
-    sqlite_store.artifacts.delete([kept.id])
+        sqlite_store.artifacts.read(stored_models)
+    sqlite_store.artifacts.delete([stored_models.id])
     sqlite_store.artifacts.sweep()
     assert away.read_bytes() == SECRET and list(outside.iterdir()) == [away]
 
 
-def test_what_is_no_regular_file_is_not_read(sqlite_store: Store, kept: ArtifactRecord) -> None:
-    path = sqlite_store.artifacts.folder / kept.path
+def test_special_files_are_not_read(sqlite_store: Store, stored_models: ArtifactRecord) -> None:
+    path = sqlite_store.artifacts.folder / stored_models.path
     path.unlink()
     os.mkfifo(path)
     with pytest.raises(ArtifactDamaged, match="is not a regular file"):
-        sqlite_store.artifacts.read(kept)
+        sqlite_store.artifacts.read(stored_models)
     path.unlink()
     path.mkdir()
     with pytest.raises(ArtifactDamaged, match="is not a regular file"):
-        sqlite_store.artifacts.read(kept)
+        sqlite_store.artifacts.read(stored_models)
 
 
-def test_the_folder_itself_may_be_a_link_to_another_disk(sqlite_store: Store, tmp_path: Path) -> None:
+def test_the_folder_may_be_a_link_to_another_disk(sqlite_store: Store, tmp_path: Path) -> None:
     (tmp_path / "disk").mkdir()
     sqlite_store.artifacts.folder.symlink_to(tmp_path / "disk", target_is_directory=True)
     name = sqlite_store.artifacts.write_file(1, "checkpoint", 0, b"x").path
     assert sqlite_store.artifacts.files.read(name) == b"x" and list(sqlite_store.artifacts.files.names()) == [name]
 
 
-def test_names_that_are_there_are_not_taken_again(tmp_path: Path) -> None:
+def test_existing_names_are_not_reused(tmp_path: Path) -> None:
     folder = ArtifactFolder(tmp_path / "files")
-    folder.write(OURS, b"mine")
+    folder.write(VALID, b"mine")
     (tmp_path / "new").write_bytes(b"new")
     with pytest.raises(FileExistsError):
-        folder.link(tmp_path / "new", OURS)
-    assert folder.read(OURS) == b"mine"
+        folder.link(tmp_path / "new", VALID)
+    assert folder.read(VALID) == b"mine"
     with pytest.raises(OutsideFolder):
         folder.link(tmp_path / "new", "../new")
     with pytest.raises(OutsideFolder):

@@ -1,4 +1,4 @@
-"""A row vouches for whole files only."""
+"""Only complete files are registered."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ def files(store: Store) -> list[Path]:
     return [path for path in store.artifacts.folder.rglob("*") if path.is_file()]
 
 
-def test_the_bytes_come_back(store: Store, run: RunRecord) -> None:
+def test_an_artifact_is_read_as_written(store: Store, run: RunRecord) -> None:
     file = store.artifacts.write_file(run.id, "model-best", 3, b"\0weights")
     record = store.artifacts.register(run.id, run.epoch, file)
     assert (record.kind, record.round, record.size_bytes) == ("model-best", 3, 8)
@@ -24,12 +24,12 @@ def test_the_bytes_come_back(store: Store, run: RunRecord) -> None:
     assert store.artifacts.get(record.id + 1) is None
 
 
-def test_a_file_counts_only_once_it_is_registered(store: Store, run: RunRecord) -> None:
+def test_a_file_counts_once_it_is_registered(store: Store, run: RunRecord) -> None:
     store.artifacts.write_file(run.id, "checkpoint", 3, b"newer")
     assert store.artifacts.latest(run.id, "checkpoint") is None
 
 
-def test_the_latest_is_of_the_highest_round_and_of_its_kind(store: Store, run: RunRecord) -> None:
+def test_the_latest_artifact_of_a_kind_has_the_highest_round(store: Store, run: RunRecord) -> None:
     for kind, round in (("checkpoint", 2), ("checkpoint", 9), ("checkpoint", 5), ("model-last", 99)):
         put(store, run.id, kind, round)
     latest = store.artifacts.latest(run.id, "checkpoint")
@@ -38,7 +38,7 @@ def test_the_latest_is_of_the_highest_round_and_of_its_kind(store: Store, run: R
     assert [a.round for a in store.artifacts.list(run.id)] == [99, 9, 5, 2]
 
 
-def test_only_the_last_ones_are_kept(store: Store, run: RunRecord) -> None:
+def test_only_the_last_artifacts_are_kept(store: Store, run: RunRecord) -> None:
     for round in range(5):
         put(store, run.id, "checkpoint", round)
     put(store, run.id, "model-last", 0)
@@ -47,7 +47,7 @@ def test_only_the_last_ones_are_kept(store: Store, run: RunRecord) -> None:
     assert len(files(store)) == 3
 
 
-def test_a_kind_is_dropped_of_finished_runs_only(store: Store, run: RunRecord) -> None:
+def test_only_finished_runs_drop_a_kind(store: Store, run: RunRecord) -> None:
     put(store, run.id, "checkpoint", 0)
     put(store, run.id, "model-last", 0)
     assert store.artifacts.drop_of_finished("checkpoint") == 0
@@ -57,7 +57,7 @@ def test_a_kind_is_dropped_of_finished_runs_only(store: Store, run: RunRecord) -
     assert len(files(store)) == 1
 
 
-def test_damage_is_noticed(store: Store, run: RunRecord) -> None:
+def test_damage_is_detected(store: Store, run: RunRecord) -> None:
     record = put(store, run.id, "checkpoint", 0)
     (store.artifacts.folder / record.path).write_bytes(b"other")
     with pytest.raises(ArtifactDamaged, match="SHA-256"):
@@ -67,25 +67,25 @@ def test_damage_is_noticed(store: Store, run: RunRecord) -> None:
         store.artifacts.read(record)
 
 
-def test_sizes_are_added_up(store: Store, run: RunRecord) -> None:
+def test_total_bytes_sums_the_sizes(store: Store, run: RunRecord) -> None:
     assert store.artifacts.total_bytes() == 0
     put(store, run.id, "a", 0, b"123")
     put(store, run.id, "b", 0, b"4567")
     assert [store.artifacts.total_bytes(run_id) for run_id in (None, run.id, 99)] == [7, 7, 0]
 
 
-def test_sweeping_removes_what_no_row_points_to(store: Store, run: RunRecord) -> None:
-    kept = put(store, run.id, "checkpoint", 0)
+def test_sweeping_removes_unregistered_files(store: Store, run: RunRecord) -> None:
+    artifact = put(store, run.id, "checkpoint", 0)
     store.artifacts.write_file(run.id, "checkpoint", 1, b"renamed, not registered")
     (store.artifacts.folder / str(run.id) / "checkpoint-000002-0123456789ab.tmp").write_bytes(b"not renamed")
     store.artifacts.write_file(99, "checkpoint", 1, b"run is gone")
     assert store.artifacts.sweep() == 3
-    assert files(store) == [store.artifacts.folder / kept.path]
+    assert files(store) == [store.artifacts.folder / artifact.path]
     assert not (store.artifacts.folder / "99").exists()
     assert store.artifacts.sweep() == 0
 
 
-def test_sweeping_leaves_what_is_not_ours(store: Store) -> None:
+def test_sweeping_leaves_foreign_files(store: Store) -> None:
     foreign = [store.artifacts.folder / name for name in ("7/notes.txt", "mine/checkpoint-000001-0123456789ab.bin")]
     for path in foreign:
         path.parent.mkdir(parents=True)
@@ -95,16 +95,16 @@ def test_sweeping_leaves_what_is_not_ours(store: Store) -> None:
     assert all(path.exists() for path in foreign)
 
 
-def test_databases_of_one_stem_have_their_own_artifacts(tmp_path: Path) -> None:
+def test_databases_with_the_same_stem_have_separate_artifacts(tmp_path: Path) -> None:
     folders = {Store(f"sqlite:///{tmp_path / name}").artifacts.folder for name in ("a.db", "a.sqlite")}
     assert len(folders) == 2
 
 
-def test_sweeping_where_nothing_was_written_is_fine(store: Store) -> None:
+def test_sweeping_without_a_folder_does_nothing(store: Store) -> None:
     assert store.artifacts.sweep() == 0
 
 
-def test_a_folder_that_cannot_be_written_is_named(store: Store) -> None:
+def test_an_unwritable_folder_is_reported(store: Store) -> None:
     store.artifacts.folder.write_text("a file is in the way")
     with pytest.raises(StorageError, match="cannot write"):
         store.artifacts.write_file(1, "checkpoint", 0, b"x")

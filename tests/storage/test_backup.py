@@ -1,4 +1,4 @@
-"""A backup is whole, whatever happens while it is taken; a restore brings all of it back, or changes nothing."""
+"""A backup is consistent even under writes; a restore is complete or changes nothing."""
 
 import json
 import os
@@ -22,7 +22,7 @@ from storage import (
     schema,
 )
 from storage.archive import BACKUP
-from tests.storage.old_tables import of_the_first_tables
+from tests.storage.old_tables import first_version
 from tests.storage.samples import a_round, new_run
 
 
@@ -32,7 +32,7 @@ def put(store: Store, run_id: int, kind: str, round: int = 0, data: bytes = b"st
 
 @pytest.fixture
 def full(sqlite_store: Store) -> Store:
-    """A run that is done, with a round, models and an analysis, and a paused one with a checkpoint."""
+    """A finished run with a round, models and an analysis, and a paused run with a checkpoint."""
     store = sqlite_store
     store.experiments.create("two", {"name": "two"}, [new_run(0), new_run(1)])
     done, paused = store.queue.claim(), store.queue.claim()
@@ -56,7 +56,7 @@ def full(sqlite_store: Store) -> Store:
 
 
 def content(store: Store) -> list:
-    """Everything that was stored, ready for ==."""
+    """Everything stored, for comparison with ==."""
     runs = store.queue.runs(include_archived=True)
     return [
         runs,
@@ -78,31 +78,31 @@ def content(store: Store) -> list:
     ]
 
 
-def elsewhere(folder: Path) -> Store:
+def other_store(folder: Path) -> Store:
     return Store(f"sqlite:///{folder / 'other.db'}")
 
 
-def test_a_backup_brings_everything_back(full: Store, tmp_path: Path) -> None:
+def test_a_backup_restores_everything(full: Store, tmp_path: Path) -> None:
     backup = full.back_up(tmp_path / "b.zip", "1.2")
     assert (backup.runs, backup.size_bytes, backup.left_out) == (2, (tmp_path / "b.zip").stat().st_size, ())
-    other = elsewhere(tmp_path)
+    other = other_store(tmp_path)
     restored = other.restore(tmp_path / "b.zip")
     assert (restored.runs, restored.kept) == (2, None)
     assert content(other) == content(full)
     assert other.artifacts.sweep() == 0 and other.queue.find_by_digest(["digest-1"])[0].status == "paused"
 
 
-def test_it_tells_what_it_is_and_leaves_out_what_nobody_needs(full: Store, tmp_path: Path) -> None:
+def test_it_describes_itself_and_omits_unneeded_files(full: Store, tmp_path: Path) -> None:
     full.back_up(tmp_path / "b.zip", "1.2")
     with zipfile.ZipFile(tmp_path / "b.zip") as file:
         manifest = json.loads(file.read("manifest.json"))
         kinds = sorted(name.split("/")[-1].split("-0")[0] for name in file.namelist() if name.startswith("artifacts/"))
     assert (manifest["kind"], manifest["version"], manifest["runs"]) == ("Fedscape backup", "1.2", 2)
-    assert kinds == ["analysis", "checkpoint", "model-last"]  # the checkpoint of the run that waits
+    assert kinds == ["analysis", "checkpoint", "model-last"]  # of the paused run
     assert len(list(tmp_path.glob(".*"))) == 0
 
 
-def test_it_is_of_one_moment_while_a_run_writes(
+def test_it_is_a_snapshot_even_while_a_run_writes(
     sqlite_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(storage.sqlite, "PAGES", 1)
@@ -137,19 +137,19 @@ def test_it_is_of_one_moment_while_a_run_writes(
         assert rounds[0] < rounds[-1] <= written.result()
 
 
-def test_what_cannot_be_read_is_named_and_has_no_row_in_the_backup(full: Store, tmp_path: Path) -> None:
+def test_unreadable_files_are_reported_and_left_out_of_the_backup(full: Store, tmp_path: Path) -> None:
     record = full.artifacts.latest(1, "model-last")
     assert record is not None
     (full.artifacts.folder / record.path).write_bytes(b"something else")
-    (told,) = full.back_up(tmp_path / "b.zip", "1").left_out
-    assert "the model-last of run 1" in told
-    other = elsewhere(tmp_path)
+    (calls,) = full.back_up(tmp_path / "b.zip", "1").left_out
+    assert "the model-last of run 1" in calls
+    other = other_store(tmp_path)
     other.restore(tmp_path / "b.zip")
     assert other.artifacts.latest(1, "model-last") is None and other.artifacts.latest(2, "checkpoint") is not None
 
 
 @pytest.mark.parametrize("at", [1, 3, 5])
-def test_who_interrupts_it_leaves_nothing_half(full: Store, tmp_path: Path, at: int) -> None:
+def test_an_interrupted_backup_leaves_nothing_behind(full: Store, tmp_path: Path, at: int) -> None:
     before, calls = set(tmp_path.iterdir()), []
 
     def interrupt(done: int, total: int) -> None:
@@ -162,21 +162,21 @@ def test_who_interrupts_it_leaves_nothing_half(full: Store, tmp_path: Path, at: 
     assert set(tmp_path.iterdir()) == before
 
 
-def test_it_cannot_take_the_place_of_the_database(full: Store) -> None:
+def test_it_cannot_overwrite_the_database(full: Store) -> None:
     with pytest.raises(StorageError, match="another name"):
         full.back_up(Path(full.url.removeprefix("sqlite:///")), "1")
 
 
-def test_progress_ends_with_all_of_it(full: Store, tmp_path: Path) -> None:
-    told: list[tuple[int, int]] = []
-    full.back_up(tmp_path / "b.zip", "1", lambda done, total: told.append((done, total)))
-    assert told[-1][0] == told[-1][1] and told == sorted(told)
-    told.clear()
-    elsewhere(tmp_path).restore(tmp_path / "b.zip", progress=lambda done, total: told.append((done, total)))
-    assert told[-1][0] == told[-1][1]
+def test_progress_ends_at_the_total(full: Store, tmp_path: Path) -> None:
+    calls: list[tuple[int, int]] = []
+    full.back_up(tmp_path / "b.zip", "1", lambda done, total: calls.append((done, total)))
+    assert calls[-1][0] == calls[-1][1] and calls == sorted(calls)
+    calls.clear()
+    other_store(tmp_path).restore(tmp_path / "b.zip", progress=lambda done, total: calls.append((done, total)))
+    assert calls[-1][0] == calls[-1][1]
 
 
-def test_runs_that_are_there_are_not_replaced_unasked_and_then_kept_beside(full: Store, tmp_path: Path) -> None:
+def test_existing_runs_are_replaced_only_on_request_and_saved(full: Store, tmp_path: Path) -> None:
     full.back_up(tmp_path / "b.zip", "1")
     before = content(full)
     full.experiments.create("later", {}, [new_run(7)])
@@ -184,23 +184,23 @@ def test_runs_that_are_there_are_not_replaced_unasked_and_then_kept_beside(full:
     with pytest.raises(StorageError, match="has 3 runs; --replace"):
         full.restore(tmp_path / "b.zip")
     assert content(full) == later
-    kept = full.restore(tmp_path / "b.zip", replace=True).kept
+    saved = full.restore(tmp_path / "b.zip", replace=True).kept
     assert content(full) == before
-    assert kept is not None and content(Store(f"sqlite:///{kept}")) == later
+    assert saved is not None and content(Store(f"sqlite:///{saved}")) == later
 
 
-def test_a_damaged_database_is_replaced_when_that_is_said(full: Store, tmp_path: Path) -> None:
+def test_a_damaged_database_is_replaced_on_request(full: Store, tmp_path: Path) -> None:
     full.back_up(tmp_path / "b.zip", "1")
     before, path = content(full), Path(full.url.removeprefix("sqlite:///"))
     full.close()
     path.write_bytes(b"no database" * 1000)
     with pytest.raises(StorageError, match=r"not a usable database .* --replace"):
         full.restore(tmp_path / "b.zip")
-    kept = full.restore(tmp_path / "b.zip", replace=True).kept
-    assert content(full) == before and kept is not None and kept.read_bytes().startswith(b"no database")
+    saved = full.restore(tmp_path / "b.zip", replace=True).kept
+    assert content(full) == before and saved is not None and saved.read_bytes().startswith(b"no database")
 
 
-def test_nothing_is_replaced_under_a_dispatcher_or_an_open_page(full: Store, tmp_path: Path) -> None:
+def test_nothing_is_replaced_while_an_engine_or_a_page_uses_it(full: Store, tmp_path: Path) -> None:
     full.back_up(tmp_path / "b.zip", "1")
     other = Store(full.url)
     with other.try_dispatcher_lock(), pytest.raises(StorageError, match=r"an engine is running on .*; stop the app"):  # type: ignore[union-attr]
@@ -214,7 +214,7 @@ def test_nothing_is_replaced_under_a_dispatcher_or_an_open_page(full: Store, tmp
 
 
 def damaged(path: Path, how: str) -> Path:
-    """A copy of the backup to which something has happened."""
+    """A damaged copy of the backup."""
     copy = path.with_name(f"{how}.zip")
     with zipfile.ZipFile(path) as source, zipfile.ZipFile(copy, "w") as target:
         for name in source.namelist():
@@ -250,7 +250,7 @@ def damaged(path: Path, how: str) -> Path:
         ("of a newer schema", "newer version .schema 9999"),
     ],
 )
-def test_a_backup_that_is_not_as_it_was_changes_nothing(full: Store, tmp_path: Path, how: str, words: str) -> None:
+def test_a_damaged_backup_changes_nothing(full: Store, tmp_path: Path, how: str, words: str) -> None:
     full.back_up(tmp_path / "b.zip", "1")
     before = content(full)
     with pytest.raises((ArchiveInvalid, SchemaTooNew), match=words):
@@ -258,7 +258,7 @@ def test_a_backup_that_is_not_as_it_was_changes_nothing(full: Store, tmp_path: P
     assert content(full) == before and not list(tmp_path.glob("*.re*"))
 
 
-def test_a_member_outside_the_folder_of_artifacts_is_refused(full: Store, tmp_path: Path) -> None:
+def test_a_member_outside_the_artifacts_folder_is_refused(full: Store, tmp_path: Path) -> None:
     full.back_up(tmp_path / "b.zip", "1")
     with zipfile.ZipFile(tmp_path / "b.zip", "a") as file:
         manifest = json.loads(file.read("manifest.json"))
@@ -270,12 +270,12 @@ def test_a_member_outside_the_folder_of_artifacts_is_refused(full: Store, tmp_pa
             new.writestr(member, json.dumps(manifest) if member == "manifest.json" else old.read(member))
         new.writestr("artifacts/../escaped", data)
     with pytest.raises(ArchiveInvalid, match="not a valid member name"):
-        elsewhere(tmp_path).restore(tmp_path / "c.zip")
+        other_store(tmp_path).restore(tmp_path / "c.zip")
 
 
 @pytest.mark.parametrize("call", ["rename", "link", "fsync", "mkdir"])
 @pytest.mark.parametrize("fails_at", [0, 1, 2, 3])
-def test_a_disk_that_fails_in_a_restore_changes_nothing(
+def test_a_disk_error_during_a_restore_changes_nothing(
     full: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, fails_at: int
 ) -> None:
     full.back_up(tmp_path / "b.zip", "1")
@@ -290,7 +290,7 @@ def test_a_disk_that_fails_in_a_restore_changes_nothing(
     monkeypatch.setattr(os, call, failing)
     if call == "link":  # a disk without links: files are copied
         full.restore(tmp_path / "b.zip", replace=True)
-    elif call != "rename" or fails_at < 2:  # the database that was there, and its artifacts
+    elif call != "rename" or fails_at < 2:  # the existing database and its artifacts
         with pytest.raises(StorageError, match="No space left"):
             full.restore(tmp_path / "b.zip", replace=True)
         assert not list(tmp_path.glob("*.re*")) and folder_of(full) == files
@@ -302,10 +302,10 @@ def folder_of(store: Store) -> list[Path]:
     return sorted(store.artifacts.folder.rglob("*"))
 
 
-@pytest.mark.parametrize("brought_up_to_date", [False, True])
-def test_a_backup_of_the_first_tables_is_taken_and_brought_up_to_date(tmp_path: Path, brought_up_to_date: bool) -> None:
-    path, revision = of_the_first_tables(tmp_path), "0001"
-    if brought_up_to_date:
+@pytest.mark.parametrize("migrated", [False, True])
+def test_a_backup_of_the_first_schema_is_restored_and_migrated(tmp_path: Path, migrated: bool) -> None:
+    path, revision = first_version(tmp_path), "0001"
+    if migrated:
         old = Store(f"sqlite:///{path}")
         old.migrate()
         old.close()
@@ -313,12 +313,12 @@ def test_a_backup_of_the_first_tables_is_taken_and_brought_up_to_date(tmp_path: 
     with new_archive(tmp_path / "b.zip", BACKUP) as archive:
         archive.add_file("fedscape.db", path)
         archive.facts = {"schema": revision, "runs": 1}
-    other = elsewhere(tmp_path)
+    other = other_store(tmp_path)
     other.restore(tmp_path / "b.zip")
     assert [run.label for run in other.queue.runs()] == ["ditto"] and not other.needs_migration()
 
 
-def test_a_server_s_database_is_its_owner_s_to_back_up(tmp_path: Path) -> None:
+def test_backing_up_a_server_database_names_pg_dump(tmp_path: Path) -> None:
     store = Store("postgresql://nobody:secret@nowhere/runs", artifacts=tmp_path / "files")
     with pytest.raises(StorageError, match=r"pg_dump .* artifacts") as refused:
         store.back_up(tmp_path / "b.zip", "1")

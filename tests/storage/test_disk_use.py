@@ -1,4 +1,4 @@
-"""What lies on the disk, and giving back what models take of it."""
+"""Disk use by kind, and freeing the space of models."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,36 +28,36 @@ def sizes(store: Store) -> tuple[int, int, int, int]:
     return use.checkpoints_bytes, use.models_bytes, use.analyses_bytes, use.trash_bytes
 
 
-def test_every_kind_of_file_is_added_up(store: Store, done: RunRecord) -> None:
+def test_sizes_are_summed_by_kind(store: Store, done: RunRecord) -> None:
     assert sizes(store) == (3, 12, 11, 0)
 
 
-def test_a_deleted_run_s_files_count_as_trash_alone(store: Store, done: RunRecord) -> None:
+def test_files_of_a_deleted_run_count_as_trash_only(store: Store, done: RunRecord) -> None:
     store.trash.put([done.id])
     assert sizes(store) == (0, 0, 0, 26)
 
 
-def test_the_database_counts_with_what_is_on_its_way_into_it(sqlite_store: Store) -> None:
+def test_the_database_includes_its_write_ahead_log(sqlite_store: Store) -> None:
     path = Path(sqlite_store.url.removeprefix("sqlite:///"))
     sqlite_store.experiments.create("x", {}, [new_run()])
     wal = path.with_name(f"{path.name}-wal")
     assert sqlite_store.disk_use().database_bytes >= path.stat().st_size + wal.stat().st_size > path.stat().st_size
 
 
-def test_the_fuller_disk_is_the_one_that_counts(sqlite_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_fuller_disk_determines_the_free_space(sqlite_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     database, elsewhere = sqlite_store._database, Path("/")
     free = {elsewhere: 70, database.files[0]: 50}
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=free.get(path, 90)))
     assert disk_use(database, elsewhere).free_bytes == 50
 
 
-def test_where_nothing_is_stored_yet_the_disk_has_room(tmp_path: Path) -> None:
+def test_a_new_store_reports_free_space(tmp_path: Path) -> None:
     store = Store(f"sqlite:///{tmp_path}/fresh/fedscape.db")
     store.ensure_schema()
     assert sizes(store) == (0, 0, 0, 0) and store.disk_use().free_bytes > 0
 
 
-def test_dropping_models_leaves_everything_else_of_a_run(store: Store, done: RunRecord) -> None:
+def test_dropping_models_keeps_everything_else_of_a_run(store: Store, done: RunRecord) -> None:
     assert store.artifacts.drop_models([done.id]) == 12
     assert sizes(store) == (3, 0, 11, 0)
     assert len([path for path in store.artifacts.folder.rglob("*") if path.is_file()]) == 2
@@ -65,7 +65,7 @@ def test_dropping_models_leaves_everything_else_of_a_run(store: Store, done: Run
     assert store.queue.get(done.id) == done
 
 
-def test_models_of_others_and_of_a_running_run_stay(store: Store, done: RunRecord) -> None:
+def test_models_of_other_and_running_runs_stay(store: Store, done: RunRecord) -> None:
     store.experiments.create("x", {}, [new_run(1)])
     running = store.queue.claim()
     put(store, running.id, "model-last", 13)

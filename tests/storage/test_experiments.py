@@ -1,4 +1,4 @@
-"""Experiments are created whole, listed newest first, and vanish with their last run."""
+"""Experiments are created completely or not at all, listed newest first, and disappear with their last run."""
 
 from datetime import UTC, datetime
 
@@ -19,9 +19,9 @@ from tests.storage.samples import a_round, new_run
 
 
 def test_an_experiment_is_created_with_its_runs_queued_in_order(store: Store) -> None:
-    made = store.experiments.create("three seeds", {"name": "x"}, [new_run(seed) for seed in (7, 8, 9)])
-    assert (made.num_runs, made.status_counts) == (3, {"queued": 3})
-    runs = store.queue.runs(experiment_ids=[made.id], newest_first=False)
+    experiment = store.experiments.create("three seeds", {"name": "x"}, [new_run(seed) for seed in (7, 8, 9)])
+    assert (experiment.num_runs, experiment.status_counts) == (3, {"queued": 3})
+    runs = store.queue.runs(experiment_ids=[experiment.id], newest_first=False)
     assert [(r.position, r.seed, r.experiment_name) for r in runs] == [
         (0, 7, "three seeds"),
         (1, 8, "three seeds"),
@@ -35,12 +35,12 @@ def test_a_run_that_cannot_be_stored_leaves_no_experiment(store: Store) -> None:
     assert store.experiments.list() == []
 
 
-def test_numbers_that_are_not_finite_become_null_in_a_configuration(store: Store) -> None:
+def test_non_finite_numbers_become_null_in_a_configuration(store: Store) -> None:
     config = {"lr": np.float32(0.5), "K": np.int64(3), "bad": float("nan"), "list": (1, float("inf"))}
     assert store.experiments.create("x", config, []).config == {"lr": 0.5, "K": 3, "bad": None, "list": [1, None]}
 
 
-def test_times_are_aware_utc(store: Store) -> None:
+def test_times_are_in_utc(store: Store) -> None:
     assert str(store.experiments.create("x", {}, []).created_at.tzinfo) == "UTC"
 
 
@@ -54,23 +54,23 @@ def test_experiments_are_listed_newest_first_and_counted(store: Store) -> None:
     assert listed[0].status_counts == {}
 
 
-def test_an_archived_experiment_hides_with_its_runs_and_comes_back(store: Store) -> None:
-    made = store.experiments.create("x", {}, [new_run()])
-    store.experiments.archive([made.id])
+def test_archiving_hides_an_experiment_and_its_runs_reversibly(store: Store) -> None:
+    experiment = store.experiments.create("x", {}, [new_run()])
+    store.experiments.archive([experiment.id])
     assert store.experiments.list() == []
     assert store.queue.runs() == []
     assert store.experiments.list(include_archived=True)[0].archived
-    store.experiments.archive([made.id], archived=False)
+    store.experiments.archive([experiment.id], archived=False)
     assert len(store.queue.runs()) == 1
 
 
-def test_renaming_shows_in_the_runs(store: Store) -> None:
-    made = store.experiments.create("x", {}, [new_run()])
-    store.experiments.rename(made.id, "y")
+def test_runs_show_the_new_name_of_their_experiment(store: Store) -> None:
+    experiment = store.experiments.create("x", {}, [new_run()])
+    store.experiments.rename(experiment.id, "y")
     assert store.queue.runs()[0].experiment_name == "y"
 
 
-def test_an_unknown_experiment_is_named(store: Store) -> None:
+def test_an_unknown_experiment_is_reported_by_id(store: Store) -> None:
     with pytest.raises(ExperimentNotFound, match="no experiment with id 99"):
         store.experiments.get(99)
     with pytest.raises(ExperimentNotFound):
@@ -78,22 +78,22 @@ def test_an_unknown_experiment_is_named(store: Store) -> None:
 
 
 def test_deleting_an_experiment_deletes_its_runs_and_files(store: Store) -> None:
-    made = store.experiments.create("x", {}, [new_run()])
+    experiment = store.experiments.create("x", {}, [new_run()])
     run = store.queue.runs()[0]
     file = store.artifacts.write_file(run.id, "model-last", 5, b"bytes")
     store.artifacts.register(run.id, None, file)
-    store.experiments.delete([made.id])
+    store.experiments.delete([experiment.id])
     assert store.experiments.list() == []
     assert store.queue.runs() == []
     assert not (store.artifacts.folder / file.path).exists()
 
 
 def test_an_experiment_with_a_running_run_is_not_deleted(store: Store) -> None:
-    made = store.experiments.create("x", {}, [new_run(0), new_run(1)])
+    experiment = store.experiments.create("x", {}, [new_run(0), new_run(1)])
     store.queue.claim()
     with pytest.raises(RunsActive, match="cancel it"):
-        store.experiments.delete([made.id])
-    assert store.experiments.get(made.id).num_runs == 2
+        store.experiments.delete([experiment.id])
+    assert store.experiments.get(experiment.id).num_runs == 2
 
 
 def test_an_imported_run_is_finished_and_never_claimed(store: Store) -> None:
@@ -113,7 +113,7 @@ def test_an_imported_run_is_finished_and_never_claimed(store: Store) -> None:
     assert store.queue.claim() is None
 
 
-def test_an_import_that_fails_is_taken_back(store: Store) -> None:
+def test_a_failed_import_is_rolled_back(store: Store) -> None:
     twice = FinishedRun(new_run(), "done", [a_round(0), a_round(0)])
     with pytest.raises(StorageError, match="already stored"):
         store.experiments.import_finished("broken", {}, [FinishedRun(new_run(), "done", [a_round(0)]), twice])
@@ -121,7 +121,7 @@ def test_an_import_that_fails_is_taken_back(store: Store) -> None:
     assert store.queue.runs() == []
 
 
-def test_an_imported_run_brings_its_models_analyses_and_log(store: Store) -> None:
+def test_an_imported_run_has_its_models_analyses_and_log(store: Store) -> None:
     at = datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC)
     run = FinishedRun(
         new_run(),
@@ -142,7 +142,7 @@ def test_an_imported_run_brings_its_models_analyses_and_log(store: Store) -> Non
     assert [(e.at, e.level, e.message) for e in store.events.list(stored.id)] == [(at, "warning", "too large")]
 
 
-def test_an_import_whose_file_cannot_be_read_leaves_no_file(store: Store) -> None:
+def test_an_import_with_an_unreadable_file_leaves_no_file(store: Store) -> None:
     def unreadable() -> bytes:
         raise StorageError("damaged")
 

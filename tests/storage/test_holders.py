@@ -1,4 +1,4 @@
-"""Another process is in the way of every writer: who it is, what to do, and that nothing is lost."""
+"""Another process holds the write lock: it is named, with what to do, and nothing is lost."""
 
 import os
 import signal
@@ -28,7 +28,7 @@ WORKER = "python -c from multiprocessing.forkserver import main; main(18, 19)"
 
 @pytest.fixture
 def running(sqlite_store: Store) -> RunRecord:
-    """One run, claimed, with round 0."""
+    """A claimed run with round 0."""
     sqlite_store.experiments.create("x", {}, [new_run()])
     run = sqlite_store.queue.claim()
     assert run is not None
@@ -37,8 +37,8 @@ def running(sqlite_store: Store) -> RunRecord:
 
 
 @pytest.fixture
-def in_the_way(sqlite_store: Store, running: RunRecord) -> Iterator[subprocess.Popen[str]]:
-    """A process that has begun to write."""
+def lock_holder(sqlite_store: Store, running: RunRecord) -> Iterator[subprocess.Popen[str]]:
+    """A process inside a write transaction."""
     process = started(IN_A_TRANSACTION, sqlite_store)
     yield process
     if process.poll() is None:
@@ -52,36 +52,36 @@ def impatient(sqlite_store: Store) -> Iterator[Store]:
     impatient.close()
 
 
-def test_who_has_begun_to_write_is_named(impatient: Store, running: RunRecord, in_the_way) -> None:
-    with pytest.raises(DatabaseLocked) as told:
+def test_the_lock_holder_is_named(impatient: Store, running: RunRecord, lock_holder) -> None:
+    with pytest.raises(DatabaseLocked) as error:
         impatient.queue.heartbeat(running.id, running.epoch)
-    assert f"was locked by process {in_the_way.pid} (" in str(told.value)
-    assert "for 0.05 s; close it, or wait until it has finished, and try again" in str(told.value)
+    assert f"was locked by process {lock_holder.pid} (" in str(error.value)
+    assert "for 0.05 s; close it, or wait until it has finished, and try again" in str(error.value)
 
 
-def test_a_stopped_process_can_be_let_go_on_or_ended_and_only_its_transaction_is_lost(
-    impatient: Store, running: RunRecord, in_the_way
+def test_killing_a_stopped_process_loses_only_its_transaction(
+    impatient: Store, running: RunRecord, lock_holder
 ) -> None:
-    os.kill(in_the_way.pid, signal.SIGSTOP)
-    os.waitpid(in_the_way.pid, os.WUNTRACED)
-    pid = in_the_way.pid
+    os.kill(lock_holder.pid, signal.SIGSTOP)
+    os.waitpid(lock_holder.pid, os.WUNTRACED)
+    pid = lock_holder.pid
     with pytest.raises(DatabaseLocked, match=f"it is stopped: kill -CONT {pid} resumes it, kill -9 {pid} ends it"):
         impatient.queue.heartbeat(running.id, running.epoch)
-    assert [r.round for r in impatient.metrics.rounds(running.id)] == [0]  # reading goes on
-    kill(in_the_way)
+    assert [r.round for r in impatient.metrics.rounds(running.id)] == [0]  # reading still works
+    kill(lock_holder)
     impatient.queue.heartbeat(running.id, running.epoch)
     assert impatient.queue.get(running.id).round == 0
     assert impatient.writer() is None
 
 
-def test_nobody_is_named_where_nobody_is_in_the_way(sqlite_store: Store, running: RunRecord) -> None:
+def test_no_lock_holder_is_named_without_a_lock(sqlite_store: Store, running: RunRecord) -> None:
     assert sqlite_store.writer() is None
     with sqlite_store._database.write():
-        assert sqlite_store.writer() is None  # but ourselves
+        assert sqlite_store.writer() is None  # except this process
 
 
-def test_where_the_system_does_not_show_locks_the_message_names_nobody(
-    impatient: Store, running: RunRecord, in_the_way, monkeypatch: pytest.MonkeyPatch, tmp_path
+def test_without_proc_locks_the_message_names_no_process(
+    impatient: Store, running: RunRecord, lock_holder, monkeypatch: pytest.MonkeyPatch, tmp_path
 ) -> None:
     monkeypatch.setattr(holders, "LOCKS", tmp_path / "none")
     with pytest.raises(DatabaseLocked, match=r"was locked by another process for 0\.05 s; close other programs"):
@@ -108,24 +108,24 @@ def test_a_stopped_dispatcher_is_named(sqlite_store: Store) -> None:
         (False, True, "wait until it has finished"),
     ],
 )
-def test_a_worker_is_the_engines_to_restart_unless_its_dispatcher_is_gone(is_stopped, is_abandoned, advice) -> None:
+def test_a_stopped_worker_is_restarted_unless_its_dispatcher_is_gone(is_stopped, is_abandoned, advice) -> None:
     worker = LockHolder(7, WORKER, is_stopped, is_abandoned)
     assert str(worker) == "process 7 (a worker of the engine)"
     assert advice in worker.advice
 
 
 def test_rounds_are_packed_before_a_transaction_begins(running: RunRecord, sqlite_store: Store, monkeypatch) -> None:
-    pack, begun = metrics.pack, []
+    pack, shapes = metrics.pack, []
 
-    def and_look(array):
+    def pack_outside_transaction(array):
         writer = Store(sqlite_store.url, timeout_s=0.0)
-        writer.queue.heartbeat(running.id, running.epoch)  # refused while another transaction is under way
+        writer.queue.heartbeat(running.id, running.epoch)  # fails during another transaction
         writer.close()
-        begun.append(array.shape)
+        shapes.append(array.shape)
         return pack(array)
 
-    monkeypatch.setattr(metrics, "pack", and_look)
+    monkeypatch.setattr(metrics, "pack", pack_outside_transaction)
     sqlite_store.metrics.append(running.id, running.epoch, [a_round(1)])
     sqlite_store.queue.finish(running.id, running.epoch, "paused", rounds=[a_round(2)])
-    assert len(begun) == 4
+    assert len(shapes) == 4
     assert [r.round for r in sqlite_store.metrics.rounds(running.id)] == [0, 1, 2]

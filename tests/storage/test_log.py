@@ -5,7 +5,7 @@ import pytest
 from storage import RunNotFound, RunRecord, Store
 
 
-def test_the_newest_events_come_oldest_first(store: Store, run: RunRecord) -> None:
+def test_the_newest_events_are_listed_oldest_first(store: Store, run: RunRecord) -> None:
     for i in range(5):
         store.events.add(run.id if i % 2 else None, "info", "test", f"event {i}")
     events = store.events.list(limit=3)
@@ -14,7 +14,7 @@ def test_the_newest_events_come_oldest_first(store: Store, run: RunRecord) -> No
     assert [e.message for e in store.events.list(after=events[0].id)] == ["event 3", "event 4"]
 
 
-def test_events_of_several_runs_come_as_they_happened(store: Store, run: RunRecord) -> None:
+def test_events_of_several_runs_are_listed_in_order_of_time(store: Store, run: RunRecord) -> None:
     for run_id, message in ((run.id, "one"), (None, "of nobody"), (run.id, "two")):
         store.events.add(run_id, "info", "test", message)
     assert [e.message for e in store.events.for_runs([run.id, run.id + 1])] == ["one", "two"]
@@ -22,7 +22,7 @@ def test_events_of_several_runs_come_as_they_happened(store: Store, run: RunReco
     assert store.events.for_runs([]) == []
 
 
-def test_a_deleted_run_takes_its_events_with_it(store: Store, run: RunRecord) -> None:
+def test_deleting_a_run_deletes_its_events(store: Store, run: RunRecord) -> None:
     store.events.add(run.id, "error", "worker", "gone")
     store.queue.finish(run.id, run.epoch, "failed")
     store.queue.delete([run.id])
@@ -31,7 +31,7 @@ def test_a_deleted_run_takes_its_events_with_it(store: Store, run: RunRecord) ->
         store.events.add(run.id, "info", "test", "too late")
 
 
-def test_an_engine_is_listed_while_it_beats(store: Store) -> None:
+def test_an_engine_is_listed_while_it_sends_heartbeats(store: Store) -> None:
     engine_id = store.engines.heartbeat(host="here", pid=7, device="cpu", slots=2, running=0)
     assert store.engines.heartbeat(host="here", pid=7, device="cpu", slots=2, running=1) == engine_id
     (engine,) = store.engines.list()

@@ -1,4 +1,4 @@
-"""Rounds come back as they were written."""
+"""Rounds are read as they were written."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from storage import RoundRecord, RunRecord, StorageError, Store
 from tests.storage.samples import a_round, new_run
 
 
-def test_a_round_comes_back_as_it_was(store: Store, run: RunRecord) -> None:
+def test_a_round_is_read_as_it_was_written(store: Store, run: RunRecord) -> None:
     store.metrics.append(run.id, run.epoch, [a_round(0, clusters=[1, 0, 1, 0]), a_round(1)])
     written, (read, _) = a_round(0, clusters=[1, 0, 1, 0]), store.metrics.rounds(run.id)
     assert (read.round, read.evaluated, list(read.scalars)) == (0, True, ["personalized.mean", "seconds"])
@@ -20,7 +20,7 @@ def test_a_round_comes_back_as_it_was(store: Store, run: RunRecord) -> None:
         np.testing.assert_array_equal(read.arrays[name], array, strict=True)
 
 
-def test_the_run_remembers_its_last_round(store: Store, run: RunRecord) -> None:
+def test_the_run_stores_its_last_round(store: Store, run: RunRecord) -> None:
     store.metrics.append(run.id, run.epoch, [a_round(0), a_round(1)], summary={"mean": np.nan})
     store.metrics.append(run.id, run.epoch, [])
     stored = store.queue.get(run.id)
@@ -33,7 +33,7 @@ def test_a_round_is_stored_once(store: Store, run: RunRecord) -> None:
         store.metrics.append(run.id, run.epoch, [a_round(0)])
 
 
-def test_a_batch_that_fails_leaves_nothing(store: Store, run: RunRecord) -> None:
+def test_a_failed_batch_stores_nothing(store: Store, run: RunRecord) -> None:
     wrong = RoundRecord(1, np.zeros(0, dtype=np.int32), arrays={"names": np.array(["a"])})
     with pytest.raises(TypeError, match="give numbers"):
         store.metrics.append(run.id, run.epoch, [a_round(0), wrong])
@@ -58,7 +58,7 @@ def test_rounds_are_read_in_pages(store: Store, run: RunRecord) -> None:
     np.testing.assert_array_equal(page[0].clusters, [0, 0, 1, 1])
 
 
-def test_rewinding_forgets_what_came_after(store: Store, run: RunRecord) -> None:
+def test_rewinding_deletes_later_rounds(store: Store, run: RunRecord) -> None:
     for r in range(4):
         file = store.artifacts.write_file(run.id, "checkpoint", r, b"state")
         store.metrics.append(run.id, run.epoch, [a_round(r, clusters=[r] * 4)], summary={"of": r}, checkpoint=file)
@@ -72,7 +72,7 @@ def test_rewinding_forgets_what_came_after(store: Store, run: RunRecord) -> None
     assert store.metrics.rounds(run.id) == []
 
 
-def test_curves_of_several_runs_come_in_one_answer(store: Store, run: RunRecord) -> None:
+def test_curves_of_several_runs_are_read_in_one_call(store: Store, run: RunRecord) -> None:
     (other,) = store.queue.rerun([run.id])
     claimed = store.queue.claim()
     assert claimed is not None
@@ -96,7 +96,7 @@ def test_a_missing_number_is_nan_in_a_curve(store: Store, run: RunRecord) -> Non
     assert values.dtype == np.float64
 
 
-def test_no_runs_have_no_curves(store: Store) -> None:
+def test_without_runs_there_are_no_curves(store: Store) -> None:
     assert store.metrics.scalars([], ["seconds"]) == {}
 
 
@@ -109,7 +109,7 @@ def test_a_heat_map_is_one_array(store: Store, run: RunRecord) -> None:
     assert store.metrics.array(run.id, "unknown")[0].size == 0
 
 
-def test_one_round_of_an_array_is_the_last_unless_named(store: Store, run: RunRecord) -> None:
+def test_an_array_is_read_at_the_last_round_by_default(store: Store, run: RunRecord) -> None:
     store.metrics.append(run.id, run.epoch, [a_round(r) for r in range(3)])
     np.testing.assert_array_equal(store.metrics.array_at(run.id, "diagnostics.cost"), [[2, 1], [2, 3]])
     np.testing.assert_array_equal(store.metrics.array_at(run.id, "diagnostics.cost", 0), [[0, 1], [2, 3]])
@@ -117,7 +117,7 @@ def test_one_round_of_an_array_is_the_last_unless_named(store: Store, run: RunRe
     assert store.metrics.array_names(run.id) == ["diagnostics.cost", "personalized.accuracy"]
 
 
-def test_the_same_array_of_many_runs_is_read_at_once(store: Store) -> None:
+def test_an_array_of_many_runs_is_read_in_one_call(store: Store) -> None:
     store.experiments.create("three runs", {}, [new_run(seed) for seed in range(3)])
     first, second, third = (store.queue.claim() for _ in range(3))
     for run, rounds in ((first, 3), (second, 2)):
@@ -127,7 +127,7 @@ def test_the_same_array_of_many_runs_is_read_at_once(store: Store) -> None:
     assert store.metrics.arrays_at([first.id], "unknown") == store.metrics.arrays_at([], "diagnostics.cost") == {}
 
 
-def test_single_rounds_of_curves_are_read_alone(store: Store, run: RunRecord) -> None:
+def test_single_rounds_of_curves_can_be_read(store: Store, run: RunRecord) -> None:
     store.metrics.append(run.id, run.epoch, [a_round(r) for r in range(5)])
     rounds, values = store.metrics.array(run.id, "personalized.accuracy", [1, 4, 9])
     np.testing.assert_array_equal(rounds, [1, 4])
@@ -137,7 +137,7 @@ def test_single_rounds_of_curves_are_read_alone(store: Store, run: RunRecord) ->
     assert store.metrics.array(run.id, "personalized.accuracy", [])[0].size == 0
 
 
-def test_costs_are_added_up_between_rounds(store: Store, run: RunRecord) -> None:
+def test_costs_are_summed_between_rounds(store: Store, run: RunRecord) -> None:
     costs = [RoundRecord(r, np.array([0]), {"seconds": 2.0**r, "other": 1.0}) for r in range(8)]
     store.metrics.append(run.id, run.epoch, costs)
     sums = store.metrics.sums(run.id, ["seconds"], after=0, until=7, every=3)
@@ -145,7 +145,7 @@ def test_costs_are_added_up_between_rounds(store: Store, run: RunRecord) -> None
     assert store.metrics.sums(run.id, ["seconds"], after=-1, until=0, every=3) == {0: {"seconds": 1.0}}
 
 
-def test_totals_add_up_to_a_round_of_each_run(store: Store) -> None:
+def test_totals_sum_up_to_a_round_of_each_run(store: Store) -> None:
     store.experiments.create("two runs", {}, [new_run(seed) for seed in range(2)])
     first, second = (store.queue.claim() for _ in range(2))
     for run in (first, second):
@@ -155,7 +155,7 @@ def test_totals_add_up_to_a_round_of_each_run(store: Store) -> None:
     assert np.isnan(sums[first.id]["personalized.mean"])
 
 
-def test_runs_with_clusters_are_known(store: Store, run: RunRecord) -> None:
+def test_runs_with_clusters_are_listed(store: Store, run: RunRecord) -> None:
     store.metrics.append(run.id, run.epoch, [a_round(0)])
     assert store.metrics.having_clusters([run.id]) == set()
     store.metrics.append(run.id, run.epoch, [a_round(1, [0, 1, 0, 1])])
@@ -183,7 +183,7 @@ def test_clusters_are_stored_when_they_change_and_read_for_every_round(store: St
     assert stored == [1, 3]
 
 
-def test_clusters_may_end(store: Store, run: RunRecord) -> None:
+def test_clusters_can_be_removed(store: Store, run: RunRecord) -> None:
     store.metrics.append(run.id, run.epoch, [a_round(0, [0, 1, 0, 1]), a_round(1, None), a_round(2, [0, 1, 0, 1])])
     np.testing.assert_array_equal(store.metrics.clusters(run.id)[0], [0, 2])
 

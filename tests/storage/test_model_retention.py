@@ -1,4 +1,4 @@
-"""Models go where they take too much room: the oldest first, said in the log, and nothing else goes."""
+"""Models over the size limit are deleted, oldest first and logged; nothing else is deleted."""
 
 from collections.abc import Callable
 
@@ -12,12 +12,12 @@ Make = Callable[..., RunRecord]
 
 @pytest.fixture
 def make(store: Store) -> Make:
-    """A run with 10 bytes of models and 3 of an analysis."""
+    """Makes runs with 10 bytes of models and 3 of an analysis."""
 
     def make(status: Status = "done", example: bool = False) -> RunRecord:
         experiment = store.experiments.create("x", {}, [new_run()], example)
-        (asked,) = store.queue.runs(experiment_ids=[experiment.id])
-        run = store.queue.claim([asked.id])
+        (request,) = store.queue.runs(experiment_ids=[experiment.id])
+        run = store.queue.claim([request.id])
         assert run is not None
         for kind, size in {"model-last": 6, "model-best": 4, "analysis-landscape": 3}.items():
             store.artifacts.register(run.id, None, store.artifacts.write_file(run.id, kind, 0, bytes(size)))
@@ -33,7 +33,7 @@ def with_models(store: Store) -> list[int]:
     return [run.id for run in runs if store.artifacts.latest(run.id, "model-last")]
 
 
-def test_the_oldest_go_until_the_rest_fits(store: Store, make: Make) -> None:
+def test_the_oldest_are_deleted_until_the_rest_fits(store: Store, make: Make) -> None:
     runs = [make() for _ in range(4)]
     assert store.artifacts.trim_models(40, "") == 0 and len(with_models(store)) == 4
     assert store.artifacts.trim_models(25, "") == 20
@@ -41,29 +41,31 @@ def test_the_oldest_go_until_the_rest_fits(store: Store, make: Make) -> None:
     assert store.disk_use().models_bytes == 20 and store.disk_use().analyses_bytes == 12
 
 
-def test_examples_and_runs_under_way_keep_theirs(store: Store, make: Make) -> None:
-    kept = [make(example=True).id, make("running").id]
+def test_examples_and_unfinished_runs_keep_their_models(store: Store, make: Make) -> None:
+    protected = [make(example=True).id, make("running").id]
     others = [make("failed"), make("cancelled"), make("diverged")]
     assert store.artifacts.trim_models(0, "") == 10 * len(others)
-    assert with_models(store) == kept
+    assert with_models(store) == protected
 
 
-def test_models_that_an_analysis_waits_for_stay(store: Store, make: Make) -> None:
+def test_models_needed_by_a_queued_analysis_stay(store: Store, make: Make) -> None:
     first, second = make(), make()
     store.analyses.request(first.id, "features", {})
     assert store.artifacts.trim_models(10, "") == 10 and with_models(store) == [first.id]
     assert store.artifacts.latest(second.id, "analysis-landscape") is not None
 
 
-def test_what_comes_first_does_not_hang_on_the_clock(store: Store, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_order_of_deletion_does_not_depend_on_the_clock(
+    store: Store, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first, second = make(), make()
-    with store._database.write() as connection:  # as if the clock had been set back in between
+    with store._database.write() as connection:  # as if the clock had been set back
         connection.exec_driver_sql(f"UPDATE runs SET finished_at = '2001-01-01 00:00:00' WHERE id = {second.id}")
     store.artifacts.trim_models(10, "")
     assert with_models(store) == [second.id] and first.id < second.id
 
 
-def test_the_log_says_what_went_and_why(store: Store, make: Make) -> None:
+def test_the_log_says_what_was_deleted_and_why(store: Store, make: Make) -> None:
     first, second = make(), make()
     store.artifacts.trim_models(10, "for all had to fit")
     store.artifacts.drop_models([second.id])
@@ -72,4 +74,4 @@ def test_the_log_says_what_went_and_why(store: Store, make: Make) -> None:
     assert of_first.message == ("its models (0.0 MB) were deleted, for all had to fit; rerun it for new analyses")
     assert "on request" in of_second.message
     store.artifacts.drop_models([second.id])
-    assert len(store.events.list(second.id)) == 1  # there was nothing to say
+    assert len(store.events.list(second.id)) == 1  # nothing to log

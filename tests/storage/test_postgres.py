@@ -1,4 +1,4 @@
-"""What holds for PostgreSQL alone: a server that goes away, and a lock that goes with a connection."""
+"""PostgreSQL only: a server that restarts or crashes, and a lock that ends with its connection."""
 
 import json
 import signal
@@ -27,7 +27,7 @@ END_OTHERS = sa.text(
 
 @pytest.fixture
 def running(postgres_store: Store) -> RunRecord:
-    """One run, claimed, with round 0."""
+    """A claimed run with round 0."""
     postgres_store.experiments.create("x", {}, [new_run()])
     run = postgres_store.queue.claim()
     assert run is not None
@@ -37,7 +37,7 @@ def running(postgres_store: Store) -> RunRecord:
 
 @pytest.fixture
 def other(postgres_store: Store) -> Iterator[Store]:
-    """The same database, through other connections."""
+    """A store with separate connections to the same database."""
     store = Store(postgres_store.url)
     yield store
     store.close()
@@ -54,14 +54,14 @@ def end_other_connections(store: Store) -> None:
 
 def test_eight_processes_claim_every_run_once(postgres_store: Store) -> None:
     postgres_store.experiments.create("x", {}, [new_run(seed) for seed in range(200)])
-    said, errors = start(CLAIM_ALL, postgres_store, times=8).communicate()
-    claimed = [json.loads(line) for line in said.splitlines()]
+    message, errors = start(CLAIM_ALL, postgres_store, times=8).communicate()
+    claimed = [json.loads(line) for line in message.splitlines()]
     assert len(claimed) == 8 and not errors
     assert sorted(run_id for ids in claimed for run_id in ids) == sorted(run.id for run in postgres_store.queue.runs())
     assert {run.epoch for run in postgres_store.queue.runs()} == {1}
 
 
-def test_a_writer_that_waits_too_long_is_told_who_was_in_the_way(postgres_store: Store, running: RunRecord) -> None:
+def test_a_timed_out_writer_names_the_lock_holder(postgres_store: Store, running: RunRecord) -> None:
     impatient = Store(postgres_store.url, timeout_s=0.05)
     with postgres_store._database.write() as connection:
         connection.exec_driver_sql("UPDATE runs SET round = 0")
@@ -71,7 +71,7 @@ def test_a_writer_that_waits_too_long_is_told_who_was_in_the_way(postgres_store:
     impatient.close()
 
 
-def test_a_transaction_that_stands_still_is_ended_and_others_write(
+def test_an_idle_transaction_is_ended_and_others_write(
     postgres_store: Store, running: RunRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postgres, "IDLE_TRANSACTION_MS", 200)
@@ -90,33 +90,33 @@ def test_a_transaction_that_stands_still_is_ended_and_others_write(
     stopped.close()
 
 
-def test_a_server_that_does_not_answer_is_named_without_its_password() -> None:
+def test_an_unreachable_server_is_reported_without_its_password() -> None:
     store = Store("postgresql+psycopg://me:secret@/x?host=/no/such/folder")
     for ask in (store.check_schema, store.try_dispatcher_lock, store.queue.counts):
-        with pytest.raises(DatabaseUnavailable, match="Check that the server runs") as told:
+        with pytest.raises(DatabaseUnavailable, match="Check that the server runs") as error:
             ask()
-        assert "secret" not in str(told.value) and "\n" not in str(told.value)
+        assert "secret" not in str(error.value) and "\n" not in str(error.value)
     store.close()
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT], ids=["stopped", "crashed"])
-def test_what_was_committed_outlives_the_server(
+def test_committed_data_survives_a_server_stop(
     postgres_server: Server, postgres_store: Store, running: RunRecord, how: int
 ) -> None:
-    with postgres_server.away(how), pytest.raises(DatabaseUnavailable):
+    with postgres_server.stopped(how), pytest.raises(DatabaseUnavailable):
         postgres_store.metrics.append(running.id, running.epoch, [a_round(1)])
     assert rounds(postgres_store, running) == [0]
     postgres_store.metrics.append(running.id, running.epoch, [a_round(1)])
     assert rounds(postgres_store, running) == [0, 1]
 
 
-def test_a_server_that_goes_within_a_transaction_takes_back_all_of_it(
+def test_a_server_stop_rolls_back_an_open_transaction(
     postgres_server: Server, postgres_store: Store, running: RunRecord
 ) -> None:
     def write() -> None:
         with postgres_store._database.write() as connection:
             connection.exec_driver_sql("UPDATE runs SET round = 7")
-            with postgres_server.away(signal.SIGQUIT):
+            with postgres_server.stopped(signal.SIGQUIT):
                 connection.exec_driver_sql("UPDATE runs SET round = 8")
 
     with pytest.raises(DatabaseUnavailable):
@@ -124,14 +124,14 @@ def test_a_server_that_goes_within_a_transaction_takes_back_all_of_it(
     assert postgres_store.queue.get(running.id).round == 0
 
 
-def test_a_connection_that_was_ended_while_idle_is_replaced_unnoticed(
+def test_a_closed_idle_connection_is_replaced_transparently(
     postgres_store: Store, other: Store, running: RunRecord
 ) -> None:
     end_other_connections(other)
     assert rounds(postgres_store, running) == [0]
 
 
-def test_a_lock_lost_with_its_connection_is_taken_back(postgres_store: Store, other: Store) -> None:
+def test_a_lock_lost_with_its_connection_is_reacquired(postgres_store: Store, other: Store) -> None:
     with postgres_store.try_dispatcher_lock() as lock:
         lock.renew()
         end_other_connections(other)
@@ -141,9 +141,7 @@ def test_a_lock_lost_with_its_connection_is_taken_back(postgres_store: Store, ot
     assert not other.dispatcher_is_running()
 
 
-def test_who_lost_the_lock_to_another_process_learns_it_and_does_not_free_it(
-    postgres_store: Store, other: Store
-) -> None:
+def test_losing_the_lock_to_another_process_raises_and_does_not_release_it(postgres_store: Store, other: Store) -> None:
     lock = postgres_store.try_dispatcher_lock()
     end_other_connections(other)
     with other.try_dispatcher_lock():
@@ -154,11 +152,9 @@ def test_who_lost_the_lock_to_another_process_learns_it_and_does_not_free_it(
         assert other.dispatcher_is_running()
 
 
-def test_nobody_knows_whose_the_lock_is_while_the_server_is_away(
-    postgres_server: Server, postgres_store: Store
-) -> None:
+def test_the_lock_holder_is_unknown_while_the_server_is_down(postgres_server: Server, postgres_store: Store) -> None:
     with postgres_store.try_dispatcher_lock() as lock:
-        with postgres_server.away(), pytest.raises(DatabaseUnavailable):
+        with postgres_server.stopped(), pytest.raises(DatabaseUnavailable):
             lock.renew()
         lock.renew()
         assert postgres_store.dispatcher_is_running()

@@ -51,9 +51,9 @@ sys.stdin.read()
 
 
 def test_processes_that_write_at_once_lose_nothing(store: Store) -> None:
-    made = store.experiments.create("x", {}, [new_run(seed) for seed in range(12)])
+    created = store.experiments.create("x", {}, [new_run(seed) for seed in range(12)])
     assert start(WORK, store, times=2).communicate() == ("", "")
-    runs = store.queue.runs(experiment_ids=[made.id])
+    runs = store.queue.runs(experiment_ids=[created.id])
     assert {(run.status, run.epoch, run.round) for run in runs} == {("done", 1, 4)}
     assert all([r.round for r in store.metrics.rounds(run.id)] == [0, 1, 2, 3, 4] for run in runs)
 

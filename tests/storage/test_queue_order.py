@@ -1,4 +1,4 @@
-"""Whose turn it is: the larger priority, then the order that somebody chose, then the oldest."""
+"""The order of the queue: higher priority first, then the chosen order, then the oldest run."""
 
 import pytest
 
@@ -9,13 +9,13 @@ from tests.storage.samples import new_run
 
 @pytest.fixture
 def queued(store: Store) -> list[int]:
-    """Four runs, as they were asked for."""
+    """Four runs in the order of creation."""
     store.experiments.create("x", {}, [new_run(seed) for seed in range(4)])
     return [run.id for run in store.queue.waiting()]
 
 
 def turns(store: Store) -> list[int]:
-    """In the order in which they really are claimed."""
+    """Claims every run and returns the order."""
     claimed = []
     while (run := store.queue.claim()) is not None:
         claimed.append(run.id)
@@ -36,19 +36,17 @@ def turns(store: Store) -> list[int]:
         ([1, 3], "later", [2, 4, 1, 3]),
     ],
 )
-def test_a_block_moves_together(chosen: list[int], to: QueueMove, order: list[int]) -> None:
+def test_selected_runs_move_together(chosen: list[int], to: QueueMove, order: list[int]) -> None:
     assert moved([1, 2, 3, 4], chosen, to) == order
 
 
-def test_the_larger_priority_is_claimed_first(store: Store, queued: list[int]) -> None:
+def test_the_higher_priority_is_claimed_first(store: Store, queued: list[int]) -> None:
     store.queue.prioritize([queued[2]], 1)
     store.queue.prioritize([queued[0]], -1)
     assert turns(store) == [queued[2], queued[1], queued[3], queued[0]]
 
 
-def test_runs_are_claimed_in_the_order_they_were_moved_into_and_newer_ones_after_them(
-    store: Store, queued: list[int]
-) -> None:
+def test_moved_runs_are_claimed_in_their_order_before_newer_ones(store: Store, queued: list[int]) -> None:
     a, b, c, d = queued
     store.queue.move([d], "first")
     store.queue.move([b], "later")
@@ -57,7 +55,7 @@ def test_runs_are_claimed_in_the_order_they_were_moved_into_and_newer_ones_after
     assert turns(store)[:4] == [d, a, c, b]
 
 
-def test_moving_leaves_other_priorities_and_runs_that_do_not_wait_alone(store: Store, queued: list[int]) -> None:
+def test_moving_does_not_affect_other_priorities_or_running_runs(store: Store, queued: list[int]) -> None:
     a, b, c, d = queued
     store.queue.prioritize([a, b], 1)
     store.queue.request([d], "cancel")

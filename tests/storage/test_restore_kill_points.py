@@ -1,4 +1,4 @@
-"""A restore that is killed leaves the database that was there, or the backup's: each whole, with all its artifacts."""
+"""A killed restore leaves the old database or the restored one, complete with all artifacts."""
 
 import subprocess
 import sys
@@ -10,8 +10,8 @@ from storage import Store
 from tests.storage.processes import ROOT
 from tests.storage.samples import a_round, new_run
 
-# One process for each moment: it is killed at the nth change of the disk that Python makes, or the nth time that SQLite
-# has written some pages over the old ones. The last process comes through.
+# One process per kill point: it is killed at the nth change to the disk by Python, or the nth time SQLite has
+# overwritten some pages. The last process completes.
 RESTORES = """
 import os, shutil, signal, sys
 from pathlib import Path
@@ -76,7 +76,7 @@ def filled(path: Path, seeds: list[int]) -> Store:
 
 
 def content(store: Store) -> list[tuple]:
-    """Seeds, rounds, and what the files hold: read with every check that reading has."""
+    """Seeds, rounds and artifacts, read with all integrity checks."""
     return sorted(
         (run.seed, len(store.metrics.rounds(run.id)), *(store.artifacts.read(a) for a in store.artifacts.list(run.id)))
         for run in store.queue.runs()
@@ -84,7 +84,7 @@ def content(store: Store) -> list[tuple]:
 
 
 @pytest.mark.timeout(600)
-def test_killed_at_any_step_it_leaves_one_database_or_the_other(tmp_path: Path) -> None:
+def test_a_restore_killed_at_any_step_leaves_one_database_or_the_other(tmp_path: Path) -> None:
     source, target = filled(tmp_path / "source.db", [5, 6]), filled(tmp_path / "old" / "x.db", [1])
     source.back_up(tmp_path / "b.zip", "1")
     old, new = content(target), content(source)
@@ -95,17 +95,17 @@ def test_killed_at_any_step_it_leaves_one_database_or_the_other(tmp_path: Path) 
     found = [after_a_kill(folder, old, new) for folder in killed]
     assert len(found) == int(done.stdout) > 50 and "neither" not in found
     switch = found.index("new")
-    assert switch == found.count("old")  # it changes once
+    assert switch == found.count("old")  # there is one switch
     for folder in {killed[0], *killed[switch - 1 : switch + 2], *killed[::10], killed[-1]}:
         restore_again(folder, new)
 
 
 def after_a_kill(folder: Path, old: list[tuple], new: list[tuple]) -> str:
-    """Which of the two is there. Nothing of what is left behind is half."""
+    """Returns which of the two databases is present, after checking that it is complete."""
     store = Store(f"sqlite:///{folder / 'x.db'}")
     found = "old" if content(store) == old else "new" if content(store) == new else "neither"
-    for kept in folder.glob("x.db.replaced-*.db"):
-        assert content(Store(f"sqlite:///{kept}")) == old
+    for saved in folder.glob("x.db.replaced-*.db"):
+        assert content(Store(f"sqlite:///{saved}")) == old
     store.artifacts.sweep()
     assert content(store) == (old if found == "old" else new)
     store.close()
@@ -113,7 +113,7 @@ def after_a_kill(folder: Path, old: list[tuple], new: list[tuple]) -> str:
 
 
 def restore_again(folder: Path, new: list[tuple]) -> None:
-    """What a killed restore left behind is not in the way of the next."""
+    """The leftovers of a killed restore do not block the next one."""
     store = Store(f"sqlite:///{folder / 'x.db'}")
     assert store.restore(folder.parent / "b.zip", replace=True).runs == 2
     assert content(store) == new and len(list(store.artifacts.files.names())) == 4

@@ -1,4 +1,4 @@
-"""Runs are claimed once, owned by one epoch at a time, and obey what is asked of them."""
+"""Runs are claimed once, owned by one epoch at a time, and obey requests to stop."""
 
 from collections.abc import Callable
 
@@ -24,7 +24,7 @@ def status(store: Store, run_id: int) -> str:
     return store.queue.get(run_id).status
 
 
-def test_the_oldest_queued_run_is_claimed_and_each_only_once(store: Store) -> None:
+def test_the_oldest_queued_run_is_claimed_once(store: Store) -> None:
     first, second = create(store, 2)
     claimed = [store.queue.claim(), store.queue.claim(), store.queue.claim()]
     assert [c.id if c else None for c in claimed] == [first, second, None]
@@ -60,19 +60,19 @@ def test_an_old_epoch_cannot_write(store: Store, run: RunRecord, write: str) -> 
 
 
 @pytest.mark.parametrize("write", WRITES)
-def test_a_finished_run_takes_no_writes(store: Store, run: RunRecord, write: str) -> None:
+def test_a_finished_run_rejects_writes(store: Store, run: RunRecord, write: str) -> None:
     store.queue.finish(run.id, run.epoch, "done")
     with pytest.raises(Fenced):
         WRITES[write](store, run.id, run.epoch)
 
 
-def test_a_deleted_runs_id_is_not_given_out_again(store: Store, run: RunRecord) -> None:
+def test_the_id_of_a_deleted_run_is_not_reused(store: Store, run: RunRecord) -> None:
     store.queue.finish(run.id, run.epoch, "cancelled")
     store.queue.delete([run.id])
     assert create(store, 1)[0] > run.id
 
 
-def test_a_dispatcher_that_starts_requeues_what_was_running(store: Store) -> None:
+def test_a_starting_dispatcher_requeues_running_runs(store: Store) -> None:
     plain, cancel, pause, waiting = create(store, 4)
     for _ in range(3):
         store.queue.claim()
@@ -89,7 +89,7 @@ def test_a_run_whose_worker_died_while_cancelling_is_cancelled(store: Store, run
     assert store.queue.requeue(run.id, run.epoch) == "cancelled"
 
 
-def test_a_heartbeat_answers_what_is_asked_of_the_run(store: Store, run: RunRecord) -> None:
+def test_a_heartbeat_returns_the_request_to_the_run(store: Store, run: RunRecord) -> None:
     assert store.queue.heartbeat(run.id, run.epoch, seconds_per_round=0.25) == ""
     store.queue.request([run.id], "pause")
     assert store.queue.heartbeat(run.id, run.epoch) == "pause"
@@ -97,13 +97,13 @@ def test_a_heartbeat_answers_what_is_asked_of_the_run(store: Store, run: RunReco
     assert store.queue.get(run.id).seconds_per_round == 0.25
 
 
-def test_a_cancelled_run_is_not_merely_paused(store: Store, run: RunRecord) -> None:
+def test_cancelling_overrides_a_pause(store: Store, run: RunRecord) -> None:
     store.queue.request([run.id], "cancel")
     store.queue.request([run.id], "pause")
     assert store.queue.heartbeat(run.id, run.epoch) == "cancel"
 
 
-def test_what_nobody_computes_obeys_at_once(store: Store) -> None:
+def test_a_queued_run_obeys_a_request_at_once(store: Store) -> None:
     first, second = create(store, 2)
     store.queue.request([first, second], "pause")
     store.queue.request([second], "cancel")
@@ -112,7 +112,7 @@ def test_what_nobody_computes_obeys_at_once(store: Store) -> None:
     assert (status(store, first), status(store, second)) == ("queued", "cancelled")
 
 
-def test_resuming_takes_back_a_pause_not_obeyed_yet(store: Store, run: RunRecord) -> None:
+def test_resuming_withdraws_a_pending_pause(store: Store, run: RunRecord) -> None:
     store.queue.request([run.id], "pause")
     store.queue.resume([run.id])
     assert store.queue.heartbeat(run.id, run.epoch) == ""
@@ -142,21 +142,21 @@ def test_a_paused_run_is_not_finished(store: Store, run: RunRecord) -> None:
     assert (paused.status, paused.finished_at, paused.is_active, paused.is_finished) == ("paused", None, False, False)
 
 
-def test_a_cancel_that_comes_while_the_run_pauses_is_not_lost(store: Store, run: RunRecord) -> None:
+def test_a_cancel_request_while_the_run_pauses_is_not_lost(store: Store, run: RunRecord) -> None:
     store.queue.request([run.id], "pause")
     store.queue.request([run.id], "cancel")
     assert store.queue.finish(run.id, run.epoch, "paused") == "cancelled"
     assert store.queue.get(run.id).finished_at is not None
 
 
-def test_a_run_resumed_while_it_pauses_is_queued_again(store: Store, run: RunRecord) -> None:
+def test_a_run_resumed_while_pausing_is_queued_again(store: Store, run: RunRecord) -> None:
     store.queue.request([run.id], "pause")
     store.queue.resume([run.id])
     assert store.queue.finish(run.id, run.epoch, "paused", rounds=[a_round(0)]) == "queued"
     assert store.queue.claim() is not None
 
 
-def test_a_description_keeps_what_it_does_not_mention(store: Store, run: RunRecord) -> None:
+def test_a_description_keeps_omitted_fields(store: Store, run: RunRecord) -> None:
     store.queue.describe(run.id, run.epoch, provenance={"device": "cpu"}, worker="slot 0")
     store.queue.describe(run.id, run.epoch, partition={"train_sizes": [1]})
     store.queue.describe(run.id, run.epoch, partition={"train_sizes": [2]})
@@ -184,7 +184,7 @@ def test_runs_are_filtered_ordered_and_limited(store: Store) -> None:
     assert store.queue.ids(["queued", "running"]) == ids[:2]
 
 
-def test_runs_of_the_same_configuration_are_found_by_digest(store: Store) -> None:
+def test_runs_with_the_same_configuration_are_found_by_digest(store: Store) -> None:
     ids = create(store, 2)
     assert [r.id for r in store.queue.find_by_digest(["digest-1", "unknown"])] == [ids[1]]
 
@@ -197,7 +197,7 @@ def test_a_rerun_is_a_new_queued_run_beside_the_old_one(store: Store, run: RunRe
     assert status(store, run.id) == "done"
 
 
-def test_retrying_reruns_only_what_failed_or_diverged(store: Store) -> None:
+def test_retrying_reruns_only_failed_and_diverged_runs(store: Store) -> None:
     ids = create(store, 3)
     for end in ("done", "failed", "diverged"):
         claimed = store.queue.claim()
@@ -214,26 +214,26 @@ def test_retrying_a_cancelled_run_twice_queues_one(store: Store) -> None:
     assert store.queue.retry([run_id]) == []
 
 
-def test_the_newest_repeat_of_a_run_is_known(store: Store) -> None:
+def test_the_newest_rerun_of_a_run_is_found(store: Store) -> None:
     first, other = create(store, 2)
     assert store.queue.repeats([first, other]) == {}
     store.queue.rerun([first])
     (newest,) = store.queue.rerun([first])
     assert store.queue.repeats([first, other, newest.id]) == {first: newest.id}
-    create(store, 2)  # the same runs in another experiment repeat nothing
+    create(store, 2)  # the same runs in another experiment are no reruns
     assert store.queue.repeats([first, other]) == {first: newest.id}
     store.queue.delete([newest.id])
     assert store.queue.repeats([first]) == {first: newest.id - 1}
 
 
-def test_unknown_runs_are_named(store: Store) -> None:
+def test_unknown_runs_are_reported_by_id(store: Store) -> None:
     with pytest.raises(RunNotFound, match="no run with id 99"):
         store.queue.get(99)
     with pytest.raises(RunNotFound, match="98, 99"):
         store.queue.rerun([99, 98])
 
 
-def test_an_id_larger_than_any_database_holds_is_no_run(store: Store, run: RunRecord) -> None:
+def test_an_id_beyond_the_database_range_is_an_unknown_run(store: Store, run: RunRecord) -> None:
     with pytest.raises(RunNotFound, match=str(2**63)):
         store.queue.get(2**63)
     assert [found.id for found in store.queue.runs(run_ids=[run.id, 2**63])] == [run.id]
@@ -245,7 +245,7 @@ def test_a_running_run_is_not_deleted(store: Store, run: RunRecord) -> None:
     assert status(store, run.id) == "running"
 
 
-def test_deleting_removes_rows_files_and_the_empty_experiment(store: Store) -> None:
+def test_deleting_removes_rows_files_and_an_empty_experiment(store: Store) -> None:
     first, second = create(store, 2)
     for _ in range(2):
         claimed = store.queue.claim()

@@ -1,9 +1,9 @@
-"""Views under a name."""
+"""Saved views."""
 
 from storage import Store
 
 
-def test_views_of_a_page_are_listed_by_name_and_saved_anew_under_the_same_name(store: Store) -> None:
+def test_saving_a_view_again_replaces_it_and_views_are_listed_by_name(store: Store) -> None:
     store.saved_views.save("library", "done on digits", "status=done&dataset=digits")
     store.saved_views.save("library", "best first", "sort=mean")
     store.saved_views.save("compare", "best first", "sort=top")

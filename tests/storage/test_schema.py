@@ -1,4 +1,4 @@
-"""Tables equal the models, migrations are all or nothing, and versions are told apart."""
+"""Tables match the models, migrations are all or nothing, and unsupported versions are refused."""
 
 import shutil
 import threading
@@ -12,7 +12,7 @@ from alembic.script import ScriptDirectory
 
 from storage import SchemaOutdated, SchemaTooNew, Store, schema
 from storage.models import Base
-from tests.storage.old_tables import of_the_first_tables
+from tests.storage.old_tables import first_version
 from tests.storage.samples import a_round, new_run
 
 REBUILD_RUNS = """
@@ -30,7 +30,7 @@ def upgrade():
 
 @pytest.fixture
 def newer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The migrations with one more that rebuilds the table of runs."""
+    """The migrations plus one that rebuilds the table of runs."""
     folder = tmp_path / "migrations"
     shutil.copytree(schema.MIGRATIONS, folder, ignore=shutil.ignore_patterns("__pycache__"))
     before = schema.revisions()[-1]
@@ -45,18 +45,18 @@ def stored_columns(store: Store) -> set[str]:
         return {column["name"] for column in sa.inspect(connection).get_columns("runs")}
 
 
-def test_the_migrations_make_the_tables_of_the_models(store: Store) -> None:
+def test_the_migrations_create_the_tables_of_the_models(store: Store) -> None:
     with store._database.read() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, Base.metadata) == []
 
 
-def test_the_numbers_of_the_revisions_are_in_their_order() -> None:
+def test_revisions_are_numbered_in_order() -> None:
     script = ScriptDirectory(str(schema.MIGRATIONS))
     assert [r.revision for r in script.walk_revisions()][::-1] == list(schema.revisions())
 
 
-def test_an_empty_database_is_migrated_and_then_left_alone(database_url: str, tmp_path: Path) -> None:
+def test_migrating_is_idempotent(database_url: str, tmp_path: Path) -> None:
     store = Store(database_url)
     assert store.needs_migration()
     with pytest.raises(SchemaOutdated, match="start"):
@@ -70,7 +70,7 @@ def test_an_empty_database_is_migrated_and_then_left_alone(database_url: str, tm
     store.close()
 
 
-def test_reading_before_the_first_migration_says_what_to_do(database_url: str) -> None:
+def test_reading_before_the_first_migration_explains_what_to_do(database_url: str) -> None:
     store = Store(database_url)
     with pytest.raises(SchemaOutdated, match="start the app"):
         store.queue.runs()
@@ -87,7 +87,7 @@ def test_a_newer_database_is_refused(store: Store) -> None:
         connection.execute(sa.text("UPDATE alembic_version SET version_num = :v"), {"v": schema.revisions()[-1]})
 
 
-def test_the_schema_waits_for_a_dispatcher_that_is_there(database_url: str) -> None:
+def test_migrating_waits_for_a_running_dispatcher(database_url: str) -> None:
     store = Store(database_url)
     with store.try_dispatcher_lock(), pytest.raises(SchemaOutdated):
         store.ensure_schema()
@@ -95,7 +95,7 @@ def test_the_schema_waits_for_a_dispatcher_that_is_there(database_url: str) -> N
     store.close()
 
 
-def test_who_can_wait_gets_the_tables_once_the_lock_is_free(database_url: str) -> None:
+def test_a_waiting_process_migrates_once_the_lock_is_free(database_url: str) -> None:
     store = Store(database_url)
     lock = store.try_dispatcher_lock()
     assert lock is not None
@@ -107,7 +107,7 @@ def test_who_can_wait_gets_the_tables_once_the_lock_is_free(database_url: str) -
     store.close()
 
 
-def test_rebuilding_a_table_keeps_the_rows_that_point_to_it(sqlite_store: Store, newer: Path, tmp_path: Path) -> None:
+def test_rebuilding_a_table_keeps_rows_that_refer_to_it(sqlite_store: Store, newer: Path, tmp_path: Path) -> None:
     sqlite_store.experiments.create("x", {}, [new_run()])
     run = sqlite_store.queue.claim()
     sqlite_store.metrics.append(run.id, run.epoch, [a_round(0)])
@@ -122,13 +122,13 @@ def test_rebuilding_a_table_keeps_the_rows_that_point_to_it(sqlite_store: Store,
     backup.close()
 
 
-def test_foreign_keys_hold_again_after_a_migration(sqlite_store: Store, newer: Path) -> None:
+def test_foreign_keys_are_enforced_after_a_migration(sqlite_store: Store, newer: Path) -> None:
     sqlite_store.migrate()
     with sqlite_store._database.read() as connection:
         assert connection.exec_driver_sql("PRAGMA foreign_keys").scalar() == 1
 
 
-def test_a_migration_that_fails_changes_nothing(sqlite_store: Store, newer: Path) -> None:
+def test_a_failed_migration_changes_nothing(sqlite_store: Store, newer: Path) -> None:
     broken = REBUILD_RUNS.format(before=schema.revisions()[-2], then='raise RuntimeError("in the middle")')
     (newer / "versions" / "9998_note.py").write_text(broken)
     with pytest.raises(RuntimeError, match="in the middle"):
@@ -137,8 +137,8 @@ def test_a_migration_that_fails_changes_nothing(sqlite_store: Store, newer: Path
     assert sqlite_store.needs_migration()
 
 
-def test_runs_and_analyses_of_the_first_tables_are_taken_along(tmp_path: Path) -> None:
-    store = Store(f"sqlite:///{of_the_first_tables(tmp_path)}")
+def test_runs_and_analyses_of_the_first_schema_are_migrated(tmp_path: Path) -> None:
+    store = Store(f"sqlite:///{first_version(tmp_path)}")
     store.migrate()
     (analysis,) = store.analyses.list(1)
     assert (analysis.status, analysis.progress, analysis.control, analysis.attempts) == ("queued", 0.0, "", 0)

@@ -1,4 +1,4 @@
-"""URLs, locks, and files that are not what they should be."""
+"""URLs, locks and unusable files."""
 
 import sqlite3
 import threading
@@ -29,7 +29,7 @@ server:/home /home nfs4 rw 0 0
 """
 
 
-def test_making_a_store_touches_nothing(tmp_path: Path) -> None:
+def test_creating_a_store_touches_no_file(tmp_path: Path) -> None:
     Store(f"sqlite:///{tmp_path / 'var' / 'x.db'}").close()
     assert list(tmp_path.iterdir()) == []
 
@@ -49,7 +49,7 @@ def test_the_environment_names_the_database(tmp_path: Path, monkeypatch: pytest.
     assert store_from_env(tmp_path).url == f"sqlite:///{tmp_path}/other.db"
 
 
-def test_the_url_is_absolute_so_that_other_processes_find_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_url_is_absolute_for_other_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert Store("sqlite:///here.db").url == f"sqlite:///{tmp_path}/here.db"
 
@@ -62,7 +62,7 @@ def test_the_url_is_absolute_so_that_other_processes_find_it(tmp_path: Path, mon
         ("sqlite://", "must be a file"),
     ],
 )
-def test_a_url_that_cannot_work_is_refused(url: str, message: str) -> None:
+def test_an_unusable_url_is_refused(url: str, message: str) -> None:
     with pytest.raises(StorageError, match=message):
         Store(url)
 
@@ -73,7 +73,7 @@ def test_a_password_is_not_shown_in_messages() -> None:
     assert "secret" in store.url
 
 
-def test_connections_have_the_settings_that_keep_data_safe(sqlite_store: Store) -> None:
+def test_connections_use_safe_settings(sqlite_store: Store) -> None:
     with sqlite_store._database.read() as connection:
         settings = {
             name: connection.exec_driver_sql(f"PRAGMA {name}").scalar()
@@ -82,7 +82,7 @@ def test_connections_have_the_settings_that_keep_data_safe(sqlite_store: Store) 
     assert settings == {"journal_mode": "wal", "synchronous": 1, "busy_timeout": 10_000, "foreign_keys": 1}
 
 
-def test_a_locked_database_says_so(sqlite_store: Store) -> None:
+def test_a_locked_database_is_reported(sqlite_store: Store) -> None:
     impatient = Store(sqlite_store.url, timeout_s=0.05)
     with sqlite_store._database.write(), pytest.raises(DatabaseLocked, match=r"locked by another process for 0\.05 s"):
         impatient.experiments.create("x", {}, [])
@@ -98,7 +98,7 @@ def test_readers_do_not_wait_for_a_writer(sqlite_store: Store) -> None:
     impatient.close()
 
 
-def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
+def test_a_file_that_is_no_database_is_reported(tmp_path: Path) -> None:
     (tmp_path / "x.db").write_text("This is a text, and long enough to be taken for a header of a database file. " * 20)
     store = Store(f"sqlite:///{tmp_path / 'x.db'}")
     with pytest.raises(NotADatabase, match="move it away"):
@@ -106,7 +106,7 @@ def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_damaged_database_is_named(sqlite_store: Store) -> None:
+def test_a_damaged_database_is_reported(sqlite_store: Store) -> None:
     sqlite_store.experiments.create("x", {}, [new_run(seed) for seed in range(50)])
     sqlite_store.close()
     path = Path(sa.make_url(sqlite_store.url).database or "")
@@ -115,7 +115,7 @@ def test_a_damaged_database_is_named(sqlite_store: Store) -> None:
         sqlite_store.queue.runs()
 
 
-def test_one_dispatcher_at_a_time(store: Store) -> None:
+def test_only_one_dispatcher_holds_the_lock(store: Store) -> None:
     assert not store.dispatcher_is_running()
     lock = store.try_dispatcher_lock()
     assert lock is not None
@@ -129,7 +129,7 @@ def test_one_dispatcher_at_a_time(store: Store) -> None:
     assert not store.dispatcher_is_running()
 
 
-def test_looking_at_the_lock_does_not_keep_a_dispatcher_from_it(sqlite_store: Store) -> None:
+def test_checking_the_lock_does_not_block_a_dispatcher(sqlite_store: Store) -> None:
     stop = threading.Event()
 
     def look() -> None:
@@ -158,7 +158,7 @@ def test_threads_share_a_store(sqlite_store: Store) -> None:
     assert len(sqlite_store.events.list()) == 80
 
 
-def test_of_those_who_make_a_database_at_once_none_is_told_that_it_is_locked(tmp_path: Path) -> None:
+def test_concurrent_creation_of_a_database_raises_no_lock_error(tmp_path: Path) -> None:
     together = threading.Barrier(6)
     refused: list[StorageError] = []
 
@@ -180,7 +180,7 @@ def test_of_those_who_make_a_database_at_once_none_is_told_that_it_is_locked(tmp
     assert refused == []
 
 
-def test_the_file_system_is_that_of_the_longest_mount_on_top() -> None:
+def test_the_file_system_is_that_of_the_innermost_mount() -> None:
     kinds = [sqlite.file_system(Path(p), MOUNTS) for p in ("/var", "/homework", "/home/me", "/home/me/local disk/x")]
     assert kinds == ["ext4", "ext4", "nfs4", "ext4"]
 
@@ -194,7 +194,7 @@ def test_a_network_file_system_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
         store.try_dispatcher_lock()
 
 
-def test_without_the_newer_sqlite_the_standard_one_serves_with_a_warning(
+def test_without_a_newer_sqlite_the_standard_one_is_used_with_a_warning(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, database_url: str
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pysqlite3.dbapi2", None)
@@ -209,7 +209,7 @@ def test_without_the_newer_sqlite_the_standard_one_serves_with_a_warning(
         assert connection.execute("SELECT count(*) FROM runs").fetchone() == (1,)
 
 
-def test_a_dispatchers_lock_that_was_given_back_is_not_renewed(store: Store) -> None:
+def test_a_released_dispatcher_lock_cannot_be_renewed(store: Store) -> None:
     lock = store.try_dispatcher_lock()
     assert lock is not None
     lock.renew()

@@ -1,4 +1,4 @@
-"""Deleted runs are out of everybody's way, whole, and come back, until the trash is emptied."""
+"""Deleted runs are hidden but complete and can be restored until the trash is emptied."""
 
 from datetime import timedelta
 
@@ -10,14 +10,14 @@ from tests.storage.samples import a_round, new_run
 
 @pytest.fixture
 def done(store: Store, run: RunRecord) -> RunRecord:
-    """A run with a round and a file."""
+    """A finished run with a round and a file."""
     file = store.artifacts.write_file(run.id, "model-last", 0, b"models")
     store.metrics.append(run.id, run.epoch, [a_round(0)], checkpoint=file)
     store.queue.finish(run.id, run.epoch, "done")
     return store.queue.get(run.id)
 
 
-def test_a_deleted_run_is_nowhere_to_be_seen(store: Store, done: RunRecord) -> None:
+def test_a_deleted_run_is_hidden_everywhere(store: Store, done: RunRecord) -> None:
     store.trash.put([done.id])
     assert store.queue.runs(include_archived=True) == store.queue.find_by_digest([done.digest]) == []
     assert store.experiments.list(include_archived=True) == [] and store.queue.counts() == {}
@@ -27,7 +27,7 @@ def test_a_deleted_run_is_nowhere_to_be_seen(store: Store, done: RunRecord) -> N
     assert trashed.id == done.id and trashed.deleted_at is not None
 
 
-def test_it_comes_back_with_its_rounds_and_files(store: Store, done: RunRecord) -> None:
+def test_a_restored_run_has_its_rounds_and_files(store: Store, done: RunRecord) -> None:
     store.trash.put([done.id])
     store.trash.restore([done.id])
     assert store.queue.get(done.id).summary == done.summary
@@ -36,7 +36,7 @@ def test_it_comes_back_with_its_rounds_and_files(store: Store, done: RunRecord) 
     assert store.trash.list() == [] and store.experiments.list()[0].num_runs == 1
 
 
-def test_a_queued_run_is_not_claimed_while_it_is_deleted(store: Store) -> None:
+def test_a_queued_run_in_the_trash_is_not_claimed(store: Store) -> None:
     store.experiments.create("x", {}, [new_run(0), new_run(1)])
     first, second = (run.id for run in store.queue.waiting())
     store.trash.put([first])
@@ -48,7 +48,7 @@ def test_a_queued_run_is_not_claimed_while_it_is_deleted(store: Store) -> None:
     assert back is not None and back.id == first
 
 
-def test_a_running_run_is_not_put_into_the_trash_nor_are_those_with_it(store: Store, run: RunRecord) -> None:
+def test_deleting_is_refused_if_one_run_is_running(store: Store, run: RunRecord) -> None:
     store.experiments.create("x", {}, [new_run(1)])
     other = store.queue.waiting()[0].id
     with pytest.raises(RunsActive, match="cancel it"):
@@ -56,7 +56,7 @@ def test_a_running_run_is_not_put_into_the_trash_nor_are_those_with_it(store: St
     assert store.trash.list() == []
 
 
-def test_only_what_is_still_here_is_deleted_for_good(store: Store, done: RunRecord) -> None:
+def test_only_runs_in_the_trash_are_deleted_permanently(store: Store, done: RunRecord) -> None:
     store.experiments.create("x", {}, [new_run(1), new_run(2)])
     first, second = (run.id for run in store.queue.waiting())
     store.trash.put([done.id, first])
@@ -66,7 +66,7 @@ def test_only_what_is_still_here_is_deleted_for_good(store: Store, done: RunReco
     assert not list(store.artifacts.folder.glob("*/*"))
 
 
-def test_emptying_deletes_for_good_what_lay_there_long_enough(store: Store, done: RunRecord) -> None:
+def test_emptying_permanently_deletes_old_trash(store: Store, done: RunRecord) -> None:
     store.trash.put([done.id])
     assert store.trash.empty(timedelta(days=1)) == 0 and len(store.trash.list()) == 1
     assert store.trash.empty() == 1 and store.trash.list() == []

@@ -1,4 +1,4 @@
-"""The samples that the engine's plans name, client by client, for rounds that are written without the engine."""
+"""The samples of the engine's plans by client, for reference rounds written without the engine."""
 
 import torch
 
@@ -9,7 +9,7 @@ Batches = list[tuple[torch.Tensor, torch.Tensor]]
 
 
 def samples_of(task: Task, clients: torch.Tensor, plan: Plan) -> dict[int, Batches]:
-    """(x, y) of every step, by client."""
+    """(x, y) of every step, for each client."""
     found: dict[int, Batches] = {}
     for s, client in enumerate(clients.tolist()):
         found[client] = []

@@ -26,7 +26,7 @@ def federation(
     dtype: torch.dtype = torch.float64,
     seed: int = 1,
 ) -> Federation:
-    """Gaussian features, labels from a linear rule of each client's own; 3 test samples a client."""
+    """Gaussian features, labels from a different linear rule for each client, and 3 test samples per client."""
     rng = np.random.default_rng(seed)
     x, y, train, test, start = [], [], [], [], 0
     for size in sizes:
@@ -42,12 +42,12 @@ def federation(
 
 
 def with_newcomers() -> Federation:
-    """The federation, and three clients that never train."""
+    """The federation with three clients that never train."""
     return replace(federation(), unseen=federation(NEWCOMERS, seed=7))
 
 
 def config(algorithm: dict[str, Any] | str, *, model: dict[str, Any] | str = "mlr", **changed: Any) -> RunConfig:
-    """A run on data that is given to the simulation, in double precision. ``backend`` and training keys by name."""
+    """A run in double precision; data is passed to the simulation. Sets ``backend`` and training keys by name."""
     training = {"rounds": 2, "local_steps": 3, "batch_size": 4, "lr": LR, "dtype": "float64"}
     training |= {k: v for k, v in changed.items() if k not in ("backend", "seed")}
     if training.get("local_epochs"):
@@ -82,7 +82,7 @@ def simulation(algorithm: dict[str, Any] | str, data: Federation | None = None, 
 def beyond(
     algorithm: dict[str, Any] | str, data: Federation | None = None, *, training: dict[str, float], **changed: Any
 ) -> Simulation:
-    """A simulation whose training has values that no configuration may ask for."""
+    """A simulation whose training options are outside the valid range."""
     run = config(algorithm, **changed)
     extreme = replace(run, training=run.training.model_copy(update=training))
     return Simulation(extreme, data=data or federation())
@@ -97,7 +97,7 @@ def trained(algorithm: dict[str, Any] | str, data: Federation | None = None, **c
 
 
 def personalized(run: Simulation) -> dict[str, torch.Tensor]:
-    """Stacked personalized models [N, ...] as they stand."""
+    """The stacked personalized models [N, ...]."""
     predictor = run.algorithm.personalized(run.state, run.task)
     if predictor.is_per_client:
         return dict(predictor.params)
@@ -111,7 +111,7 @@ def shared_model(run: Simulation) -> dict[str, torch.Tensor]:
 
 
 def assert_equal(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> None:
-    """The same, bit for bit."""
+    """Equal bit for bit."""
     assert a.keys() == b.keys()
     for name in a:
         assert torch.equal(a[name], b[name]), name

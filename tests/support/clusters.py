@@ -1,4 +1,4 @@
-"""Clients of two kinds, and what tests read from clustered runs."""
+"""Clients of two kinds, and the results of clustered runs."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ ZEROS = {"name": "mlr", "init": "zeros"}
 
 
 def two_rules(sizes: tuple[int, ...] = (8,) * 6) -> Federation:
-    """Clients of context 1 have the labels of context 0's rule turned round."""
+    """Clients of context 1 have the labels of context 0 in reverse order."""
     data = federation(sizes, seed=3)
     rule = torch.randn(5, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     for part in (data.train, data.test):
@@ -26,7 +26,7 @@ def two_rules(sizes: tuple[int, ...] = (8,) * 6) -> Federation:
 
 
 def groups(labels: torch.Tensor | np.ndarray) -> set[frozenset[int]]:
-    """A clustering without its numbers."""
+    """A clustering independent of its cluster numbers."""
     return {frozenset(np.flatnonzero(np.asarray(labels) == k)) for k in np.unique(labels)}
 
 

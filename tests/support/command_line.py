@@ -35,7 +35,7 @@ Call = Callable[..., Called]
 
 
 class ThisProcess:
-    """An executor that computes a ticket where it is submitted."""
+    """An executor that computes each ticket synchronously."""
 
     slots, device = 1, "cpu"
 

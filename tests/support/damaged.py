@@ -1,10 +1,10 @@
-"""Damaged configurations and files, the same at every call: each is refused, or is a legal run.
+"""Damaged configurations and files, in a fixed order: each is refused or is a valid run.
 
-VALUES   an experiment with one value that no option takes, by name
-WHOLE    an experiment that is wrong as a whole
-TEXTS    what a configuration file may hold instead
-CHANGES  what ``--set`` may be given
-DATA     files that are no data, and why; ``write_data`` writes one of them
+VALUES   experiments with one invalid value, by name
+WHOLE    experiments that are invalid as a whole
+TEXTS    invalid contents of a configuration file
+CHANGES  invalid arguments of ``--set``
+DATA     files without valid data, and the reason; ``write_data`` writes one of them
 """
 
 import base64
@@ -36,7 +36,7 @@ Placed = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def every_options_class() -> Iterator[tuple[str, type[Options], Placed]]:
-    """Its name, the class, and the experiment in which it has given values."""
+    """Yields name, class, and a function that puts values into an experiment."""
     yield "training", Training, lambda given: {"training": given}
     yield "evaluation", Evaluation, lambda given: {"evaluation": given}
     yield "machine", Machine, lambda given: given
@@ -155,7 +155,7 @@ TEXTS: dict[str, bytes] = {
     "a bool that is none": f"{YAML}\nthreads: !!bool maybe".encode(),
     "bytes": YAML.replace("name: tiny", "name: !!binary aGk=").encode(),
     "a Python object": f"{YAML}\nthreads: !!python/object/apply:os.getpid []".encode(),
-    "a tag of its own": f"{YAML}\nthreads: !mine 1".encode(),
+    "a custom tag": f"{YAML}\nthreads: !mine 1".encode(),
     "a key that is a list": f"{YAML}\n? [1]\n: 2".encode(),
     "two documents": f"{YAML}\n---\n{YAML}".encode(),
     "another version of YAML": f"%YAML 9.9\n---\n{YAML}".encode(),
@@ -249,7 +249,7 @@ SPECIAL = ("pipe.csv", "pipe.npz", "pipe.parquet", "endless.csv", "endless.npz",
 
 
 def write_data(folder: Path, name: str) -> Path:
-    """The file, pipe, link or folder of that name."""
+    """Writes the file, pipe, link or folder with that name."""
     path = folder / name
     if name in DATA:
         path.write_bytes(DATA[name])

@@ -1,7 +1,7 @@
-"""Files of somebody who means no good: exports, bundles and backups, each damaged in one way and otherwise right.
+"""Malicious files: exports, bundles and backups, each damaged in one way and otherwise valid.
 
-A case takes a good file's parts and a folder, and answers a path in it. Sums and sizes are made to match, unless they
-are what is wrong.
+A case takes the parts of a valid file and a folder, and returns a path in it. Checksums and sizes match, unless they
+are the damage.
 """
 
 import hashlib
@@ -20,17 +20,17 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save
 
-Parts = dict[str, bytes]  # the members of a good archive
+Parts = dict[str, bytes]  # the members of a valid archive
 Case = Callable[[Parts, Path], Path]
 
-CANARY = "../../beside/canary.bin"  # as a row of the target's database would name it
+CANARY = "../../beside/canary.bin"  # as named by a row of the target's database
 
 
 # Exports.
 
 
 def document(change: Callable[[dict[str, Any]], Any]) -> Case:
-    """The exported document, changed in place."""
+    """Changes the exported document."""
 
     def case(parts: Parts, folder: Path) -> Path:
         found = json.loads(parts["runs.json"])
@@ -157,7 +157,7 @@ ACCEPTED: dict[str, Case] = {
     "nothing was measured": document(
         lambda d: [r.update({"personalized": {"accuracy": [None] * N}}) for r in d["runs"][0]["rounds"]]
     ),
-    "a cluster of its own in every round": document(
+    "different clusters in every round": document(
         lambda d: [r.update({"clusters": [(i + r["round"]) % 7 for i in range(N)]}) for r in d["runs"][0]["rounds"]]
     ),
     "clusters below zero": document(
@@ -167,7 +167,7 @@ ACCEPTED: dict[str, Case] = {
     "contexts far apart": partition(contexts=[0, 1, 2, 32767]),
     "layers that are scored": diagnostics(layer_scores=[[0.5, 0.5]] * N, personal_layers=[[1, 0]] * N),
     "the terms of K": diagnostics(capacity=[1, 2], cost=[2, 1], mu=1.0, K_hat=2),
-    "diagnostics of somebody's own": diagnostics(mine=[[[1]]], also_mine=[1, 2], another=None),
+    "custom diagnostics": diagnostics(mine=[[[1]]], also_mine=[1, 2], another=None),
     "distances that are not known": document(
         lambda d: [r["diagnostics"].update(model_distance=None, inertia=None) for r in d["runs"][0]["rounds"][1:]]
     ),
@@ -181,7 +181,7 @@ ACCEPTED: dict[str, Case] = {
 
 
 def packed(folder: Path, parts: Parts, **changes: Any) -> Path:
-    """The manifest is made to match; ``changes`` are to its fields."""
+    """An archive with a matching manifest; ``changes`` replace fields of the manifest."""
     manifest = json.loads(parts["manifest.json"])
     members = {
         n: {"sha256": hashlib.sha256(d).hexdigest(), "size_bytes": len(d)}
@@ -200,7 +200,7 @@ def zipped(folder: Path, parts: Parts, compression: int = zipfile.ZIP_STORED) ->
 
 
 def archive(change: Callable[[Parts], Any], **manifest: Any) -> Case:
-    """Members changed in place, with a manifest that matches."""
+    """Changes members, with a matching manifest."""
 
     def case(parts: Parts, folder: Path) -> Path:
         new = dict(parts)
@@ -228,7 +228,7 @@ def without(field: str) -> Case:
 
 
 def entry(name: str, mode: int = 0, listed: bool = True, flags: int = 0) -> Case:
-    """One more member, of that name and kind of file."""
+    """Adds a member with this name and file mode."""
 
     def case(parts: Parts, folder: Path) -> Path:
         data = CANARY.encode()
@@ -252,7 +252,7 @@ def entry(name: str, mode: int = 0, listed: bool = True, flags: int = 0) -> Case
 
 
 def raw_name(fake: bytes) -> Case:
-    """A member whose name no zip program writes: the bytes are put in the place of another's."""
+    """A member with a name that no zip program writes, by replacing the bytes of another name."""
 
     def case(parts: Parts, folder: Path) -> Path:
         path = packed(folder, parts | {"x" * len(fake): b"data"})
@@ -263,7 +263,7 @@ def raw_name(fake: bytes) -> Case:
 
 
 def twice(other: Callable[[str], str]) -> Case:
-    """The first member is there again, under its own name or nearly."""
+    """Repeats the first member under the same or a similar name."""
 
     def case(parts: Parts, folder: Path) -> Path:
         name = next(name for name in parts if name != "manifest.json")
@@ -284,7 +284,7 @@ def _no_warning() -> Iterator[None]:
 
 
 def claims(size: int) -> Case:
-    """The last member of the list claims to have so many bytes, in the list and in the manifest."""
+    """The last member claims this size, in the directory and in the manifest."""
 
     def case(parts: Parts, folder: Path) -> Path:
         path = packed(folder, parts)
@@ -298,7 +298,7 @@ def claims(size: int) -> Case:
 
 
 def overlapping(parts: Parts, folder: Path) -> Path:
-    """A thousand members that are all the same bytes of the file."""
+    """A thousand members that share the same bytes of the file."""
     path = packed(folder, parts)
     with zipfile.ZipFile(path, "a") as file:
         info = file.infolist()[0]
@@ -338,8 +338,8 @@ ARCHIVES: dict[str, Case] = {
     "a device in it": entry("device", stat.S_IFCHR | 0o666),
     "a pipe in it": entry("pipe", stat.S_IFIFO | 0o666),
     "a member that is encrypted": entry("secret", flags=1),
-    "a member that nobody lists": entry("more", listed=False),
-    "a member that belongs to nothing": entry("more"),
+    "an unlisted member": entry("more", listed=False),
+    "an unknown member": entry("more"),
     "a name twice": twice(lambda name: name),
     "names that differ in case": twice(str.upper),
     "a claim of 4 GB": claims(2**32 - 2),
@@ -347,13 +347,13 @@ ARCHIVES: dict[str, Case] = {
     "a bomb": bomb,
     "cut short": cut,
     "no manifest": lambda parts, folder: zipped(folder, {n: d for n, d in parts.items() if n != "manifest.json"}),
-    "a manifest of rubbish": manifest_text(b"rubbish"),
+    "an invalid manifest": manifest_text(b"rubbish"),
     "a manifest that is a list": manifest_text(b"[]"),
     "a manifest nested without end": manifest_text(b"[" * 100_000),
     "a manifest in no encoding": manifest_text(b"\xff"),
     "members are a list": manifest(members=[]),
     "members are numbers": manifest(members={"a": 1}),
-    "a sum that is none": manifest(members={"runs.json": {"sha256": "../x", "size_bytes": 1}}),
+    "an invalid checksum": manifest(members={"runs.json": {"sha256": "../x", "size_bytes": 1}}),
     "a size below zero": manifest(members={"runs.json": {"sha256": "0" * 64, "size_bytes": -1}}),
     "a size that is text": manifest(members={"runs.json": {"sha256": "0" * 64, "size_bytes": "1"}}),
     "a format that is text": manifest(format="1"),
@@ -378,7 +378,7 @@ def beside(change: Callable[[list[dict[str, Any]]], Any]) -> Case:
 
 
 def member(part: str, data: bytes) -> Case:
-    """In the place of the first member whose name has ``part`` in it."""
+    """Replaces the first member whose name contains ``part``."""
     return archive(lambda parts: parts.update({next(name for name in parts if part in name): data}))
 
 
@@ -412,14 +412,14 @@ BUNDLES: dict[str, Case] = {
     "options that are text": beside(lambda b: b[0]["analyses"][0].update(params="none")),
     "an analysis named like a path": beside(lambda b: b[0]["analyses"][0].update(kind="../confusion")),
     "a time that is none": beside(lambda b: b[0]["events"][0].update(at="then")),
-    "a level that is none": beside(lambda b: b[0]["events"][0].update(level="loud")),
+    "an invalid level": beside(lambda b: b[0]["events"][0].update(level="loud")),
     "models of rubbish": member("model-last", b"rubbish"),
     "models with a header without end": member("model-last", struct.pack("<Q", 2**62) + b"{}"),
     "models of five clients": member("model-last", models(initial_w=(3,), personalized_w=(N + 1, 3))),
-    "models unlike their start": member("model-last", models(initial_w=(3,), personalized_w=(N, 4))),
-    "models without a start": member("model-last", models(personalized_w=(N, 3))),
-    "models of nobody": member("model-last", models(initial_w=(3,))),
-    "findings of rubbish": member("analysis", b"rubbish"),
+    "models unlike their initial model": member("model-last", models(initial_w=(3,), personalized_w=(N, 4))),
+    "models without an initial model": member("model-last", models(personalized_w=(N, 3))),
+    "models without clients": member("model-last", models(initial_w=(3,))),
+    "invalid findings": member("analysis", b"rubbish"),
     "findings without arrays": member("analysis", findings({})),
     "findings of other clients": member("analysis", findings({}, personalized=np.zeros((N + 1, 10, 10), np.int32))),
     "findings of other classes": member("analysis", findings({}, personalized=np.zeros((N, 2, 2), np.int32))),
@@ -434,7 +434,7 @@ BUNDLES: dict[str, Case] = {
 
 
 def rows(*statements: str | tuple[str, tuple[Any, ...]], **changes: Any) -> Case:
-    """The database of the backup after these statements."""
+    """Runs these statements on the database of the backup."""
 
     def edit(parts: Parts, folder: Path) -> Path:
         path = written(folder / "forged.db", parts["fedscape.db"])
@@ -455,7 +455,7 @@ def artifact(parts: Parts) -> str:
 
 
 def turned(parts: Parts) -> None:
-    """Every page but the first has other bytes."""
+    """Changes the bytes of every page except the first."""
     data = parts["fedscape.db"]
     parts["fedscape.db"] = data[:8192] + bytes(byte ^ 0x55 for byte in data[8192:])
 
@@ -472,7 +472,7 @@ BACKUPS: dict[str, Case] = {
     "an artifact of another sum": rows(f"UPDATE artifacts SET sha256 = '{'0' * 64}' WHERE id = 1"),
     "an artifact of less than nothing": rows("UPDATE artifacts SET size_bytes = -1 WHERE id = 1"),
     "an artifact that is not there": archive(lambda parts: parts.pop(artifact(parts))),
-    "an artifact of nobody": rows("DELETE FROM artifacts WHERE id = 1"),
+    "an artifact without a row": rows("DELETE FROM artifacts WHERE id = 1"),
     "an artifact named like no other": archive(lambda parts: parts.update({"artifacts/1/x.bin": b"x"})),
     "a log beside the database": archive(lambda parts: parts.update({"fedscape.db-wal": b"x"})),
     "an artifact with other bytes": archive(lambda parts: parts.update({artifact(parts): b"other"})),
@@ -515,7 +515,7 @@ BACKUPS: dict[str, Case] = {
     "a time that is none": rows("UPDATE runs SET created_at = 'then'"),
     "a time that cannot be": rows("UPDATE runs SET created_at = '2026-13-41 99:00:00.000000'"),
     "a switch that is neither": rows("UPDATE experiments SET archived = 7"),
-    "a level that is none": rows("UPDATE events SET level = 'loud'"),
+    "an invalid level": rows("UPDATE events SET level = 'loud'"),
     "options that are no JSON": rows("UPDATE runs SET hparams = '{'"),
     "options that are a list": rows("UPDATE runs SET hparams = '[]'"),
     "options that are infinite": rows("UPDATE runs SET hparams = '{\"a\": 1e999}'"),

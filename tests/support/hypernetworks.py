@@ -13,7 +13,7 @@ def pairing(a: Params, b: Params) -> float:
 
 
 def emitted(psi: Params, v: torch.Tensor) -> Params:
-    """One client's model, by the docstring's equations."""
+    """One client's model by the equations of the docstring."""
     z = v
     for layer in range(2):
         z = (psi[f"hidden.{layer}.weight"] @ z + psi[f"hidden.{layer}.bias"]).relu()
@@ -22,7 +22,7 @@ def emitted(psi: Params, v: torch.Tensor) -> Params:
 
 
 def product(psi: Params, v: torch.Tensor, change: Params) -> tuple[Params, torch.Tensor]:
-    """(J^T change, K^T change) of one client."""
+    """(J^T change, K^T change) for one client."""
     variables, v = {n: p.clone().requires_grad_() for n, p in psi.items()}, v.clone().requires_grad_()
     along = sum((w * change[n]).sum() for n, w in emitted(variables, v).items())
     *of_psi, of_v = torch.autograd.grad(along, [*variables.values(), v])

@@ -1,4 +1,4 @@
-"""What plain pdflatex with booktabs would stumble over, found without it."""
+"""Finds errors that pdflatex with booktabs would report, without running it."""
 
 import re
 
@@ -18,7 +18,7 @@ SIGNS = frozenset("\\&%$#_{}|,`'^~=.\"")  # \& and so on, accents, and a thin sp
 
 
 def problems(text: str) -> list[str]:
-    """Every mistake, in words; none where LaTeX sets the table."""
+    """A description of every error; empty if LaTeX can set the table."""
     found = [f"not ASCII: {sign!r}" for sign in sorted(set(text)) if not sign.isascii()]
     body = "\n".join(line for line in text.splitlines() if not line.startswith("%"))
     used = re.findall(r"\\([A-Za-z]+|.)", body, re.DOTALL)

@@ -1,4 +1,4 @@
-"""Networks with parameters and batches of several clients, in double precision."""
+"""Networks, with parameters and batches of several clients in double precision."""
 
 import torch
 

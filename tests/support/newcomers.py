@@ -1,4 +1,4 @@
-"""Clients that never train: the models that they get, and training alone."""
+"""Clients that never train: the models they get, and training alone."""
 
 import torch
 
@@ -9,13 +9,13 @@ from engine.training.local import local_sgd
 
 
 def unseen_models(run: Simulation) -> dict[str, torch.Tensor]:
-    """The models that the method gives to clients that never took part."""
+    """The method's models for clients that never participated."""
     task = run.task.of_unseen()
     return dict(run.algorithm.adapted(run.state, task.everyone(stream="newcomers"), task).params)
 
 
 def trained_alone(run: Simulation) -> dict[str, torch.Tensor]:
-    """Each newcomer after local SGD from the common start."""
+    """Each newcomer's model after local SGD from the initial model."""
     task: Task = run.task.of_unseen()
     cohort = task.everyone(stream="newcomers")
     received = broadcast(task.initial_model(), cohort.size)

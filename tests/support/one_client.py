@@ -1,4 +1,4 @@
-"""A network of linear layers and ReLU with plain autograd, one client at a time, written without the engine."""
+"""A network of linear layers and ReLU with plain autograd, one client at a time and without the engine."""
 
 import torch
 from torch import Tensor
@@ -10,7 +10,7 @@ Params = dict[str, Tensor]
 
 
 def loss(params: Params, x: Tensor, y: Tensor) -> Tensor:
-    """Mean cross-entropy; the names give the layers, in order."""
+    """Mean cross-entropy; the order of names is that of the layers."""
     layers = [n.removesuffix(".weight") for n in params if n.endswith(".weight")]
     for layer in layers:
         x = F.linear(x, params[f"{layer}.weight"], params[f"{layer}.bias"])
@@ -24,12 +24,12 @@ def gradient(params: Params, x: Tensor, y: Tensor) -> Params:
 
 
 def moved(params: Params, slope: Params, lr: float) -> Params:
-    """A step of gradient descent on the parameters that ``slope`` names."""
+    """A gradient step on the parameters in ``slope``."""
     return {n: p - lr * slope[n] if n in slope else p for n, p in params.items()}
 
 
 def batches_of(run, round: int, stream: str | None = None, steps: int = 0) -> list[list[tuple[Tensor, Tensor]]]:
-    """The batches of a round, or of an extra stream, read from the engine's plan: [client][step] (x, y)."""
+    """The batches of a round or an extra stream, from the engine's plan: [client][step] (x, y)."""
     cohort = run.task.cohort(round)
     found = samples_of(run.task, cohort.clients, run.task.plan(cohort, stream, steps) if stream else cohort.plan)
     return [found[i] for i in range(run.task.num_clients)]

@@ -1,4 +1,4 @@
-"""Outcomes of runs whose numbers are known."""
+"""Outcomes of runs with known numbers."""
 
 import numpy as np
 

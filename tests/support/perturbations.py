@@ -1,4 +1,4 @@
-"""Perturbations of one client's parameters as the papers define them, written without the engine."""
+"""Perturbations of one client's parameters by the papers' definitions, without the engine."""
 
 import math
 
@@ -10,7 +10,7 @@ def layers_of(params: Params) -> list[tuple[str, str]]:
 
 
 def scores_of(theta: Params, w: Params) -> list[float]:
-    """Equation 6 of the tensors in ``theta``, normalised."""
+    """Equation 6 for the tensors in ``theta``, normalized."""
     far = [
         math.sqrt(sum(float(((theta[n] - w[n]) ** 2).sum()) for n in names)) / sum(w[n].numel() for n in names)
         for names in layers_of(theta)
@@ -19,7 +19,7 @@ def scores_of(theta: Params, w: Params) -> list[float]:
 
 
 def perturbation(g: Params, scores: list[float], rho: float, p: float) -> Params:
-    """Equation 5, as it stands but for the exponent."""
+    """Equation 5, except for the exponent."""
     q = 1 / (1 - 1 / p)
     norm = sum((t.abs() ** q).sum() for t in g.values()) ** (1 / p)
     score_of = {n: s for names, s in zip(layers_of(g), scores, strict=True) for n in names}

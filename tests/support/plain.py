@@ -1,4 +1,4 @@
-"""One client at a time with plain autograd: what the papers' lines say, without stacked tensors or backends."""
+"""The papers' equations with plain autograd, one client at a time, without stacked tensors or backends."""
 
 from collections.abc import Callable, Iterable
 
@@ -11,7 +11,7 @@ Params = dict[str, torch.Tensor]
 
 
 def hidden(params: Params, x: torch.Tensor) -> torch.Tensor:
-    """Features of the ``dnn``."""
+    """The features of ``dnn``."""
     return F.relu(x @ params["body.1.weight"].T + params["body.1.bias"])
 
 
@@ -30,7 +30,7 @@ def descend(
     loss: Callable[[Params, torch.Tensor, torch.Tensor], torch.Tensor] = cross_entropy,
     trained: Iterable[str] | None = None,
 ) -> Params:
-    """SGD of the parameters whose names start with one of ``trained`` (all of them without)."""
+    """SGD on the parameters whose names start with one of ``trained`` (by default all)."""
     names = [n for n in params if trained is None or n.startswith(tuple(trained))]
     for x, y in batches:
         variables = {n: p.clone().requires_grad_() for n, p in params.items()}
@@ -40,7 +40,7 @@ def descend(
 
 
 def average(models: dict[int, Params], sizes: tuple[int, ...], prefix: str | tuple[str, ...]) -> Params:
-    """sum_i m_i / m of the parameters that start with ``prefix``, over the clients that are there."""
+    """The mean over clients, weighted by m_i / m, of the parameters that start with ``prefix``."""
     total = sum(sizes[i] for i in models)
     names = [n for n in next(iter(models.values())) if n.startswith(prefix)]
     return {n: sum(sizes[i] / total * model[n] for i, model in models.items()) for n in names}

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of the tests' own, heard on a Unix socket only, and databases on it."""
+"""A PostgreSQL server for the tests, which listens on a Unix socket only, and its databases."""
 
 import ctypes
 import os
@@ -34,7 +34,7 @@ PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 class Server:
-    """In a folder of its own, under a user who is not root, which PostgreSQL refuses."""
+    """A server in a temporary folder, not run as root, which PostgreSQL refuses."""
 
     def __init__(self, folder: Path, programs: Path, settings: Mapping[str, str] = SETTINGS) -> None:
         self.folder, self._programs, self._settings = folder, programs, settings
@@ -60,15 +60,15 @@ class Server:
             time.sleep(0.02)
 
     def stop(self, how: int = signal.SIGINT) -> None:
-        """Ends every connection. SIGINT is an orderly end, SIGQUIT an end without a last word to the disk."""
+        """Ends every connection. SIGINT shuts down cleanly, SIGQUIT without flushing to disk."""
         if self._process is not None:
             self._process.send_signal(how)
             self._process.wait()
             self._process = None
 
     @contextmanager
-    def away(self, how: int = signal.SIGINT) -> Iterator[None]:
-        """Stopped for a while."""
+    def stopped(self, how: int = signal.SIGINT) -> Iterator[None]:
+        """Stops the server within the context."""
         self.stop(how)
         try:
             yield
@@ -78,13 +78,13 @@ class Server:
     def _program(self, name: str, *words: str, log: Any) -> "subprocess.Popen[bytes]":
         user = _user()
         as_user = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": ()} if user else {}
-        return subprocess.Popen(  # in a session of its own: a Ctrl-C is for the tests to answer
+        return subprocess.Popen(  # in its own session, so that Ctrl-C only reaches the tests
             [self._programs / name, *words],
             cwd=self.folder,
             stdout=log,
             stderr=log,
             start_new_session=True,
-            preexec_fn=_end_with_us,
+            preexec_fn=_die_with_parent,
             **as_user,
         )
 
@@ -94,11 +94,13 @@ class Server:
 
 @contextmanager
 def running(settings: Mapping[str, str] = SETTINGS) -> Iterator[Server]:
-    """A server for as long as it is needed; it leaves nothing behind."""
+    """A temporary server; removes its files afterwards."""
     found = programs()
     if found is None:
         raise RuntimeError("no PostgreSQL on this machine: .ci/postgres says how to get it")
-    folder = Path(tempfile.mkdtemp(prefix="fedscape-postgres-"))  # a short name: a socket's has about 100 characters
+    folder = Path(
+        tempfile.mkdtemp(prefix="fedscape-postgres-")
+    )  # short, because the path of a socket has at most about 100 characters
     server = None
     try:
         server = Server(folder, found, settings)
@@ -112,7 +114,7 @@ def running(settings: Mapping[str, str] = SETTINGS) -> Iterator[Server]:
 
 @contextmanager
 def blank_database(server_url: str, name: str) -> Iterator[str]:
-    """The address of a database without tables. ``server_url``: of any other database of that server."""
+    """Creates an empty database and yields its URL. ``server_url``: any other database of the server."""
     drop = f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)'
     _execute(server_url, drop, f'CREATE DATABASE "{name}"')
     try:
@@ -123,7 +125,7 @@ def blank_database(server_url: str, name: str) -> Iterator[str]:
 
 @contextmanager
 def database(server_url: str, name: str) -> Iterator[str]:
-    """With our tables, and no rows."""
+    """A database with tables but no rows."""
     with blank_database(server_url, name) as url:
         store = Store(url)
         store.ensure_schema()
@@ -132,23 +134,23 @@ def database(server_url: str, name: str) -> Iterator[str]:
 
 
 def empty(url: str) -> None:
-    """Deletes every row; much quicker than TRUNCATE where there are few."""
+    """Deletes every row, much faster than TRUNCATE if there are few."""
     _execute(url, *(f"DELETE FROM {table.name}" for table in reversed(Base.metadata.sorted_tables)))
 
 
 @cache
 def programs() -> Path | None:
-    """The folder of PostgreSQL's programs: POSTGRES_BIN, or what .ci/postgres finds."""
+    """The folder of PostgreSQL's programs: POSTGRES_BIN, or the one that .ci/postgres finds."""
     folder = os.environ.get("POSTGRES_BIN")
     if folder is None:
-        environment = {name: value for name, value in os.environ.items() if name != "CI"}  # look, do not install
+        environment = {name: value for name, value in os.environ.items() if name != "CI"}  # search without installing
         found = subprocess.run([ROOT / ".ci" / "postgres"], capture_output=True, text=True, env=environment)
         folder = found.stdout.strip()
     return Path(folder) if folder else None
 
 
 def missing() -> str | None:
-    """What the tests on PostgreSQL need and is not here, or None."""
+    """What the tests on PostgreSQL are missing on this machine, or None."""
     if find_spec("psycopg") is None:
         return "psycopg (pip install -r requirements-dev.txt)"
     if programs() is None and not given_url():
@@ -157,7 +159,7 @@ def missing() -> str | None:
 
 
 def given_url() -> str | None:
-    """Of a server that is there already and may get databases more."""
+    """The URL of an existing server on which tests may create databases."""
     return os.environ.get("TEST_POSTGRES_URL")
 
 
@@ -177,14 +179,14 @@ def _execute(url: str, *statements: str) -> None:
 
 
 def _user() -> pwd.struct_passwd | None:
-    """Whom the server runs as, where we are root."""
+    """The user that runs the server if this process is root."""
     if os.geteuid() != 0:
         return None
     names = {user.pw_name: user for user in pwd.getpwall()}
     return names.get("postgres") or names["nobody"]
 
 
-def _end_with_us() -> None:
-    """Also where we are killed."""
+def _die_with_parent() -> None:
+    """Ends the server even if this process is killed."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGINT)

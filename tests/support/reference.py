@@ -1,4 +1,4 @@
-"""Softmax regression with numpy, one client at a time: what the papers' lines say, written without the engine.
+"""The papers' equations for softmax regression with numpy, one client at a time and without the engine.
 
 A model is W [C, F + 1], the last column the bias. ``batches[i][t]`` are (x, y) of client i's step t.
 """
@@ -12,7 +12,7 @@ Model = np.ndarray
 
 
 def as_matrix(params: dict[str, torch.Tensor]) -> Model:
-    """Engine's weights as [..., C, F + 1]."""
+    """The engine's weights as [..., C, F + 1]."""
     return torch.cat([params["head.weight"], params["head.bias"][..., None]], -1).numpy()
 
 
@@ -22,12 +22,12 @@ def start_of(run) -> Model:
 
 
 def batches_of(run, round: int) -> list:
-    """The batches that the engine uses, read from its plan: [client][step] (x, y); None for one that sits out."""
+    """The batches of the engine's plan: [client][step] (x, y); None for absent clients."""
     return steps_of(run.task, run.task.cohort(round))
 
 
 def steps_of(task, cohort) -> list:
-    """The same for a cohort that stands outside the rounds, or has batches of another stream."""
+    """The same for a cohort outside the rounds, or with batches of another stream."""
     found = {
         client: [(x.flatten(1).numpy(), y.numpy()) for x, y in steps]
         for client, steps in samples_of(task, cohort.clients, cohort.plan).items()
@@ -36,7 +36,7 @@ def steps_of(task, cohort) -> list:
 
 
 def newcomers_of(run) -> tuple[Model, list]:
-    """The models of clients that never took part, and the batches that they may train on."""
+    """The models of clients that never participated, and their training batches."""
     task = run.task.of_unseen()
     cohort = task.everyone(stream="newcomers")
     predictor = run.algorithm.adapted(run.state, cohort, task)
@@ -51,7 +51,7 @@ def loss(W: Model, x: np.ndarray, y: np.ndarray) -> float:
 
 
 def gradient(W: Model, x: np.ndarray, y: np.ndarray) -> Model:
-    """Of the mean cross-entropy."""
+    """The gradient of the mean cross-entropy."""
     x = np.c_[x, np.ones(len(x))]
     z = x @ W.T
     p = np.exp(z - z.max(1, keepdims=True))
@@ -76,7 +76,7 @@ def sgd(W: Model, batches: list, lr: float, lam: float = 0.0, anchor: Model | fl
 
 
 def moreau(W: Model, batches: list, lr: float, lam: float, inner: int, personal_lr: float) -> tuple[Model, Model]:
-    """(theta, w) of pFedMe's client."""
+    """(theta, w) of a client of pFedMe."""
     theta, w = W, W
     for x, y in batches:
         for _ in range(inner):

@@ -1,4 +1,4 @@
-"""Models of a body and a head, one client at a time."""
+"""Models with a body and a head, one client at a time."""
 
 from tests.support import plain
 from tests.support.batches import samples_of
@@ -7,7 +7,7 @@ EXACT = 1e-10
 
 
 def rounds_of(run, streams: dict[str, int]):
-    """For each of two rounds: {client: (batches of the round, batches of each extra stream...)}."""
+    """For two rounds: {client: (batches of the round, batches of each extra stream...)}."""
     for round in (1, 2):
         cohort = run.task.cohort(round)
         plans = [cohort.plan, *(run.task.plan(cohort, name, steps) for name, steps in streams.items())]
@@ -16,7 +16,7 @@ def rounds_of(run, streams: dict[str, int]):
 
 
 def body_and_head(run) -> tuple[plain.Params, plain.Params]:
-    """(body, head) of the common initial model."""
+    """(body, head) of the initial model."""
     model = run.task.initial_model()
     return tuple({n: p for n, p in model.items() if n.startswith(prefix)} for prefix in ("body.", "head."))
 

@@ -1,4 +1,4 @@
-"""Finished runs as analyses see them."""
+"""Finished runs in the form that analyses get."""
 
 from typing import Any
 
@@ -8,10 +8,10 @@ from tests.support.builders import trained
 
 
 def subject_of(algorithm: dict[str, Any] | str, **changed: Any) -> Subject:
-    """A tiny trained run with the models that it stores."""
+    """A tiny trained run with its stored models."""
     return as_subject(trained(algorithm, **changed))
 
 
 def as_subject(run: Simulation) -> Subject:
-    """A run as it stands, where what was recorded of it is looked at too."""
+    """A run in its current state, for tests that also check its records."""
     return Subject(run.config, run.task, run.algorithm, run.models(), run.round)

@@ -1,4 +1,4 @@
-"""Tiny runs on digits, loaded from their stored models as analyses load them."""
+"""Tiny runs on digits, loaded from their stored models like in an analysis."""
 
 from collections.abc import Callable
 from typing import Any
@@ -24,7 +24,7 @@ def tiny_config(**changes: Any) -> RunConfig:
 
 
 def trained(config: RunConfig, progress: Callable[[float], None] = lambda share: None) -> tuple[Subject, RoundResult]:
-    """The run after its last round, and what was recorded of that round."""
+    """The run after its last round, and the record of that round."""
     simulation = Simulation(config)
     *_, last = simulation.rounds()
     models = unpack(pack(simulation.models()))

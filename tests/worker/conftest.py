@@ -1,4 +1,4 @@
-"""A migrated store for each test, a copy of one empty SQLite file; a dispatcher whose executor computes nothing."""
+"""A migrated store per test, copied from one empty SQLite file; a dispatcher with a fake executor."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ import pytest
 from engine.worker import Dispatcher
 from storage import Store
 from tests.worker.fakes import Clock, FakeExecutor
-from tests.worker.samples import Peace, compute, kinds, rows
+from tests.worker.samples import Undisturbed, compute, kinds, rows
 
 
 @pytest.fixture(scope="session")
@@ -32,19 +32,19 @@ def store(empty_database: Path, database_url: str) -> Iterator[Store]:
 
 
 @pytest.fixture(scope="session")
-def in_peace(empty_database: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Peace]:
-    """What the tiny experiment, changed as in ``queue``, comes to where nothing happens to it."""
+def in_peace(empty_database: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Undisturbed]:
+    """The results of an undisturbed tiny experiment, changed as in ``queue``."""
 
     @cache
-    def left_in_peace(**changes: Any) -> Peace:
+    def computed(**changes: Any) -> Undisturbed:
         path = shutil.copy(empty_database, tmp_path_factory.mktemp("peace") / "fedscape.db")
         store = Store(f"sqlite:///{path}")
         run = compute(store, **changes | {"checkpoint_s": 1000})
-        found = Peace(run, rows(store, run.id), kinds(store, run.id))
+        undisturbed = Undisturbed(run, rows(store, run.id), kinds(store, run.id))
         store.close()
-        return found
+        return undisturbed
 
-    return left_in_peace
+    return computed
 
 
 @pytest.fixture

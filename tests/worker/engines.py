@@ -1,4 +1,4 @@
-"""Dispatchers with workers of their own, as programs, and patience with them."""
+"""Dispatchers with workers as separate programs, and a way to wait for them."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ from typing import TypeVar
 from storage import Store
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 240.0  # each fork server imports torch anew, which takes long where all cores are busy
+PATIENCE_S = 240.0  # each fork server imports torch, which is slow on busy cores
 SERVE = "import sys; from engine.worker import serve; serve(sys.argv[1], slots=int(sys.argv[2]))"
 
 T = TypeVar("T")
@@ -24,7 +24,7 @@ def start_engine(store: Store, slots: int = 1) -> subprocess.Popen:
 
 
 def eventually(holds: Callable[[], T]) -> T:
-    """What it answers when it answers something."""
+    """Waits until ``holds`` returns something true, and returns it."""
     deadline = time.monotonic() + PATIENCE_S
     while not (answer := holds()):
         assert time.monotonic() < deadline, "waited in vain"

@@ -1,4 +1,4 @@
-"""Tiny experiments on digits, and what is compared of their runs."""
+"""Tiny experiments on digits, and the parts of their runs that tests compare."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +22,7 @@ TINY = {
 
 
 def queue(store: Store, **changes: Any) -> list[int]:
-    """The runs of the tiny experiment; ``training__rounds=9`` changes an option."""
+    """Queues the tiny experiment; ``training__rounds=9`` changes an option."""
     raw: dict[str, Any] = TINY
     for path, value in changes.items():
         raw = set_value(raw, path.replace("__", "."), value)
@@ -45,14 +45,14 @@ def claim(store: Store) -> Ticket:
 
 
 def claim_analysis(store: Store) -> AnalysisTicket:
-    found = store.analyses.claim()
-    assert found is not None
+    analysis = store.analyses.claim()
+    assert analysis is not None
     places = (store.url, store.artifacts.folder, store.artifacts.folder)
-    return AnalysisTicket(found.id, found.run_id, found.epoch, found.attempts, *places)
+    return AnalysisTicket(analysis.id, analysis.run_id, analysis.epoch, analysis.attempts, *places)
 
 
 def compute(store: Store, **changes: Any) -> RunRecord:
-    """Queued, claimed and worked on, in this process."""
+    """Queues, claims and computes a run in this process."""
     queue(store, **changes)
     ticket = claim(store)
     work_on(store, ticket)
@@ -60,7 +60,7 @@ def compute(store: Store, **changes: Any) -> RunRecord:
 
 
 def rows(store: Store, run_id: int) -> list[tuple]:
-    """Everything stored of every round but the seconds it took, ready for ==."""
+    """Everything stored of every round except the seconds, for comparison with ==."""
     return [
         (
             r.round,
@@ -83,8 +83,8 @@ def stored_rounds(store: Store, run_id: int) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Peace:
-    """A run that nobody disturbed, with everything stored of it."""
+class Undisturbed:
+    """A run without interruptions, with everything stored."""
 
     run: RunRecord
     rows: list[tuple]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.processes import FORK_SERVER, below, parts_of_app
+from benchmarks.processes import FORK_SERVER, parts_of_app, process_tree
 from tests.worker.engines import ROOT
 
 PLUGIN = """
@@ -27,12 +27,12 @@ FOLDER = os.path.dirname(__file__)
 times = Counter()
 
 
-def stop_if_asked(point):
+def stop_if_requested(point):
     times[point] += 1
-    asked = os.path.join(FOLDER, point)
+    request = os.path.join(FOLDER, point)
     with suppress(FileNotFoundError):
-        if times[point] >= os.path.getsize(asked):
-            os.rename(asked, os.path.join(FOLDER, f"stopped-{os.getpid()}"))
+        if times[point] >= os.path.getsize(request):
+            os.rename(request, os.path.join(FOLDER, f"stopped-{os.getpid()}"))
             os.kill(os.getpid(), signal.SIGSTOP)
 
 
@@ -40,9 +40,9 @@ def around(owner, name, before="", after=""):
     original = getattr(owner, name)
 
     def call(*args, **kwargs):
-        stop_if_asked(before)
+        stop_if_requested(before)
         answer = original(*args, **kwargs)
-        stop_if_asked(after)
+        stop_if_requested(after)
         return answer
 
     setattr(owner, name, call)
@@ -50,7 +50,7 @@ def around(owner, name, before="", after=""):
 
 def before_a_commit(connection):
     if connection.get_execution_options().get("writes"):
-        stop_if_asked("committing")
+        stop_if_requested("committing")
 
 
 if multiprocessing.parent_process() is not None:  # in workers only
@@ -62,14 +62,14 @@ if multiprocessing.parent_process() is not None:  # in workers only
 
 
 class Stopping:
-    """Which workers were stopped, and how to stop another."""
+    """Stops workers, and knows which ones were stopped."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def ask(self, point: str, time: int = 1) -> None:
-        """The first worker that is there for the n-th time stops. Runs come to "begun" and "written" with rounds, and
-        analyses to "reported"; both to "committing".
+        """Stops the first worker that reaches the point for the n-th time. Runs pass "begun" and "written" with rounds,
+        analyses "reported", and both "committing".
         """
         (self.folder / point).write_bytes(b"." * time)
 
@@ -91,13 +91,13 @@ def stopping(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Stoppi
 
 
 def fork_server() -> int | None:
-    """Of this process."""
-    found = parts_of_app(below(os.getpid()))[FORK_SERVER]
-    return found[0].pid if found else None
+    """The pid of this process's fork server, if it runs."""
+    servers = parts_of_app(process_tree(os.getpid()))[FORK_SERVER]
+    return servers[0].pid if servers else None
 
 
 def kill_fork_server() -> None:
-    """The next one has the environment of its time."""
+    """The next fork server gets the current environment."""
     if (pid := fork_server()) is not None:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""One claimed analysis worked on in this process: how it can end, and what is stored then."""
+"""One claimed analysis, computed in this process: how it can end, and what is stored."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Options(AnalysisOptions):
 
 @dataclass(frozen=True)
 class Sizes:
-    """How many training samples each client has, times a factor."""
+    """The number of training samples per client, times a factor."""
 
     options: Options
 
@@ -38,17 +38,17 @@ class Sizes:
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """``sizes`` is an analysis while a test runs."""
+    """Registers ``sizes`` as an analysis during a test."""
     ANALYSES.names()
     monkeypatch.setattr(ANALYSES, "_entries", dict(ANALYSES._entries))
     ANALYSES.register("sizes", title="Sizes", paper="of this test")(Sizes)
 
 
 def analyze(store: Store, run_id: int, kind: str = "sizes", **params: Any) -> AnalysisRecord:
-    """Asked for, claimed and worked on, in this process."""
-    asked = store.analyses.request(run_id, kind, params)
+    """Requests, claims and computes an analysis in this process."""
+    request = store.analyses.request(run_id, kind, params)
     work_on(store, claim_analysis(store))
-    return store.analyses.get(asked.id)
+    return store.analyses.get(request.id)
 
 
 def findings(store: Store, done: AnalysisRecord) -> Findings:
@@ -59,7 +59,7 @@ def computing(monkeypatch: pytest.MonkeyPatch, compute: Callable[[Subject], Any]
     monkeypatch.setattr(Sizes, "compute", lambda self, subject: compute(subject))
 
 
-def test_findings_are_stored_with_the_end_of_the_work(store: Store):
+def test_findings_are_stored_when_the_analysis_ends(store: Store):
     run = compute(store)
     done = analyze(store, run.id, factor=2)
     assert (done.status, done.error, done.progress) == ("done", None, 1.0)
@@ -69,7 +69,7 @@ def test_findings_are_stored_with_the_end_of_the_work(store: Store):
 
 
 @pytest.mark.parametrize(("which", "kind"), MODELS_OF.items())
-def test_the_models_are_those_of_the_round_that_is_asked_for(store: Store, which: str, kind: str):
+def test_the_models_are_those_of_the_requested_round(store: Store, which: str, kind: str):
     run = compute(store, training__lr=2.0)
     done = analyze(store, run.id, which=which)
     round = store.artifacts.latest(run.id, kind).round
@@ -77,7 +77,7 @@ def test_the_models_are_those_of_the_round_that_is_asked_for(store: Store, which
     assert store.artifacts.get(done.artifact_id).round == round
 
 
-def test_a_run_without_models_says_to_run_it_again(store: Store):
+def test_without_models_the_error_says_to_run_again(store: Store):
     run = compute(store)
     store.artifacts.delete([artifact.id for artifact in store.artifacts.list(run.id)])
     failed = analyze(store, run.id)
@@ -85,7 +85,7 @@ def test_a_run_without_models_says_to_run_it_again(store: Store):
     assert "last round are not available" in failed.error and "rerun it" in failed.error
 
 
-def test_damaged_models_fail_the_analysis_with_the_reason(store: Store):
+def test_damaged_models_fail_the_analysis_with_a_reason(store: Store):
     run = compute(store)
     (store.artifacts.folder / store.artifacts.latest(run.id, MODELS_OF["last"]).path).write_bytes(b"rubbish")
     failed = analyze(store, run.id)
@@ -94,7 +94,7 @@ def test_damaged_models_fail_the_analysis_with_the_reason(store: Store):
 
 
 @pytest.mark.parametrize(
-    ("kind", "params", "said"),
+    ("kind", "params", "words"),
     [
         ("size", {}, "did you mean 'sizes'"),
         ("sizes", {"factor": "many"}, "sizes.factor: 'many': should be a valid integer"),
@@ -102,13 +102,13 @@ def test_damaged_models_fail_the_analysis_with_the_reason(store: Store):
         ("sizes", {"factr": 1}, "did you mean 'factor'"),
     ],
 )
-def test_a_request_that_makes_no_sense_fails_with_what_is_allowed(store: Store, kind: str, params: dict, said: str):
+def test_an_invalid_request_fails_with_the_allowed_values(store: Store, kind: str, params: dict, words: str):
     failed = analyze(store, compute(store).id, kind, **params)
     assert failed.status == "failed"
-    assert said in failed.error
+    assert words in failed.error
 
 
-def test_an_analysis_that_cannot_work_says_why(store: Store, monkeypatch):
+def test_a_failing_analysis_says_why(store: Store, monkeypatch):
     def refuse(subject: Subject) -> None:
         raise Unsupported("there are no clusters; choose a clustered method")
 
@@ -117,7 +117,7 @@ def test_an_analysis_that_cannot_work_says_why(store: Store, monkeypatch):
     assert (failed.status, failed.error) == ("failed", "there are no clusters; choose a clustered method")
 
 
-def test_an_unexpected_error_shows_its_traceback_in_the_log_only(store: Store, monkeypatch):
+def test_an_unexpected_error_logs_its_traceback_only(store: Store, monkeypatch):
     computing(monkeypatch, lambda subject: 1 / 0)
     run = compute(store)
     failed = analyze(store, run.id)
@@ -126,7 +126,7 @@ def test_an_unexpected_error_shows_its_traceback_in_the_log_only(store: Store, m
     assert ["Traceback" in event.message for event in store.events.list(run.id)] == [True]
 
 
-def test_a_request_to_stop_is_obeyed_at_the_next_progress(store: Store, monkeypatch):
+def test_a_cancelled_analysis_stops_at_its_next_progress_report(store: Store, monkeypatch):
     monkeypatch.setattr(analysis_session, "REPORT_S", 0.0)
 
     def cancel_and_go_on(subject: Subject) -> Findings:
@@ -140,20 +140,20 @@ def test_a_request_to_stop_is_obeyed_at_the_next_progress(store: Store, monkeypa
     assert (cancelled.status, cancelled.error, cancelled.control) == ("cancelled", None, "")
 
 
-def test_an_analysis_claimed_by_another_writes_nothing(store: Store):
+def test_an_analysis_claimed_by_another_worker_writes_nothing(store: Store):
     run = compute(store)
-    asked = store.analyses.request(run.id, "sizes", {})
+    request = store.analyses.request(run.id, "sizes", {})
     old = claim_analysis(store)
     store.analyses.requeue_running()
     claim_analysis(store)
     before = store.artifacts.list(run.id)
     work_on(store, old)
-    assert store.analyses.get(asked.id).status == "running"
+    assert store.analyses.get(request.id).status == "running"
     assert store.artifacts.list(run.id) == before
     assert store.artifacts.sweep() == 0
 
 
-def test_a_run_deleted_meanwhile_leaves_nothing_behind(store: Store, monkeypatch):
+def test_a_run_deleted_during_its_analysis_leaves_nothing(store: Store, monkeypatch):
     run = compute(store)
 
     def delete(subject: Subject) -> Findings:
@@ -182,7 +182,7 @@ def watched(store: Store) -> tuple[ProgressReporter, Clock, AnalysisTicket]:
     return ProgressReporter(store, ticket, clock), clock, ticket
 
 
-def test_progress_is_written_now_and_then_and_never_goes_back(store: Store, watched):
+def test_progress_is_written_periodically_and_never_decreases(store: Store, watched):
     watch, clock, ticket = watched
     seen = []
     for clock.now, share in ((0.1, 0.3), (1.0, 0.2), (1.1, 0.9), (2.0, float("nan")), (3.0, 7.0)):
@@ -191,7 +191,7 @@ def test_progress_is_written_now_and_then_and_never_goes_back(store: Store, watc
     assert seen == [0.0, 0.3, 0.3, 0.9, 1.0]
 
 
-def test_a_request_to_stop_is_heard_with_the_next_report(store: Store, watched):
+def test_a_request_to_stop_is_read_with_the_next_report(store: Store, watched):
     watch, clock, ticket = watched
     store.analyses.cancel(ticket.analysis_id)
     watch(0.5)
@@ -200,7 +200,7 @@ def test_a_request_to_stop_is_heard_with_the_next_report(store: Store, watched):
         watch(0.5)
 
 
-def test_a_locked_database_does_not_stop_the_work(store: Store, watched, monkeypatch):
+def test_a_locked_database_does_not_stop_an_analysis(store: Store, watched, monkeypatch):
     def locked(*_: object) -> None:
         raise DatabaseLocked("locked")
 

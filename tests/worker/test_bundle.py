@@ -1,4 +1,4 @@
-"""Runs travel from one database to another with all that belongs to them, once."""
+"""A bundle transfers runs with everything stored to another database, without duplicates."""
 
 import json
 import shutil
@@ -27,16 +27,16 @@ FOUND = Findings(
 
 @pytest.fixture(scope="module")
 def computed(empty_database: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a database: a computed run with an analysis and a line in its log."""
+    """A folder with a database that contains a computed run with an analysis and a log entry."""
     folder = tmp_path_factory.mktemp("computed")
     shutil.copy(empty_database, folder / "fedscape.db")
     store = Store(f"sqlite:///{folder / 'fedscape.db'}")
     run = compute(store, training__rounds=2, partition__val_fraction=0.2)
     store.analyses.request(run.id, "landscape", {"which": "last", "size": 5})
-    asked = store.analyses.claim()
-    assert asked is not None
+    analysis = store.analyses.claim()
+    assert analysis is not None
     file = store.artifacts.write_file(run.id, "analysis-landscape", 2, FOUND.to_bytes())
-    store.analyses.finish(asked.id, asked.epoch, "done", result=file)
+    store.analyses.finish(analysis.id, analysis.epoch, "done", result=file)
     store.events.add(run.id, "warning", "models", "a line with „quotes“ and\ntwo lines")
     store.events.add(None, "info", "engine", "of no run")
     store.close()
@@ -70,7 +70,7 @@ def bundle(store: Store, run: RunRecord, tmp_path: Path) -> Path:
     return tmp_path / "runs.zip"
 
 
-def brought(other: Store, path: Path) -> RunRecord:
+def import_run(other: Store, path: Path) -> RunRecord:
     (experiment,) = import_file(other, path).experiments
     (run,) = other.queue.runs(experiment_ids=[experiment.id])
     return run
@@ -80,8 +80,8 @@ def files(store: Store, run: RunRecord) -> list[tuple[str, int, bytes]]:
     return [(a.kind, a.round, store.artifacts.read(a)) for a in store.artifacts.list(run.id)]
 
 
-def test_everything_of_a_run_arrives(store: Store, run: RunRecord, other: Store, bundle: Path) -> None:
-    new = brought(other, bundle)
+def test_everything_of_a_run_is_imported(store: Store, run: RunRecord, other: Store, bundle: Path) -> None:
+    new = import_run(other, bundle)
     assert [row[:3] + row[4:5] for row in rows(other, new.id)] == [row[:3] + row[4:5] for row in rows(store, run.id)]
     assert run_document(load_result(other, new)) | {"provenance": None} == run_document(load_result(store, run)) | {
         "provenance": None
@@ -89,19 +89,21 @@ def test_everything_of_a_run_arrives(store: Store, run: RunRecord, other: Store,
     assert new.provenance == (run.provenance or {}) | {"imported": True}
     assert (new.partition, new.summary, new.config, new.digest) == (run.partition, run.summary, run.config, run.digest)
     assert sorted(files(other, new)) == sorted(files(store, run)) and len(files(other, new)) == 3
-    told = [[(e.at, e.level, e.kind, e.message) for e in s.events.list(r.id)] for s, r in ((store, run), (other, new))]
-    assert told[0] == told[1] and len(told[0]) == 1
+    events = [
+        [(e.at, e.level, e.kind, e.message) for e in s.events.list(r.id)] for s, r in ((store, run), (other, new))
+    ]
+    assert events[0] == events[1] and len(events[0]) == 1
 
 
-def test_a_question_that_was_answered_is_answered_there_too(other: Store, bundle: Path) -> None:
-    new = brought(other, bundle)
+def test_a_finished_analysis_is_not_computed_again_after_import(other: Store, bundle: Path) -> None:
+    new = import_run(other, bundle)
     there = other.analyses.request(new.id, "landscape", {"which": "last", "size": 5})
     assert there.status == "done" and there.artifact_id is not None
     artifact = other.artifacts.get(there.artifact_id)
     assert artifact is not None and Findings.from_bytes(other.artifacts.read(artifact)).values == FOUND.values
 
 
-def test_any_program_reads_its_models(bundle: Path) -> None:
+def test_other_programs_can_read_the_models(bundle: Path) -> None:
     with zipfile.ZipFile(bundle) as file:
         names = set(file.namelist())
         assert names == {
@@ -117,25 +119,25 @@ def test_any_program_reads_its_models(bundle: Path) -> None:
         assert b'"personalized/' in file.read("0000/model-last.safetensors")[8 : 8 + size]
 
 
-def test_a_run_that_was_imported_before_is_left_out(other: Store, bundle: Path) -> None:
-    first = brought(other, bundle)
+def test_a_run_that_was_already_imported_is_skipped(other: Store, bundle: Path) -> None:
+    first = import_run(other, bundle)
     again = import_file(other, bundle)
     assert again.experiments == () and [(k.label, k.seed, k.run_id) for k in again.known] == [("ditto", 0, first.id)]
     assert len(other.queue.runs()) == 1
 
 
-def test_the_same_run_as_a_document_and_as_a_bundle_is_one(
+def test_a_run_imported_as_a_document_and_as_a_bundle_is_stored_once(
     store: Store, run: RunRecord, other: Store, bundle: Path, tmp_path: Path
 ) -> None:
     write_runs(store, tmp_path / "runs.json", [run], "json")
-    new = brought(other, tmp_path / "runs.json")
+    new = import_run(other, tmp_path / "runs.json")
     imported = import_file(other, bundle)
     assert imported.experiments == () and [k.added for k in imported.known] == [3]
     assert sorted(files(other, new)) == sorted(files(store, run))
 
 
-def test_models_that_were_dropped_come_back_with_the_bundle(other: Store, bundle: Path) -> None:
-    new = brought(other, bundle)
+def test_a_bundle_restores_dropped_models(other: Store, bundle: Path) -> None:
+    new = import_run(other, bundle)
     before = files(other, new)
     other.artifacts.drop_models([new.id])
     assert [k.added for k in import_file(other, bundle).known] == [2]
@@ -143,28 +145,28 @@ def test_models_that_were_dropped_come_back_with_the_bundle(other: Store, bundle
     assert [k.added for k in import_file(other, bundle).known] == [0]
 
 
-def test_a_run_computed_anew_is_another_run(store: Store, run: RunRecord, other: Store, bundle: Path) -> None:
-    brought(other, bundle)
+def test_a_rerun_is_a_different_run(store: Store, run: RunRecord, other: Store, bundle: Path) -> None:
+    import_run(other, bundle)
     again = compute(store, training__rounds=2, partition__val_fraction=0.2)
     assert again.digest == run.digest
     write_runs(store, bundle.with_name("again.zip"), [again], "bundle")
-    brought(other, bundle.with_name("again.zip"))
+    import_run(other, bundle.with_name("again.zip"))
     assert len(other.queue.runs()) == 2
 
 
-def test_of_several_runs_each_keeps_its_own(store: Store, run: RunRecord, other: Store, tmp_path: Path) -> None:
+def test_each_of_several_runs_keeps_its_own_files(store: Store, run: RunRecord, other: Store, tmp_path: Path) -> None:
     second = compute(store, training__rounds=1)
     write_runs(store, tmp_path / "two.zip", [second, run], "bundle")
-    told: list[tuple[int, int]] = []
-    imported = import_file(other, tmp_path / "two.zip", lambda number, of: told.append((number, of)))
+    events: list[tuple[int, int]] = []
+    imported = import_file(other, tmp_path / "two.zip", lambda number, of: events.append((number, of)))
     new = {r.rounds: r for e in imported.experiments for r in other.queue.runs(experiment_ids=[e.id])}
     assert sorted(files(other, new[1])) == sorted(files(store, second))
     assert sorted(files(other, new[2])) == sorted(files(store, run))
-    assert told == [(1, 2), (2, 2)]
+    assert events == [(1, 2), (2, 2)]
 
 
 def rewritten(path: Path, damage: Any) -> Path:
-    """A copy whose ``beside.json`` was changed, with a manifest to match."""
+    """A copy with a changed ``beside.json`` and a matching manifest."""
     copy = path.with_name("damaged.zip")
     with Archive(path, BUNDLE) as old, new_archive(copy, BUNDLE) as new:
         for name in old.members:
@@ -191,13 +193,13 @@ def rewritten(path: Path, damage: Any) -> Path:
         (lambda b: b.append(b[0]), "has 2 entries, but must have one per run"),
     ],
 )
-def test_a_bundle_that_was_tampered_with_is_refused(other: Store, bundle: Path, damage: Any, words: str) -> None:
+def test_a_tampered_bundle_is_refused(other: Store, bundle: Path, damage: Any, words: str) -> None:
     with pytest.raises(InvalidConfig, match=words):
         import_file(other, rewritten(bundle, damage))
     assert other.experiments.list(include_archived=True) == []
 
 
-def test_a_damaged_file_in_the_middle_leaves_nothing(store: Store, other: Store, bundle: Path) -> None:
+def test_a_damaged_file_inside_a_bundle_leaves_nothing_behind(store: Store, other: Store, bundle: Path) -> None:
     data = bundle.read_bytes()
     with zipfile.ZipFile(bundle) as file:
         at = file.getinfo("0000/model-best.safetensors").header_offset + 200
@@ -208,13 +210,13 @@ def test_a_damaged_file_in_the_middle_leaves_nothing(store: Store, other: Store,
     assert not list(other.artifacts.folder.glob("*/*"))
 
 
-def test_a_backup_is_no_bundle(store: Store, other: Store, run: RunRecord, tmp_path: Path) -> None:
+def test_a_backup_is_refused_as_a_bundle(store: Store, other: Store, run: RunRecord, tmp_path: Path) -> None:
     store.back_up(tmp_path / "b.zip", "1")
     with pytest.raises(InvalidConfig, match="is a Fedscape backup: use `python -m engine restore` for it"):
         import_file(other, tmp_path / "b.zip")
 
 
-def test_models_that_cannot_be_read_are_named(
+def test_unreadable_models_are_reported(
     store: Store, run: RunRecord, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     record = store.artifacts.latest(run.id, "model-best")

@@ -1,4 +1,4 @@
-"""What the dispatcher clears away at its start, and every hour."""
+"""What the dispatcher cleans up at its start and every hour."""
 
 from datetime import timedelta
 
@@ -13,11 +13,11 @@ from tests.worker.samples import claim, kinds, queue
 
 
 @pytest.fixture
-def nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_retention(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cleanup, "TRASH_RETENTION", timedelta(0))
 
 
-def test_what_was_deleted_today_can_still_be_brought_back(store, dispatcher):
+def test_a_run_deleted_today_can_be_restored(store, dispatcher):
     run_ids = queue(store, seeds=[0, 1])
     store.trash.put(run_ids)
     dispatcher.step()
@@ -25,9 +25,7 @@ def test_what_was_deleted_today_can_still_be_brought_back(store, dispatcher):
     assert store.events.list() == []
 
 
-def test_what_has_lain_in_the_trash_for_a_week_goes_at_the_start_and_every_hour(
-    store, dispatcher, clock, nothing_is_kept
-):
+def test_week_old_trash_is_emptied_at_the_start_and_every_hour(store, dispatcher, clock, no_retention):
     first, second = queue(store, seeds=[0, 1])
     store.trash.put([first])
     dispatcher.step()
@@ -46,7 +44,7 @@ def test_what_has_lain_in_the_trash_for_a_week_goes_at_the_start_and_every_hour(
     assert store.trash.list() == []
 
 
-def test_checkpoints_that_a_kill_has_left_of_finished_runs_are_deleted(store):
+def test_leftover_checkpoints_of_finished_runs_are_deleted(store):
     finished, waiting = queue(store, seeds=[0, 1])
     for end in ("done", "paused"):
         ticket = claim(store)
@@ -61,7 +59,7 @@ def test_checkpoints_that_a_kill_has_left_of_finished_runs_are_deleted(store):
     assert store.artifacts.sweep() == 0
 
 
-def test_files_that_cannot_be_removed_keep_nobody_from_computing(store, executor, caplog, monkeypatch):
+def test_files_that_cannot_be_removed_do_not_stop_computing(store, executor, caplog, monkeypatch):
     (run_id,) = queue(store)
 
     def refuse(*_: object) -> None:

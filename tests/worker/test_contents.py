@@ -1,4 +1,4 @@
-"""Models that come with an imported run are those of so many clients, all of one start."""
+"""Imported models must match the number of clients and a common initial model."""
 
 import json
 import struct
@@ -26,7 +26,7 @@ TINY = {
 
 
 @pytest.mark.parametrize("name", ALGORITHMS.names())
-def test_the_models_of_every_method_are_taken(name: str) -> None:
+def test_the_models_of_every_method_are_accepted(name: str) -> None:
     simulation = Simulation(parse_experiment(TINY | {"algorithms": [name]}).runs()[0])
     list(simulation.rounds())
     data = pack(simulation.models())
@@ -34,7 +34,7 @@ def test_the_models_of_every_method_are_taken(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tensors", "said", "words"),
+    ("tensors", "num_clients", "words"),
     [
         (START | OWN, "5", "has '5' clients"),
         (START | OWN, "-1", "has '-1' clients"),
@@ -49,9 +49,9 @@ def test_the_models_of_every_method_are_taken(name: str) -> None:
         (START | {"personalized/w": torch.zeros(4, 3, dtype=torch.complex64)}, "4", "which no model has"),
     ],
 )
-def test_models_of_another_shape_are_refused(tensors: dict[str, torch.Tensor], said: str, words: str) -> None:
+def test_models_of_another_shape_are_refused(tensors: dict[str, torch.Tensor], num_clients: str, words: str) -> None:
     with pytest.raises(CheckpointInvalid, match=words):
-        check_models(save(tensors, metadata={"num_clients": said}), 4)
+        check_models(save(tensors, metadata={"num_clients": num_clients}), 4)
 
 
 def raw(header: object, data: bytes = b"") -> bytes:
@@ -79,7 +79,7 @@ def raw(header: object, data: bytes = b"") -> bytes:
     ],
     ids=range(14),
 )
-def test_what_is_no_file_of_models_is_said_to_be_none(data: bytes) -> None:
+def test_files_without_models_are_refused(data: bytes) -> None:
     with pytest.raises(CheckpointInvalid):
         check_models(data, 4)
     with pytest.raises(CheckpointInvalid):

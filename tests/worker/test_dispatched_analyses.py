@@ -1,4 +1,4 @@
-"""Analyses, which are queued beside the runs and do not wait for them."""
+"""Analyses are queued separately and do not wait for runs."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from tests.worker.samples import claim, queue
 
 @pytest.fixture
 def finished(store: Store) -> int:
-    """A run that analyses can be asked of; nobody reads its models here."""
+    """A run that analyses can be requested for; its models are not read."""
     (run_id,) = queue(store)
     ticket = claim(store)
     store.queue.finish(run_id, ticket.epoch, "done")
@@ -23,14 +23,14 @@ def analyses(executor: FakeExecutor) -> list[int]:
     return [ticket.analysis_id for ticket in executor.tickets if isinstance(ticket, AnalysisTicket)]
 
 
-def test_an_analysis_is_begun_before_runs_that_were_queued_earlier(store, finished, dispatcher, executor):
+def test_an_analysis_starts_before_earlier_runs(store, finished, dispatcher, executor):
     first, second, _ = queue(store, seeds=[1, 2, 3])
-    asked = store.analyses.request(finished, "features", {})
+    request = store.analyses.request(finished, "features", {})
     dispatcher.step()
-    assert [ticket.key for ticket in executor.tickets] == [("analysis", asked.id), ("run", first), ("run", second)]
+    assert [ticket.key for ticket in executor.tickets] == [("analysis", request.id), ("run", first), ("run", second)]
 
 
-def test_an_analysis_does_not_wait_for_the_runs_that_have_all_slots(store, finished, dispatcher, executor):
+def test_an_analysis_does_not_wait_for_a_free_slot(store, finished, dispatcher, executor):
     queue(store, seeds=[1, 2, 3])
     dispatcher.step()
     assert executor.free == 0
@@ -40,13 +40,13 @@ def test_an_analysis_does_not_wait_for_the_runs_that_have_all_slots(store, finis
     assert store.analyses.get(second).status == "queued"
 
 
-def test_more_analyses_take_the_slots_that_runs_leave_free(store, finished, dispatcher, executor):
-    asked = [store.analyses.request(finished, kind, {}).id for kind in ("a", "b", "c", "d")]
+def test_further_analyses_use_free_slots(store, finished, dispatcher, executor):
+    request = [store.analyses.request(finished, kind, {}).id for kind in ("a", "b", "c", "d")]
     dispatcher.step()
-    assert analyses(executor) == asked[:3]
+    assert analyses(executor) == request[:3]
 
 
-def test_the_screen_sees_the_slots_of_runs_only(store, finished, dispatcher, executor, clock):
+def test_the_heartbeat_counts_slots_of_runs_only(store, finished, dispatcher, executor, clock):
     queue(store, seeds=[1, 2])
     store.analyses.request(finished, "features", {})
     dispatcher.step()
@@ -56,7 +56,7 @@ def test_the_screen_sees_the_slots_of_runs_only(store, finished, dispatcher, exe
     assert (engine.slots, engine.running) == (2, 2)
 
 
-def test_a_dispatcher_of_some_runs_leaves_analyses_alone(store, finished, executor):
+def test_a_dispatcher_limited_to_some_runs_ignores_analyses(store, finished, executor):
     store.analyses.request(finished, "features", {})
     with Dispatcher(store, executor, store.try_dispatcher_lock(), run_ids=queue(store)) as dispatcher:
         dispatcher.step()
@@ -64,38 +64,38 @@ def test_a_dispatcher_of_some_runs_leaves_analyses_alone(store, finished, execut
     assert store.analyses.active()[0].status == "queued"
 
 
-def test_a_run_and_an_analysis_of_one_number_are_two(store, finished, dispatcher, executor, clock):
+def test_a_run_and_an_analysis_with_the_same_id_are_distinct(store, finished, dispatcher, executor, clock):
     (run_id,) = queue(store)
-    asked = [store.analyses.request(finished, kind, {}) for kind in ("a", "b")][-1]
-    assert asked.id == run_id
+    request = [store.analyses.request(finished, kind, {}) for kind in ("a", "b")][-1]
+    assert request.id == run_id
     store.analyses.cancel(1)
     dispatcher.step()
     assert [ticket.key for ticket in executor.tickets] == [("analysis", run_id), ("run", run_id)]
-    store.analyses.cancel(asked.id)
+    store.analyses.cancel(request.id)
     for clock.now in (1.0, 1.5 + STOP_GRACE_S):
         dispatcher.step()
     assert [ticket.key for ticket in executor.tickets] == [("run", run_id)]
-    assert store.analyses.get(asked.id).status == "cancelled"
+    assert store.analyses.get(request.id).status == "cancelled"
     assert store.queue.get(run_id).status == "running"
     assert "analysis 2 is now cancelled" in store.events.list(finished)[-1].message
 
 
-def test_an_analysis_that_kills_its_workers_is_given_up(store, finished, dispatcher, executor):
-    asked = store.analyses.request(finished, "features", {})
+def test_an_analysis_that_kills_its_workers_fails(store, finished, dispatcher, executor):
+    request = store.analyses.request(finished, "features", {})
     for attempt in range(1, MAX_DEATHS + 1):
         dispatcher.step()
-        assert [(t.analysis_id, t.attempts) for t in executor.tickets] == [(asked.id, attempt)]
+        assert [(t.analysis_id, t.attempts) for t in executor.tickets] == [(request.id, attempt)]
         executor.end("the worker process was killed by signal 9")
     dispatcher.step()
-    failed = store.analyses.get(asked.id)
+    failed = store.analyses.get(request.id)
     assert failed.status == "failed"
     assert "given up after 3 attempts" in failed.error and "request it again" in failed.error
     assert len(store.events.list(finished)) == MAX_DEATHS
     assert dispatcher.is_idle
 
 
-def test_an_analysis_that_outlived_many_dispatchers_is_not_given_up_for_that(store, finished):
-    asked = store.analyses.request(finished, "features", {})
+def test_restarts_of_the_dispatcher_do_not_count_as_attempts(store, finished):
+    request = store.analyses.request(finished, "features", {})
     for _ in range(2 * MAX_DEATHS):
         with Dispatcher(store, FakeExecutor(), store.try_dispatcher_lock()) as dispatcher:
             dispatcher.step()
@@ -103,16 +103,16 @@ def test_an_analysis_that_outlived_many_dispatchers_is_not_given_up_for_that(sto
         dispatcher.step()
         executor.end("the worker process was killed by signal 9")
         dispatcher.step()
-        assert store.analyses.get(asked.id).status == "running"
+        assert store.analyses.get(request.id).status == "running"
 
 
-def test_an_analysis_that_a_dead_dispatcher_left_is_taken_up_again(store, finished, executor):
-    asked = store.analyses.request(finished, "features", {})
+def test_an_analysis_of_a_dead_dispatcher_is_resumed(store, finished, executor):
+    request = store.analyses.request(finished, "features", {})
     store.analyses.claim()
     with Dispatcher(store, executor, store.try_dispatcher_lock()) as dispatcher:
         dispatcher.step()
-        assert [(t.analysis_id, t.epoch) for t in executor.tickets] == [(asked.id, 2)]
-    assert store.analyses.get(asked.id).status == "queued"
+        assert [(t.analysis_id, t.epoch) for t in executor.tickets] == [(request.id, 2)]
+    assert store.analyses.get(request.id).status == "queued"
 
 
 def test_a_run_deleted_during_its_analysis_frees_the_slot(store, finished, dispatcher, executor, clock):
@@ -125,7 +125,7 @@ def test_a_run_deleted_during_its_analysis_frees_the_slot(store, finished, dispa
     assert dispatcher.is_idle
 
 
-def test_a_worker_that_died_after_its_run_was_deleted_ends_nothing(store, finished, dispatcher, executor):
+def test_a_worker_death_after_its_run_was_deleted_changes_nothing(store, finished, dispatcher, executor):
     store.analyses.request(finished, "features", {})
     dispatcher.step()
     store.queue.delete([finished])

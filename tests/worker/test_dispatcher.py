@@ -1,4 +1,4 @@
-"""The dispatcher's decisions, with an executor that computes nothing and a clock that the test moves."""
+"""The dispatcher's decisions, with a fake executor and a fake clock."""
 
 import threading
 
@@ -18,7 +18,7 @@ def status(store: Store, run_id: int) -> str:
     return store.queue.get(run_id).status
 
 
-def test_runs_are_claimed_in_order_while_slots_are_free(store, dispatcher, executor):
+def test_runs_are_claimed_in_order_into_free_slots(store, dispatcher, executor):
     first, second, third = queue(store, seeds=[0, 1, 2])
     dispatcher.step()
     assert executor.run_ids == [first, second]
@@ -28,14 +28,14 @@ def test_runs_are_claimed_in_order_while_slots_are_free(store, dispatcher, execu
     assert executor.run_ids == [second, third]
 
 
-def test_a_ticket_says_where_everything_lies(store, dispatcher, executor):
+def test_a_ticket_has_all_paths(store, dispatcher, executor):
     queue(store)
     dispatcher.step()
     (ticket,) = executor.tickets
     assert (ticket.epoch, ticket.database_url, ticket.artifacts) == (1, store.url, store.artifacts.folder)
 
 
-def test_a_dispatcher_of_some_runs_leaves_the_others(store, executor):
+def test_a_dispatcher_limited_to_some_runs_ignores_others(store, executor):
     one, other = queue(store, seeds=[0, 1])
     with Dispatcher(store, executor, store.try_dispatcher_lock(), run_ids=[other]) as dispatcher:
         dispatcher.step()
@@ -43,7 +43,7 @@ def test_a_dispatcher_of_some_runs_leaves_the_others(store, executor):
         assert status(store, one) == "queued"
 
 
-def test_there_is_one_dispatcher_of_a_database(store, dispatcher):
+def test_a_database_has_one_dispatcher(store, dispatcher):
     late = FakeExecutor()
     assert Dispatcher.acquire(Store(store.url), late) is None
     assert late.is_closed
@@ -57,7 +57,7 @@ def test_a_fresh_database_gets_its_tables(tmp_path):
     store.close()
 
 
-def test_what_a_dead_dispatcher_left_running_is_taken_up_again(store, executor):
+def test_runs_of_a_dead_dispatcher_are_resumed(store, executor):
     queue(store)
     left = claim(store)
     with Dispatcher(store, executor, store.try_dispatcher_lock()) as dispatcher:
@@ -65,7 +65,7 @@ def test_what_a_dead_dispatcher_left_running_is_taken_up_again(store, executor):
         assert [(t.run_id, t.epoch) for t in executor.tickets] == [(left.run_id, left.epoch + 1)]
 
 
-def test_files_without_a_row_are_swept_at_the_start(store, executor):
+def test_unregistered_files_are_swept_at_the_start(store, executor):
     queue(store)
     orphan = store.artifacts.folder / store.artifacts.write_file(claim(store).run_id, "checkpoint", 3, b"x").path
     with Dispatcher(store, executor, store.try_dispatcher_lock()) as dispatcher:
@@ -83,7 +83,7 @@ def test_a_run_whose_worker_died_is_queued_again(store, dispatcher, executor):
     assert event.message == "the worker process was killed by signal 9; there was no checkpoint yet"
 
 
-def test_a_run_that_kills_its_workers_is_given_up(store, dispatcher, executor):
+def test_a_run_that_kills_its_workers_fails(store, dispatcher, executor):
     (run_id,) = queue(store)
     for _ in range(MAX_DEATHS):
         dispatcher.step()
@@ -94,7 +94,7 @@ def test_a_run_that_kills_its_workers_is_given_up(store, dispatcher, executor):
     assert dispatcher.is_idle
 
 
-def test_a_run_that_kills_its_workers_keeps_no_other_from_being_computed(store, dispatcher, executor):
+def test_a_run_that_kills_its_workers_does_not_block_others(store, dispatcher, executor):
     poison, other, last = queue(store, seeds=[0, 1, 2])
     for _ in range(MAX_DEATHS):
         dispatcher.step()
@@ -107,7 +107,7 @@ def test_a_run_that_kills_its_workers_keeps_no_other_from_being_computed(store, 
     assert [ticket.epoch for ticket in executor.tickets] == [1, 1]
 
 
-def test_a_run_that_gets_on_between_its_workers_deaths_is_not_given_up(store, dispatcher, executor):
+def test_progress_between_worker_deaths_resets_the_count(store, dispatcher, executor):
     (run_id,) = queue(store)
     for round in range(2 * MAX_DEATHS):
         dispatcher.step()
@@ -119,7 +119,7 @@ def test_a_run_that_gets_on_between_its_workers_deaths_is_not_given_up(store, di
     assert status(store, run_id) == "running"
 
 
-def test_a_worker_that_died_after_finishing_its_run_changes_nothing(store, dispatcher, executor):
+def test_a_worker_death_after_its_run_finished_changes_nothing(store, dispatcher, executor):
     (run_id,) = queue(store)
     dispatcher.step()
     store.queue.finish(run_id, executor.tickets[0].epoch, "done")
@@ -129,7 +129,7 @@ def test_a_worker_that_died_after_finishing_its_run_changes_nothing(store, dispa
 
 
 @pytest.mark.parametrize(("control", "becomes"), [("cancel", "cancelled"), ("pause", "paused")])
-def test_a_worker_that_does_not_obey_in_time_is_killed(store, dispatcher, executor, clock, control, becomes):
+def test_a_worker_that_ignores_a_request_is_killed(store, dispatcher, executor, clock, control, becomes):
     (run_id,) = queue(store)
     dispatcher.step()
     store.queue.request([run_id], control)
@@ -144,7 +144,7 @@ def test_a_worker_that_does_not_obey_in_time_is_killed(store, dispatcher, execut
     assert status(store, run_id) == becomes
 
 
-def test_a_pause_taken_back_in_time_kills_nobody(store, dispatcher, executor, clock):
+def test_a_pause_withdrawn_in_time_kills_no_worker(store, dispatcher, executor, clock):
     (run_id,) = queue(store)
     dispatcher.step()
     store.queue.request([run_id], "pause")
@@ -165,7 +165,7 @@ def test_a_worker_that_has_just_finished_is_not_killed(store, dispatcher, execut
     assert executor.run_ids == [run_id]
 
 
-def test_closing_queues_running_runs_again_and_frees_the_lock(store, executor):
+def test_closing_requeues_running_runs_and_releases_the_lock(store, executor):
     (run_id,) = queue(store)
     with Dispatcher(store, executor, store.try_dispatcher_lock()) as dispatcher:
         dispatcher.step()
@@ -176,7 +176,7 @@ def test_closing_queues_running_runs_again_and_frees_the_lock(store, executor):
     assert store.engines.list() == []
 
 
-def test_the_screen_sees_the_engine(store, dispatcher, executor, clock):
+def test_the_engine_sends_heartbeats(store, dispatcher, executor, clock):
     queue(store)
     dispatcher.step()
     clock.now = 5.0
@@ -185,7 +185,7 @@ def test_the_screen_sees_the_engine(store, dispatcher, executor, clock):
     assert (engine.device, engine.slots, engine.running) == ("cpu", 2, 1)
 
 
-def test_a_locked_database_costs_a_turn_and_no_run(store, dispatcher, executor, monkeypatch):
+def test_a_locked_database_delays_a_turn_and_loses_no_run(store, dispatcher, executor, monkeypatch):
     (run_id,) = queue(store)
     dispatcher.step()
     executor.end("the worker process was killed by signal 9")
@@ -201,7 +201,7 @@ def test_a_locked_database_costs_a_turn_and_no_run(store, dispatcher, executor, 
     assert [(t.run_id, t.epoch) for t in executor.tickets] == [(run_id, 2)]
 
 
-def test_a_database_locked_at_the_start_is_put_in_order_at_a_later_turn(store, executor, monkeypatch):
+def test_cleanup_skipped_by_a_lock_at_the_start_is_done_later(store, executor, monkeypatch):
     queue(store)
     left = claim(store)
     requeue_running, tries = store.queue.requeue_running, []
@@ -223,7 +223,7 @@ def test_a_database_locked_at_the_start_is_put_in_order_at_a_later_turn(store, e
 
 
 @pytest.mark.parametrize("kind", ["run", "analysis"])
-def test_what_was_claimed_when_the_server_went_away_is_not_forgotten(store, dispatcher, executor, monkeypatch, kind):
+def test_a_claim_made_as_the_server_went_down_is_requeued(store, dispatcher, executor, monkeypatch, kind):
     (run_id,) = queue(store)
     if kind == "analysis":
         ticket = claim(store)
@@ -231,12 +231,12 @@ def test_what_was_claimed_when_the_server_went_away_is_not_forgotten(store, disp
         store.analyses.request(run_id, "features", {})
     claims = dispatcher._claims[kind]
 
-    def claim_unheard() -> None:
+    def claim_without_answer() -> None:
         assert type(claims).claim(claims) is not None
         raise DatabaseUnavailable("the server went away after the commit")
 
     with monkeypatch.context() as patch:
-        patch.setattr(claims, "claim", claim_unheard)
+        patch.setattr(claims, "claim", claim_without_answer)
         with pytest.raises(DatabaseUnavailable):
             dispatcher.step()
     assert executor.tickets == []
@@ -244,7 +244,7 @@ def test_what_was_claimed_when_the_server_went_away_is_not_forgotten(store, disp
     assert [(ticket.key, ticket.epoch) for ticket in executor.tickets] == [((kind, 1), 2)]
 
 
-def test_a_dispatcher_that_has_lost_its_lock_stops_and_leaves_runs_to_the_next(store, executor):
+def test_a_dispatcher_that_lost_its_lock_stops_and_leaves_its_runs(store, executor):
     def lost() -> bool:
         raise DispatcherLockLost("another process is the dispatcher")
 
@@ -257,7 +257,7 @@ def test_a_dispatcher_that_has_lost_its_lock_stops_and_leaves_runs_to_the_next(s
     assert (store.queue.get(begun.run_id).status, store.queue.get(begun.run_id).epoch) == ("running", begun.epoch)
 
 
-def test_a_database_that_does_not_answer_is_told_once(store, dispatcher, monkeypatch, caplog):
+def test_an_unreachable_database_is_reported_once(store, dispatcher, monkeypatch, caplog):
     stop, turns = threading.Event(), []
 
     def locked() -> None:
@@ -272,7 +272,7 @@ def test_a_database_that_does_not_answer_is_told_once(store, dispatcher, monkeyp
     assert [record.message for record in caplog.records] == ["the database is locked"]
 
 
-def test_a_run_deleted_before_its_workers_death_is_told_ends_nothing(store, dispatcher, executor):
+def test_a_worker_death_reported_after_its_run_was_deleted_changes_nothing(store, dispatcher, executor):
     (run_id,) = queue(store)
     dispatcher.step()
     store.queue.finish(run_id, executor.tickets[0].epoch, "cancelled")
@@ -282,7 +282,7 @@ def test_a_run_deleted_before_its_workers_death_is_told_ends_nothing(store, disp
     assert dispatcher.is_idle
 
 
-def test_running_until_idle_ends_when_nothing_is_queued(store, dispatcher, executor, monkeypatch):
+def test_running_until_idle_ends_with_an_empty_queue(store, dispatcher, executor, monkeypatch):
     queue(store, seeds=[0, 1, 2])
 
     def finish_at_once(ticket: Ticket) -> None:

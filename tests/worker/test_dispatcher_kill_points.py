@@ -1,6 +1,6 @@
-"""A dispatcher that dies anywhere loses nothing: the next one's runs end with the rows of runs left in peace.
+"""A dispatcher that dies anywhere loses nothing: the next one's runs equal undisturbed runs.
 
-As after a reboot, the worker dies with it: runs are computed inside the dispatcher's own process here.
+As in a reboot, the worker dies with it, because runs are computed in the dispatcher's process here.
 """
 
 import json
@@ -25,14 +25,14 @@ from storage.metrics import Metrics
 from storage.run_queue import RunQueue
 from storage.trash import Trash
 from tests.worker.fakes import FakeExecutor
-from tests.worker.samples import Peace, kinds, queue, rows
-from tests.worker.test_kill_points import Killed, instead, the_third_time
+from tests.worker.samples import Undisturbed, kinds, queue, rows
+from tests.worker.test_kill_points import Killed, at_third_call, die
 
 TWO = {"algorithms": [{"name": "ditto"}, {"name": "ditto", "label": "again"}]}
 
 
 class InPlace(FakeExecutor):
-    """Computes a ticket where it is submitted, one at a time."""
+    """Computes each ticket synchronously on submission."""
 
     slots = 1
 
@@ -50,7 +50,7 @@ class InPlace(FakeExecutor):
 
 
 def after(owner: Any, name: str) -> tuple[Any, str, Callable]:
-    """Dies when the call has returned."""
+    """Makes the process die right after the call."""
     original = getattr(owner, name)
 
     def dying(*args: Any, **kwargs: Any) -> None:
@@ -61,26 +61,26 @@ def after(owner: Any, name: str) -> tuple[Any, str, Callable]:
 
 
 @pytest.fixture
-def peace(in_peace: Callable[..., Peace]) -> Peace:
+def undisturbed(in_peace: Callable[..., Undisturbed]) -> Undisturbed:
     return in_peace()
 
 
 KILL_POINTS: dict[str, tuple[Any, str, Callable]] = {
-    "what was running is queued again": after(RunQueue, "requeue_running"),
-    "rubbish found, not removed yet": (ArtifactStore, "remove_files", instead),
+    "running runs queued again": after(RunQueue, "requeue_running"),
+    "unused files found, not removed yet": (ArtifactStore, "remove_files", die),
     "sweeping done": after(ArtifactStore, "sweep"),
     "trash emptied": after(Trash, "empty"),
     "in the claim": after(RunClaims, "claim"),
-    "claimed, handed to nobody": (InPlace, "submit", instead),
-    "in a round": (Simulation, "_record_round", the_third_time(Simulation._record_round, before=True)),
-    "rounds committed": (Metrics, "append", the_third_time(Metrics.append, before=False)),
-    "last round committed, status not set": (RunQueue, "finish", instead),
-    "status set, its end not heard": (InPlace, "poll", instead),
+    "claimed, not submitted": (InPlace, "submit", die),
+    "in a round": (Simulation, "_record_round", at_third_call(Simulation._record_round, before=True)),
+    "rounds committed": (Metrics, "append", at_third_call(Metrics.append, before=False)),
+    "last round committed, status not set": (RunQueue, "finish", die),
+    "status set, end not polled": (InPlace, "poll", die),
 }
 
 
 def run_until_killed(store: Store, executor: FakeExecutor) -> None:
-    """As kill -9 leaves it: nothing is closed but what the system closes."""
+    """As after kill -9: only what the system closes is closed."""
     lock = store.try_dispatcher_lock()
     with suppress(Killed):
         Dispatcher(store, executor, lock).run(threading.Event(), until_idle=True)
@@ -93,8 +93,8 @@ def run_to_the_end(store: Store) -> None:
 
 
 @pytest.mark.parametrize("point", KILL_POINTS)
-def test_the_next_dispatcher_ends_what_a_killed_one_left(
-    store: Store, peace: Peace, monkeypatch: pytest.MonkeyPatch, point: str
+def test_the_next_dispatcher_finishes_the_runs_of_a_killed_one(
+    store: Store, undisturbed: Undisturbed, monkeypatch: pytest.MonkeyPatch, point: str
 ):
     monkeypatch.setattr(cleanup, "TRASH_RETENTION", timedelta(0))
     (unwanted,) = queue(store)
@@ -111,15 +111,15 @@ def test_the_next_dispatcher_ends_what_a_killed_one_left(
     assert store.trash.list() == []
     assert store.artifacts.sweep() == 0
     for run_id in run_ids:
-        assert rows(store, run_id) == peace.rows
-        assert store.queue.get(run_id).summary == peace.run.summary
-        assert kinds(store, run_id) == peace.kinds
+        assert rows(store, run_id) == undisturbed.rows
+        assert store.queue.get(run_id).summary == undisturbed.run.summary
+        assert kinds(store, run_id) == undisturbed.kinds
 
 
 @pytest.mark.parametrize(("control", "becomes"), [("cancel", "cancelled"), ("pause", "paused")])
 @pytest.mark.parametrize("point", ["worker killed", "status set"])
-def test_a_dispatcher_killed_while_it_stops_a_run_has_stopped_it(
-    store, peace, clock, monkeypatch, control, becomes, point
+def test_a_run_is_stopped_even_if_the_dispatcher_is_killed_meanwhile(
+    store, undisturbed, clock, monkeypatch, control, becomes, point
 ):
     unwanted, wanted = queue(store, **TWO, checkpoint_s=1000)
     executor, lock = FakeExecutor(), store.try_dispatcher_lock()
@@ -136,15 +136,15 @@ def test_a_dispatcher_killed_while_it_stops_a_run_has_stopped_it(
     lock.release()
     run_to_the_end(store)
     assert store.queue.get(unwanted).status == becomes
-    assert rows(store, wanted) == peace.rows
+    assert rows(store, wanted) == undisturbed.rows
 
 
-def test_a_dispatcher_killed_while_it_migrates_leaves_the_queue_to_the_next(
-    peace: Peace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_next_dispatcher_completes_an_interrupted_migration(
+    undisturbed: Undisturbed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     old = Store(f"sqlite:///{tmp_path / 'old.db'}")
     with monkeypatch.context() as patch:
-        migrate_to_the_first_tables(old, tmp_path / "migrations", patch)
+        migrate_to_first_version(old, tmp_path / "migrations", patch)
     with old._database.write() as connection:
         connection.exec_driver_sql(
             "INSERT INTO experiments (name, config, created_at, archived, example) "
@@ -154,18 +154,18 @@ def test_a_dispatcher_killed_while_it_migrates_leaves_the_queue_to_the_next(
             "INSERT INTO runs (experiment_id, position, algorithm, label, seed, hparams, config, digest, status, "
             "rounds, round, epoch, control, created_at, archived) "
             "VALUES (1, 0, 'ditto', 'ditto', 0, '{}', ?, ?, 'running', 6, -1, 1, '', '2026-01-01 00:00:00.000000', 0)",
-            (json.dumps(peace.run.config), peace.run.digest),
+            (json.dumps(undisturbed.run.config), undisturbed.run.digest),
         )
     with monkeypatch.context() as patch:
         patch.setattr(*after(schema, "_upgrade"))
         run_until_killed(old, InPlace(old))
     assert old.needs_migration()
     run_to_the_end(old)
-    assert rows(old, 1) == peace.rows
+    assert rows(old, 1) == undisturbed.rows
     old.close()
 
 
-def migrate_to_the_first_tables(store: Store, folder: Path, patch: pytest.MonkeyPatch) -> None:
+def migrate_to_first_version(store: Store, folder: Path, patch: pytest.MonkeyPatch) -> None:
     shutil.copytree(schema.MIGRATIONS, folder, ignore=shutil.ignore_patterns("__pycache__", "000[2-9]_*.py"))
     patch.setattr(schema, "MIGRATIONS", folder)
     patch.setattr(schema, "revisions", schema.revisions.__wrapped__)

@@ -1,4 +1,4 @@
-"""A worker that dies anywhere loses nothing: a run taken up again ends with the rows of one left in peace."""
+"""A worker that dies anywhere loses nothing: the resumed run equals an undisturbed run."""
 
 import os
 from collections.abc import Callable
@@ -15,22 +15,22 @@ from storage import Store
 from storage.artifacts import ArtifactStore
 from storage.metrics import Metrics
 from storage.run_queue import RunQueue
-from tests.worker.samples import Peace, claim, kinds, queue, rows
+from tests.worker.samples import Undisturbed, claim, kinds, queue, rows
 
 
 class Killed(BaseException):
-    """Nothing in the product catches it, as nothing catches kill -9."""
+    """Like kill -9, nothing in the product catches it."""
 
 
-def instead(*_: Any, **__: Any) -> None:
+def die(*_: Any, **__: Any) -> None:
     raise Killed
 
 
-def the_third_time(original: Callable, before: bool) -> Callable:
-    """Dies in the third call, before it or after it."""
+def at_third_call(original: Callable, before: bool) -> Callable:
+    """Dies before or after the third call."""
     calls = []
 
-    def dying(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
         calls.append(1)
         if before and len(calls) == 3:
             raise Killed
@@ -39,38 +39,38 @@ def the_third_time(original: Callable, before: bool) -> Callable:
             raise Killed
         return answer
 
-    return dying
+    return call
 
 
 KILL_POINTS: dict[str, tuple[Any, str, Callable]] = {
-    "after the claim": (session, "Simulation", instead),
-    "in a round": (Simulation, "_record_round", the_third_time(Simulation._record_round, before=True)),
-    "in an evaluation": (Simulation, "_evaluate", the_third_time(Simulation._evaluate, before=True)),
-    "checkpoint written under another name": (os, "replace", the_third_time(os.replace, before=True)),
+    "after the claim": (session, "Simulation", die),
+    "in a round": (Simulation, "_record_round", at_third_call(Simulation._record_round, before=True)),
+    "in an evaluation": (Simulation, "_evaluate", at_third_call(Simulation._evaluate, before=True)),
+    "checkpoint written under another name": (os, "replace", at_third_call(os.replace, before=True)),
     "checkpoint renamed, not registered": (
         ArtifactStore,
         "write_file",
-        the_third_time(ArtifactStore.write_file, before=False),
+        at_third_call(ArtifactStore.write_file, before=False),
     ),
     "in the transaction": (
         storage.metrics,
         "insert_artifact",
-        the_third_time(storage.metrics.insert_artifact, before=False),
+        at_third_call(storage.metrics.insert_artifact, before=False),
     ),
-    "after the commit": (Metrics, "append", the_third_time(Metrics.append, before=False)),
-    "before old checkpoints are deleted": (ArtifactStore, "remove_files", instead),
-    "models registered, status not set": (RunQueue, "finish", instead),
-    "status set": (RunQueue, "finish", lambda *args, **kwargs: (finish(*args, **kwargs), instead())),
+    "after the commit": (Metrics, "append", at_third_call(Metrics.append, before=False)),
+    "before old checkpoints are deleted": (ArtifactStore, "remove_files", die),
+    "models registered, status not set": (RunQueue, "finish", die),
+    "status set": (RunQueue, "finish", lambda *args, **kwargs: (finish(*args, **kwargs), die())),
 }
 finish = RunQueue.finish
 
 
 @pytest.mark.parametrize("point", KILL_POINTS)
 @pytest.mark.parametrize("checkpoint_s", [1e-6, 1000], ids=["checkpoints", "no checkpoint"])
-def test_a_run_killed_and_taken_up_again_equals_one_left_in_peace(
-    store: Store, in_peace: Callable[..., Peace], monkeypatch, point, checkpoint_s
+def test_a_killed_and_resumed_run_equals_an_undisturbed_one(
+    store: Store, in_peace: Callable[..., Undisturbed], monkeypatch, point, checkpoint_s
 ):
-    whole = in_peace()
+    undisturbed = in_peace()
     queue(store, checkpoint_s=checkpoint_s)
     killed = claim(store)
     with monkeypatch.context() as patch:
@@ -83,7 +83,7 @@ def test_a_run_killed_and_taken_up_again_equals_one_left_in_peace(
         work_on(store, claim(store))
 
     again = store.queue.get(killed.run_id)
-    assert (again.status, again.round, again.summary) == ("done", whole.run.round, whole.run.summary)
-    assert rows(store, killed.run_id) == whole.rows
-    assert [k for k in kinds(store, killed.run_id) if k != "checkpoint"] == whole.kinds
+    assert (again.status, again.round, again.summary) == ("done", undisturbed.run.round, undisturbed.run.summary)
+    assert rows(store, killed.run_id) == undisturbed.rows
+    assert [k for k in kinds(store, killed.run_id) if k != "checkpoint"] == undisturbed.kinds
     assert store.artifacts.sweep() == 0

@@ -1,4 +1,4 @@
-"""How much of the disk models may take is the reader's to say."""
+"""Limits on the disk space of models."""
 
 import pytest
 
@@ -10,14 +10,14 @@ from tests.worker.samples import compute, kinds
 
 
 @pytest.mark.parametrize(("text", "limit"), [("", 256), ("0", 0), ("12", 12), ("0.5", 0.5)])
-def test_the_limit_of_a_round_s_models_is_settable(monkeypatch: pytest.MonkeyPatch, text: str, limit: float) -> None:
+def test_the_size_limit_of_models_can_be_set(monkeypatch: pytest.MonkeyPatch, text: str, limit: float) -> None:
     monkeypatch.setenv("FEDSCAPE_MODELS_MB", text)
     assert max_models_bytes() == limit * MIB
 
 
 @pytest.mark.parametrize("name", ["FEDSCAPE_MODELS_MB", "FEDSCAPE_KEEP_GB"])
 @pytest.mark.parametrize("text", ["many", "-1", "nan", "inf"])
-def test_a_mistake_is_told_when_the_dispatcher_starts(
+def test_an_invalid_limit_is_reported_when_the_dispatcher_starts(
     store: Store, monkeypatch: pytest.MonkeyPatch, name: str, text: str
 ) -> None:
     monkeypatch.setenv(name, text)
@@ -25,13 +25,13 @@ def test_a_mistake_is_told_when_the_dispatcher_starts(
         clean_up(store)
 
 
-def test_with_0_no_models_are_kept_and_the_run_is_done(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limit_of_0_stores_no_models(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FEDSCAPE_MODELS_MB", "0")
     run = compute(store, training__rounds=1)
     assert run.status == "done" and kinds(store, run.id) == []
 
 
-def test_a_run_that_ends_makes_older_ones_give_room(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_of_older_runs_are_deleted_when_a_run_ends(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     first = compute(store, training__rounds=1)
     size = store.disk_use().models_bytes
     monkeypatch.setenv("FEDSCAPE_KEEP_GB", str(1.5 * size / GIB))
@@ -40,7 +40,7 @@ def test_a_run_that_ends_makes_older_ones_give_room(store: Store, monkeypatch: p
     assert "exceeded FEDSCAPE_KEEP_GB=" in store.events.list(first.id)[-1].message
 
 
-def test_without_a_limit_all_are_kept(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_limit_all_models_are_kept(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FEDSCAPE_KEEP_GB", raising=False)
     run = compute(store, training__rounds=1)
     enforce_model_limit(store)

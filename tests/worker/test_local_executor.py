@@ -1,4 +1,4 @@
-"""What is said of a process that ended, and what a worker gives back; the processes themselves are elsewhere."""
+"""Messages about ended processes, and what a worker releases; test_processes.py has the real processes."""
 
 import re
 
@@ -13,7 +13,7 @@ from tests.worker.samples import claim, queue
 
 
 @pytest.mark.parametrize(
-    ("exit_code", "said"),
+    ("exit_code", "words"),
     [
         (-9, r"killed by signal 9: most likely out of memory; run fewer at once \(FEDSCAPE_SLOTS=1\)"),
         (-11, r"killed by signal 11 \(Segmentation fault\); see the engine's output"),
@@ -21,12 +21,12 @@ from tests.worker.samples import claim, queue
         (None, r"stopped responding and was killed"),
     ],
 )
-def test_how_a_worker_ended_is_told_with_what_to_do(exit_code, said):
-    assert re.search(said, _exit_text(exit_code))
+def test_the_end_of_a_worker_is_reported_with_advice(exit_code, words):
+    assert re.search(words, _exit_text(exit_code))
 
 
 @pytest.mark.parametrize(("gpu", "emptied"), [(0, 1), (None, 0)])
-def test_a_gpus_memory_is_given_back_after_each_run(store, monkeypatch, gpu, emptied):
+def test_gpu_memory_is_released_after_each_run(store, monkeypatch, gpu, emptied):
     calls = []
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: calls.append(1))
     queue(store)
@@ -34,7 +34,7 @@ def test_a_gpus_memory_is_given_back_after_each_run(store, monkeypatch, gpu, emp
     assert len(calls) == emptied
 
 
-def test_what_cannot_be_written_down_is_answered_to_the_dispatcher(store, monkeypatch):
+def test_an_error_that_cannot_be_stored_is_returned_to_the_dispatcher(store, monkeypatch):
     def broken(*_: object) -> None:
         raise StorageError("the file is damaged")
 

@@ -1,4 +1,4 @@
-"""Work in the background on PostgreSQL: whatever dies, the worker or the server, rows equal those of a run in peace."""
+"""Workers on PostgreSQL: if a worker or the server dies, the results equal those of an undisturbed run."""
 
 import itertools
 import signal
@@ -20,7 +20,7 @@ from tests.worker import test_kill_points as kill_points
 from tests.worker import test_stopped as stopped_worker
 from tests.worker.engines import PATIENCE_S, ROOT, eventually
 from tests.worker.fakes import FakeExecutor
-from tests.worker.samples import Peace, claim, compute, queue, rows
+from tests.worker.samples import Undisturbed, claim, compute, queue, rows
 from tests.worker.stopping import Stopping, stopping
 from tests.worker.test_processes import has_checkpoint
 
@@ -36,14 +36,14 @@ def store(postgres_store: Store) -> Store:
 
 
 @pytest.mark.parametrize("point", ["in the transaction", "after the commit", "models registered, status not set"])
-def test_a_worker_that_is_killed_loses_nothing(
-    store: Store, in_peace: Callable[..., Peace], monkeypatch: pytest.MonkeyPatch, point: str
+def test_a_killed_worker_loses_nothing(
+    store: Store, in_peace: Callable[..., Undisturbed], monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:
-    kill_points.test_a_run_killed_and_taken_up_again_equals_one_left_in_peace(store, in_peace, monkeypatch, point, 1e-6)
+    kill_points.test_a_killed_and_resumed_run_equals_an_undisturbed_one(store, in_peace, monkeypatch, point, 1e-6)
 
 
 def before(calls: dict[int, Callable[[], None]], original: Callable) -> Callable:
-    """Does ``calls[n]`` first when it is called the n-th time."""
+    """Runs ``calls[n]`` before the n-th call."""
     count = itertools.count(1)
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -55,28 +55,28 @@ def before(calls: dict[int, Callable[[], None]], original: Callable) -> Callable
 
 @pytest.mark.parametrize("until", ["a later round", "after the last round"])
 @pytest.mark.parametrize("checkpoint_s", [1e-6, 1000], ids=["checkpoints", "no checkpoint"])
-def test_a_run_goes_on_while_the_server_is_away(
+def test_a_run_continues_while_the_server_is_down(
     postgres_server: Server, store: Store, monkeypatch: pytest.MonkeyPatch, until: str, checkpoint_s: float
 ) -> None:
-    whole = compute(store)
+    undisturbed = compute(store)
     queue(store, checkpoint_s=checkpoint_s)
     ticket = claim(store)
     happens = {3: lambda: postgres_server.stop(signal.SIGQUIT)}
     if until == "a later round":
         happens[5] = postgres_server.start
-    else:  # the run waits for its last words to be taken
+    else:  # the run waits until its last writes succeed
         monkeypatch.setattr(retry, "time", SimpleNamespace(sleep=lambda seconds: postgres_server.start()))
     monkeypatch.setattr(recorder, "WRITE_S", 0.0)
     monkeypatch.setattr(Simulation, "_record_round", before(happens, Simulation._record_round))
     work_on(store, ticket)
     run = store.queue.get(ticket.run_id)
-    assert (run.status, run.epoch, run.summary) == ("done", 1, whole.summary)
-    assert rows(store, run.id) == rows(store, whole.id)
+    assert (run.status, run.epoch, run.summary) == ("done", 1, undisturbed.summary)
+    assert rows(store, run.id) == rows(store, undisturbed.id)
     assert any("were held in memory" in event.message for event in store.events.list(run.id))
 
 
 @pytest.mark.timeout(2 * PATIENCE_S)
-def test_dispatcher_and_workers_outlive_a_restart_of_the_server(
+def test_dispatcher_and_workers_survive_a_server_restart(
     postgres_server: Server, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
@@ -84,20 +84,20 @@ def test_dispatcher_and_workers_outlive_a_restart_of_the_server(
     with closing(Dispatcher(store, LocalExecutor(slots=1, threads=1), store.try_dispatcher_lock())) as dispatcher:
         eventually(lambda: dispatcher.step(0.02) or has_checkpoint(store, run_id))
         turns = threading.Thread(target=dispatcher.run, args=(threading.Event(), True))
-        with postgres_server.away():
+        with postgres_server.stopped():
             turns.start()
             turns.join(0.7)
         turns.join()
         assert store.dispatcher_is_running()
-    whole, run = store.queue.get(in_peace), store.queue.get(run_id)
-    assert (run.status, run.epoch, run.summary) == ("done", 1, whole.summary)
+    undisturbed, run = store.queue.get(in_peace), store.queue.get(run_id)
+    assert (run.status, run.epoch, run.summary) == ("done", 1, undisturbed.summary)
     assert rows(store, run_id) == rows(store, in_peace)
     assert "worker-died" not in {event.kind for event in store.events.list(run_id)}
 
 
 @pytest.mark.timeout(2 * PATIENCE_S)
-def test_a_worker_stopped_inside_a_transaction_is_killed_and_its_rows_are_free(
-    store: Store, in_peace: Callable[..., Peace], stopping: Stopping, monkeypatch: pytest.MonkeyPatch
+def test_a_worker_stopped_inside_a_transaction_is_killed_and_its_locks_released(
+    store: Store, in_peace: Callable[..., Undisturbed], stopping: Stopping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watchdog, "MAX_WRITE_S", 4.0)
     stopped_worker.test_a_worker_stopped_inside_a_transaction_is_killed_and_both_runs_end_as_if_in_peace(
@@ -107,13 +107,13 @@ def test_a_worker_stopped_inside_a_transaction_is_killed_and_its_rows_are_free(
 
 @pytest.fixture
 def other(store: Store) -> Iterator[Store]:
-    """The store of another process."""
+    """A store with separate connections."""
     other = Store(store.url)
     yield other
     other.close()
 
 
-def test_a_dispatcher_that_lost_its_lock_leaves_the_runs_to_the_next(store: Store, other: Store) -> None:
+def test_another_dispatcher_resumes_the_runs_after_a_lost_lock(store: Store, other: Store) -> None:
     (run_id,) = queue(store)
     with closing(Dispatcher(store, FakeExecutor(), store.try_dispatcher_lock())) as first:
         first.step()

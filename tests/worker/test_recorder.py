@@ -1,4 +1,4 @@
-"""What reaches the database and when, by a clock that the test moves."""
+"""What reaches the database and when, with a fake clock."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -29,7 +29,7 @@ def a_round(round: int) -> RoundResult:
     return RoundResult(round, np.array([1], np.int32), {"seconds": 0.1}, {"train_loss": np.ones(4, np.float32)})
 
 
-def test_rounds_of_half_a_second_are_written_together(recorder, store, clock):
+def test_rounds_are_written_every_half_second(recorder, store, clock):
     recorder.add(a_round(0), {})
     recorder.add(a_round(1), {})
     assert stored_rounds(store, recorder.run_id).tolist() == []
@@ -38,7 +38,7 @@ def test_rounds_of_half_a_second_are_written_together(recorder, store, clock):
     assert stored_rounds(store, recorder.run_id).tolist() == [0, 1]
 
 
-def test_a_request_is_heard_within_a_long_round(recorder, store, clock):
+def test_a_request_is_read_during_a_long_round(recorder, store, clock):
     store.queue.request([recorder.run_id], "pause")
     recorder.tick()
     clock.now = 0.6
@@ -48,7 +48,7 @@ def test_a_request_is_heard_within_a_long_round(recorder, store, clock):
 
 
 @pytest.mark.parametrize(("control", "is_heard"), [("pause", False), ("cancel", True)])
-def test_after_the_last_round_a_pause_comes_too_late(recorder, store, clock, control, is_heard):
+def test_a_pause_after_the_last_round_is_too_late(recorder, store, clock, control, is_heard):
     store.queue.request([recorder.run_id], control)
     clock.now = 0.6
     with pytest.raises(Stop) if is_heard else nullcontext():
@@ -56,7 +56,7 @@ def test_after_the_last_round_a_pause_comes_too_late(recorder, store, clock, con
     assert stored_rounds(store, recorder.run_id).tolist() == [0]
 
 
-def test_a_request_is_heard_with_a_write_of_rounds(recorder, store, clock):
+def test_a_request_is_read_when_rounds_are_written(recorder, store, clock):
     store.queue.request([recorder.run_id], "cancel")
     clock.now = 0.6
     with pytest.raises(Stop):
@@ -64,7 +64,7 @@ def test_a_request_is_heard_with_a_write_of_rounds(recorder, store, clock):
     assert stored_rounds(store, recorder.run_id).tolist() == [0]
 
 
-def test_whoever_lost_the_run_cannot_write(recorder, store, clock):
+def test_a_worker_that_lost_its_run_cannot_write(recorder, store, clock):
     store.queue.requeue_running()
     store.queue.claim()
     clock.now = 0.6
@@ -73,7 +73,7 @@ def test_whoever_lost_the_run_cannot_write(recorder, store, clock):
     assert stored_rounds(store, recorder.run_id).tolist() == []
 
 
-def test_a_checkpoint_comes_with_the_rounds_up_to_it_and_two_are_kept(recorder, store):
+def test_a_checkpoint_is_stored_with_its_rounds_and_two_are_kept(recorder, store):
     for round in range(4):
         recorder.add(a_round(round), {})
         recorder.checkpoint(b"state %d" % round)
@@ -81,7 +81,7 @@ def test_a_checkpoint_comes_with_the_rounds_up_to_it_and_two_are_kept(recorder, 
     assert [a.round for a in store.artifacts.list(recorder.run_id, "checkpoint")] == [3, 2]
 
 
-def test_checkpoints_are_due_by_the_clock(recorder, clock):
+def test_checkpoints_are_due_after_an_interval(recorder, clock):
     clock.now = 9.0
     assert not recorder.checkpoint_is_due(10)
     clock.now = 10.0
@@ -101,14 +101,14 @@ def test_a_locked_database_keeps_the_rounds_waiting(recorder, store, clock, monk
     assert stored_rounds(store, recorder.run_id).tolist() == [0, 1]
 
 
-def test_the_screen_learns_the_seconds_per_round(recorder, store, clock):
+def test_the_seconds_per_round_are_stored(recorder, store, clock):
     for round in range(3):
         clock.now = 3.0 * round
         recorder.add(a_round(round), {})
     assert store.queue.get(recorder.run_id).seconds_per_round == pytest.approx(3.0)
 
 
-def test_finishing_writes_what_is_pending_and_the_summary(recorder, store):
+def test_finishing_writes_pending_rounds_and_the_summary(recorder, store):
     recorder.add(a_round(0), {"personalized": {"mean": float("nan")}})
     recorder.finish("done")
     run = store.queue.get(recorder.run_id)
@@ -117,7 +117,7 @@ def test_finishing_writes_what_is_pending_and_the_summary(recorder, store):
 
 
 @pytest.mark.parametrize("kind", ["checkpoint", "models"])
-def test_a_file_written_after_the_run_got_another_owner_does_not_stay(recorder, store, kind):
+def test_a_file_written_by_a_previous_owner_is_removed(recorder, store, kind):
     write = {
         "checkpoint": lambda: recorder.checkpoint(b"state"),
         "models": lambda: recorder.store_file(store.artifacts.write_file(recorder.run_id, "model-last", 0, b"models")),

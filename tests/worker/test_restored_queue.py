@@ -1,4 +1,4 @@
-"""A backup taken while runs are computed brings back a queue that goes on, to the same numbers."""
+"""Runs of a backup that was taken while they computed resume with the same results."""
 
 from pathlib import Path
 from typing import Any
@@ -11,16 +11,16 @@ from storage import Store
 from tests.worker.samples import claim, compute, kinds, queue, rows
 
 
-def test_a_restored_run_goes_on_from_its_checkpoint(
+def test_a_restored_run_resumes_from_its_checkpoint(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = compute(store)
-    ours, later = queue(store)[0], queue(store, seeds=[7])[0]
+    undisturbed = compute(store)
+    restored, later = queue(store)[0], queue(store, seeds=[7])[0]
     recorded, calls = Simulation._record_round, []
 
     def backed_up(*args: Any, **kwargs: Any) -> Any:
         calls.append(1)
-        if len(calls) == 5:  # of its seven: the start and six rounds
+        if len(calls) == 5:  # of seven: the start and six rounds
             Store(store.url).back_up(tmp_path / "b.zip", "1")
         return recorded(*args, **kwargs)
 
@@ -30,10 +30,10 @@ def test_a_restored_run_goes_on_from_its_checkpoint(
 
     other = Store(f"sqlite:///{tmp_path / 'elsewhere' / 'other.db'}")
     other.restore(tmp_path / "b.zip")
-    assert other.queue.requeue_running() == [ours] and other.queue.get(later).status == "queued"
-    checkpoint = other.artifacts.latest(ours, "checkpoint")
+    assert other.queue.requeue_running() == [restored] and other.queue.get(later).status == "queued"
+    checkpoint = other.artifacts.latest(restored, "checkpoint")
     assert checkpoint is not None and checkpoint.round == 3
     work_on(other, claim(other))
-    assert other.queue.get(ours).status == "done"
-    assert rows(other, ours) == rows(store, whole.id) == rows(other, whole.id)
-    assert kinds(other, ours) == kinds(store, whole.id) == kinds(other, whole.id)
+    assert other.queue.get(restored).status == "done"
+    assert rows(other, restored) == rows(store, undisturbed.id) == rows(other, undisturbed.id)
+    assert kinds(other, restored) == kinds(store, undisturbed.id) == kinds(other, undisturbed.id)

@@ -1,4 +1,4 @@
-"""The file that keeps a round's models."""
+"""The file with a round's models."""
 
 import pytest
 import torch
@@ -12,14 +12,14 @@ def model(value: float) -> dict[str, torch.Tensor]:
     return {"head.weight": torch.full((2, 3), float(value)), "head.bias": torch.full((2,), -float(value))}
 
 
-def test_models_come_back_as_they_were():
+def test_models_are_loaded_as_saved():
     back = unpack(pack(Models(model(0), model(1), [model(2), model(3)])))
     assert torch.equal(back.initial["head.weight"], model(0)["head.weight"])
     assert torch.equal(back.global_model["head.bias"], model(1)["head.bias"])
     assert [p["head.weight"][0, 0].item() for p in back.personalized] == [2, 3]
 
 
-def test_a_method_without_a_global_model_keeps_none():
+def test_a_method_without_a_global_model_saves_none():
     assert unpack(pack(Models(model(0), None, [model(2)]))).global_model is None
 
 
@@ -33,12 +33,12 @@ def test_one_model_for_all_clients_is_stored_once():
     assert torch.equal(back.personalized[99]["head.weight"], common["head.weight"])
 
 
-def test_the_size_is_known_before_packing():
+def test_the_size_is_computed_before_packing():
     models = Models(model(0), model(1), [model(2), model(3)])
     assert num_bytes(models) == 4 * 8 * 4
 
 
 @pytest.mark.parametrize("data", [b"", b"rubbish that is long enough", pack(Models(model(0), None, [model(1)]))[:-4]])
-def test_what_are_no_models_is_refused(data):
+def test_other_files_are_refused(data):
     with pytest.raises(CheckpointInvalid):
         unpack(data)

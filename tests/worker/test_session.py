@@ -1,4 +1,4 @@
-"""One claimed run worked on in this process: how it can end, and what is stored then."""
+"""One claimed run, computed in this process: how it can end, and what is stored."""
 
 import math
 
@@ -17,8 +17,8 @@ from storage import Store
 from tests.worker.samples import claim, compute, kinds, queue, rows, stored_rounds
 
 
-def ask_in_round(monkeypatch: pytest.MonkeyPatch, round: int, control: str) -> None:
-    """The request is heard in mid-round, in the first local step after ``round`` was recorded."""
+def request_after_round(monkeypatch: pytest.MonkeyPatch, round: int, control: str) -> None:
+    """Makes the request arrive in the first local step after ``round`` was recorded."""
 
     def tick(recorder: Recorder) -> None:
         if recorder.round == round:
@@ -28,7 +28,7 @@ def ask_in_round(monkeypatch: pytest.MonkeyPatch, round: int, control: str) -> N
     monkeypatch.setattr(Recorder, "tick", tick)
 
 
-def test_a_finished_run_has_every_round_its_summary_and_its_origin(store: Store):
+def test_a_finished_run_has_all_rounds_a_summary_and_its_provenance(store: Store):
     run = compute(store)
     assert (run.status, run.error, run.round) == ("done", None, 6)
     assert stored_rounds(store, run.id).tolist() == list(range(7))
@@ -48,16 +48,16 @@ def test_a_finished_run_keeps_models_but_no_checkpoints(store: Store):
     assert models.initial.keys() == models.global_model.keys() == models.personalized[3].keys()
 
 
-def test_models_that_are_too_large_are_left_out_and_that_is_said(store: Store, monkeypatch):
+def test_models_that_are_too_large_are_skipped_and_logged(store: Store, monkeypatch):
     monkeypatch.setenv("FEDSCAPE_MODELS_MB", "0.0001")
     run = compute(store)
     assert kinds(store, run.id) == []
-    said = [event.message for event in store.events.list(run.id)]
-    assert len(said) == 2 and all("exceed FEDSCAPE_MODELS_MB=0.0001" in message for message in said)
+    messages = [event.message for event in store.events.list(run.id)]
+    assert len(messages) == 2 and all("exceed FEDSCAPE_MODELS_MB=0.0001" in message for message in messages)
     assert run.status == "done"
 
 
-def test_a_run_that_diverges_says_where_and_keeps_its_rounds(store: Store):
+def test_a_diverged_run_reports_the_round_and_keeps_its_rounds(store: Store):
     run = compute(store, training__lr=1e30)
     assert run.status == "diverged"
     assert "is not finite in round" in run.error
@@ -65,7 +65,7 @@ def test_a_run_that_diverges_says_where_and_keeps_its_rounds(store: Store):
 
 
 @pytest.mark.parametrize(("lr", "last", "status"), [(1e30, 1, "diverged"), (0.1, 6, "done")])
-def test_a_pause_in_the_last_round_lets_the_run_finish(store: Store, monkeypatch, lr, last, status):
+def test_a_pause_in_the_last_round_has_no_effect(store: Store, monkeypatch, lr, last, status):
     def evaluate_late(simulation: Simulation) -> dict:
         values = evaluate(simulation)
         if simulation.round == last:
@@ -79,7 +79,7 @@ def test_a_pause_in_the_last_round_lets_the_run_finish(store: Store, monkeypatch
     assert (run.status, run.is_finished) == (status, True)
 
 
-def test_a_run_that_cannot_start_fails_with_the_reason(store: Store, monkeypatch):
+def test_a_run_that_cannot_start_fails_with_a_reason(store: Store, monkeypatch):
     def absent(*_: object, **__: object) -> None:
         raise DataUnavailable("put the file there")
 
@@ -88,7 +88,7 @@ def test_a_run_that_cannot_start_fails_with_the_reason(store: Store, monkeypatch
     assert (run.status, run.error) == ("failed", "put the file there")
 
 
-def test_a_plugin_that_cannot_be_read_fails_the_run_and_is_named_in_its_error(store: Store, monkeypatch, tmp_path):
+def test_an_unreadable_plugin_fails_the_run_and_is_named(store: Store, monkeypatch, tmp_path):
     queue(store)
     ticket = claim(store)
     (tmp_path / "my_method.py").write_text("import nothing_of_this_name\n")
@@ -100,7 +100,7 @@ def test_a_plugin_that_cannot_be_read_fails_the_run_and_is_named_in_its_error(st
     assert "my_method.py" in run.error and "nothing_of_this_name" in run.error
 
 
-def test_an_unexpected_error_shows_its_traceback_in_the_log_only(store: Store, monkeypatch):
+def test_an_unexpected_error_logs_its_traceback_only(store: Store, monkeypatch):
     monkeypatch.setattr(Simulation, "summary", lambda self: 1 / 0)
     run = compute(store)
     assert run.status == "failed"
@@ -109,7 +109,7 @@ def test_an_unexpected_error_shows_its_traceback_in_the_log_only(store: Store, m
     assert ["Traceback" in event.message for event in store.events.list(run.id)] == [True]
 
 
-def test_a_gpu_without_memory_says_what_to_do(store: Store, monkeypatch):
+def test_a_gpu_out_of_memory_fails_with_advice(store: Store, monkeypatch):
     def full(*_: object) -> None:
         raise torch.OutOfMemoryError
 
@@ -118,7 +118,7 @@ def test_a_gpu_without_memory_says_what_to_do(store: Store, monkeypatch):
 
 
 def test_a_cancelled_run_keeps_its_rounds(store: Store, monkeypatch):
-    ask_in_round(monkeypatch, 2, "cancel")
+    request_after_round(monkeypatch, 2, "cancel")
     run = compute(store)
     assert (run.status, run.round) == ("cancelled", 2)
     assert run.summary["best"]["personalized"]["round"] <= 2
@@ -126,7 +126,7 @@ def test_a_cancelled_run_keeps_its_rounds(store: Store, monkeypatch):
 
 
 @pytest.mark.parametrize(("control", "status"), [("cancel", "cancelled"), ("pause", "paused")])
-def test_a_run_can_be_stopped_while_it_is_set_up(store: Store, monkeypatch, control, status):
+def test_a_run_can_be_stopped_during_set_up(store: Store, monkeypatch, control, status):
     def setting_up(*_: object, **__: object) -> None:
         store.queue.request([run.id for run in store.queue.runs()], control)
         raise Stop(control)
@@ -135,21 +135,21 @@ def test_a_run_can_be_stopped_while_it_is_set_up(store: Store, monkeypatch, cont
     assert compute(store).status == status
 
 
-def test_a_paused_run_goes_on_from_where_it_stopped(store: Store, monkeypatch):
-    whole = compute(store)
+def test_a_paused_run_resumes_where_it_stopped(store: Store, monkeypatch):
+    undisturbed = compute(store)
     with monkeypatch.context() as patch:
-        ask_in_round(patch, 3, "pause")
+        request_after_round(patch, 3, "pause")
         paused = compute(store, checkpoint_s=1000)
     assert (paused.status, paused.round) == ("paused", 3)
     store.queue.resume([paused.id])
     work_on(store, claim(store))
     assert store.queue.get(paused.id).status == "done"
-    assert rows(store, paused.id) == rows(store, whole.id)
-    assert store.queue.get(paused.id).summary == whole.summary
+    assert rows(store, paused.id) == rows(store, undisturbed.id)
+    assert store.queue.get(paused.id).summary == undisturbed.summary
 
 
 def test_a_run_paused_while_evaluating_repeats_that_round(store: Store, monkeypatch):
-    whole = compute(store)
+    undisturbed = compute(store)
 
     def stop(simulation: Simulation) -> dict:
         if simulation.round == 3:
@@ -164,23 +164,23 @@ def test_a_run_paused_while_evaluating_repeats_that_round(store: Store, monkeypa
     assert (paused.status, paused.round) == ("paused", 2)
     store.queue.resume([paused.id])
     work_on(store, claim(store))
-    assert rows(store, paused.id) == rows(store, whole.id)
+    assert rows(store, paused.id) == rows(store, undisturbed.id)
 
 
-def test_a_damaged_checkpoint_is_left_out(store: Store, monkeypatch):
-    whole = compute(store)
+def test_a_damaged_checkpoint_is_skipped(store: Store, monkeypatch):
+    undisturbed = compute(store)
     with monkeypatch.context() as patch:
-        ask_in_round(patch, 3, "pause")
+        request_after_round(patch, 3, "pause")
         paused = compute(store)
     for record in store.artifacts.list(paused.id, "checkpoint"):
         (store.artifacts.folder / record.path).write_bytes(b"rubbish")
     store.queue.resume([paused.id])
     work_on(store, claim(store))
-    assert rows(store, paused.id) == rows(store, whole.id)
+    assert rows(store, paused.id) == rows(store, undisturbed.id)
     assert {event.kind for event in store.events.list(paused.id)} == {"checkpoint"}
 
 
-def test_a_run_that_was_claimed_again_is_left_alone(store: Store):
+def test_a_worker_that_lost_its_claim_writes_nothing(store: Store):
     queue(store)
     old = claim(store)
     store.queue.requeue_running()
@@ -190,7 +190,7 @@ def test_a_run_that_was_claimed_again_is_left_alone(store: Store):
     assert stored_rounds(store, old.run_id).tolist() == []
 
 
-def test_warnings_that_come_up_during_a_run_are_in_its_provenance(store: Store, monkeypatch):
+def test_warnings_during_a_run_are_in_its_provenance(store: Store, monkeypatch):
     def summary(simulation: Simulation) -> dict:
         simulation.task.note("the clients went home")
         return {"personalized": {"mean": math.nan}}

@@ -19,7 +19,7 @@ from tests.support.reference import Model, as_matrix, batches_of, newcomers_of, 
 
 
 @pytest.mark.parametrize("entry", [{}, {"alpha": 0.0}, {"alpha": 1.0, "adaptive": False}], ids=str)
-def test_apfls_global_model_is_fedavgs_whatever_the_shares_are(entry):
+def test_apfls_global_model_is_fedavgs_for_any_mixing_shares(entry):
     run = trained({"name": "apfl"} | entry, participation=0.75, momentum=0.5, weight_decay=0.01)
     assert_equal(
         shared_model(run), shared_model(trained("fedavg", participation=0.75, momentum=0.5, weight_decay=0.01))
@@ -32,7 +32,7 @@ def test_apfl_with_personal_models_alone_is_local_training(training):
     assert_close(personalized(run), personalized(trained("local_train", **training)), 1e-12)
 
 
-def test_apfl_without_personal_models_never_moves_them_and_uses_the_local_copies():
+def test_apfl_with_zero_shares_uses_the_local_copies():
     run = trained({"name": "apfl", "alpha": 0, "adaptive": False}, rounds=1)
     assert_equal(run.state.personal_params, run.task.initial_clients())
     copies = [reference.sgd(start_of(run), b, LR) for b in batches_of(run, 1)]
@@ -40,7 +40,7 @@ def test_apfl_without_personal_models_never_moves_them_and_uses_the_local_copies
 
 
 def mixed_steps(w: Model, v: Model, a: float, batches: list, alpha_lr: float) -> tuple[Model, Model, float, float]:
-    """(w_i, v_i, a_i, mean loss) of a participation, each from the values before the step."""
+    """(w_i, v_i, a_i, mean loss) after one participation, each computed from the values before the step."""
     losses = []
     for x, y in batches:
         mixture = a * v + (1 - a) * w
@@ -54,7 +54,7 @@ def mixed_steps(w: Model, v: Model, a: float, batches: list, alpha_lr: float) ->
     return w, v, a, float(np.mean(losses))
 
 
-def test_apfl_rounds_as_the_paper_writes_them():
+def test_apfl_rounds_follow_the_paper():
     alpha_lr = 0.8
     run = simulation({"name": "apfl", "alpha": 0.3, "alpha_lr": alpha_lr}, rounds=3, participation=0.75)
     results = list(run.rounds())
@@ -73,18 +73,18 @@ def test_apfl_rounds_as_the_paper_writes_them():
     assert len(set(a)) > 2
 
 
-def test_apfls_mixing_shares_stay_between_zero_and_one():
+def test_mixing_shares_of_apfl_stay_in_the_unit_interval():
     shares = trained({"name": "apfl", "alpha_lr": 1e3}, rounds=4).state.alpha
     assert bool(((shares >= 0) & (shares <= 1)).all()) and bool(((shares == 0) | (shares == 1)).any())
 
 
-def test_apfl_costs_two_gradients_where_fedavg_has_one():
+def test_apfl_costs_two_gradients_per_step():
     costs = [[r.scalars["gradient_evaluations"] for r in simulation(m).rounds()] for m in ("fedavg", "apfl")]
     assert costs[1] == [2 * cost for cost in costs[0]]
 
 
 @pytest.mark.parametrize(("alpha", "words"), [(0, "never train"), (1, "local training alone")])
-def test_apfl_warns_of_fixed_shares_that_leave_one_model_out(alpha, words):
+def test_apfl_warns_of_fixed_shares_that_ignore_one_model(alpha, words):
     assert any(words in note for note in simulation({"name": "apfl", "alpha": alpha, "adaptive": False}).task.notes)
 
 

@@ -1,4 +1,4 @@
-"""CFL: when a cluster splits, where it is cut, and what is recorded."""
+"""CFL: when a cluster splits, how it is divided, and what is recorded."""
 
 from itertools import combinations
 
@@ -16,7 +16,7 @@ from tests.support.reference import as_matrix, batches_of
 SPLITTING = {"name": "cfl", "eps1": 100.0, "eps2": 0.0, "warmup": 1}
 
 
-def test_cfl_splits_after_the_warmup_and_each_half_is_fedavg_among_its_own():
+def test_cfl_splits_after_the_warmup_and_each_half_runs_fedavg():
     run = simulation(SPLITTING | {"eps2": 0.2}, two_rules((6, 9, 4, 7, 8, 5)), rounds=3, model=ZEROS, local_steps=9)
     list(zip(range(3), run.rounds(), strict=False))
     assert groups(run.state.contexts.assigned) == groups(TRUTH)
@@ -30,7 +30,7 @@ def test_cfl_splits_after_the_warmup_and_each_half_is_fedavg_among_its_own():
         np.testing.assert_allclose(as_matrix(personalized(run))[members], [mean] * 3, atol=1e-12)
 
 
-def test_cfl_records_the_norms_of_the_mean_and_of_the_largest_update():
+def test_cfl_records_the_norms_of_the_mean_and_the_largest_update():
     results = list(simulation({"name": "cfl", "warmup": 9}, two_rules(), rounds=1, model=ZEROS).rounds())
     run = simulation("fedavg", two_rules(), model=ZEROS)
     updates = [reference.sgd(np.zeros((3, 6)), b, 0.1) for b in batches_of(run, 1)]
@@ -40,7 +40,7 @@ def test_cfl_records_the_norms_of_the_mean_and_of_the_largest_update():
 
 
 @pytest.mark.parametrize(("side", "splits"), [("eps1", False), ("eps2", False), (None, True)])
-def test_cfl_splits_only_where_the_mean_is_short_and_an_update_is_long(side, splits):
+def test_cfl_splits_only_if_the_mean_is_small_and_an_update_large(side, splits):
     first = list(simulation({"name": "cfl", "warmup": 9}, two_rules(), rounds=1).rounds())[1]
     mean, largest = (first.arrays[f"diagnostics.{n}_update_norm"][0] for n in ("mean", "max"))
     thresholds = {"eps1": 1.01 * mean, "eps2": 0.99 * largest}
@@ -50,7 +50,7 @@ def test_cfl_splits_only_where_the_mean_is_short_and_an_update_is_long(side, spl
     assert (len(matrices(run)) == 2) is splits
 
 
-def test_cfl_never_splits_two_clients_and_has_no_norms_for_clusters_without_participants():
+def test_cfl_never_splits_two_clients_or_records_norms_without_participants():
     run = simulation(SPLITTING, federation((6, 6)), rounds=4)
     assert all(not r.clusters.any() for r in list(run.rounds())[1:])
     results = list(simulation(SPLITTING | {"warmup": 0}, two_rules(), rounds=4, participation=0.5).rounds())
@@ -60,7 +60,7 @@ def test_cfl_never_splits_two_clients_and_has_no_norms_for_clusters_without_part
     np.testing.assert_array_equal(np.isnan(norms), ~np.isin(np.arange(len(norms)), before[there]))
 
 
-def test_cfl_puts_a_client_that_sat_out_where_its_training_data_fit():
+def test_cfl_assigns_absent_clients_by_their_training_loss():
     for seed in range(3):
         run = trained(SPLITTING | {"warmup": 0}, two_rules(), rounds=1, participation=0.67, seed=seed, local_steps=9)
         absent = set(range(6)) - set(run.task.cohort(1).clients.tolist())
@@ -70,7 +70,7 @@ def test_cfl_puts_a_client_that_sat_out_where_its_training_data_fit():
             assert assigned[client] == np.argmin([training_loss(run, W, client) for W in models])
 
 
-def test_the_cut_has_the_least_largest_similarity_across_it():
+def test_the_bipartition_minimizes_the_largest_similarity_across_it():
     for seed in range(5):
         updates = torch.randn(7, 3, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
         similarity = cosine_similarity({"w": updates})
@@ -83,7 +83,7 @@ def test_the_cut_has_the_least_largest_similarity_across_it():
         assert 0 not in found and across(found) == min(map(across, cuts))
 
 
-def test_cfl_notes_that_it_can_never_split():
+def test_cfl_notes_if_it_can_never_split():
     assert any("this is fedavg" in n for n in simulation("cfl", rounds=20).task.notes)
     assert not simulation("cfl", rounds=21).task.notes
     assert any("raise participation" in n for n in simulation("cfl", rounds=21, participation=0.5).task.notes)

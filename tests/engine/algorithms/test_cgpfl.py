@@ -1,4 +1,4 @@
-"""CGPFL: pFedMe with one context or one a client, and contexts that follow their clients."""
+"""CGPFL: pFedMe with one context or one per client, and contexts that follow their clients."""
 
 from dataclasses import replace
 
@@ -12,14 +12,14 @@ from tests.support.reference import as_matrix, batches_of
 from tests.support.settings import CGPFL, PFEDME
 
 
-def test_cgpfl_with_one_context_is_pfedme_exactly():
+def test_cgpfl_with_one_context_is_pfedme():
     one, pfedme = trained(CGPFL | {"K": 1, "alpha": 0.7}, rounds=3), trained(PFEDME | {"beta": 0.7}, rounds=3)
     assert_equal(personalized(one), personalized(pfedme))
     for n, p in shared_model(one).items():
         assert torch.equal(p[0], shared_model(pfedme)[n])
 
 
-def test_cgpfl_with_a_context_for_each_client_is_pfedme_alone():
+def test_cgpfl_with_a_context_per_client_is_pfedme_on_single_clients():
     data = federation()
     run = trained(CGPFL | {"K": len(SIZES), "alpha": 1.0}, data, rounds=3)
     contexts = shared_model(run)["head.weight"]
@@ -31,7 +31,7 @@ def test_cgpfl_with_a_context_for_each_client_is_pfedme_alone():
         np.testing.assert_allclose(contexts[i].numpy(), start[:, :5], atol=1e-10)
 
 
-def test_cgpfl_beta_is_the_documents_step():
+def test_cgpfl_beta_is_the_step_of_the_paper():
     beta = 0.5
     number = trained(CGPFL | {"K": 2, "beta": beta})
     auto = trained(CGPFL | {"K": 2}, lr=beta * 2 / len(SIZES) / 5.0)
@@ -54,7 +54,7 @@ def test_renumbering_clients_permutes_cgpfl():
     assert len(set(zip(a, b, strict=True))) == len(set(a)) == 2
 
 
-def test_cgpfl_keeps_the_models_of_contexts_beyond_the_number_of_participants():
+def test_cgpfl_keeps_models_of_contexts_without_participants():
     run = trained(CGPFL | {"K": 4}, rounds=1, participation=0.5)
     start = run.task.initial_model()["head.weight"]
     participants = run.task.cohort(1).clients
@@ -66,7 +66,7 @@ def test_cgpfl_keeps_the_models_of_contexts_beyond_the_number_of_participants():
 
 
 def test_a_newcomer_of_cgpfl_joins_the_context_of_least_training_loss():
-    """Two contexts, each fitted to one newcomer; theta stays where it starts, because the inner steps are tiny."""
+    """Two contexts, each fitted to one newcomer; theta hardly moves, because the inner steps are tiny."""
     data = replace(federation(), unseen=federation((6, 9), seed=7))
     run = trained({"name": "cgpfl", "K": 2, "personal_lr": 1e-12}, data)
     fitted = trained_alone(run)

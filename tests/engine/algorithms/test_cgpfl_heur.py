@@ -1,4 +1,4 @@
-"""CGPFL-Heur is CGPFL with the number of contexts that weighs capacity against spread."""
+"""CGPFL-Heur is CGPFL with the number of contexts that balances capacity and spread."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ def test_cgpfl_heur_is_cgpfl_with_the_number_it_chose():
         assert heur.state.assigned.tolist() == fixed.state.assigned.tolist()
 
 
-def test_cgpfl_heur_weighs_capacity_against_spread():
+def test_cgpfl_heur_balances_capacity_and_spread():
     def chosen(mu: float) -> int:
         return trained(PFEDME | {"name": "cgpfl_heur", "mu": mu}, rounds=1).state.K_hat
 

@@ -1,4 +1,4 @@
-"""IFCA, CFL and FL+HC: FedAvg while there is one cluster, and what newcomers get."""
+"""IFCA, CFL and FL+HC: FedAvg as long as there is one cluster, and the models of newcomers."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def test_one_cluster_is_fedavg_with_a_note(method):
 
 
 @pytest.mark.parametrize("method", ["ifca", "cfl", "fl_hc"])
-def test_the_model_of_a_client_is_evaluated_once(method):
+def test_each_clients_model_is_evaluated_once(method):
     run = trained(method)
     one, other = (f(run.state, run.task) for f in (run.algorithm.personalized, run.algorithm.global_model))
     assert one.params is other.params
@@ -43,7 +43,7 @@ def test_the_model_of_a_client_is_evaluated_once(method):
         {"name": "fl_hc", "at_round": 1, "n_clusters": 2},
     ],
 )
-def test_a_newcomer_gets_the_clusters_model_that_fits_its_training_data(method):
+def test_a_newcomer_gets_the_cluster_model_with_the_lowest_training_loss(method):
     run, others = trained(method, two_rules(), rounds=3), simulation("fedavg", two_rules((5, 7, 6)))
     found = run.algorithm.adapted(run.state, others.task.everyone(stream="newcomers"), others.task)
     models = matrices(run)

@@ -1,4 +1,4 @@
-"""Ditto: FedAvg beside local models that are pulled towards it."""
+"""Ditto: FedAvg, and local models that are pulled towards its global model."""
 
 import numpy as np
 
@@ -20,7 +20,7 @@ def test_ditto_without_pull_is_local_training():
     assert_equal(personalized(trained({"name": "ditto", "lam": 0})), personalized(trained("local_train")))
 
 
-def test_ditto_global_model_is_fedavgs_exactly():
+def test_ditto_global_model_is_that_of_fedavg():
     assert_equal(shared_model(trained({"name": "ditto", "lam": 3.0})), shared_model(trained("fedavg")))
 
 
@@ -35,6 +35,6 @@ def test_ditto_pulls_towards_the_model_received_this_round():
     np.testing.assert_allclose(as_matrix(personalized(run)), v, atol=1e-12)
 
 
-def test_a_strong_pull_brings_the_newcomer_of_ditto_to_the_global_model():
+def test_a_strong_pull_moves_a_newcomer_of_ditto_to_the_global_model():
     run = trained({"name": "ditto", "lam": 1e4, "personal_lr": 1e-4, "personal_steps": 30}, with_newcomers())
     assert_close(unseen_models(run), {n: p.expand(3, *p.shape) for n, p in shared_model(run).items()}, 1e-3)

@@ -1,4 +1,4 @@
-"""FedAvg: a weighted mean of local SGD, and fine-tuning that leaves the global model alone."""
+"""FedAvg: a weighted mean of local SGD, and fine-tuning that does not change the global model."""
 
 import numpy as np
 import torch
@@ -29,7 +29,7 @@ def test_fedavg_weights_clients_by_their_training_samples():
     np.testing.assert_allclose(as_matrix(shared_model(run)), np.average(copies, axis=0, weights=SIZES), atol=1e-12)
 
 
-def test_fedavg_finetuned_starts_from_the_global_model_and_leaves_it_alone():
+def test_fine_tuning_starts_from_the_global_model_and_does_not_change_it():
     tuned, plain = trained({"name": "fedavg", "finetune_steps": 2}), trained("fedavg")
     assert_equal(shared_model(tuned), shared_model(plain))
     assert not torch.equal(personalized(tuned)["head.weight"], personalized(plain)["head.weight"])

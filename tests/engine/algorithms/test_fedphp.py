@@ -1,4 +1,4 @@
-"""FedPHP: the inherited model of each client and both of its transfers, computed with numpy and plain autograd."""
+"""FedPHP: the inherited models and both kinds of transfer, computed with numpy and plain autograd."""
 
 import numpy as np
 import pytest
@@ -29,8 +29,8 @@ def softmax(W: Model, x: np.ndarray, temperature: float) -> np.ndarray:
     return powers / powers.sum(1, keepdims=True)
 
 
-def taught_steps(W: Model, batches: list, lam: float, past: Model) -> tuple[Model, float]:
-    """SGD on (1 - lam) cross-entropy + lam KL(past || W) at temperature 4, and the mean cross-entropy on the way."""
+def distilled_steps(W: Model, batches: list, lam: float, past: Model) -> tuple[Model, float]:
+    """SGD on (1 - lam) cross-entropy + lam KL(past || W) at temperature 4; also the mean cross-entropy."""
     losses = []
     for x, y in batches:
         losses.append(reference.loss(W, x, y))
@@ -40,7 +40,7 @@ def taught_steps(W: Model, batches: list, lam: float, past: Model) -> tuple[Mode
     return W, float(np.mean(losses))
 
 
-def test_features_need_a_body_and_predictions_do_not():
+def test_only_the_transfer_of_features_needs_a_body():
     with pytest.raises(Unsupported, match="transfer: mmd needs a body"):
         simulation("fedphp", model="mlr")
     simulation(KL, model="mlr")
@@ -60,7 +60,7 @@ def test_the_first_participation_has_no_teacher(transfer):
     assert_close(personalized(run), personalized(trained("local_train", model=DNN, rounds=1)), 1e-12)
 
 
-def test_the_models_of_a_client_are_inherited_and_teach_the_next():
+def test_a_clients_models_are_inherited_and_teach_the_next():
     lam, mu, rounds = 0.6, 0.8, 5
     run = simulation(KL | {"lam": lam, "mu": mu}, rounds=rounds, participation=0.75)
     results = list(run.rounds())
@@ -70,7 +70,7 @@ def test_the_models_of_a_client_are_inherited_and_teach_the_next():
         for i, batches in enumerate(batches_of(run, round)):
             if batches is None:
                 continue
-            models[i], loss = taught_steps(w, batches, lam if times[i] else 0.0, past[i])
+            models[i], loss = distilled_steps(w, batches, lam if times[i] else 0.0, past[i])
             assert results[round].arrays["train_loss"][i] == pytest.approx(loss, rel=1e-10)
             share = mu * min(1, times[i] / (rounds * 0.75))
             past[i] = share * past[i] + (1 - share) * models[i]
@@ -82,7 +82,7 @@ def test_the_models_of_a_client_are_inherited_and_teach_the_next():
 
 
 def plain_discrepancy(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Mean kernel inside each set, less twice the mean kernel across, pair by pair."""
+    """Mean kernel within each set minus twice the mean kernel across, pair by pair."""
     both = [*a, *b]
     distances = [(p - q).square().sum() for i, p in enumerate(both) for j, q in enumerate(both) if i != j]
     scale = float(sum(distances).detach()) / len(distances)
@@ -114,7 +114,7 @@ def test_the_discrepancy_of_features_is_the_sum_over_pairs():
     )
 
 
-def test_equal_features_do_not_differ_and_constant_ones_divide_by_nothing():
+def test_equal_and_constant_features_have_a_finite_discrepancy():
     a, _ = features_like(0, 1)
     equal = torch.full((5,), 0.2, dtype=torch.float64)
     assert float(discrepancy(a, a, equal)) == pytest.approx(0, abs=1e-12)
@@ -124,8 +124,8 @@ def test_equal_features_do_not_differ_and_constant_ones_divide_by_nothing():
     assert float(value.detach()) == pytest.approx(0, abs=1e-12) and torch.equal(slope, torch.zeros_like(a))
 
 
-def test_the_discrepancy_has_the_slope_of_its_differences():
-    """The bandwidth counts as a constant, so it is held where the slope is taken."""
+def test_the_gradient_of_the_discrepancy_matches_finite_differences():
+    """The bandwidth is treated as a constant."""
     a, b = features_like(0, 1)
     leaf = a.clone().requires_grad_()
     (expected,) = torch.autograd.grad(plain_discrepancy(leaf, b), leaf)
@@ -134,8 +134,8 @@ def test_the_discrepancy_has_the_slope_of_its_differences():
     torch.testing.assert_close(slope, expected)
 
 
-def test_features_are_drawn_to_those_of_the_inherited_model():
-    """The second round of every client, with plain autograd."""
+def test_features_are_pulled_towards_those_of_the_inherited_model():
+    """Computes the second round of every client with plain autograd."""
     lam = 0.5
     run = simulation({"name": "fedphp", "lam": lam}, model=DNN)
     task = run.task
@@ -164,12 +164,12 @@ def test_the_memory_grows_with_every_participation_up_to_mu():
     assert algorithm._share_of_past(times, 0.25).tolist() == pytest.approx([0, 0.9, 0.9, 0.9, 0.9])
 
 
-def test_the_mean_share_of_the_past_is_recorded():
+def test_the_mean_weight_of_the_past_is_recorded():
     results = list(simulation(KL, rounds=3).rounds())
     assert [r.scalars["diagnostics.inherited"] for r in results[1:]] == pytest.approx([0, 0.3, 0.6])
 
 
-def test_fedphp_costs_what_fedavg_costs():
+def test_fedphp_costs_as_much_as_fedavg():
     names = ("gradient_evaluations", "bytes_up", "bytes_down")
     costs = [[[r.scalars[n] for n in names] for r in simulation(m).rounds()] for m in ("fedavg", KL)]
     assert costs[0] == costs[1]
@@ -181,7 +181,7 @@ def test_fedphp_warns_of_lam_one_and_of_mu_zero():
     assert not simulation(KL).task.notes
 
 
-def test_a_newcomer_of_fedphp_has_had_its_first_participation():
+def test_a_newcomer_of_fedphp_trains_like_a_first_participation():
     run = trained(KL | {"lam": 0.9}, with_newcomers())
     found, batches = newcomers_of(run)
     start = as_matrix(shared_model(run))

@@ -12,11 +12,11 @@ from tests.support.builders import SIZES, assert_close, assert_equal, federation
 
 DNN = {"name": "dnn", "hidden": 4}
 FEDPROTO = {"name": "fedproto", "lam": 0.7}
-Known = dict[int, torch.Tensor]  # prototypes by class
+Prototypes = dict[int, torch.Tensor]  # by class
 
 
 def few_classes() -> Federation:
-    """Client 0 has class 0 alone, the others 1 and 2; class 3 is nobody's."""
+    """Client 0 has only class 0, the others 1 and 2; no client has class 3."""
     data = federation(classes=4)
     first = int(data.train.offsets[1])
     data.train.y[:first] = 0
@@ -24,8 +24,8 @@ def few_classes() -> Federation:
     return data
 
 
-def drawn_to(prototypes: Known, lam: float):
-    """The paper's loss on one batch."""
+def pulled_towards(prototypes: Prototypes, lam: float):
+    """The loss of the paper on one batch."""
 
     def loss(params: plain.Params, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         features = plain.hidden(params, x)
@@ -35,8 +35,8 @@ def drawn_to(prototypes: Known, lam: float):
     return loss
 
 
-def new_prototypes(run, models: dict[int, plain.Params], old: Known) -> Known:
-    """Means over the clients' training data, weighted by the clients' samples of the class."""
+def new_prototypes(run, models: dict[int, plain.Params], old: Prototypes) -> Prototypes:
+    """Means over the clients' training data, weighted by each client's samples of the class."""
     own: dict[int, list[tuple[torch.Tensor, int]]] = {}
     for client, params in models.items():
         x, y = run.task.data.train.of_client(client)
@@ -54,7 +54,7 @@ def test_fedproto_without_pull_is_local_training():
 
 
 @pytest.mark.parametrize("backend", ["loop", "batched"])
-def test_fedproto_rounds_as_the_paper_writes_them(backend):
+def test_fedproto_rounds_follow_the_paper(backend):
     run = simulation(FEDPROTO, few_classes(), model=DNN, rounds=5, participation=0.5, backend=backend)
     task = run.task
     models, known = [task.initial_model()] * len(SIZES), {}
@@ -64,7 +64,7 @@ def test_fedproto_rounds_as_the_paper_writes_them(backend):
             cohort = task.cohort(result.round)
             batches = samples_of(task, cohort.clients, cohort.plan)
             for i, given in batches.items():
-                walked = [plain.descend(models[i], given[:t], loss=drawn_to(known, 0.7)) for t in range(4)]
+                walked = [plain.descend(models[i], given[:t], loss=pulled_towards(known, 0.7)) for t in range(4)]
                 data_loss = [plain.cross_entropy(p, *b) for p, b in zip(walked[:3], given, strict=True)]
                 assert result.arrays["train_loss"][i] == pytest.approx(float(sum(data_loss)) / 3, abs=1e-12)
                 models[i] = walked[3]
@@ -74,10 +74,10 @@ def test_fedproto_rounds_as_the_paper_writes_them(backend):
         assert run.state.is_known.tolist() == [c in known for c in range(4)]
         for c, prototype in known.items():
             torch.testing.assert_close(run.state.prototypes[c], prototype, rtol=0, atol=1e-11)
-    assert seen == [0, 2, 3, 3, 3] and all(0 not in task.cohort(r).clients for r in (1, 3, 4))  # class 0 is kept
+    assert seen == [0, 2, 3, 3, 3] and all(0 not in task.cohort(r).clients for r in (1, 3, 4))  # class 0 stays
 
 
-def test_only_prototypes_of_classes_that_are_there_travel():
+def test_only_prototypes_of_present_classes_are_sent():
     results = list(simulation(FEDPROTO, few_classes(), model=DNN).rounds())
     classes, prototype = 1 + 2 + 2 + 2, 4 * 8
     assert [r.scalars["bytes_up"] for r in results] == [0, classes * prototype, classes * prototype]
@@ -86,7 +86,7 @@ def test_only_prototypes_of_classes_that_are_there_travel():
     assert [r.scalars["gradient_evaluations"] for r in results] == costs
 
 
-def test_predict_prototype_takes_the_class_of_the_nearest_prototype():
+def test_predict_prototype_chooses_the_class_of_the_nearest_prototype():
     method = FEDPROTO | {"predict": "prototype"}
     run = trained(method, few_classes(), model=DNN)
     by_head = personalized(trained(FEDPROTO, few_classes(), model=DNN))
@@ -111,13 +111,13 @@ def accuracy_by_prototypes(run) -> float:
     return float(np.mean(hits))
 
 
-def test_before_there_are_prototypes_all_classes_are_as_likely():
+def test_without_prototypes_all_classes_are_equally_likely():
     first = next(simulation(FEDPROTO | {"predict": "prototype"}, model=DNN).rounds())
     np.testing.assert_allclose(first.arrays["personalized.loss"], np.log(3))
     assert first.diverged is None
 
 
-def test_a_newcomer_trains_from_the_common_start_towards_the_frozen_prototypes():
+def test_a_newcomer_trains_from_the_initial_model_towards_frozen_prototypes():
     run = trained(FEDPROTO, few_classes(), model=DNN)
     others = simulation("fedavg", federation((5, 8), classes=4), model=DNN)
     newcomers = others.task.everyone(stream="newcomers")
@@ -125,12 +125,13 @@ def test_a_newcomer_trains_from_the_common_start_towards_the_frozen_prototypes()
     known = {c: run.state.prototypes[c] for c in range(3)}
     batches = samples_of(others.task, newcomers.clients, newcomers.plan)
     expected = [
-        plain.descend(run.task.initial_model(), batches[i], loss=drawn_to(known, FEDPROTO["lam"])) for i in range(2)
+        plain.descend(run.task.initial_model(), batches[i], loss=pulled_towards(known, FEDPROTO["lam"]))
+        for i in range(2)
     ]
     assert_close(dict(found.params), plain.stack(expected), 1e-11)
 
 
-def test_fedproto_notes_that_inputs_cannot_be_pulled():
+def test_fedproto_notes_if_the_model_has_no_body_to_pull():
     run = trained(FEDPROTO)
     assert any("use model: dnn or cnn" in n for n in run.task.notes)
     assert_close(personalized(run), personalized(trained("local_train")), 1e-12)

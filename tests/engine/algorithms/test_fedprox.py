@@ -11,7 +11,7 @@ def test_fedprox_with_zero_mu_is_fedavg():
     assert_equal(shared_model(trained({"name": "fedprox", "mu": 0})), shared_model(trained("fedavg")))
 
 
-def test_fedprox_round_as_the_paper_writes_it():
+def test_a_fedprox_round_follows_the_paper():
     run = trained({"name": "fedprox", "mu": 0.7}, rounds=1)
     start = as_matrix(run.task.initial_model())
     copies = [reference.sgd(start, b, 0.1, 0.7, start) for b in batches_of(run, 1)]

@@ -1,4 +1,4 @@
-"""One-stage FedProx: its limits in lambda, its minimiser, and the settings taken from theory."""
+"""One-stage FedProx: its limits in lambda, its minimiser, and the settings from theory."""
 
 import numpy as np
 import pytest
@@ -37,7 +37,7 @@ def test_onestage_with_gamma_one_over_lambda_is_gamma_auto():
     assert_close(shared_model(auto), shared_model(number), 1e-12)
 
 
-def test_onestage_round_starts_from_the_clients_own_last_model():
+def test_onestage_round_starts_from_the_clients_last_model():
     lam, gamma = 0.5, 0.3
     run = trained({"name": "fedprox_onestage", "lam": lam, "gamma": gamma}, rounds=2)
     start = as_matrix(run.task.initial_model())
@@ -80,7 +80,7 @@ def test_onestage_models_approach_the_global_one_as_lambda_grows():
     assert spread(1000) == pytest.approx(spread(10) / 100, rel=0.2)
 
 
-def test_adaptive_lambda_follows_the_document():
+def test_adaptive_lambda_follows_the_paper():
     run = simulation({"name": "fedprox_onestage", "rho": 2.0}, lr=1e-3)
     n = run.task.num_pooled_samples / run.task.num_clients
     adaptive = run.algorithm._adaptive
@@ -89,7 +89,7 @@ def test_adaptive_lambda_follows_the_document():
     assert adaptive(run.task, 0.0) == 1000 and "capped" in run.task.notes[-1]
 
 
-def test_estimating_heterogeneity_is_counted_in_the_gradients():
+def test_gradients_of_the_heterogeneity_estimate_are_counted():
     estimated, given = (
         simulation({"name": "fedprox_onestage", "estimate_steps": 5}),
         simulation({"name": "fedprox_onestage", "lam": 1.0}),
@@ -112,7 +112,7 @@ def test_theory_settings_refuse_a_loss_without_curvature(setting):
         simulation({"name": "fedprox_onestage", "lam": 1.0, setting: "theory"}, model="dnn")
 
 
-def test_theory_steps_refuse_what_they_divide_by_and_steps_that_do_not_contract():
+def test_theory_settings_refuse_zero_divisors_and_steps_that_diverge():
     model, entry = {"name": "mlr", "l2": 0.01}, {"name": "fedprox_onestage", "inner_steps": "theory"}
     with pytest.raises(Unsupported, match="lam, which is 0"):
         simulation(entry | {"lam": 0}, model=model)
@@ -120,14 +120,14 @@ def test_theory_steps_refuse_what_they_divide_by_and_steps_that_do_not_contract(
         simulation(entry | {"lam": 30.0, "gamma": 0.01, "local_lr": 0.1}, model=model)
 
 
-def test_an_estimate_that_diverges_ends_the_run_in_round_one():
+def test_a_diverging_estimate_ends_the_run_in_round_one():
     method = {"name": "fedprox_onestage", "estimate_steps": 60}
     run = beyond(method, model="dnn", training={"lr": 1e300}, rounds=5)
     results = list(run.rounds())
     assert results[-1].round == 1 and results[-1].diverged
 
 
-def test_theory_gamma_is_the_one_of_corollary_1():
+def test_theory_gamma_is_that_of_corollary_1():
     run = simulation({"name": "fedprox_onestage", "lam": 0.4, "gamma": "theory"}, model={"name": "mlr", "l2": 0.1})
     L = smoothness(run.task)
     assert run.algorithm._gamma(run.task, 0.4) == pytest.approx((0.4 + L) / (2 * 0.4 * L))

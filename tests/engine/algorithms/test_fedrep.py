@@ -9,7 +9,7 @@ from tests.support.settings import DNN
 from tests.support.split_models import EXACT, body_and_head, rounds_of
 
 
-def test_fedrep_trains_the_head_first_and_then_the_body_under_it():
+def test_fedrep_trains_first_the_head_and_then_the_body():
     run = trained({"name": "fedrep", "head_steps": 4}, model=DNN, participation=0.75)
     body, head = body_and_head(run)
     heads = dict.fromkeys(range(4), head)
@@ -24,17 +24,17 @@ def test_fedrep_trains_the_head_first_and_then_the_body_under_it():
 def test_fedrep_records_the_mean_loss_and_the_gradients_of_both_parts():
     run = simulation({"name": "fedrep", "head_steps": 2}, model=DNN, batch_size="full", local_steps=1)
     cohort = run.task.cohort(1)
-    _, told = run.algorithm.round(run.state, cohort, run.task)
-    assert told.gradient_evaluations == 3 * sum(SIZES)
+    _, diagnostics = run.algorithm.round(run.state, cohort, run.task)
+    assert diagnostics.gradient_evaluations == 3 * sum(SIZES)
     for s, client in enumerate(cohort.clients.tolist()):
         x, y = run.task.data.train.of_client(client)
         once = plain.descend(run.task.initial_model(), [(x, y)], trained=["head."])
         twice = plain.descend(once, [(x, y)], trained=["head."])
         losses = [plain.cross_entropy(model, x, y) for model in (run.task.initial_model(), once, twice)]
-        torch.testing.assert_close(told.train_loss[s], torch.stack(losses).mean())
+        torch.testing.assert_close(diagnostics.train_loss[s], torch.stack(losses).mean())
 
 
-def test_a_newcomer_of_fedrep_fits_a_head_to_the_body_that_is_there():
+def test_a_newcomer_of_fedrep_fits_a_head_to_the_shared_body():
     run = trained({"name": "fedrep", "head_steps": 4}, model=DNN)
     task = simulation("fedrep", federation((5, 8), seed=7), model=DNN).task
     newcomers = task.everyone(stream="newcomers")

@@ -17,7 +17,7 @@ def test_fedsam_with_zero_rho_is_fedavg(settings):
     assert any("fedavg" in note for note in fedsam.task.notes)
 
 
-def test_fedsam_rounds_as_the_paper_writes_them():
+def test_fedsam_rounds_follow_the_paper():
     run = trained({"name": "fedsam", "rho": 0.3}, model=DNN)
     w = run.task.initial_model()
     for round in (1, 2):
@@ -35,7 +35,7 @@ def test_fedsam_rounds_as_the_paper_writes_them():
     assert run.algorithm.personalized(run.state, run.task).params is run.state.global_params
 
 
-def test_newcomers_of_fedsam_take_the_global_model():
+def test_newcomers_of_fedsam_get_the_global_model():
     run = trained("fedsam")
     adapted = run.algorithm.adapted(run.state, run.task.everyone(stream="newcomers"), run.task)
     assert not adapted.is_per_client

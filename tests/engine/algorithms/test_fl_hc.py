@@ -1,4 +1,4 @@
-"""FL+HC: one clustering of all updates, then FedAvg inside the clusters."""
+"""FL+HC: one clustering of all updates, then FedAvg within the clusters."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def updates_of_round_one(run) -> np.ndarray:
     ("linkage", "metric"),
     [("ward", "euclidean"), ("average", "euclidean"), ("complete", "manhattan"), ("single", "cosine")],
 )
-def test_fl_hc_clusters_all_updates_once_and_averages_inside(linkage, metric):
+def test_fl_hc_clusters_all_updates_once_and_averages_within_clusters(linkage, metric):
     sizes = (6, 9, 4, 7, 8, 5)
     run = trained(
         {"name": "fl_hc", "at_round": 1, "n_clusters": 3, "linkage": linkage, "metric": metric},
@@ -47,7 +47,7 @@ def test_fl_hc_includes_all_clients_in_its_clustering_round_and_keeps_the_cluste
     assert results[2].clusters.tolist() == results[4].clusters.tolist() == [0, 1, 2, 3]
 
 
-def test_fl_hc_with_a_threshold_merges_what_is_nearer():
+def test_fl_hc_with_a_threshold_merges_closer_clusters():
     method = {"name": "fl_hc", "at_round": 1, "linkage": "complete"}
     tried = simulation(method | {"distance_threshold": 0.0}, two_rules(), rounds=1)
     heights = list(tried.rounds())[1].arrays["diagnostics.merge_distances"]
@@ -63,7 +63,7 @@ def test_fl_hc_finds_two_kinds_of_clients():
     assert [r.scalars["diagnostics.ari"] for r in results[1:]] == [0.0, 1.0]
 
 
-def test_fl_hc_takes_a_number_or_a_threshold():
+def test_fl_hc_needs_either_a_number_or_a_threshold():
     assert simulation("fl_hc").config.algorithm.options.n_clusters == 4
     assert simulation({"name": "fl_hc", "distance_threshold": 2}).config.algorithm.options.n_clusters is None
     with pytest.raises(InvalidConfig, match="keep one of them"):
@@ -72,7 +72,7 @@ def test_fl_hc_takes_a_number_or_a_threshold():
         simulation({"name": "fl_hc", "metric": "cosine"})
 
 
-def test_fl_hc_with_more_clusters_than_clients_gives_each_its_own():
+def test_fl_hc_with_more_clusters_than_clients_has_one_per_client():
     run = trained({"name": "fl_hc", "at_round": 1, "n_clusters": 9})
     assert len(matrices(run)) == len(SIZES) and any("one a cluster" in n for n in run.task.notes)
     alone = trained({"name": "fl_hc", "at_round": 1}, federation((6,)))

@@ -1,4 +1,4 @@
-"""GPFL: rounds computed with plain autograd, its guidance and its conditions."""
+"""GPFL: rounds computed with plain autograd, guidance and conditions."""
 
 import pytest
 import torch
@@ -15,7 +15,7 @@ EXACT = 1e-10
 
 
 def affine(params: plain.Params, which: str, condition: torch.Tensor) -> torch.Tensor:
-    """LayerNorm(relu(linear(c))), the normalisation written out."""
+    """LayerNorm(relu(linear(c))), with the normalization written out."""
     out = (params[f"cov.{which}.weight"] @ condition + params[f"cov.{which}.bias"]).clamp(min=0)
     scaled = (out - out.mean()) / (out.var(unbiased=False) + 1e-5).sqrt()
     return scaled * params[f"cov.{which}_norm.weight"] + params[f"cov.{which}_norm.bias"]
@@ -32,7 +32,7 @@ def personal_logits(params: plain.Params, x: torch.Tensor, condition: torch.Tens
 
 
 def loss_of(received: torch.Tensor, counts: torch.Tensor, lam: float, mu: float, mlg: str):
-    """The whole loss of one client whose conditions come from the embeddings as received."""
+    """The complete loss of one client, with conditions from the received embeddings."""
     generic, personal = received.mean(0), (received * (counts / counts.sum())[:, None]).sum(0)
 
     def loss(params, x, y):
@@ -52,7 +52,7 @@ def part(params: plain.Params, prefix: str | tuple[str, ...]) -> plain.Params:
 
 
 @pytest.mark.parametrize("mlg", ["mean", "frobenius"])
-def test_two_rounds_as_the_paper_writes_them(mlg):
+def test_two_rounds_follow_the_paper(mlg):
     run = trained({"name": "gpfl", "lam": 0.3, "mu": 0.2, "mlg": mlg}, model=DNN, participation=0.75)
     start = simulation("gpfl", model=DNN).state
     shared, heads = dict(start.shared_params), [{n: p[i] for n, p in start.personal_params.items()} for i in range(4)]
@@ -78,7 +78,7 @@ def test_two_rounds_as_the_paper_writes_them(mlg):
 
 
 @pytest.mark.parametrize("batch_size", [4, "full"])
-def test_one_norm_over_the_batch_leaves_out_padding(batch_size):
+def test_the_norm_over_a_batch_excludes_padding(batch_size):
     states = [
         trained({"name": "gpfl", "lam": 0.5, "mlg": "frobenius"}, model=DNN, batch_size=batch_size, backend=b).state
         for b in ("loop", "batched")
@@ -86,7 +86,7 @@ def test_one_norm_over_the_batch_leaves_out_padding(batch_size):
     assert_close(states[0].shared_params, states[1].shared_params, EXACT)
 
 
-def test_both_magnitude_losses_are_the_same_for_batches_of_one():
+def test_both_magnitude_losses_agree_on_batches_of_one():
     mean, frobenius = (
         trained({"name": "gpfl", "lam": 0.5, "mlg": mlg}, model=DNN, batch_size=1).state
         for mlg in ("mean", "frobenius")
@@ -94,7 +94,7 @@ def test_both_magnitude_losses_are_the_same_for_batches_of_one():
     assert_close(mean.shared_params, frobenius.shared_params, EXACT)
 
 
-def test_mu_decays_embeddings_and_valve_and_nothing_else():
+def test_mu_only_decays_embeddings_and_valve():
     data, settings = federation((8,)), {"model": DNN, "local_steps": 1, "rounds": 1}
     before = simulation("gpfl", data, **settings).state.shared_params
     free, decayed = (trained({"name": "gpfl", "mu": mu}, data, **settings).state for mu in (0.0, 0.5))
@@ -107,15 +107,15 @@ def test_mu_decays_embeddings_and_valve_and_nothing_else():
 def test_the_training_loss_is_that_of_the_personalized_task():
     run = simulation({"name": "gpfl", "lam": 2.0}, model=DNN, batch_size="full", local_steps=1)
     cohort = run.task.cohort(1)
-    _, told = run.algorithm.round(run.state, cohort, run.task)
+    _, diagnostics = run.algorithm.round(run.state, cohort, run.task)
     predictor = run.algorithm.personalized(run.state, run.task)
     for s, client in enumerate(cohort.clients.tolist()):
         x, y = run.task.data.train.of_client(client)
         logits = predictor.forward(predictor.of_client(client), x)
-        torch.testing.assert_close(told.train_loss[s], F.cross_entropy(logits, y))
+        torch.testing.assert_close(diagnostics.train_loss[s], F.cross_entropy(logits, y))
 
 
-def test_body_valve_and_embeddings_travel_and_the_head_stays():
+def test_body_valve_and_embeddings_are_sent_and_the_head_is_not():
     shared = simulation("gpfl", model=DNN).algorithm.shared(simulation("gpfl", model=DNN).state)
     body, valve, embeddings = 5 * 6 + 6, 2 * (6 * 6 + 3 * 6), 3 * 6
     assert shared.bytes_up == shared.bytes_down == 8 * (body + valve + embeddings)
@@ -131,12 +131,12 @@ def test_a_vector_of_zeros_has_cosine_zero_and_no_gradient():
 
 @pytest.mark.parametrize("backend", ["loop", "batched"])
 @pytest.mark.parametrize("mlg", ["mean", "frobenius"])
-def test_features_that_meet_their_embedding_leave_everything_finite(backend, mlg):
-    """Embeddings and features all zero: every cosine is that of a zero vector, every norm is taken at zero."""
+def test_zero_features_and_embeddings_have_finite_gradients(backend, mlg):
+    """With all embeddings and features zero, every cosine and norm is taken at zero."""
     run = simulation({"name": "gpfl", "lam": 1.0, "mlg": mlg}, model=DNN | {"init": "zeros"}, backend=backend)
     state = type(run.state)({n: p * 0 for n, p in run.state.shared_params.items()}, run.state.personal_params)
-    after, told = run.algorithm.round(state, run.task.cohort(1), run.task)
-    assert told.train_loss.isfinite().all()
+    after, diagnostics = run.algorithm.round(state, run.task.cohort(1), run.task)
+    assert diagnostics.train_loss.isfinite().all()
     assert all(p.isfinite().all() for p in after.shared_params.values())
     assert all(p.isfinite().all() for p in after.personal_params.values())
 

@@ -16,7 +16,7 @@ def mean(models: list[Params]) -> Params:
 
 
 @pytest.mark.parametrize("entry", [{"name": "pfedhn"}, {"name": "plgu_ghn", "rho": 0.4}])
-def test_rounds_as_the_documents_write_them(entry):
+def test_rounds_follow_the_papers(entry):
     run = trained(entry | SMALL, model=NETWORK, rounds=3)
     start = simulation(entry | SMALL, model=NETWORK).state
     psi, v = start.psi, list(start.embeddings)
@@ -42,15 +42,15 @@ def test_rounds_as_the_documents_write_them(entry):
 
 
 @pytest.mark.parametrize("name", ["pfedhn", "plgu_ghn"])
-def test_the_server_descends(name):
-    """The document prints the opposite sign, which climbs."""
+def test_the_server_takes_descent_steps(name):
+    """The paper prints the opposite sign, which would ascend."""
     entry = {"name": name, **SMALL, "hn_lr": 1.0}
     results = list(simulation(entry, model=NETWORK, rounds=25, batch_size="full").rounds())
     assert results[-1].arrays["train_loss"].mean() < 0.8 * results[1].arrays["train_loss"].mean()
 
 
 @pytest.mark.parametrize("name", ["pfedhn", "plgu_ghn"])
-def test_embeddings_of_others_stay_where_they_are(name):
+def test_embeddings_of_absent_clients_do_not_change(name):
     run = simulation({"name": name, **SMALL}, model=NETWORK, participation=0.5)
     cohort = run.task.cohort(1)
     after, _ = run.algorithm.round(run.state, cohort, run.task)

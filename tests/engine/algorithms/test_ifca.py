@@ -11,7 +11,7 @@ from tests.support.clusters import TRUTH, ZEROS, groups, training_loss, two_rule
 from tests.support.reference import as_matrix, batches_of
 
 
-def test_ifca_rounds_as_the_paper_writes_them():
+def test_ifca_rounds_follow_the_paper():
     run = simulation({"name": "ifca", "K": 3}, two_rules((6, 9, 4, 7, 8, 5)), participation=0.5, rounds=3)
     clients = range(run.task.num_clients)
     models = [as_matrix(run.task.initial_model(k)) for k in range(3)]
@@ -36,18 +36,18 @@ def test_ifca_finds_two_kinds_of_clients():
     assert groups(run.state.contexts.assigned) == groups(TRUTH)
 
 
-def test_ifca_sends_every_model_and_gets_one_back():
+def test_ifca_sends_every_model_and_receives_one():
     results = list(simulation({"name": "ifca", "K": 3}, participation=0.5).rounds())
     sent, returned = results[1].scalars["bytes_down"], results[1].scalars["bytes_up"]
     assert sent == 3 * returned == 3 * 2 * 18 * 8
 
 
-def test_ifca_evaluates_gradients_as_fedavg():
+def test_ifca_evaluates_as_many_gradients_as_fedavg():
     costs = [[r.scalars["gradient_evaluations"] for r in simulation(a).rounds()] for a in ("fedavg", "ifca")]
     assert costs[0] == costs[1]
 
 
-def test_ifca_refuses_models_that_start_alike():
+def test_ifca_refuses_identical_initial_models():
     with pytest.raises(Unsupported, match="init: default, or K: 1"):
         simulation({"name": "ifca", "K": 2}, model=ZEROS)
     simulation({"name": "ifca", "K": 1}, model=ZEROS)

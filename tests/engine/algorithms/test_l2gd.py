@@ -1,4 +1,4 @@
-"""L2GD: its limits, rounds computed with numpy, and when models travel."""
+"""L2GD: its limits, rounds computed with numpy, and when models are sent."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def test_l2gd_without_averaging_is_local_training():
 
 
 @pytest.mark.parametrize("training", UNEQUAL_STEPS, ids=["steps", "epochs"])
-def test_l2gd_rounds_as_the_paper_writes_them(training):
+def test_l2gd_rounds_follow_the_paper(training):
     lam, p, rounds = 1.5, 0.4, 4
     run = simulation({"name": "l2gd", "lam": lam, "p": p}, rounds=rounds, participation=0.75, **training)
     results = list(run.rounds())
@@ -62,16 +62,16 @@ def test_l2gd_rounds_as_the_paper_writes_them(training):
     np.testing.assert_allclose(as_matrix(shared_model(run)), mean, atol=1e-10)
 
 
-def test_l2gds_own_step_is_the_default_where_it_is_as_large():
+def test_the_default_step_of_l2gd_gives_the_training_rate():
     p = 0.4
     given = trained({"name": "l2gd", "p": p, "step": len(SIZES) * (1 - p) * LR}, rounds=4)
     assert_close(personalized(given), personalized(trained({"name": "l2gd", "p": p}, rounds=4)), 1e-12)
 
 
-def test_models_of_l2gd_travel_where_the_coin_turns_from_local_to_aggregate():
+def test_l2gd_sends_models_when_the_coin_changes_from_local_to_aggregate():
     run = simulation({"name": "l2gd", "p": 0.7}, rounds=8)
     sent = [result.scalars["bytes_up"] for result in run.rounds()]
-    size, is_level = 18 * 8 * len(SIZES), True  # the common start is its own mean
+    size, is_level = 18 * 8 * len(SIZES), True  # the mean of equal initial models needs no communication
     for round in range(1, 9):
         turns = 0
         for is_mean in coins_of(run, round):
@@ -83,7 +83,7 @@ def test_models_of_l2gd_travel_where_the_coin_turns_from_local_to_aggregate():
     assert any(a and b for a, b in zip(first, last, strict=True)), "no round goes on averaging: choose another seed"
 
 
-def test_a_new_cohort_of_l2gd_has_to_send_before_it_averages():
+def test_a_new_cohort_of_l2gd_sends_before_it_averages():
     run = simulation({"name": "l2gd", "p": 0.9999}, rounds=6, participation=0.5)
     cohorts, sent = zip(*[(r.cohort.tolist(), r.scalars["bytes_up"]) for r in run.rounds()], strict=True)
     assert all(all(coins_of(run, round)) for round in range(1, 7))
@@ -91,7 +91,7 @@ def test_a_new_cohort_of_l2gd_has_to_send_before_it_averages():
         assert (sent[round] > 0) == (cohorts[round] != cohorts[round - 1])
 
 
-def test_a_round_of_l2gd_without_a_local_step_moves_nothing_but_records_its_loss():
+def test_a_round_of_l2gd_without_local_steps_still_records_its_loss():
     run = simulation({"name": "l2gd", "p": 0.9999}, rounds=1)
     result = list(run.rounds())[1]
     assert all(coins_of(run, 1)) and result.scalars["bytes_up"] == 0
@@ -102,7 +102,7 @@ def test_a_round_of_l2gd_without_a_local_step_moves_nothing_but_records_its_loss
     assert result.scalars["gradient_evaluations"] == sum(len(y) for _, y in first)
 
 
-def test_l2gd_warns_of_an_overshooting_step():
+def test_l2gd_warns_of_overshooting_steps():
     def notes(**entry: float) -> list[str]:
         return simulation({"name": "l2gd"} | entry).task.notes
 
@@ -117,8 +117,8 @@ def test_a_newcomer_of_l2gd_starts_at_the_mean():
     np.testing.assert_allclose(found, [reference.sgd(mean, b, LR) for b in batches], atol=1e-12)
 
 
-def test_a_newcomer_of_l2gd_is_drawn_to_the_mean_that_the_server_has():
-    step = len(SIZES) * 0.5 * LR  # of the clients that train, however many newcomers there are
+def test_a_newcomer_of_l2gd_is_pulled_towards_the_servers_mean():
+    step = len(SIZES) * 0.5 * LR  # the mean over the clients that train, for any number of newcomers
     run = trained({"name": "l2gd", "p": 0.5, "lam": 1.7, "step": step}, with_newcomers(), local_steps=8)
     task = run.task.of_unseen()
     coins = run.algorithm._coins(task, task.everyone(stream="newcomers"))

@@ -34,8 +34,8 @@ def test_per_fedavg_without_adaptation_is_fedavg_with_rate_beta(variant):
     assert any("alpha=0" in note for note in run.task.notes)
 
 
-def test_the_meta_gradient_is_the_slope_of_the_loss_after_adaptation():
-    """On full batches, with one client and one step: finite differences of F(w) = f(w - alpha grad f(w))."""
+def test_the_meta_gradient_matches_finite_differences():
+    """Differences of F(w) = f(w - alpha grad f(w)), on full batches with one client and one step."""
     alpha, h = 0.3, 1e-6
     run = trained(HF, federation(sizes=(8,)), rounds=1, local_steps=1, batch_size="full")
     x, y = batches_of(run, 1)[0][0]
@@ -53,8 +53,8 @@ def test_the_meta_gradient_is_the_slope_of_the_loss_after_adaptation():
     np.testing.assert_allclose((W - as_matrix(shared_model(run))) / LR, slope, atol=1e-8)
 
 
-def test_the_meta_gradient_of_a_network_is_the_slope_of_the_loss_after_adaptation():
-    """Along a few random directions, so that the product with the Hessian is seen through ReLU and two layers."""
+def test_the_meta_gradient_of_a_network_matches_finite_differences():
+    """Along a few random directions, to test the Hessian product through ReLU and two layers."""
     alpha, h = 0.3, 1e-5
     run = trained(
         HF, federation(sizes=(8,)), model={"name": "dnn", "hidden": 6}, rounds=1, local_steps=1, batch_size="full"
@@ -79,7 +79,7 @@ def test_the_meta_gradient_of_a_network_is_the_slope_of_the_loss_after_adaptatio
 
 @pytest.mark.parametrize("variant", ["fo", "hf"])
 @pytest.mark.parametrize("training", UNEQUAL_STEPS, ids=["steps", "epochs"])
-def test_per_fedavg_rounds_as_the_paper_writes_them(variant, training):
+def test_per_fedavg_rounds_follow_the_paper(variant, training):
     alpha, beta = 0.3, 0.2
     entry = {"name": "per_fedavg", "alpha": alpha, "beta": beta, "variant": variant, "adapt_steps": 2}
     run = simulation(entry, rounds=2, participation=0.75, **training)
@@ -112,7 +112,7 @@ def test_per_fedavg_rounds_as_the_paper_writes_them(variant, training):
     np.testing.assert_allclose(as_matrix(personalized(run)), own, atol=1e-10)
 
 
-def test_differences_of_gradients_come_near_the_exact_product():
+def test_gradient_differences_approximate_the_exact_product():
     exact, near = trained(HF), trained(HF | {"hvp": "difference", "delta": 1e-4})
     assert_close(shared_model(near), shared_model(exact), 1e-7)
     assert float((shared_model(near)["head.weight"] - shared_model(exact)["head.weight"]).abs().max()) > 0
@@ -121,19 +121,19 @@ def test_differences_of_gradients_come_near_the_exact_product():
         assert_close(shared_model(far), shared_model(exact), 1e-7)
 
 
-def test_the_first_order_variant_leaves_the_hessian_out():
+def test_the_first_order_variant_omits_the_hessian():
     full, first = (shared_model(trained(HF | {"variant": v}))["head.weight"] for v in ("hf", "fo"))
     assert float((full - first).abs().max()) > 1e-4
 
 
-def test_the_product_with_the_hessian_counts_the_l2_term():
+def test_the_hessian_product_includes_the_l2_term():
     l2 = {"name": "mlr", "l2": 0.3}
     exact, near = (trained(HF | {"hvp": kind}, model=l2) for kind in ("exact", "difference"))
     assert_close(shared_model(near), shared_model(exact), 1e-5)
 
 
-def test_adaptation_takes_the_same_steps_in_training_and_in_use():
-    """Momentum and decay of the training settings are of the steps of size beta alone."""
+def test_adaptation_takes_the_same_steps_in_training_and_evaluation():
+    """Momentum and decay of the training settings only apply to the steps of size beta."""
     plain = simulation(HF | {"adapt_steps": 3})
     with_decay = simulation(HF | {"adapt_steps": 3}, momentum=0.5, weight_decay=0.1)
     assert_equal(personalized(plain), personalized(with_decay))

@@ -1,4 +1,4 @@
-"""pFedHN: embeddings of clients, the server's step, what travels, and notes."""
+"""pFedHN: client embeddings, the server's step, communication and notes."""
 
 import math
 
@@ -11,7 +11,7 @@ from tests.support.hypernetworks import NETWORK, SMALL
 
 
 @pytest.mark.parametrize(("sizes", "dim"), [(SIZES, 2), ((4,) * 7, 2), ((4,) * 9, 3)])
-def test_embeddings_grow_with_the_number_of_clients(sizes, dim):
+def test_the_embedding_size_grows_with_the_number_of_clients(sizes, dim):
     run = simulation("pfedhn", federation(sizes))
     assert run.state.embeddings.shape == (len(sizes), dim)
 
@@ -23,24 +23,24 @@ def test_a_long_server_step_is_clipped():
     assert math.sqrt(sum(float(s.square().sum()) for s in steps)) == pytest.approx(0.3 * 1e-3)
 
 
-def test_models_travel_and_the_network_never_does():
+def test_models_are_sent_and_the_hypernetwork_is_not():
     run = simulation("pfedhn", model=NETWORK, participation=0.5)
     results = list(run.rounds())
     size = sum(p.nbytes for p in run.task.initial_model().values())
     assert results[1].scalars["bytes_up"] == results[1].scalars["bytes_down"] == 2 * size
 
 
-def test_a_zero_start_is_noted_to_have_no_effect():
+def test_a_zero_initialization_is_noted_to_have_no_effect():
     notes = simulation("pfedhn", model={"name": "mlr", "init": "zeros"}).task.notes
     assert any("no effect" in note for note in notes)
 
 
-def test_a_network_of_many_numbers_is_noted(monkeypatch):
+def test_a_large_hypernetwork_is_noted(monkeypatch):
     monkeypatch.setattr("engine.training.hypernetwork.LARGE", 100)
     assert any("1.8e+03 numbers" in note for note in simulation("pfedhn").task.notes)  # 18 parameters, hidden 100
 
 
-def test_a_newcomer_is_fitted_as_if_it_came_alone():
+def test_newcomers_are_fitted_independently():
     run = trained({"name": "pfedhn", **SMALL, "clip": 0.01}, model=NETWORK)
     task = simulation("pfedhn", federation((5, 8, 6), seed=7), model=NETWORK, local_epochs=2).task
     together = run.algorithm.adapted(run.state, task.everyone(stream="newcomers"), task)

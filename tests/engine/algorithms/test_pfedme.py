@@ -10,7 +10,7 @@ from tests.support.reference import as_matrix, batches_of
 from tests.support.settings import PFEDME
 
 
-def test_pfedme_round_as_the_paper_writes_it():
+def test_a_pfedme_round_follows_the_paper():
     run = trained(PFEDME | {"beta": 0.6}, rounds=1)
     start = as_matrix(run.task.initial_model())
     pairs = [reference.moreau(start, b, 0.1, 5.0, 3, 0.1) for b in batches_of(run, 1)]
@@ -19,7 +19,7 @@ def test_pfedme_round_as_the_paper_writes_it():
     np.testing.assert_allclose(as_matrix(shared_model(run)), 0.4 * start + 0.6 * mean, atol=1e-12)
 
 
-def test_pfedme_personalized_models_are_not_the_global_one():
+def test_pfedme_personalized_models_differ_from_the_global_one():
     run = trained(PFEDME)
     assert float((personalized(run)["head.weight"] - shared_model(run)["head.weight"]).abs().min()) > 0
 

@@ -1,4 +1,4 @@
-"""PLGU-GHN is pFedHN with a perturbed step of the server."""
+"""PLGU-GHN is pFedHN with a perturbed server step."""
 
 import pytest
 import torch

@@ -10,18 +10,18 @@ from tests.support.perturbations import perturbation, scores_of
 from tests.support.settings import DNN
 
 DEEP = {"name": "har_mlp", "hidden": 6}  # two layers in the body
-ALIKE = (6, 6, 6, 6)
+EQUAL = (6, 6, 6, 6)
 
 
 def test_plgu_grep_without_radius_is_fedrep_with_two_steps():
-    changed = {"model": DNN, "data": federation(ALIKE), "batch_size": "full", "rounds": 3}
+    changed = {"model": DNN, "data": federation(EQUAL), "batch_size": "full", "rounds": 3}
     for more in ({}, {"momentum": 0.5, "weight_decay": 0.1}, {"participation": 0.5}):
         grep = trained({"name": "plgu_grep", "rho": 0, "head_steps": 4}, **changed, **more)
         fedrep = trained({"name": "fedrep", "head_steps": 4}, local_steps=2, **changed, **more)
         assert_close(personalized(grep), personalized(fedrep), 1e-12)
 
 
-def test_plgu_grep_rounds_as_the_document_writes_them():
+def test_plgu_grep_rounds_follow_the_paper():
     rho, p = 0.5, 1.5
     run = trained({"name": "plgu_grep", "rho": rho, "p": p, "head_steps": 2}, model=DEEP)
     body = [n for n in run.task.model.names if n.startswith("body.")]

@@ -1,4 +1,4 @@
-"""PLGU-LF: its limits in radius and personal layers, and rounds computed one client at a time."""
+"""PLGU-LF: limits in the radius and the personal layers, and rounds computed one client at a time."""
 
 import math
 
@@ -11,7 +11,7 @@ from tests.support.perturbations import layers_of, perturbation, scores_of
 from tests.support.settings import DNN, VARIED_TRAINING
 
 DEEP = {"name": "har_mlp", "hidden": 6}  # two layers in the body
-ALIKE = (6, 6, 6, 6)
+EQUAL = (6, 6, 6, 6)
 
 
 @pytest.mark.parametrize("settings", VARIED_TRAINING)
@@ -24,15 +24,15 @@ def test_plgu_lf_with_all_layers_personal_is_local_training(settings):
 
 
 @pytest.mark.parametrize("settings", [*VARIED_TRAINING, {"local_steps": 7, "batch_size": 2}])
-def test_plgu_lf_without_radius_and_personal_layers_is_fedavg_of_equal_clients(settings):
-    changed = {"model": DNN, "data": federation(ALIKE)} | settings
+def test_plgu_lf_without_radius_and_personal_layers_is_unweighted_fedavg(settings):
+    changed = {"model": DNN, "data": federation(EQUAL)} | settings
     run = trained({"name": "plgu_lf", "D": 0, "rho": 0}, **changed)
     assert_close(shared_model(run), shared_model(trained("fedavg", **changed)), 1e-12)
 
 
-def test_plgu_lf_of_one_step_is_fedsam_with_a_share_of_rho():
-    """Scores are equal in every round of a model with one layer, and in the first of any."""
-    data = federation(ALIKE)
+def test_plgu_lf_with_one_step_is_fedsam_with_a_share_of_rho():
+    """With one layer the scores are always equal, and with any model in the first round."""
+    data = federation(EQUAL)
     for model, rounds, rho in (("mlr", 3, 0.4), (DNN, 1, 0.2)):
         fedsam = trained({"name": "fedsam", "rho": rho}, data, model=model, rounds=rounds, local_steps=1)
         plgu = trained({"name": "plgu_lf", "rho": 0.4, "D": 0}, data, model=model, rounds=rounds, local_steps=1)
@@ -40,7 +40,7 @@ def test_plgu_lf_of_one_step_is_fedsam_with_a_share_of_rho():
 
 
 @pytest.mark.parametrize("order", ["algorithm", "listing"])
-def test_plgu_lf_rounds_as_the_document_writes_them(order):
+def test_plgu_lf_rounds_follow_the_paper(order):
     rho, p = 0.5, 3.0
     run = trained({"name": "plgu_lf", "D": 1, "rho": rho, "p": p, "order": order}, model=DEEP, rounds=3)
     w = run.task.initial_model()
@@ -49,8 +49,8 @@ def test_plgu_lf_rounds_as_the_document_writes_them(order):
         copies = []
         for i, batches in enumerate(batches_of(run, round)):
             scores = scores_of(theta[i], w)
-            kept = layers_of(w)[scores.index(max(scores))]
-            own, local = {n: theta[i][n] if n in kept else w[n] for n in w}, w
+            personal = layers_of(w)[scores.index(max(scores))]
+            own, local = {n: theta[i][n] if n in personal else w[n] for n in w}, w
             for x, y in batches:
                 g = gradient(own, x, y)
                 eps = perturbation(g, scores, rho, p)
@@ -65,18 +65,21 @@ def test_plgu_lf_rounds_as_the_document_writes_them(order):
     assert_close(personalized(run), {n: torch.stack([t[n] for t in theta]) for n in w}, 1e-10)
 
 
-@pytest.mark.parametrize(("model", "asked", "kept"), [("mlr", 5, 0), (DNN, 5, 1), (DNN, 1, 1), (DNN, 2, 2)])
-def test_plgu_lf_shares_a_layer_unless_all_are_asked_for(model, asked, kept):
-    run = simulation({"name": "plgu_lf", "D": asked}, model=model)
+@pytest.mark.parametrize(("model", "requested", "personal"), [("mlr", 5, 0), (DNN, 5, 1), (DNN, 1, 1), (DNN, 2, 2)])
+def test_plgu_lf_shares_at_least_one_layer_unless_all_are_personal(model, requested, personal):
+    run = simulation({"name": "plgu_lf", "D": requested}, model=model)
     _, diagnostics = run.algorithm.round(run.state, run.task.cohort(1), run.task)
-    assert diagnostics.values["personal_layers"].sum(1).tolist() == [kept] * 4
-    assert any(f"so D={kept} is used" in note for note in run.task.notes) == (asked != kept)
+    assert diagnostics.values["personal_layers"].sum(1).tolist() == [personal] * 4
+    assert any(f"so D={personal} is used" in note for note in run.task.notes) == (requested != personal)
 
 
-def test_plgu_lf_records_scores_of_participants_alone():
+def test_plgu_lf_records_scores_of_participants_only():
     for result in list(simulation("plgu_lf", model=DNN, participation=0.5, rounds=3).rounds())[1:]:
-        scores, kept = (result.arrays[f"diagnostics.{n}"] for n in ("layer_scores", "personal_layers"))
+        scores, personal = (result.arrays[f"diagnostics.{n}"] for n in ("layer_scores", "personal_layers"))
         outside = [i for i in range(4) if i not in result.cohort]
-        assert scores.shape == kept.shape == (4, 2)
-        assert scores[result.cohort].sum(1) == pytest.approx([1, 1]) and kept[result.cohort].sum(1).tolist() == [1, 1]
-        assert math.isnan(scores[outside].max()) and math.isnan(kept[outside].max())
+        assert scores.shape == personal.shape == (4, 2)
+        assert scores[result.cohort].sum(1) == pytest.approx([1, 1]) and personal[result.cohort].sum(1).tolist() == [
+            1,
+            1,
+        ]
+        assert math.isnan(scores[outside].max()) and math.isnan(personal[outside].max())

@@ -1,4 +1,4 @@
-"""Methods with a pull towards the global model: what they are without it, and what newcomers get."""
+"""Methods with a pull towards the global model: their limits without it, and the models of newcomers."""
 
 import pytest
 

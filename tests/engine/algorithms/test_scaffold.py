@@ -27,12 +27,12 @@ def test_the_first_round_of_scaffold_is_fedavg_with_uniform_weights(training):
     data = federation(sizes=(6, 6, 6, 6))
     scaffold, fedavg = (shared_model(trained(m, data, rounds=1, **training)) for m in ("scaffold", "fedavg"))
     assert_close(scaffold, fedavg)
-    copies = personalized(trained("local_train", rounds=1, **training))  # of clients of unequal sizes
+    copies = personalized(trained("local_train", rounds=1, **training))  # clients of unequal sizes
     assert_close(shared_model(trained("scaffold", rounds=1, **training)), {n: p.mean(0) for n, p in copies.items()})
 
 
 @pytest.mark.parametrize("training", UNEQUAL_STEPS, ids=["steps", "epochs"])
-def test_scaffold_rounds_as_the_paper_writes_them(training):
+def test_scaffold_rounds_follow_the_paper(training):
     run = trained({"name": "scaffold", "server_lr": 0.7}, rounds=3, participation=0.75, **training)
     w, c, own = start_of(run), 0.0, [np.zeros((3, 6))] * len(SIZES)
     for round in (1, 2, 3):
@@ -54,13 +54,13 @@ def test_scaffold_rounds_as_the_paper_writes_them(training):
     np.testing.assert_allclose(as_matrix(run.state.control), c, atol=1e-10)
 
 
-def test_scaffolds_server_control_is_the_mean_of_the_clients():
+def test_the_server_control_of_scaffold_is_the_mean_of_the_clients():
     run = trained("scaffold", rounds=4, participation=0.5)
     assert_close(run.state.control, {n: p.mean(0) for n, p in run.state.client_controls.items()}, 1e-12)
 
 
-def test_scaffold_converges_where_the_drift_of_fedavg_does_not():
-    """With full batches and equal clients, w goes to the minimiser of the uniform mean of the losses."""
+def test_scaffold_converges_where_fedavg_drifts():
+    """With full batches and equal clients, w converges to the minimiser of the uniform mean of the losses."""
     setting: dict[str, Any] = {"rounds": 40, "local_steps": 5, "batch_size": "full", "lr": 0.5}
 
     def slope(method: str) -> float:
@@ -77,7 +77,7 @@ def decayed(W: Model) -> Model:
     return np.c_[W[:, :-1], np.zeros(len(W))]
 
 
-def test_scaffold_sends_twice_what_fedavg_sends():
+def test_scaffold_sends_twice_as_much_as_fedavg():
     costs = [
         [(r.scalars["bytes_up"], r.scalars["bytes_down"]) for r in simulation(m).rounds()]
         for m in ("fedavg", "scaffold")

@@ -1,4 +1,4 @@
-"""Methods that share one part of the model: what travels, what stays, and what newcomers get."""
+"""Methods that share one part of the model: what is sent, what stays on the client, and the models of newcomers."""
 
 import pytest
 import torch
@@ -22,7 +22,7 @@ def test_methods_that_need_a_body_refuse_a_model_without_one(name):
 
 
 @pytest.mark.parametrize("name", [n for n in METHODS if n != "fedbabu"])
-def test_the_own_part_changes_when_its_client_participates_and_only_then(name):
+def test_the_personal_part_changes_only_when_its_client_participates(name):
     run = simulation(name, model=DNN, participation=0.5)
     cohort = run.task.cohort(1)
     after, _ = run.algorithm.round(run.state, cohort, run.task)
@@ -35,7 +35,7 @@ def test_the_own_part_changes_when_its_client_participates_and_only_then(name):
     ("name", "travelling"),
     [("fedper", "body"), ("fedrep", "body"), ("fedbabu", "body"), ("lg_fedavg", "head"), ("fedrod", "names")],
 )
-def test_only_the_shared_part_travels(name, travelling):
+def test_only_the_shared_part_is_sent(name, travelling):
     run = simulation(name, model=DNN)
     shared = run.algorithm.shared(run.state)
     expected = sum(8 * run.task.initial_model()[n].numel() for n in getattr(run.task.model, travelling))
@@ -43,8 +43,8 @@ def test_only_the_shared_part_travels(name, travelling):
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_newcomers_are_adapted_one_by_one_and_returned_in_order(name):
-    """Of unequal sizes, so that the cohort's order is not the clients'."""
+def test_newcomers_are_adapted_independently_and_returned_in_order(name):
+    """Newcomers of unequal sizes, so that the cohort's order differs from that of the clients."""
     epochs = {"model": DNN, "local_epochs": 1, "batch_size": 2}
     run = trained(name, **epochs)
     both, first = (simulation(name, federation(sizes, seed=7), **epochs).task for sizes in ((3, 8), (3,)))
@@ -62,8 +62,8 @@ def test_newcomers_are_adapted_one_by_one_and_returned_in_order(name):
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_personalized_models_fit_their_clients_better_than_the_start(name):
-    """Every client has a rule of its own, so that one model for all would not."""
+def test_personalized_models_improve_on_the_initial_model(name):
+    """Each client has its own rule, so that one model for all would not."""
     run = trained(name, federation((20, 24)), model=DNN, rounds=6, local_steps=6, lr=0.5)
     start = Predictor(run.task.initial_model(), is_per_client=False)
     _, before = evaluate(run.task, start, run.task.data.train)
@@ -71,8 +71,10 @@ def test_personalized_models_fit_their_clients_better_than_the_start(name):
     assert (after < 0.75 * before).all()
 
 
-@pytest.mark.parametrize(("name", "shared", "own"), [("fedper", "body.", "head."), ("lg_fedavg", "head.", "body.")])
-def test_one_part_is_averaged_and_the_other_stays(name, shared, own):
+@pytest.mark.parametrize(
+    ("name", "shared", "personal_part"), [("fedper", "body.", "head."), ("lg_fedavg", "head.", "body.")]
+)
+def test_the_shared_part_is_averaged_and_the_other_is_not(name, shared, personal_part):
     run = trained(name, model=DNN, participation=0.75)
     models = {i: run.task.initial_model() for i in range(4)}
     for batches in rounds_of(run, {}):
@@ -84,8 +86,10 @@ def test_one_part_is_averaged_and_the_other_stays(name, shared, own):
     assert run.algorithm.global_model(run.state, run.task) is None
 
 
-@pytest.mark.parametrize(("name", "kept", "own"), [("fedper", "body.", "head."), ("lg_fedavg", "head.", "body.")])
-def test_a_newcomer_trains_its_own_part_beside_a_copy_of_the_shared_one(name, kept, own):
+@pytest.mark.parametrize(
+    ("name", "shared_part", "personal_part"), [("fedper", "body.", "head."), ("lg_fedavg", "head.", "body.")]
+)
+def test_a_newcomer_trains_its_part_with_a_copy_of_the_shared_one(name, shared_part, personal_part):
     run = trained(name, model=DNN)
     task = simulation(name, federation((5, 8), seed=7), model=DNN).task
     newcomers = task.everyone(stream="newcomers")

@@ -25,10 +25,10 @@ def test_sharpness_aware_steps_cost_two_gradients():
         ({"name": "plgu_grep", "head_steps": 1}, ["head.", "body.", "body."]),
     ],
 )
-def test_the_recorded_loss_is_that_of_the_model_that_trains_and_not_of_the_perturbed_one(entry, steps):
-    """``steps`` says what each moves: everything, the head or the body."""
+def test_the_recorded_loss_is_that_of_the_unperturbed_model(entry, steps):
+    """``steps`` lists what each step trains: everything, the head or the body."""
     run = simulation(entry | {"rho": 30.0}, model=DNN, batch_size="full", local_steps=2, rounds=1)
-    told = list(run.rounds())[1].arrays["train_loss"]
+    recorded = list(run.rounds())[1].arrays["train_loss"]
     for i in range(4):
         x, y = run.task.data.train.of_client(i)
         own, losses = run.task.initial_model(), []
@@ -39,7 +39,7 @@ def test_the_recorded_loss_is_that_of_the_model_that_trains_and_not_of_the_pertu
                 eps = perturbation(slope, [1.0, 1.0], 30.0, 2.0)
                 slope = gradient({n: t + eps[n] for n, t in own.items()}, x, y)
             own = moved(own, {n: g for n, g in slope.items() if n.startswith(part)}, 0.1)
-        assert told[i] == pytest.approx(sum(losses) / len(losses), rel=1e-10)
+        assert recorded[i] == pytest.approx(sum(losses) / len(losses), rel=1e-10)
 
 
 @pytest.mark.parametrize("name", ["plgu_lf", "plgu_grep"])
@@ -50,8 +50,8 @@ def test_a_radius_of_zero_is_noted_to_perturb_nothing(name):
 
 
 @pytest.mark.parametrize("entry", [{"name": "plgu_lf", "D": 1}, {"name": "plgu_grep"}])
-def test_newcomers_take_part_once(entry):
-    """Whoever has trained never is where a newcomer with the same data is: their next participation ends alike."""
+def test_newcomers_participate_once(entry):
+    """A client that never trained and a newcomer with the same data end their next participation with equal models."""
     run = trained(entry, model=DNN, participation=0.5, rounds=1)
     fresh = [i for i in range(4) if i not in run.task.cohort(1).clients.tolist()]
     newcomers = simulation(entry, model=DNN).task

@@ -1,4 +1,4 @@
-"""Clients on a map: distances on the plane are those of the models, and the replay ends at the stored models."""
+"""The client map: distances on the plane match those of the models, and the replay ends at the stored models."""
 
 from dataclasses import replace
 
@@ -40,7 +40,7 @@ def found(subject: Subject) -> Findings:
 
 
 def models(*rows: list[float]) -> list[dict[str, torch.Tensor]]:
-    """Models of two tensors, the second of one number."""
+    """Models with two tensors, the second a single number."""
     return [{"w": torch.tensor(row[:-1]).view(1, -1), "b": torch.tensor(row[-1])} for row in rows]
 
 
@@ -51,7 +51,7 @@ def test_models_on_a_line_need_one_axis() -> None:
     np.testing.assert_allclose(np.abs(places), [[5.0, 0.0], [0.0, 0.0]], atol=1e-9)
 
 
-def test_shares_are_of_all_variance_also_of_what_no_axis_shows() -> None:
+def test_shares_are_of_the_total_variance() -> None:
     six = models(*(sign * row for row in np.diag([3.0, 2.0, 1.0]) for sign in (1, -1)))  # 18 + 8 + 2 squared
     np.testing.assert_allclose(fit(six).explained, [18 / 28, 8 / 28])
     places = client_map.ReplayedRounds()
@@ -59,7 +59,7 @@ def test_shares_are_of_all_variance_also_of_what_no_axis_shows() -> None:
     assert places.shown == [pytest.approx(26 / 28)]
 
 
-def test_a_plane_is_the_same_in_small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plane_does_not_depend_on_the_block_size(monkeypatch: pytest.MonkeyPatch) -> None:
     clients = models([1.0, 2.0, 3.0], [0.0, 5.0, 1.0], [2.0, 2.0, 0.0])
     whole = fit(clients)
     monkeypatch.setattr("engine.analyses.model_pca.BLOCK", 1)
@@ -67,18 +67,18 @@ def test_a_plane_is_the_same_in_small_blocks(monkeypatch: pytest.MonkeyPatch) ->
         np.testing.assert_allclose(fit(clients).place(model), whole.place(model), atol=1e-12)
 
 
-def test_equal_models_are_all_in_the_middle() -> None:
+def test_equal_models_lie_at_the_centre() -> None:
     plane = fit(models([1.0, 2.0, 3.0], [1.0, 2.0, 3.0]))
     assert plane.explained.tolist() == [0.0, 0.0]
     assert plane.place(models([1.0, 2.0, 3.0])[0]).tolist() == [0.0, 0.0]
 
 
-def test_a_single_model_is_in_the_middle_of_two_axes() -> None:
+def test_a_single_model_lies_at_the_centre_of_two_axes() -> None:
     (alone,) = models([1.0, 2.0, 3.0])
     assert fit([alone]).explained.tolist() == fit([alone]).place(alone).tolist() == [0.0, 0.0]
 
 
-def test_models_that_are_not_finite_have_no_place() -> None:
+def test_non_finite_models_are_refused() -> None:
     with pytest.raises(Unsupported, match="not finite"):
         fit(models([1.0, 2.0, 3.0], [1.0, float("nan"), 3.0]))
 
@@ -94,7 +94,7 @@ def test_three_clients_keep_their_distances() -> None:
     assert found(subject).arrays["shown"][-1] == pytest.approx(1.0)
 
 
-def test_the_replay_ends_in_the_stored_models_and_begins_at_the_start() -> None:
+def test_the_replay_goes_from_the_initial_to_the_stored_models() -> None:
     answer = found(finished(config()))
     assert answer.values == {"difference": 0.0}
     assert answer.arrays["rounds"].tolist() == [0, 2, 4, 5]
@@ -102,7 +102,7 @@ def test_the_replay_ends_in_the_stored_models_and_begins_at_the_start() -> None:
     assert answer.arrays["shown"][0] == 1.0
 
 
-def test_a_client_s_place_in_an_earlier_round_is_that_of_a_shorter_run() -> None:
+def test_earlier_positions_equal_those_of_a_shorter_run() -> None:
     long = finished(config())
     short = Simulation(replace(long.config, training=long.config.training.model_copy(update={"rounds": 2})))
     for _ in short.rounds():
@@ -111,7 +111,7 @@ def test_a_client_s_place_in_an_earlier_round_is_that_of_a_shorter_run() -> None
     np.testing.assert_allclose(found(long).arrays["clients"][1, 1], expected, atol=1e-5)
 
 
-def test_contexts_have_a_place_for_each_client_and_a_global_model_has_one() -> None:
+def test_context_models_have_a_point_per_client_and_a_global_model_has_one() -> None:
     assert found(finished(config())).arrays["shared"].shape == (4, 3, 2)
     assert found(finished(config(name="ditto"))).arrays["shared"].shape == (4, 1, 2)
     assert "shared" not in found(finished(config(name="local_train"))).arrays
@@ -124,7 +124,7 @@ def test_a_replay_that_misses_the_stored_models_reports_their_difference() -> No
     assert again.values["difference"] == pytest.approx(0.5)
 
 
-def test_models_of_the_best_round_end_the_replay_there() -> None:
+def test_the_replay_of_the_best_models_ends_at_the_best_round() -> None:
     run = config()
     simulation = Simulation(run)
     for _ in simulation.rounds():
@@ -134,13 +134,13 @@ def test_models_of_the_best_round_end_the_replay_there() -> None:
     assert answer.arrays["rounds"].tolist() == [0, 2] and answer.values["difference"] == 0.0
 
 
-def test_sixty_rounds_at_most_are_looked_at() -> None:
+def test_the_replay_shows_at_most_sixty_rounds() -> None:
     assert chosen_rounds(10, 25) == {0, 10, 20, 25}
     many = chosen_rounds(1, 500)
     assert len(many) == client_map.MAX_ROUNDS and {0, 500} <= many
 
 
-def test_progress_may_stop_the_work() -> None:
+def test_progress_can_stop_the_replay() -> None:
     class Enough(Exception): ...
 
     def stop(share: float) -> None:

@@ -1,4 +1,4 @@
-"""Confusion matrices: their margins are class counts, their diagonals the recorded accuracy."""
+"""Confusion matrices: margins are class counts, and diagonals give the recorded accuracy."""
 
 import dataclasses
 
@@ -21,7 +21,7 @@ def confusion(subject: Subject) -> Findings:
 @pytest.mark.parametrize(
     ("algorithm", "model"), [("ditto", "mlr"), ("cgpfl", "mlr"), ("gpfl", {"name": "dnn", "hidden": 8})]
 )
-def test_the_diagonal_is_the_recorded_accuracy(algorithm: str, model: object) -> None:
+def test_the_diagonal_gives_the_recorded_accuracy(algorithm: str, model: object) -> None:
     subject, last = trained(tiny_config(algorithms=[algorithm], model=model))
     found = confusion(subject)
     assert ("global" in found.arrays) == ("global.accuracy" in last.arrays)
@@ -32,7 +32,7 @@ def test_the_diagonal_is_the_recorded_accuracy(algorithm: str, model: object) ->
 
 
 def biased(subject: Subject, *classes: int) -> Subject:
-    """Clients whose linear models answer one class, whatever they see."""
+    """Clients whose linear models always predict one class."""
     models = []
     for answer in classes:
         params = {n: torch.zeros_like(p) for n, p in subject.models.initial.items()}
@@ -41,7 +41,7 @@ def biased(subject: Subject, *classes: int) -> Subject:
     return dataclasses.replace(subject, models=Models(subject.models.initial, models[0], models))
 
 
-def test_a_model_that_always_answers_one_class_fills_one_column() -> None:
+def test_a_model_that_always_predicts_one_class_fills_one_column() -> None:
     subject = biased(trained(tiny_config())[0], 3, 0, 7, 7)
     found, test = confusion(subject), subject.task.data.test
     for client, answer in enumerate((3, 0, 7, 7)):
@@ -50,7 +50,7 @@ def test_a_model_that_always_answers_one_class_fills_one_column() -> None:
         np.testing.assert_array_equal(found.arrays["global"][client], np.outer(held, np.eye(10)[3]))
 
 
-def test_answers_that_are_not_finite_are_left_out() -> None:
+def test_non_finite_predictions_are_left_out() -> None:
     subject = biased(trained(tiny_config())[0], 3, 0, 7, 7)
     for p in subject.models.personalized[1].values():
         p.fill_(float("nan"))
@@ -67,7 +67,7 @@ def test_progress_is_reported_for_every_client() -> None:
     assert seen == [i / 8 for i in range(8)]
 
 
-def test_without_test_samples_there_is_nothing_to_count() -> None:
+def test_an_analysis_without_test_samples_is_refused() -> None:
     subject, _ = trained(tiny_config())
     empty = dataclasses.replace(subject.task.data.test, y=subject.task.data.test.y[:0])
     data = dataclasses.replace(subject.task.data, test=empty)

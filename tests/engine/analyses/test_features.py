@@ -1,4 +1,4 @@
-"""Features: those that the method uses, sampled from all clients, and compared with chance."""
+"""Features: as the method uses them, sampled from all clients, with measures against chance."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ def compute(subject: Subject, **options):
     return Features(Options(**{"samples": 20, "perplexity": 2, **options})).compute(subject)
 
 
-def test_every_client_gives_as_many_samples_and_they_carry_their_labels() -> None:
+def test_every_client_gives_equally_many_samples_with_labels() -> None:
     run = subject_of("ditto", model=DNN)
     found = compute(run, samples=20, data="train")
     assert sorted(np.bincount(found.arrays["client"])) == [4, 5, 5, 6]
@@ -27,7 +27,7 @@ def test_every_client_gives_as_many_samples_and_they_carry_their_labels() -> Non
     assert whole.values["width"] == 4 and not whole.values["are_inputs"]
 
 
-def test_features_are_those_of_the_clients_own_bodies() -> None:
+def test_features_are_computed_by_each_clients_body() -> None:
     run = subject_of("ditto", model=DNN)
     x, clients = run.task.data.test.x, np.tile(np.arange(4), 3)
     found = features_of(run, x, clients)
@@ -36,7 +36,7 @@ def test_features_are_those_of_the_clients_own_bodies() -> None:
         np.testing.assert_allclose(found[clients == i], own.numpy())
 
 
-def test_a_network_without_a_body_shows_the_samples_themselves() -> None:
+def test_without_a_body_the_features_are_the_samples() -> None:
     run = subject_of("fedavg")
     assert compute(run).values["are_inputs"]
     x = run.task.data.test.x
@@ -50,13 +50,13 @@ def test_gpfl_shows_its_conditioned_features() -> None:
     np.testing.assert_allclose(features_of(run, x, np.zeros(3, int)), expected.numpy())
 
 
-def test_where_the_head_is_not_asked_the_body_is_shown() -> None:
+def test_prediction_by_prototypes_shows_features_of_the_body() -> None:
     run = subject_of({"name": "fedproto", "predict": "prototype"}, model=DNN)
     x, own = run.task.data.test.x[:3], run.models.personalized[0]
     np.testing.assert_allclose(features_of(run, x, np.zeros(3, int)), run.task.model.features(own, x).numpy())
 
 
-def test_separate_groups_agree_wholly_and_mixed_ones_by_chance() -> None:
+def test_separate_groups_agree_fully_and_mixed_ones_by_chance() -> None:
     rng = np.random.default_rng(0)
     groups = np.repeat([0, 1], 200)
     apart = _separation(rng.normal(size=(400, 3)) + 100 * groups[:, None], groups)
@@ -66,7 +66,7 @@ def test_separate_groups_agree_wholly_and_mixed_ones_by_chance() -> None:
     assert abs(mixed["agreement"] - mixed["chance"]) < 0.05 and abs(mixed["silhouette"]) < 0.05
 
 
-def test_one_group_alone_has_no_measures() -> None:
+def test_a_single_group_has_no_measures() -> None:
     assert set(_separation(np.zeros((20, 2)), np.zeros(20, int)).values()) == {None}
 
 
@@ -77,7 +77,7 @@ def test_the_same_options_give_the_same_picture() -> None:
     assert not np.allclose(first.arrays["tsne"], other.arrays["tsne"])
 
 
-def test_features_that_are_all_the_same_are_refused() -> None:
+def test_equal_features_are_refused() -> None:
     run = subject_of("ditto", model=DNN)
     for params in run.models.personalized:
         params["body.1.weight"].fill_(0.0)
@@ -95,13 +95,13 @@ def test_features_of_any_scale_have_a_picture(scale: float) -> None:
     assert np.isfinite(compute(run, samples=100).arrays["tsne"]).all()
 
 
-def test_features_of_one_number_lie_on_a_line() -> None:
+def test_one_dimensional_features_lie_on_a_line() -> None:
     found = compute(subject_of("ditto", model={"name": "dnn", "hidden": 1}), samples=100)
     assert found.values["width"] == 1 and found.values["explained"] == [1.0, 0.0]
     assert not found.arrays["pca"][:, 1].any() and found.arrays["tsne"].shape[1] == 2
 
 
-def test_features_that_are_not_finite_are_refused() -> None:
+def test_non_finite_features_are_refused() -> None:
     run = subject_of("ditto", model=DNN)
     run.models.personalized[0]["body.1.bias"].fill_(torch.nan)
     with pytest.raises(Unsupported, match="not finite"):

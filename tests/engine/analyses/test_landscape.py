@@ -32,7 +32,7 @@ def test_the_centre_is_the_recorded_loss(model) -> None:
     assert found.arrays["global_everyone"].shape == (5, 5) and found.arrays["axis"][2] == 0
 
 
-def test_training_samples_are_those_trained_on() -> None:
+def test_training_samples_are_those_of_the_client() -> None:
     run = subject_of("ditto")
     found = compute(run, client=2, data="train")
     (x, y), own = run.task.data.train.of_client(2), run.models.personalized[2]
@@ -49,14 +49,14 @@ def test_both_models_get_the_same_random_directions() -> None:
     assert not np.allclose(found.arrays["global_own"], other.arrays["global_own"])
 
 
-def test_points_that_are_not_finite_stay_so() -> None:
+def test_non_finite_points_stay_non_finite() -> None:
     run = subject_of("fedavg")
     run.models.personalized[0]["head.weight"].fill_(torch.nan)
     found = compute(run)
     assert np.isnan(found.arrays["personalized_own"]).all() and found.values["centres"]["personalized_own"] is None
 
 
-def test_methods_that_predict_their_own_way_have_landscapes() -> None:
+def test_methods_with_their_own_prediction_have_landscapes() -> None:
     run = trained({"name": "fedproto", "predict": "prototype"}, model={"name": "dnn", "hidden": 4})
     found = compute(as_subject(run))
     recorded = score(run.algorithm, run.state, run.task)["personalized.loss"][0]
@@ -64,12 +64,12 @@ def test_methods_that_predict_their_own_way_have_landscapes() -> None:
     assert "global_own" not in found.arrays
 
 
-def test_an_unknown_client_is_named() -> None:
+def test_an_unknown_client_is_refused() -> None:
     with pytest.raises(Unsupported, match="choose one from 0 to 3"):
         compute(subject_of("fedavg"), client=4)
 
 
-def test_the_analysis_is_found_by_its_name_and_reports_its_progress() -> None:
+def test_the_analysis_is_registered_and_reports_progress() -> None:
     shares: list[float] = []
     run = subject_of("ditto")
     ANALYSES.get("landscape").make(Options(points=3)).compute(replace(run, progress=shares.append))

@@ -1,4 +1,4 @@
-"""Findings that an analysis has computed are as their pages need them, and others are refused."""
+"""Computed findings have the layout that pages need, and other findings are refused."""
 
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ def test_every_analysis_has_a_layout() -> None:
 
 
 @pytest.mark.parametrize("kind", [*ANALYSES.names(), "sharpness of clients"])
-def test_what_is_computed_fits(subject: Any, kind: str) -> None:
+def test_computed_findings_fit_their_layout(subject: Any, kind: str) -> None:
     entry, params = ANALYSES.get(kind.partition(" ")[0]), SMALL.get(kind, {})
     found = entry.make(entry.options(**params)).compute(subject)
     summary = subject.task.data.summary
@@ -69,7 +69,7 @@ def good() -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         ("losses", [1], "losses"),
     ],
 )
-def test_what_a_page_could_not_draw_is_refused(name: str, value: Any, words: str) -> None:
+def test_findings_that_a_page_cannot_draw_are_refused(name: str, value: Any, words: str) -> None:
     arrays, values = good()
     check_findings("plane", {}, Findings(arrays, values), PARTITION)
     (arrays if name in arrays else values)[name] = value
@@ -78,7 +78,7 @@ def test_what_a_page_could_not_draw_is_refused(name: str, value: Any, words: str
         check_findings("plane", {}, found, PARTITION)
 
 
-def test_numbers_of_clients_and_classes_are_those_of_the_run() -> None:
+def test_the_numbers_of_clients_and_classes_match_the_run() -> None:
     check_findings("trade_off", {}, Findings({"own": np.ones(4), "others": np.ones(4)}), PARTITION)
     with pytest.raises(CheckpointInvalid, match="own has shape"):
         check_findings("trade_off", {}, Findings({"own": np.ones(5), "others": np.ones(5)}), PARTITION)

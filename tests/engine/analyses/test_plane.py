@@ -1,4 +1,4 @@
-"""The plane through three distinct models: its places are models, with their distances and losses."""
+"""The plane through three distinct models: its points are models with correct distances and losses."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ def test_the_models_on_the_plane_have_their_recorded_losses() -> None:
     assert found["own"]["global"] == pytest.approx(recorded["global.loss"][1])
 
 
-def test_a_place_on_the_plane_has_the_loss_of_the_model_there() -> None:
+def test_a_point_on_the_plane_has_the_loss_of_its_model() -> None:
     run = subject_of("ditto")
     found = plane(run, client=1)
     (px, _), (lx, ly) = found.arrays["places"][1:]
@@ -59,12 +59,12 @@ def test_a_place_on_the_plane_has_the_loss_of_the_model_there() -> None:
         ("gpfl", ["personalized", "alone", "initial"]),
     ],
 )
-def test_the_common_start_takes_a_free_place(method, models) -> None:
+def test_the_initial_model_replaces_a_missing_one(method, models) -> None:
     found = plane(subject_of(method, model={"name": "dnn", "hidden": 4}))
     assert found.values["models"] == models and np.isfinite(found.arrays["everyone"]).all()
 
 
-def test_a_model_on_the_line_through_two_others_spans_no_plane() -> None:
+def test_collinear_models_span_no_plane() -> None:
     run = subject_of("ditto", model={"name": "dnn", "hidden": 4})
     w, alone = run.models.global_model, trained_alone(run, 1)
     run.models.personalized[1].update({n: torch.lerp(w[n], alone[n], 0.3) for n in w})

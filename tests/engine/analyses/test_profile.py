@@ -1,4 +1,4 @@
-"""Where the time of a round goes, with a fake clock and known parts."""
+"""Where a round spends its time, with a fake clock and known parts."""
 
 from dataclasses import replace
 from typing import Any
@@ -23,7 +23,7 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """Stands still but where a test moves it."""
+    """A clock that only moves when a test moves it."""
     clock = Clock()
     monkeypatch.setattr(profile, "time", clock)
     return clock
@@ -34,7 +34,7 @@ def profiled(subject: Subject, **options: Any) -> Findings:
 
 
 def slowed(clock: Clock, monkeypatch: pytest.MonkeyPatch, kind: type, method: str, seconds: float) -> None:
-    """Every call of the method takes so long."""
+    """Makes every call of the method take ``seconds``."""
     original = getattr(kind, method)
 
     def slow(*args: Any, **kwargs: Any) -> Any:
@@ -45,7 +45,7 @@ def slowed(clock: Clock, monkeypatch: pytest.MonkeyPatch, kind: type, method: st
 
 
 @pytest.mark.parametrize("backend", ["fused", "loop"])
-def test_each_part_takes_what_it_is_known_to_take(clock: Clock, monkeypatch: pytest.MonkeyPatch, backend: str) -> None:
+def test_each_part_takes_its_known_time(clock: Clock, monkeypatch: pytest.MonkeyPatch, backend: str) -> None:
     config = tiny_config(backend=backend, evaluation={"every": 2})
     subject, _ = trained(config)
     slowed(clock, monkeypatch, Simulation, "_evaluate", 10.0)
@@ -57,7 +57,7 @@ def test_each_part_takes_what_it_is_known_to_take(clock: Clock, monkeypatch: pyt
         clock.now += 1.0
 
     found = profiled(replace(subject, progress=step), rounds=4)
-    passes = 1 if backend == "fused" else 2  # the loop trains its two participants one after the other
+    passes = 1 if backend == "fused" else 2  # the loop trains its two participants sequentially
     expected = {CHOOSING: 0.5, GATHERING: 0.5 * passes, TRAINING: 2.0 * passes, REST: 3.0}
     for part, seconds in expected.items():
         assert found.arrays[f"seconds.{part}"].tolist() == [seconds] * 4, part
@@ -69,7 +69,7 @@ def test_each_part_takes_what_it_is_known_to_take(clock: Clock, monkeypatch: pyt
     assert found.values["evaluation_every"] == 2
 
 
-def test_newcomers_are_measured_on_the_time_of_the_evaluation(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_newcomers_count_as_evaluation_time(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     subject, _ = trained(tiny_config())
     slowed(clock, monkeypatch, Simulation, "_measure_unseen", 10.0)
     slowed(clock, monkeypatch, type(subject.algorithm), "round", 3.0)
@@ -78,7 +78,7 @@ def test_newcomers_are_measured_on_the_time_of_the_evaluation(clock: Clock, monk
     assert found.arrays[f"seconds.{REST}"].tolist() == [3, 3, 3, 3]
 
 
-def test_clocks_change_no_number() -> None:
+def test_profiling_does_not_change_results() -> None:
     config = tiny_config(algorithms=[{"name": "fedrep"}], model={"name": "dnn", "hidden": 8})
     subject, _ = trained(config)
     for plain, clocked in zip(Simulation(config).rounds(), ClockedSimulation(subject).rounds(), strict=True):
@@ -86,7 +86,7 @@ def test_clocks_change_no_number() -> None:
             np.testing.assert_array_equal(clocked.arrays[name], values)
 
 
-def test_operators_are_those_of_a_round_the_dearest_first() -> None:
+def test_operators_of_a_round_are_sorted_by_time() -> None:
     found = profiled(trained(tiny_config())[0], rounds=1)
     operators = found.values["operators"]
     assert 0 < len(operators) <= 12
@@ -96,10 +96,10 @@ def test_operators_are_those_of_a_round_the_dearest_first() -> None:
     assert found.values["profiled_steps"] == 2
 
 
-def test_of_a_long_round_the_profiler_sees_the_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_profiler_records_the_beginning_of_a_long_round(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profile, "PROFILED_STEPS", 1)
     assert profiled(trained(tiny_config())[0], rounds=1).values["profiled_steps"] == 1
 
 
-def test_no_more_rounds_than_the_run_has() -> None:
+def test_the_profile_has_no_more_rounds_than_the_run() -> None:
     assert profiled(trained(tiny_config())[0], rounds=50).arrays["rounds"].tolist() == [1, 2, 3, 4]

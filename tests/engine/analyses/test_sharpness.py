@@ -16,7 +16,7 @@ def measures(run: Subject, **options) -> list[dict]:
     return Sharpness(Options(**options)).compute(run).values["measures"]
 
 
-def test_softmax_regression_has_the_curvature_of_its_whole_hessian() -> None:
+def test_curvature_of_softmax_regression_matches_its_full_hessian() -> None:
     run = subject_of("local_train")
     params, (x, y) = run.models.personalized[1], run.task.data.test.of_client(1)
 
@@ -31,7 +31,7 @@ def test_softmax_regression_has_the_curvature_of_its_whole_hessian() -> None:
     assert row["loss"] <= row["first_order"] <= row["worst"]
 
 
-def test_all_clients_eigenvalues_are_those_of_each() -> None:
+def test_eigenvalues_of_all_clients_equal_those_of_each() -> None:
     run = subject_of("ditto")
     found = Sharpness(Options(of="clients")).compute(run)
     (row,) = [r for r in measures(run, client=2) if (r["model"], r["on"]) == ("personalized", "own")]
@@ -40,7 +40,7 @@ def test_all_clients_eigenvalues_are_those_of_each() -> None:
     assert found.arrays["rise"][2] == pytest.approx(row["worst"] - row["loss"])
 
 
-def test_curvature_does_not_depend_on_the_blocks(monkeypatch) -> None:
+def test_curvature_does_not_depend_on_the_block_size(monkeypatch) -> None:
     run = subject_of("ditto", model={"name": "dnn", "hidden": 4})
     whole = measures(run)
     monkeypatch.setattr("engine.analyses.support.surface._STORED_BYTES", 800)
@@ -50,14 +50,14 @@ def test_curvature_does_not_depend_on_the_blocks(monkeypatch) -> None:
         )
 
 
-def test_a_broken_model_has_no_numbers() -> None:
+def test_a_non_finite_model_has_no_values() -> None:
     run = subject_of("local_train")
     run.models.personalized[0]["head.bias"].fill_(torch.nan)
     row = measures(run)[0]
     assert row["loss"] is row["eigenvalue"] is row["trace"] is None
 
 
-def test_progress_never_goes_back() -> None:
+def test_progress_never_decreases() -> None:
     shares: list[float] = []
     measures(replace(subject_of("ditto"), progress=shares.append))
     assert shares == sorted(shares) and shares[-1] <= 1 and not np.isnan(shares).any()

@@ -1,4 +1,4 @@
-"""Each personalized model beyond its own client, against a direct evaluation."""
+"""Each personalized model on its own client and on the others, against a direct evaluation."""
 
 from dataclasses import replace
 
@@ -31,7 +31,7 @@ def finished(**changes: object) -> Subject:
 
 
 @pytest.mark.parametrize("method", ["ditto", "fedavg"])
-def test_others_are_the_samples_of_all_other_clients_pooled(method: str) -> None:
+def test_others_are_the_pooled_samples_of_all_other_clients(method: str) -> None:
     uneven = {"name": "classes_per_client", "num_clients": 4, "classes_per_client": 3, "sizes": [10, 120]}
     subject = finished(dataset="digits", partition=uneven, algorithms=[method])
     found = TradeOff(AnalysisOptions()).compute(subject).arrays
@@ -45,7 +45,7 @@ def test_others_are_the_samples_of_all_other_clients_pooled(method: str) -> None
         assert found["others"][i] == pytest.approx(float(torch.cat(hits[:i] + hits[i + 1 :]).mean()))
 
 
-def test_own_is_what_the_run_recorded() -> None:
+def test_own_is_the_recorded_accuracy() -> None:
     subject = finished()
     recorded = list(Simulation(subject.config).rounds())[-1].arrays["personalized.accuracy"]
     np.testing.assert_allclose(TradeOff(AnalysisOptions()).compute(subject).arrays["own"], recorded, atol=1e-6)

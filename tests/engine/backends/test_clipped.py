@@ -1,4 +1,4 @@
-"""Clipping: each client's gradient is cut to a norm, and other terms stay as they are."""
+"""Clipping: each client's gradient is limited in norm, and other terms are unchanged."""
 
 import dataclasses
 
@@ -36,17 +36,17 @@ def test_a_clipped_step_is_as_long_as_the_norm_allows():
     for i, batches in enumerate(batches_of(run, 1)):
         W = start
         for x, y in batches:
-            assert np.linalg.norm(reference.gradient(W, x, y)) > 0.05  # else this says nothing
+            assert np.linalg.norm(reference.gradient(W, x, y)) > 0.05  # otherwise the test is void
             W = W - 0.1 * clipped(reference.gradient(W, x, y), 0.05)
         np.testing.assert_allclose(as_matrix(personalized(run))[i], W, atol=1e-12)
 
 
 @pytest.mark.parametrize("method", ["fedavg", {"name": "ditto", "lam": 0.5}, PFEDME])
-def test_a_norm_that_no_gradient_reaches_changes_nothing(method):
+def test_a_norm_above_all_gradients_changes_nothing(method):
     assert_close(personalized(trained(method, clip_norm=1e6)), personalized(trained(method)), 1e-13)
 
 
-def test_a_norm_beyond_single_precision_changes_nothing_either():
+def test_a_norm_beyond_single_precision_changes_nothing():
     data = federation(dtype=torch.float32)
     clipped_run = beyond("fedavg", data, training={"clip_norm": 1e300}, dtype="float32")
     assert len(list(clipped_run.rounds())) == 3
@@ -54,7 +54,7 @@ def test_a_norm_beyond_single_precision_changes_nothing_either():
     assert_close(shared_model(clipped_run), shared_model(plain), 1e-6)
 
 
-def test_each_clients_gradient_is_clipped_by_itself():
+def test_each_clients_gradient_is_clipped_separately():
     model = model_of("mlr")
     params, batch = stacked(model, 2), batch_of((4, 4))
     batch = dataclasses.replace(batch, x=batch.x * torch.tensor([1e-3, 10.0])[:, None, None])
@@ -65,7 +65,7 @@ def test_each_clients_gradient_is_clipped_by_itself():
     assert torch.cat([g[1].flatten() for g in out.values()]).norm() == pytest.approx(1.5)
 
 
-def test_the_norm_is_of_the_parameters_that_train():
+def test_the_norm_covers_the_trained_parameters():
     model = model_of("dnn", hidden=4)
     params, batch = stacked(model, 1), batch_of((4,))
     out = {n: torch.zeros_like(params[n]) for n in model.head}

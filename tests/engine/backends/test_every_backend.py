@@ -47,7 +47,7 @@ def test_accumulate_adds_the_gradient(backend, name, options, classes, counts):
 
 @pytest.mark.parametrize("backend", [Loop, Batched, Fused])
 @pytest.mark.parametrize(("name", "options", "classes"), CASES)
-def test_accumulate_into_the_parameters_is_a_step_of_sgd(backend, name, options, classes):
+def test_accumulating_into_the_parameters_is_an_sgd_step(backend, name, options, classes):
     model = model_of(name, classes=classes, **options)
     maker = backend(model, linear_chain(model.module)) if backend is Fused else backend(model)
     params, batch = stacked(model, 2), batch_of((3, 2), classes=classes)
@@ -60,7 +60,7 @@ def test_accumulate_into_the_parameters_is_a_step_of_sgd(backend, name, options,
 
 @pytest.mark.parametrize("backend", [Loop, Batched, Fused])
 @pytest.mark.parametrize("part", ["body", "head"])
-def test_only_the_parts_that_train_are_written(backend, part):
+def test_only_trained_parts_are_written(backend, part):
     model = model_of("dnn", hidden=4)
     maker = backend(model, linear_chain(model.module)) if backend is Fused else backend(model)
     params, batch = stacked(model, 2), batch_of((3, 3))
@@ -74,7 +74,7 @@ def test_only_the_parts_that_train_are_written(backend, part):
 
 @pytest.mark.parametrize("backend", [Loop, Batched])
 @pytest.mark.parametrize(("name", "options"), [("mlr", {"l2": 0.2}), ("dnn", {"hidden": 4})])
-def test_hessian_vector_products_are_differences_of_gradients(backend, name, options):
+def test_hessian_vector_products_match_gradient_differences(backend, name, options):
     model = model_of(name, **options)
     maker, params, batch = backend(model), stacked(model, 2), batch_of((4, 3))
     vector = {n: torch.randn_like(p) for n, p in params.items()}
@@ -89,7 +89,7 @@ def test_hessian_vector_products_are_differences_of_gradients(backend, name, opt
 
 
 @pytest.mark.parametrize("backend", [Loop, Batched, Fused])
-def test_an_objective_of_ones_own_sees_one_client_at_a_time(backend):
+def test_a_custom_objective_gets_one_client_at_a_time(backend):
     model = model_of("dnn", hidden=4)
     maker = backend(model, linear_chain(model.module)) if backend is Fused else backend(model)
     params, batch = stacked(model, 3), batch_of((4, 4, 4))
@@ -104,7 +104,7 @@ def test_an_objective_of_ones_own_sees_one_client_at_a_time(backend):
     assert float(out["body.1.weight"][2].abs().max()) > 0
 
 
-def test_convolutions_agree_between_backends_in_double():
+def test_convolutions_agree_between_backends_in_double_precision():
     model = model_of("cnn", shape=(1, 16, 16), hidden=8)
     params, batch = stacked(model, 2), batch_of((3, 2), shape=(1, 16, 16))
     outs = []
@@ -127,18 +127,18 @@ def test_stacked_logits_are_each_clients_own(name):
             torch.testing.assert_close(logits[i], model.logits({n: p[i] for n, p in params.items()}, x[i]))
 
 
-def test_auto_takes_the_fused_backend_for_linear_chains_and_the_loop_for_convolutions():
+def test_auto_uses_fused_for_linear_chains_and_the_loop_for_convolutions():
     assert choose_backend("auto", model_of("dnn"), CPU).name == "fused"
     assert choose_backend("auto", model_of("cnn", shape=(1, 16, 16)), CPU).name == "loop"
     assert linear_chain(model_of("cnn", shape=(1, 16, 16)).module) is None
 
 
-def test_fused_refuses_a_model_it_does_not_know():
+def test_fused_refuses_unsupported_models():
     with pytest.raises(Unsupported, match="backend: auto"):
         choose_backend("fused", model_of("cnn", shape=(1, 16, 16)), CPU)
 
 
-def test_a_silent_term_moves_the_gradient_and_not_the_value():
+def test_a_silent_term_changes_the_gradient_but_not_the_value():
     w = torch.tensor(3.0, requires_grad=True)
     loss = add_silently(w.square(), 10 * w)
     loss.backward()
@@ -146,7 +146,7 @@ def test_a_silent_term_moves_the_gradient_and_not_the_value():
 
 
 @pytest.mark.parametrize("backend", ["loop", "batched", "fused"])
-def test_backends_train_parameters_that_a_method_adds_to_the_models_own(backend):
+def test_backends_train_parameters_that_a_method_adds(backend):
     model = model_of("mlr", l2=0.5)
     params = {**stacked(model, 2), "scale": torch.tensor([2.0, 3.0], dtype=torch.float64)}
     out = {"scale": torch.ones(2, dtype=torch.float64)}

@@ -1,4 +1,4 @@
-"""Proximal steps on logits: when they are used, and where they overflow."""
+"""Proximal steps on logits: when they are used, and when they overflow."""
 
 from tests.support.builders import simulation
 from tests.support.settings import PFEDME

@@ -1,4 +1,4 @@
-"""What the commands do when all is well."""
+"""What the commands do if nothing goes wrong."""
 
 import csv
 import json
@@ -31,7 +31,7 @@ def test_a_run_is_stored_and_exported(call: Call, tmp_path: Path) -> None:
     assert len(Store(f"sqlite:///{tmp_path}/var/fedscape.db").queue.runs()) == 2
 
 
-def test_set_changes_the_configuration_and_the_export_says_so(call: Call, tmp_path: Path) -> None:
+def test_set_changes_the_configuration_in_the_export(call: Call, tmp_path: Path) -> None:
     changes = ("--set", "training.rounds=1", "--set", "algorithms.0.finetune_steps=2", "--set", "training.lr=1e-3")
     call("run", write_config(tmp_path), *changes, "--export", "out.json")
     document = json.loads((tmp_path / "out.json").read_text())
@@ -39,12 +39,12 @@ def test_set_changes_the_configuration_and_the_export_says_so(call: Call, tmp_pa
     assert document["runs"][0]["hparams"] == {"finetune_steps": 2}
 
 
-def test_progress_is_lines_on_stderr_and_quiet_is_silence(call: Call, tmp_path: Path) -> None:
+def test_progress_goes_to_stderr_and_quiet_prints_nothing(call: Call, tmp_path: Path) -> None:
     assert "fedavg seed 0: done, round 2 of 2, accuracy" in call("run", write_config(tmp_path)).err
     assert call("run", write_config(tmp_path), "--quiet") == (0, "", "")
 
 
-def test_models_are_state_dicts_that_anyone_can_load(call: Call, tmp_path: Path) -> None:
+def test_models_are_loadable_state_dicts(call: Call, tmp_path: Path) -> None:
     call("run", write_config(tmp_path, algorithms=[{"name": "fedavg", "label": "a/b"}]), "--models", "models")
     folder = tmp_path / "models" / "a_b-seed0"
     names = {path.stem for path in folder.iterdir()}
@@ -53,13 +53,13 @@ def test_models_are_state_dicts_that_anyone_can_load(call: Call, tmp_path: Path)
     assert sorted(value.shape for value in weights.values()) == [(10,), (10, 64)]
 
 
-def test_a_method_with_a_global_model_a_context_has_one_file_a_client(call: Call, tmp_path: Path) -> None:
+def test_a_clustered_method_saves_one_file_per_client(call: Call, tmp_path: Path) -> None:
     call("run", write_config(tmp_path, algorithms=[{"name": "cgpfl", "K": 2}]), "--models", "models")
     names = {path.stem for path in (tmp_path / "models" / "cgpfl-seed0").iterdir()}
     assert {"global-0", "global-1", "global-2"} < names and "global" not in names
 
 
-def test_models_of_runs_of_one_name_stay_apart_and_inside_the_folder(call: Call, tmp_path: Path) -> None:
+def test_models_of_runs_with_equal_names_have_separate_files(call: Call, tmp_path: Path) -> None:
     for _ in range(2):
         call("run", write_config(tmp_path, name=".."), "--quiet")
     assert call("export", 1, 2, "--format", "models", "--output", "out/models").code == 0
@@ -67,7 +67,7 @@ def test_models_of_runs_of_one_name_stay_apart_and_inside_the_folder(call: Call,
     assert folders == {"models/_/fedavg-seed0-run1", "models/_/fedavg-seed0-run2"}
 
 
-def test_experiments_of_one_name_are_told_apart_by_an_import(call: Call, tmp_path: Path) -> None:
+def test_an_import_distinguishes_experiments_with_equal_names(call: Call, tmp_path: Path) -> None:
     for rounds in (1, 2):
         call("run", write_config(tmp_path, training={"rounds": rounds, "local_steps": 1}), "--quiet")
     call("export", 2, 1, "--output", "a.json")
@@ -77,7 +77,7 @@ def test_experiments_of_one_name_are_told_apart_by_an_import(call: Call, tmp_pat
     assert [(run.round, run.rounds) for run in runs] == [(2, 2), (1, 1)]
 
 
-def test_without_their_places_runs_go_to_the_experiments_of_their_name_in_turn(call: Call, tmp_path: Path) -> None:
+def test_without_indices_runs_are_assigned_to_experiments_by_name(call: Call, tmp_path: Path) -> None:
     for _ in range(2):
         call("run", write_config(tmp_path), "--quiet")
     call("export", 1, 2, "--output", "a.json")
@@ -91,7 +91,7 @@ def test_without_their_places_runs_go_to_the_experiments_of_their_name_in_turn(c
     assert stored[2].summary == stored[0].summary
 
 
-def test_a_preset_of_two_experiments_exports_and_saves_the_runs_of_both(
+def test_a_preset_with_two_experiments_exports_and_saves_both(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     configs = [DIGITS | {"name": name} for name in ("one", "two")]
@@ -114,7 +114,7 @@ def test_a_diverged_run_is_exported_with_its_rounds_and_exits_4(call: Call, tmp_
     assert "not finite" in runs[0]["provenance"]["error"] and "Ditto" not in err and "Traceback" not in err
 
 
-def test_a_failed_run_exits_3_even_where_another_diverged(
+def test_a_failed_run_exits_3_even_if_another_diverged(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
@@ -127,7 +127,7 @@ def test_a_failed_run_exits_3_even_where_another_diverged(
     assert code == 3 and statuses == ["diverged", "failed"] and "Traceback" not in err
 
 
-def test_ctrl_c_before_the_first_turn_leaves_nothing_queued(
+def test_ctrl_c_before_the_first_run_leaves_nothing_queued(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def queue_and_interrupt(store: Store, experiment: ExperimentConfig) -> list[int]:
@@ -143,7 +143,7 @@ def test_ctrl_c_before_the_first_turn_leaves_nothing_queued(
 
 
 @pytest.mark.parametrize("kind", ["algorithms", "datasets", "partitioners", "models", "metrics", "presets"])
-def test_a_list_has_names_titles_and_sources(call: Call, kind: str) -> None:
+def test_lists_have_names_titles_and_sources(call: Call, kind: str) -> None:
     rows = json.loads(call("list", kind, "--json").out)
     assert rows and all(row["name"] and row["title"] and row["paper"] for row in rows)
     lines = call("list", kind).out
@@ -159,7 +159,7 @@ def test_stored_runs_are_exported_as_tables(call: Call, tmp_path: Path) -> None:
     assert call("export", 1, "--format", "parquet").out == "wrote tiny.parquet and tiny-clients.parquet\n"
 
 
-def test_an_import_exports_the_same_again(call: Call, tmp_path: Path) -> None:
+def test_exporting_an_import_gives_the_same_file(call: Call, tmp_path: Path) -> None:
     algorithms = [{"name": "cgpfl", "K": 2}, {"name": "fedavg", "sweep": {"training.lr": [0.1, 0.2]}}]
     config = write_config(tmp_path, algorithms=algorithms)
     call("run", config, "--set", "partition.val_fraction=0.2", "--export", "a.json")
@@ -171,7 +171,7 @@ def test_an_import_exports_the_same_again(call: Call, tmp_path: Path) -> None:
     assert again == first
 
 
-def test_what_was_imported_before_is_left_out_with_a_word(call: Call, tmp_path: Path) -> None:
+def test_already_imported_runs_are_skipped_and_reported(call: Call, tmp_path: Path) -> None:
     call("run", write_config(tmp_path), "--quiet", "--export", "a.json")
     assert call("export", 1, "--format", "bundle").out == "wrote tiny.zip\n"
     assert call("import", "tiny.zip").out == "tiny: 1 run imported, ids 2\n"

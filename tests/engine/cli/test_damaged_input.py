@@ -1,4 +1,4 @@
-"""Whatever a configuration or a file holds, the command line answers 2 with a few short lines, and leaves no trace."""
+"""Whatever a configuration or file contains, the command line exits with 2 and a few short lines, without traces."""
 
 import json
 import os
@@ -36,7 +36,7 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tm
 
 
 def refused(call: Call, folder: Path, *words: object) -> list[str]:
-    """The lines on stderr."""
+    """Checks that the command is refused and returns its lines on stderr."""
     before = _all_files(folder)
     code, out, err = call(*words)
     lines = err.splitlines()
@@ -58,12 +58,12 @@ def written(folder: Path, changes: dict[str, Any]) -> Path:
 
 
 @pytest.mark.parametrize("changes", VALUES.values(), ids=VALUES)
-def test_a_value_that_an_option_does_not_take_is_refused(call: Call, tmp_path: Path, changes: dict[str, Any]) -> None:
+def test_an_invalid_value_of_an_option_is_refused(call: Call, tmp_path: Path, changes: dict[str, Any]) -> None:
     refused(call, tmp_path, "run", written(tmp_path, changes))
 
 
 @pytest.mark.parametrize("changes", WHOLE.values(), ids=WHOLE)
-def test_an_experiment_that_is_wrong_as_a_whole_is_refused(
+def test_an_invalid_experiment_is_refused(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
 ) -> None:
     monkeypatch.setattr("engine.simulation.preflight.memory_bytes", lambda _: 8 * GIB)
@@ -72,24 +72,24 @@ def test_an_experiment_that_is_wrong_as_a_whole_is_refused(
 
 @pytest.mark.parametrize("name", ["experiment.yaml", "experiment.json"])
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
-def test_a_file_that_is_no_configuration_is_refused(call: Call, tmp_path: Path, text: bytes, name: str) -> None:
+def test_a_file_without_a_configuration_is_refused(call: Call, tmp_path: Path, text: bytes, name: str) -> None:
     (tmp_path / name).write_bytes(text)
     refused(call, tmp_path, "run", tmp_path / name)
 
 
 @pytest.mark.parametrize("text", LEGAL_TEXTS.values(), ids=LEGAL_TEXTS)
-def test_what_looks_damaged_and_is_legal_runs(call: Call, tmp_path: Path, text: bytes) -> None:
+def test_unusual_but_valid_configurations_run(call: Call, tmp_path: Path, text: bytes) -> None:
     (tmp_path / "experiment.yaml").write_bytes(text)
     assert call("run", tmp_path / "experiment.yaml", "--quiet").code == 0
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_a_change_that_cannot_be_made_is_refused(call: Call, tmp_path: Path, change: str) -> None:
+def test_an_invalid_change_is_refused(call: Call, tmp_path: Path, change: str) -> None:
     refused(call, tmp_path, "run", written(tmp_path, {}), "--set", change)
 
 
 @pytest.mark.parametrize("name", [*DATA, *SPECIAL])
-def test_a_file_that_is_no_data_is_refused(call: Call, tmp_path: Path, name: str) -> None:
+def test_a_file_without_data_is_refused(call: Call, tmp_path: Path, name: str) -> None:
     path = write_data(tmp_path, name)
     changes = {"dataset": {"name": "custom", "path": str(path)}, "partition": {"name": "iid", "num_clients": 2}}
     (line,) = refused(call, tmp_path, "run", written(tmp_path, changes))
@@ -97,12 +97,12 @@ def test_a_file_that_is_no_data_is_refused(call: Call, tmp_path: Path, name: str
 
 
 @pytest.mark.parametrize("name", ["pipe.csv", "endless.csv", "nothing", "dangling.csv"])
-def test_a_configuration_that_is_no_file_is_refused(call: Call, tmp_path: Path, name: str) -> None:
+def test_a_special_file_is_refused_as_a_configuration(call: Call, tmp_path: Path, name: str) -> None:
     assert "cannot be read" in refused(call, tmp_path, "run", write_data(tmp_path, name))[0]
 
 
 @pytest.mark.parametrize("name", ["pipe.csv", "endless.csv"])
-def test_a_pipe_or_a_device_is_not_replaced_by_an_export(call: Call, tmp_path: Path, name: str) -> None:
+def test_an_export_does_not_replace_a_pipe_or_a_device(call: Call, tmp_path: Path, name: str) -> None:
     path = write_data(tmp_path, name)
     assert "is a pipe or a device" in refused(call, tmp_path, "run", written(tmp_path, {}), "--export", path)[0]
     call("run", written(tmp_path, {}), "--quiet")
@@ -122,18 +122,18 @@ def test_a_pipe_or_a_device_is_not_replaced_by_an_export(call: Call, tmp_path: P
         ("--models", "experiment.json/x"),
     ],
 )
-def test_a_place_that_takes_no_files_is_refused_before_anything_runs(
+def test_an_unwritable_folder_is_refused_before_anything_runs(
     call: Call, tmp_path: Path, option: str, place: str
 ) -> None:
     refused(call, tmp_path, "run", written(tmp_path, {}), option, place)
 
 
 @pytest.mark.parametrize("url", ["sqlite:///a\0b", f"sqlite:///{'x' * 300}", "x" * 5000])
-def test_a_database_that_no_file_can_be_is_refused(call: Call, tmp_path: Path, url: str) -> None:
+def test_an_impossible_database_path_is_refused(call: Call, tmp_path: Path, url: str) -> None:
     refused(call, tmp_path, "runs", "--db", url)
 
 
-def test_every_number_of_a_configuration_has_a_smallest_and_a_largest_value() -> None:
+def test_every_number_of_a_configuration_is_bounded() -> None:
     open_ended = [
         f"{name}.{parameter.name}"
         for name, options, _ in every_options_class()
@@ -143,7 +143,7 @@ def test_every_number_of_a_configuration_has_a_smallest_and_a_largest_value() ->
     assert open_ended == []
 
 
-def test_the_largest_experiments_are_legal() -> None:
+def test_the_largest_experiments_are_valid() -> None:
     """A million clients, a million rounds, ten thousand runs."""
     large = GOOD | {"partition": {"name": "iid", "num_clients": 1_000_000}, "training": {"rounds": 1_000_000}}
     assert len(parse_experiment(large | {"seeds": list(range(10_000))}).runs()) == 10_000
@@ -160,7 +160,7 @@ runpy.run_module("engine", run_name="__main__")
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("what", ["endless.csv", "a hypernetwork"])
-def test_the_command_answers_within_its_memory(tmp_path: Path, what: str) -> None:
+def test_the_command_stays_within_its_memory_limit(tmp_path: Path, what: str) -> None:
     if what in SPECIAL:
         path = write_data(tmp_path, what)
     else:

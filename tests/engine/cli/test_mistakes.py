@@ -1,4 +1,4 @@
-"""Mistakes are told as lines on stderr that name field, value and way out; exit code 2, never a traceback."""
+"""Mistakes exit with 2 and lines on stderr that name the field, the value and what to do; never a traceback."""
 
 import errno
 import io
@@ -21,7 +21,7 @@ import sqlite3, sys
 sqlite3.connect(sys.argv[1], isolation_level=None).execute("BEGIN EXCLUSIVE")
 print("held", flush=True)
 input()
-"""  # in a process of its own: SQLite's locks are a process's
+"""  # in a separate process, since SQLite's locks belong to a process
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tm
 
 
 def refused(call: Call, *words: object) -> str:
-    """What is said; nothing is run or stored."""
+    """Checks that nothing is run or stored and returns the messages."""
     code, out, err = call(*words)
     assert code == 2 and out == "" and "Traceback" not in err
     return err
@@ -53,13 +53,15 @@ def refused(call: Call, *words: object) -> str:
     ],
     ids=lambda value: "" if isinstance(value, list) else next(iter(value)),
 )
-def test_a_bad_configuration_is_refused(call: Call, tmp_path: Path, changes: dict[str, Any], words: list[str]) -> None:
+def test_an_invalid_configuration_is_refused(
+    call: Call, tmp_path: Path, changes: dict[str, Any], words: list[str]
+) -> None:
     err = refused(call, "run", write_config(tmp_path, **changes))
     assert all(word in err for word in words), err
     assert not (tmp_path / "var").exists()
 
 
-def test_every_mistake_is_told_at_once_a_line_each(call: Call, tmp_path: Path) -> None:
+def test_all_mistakes_are_reported_at_once_one_per_line(call: Call, tmp_path: Path) -> None:
     err = refused(call, "run", write_config(tmp_path, model={"name": "mlp"}, training={"rounds": 0, "lr": "fast"}))
     fields = [line.split(":")[0] for line in err.splitlines()]
     assert fields == ["model.name", "training.rounds", "training.lr"]
@@ -75,15 +77,13 @@ def test_every_mistake_is_told_at_once_a_line_each(call: Call, tmp_path: Path) -
     ],
     ids=["list", "broken", "empty", "binary"],
 )
-def test_a_file_that_holds_no_configuration_is_refused(
-    call: Call, tmp_path: Path, content: str | bytes, words: str
-) -> None:
+def test_a_file_with_no_configuration_is_refused(call: Call, tmp_path: Path, content: str | bytes, words: str) -> None:
     path = tmp_path / "c.yaml"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     assert words in refused(call, "run", path)
 
 
-def test_a_configuration_that_is_not_there_is_named(call: Call) -> None:
+def test_a_missing_configuration_is_named(call: Call) -> None:
     assert refused(call, "run", "absent.yaml").startswith("absent.yaml: cannot be read")
 
 
@@ -99,7 +99,7 @@ def test_a_configuration_that_is_not_there_is_named(call: Call) -> None:
         ("training.lr=[1", "not a YAML value"),
     ],
 )
-def test_a_change_of_what_is_not_there_is_refused(call: Call, tmp_path: Path, change: str, words: str) -> None:
+def test_changing_an_unknown_key_is_refused(call: Call, tmp_path: Path, change: str, words: str) -> None:
     assert words in refused(call, "run", write_config(tmp_path), "--set", change)
 
 
@@ -109,7 +109,7 @@ def test_damaged_data_are_refused(call: Call, tmp_path: Path) -> None:
     assert "dataset: " in refused(call, "run", write_config(tmp_path, **changes))
 
 
-def test_a_method_that_does_not_fit_its_model_is_refused(call: Call, tmp_path: Path) -> None:
+def test_a_method_that_does_not_support_the_model_is_refused(call: Call, tmp_path: Path) -> None:
     algorithms = [{"name": "fedprox_onestage", "local_lr": "theory"}]
     assert "fedprox_onestage: " in refused(call, "run", write_config(tmp_path, algorithms=algorithms, model="dnn"))
 
@@ -119,7 +119,7 @@ def test_a_scale_needs_a_preset(call: Call, tmp_path: Path) -> None:
     assert "did you mean 'digits-first'" in refused(call, "run", "--preset", "digit-first")
 
 
-def test_a_place_that_cannot_be_written_is_refused_before_anything_runs(
+def test_an_unwritable_path_is_refused_before_anything_runs(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(**_: object) -> None:
@@ -138,7 +138,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_anything_runs(
         (("--models", "file/models"), "is not a folder"),
     ],
 )
-def test_a_file_in_place_of_a_folder_and_the_reverse_are_refused(
+def test_a_file_instead_of_a_folder_and_vice_versa_are_refused(
     call: Call, tmp_path: Path, words: tuple[str, str], problem: str
 ) -> None:
     (tmp_path / "folder").mkdir()
@@ -146,7 +146,7 @@ def test_a_file_in_place_of_a_folder_and_the_reverse_are_refused(
     assert problem in refused(call, "run", write_config(tmp_path), *words)
 
 
-def test_runs_that_have_not_ended_are_left_out_of_exports_and_named(call: Call, tmp_path: Path) -> None:
+def test_unfinished_runs_are_left_out_of_exports_and_named(call: Call, tmp_path: Path) -> None:
     call("run", write_config(tmp_path), "--quiet")
     store = Store(f"sqlite:///{tmp_path}/var/fedscape.db")
     store.queue.rerun([1])
@@ -166,7 +166,7 @@ def test_a_database_from_a_newer_version_is_refused(call: Call, tmp_path: Path) 
     assert "newer" in refused(call, "run", write_config(tmp_path), "--db", f"sqlite:///{tmp_path}/new.db")
 
 
-def test_a_database_that_somebody_holds_is_refused(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_locked_database_is_refused(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Store(url := f"sqlite:///{tmp_path}/busy.db").ensure_schema()
     monkeypatch.setattr("engine.cli.exit_codes.Store", lambda url: Store(url, timeout_s=0.1))
     with subprocess.Popen([sys.executable, "-c", HOLD, tmp_path / "busy.db"], stdin=PIPE, stdout=PIPE) as holder:
@@ -177,16 +177,16 @@ def test_a_database_that_somebody_holds_is_refused(call: Call, tmp_path: Path, m
 
 
 @pytest.mark.parametrize("url", ["nonsense", "mysql://somewhere/db", "sqlite:////proc/nowhere/x.db"])
-def test_a_database_that_cannot_be_one_is_refused(call: Call, tmp_path: Path, url: str) -> None:
+def test_an_unusable_database_url_is_refused(call: Call, tmp_path: Path, url: str) -> None:
     assert refused(call, "run", write_config(tmp_path), "--db", url).count("\n") == 1
 
 
-def test_a_file_that_is_no_database_is_refused(call: Call, tmp_path: Path) -> None:
+def test_a_file_other_than_a_database_is_refused(call: Call, tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("nothing but text, and enough of it to be read as a header" * 20)
     assert "text.db" in refused(call, "export", 1, "--db", f"sqlite:///{tmp_path}/text.db")
 
 
-def test_a_run_that_is_not_there_cannot_be_exported(call: Call, tmp_path: Path) -> None:
+def test_an_unknown_run_cannot_be_exported(call: Call, tmp_path: Path) -> None:
     call("run", write_config(tmp_path), "--quiet")
     assert "no run with id 7" in refused(call, "export", 7)
 
@@ -227,12 +227,12 @@ def test_a_damaged_export_is_not_imported(call: Call, tmp_path: Path, damage: An
 
 
 @pytest.mark.parametrize("content", ["no json", "[1, 2]", '{"runs": []}', "[" * 100_000])
-def test_a_file_that_is_no_export_is_not_imported(call: Call, tmp_path: Path, content: str) -> None:
+def test_a_file_other_than_an_export_is_not_imported(call: Call, tmp_path: Path, content: str) -> None:
     (tmp_path / "a.json").write_text(content)
     assert refused(call, "import", "a.json").startswith("a.json: ")
 
 
-def test_what_nobody_foresaw_is_one_line_and_a_log(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_error_is_one_line_and_a_log(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise ZeroDivisionError("nobody saw it coming")
 
@@ -242,7 +242,7 @@ def test_what_nobody_foresaw_is_one_line_and_a_log(call: Call, tmp_path: Path, m
     assert "Traceback" in (tmp_path / "var" / "fedscape-errors.log").read_text()
 
 
-def test_memory_that_runs_out_in_a_command_is_said_in_a_line(
+def test_running_out_of_memory_is_reported_in_one_line(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
@@ -253,20 +253,20 @@ def test_memory_that_runs_out_in_a_command_is_said_in_a_line(
     assert code == 3 and err.startswith("out of memory; ") and err.count("\n") == 1
 
 
-def test_a_long_argument_is_quoted_in_part(call: Call, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_long_argument_is_abbreviated(call: Call, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         call("run", "c.yaml", "--scale", "x" * 5000)
     assert max(map(len, capsys.readouterr().err.splitlines())) < 500
 
 
-def test_a_terminal_without_the_letter_shows_its_number() -> None:
+def test_unprintable_letters_are_escaped() -> None:
     terminal = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     BrokenPipeStream(terminal).write("λ = 1")
     terminal.seek(0)
     assert terminal.read() == r"\u03bb = 1"
 
 
-def test_runs_that_nobody_waits_for_any_more_are_cancelled(
+def test_runs_of_a_command_without_a_worker_are_cancelled(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FEDSCAPE_SLOTS", "many")
@@ -275,5 +275,5 @@ def test_runs_that_nobody_waits_for_any_more_are_cancelled(
     assert [run.status for run in Store(f"sqlite:///{tmp_path}/var/fedscape.db").queue.runs()] == ["cancelled"]
 
 
-def test_the_configuration_of_these_tests_is_good(call: Call, tmp_path: Path) -> None:
+def test_the_configuration_of_these_tests_is_valid(call: Call, tmp_path: Path) -> None:
     assert call("run", write_config(tmp_path, **DIGITS), "--quiet").code == 0

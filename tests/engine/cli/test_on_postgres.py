@@ -30,7 +30,7 @@ def test_a_run_is_stored_exported_and_imported_on_postgresql(
     assert again["summary"] == Store(f"sqlite:///{tmp_path}/var/fedscape.db").queue.runs()[0].summary
 
 
-def test_a_command_outlives_a_restart_of_the_server(
+def test_a_command_survives_a_server_restart(
     postgres_server: Server,
     postgres_store: Store,
     monkeypatch: pytest.MonkeyPatch,
@@ -52,10 +52,10 @@ def test_a_command_outlives_a_restart_of_the_server(
     assert [run.status for run in postgres_store.queue.runs()] == ["done"]
 
 
-def test_a_server_that_does_not_answer_is_a_line_and_exit_code_2(
+def test_an_unreachable_server_is_one_line_and_exit_code_2(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     call = make_call(monkeypatch, capsys, tmp_path)
-    said = call("run", write_config(tmp_path), "--db", "postgresql://me:secret@/x?host=/no/such/folder")
-    assert said.code == 2 and "Check that the server runs" in said.err
-    assert "secret" not in said.err and "Traceback" not in said.err
+    result = call("run", write_config(tmp_path), "--db", "postgresql://me:secret@/x?host=/no/such/folder")
+    assert result.code == 2 and "Check that the server runs" in result.err
+    assert "secret" not in result.err and "Traceback" not in result.err

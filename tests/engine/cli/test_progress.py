@@ -27,7 +27,7 @@ def test_a_line_has_run_status_round_and_accuracy() -> None:
     assert line(a_run(1, "done", 8), 0.915) == "Ditto seed 0: done, round 8 of 8, accuracy 91.5 %"
 
 
-def test_a_line_has_the_reason_why_a_run_ended() -> None:
+def test_a_line_has_the_reason_a_run_ended() -> None:
     assert line(a_run(1, "failed", -1, error="no memory"), None) == "Ditto seed 0: failed, round 0 of 8, no memory"
 
 
@@ -40,7 +40,7 @@ def test_the_table_has_ids_and_last_accuracies() -> None:
     ]
 
 
-def test_without_a_terminal_a_run_is_mentioned_each_quarter_and_at_its_end() -> None:
+def test_without_a_terminal_progress_is_printed_every_quarter() -> None:
     output = console(is_terminal=False)
     lines = Lines(output)
     for round in range(9):
@@ -50,7 +50,7 @@ def test_without_a_terminal_a_run_is_mentioned_each_quarter_and_at_its_end() -> 
     assert rounds == [f"round {r} of 8" for r in (2, 4, 6, 8, 8)]
 
 
-def test_a_terminal_shows_pace_and_time_left() -> None:
+def test_a_terminal_shows_speed_and_remaining_time() -> None:
     output = console(is_terminal=True)
     bars = Bars(output)
     bars.show([a_run(1, "running", 4)], {1: 0.5})
@@ -58,7 +58,7 @@ def test_a_terminal_shows_pace_and_time_left() -> None:
     assert "round 4 of 8, 0.5 s per round, 0:02 left, accuracy 50.0 %" in shown(output)
 
 
-def test_a_finished_run_scrolls_away_from_the_bars_once() -> None:
+def test_a_finished_run_is_printed_above_the_bars_once() -> None:
     output = console(is_terminal=True)
     bars = Bars(output)
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""Presets: those that ship are valid, and a file that is none says so."""
+"""Presets: the shipped ones are valid, and invalid files are refused with a reason."""
 
 import csv
 from functools import cache
@@ -32,7 +32,7 @@ PAPERS = (
     "fedprox-fig1",
     "fedprox-fig2",
 )
-STAND_INS = {  # samples and classes of what may not be here: (the pool, its official training part)
+STAND_INS = {  # samples and classes of data sets that may be absent: (whole pool, official training part)
     "mnist": (70_000, 60_000, 10),
     "fashion_mnist": (70_000, 60_000, 10),
     "cifar10": (60_000, 50_000, 10),
@@ -57,7 +57,7 @@ def test_every_experiment_of_a_shipped_preset_is_valid(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PAPERS)
-def test_every_figure_and_table_has_two_scales_and_says_what_the_quick_one_leaves_out(name: str) -> None:
+def test_every_reproduction_has_two_scales_and_describes_the_quick_one(name: str) -> None:
     preset = load_preset(name)
     assert set(preset.scales) == {"quick", "paper"}
     assert all((preset.document, preset.item, preset.shows, preset.cut))
@@ -65,7 +65,7 @@ def test_every_figure_and_table_has_two_scales_and_says_what_the_quick_one_leave
 
 
 @pytest.mark.parametrize("name", preset_names())
-def test_every_split_of_a_preset_is_possible(name: str) -> None:
+def test_every_partition_of_a_preset_is_possible(name: str) -> None:
     preset = load_preset(name)
     for experiment in experiments(preset):
         if experiment.dataset.name in STAND_INS:
@@ -73,7 +73,7 @@ def test_every_split_of_a_preset_is_possible(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [preset.name for preset in presets() if preset.paper])
-def test_at_the_published_scale_every_printed_number_has_a_run(name: str) -> None:
+def test_every_published_number_has_a_run_at_paper_scale(name: str) -> None:
     preset = load_preset(name)
     for config in preset.configs("paper"):
         labels = {entry.label for entry in parse_experiment(config).algorithms}
@@ -83,7 +83,7 @@ def test_at_the_published_scale_every_printed_number_has_a_run(name: str) -> Non
         assert not cells or {cell.label for cell in cells} & {e.label for e in parse_experiment(config).algorithms}
 
 
-def test_every_printed_number_of_every_table_belongs_to_a_preset() -> None:
+def test_every_published_number_belongs_to_a_preset() -> None:
     used: dict[str, int] = {}
     for preset in (load_preset(name) for name in PAPERS):
         for table in preset.paper:
@@ -99,7 +99,7 @@ def test_every_printed_number_of_every_table_belongs_to_a_preset() -> None:
         assert used[path.name] == numbers * len(rows), path.name
 
 
-def test_printed_numbers_are_read_as_fractions_and_an_unreadable_one_as_none() -> None:
+def test_published_numbers_are_read_as_fractions_or_none() -> None:
     cells = load_preset("cgpfl-table1").cells("CGPFL Table 1, MNIST MLR")
     assert (cells[0].label, cells[0].model, cells[0].measure) == ("FedAvg", "personalized", "weighted_mean")
     assert cells[0].value == pytest.approx(0.8863)
@@ -109,14 +109,14 @@ def test_printed_numbers_are_read_as_fractions_and_an_unreadable_one_as_none() -
     assert {cell.model for cell in tiny if cell.table == "6"} == {"global"}
 
 
-def test_a_label_may_quote_its_row_and_a_method_may_be_its_global_model() -> None:
+def test_a_label_may_quote_its_row_and_mean_the_global_model() -> None:
     sweep = {cell.label for cell in load_preset("cgpfl-table2").cells("CGPFL Table 2, MNIST DNN")}
     assert "pFedMe lam=9" in sweep and "CGPFL-Heur lam=17" in sweep
     models = {(c.label, c.model) for c in load_preset("plgu-ablations").cells("PLGU ablation, rho, CIFAR-100")}
     assert {("PLGU-LF rho=0.5", "global"), ("PLGU-LF rho=0.5", "personalized")} < models
 
 
-def test_the_published_runs_of_a_figure_that_repeats_a_table_are_the_same_runs() -> None:
+def test_a_figure_that_repeats_a_table_has_the_same_runs() -> None:
     table, figure = (
         {run.digest for e in experiments(load_preset(name)) for run in e.runs()}
         for name in ("plgu-table1-2", "plgu-fig1-6")
@@ -130,7 +130,7 @@ def experiments(preset: Preset) -> list[ExperimentConfig]:
 
 @cache
 def split(dataset: Choice, partition: Choice) -> None:
-    """Raises ImpossiblePartition where labels of the official number and kind cannot be dealt so."""
+    """Raises ImpossiblePartition if the official numbers of labels cannot be partitioned this way."""
     everything, training, classes = STAND_INS[dataset.name]
     samples = training if getattr(dataset.options, "pool", "all") == "train" else everything
     clients = NATURAL.get(dataset.name)
@@ -145,7 +145,7 @@ def split(dataset: Choice, partition: Choice) -> None:
     assert len(method.split(pool, np.random.default_rng(0)).train) > 0
 
 
-def test_a_preset_is_quick_unless_asked_for_more() -> None:
+def test_a_preset_is_quick_by_default() -> None:
     preset = load_preset("cgpfl-mnist-main")
     assert preset.configs() == preset.configs("quick") != preset.configs("paper")
 
@@ -154,12 +154,12 @@ def test_every_preset_names_its_source() -> None:
     assert all(preset.describe()["paper"] and preset.title for preset in presets())
 
 
-def test_a_misspelt_preset_meets_the_nearest_name() -> None:
+def test_a_misspelt_preset_suggests_the_closest_name() -> None:
     with pytest.raises(UnknownName, match="did you mean 'digits-first'"):
         load_preset("digit-first")
 
 
-def test_a_scale_that_a_preset_lacks_is_refused() -> None:
+def test_an_unknown_scale_is_refused() -> None:
     with pytest.raises(UnknownName, match=r"scale.*'paper'.*known: quick"):
         load_preset("digits-first").configs("paper")
 
@@ -187,7 +187,7 @@ def test_a_scale_that_a_preset_lacks_is_refused() -> None:
         (f"{SMALL}\n{PAPER.format('cgpfl_table1.csv', 'FedAvg', 'mean', 'e').replace('MNIST', 'MNST')}", "no row of"),
     ],
 )
-def test_a_file_that_is_no_preset_says_why(tmp_path: Path, text: str, words: str) -> None:
+def test_an_invalid_preset_is_refused_with_a_reason(tmp_path: Path, text: str, words: str) -> None:
     (tmp_path / "p.yaml").write_text(text)
     with pytest.raises(InvalidConfig, match=words):
         load_preset("p", tmp_path)

@@ -1,4 +1,4 @@
-"""A configuration says every mistake at once, and unfolds into runs."""
+"""A configuration reports all mistakes at once, and expands into runs."""
 
 import pytest
 
@@ -25,12 +25,12 @@ def problems(changed: dict | None = None, **more) -> tuple[str, ...]:
     return caught.value.problems
 
 
-def test_an_experiment_is_a_run_for_each_algorithm_and_seed():
+def test_an_experiment_has_a_run_per_algorithm_and_seed():
     runs = parse_experiment(experiment(algorithms=["fedavg", {"name": "ditto", "lam": 2}])).runs()
     assert [(r.label, r.seed) for r in runs] == [("fedavg", 0), ("fedavg", 1), ("ditto", 0), ("ditto", 1)]
 
 
-def test_a_sweep_is_a_run_for_each_combination_and_names_its_values():
+def test_a_sweep_has_a_run_per_combination_named_by_its_values():
     entry = {"name": "fedprox", "sweep": {"mu": [0.0, 0.1], "training.lr": [0.01, 0.1]}}
     runs = parse_experiment(experiment(algorithms=[entry], seeds=[0])).runs()
     assert [r.label for r in runs] == [
@@ -42,25 +42,25 @@ def test_a_sweep_is_a_run_for_each_combination_and_names_its_values():
     assert [(r.hparams["mu"], r.training.lr) for r in runs] == [(0, 0.01), (0, 0.1), (0.1, 0.01), (0.1, 0.1)]
 
 
-def test_an_entry_may_train_otherwise():
+def test_an_entry_may_override_training_options():
     entries = ["fedavg", {"name": "fedavg", "label": "by epochs", "training": {"local_epochs": 2}}]
     first, second = (r.training for r in parse_experiment(experiment(algorithms=entries, seeds=[0])).runs())
     assert (first.local_steps, first.local_epochs) == (2, None)
     assert (second.local_steps, second.local_epochs) == (None, 2)
 
 
-def test_hyper_parameters_are_resolved_from_training():
+def test_hyper_parameters_default_to_training_options():
     run = parse_experiment(experiment(algorithms=["ditto"])).runs()[0]
     assert run.hparams == {"lam": 1.0, "personal_steps": 2, "personal_lr": 0.05}
 
 
-def test_a_run_survives_a_round_trip():
+def test_a_run_survives_serialization():
     for run in parse_experiment(experiment(algorithms=["cgpfl_heur", {"name": "ditto", "label": "D 1"}])).runs():
         again = RunConfig.from_dict(run.to_dict())
         assert again == run and again.digest == run.digest
 
 
-def test_the_digest_is_of_what_decides_the_numbers():
+def test_the_digest_covers_everything_that_affects_results():
     digests = {
         parse_experiment(experiment(**c)).runs()[0].digest
         for c in ({}, {"name": "other"}, {"threads": 1}, {"algorithms": [{"name": "fedavg", "label": "x"}]})
@@ -69,7 +69,7 @@ def test_the_digest_is_of_what_decides_the_numbers():
     assert parse_experiment(experiment(seeds=[5])).runs()[0].digest not in digests
 
 
-def test_ten_local_steps_where_nothing_is_said():
+def test_ten_local_steps_are_the_default():
     assert parse_experiment(experiment(training={"rounds": 1})).runs()[0].training.local_steps == 10
 
 
@@ -106,12 +106,12 @@ def test_ten_local_steps_where_nothing_is_said():
         ({"name": ""}, ["name"]),
     ],
 )
-def test_a_mistake_is_named_with_its_field_and_the_way_out(changed, words):
+def test_a_mistake_is_reported_with_its_field_and_a_fix(changed, words):
     text = "\n".join(problems(changed))
     assert all(word in text for word in words), text
 
 
-def test_every_mistake_is_reported_at_once():
+def test_all_mistakes_are_reported_at_once():
     assert len(problems(training={"lr": -1}, dataset={"name": "nothing"}, seeds=[], colour=3)) == 4
 
 
@@ -128,15 +128,15 @@ def test_values_are_set_by_path():
         set_value(raw, "algorithms.4.lam", 1)
 
 
-def test_a_date_is_a_text():
+def test_a_date_is_read_as_text():
     assert parse_value("2024-13-45") == "2024-13-45" and parse_value("2024-01-01") == "2024-01-01"
 
 
-def test_values_are_yaml_and_numbers_may_have_exponents():
+def test_values_are_yaml_with_exponents_in_numbers():
     assert [parse_value(t) for t in ("1e-3", "[1, 2]", "full", "true", "0.5")] == [0.001, [1, 2], "full", True, 0.5]
 
 
-def test_a_file_that_is_no_mapping_is_refused(tmp_path):
+def test_a_file_without_a_mapping_is_refused(tmp_path):
     for text in ("- 1\n", "{", "just words", "[" * 5000):
         path = tmp_path / "c.yaml"
         path.write_text(text)

@@ -1,4 +1,4 @@
-"""Training options out of range are refused."""
+"""Training options outside their range are refused."""
 
 import pytest
 

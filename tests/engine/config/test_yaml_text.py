@@ -1,4 +1,4 @@
-"""YAML and JSON from outside: plain values within limits, and a line that says where a text goes wrong."""
+"""Untrusted YAML and JSON: plain values within limits, and a message with the line of an error."""
 
 import os
 from pathlib import Path
@@ -11,7 +11,7 @@ from engine.config.yaml_text import MAX_CHARACTERS, MAX_LEVELS, MAX_VALUES, prob
 
 
 def bomb(levels: int, width: int, merged: bool = False) -> str:
-    """``width ** levels`` values in some hundred characters."""
+    """``width ** levels`` values in a few hundred characters."""
     lines = ["a0: &a0 {x: 1}" if merged else f"a0: &a0 [{', '.join(['1'] * width)}]"]
     for level in range(1, levels):
         uses = ", ".join([f"*a{level - 1}"] * width)
@@ -41,7 +41,7 @@ def bomb(levels: int, width: int, merged: bool = False) -> str:
         ("[&a {<<: {q: 1}, q: 2}, {<<: *a}]", [{"q": 2}, {"q": 2}]),
     ],
 )
-def test_a_text_is_the_value_that_it_says(text: str, value: Any) -> None:
+def test_valid_text_is_parsed_to_its_value(text: str, value: Any) -> None:
     assert read_yaml(text) == value
 
 
@@ -77,19 +77,19 @@ def test_a_text_is_the_value_that_it_says(text: str, value: Any) -> None:
         ("\x07", "'\\x07'"),
     ],
 )
-def test_a_text_that_is_no_value_is_refused_in_a_line(text: str, reason: str) -> None:
+def test_invalid_text_is_refused_with_one_line(text: str, reason: str) -> None:
     with pytest.raises(yaml.YAMLError) as refused:
         read_yaml(text)
     message = str(refused.value)
     assert reason in message and len(message) < 200 and "\n" not in message
 
 
-def test_ten_thousand_seeds_and_the_deepest_experiment_fit() -> None:
+def test_ten_thousand_seeds_and_the_deepest_experiment_are_within_limits() -> None:
     assert read_yaml(f"seeds: [{', '.join(map(str, range(10_000)))}]")["seeds"][-1] == 9999
     assert read_yaml("[" * MAX_LEVELS + "]" * MAX_LEVELS)
 
 
-def test_values_that_are_shared_count_each_time() -> None:
+def test_shared_values_count_each_time() -> None:
     value: list[Any] = [1] * 10
     for _ in range(5):
         value = [value] * 10
@@ -112,7 +112,7 @@ def test_a_file_in_another_encoding_is_refused(tmp_path: Path) -> None:
         read_text(tmp_path / "a.yaml")
 
 
-def test_a_pipe_or_a_device_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_pipe_or_a_device_is_not_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.yaml")
     (tmp_path / "endless.yaml").symlink_to("/dev/zero")
     for name in ("pipe.yaml", "endless.yaml"):

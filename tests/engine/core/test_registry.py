@@ -1,4 +1,4 @@
-"""Methods are found by name."""
+"""Methods are registered by name."""
 
 from engine.core.registry import ALGORITHMS
 

@@ -13,7 +13,7 @@ def test_streams_are_named_and_differ():
     assert torch_stream(1, "x").initial_seed() == key(1, "x")
 
 
-def test_known_values_stay_the_same_on_every_machine():
+def test_known_values_are_the_same_on_every_machine():
     drawn = permutation_prefix(12345, torch.tensor([0, 7]), torch.tensor([5, 3]), 5)
     assert drawn[0].tolist() == [3, 2, 0, 4, 1] and drawn[1, :3].tolist() == [1, 0, 2]
     assert cohort_of_round(0, 1, 10, 0.5).tolist() == [0, 2, 4, 5, 7]
@@ -21,7 +21,7 @@ def test_known_values_stay_the_same_on_every_machine():
 
 
 @given(st.integers(1, 60), st.integers(0, 2**62), st.integers(0, 1000))
-def test_a_permutation_has_every_place_once(size, stream, client):
+def test_a_permutation_has_every_index_once(size, stream, client):
     drawn = permutation_prefix(stream, torch.tensor([client]), torch.tensor([size]), size)
     assert sorted(drawn[0].tolist()) == list(range(size))
 

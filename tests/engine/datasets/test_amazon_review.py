@@ -1,4 +1,4 @@
-"""Amazon reviews, on a few sentences in both of the forms that are read, and how texts become numbers."""
+"""Amazon reviews, on a few sentences in both supported formats, and the encoding of texts."""
 
 import gzip
 import json
@@ -45,11 +45,11 @@ def load(data_dir: Path, **options) -> Pool:
     return AmazonReview(AmazonReviewOptions(**options)).load(data_dir, np.random.default_rng(0))
 
 
-def test_words_are_lower_case_and_without_punctuation_or_markup():
+def test_words_are_lower_case_without_punctuation_or_markup():
     assert words("I DON'T say &quot;no&quot;, 2 of 3...") == ["i", "don't", "say", "no", "2", "of", "3"]
 
 
-def test_a_bigram_follows_the_word_that_opens_it():
+def test_a_bigram_follows_its_first_word():
     assert list(terms("Not good at all", with_bigrams=True)) == [
         "not",
         "not good",
@@ -66,7 +66,7 @@ def test_a_word_has_the_same_bucket_on_every_machine():
     assert bucket("good", 20_000) == 1 + 0x6C844E92 % 19_999  # CRC-32 of its bytes
 
 
-def test_buckets_start_at_one_and_stay_below_their_number():
+def test_buckets_start_at_one_and_stay_below_the_limit():
     found = {bucket(str(number), 7) for number in range(200)}
     assert found == {1, 2, 3, 4, 5, 6}
 
@@ -78,13 +78,13 @@ def test_token_ids_keep_the_first_words_and_end_in_zeros():
     assert ids.dtype == np.int32
 
 
-def test_a_bag_counts_words_up_to_what_a_byte_holds():
+def test_a_bag_counts_words_up_to_255():
     counts = bags([["a", "b", "a"], ["a"] * 300, []], buckets=100)
     assert counts[0, [bucket("a", 100), bucket("b", 100)]].tolist() == [2, 1]
     assert counts.sum(axis=1).tolist() == [3, 255, 0]
 
 
-def test_a_review_is_its_title_and_its_text(tmp_path):
+def test_a_review_consists_of_title_and_text(tmp_path):
     pool = load(save_lines(tmp_path), max_length=8)
     expected = [bucket(word, 20_000) for word in ("bad", "books", "i", "don't", "like", "it")]
     assert pool.x[0].tolist() == [*expected, 0, 0]
@@ -93,7 +93,7 @@ def test_a_review_is_its_title_and_its_text(tmp_path):
 
 
 @pytest.mark.parametrize("folder", ["sorted_data_acl", "amazon_review"])
-def test_the_official_files_hold_the_same_as_the_lines(tmp_path, folder):
+def test_the_official_files_give_the_same_data_as_json_lines(tmp_path, folder):
     official = load(save_official(tmp_path / "official", folder))
     assert official.fingerprint == load(save_lines(tmp_path / "lines")).fingerprint
 
@@ -105,29 +105,29 @@ def test_domains_are_the_natural_clients(tmp_path):
     assert [sorted(rows.tolist()) for rows in split.train] == [[0, 1], [2, 3], [4, 5], [6, 7]]
 
 
-def test_bags_hold_the_words_of_the_tokens(tmp_path):
+def test_bags_contain_the_words_of_the_tokens(tmp_path):
     tokens, bag = (load(save_lines(tmp_path / name), representation=name, buckets=50) for name in ("tokens", "bag"))
     assert bag.x.shape == (8, 50)
     assert [np.bincount(row, minlength=50)[1:].tolist() for row in tokens.x] == bag.x[:, 1:].tolist()
     assert not bag.x[:, 0].any()
 
 
-def test_bigrams_tell_apart_what_words_do_not(tmp_path):
+def test_bigrams_distinguish_texts_with_equal_words(tmp_path):
     plain, pairs = (load(save_lines(tmp_path / str(b)), representation="bag", bigrams=b) for b in (False, True))
     assert pairs.x[0].sum() == 2 * plain.x[0].sum() - 1
 
 
-def test_token_ids_are_exact_as_floats_and_as_many_as_the_model_expects():
+def test_token_ids_are_exact_as_floats_and_of_the_models_length():
     assert np.float32(AmazonReviewOptions(buckets=2**22).buckets - 1) == 2**22 - 1
     assert AmazonReviewOptions().buckets == TextEmbeddingOptions().buckets
 
 
-def test_a_bag_of_too_many_buckets_is_refused():
+def test_a_bag_with_too_many_buckets_is_refused():
     with pytest.raises(ValidationError, match="buckets=100,000 are too many for representation=bag"):
         AmazonReviewOptions(representation="bag", buckets=100_000)
 
 
-def test_absent_reviews_are_named_with_their_place(tmp_path):
+def test_missing_reviews_are_reported_with_their_folder(tmp_path):
     assert not AmazonReview(AmazonReviewOptions()).present(tmp_path)
     with pytest.raises(DataUnavailable) as refusal:
         load(tmp_path)
@@ -135,7 +135,7 @@ def test_absent_reviews_are_named_with_their_place(tmp_path):
     assert all(word in str(refusal.value) for word in (place, "sorted_data_acl", "negative.review"))
 
 
-def test_an_absent_domain_is_named(tmp_path):
+def test_a_missing_domain_is_named(tmp_path):
     (save_lines(tmp_path) / "amazon_review" / "dvd.jsonl.gz").unlink()
     assert not AmazonReview(AmazonReviewOptions()).present(tmp_path)
     with pytest.raises(DataUnavailable, match=r"there is no .*dvd\.jsonl\.gz"):
@@ -152,13 +152,13 @@ def test_an_absent_domain_is_named(tmp_path):
         ("[1, 2]", "line 2: it must be an object"),
     ],
 )
-def test_an_unfit_line_is_named_with_what_is_expected(tmp_path, line, words):
+def test_an_invalid_line_is_reported_with_the_expected_format(tmp_path, line, words):
     write_lines(save_lines(tmp_path), "dvd", ['{"label": 1, "text": "fine without a title"}', line])
     with pytest.raises(DataUnavailable, match=rf"dvd\.jsonl\.gz, .*{words}.*Expected: a JSON object per line"):
         load(tmp_path)
 
 
-def test_a_packed_file_cut_short_is_named(tmp_path):
+def test_a_truncated_archive_is_named(tmp_path):
     path = save_lines(tmp_path) / "amazon_review" / "kitchen.jsonl.gz"
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(DataUnavailable, match=r"kitchen\.jsonl\.gz"):

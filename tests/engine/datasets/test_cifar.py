@@ -1,4 +1,4 @@
-"""CIFAR-10 and CIFAR-100, on a tiny NPZ file and a tiny folder of torchvision's kind."""
+"""CIFAR-10 and CIFAR-100, on a tiny NPZ file and a tiny folder in torchvision's format."""
 
 import hashlib
 import importlib
@@ -24,7 +24,7 @@ NAMES = ("cat", "dog", "ship")
 
 
 def colours(labels: list[int]) -> np.ndarray:
-    """[n, 3, 32, 32]: channel c of an image with label y is full of 10 y + c, its upper right corner is 99."""
+    """[n, 3, 32, 32]: channel c of an image with label y is 10 y + c everywhere; the upper right corner is 99."""
     planes = np.array([[10 * y + c for c in range(3)] for y in labels], np.uint8)
     images = np.repeat(planes, 32 * 32, axis=1).reshape(-1, 3, 32, 32)
     images[:, :, 0, 31] = 99
@@ -49,7 +49,7 @@ def archive_of(files: dict[str, bytes]) -> bytes:
 
 @pytest.fixture
 def archive(monkeypatch: pytest.MonkeyPatch) -> bytes:
-    """The archive of the tiny set, which torchvision knows for the time of a test."""
+    """The archive of the tiny set, registered with torchvision during a test."""
     files = official_files()
     packed = archive_of(files)
     md5 = {name: hashlib.md5(content).hexdigest() for name, content in files.items()}
@@ -82,7 +82,7 @@ def save_npz(folder: Path, name: str = "tiny.npz", **changed: np.ndarray) -> Pat
     return folder
 
 
-def test_an_image_has_its_channels_first_and_rows_before_columns(tmp_path):
+def test_an_image_has_channels_then_rows_then_columns(tmp_path):
     pool = FILES.load(save_npz(tmp_path), OfficialOptions(), NAMES)
     assert pool.x.dtype == np.uint8
     assert (pool.x == colours([0, 1, 2, 1, 2])).all()
@@ -90,26 +90,26 @@ def test_an_image_has_its_channels_first_and_rows_before_columns(tmp_path):
     assert (pool.scale, pool.num_classes, pool.class_names) == (1 / 255, 3, NAMES)
 
 
-def test_the_official_folder_holds_the_same_as_the_npz(unpacked, tmp_path):
+def test_the_official_folder_gives_the_same_data_as_the_npz(unpacked, tmp_path):
     official = FILES.load(unpacked, OfficialOptions(), NAMES)
     (tmp_path / "other").mkdir()
     assert FILES.load(save_npz(tmp_path / "other"), OfficialOptions(), NAMES).fingerprint == official.fingerprint
 
 
-def test_the_training_pool_leaves_the_test_images_for_all(tmp_path):
+def test_the_training_pool_leaves_the_test_images_as_a_common_test_set(tmp_path):
     pool = FILES.load(save_npz(tmp_path), OfficialOptions(pool="train", common_test=True), NAMES)
     assert pool.y.tolist() == [0, 1, 2]
     assert pool.common_test[1].tolist() == [1, 2]
     assert (pool.common_test[0] == colours([1, 2])).all()
 
 
-def test_images_are_standardized_by_all_training_pixels(tmp_path):
+def test_images_are_standardized_over_all_training_pixels(tmp_path):
     pool = FILES.load(save_npz(tmp_path), OfficialOptions(pool="train", standardize=True), NAMES)
     assert pool.x.mean() == pytest.approx(0, abs=1e-5)
     assert pool.x.std() == pytest.approx(1, abs=1e-5)
 
 
-def test_an_archive_beside_is_unpacked(archive, tmp_path):
+def test_an_archive_in_the_folder_is_unpacked(archive, tmp_path):
     (tmp_path / "tiny.tar.gz").write_bytes(archive)
     assert FILES.present(tmp_path)
     assert FILES.load(tmp_path, OfficialOptions(), NAMES).y.tolist() == [0, 1, 2, 1, 2]
@@ -124,7 +124,7 @@ def test_a_damaged_archive_is_refused_before_it_is_unpacked(archive, tmp_path):
 
 
 class Trap:
-    """A pickle that leaves a file behind when it is opened."""
+    """A pickle that creates a file when it is opened."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -153,7 +153,7 @@ def test_a_download_is_checked_unpacked_and_shows_its_progress(archive, tmp_path
     assert FILES.present(tmp_path)
 
 
-def test_a_wrong_download_is_refused_and_not_kept(archive, tmp_path, monkeypatch):
+def test_a_wrong_download_is_refused_and_deleted(archive, tmp_path, monkeypatch):
     class Response(io.BytesIO):
         length = 5
 
@@ -163,7 +163,7 @@ def test_a_wrong_download_is_refused_and_not_kept(archive, tmp_path, monkeypatch
     assert not FILES.present(tmp_path)
 
 
-def test_offline_the_message_names_the_files_and_their_place(archive, tmp_path, monkeypatch):
+def test_offline_the_message_names_the_files_and_their_folder(archive, tmp_path, monkeypatch):
     def offline(url, timeout):
         raise urllib.error.URLError("no route")
 
@@ -188,12 +188,12 @@ def test_offline_the_message_names_the_files_and_their_place(archive, tmp_path, 
         ({"y_test": np.array([b"a", None], dtype=object)}, "allow_pickle=False"),
     ],
 )
-def test_an_unfit_array_is_refused_with_what_is_expected(tmp_path, changed, words):
+def test_an_invalid_array_is_refused_with_the_expected_format(tmp_path, changed, words):
     with pytest.raises(DataUnavailable, match=rf"tiny\.npz: .*{words}.*Expected: x_train"):
         FILES.load(save_npz(tmp_path, **changed), OfficialOptions(), NAMES)
 
 
-def test_an_npz_cut_short_is_refused(tmp_path):
+def test_a_truncated_npz_is_refused(tmp_path):
     path = save_npz(tmp_path) / "tiny.npz"
     path.write_bytes(path.read_bytes()[:-50])
     with pytest.raises(DataUnavailable, match=r"tiny\.npz: .*Expected"):
@@ -203,7 +203,7 @@ def test_an_npz_cut_short_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("made", "name", "last"), [(Cifar10, "cifar10.npz", "truck"), (Cifar100, "cifar100.npz", "worm")]
 )
-def test_both_sets_are_read_from_an_npz_of_their_name(made, name, last, tmp_path):
+def test_both_sets_are_read_from_an_npz_with_their_name(made, name, last, tmp_path):
     data = made(OfficialOptions())
     assert not data.present(tmp_path)
     pool = data.load(save_npz(tmp_path, name), np.random.default_rng(0))
@@ -218,7 +218,7 @@ def test_cifar100_has_a_hundred_classes_in_official_order():
 
 
 @pytest.mark.parametrize("name", ["cifar10", "cifar100"])
-def test_torchvision_knows_the_files_and_where_they_come_from(name):
+def test_torchvision_has_the_files_and_urls(name):
     files = importlib.import_module(f"engine.datasets.{name}").FILES
     official = getattr(torchvision.datasets, files.torchvision_class)
     known = {entry[0] for entry in (*official.train_list, *official.test_list)} | {official.meta["filename"]}

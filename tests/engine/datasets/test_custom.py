@@ -1,4 +1,4 @@
-"""The user's own file: what is read, and that every mistake in it is answered with what is expected."""
+"""The user's own files: what is read, and that every mistake is reported with the expected format."""
 
 import os
 import tracemalloc
@@ -32,7 +32,7 @@ def csv(folder: Path, text: str) -> Path:
     return folder / "own.csv"
 
 
-def test_arrays_are_taken_as_they_are(tmp_path):
+def test_arrays_are_read_unchanged(tmp_path):
     pool = load(npz(tmp_path, client=[0, 0, 0, 1, 1, 1], split=[0, 0, 1, 0, 0, 1]))
     assert pool.x.dtype == np.float64
     assert (pool.x == X).all()
@@ -43,7 +43,7 @@ def test_arrays_are_taken_as_they_are(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("given", "kept"),
+    ("given", "stored"),
     [
         ("uint8", "uint8"),
         ("float32", "float32"),
@@ -53,8 +53,8 @@ def test_arrays_are_taken_as_they_are(tmp_path):
         (">f8", "float64"),
     ],
 )
-def test_numbers_become_the_smallest_kept_type_that_holds_them(tmp_path, given, kept):
-    assert load(npz(tmp_path, x=X.astype(given))).x.dtype == np.dtype(kept)
+def test_numbers_are_stored_in_the_smallest_type(tmp_path, given, stored):
+    assert load(npz(tmp_path, x=X.astype(given))).x.dtype == np.dtype(stored)
 
 
 def test_labels_and_clients_are_numbered_in_sorted_order(tmp_path):
@@ -64,32 +64,32 @@ def test_labels_and_clients_are_numbered_in_sorted_order(tmp_path):
     assert pool.client.tolist() == [2, 2, 0, 0, 1, 1]
 
 
-def test_features_are_standardized_by_the_training_samples(tmp_path):
+def test_features_are_standardized_over_the_training_samples(tmp_path):
     pool = load(npz(tmp_path, split=[0, 0, 0, 0, 1, 1]), standardize=True)
     assert np.allclose(pool.x[:4].mean(axis=0), 0)
     assert np.allclose(pool.x[:4].std(axis=0), 1)
     assert pool.x[4:].min() > 1
 
 
-def test_a_table_has_a_label_column_and_maybe_a_client_column(tmp_path):
+def test_a_table_has_a_label_column_and_an_optional_client_column(tmp_path):
     pool = load(csv(tmp_path, "a,kind,b,who\n1,x,2,ann\n3,y,4,bob\n5,x,6,ann\n"), label="kind", client="who")
     assert pool.x.tolist() == [[1, 2], [3, 4], [5, 6]]
     assert pool.y.tolist() == pool.client.tolist() == [0, 1, 0]
     assert pool.class_names == ("x", "y")
 
 
-def test_a_column_named_client_is_used_unasked(tmp_path):
+def test_a_column_named_client_is_used_by_default(tmp_path):
     assert load(csv(tmp_path, "a,label,client\n1,0,8\n2,1,9\n")).client.tolist() == [0, 1]
 
 
-def test_parquet_is_read_as_csv_is(tmp_path):
+def test_parquet_is_read_like_csv(tmp_path):
     pd.DataFrame({"a": [1.0, 2.0], "label": ["n", "y"]}).to_parquet(tmp_path / "own.parquet")
     pool = load(tmp_path / "own.parquet")
     assert pool.x.tolist() == [[1], [2]]
     assert pool.class_names == ("n", "y")
 
 
-def test_a_relative_path_is_looked_up_in_the_data_folder_then_here(tmp_path, monkeypatch):
+def test_a_relative_path_is_searched_in_the_data_folder_first(tmp_path, monkeypatch):
     npz(tmp_path)
     assert len(load(Path("own.npz"), data_dir=tmp_path).x) == 6
     monkeypatch.chdir(tmp_path)
@@ -114,25 +114,25 @@ def test_a_relative_path_is_looked_up_in_the_data_folder_then_here(tmp_path, mon
         ({"y": np.array(["a", None] * 3, dtype=object)}, "allow_pickle=False"),
     ],
 )
-def test_an_unfit_array_is_refused_with_what_is_expected(tmp_path, arrays, words):
+def test_an_invalid_array_is_refused_with_the_expected_format(tmp_path, arrays, words):
     with pytest.raises(DataUnavailable, match=f"(?s)own.npz: .*{words}.*Expected: arrays x"):
         load(npz(tmp_path, **arrays))
 
 
-def test_an_archive_without_labels_is_refused(tmp_path):
+def test_an_npz_without_labels_is_refused(tmp_path):
     np.savez(tmp_path / "own.npz", x=X)
     with pytest.raises(DataUnavailable, match="array y is missing"):
         load(tmp_path / "own.npz")
 
 
 @pytest.mark.parametrize("content", [b"", b"not an archive", b"PK\x03\x04 cut"])
-def test_a_file_that_is_no_archive_is_refused(tmp_path, content):
+def test_a_file_other_than_an_npz_is_refused(tmp_path, content):
     (tmp_path / "own.npz").write_bytes(content)
     with pytest.raises(DataUnavailable, match=r"own\.npz"):
         load(tmp_path / "own.npz")
 
 
-def test_an_archive_cut_short_is_refused(tmp_path):
+def test_a_truncated_archive_is_refused(tmp_path):
     path = npz(tmp_path)
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(DataUnavailable, match=r"own\.npz"):
@@ -146,7 +146,7 @@ def test_a_file_larger_than_the_limit_is_refused_before_it_is_read(tmp_path, mon
         load(path)
 
 
-def test_a_table_that_would_not_fit_in_memory_is_refused_before_it_is_read(tmp_path, monkeypatch):
+def test_a_table_too_large_for_memory_is_refused_before_it_is_read(tmp_path, monkeypatch):
     pd.DataFrame({"a": np.zeros(100_000), "label": np.zeros(100_000)}).to_parquet(tmp_path / "own.parquet")
     assert (tmp_path / "own.parquet").stat().st_size < 30_000
     monkeypatch.setattr("engine.datasets.custom.MAX_BYTES", 30_000)
@@ -180,7 +180,7 @@ def test_a_table_that_would_not_fit_in_memory_is_refused_before_it_is_read(tmp_p
         ("a,label\n", {}, "no rows"),
     ],
 )
-def test_an_unfit_table_is_refused_with_what_is_expected(tmp_path, text, options, words):
+def test_an_invalid_table_is_refused_with_the_expected_format(tmp_path, text, options, words):
     with pytest.raises(DataUnavailable, match=f"(?s)own.csv: .*{words}.*Expected: a header"):
         load(csv(tmp_path, text), **options)
 
@@ -198,13 +198,13 @@ def test_an_unfit_table_is_refused_with_what_is_expected(tmp_path, text, options
         ("own.npz", b"\x93NUMPY\x01\0", "not an NPZ file; it looks like a NumPy array"),
     ],
 )
-def test_a_file_that_is_not_what_its_name_says_is_refused_with_what_it_is(tmp_path, name, content, words):
+def test_a_file_with_a_wrong_suffix_is_refused_with_its_real_type(tmp_path, name, content, words):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataUnavailable, match=words):
         load(tmp_path / name)
 
 
-def test_what_is_no_regular_file_is_not_opened(tmp_path):
+def test_special_files_are_not_opened(tmp_path):
     os.mkfifo(tmp_path / "own.csv")
     with pytest.raises(DataUnavailable, match="must be a regular file"):
         load(tmp_path / "own.csv")
@@ -213,8 +213,8 @@ def test_what_is_no_regular_file_is_not_opened(tmp_path):
 @pytest.mark.parametrize(
     ("labels", "names", "y"),
     [
-        (["10", "9", "9"], ("9", "10"), [1, 0, 0]),  # numbers in the order of numbers
-        (["10", "9", "a"], ("10", "9", "a"), [0, 1, 2]),  # texts in the order of texts
+        (["10", "9", "9"], ("9", "10"), [1, 0, 0]),  # numbers in numerical order
+        (["10", "9", "a"], ("10", "9", "a"), [0, 1, 2]),  # texts in alphabetical order
         (["1.0", "2", "1"], ("1", "2"), [0, 1, 0]),
         (["True", "False", "True"], ("False", "True"), [1, 0, 1]),
         (
@@ -224,12 +224,12 @@ def test_what_is_no_regular_file_is_not_opened(tmp_path):
         ),
     ],
 )
-def test_labels_of_a_table_are_numbers_where_all_of_them_are(tmp_path, labels, names, y):
+def test_labels_of_a_table_are_numbers_if_all_of_them_are(tmp_path, labels, names, y):
     pool = load(csv(tmp_path, "a,label\n" + "".join(f"1,{label}\n" for label in labels)))
     assert (pool.class_names, pool.y.tolist()) == (names, y)
 
 
-def test_a_table_is_the_same_in_blocks(tmp_path, monkeypatch):
+def test_a_table_does_not_depend_on_the_block_size(tmp_path, monkeypatch):
     rows = [f"{i / 7},{i % 5},{'xyz'[i % 3]}{i % 2}" for i in range(50)]
     path = csv(tmp_path, "a,client,label\n" + "\n".join(rows))
     pd.read_csv(path).to_parquet(tmp_path / "own.parquet")
@@ -247,7 +247,7 @@ def test_a_table_is_the_same_in_blocks(tmp_path, monkeypatch):
         ([np.inf, 1.0], "column b, row 2: inf is not finite"),
     ],
 )
-def test_an_unfit_column_of_a_parquet_file_is_named(tmp_path, column, words):
+def test_an_invalid_column_of_a_parquet_file_is_named(tmp_path, column, words):
     pd.DataFrame({"a": [1, 2], "b": column, "label": [0, 1]}).to_parquet(tmp_path / "own.parquet")
     with pytest.raises(DataUnavailable, match=words):
         load(tmp_path / "own.parquet")
@@ -260,15 +260,15 @@ def test_text_of_a_parquet_file_is_refused_before_it_is_read(tmp_path, monkeypat
         load(tmp_path / "own.parquet")
 
 
-def test_a_parquet_file_without_its_index(tmp_path):
+def test_a_parquet_file_is_read_without_its_index(tmp_path):
     frame = pd.DataFrame({"a": [1.0, 2.0], "label": pd.Categorical(["n", "y"])}, index=[7, 9])
     frame.to_parquet(tmp_path / "own.parquet")
     pool = load(tmp_path / "own.parquet")
     assert pool.x.tolist() == [[1], [2]] and pool.class_names == ("n", "y")
 
 
-def test_repeated_text_is_held_once(tmp_path):
-    """As a column of padded text, these labels would take 800 MB, and 200 MB as separate strings."""
+def test_repeated_text_is_stored_once(tmp_path):
+    """These labels would take 800 MB as padded text, and 200 MB as separate strings."""
     rows, long = 20_000, "x" * 10_000
     frame = pd.DataFrame({"a": np.zeros(rows), "label": [long, "y"] * (rows // 2)})
     frame.to_parquet(tmp_path / "own.parquet")
@@ -281,13 +281,13 @@ def test_repeated_text_is_held_once(tmp_path):
     assert peak < 100e6
 
 
-def test_too_many_classes_are_most_likely_another_column(tmp_path, monkeypatch):
+def test_too_many_classes_suggest_another_column(tmp_path, monkeypatch):
     monkeypatch.setattr("engine.datasets.custom.MAX_CLASSES", 2)
     with pytest.raises(DataUnavailable, match="y has 3 different values, at most 2 classes"):
         load(npz(tmp_path))
 
 
-def test_memory_that_runs_out_while_reading_is_said_with_a_way_out(tmp_path, monkeypatch):
+def test_running_out_of_memory_while_reading_is_reported_with_advice(tmp_path, monkeypatch):
     def refuse(*_: object, **__: object) -> None:
         raise pa.lib.ArrowMemoryError("malloc of size 5000000000 failed")
 
@@ -301,7 +301,7 @@ def memory(path: Path, **options) -> int:
     return Custom(CustomOptions(path=str(path), **options)).memory(path.parent)
 
 
-def test_the_memory_of_a_file_is_known_without_reading_it(tmp_path):
+def test_the_memory_of_a_file_is_estimated_without_reading_it(tmp_path):
     rows, values = 20_000, 20_000 * 8
     x = np.random.default_rng(0).standard_normal((rows, 8))
     frame = pd.DataFrame(x).assign(label=np.arange(rows) % 2)
@@ -313,7 +313,7 @@ def test_the_memory_of_a_file_is_known_without_reading_it(tmp_path):
     assert memory(tmp_path / "own.npz", standardize=True) == 2 * memory(tmp_path / "own.npz")
 
 
-def test_the_memory_of_packed_files_is_that_of_what_they_unpack_to(tmp_path):
+def test_the_memory_of_compressed_files_is_their_unpacked_size(tmp_path):
     np.savez_compressed(tmp_path / "own.npz", x=np.zeros((10_000, 100), np.int8), y=np.zeros(10_000))
     assert (tmp_path / "own.npz").stat().st_size < 10_000
     assert memory(tmp_path / "own.npz") > 10_000 * 100 * 8
@@ -322,14 +322,14 @@ def test_the_memory_of_packed_files_is_that_of_what_they_unpack_to(tmp_path):
     assert memory(tmp_path / "own.parquet") > 100_000 * 2 * 8
 
 
-def test_the_memory_of_a_broken_file_is_a_mistake_in_words(tmp_path):
+def test_estimating_a_damaged_file_reports_the_mistake(tmp_path):
     (tmp_path / "own.parquet").write_bytes(b"PAR1 and nothing else")
     with pytest.raises(DataUnavailable, match=r"own\.parquet"):
         memory(tmp_path / "own.parquet")
 
 
 def image_folder(folder: Path, **images: Image.Image) -> Path:
-    """``cat_1=image`` is written to cat/1.png."""
+    """Writes ``cat_1=image`` to cat/1.png."""
     for name, image in images.items():
         label, number = name.split("_")
         (folder / "own" / label).mkdir(parents=True, exist_ok=True)
@@ -341,7 +341,7 @@ def grey(value: int, size: tuple[int, int] = (3, 2)) -> Image.Image:
     return Image.new("L", size, value)
 
 
-def test_a_folder_of_grey_images_has_one_channel_and_a_class_a_folder(tmp_path):
+def test_a_folder_of_grey_images_has_one_channel_and_one_class_per_folder(tmp_path):
     pool = load(image_folder(tmp_path, cat_1=grey(10), ant_1=grey(255), ant_2=grey(20)))
     assert pool.x.shape == (3, 1, 2, 3)
     assert pool.x[:, 0, 0, 0].tolist() == [255, 20, 10]
@@ -350,18 +350,18 @@ def test_a_folder_of_grey_images_has_one_channel_and_a_class_a_folder(tmp_path):
     assert pool.y.tolist() == [0, 0, 1]
 
 
-def test_one_colour_image_makes_all_of_them_colour_images(tmp_path):
+def test_one_colour_image_makes_all_images_colour(tmp_path):
     pool = load(image_folder(tmp_path, a_1=grey(10), b_1=Image.new("RGB", (3, 2), (1, 2, 3))))
     assert pool.x[:, :, 0, 0].tolist() == [[10, 10, 10], [1, 2, 3]]
 
 
-def test_images_of_two_sizes_are_refused(tmp_path):
+def test_images_of_different_sizes_are_refused(tmp_path):
     with pytest.raises(DataUnavailable, match=r"b/1\.png has 4 x 4 pixels, others 3 x 2"):
         load(image_folder(tmp_path, a_1=grey(10), b_1=grey(10, size=(4, 4))))
 
 
 @pytest.mark.parametrize("keep", [20, 45])
-def test_a_broken_image_is_named(tmp_path, keep):
+def test_a_damaged_image_is_named(tmp_path, keep):
     folder = image_folder(tmp_path, a_1=grey(10), b_1=grey(10))
     path = folder / "b" / "1.png"
     path.write_bytes(path.read_bytes()[:keep])
@@ -381,12 +381,12 @@ def test_images_beyond_the_limit_are_refused_before_they_are_read(tmp_path, monk
 
 
 @pytest.mark.parametrize("path", ["/nowhere/own.npz", "~nobody-of-that-name/own.npz", "a" * 300 + "own.npz"])
-def test_an_absent_file_is_named(path):
+def test_a_missing_file_is_named(path):
     with pytest.raises(DataUnavailable, match=r"there is no .*own\.npz"):
         load(Path(path))
 
 
-def test_an_unknown_kind_of_file_is_refused(tmp_path):
+def test_an_unknown_file_type_is_refused(tmp_path):
     (tmp_path / "own.pkl").write_bytes(b"")
     with pytest.raises(DataUnavailable, match=r"'\.pkl'; known: \.npz"):
         load(tmp_path / "own.pkl")

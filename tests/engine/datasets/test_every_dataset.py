@@ -1,4 +1,4 @@
-"""The data sets that are always there: digits and the generated ones; and what holds for every registered data set."""
+"""Digits and generated data sets, which need no files, and the contract of every registered data set."""
 
 import re
 import urllib.error
@@ -32,12 +32,12 @@ def contexts(seed: int = 0, **options) -> Pool:
 
 
 @pytest.mark.parametrize("name", DATASETS.names())
-def test_every_data_set_explains_each_of_its_options(name):
+def test_every_data_set_describes_all_its_options(name):
     assert all(parameter.description for parameter in DATASETS.get(name).parameters)
 
 
 @pytest.mark.parametrize("name", DATASETS.names())
-def test_a_data_set_is_there_or_says_where_its_files_belong(name, tmp_path, monkeypatch):
+def test_a_data_set_is_available_or_says_where_its_files_belong(name, tmp_path, monkeypatch):
     def offline(url, timeout):
         raise urllib.error.URLError("no route")
 
@@ -52,7 +52,7 @@ def test_a_data_set_is_there_or_says_where_its_files_belong(name, tmp_path, monk
 
 
 @pytest.mark.parametrize("pool", [synthetic(), contexts(), Digits(DigitsOptions()).load(NOWHERE, generator())])
-def test_a_pool_has_one_label_and_client_a_sample(pool):
+def test_a_pool_has_one_label_and_client_per_sample(pool):
     assert pool.y.shape == (len(pool.x),)
     assert pool.y.dtype == np.int64
     assert set(np.unique(pool.y)) == set(range(pool.num_classes))
@@ -74,13 +74,13 @@ def test_standardized_digits_have_mean_zero_and_deviation_one():
     assert pool.x.std() == pytest.approx(1, abs=1e-4)
 
 
-def test_standardizing_a_table_treats_each_feature_and_keeps_a_constant_one_finite():
+def test_standardizing_a_table_works_per_feature_also_for_constant_ones():
     table = np.array([[1.0, 5.0], [3.0, 5.0]])
     assert standardize(table, table).tolist() == [[-1, 0], [1, 0]]
 
 
 @pytest.mark.parametrize("axis", [None, (0, 2)])
-def test_moments_are_those_of_all_samples_however_many_are_widened_at_once(axis, monkeypatch):
+def test_moments_do_not_depend_on_the_block_size(axis, monkeypatch):
     monkeypatch.setattr("engine.datasets._BLOCK", 2)
     x = generator().integers(0, 256, (5, 3, 4)).astype(np.uint8)
     wide = x.astype(np.float64)
@@ -106,13 +106,13 @@ def test_synthetic_clients_share_one_model_at_r_zero():
     assert (truth["weights"] == truth["center"]).all()
 
 
-def test_r_is_the_expected_distance_of_a_client_from_the_centre():
+def test_r_is_the_expected_distance_of_clients_from_the_centre():
     truth = synthetic(R=2.0, num_clients=500, samples_per_client=2, dim=50).truth
     distances = np.linalg.norm(truth["weights"] - truth["center"], axis=1)
     assert np.sqrt((distances**2).mean()) == pytest.approx(2, rel=0.05)
 
 
-def test_r_alone_changes_the_models_and_nothing_else():
+def test_r_only_changes_the_models():
     near, far = synthetic(R=1.0), synthetic(R=3.0)
     assert (near.x == far.x).all()
     assert (near.truth["center"] == far.truth["center"]).all()
@@ -141,11 +141,11 @@ def test_sampled_labels_are_as_likely_as_the_model_says():
     assert (pool.y != (probability > 0.5)).any()
 
 
-def test_clients_take_turns_in_the_true_contexts():
+def test_clients_are_assigned_to_contexts_in_turn():
     assert contexts(num_clients=5, num_contexts=2).contexts.tolist() == [0, 1, 0, 1, 0]
 
 
-def test_without_noise_a_shifted_context_gives_the_same_point_the_next_label():
+def test_without_noise_a_shifted_context_gives_the_next_label():
     pool = contexts(num_clients=2, num_contexts=2, noise=0.0)
     label_of = [
         {tuple(x): y for x, y in zip(pool.x[pool.client == k], pool.y[pool.client == k], strict=True)} for k in (0, 1)
@@ -154,13 +154,13 @@ def test_without_noise_a_shifted_context_gives_the_same_point_the_next_label():
     assert all(label_of[1][x] == (y + 1) % 10 for x, y in label_of[0].items())
 
 
-def test_rotated_contexts_keep_lengths_and_labels_of_the_means():
+def test_rotated_contexts_preserve_norms_and_labels_of_the_means():
     pool = contexts(num_clients=2, num_contexts=2, noise=0.0, shift="rotation")
     point = [pool.x[(pool.client == k) & (pool.y == 0)][0] for k in (0, 1)]
     assert np.allclose(point[0], -point[1])  # half a turn
 
 
-def test_a_quarter_turn_swaps_each_pair_and_leaves_an_odd_feature():
+def test_a_quarter_turn_swaps_feature_pairs_and_keeps_an_odd_feature():
     turned = rotate(np.array([[1.0, 0.0, 0.0, 2.0, 7.0]]), np.array([np.pi / 2]))
     assert np.allclose(turned, [[0, 1, -2, 0, 7]])
 
@@ -172,6 +172,6 @@ def test_a_quarter_turn_swaps_each_pair_and_leaves_an_odd_feature():
         ({"num_contexts": 3, "num_classes": 2}, "num_classes"),
     ],
 )
-def test_contexts_that_cannot_differ_are_refused(options, word):
+def test_indistinguishable_contexts_are_refused(options, word):
     with pytest.raises(ValidationError, match=word):
         ContextsOptions(**options)

@@ -1,4 +1,4 @@
-"""UCI HAR, on windows of three people in both of the forms that are read."""
+"""UCI HAR, on windows of three people in both supported formats."""
 
 from pathlib import Path
 
@@ -11,11 +11,11 @@ from engine.datasets.har import CHANNELS, Har, HarOptions
 from engine.partitioners.natural import Natural, NaturalOptions
 
 PEOPLE = {"train": [1, 1, 3], "test": [2, 2]}
-CLASSES = {"train": [1, 6, 2], "test": [3, 4]}  # as the official files count, from 1
+CLASSES = {"train": [1, 6, 2], "test": [3, 4]}  # numbered from 1 as in the official files
 
 
 def windows(part: str) -> np.ndarray:
-    """[n, 9, 128]: 1000 n + 10 c + t / 1000, apart for training and test."""
+    """[n, 9, 128]: 1000 n + 10 c + t / 1000, distinct for training and test."""
     n, c, t = np.ogrid[: len(PEOPLE[part]), :9, :128]
     return (1000 * (n + 5 * (part == "test")) + 10 * c + t / 1000).astype(np.float32)
 
@@ -52,7 +52,7 @@ def test_a_window_has_channels_before_time(tmp_path):
     assert pool.class_names[5] == "laying"
 
 
-def test_the_official_text_files_hold_the_same_as_the_arrays(tmp_path):
+def test_the_official_text_files_give_the_same_data_as_the_arrays(tmp_path):
     official, arrays = load(save_official(tmp_path / "a")), load(save_npz(tmp_path / "b"))
     assert np.allclose(official.x, arrays.x, rtol=1e-6)
     assert official.y.tolist() == arrays.y.tolist()
@@ -63,7 +63,7 @@ def test_people_are_the_natural_clients(tmp_path):
     assert load(save_npz(tmp_path)).client.tolist() == [0, 0, 2, 1, 1]
 
 
-def test_the_training_pool_has_the_training_people_only(tmp_path):
+def test_the_training_pool_only_has_training_people(tmp_path):
     pool = load(save_npz(tmp_path), pool="train", common_test=True)
     assert pool.client.tolist() == [0, 0, 1]
     assert (pool.common_test[0] == windows("test")).all()
@@ -76,27 +76,27 @@ def test_a_client_of_the_natural_split_is_one_person(tmp_path):
     assert [sorted(rows.tolist()) for rows in split.train] == [[0, 1], [3, 4], [2]]
 
 
-def test_signals_are_standardized_by_channel_over_the_training_windows(tmp_path):
+def test_signals_are_standardized_per_channel_over_the_training_windows(tmp_path):
     x = load(save_npz(tmp_path), pool="train", standardize=True).x
     assert np.allclose(x.mean(axis=(0, 2)), 0, atol=1e-5)
     assert np.allclose(x.std(axis=(0, 2)), 1, atol=1e-5)
 
 
-def test_the_561_features_come_from_the_official_release(tmp_path):
+def test_the_561_features_are_read_from_the_official_release(tmp_path):
     pool = load(save_official(tmp_path), features="engineered")
     assert pool.x.shape == (5, 561)
     assert pool.x[:, 560].tolist() == [561, 561, 563, 562, 562]
     assert pool.client.tolist() == [0, 0, 2, 1, 1]
 
 
-def test_the_561_features_are_not_in_the_arrays(tmp_path):
+def test_without_the_official_release_the_561_features_are_missing(tmp_path):
     save_npz(tmp_path)
     assert not Har(HarOptions(features="engineered")).present(tmp_path)
     with pytest.raises(DataUnavailable, match=r"features=engineered: there is no .*or use features=inertial"):
         load(tmp_path, features="engineered")
 
 
-def test_absent_data_are_named_with_their_place(tmp_path):
+def test_missing_data_are_reported_with_their_folder(tmp_path):
     assert not Har(HarOptions()).present(tmp_path)
     with pytest.raises(DataUnavailable) as refusal:
         load(tmp_path)
@@ -113,7 +113,7 @@ def test_absent_data_are_named_with_their_place(tmp_path):
         ({"subject": np.array([None] * 3, dtype=object)}, "allow_pickle=False"),
     ],
 )
-def test_an_unfit_array_is_refused_with_what_is_expected(tmp_path, changed, words):
+def test_an_invalid_array_is_refused_with_the_expected_format(tmp_path, changed, words):
     with pytest.raises(DataUnavailable, match=rf"har_inertial_train\.npz: .*{words}.*Expected: X"):
         load(save_npz(tmp_path, **changed))
 
@@ -140,7 +140,7 @@ def test_a_damaged_text_file_is_named(tmp_path, name, damage, words):
         load(tmp_path)
 
 
-def test_an_absent_text_file_is_named(tmp_path):
+def test_a_missing_text_file_is_named(tmp_path):
     path = save_official(tmp_path) / "UCI HAR Dataset" / "test" / "Inertial Signals" / "total_acc_z_test.txt"
     path.unlink()
     with pytest.raises(DataUnavailable, match=r"total_acc_z_test\.txt"):

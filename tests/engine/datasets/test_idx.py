@@ -1,4 +1,4 @@
-"""MNIST and Fashion-MNIST, on four tiny files of the same format."""
+"""MNIST and Fashion-MNIST, on four tiny files in the official format."""
 
 import gzip
 import hashlib
@@ -21,7 +21,7 @@ NAMES = tuple(str(digit) for digit in range(10))
 
 
 def tiny_files() -> dict[str, bytes]:
-    """Three training images, full of 0, 1, 2, and two test images, full of 3, 4; the label is the pixel."""
+    """Three training images of constant 0, 1, 2 and two test images of constant 3, 4; the pixel is the label."""
     files = {}
     for part, values in (("train", (0, 1, 2)), ("t10k", (3, 4))):
         pixels = np.repeat(np.array(values, np.uint8), 28 * 28).tobytes()
@@ -62,7 +62,7 @@ def test_all_images_are_the_training_images_then_the_test_images(source, data_di
     assert pool.common_test is None
 
 
-def test_the_common_test_set_is_the_official_one(source, data_dir):
+def test_the_common_test_set_is_the_official_test_set(source, data_dir):
     pool = source.load(data_dir, OfficialOptions(pool="train", common_test=True), NAMES)
     assert pool.y.tolist() == [0, 1, 2]
     assert pool.common_test[0].shape == (2, 1, 28, 28)
@@ -74,14 +74,14 @@ def test_a_common_test_set_needs_the_training_pool():
         OfficialOptions(common_test=True)
 
 
-def test_images_are_standardized_by_the_training_images(source, data_dir):
+def test_images_are_standardized_over_the_training_images(source, data_dir):
     pool = source.load(data_dir, OfficialOptions(pool="train", standardize=True), NAMES)
     assert pool.scale == 1
     assert pool.x.mean() == pytest.approx(0, abs=1e-6)
     assert pool.x.std() == pytest.approx(1, abs=1e-6)
 
 
-def test_packed_files_do_as_well(source, data_dir):
+def test_compressed_files_are_read(source, data_dir):
     for path in (data_dir / "MNIST" / "raw").iterdir():
         path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
         path.unlink()
@@ -97,7 +97,7 @@ def test_a_damaged_file_is_named(source, data_dir, damage):
         source.load(data_dir, OfficialOptions(), NAMES)
 
 
-def test_a_packed_file_that_is_cut_short_is_named(source, data_dir):
+def test_a_truncated_compressed_file_is_named(source, data_dir):
     path = source.path("train-images-idx3-ubyte", data_dir)
     path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes())[:-9])
     path.unlink()
@@ -105,7 +105,7 @@ def test_a_packed_file_that_is_cut_short_is_named(source, data_dir):
         source.load(data_dir, OfficialOptions(), NAMES)
 
 
-def test_offline_the_message_names_the_files_and_their_place(source, tmp_path, mirrors, monkeypatch):
+def test_offline_the_message_names_the_files_and_their_folder(source, tmp_path, mirrors, monkeypatch):
     def offline(url, timeout):
         raise urllib.error.URLError("no route")
 
@@ -116,7 +116,7 @@ def test_offline_the_message_names_the_files_and_their_place(source, tmp_path, m
     assert not source.present(tmp_path)
 
 
-def test_a_download_tries_the_mirrors_checks_what_it_gets_and_reports_progress(source, tmp_path, mirrors, monkeypatch):
+def test_a_download_tries_mirrors_verifies_files_and_reports_progress(source, tmp_path, mirrors, monkeypatch):
     def serve(url, timeout):
         name = url.rpartition("/")[2].removesuffix(".gz")
         return Response(gzip.compress(b"wrong" if "one" in url else tiny_files()[name]))
@@ -131,7 +131,7 @@ def test_a_download_tries_the_mirrors_checks_what_it_gets_and_reports_progress(s
 
 
 @pytest.mark.parametrize("name", ["mnist", "fashion_mnist"])
-def test_torchvision_knows_where_the_files_come_from(name, tmp_path):
+def test_torchvision_has_the_urls_of_the_files(name, tmp_path):
     entry = DATASETS.get(name)
     assert not entry.make(entry.options()).present(tmp_path)
     assert idx._mirrors({"mnist": "MNIST", "fashion_mnist": "FashionMNIST"}[name])

@@ -1,4 +1,4 @@
-"""Tiny ImageNet, on a few images in its authors' folders."""
+"""Tiny ImageNet, on a few images in the official folder structure."""
 
 import io
 import shutil
@@ -47,7 +47,7 @@ def save_release(data_dir: Path, **changed: bytes) -> Path:
 
 
 def pack(data_dir: Path) -> Path:
-    """Replace the folder by the archive of it."""
+    """Replaces the folder by its archive."""
     folder = data_dir / "tiny-imagenet-200"
     with zipfile.ZipFile(data_dir / "tiny-imagenet-200.zip", "w") as archive:
         for path in sorted(folder.rglob("*")):
@@ -60,7 +60,7 @@ def load(data_dir: Path, **options) -> Pool:
     return TinyImagenet(OfficialOptions(**options)).load(data_dir, np.random.default_rng(0))
 
 
-def test_training_images_come_by_class_and_then_the_annotated_test_images(tmp_path):
+def test_training_images_are_sorted_by_class_before_the_test_images(tmp_path):
     pool = load(save_release(tmp_path))
     assert pool.x.shape == (6, 3, 64, 64)
     assert pool.x.dtype == np.uint8
@@ -70,16 +70,16 @@ def test_training_images_come_by_class_and_then_the_annotated_test_images(tmp_pa
     assert pool.scale == 1 / 255
 
 
-def test_classes_are_called_by_their_first_word_unless_two_share_it(tmp_path):
+def test_classes_are_named_by_their_first_word_if_it_is_unique(tmp_path):
     assert load(save_release(tmp_path)).class_names == ("goldfish", "crane, bird", "crane, machine")
 
 
-def test_without_words_classes_are_called_by_their_folders(tmp_path):
+def test_without_words_classes_are_named_by_their_folders(tmp_path):
     (save_release(tmp_path) / "tiny-imagenet-200" / "words.txt").unlink()
     assert load(tmp_path).class_names == ("n01", "n02", "n03")
 
 
-def test_the_archive_holds_the_same_as_the_folder(tmp_path):
+def test_the_archive_gives_the_same_data_as_the_folder(tmp_path):
     unpacked = load(save_release(tmp_path))
     assert load(pack(tmp_path)).fingerprint == unpacked.fingerprint
     assert load(tmp_path).class_names == unpacked.class_names
@@ -91,14 +91,14 @@ def test_the_test_images_can_be_the_common_test_set(tmp_path):
     assert pool.common_test[1].tolist() == [1, 0]
 
 
-def test_reading_shows_its_progress(tmp_path):
+def test_reading_reports_progress(tmp_path):
     seen: list[tuple[str, float]] = []
     data = TinyImagenet(OfficialOptions())
     data.load(save_release(tmp_path), np.random.default_rng(0), lambda text, done: seen.append((text, done)))
     assert seen == [("Reading images", 0.0), ("Reading images", 0.0)]
 
 
-def test_absent_images_are_named_with_their_place(tmp_path):
+def test_missing_images_are_reported_with_their_folder(tmp_path):
     assert not TinyImagenet(OfficialOptions()).present(tmp_path)
     with pytest.raises(DataUnavailable, match=r"there is no .*tiny-imagenet-200, nor .*\.zip; download"):
         load(tmp_path)

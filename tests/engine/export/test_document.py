@@ -1,4 +1,4 @@
-"""The export of runs whose numbers are known."""
+"""The export of runs with known numbers."""
 
 import json
 import math
@@ -19,7 +19,7 @@ def half_of_the_runs() -> Iterator[RunResult]:
     raise ValueError("half")
 
 
-def test_what_is_not_finite_is_null() -> None:
+def test_non_finite_numbers_are_null() -> None:
     assert finite({"a": math.nan, "b": [math.inf, 1.5], "c": np.float32([np.nan, 0.5])}) == {
         "a": None,
         "b": [None, 1.5],
@@ -31,7 +31,7 @@ def test_numpy_numbers_become_plain_ones() -> None:
     assert json.dumps(finite({"a": np.int16(3), "b": np.array([[1, 2]], np.int16)})) == '{"a": 3, "b": [[1, 2]]}'
 
 
-def test_a_round_nests_its_dotted_names() -> None:
+def test_dotted_names_are_nested_in_a_round() -> None:
     document = round_document(a_round(1, [0.5, np.nan, 1.0], **{"global.loss": [1, 2, 3], "diagnostics.Q": [[1, 0]]}))
     assert document["personalized"] == {"accuracy": [0.5, None, 1.0]}
     assert document["global"] == {"loss": [1.0, 2.0, 3.0]}
@@ -43,25 +43,25 @@ def test_costs_are_whole_numbers() -> None:
     assert '"bytes_up": 8, "bytes_down": 16, "gradient_evaluations": 40' in text
 
 
-def test_a_round_that_is_not_evaluated_has_null_models() -> None:
+def test_a_round_without_evaluation_has_null_models() -> None:
     document = round_document(RoundResult(1, np.array([0], np.int32), COSTS, {"train_loss": np.float32([1, np.nan])}))
     assert document["personalized"] is None and document["global"] is None and document["clusters"] is None
     assert document["train_loss"] == [1.0, None]
 
 
-def test_a_stored_summary_is_taken_as_it_is() -> None:
+def test_a_stored_summary_is_exported_unchanged() -> None:
     assert run_document(an_outcome(summary={"personalized": {"mean": math.nan}}))["summary"] == {
         "personalized": {"mean": None}
     }
 
 
-def test_a_run_without_summary_gets_one_from_its_rounds() -> None:
+def test_a_run_without_a_summary_gets_one_from_its_rounds() -> None:
     summary = run_document(an_outcome())["summary"]
     assert summary["personalized"]["mean"] == 0.5 and summary["global"] is None
     assert summary["best"]["personalized"]["round"] == 1 and summary["best"]["global"] is None
 
 
-def test_the_best_round_is_chosen_on_validation_data_where_there_is_any() -> None:
+def test_the_best_round_is_chosen_on_validation_data_if_present() -> None:
     rounds = [
         a_round(r, [a] * 3, **{"personalized.val_accuracy": [v, v, np.nan]})
         for r, (a, v) in enumerate([(0.1, 0.2), (0.9, 0.3), (0.4, 0.8)])
@@ -75,13 +75,13 @@ def test_the_first_of_equally_good_rounds_is_the_best() -> None:
     assert run_document(an_outcome(rounds=rounds))["summary"]["best"]["personalized"]["round"] == 1
 
 
-def test_a_run_that_failed_before_its_first_round_is_exported_with_its_reason() -> None:
+def test_a_run_that_failed_before_round_one_is_exported_with_its_error() -> None:
     failed = run_document(an_outcome(rounds=(), status="failed", partition=None, provenance=None, error="no memory"))
     assert failed["rounds"] == [] and failed["partition"] is None and failed["provenance"] == {"error": "no memory"}
     assert failed["summary"] == {"personalized": None, "global": None, "best": {"personalized": None, "global": None}}
 
 
-def test_several_experiments_stand_in_one_config() -> None:
+def test_several_experiments_share_one_config_key() -> None:
     assert joint_config([{"name": "a"}]) == {"name": "a"}
     assert joint_config([{"name": "a"}, {"name": "b"}]) == {"experiments": [{"name": "a"}, {"name": "b"}]}
 
@@ -92,7 +92,7 @@ def test_the_text_is_one_json_document(number: int) -> None:
     assert [run["seed"] for run in document["runs"]] == list(range(number))
 
 
-def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_a_file_is_written_completely_or_not_at_all(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="half"):
         write_export(tmp_path / "new" / "out.json", {}, half_of_the_runs())
     assert list((tmp_path / "new").iterdir()) == []

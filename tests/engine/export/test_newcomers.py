@@ -1,4 +1,4 @@
-"""Newcomers in an export, and what is refused in one."""
+"""Newcomers in an export, and exports with invalid newcomers."""
 
 import json
 from pathlib import Path
@@ -18,10 +18,10 @@ def document() -> dict[str, Any]:
     return json.loads(run_experiment(HOLDOUT).to_json())
 
 
-def test_the_original_numbers_of_the_clients_are_in_the_partition(document: dict[str, Any]):
+def test_the_original_client_ids_are_in_the_partition(document: dict[str, Any]):
     unseen = document["runs"][0]["partition"]["unseen"]
     assert len(unseen["clients"]) == len(unseen["test_sizes"]) == 3
-    assert unseen["contexts"] == unseen["clients"]  # ten clients, cyclic: a context of each
+    assert unseen["contexts"] == unseen["clients"]  # ten clients, cyclic: one context per client
     assert len(document["runs"][0]["partition"]["test_sizes"]) == 7
 
 
@@ -33,7 +33,7 @@ def test_an_export_has_newcomers_in_the_last_round_and_the_summary(document: dic
         assert run["summary"]["unseen"]["mean"] == pytest.approx(np.mean(last["unseen"]["accuracy"]))
 
 
-def test_an_export_is_read_back_with_its_newcomers(document: dict[str, Any], tmp_path: Path):
+def test_an_export_is_imported_with_its_newcomers(document: dict[str, Any], tmp_path: Path):
     path = tmp_path / "out.json"
     path.write_text(json.dumps(document))
     for (_, result), run in zip(read_export(path)[0].runs, document["runs"], strict=True):
@@ -52,7 +52,7 @@ def test_an_export_is_read_back_with_its_newcomers(document: dict[str, Any], tmp
         (lambda run: run["partition"]["unseen"]["clients"].pop(), "clients: 2 indices for 3 clients"),
     ],
 )
-def test_an_export_whose_unseen_clients_do_not_fit_is_refused(document, tmp_path: Path, break_it, words: str):
+def test_an_export_with_inconsistent_newcomers_is_refused(document, tmp_path: Path, break_it, words: str):
     broken = json.loads(json.dumps(document))
     break_it(broken["runs"][0])
     path = tmp_path / "out.json"

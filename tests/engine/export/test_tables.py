@@ -1,4 +1,4 @@
-"""Runs whose numbers are known, as tidy tables."""
+"""Runs with known numbers as tidy tables."""
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ def a_round(**arrays: list[float]) -> RoundResult:
     return RoundResult(1, np.array([0, 2], np.int32), {"personalized.mean": 0.5}, values)
 
 
-def test_losses_are_means_over_the_clients_that_have_one() -> None:
+def test_losses_are_means_over_clients_with_a_loss() -> None:
     rounds = [a_round(personalized__loss=[1, np.nan, 2], global__loss=[4, 2, 6], train_loss=[0.5, np.nan, 1.5])]
     row = rounds_table([an_outcome(rounds=rounds)]).iloc[0]
     assert (row["personalized.loss"], row["global.loss"], row["train_loss"]) == (1.5, 4.0, 1.0)
@@ -24,7 +24,7 @@ def test_a_loss_that_no_client_has_is_missing() -> None:
     assert pd.isna(table["train_loss"][0])
 
 
-def test_other_values_of_clients_are_means_too_and_accuracies_are_not_repeated() -> None:
+def test_other_client_values_are_means_and_accuracies_are_not_repeated() -> None:
     one = a_round(personalized__accuracy=[0.5, 0.5], personalized__val_accuracy=[0.25, 0.75], diagnostics__Q=[1, 2])
     table = rounds_table([an_outcome(rounds=[one])])
     assert table["personalized.val_accuracy"][0] == 0.5

@@ -1,4 +1,4 @@
-"""Random crops and flips: what is drawn, on what it depends, and where it is left out."""
+"""Random crops and flips: what is drawn, what it depends on, and where it is not applied."""
 
 import numpy as np
 import pytest
@@ -28,30 +28,30 @@ def images(sizes: tuple[int, ...] = SIZES, side: int = 16) -> Federation:
     return lay_out(pool, Partition(train, empty, test, None), torch.float64, torch.device("cpu"))
 
 
-def test_the_middle_crop_is_the_image_and_the_next_draw_mirrors_it():
+def test_the_middle_crop_is_the_image_and_the_next_draw_its_mirror_image():
     x = torch.arange(2 * 2 * 3 * 5, dtype=torch.float64).view(2, 2, 3, 5) + 1
     middle = 4 + 9 * 4
     assert torch.equal(crop_flip(x, torch.tensor([middle, middle + 81])), torch.stack([x[0], x[1].flip(-1)]))
 
 
-def test_a_crop_moves_the_image_by_at_most_four_pixels_and_fills_with_zeros():
+def test_a_crop_shifts_by_at_most_four_pixels_and_pads_with_zeros():
     x = torch.ones(3, 1, 6, 6)
     first, last, lowest = crop_flip(x, torch.tensor([0, 8 + 9 * 8, 8 + 9 * 4]))[:, 0]
     assert first.sum() == last.sum() == 4 and bool(first[4:, 4:].all()) and bool(last[:2, :2].all())
     assert lowest.sum() == 12 and bool(lowest[:2].all())
 
 
-def test_all_crops_and_both_sides_are_drawn():
+def test_all_crops_and_flips_are_drawn():
     draws = CropFlip(0, "batches", 1, torch.arange(40))(_pixels(), 0)
     assert len({tuple(image.flatten().tolist()) for image in draws.flatten(0, 1)}) > 140  # of 162
 
 
 def _pixels() -> torch.Tensor:
-    """The same image [1, 9, 9] 40 x 25 times, its pixels all different."""
+    """One image [1, 9, 9] of distinct pixels, 40 x 25 times."""
     return (torch.arange(81.0) + 1).view(1, 1, 1, 9, 9).expand(40, 25, 1, 9, 9)
 
 
-def test_an_augmented_batch_depends_on_nothing_but_its_own_names():
+def test_an_augmented_batch_depends_only_on_its_seed_round_client_and_step():
     data = images()
     task = simulation("fedavg", data, model=CNN, augmentation="crop_flip").task
     cohort = task.cohort(1)
@@ -68,7 +68,7 @@ def test_an_augmented_batch_depends_on_nothing_but_its_own_names():
     assert not torch.equal(xs[0], xs[1]) and not torch.equal(xs[0], xs[2])
 
 
-def test_a_stretch_of_the_steps_has_the_batches_that_the_whole_has():
+def test_a_range_of_steps_has_the_batches_of_the_full_plan():
     task = simulation("fedavg", images(), model=CNN, augmentation="crop_flip", local_epochs=2).task
     plan = task.cohort(1).plan
     whole, stretch = (list(p.batches(task.data.train)) for p in (plan, plan.between(1, 4).between(1, 3)))
@@ -85,7 +85,7 @@ def test_both_paths_of_a_method_see_the_same_augmented_batches():
     assert not torch.equal(personalized(ditto)["head.weight"], personalized(plain)["head.weight"])
 
 
-def test_full_batches_are_augmented_anew_in_every_step():
+def test_full_batches_are_augmented_differently_in_every_step():
     task = simulation("fedavg", images(), model=CNN, augmentation="crop_flip", batch_size="full").task
     first, second, *_ = task.cohort(1).plan.batches(task.data.train)
     assert first.x.shape == second.x.shape and not torch.equal(first.x, second.x)
@@ -100,7 +100,7 @@ def test_augmented_training_does_not_depend_on_the_chunk_size(backend, monkeypat
     assert_close(personalized(trained("fedavg", images(), backend=backend, **options)), expected, 1e-10)
 
 
-def test_evaluation_sees_the_images_as_they_are():
+def test_evaluation_uses_unaugmented_images():
     plain, augmented = (
         next(simulation("fedavg", images(), model=CNN, augmentation=a).rounds()) for a in ("none", "crop_flip")
     )
@@ -108,6 +108,6 @@ def test_evaluation_sees_the_images_as_they_are():
         assert values.tobytes() == augmented.arrays[name].tobytes(), name
 
 
-def test_samples_that_are_no_images_cannot_be_cropped():
+def test_augmentation_is_refused_for_other_data_than_images():
     with pytest.raises(Unsupported, match=r"\[5\]; use augmentation: none"):
         simulation("fedavg", federation(), augmentation="crop_flip")

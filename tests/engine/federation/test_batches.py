@@ -1,4 +1,4 @@
-"""Cohorts and batches: the same for every method, independent of order, chunks and other clients."""
+"""Cohorts and batches: equal for all methods, and independent of order, chunks and other clients."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def rows_of(plan, client: int, step: int) -> list[int]:
 
 
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=5), st.integers(1, 5), st.integers(1, 3))
-def test_an_epoch_uses_every_sample_once_and_keeps_the_short_last_batch(sizes, batch, epochs):
+def test_an_epoch_uses_every_sample_once_including_the_last_short_batch(sizes, batch, epochs):
     steps = [num_local_steps(s, batch, None, epochs) for s in sizes]
     order = sorted(range(len(sizes)), key=lambda i: -steps[i])
     sizes, steps = [sizes[i] for i in order], [steps[i] for i in order]
@@ -41,12 +41,12 @@ def test_batches_of_a_client_do_not_depend_on_the_others():
         assert [r - 9 for r in rows_of(together, 1, t)] == rows_of(alone, 0, t)
 
 
-def test_fewer_steps_walk_the_same_batches():
+def test_fewer_steps_use_the_same_batches():
     long, short = plan_of([9, 7], [6, 6]), plan_of([9, 7], [2, 2])
     assert all(rows_of(long, i, t) == rows_of(short, i, t) for i in range(2) for t in range(2))
 
 
-def test_rounds_seeds_and_streams_have_batches_of_their_own():
+def test_rounds_seeds_and_streams_have_different_batches():
     plans = [plan_of([50], [3], **k) for k in ({}, {"round": 2}, {"seed": 1}, {"stream": "finetune"})]
     assert len({str(p.rows.tolist()) for p in plans}) == 4
 
@@ -61,14 +61,14 @@ def test_gradient_evaluations_count_samples():
     assert plan_of([9, 7, 2], [3, 3, 3], 4).gradient_evaluations == (4 + 4 + 1) + (4 + 3 + 4) + (2 + 2 + 2)
 
 
-def test_a_part_of_a_plan_has_the_same_batches():
+def test_part_of_a_plan_has_the_same_batches():
     plan = plan_of([12, 9, 5, 2], [3, 3, 2, 1], 4)
     part = plan.part(2, 4)
     assert part.num_steps == 2 and part.steps == (2, 1)
     assert all(rows_of(part, i, t) == rows_of(plan, i + 2, t) for i, t in ((0, 0), (0, 1), (1, 0)))
 
 
-def test_only_clients_with_steps_left_are_in_a_batch():
+def test_a_batch_only_has_clients_with_remaining_steps():
     run = simulation("fedavg", local_epochs=1, batch_size=4)
     cohort = run.task.cohort(1)
     assert cohort.clients.tolist() == [1, 0, 3, 2]  # 3, 2, 2 and 1 steps
@@ -76,14 +76,14 @@ def test_only_clients_with_steps_left_are_in_a_batch():
     assert sizes == [4, 3, 1]
 
 
-def test_weights_average_real_samples_alone():
+def test_weights_only_average_real_samples():
     run = simulation("fedavg", batch_size=5, local_steps=1)
     batch = next(iter(run.task.cohort(1).plan.batches(run.task.data.train)))
     assert batch.counts == (5, 5, 4, 5) and batch.weight.sum(1).tolist() == pytest.approx([1, 1, 1, 1])
     assert float(batch.weight[2, 4]) == 0
 
 
-def test_methods_of_an_experiment_share_start_cohorts_and_batches():
+def test_methods_of_an_experiment_share_initial_model_cohorts_and_batches():
     a, b = simulation("fedavg", participation=0.5), simulation("ditto", participation=0.5)
     assert torch.equal(a.task.initial_model()["head.weight"], b.task.initial_model()["head.weight"])
     for round in (1, 2):

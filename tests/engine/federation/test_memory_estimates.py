@@ -1,4 +1,4 @@
-"""What data take of memory is estimated beforehand, and what was estimated is enough."""
+"""The memory of data is estimated in advance, and the estimate is sufficient."""
 
 import gc
 import tracemalloc
@@ -44,26 +44,26 @@ def peak(make: Callable[[], object]) -> int:
     ],
     ids=str,
 )
-def test_generated_data_take_no_more_than_was_estimated(dataset: dict[str, Any]) -> None:
+def test_generated_data_stay_within_the_estimate(dataset: dict[str, Any]) -> None:
     run = a_run(**dataset | GENERATED)
     needed = peak(lambda: load_pool(run, NOWHERE))
     assert needed <= pool_bytes(run, NOWHERE) <= 2 * needed
 
 
 @pytest.mark.parametrize("partition", ["natural", {"name": "iid", "num_clients": 2000}], ids=str)
-def test_a_split_takes_no_more_than_was_estimated(partition: Any) -> None:
+def test_a_partition_stays_within_the_estimate(partition: Any) -> None:
     run = a_run(partition, name="contexts", num_clients=2000, samples_per_client=4, dim=2, num_classes=30)
     pool = load_pool(run, NOWHERE)
     needed = peak(lambda: (split := partition_pool(run, pool), summarize(pool, split)))
     assert needed <= split_bytes(run, pool) <= 4 * needed
 
 
-def test_an_official_set_is_read_in_two_parts_and_joined() -> None:
+def test_an_official_set_counts_both_parts_and_their_union() -> None:
     assert official_bytes(1000, OfficialOptions()) == 2000
     assert official_bytes(1000, OfficialOptions(standardize=True)) == 6000
 
 
-def test_memory_that_runs_out_is_a_mistake_with_a_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_running_out_of_memory_is_reported_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise MemoryError("Unable to allocate 1.46 TiB")
 

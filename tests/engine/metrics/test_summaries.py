@@ -1,4 +1,4 @@
-"""Summaries over clients, with known answers."""
+"""Summaries over clients, with known values."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The networks of the papers: their sizes, their shapes, and that clients' networks can run as one."""
+"""The networks of the papers: sizes, shapes, and stacked computation for many clients."""
 
 import pytest
 import torch
@@ -34,7 +34,7 @@ def samples(name: str, shape: tuple[int, ...], *lead: int) -> torch.Tensor:
 
 
 def starts(model: Model, clients: int) -> dict[str, torch.Tensor]:
-    """A start of each client's own."""
+    """A different initial model for each client."""
     drawn = [model.initial(0, which) for which in range(clients)]
     return {n: torch.stack([p[n].double() for p in drawn]) for n in model.names}
 
@@ -50,7 +50,7 @@ def starts(model: Model, clients: int) -> dict[str, torch.Tensor]:
         ("text_embedding", (64,), 2, 20_000 * 32 + 33 * 32 + 33 * 2),
     ],
 )
-def test_a_network_has_the_parameters_of_the_published_one(name, shape, classes, published):
+def test_a_network_has_the_published_number_of_parameters(name, shape, classes, published):
     with torch.device("meta"):
         assert model_of(name, shape, classes).num_parameters == published
 
@@ -84,7 +84,7 @@ def test_networks_of_several_clients_agree_between_backends(name):
 
 
 @pytest.mark.parametrize("name", ["resnet18", "resnet50", "wrn28_10", "cnn"])
-def test_grey_images_need_no_channel_of_their_own(name):
+def test_grey_images_need_no_channel_dimension(name):
     options = TINY[name][1]
     with_channel, without = (model_of(name, shape, **options) for shape in ((1, 16, 16), (16, 16)))
     x = samples(name, (16, 16), 2)
@@ -94,7 +94,7 @@ def test_grey_images_need_no_channel_of_their_own(name):
 
 
 @pytest.mark.parametrize("name", ["resnet18", "resnet50", "wrn28_10"])
-def test_a_sample_is_normalised_by_itself(name):
+def test_a_sample_is_normalized_independently(name):
     shape, options = TINY[name]
     model = model_of(name, shape, **options)
     params, x = {n: p[0] for n, p in starts(model, 1).items()}, samples(name, shape, 3)
@@ -104,11 +104,11 @@ def test_a_sample_is_normalised_by_itself(name):
 @pytest.mark.parametrize(
     ("channels", "groups", "expected"), [(64, 32, 32), (16, 32, 8), (6, 32, 3), (48, 32, 24), (3, 32, 1), (64, 4, 4)]
 )
-def test_groups_are_of_equal_size_and_of_two_channels_at_least(channels, groups, expected):
+def test_groups_have_equal_sizes_of_at_least_two_channels(channels, groups, expected):
     assert group_norm(channels, groups).num_groups == expected
 
 
-def test_a_text_is_the_mean_of_its_tokens_without_the_padding():
+def test_a_text_is_the_mean_of_its_tokens_without_padding():
     model = model_of("text_embedding", (4,), buckets=6, dim=3, hidden=2)
     embedding = model.module.body[0]
     x = torch.tensor([[1.0, 5.0, 0.0, 0.0], [2.0, 2.0, 2.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
@@ -117,13 +117,13 @@ def test_a_text_is_the_mean_of_its_tokens_without_the_padding():
     torch.testing.assert_close(embedding(x), expected)
 
 
-def test_tokens_beyond_the_table_are_folded_back_and_never_onto_the_padding():
+def test_tokens_beyond_the_table_are_folded_back_but_not_onto_padding():
     embedding = model_of("text_embedding", (1,), buckets=6, dim=3).module.body[0]
     ids = torch.arange(6, 17, dtype=torch.float32)[:, None]
     assert torch.equal(embedding(ids), embedding((ids - 6) % 5 + 1))
 
 
-def test_windows_are_convolved_along_time_alone():
+def test_windows_are_only_convolved_along_time():
     model = model_of("har_cnn", (9, 128), classes=6)
     assert tuple(model.module.body[0].weight.shape) == (32, 9, 9)
     assert linear_chain(model_of("har_mlp", (561,), classes=6).module) is not None
@@ -140,7 +140,7 @@ def test_windows_are_convolved_along_time_alone():
         ("text_embedding", (1, 8, 8), "amazon_review"),
     ],
 )
-def test_samples_of_another_shape_are_refused_with_a_way_out(name, shape, way_out):
+def test_samples_of_another_shape_are_refused_with_advice(name, shape, way_out):
     with pytest.raises(Unsupported, match=way_out):
         model_of(name, shape)
 
@@ -158,18 +158,18 @@ IDS = torch.tensor([[3, 1, 0], [2, 0, 0]], dtype=torch.int32)
         ("text_embedding", IDS / 2, "mlr or dnn"),
     ],
 )
-def test_numbers_of_words_are_for_embeddings_and_quantities_are_not(name, x, way_out):
+def test_only_token_ids_are_accepted_by_embeddings(name, x, way_out):
     with pytest.raises(Unsupported, match=way_out):
         require_fitting_tokens(model_of(name, (3,)), x)
 
 
-def test_token_ids_of_a_data_set_or_of_the_users_own_file_fit_an_embedding():
+def test_token_ids_of_data_sets_and_custom_files_fit_an_embedding():
     for x in (IDS, IDS.double()):
         require_fitting_tokens(model_of("text_embedding", (3,)), x)
     require_fitting_tokens(model_of("mlr", (3,)), IDS.double())
 
 
-def test_a_run_is_refused_where_data_and_model_do_not_fit():
+def test_a_run_with_mismatched_data_and_model_is_refused():
     config = {"dataset": "synthetic", "partition": "natural", "model": "text_embedding", "algorithms": ["fedavg"]}
     with pytest.raises(Unsupported, match="requires token ids"):
         Simulation(parse_experiment(config).runs()[0])

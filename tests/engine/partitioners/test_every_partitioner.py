@@ -1,4 +1,4 @@
-"""What every partitioner promises, and what each of them means."""
+"""The contract of every partitioner, and the meaning of each one."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from engine.partitioners import Partition, PartitionOptions, share_out, smallest
 
 
 def pool_of(num_samples: int, num_classes: int = 10, **given: Any) -> Pool:
-    """Classes as even as they go; sample i is its own feature."""
+    """Classes as even as possible; the feature of sample i is i."""
     y = np.arange(num_samples, dtype=np.int64) % num_classes
     return Pool(np.arange(num_samples, dtype=np.float64)[:, None], y, num_classes, **given)
 
@@ -82,7 +82,7 @@ def test_another_seed_gives_another_partition(name, options):
 
 
 @pytest.mark.parametrize("name", PARTITIONERS.names())
-def test_every_partitioner_explains_each_of_its_options(name):
+def test_every_partitioner_describes_all_its_options(name):
     assert all(parameter.description for parameter in PARTITIONERS.get(name).parameters)
 
 
@@ -97,7 +97,7 @@ def test_a_partition_is_the_same_on_any_machine():
     assert [part.tolist() for part in partition.test] == [[0, 28, 40], [14, 52, 54], [37, 47, 56]]
 
 
-# The split inside a client
+# The split within a client
 
 
 def test_a_quarter_of_each_client_is_for_testing():
@@ -112,25 +112,25 @@ def test_validation_samples_are_a_share_of_all_samples():
     assert (summary.train_sizes[0], summary.val_sizes[0], summary.test_sizes[0]) == (13, 2, 5)
 
 
-def test_a_tiny_client_keeps_its_samples_for_training():
+def test_a_tiny_client_uses_its_samples_for_training():
     summary = summarize(pool_of(6), split("iid", pool_of(6), num_clients=3, test_fraction=0.5))
     assert summary.train_sizes == (2, 2, 2)
     assert summary.test_sizes == (0, 0, 0)
 
 
-def test_a_split_that_comes_with_the_data_stays():
+def test_a_split_that_comes_with_the_data_is_used():
     pool = pool_of(40, client=np.arange(40) // 20, split=(np.arange(40) % 4 == 0).astype(np.int64))
     partition = split("natural", pool, test_fraction=0.75)
     assert partition.test[1].tolist() == [20, 24, 28, 32, 36]
     assert "test_fraction" in partition.notes[0]
 
 
-def test_shares_that_leave_nothing_to_train_on_are_refused():
+def test_shares_that_leave_no_training_samples_are_refused():
     with pytest.raises(ValidationError, match="leave no samples"):
         PARTITIONERS.get("iid").options(test_fraction=0.5, val_fraction=0.5)
 
 
-def test_class_counts_add_up_to_all_samples_of_a_client():
+def test_class_counts_sum_to_all_samples_of_a_client():
     summary = summarize(pool_of(200), split("dirichlet", pool_of(200), num_clients=4, val_fraction=0.2))
     sizes = np.add(np.add(summary.train_sizes, summary.val_sizes), summary.test_sizes)
     assert np.sum(summary.class_counts, axis=1).tolist() == sizes.tolist()
@@ -160,7 +160,7 @@ def test_every_client_has_exactly_its_number_of_classes(num_clients, per_client,
     assert (counts.sum(axis=0) <= 100).all()
 
 
-def test_cyclic_client_i_has_the_classes_from_i_on():
+def test_cyclic_client_i_has_consecutive_classes_from_i():
     partition = split("classes_per_client", pool_of(400), num_clients=12, assignment="cyclic")
     counts = np.array(summarize(pool_of(400), partition).class_counts)
     assert np.flatnonzero(counts[3]).tolist() == [3, 4, 5]
@@ -168,7 +168,7 @@ def test_cyclic_client_i_has_the_classes_from_i_on():
     assert partition.contexts.tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1]
 
 
-def test_random_class_sets_are_contexts_only_where_one_repeats():
+def test_random_class_sets_are_contexts_only_if_one_repeats():
     apart = split("classes_per_client", pool_of(400), num_clients=5, classes_per_client=2)
     alike = split("classes_per_client", pool_of(400), num_clients=3, classes_per_client=10)
     assert apart.contexts is None  # ten classes, each drawn once
@@ -180,13 +180,13 @@ def test_random_class_sets_use_all_classes_equally_often():
     assert ((counts > 0).sum(axis=0) == 6).all()
 
 
-def test_equal_sizes_are_equal_and_as_large_as_the_rarest_class_allows():
+def test_equal_sizes_are_the_largest_that_the_rarest_class_allows():
     y = np.repeat([0, 1], [100, 40])
     pool = Pool(np.zeros((140, 1)), y, 2)
     assert class_counts("classes_per_client", pool, num_clients=4, classes_per_client=2).tolist() == [[10, 10]] * 4
 
 
-def test_sizes_within_the_pool_are_given_as_drawn():
+def test_sizes_that_fit_the_pool_are_used_as_drawn():
     partition = split("classes_per_client", pool_of(1000), num_clients=3, sizes=[20, 50])
     counts = np.array(summarize(pool_of(1000), partition).class_counts)
     assert partition.notes == ()
@@ -194,7 +194,7 @@ def test_sizes_within_the_pool_are_given_as_drawn():
     assert np.ptp([row[row > 0] for row in counts], axis=1).max() <= 1  # even shares
 
 
-def test_sizes_beyond_the_pool_are_scaled_down_in_proportion_with_a_note():
+def test_sizes_beyond_the_pool_are_scaled_down_with_a_note():
     wide = {"num_clients": 40, "assignment": "cyclic", "sizes": [400, 5000]}
     partition = split("classes_per_client", pool_of(10_000), **wide)
     sizes = np.array([len(part) for part in partition.train]) + [len(part) for part in partition.test]
@@ -219,7 +219,7 @@ def test_impossible_class_sets_are_refused(options, words):
 
 
 @pytest.mark.parametrize("sizes", [[2, 10], [10, 5]])
-def test_sizes_that_cannot_hold_the_classes_are_refused(sizes):
+def test_sizes_below_the_number_of_classes_are_refused(sizes):
     with pytest.raises(ValidationError, match="classes_per_client=3 <= lo <= hi"):
         PARTITIONERS.get("classes_per_client").options(sizes=sizes)
 
@@ -227,7 +227,7 @@ def test_sizes_that_cannot_hold_the_classes_are_refused(sizes):
 # The others
 
 
-def test_dirichlet_with_a_large_alpha_is_iid_and_with_a_small_one_is_not():
+def test_dirichlet_is_iid_for_large_alpha_and_skewed_for_small():
     even = class_counts("dirichlet", pool_of(5000), num_clients=5, alpha=1e5)
     skewed = class_counts("dirichlet", pool_of(5000), num_clients=5, alpha=0.05)
     assert (abs(even - 100) < 5).all()
@@ -275,7 +275,7 @@ def test_clients_of_a_context_share_their_classes_and_contexts_differ():
 
 
 @pytest.mark.parametrize("options", [{"classes_per_context": 10}, {"num_contexts": 12}])
-def test_contexts_that_would_be_alike_are_refused(options):
+def test_contexts_with_equal_classes_are_refused(options):
     with pytest.raises(ImpossiblePartition, match="cannot give distinct contexts"):
         split("contexts", pool_of(400), num_clients=12, **options)
 
@@ -283,7 +283,7 @@ def test_contexts_that_would_be_alike_are_refused(options):
 @pytest.mark.parametrize(
     "options", [{"classes_per_context": 3, "alpha": 0.5}, {"classes_per_context": None}, {"num_contexts": 30}]
 )
-def test_contexts_without_one_law_are_refused(options):
+def test_ambiguous_context_options_are_refused(options):
     with pytest.raises(ValidationError, match=r"exactly one|num_clients"):
         PARTITIONERS.get("contexts").options(**options)
 
@@ -292,11 +292,11 @@ def test_alpha_replaces_the_classes_of_a_context():
     assert PARTITIONERS.get("contexts").options(alpha=0.5).classes_per_context is None
 
 
-def test_sharing_out_leaves_what_nobody_holds():
+def test_samples_that_no_client_holds_stay_unused():
     owners = share_out([np.arange(6), np.arange(6, 12)], np.array([[0.5, 0.5, 0.0], [0.0, 0.0, 0.0]]))
     assert [owned.tolist() for owned in owners] == [[0, 1, 2], [3, 4, 5], []]
 
 
-def test_the_smallest_client_is_counted_by_what_it_can_train_on():
+def test_the_smallest_client_counts_its_training_samples():
     pool = pool_of(6, split=np.array([0, 0, 0, 1, 1, 1]))
     assert smallest_client([np.array([0, 1]), np.array([2, 3, 4, 5])], pool) == (1, 1)

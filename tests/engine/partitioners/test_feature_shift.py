@@ -1,4 +1,4 @@
-"""Feature shift: what each group of clients sees, on images of a few pixels."""
+"""Feature shift: the data of each group of clients, on images of a few pixels."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ CORNER = np.array([[9, 1], [0, 0]], np.uint8)
 
 
 def images(channels: int = 1, num: int = 24, **given: Any) -> Pool:
-    """Every sample is the same 2 x 2 image in each channel, but for its channel's number."""
+    """Every sample is the same 2 x 2 image in each channel, plus the channel's index."""
     x = np.stack([CORNER + 20 * c for c in range(channels)])[None].repeat(num, 0).astype(np.uint8)
     return Pool(x, np.arange(num, dtype=np.int64) % 2, 2, **{"scale": 1 / 255, **given})
 
@@ -29,7 +29,7 @@ def shifted(pool: Pool, seed: int = 0, **options: Any) -> Partition:
 
 
 def seen(pool: Pool, **options: Any) -> list[np.ndarray]:
-    """The training samples of each client, as they are stored."""
+    """The stored training samples of each client."""
     return samples(pool, shifted(pool, **options))
 
 
@@ -51,18 +51,18 @@ def test_test_samples_are_shifted_like_training_samples():
     assert all((own[0] == other[0]).all() for own, other in zip(train, test, strict=True))
 
 
-def test_clients_take_turns_in_the_groups_which_are_their_contexts():
+def test_clients_are_assigned_in_turn_to_groups_which_are_contexts():
     assert shifted(images(), num_clients=5, num_groups=2).contexts.tolist() == [0, 1, 0, 1, 0]
 
 
-def test_samples_lie_as_under_iid():
+def test_samples_are_distributed_as_under_iid():
     entry = PARTITIONERS.get("iid")
     plain = entry.make(entry.options(num_clients=4)).split(images(), np.random.default_rng(0))
     partition = shifted(images())
     assert all((a == b).all() for a, b in zip(plain.train + plain.test, partition.train + partition.test, strict=True))
 
 
-def test_other_angles_agree_with_quarter_turns_where_they_come_near():
+def test_angles_close_to_quarter_turns_agree_with_them():
     picture = np.add.outer(np.arange(9.0), 3 * np.arange(9.0))[None, None]
     levels = Levels(0, 32)
     near, exact = (Rotation(angle, levels)(picture, np.array([0])) for angle in (89.99, 90))
@@ -81,7 +81,7 @@ def test_noise_grows_from_group_to_group():
     assert deviations == pytest.approx([0, 0.2, 0.4, 0.6], rel=0.05)
 
 
-def test_noise_on_pixels_is_in_units_of_the_features_and_stays_in_their_range():
+def test_noise_on_pixels_is_scaled_and_clipped_to_their_range():
     pool = Pool(np.full((4000, 1, 2, 2), 128, np.uint8), np.zeros(4000, np.int64), 1, scale=1 / 255)
     noisy = seen(pool, kind="noise", num_groups=2, strength=0.1)[1]
     assert noisy.dtype == np.uint8
@@ -91,13 +91,13 @@ def test_noise_on_pixels_is_in_units_of_the_features_and_stays_in_their_range():
 
 
 @pytest.mark.parametrize("options", [{"kind": "noise", "strength": 1e-6}, {"kind": "colour"}])
-def test_whole_numbers_that_are_taken_as_they_are_keep_their_range(options: dict[str, Any]):
+def test_noise_on_integers_stays_in_their_range(options: dict[str, Any]):
     for own in seen(images(channels=3, scale=1.0), **options):
         assert own.dtype == np.uint8
         assert own.max() > 20
 
 
-def test_the_noise_of_a_sample_is_its_own_whoever_else_is_there():
+def test_the_noise_of_a_sample_does_not_depend_on_other_samples():
     pool = Pool(np.zeros((40, 3)), np.zeros(40, np.int64), 1)
     shift = shifted(pool, kind="noise").shifts[3]
     rows = np.array([3, 7, 11])
@@ -105,13 +105,13 @@ def test_the_noise_of_a_sample_is_its_own_whoever_else_is_there():
     assert (shift(pool.x[rows], rows)[0] != shift(pool.x[rows], rows)[1]).all()
 
 
-def test_grey_images_have_two_looks():
+def test_grey_images_have_two_colour_groups():
     plain, inverted = seen(images(), kind="colour", num_clients=2, num_groups=2)
     assert (plain == CORNER).all()
     assert (inverted == 255 - CORNER.astype(int)).all()
 
 
-def test_colours_are_passed_on_and_then_inverted():
+def test_colours_are_permuted_and_then_inverted():
     looks = seen(images(channels=3), kind="colour", num_clients=4, num_groups=4)
     assert [own[0, :, 1, 1].tolist() for own in looks] == [
         [0, 20, 40],
@@ -121,18 +121,18 @@ def test_colours_are_passed_on_and_then_inverted():
     ]
 
 
-def test_strength_mixes_the_new_colours_into_the_old():
+def test_strength_blends_old_and_new_colours():
     mixed = seen(images(channels=3), kind="colour", num_clients=2, num_groups=2, strength=0.25)[1]
     assert mixed[0, :, 1, 1].tolist() == [10, 15, 35]
 
 
 @pytest.mark.parametrize("kind", ["rotation", "noise", "colour"])
-def test_no_strength_is_no_shift(kind: str):
+def test_zero_strength_is_no_shift(kind: str):
     for own in seen(images(), kind=kind, num_groups=2, strength=0.0):
         assert (own == CORNER).all()
 
 
-def test_a_common_test_set_stays_as_it_is():
+def test_a_common_test_set_is_not_shifted():
     pool = images(common_test=(images().x[:3], images().y[:3]))
     common = lay_out(pool, shifted(pool), torch.float32, torch.device("cpu")).common_test
     assert (common.x.numpy() == CORNER).all()
@@ -151,7 +151,7 @@ def test_a_common_test_set_stays_as_it_is():
         (Pool(np.ones((24, 5), np.int32), np.zeros(24, np.int64), 1), {"kind": "noise"}, "token ids.*use .* bag"),
     ],
 )
-def test_shifts_that_the_data_cannot_have_are_refused(pool: Pool, options: dict[str, Any], words: str):
+def test_shifts_that_do_not_suit_the_data_are_refused(pool: Pool, options: dict[str, Any], words: str):
     with pytest.raises(ImpossiblePartition, match=words):
         shifted(pool, **options)
 

@@ -30,7 +30,7 @@ def held_out(share: float, seed: int = 0) -> Partition:
     return hold_out(whole(), share, numpy_stream(seed, "holdout"))
 
 
-def test_the_share_of_clients_is_held_out_and_the_others_move_up():
+def test_held_out_clients_are_removed_and_the_others_renumbered():
     partition, everyone = held_out(0.3), whole()
     assert len(partition.train) == 7 and len(partition.unseen.train) == 3
     assert sorted([*partition.clients, *partition.unseen.clients]) == list(range(10))
@@ -41,12 +41,12 @@ def test_the_share_of_clients_is_held_out_and_the_others_move_up():
             assert part.contexts[new] == everyone.contexts[old]
 
 
-def test_who_is_held_out_depends_on_the_seed_alone():
+def test_the_held_out_clients_depend_only_on_the_seed():
     first, again, other = (held_out(0.3, seed).unseen.clients.tolist() for seed in (0, 0, 1))
     assert first == again != other
 
 
-def test_without_a_share_nothing_changes():
+def test_a_share_of_zero_changes_nothing():
     partition = held_out(0.0)
     assert partition.unseen is None and partition.clients is None and partition.notes == ()
     assert summarize(pool_of(), partition).unseen is None
@@ -62,11 +62,11 @@ def test_holding_out_every_client_is_refused():
 
 
 @pytest.mark.parametrize("entry", list(PARTITIONERS), ids=lambda entry: entry.name)
-def test_every_partitioner_can_hold_clients_out(entry):
+def test_every_partitioner_can_hold_out_clients(entry):
     assert "holdout_clients" in entry.options.model_fields
 
 
-def test_the_truth_of_generated_data_goes_with_its_clients():
+def test_true_models_are_held_out_with_their_clients():
     data = DATASETS.get("synthetic")
     pool = data.make(data.options(num_clients=6, samples_per_client=20)).load(Path(), np.random.default_rng(0), None)
     natural = PARTITIONERS.get("natural")

@@ -1,4 +1,4 @@
-"""Measures of heterogeneity, with known answers."""
+"""Measures of heterogeneity, with known values."""
 
 import numpy as np
 import pytest
@@ -15,20 +15,20 @@ def test_entropy_of_one_two_four_and_no_classes():
     assert label_entropy(np.array([[9, 0, 0, 0], [4, 4, 0, 0], [1, 1, 1, 1], [0, 0, 0, 0]])).tolist() == [0, 1, 2, 0]
 
 
-def test_equal_distributions_are_at_distance_zero_whatever_their_sizes():
+def test_equal_distributions_have_distance_zero_for_any_sizes():
     assert mean_js_distance(np.array([[1, 2], [10, 20], [100, 200]])) == pytest.approx(0, abs=1e-7)
 
 
-def test_disjoint_distributions_are_at_distance_one():
+def test_disjoint_distributions_have_distance_one():
     assert mean_js_distance(np.array([[5, 0, 0], [0, 7, 0], [0, 0, 9]])) == pytest.approx(1)
 
 
-def test_half_overlapping_distributions():
+def test_half_overlapping_distributions_have_a_known_distance():
     # m = (1/4, 1/2, 1/4): H(m) = 1.5, H(p) = H(q) = 1
     assert mean_js_distance(np.array([[1, 1, 0], [0, 1, 1]])) == pytest.approx(np.sqrt(0.5))
 
 
-def test_a_single_client_differs_from_nobody():
+def test_a_single_client_has_distance_zero():
     assert mean_js_distance(np.array([[1, 2, 3]])) == 0
 
 

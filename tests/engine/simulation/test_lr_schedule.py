@@ -22,14 +22,14 @@ def test_the_learning_rate_of_a_round():
     assert constant.in_round(7) is constant
 
 
-def test_a_rate_that_decays_for_long_stays_above_zero():
+def test_a_decayed_rate_stays_above_zero():
     run = simulation({"name": "scaffold"}, rounds=4, lr_schedule="step", lr_decay=1e-200, lr_decay_rounds=1)
     results = list(run.rounds())
     assert run.task.training.lr > 0
     assert not any(r.diverged for r in results)
 
 
-def test_a_scheduled_round_trains_at_its_own_rate():
+def test_a_scheduled_round_trains_at_its_rate():
     halved = {"lr_schedule": "step", "lr_decay": 0.5, "lr_decay_rounds": 1}
     run = trained("local_train", rounds=3, **halved)
     start = as_matrix(run.task.initial_model())
@@ -41,7 +41,7 @@ def test_a_scheduled_round_trains_at_its_own_rate():
         np.testing.assert_allclose(found, W, atol=1e-12)
 
 
-def test_rates_that_follow_training_are_scheduled_and_fixed_rates_stay():
+def test_rates_that_follow_training_are_scheduled_and_fixed_ones_are_not():
     options = {"rounds": 4, "lr_schedule": "cosine"}
     follows, stays = (trained({"name": "ditto", "personal_lr": lr}, **options) for lr in ("training", 0.1))
     assert follows.algorithm.hparams.personal_lr == follows.task.training.lr < 0.1
@@ -50,7 +50,7 @@ def test_rates_that_follow_training_are_scheduled_and_fixed_rates_stay():
     assert not torch.equal(personalized(follows)["head.weight"], personalized(stays)["head.weight"])
 
 
-def test_fine_tuning_for_use_takes_the_configured_rate():
+def test_fine_tuning_for_evaluation_uses_the_configured_rate():
     run = trained({"name": "fedavg", "finetune_steps": 2}, rounds=4, lr_schedule="cosine")
     as_set = dataclasses.replace(run.task, training=run.config.training)
     assert_equal(run.models().personalized[1], run.algorithm.personalized(run.state, as_set).of_client(1))

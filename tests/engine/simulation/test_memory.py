@@ -1,4 +1,4 @@
-"""What a round needs at least, and what is refused because of it."""
+"""The minimal memory of a round, and runs that are refused for it."""
 
 from typing import Any
 
@@ -34,42 +34,42 @@ def needed(**changes: Any) -> tuple[int, int]:
     return needed_bytes(run, build(run, default_data_dir(), torch.device("cpu")))
 
 
-def test_a_round_holds_a_model_and_all_batches_of_each_participant() -> None:
+def test_a_round_needs_a_model_and_all_batches_of_each_participant() -> None:
     assert needed() == (4 * MLR, 4 * 3 * BATCH)
     assert needed(training={"local_steps": 3, "participation": 0.5}) == (2 * MLR, 2 * 3 * BATCH)
     assert needed(training={"local_steps": 3, "dtype": "float64"}) == (8 * MLR, 4 * 3 * BATCH)
 
 
-def test_a_method_with_more_steps_of_its_own_needs_their_batches() -> None:
+def test_additional_steps_of_a_method_need_their_batches() -> None:
     assert needed(algorithms=[{"name": "fedavg", "finetune_steps": 7}]) == (4 * MLR, 4 * 7 * BATCH)
     assert needed(algorithms=[{"name": "pfedme", "inner_steps": 7}]) == needed()
 
 
-def test_models_of_contexts_and_of_a_hypernetwork_count() -> None:
+def test_models_of_contexts_and_hypernetworks_count() -> None:
     assert needed(algorithms=[{"name": "ifca", "K": 3}])[0] == 7 * MLR
     assert needed(algorithms=[{"name": "pfedhn", "hidden": 5}])[0] == 9 * MLR
 
 
-def test_parameters_are_counted_without_a_model() -> None:
+def test_parameters_are_counted_without_building_a_model() -> None:
     shape = (64,)
     for model in ("mlr", "dnn"):
         choice = a_run(model=model).model
         assert num_parameters(choice, shape, 10) == build_model(choice, shape, 10).num_parameters
 
 
-def test_a_round_that_no_memory_holds_is_refused_with_both_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_round_too_large_for_memory_is_refused_with_both_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preflight, "memory_bytes", lambda _: 3 * 10**9)
     with pytest.raises(InvalidConfig, match="fedavg: a round needs at least 11 GB of memory, of 3 GB available"):
         check_runs([a_run(training={"local_steps": 1_000_000, "batch_size": 337})])
     check_runs([a_run(training={"local_steps": 1_000_000})])
 
 
-def test_this_machine_has_memory() -> None:
+def test_the_memory_of_this_machine_is_positive() -> None:
     assert memory_bytes(torch.device("cpu")) > 2**27
 
 
 @pytest.mark.parametrize("error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory")])
-def test_data_that_find_no_memory_are_a_mistake_of_the_configuration(
+def test_data_too_large_for_memory_are_an_invalid_configuration(
     monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     def fail(*_: object) -> None:

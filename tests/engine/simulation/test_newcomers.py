@@ -1,4 +1,4 @@
-"""Clients that never train: when they get a model, and where it is recorded."""
+"""Clients that never train: when they get a model, and where its results are recorded."""
 
 from typing import Any
 
@@ -16,8 +16,8 @@ def test_newcomers_do_not_change_training():
     assert_equal(shared_model(with_them), shared_model(without))
 
 
-def test_the_first_steps_of_a_newcomers_longer_plan_are_its_own():
-    """Extra steps come from the newcomers' stream, not from that of the clients that train."""
+def test_extra_steps_of_newcomers_use_their_own_stream():
+    """Not that of the clients that train."""
     run = simulation({"name": "ditto", "lam": 0.0, "personal_steps": 1}, with_newcomers())
     task = run.task.of_unseen()
     once = task.everyone(stream="newcomers", steps=1).plan
@@ -39,7 +39,7 @@ def test_without_newcomers_the_summary_has_no_unseen_clients():
     assert "unseen" not in run.summary()
 
 
-def test_newcomers_begin_at_the_learning_rate_of_the_first_round():
+def test_newcomers_start_at_the_learning_rate_of_the_first_round():
     losses = []
     for schedule in ("constant", "cosine"):
         *_, last = simulation("local_train", with_newcomers(), rounds=3, lr_schedule=schedule).rounds()
@@ -54,9 +54,9 @@ def test_a_diverged_run_does_not_adapt():
 
 
 @pytest.mark.parametrize(("method", "has_model"), [("fedavg", True), ("local_train", False)])
-def test_a_method_without_adapted_gives_newcomers_its_global_model_or_a_note(method: str, has_model: bool):
+def test_without_adapted_newcomers_get_the_global_model_or_a_note(method: str, has_model: bool):
     class WithoutAdapted:
-        """Everything that ``method`` has, but for ``adapted``."""
+        """Everything of ``method`` except ``adapted``."""
 
         def __init__(self, own: Any) -> None:
             for name in ("init", "round", "personalized", "global_model", "shared"):

@@ -1,4 +1,4 @@
-"""What is refused before a run starts, and what is left to the worker."""
+"""What is refused before a run starts, and what is only checked by the worker."""
 
 import re
 
@@ -19,12 +19,12 @@ EXPERIMENT = {
 }
 
 
-def test_a_method_that_cannot_start_is_refused_with_its_name() -> None:
+def test_a_method_that_cannot_start_is_refused_by_name() -> None:
     with pytest.raises(InvalidConfig, match=r"gpfl.*model"):
         preflight.check_runs(parse_experiment(EXPERIMENT).runs())
 
 
-def test_models_too_large_to_try_are_left_to_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_too_large_to_check_are_left_to_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     four_models = 4 * (64 * 10 + 10) * 4  # clients x parameters of mlr on digits x bytes of a float32
     monkeypatch.setattr(Simulation, "__init__", lambda *_, **__: pytest.fail("set up"))
     monkeypatch.setattr(preflight, "MAX_BYTES", four_models - 1)
@@ -34,7 +34,7 @@ def test_models_too_large_to_try_are_left_to_the_worker(monkeypatch: pytest.Monk
         preflight.check_runs(parse_experiment(EXPERIMENT).runs())
 
 
-def test_models_far_too_large_to_build_are_counted_all_the_same() -> None:
+def test_models_far_too_large_to_build_are_still_counted() -> None:
     huge = parse_experiment(EXPERIMENT | {"model": {"name": "resnet18", "width": 512}}).model
     assert num_parameters(huge, (1, 8, 8), 10) > 7e8
     for name, options in (("dnn", {"hidden": 5}), ("mlr", {}), ("resnet18", {"width": 4})):
@@ -50,7 +50,7 @@ def test_models_far_too_large_to_build_are_counted_all_the_same() -> None:
         ({"name": "pfedhn", "hidden": 10**4, "hidden_layers": 2}, 4 * 650 + 10**4 * 650 + 2 * 10**8),
     ],
 )
-def test_what_a_method_holds_is_counted_before_it_is_made(algorithm: dict, numbers: int) -> None:
+def test_the_state_of_a_method_is_counted_before_it_is_created(algorithm: dict, numbers: int) -> None:
     (run,) = parse_experiment(EXPERIMENT | {"algorithms": [algorithm]}).runs()
     assert preflight.num_numbers(run, num_clients=4, parameters=650) == numbers
 
@@ -84,15 +84,15 @@ def test_what_a_method_holds_is_counted_before_it_is_made(algorithm: dict, numbe
         ),
     ],
 )
-def test_options_that_come_out_otherwise_are_said(changes: dict, words: str) -> None:
+def test_options_with_a_different_effect_are_noted(changes: dict, words: str) -> None:
     notes = preflight.check_runs(parse_experiment(EXPERIMENT | {"algorithms": ["fedavg"]} | changes).runs())
     assert [note for note in notes if re.search(words, note)], notes
 
 
-def test_options_that_come_out_as_asked_need_no_note() -> None:
+def test_options_with_the_expected_effect_need_no_note() -> None:
     assert preflight.check_runs(parse_experiment(EXPERIMENT | {"algorithms": ["fedavg", "ditto"]}).runs()) == ()
 
 
-def test_the_check_of_a_method_stops_where_its_setup_evaluates_data(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_check_of_a_method_stops_before_it_evaluates_data(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.training.evaluate.evaluate", lambda *_: pytest.fail("evaluated"))
     preflight.check_runs(parse_experiment(EXPERIMENT | {"algorithms": [{"name": "ifca", "K": 2}]}).runs())

@@ -1,4 +1,4 @@
-"""What a run records: rounds, evaluation, summaries, and why it ended."""
+"""What a run records: rounds, evaluations, summaries, and the reason it ended."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ def test_round_zero_is_the_untrained_model():
     assert len(results[0].cohort) == 0 and "train_loss" not in results[0].arrays
 
 
-def test_rounds_are_evaluated_every_so_many_and_at_the_end():
+def test_rounds_are_evaluated_periodically_and_at_the_end():
     raw = {
         "dataset": "digits",
         "partition": {"name": "iid", "num_clients": 3},
@@ -31,7 +31,7 @@ def test_rounds_are_evaluated_every_so_many_and_at_the_end():
     assert ["global.loss" in r.arrays for r in results] == [r.evaluated for r in results]
 
 
-def test_personalized_and_global_of_one_model_are_equal_but_no_aliases():
+def test_personalized_and_global_results_of_one_model_are_equal_copies():
     run = simulation("fedavg")
     result = next(iter(run.rounds()))
     np.testing.assert_array_equal(result.arrays["personalized.accuracy"], result.arrays["global.accuracy"])
@@ -51,19 +51,19 @@ def test_a_method_without_a_global_model_has_none_in_its_summary():
     assert run.models().global_model is None
 
 
-def test_the_best_models_are_available_beside_the_last():
+def test_both_the_best_and_the_last_models_are_available():
     run = trained("fedavg", rounds=6, lr=0.5)
     if run.best["personalized"].round != 6:
         assert not torch.equal(run.models("best").global_model["head.weight"], run.models().global_model["head.weight"])
     assert len(run.models("best").personalized) == 4
 
 
-def test_bytes_count_one_model_down_and_up_for_each_participant():
+def test_bytes_count_one_model_down_and_up_per_participant():
     result = list(simulation("fedavg", participation=0.5).rounds())[1]
     assert result.scalars["bytes_up"] == result.scalars["bytes_down"] == 2 * (3 * 5 + 3) * 8
 
 
-def test_a_nan_in_the_data_diverges_at_its_round():
+def test_a_nan_in_the_data_makes_the_run_diverge():
     data = federation()
     data.train.x[0] = float("nan")
     results = list(simulation("local_train", data, rounds=5).rounds())
@@ -72,28 +72,28 @@ def test_a_nan_in_the_data_diverges_at_its_round():
     assert np.isnan(accuracy[0]) and not np.isnan(accuracy[1:]).any()
 
 
-def test_a_shared_model_that_is_not_finite_ends_the_run_in_its_round():
+def test_a_non_finite_shared_model_ends_the_run_in_its_round():
     run = beyond({"name": "ditto", "personal_lr": 0.01}, model="dnn", training={"lr": 1e300}, rounds=9)
     results = list(run.rounds())
     assert results[-1].round == 1 and "not finite" in results[-1].diverged
 
 
-def test_a_round_that_failed_is_not_the_best(monkeypatch):
+def test_a_failed_round_is_not_the_best(monkeypatch):
     run = simulation("fedavg", rounds=1)
     monkeypatch.setattr(run, "_training_failed", lambda *_: "it broke")
     assert list(run.rounds())[-1].diverged == "it broke" and run.summary()["best"]["global"]["round"] == 0
 
 
-def test_starting_a_network_at_zero_is_warned_of():
+def test_a_network_initialized_at_zero_causes_a_warning():
     assert any("zeros" in n for n in simulation("fedavg", model={"name": "dnn", "init": "zeros"}).task.notes)
 
 
-def test_too_large_a_step_is_warned_of():
+def test_too_large_a_step_causes_a_warning():
     assert any("above 2" in n for n in simulation({"name": "ditto", "lam": 100}).task.notes)
     assert not simulation({"name": "ditto", "lam": 0.1}).task.notes
 
 
-def test_asking_for_an_absent_gpu_is_refused(monkeypatch):
+def test_an_absent_gpu_is_refused(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(Unsupported, match="device: cpu or auto"):
         choose_device("cuda")

@@ -11,7 +11,7 @@ from engine.training import evaluate
 from tests.support.builders import trained
 
 
-def test_accuracy_is_the_share_of_test_samples_that_are_right():
+def test_accuracy_is_the_share_of_correct_test_samples():
     run = trained("local_train")
     values = run._evaluate()
     for i in range(run.task.num_clients):
@@ -45,7 +45,7 @@ def test_a_shared_model_and_stacked_copies_of_it_score_the_same(monkeypatch):
                 np.testing.assert_allclose(a, b)
 
 
-def test_a_predictor_may_bring_its_own_logits():
+def test_a_predictor_may_define_its_logits():
     run = trained("local_train")
     flipped = Predictor(run.state.personal_params, True, lambda p, x: -run.task.model.logits(p, x))
     plain = Predictor(run.state.personal_params, True)

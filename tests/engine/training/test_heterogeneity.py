@@ -1,4 +1,4 @@
-"""The estimate R-hat of heterogeneity, by models trained alone."""
+"""The estimate R-hat of heterogeneity from models trained alone."""
 
 import pytest
 
@@ -11,7 +11,7 @@ def test_clients_with_the_same_data_and_batches_have_no_heterogeneity():
     assert heterogeneity.estimate(task)[0] == 0
 
 
-def test_r_hat_is_the_largest_distance_of_models_trained_alone_to_their_mean():
+def test_r_hat_is_the_largest_distance_of_models_trained_alone_from_their_mean():
     models = trained("local_train", batch_size="full", rounds=1, local_steps=30).state.personal_params
     distances = [sum(((p - p.mean(0))[i] ** 2).sum() for p in models.values()) ** 0.5 for i in range(4)]
     found, cost = heterogeneity.estimate(simulation("fedavg", batch_size="full").task, steps=30)

@@ -1,4 +1,4 @@
-"""The hypernetwork: its start, what it emits, and its derivatives."""
+"""The hypernetwork: initialization, output and derivatives."""
 
 import math
 
@@ -12,7 +12,7 @@ from tests.support.hypernetworks import NETWORK, SMALL, pairing
 
 
 def started():
-    """A run's state before training, and its task."""
+    """The state of a run before training, and its task."""
     run = simulation({"name": "pfedhn", **SMALL}, model=NETWORK)
     return run.state, run.task
 
@@ -28,7 +28,7 @@ def test_hidden_layers_are_relu_and_every_tensor_has_a_linear_output():
     assert models["w"].tolist() == [[[3.0, -3.0]], [[0.0, -1.0]]]
 
 
-def test_the_network_starts_like_linear_layers_and_by_the_seed_alone():
+def test_the_network_is_initialized_like_linear_layers_by_the_seed():
     state, task = started()
     shapes = {n: tuple(p.shape) for n, p in state.psi.items()}
     assert shapes["hidden.0.weight"] == (5, 3) and shapes["hidden.1.weight"] == (5, 5)
@@ -41,7 +41,7 @@ def test_the_network_starts_like_linear_layers_and_by_the_seed_alone():
     assert not torch.equal(other.psi["hidden.0.weight"], state.psi["hidden.0.weight"])
 
 
-def test_products_with_the_jacobian_are_those_of_finite_differences():
+def test_products_with_the_jacobian_match_finite_differences():
     state, _ = started()
     rows = state.embeddings[[2, 0, 3]]
     noise = torch.Generator().manual_seed(3)

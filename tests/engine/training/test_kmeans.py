@@ -1,4 +1,4 @@
-"""Coordinates of models, their clusters, and moves between clusters."""
+"""Coordinates and clusters of models, and changes of cluster."""
 
 import numpy as np
 import torch
@@ -6,7 +6,7 @@ import torch
 from engine.training.kmeans import cluster, coordinates, transitions
 
 
-def test_equal_models_have_equal_coordinates_and_keep_their_distances():
+def test_coordinates_preserve_distances_between_models():
     generator = torch.Generator().manual_seed(0)
     models = torch.randn(4, 50, generator=generator, dtype=torch.float64)[torch.tensor([0, 1, 0, 2, 3, 1, 0])]
     points = coordinates({"w": models})
@@ -15,6 +15,6 @@ def test_equal_models_have_equal_coordinates_and_keep_their_distances():
     np.testing.assert_allclose(np.linalg.norm(points[0] - points[3]), (models[0] - models[3]).norm())
 
 
-def test_transitions_are_the_shares_of_members_from_each_earlier_context():
+def test_transitions_are_shares_of_members_by_previous_context():
     before, after = torch.tensor([0, 0, 0, 1]), torch.tensor([0, 0, 1, 1])
     assert transitions(before, after).tolist() == [[1.0, 0.5], [0.0, 0.5]]

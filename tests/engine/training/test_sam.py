@@ -1,4 +1,4 @@
-"""Perturbations up the gradient, with known answers."""
+"""Perturbations in gradient direction, with known values."""
 
 import math
 
@@ -9,14 +9,14 @@ from engine.training.sam import layer_scores, most_personal, uphill, uphill_by_l
 from tests.support.builders import assert_close
 
 
-def test_sam_goes_up_the_gradient_by_rho():
+def test_sam_moves_along_the_gradient_by_rho():
     eps = uphill({"a": torch.tensor([[3.0], [0.0]]), "b": torch.tensor([[[4.0, 0.0]], [[0.0, 0.0]]])}, 0.5)
     assert_close(eps, {"a": torch.tensor([[0.3], [0.0]]), "b": torch.tensor([[[0.4, 0.0]], [[0.0, 0.0]]])}, 1e-6)
 
 
 @pytest.mark.parametrize("p", [1.01, 1.5, 2.0, 3.0, 50.0])
-def test_no_perturbation_of_that_length_raises_the_linearised_loss_more(p):
-    """Hoelder: the largest <g, eps> with ||eps||_p = rho is rho ||g||_q."""
+def test_the_perturbation_maximizes_the_linearized_loss(p):
+    """Hölder: the largest <g, eps> with ||eps||_p = rho is rho ||g||_q."""
     drawn = torch.randn(2, 17, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     g = {"a": drawn[:, :12].view(2, 3, 4), "b": drawn[:, 12:]}
     eps = uphill(g, 0.7, p)
@@ -46,11 +46,11 @@ def test_scores_are_distances_per_parameter_and_sum_to_one():
         "b": torch.tensor([[0.0, 2.0, 0.0], [0.0, 0.0, 0.0]]),
         "c": torch.tensor([[0.0], [0.0]]),
     }
-    expected = torch.tensor([[2.5 / 3, 0.5 / 3], [0.5, 0.5]])  # 5/2 and 2/4; the second client is where w is
+    expected = torch.tensor([[2.5 / 3, 0.5 / 3], [0.5, 0.5]])  # 5/2 and 2/4; the second client equals w
     torch.testing.assert_close(layer_scores(theta, w, (("a",), ("b", "c"))), expected)
 
 
-def test_of_equal_layers_the_first_stay_personal():
+def test_among_equal_layers_the_first_are_personal():
     scores = torch.tensor([[0.25, 0.25, 0.25, 0.25], [0.1, 0.4, 0.4, 0.1]])
     assert most_personal(scores, 2).tolist() == [[1, 1, 0, 0], [0, 1, 1, 0]]
     assert most_personal(scores, 0).sum() == 0

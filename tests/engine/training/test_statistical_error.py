@@ -1,4 +1,4 @@
-"""Distances to the true models of generated data, and the joint minimiser."""
+"""Distances to the true models of generated data, and the joint minimizer."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def test_joint_minimiser_has_zero_gradient():
     torch.testing.assert_close(solved.shared, solved.local.mean(0))
 
 
-def test_clients_with_one_truth_have_no_heterogeneity():
+def test_clients_with_one_true_model_have_no_heterogeneity():
     assert statistical_error.heterogeneity(torch.full((10, 3), 0.1, dtype=torch.float64)) == 0.0
 
 
@@ -39,7 +39,7 @@ def synthetic(partition="natural", **changed):
     return [Simulation(c) for c in parse_experiment(raw | changed).runs()]
 
 
-def test_total_error_is_recorded_where_the_truth_is_known():
+def test_total_error_is_recorded_if_true_models_are_known():
     fedavg, local = synthetic()
     result = list(fedavg.rounds())[-1]
     statistical_error = fedavg.task.data.truth["weights"]
@@ -52,7 +52,7 @@ def test_total_error_is_recorded_where_the_truth_is_known():
 
 
 @pytest.mark.parametrize("clients", [10, 20])
-def test_clients_that_were_mixed_have_no_truth(clients):
+def test_mixed_clients_have_no_true_models(clients):
     fedavg, _ = synthetic({"name": "iid", "num_clients": clients})
     assert fedavg.task.data.truth is None
     assert "global.total_error" not in list(fedavg.rounds())[-1].arrays

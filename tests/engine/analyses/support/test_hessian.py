@@ -1,4 +1,4 @@
-"""Eigenvalues, traces and worst losses of quadratics, with known answers."""
+"""Eigenvalues, traces and worst losses of quadratics, with known values."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from engine.analyses.support.hessian import Objective, top_eigenvalue, trace, wo
 
 
 def quadratic(matrix: torch.Tensor, slope: torch.Tensor) -> Objective:
-    """x A x / 2 + g x around 0, as two equal terms over two tensors."""
+    """x A x / 2 + g x around 0, as two equal terms on two tensors."""
 
     def half(params: dict[str, torch.Tensor]) -> torch.Tensor:
         x = torch.cat([params["a"].flatten(), params["b"]])
@@ -38,7 +38,7 @@ def test_the_top_eigenvalue_of_a_quadratic_is_the_largest_not_the_most_negative(
     assert found.value == pytest.approx(7, rel=1e-10) and found.products <= 6
 
 
-def test_a_rough_eigenvalue_keeps_within_its_bound() -> None:
+def test_a_rough_eigenvalue_stays_within_its_bound() -> None:
     values = torch.linspace(1, 5, 60).tolist()
     objective = quadratic(rotated(values), torch.zeros(60, dtype=torch.float64))
     found = top_eigenvalue(objective, objective.start, stream(), tolerance=0.02)
@@ -68,23 +68,23 @@ def test_the_worst_loss_in_a_ball_around_a_minimum_is_that_of_the_top_eigenvecto
     assert found.worst == pytest.approx(7 * 0.1**2 / 2, rel=1e-6) and found.first_order == found.centre == 0
 
 
-def test_on_a_slope_the_first_order_point_is_the_worst() -> None:
+def test_on_a_slope_the_worst_point_is_the_first_order_one() -> None:
     slope = torch.tensor([3.0, 0, 4, 0, 0, 0], dtype=torch.float64)
     objective = quadratic(torch.zeros(6, 6, dtype=torch.float64), slope)
     found = worst_in_ball(objective, objective.start, 0.2, stream())
     assert found.first_order == pytest.approx(0.2 * 5) == found.worst
 
 
-def test_a_loss_that_is_nan_nearby_makes_the_worst_loss_nan() -> None:
+def test_a_nan_loss_nearby_makes_the_worst_loss_nan() -> None:
     def root(params: dict[str, torch.Tensor]) -> torch.Tensor:
-        return (params["a"].sum() + 1).sqrt() - 2 * params["a"].sum()  # rises towards where it is not defined
+        return (params["a"].sum() + 1).sqrt() - 2 * params["a"].sum()  # rises towards the points where it is undefined
 
     objective = Objective([root], {"a": torch.zeros(1, dtype=torch.float64)})
     assert np.isnan(worst_in_ball(objective, objective.start, 2.0, stream()).worst)
     assert worst_in_ball(objective, objective.start, 0.5, stream()).worst == pytest.approx(0.5**0.5 + 1)
 
 
-def test_a_slope_and_a_bend_add_up_along_the_same_line() -> None:
+def test_slope_and_curvature_add_up_along_one_direction() -> None:
     matrix = torch.diag(torch.tensor([4.0, 1, 1, 1, 1, 1], dtype=torch.float64))
     objective = quadratic(matrix, torch.tensor([1.0, 0, 0, 0, 0, 0], dtype=torch.float64))
     found = worst_in_ball(objective, objective.start, 0.5, stream())

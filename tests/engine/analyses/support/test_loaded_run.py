@@ -1,4 +1,4 @@
-"""A loaded run predicts as it did when it was recorded, for every kind of model."""
+"""A loaded run predicts as when it was recorded, for every kind of model."""
 
 import numpy as np
 import pytest
@@ -44,7 +44,7 @@ def test_a_clustered_method_gives_each_client_its_own_global_model() -> None:
     assert not plain.global_model.is_per_client
 
 
-def test_one_model_of_all_clients_stays_one_on_every_device() -> None:
+def test_a_shared_model_is_loaded_once_on_every_device() -> None:
     common, _ = trained(tiny_config())
     own, _ = trained(tiny_config(algorithms=["ditto"]))
     assert not common.personalized.is_per_client and own.personalized.is_per_client

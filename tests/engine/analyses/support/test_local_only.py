@@ -1,4 +1,4 @@
-"""A model trained alone is the one of local_train."""
+"""A model trained alone equals that of local_train."""
 
 import pytest
 
@@ -9,6 +9,6 @@ from tests.support.subjects import subject_of
 
 @pytest.mark.parametrize("changed", [{}, {"participation": 0.5, "rounds": 5, "lr_schedule": "cosine", "momentum": 0.5}])
 @pytest.mark.parametrize("model", ["mlr", {"name": "dnn", "hidden": 4}])
-def test_the_model_trained_alone_is_the_one_of_local_train(model, changed) -> None:
-    ours = trained_alone(subject_of("ditto", model=model, **changed), 2)
-    assert_equal(ours, trained("local_train", model=model, **changed).models().personalized[2])
+def test_the_model_trained_alone_equals_local_train(model, changed) -> None:
+    alone = trained_alone(subject_of("ditto", model=model, **changed), 2)
+    assert_equal(alone, trained("local_train", model=model, **changed).models().personalized[2])

@@ -1,4 +1,4 @@
-"""Losses on a plane: the shortened computation gives the same values."""
+"""Losses on a plane: the fast computation gives the same values."""
 
 import numpy as np
 import pytest
@@ -40,7 +40,7 @@ def test_skipping_the_first_layer_changes_nothing(model, shape, dtype) -> None:
     np.testing.assert_allclose(short, long, rtol=1e-12 if dtype == torch.float64 else 1e-6)
 
 
-def test_tables_of_embeddings_are_skipped_too() -> None:
+def test_embedding_tables_are_skipped_too() -> None:
     model = {"name": "text_embedding", "buckets": 9, "dim": 3, "hidden": 4}
     network, plane, _ = example(model, (6,), torch.float64)
     tokens = Samples(torch.randint(0, 20, (7, 6)).double(), torch.randint(0, 3, (7,)))
@@ -68,7 +68,7 @@ def test_a_first_layer_behind_a_parameter_is_not_skipped() -> None:
     np.testing.assert_allclose(short, long, rtol=1e-12)
 
 
-def test_a_surface_does_not_depend_on_the_blocks(monkeypatch) -> None:
+def test_a_surface_does_not_depend_on_the_block_size(monkeypatch) -> None:
     network, plane, samples = example({"name": "dnn", "hidden": 4}, (5,), torch.float64)
     whole = surface(network, plane, samples)
     monkeypatch.setattr("engine.analyses.support.surface._STORED_BYTES", 400)
@@ -76,7 +76,7 @@ def test_a_surface_does_not_depend_on_the_blocks(monkeypatch) -> None:
     np.testing.assert_allclose(surface(network, plane, samples), whole, rtol=1e-12)
 
 
-def test_every_point_is_the_loss_of_its_own_parameters() -> None:
+def test_every_point_has_the_loss_of_its_parameters() -> None:
     network, plane, samples = example("mlr", (5,), torch.float64)
     found = surface(network, plane, samples)
     there = {n: p + plane.a[3] * plane.first[n] + plane.b[1] * plane.second[n] for n, p in plane.origin.items()}

@@ -1,9 +1,9 @@
-"""What was read is kept while it stands; what goes on leaves no trail of its earlier states."""
+"""The cache of database reads: entries are valid for one state, and old states are dropped."""
 
 from app.data import read_cache
 
 
-def test_an_answer_is_kept_while_its_subject_stands_as_it_does() -> None:
+def test_an_entry_is_cached_while_its_state_is_unchanged() -> None:
     read: list[tuple[str, str, int]] = []
 
     @read_cache.kept(2)
@@ -21,7 +21,7 @@ def test_an_answer_is_kept_while_its_subject_stands_as_it_does() -> None:
     assert len(read) == 4
 
 
-def test_no_more_than_so_many_are_kept_and_the_one_that_was_asked_for_longest_ago_goes() -> None:
+def test_the_least_recently_used_entry_is_dropped() -> None:
     read: list[str] = []
 
     @read_cache.kept(2)
@@ -32,7 +32,7 @@ def test_no_more_than_so_many_are_kept_and_the_one_that_was_asked_for_longest_ag
     for what in ("a", "b", "a", "c", "a", "b"):
         ask("db", what, 0)
     assert read == ["a", "b", "c", "b"]
-    for state in range(10):  # a run that goes on pushes nobody out
+    for state in range(10):  # new states of a run evict no other entry
         ask("db", "a", state)
     ask("db", "b", 0)
     assert read.count("b") == 2

@@ -1,4 +1,4 @@
-"""A figure is drawn once for the same numbers and the same look; anything else is another figure."""
+"""Figures are cached by their numbers and their theme."""
 
 from collections.abc import Iterator
 
@@ -18,26 +18,26 @@ def draw(table: pd.DataFrame, share: float = 0.05, *, name: str = "") -> go.Figu
 
 
 @pytest.fixture(autouse=True)
-def nothing_kept() -> Iterator[None]:
+def empty_cache() -> Iterator[None]:
     st.cache_resource.clear()
     drawn.clear()
     yield
     st.cache_resource.clear()
 
 
-def test_the_same_numbers_are_drawn_once() -> None:
+def test_equal_numbers_are_drawn_once() -> None:
     first = figure_cache.figure(draw, pd.DataFrame({"y": [1, 2]}), 0.1, name="a")
     assert figure_cache.figure(draw, pd.DataFrame({"y": [1, 2]}), 0.1, name="a") is first
     assert len(drawn) == 1
 
 
 @pytest.mark.parametrize("table", [{"y": [1, 3]}, {"y": [2, 1]}, {"y": [1.0, 2.0]}, {"y": [1, 2], "z": [0, 0]}])
-def test_other_numbers_are_another_figure(table: dict[str, list[float]]) -> None:
+def test_different_numbers_are_a_different_figure(table: dict[str, list[float]]) -> None:
     assert figure_cache.figure(draw, pd.DataFrame({"y": [1, 2]})) is not figure_cache.figure(draw, pd.DataFrame(table))
     assert len(drawn) == 2
 
 
-def test_other_words_are_another_figure() -> None:
+def test_different_words_are_a_different_figure() -> None:
     table = pd.DataFrame({"y": [1, 2]})
     figures = [
         figure_cache.figure(draw, table, 0.1),
@@ -47,7 +47,7 @@ def test_other_words_are_another_figure() -> None:
     assert [fig.data[0].name for fig in figures] == [" 0.1", " 0.2", "a 0.1"]
 
 
-def test_the_other_look_is_another_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_different_theme_is_a_different_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     table = pd.DataFrame({"y": [1, 2]})
     light = figure_cache.figure(draw, table)
     monkeypatch.setattr(figure_cache, "is_dark", lambda: True)
