@@ -1,4 +1,4 @@
-"""The page Compare as its reader meets it; every choice is in the address."""
+"""The Compare page; every choice is in the address."""
 
 from functools import partial
 from pathlib import Path
@@ -18,18 +18,18 @@ from tests.app.samples import DIGITS, store_experiment
 opened = partial(open_page, "compare")
 
 
-def test_without_runs_the_page_says_where_they_come_from(empty_store: Store) -> None:
+def test_without_runs_the_page_links_to_set_up(empty_store: Store) -> None:
     said = words(opened())
     assert "needs two methods" in said and "(/setup)" in said and "(/library)" in said
 
 
-def test_without_runs_the_results_that_come_with_the_product_are_a_click_away(empty_store: Store) -> None:
+def test_without_runs_shipped_results_can_be_loaded(empty_store: Store) -> None:
     page = opened()
     page.button(key="load_examples").click().run()
     assert not page.exception and "ahead in both seeds" in words(page) and "Example results" in words(page)
 
 
-def test_one_method_is_too_few_and_another_can_be_chosen(filled_store: Store) -> None:
+def test_one_method_is_too_few_and_another_can_be_added(filled_store: Store) -> None:
     page = opened(runs="1,2")
     assert "1 method selected" in words(page)
     methods = next(widget for widget in page.multiselect if widget.label.startswith("Methods"))
@@ -38,11 +38,11 @@ def test_one_method_is_too_few_and_another_can_be_chosen(filled_store: Store) ->
     assert "Difference by client" in "".join(header.value for header in page.subheader)
 
 
-def test_an_address_of_runs_that_are_not_here_says_so(filled_store: Store) -> None:
+def test_unknown_runs_in_the_address_are_reported(filled_store: Store) -> None:
     assert "The runs in this link were not found" in words(opened(runs="77,78"))
 
 
-def test_runs_without_results_are_announced(filled_store: Store) -> None:
+def test_runs_without_results_are_noted(filled_store: Store) -> None:
     again = filled_store.queue.rerun([1])[0]
     assert "1 run pending" in words(opened(runs=f"1,3,{again.id}"))
     assert "1 run pending" in words(opened(runs=f"1,{again.id}"))
@@ -53,7 +53,7 @@ def test_archived_runs_can_be_compared_by_their_address(filled_store: Store) -> 
     assert opened(runs="1,3").dataframe[-1].value["method"].tolist() == ["FedAvg", "LocalTrain"]
 
 
-def test_runs_on_other_data_are_shown_with_a_warning_and_without_a_leader(filled_store: Store) -> None:
+def test_runs_on_different_data_are_shown_with_a_warning_and_no_leader(filled_store: Store) -> None:
     other = DIGITS | {"name": "other clients", "algorithms": ["fedprox"], "training": {"rounds": 1}}
     other["partition"] = DIGITS["partition"] | {"classes_per_client": 2}
     store_experiment(filled_store, other)
@@ -87,7 +87,7 @@ def test_the_address_chooses_model_tail_and_round(filled_store: Store) -> None:
     assert [button.value for button in page.segmented_control][:3] == ["global", "10", "best"]
 
 
-def test_switches_write_the_address_and_the_default_leaves_no_trace(filled_store: Store) -> None:
+def test_switches_set_the_address_unless_at_their_default(filled_store: Store) -> None:
     page = opened(experiment="1")
     page.segmented_control[0].set_value("global").run()
     assert page.query_params["model"] in ("global", ["global"])
@@ -95,7 +95,7 @@ def test_switches_write_the_address_and_the_default_leaves_no_trace(filled_store
     assert "model" not in page.query_params
 
 
-def test_the_table_agrees_with_the_summaries_of_the_runs(filled_store: Store) -> None:
+def test_the_table_matches_the_summaries_of_the_runs(filled_store: Store) -> None:
     table = opened(experiment="1").dataframe[-1].value.set_index("method")
     runs = [run for run in filled_store.queue.runs() if run.label == "ditto"]
     for name, key in (("mean", "mean"), ("weighted_mean", "weighted_mean"), ("lowest", "lowest5"), ("top", "top5")):
@@ -103,13 +103,13 @@ def test_the_table_agrees_with_the_summaries_of_the_runs(filled_store: Store) ->
         assert table.loc["Ditto", name] == pytest.approx(100 * expected)
 
 
-def test_all_rules_can_be_seen_at_once(filled_store: Store) -> None:
+def test_all_metrics_can_be_shown_at_once(filled_store: Store) -> None:
     table: pd.DataFrame = opened(experiment="1", rows="all").dataframe[-1].value
     assert len(table) == 2 * 4 + 2 * 3  # LocalTrain has no global model
     assert set(table["round"]) == {"last", "best"}
 
 
-def test_clusters_are_held_against_the_true_contexts(filled_store: Store) -> None:
+def test_clusters_are_compared_with_the_true_contexts(filled_store: Store) -> None:
     assert "adjusted Rand index with the true contexts" in words(opened(experiment="1"))
 
 
@@ -118,13 +118,13 @@ def test_two_methods_are_paired_client_by_client(filled_store: Store) -> None:
     assert "with Ditto than with FedAvg" in said and "(10 clients, each averaged over 2 seeds)" in said
 
 
-def test_clients_can_be_seen_as_a_histogram(filled_store: Store) -> None:
+def test_clients_can_be_shown_as_a_histogram(filled_store: Store) -> None:
     page = opened(experiment="1", shape="histogram")
     assert "Bins of 5 points" in words(page)
     assert "histogram" in {chart.proto.id.rpartition("-")[2] for chart in page.get("plotly_chart")}
 
 
-def test_rows_can_stand_for_a_setting_instead_of_a_method(filled_store: Store) -> None:
+def test_rows_can_be_settings_instead_of_methods(filled_store: Store) -> None:
     store_experiment(filled_store, DIGITS | {"name": "slower", "training": {"rounds": 2, "lr": 0.01}, "seeds": [0]})
     page = opened(experiment="1,2", by="training.lr")
     assert "for η = 0.05" in words(page) and "for η = 0.01" in words(page)
@@ -132,14 +132,14 @@ def test_rows_can_stand_for_a_setting_instead_of_a_method(filled_store: Store) -
     assert table[["method", "seeds"]].to_numpy().tolist() == [["η = 0.05", 8], ["η = 0.01", 4]]
 
 
-def test_settings_that_differ_are_listed(filled_store: Store) -> None:
+def test_different_settings_are_listed(filled_store: Store) -> None:
     page = opened(experiment="1")
     listed = page.dataframe[-2].value
     assert "Method: K" in listed["field"].tolist()
     assert "settings are equal and not shown" in words(page)
 
 
-def test_a_client_leads_into_its_run(filled_store: Store) -> None:
+def test_a_client_links_to_its_run(filled_store: Store) -> None:
     page = opened(experiment="1", a="Ditto", b="FedAvg", client="3", inside="5")
     links = " ".join(element.value for element in page.markdown)
     assert "[Client 3 in Ditto, seed 0](/run?id=5&client=3)" in links
@@ -147,14 +147,14 @@ def test_a_client_leads_into_its_run(filled_store: Store) -> None:
     assert "[Open client 3 of Ditto, seed 0](/run?id=5&client=3)" in links
 
 
-def test_a_method_is_measured_on_everybody_elses_data_when_that_is_asked_for(filled_store: Store) -> None:
+def test_the_trade_off_is_computed_on_request(filled_store: Store) -> None:
     page = opened(experiment="1")
     next(button for button in page.button if button.label == "Measure on other clients' data").click().run()
     asked = filled_store.analyses.for_runs(range(1, 9), "trade_off")
     assert [(a.run_id, a.params, a.status) for a in asked] == [(i, {}, "queued") for i in range(1, 9)]
 
 
-def test_what_was_measured_elsewhere_is_drawn(filled_store: Store, tmp_path: Path) -> None:
+def test_a_computed_trade_off_is_drawn(filled_store: Store, tmp_path: Path) -> None:
     for run_id in range(1, 9):
         filled_store.analyses.request(run_id, "trade_off", {})
         claimed = filled_store.analyses.claim()
@@ -165,11 +165,11 @@ def test_what_was_measured_elsewhere_is_drawn(filled_store: Store, tmp_path: Pat
     page = opened(experiment="1")
     assert "the test data of all other clients" in words(page)
     assert not [button for button in page.button if button.label.startswith("Measure")]
-    of_best = opened(experiment="1", when="best")  # other models, of which nothing is known
+    of_best = opened(experiment="1", when="best")  # other models, without findings
     assert [button for button in of_best.button if button.label.startswith("Measure")]
 
 
-def test_what_was_measured_and_cannot_be_read_is_measured_again(filled_store: Store) -> None:
+def test_an_unreadable_trade_off_can_be_recomputed(filled_store: Store) -> None:
     asked = filled_store.analyses.request(5, "trade_off", {})
     claimed = filled_store.analyses.claim()
     assert claimed is not None
@@ -180,7 +180,7 @@ def test_what_was_measured_and_cannot_be_read_is_measured_again(filled_store: St
     assert filled_store.analyses.get(asked.id).status == "queued"
 
 
-def test_generated_data_of_several_spreads_is_held_against_the_truth(empty_store: Store) -> None:
+def test_generated_data_of_several_spreads_is_compared_with_true_models(empty_store: Store) -> None:
     for R in (0, 2):
         store_experiment(
             empty_store,
@@ -199,7 +199,7 @@ def test_generated_data_of_several_spreads_is_held_against_the_truth(empty_store
     assert "an error of" in words(opened(experiment="1,2", goal="error"))
 
 
-def test_clients_of_several_numbers_of_classes_are_held_against_the_common_test_set(empty_store: Store) -> None:
+def test_partitions_with_different_classes_per_client_use_the_common_test_set(empty_store: Store) -> None:
     for classes, accuracy in ((2, 0.5), (4, 0.75)):
         partition = {"name": "classes_per_client", "num_clients": 4, "classes_per_client": classes}
         store_experiment(
@@ -219,7 +219,7 @@ def test_clients_of_several_numbers_of_classes_are_held_against_the_common_test_
     assert "Lowest error: LocalTrain at s = 2 (50), LocalTrain at s = 4 (25); fewer than three seeds" in said
 
 
-def test_an_experiment_that_is_done_comes_before_a_newer_one_that_has_begun(filled_store: Store) -> None:
+def test_a_finished_experiment_takes_precedence_over_a_newer_started_one(filled_store: Store) -> None:
     queued = filled_store.experiments.create("begun", {}, [new_run(run) for run in parse_experiment(DIGITS).runs()])
     assert newest(filled_store.queue.runs()) == {1} and queued.id > 1
 
@@ -230,12 +230,12 @@ def test_an_address_with_unknown_values_falls_back_to_the_defaults(filled_store:
 
 
 @pytest.mark.parametrize("number", ["99999999999999999999", "abc", "9" * 5000])
-def test_numbers_of_no_run_leave_the_page_standing(filled_store: Store, number: str) -> None:
+def test_unknown_run_ids_do_not_break_the_page(filled_store: Store, number: str) -> None:
     assert opened(runs=number).title
     assert opened(experiment=number).title
 
 
-def test_the_downloads_of_a_chart_leave_out_the_columns_that_only_the_page_uses(filled_store: Store) -> None:
+def test_downloads_of_a_chart_omit_internal_columns(filled_store: Store) -> None:
     columns = set(opened(experiment="1").session_state["shown"].charts["dumbbell"].table.columns)
     assert {"method", "lowest", "mean", "top", "seeds"} <= columns
     assert not columns & {"samples", "tail_samples", "other_samples", "may_be_best"}

@@ -1,4 +1,4 @@
-"""Files that were forged: refused in a line, or taken in so that every page still opens. Nothing else is touched."""
+"""Forged files are refused with one line, or imported so that every page still opens. Nothing else is changed."""
 
 import shutil
 import sqlite3
@@ -34,7 +34,7 @@ SMALL: dict[str, Any] = {
 
 
 class Good(NamedTuple):
-    """Members of the archives that the forged ones are made from."""
+    """The members of the valid archives from which the forged ones are made."""
 
     bundle: forging.Parts
     backup: forging.Parts
@@ -71,14 +71,14 @@ def parts(path: Path) -> forging.Parts:
 
 
 class Place(NamedTuple):
-    """A database with a run and its models, and beside its folder one that is nobody's business."""
+    """A database with a run and its models, and a folder outside that must not be touched."""
 
     root: Path
     store: Store
     call: Call
 
     def state(self) -> list[Any]:
-        """All that lies around, and what the database holds. Only a lock may come and go."""
+        """All files and the content of the database. Only lock files may appear and disappear."""
         self.store.close()
         files = [
             (path, path.lstat().st_mode, path.read_bytes())
@@ -147,14 +147,14 @@ def test_a_forged_backup_is_refused(good: Good, place: Place, folder: Path, name
 
 
 @pytest.mark.parametrize("name", ["versions are text", "not a number", "cut short", "no text"])
-def test_the_library_says_what_is_wrong_with_an_export(good: Good, place: Place, folder: Path, name: str) -> None:
+def test_the_library_reports_problems_of_an_export(good: Good, place: Place, folder: Path, name: str) -> None:
     data = forging.EXPORTS[name](good.bundle, folder).read_bytes()
     with pytest.raises(InvalidConfig, match=r"runs\.json"):
         sources.read("runs.json", data, lambda number, of: None)
 
 
-@pytest.mark.parametrize("name", ["a name above", "a bomb", "members that overlap", "models of rubbish"])
-def test_the_library_says_what_is_wrong_with_a_bundle(good: Good, place: Place, folder: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["a name above", "a bomb", "members that overlap", "invalid models"])
+def test_the_library_reports_problems_of_a_bundle(good: Good, place: Place, folder: Path, name: str) -> None:
     data = (forging.ARCHIVES | forging.BUNDLES)[name](good.bundle, folder).read_bytes()
     before = place.state()
     with pytest.raises((InvalidConfig, StorageError)):
@@ -162,7 +162,7 @@ def test_the_library_says_what_is_wrong_with_a_bundle(good: Good, place: Place, 
     assert place.state() == before
 
 
-DRAWN_ON = {  # a word of the forgery's name: the tab of Inside a run that draws what was changed
+DRAWN_ON = {  # part of a case's name -> the tab of Inside a run that draws the changed values
     "cluster": "clusters",
     "context": "clusters",
     "round": "clients",
@@ -171,13 +171,13 @@ DRAWN_ON = {  # a word of the forgery's name: the tab of Inside a run that draws
     "layers": "layers",
     "terms": "clusters",
     "distances": "clusters",
-    "somebody": "layers",
+    "custom": "layers",
     "seconds": "profile",
 }
 
 
 @pytest.mark.parametrize("name", forging.ACCEPTED)
-def test_every_page_opens_on_what_is_taken_in(good: Good, place: Place, folder: Path, name: str) -> None:
+def test_every_page_opens_on_accepted_files(good: Good, place: Place, folder: Path, name: str) -> None:
     code, out, err = place.call("import", forging.ACCEPTED[name](good.bundle, folder))
     assert (code, err) == (0, "") and "2 runs imported" in out
     open_page("compare", experiment=2)
@@ -185,12 +185,12 @@ def test_every_page_opens_on_what_is_taken_in(good: Good, place: Place, folder: 
         open_page("run", id=2, tab=tab)
 
 
-def test_a_bundle_that_is_right_is_taken_in(good: Good, place: Place, folder: Path) -> None:
+def test_a_valid_bundle_is_imported(good: Good, place: Place, folder: Path) -> None:
     assert place.call("import", forging.packed(folder, good.bundle)).code == 0
     every_page(2, [2, 3])
 
 
-def test_a_backup_that_is_right_is_restored(good: Good, place: Place, folder: Path) -> None:
+def test_a_valid_backup_is_restored(good: Good, place: Place, folder: Path) -> None:
     place.store.close()
     assert place.call("restore", forging.packed(folder, good.backup), "--replace").code == 0
     every_page(1, [1, 2])

@@ -1,4 +1,4 @@
-"""The page Set up, alone on its own database."""
+"""The Set up page on its own database."""
 
 from pathlib import Path
 from typing import Any
@@ -41,14 +41,14 @@ def queue_button(page: AppTest) -> Any:
     return page.button(key="queue")
 
 
-def test_the_page_starts_with_something_that_can_be_queued(empty_store: Store):
+def test_the_page_starts_with_a_valid_experiment(empty_store: Store):
     page = opened()
     assert queue_button(page).label == "Queue 6 runs" and not queue_button(page).disabled
     parse_experiment(written(page))
     assert "config" not in page.query_params
 
 
-def test_a_link_fills_the_form_with_the_same_runs(empty_store: Store):
+def test_a_link_restores_the_form_with_the_same_runs(empty_store: Store):
     config = DIGITS | {
         "algorithms": [
             {"name": "ditto", "label": "D", "sweep": {"lam": [0.5, 2], "training.lr": [0.1]}},
@@ -64,14 +64,14 @@ def test_a_link_fills_the_form_with_the_same_runs(empty_store: Store):
     assert [run.label for run in same] == [run.label for run in parse_experiment(config).runs()]
 
 
-def test_a_name_that_was_given_automatically_follows_the_changes(empty_store: Store):
+def test_an_automatic_name_follows_changes(empty_store: Store):
     page = opened(DIGITS | {"name": "FedAvg on Digits", "algorithms": [{"name": "fedavg"}]})
     assert page.text_input(key="setup_form.name").value == ""
     page.selectbox(key="setup_form.m1.name").set_value("fedprox").run()
     assert page.text_input(key="setup_form.name").placeholder == written(page)["name"] == "FedProx on Digits"
 
 
-def test_a_name_of_the_reader_s_own_stays(empty_store: Store):
+def test_a_custom_name_stays(empty_store: Store):
     page = opened(DIGITS)
     page.selectbox(key="setup_form.m1.name").set_value("fedprox").run()
     assert written(page)["name"] == DIGITS["name"]
@@ -85,14 +85,14 @@ def test_every_change_is_in_the_address(empty_store: Store):
     assert config["partition"]["num_clients"] == 12 and config["partition"]["classes_per_client"] == 2
 
 
-def test_the_preview_moves_with_the_slider(empty_store: Store):
+def test_the_preview_follows_the_slider(empty_store: Store):
     page = opened()
     assert any("87 samples and 3 of 10 classes each" in caption.value for caption in page.caption)
     page.select_slider(key="setup_form.partition.classes_per_client.classes_per_client.dial").set_value(1).run()
     assert any("1 of 10 classes each" in caption.value for caption in page.caption)
 
 
-def test_a_mistake_stands_at_its_field_and_takes_the_button_away(empty_store: Store):
+def test_a_mistake_is_shown_at_its_field_and_disables_the_button(empty_store: Store):
     page = opened()
     page.number_input(key="setup_form.training.lr").set_value(-1.0).run()
     assert any("greater than 0" in message for message in messages(page))
@@ -100,7 +100,7 @@ def test_a_mistake_stands_at_its_field_and_takes_the_button_away(empty_store: St
     assert "training.lr" in messages(page)[-1].replace("\\", "")
 
 
-def test_an_impossible_split_is_told_at_the_option_that_makes_it_so(empty_store: Store):
+def test_an_impossible_partition_is_reported_at_its_option(empty_store: Store):
     page = opened(DIGITS | {"partition": {"name": "classes_per_client", "num_clients": 5, "classes_per_client": 11}})
     assert any("classes" in message and "11" in message for message in messages(page))
     assert queue_button(page).disabled
@@ -111,7 +111,7 @@ def test_no_method_is_a_mistake(empty_store: Store):
     assert queue_button(page).disabled
 
 
-def test_a_link_with_unknown_names_says_what_was_left_out(empty_store: Store):
+def test_a_link_with_unknown_names_lists_what_was_skipped(empty_store: Store):
     page = opened(DIGITS | {"algorithms": [{"name": "fedavgg"}, {"name": "fedavg"}], "colour": "red"})
     assert len(page.warning) == 2
     assert [entry["name"] for entry in written(page)["algorithms"]] == ["fedavg"]
@@ -135,19 +135,19 @@ def test_a_link_with_unknown_names_says_what_was_left_out(empty_store: Store):
     ],
     ids=str,
 )
-def test_what_a_link_brings_of_a_wrong_kind_is_left_out_and_said(wrong: dict[str, Any], empty_store: Store):
+def test_values_of_a_wrong_type_in_a_link_are_skipped_and_listed(wrong: dict[str, Any], empty_store: Store):
     assert opened(DIGITS | wrong).warning
 
 
 @pytest.mark.parametrize("seeds", ["2020-01-01", "!!binary aGk=", "!!set {a}", "{[1]: 2}", r'"\ud800"', "&a [*a]"])
-def test_what_is_typed_of_a_wrong_kind_is_told_at_its_field(seeds: str, empty_store: Store):
+def test_typed_values_of_a_wrong_type_are_reported_at_their_field(seeds: str, empty_store: Store):
     page = opened()
     page.text_input(key="setup_form.seeds").set_value(seeds).run()
     assert not page.exception and queue_button(page).disabled
     assert any("whole numbers" in message for message in messages(page))
 
 
-def test_a_broken_link_leaves_a_form_to_work_with(empty_store: Store):
+def test_a_broken_link_still_opens_a_form(empty_store: Store):
     page = AppTest.from_file(VIEW, default_timeout=60)
     page.query_params["config"] = "broken"
     page.run()
@@ -163,13 +163,13 @@ def test_methods_are_added_and_removed(empty_store: Store):
     assert not page.exception
 
 
-def test_a_changed_method_takes_its_own_defaults(empty_store: Store):
+def test_a_changed_method_gets_its_defaults(empty_store: Store):
     page = opened(DIGITS | {"algorithms": [{"name": "ditto", "lam": 7}]})
     page.selectbox(key="setup_form.m1.name").set_value("pfedme").run()
     assert written(page)["algorithms"][0]["lam"] == 15
 
 
-def test_generated_data_bring_their_clients(empty_store: Store):
+def test_generated_data_has_its_clients(empty_store: Store):
     page = opened()
     page.selectbox(key="setup_form.dataset.name").set_value("synthetic").run()
     assert written(page)["partition"]["name"] == "natural"
@@ -181,17 +181,17 @@ def test_every_partitioner_can_be_chosen(name: str, empty_store: Store):
     page = opened()
     page.selectbox(key="setup_form.partition.name").set_value(name).run()
     assert not page.exception
-    assert queue_button(page).disabled == (name == "natural")  # digits have no clients of their own
+    assert queue_button(page).disabled == (name == "natural")  # digits has no natural clients
 
 
-def test_passes_replace_steps(empty_store: Store):
+def test_epochs_replace_steps(empty_store: Store):
     page = opened()
     page.segmented_control(key="setup_form.training.work").set_value("local_epochs").run()
     training = written(page)["training"]
     assert training["local_epochs"] == 1 and "local_steps" not in training
 
 
-def test_decay_is_asked_for_under_the_schedule_that_has_it(empty_store: Store):
+def test_decay_is_shown_for_the_step_schedule(empty_store: Store):
     page = opened()
     assert "lr_decay" not in written(page)["training"]
     page.segmented_control(key="setup_form.training.lr_schedule").set_value("step").run()
@@ -206,7 +206,7 @@ def test_a_sweep_multiplies_the_runs(empty_store: Store):
     assert queue_button(page).label == "Queue 10 runs"
 
 
-def test_a_sweep_of_a_training_setting_starts_around_it(empty_store: Store):
+def test_a_sweep_of_a_training_setting_starts_around_its_value(empty_store: Store):
     page = opened()
     page.multiselect(key="setup_form.vary").set_value(["m1.training.lr"]).run()
     assert page.text_input(key="setup_form.m1.sweep.training.lr").value == "0.025, 0.05, 0.1"
@@ -214,14 +214,14 @@ def test_a_sweep_of_a_training_setting_starts_around_it(empty_store: Store):
 
 
 @pytest.mark.parametrize("name", DATASETS.names())
-def test_choosing_a_data_set_is_no_mistake(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_store):
+def test_choosing_a_data_set_shows_no_mistake(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_store):
     monkeypatch.setenv("DATA_DIR", str(tmp_path))
     page = opened()
     page.selectbox(key="setup_form.dataset.name").set_value(name).run()
     assert not page.error and not page.exception
 
 
-def test_a_field_that_is_still_empty_is_asked_for(empty_store: Store):
+def test_an_empty_field_is_requested(empty_store: Store):
     page = opened()
     page.selectbox(key="setup_form.dataset.name").set_value("custom").run()
     assert "NPZ, CSV or Parquet" in page.info[0].value
@@ -230,7 +230,7 @@ def test_a_field_that_is_still_empty_is_asked_for(empty_store: Store):
     assert any("no such file" in message for message in messages(page)), "a path that leads nowhere is a mistake"
 
 
-def test_a_data_set_that_the_reader_has_to_fetch_says_how(
+def test_a_data_set_without_download_explains_how_to_get_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_store: Store
 ):
     monkeypatch.setenv("DATA_DIR", str(tmp_path))
@@ -250,7 +250,7 @@ def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_column_of_clients_makes_them_the_clients(data_dir: Path, empty_store: Store):
+def test_a_client_column_selects_the_natural_partition(data_dir: Path, empty_store: Store):
     page = opened()
     page.selectbox(key="setup_form.dataset.name").set_value("custom").run()
     page.text_input(key="setup_form.dataset.custom.path.text").set_value("named.csv").run()
@@ -260,7 +260,7 @@ def test_a_column_of_clients_makes_them_the_clients(data_dir: Path, empty_store:
     assert written(page)["partition"]["name"] == "classes_per_client"
 
 
-def test_naming_the_column_of_the_clients_makes_them_the_clients(data_dir: Path, empty_store: Store):
+def test_naming_the_client_column_selects_the_natural_partition(data_dir: Path, empty_store: Store):
     page = opened()
     page.selectbox(key="setup_form.dataset.name").set_value("custom").run()
     page.text_input(key="setup_form.dataset.custom.path.text").set_value("hospitals.csv").run()
@@ -270,7 +270,7 @@ def test_naming_the_column_of_the_clients_makes_them_the_clients(data_dir: Path,
 
 
 @pytest.mark.parametrize("chosen_by", ["link", "reader"])
-def test_a_partition_that_loses_the_clients_stays_and_says_so(chosen_by: str, data_dir: Path, empty_store: Store):
+def test_a_natural_partition_without_clients_is_reported(chosen_by: str, data_dir: Path, empty_store: Store):
     name = "natural" if chosen_by == "reader" else "iid"
     page = opened(DIGITS | {"dataset": {"name": "custom", "path": "named.csv"}, "partition": {"name": name}})
     if chosen_by == "reader":
@@ -281,14 +281,14 @@ def test_a_partition_that_loses_the_clients_stays_and_says_so(chosen_by: str, da
     assert not queue_button(page).disabled
 
 
-def test_an_option_that_is_cut_is_said_beside_the_button(empty_store: Store):
+def test_a_limited_option_is_noted_next_to_the_button(empty_store: Store):
     page = opened(DIGITS | {"model": {"name": "dnn", "hidden": 4}, "algorithms": [{"name": "plgu_lf"}, "fedavg"]})
     said = " ".join(caption.value for caption in page.caption).replace("\\", "")
     assert "D=5: the model has 2 layers, so D=1 is used" in said
     assert not queue_button(page).disabled
 
 
-def test_queueing_stores_the_experiment_and_offers_to_watch(empty_store: Store):
+def test_queueing_stores_the_experiment_and_links_to_live(empty_store: Store):
     page = opened(DIGITS)
     queue_button(page).click().run()
     (kept,) = empty_store.experiments.list()
@@ -296,7 +296,7 @@ def test_queueing_stores_the_experiment_and_offers_to_watch(empty_store: Store):
     assert any(f"/live?experiment={kept.id}" in m.value for m in page.markdown)
 
 
-def test_a_double_click_queues_once_and_leads_to_the_same_experiment(empty_store: Store):
+def test_a_double_click_queues_once(empty_store: Store):
     page = opened(DIGITS)
     queue_button(page).click().run()
     queue_button(page).click().run()
@@ -312,7 +312,7 @@ def test_the_same_list_can_be_queued_again_later(empty_store: Store, monkeypatch
     assert len(empty_store.experiments.list()) == 2
 
 
-def test_a_database_that_takes_nothing_is_said_at_the_button(empty_store: Store, monkeypatch: pytest.MonkeyPatch):
+def test_a_refusal_of_the_database_is_shown_at_the_button(empty_store: Store, monkeypatch: pytest.MonkeyPatch):
     def refuse(*_: object) -> None:
         raise StorageError("the disk is full")
 
@@ -322,34 +322,34 @@ def test_a_database_that_takes_nothing_is_said_at_the_button(empty_store: Store,
     assert not page.exception and "the disk is full" in messages(page)
 
 
-def test_runs_that_are_there_already_are_offered(filled_store: Store):
+def test_existing_runs_are_offered(filled_store: Store):
     page = opened(DIGITS)
     assert "These runs already exist" in page.info[0].value
     page.button(key="open_known").click().run()
     assert any("/compare?runs=" in text.value for text in page.markdown)
 
 
-def test_a_method_that_does_not_fit_the_model_is_told_before_anything_runs(empty_store: Store):
+def test_a_method_that_does_not_support_the_model_is_reported_first(empty_store: Store):
     page = opened(DIGITS | {"model": {"name": "cnn"}})
     assert queue_button(page).disabled
     assert any("16 x 16" in message for message in messages(page))
 
 
-def test_an_upload_is_kept_once_under_a_harmless_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_upload_is_stored_once_under_a_safe_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("DATA_DIR", str(tmp_path))
     first = save_upload("../../my data.csv", b"a,label\n1,0\n")
     assert first == save_upload("../../my data.csv", b"a,label\n1,0\n")
     assert (tmp_path / first).read_bytes() == b"a,label\n1,0\n" and (tmp_path / first).parent == tmp_path / "uploads"
 
 
-def test_an_upload_of_another_kind_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_upload_of_another_type_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("DATA_DIR", str(tmp_path))
     with pytest.raises(DataUnavailable, match=r"known: npz, csv, parquet"):
         save_upload("model.pkl", b"cos")
     assert not list(tmp_path.iterdir())
 
 
-def test_an_uploaded_file_with_pickles_is_refused_in_words(
+def test_an_uploaded_file_with_pickles_is_refused_with_a_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_store
 ):
     monkeypatch.setenv("DATA_DIR", str(tmp_path))
@@ -358,9 +358,7 @@ def test_an_uploaded_file_with_pickles_is_refused_in_words(
     assert queue_button(page).disabled and any("evil.npz" in message for message in messages(page))
 
 
-def test_nothing_is_downloaded_because_somebody_looks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_store: Store
-):
+def test_viewing_the_page_downloads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_store: Store):
     monkeypatch.setenv("DATA_DIR", str(tmp_path))
     monkeypatch.setattr("engine.datasets.idx.IdxFiles.load", lambda *_: pytest.fail("it tried to load"))
     page = opened(DIGITS | {"dataset": {"name": "mnist"}})
@@ -368,7 +366,7 @@ def test_nothing_is_downloaded_because_somebody_looks(
     assert not page.error and not queue_button(page).disabled
 
 
-def test_a_number_stays_when_its_field_becomes_a_slider(
+def test_a_number_survives_when_its_field_becomes_a_slider(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_store: Store
 ):
     monkeypatch.setenv("DATA_DIR", str(tmp_path))

@@ -1,4 +1,4 @@
-"""What runs will cost."""
+"""The estimated cost of runs."""
 
 import math
 
@@ -14,21 +14,21 @@ def a_run(**changes: object) -> RunConfig:
     return parse_experiment(DIGITS | {"algorithms": ["fedavg"], "seeds": [0]} | changes).runs()[0]
 
 
-def test_two_short_rounds_give_what_a_round_costs_by_itself_and_what_a_gradient_adds():
+def test_two_short_rounds_give_the_cost_per_round_and_per_gradient():
     assert cost._round_seconds(Timed(0.03, 100, 0), Timed(0.04, 200, 0), 1000) == pytest.approx(0.12)
 
 
-def test_noise_never_makes_gradients_free():
+def test_noise_never_gives_gradients_zero_cost():
     assert cost._round_seconds(Timed(0.05, 100, 0), Timed(0.04, 200, 0), 1000) > 0.04
 
 
-def test_passes_over_the_data_are_counted_in_steps():
+def test_epochs_are_counted_in_steps():
     assert cost.local_steps(Training(local_epochs=2, batch_size=20), [20, 50]) == 2 * (1 + 3) / 2
     assert cost.local_steps(Training(local_epochs=2, batch_size="full"), [20, 50]) == 2
     assert cost.local_steps(Training(local_steps=7), [20]) == 7
 
 
-def test_runs_share_slots_but_the_longest_is_not_split():
+def test_runs_are_spread_over_slots_without_splitting_one():
     short, long = Cost(2.0, 10.0, 1.0), Cost(8.0, 30.0, 1.0)
     assert cost.together([short, long], 1) == Cost(10.0, 30.0, 2.0)
     assert cost.together([short, long], 2) == Cost(8.0, 40.0, 2.0)
@@ -42,11 +42,11 @@ def test_a_run_costs_time_memory_and_disk():
     assert estimate.memory_bytes > 0 and estimate.disk_bytes > 0
 
 
-def test_more_clients_models_need_more_disk():
+def test_models_of_more_clients_need_more_disk():
     small, large = (cost.cost_of(a_run(model={"name": "dnn", "hidden": h})).disk_bytes for h in (8, 256))
     assert large > 2 * small
 
 
-def test_models_that_would_fill_the_memory_are_not_built(monkeypatch: pytest.MonkeyPatch):
+def test_models_too_large_for_memory_are_not_built(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(cost, "LARGEST_STATE", 10)
     assert cost.cost_of(a_run(training={"lr": 0.123})).seconds is None

@@ -1,4 +1,4 @@
-"""Set up opened by a link whose configuration is damaged: the reader is told what is wrong, in short lines."""
+"""Set up opened by a link with a damaged configuration: problems are listed in short lines."""
 
 import json
 import zlib
@@ -32,12 +32,12 @@ ON_THE_PAGE = (
 
 
 def packed(config: Any) -> str:
-    """As ``pack_config``, for what it would refuse."""
+    """Like ``pack_config``, but without validation."""
     return urlsafe_b64encode(zlib.compress(json.dumps(config).encode(), 9)).decode().rstrip("=")
 
 
-def told(config: dict[str, Any]) -> list[str]:
-    """What Set up says of a link."""
+def problems_in(config: dict[str, Any]) -> list[str]:
+    """The problems that Set up shows for a link."""
     try:
         draft, dropped = drawable(unpack_config(packed(config)))
     except InvalidConfig as error:
@@ -45,8 +45,8 @@ def told(config: dict[str, Any]) -> list[str]:
     return dropped + problems_of({"name": "untitled", **draft})
 
 
-def is_legal(config: dict[str, Any]) -> bool:
-    """Wrong only for the data or for this machine."""
+def is_valid(config: dict[str, Any]) -> bool:
+    """Whether the configuration is valid by itself, apart from data and machine."""
     try:
         parse_experiment(config)
     except InvalidConfig:
@@ -55,14 +55,14 @@ def is_legal(config: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("changes", (VALUES | WHOLE).values(), ids=VALUES | WHOLE)
-def test_a_damaged_link_is_answered_in_short_lines(changes: dict[str, Any]) -> None:
-    lines = told(GOOD | changes)
-    assert bool(lines) != is_legal(GOOD | changes)
+def test_problems_of_a_damaged_link_are_short_lines(changes: dict[str, Any]) -> None:
+    lines = problems_in(GOOD | changes)
+    assert bool(lines) != is_valid(GOOD | changes)
     assert len(lines) <= 2 * MAX_PROBLEMS and all(len(line) <= MAX_MESSAGE for line in lines)
 
 
 @pytest.mark.parametrize("name", ON_THE_PAGE)
-def test_a_damaged_link_leaves_a_page_that_says_what_is_wrong(empty_store: Store, name: str) -> None:
+def test_a_damaged_link_opens_a_page_with_the_problems(empty_store: Store, name: str) -> None:
     page = open_page("setup", config=packed(GOOD | WHOLE[name]))
     is_whole = page.warning and not (page.error or page.info)
     assert (page.warning or page.error) and page.button(key="queue").disabled != bool(is_whole)

@@ -1,4 +1,4 @@
-"""Forms drawn from a schema, outside any page."""
+"""Forms drawn from a schema, outside of any page."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def drawn(values: dict[str, Any] | None = None, problems: list[str] | None = Non
     return page
 
 
-def test_a_form_starts_at_the_defaults_and_says_nothing_of_what_is_not_set():
+def test_a_form_starts_at_the_defaults_and_omits_unset_options():
     assert drawn().session_state["chosen"] == {
         "lam": "auto",
         "steps": 3,
@@ -52,32 +52,32 @@ def test_given_values_fill_the_form():
     assert drawn(given).session_state["chosen"] == given
 
 
-def test_an_empty_number_is_the_word_that_it_stands_for():
+def test_an_empty_number_is_its_default_word():
     page = drawn({"lam": 2.5})
     page.number_input(key="form.a.b.lam").set_value(None).run()
     assert page.session_state["chosen"]["lam"] == "auto"
     assert page.number_input(key="form.a.b.personal_lr").placeholder == "as in training (0.05)"
 
 
-def test_a_number_replaces_the_word():
+def test_a_number_replaces_the_default_word():
     page = drawn()
     page.number_input(key="form.a.b.lam").set_value(12.0).run()
     assert page.session_state["chosen"]["lam"] == 12.0
 
 
-def test_two_numbers_are_typed_with_a_comma():
+def test_two_numbers_are_separated_by_a_comma():
     page = drawn()
     page.text_input(key="form.a.b.sizes.text").set_value("400, 5000").run()
     assert page.session_state["chosen"]["sizes"] == [400, 5000]
 
 
 @pytest.mark.parametrize("value", ["many", float("inf"), 2.5, [1], 10**30])
-def test_what_a_field_cannot_hold_is_shown_as_text_for_the_engine_to_refuse(value):
+def test_values_that_a_field_cannot_hold_are_shown_as_text(value):
     page = drawn({"steps": value})
     assert page.text_input(key="form.a.b.steps.text").value
 
 
-def test_a_message_stands_at_its_field_and_the_rest_comes_back():
+def test_a_message_is_shown_at_its_field_and_others_are_returned():
     page = drawn(problems=["a.b.steps: 0, should be at least 1", "elsewhere: no"])
     assert [error.value for error in page.error] == ["0, should be at least 1"]
     assert page.session_state["rest"] == ["elsewhere: no"]
@@ -99,14 +99,14 @@ def draw_one(kind: str, values: dict) -> None:
 
 
 @pytest.mark.parametrize(("kind", "options"), every_options_class())
-def test_every_registered_thing_can_be_drawn_and_its_form_is_valid(kind, options):
+def test_every_registered_entry_has_a_valid_form(kind, options):
     needed = {p.name: "file.npz" for p in parameters_of(options) if p.required}
     page = AppTest.from_function(draw_one, kwargs={"kind": kind, "values": needed}).run()
     assert not page.exception
     assert options.model_validate(page.session_state["chosen"]) == options.model_validate(needed)
 
 
-def test_lists_are_read_as_they_are_written():
+def test_lists_are_parsed_as_written():
     assert read_list("1, 0.5, auto") == [1, 0.5, "auto"]
     assert read_list("[1, 2]") == [1, 2]
     assert read_list("") == []

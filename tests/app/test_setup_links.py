@@ -1,4 +1,4 @@
-"""A set-up in an address."""
+"""A configuration in an address."""
 
 import zlib
 from base64 import urlsafe_b64encode
@@ -11,7 +11,7 @@ from engine.core.errors import InvalidConfig
 from tests.app.samples import DIGITS
 
 
-def test_a_set_up_survives_its_link():
+def test_a_configuration_survives_its_link():
     address = urlsplit(setup_link(DIGITS | {"name": "λ & μ?"}))
     assert address.path == "/setup"
     assert unpack_config(parse_qs(address.query)["config"][0]) == DIGITS | {"name": "λ & μ?"}
@@ -25,17 +25,17 @@ NO_MAPPING = urlsafe_b64encode(zlib.compress(b"[1]")).decode()
 
 
 @pytest.mark.parametrize("packed", ["", "x", "!!!!", pack_config(DIGITS)[:-9], NO_MAPPING])
-def test_a_link_that_was_cut_off_is_refused(packed):
+def test_a_truncated_link_is_refused(packed):
     with pytest.raises(InvalidConfig, match="copy the whole link"):
         unpack_config(packed)
 
 
-def test_a_link_that_would_fill_the_memory_is_refused():
+def test_a_link_too_large_for_memory_is_refused():
     bomb = urlsafe_b64encode(zlib.compress(b" " * (MAX_BYTES * 2))).decode()
     with pytest.raises(InvalidConfig):
         unpack_config(bomb)
 
 
-def test_links_leave_out_what_is_not_given():
+def test_links_omit_unset_options():
     assert link("live") == "/live"
     assert link("live", experiment=3, runs=None) == "/live?experiment=3"

@@ -1,4 +1,4 @@
-"""Data in the web process: estimated first, refused where they are too large, given back when nobody looks."""
+"""Data in the web process: estimated first, refused if too large, and released when unused."""
 
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ def a_run(**changes: object) -> RunConfig:
 
 
 @pytest.fixture(autouse=True)
-def nothing_kept() -> None:
+def empty_cache() -> None:
     pools.KEPT.clear()
 
 
@@ -37,7 +37,7 @@ class Clock:
         return self.now
 
 
-def test_the_least_recently_used_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_least_recently_used_data_is_released_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(DATA_MB, "10")
     clock = Clock()
     kept, made = KeptData(clock=clock), list[str]()
@@ -52,7 +52,7 @@ def test_the_least_recently_used_goes_first(monkeypatch: pytest.MonkeyPatch) -> 
     assert kept.num_bytes == 8e6
 
 
-def test_what_nobody_uses_is_given_back() -> None:
+def test_unused_data_is_released() -> None:
     clock = Clock()
     kept = KeptData(idle_s=60, clock=clock)
     for key, clock.now in (("old", 0.0), ("new", 50.0)):
@@ -65,7 +65,7 @@ def test_what_nobody_uses_is_given_back() -> None:
     assert kept.num_bytes == 0.0
 
 
-def test_data_are_given_back_without_a_further_visit() -> None:
+def test_data_is_released_without_another_visit() -> None:
     kept = KeptData(idle_s=0.01)
     kept.get("once", lambda: 1.0, object, lambda _: 1.0)
     timer = kept._timer
@@ -75,7 +75,7 @@ def test_data_are_given_back_without_a_further_visit() -> None:
     assert kept.num_bytes == 0.0
 
 
-def test_the_limit_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_limit_is_set_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(DATA_MB, raising=False)
     assert 0 < most_bytes() <= 3e9
     monkeypatch.setenv(DATA_MB, "1.5")
@@ -84,7 +84,7 @@ def test_the_limit_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -
         require_room(1.6e6)
 
 
-def test_a_link_to_data_that_would_fill_the_memory_is_refused_before_they_are_made(
+def test_a_link_to_data_too_large_for_memory_is_refused_first(
     monkeypatch: pytest.MonkeyPatch, empty_store: Store
 ) -> None:
     monkeypatch.setattr("engine.datasets.synthetic.Synthetic.load", lambda *_: pytest.fail("it was made"))
@@ -93,7 +93,7 @@ def test_a_link_to_data_that_would_fill_the_memory_is_refused_before_they_are_ma
     assert any("this data takes about 3.26 GB" in message for message in messages(page))
 
 
-def test_what_cannot_be_shown_is_not_queued_either(monkeypatch: pytest.MonkeyPatch, empty_store: Store) -> None:
+def test_data_too_large_to_show_is_not_queued(monkeypatch: pytest.MonkeyPatch, empty_store: Store) -> None:
     monkeypatch.setattr("engine.datasets.synthetic.Synthetic.load", lambda *_: pytest.fail("it was made"))
     experiment = parse_experiment(DIGITS | LARGE | {"partition": "natural"})
     with pytest.raises(InvalidConfig, match="dataset: this data takes about"):
@@ -101,7 +101,7 @@ def test_what_cannot_be_shown_is_not_queued_either(monkeypatch: pytest.MonkeyPat
     assert not empty_store.experiments.list()
 
 
-def test_many_clients_need_room_as_well_as_many_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_clients_need_memory_like_many_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.partitioners.natural.Natural.split", lambda *_: pytest.fail("it was split"))
     monkeypatch.setenv(DATA_MB, "5")
     few = {"name": "synthetic", "num_clients": 10_000, "samples_per_client": 2, "dim": 1}
@@ -110,7 +110,7 @@ def test_many_clients_need_room_as_well_as_many_samples(monkeypatch: pytest.Monk
         pools.split_of(a_run(dataset=few, partition="natural"))
 
 
-def test_data_that_fit_once_but_not_twice_are_shown_and_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_that_fits_once_but_not_twice_is_shown_and_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     run = a_run(training={"lr": 0.0321})
     pool = pools.pool_of(run)
     monkeypatch.setenv(DATA_MB, str((pool.x.nbytes + pool.y.nbytes + 50_000) / 1e6))
@@ -118,7 +118,7 @@ def test_data_that_fit_once_but_not_twice_are_shown_and_not_timed(monkeypatch: p
     assert cost.cost_of(run).seconds is None
 
 
-def test_a_file_that_was_changed_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_file_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATA_DIR", str(tmp_path))
     run = a_run(dataset={"name": "custom", "path": "own.csv"}, partition={"name": "iid", "num_clients": 2})
     (tmp_path / "own.csv").write_text("a,label\n" + "1,0\n2,1\n" * 5)
@@ -128,7 +128,7 @@ def test_a_file_that_was_changed_is_read_again(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("story", stories().values(), ids=lambda story: story.slug)
-def test_the_data_of_every_story_are_small(story: Story[Any], tmp_path: Path) -> None:
+def test_the_data_of_every_story_is_small(story: Story[Any], tmp_path: Path) -> None:
     dials = story.dials({})
     defaults = {dial.name: dial.default for dial in dials}
     for place in [defaults | {dial.name: stop} for dial in dials for stop in dial.stops]:

@@ -1,4 +1,4 @@
-"""The figure of the split."""
+"""The figure of the partition."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ PARTITION = {
 }
 
 
-def test_a_row_holds_a_client_s_sizes_and_classes():
+def test_a_row_has_a_clients_sizes_and_classes():
     table = split.data(PARTITION)
     assert table.iloc[1].to_dict() == {
         "client": 1,
@@ -29,7 +29,7 @@ def test_a_row_holds_a_client_s_sizes_and_classes():
     }
 
 
-def test_the_sentence_tells_sizes_and_classes():
+def test_the_caption_has_sizes_and_classes():
     assert split.sentence(split.data(PARTITION)) == "2 clients with 5 to 8 samples and 1 to 3 of 3 classes each."
 
 
@@ -65,5 +65,5 @@ def test_many_clients_are_a_heat_map():
     assert split.figure(split.data(many)).data[-1].type == "heatmap"
 
 
-def test_letters_go_on_after_z():
+def test_letters_continue_after_z():
     assert [split.letter(i) for i in (0, 25, 26, 51, 52)] == ["A", "Z", "AA", "AZ", "BA"]

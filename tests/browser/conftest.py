@@ -1,4 +1,4 @@
-"""One Chromium with one profile, and one running app, for all browser tests; fresh pages, and a witness, for each."""
+"""One Chromium with one profile and one running app for all browser tests; each test gets new pages."""
 
 import os
 import signal
@@ -55,8 +55,8 @@ TRAINED = {
 
 
 @dataclass
-class Witness:
-    """What a page did that nobody asked for."""
+class PageProblems:
+    """Console errors of pages and their requests to other hosts."""
 
     console_errors: list[str] = field(default_factory=list)
     foreign_requests: list[str] = field(default_factory=list)
@@ -66,7 +66,7 @@ class Witness:
         context.on("weberror", self._error)
         context.on("request", self._request)
 
-    def leave(self, context: BrowserContext) -> None:
+    def unwatch(self, context: BrowserContext) -> None:
         context.remove_listener("console", self._console)
         context.remove_listener("weberror", self._error)
         context.remove_listener("request", self._request)
@@ -86,7 +86,7 @@ class Witness:
 
 @dataclass(frozen=True)
 class Server:
-    """The app as a user starts it, on a port and a database of its own."""
+    """The running app, with its own port and database."""
 
     url: str
     database_url: str
@@ -105,7 +105,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def profile(browser: Browser) -> Iterator[BrowserContext]:
-    """One for all tests: what it has fetched of the app once it has in its cache, as a reader's browser has."""
+    """One profile for all tests, which caches the app's files like a user's browser."""
     kept = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
     yield kept
     kept.close()
@@ -113,7 +113,7 @@ def profile(browser: Browser) -> Iterator[BrowserContext]:
 
 @pytest.fixture
 def context(profile: BrowserContext) -> Iterator[BrowserContext]:
-    """``profile`` with nothing in it but that cache."""
+    """``profile`` with nothing stored except its cache."""
     yield profile
     for page in profile.pages:
         if page.url.startswith("http"):
@@ -124,17 +124,17 @@ def context(profile: BrowserContext) -> Iterator[BrowserContext]:
 
 
 @pytest.fixture
-def witness(context: BrowserContext) -> Iterator[Witness]:
-    """Watches ``context`` from before its first page on."""
-    seen = Witness()
+def page_problems(context: BrowserContext) -> Iterator[PageProblems]:
+    """The problems of all pages of ``context``."""
+    seen = PageProblems()
     seen.watch(context)
     yield seen
-    seen.leave(context)
+    seen.unwatch(context)
 
 
 @pytest.fixture
-def page(context: BrowserContext, witness: Witness) -> Page:
-    """Pressed as by a reader, when all has taken its place: not while a button moves from under the mouse."""
+def page(context: BrowserContext, page_problems: PageProblems) -> Page:
+    """A new page, which waits until everything is drawn before it clicks."""
     page = context.new_page()
     page.add_locator_handler(page.locator(PLACEHOLDER).first, lambda: None)  # waits until there is none
     return page
@@ -142,7 +142,7 @@ def page(context: BrowserContext, witness: Witness) -> Page:
 
 @dataclass(frozen=True)
 class Trained:
-    """An experiment whose runs the app's own engine has trained, so that their models are kept."""
+    """An experiment whose runs were trained by the app's workers, so that their models are stored."""
 
     experiment: int
     runs: dict[tuple[str, int], int]  # (algorithm, seed) -> id
@@ -151,7 +151,7 @@ class Trained:
 
 @pytest.fixture(scope="session")
 def trained(server: Server) -> Iterator[Trained]:
-    """Queued as by Set up, and waited for. Eight clients, two seeds, methods with and without clusters and layers."""
+    """Queues the experiment and waits: eight clients, two seeds, methods with and without clusters and layers."""
     store = Store(server.database_url)
     store.ensure_schema(wait_s=START_S)
     queued = [new_run(run) for run in parse_experiment(TRAINED).runs()]
@@ -167,7 +167,7 @@ def trained(server: Server) -> Iterator[Trained]:
 
 @pytest.fixture(scope="session")
 def server(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """``python -m app``, started once and stopped by Ctrl-C. It asks for the browser because its users do."""
+    """``python -m app``, started once and stopped by Ctrl-C. Depends on the browser, which marks its tests."""
     home = tmp_path_factory.mktemp("server")
     running = start_server(home)
     yield running

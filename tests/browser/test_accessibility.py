@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 
 from storage import Store
 from tests.app.samples import DIGITS, store_experiment
-from tests.browser.conftest import LOAD_MS, READY, Server, Witness
+from tests.browser.conftest import LOAD_MS, READY, PageProblems, Server
 
 OPENING = """async fold => {
   fold.querySelector('summary').click();
@@ -73,7 +73,7 @@ OUTLINE = """() => { const style = getComputedStyle(document.activeElement);
 
 @pytest.fixture(scope="module")
 def given(server: Server) -> dict[str, int]:
-    """An experiment, and of it the run with clusters."""
+    """An experiment, and its run with clusters."""
     store = Store(server.database_url)
     try:
         store.ensure_schema(wait_s=LOAD_MS / 1000)
@@ -91,7 +91,7 @@ def opened(page: Page, server: Server, address: str) -> None:
 
 
 def at_rest(page: Page, question: str) -> list[object]:
-    """What is found once nothing is drawn any more: a table that is still being filled is not the page."""
+    """The result once nothing is drawn any more, since tables are filled late."""
     found: list[object] = page.evaluate(question)
     for _ in range(20):
         if not found:
@@ -102,8 +102,8 @@ def at_rest(page: Page, question: str) -> list[object]:
 
 
 @pytest.mark.parametrize("address", PAGES)
-def test_a_page_can_be_read_without_seeing_it_on_a_phone_in_light_and_in_dark(
-    address: str, page: Page, server: Server, given: dict[str, int], witness: Witness
+def test_a_page_is_accessible_on_a_phone_in_light_and_dark(
+    address: str, page: Page, server: Server, given: dict[str, int], page_problems: PageProblems
 ) -> None:
     opened(page, server, address.format(**given))
     levels = page.evaluate(LEVELS)
@@ -123,11 +123,11 @@ def test_a_page_can_be_read_without_seeing_it_on_a_phone_in_light_and_in_dark(
     assert page.evaluate("getComputedStyle(document.querySelector('.stApp')).backgroundColor") == "rgb(16, 23, 26)"
     assert at_rest(page, FAINT) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    assert witness == Witness()
+    assert page_problems == PageProblems()
 
 
 @pytest.mark.parametrize(("wish", "moves"), [("reduce", False), ("no-preference", True)])
-def test_a_fold_opens_at_once_for_who_asked_for_less_motion(
+def test_an_expander_opens_at_once_with_reduced_motion(
     wish: Literal["reduce", "no-preference"], moves: bool, page: Page, server: Server, given: dict[str, int]
 ) -> None:
     page.emulate_media(reduced_motion=wish)
@@ -135,7 +135,7 @@ def test_a_fold_opens_at_once_for_who_asked_for_less_motion(
     assert bool(page.locator(".st-key-library_import details").evaluate(OPENING)) == moves
 
 
-def test_the_keyboard_reaches_the_controls_in_order_and_shows_where_it_is(
+def test_the_keyboard_reaches_controls_in_order_with_visible_focus(
     page: Page, server: Server, given: dict[str, int]
 ) -> None:
     opened(page, server, "/compare?experiment={experiment}".format(**given))
@@ -164,7 +164,7 @@ def test_tables_and_downloads_open_from_the_keyboard(page: Page, server: Server,
     assert waiting.value.suggested_filename == "low-mean-top.png"
 
 
-def test_a_lecture_room_reads_larger_type_in_figures_too(page: Page, server: Server, given: dict[str, int]) -> None:
+def test_presenting_enlarges_text_in_figures(page: Page, server: Server, given: dict[str, int]) -> None:
     size = "() => parseFloat(getComputedStyle(document.querySelector('.st-key-figure_dumbbell .ytick text')).fontSize)"
     sizes = []
     for more in ("", "&presenting=true"):

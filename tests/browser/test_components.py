@@ -1,4 +1,4 @@
-"""Components by themselves: calls that a newer one overtakes, drawings that take long or fail, and the end."""
+"""Single components: superseded calls, slow or failing drawings, and removal."""
 
 from typing import Any
 
@@ -52,7 +52,7 @@ def mount(page: Page, script: str, html: str) -> None:
 
 @pytest.fixture
 def figure(blank: Page) -> Page:
-    """A moving figure that has drawn its first point; the next ones take their time."""
+    """An animated figure that has drawn its first point; the next ones are slow."""
     mount(blank, "moving_figure.js", MOVING)
     blank.evaluate(CALL, moved(0))
     blank.wait_for_selector(".moving .main-svg", timeout=LOAD_MS)
@@ -60,14 +60,14 @@ def figure(blank: Page) -> Page:
     return blank
 
 
-def test_a_figure_is_drawn_once_at_a_time_and_what_is_overtaken_is_left_out(figure: Page) -> None:
+def test_a_figure_draws_one_frame_at_a_time_and_skips_superseded_ones(figure: Page) -> None:
     for x in (1, 2, 3, 4):
         figure.evaluate(CALL, moved(x))
     figure.wait_for_function("inFlight === 0 && drawn.at(-1) === 4", timeout=LOAD_MS)
     assert figure.evaluate("[most, drawn]") == [1, [1, 4]]
 
 
-def test_what_could_not_be_drawn_is_said_until_the_next_is_drawn(figure: Page) -> None:
+def test_a_drawing_error_is_shown_until_the_next_drawing(figure: Page) -> None:
     figure.evaluate(CALL, moved("broken"))
     problem = figure.get_by_role("alert")
     expect(problem).to_contain_text("The figure cannot be drawn (no such figure)", timeout=LOAD_MS)
@@ -76,7 +76,7 @@ def test_what_could_not_be_drawn_is_said_until_the_next_is_drawn(figure: Page) -
     assert figure.locator(".moving .main-svg").first.is_visible()
 
 
-def test_the_end_of_a_call_that_was_overtaken_leaves_the_figure_alone(figure: Page) -> None:
+def test_the_end_of_a_superseded_call_does_not_affect_the_figure(figure: Page) -> None:
     figure.evaluate(CALL, moved(1))
     figure.evaluate(CALL, moved(2))
     figure.evaluate(END, -2)
@@ -85,7 +85,7 @@ def test_the_end_of_a_call_that_was_overtaken_leaves_the_figure_alone(figure: Pa
     assert figure.evaluate("Boolean(holder.fedscapeMoving) && !holder.fedscapeMoving.closed")
 
 
-def test_a_figure_that_has_left_the_page_ends_after_its_last_drawing(figure: Page) -> None:
+def test_a_removed_figure_ends_after_its_last_drawing(figure: Page) -> None:
     figure.evaluate(CALL, moved(1))
     figure.evaluate("holder.remove()")
     figure.evaluate(END, -1)
@@ -93,7 +93,7 @@ def test_a_figure_that_has_left_the_page_ends_after_its_last_drawing(figure: Pag
     assert figure.evaluate("[holder.fedscapeMoving ?? null, inFlight]") == [None, 0]
 
 
-def test_the_strip_goes_on_after_a_call_that_was_overtaken(blank: Page) -> None:
+def test_the_strip_continues_after_a_superseded_call(blank: Page) -> None:
     mount(blank, "strip.js", live_plot.STRIP)
     said = {"alerts": [], "wait_ms": 60_000, "route": None}
     blank.evaluate(CALL, {"text": "1 running", **said})

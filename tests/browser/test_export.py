@@ -1,4 +1,4 @@
-"""What is saved in Chromium is read back: pictures, tables, and the report, which opens by itself from a file."""
+"""Files saved in Chromium: images, tables, and the report, which opens without the app."""
 
 import io
 import re
@@ -15,7 +15,7 @@ from app.charts import dumbbell
 from app.compare import tables
 from storage import Store
 from tests.app.samples import DIGITS, store_experiment
-from tests.browser.conftest import LOAD_MS, READY, Server, Witness
+from tests.browser.conftest import LOAD_MS, READY, PageProblems, Server
 
 DRAWN = "document.querySelectorAll('.js-plotly-plot .main-svg').length > 4"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -62,17 +62,17 @@ def content(download: Download) -> bytes:
     return Path(download.path()).read_bytes()
 
 
-def test_a_figure_is_saved_as_png_of_twice_its_size(compare: Page, witness: Witness) -> None:
+def test_a_figure_is_saved_as_png_at_double_size(compare: Page, page_problems: PageProblems) -> None:
     name, png = saved(compare, opened(compare, "dumbbell"), "PNG")
     assert name == "low-mean-top.png" and png[:8] == b"\x89PNG\r\n\x1a\n"
     width, height = struct.unpack(">II", png[16:24])
     plot = compare.locator(".st-key-figure_dumbbell .js-plotly-plot").bounding_box()
     assert plot and width == 2 * (round(plot["width"]) + 32)
-    assert height > 2 * plot["height"]  # title and caption beside the figure
-    assert witness == Witness()
+    assert height > 2 * plot["height"]  # with title and caption
+    assert page_problems == PageProblems()
 
 
-def test_a_figure_is_saved_as_svg_with_its_words_its_ground_and_its_zoom(compare: Page, witness: Witness) -> None:
+def test_a_figure_is_saved_as_svg_with_text_background_and_zoom(compare: Page, page_problems: PageProblems) -> None:
     plot = compare.locator(".st-key-figure_dumbbell .js-plotly-plot")
     plot.evaluate("plot => { plot.layout.xaxis.range = [1234, 5678]; }")
     name, text = saved(compare, opened(compare, "dumbbell"), "SVG")
@@ -85,10 +85,10 @@ def test_a_figure_is_saved_as_svg_with_its_words_its_ground_and_its_zoom(compare
     assert any(tick in words for tick in ("2000", "2,000", "2k"))
     ground = root.find(f"{SVG}rect")
     assert ground is not None and ground.get("fill", "").upper() == "#FBFAF7"
-    assert witness == Witness()
+    assert page_problems == PageProblems()
 
 
-def test_a_picture_is_dark_where_the_page_is(page: Page, server: Server, experiment: int) -> None:
+def test_an_image_has_the_theme_of_the_page(page: Page, server: Server, experiment: int) -> None:
     page.emulate_media(color_scheme="dark")
     page.goto(f"{server.url}/compare?experiment={experiment}")
     page.wait_for_function(DRAWN, timeout=LOAD_MS)
@@ -100,7 +100,7 @@ def test_a_picture_is_dark_where_the_page_is(page: Page, server: Server, experim
 
 @pytest.fixture(scope="module")
 def long_names(server: Server, experiment: int) -> int:
-    """Labels of one long word, which stand in a title."""
+    """Labels of one long word, which are part of a title."""
     store = Store(server.database_url)
     labelled = [{"name": name, "label": f"{name}{150 * 'w'}"} for name in ("fedavg", "local_train")]
     try:
@@ -110,7 +110,7 @@ def long_names(server: Server, experiment: int) -> int:
 
 
 @pytest.mark.parametrize("width", [480, 1280])
-def test_no_text_of_a_picture_reaches_its_edge(
+def test_no_text_of_an_image_reaches_its_edge(
     page: Page, server: Server, long_names: int, experiment: int, width: int
 ) -> None:
     page.set_viewport_size({"width": width, "height": 900})
@@ -135,8 +135,8 @@ def assert_room_at_the_edges(page: Page, key: str) -> None:
     assert len(lengths) > 2 and all(0 < length <= room for length in lengths)
 
 
-def test_the_numbers_of_a_figure_are_saved_for_a_spreadsheet_a_paper_and_a_note(
-    compare: Page, witness: Witness
+def test_the_numbers_of_a_figure_are_saved_as_csv_latex_and_markdown(
+    compare: Page, page_problems: PageProblems
 ) -> None:
     popover = opened(compare, "dumbbell")
     name, csv = saved(compare, popover, "CSV")
@@ -150,10 +150,10 @@ def test_the_numbers_of_a_figure_are_saved_for_a_spreadsheet_a_paper_and_a_note(
     number = f"{100 * best['mean']:.1f}"  # in percent, as on the screen
     assert number in latex and r"\toprule" in latex
     assert number in markdown and markdown.startswith("| Method |")
-    assert witness == Witness()
+    assert page_problems == PageProblems()
 
 
-def test_the_pictures_of_a_story_can_be_saved(page: Page, server: Server, witness: Witness) -> None:
+def test_the_figures_of_a_story_can_be_saved(page: Page, server: Server, page_problems: PageProblems) -> None:
     page.goto(f"{server.url}/?story=dial")
     page.wait_for_selector(".moving .main-svg", timeout=LOAD_MS)
     page.wait_for_selector(READY, timeout=LOAD_MS)
@@ -163,18 +163,16 @@ def test_the_pictures_of_a_story_can_be_saved(page: Page, server: Server, witnes
     with page.expect_download(timeout=LOAD_MS) as waiting:
         buttons.first.click()
     assert ElementTree.fromstring(content(waiting.value)).tag == f"{SVG}svg"
-    assert witness == Witness()
+    assert page_problems == PageProblems()
 
 
-def test_nothing_of_a_table_is_sent_before_it_is_opened(compare: Page) -> None:
+def test_a_table_is_not_sent_before_it_is_opened(compare: Page) -> None:
     assert compare.locator(".pictures").count() == 0
     opened(compare, "dumbbell")
     assert compare.locator(".pictures").count() == 1
 
 
-def test_the_comparison_is_saved_as_a_report_that_opens_without_the_app(
-    compare: Page, browser: Browser, tmp_path: Path
-) -> None:
+def test_the_comparison_is_saved_as_a_standalone_report(compare: Page, browser: Browser, tmp_path: Path) -> None:
     figures = compare.locator("[class*=st-key-figure_] .js-plotly-plot").count()
     finding = compare.locator(".lead").first.inner_text()
     name, text = saved(compare, compare, "Export report (HTML)")
@@ -182,7 +180,7 @@ def test_the_comparison_is_saved_as_a_report_that_opens_without_the_app(
     file.write_bytes(text)
     for scheme, paper in (("light", "rgb(251, 250, 247)"), ("dark", "rgb(16, 23, 26)")):
         context = browser.new_context(offline=True, color_scheme=scheme)  # type: ignore[arg-type]
-        seen, requests = Witness(), []
+        seen, requests = PageProblems(), []
         seen.watch(context)
         context.on("request", lambda request, requests=requests: requests.append(request.url))
         report = context.new_page()
@@ -194,11 +192,11 @@ def test_the_comparison_is_saved_as_a_report_that_opens_without_the_app(
         words = report.locator("main").inner_text()
         assert all(method in words for method in METHODS) and compare.url in words
         assert "Settings that differ" in words and "torch version" in words
-        assert requests == [file.as_uri()] and seen == Witness()
+        assert requests == [file.as_uri()] and seen == PageProblems()
         context.close()
 
 
-def test_the_report_shows_the_figures_as_they_are_chosen_now(compare: Page) -> None:
+def test_the_report_shows_the_figures_with_the_current_choices(compare: Page) -> None:
     compare.get_by_role("radio", name="Megabytes").or_(compare.get_by_role("button", name="Megabytes")).first.click(
         timeout=LOAD_MS
     )

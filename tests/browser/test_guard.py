@@ -1,4 +1,4 @@
-"""What a browser is refused: pages of another port, frames, and anything from another host."""
+"""What is blocked in a browser: pages of another port, frames, and requests to other hosts."""
 
 import threading
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ CALL = """() => fetch("http://127.0.0.1:9/x").then(() => "answered", error => er
 
 @pytest.fixture
 def elsewhere(tmp_path: Path) -> Iterator[str]:
-    """An empty page of another server on this machine."""
+    """An empty page of another local server."""
     (tmp_path / "index.html").write_text("<!doctype html><title>Elsewhere</title>")
     handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
@@ -47,7 +47,7 @@ def elsewhere(tmp_path: Path) -> Iterator[str]:
         server.shutdown()
 
 
-def test_a_page_of_another_port_can_neither_open_the_stream_nor_read_nor_frame_the_app(
+def test_a_page_of_another_port_cannot_connect_read_or_frame_the_app(
     browser: Browser, server: Server, elsewhere: str
 ) -> None:
     context = browser.new_context()
@@ -59,8 +59,8 @@ def test_a_page_of_another_port_can_neither_open_the_stream_nor_read_nor_frame_t
     context.close()
 
 
-def test_a_page_of_the_app_loads_nothing_from_elsewhere(browser: Browser, server: Server) -> None:
-    context = browser.new_context()  # without the witness: what is blocked is an error in the console
+def test_a_page_of_the_app_loads_nothing_from_other_hosts(browser: Browser, server: Server) -> None:
+    context = browser.new_context()  # without ``page_problems``, since blocked requests are console errors
     page = context.new_page()
     opened(page, server)
     assert page.evaluate(PICTURE) == ["img-src", "http://127.0.0.1:9/x.png"]

@@ -1,4 +1,4 @@
-"""The handbook in a browser: formulas that are drawn, links that lead on, and no page wider than its screen."""
+"""The Handbook in a browser: formulas, links, and no page wider than the screen."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 from app.handbook.entry_text import text_of
 from app.handbook.mathematics import aligned
 from engine.core.registry import ALGORITHMS
-from tests.browser.conftest import LOAD_MS, Server, Witness
+from tests.browser.conftest import LOAD_MS, PageProblems, Server
 
 KATEX = next((Path(streamlit.__file__).parent / "static" / "static" / "js").glob("katex.*.js")).name
 DRAW = """async ([address, blocks]) => {
@@ -22,17 +22,21 @@ DRAW = """async ([address, blocks]) => {
 WIDER = "document.documentElement.scrollWidth - innerWidth"
 
 
-def test_every_methods_equations_are_drawn_without_an_error(page: Page, server: Server, witness: Witness) -> None:
+def test_the_equations_of_every_method_are_drawn_without_errors(
+    page: Page, server: Server, page_problems: PageProblems
+) -> None:
     page.goto(f"{server.url}/handbook?method=ditto")
     expect(page.locator(".katex-display")).to_be_visible(timeout=LOAD_MS)
     assert page.locator(".katex-error").count() == 0
     blocks = {entry.name: aligned(text_of(entry).equations) for entry in ALGORITHMS}
     assert page.evaluate(DRAW, [f"{server.url}/static/js/{KATEX}", blocks]) == []
     assert page.evaluate(DRAW, [f"{server.url}/static/js/{KATEX}", {"broken": "\\frac{"}]) != []
-    assert witness == Witness()
+    assert page_problems == PageProblems()
 
 
-def test_from_the_index_to_a_method_to_set_up(page: Page, server: Server, witness: Witness) -> None:
+def test_links_lead_from_the_index_to_a_method_to_set_up(
+    page: Page, server: Server, page_problems: PageProblems
+) -> None:
     page.goto(f"{server.url}/handbook")
     page.get_by_role("link", name="CGPFL", exact=True).first.click(timeout=LOAD_MS)
     expect(page.get_by_role("heading", name="CGPFL")).to_be_visible(timeout=LOAD_MS)
@@ -40,7 +44,7 @@ def test_from_the_index_to_a_method_to_set_up(page: Page, server: Server, witnes
     page.get_by_role("link", name="Open in Set up").click()
     expect(page.get_by_role("heading", name="New experiment")).to_be_visible(timeout=LOAD_MS)
     expect(page.get_by_placeholder(re.compile("CGPFL")).first).to_be_visible(timeout=LOAD_MS)
-    assert witness == Witness()
+    assert page_problems == PageProblems()
 
 
 def test_the_handbook_fits_a_narrow_screen(page: Page, server: Server) -> None:

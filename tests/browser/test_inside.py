@@ -1,11 +1,11 @@
-"""Inside a run: a click on a client of the map opens it, and what is on the screen is in the address."""
+"""Inside a run: a click on the map opens a client, and choices are in the address."""
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from storage import Store
 from tests.app.samples import DIGITS, store_experiment
-from tests.browser.conftest import LOAD_MS, PLACEHOLDER, READY, Server, Witness
+from tests.browser.conftest import LOAD_MS, PLACEHOLDER, READY, PageProblems, Server
 
 MAP = "[class*='st-key-figure_client_map'] .js-plotly-plot"
 CENTRE_OF_LOWEST = """plot => {
@@ -17,7 +17,7 @@ SMALL = DIGITS | {"name": "looked into", "algorithms": ["fedavg", "local_train",
 
 @pytest.fixture
 def run_id(server: Server) -> int:
-    """A Ditto run that is done, with both of its references."""
+    """A finished Ditto run with both references."""
     store = Store(server.database_url)
     store.ensure_schema()
     experiment = store_experiment(store, SMALL)
@@ -27,7 +27,7 @@ def run_id(server: Server) -> int:
 
 
 def test_a_click_on_the_map_opens_a_client_and_a_reload_shows_the_same(
-    page: Page, server: Server, run_id: int, witness: Witness
+    page: Page, server: Server, run_id: int, page_problems: PageProblems
 ) -> None:
     page.goto(f"{server.url}/run?id={run_id}&round=3")
     page.wait_for_selector(f"{MAP} .main-svg", timeout=LOAD_MS)
@@ -41,11 +41,11 @@ def test_a_click_on_the_map_opens_a_client_and_a_reload_shows_the_same(
     page.reload()
     expect(page.locator("strong", has_text=f"Client {lowest}:")).to_contain_text("in round 3", timeout=LOAD_MS)
     assert f"id={run_id}" in page.url and "round=3" in page.url
-    assert witness == Witness()
+    assert page_problems == PageProblems()
 
 
-def test_tabs_and_seeds_are_links_and_the_configuration_can_be_taken_along(
-    page: Page, server: Server, run_id: int, witness: Witness
+def test_tabs_and_seeds_are_links_and_the_configuration_can_be_saved(
+    page: Page, server: Server, run_id: int, page_problems: PageProblems
 ) -> None:
     page.goto(f"{server.url}/run?id={run_id}")
     page.get_by_role("radio", name="Configuration and log").or_(
@@ -57,9 +57,9 @@ def test_tabs_and_seeds_are_links_and_the_configuration_can_be_taken_along(
     assert download.value.suggested_filename == "ditto-seed0.yaml"
     page.get_by_role("link", name="Compare with its experiment").click()
     page.wait_for_url("**/compare?experiment=*", timeout=LOAD_MS)
-    assert witness == Witness()
+    assert page_problems == PageProblems()
 
 
 def lowest_client(page: Page) -> str:
-    """The client of the lowest row, by the label of its tick."""
+    """The client in the lowest row, by its tick label."""
     return page.locator(MAP).evaluate("plot => plot.layout.yaxis.ticktext[0]")

@@ -1,13 +1,11 @@
-"""What browser and server have yet to tell one another: a far server says late what it has to say, while the reader
-presses on; Back takes back; a popover that is closed has heard of nothing.
-"""
+"""Delays between browser and server: clicks before a slow response, Back, and popovers that were closed meanwhile."""
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from app.state.links import pack_config
 from app.stories import stories
-from tests.browser.conftest import LOAD_MS, READY, TRAINED, Server, Trained, Witness
+from tests.browser.conftest import LOAD_MS, READY, TRAINED, PageProblems, Server, Trained
 
 LAG_MS = 600
 SETTLED_MS = 4 * LAG_MS
@@ -46,8 +44,8 @@ def radio(page: Page, name: str) -> Locator:
 
 
 @pytest.mark.parametrize("pause_ms", [100, 400])
-def test_choices_pressed_one_after_the_other_all_stay(
-    pause_ms: int, lagging: Page, server: Server, trained: Trained, witness: Witness
+def test_consecutive_clicks_all_count(
+    pause_ms: int, lagging: Page, server: Server, trained: Trained, page_problems: PageProblems
 ) -> None:
     opened(lagging, f"{server.url}/compare?experiment={trained.experiment}", ".st-key-figure_dumbbell .main-svg")
     lagging.evaluate(f"window.lag = {LAG_MS}")
@@ -59,16 +57,16 @@ def test_choices_pressed_one_after_the_other_all_stay(
     assert lagging.url.endswith(f"experiment={trained.experiment}&model=global&tail=10&when=best")  # and nothing else
     for choice in ("Global", "10 %", "Best round"):
         expect(radio(lagging, choice)).to_be_checked()
-    assert witness == Witness()
+    assert page_problems == PageProblems()
 
 
-def test_a_choice_made_while_the_answer_to_the_last_is_on_its_way_stays(
-    lagging: Page, server: Server, trained: Trained, witness: Witness
+def test_a_click_before_the_previous_response_counts(
+    lagging: Page, server: Server, trained: Trained, page_problems: PageProblems
 ) -> None:
     opened(lagging, f"{server.url}/compare?experiment={trained.experiment}", ".st-key-figure_dumbbell .main-svg")
     lagging.evaluate(f"window.lag = {LAG_MS}")
     radio(lagging, "Global").click()
-    lagging.evaluate("window.held = []")  # the server is too busy to hear of what follows
+    lagging.evaluate("window.held = []")  # the server is too busy to receive what follows
     radio(lagging, "10 %").click()
     lagging.wait_for_function("location.search.includes('model=global')", timeout=LOAD_MS)
     lagging.wait_for_timeout(SETTLED_MS)
@@ -80,10 +78,10 @@ def test_a_choice_made_while_the_answer_to_the_last_is_on_its_way_stays(
     assert lagging.url.endswith(f"experiment={trained.experiment}&model=global&tail=10&when=best")
     for choice in ("Global", "10 %", "Best round"):
         expect(radio(lagging, choice)).to_be_checked()
-    assert witness == Witness()
+    assert page_problems == PageProblems()
 
 
-def test_what_is_typed_into_set_up_stays(lagging: Page, server: Server, witness: Witness) -> None:
+def test_text_typed_into_set_up_stays(lagging: Page, server: Server, page_problems: PageProblems) -> None:
     opened(lagging, f"{server.url}/setup", "text=Queue")
     lagging.evaluate(f"window.lag = {LAG_MS}")
     written = {"Rounds (T)": "61", "Clients (N)": "31", "Batch size (B)": "17"}
@@ -94,10 +92,10 @@ def test_what_is_typed_into_set_up_stays(lagging: Page, server: Server, witness:
         lagging.wait_for_timeout(LAG_MS)
     lagging.wait_for_timeout(SETTLED_MS)
     assert {label: lagging.get_by_label(label, exact=True).input_value() for label in written} == written
-    assert witness == Witness()
+    assert page_problems == PageProblems()
 
 
-def test_back_takes_a_choice_back(page: Page, server: Server, trained: Trained) -> None:
+def test_back_reverts_a_choice_in_the_browser(page: Page, server: Server, trained: Trained) -> None:
     opened(page, f"{server.url}/compare?experiment={trained.experiment}", ".st-key-figure_dumbbell .main-svg")
     radio(page, "Global").click()
     page.wait_for_url("**model=global*", timeout=LOAD_MS)
@@ -110,7 +108,7 @@ def test_back_takes_a_choice_back(page: Page, server: Server, trained: Trained) 
     assert "model" not in page.url
 
 
-def test_back_in_set_up_takes_an_entry_back(page: Page, server: Server) -> None:
+def test_back_in_set_up_reverts_an_entry(page: Page, server: Server) -> None:
     opened(page, f"{server.url}/setup", "text=Queue")
     rounds = page.get_by_label("Rounds (T)", exact=True)
     for number in ("61", "62"):
@@ -123,7 +121,7 @@ def test_back_in_set_up_takes_an_entry_back(page: Page, server: Server) -> None:
     expect(rounds).to_have_value("61", timeout=LOAD_MS)
 
 
-def test_back_leads_to_the_story_before_and_then_out_of_it(page: Page, server: Server, witness: Witness) -> None:
+def test_back_opens_the_previous_story_and_then_leaves(page: Page, server: Server, page_problems: PageProblems) -> None:
     titles = [story.title for story in stories().values()]
     heading = page.get_by_role("heading", level=1)
     page.goto(f"{server.url}/handbook")
@@ -141,12 +139,10 @@ def test_back_leads_to_the_story_before_and_then_out_of_it(page: Page, server: S
         page.wait_for_selector(READY, timeout=LOAD_MS)
     page.go_back()
     page.wait_for_url("**/handbook", timeout=LOAD_MS)
-    assert witness == Witness()
+    assert page_problems == PageProblems()
 
 
-def test_a_popover_that_opens_after_a_press_shows_what_the_page_shows(
-    page: Page, server: Server, trained: Trained
-) -> None:
+def test_a_popover_opened_after_a_click_matches_the_page(page: Page, server: Server, trained: Trained) -> None:
     opened(page, f"{server.url}/compare?experiment={trained.experiment}", ".st-key-figure_dumbbell .main-svg")
     radio(page, "Global").click()
     page.wait_for_url("**model=global*", timeout=LOAD_MS)
@@ -155,7 +151,7 @@ def test_a_popover_that_opens_after_a_press_shows_what_the_page_shows(
     expect(page.get_by_test_id("stMultiSelect")).to_contain_text("CGPFL K=2", timeout=LOAD_MS)
 
 
-def test_a_popover_that_was_closed_takes_nothing_back(page: Page, server: Server, trained: Trained) -> None:
+def test_a_closed_popover_reverts_nothing(page: Page, server: Server, trained: Trained) -> None:
     first, second = (trained.runs["cgpfl", seed] for seed in (0, 1))
     opened(page, f"{server.url}/run?id={second}", ".main-svg")
     page.get_by_role("button", name="Choose a run").click()
@@ -170,7 +166,7 @@ def test_a_popover_that_was_closed_takes_nothing_back(page: Page, server: Server
     assert page.url.endswith(f"id={first}&model=global")
 
 
-def test_a_method_s_own_settings_are_there_when_they_are_opened_after_another_entry(page: Page, server: Server) -> None:
+def test_settings_of_a_method_are_shown_after_another_entry(page: Page, server: Server) -> None:
     method = {"name": "cgpfl", "K": 2, "label": "two contexts", "training": {"lr": 0.3}}
     link = pack_config({**TRAINED, "algorithms": [method]})
     opened(page, f"{server.url}/setup?config={link}", "text=Queue")

@@ -1,10 +1,10 @@
-"""The Learn page trains while one watches: figures stay where they are, their dots move, dials are links."""
+"""The Learn page while it trains: figures stay in place, dots move, sliders are links."""
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from app.stories import stories
-from tests.browser.conftest import LOAD_MS, Server, Witness
+from tests.browser.conftest import LOAD_MS, PageProblems, Server
 
 DIAL = "document.querySelector('.st-key-figure_dial_figure .moving')"
 CLIENTS = "document.querySelector('.st-key-figure_client_figure .moving')"
@@ -27,7 +27,7 @@ IN_ADDRESS = "(...parts) => parts.flat().every((part) => location.search.include
 
 
 @pytest.mark.parametrize("slug", list(stories()))
-def test_every_story_opens_and_trains(slug: str, page: Page, server: Server, witness: Witness) -> None:
+def test_every_story_opens_and_trains(slug: str, page: Page, server: Server, page_problems: PageProblems) -> None:
     page.goto(f"{server.url}/?story={slug}")
     expect(page.get_by_role("heading", level=1)).to_have_text(stories()[slug].title, timeout=LOAD_MS)
     page.wait_for_selector(".moving .main-svg", timeout=LOAD_MS)
@@ -36,10 +36,12 @@ def test_every_story_opens_and_trains(slug: str, page: Page, server: Server, wit
     expect(page.get_by_role("button", name="Pause")).to_be_visible(timeout=LOAD_MS)
     expect(page.locator(".reading")).not_to_have_text(before, timeout=LOAD_MS)
     assert page.get_by_test_id("stException").count() == 0
-    assert witness == Witness()
+    assert page_problems == PageProblems()
 
 
-def test_the_arrow_keys_turn_the_dial_and_one_model_falls(page: Page, server: Server, witness: Witness) -> None:
+def test_the_arrow_keys_move_the_slider_and_the_mean_falls(
+    page: Page, server: Server, page_problems: PageProblems
+) -> None:
     page.goto(f"{server.url}/?turn=0")
     page.wait_for_selector(".moving .main-svg", timeout=LOAD_MS)
     page.get_by_role("button", name="Play").click()
@@ -50,10 +52,10 @@ def test_the_arrow_keys_turn_the_dial_and_one_model_falls(page: Page, server: Se
     expect(page.get_by_role("button", name="Play")).to_be_visible(timeout=LOAD_MS)
     drawn = f"{CLIENTS}?.data?.find((trace) => trace.name === 'One model')?.y.length"
     page.wait_for_function(f"{drawn} === 20", timeout=LOAD_MS)
-    assert witness == Witness()
+    assert page_problems == PageProblems()
 
 
-def test_playing_brings_the_dot_down_in_the_same_figure(page: Page, server: Server, witness: Witness) -> None:
+def test_playing_moves_the_dot_in_the_same_figure(page: Page, server: Server, page_problems: PageProblems) -> None:
     page.goto(f"{server.url}/?story=dial&spread=0&share=0.1")
     page.wait_for_selector(".moving .main-svg", timeout=LOAD_MS)
     untrained = page.evaluate(ERROR)
@@ -64,10 +66,10 @@ def test_playing_brings_the_dot_down_in_the_same_figure(page: Page, server: Serv
     page.get_by_role("button", name="Pause").click()
     expect(page.get_by_role("button", name="Play")).to_be_visible(timeout=LOAD_MS)
     assert page.evaluate(f"{DIAL}.querySelector('.main-svg').dataset.seen") == "before"
-    assert witness == Witness()
+    assert page_problems == PageProblems()
 
 
-def test_scenes_glide_from_one_to_the_next_and_are_links(page: Page, server: Server, witness: Witness) -> None:
+def test_scenes_have_transitions_and_links(page: Page, server: Server, page_problems: PageProblems) -> None:
     page.emulate_media(reduced_motion="no-preference")
     page.goto(f"{server.url}/?story=dial")
     page.get_by_role("button", name="a · Alike, alone").click(timeout=LOAD_MS)
@@ -77,11 +79,11 @@ def test_scenes_glide_from_one_to_the_next_and_are_links(page: Page, server: Ser
     page.wait_for_function(f"{ERROR} > 6 && {ERROR} < 9", timeout=LOAD_MS)
     page.reload()
     expect(page.get_by_text("Now the true models are far apart")).to_be_visible(timeout=LOAD_MS)
-    assert witness == Witness()
+    assert page_problems == PageProblems()
 
 
-def test_scenes_pressed_while_one_glides_draw_one_figure_at_a_time(
-    page: Page, server: Server, witness: Witness
+def test_scenes_clicked_during_a_transition_draw_one_figure_at_a_time(
+    page: Page, server: Server, page_problems: PageProblems
 ) -> None:
     page.emulate_media(reduced_motion="no-preference")
     page.add_init_script(SLOW_DRAWING)
@@ -93,10 +95,10 @@ def test_scenes_pressed_while_one_glides_draw_one_figure_at_a_time(
     page.wait_for_function(f"{ERROR} > 6 && {ERROR} < 9", timeout=LOAD_MS)
     assert page.evaluate("window.mostAtATime") == 1
     expect(page.get_by_text("cannot be drawn")).to_have_count(0)
-    assert witness == Witness()
+    assert page_problems == PageProblems()
 
 
-def test_the_row_of_stories_is_an_arc_and_a_link(page: Page, server: Server, witness: Witness) -> None:
+def test_the_row_of_stories_has_links_in_order(page: Page, server: Server, page_problems: PageProblems) -> None:
     page.goto(server.url)
     titles = [story.title for story in stories().values()]
     expect(page.get_by_role("heading", level=1)).to_have_text(titles[0], timeout=LOAD_MS)
@@ -107,7 +109,7 @@ def test_the_row_of_stories_is_an_arc_and_a_link(page: Page, server: Server, wit
     page.wait_for_function(IN_ADDRESS, arg=["story=dial"], timeout=LOAD_MS)
     page.reload()
     expect(page.get_by_role("heading", level=1)).to_have_text(titles[2], timeout=LOAD_MS)
-    assert witness == Witness()
+    assert page_problems == PageProblems()
 
 
 @pytest.mark.parametrize("slug", list(stories()))

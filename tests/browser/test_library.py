@@ -1,4 +1,4 @@
-"""The Library under a reader's hands: what was deleted comes back, and a saved view is a link for anybody."""
+"""The Library in a browser: deleted runs can be restored, and a saved view is a link that works for anyone."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from storage import RunRecord, Store
 from tests.app.samples import DIGITS, store_experiment
-from tests.browser.conftest import LOAD_MS, READY, Server, Witness
+from tests.browser.conftest import LOAD_MS, READY, PageProblems, Server
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def store(server: Server) -> Iterator[Store]:
 
 @pytest.fixture
 def runs(store: Store) -> Iterator[list[RunRecord]]:
-    """An experiment of this test's own, done: three runs, of which two will be deleted."""
+    """A finished experiment with three runs, two of which will be deleted."""
     raw = DIGITS | {"name": "to be deleted", "algorithms": [{"name": "fedavg"}], "seeds": [0, 1, 2]}
     experiment = store_experiment(store, raw)
     yield store.queue.runs(experiment_ids=[experiment.id], newest_first=False)
@@ -38,8 +38,8 @@ def delete(page: Page) -> None:
     expect(page.get_by_text("Deleted 2 runs.")).to_be_visible(timeout=LOAD_MS)
 
 
-def test_deleted_runs_come_back_by_undo_and_after_a_reload_from_the_trash(
-    page: Page, server: Server, store: Store, runs: list[RunRecord], witness: Witness
+def test_deleted_runs_are_restored_by_undo_or_from_the_trash(
+    page: Page, server: Server, store: Store, runs: list[RunRecord], page_problems: PageProblems
 ) -> None:
     ids = [run.id for run in runs[:2]]
     opened(page, f"{server.url}/library?runs={ids[0]},{ids[1]}")
@@ -55,10 +55,10 @@ def test_deleted_runs_come_back_by_undo_and_after_a_reload_from_the_trash(
     expect(page.get_by_text("Restored 2 runs.")).to_be_visible(timeout=LOAD_MS)
     page.wait_for_url(f"**runs={ids[0]}%2C{ids[1]}", timeout=LOAD_MS)
     assert len(store.queue.runs(run_ids=ids)) == 2
-    assert witness == Witness()
+    assert page_problems == PageProblems()
 
 
-def test_a_saved_view_is_a_link_for_anybody(
+def test_a_saved_view_is_a_link_for_anyone(
     page: Page, browser: Browser, server: Server, store: Store, runs: list[RunRecord]
 ) -> None:
     opened(page, f"{server.url}/library?q=to+be+deleted&sort=mean")

@@ -1,6 +1,6 @@
-"""Curves that grow under the reader's eyes: zoom kept, buttons obeyed, a lost connection said, a hidden tab quiet.
+"""Live curves: they keep the zoom, follow actions, report a lost connection, and pause in a hidden tab.
 
-And what is said elsewhere: a toast where a run ends, the queue that is put into another order, a run tried again.
+Also toasts when a run ends, reordering of the queue, and retries.
 """
 
 import re
@@ -15,7 +15,7 @@ from playwright.sync_api import Page, expect
 from engine.config.schema import parse_experiment
 from engine.exchange.records import new_run
 from storage import Store
-from tests.browser.conftest import LOAD_MS, READY, Server, Witness
+from tests.browser.conftest import LOAD_MS, READY, PageProblems, Server
 
 POINTS = "document.querySelector('[data-figure=accuracy]')?.data?.[0]?.x.length ?? 0"
 RANGE = "document.querySelector('[data-figure=accuracy]').layout.xaxis.range"
@@ -33,7 +33,7 @@ SHORT = LONG | {"name": "soon over", "training": {"rounds": 3, "local_steps": 5}
 
 @pytest.fixture
 def store(server: Server) -> Iterator[Store]:
-    """The app's database; what runs or waits at the end is cancelled."""
+    """The app's database; unfinished runs are cancelled at the end."""
     store = Store(server.database_url)
     store.ensure_schema()
     yield store
@@ -43,7 +43,7 @@ def store(server: Server) -> Iterator[Store]:
 
 @pytest.fixture
 def training(store: Store) -> int:
-    """An experiment with one run that goes on until it is cancelled."""
+    """An experiment with one run that continues until it is cancelled."""
     return queue(store, LONG)
 
 
@@ -59,17 +59,17 @@ def live(page: Page, server: Server, training: int) -> Page:
     return page
 
 
-def test_curves_grow_and_keep_their_zoom(live: Page, witness: Witness) -> None:
+def test_curves_grow_and_keep_their_zoom(live: Page, page_problems: PageProblems) -> None:
     live.evaluate("Plotly.relayout(document.querySelector('[data-figure=accuracy]'), {'xaxis.range': [1, 7]})")
     drawn = live.evaluate(POINTS)
     live.wait_for_function(f"({POINTS}) > {drawn}", timeout=LOAD_MS)
     assert live.evaluate(RANGE) == [1, 7]
     live.get_by_role("radio", name="Global").or_(live.get_by_role("button", name="Global")).first.click()
     live.wait_for_function(f"({POINTS}) > 0", timeout=LOAD_MS)
-    assert witness == Witness()
+    assert page_problems == PageProblems()
 
 
-def test_a_run_is_paused_resumed_and_cancelled_from_the_page_and_its_log_follows(live: Page) -> None:
+def test_a_run_is_paused_resumed_and_cancelled_and_its_log_updates(live: Page) -> None:
     live.locator(".live-log summary").click()
     run = live.locator(".live-run")
     run.get_by_role("button", name="pause").click()
@@ -83,7 +83,7 @@ def test_a_run_is_paused_resumed_and_cancelled_from_the_page_and_its_log_follows
 
 
 def test_figures_follow_their_curves_after_a_run_is_cancelled_and_retried(
-    page: Page, server: Server, store: Store, witness: Witness
+    page: Page, server: Server, store: Store, page_problems: PageProblems
 ) -> None:
     experiment = queue(store, LONG | {"seeds": [0, 1, 2, 3]})
     page.goto(f"{server.url}/live?experiment={experiment}")
@@ -95,19 +95,19 @@ def test_figures_follow_their_curves_after_a_run_is_cancelled_and_retried(
     page.wait_for_function(f"({FIGURES}).every(figure => figure.data.length % 5 === 0)", timeout=LOAD_MS)
     page.wait_for_function(f"({POINTS}) > 1", timeout=LOAD_MS)
     tops = page.evaluate(f"({FIGURES}).map(figure => figure._fullLayout.yaxis.range[1])")
-    assert tops[0] > 20  # where accuracies are; 4 is Plotly's for a figure without points
+    assert tops[0] > 20  # the range of accuracies; 4 is Plotly's default for a figure without points
     assert page.evaluate(f"({FIGURES}).slice(2).every(figure => figure._fullLayout.yaxis.autorange)")
-    assert witness == Witness()
+    assert page_problems == PageProblems()
 
 
-def test_a_lost_connection_is_said_and_comes_back(live: Page) -> None:
+def test_a_lost_connection_is_reported_and_restored(live: Page) -> None:
     live.route("**/live/feed*", lambda route: route.abort())
     expect(live.locator(".live-state")).to_contain_text("Connection lost", timeout=LOAD_MS)
     live.unroute("**/live/feed*")
     expect(live.locator(".live-state")).to_be_hidden(timeout=LOAD_MS)
 
 
-def test_a_held_picture_stays_and_then_has_all_that_came_meanwhile(live: Page) -> None:
+def test_frozen_charts_stay_and_then_show_all_new_points(live: Page) -> None:
     live.get_by_role("button", name="Freeze charts").click()
     drawn = live.evaluate(POINTS)
     expect(live.locator(".live-held")).to_have_text(re.compile(r"^Frozen\. \d+ new points?\.$"), timeout=LOAD_MS)
@@ -118,25 +118,25 @@ def test_a_held_picture_stays_and_then_has_all_that_came_meanwhile(live: Page) -
     assert len({after - before for before, after in pairwise(rounds)}) == 1
 
 
-def test_a_run_that_ends_while_one_is_elsewhere_is_told_with_the_way_to_it(
-    page: Page, server: Server, store: Store, witness: Witness
+def test_a_run_that_ends_is_announced_on_other_pages_with_a_link(
+    page: Page, server: Server, store: Store, page_problems: PageProblems
 ) -> None:
     queue(store, SHORT | {"name": "ended before"})
     wait_until_idle(store)
     page.goto(f"{server.url}/papers")
     expect(page.locator(".strip")).to_contain_text("0 running", timeout=LOAD_MS)
     experiment = queue(store, SHORT)
-    page.evaluate("window.dispatchEvent(new Event('online'))")  # else it asks in ten seconds
+    page.evaluate("window.dispatchEvent(new Event('online'))")  # otherwise it polls in ten seconds
     toast = page.locator(".strip-toast")
     expect(toast).to_contain_text("FedAvg, seed 0 is done.", timeout=LOAD_MS)
     assert "ended before" not in toast.inner_text()
     toast.get_by_role("link", name="Live").click()
     page.wait_for_url(f"**/live?experiment={experiment}", timeout=LOAD_MS)
     expect(toast).to_be_hidden(timeout=LOAD_MS)
-    assert witness == Witness()
+    assert page_problems == PageProblems()
 
 
-def test_the_queue_is_put_into_another_order(page: Page, server: Server, store: Store) -> None:
+def test_the_queue_can_be_reordered(page: Page, server: Server, store: Store) -> None:
     experiment = queue(store, LONG | {"seeds": list(range(6))})
     last = store.queue.runs(experiment_ids=[experiment])[0].id
     page.goto(f"{server.url}/live?experiment={experiment}&queued={last}")
@@ -146,7 +146,7 @@ def test_the_queue_is_put_into_another_order(page: Page, server: Server, store: 
     assert store.queue.waiting()[0].id == last
 
 
-def test_a_run_that_went_wrong_is_tried_again_from_its_card(page: Page, server: Server, store: Store) -> None:
+def test_a_failed_run_is_retried_from_its_card(page: Page, server: Server, store: Store) -> None:
     too_fast = {"training": {"rounds": 20, "local_steps": 5, "lr": 1e30}, "algorithms": [{"name": "fedprox"}]}
     experiment = queue(store, SHORT | too_fast)
     wait_until_idle(store)
@@ -164,7 +164,7 @@ def wait_until_idle(store: Store) -> None:
         time.sleep(0.1)
 
 
-def test_a_hidden_tab_asks_for_nothing(live: Page) -> None:
+def test_a_hidden_tab_requests_nothing(live: Page) -> None:
     live.evaluate("Object.defineProperty(document, 'hidden', {configurable: true, get: () => true})")
     live.wait_for_timeout(1500)
     asked: list[str] = []

@@ -1,4 +1,4 @@
-"""Names from outside on every page, in a browser: text, and never a picture, a link, or a request to another host."""
+"""Imported names in a browser are text on every page, never an image, a link or a request to another host."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from app.state.links import pack_config
 from storage import Store
 from tests.app.hostile import HOST, NAME, store_hostile
 from tests.app.samples import DIGITS
-from tests.browser.conftest import LOAD_MS, READY, Server, Witness
+from tests.browser.conftest import LOAD_MS, READY, PageProblems, Server
 
 OF_HOST = f"""() => [...document.querySelectorAll("*")].flatMap(one => [...one.attributes]
   .filter(({{name, value}}) => /^(xlink:)?href$|^src/.test(name) && /^[^?]*{HOST}/.test(value))
@@ -38,7 +38,7 @@ def runs(server: Server) -> Iterator[list[int]]:
 
 @pytest.mark.parametrize("address", PAGES)
 def test_a_name_is_text_on_every_page(
-    page: Page, server: Server, runs: list[int], witness: Witness, address: str
+    page: Page, server: Server, runs: list[int], page_problems: PageProblems, address: str
 ) -> None:
     config = pack_config(DIGITS | {"name": NAME, "algorithms": [{"name": "fedavg", "label": NAME}, {"name": NAME}]})
     clustered = runs[2]
@@ -56,4 +56,4 @@ def test_a_name_is_text_on_every_page(
     if "papers" not in address:
         page.wait_for_function(f"document.documentElement.textContent.includes({HOST!r})", timeout=LOAD_MS)
     assert page.evaluate(OF_HOST) == []
-    assert witness == Witness()
+    assert page_problems == PageProblems()

@@ -1,4 +1,4 @@
-"""The papers' figures in a browser: a press on a figure's page stays on it, however one came there."""
+"""The papers' figures in a browser: clicks on a figure's page stay on it."""
 
 import re
 from collections.abc import Iterator
@@ -8,12 +8,12 @@ from playwright.sync_api import Page, expect
 
 from app.data.preset_catalog import known, wanted
 from storage import Store
-from tests.browser.conftest import LOAD_MS, READY, Server, Witness
+from tests.browser.conftest import LOAD_MS, READY, PageProblems, Server
 
 
 @pytest.fixture
 def store(server: Server) -> Iterator[Store]:
-    """The app's database; what runs or waits at the end is cancelled."""
+    """The app's database; unfinished runs are cancelled at the end."""
     store = Store(server.database_url)
     store.ensure_schema(wait_s=LOAD_MS / 1000)
     yield store
@@ -22,7 +22,7 @@ def store(server: Server) -> Iterator[Store]:
 
 
 def open_from_the_list(page: Page, server: Server, name: str) -> str:
-    """As a reader does, and answers the title of what is opened."""
+    """Opens an entry of the list and returns its title."""
     title = known()[name].title
     page.goto(f"{server.url}/papers")
     page.get_by_role("link", name=title, exact=True).click(timeout=LOAD_MS)
@@ -34,7 +34,7 @@ def open_from_the_list(page: Page, server: Server, name: str) -> str:
 
 
 def test_the_runs_of_a_figure_are_queued_from_its_page(
-    page: Page, server: Server, store: Store, witness: Witness
+    page: Page, server: Server, store: Store, page_problems: PageProblems
 ) -> None:
     title = open_from_the_list(page, server, "digits-first")
     page.get_by_role("button", name="Run the quick version").click()
@@ -42,19 +42,19 @@ def test_the_runs_of_a_figure_are_queued_from_its_page(
     expect(page.get_by_role("heading", level=1)).to_have_text(title)
     digests = {run.digest for run in wanted(known()["digits-first"], "quick")}
     assert {run.digest for run in store.queue.find_by_digest(digests)} == digests
-    assert witness == Witness()
+    assert page_problems == PageProblems()
 
 
-def test_the_time_of_a_figure_is_estimated_on_its_page(page: Page, server: Server, witness: Witness) -> None:
+def test_the_time_of_a_figure_is_estimated_on_its_page(page: Page, server: Server, page_problems: PageProblems) -> None:
     title = open_from_the_list(page, server, "digits-first")
     page.get_by_role("button", name="Estimate the time here").click()
     expect(page.get_by_text(re.compile("^About .* on disk"))).to_be_visible(timeout=LOAD_MS)
     expect(page.get_by_role("heading", level=1)).to_have_text(title)
-    assert witness == Witness()
+    assert page_problems == PageProblems()
 
 
-def test_a_figure_is_shown_as_published_and_back_leads_to_the_list(
-    page: Page, server: Server, witness: Witness
+def test_a_figure_is_shown_at_paper_scale_and_back_opens_the_list(
+    page: Page, server: Server, page_problems: PageProblems
 ) -> None:
     title = open_from_the_list(page, server, "cgpfl-fig3")
     page.get_by_role("radio", name="Full").click()
@@ -66,10 +66,10 @@ def test_a_figure_is_shown_as_published_and_back_leads_to_the_list(
         page.wait_for_url(address, timeout=LOAD_MS)
         page.wait_for_selector(READY, timeout=LOAD_MS)
     expect(page.get_by_role("heading", level=1)).not_to_have_text(title)
-    assert witness == Witness()
+    assert page_problems == PageProblems()
 
 
-def test_all_papers_is_the_list_whatever_is_pressed_next(page: Page, server: Server) -> None:
+def test_all_papers_opens_the_list_for_good(page: Page, server: Server) -> None:
     title = open_from_the_list(page, server, "cgpfl-fig3")
     page.get_by_role("link", name="All papers").click()
     expect(page.get_by_role("heading", level=1)).not_to_have_text(title, timeout=LOAD_MS)
@@ -82,8 +82,8 @@ def test_all_papers_is_the_list_whatever_is_pressed_next(page: Page, server: Ser
     expect(page.get_by_role("heading", level=1)).to_have_text(title, timeout=LOAD_MS)
 
 
-def test_a_link_within_the_handbook_is_in_the_address_and_the_next_press_stays_there(
-    page: Page, server: Server, witness: Witness
+def test_a_handbook_link_is_in_the_address_and_the_next_click_stays(
+    page: Page, server: Server, page_problems: PageProblems
 ) -> None:
     page.goto(f"{server.url}/handbook?method=ditto")
     page.get_by_role("link", name="All methods").click(timeout=LOAD_MS)
@@ -91,4 +91,4 @@ def test_a_link_within_the_handbook_is_in_the_address_and_the_next_press_stays_t
     page.get_by_role("radio", name="Data sets").click(timeout=LOAD_MS)
     page.wait_for_url("**/handbook?show=datasets", timeout=LOAD_MS)
     expect(page.get_by_role("heading", level=1)).to_have_text("Data sets", timeout=LOAD_MS)
-    assert witness == Witness()
+    assert page_problems == PageProblems()

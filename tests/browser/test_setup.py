@@ -1,4 +1,4 @@
-"""Set up in a browser: the button is in view, and can be read where it cannot be pressed."""
+"""Set up in a browser: the button is visible, and readable even if disabled."""
 
 from typing import Any, Literal
 
@@ -7,7 +7,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from app.setup.draft import DEFAULT
 from app.state.links import pack_config
-from tests.browser.conftest import LOAD_MS, READY, Server, Witness
+from tests.browser.conftest import LOAD_MS, READY, PageProblems, Server
 
 CONTRAST = """button => {
   const parts = color => { const [r, g, b, a = 1] = color.match(/[\\d.]+/g).map(Number); return [r, g, b, a]; };
@@ -30,18 +30,18 @@ def opened(page: Page, server: Server, config: dict[str, Any] | None = None) -> 
     return button
 
 
-def test_the_button_is_in_view_on_a_laptop(page: Page, server: Server, witness: Witness) -> None:
+def test_the_button_is_visible_on_a_laptop(page: Page, server: Server, page_problems: PageProblems) -> None:
     page.set_viewport_size({"width": 1440, "height": 900})
     button = opened(page, server)
     expect(button).to_be_enabled()
     expect(button).to_be_in_viewport(ratio=1)
     expect(page.locator(".st-key-figure_split .main-svg").first).to_be_in_viewport(ratio=0.9)
-    assert witness == Witness()
+    assert page_problems == PageProblems()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("is_valid", [True, False])
-def test_the_button_can_be_read(is_valid: bool, scheme: Literal["light", "dark"], page: Page, server: Server) -> None:
+def test_the_button_is_readable(is_valid: bool, scheme: Literal["light", "dark"], page: Page, server: Server) -> None:
     page.emulate_media(color_scheme=scheme)
     button = opened(page, server, DEFAULT | {"training": {"lr": 0.05 if is_valid else -1}})
     expect(button).to_be_enabled() if is_valid else expect(button).to_be_disabled()

@@ -1,23 +1,23 @@
-"""The whole story in a browser: set up, queue, watch, compare, and come back by a link. Nothing leaves this machine."""
+"""The whole workflow in a browser: set up, queue, watch, compare, return by a link. Nothing leaves this machine."""
 
 import re
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import LOAD_MS, Server, Witness
+from tests.browser.conftest import LOAD_MS, PageProblems, Server
 
 TRAINED_MS = 100_000
 
 
 def turn_to(page: Page, name: str, question: str) -> None:
-    """By the navigation, as a reader does."""
+    """Opens a page through the navigation."""
     page.get_by_test_id("stTopNav").get_by_role("link", name=name, exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_have_text(question, timeout=LOAD_MS)
 
 
 def set_up_three_methods(page: Page) -> None:
-    """The page opens with three methods on digits; the name and fewer rounds are the reader's."""
+    """The page opens with three methods on digits; changes the name and the number of rounds."""
     turn_to(page, "Set up", "New experiment")
     for number, method in ((1, "FedAvg"), (2, "LocalTrain"), (3, "Ditto")):
         expect(page.get_by_role("combobox", name=f"Method {number}")).to_have_value(method, timeout=LOAD_MS)
@@ -31,7 +31,7 @@ def set_up_three_methods(page: Page) -> None:
 
 
 def watch_until_done(page: Page) -> None:
-    """Six runs, whose curves arrive without a reload."""
+    """Waits for six runs, whose curves appear without a reload."""
     expect(page.locator(".live-run")).to_have_count(6, timeout=LOAD_MS)
     page.wait_for_function(
         "document.querySelector('[data-figure=accuracy]')?.data?.filter(t => t.x.length > 20).length == 12",
@@ -42,7 +42,9 @@ def watch_until_done(page: Page) -> None:
 
 
 @pytest.mark.timeout(400)
-def test_set_up_queue_watch_compare_and_come_back_by_the_link(page: Page, server: Server, witness: Witness) -> None:
+def test_set_up_queue_watch_compare_and_come_back_by_the_link(
+    page: Page, server: Server, page_problems: PageProblems
+) -> None:
     page.goto(server.url)
     expect(page.get_by_role("heading", level=1)).to_be_visible(timeout=LOAD_MS)
     set_up_three_methods(page)
@@ -63,10 +65,12 @@ def test_set_up_queue_watch_compare_and_come_back_by_the_link(page: Page, server
     again.locator(".js-plotly-plot .main-svg").first.wait_for(timeout=LOAD_MS)
 
     turn_to(page, "Library", "Runs")
-    assert witness == Witness()
+    assert page_problems == PageProblems()
 
 
-def test_every_page_opens_by_its_address_and_asks_nobody_else(page: Page, server: Server, witness: Witness) -> None:
+def test_every_page_opens_by_its_address_without_foreign_requests(
+    page: Page, server: Server, page_problems: PageProblems
+) -> None:
     titles = {"": "Learn", "setup": "Set up", "live": "Live", "compare": "Compare", "library": "Library"}
     for name, title in titles.items():
         page.goto(f"{server.url}/{name}")
@@ -74,4 +78,4 @@ def test_every_page_opens_by_its_address_and_asks_nobody_else(page: Page, server
         expect(page).to_have_title(re.compile(rf"(^|· ){title} · Fedscape$"), timeout=LOAD_MS)
         expect(page.locator(".strip")).to_contain_text("running", timeout=LOAD_MS)
         assert page.get_by_test_id("stException").count() == 0
-    assert witness == Witness()
+    assert page_problems == PageProblems()

@@ -1,4 +1,4 @@
-"""A walk through every page, over runs that the app itself has trained: all is there, nothing complains, links hold."""
+"""A walk through every page with runs trained by the app: pages are complete, without errors, and links work."""
 
 import csv
 import io
@@ -12,14 +12,14 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from app import pages
 from app.wording import percent
 from benchmarks.pages import SHIFTS
-from tests.browser.conftest import LOAD_MS, PLACEHOLDER, READY, TRAINED, Server, Trained, Witness
+from tests.browser.conftest import LOAD_MS, PLACEHOLDER, READY, TRAINED, PageProblems, Server, Trained
 
 COMPUTE_MS = 100_000
 SHIFTED = 0.25  # up to 0.1 is good
 DRAWN = "least => document.querySelectorAll('.js-plotly-plot .main-svg:first-child').length >= least"
 
 Address = Callable[[Trained], str]
-PAGES: dict[str, tuple[Address, int]] = {  # with the fewest charts there must be
+PAGES: dict[str, tuple[Address, int]] = {  # with the minimum number of charts
     "learn": (lambda _: "/", 2),
     "setup": (lambda _: "/setup", 1),
     "live": (lambda t: f"/live?experiment={t.experiment}", 5),
@@ -46,22 +46,22 @@ FURTHER: dict[str, tuple[Address, int]] = {
 }
 
 
-def test_the_walk_knows_every_page() -> None:
+def test_the_walk_covers_every_page() -> None:
     assert list(PAGES) == pages.names()
 
 
 @pytest.mark.parametrize("place", [*PAGES, *FURTHER])
-def test_every_place_opens_with_its_question_and_its_charts(
-    place: str, page: Page, server: Server, trained: Trained, witness: Witness
+def test_every_page_opens_with_its_heading_and_charts(
+    place: str, page: Page, server: Server, trained: Trained, page_problems: PageProblems
 ) -> None:
     address, charts = (PAGES | FURTHER)[place]
     opened(page, server.url + address(trained), charts)
     assert page.get_by_role("heading", level=1).inner_text().strip()
     assert page.get_by_test_id("stException").count() == 0
-    assert witness == Witness()
+    assert page_problems == PageProblems()
 
 
-def test_a_click_on_a_pair_leads_to_that_client(page: Page, server: Server, trained: Trained) -> None:
+def test_a_click_on_a_pair_opens_that_client(page: Page, server: Server, trained: Trained) -> None:
     opened(page, f"{server.url}/compare?experiment={trained.experiment}", 8)
     chart = page.locator(".st-key-figure_paired .js-plotly-plot")
     point = chart.locator(".scatterlayer .point").first
@@ -104,7 +104,7 @@ def test_a_client_in_a_round_is_a_link(page: Page, browser: Browser, server: Ser
     assert elsewhere(browser, page.url, "text=lowest of 8") == said.inner_text()
 
 
-def test_exported_runs_carry_the_numbers_of_the_database(
+def test_exported_runs_have_the_numbers_of_the_database(
     page: Page, server: Server, trained: Trained, tmp_path: Path
 ) -> None:
     ids = [trained.runs["plgu_lf", 0], trained.runs["fedavg", 1]]
@@ -117,7 +117,7 @@ def test_exported_runs_carry_the_numbers_of_the_database(
     assert len(rows) == len(ids) * (TRAINED["training"]["rounds"] + 1)
 
 
-def test_the_table_of_compare_carries_the_numbers_of_the_database(
+def test_the_table_of_compare_has_the_numbers_of_the_database(
     page: Page, server: Server, trained: Trained, tmp_path: Path
 ) -> None:
     opened(page, f"{server.url}/compare?experiment={trained.experiment}", 8)
@@ -132,7 +132,7 @@ def test_the_table_of_compare_carries_the_numbers_of_the_database(
 
 
 @pytest.mark.parametrize("address", ["library", "papers", "setup"])
-def test_what_stands_keeps_its_place_while_the_rest_of_the_page_comes(
+def test_drawn_content_does_not_move_while_the_page_loads(
     address: str, page: Page, server: Server, trained: Trained
 ) -> None:
     page.add_init_script(SHIFTS)
@@ -141,14 +141,14 @@ def test_what_stands_keeps_its_place_while_the_rest_of_the_page_comes(
     assert page.evaluate("window.shifted") < SHIFTED
 
 
-def test_a_mistyped_address_leads_to_a_page_that_looks_like_the_others(page: Page, server: Server) -> None:
+def test_a_mistyped_address_opens_a_page_in_the_apps_style(page: Page, server: Server) -> None:
     opened(page, f"{server.url}/libary", 0)
     expect(page.locator(".kicker").first).to_have_css("font-weight", "600", timeout=LOAD_MS)
 
 
 @pytest.mark.timeout(200)
 def test_a_landscape_is_queued_by_its_button_and_drawn_around_the_recorded_loss(
-    page: Page, server: Server, trained: Trained, witness: Witness
+    page: Page, server: Server, trained: Trained, page_problems: PageProblems
 ) -> None:
     run_id = trained.runs["plgu_lf", 1]
     opened(page, f"{server.url}/run?id={run_id}&tab=landscape&client=2", 0)
@@ -161,11 +161,11 @@ def test_a_landscape_is_queued_by_its_button_and_drawn_around_the_recorded_loss(
     )
     assert loss is not None
     assert shown == [pytest.approx(float(loss[2]), rel=0.01)]
-    assert witness == Witness()
+    assert page_problems == PageProblems()
 
 
 def opened(page: Page, url: str, charts: int) -> None:
-    """The page, when it stands and as many charts are drawn."""
+    """Opens the page and waits until this many charts are drawn."""
     page.goto(url)
     page.get_by_role("heading", level=1).wait_for(timeout=LOAD_MS)
     page.wait_for_selector(READY, timeout=LOAD_MS)
@@ -173,12 +173,12 @@ def opened(page: Page, url: str, charts: int) -> None:
 
 
 def pressed(page: Page, name: str) -> Locator:
-    """A button of a switch, whichever role its Streamlit gives it."""
+    """A button of a switch, for any role that Streamlit gives it."""
     return page.get_by_role("radio", name=name, exact=True).or_(page.get_by_role("button", name=name, exact=True)).first
 
 
 def elsewhere(browser: Browser, url: str, what: str) -> str:
-    """What a reader who was sent the link sees."""
+    """What another user sees under the link."""
     with browser.new_context(viewport={"width": 1280, "height": 900}) as context:
         found = context.new_page()
         found.goto(url)

@@ -14,16 +14,16 @@ __all__ = ["background", "pytestmark"]
 SHORTER = LONG | {"training__rounds": 400}
 
 
-def test_of_two_dispatchers_one_computes_even_when_it_stands_still_for_a_while(store: Store, background):
+def test_of_two_dispatchers_one_computes_even_if_it_is_stopped_for_a_while(store: Store, background):
     (run_id,) = queue(store, **SHORTER)
-    both = [background(slots=2), background(slots=2)]  # a thread for each run
+    both = [background(slots=2), background(slots=2)]  # one thread per run
     eventually(lambda: has_checkpoint(store, run_id))
     (engine,) = eventually(store.engines.list)
     stopped = (engine.pid, worker_pid(store.queue.get(run_id)))
     for pid in stopped:
         os.kill(pid, signal.SIGSTOP)
     stood_at = store.queue.get(run_id).round
-    time.sleep(3 * service.RETRY_S)  # the other one has asked for the lock
+    time.sleep(3 * service.RETRY_S)  # the other one has tried to get the lock
     assert store.queue.get(run_id).round == stood_at
     assert store.try_dispatcher_lock() is None
     for pid in reversed(stopped):

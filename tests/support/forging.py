@@ -396,7 +396,7 @@ BUNDLES: dict[str, Case] = {
     "no list of what is beside": archive(lambda parts: parts.pop("beside.json")),
     "what is beside are numbers": archive(lambda parts: parts.update({"beside.json": b"[1, 2]"})),
     "what is beside is of more runs": beside(lambda b: b.append(b[0])),
-    "a document of rubbish": archive(lambda parts: parts.update({"runs.json": b"\0"})),
+    "an invalid document": archive(lambda parts: parts.update({"runs.json": b"\0"})),
     "versions are text": archive(
         lambda parts: parts.update(
             {"runs.json": parts["runs.json"].replace(b'"versions": {', b'"versions": "x", "y": {')}
@@ -413,7 +413,7 @@ BUNDLES: dict[str, Case] = {
     "an analysis named like a path": beside(lambda b: b[0]["analyses"][0].update(kind="../confusion")),
     "a time that is none": beside(lambda b: b[0]["events"][0].update(at="then")),
     "an invalid level": beside(lambda b: b[0]["events"][0].update(level="loud")),
-    "models of rubbish": member("model-last", b"rubbish"),
+    "invalid models": member("model-last", b"rubbish"),
     "models with a header without end": member("model-last", struct.pack("<Q", 2**62) + b"{}"),
     "models of five clients": member("model-last", models(initial_w=(3,), personalized_w=(N + 1, 3))),
     "models unlike their initial model": member("model-last", models(initial_w=(3,), personalized_w=(N, 4))),

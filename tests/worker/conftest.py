@@ -32,12 +32,12 @@ def store(empty_database: Path, database_url: str) -> Iterator[Store]:
 
 
 @pytest.fixture(scope="session")
-def in_peace(empty_database: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Undisturbed]:
+def undisturbed_run(empty_database: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Undisturbed]:
     """The results of an undisturbed tiny experiment, changed as in ``queue``."""
 
     @cache
     def computed(**changes: Any) -> Undisturbed:
-        path = shutil.copy(empty_database, tmp_path_factory.mktemp("peace") / "fedscape.db")
+        path = shutil.copy(empty_database, tmp_path_factory.mktemp("undisturbed") / "fedscape.db")
         store = Store(f"sqlite:///{path}")
         run = compute(store, **changes | {"checkpoint_s": 1000})
         undisturbed = Undisturbed(run, rows(store, run.id), kinds(store, run.id))

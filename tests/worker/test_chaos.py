@@ -1,4 +1,4 @@
-"""Kill -9 at random moments, of workers and of the dispatcher: every run ends as if nothing had happened."""
+"""kill -9 of workers and the dispatcher at random moments: results equal those of undisturbed runs."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ from tests.worker.engines import PATIENCE_S, eventually, start_engine
 from tests.worker.samples import queue, rows
 
 pytestmark = pytest.mark.timeout(2 * PATIENCE_S)
-KILLED = (*["worker"] * 5, "dispatcher")  # the start after it clears up
+KILLED = (*["worker"] * 5, "dispatcher")  # the next start cleans up
 RUNS = {
     "checkpoint_s": 0.1,
     "training__rounds": 500,
@@ -25,7 +25,7 @@ RUNS = {
 
 
 class Engine:
-    """A dispatcher and two workers, which may be started again."""
+    """A dispatcher and two workers, which can be restarted."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -48,7 +48,7 @@ def engine(store: Store) -> Iterator[Engine]:
 
 
 def victims(store: Store, dead: Collection[int]) -> list[int]:
-    """Workers that may be killed without their run being given up. There is always something to do for them."""
+    """Workers that may be killed without their run reaching the limit of attempts. They always have work."""
     if not any(run.is_active for run in store.queue.runs()):
         queue(store, **RUNS)
     running = [r for r in store.queue.runs(statuses=["running"]) if deaths(store, r.id) < MAX_DEATHS - 1]
@@ -65,7 +65,7 @@ def end_of_all(store: Store) -> list[RunRecord]:
     return store.queue.runs(newest_first=False)
 
 
-def test_runs_whose_workers_and_dispatcher_are_killed_end_as_those_left_in_peace(store: Store, engine: Engine):
+def test_runs_with_killed_workers_and_dispatchers_equal_undisturbed_ones(store: Store, engine: Engine):
     random, dead = Random(0), set()
     for killed in KILLED:
         victim = random.choice(eventually(lambda: victims(store, dead)))
@@ -76,7 +76,7 @@ def test_runs_whose_workers_and_dispatcher_are_killed_end_as_those_left_in_peace
         else:
             engine.start_again()
     disturbed = end_of_all(store)
-    store.artifacts.sweep()  # as at the next start: a worker may have outlived its dispatcher for a moment
+    store.artifacts.sweep()  # as at the next start: a worker may outlive its dispatcher for a moment
     assert files(store) == {a.path for run in disturbed for a in store.artifacts.list(run.id)}
     assert sum(run.epoch > 1 for run in disturbed) > 1
 

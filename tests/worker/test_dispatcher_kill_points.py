@@ -61,8 +61,8 @@ def after(owner: Any, name: str) -> tuple[Any, str, Callable]:
 
 
 @pytest.fixture
-def undisturbed(in_peace: Callable[..., Undisturbed]) -> Undisturbed:
-    return in_peace()
+def undisturbed(undisturbed_run: Callable[..., Undisturbed]) -> Undisturbed:
+    return undisturbed_run()
 
 
 KILL_POINTS: dict[str, tuple[Any, str, Callable]] = {

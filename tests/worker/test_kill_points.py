@@ -68,9 +68,9 @@ finish = RunQueue.finish
 @pytest.mark.parametrize("point", KILL_POINTS)
 @pytest.mark.parametrize("checkpoint_s", [1e-6, 1000], ids=["checkpoints", "no checkpoint"])
 def test_a_killed_and_resumed_run_equals_an_undisturbed_one(
-    store: Store, in_peace: Callable[..., Undisturbed], monkeypatch, point, checkpoint_s
+    store: Store, undisturbed_run: Callable[..., Undisturbed], monkeypatch, point, checkpoint_s
 ):
-    undisturbed = in_peace()
+    undisturbed = undisturbed_run()
     queue(store, checkpoint_s=checkpoint_s)
     killed = claim(store)
     with monkeypatch.context() as patch:

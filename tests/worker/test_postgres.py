@@ -37,9 +37,11 @@ def store(postgres_store: Store) -> Store:
 
 @pytest.mark.parametrize("point", ["in the transaction", "after the commit", "models registered, status not set"])
 def test_a_killed_worker_loses_nothing(
-    store: Store, in_peace: Callable[..., Undisturbed], monkeypatch: pytest.MonkeyPatch, point: str
+    store: Store, undisturbed_run: Callable[..., Undisturbed], monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:
-    kill_points.test_a_killed_and_resumed_run_equals_an_undisturbed_one(store, in_peace, monkeypatch, point, 1e-6)
+    kill_points.test_a_killed_and_resumed_run_equals_an_undisturbed_one(
+        store, undisturbed_run, monkeypatch, point, 1e-6
+    )
 
 
 def before(calls: dict[int, Callable[[], None]], original: Callable) -> Callable:
@@ -80,7 +82,7 @@ def test_dispatcher_and_workers_survive_a_server_restart(
     postgres_server: Server, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    in_peace, run_id = queue(store, **LONG, algorithms=["ditto", {"name": "ditto", "label": "again"}])
+    undisturbed_run, run_id = queue(store, **LONG, algorithms=["ditto", {"name": "ditto", "label": "again"}])
     with closing(Dispatcher(store, LocalExecutor(slots=1, threads=1), store.try_dispatcher_lock())) as dispatcher:
         eventually(lambda: dispatcher.step(0.02) or has_checkpoint(store, run_id))
         turns = threading.Thread(target=dispatcher.run, args=(threading.Event(), True))
@@ -89,19 +91,19 @@ def test_dispatcher_and_workers_survive_a_server_restart(
             turns.join(0.7)
         turns.join()
         assert store.dispatcher_is_running()
-    undisturbed, run = store.queue.get(in_peace), store.queue.get(run_id)
+    undisturbed, run = store.queue.get(undisturbed_run), store.queue.get(run_id)
     assert (run.status, run.epoch, run.summary) == ("done", 1, undisturbed.summary)
-    assert rows(store, run_id) == rows(store, in_peace)
+    assert rows(store, run_id) == rows(store, undisturbed_run)
     assert "worker-died" not in {event.kind for event in store.events.list(run_id)}
 
 
 @pytest.mark.timeout(2 * PATIENCE_S)
 def test_a_worker_stopped_inside_a_transaction_is_killed_and_its_locks_released(
-    store: Store, in_peace: Callable[..., Undisturbed], stopping: Stopping, monkeypatch: pytest.MonkeyPatch
+    store: Store, undisturbed_run: Callable[..., Undisturbed], stopping: Stopping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watchdog, "MAX_WRITE_S", 4.0)
-    stopped_worker.test_a_worker_stopped_inside_a_transaction_is_killed_and_both_runs_end_as_if_in_peace(
-        store, in_peace, stopping, None, "written", 3
+    stopped_worker.test_after_a_worker_stops_inside_a_transaction_both_runs_equal_undisturbed_ones(
+        store, undisturbed_run, stopping, None, "written", 3
     )
 
 

@@ -1,4 +1,4 @@
-"""With real processes: workers and dispatchers that are killed, and runs that end as if nothing had happened."""
+"""Real processes: workers and dispatchers are killed, and the results equal those of undisturbed runs."""
 
 import os
 import signal
@@ -34,7 +34,7 @@ def worker_pid(run: RunRecord) -> int:
 
 @pytest.fixture
 def background(store: Store) -> Iterator[Callable[[], subprocess.Popen]]:
-    """Dispatchers of the test's database, as programs of their own."""
+    """Starts dispatchers of the test's database as separate programs."""
     started: list[subprocess.Popen] = []
 
     def start(slots: int = 1) -> subprocess.Popen:
@@ -53,9 +53,9 @@ def has_checkpoint(store: Store, run_id: int) -> bool:
     return bool(run.status == "running" and run.worker and store.artifacts.latest(run_id, "checkpoint"))
 
 
-def test_a_killed_worker_takes_no_other_with_it_and_its_run_ends_as_if_in_peace(store, in_peace, monkeypatch):
+def test_a_killed_worker_affects_no_other_and_its_run_equals_an_undisturbed_one(store, undisturbed_run, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    whole = in_peace(**LONG)
+    undisturbed = undisturbed_run(**LONG)
     first, second = queue(store, **LONG, algorithms=[{"name": "ditto"}, {"name": "ditto", "label": "again"}])
     with Dispatcher(store, LocalExecutor(slots=2), store.try_dispatcher_lock()) as dispatcher:
         eventually(lambda: dispatcher.step(0.02) or has_checkpoint(store, first))
@@ -67,11 +67,11 @@ def test_a_killed_worker_takes_no_other_with_it_and_its_run_ends_as_if_in_peace(
     assert store.events.list(second) == []
     for run_id in (first, second):
         assert store.queue.get(run_id).status == "done"
-        assert rows(store, run_id) == whole.rows
-    assert store.queue.get(first).summary == whole.run.summary
+        assert rows(store, run_id) == undisturbed.rows
+    assert store.queue.get(first).summary == undisturbed.run.summary
 
 
-def test_a_worker_that_hangs_is_killed_and_its_run_ends_as_if_in_peace(store, in_peace, monkeypatch):
+def test_a_hanging_worker_is_killed_and_its_run_equals_an_undisturbed_one(store, undisturbed_run, monkeypatch):
     (run_id,) = queue(store, **LONG)
     executor = LocalExecutor(slots=1)
     with Dispatcher(store, executor, store.try_dispatcher_lock()) as dispatcher:
@@ -84,10 +84,10 @@ def test_a_worker_that_hangs_is_killed_and_its_run_ends_as_if_in_peace(store, in
         dispatcher.run(threading.Event(), until_idle=True)
     assert "no heartbeat" in store.events.list(run_id)[0].message
     assert store.queue.get(run_id).status == "done"
-    assert rows(store, run_id) == in_peace(**LONG).rows
+    assert rows(store, run_id) == undisturbed_run(**LONG).rows
 
 
-def test_a_killed_dispatcher_takes_its_workers_with_it_and_after_a_reboot_the_next_goes_on(store, in_peace, background):
+def test_workers_end_with_a_killed_dispatcher_and_the_next_one_resumes(store, undisturbed_run, background):
     (run_id,) = queue(store, **LONG)
     first = background()
     eventually(lambda: has_checkpoint(store, run_id))
@@ -104,10 +104,10 @@ def test_a_killed_dispatcher_takes_its_workers_with_it_and_after_a_reboot_the_ne
     background()
     eventually(lambda: store.queue.get(run_id).is_finished)
     assert store.queue.get(run_id).epoch == 3
-    assert rows(store, run_id) == in_peace(**LONG).rows
+    assert rows(store, run_id) == undisturbed_run(**LONG).rows
 
 
-def test_a_terminated_dispatcher_hands_its_runs_to_the_one_that_waits(store, background):
+def test_a_waiting_dispatcher_takes_over_the_runs_of_a_terminated_one(store, background):
     (run_id,) = queue(store, **ENDLESS)
     first = background()
     eventually(lambda: has_checkpoint(store, run_id))
@@ -121,7 +121,7 @@ def test_a_terminated_dispatcher_hands_its_runs_to_the_one_that_waits(store, bac
 
 
 @pytest.mark.parametrize(("control", "becomes"), [("cancel", "cancelled"), ("pause", "paused")])
-def test_a_stopped_worker_is_killed_and_the_slot_goes_on(store, control, becomes):
+def test_a_stopped_worker_is_killed_and_its_slot_is_used_again(store, control, becomes):
     (stuck,) = queue(store, **ENDLESS)
     (next_one,) = queue(store)
     with Dispatcher(store, LocalExecutor(slots=1), store.try_dispatcher_lock()) as dispatcher:
@@ -134,9 +134,9 @@ def test_a_stopped_worker_is_killed_and_the_slot_goes_on(store, control, becomes
     assert store.queue.get(next_one).status == "done"
 
 
-def test_a_running_run_obeys_a_request_by_itself(store, monkeypatch):
+def test_a_running_run_obeys_a_request_without_being_killed(store, monkeypatch):
     monkeypatch.setattr(dispatcher_module, "STOP_GRACE_S", PATIENCE_S)  # not killed before that
-    rare = {"evaluation__every": ENDLESS["training__rounds"]}  # while evaluating, the checkpoint before has to serve
+    rare = {"evaluation__every": ENDLESS["training__rounds"]}  # during an evaluation the previous checkpoint is used
     (run_id,) = queue(store, **ENDLESS, **rare)
     with Dispatcher(store, LocalExecutor(slots=1), store.try_dispatcher_lock()) as dispatcher:
         eventually(lambda: dispatcher.step(0.02) or has_checkpoint(store, run_id))
@@ -175,7 +175,7 @@ class Slow:
 
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], list[int]]:
-    """A plugin whose analysis ``slow`` waits for a file ``go``; answers the workers that have begun it."""
+    """A plugin with an analysis ``slow`` that waits for a file ``go``; returns the workers that have started it."""
     folder = tmp_path / "plugins"
     folder.mkdir()
     (folder / "slow.py").write_text(SLOW)
@@ -183,7 +183,7 @@ def slow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], list[i
     return lambda: [int(path.name[4:]) for path in folder.glob("pid-*")]
 
 
-def test_an_analysis_beside_a_long_run_outlives_a_killed_worker_and_can_be_cancelled(store, slow, background, tmp_path):
+def test_an_analysis_survives_a_killed_worker_and_can_be_cancelled(store, slow, background, tmp_path):
     run = compute(store)
     (endless,) = queue(store, **ENDLESS)
     kept = store.analyses.request(run.id, "slow", {"which": "last"})

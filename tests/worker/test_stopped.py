@@ -1,6 +1,6 @@
-"""Processes that are stopped, as by kill -STOP, where they are in everyone's way: inside a write transaction, mostly.
+"""Processes that are stopped (kill -STOP) where they block others, mostly inside a write transaction.
 
-With real processes. Whoever is stopped is killed and what it did is taken up again, with the rows of a run in peace.
+With real processes. The stopped process is killed and its work resumed; the results equal an undisturbed run.
 """
 
 import os
@@ -35,8 +35,8 @@ def deaths(store: Store, run: RunRecord) -> list[str]:
 
 
 @pytest.mark.parametrize(("point", "time"), [("written", 3), ("committing", 5)])
-def test_a_worker_stopped_inside_a_transaction_is_killed_and_both_runs_end_as_if_in_peace(
-    store, in_peace, stopping: Stopping, soon, point, time
+def test_after_a_worker_stops_inside_a_transaction_both_runs_equal_undisturbed_ones(
+    store, undisturbed_run, stopping: Stopping, soon, point, time
 ):
     both = queue(store, **SHORTER, **TWO)
     stopping.ask(point, time)  # after a checkpoint, and before the other run can have ended
@@ -50,12 +50,12 @@ def test_a_worker_stopped_inside_a_transaction_is_killed_and_both_runs_end_as_if
     assert (stopped.epoch, other.epoch, deaths(store, other)) == (2, 1, [])
     for run in (stopped, other):
         assert run.status == "done"
-        assert rows(store, run.id) == in_peace(**SHORTER).rows
-        assert run.summary == in_peace(**SHORTER).run.summary
+        assert rows(store, run.id) == undisturbed_run(**SHORTER).rows
+        assert run.summary == undisturbed_run(**SHORTER).run.summary
 
 
-def test_an_analysis_stopped_inside_a_transaction_is_begun_anew_and_the_run_beside_it_goes_on(
-    store, in_peace, stopping: Stopping, soon
+def test_an_analysis_stopped_inside_a_transaction_restarts_and_its_run_continues(
+    store, undisturbed_run, stopping: Stopping, soon
 ):
     finished = compute(store)
     expected = store.analyses.request(finished.id, "features", {"which": "best"})
@@ -70,13 +70,13 @@ def test_an_analysis_stopped_inside_a_transaction_is_begun_anew_and_the_run_besi
     assert not is_alive(pid)
     done, run = store.analyses.get(asked.id), store.queue.get(run_id)
     assert (done.status, done.attempts, run.status, run.epoch) == ("done", 2, "done", 1)
-    assert rows(store, run_id) == in_peace(**LONG).rows
+    assert rows(store, run_id) == undisturbed_run(**LONG).rows
     (why,) = deaths(store, finished)
     assert "did not finish a write" in why
     assert store.artifacts.read(store.artifacts.get(done.artifact_id))
 
 
-def test_workers_that_wait_for_somebody_elses_lock_are_left_alone(store, in_peace, stopping: Stopping, soon):
+def test_workers_that_wait_for_another_process_are_not_killed(store, undisturbed_run, stopping: Stopping, soon):
     (run_id,) = queue(store, **LONG)
     with Dispatcher(store, LocalExecutor(slots=1), store.try_dispatcher_lock()) as dispatcher:
         eventually(lambda: dispatcher.step(0.02) or has_checkpoint(store, run_id))
@@ -85,11 +85,11 @@ def test_workers_that_wait_for_somebody_elses_lock_are_left_alone(store, in_peac
         dispatcher.run(threading.Event(), until_idle=True)
     run = store.queue.get(run_id)
     assert (run.status, run.epoch, deaths(store, run)) == ("done", 1, [])
-    assert rows(store, run_id) == in_peace(**LONG).rows
+    assert rows(store, run_id) == undisturbed_run(**LONG).rows
 
 
-def test_a_worker_stopped_inside_a_transaction_does_not_outlive_the_dispatcher_for_long(
-    store, in_peace, stopping: Stopping, background
+def test_a_worker_stopped_inside_a_transaction_does_not_outlive_its_dispatcher(
+    store, undisturbed_run, stopping: Stopping, background
 ):
     (run_id,) = queue(store, **SHORTER)
     stopping.ask("written", time=3)
@@ -102,10 +102,10 @@ def test_a_worker_stopped_inside_a_transaction_does_not_outlive_the_dispatcher_f
     eventually(lambda: not is_alive(pid))
     eventually(lambda: store.queue.get(run_id).is_finished)
     assert (store.queue.get(run_id).status, store.queue.get(run_id).epoch) == ("done", 2)
-    assert rows(store, run_id) == in_peace(**SHORTER).rows
+    assert rows(store, run_id) == undisturbed_run(**SHORTER).rows
 
 
-def test_a_stopped_fork_server_is_replaced_when_a_worker_is_needed(store, in_peace, stopping: Stopping, soon):
+def test_a_stopped_fork_server_is_replaced_when_a_worker_is_needed(store, undisturbed_run, stopping: Stopping, soon):
     (run_id,) = queue(store, **LONG)
     with Dispatcher(store, LocalExecutor(slots=1), store.try_dispatcher_lock()) as dispatcher:
         eventually(lambda: dispatcher.step(0.02) or has_checkpoint(store, run_id))
@@ -116,10 +116,10 @@ def test_a_stopped_fork_server_is_replaced_when_a_worker_is_needed(store, in_pea
         dispatcher.run(threading.Event(), until_idle=True)
     assert not is_alive(stopped)
     assert (store.queue.get(run_id).status, store.queue.get(run_id).epoch) == ("done", 2)
-    assert rows(store, run_id) == in_peace(**LONG).rows
+    assert rows(store, run_id) == undisturbed_run(**LONG).rows
 
 
-def test_the_screen_says_that_a_worker_is_restarted_and_why_nothing_can_be_stored(store, stopping: Stopping):
+def test_the_screen_reports_a_restarting_worker_that_blocks_writes(store, stopping: Stopping):
     (run_id,) = queue(store, **ENDLESS)
     executor = LocalExecutor(slots=1)
     with Dispatcher(store, executor, store.try_dispatcher_lock()) as dispatcher:

@@ -1,4 +1,4 @@
-"""What holds for every registered method, also for a plugin."""
+"""The contract of every registered method, including plugins."""
 
 from dataclasses import replace
 
@@ -33,7 +33,7 @@ def name(request) -> str:
 
 @pytest.fixture
 def model(name) -> object:
-    """The linear model; a network with a body for methods that need one."""
+    """The linear model, or a network with a body for methods that need one."""
     return "mlr" if takes(name, "mlr") else SPLIT
 
 
@@ -45,7 +45,7 @@ def all_tensors(state) -> dict[str, torch.Tensor]:
 
 @pytest.mark.parametrize("backend", ["batched", "fused"])
 @pytest.mark.parametrize("network", ["mlr", SPLIT], ids=["mlr", "dnn"])
-def test_backends_give_the_state_of_the_loop_over_clients(name, backend, network):
+def test_all_backends_give_the_state_of_the_loop(name, backend, network):
     model = network if takes(name, network) else SPLIT
     expected = all_tensors(trained(name, model=model, backend="loop", participation=0.75).state)
     found = all_tensors(trained(name, model=model, backend=backend, participation=0.75).state)
@@ -58,7 +58,7 @@ def test_the_result_does_not_depend_on_the_chunk_size(name, model, monkeypatch):
     assert_close(all_tensors(trained(name, model=model, backend="fused").state), whole, 1e-10)
 
 
-def test_a_round_leaves_the_state_that_went_in(name, model):
+def test_a_round_does_not_change_its_input_state(name, model):
     run = simulation(name, model=model)
     before = {n: t.clone() for n, t in all_tensors(run.state).items()}
     went_in = run.state
@@ -73,8 +73,8 @@ def test_a_round_can_be_replayed(name, model):
     assert all(torch.equal(t, all_tensors(again)[n]) for n, t in all_tensors(once).items())
 
 
-def test_a_client_outside_the_cohort_keeps_what_is_its_own(name, model):
-    """Client-side tensors have N rows in the state; those of non-participants must not move."""
+def test_a_client_outside_the_cohort_keeps_its_state(name, model):
+    """Client-side tensors have N rows in the state; those of absent clients must not change."""
     run = simulation(name, model=model, participation=0.5)
     cohort = run.task.cohort(1)
     outside = [i for i in range(run.task.num_clients) if i not in cohort.clients.tolist()]
@@ -84,7 +84,7 @@ def test_a_client_outside_the_cohort_keeps_what_is_its_own(name, model):
         assert torch.equal(after.personal_params[n][outside], p[outside])
 
 
-def test_a_run_continues_from_a_checkpoint_as_if_nothing_had_happened(name, model):
+def test_a_run_resumed_from_a_checkpoint_equals_an_uninterrupted_one(name, model):
     whole = list(simulation(name, model=model, rounds=4, participation=0.5).rounds())
     first = simulation(name, model=model, rounds=4, participation=0.5)
     for result in first.rounds():
@@ -109,7 +109,7 @@ def test_a_checkpoint_of_another_configuration_is_refused(name, model):
         simulation(name, model=model).restore(data[:100])
 
 
-def test_every_client_has_a_model_with_the_models_own_names_and_shapes(name, model):
+def test_every_client_has_a_model_with_the_right_names_and_shapes(name, model):
     run = trained(name, model=model)
     like = run.task.initial_model()
     models = run.models("last")
@@ -127,13 +127,13 @@ def test_costs_are_recorded(name, model):
         assert result.scalars["bytes_up"] >= 0 and result.scalars["bytes_down"] >= 0
 
 
-def test_training_loss_is_there_for_participants_alone(name, model):
+def test_only_participants_have_a_training_loss(name, model):
     for result in list(simulation(name, model=model, participation=0.5).rounds())[1:]:
         known = (~torch.from_numpy(result.arrays["train_loss"]).isnan()).nonzero()[:, 0].tolist()
         assert known == result.cohort.tolist()
 
 
-def test_a_run_in_single_precision_stays_near_the_double(name, model):
+def test_a_run_in_single_precision_is_close_to_double_precision(name, model):
     double, single = (
         trained(name, model=model),
         Simulation(config(name, model=model, dtype="float32"), data=federation(dtype=torch.float32)),
@@ -143,14 +143,14 @@ def test_a_run_in_single_precision_stays_near_the_double(name, model):
     assert_close({n: p.double() for n, p in personalized(single).items()}, personalized(double), 1e-3)
 
 
-def test_a_learning_rate_beyond_all_bounds_diverges_and_keeps_its_rounds(name, model):
+def test_a_huge_learning_rate_diverges_and_keeps_its_rounds(name, model):
     results = list(beyond(name, model=model, training={"lr": 1e308}, rounds=50, local_steps=5).rounds())
     assert results[-1].diverged and "not finite" in results[-1].diverged
     assert len(results) < 51 and results[0].diverged is None
 
 
 def adapted(run: Simulation) -> dict[str, torch.Tensor]:
-    """The models of the clients held out, [U, ...]."""
+    """The models of held-out clients, [U, ...]."""
     task = run.task.of_unseen()
     predictor = run.algorithm.adapted(run.state, task.everyone(stream="newcomers"), task)
     if predictor.is_per_client:
@@ -158,7 +158,7 @@ def adapted(run: Simulation) -> dict[str, torch.Tensor]:
     return {n: p.expand(task.num_clients, *p.shape) for n, p in predictor.params.items()}
 
 
-def test_a_newcomer_gets_a_model_of_its_own_and_the_server_stays_as_it_is(name, model):
+def test_a_newcomer_gets_its_own_model_and_the_server_does_not_change(name, model):
     run = trained(name, with_newcomers(), model=model, participation=0.5)
     before = {n: t.clone() for n, t in all_tensors(run.state).items()}
     models = adapted(run)
@@ -168,7 +168,7 @@ def test_a_newcomer_gets_a_model_of_its_own_and_the_server_stays_as_it_is(name, 
     assert all(p.isfinite().all() for p in models.values())
 
 
-def test_a_newcomers_model_depends_on_its_own_training_data_alone(name, model):
+def test_a_newcomers_model_depends_only_on_its_training_data(name, model):
     run = trained(name, with_newcomers(), model=model)
     models, data = adapted(run), run.task.data
     unknown = replace(data.unseen.test, x=torch.full_like(data.unseen.test.x, torch.nan))

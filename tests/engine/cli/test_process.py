@@ -1,4 +1,4 @@
-"""The command as a process of its own, with real workers: what only signals and exit codes can tell."""
+"""The command as a separate process with real workers: signals and exit codes."""
 
 import json
 import os
@@ -32,7 +32,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def test_ctrl_c_cancels_the_runs_exports_them_and_exits_130(tmp_path: Path, database_url: str) -> None:
+def test_ctrl_c_cancels_and_exports_the_runs_and_exits_130(tmp_path: Path, database_url: str) -> None:
     store = Store(database_url)
     store.ensure_schema()
     config = write_config(tmp_path, **LONG)
@@ -46,9 +46,7 @@ def test_ctrl_c_cancels_the_runs_exports_them_and_exits_130(tmp_path: Path, data
     assert {run.status for run in store.queue.runs()} == {"cancelled"} and not store.dispatcher_is_running()
 
 
-def test_while_another_process_is_the_dispatcher_the_command_queues_and_follows(
-    tmp_path: Path, database_url: str
-) -> None:
+def test_with_another_dispatcher_the_command_queues_and_follows(tmp_path: Path, database_url: str) -> None:
     store = Store(database_url)
     store.ensure_schema()
     with start("worker", "--db", database_url) as worker:
@@ -61,7 +59,7 @@ def test_while_another_process_is_the_dispatcher_the_command_queues_and_follows(
     assert json.loads((tmp_path / "out.json").read_text())["runs"][0]["status"] == "done"
 
 
-def test_whoever_stops_reading_changes_neither_runs_nor_export_nor_exit_code(tmp_path: Path, database_url: str) -> None:
+def test_a_closed_pipe_changes_neither_runs_nor_export_nor_exit_code(tmp_path: Path, database_url: str) -> None:
     with start("run", write_config(tmp_path), "--db", database_url, "--export", tmp_path / "out.json") as command:
         assert command.stdout is not None and command.stderr is not None
         command.stdout.close()
@@ -70,6 +68,6 @@ def test_whoever_stops_reading_changes_neither_runs_nor_export_nor_exit_code(tmp
     assert json.loads((tmp_path / "out.json").read_text())["runs"][0]["status"] == "done"
 
 
-def test_an_unknown_option_costs_no_torch() -> None:
+def test_an_unknown_option_does_not_import_torch() -> None:
     code = "import sys, engine.cli.arguments as a; a.parser(); assert 'torch' not in sys.modules"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
