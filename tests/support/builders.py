@@ -66,7 +66,7 @@ def config(algorithm: dict[str, Any] | str, *, model: dict[str, Any] | str = "ml
     return parse_experiment(raw).runs()[0]
 
 
-def takes(algorithm: dict[str, Any] | str, model: dict[str, Any] | str) -> bool:
+def supports(algorithm: dict[str, Any] | str, model: dict[str, Any] | str) -> bool:
     """Whether the method can train this model."""
     try:
         simulation(algorithm, model=model)
@@ -79,7 +79,7 @@ def simulation(algorithm: dict[str, Any] | str, data: Federation | None = None, 
     return Simulation(config(algorithm, **changed), data=data or federation())
 
 
-def beyond(
+def unchecked_simulation(
     algorithm: dict[str, Any] | str, data: Federation | None = None, *, training: dict[str, float], **changed: Any
 ) -> Simulation:
     """A simulation whose training options are outside the valid range."""

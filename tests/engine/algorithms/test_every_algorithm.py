@@ -12,13 +12,13 @@ from engine.simulation.simulate import Simulation
 from tests.support.builders import (
     NEWCOMERS,
     assert_close,
-    beyond,
     config,
     federation,
     personalized,
     simulation,
-    takes,
+    supports,
     trained,
+    unchecked_simulation,
     with_newcomers,
 )
 
@@ -34,7 +34,7 @@ def name(request) -> str:
 @pytest.fixture
 def model(name) -> object:
     """The linear model, or a network with a body for methods that need one."""
-    return "mlr" if takes(name, "mlr") else SPLIT
+    return "mlr" if supports(name, "mlr") else SPLIT
 
 
 def all_tensors(state) -> dict[str, torch.Tensor]:
@@ -46,7 +46,7 @@ def all_tensors(state) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("backend", ["batched", "fused"])
 @pytest.mark.parametrize("network", ["mlr", SPLIT], ids=["mlr", "dnn"])
 def test_all_backends_give_the_state_of_the_loop(name, backend, network):
-    model = network if takes(name, network) else SPLIT
+    model = network if supports(name, network) else SPLIT
     expected = all_tensors(trained(name, model=model, backend="loop", participation=0.75).state)
     found = all_tensors(trained(name, model=model, backend=backend, participation=0.75).state)
     assert_close(found, expected, 1e-8)
@@ -144,7 +144,7 @@ def test_a_run_in_single_precision_is_close_to_double_precision(name, model):
 
 
 def test_a_huge_learning_rate_diverges_and_keeps_its_rounds(name, model):
-    results = list(beyond(name, model=model, training={"lr": 1e308}, rounds=50, local_steps=5).rounds())
+    results = list(unchecked_simulation(name, model=model, training={"lr": 1e308}, rounds=50, local_steps=5).rounds())
     assert results[-1].diverged and "not finite" in results[-1].diverged
     assert len(results) < 51 and results[0].diverged is None
 

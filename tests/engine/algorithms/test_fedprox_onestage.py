@@ -12,11 +12,11 @@ from tests.support.builders import (
     SIZES,
     assert_close,
     assert_equal,
-    beyond,
     personalized,
     shared_model,
     simulation,
     trained,
+    unchecked_simulation,
 )
 from tests.support.reference import as_matrix, batches_of
 
@@ -122,7 +122,7 @@ def test_theory_settings_refuse_zero_divisors_and_steps_that_diverge():
 
 def test_a_diverging_estimate_ends_the_run_in_round_one():
     method = {"name": "fedprox_onestage", "estimate_steps": 60}
-    run = beyond(method, model="dnn", training={"lr": 1e300}, rounds=5)
+    run = unchecked_simulation(method, model="dnn", training={"lr": 1e300}, rounds=5)
     results = list(run.rounds())
     assert results[-1].round == 1 and results[-1].diverged
 

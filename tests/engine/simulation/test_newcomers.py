@@ -7,7 +7,15 @@ import torch
 
 from engine.config.schema import parse_experiment
 from engine.simulation.simulate import Simulation
-from tests.support.builders import assert_equal, beyond, federation, shared_model, simulation, trained, with_newcomers
+from tests.support.builders import (
+    assert_equal,
+    federation,
+    shared_model,
+    simulation,
+    trained,
+    unchecked_simulation,
+    with_newcomers,
+)
 from tests.support.settings import HOLDOUT
 
 
@@ -48,7 +56,7 @@ def test_newcomers_start_at_the_learning_rate_of_the_first_round():
 
 
 def test_a_diverged_run_does_not_adapt():
-    run = beyond("local_train", with_newcomers(), training={"lr": 1e308}, rounds=50, local_steps=5)
+    run = unchecked_simulation("local_train", with_newcomers(), training={"lr": 1e308}, rounds=50, local_steps=5)
     *_, last = run.rounds()
     assert last.diverged and "unseen.accuracy" not in last.arrays
 

@@ -7,7 +7,7 @@ import torch
 from engine.config.schema import parse_experiment
 from engine.core.errors import Unsupported
 from engine.simulation.simulate import choose_device, simulate
-from tests.support.builders import beyond, federation, simulation, trained
+from tests.support.builders import federation, simulation, trained, unchecked_simulation
 
 
 def test_round_zero_is_the_untrained_model():
@@ -73,7 +73,7 @@ def test_a_nan_in_the_data_makes_the_run_diverge():
 
 
 def test_a_non_finite_shared_model_ends_the_run_in_its_round():
-    run = beyond({"name": "ditto", "personal_lr": 0.01}, model="dnn", training={"lr": 1e300}, rounds=9)
+    run = unchecked_simulation({"name": "ditto", "personal_lr": 0.01}, model="dnn", training={"lr": 1e300}, rounds=9)
     results = list(run.rounds())
     assert results[-1].round == 1 and "not finite" in results[-1].diverged
 
