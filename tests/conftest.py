@@ -45,27 +45,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         _leave_out(on_postgres, config, items)
 
 
-# Part of a test's name: the group it runs in. The first that fits counts. Groups are of about the same length.
+# Part of a test's name: the group it runs in. The first that fits counts.
 TOGETHER = {
     "postgres": "postgres",
-    "browser/test_walk.py": "browser 1",
-    "browser/test_late.py": "browser 1",
-    "browser/test_learn.py": "browser 1",
-    "browser/test_compare.py": "browser 1",
-    "browser/test_inside.py": "browser 1",
-    "tests/browser/": "browser 2",
-    "worker/test_stopped.py": "engines 1",
-    "test_chaos.py": "engines 1",
-    "worker/test_processes.py": "engines 2",
-    "cli/test_process.py": "engines 2",
-    "test_dispatchers.py": "engines 2",
+    "tests/browser/": "browser",
+    "worker/test_stopped.py": "engines",
+    "worker/test_processes.py": "engines",
+    "test_chaos.py": "engines",
+    "cli/test_process.py": "engines",
+    "test_dispatchers.py": "engines",
 }
 
 
 class Together(LoadScopeScheduling):
     """One test at a time to whichever worker is free; a group goes to one worker, and first, because it takes longest.
 
-    The tests of a browser group share a browser and an app, those of PostgreSQL a server.
+    All browser tests share a browser and an app, those of PostgreSQL a server. Tests that start whole engines run one
+    after the other, so that none starves the next.
     """
 
     def _split_scope(self, nodeid: str) -> str:

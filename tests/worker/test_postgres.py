@@ -101,7 +101,7 @@ def test_dispatcher_and_workers_survive_a_server_restart(
 def test_a_worker_stopped_inside_a_transaction_is_killed_and_its_locks_released(
     store: Store, undisturbed_run: Callable[..., Undisturbed], stopping: Stopping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watchdog, "MAX_WRITE_S", 4.0)
+    monkeypatch.setattr(watchdog, "MAX_WRITE_S", 6.0)
     stopped_worker.test_after_a_worker_stops_inside_a_transaction_both_runs_equal_undisturbed_ones(
         store, undisturbed_run, stopping, None, "written", 3
     )
