@@ -4,6 +4,7 @@ import io
 import re
 import struct
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -34,12 +35,27 @@ def experiment(server: Server) -> int:
         store.close()
 
 
+@pytest.fixture(scope="module")
+def comparison(browser: Browser, server: Server, experiment: int) -> Iterator[tuple[Page, PageProblems]]:
+    """A page that is drawn once, because that takes seconds, and its problems."""
+    with browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce") as context:
+        problems = PageProblems()
+        problems.watch(context)
+        page = context.new_page()
+        page.goto(f"{server.url}/compare?experiment={experiment}")
+        page.wait_for_function(DRAWN, timeout=LOAD_MS)
+        page.wait_for_selector(READY, timeout=LOAD_MS)
+        yield page, problems
+
+
 @pytest.fixture
-def compare(page: Page, server: Server, experiment: int) -> Page:
-    page.goto(f"{server.url}/compare?experiment={experiment}")
-    page.wait_for_function(DRAWN, timeout=LOAD_MS)
-    page.wait_for_selector(READY, timeout=LOAD_MS)
-    return page
+def compare(comparison: tuple[Page, PageProblems]) -> Iterator[Page]:
+    """The page without an open popover. It must have had no problems when the test ends."""
+    page, problems = comparison
+    yield page
+    page.keyboard.press("Escape")
+    expect(page.locator(".pictures")).to_have_count(0)
+    assert problems == PageProblems()
 
 
 def opened(page: Page, key: str) -> Locator:
@@ -62,17 +78,22 @@ def content(download: Download) -> bytes:
     return Path(download.path()).read_bytes()
 
 
-def test_a_figure_is_saved_as_png_at_double_size(compare: Page, page_problems: PageProblems) -> None:
+def test_a_table_is_not_sent_before_it_is_opened(compare: Page) -> None:
+    assert compare.locator(".pictures").count() == 0
+    opened(compare, "dumbbell")
+    assert compare.locator(".pictures").count() == 1
+
+
+def test_a_figure_is_saved_as_png_at_double_size(compare: Page) -> None:
     name, png = saved(compare, opened(compare, "dumbbell"), "PNG")
     assert name == "low-mean-top.png" and png[:8] == b"\x89PNG\r\n\x1a\n"
     width, height = struct.unpack(">II", png[16:24])
     plot = compare.locator(".st-key-figure_dumbbell .js-plotly-plot").bounding_box()
     assert plot and width == 2 * (round(plot["width"]) + 32)
     assert height > 2 * plot["height"]  # with title and caption
-    assert page_problems == PageProblems()
 
 
-def test_a_figure_is_saved_as_svg_with_text_background_and_zoom(compare: Page, page_problems: PageProblems) -> None:
+def test_a_figure_is_saved_as_svg_with_text_background_and_zoom(compare: Page) -> None:
     plot = compare.locator(".st-key-figure_dumbbell .js-plotly-plot")
     plot.evaluate("plot => { plot.layout.xaxis.range = [1234, 5678]; }")
     name, text = saved(compare, opened(compare, "dumbbell"), "SVG")
@@ -85,7 +106,6 @@ def test_a_figure_is_saved_as_svg_with_text_background_and_zoom(compare: Page, p
     assert any(tick in words for tick in ("2000", "2,000", "2k"))
     ground = root.find(f"{SVG}rect")
     assert ground is not None and ground.get("fill", "").upper() == "#FBFAF7"
-    assert page_problems == PageProblems()
 
 
 def test_an_image_has_the_theme_of_the_page(page: Page, server: Server, experiment: int) -> None:
@@ -135,9 +155,7 @@ def assert_room_at_the_edges(page: Page, key: str) -> None:
     assert len(lengths) > 2 and all(0 < length <= room for length in lengths)
 
 
-def test_the_numbers_of_a_figure_are_saved_as_csv_latex_and_markdown(
-    compare: Page, page_problems: PageProblems
-) -> None:
+def test_the_numbers_of_a_figure_are_saved_as_csv_latex_and_markdown(compare: Page) -> None:
     popover = opened(compare, "dumbbell")
     name, csv = saved(compare, popover, "CSV")
     table = pd.read_csv(io.BytesIO(csv))
@@ -150,7 +168,6 @@ def test_the_numbers_of_a_figure_are_saved_as_csv_latex_and_markdown(
     number = f"{100 * best['mean']:.1f}"  # in percent, as on the screen
     assert number in latex and r"\toprule" in latex
     assert number in markdown and markdown.startswith("| Method |")
-    assert page_problems == PageProblems()
 
 
 def test_the_figures_of_a_story_can_be_saved(page: Page, server: Server, page_problems: PageProblems) -> None:
@@ -164,12 +181,6 @@ def test_the_figures_of_a_story_can_be_saved(page: Page, server: Server, page_pr
         buttons.first.click()
     assert ElementTree.fromstring(content(waiting.value)).tag == f"{SVG}svg"
     assert page_problems == PageProblems()
-
-
-def test_a_table_is_not_sent_before_it_is_opened(compare: Page) -> None:
-    assert compare.locator(".pictures").count() == 0
-    opened(compare, "dumbbell")
-    assert compare.locator(".pictures").count() == 1
 
 
 def test_the_comparison_is_saved_as_a_standalone_report(compare: Page, browser: Browser, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ Also toasts when a run ends, reordering of the queue, and retries.
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -15,7 +15,7 @@ from playwright.sync_api import Page, expect
 from engine.config.schema import parse_experiment
 from engine.exchange.records import new_run
 from storage import Store
-from tests.browser.conftest import LOAD_MS, READY, PageProblems, Server
+from tests.browser.conftest import LOAD_MS, PageProblems, Server
 
 POINTS = "document.querySelector('[data-figure=accuracy]')?.data?.[0]?.x.length ?? 0"
 RANGE = "document.querySelector('[data-figure=accuracy]').layout.xaxis.range"
@@ -142,7 +142,7 @@ def test_the_queue_can_be_reordered(page: Page, server: Server, store: Store) ->
     page.goto(f"{server.url}/live?experiment={experiment}&queued={last}")
     page.get_by_role("button", name="First", exact=True).click(timeout=LOAD_MS)
     expect(page.get_by_text(f"seed 5 · run {last}")).to_be_visible(timeout=LOAD_MS)
-    page.wait_for_selector(READY, timeout=LOAD_MS)
+    wait_until(lambda: store.queue.waiting()[0].id == last)
     assert store.queue.waiting()[0].id == last
 
 
@@ -159,8 +159,12 @@ def test_a_failed_run_is_retried_from_its_card(page: Page, server: Server, store
 
 
 def wait_until_idle(store: Store) -> None:
+    wait_until(lambda: not store.queue.ids(["queued", "running"]))
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
     until = time.monotonic() + LOAD_MS / 1000
-    while store.queue.ids(["queued", "running"]) and time.monotonic() < until:
+    while not holds() and time.monotonic() < until:
         time.sleep(0.1)
 
 
