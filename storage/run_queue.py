@@ -28,6 +28,8 @@ CLAIM_ORDER = (Run.priority.desc(), Run.rank, Run.id)  # the order in which queu
 
 
 class RunQueue:
+    """The runs of a database. Every method raises StorageError if the database cannot be read or written."""
+
     def __init__(self, database: Database, artifacts: ArtifactStore) -> None:
         self._database, self._artifacts = database, artifacts
 

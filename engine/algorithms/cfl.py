@@ -75,7 +75,7 @@ class Hparams(Options):
         title="ε₂",
         description="A cluster splits only where some update is longer; larger = more global.",
     )
-    warmup: int = Field(20, ge=0, le=1_000_000, description="Rounds, from the first, in which no cluster splits.")
+    warmup: int = Field(20, ge=0, le=1_000_000, description="Number of first rounds without splits.")
 
 
 @dataclass(frozen=True)

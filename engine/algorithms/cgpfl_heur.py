@@ -59,7 +59,7 @@ class Hparams(Options):
     )
     max_K: Count | Literal["N/2"] = Field("N/2", description="Most contexts to consider.")
     solve_rounds: int = Field(
-        1, ge=1, le=1_000_000, description="Rounds, from the first, in which the number of contexts is solved for."
+        1, ge=1, le=1_000_000, description="Number of first rounds that solve for the number of contexts."
     )
     lam: float = Field(
         12.0,

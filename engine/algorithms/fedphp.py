@@ -65,7 +65,11 @@ BANDWIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)
 
 class Hparams(Options):
     mu: float = Field(
-        0.9, ge=0, le=1, title="μ", description="Largest share of the past in p_i; larger = longer memory, 0 none."
+        0.9,
+        ge=0,
+        le=1,
+        title="μ",
+        description="Maximum weight of the past model in p_i; larger = longer memory, 0 none.",
     )
     lam: float = Field(
         0.05, ge=0, le=1, title="λ", description="Share of the transfer from p_i in the loss; 0 is cross-entropy alone."

@@ -42,7 +42,7 @@ class Hparams(Options):
         ge=0,
         le=1e6,
         title="ρ",
-        description="Radius within which the loss is kept low; larger = flatter, 0 is FedAvg.",
+        description="Radius of the perturbation; larger = flatter minima, 0 is FedAvg.",
     )
 
 

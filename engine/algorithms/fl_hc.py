@@ -59,7 +59,7 @@ class Hparams(Options):
         None, title="K", description="Number of clusters (4 if no threshold is set either); more = more personal."
     )
     distance_threshold: NonNegative | None = Field(
-        None, description="Instead of a number of clusters: merge only what is nearer than this; larger = more global."
+        None, description="Instead of a number of clusters: merge only clusters closer than this; larger = more global."
     )
     linkage: Literal["ward", "complete", "average", "single"] = Field(
         "ward", description="How far apart two clusters are: ward, or the largest, mean or least distance of a pair."
@@ -106,7 +106,7 @@ class FlHc(ClusterModels):
         if h.at_round > task.training.rounds:
             task.note(f"fl_hc with at_round={h.at_round}: there are {task.training.rounds} rounds, so this is fedavg")
         if h.n_clusters == 1:
-            task.note("fl_hc with n_clusters=1: nobody is told apart, this is fedavg")
+            task.note("fl_hc with n_clusters=1: there is one cluster, this is fedavg")
         if (h.n_clusters or 0) > task.num_clients:
             task.note(f"fl_hc with n_clusters={h.n_clusters}: there are {task.num_clients} clients, one a cluster")
         return State(together(task))

@@ -59,7 +59,7 @@ from engine.training.roles import PersonalModels
 
 class Hparams(Options):
     lam: float = Field(
-        1.0, ge=0, le=1e6, title="λ", description="Price of differing from the mean; larger = more global."
+        1.0, ge=0, le=1e6, title="λ", description="Penalty for differing from the mean; larger = more global."
     )
     p: float = Field(0.2, ge=0, lt=1, description="Chance of a step to the mean; larger = more communication, 0 none.")
     step: float | None = Field(

@@ -37,7 +37,7 @@ PROFILED_STEPS = 200  # limits the profiler's memory in a long round
 
 
 class Options(AnalysisOptions):
-    rounds: int = Field(5, ge=1, le=50, title="Rounds", description="How many of the first rounds are run again.")
+    rounds: int = Field(5, ge=1, le=50, title="Rounds", description="Number of first rounds to repeat.")
 
 
 @dataclass

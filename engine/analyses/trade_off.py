@@ -23,7 +23,7 @@ from engine.training.evaluate import evaluate
 
 
 @ANALYSES.register(
-    "trade_off", title="Own data against everybody's", paper="Accuracy of each personalized model beyond its client"
+    "trade_off", title="Own data versus everyone's", paper="Accuracy of each personalized model beyond its client"
 )
 @dataclass(frozen=True)
 class TradeOff:
