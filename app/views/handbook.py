@@ -73,7 +73,7 @@ def all_methods(found: list[Entry]) -> None:
     families = methods.by_family(found)
     for family, entries in families.items():
         with st.container(horizontal=True, vertical_alignment="center", gap="small", key=f"family_{family}"):
-            st.html(f'<p class="family">{html.escape(family)}</p>', width=170)
+            st.html(f'<p class="family">{html.escape(family)}</p>', width=290)
             for entry in entries:
                 page.link("handbook", plain(entry.title), method=entry.name)
     st.header("Side by side", anchor=False)

@@ -19,6 +19,7 @@ DRAW = """async ([address, blocks]) => {
     catch (error) { return [`${name}: ${error.message}`]; }
   });
 }"""
+CUT_OFF = "families => families.filter(f => f.scrollWidth > f.parentElement.clientWidth).map(f => f.textContent)"
 WIDER = "document.documentElement.scrollWidth - innerWidth"
 
 
@@ -38,6 +39,8 @@ def test_links_lead_from_the_index_to_a_method_to_set_up(
     page: Page, server: Server, page_problems: PageProblems
 ) -> None:
     page.goto(f"{server.url}/handbook")
+    page.locator(".family").last.wait_for(timeout=LOAD_MS)
+    assert page.locator(".family").evaluate_all(CUT_OFF) == []  # a name would cover the links beside it
     page.get_by_role("link", name="CGPFL", exact=True).first.click(timeout=LOAD_MS)
     expect(page.get_by_role("heading", name="CGPFL")).to_be_visible(timeout=LOAD_MS)
     expect(page).to_have_url(re.compile("method=cgpfl"), timeout=LOAD_MS)
