@@ -151,5 +151,7 @@ def test_every_mistake_in_a_run_is_named() -> None:
     wrong = {"algorithm": {"name": "ditto", "lamb": 2}, "training": {"lr": -1}, "seed": -1, "label": "", "rounds": 5}
     with pytest.raises(InvalidConfig) as refused:
         RunConfig.from_dict(run | wrong)
-    told = str(refused.value)
-    assert all(what in told for what in ("rounds: 5, unknown key", "algorithm.lamb", "training.lr", "seed", "label"))
+    message = str(refused.value)
+    assert all(
+        problem in message for problem in ("rounds: 5, unknown key", "algorithm.lamb", "training.lr", "seed", "label")
+    )
