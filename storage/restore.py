@@ -37,10 +37,10 @@ from storage.sqlite import BUSY, LOCKED, PAGES, SQLite, driver
 
 @dataclass(frozen=True)
 class Restored:
-    """A finished restore; ``kept`` is the copy of the replaced database, None if there was none."""
+    """A finished restore; ``previous`` is a copy of the replaced database, None if there was none."""
 
     runs: int
-    kept: Path | None
+    previous: Path | None
 
 
 def restore(

@@ -194,7 +194,7 @@ def _prepare(url: str) -> bool:
     return True
 
 
-@read_cache.kept(SETS_KEPT)
+@read_cache.cached(SETS_KEPT)
 def _clients(url: str, of: tuple[Ids, str, When], stand: tuple[Stand, Stand]) -> pd.DataFrame:
     ids, name, _ = of
     found = store().queue.runs(run_ids=ids, include_archived=True)
@@ -203,7 +203,7 @@ def _clients(url: str, of: tuple[Ids, str, When], stand: tuple[Stand, Stand]) ->
     return _by_client(ids, arrays, {run_id: np.arange(len(values)) for run_id, values in arrays.items()}, sizes)
 
 
-@read_cache.kept(SETS_KEPT)
+@read_cache.cached(SETS_KEPT)
 def _unseen(url: str, ids: Ids, stand: Stand) -> pd.DataFrame:
     partitions = {run.id: run.partition or {} for run in store().queue.runs(run_ids=ids, include_archived=True)}
     held_out = {run_id: own["unseen"] for run_id, own in partitions.items() if own.get("unseen")}
@@ -212,13 +212,13 @@ def _unseen(url: str, ids: Ids, stand: Stand) -> pd.DataFrame:
     return _by_client(ids, arrays, clients, {run_id: own["test_sizes"] for run_id, own in held_out.items()})
 
 
-@read_cache.kept(SETS_KEPT)
+@read_cache.cached(SETS_KEPT)
 def _final_means(url: str, of: tuple[Ids, str, ModelKind, When], stand: tuple[Stand, Stand]) -> pd.Series:
     arrays = store().metrics.arrays_at(of[0], of[1], dict(stand[1]))
     return pd.Series({i: float(mean_of_known(a[None])[0]) for i, a in arrays.items()}, dtype=float).dropna()
 
 
-@read_cache.kept(SETS_KEPT)
+@read_cache.cached(SETS_KEPT)
 def _scalars(url: str, of: tuple[Ids, tuple[str, ...]], stand: Stand) -> pd.DataFrame:
     curves = store().metrics.scalars(*of)
     found = [(run_id, name, *curve) for run_id, own in curves.items() for name, curve in own.items()]
@@ -236,14 +236,14 @@ def _scalars(url: str, of: tuple[Ids, tuple[str, ...]], stand: Stand) -> pd.Data
     )
 
 
-@read_cache.kept(SETS_KEPT)
+@read_cache.cached(SETS_KEPT)
 def _totals(url: str, of: tuple[Ids, tuple[str, ...]], until: Stand) -> pd.DataFrame:
     names = of[1]
     sums = store().metrics.totals(dict(until), names)
     return pd.DataFrame([{"run": i, **{n: own.get(n, 0.0) for n in names}} for i, own in sums.items()])
 
 
-@read_cache.kept(RUNS_KEPT)
+@read_cache.cached(RUNS_KEPT)
 def _means(url: str, of: tuple[int, tuple[str, ...]], last_round: int) -> pd.DataFrame:
     run_id, names = of
     parts = []
@@ -253,12 +253,12 @@ def _means(url: str, of: tuple[int, tuple[str, ...]], last_round: int) -> pd.Dat
     return _joined(parts, ["round", "name", "value"])
 
 
-@read_cache.kept(50)
+@read_cache.cached(50)
 def _array(url: str, of: tuple[int, str], last_round: int) -> tuple[np.ndarray, np.ndarray]:
     return _read_only(store().metrics.array(*of))
 
 
-@read_cache.kept(RUNS_KEPT)
+@read_cache.cached(RUNS_KEPT)
 def _clusters(url: str, run_id: int, last_round: int) -> tuple[np.ndarray, np.ndarray]:
     return _read_only(store().metrics.clusters(run_id))
 

@@ -12,7 +12,7 @@ Answer = TypeVar("Answer")
 Read = Callable[[str, What, State], Answer]
 
 
-def kept(most: int) -> Callable[[Read[What, State, Answer]], Read[What, State, Answer]]:
+def cached(most: int) -> Callable[[Read[What, State, Answer]], Read[What, State, Answer]]:
     """Caches ``read(url, what, state)`` for the same ``state``, up to ``most`` results.
 
     All callers get the same object and must not change it.

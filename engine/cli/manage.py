@@ -64,17 +64,17 @@ def worker(store: Store, arguments: argparse.Namespace) -> None:
 def backup(store: Store, arguments: argparse.Namespace) -> None:
     check_writable(file=arguments.file)
     with _progress("packed") as progress:
-        kept = store.back_up(arguments.file, CODE_VERSION, progress)
-    print(f"wrote {kept.path}: {_runs(kept.runs)}, {_size(kept.size_bytes)}")
-    print_errors(f"skipped: {problem}" for problem in kept.left_out)
+        written = store.back_up(arguments.file, CODE_VERSION, progress)
+    print(f"wrote {written.path}: {_runs(written.runs)}, {_size(written.size_bytes)}")
+    print_errors(f"skipped: {problem}" for problem in written.left_out)
 
 
 def restore(store: Store, arguments: argparse.Namespace) -> None:
     with _progress("unpacked") as progress:
         restored = store.restore(arguments.file, arguments.replace, progress, partial(check_documents, arguments.file))
     print(f"{_runs(restored.runs)} restored from {arguments.file}")
-    if restored.kept is not None:
-        print(f"the previous database is kept; open it with DATABASE_URL=sqlite:///{restored.kept}")
+    if restored.previous is not None:
+        print(f"the previous database is kept; open it with DATABASE_URL=sqlite:///{restored.previous}")
 
 
 def disk(store: Store, arguments: argparse.Namespace) -> None:

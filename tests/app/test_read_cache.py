@@ -6,7 +6,7 @@ from app.data import read_cache
 def test_an_entry_is_cached_while_its_state_is_unchanged() -> None:
     read: list[tuple[str, str, int]] = []
 
-    @read_cache.kept(2)
+    @read_cache.cached(2)
     def ask(url: str, what: str, state: int) -> list[object]:
         read.append((url, what, state))
         return [url, what, state]
@@ -24,7 +24,7 @@ def test_an_entry_is_cached_while_its_state_is_unchanged() -> None:
 def test_the_least_recently_used_entry_is_dropped() -> None:
     read: list[str] = []
 
-    @read_cache.kept(2)
+    @read_cache.cached(2)
     def ask(url: str, what: str, state: int) -> str:
         read.append(what)
         return what

@@ -87,7 +87,7 @@ def test_a_backup_restores_everything(full: Store, tmp_path: Path) -> None:
     assert (backup.runs, backup.size_bytes, backup.left_out) == (2, (tmp_path / "b.zip").stat().st_size, ())
     other = other_store(tmp_path)
     restored = other.restore(tmp_path / "b.zip")
-    assert (restored.runs, restored.kept) == (2, None)
+    assert (restored.runs, restored.previous) == (2, None)
     assert content(other) == content(full)
     assert other.artifacts.sweep() == 0 and other.queue.find_by_digest(["digest-1"])[0].status == "paused"
 
@@ -184,7 +184,7 @@ def test_existing_runs_are_replaced_only_on_request_and_saved(full: Store, tmp_p
     with pytest.raises(StorageError, match="has 3 runs; --replace"):
         full.restore(tmp_path / "b.zip")
     assert content(full) == later
-    saved = full.restore(tmp_path / "b.zip", replace=True).kept
+    saved = full.restore(tmp_path / "b.zip", replace=True).previous
     assert content(full) == before
     assert saved is not None and content(Store(f"sqlite:///{saved}")) == later
 
@@ -196,7 +196,7 @@ def test_a_damaged_database_is_replaced_on_request(full: Store, tmp_path: Path) 
     path.write_bytes(b"no database" * 1000)
     with pytest.raises(StorageError, match=r"not a usable database .* --replace"):
         full.restore(tmp_path / "b.zip")
-    saved = full.restore(tmp_path / "b.zip", replace=True).kept
+    saved = full.restore(tmp_path / "b.zip", replace=True).previous
     assert content(full) == before and saved is not None and saved.read_bytes().startswith(b"no database")
 
 

@@ -24,7 +24,7 @@ def figure(draw: Callable[P, go.Figure], *args: P.args, **kwargs: P.kwargs) -> g
     return _figure(what.hexdigest(), is_dark(), is_presenting(), lambda: draw(*args, **kwargs))
 
 
-@read_cache.kept(COMPARISONS)
+@read_cache.cached(COMPARISONS)
 def tables(url: str, of: Hashable, stand: Hashable) -> dict[object, object]:
     """The cache for the tables of one comparison, until its runs change."""
     return {}
