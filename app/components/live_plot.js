@@ -4,6 +4,7 @@ const FETCH_TIMEOUT_MS = 8000;
 const BACK_OFF_MS = [1000, 2000, 4000, 8000, 15000, 30000];
 const LABEL_LINE = 1.3; // of the font's size
 const NARROW_PX = 560;
+const MOST_URGENT = ["failed", "diverged", "lost", "running", "starting", "paused", "queued"];
 const LINES = { accuracy: "wide", clients: "side", loss: "small", spread: "small", cost: "small" };
 
 export default function ({ data, parentElement, setTriggerValue }) {
@@ -303,61 +304,119 @@ class LiveView {
     });
   }
 
-  // Runs
+  // A strip for each method: its seeds as dots, filled as far as they are trained. A pressed dot chooses its seed.
 
   listRuns(runs) {
-    for (const run of runs) {
-      const row = this.row(run);
-      row.dataset.status = run.status;
-      row.querySelector(".live-status").textContent = run.status;
-      row.querySelector(".live-bar span").style.width = `${100 * run.share}%`;
-      row.querySelector(".live-bar").setAttribute("aria-valuenow", Math.round(100 * run.share));
-      row.querySelector(".live-progress").textContent = run.error ? `${run.progress} · ${run.error}` : run.progress;
-      this.offer(row.querySelector(".live-actions"), run);
-    }
-    const ids = new Set(runs.map((run) => String(run.id)));
-    for (const row of [...this.list.children]) if (!ids.has(row.dataset.run)) row.remove();
+    this.runs = runs;
+    const methods = new Map();
+    for (const run of runs) methods.set(run.label, [...(methods.get(run.label) ?? []), run]);
+    for (const [label, seeds] of methods) this.showMethod(this.row(label), seeds);
+    for (const row of [...this.list.children]) if (!methods.has(row.dataset.method)) row.remove();
   }
 
-  row(run) {
-    let row = this.list.querySelector(`[data-run="${run.id}"]`);
+  row(label) {
+    let row = [...this.list.children].find((row) => row.dataset.method === label);
     if (row) return row;
     row = document.createElement("li");
-    row.className = "live-run";
-    row.dataset.run = run.id;
-    row.innerHTML = `<span class="live-name"><i></i><b></b> <small></small></span><span class="live-status"></span>
+    row.className = "live-method";
+    row.dataset.method = label;
+    row.innerHTML = `<span class="live-name"><i></i><b></b></span><span class="live-seeds"></span>
+      <span class="live-status"></span>
       <span class="live-bar" role="progressbar" aria-valuemin="0" aria-valuemax="100"><span></span></span>
       <span class="live-progress"></span><span class="live-actions"></span>`;
-    row.querySelector("i").style.background = this.data.swatches[run.id];
-    row.querySelector("b").textContent = run.label;
-    row.querySelector("small").textContent = `seed ${run.seed}`;
-    row.querySelector(".live-bar").setAttribute("aria-label", `${run.label}, seed ${run.seed}`);
+    row.querySelector("b").textContent = label;
+    row.querySelector(".live-bar").setAttribute("aria-label", label);
     this.list.append(row);
     return row;
   }
 
-  offer(place, run) {
-    const wanted = JSON.stringify([run.actions, this.data.links[run.id], this.data.presenting]);
+  showMethod(row, seeds) {
+    this.showSeeds(row.querySelector(".live-seeds"), seeds);
+    const chosen = seeds.filter((run) => run.id === this.chosen);
+    const shown = chosen.length ? chosen : seeds;
+    const share = Math.round(100 * mean(shown.map((run) => run.share)));
+    row.querySelector("i").style.background = this.data.swatches[seeds[0].id];
+    row.dataset.status = MOST_URGENT.find((status) => shown.some((run) => run.status === status)) ?? shown[0].status;
+    row.querySelector(".live-status").textContent = counted(shown.map((run) => run.status));
+    row.querySelector(".live-bar span").style.width = `${share}%`;
+    row.querySelector(".live-bar").setAttribute("aria-valuenow", share);
+    row.querySelector(".live-progress").textContent = progress(shown, seeds.length > 1);
+    this.offer(row.querySelector(".live-actions"), shown);
+  }
+
+  showSeeds(place, seeds) {
+    const ids = seeds.map((run) => String(run.id));
+    for (const dot of [...place.children]) if (!ids.includes(dot.dataset.run)) dot.remove();
+    for (const run of seeds) {
+      let dot = place.querySelector(`[data-run="${run.id}"]`);
+      if (!dot) {
+        dot = document.createElement("button");
+        dot.type = "button";
+        dot.className = "live-run";
+        dot.dataset.run = run.id;
+        dot.append(document.createElement("span"));
+        dot.onclick = () => this.choose(run.id);
+        place.append(dot);
+      }
+      const words = `${run.label}, seed ${run.seed}: ${run.status}${run.progress ? `, ${run.progress}` : ""}`;
+      dot.dataset.status = run.status;
+      dot.title = words;
+      dot.setAttribute("aria-label", words);
+      dot.setAttribute("aria-pressed", run.id === this.chosen);
+      dot.style.setProperty("--share", `${100 * run.share}%`);
+      dot.disabled = this.data.presenting;
+    }
+  }
+
+  choose(id) {
+    this.chosen = this.chosen === id ? null : id;
+    this.listRuns(this.runs);
+  }
+
+  // What can be done with these runs: cancelling is final, so it takes a single one.
+  offer(place, runs) {
+    const offered = ["pause", "resume", "retry", ...(runs.length > 1 ? [] : ["cancel"])];
+    const actions = offered.map((action) => [action, runs.filter((run) => run.actions.includes(action))]);
+    const link = runs.map((run) => run.status === "diverged" && this.data.links[run.id]).find(Boolean);
+    const ids = actions.map(([action, of]) => [action, of.map((run) => run.id)]);
+    const wanted = JSON.stringify([ids, link, this.data.presenting]);
     if (place.dataset.offered === wanted) return;
     place.dataset.offered = wanted;
     place.replaceChildren();
     if (this.data.presenting) return;
-    for (const action of run.actions) {
+    for (const [action, of] of actions) {
+      if (!of.length) continue;
       const button = document.createElement("button");
       button.type = "button";
       button.textContent = action;
-      button.setAttribute("aria-label", `${action} ${run.label}, seed ${run.seed}`);
-      button.onclick = () => this.send("action", { run: run.id, action });
+      button.setAttribute("aria-label", `${action} ${of[0].label}, ${seedsOf(of)}`);
+      button.onclick = () => this.send("action", { runs: of.map((run) => run.id), action });
       place.append(button);
     }
-    const link = this.data.links[run.id];
-    if (run.status === "diverged" && link) {
+    if (link) {
       const anchor = document.createElement("a");
       anchor.href = link;
       anchor.textContent = "try lr / 3";
       place.append(anchor);
     }
   }
+}
+
+function counted(statuses) {
+  const counts = new Map();
+  for (const status of statuses) counts.set(status, (counts.get(status) ?? 0) + 1);
+  return [...counts].map(([status, n]) => (counts.size > 1 ? `${n} ${status}` : status)).join(", ");
+}
+
+function seedsOf(runs) {
+  return `${runs.length > 1 ? "seeds" : "seed"} ${runs.map((run) => run.seed).join(", ")}`;
+}
+
+// Of several seeds, the first that has something to tell: an error, else the one that trains, else the first.
+function progress(runs, hasSeeds) {
+  const told = runs.find((run) => run.error) ?? runs.find((run) => run.status === "running") ?? runs[0];
+  const words = told.error ? `${told.progress} · ${told.error}` : told.progress;
+  return hasSeeds ? `seed ${told.seed} · ${words}` : words;
 }
 
 // In the small figures a whole row of buttons would lie on the title: there is the picture only.

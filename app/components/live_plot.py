@@ -16,10 +16,10 @@ _HERE = Path(__file__).parent
 HTML = """
 <div class="live">
   <p class="live-state" role="status" aria-live="polite" hidden></p>
-  <ul class="live-runs" aria-label="Runs"></ul>
+  <div class="live-figures"></div>
   <p class="live-tools"><button type="button" class="live-hold" aria-pressed="false">Freeze charts</button>
     <span class="live-held" role="status"></span></p>
-  <div class="live-figures"></div>
+  <ul class="live-runs" aria-label="Runs"></ul>
   <details class="live-log"><summary>Log</summary><pre tabindex="0" aria-label="Log, times in UTC"></pre></details>
 </div>
 """
@@ -43,8 +43,8 @@ def live_plot(
 ) -> None:
     """Runs and their ``figures``, kept up to date by the browser.
 
-    ``on_action`` is called when a button of a run was pressed: ``st.session_state[key].action`` is
-    ``{"run": 3, "action": "cancel"}``. The page is drawn again when the status of a run has changed.
+    ``on_action`` is called when a button of a method or a run was pressed: ``st.session_state[key].action`` is
+    ``{"runs": [3, 4], "action": "pause"}``. The page is drawn again when the status of a run has changed.
     ``links`` are what a diverged run offers to try.
     """
     swatches = {trace.meta["run"]: trace.line.color for trace in figures["accuracy"].data}

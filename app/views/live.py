@@ -229,7 +229,7 @@ def act() -> None:
     """A button of the live figures was pressed."""
     asked = cast(dict[str, Any] | None, st.session_state[KEY].get("action"))
     if asked:
-        perform(str(asked["action"]), [int(asked["run"])])
+        perform(str(asked["action"]), [int(run_id) for run_id in asked["runs"]])
 
 
 with url_state.page("live"):
