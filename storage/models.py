@@ -29,6 +29,19 @@ class UtcDateTime(sa.types.TypeDecorator[datetime]):
         return None if value is None else value.replace(tzinfo=UTC)
 
 
+class Words(sa.types.TypeDecorator[tuple[str, ...]]):
+    """Stored as text, separated by spaces; a tuple on the Python side."""
+
+    impl = sa.String
+    cache_ok = True
+
+    def process_bind_param(self, value: tuple[str, ...] | None, dialect: sa.Dialect) -> str | None:
+        return None if value is None else " ".join(value)
+
+    def process_result_value(self, value: str | None, dialect: sa.Dialect) -> tuple[str, ...]:
+        return tuple((value or "").split())
+
+
 def now() -> datetime:
     return datetime.now(UTC)
 
@@ -79,6 +92,8 @@ class Experiment(Base):
     created_at: Mapped[datetime]
     archived: Mapped[bool]
     example: Mapped[bool]
+    note: Mapped[str] = mapped_column(default="")
+    tags: Mapped[tuple[str, ...]] = mapped_column(Words, default=())
 
 
 class Run(Base):
@@ -113,6 +128,8 @@ class Run(Base):
     priority: Mapped[int] = mapped_column(default=0)
     rank: Mapped[int] = mapped_column(default=0)  # among queued runs of one priority
     deleted_at: Mapped[datetime | None] = mapped_column(index=True)
+    note: Mapped[str] = mapped_column(default="")
+    tags: Mapped[tuple[str, ...]] = mapped_column(Words, default=())
 
 
 class Partition(Base):

@@ -99,6 +99,8 @@ class ExperimentRecord:
     example: bool
     num_runs: int
     status_counts: dict[str, int]
+    note: str = ""
+    tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -135,6 +137,10 @@ class RunRecord:
     cost: dict[str, Any] | None = None
     priority: int = 0
     deleted_at: datetime | None = None
+    note: str = ""
+    tags: tuple[str, ...] = ()
+    experiment_note: str = ""
+    experiment_tags: tuple[str, ...] = ()
 
     @property
     def is_active(self) -> bool:

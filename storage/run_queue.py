@@ -323,6 +323,8 @@ def select_runs(with_partition: bool = True, include_deleted: bool = False) -> s
     joined: dict[str, sa.ColumnElement | InstrumentedAttribute] = {
         "experiment_name": Experiment.name,
         "example": Experiment.example,
+        "experiment_note": Experiment.note,
+        "experiment_tags": Experiment.tags,
         "partition": Partition.partition if with_partition else sa.null().label("partition"),
     }
     columns = (joined[f.name] if f.name in joined else getattr(Run, f.name) for f in fields(RunRecord))

@@ -11,6 +11,7 @@ from sqlalchemy.exc import ArgumentError
 from storage import schema
 from storage.activity import Activity, current_activity
 from storage.analyses import Analyses
+from storage.annotations import Annotations
 from storage.artifacts import ArtifactStore
 from storage.backup import Backup, Progress, back_up
 from storage.backup_check import CheckRun
@@ -54,6 +55,7 @@ class Store:
         self.events = Events(self._database)
         self.engines = Engines(self._database)
         self.saved_views = SavedViews(self._database)
+        self.annotations = Annotations(self._database)
 
     @staticmethod
     def default_url(root: Path) -> str:

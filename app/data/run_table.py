@@ -42,6 +42,7 @@ _COLUMNS = (
     "method",
     "seed",
     "status",
+    "tags",
     "progress",
     "mean",
     "lowest5",
@@ -49,6 +50,7 @@ _COLUMNS = (
     "best",
     "dataset",
     "split",
+    "note",
     "queued",
     "experiment_id",
     "runs",
@@ -88,6 +90,11 @@ def dataset_of(run: RunRecord) -> str:
     return str((run.config.get("dataset") or {}).get("name", ""))
 
 
+def tags_of(run: RunRecord) -> tuple[str, ...]:
+    """Its own, and those of its experiment."""
+    return tuple(dict.fromkeys((*run.tags, *run.experiment_tags)))
+
+
 def _row(run: RunRecord) -> dict[str, object]:
     last, best = summary_at(run.summary, "personalized"), summary_at(run.summary, "personalized", "best")
     dataset = dataset_of(run)
@@ -104,6 +111,8 @@ def _row(run: RunRecord) -> dict[str, object]:
         "best": _points(best.get("weighted_mean")),
         "dataset": DATASETS.short_title(dataset),
         "split": _split(run),
+        "tags": " ".join(tags_of(run)),
+        "note": " · ".join(filter(None, (run.note, run.experiment_note))),
         "queued": run.created_at,
         "experiment_id": run.experiment_id,
         "runs": [run.id],

@@ -7,7 +7,7 @@ import streamlit as st
 from app import wording
 from app.actions import launch
 from app.data import queries
-from app.library import bulk, experiment, export, models, trash
+from app.library import bulk, experiment, export, models, notes, trash
 from app.library.chosen import choose
 from app.library.flash import Notice, Offer, attempt
 from app.state import links
@@ -18,6 +18,7 @@ def panel(runs: Sequence[RunRecord]) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="library_look"):
         look_at(runs)
         export.buttons(runs)
+        notes.panel(runs)
         experiment.panel(runs)
     with st.container(horizontal=True, vertical_alignment="center", key="library_actions"):
         for name in ("rerun", "retry", "pause", "resume", "cancel"):

@@ -6,6 +6,7 @@ import streamlit as st
 
 from app import wording
 from app.data import queries
+from app.library import notes
 from app.library.flash import Notice, Offer, attempt
 from storage import ExperimentRecord, RunRecord
 
@@ -26,6 +27,7 @@ def panel(runs: Sequence[RunRecord]) -> None:
         key = f"{NAME}_{found.id}"
         st.text_input("Name of the experiment", found.name, key=key, max_chars=LONGEST)
         st.button("Rename", key="rename", on_click=lambda: attempt(rename, found, st.session_state[key]))
+        notes.of_experiment(found)
         title = "Unarchive the whole experiment" if found.archived else "Archive the whole experiment"
         st.button(
             f"{title}, {wording.plural(found.num_runs, 'run')}",

@@ -25,7 +25,7 @@ def controls(runs: Sequence[RunRecord]) -> tuple[Filter, bool]:
             key=find.key,
             placeholder="ditto lam=1 digits",
             type="search",
-            help="Names, or settings with a value: lam=1, lr=0.05, seed=2",
+            help="Names, words of notes, tags, or settings with a value: lam=1, lr=0.05, seed=2, tag=baseline",
         )
         statuses = choice("Status", "status", list(wording.STATUS), wording.STATUS.__getitem__)
         algorithms = choice("Method", "method", sorted({run.algorithm for run in runs}))

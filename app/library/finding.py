@@ -6,7 +6,7 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 from app.data.comparison import method_name
-from app.data.run_table import dataset_of
+from app.data.run_table import dataset_of, tags_of
 from storage import RunRecord
 
 SECTIONS = ("dataset", "partition", "model", "training")
@@ -35,7 +35,7 @@ class Filter:
         )
 
     def _matches_text(self, run: RunRecord) -> bool:
-        """Every word is in a name or is the run's number; every ``lam=12`` is a setting of exactly this value."""
+        """Every word is in a name, note or tag, or is the run's number; every ``lam=12`` is a setting of this value."""
         words = self.text.lower().split()
         return all(_is_set(run, word) if "=" in word else word in _names(run) for word in words)
 
@@ -43,6 +43,7 @@ class Filter:
 def settings(run: RunRecord) -> Iterator[tuple[str, Any]]:
     """Lower-case names and values of a run's settings: ``lam``, ``training.lr`` and ``lr``, ``seed``."""
     yield from (("seed", run.seed), ("rounds", run.rounds), ("status", run.status))
+    yield from (("tag", tag) for tag in tags_of(run))
     for name, value in run.hparams.items():
         yield name.lower(), value
     for section in SECTIONS:
@@ -67,7 +68,8 @@ def window(when: str, first: date | None, last: date | None, now: datetime) -> t
 def _names(run: RunRecord) -> str:
     named = " ".join(f"{name}={value}" for name, value in run.hparams.items())
     methods = f"{run.label} {run.algorithm} {method_name(run.label, run.algorithm)}"
-    return f"{run.id} {run.experiment_name} {methods} {dataset_of(run)} {run.status} {named}".lower()
+    written = " ".join((run.note, run.experiment_note, *tags_of(run)))
+    return f"{run.id} {run.experiment_name} {methods} {dataset_of(run)} {run.status} {named} {written}".lower()
 
 
 def _is_set(run: RunRecord, word: str) -> bool:

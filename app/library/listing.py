@@ -16,6 +16,7 @@ from storage import RunRecord
 
 ROWS = 500  # of one page of the table
 HIDDEN = ("runs", "experiment_id")
+WRITTEN = ("tags", "note")  # shown if a run of the table has one
 
 
 def panel(passing: Sequence[RunRecord], of: int) -> list[int]:
@@ -68,7 +69,7 @@ def rows(table: pd.DataFrame, order: str) -> None:
         selection_mode="multi-row",
         selection_default={"selection": {"rows": selected_rows(table)}},
         column_config=columns(),
-        column_order=[c for c in table if c not in HIDDEN],
+        column_order=[c for c in table if c not in HIDDEN and (c not in WRITTEN or table[c].any())],
         alt=f"{wording.plural(len(table), 'row')} of runs",
     )
 
@@ -92,8 +93,9 @@ def columns() -> dict[str, Any]:
         "queued": times("Queued"),
         **{
             name: name.capitalize()
-            for name in ("experiment", "method", "methods", "seed", "seeds", "status", "split", "done")
+            for name in ("experiment", "method", "methods", "seed", "seeds", "status", "split", "done", "note")
         },
+        "tags": st.column_config.TextColumn("Tags", width="medium"),
         "dataset": "Data set",
         "datasets": "Data sets",
     }

@@ -46,8 +46,9 @@ def every_run(runs: Sequence[RunRecord]) -> None:
     shown = [run for run in runs if with_archived or not (run.archived or run.experiment_id in put_away)]
     listed = listing.panel([run for run in shown if wanted.passes(run)], len(shown))
     by_id = {run.id: run for run in runs}
-    if picked := chosen.panel(by_id, listed):
-        actions.panel(picked)
+    with st.container(key="library_selection"):
+        if picked := chosen.panel(by_id, listed):
+            actions.panel(picked)
     with st.expander("Import runs", key="library_import"):
         sources.panel()
 

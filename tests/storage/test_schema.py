@@ -23,7 +23,7 @@ revision, down_revision = "9998", "{before}"
 
 def upgrade():
     with op.batch_alter_table("runs", recreate="always") as runs:
-        runs.add_column(sa.Column("note", sa.String(), nullable=True))
+        runs.add_column(sa.Column("new_column", sa.String(), nullable=True))
     {then}
 """
 
@@ -34,7 +34,7 @@ def newer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "migrations"
     shutil.copytree(schema.MIGRATIONS, folder, ignore=shutil.ignore_patterns("__pycache__"))
     before = schema.revisions()[-1]
-    (folder / "versions" / "9998_note.py").write_text(REBUILD_RUNS.format(before=before, then=""))
+    (folder / "versions" / "9998_new_column.py").write_text(REBUILD_RUNS.format(before=before, then=""))
     monkeypatch.setattr(schema, "MIGRATIONS", folder)
     monkeypatch.setattr(schema, "revisions", schema.revisions.__wrapped__)
     return folder
@@ -112,12 +112,12 @@ def test_rebuilding_a_table_keeps_rows_that_refer_to_it(sqlite_store: Store, new
     run = sqlite_store.queue.claim()
     sqlite_store.metrics.append(run.id, run.epoch, [a_round(0)])
     sqlite_store.migrate()
-    assert "note" in stored_columns(sqlite_store)
+    assert "new_column" in stored_columns(sqlite_store)
     assert len(sqlite_store.metrics.rounds(run.id)) == 1
     assert not sqlite_store.needs_migration()
     before = schema.revisions()[-2]
     backup = Store(f"sqlite:///{tmp_path / f'fedscape.db.backup-{before}.db'}")
-    assert "note" not in stored_columns(backup)
+    assert "new_column" not in stored_columns(backup)
     assert len(backup.metrics.rounds(run.id)) == 1
     backup.close()
 
@@ -130,10 +130,10 @@ def test_foreign_keys_are_enforced_after_a_migration(sqlite_store: Store, newer:
 
 def test_a_failed_migration_changes_nothing(sqlite_store: Store, newer: Path) -> None:
     broken = REBUILD_RUNS.format(before=schema.revisions()[-2], then='raise RuntimeError("in the middle")')
-    (newer / "versions" / "9998_note.py").write_text(broken)
+    (newer / "versions" / "9998_new_column.py").write_text(broken)
     with pytest.raises(RuntimeError, match="in the middle"):
         sqlite_store.migrate()
-    assert "note" not in stored_columns(sqlite_store)
+    assert "new_column" not in stored_columns(sqlite_store)
     assert sqlite_store.needs_migration()
 
 

@@ -1,0 +1,47 @@
+"""Notes and tags, which people write on experiments and runs. They change no result and belong to no claim."""
+
+from collections.abc import Collection, Sequence
+
+import sqlalchemy as sa
+
+from storage.database import Database
+from storage.models import Experiment, Run
+
+LONGEST_NOTE = 2000
+LONGEST_TAG = 40
+MOST_TAGS = 20
+
+
+class Annotations:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def write_note(self, note: str, *, run_ids: Sequence[int] = (), experiment_ids: Sequence[int] = ()) -> None:
+        """Replaces the note of each; "" removes it. Raises ValueError if it is longer than LONGEST_NOTE characters."""
+        note = note.strip()
+        if len(note) > LONGEST_NOTE:
+            raise ValueError(f"a note has at most {LONGEST_NOTE:,} characters, this one has {len(note):,}")
+        with self._database.write() as connection:
+            connection.execute(sa.update(Run).where(Run.id.in_(run_ids)).values(note=note))
+            connection.execute(sa.update(Experiment).where(Experiment.id.in_(experiment_ids)).values(note=note))
+
+    def tag(
+        self,
+        add: Collection[str],
+        remove: Collection[str] = (),
+        *,
+        run_ids: Sequence[int] = (),
+        experiment_ids: Sequence[int] = (),
+    ) -> None:
+        """Adds and removes tags of each; others stay. Raises ValueError for what cannot be a tag, or for too many."""
+        for tag in add:
+            if not tag or len(tag) > LONGEST_TAG or len(tag.split()) != 1:
+                raise ValueError(f"a tag is one word of at most {LONGEST_TAG} characters, not {tag[:LONGEST_TAG]!r}")
+        with self._database.write() as connection:
+            for table, ids in ((Run, run_ids), (Experiment, experiment_ids)):
+                selected = sa.select(table.id, table.tags).where(table.id.in_(ids)).with_for_update()
+                for row in connection.execute(selected).all():
+                    tags = tuple(dict.fromkeys(tag for tag in (*row.tags, *add) if tag not in remove))
+                    if len(tags) > MOST_TAGS:
+                        raise ValueError(f"at most {MOST_TAGS} tags; remove some first")
+                    connection.execute(sa.update(table).where(table.id == row.id).values(tags=tags))

@@ -1,0 +1,78 @@
+"""Notes and tags in the Library: written on a selection, found again, shown in the table."""
+
+from functools import partial
+from typing import Any
+
+from app.data import run_table
+from app.library import notes
+from app.library.finding import Filter
+from storage import Store
+from tests.app.pages import open_page, words
+
+opened = partial(open_page, "library")
+
+
+def found(store: Store, text: str) -> list[int]:
+    return sorted(run.id for run in store.queue.runs() if Filter(text).passes(run))
+
+
+def field(elements: Any, prefix: str) -> Any:
+    return next(element for element in elements if element.key and element.key.startswith(prefix))
+
+
+def test_runs_are_found_by_words_of_their_notes_and_by_tags(filled_store: Store) -> None:
+    filled_store.annotations.write_note("As in Table 2", run_ids=[3])
+    filled_store.annotations.tag(["Baseline"], run_ids=[1, 2])
+    assert found(filled_store, "table") == [3]
+    assert found(filled_store, "baseline") == found(filled_store, "tag=baseline") == [1, 2]
+    assert found(filled_store, "tag=base") == []
+
+
+def test_what_is_written_on_an_experiment_finds_all_its_runs(filled_store: Store) -> None:
+    experiment = filled_store.queue.get(1).experiment_id
+    filled_store.annotations.tag(["lecture"], experiment_ids=[experiment])
+    own = sorted(run.id for run in filled_store.queue.runs(experiment_ids=[experiment]))
+    assert found(filled_store, "tag=lecture") == own
+    assert run_table.data(filled_store.queue.runs(run_ids=[1]))["tags"].tolist() == ["lecture"]
+
+
+def test_several_runs_share_what_all_have(filled_store: Store) -> None:
+    filled_store.annotations.write_note("one", run_ids=[1])
+    filled_store.annotations.tag(["a", "b"], run_ids=[1])
+    filled_store.annotations.tag(["b"], run_ids=[2])
+    runs = filled_store.queue.runs(run_ids=[1, 2], newest_first=False)
+    assert notes.common_note(runs) is None
+    assert notes.common_tags(runs) == ("b",)
+
+
+def test_a_note_and_tags_are_saved_from_the_selection(filled_store: Store) -> None:
+    filled_store.annotations.tag(["old", "kept"], run_ids=[1])
+    filled_store.annotations.tag(["kept", "own"], run_ids=[2])
+    page = opened(runs="1,2")
+    assert field(page.text_input, "tags_runs").value == "kept"
+    field(page.text_input, "tags_runs").set_value("kept paper")
+    field(page.text_area, "note_runs").set_value("for the talk")
+    field(page.button, "save_runs").click()
+    page.run()
+    assert not page.exception
+    assert [notice.value for notice in page.success] == ["Saved notes and tags of 2 runs."]
+    one, two = filled_store.queue.runs(run_ids=[1, 2], newest_first=False)
+    assert (one.note, two.note) == ("for the talk", "for the talk")
+    assert (one.tags, two.tags) == (("old", "kept", "paper"), ("kept", "own", "paper"))
+
+
+def test_a_mistake_is_reported_and_changes_nothing(filled_store: Store) -> None:
+    page = opened(runs="1")
+    field(page.text_input, "tags_runs").set_value("x" * 50)
+    field(page.button, "save_runs").click()
+    page.run()
+    assert "one word of at most 40 characters" in words(page)
+    assert filled_store.queue.get(1).tags == ()
+
+
+def test_the_note_of_an_experiment_is_saved_from_its_panel(filled_store: Store) -> None:
+    page = opened(runs="1,2")
+    field(page.text_area, "note_experiment").set_value("Lecture 3")
+    field(page.button, "save_experiment").click()
+    page.run()
+    assert filled_store.queue.get(1).experiment_note == "Lecture 3"

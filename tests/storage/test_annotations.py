@@ -1,0 +1,67 @@
+"""Notes and tags of experiments and runs."""
+
+import pytest
+
+from storage import Store
+from storage.annotations import LONGEST_NOTE, MOST_TAGS
+from tests.storage.samples import new_run
+
+
+@pytest.fixture
+def ids(store: Store) -> list[int]:
+    experiment = store.experiments.create("x", {}, [new_run(), new_run()])
+    return [run.id for run in store.queue.runs(experiment_ids=[experiment.id], newest_first=False)]
+
+
+def test_a_new_run_has_neither_note_nor_tags(store: Store, ids: list[int]) -> None:
+    run = store.queue.get(ids[0])
+    assert (run.note, run.tags, run.experiment_note, run.experiment_tags) == ("", (), "", ())
+
+
+def test_a_note_is_replaced_and_removed(store: Store, ids: list[int]) -> None:
+    store.annotations.write_note("  as in the lecture ", run_ids=ids[:1])
+    assert [store.queue.get(i).note for i in ids] == ["as in the lecture", ""]
+    store.annotations.write_note("", run_ids=ids)
+    assert store.queue.get(ids[0]).note == ""
+
+
+def test_tags_are_added_and_removed_and_others_stay(store: Store, ids: list[int]) -> None:
+    store.annotations.tag(["baseline", "old"], run_ids=ids[:1])
+    store.annotations.tag(["new", "baseline"], remove=["old"], run_ids=ids)
+    assert [store.queue.get(i).tags for i in ids] == [("baseline", "new"), ("new", "baseline")]
+
+
+def test_what_is_written_on_an_experiment_is_known_to_its_runs(store: Store, ids: list[int]) -> None:
+    experiment = store.queue.get(ids[0]).experiment_id
+    store.annotations.write_note("for the paper", experiment_ids=[experiment])
+    store.annotations.tag(["paper"], experiment_ids=[experiment])
+    found = store.experiments.get(experiment)
+    assert (found.note, found.tags) == ("for the paper", ("paper",))
+    run = store.queue.get(ids[1])
+    assert (run.experiment_note, run.experiment_tags, run.tags) == ("for the paper", ("paper",), ())
+
+
+@pytest.mark.parametrize("tag", ["", "two words", "x" * 41])
+def test_a_tag_is_one_short_word(tag: str, store: Store, ids: list[int]) -> None:
+    with pytest.raises(ValueError, match="one word of at most 40 characters"):
+        store.annotations.tag([tag], run_ids=ids)
+
+
+def test_too_many_tags_change_no_run(store: Store, ids: list[int]) -> None:
+    store.annotations.tag([f"t{i}" for i in range(MOST_TAGS)], run_ids=ids[1:])
+    with pytest.raises(ValueError, match="at most 20 tags"):
+        store.annotations.tag(["one-more"], run_ids=ids)
+    assert store.queue.get(ids[0]).tags == ()
+
+
+def test_a_note_has_a_limit(store: Store, ids: list[int]) -> None:
+    with pytest.raises(ValueError, match="at most 2,000 characters"):
+        store.annotations.write_note("x" * (LONGEST_NOTE + 1), run_ids=ids)
+
+
+def test_they_survive_a_claim_and_are_not_those_of_a_rerun(store: Store, ids: list[int]) -> None:
+    store.annotations.tag(["mine"], run_ids=ids[:1])
+    claimed = store.queue.claim()
+    assert claimed is not None and claimed.tags == ("mine",)
+    (again,) = store.queue.rerun(ids[:1])
+    assert again.tags == ()
