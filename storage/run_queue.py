@@ -39,6 +39,8 @@ class RunQueue:
         experiment_ids: Sequence[int] | None = None,
         run_ids: Sequence[int] | None = None,
         statuses: Sequence[Status] | None = None,
+        algorithms: Sequence[str] | None = None,
+        seeds: Sequence[int] | None = None,
         include_archived: bool = False,
         limit: int | None = None,
         newest_first: bool = True,
@@ -46,7 +48,13 @@ class RunQueue:
     ) -> list[RunRecord]:
         """Runs that meet all conditions. Long lists are faster ``with_partition=False``."""
         run_ids = None if run_ids is None else [i for i in run_ids if abs(i) <= MAX_ID]
-        selected = {"experiment_id": experiment_ids, "id": run_ids, "status": statuses}
+        selected = {
+            "experiment_id": experiment_ids,
+            "id": run_ids,
+            "status": statuses,
+            "algorithm": algorithms,
+            "seed": seeds,
+        }
         allowed: dict[str, Any] = {name: list(values) for name, values in selected.items() if values is not None}
         query = _query(frozenset(allowed), with_partition, include_archived, newest_first, limit is not None)
         with self._database.read() as connection:

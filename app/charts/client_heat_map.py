@@ -14,6 +14,7 @@ from app.data.thinning import evenly
 from app.wording import percent, plural
 
 MOST_CLIENTS, MOST_ROUNDS, MOST_NAMED, MOST_MARKS = 200, 300, 40, 4000
+LABELLED = 3  # rows that end lowest, named with their accuracy
 BEHIND = 0.05  # a client this far below the mean over clients is left behind
 
 
@@ -64,26 +65,32 @@ def finding(accuracy: np.ndarray, samples: Sequence[float] = ()) -> str:
 
 
 def figure(df: pd.DataFrame, at: int, client: int | None = None) -> go.Figure:
-    """Colours from 0 to 100 %; a line at round ``at``, a frame around the row of ``client``."""
+    """A line at round ``at``, a frame around the row of ``client``; the lowest rows have their final accuracy.
+
+    Colours range over the values except the lowest 5 %, which are mostly those of the first rounds.
+    """
     grid = df.pivot(index="row", columns="round", values="accuracy")
     client_of = df.drop_duplicates("row").sort_values("row")["client"].to_numpy()
     rounds = grid.columns.to_numpy()
     shade, percents = ground(), 100 * grid.to_numpy(np.float32)
+    low, high = color_range(percents)
+    least = f"≤ {low:g}" if (percents < low).any() else f"{low:g}"
     fig = go.Figure(
         go.Heatmap(
             z=percents,
             x=rounds,
             y=grid.index,
             colorscale="Cividis",
-            zmin=0,
-            zmax=100,
+            zmin=low,
+            zmax=high,
             hoverinfo="skip",
             ygap=1 if len(grid) <= MOST_NAMED else 0,
             colorbar={
                 "title": {"text": "%", "side": "top"},
                 "thickness": 10,
                 "outlinewidth": 0,
-                "tickvals": [0, 50, 100],
+                "tickvals": [low, (low + high) / 2, high],
+                "ticktext": [least, f"{(low + high) / 2:g}", f"{high:g}"],
             },
         )
     )
@@ -104,16 +111,35 @@ def figure(df: pd.DataFrame, at: int, client: int | None = None) -> go.Figure:
             font={"color": shade.ink},
             bgcolor=shade.paper,
         )
-    step = -(-len(grid) // MOST_NAMED)
+    samples = df.drop_duplicates("row").sort_values("row")["samples"].to_numpy()
+    named = row_names(client_of, percents[:, -1] / 100, samples)
     fig.update_yaxes(
         title_text="client, by final accuracy",
-        tickvals=list(grid.index[::step]),
+        tickvals=list(named),
         showgrid=False,
-        ticktext=[str(c) for c in client_of[::step]],
+        ticktext=list(named.values()),
         range=[-0.5, len(grid) - 0.5],
     )
     fig.update_xaxes(title_text="round", showgrid=False, range=_ends(rounds))
     return fig.update_layout(showlegend=False, dragmode="zoom", hoverdistance=-1, plot_bgcolor=shade.second)
+
+
+def color_range(percents: np.ndarray) -> tuple[float, float]:
+    """Ends of the scale in percent, multiples of 5."""
+    known = percents[np.isfinite(percents)]
+    if not len(known):
+        return 0.0, 100.0
+    low, high = 5 * np.floor(np.quantile(known, 0.05) / 5), 5 * np.ceil(known.max() / 5)
+    return float(low), float(max(high, low + 5))
+
+
+def row_names(client_of: np.ndarray, final: np.ndarray, samples: np.ndarray) -> dict[int, str]:
+    """Row -> its client; the lowest rows with the accuracy [rows] in which they end. At most 40, evenly spread."""
+    step = -(-len(client_of) // MOST_NAMED)
+    lowest = [row for row in range(min(LABELLED, len(client_of))) if np.isfinite(final[row])]
+    first = len(lowest) + step - 1 if step > 1 else len(lowest)
+    named = {row: f"<b>{client_of[row]}: {percent(final[row], samples=samples[row])}</b>" for row in lowest}
+    return named | {row: str(client_of[row]) for row in range(first, len(client_of), step)}
 
 
 def _marks(

@@ -11,6 +11,7 @@ from app.charts.plot.palette import base_layout, ground, is_presenting, transluc
 from app.wording import number
 
 LEVELS = 16
+SCALE_WIDTH = 70  # pixels, left free also without the scale: all plots have one size
 ON_COLOUR = {"color": "#FFFFFF", "shadow": "auto", "size": 14}  # readable on every colour of the scale
 LEAST_LOSS = 1e-6  # a logarithm needs more than 0
 _TICKS = np.array([m * 10.0**e for e in range(-6, 6) for m in (1, 2, 5)])
@@ -48,14 +49,15 @@ def finding(df: pd.DataFrame) -> str:
     return f"At a distance of {found['distance'].iloc[0]:g} the loss changes {changes}, on average."
 
 
-def figure(df: pd.DataFrame, every: np.ndarray) -> go.Figure:
+def figure(df: pd.DataFrame, every: np.ndarray, with_scale: bool = True) -> go.Figure:
     """Contours of one surface; the centre is the model itself; grey where the loss is not finite.
 
     ``every`` are the losses of all surfaces that share its scale.
     """
     x, y, z = _grid(df)
     fig = base_layout(go.Figure([contours(x, y, z, every), _centre(z)]), height=430)
-    fig.update_layout(coloraxis=color_axis(every), showlegend=False, plot_bgcolor=translucent(ground().muted, 0.35))
+    fig.update_layout(coloraxis={**color_axis(every), "showscale": with_scale}, showlegend=False)
+    fig.update_layout(margin_r=SCALE_WIDTH, plot_bgcolor=translucent(ground().muted, 0.35))
     fig.update_xaxes(title_text="along u", constrain="domain")
     fig.update_yaxes(title_text="along v", scaleanchor="x", constrain="domain", showgrid=False)
     return fig

@@ -76,7 +76,7 @@ def spread(view: RunView, now: np.ndarray) -> None:
     fig = ecdf.figure(steps)
     if view.client is not None and np.isfinite(now[view.client]):
         ecdf.mark(fig, float(now[view.client]), f"client {view.client}")
-    also = f"; beside it {names(REFERENCES[name] for name in others)} with the same seed" if others else ""
+    also = f"; beside it {names(reference_words(view, name) for name in others)}, with the same seed" if others else ""
     page.chart(
         fig,
         steps,
@@ -108,7 +108,7 @@ def listing(view: RunView, now: np.ndarray) -> None:
     )
     caption = f"{view.model.capitalize()} model, round {view.round}; gains in points; select a row to open the client."
     if absent:
-        caption += f" No {names(absent)} run with seed {view.run.seed} in this experiment to compare with."
+        caption += f" No {names(absent)} run with these clients and seed {view.run.seed} to compare with."
     st.caption(plain(caption))
     page.files(table, key="clients", name="clients", caption=caption, heads=HEADS)
 
@@ -138,6 +138,13 @@ def reference_accuracies(view: RunView) -> dict[str, np.ndarray]:
         if values is not None:
             found[name] = values.astype(float)
     return found
+
+
+def reference_words(view: RunView, name: str) -> str:
+    """``LocalTrain``, or ``LocalTrain (run 12 of “baselines”)`` where it is of another experiment."""
+    run = view.references[name]
+    elsewhere = run.experiment_id != view.run.experiment_id
+    return REFERENCES[name] + (f" (run {run.id} of “{run.experiment_name}”)" if elsewhere else "")
 
 
 def columns(test_sizes: Sequence[int]) -> dict[str, Any]:

@@ -40,7 +40,7 @@ def panel(view: RunView) -> None:
         st.caption(plain(f"{view.method} has no clusters: clients train alone or share one model."))
     else:
         settling(view, cells)
-        if cells["cluster"].nunique() > 1:
+        if cells["cluster"].nunique() > 1 and cells["moved"].any():
             movement(view, cells)
             agreement(view, cells)
         splitting(view)

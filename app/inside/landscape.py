@@ -17,7 +17,7 @@ from engine.core.findings import Findings
 
 WHICH = {"last": "Last round", "best": "Best round"}
 DATA = {"test": "Test", "train": "Training"}
-GROUNDS = {"home": "Each on its own data", "own": "The client's samples", "everyone": "All clients' samples"}
+GROUNDS = {"own": "The client's samples", "home": "Each on its own data", "everyone": "All clients' samples"}
 SHAPES = {"contour": "Contours", "hills": "Hills"}
 ON = {"own": "the client's samples", "everyone": "all clients' samples"}
 POINTS = 41
@@ -61,7 +61,7 @@ def surfaces(view: RunView, options: dict[str, Any], client: int) -> None:
     if found is None:
         return
     with st.container(horizontal=True, vertical_alignment="bottom", key="surface_controls"):
-        ground = url_state.switch("Loss on", GROUNDS, "loss", "home")
+        ground = url_state.switch("Loss on", GROUNDS, "loss", "own")
         shape = url_state.switch("Drawn as", SHAPES, "shape", "contour")
     shown = {title(name, client, found): found.arrays[name] for name in panels(found, ground)}
     points = surface.data(found.arrays["axis"], shown)
@@ -74,12 +74,12 @@ def surfaces(view: RunView, options: dict[str, Any], client: int) -> None:
 
 
 def side_by_side(points: pd.DataFrame, name: str) -> None:
-    """One chart per surface, all on one scale; stacked on narrow screens."""
+    """One chart per surface, all on one scale, which stands beside the last; stacked on narrow screens."""
     surfaces = points.groupby("surface", sort=False)
     for i, (column, (what, own)) in enumerate(zip(st.columns(len(surfaces), gap="large"), surfaces, strict=True)):
         with column:
             page.chart(
-                surface.figure(own, points["loss"].to_numpy()),
+                surface.figure(own, points["loss"].to_numpy(), with_scale=i == len(surfaces) - 1),
                 own,
                 key=f"landscape_{i}",
                 name=f"{name}-{i}",
@@ -95,7 +95,7 @@ def panels(found: Findings, ground: str) -> list[str]:
         "own": ["global_own", "personalized_own"],
         "everyone": ["global_everyone", "personalized_everyone"],
     }[ground]
-    if "global_own" not in found.arrays and ground == "home":
+    if "global_own" not in found.arrays and ground != "everyone":
         return ["personalized_own", "personalized_everyone"]
     return [name for name in wanted if name in found.arrays]
 

@@ -14,6 +14,8 @@ from engine.core.vocabulary import MODEL_KINDS, ModelKind
 from storage import RunRecord
 
 REFERENCES = {"local_train": "LocalTrain", "fedavg": "FedAvg"}  # alone, and one model for all
+MOST_REFERENCES = 500  # the newest runs that are looked at
+SAME_CLIENTS = ("dataset", "partition", "model")  # parts of the configuration; with the seed, they give the clients
 
 
 @dataclass(frozen=True)
@@ -78,18 +80,29 @@ class RunView:
 
     @cached_property
     def references(self) -> dict[str, RunRecord]:
-        """LocalTrain and FedAvg with the same clients, initial model and batches, if they were run: by algorithm.
+        """LocalTrain and FedAvg on the same clients, if they were run in this or another experiment: by algorithm.
 
-        They have the same experiment and seed; of several, the one trained like this run is used.
+        They have the same data, split, model and seed. Of several, one trained like this run comes first, then one of
+        this experiment, then the newest.
         """
-        siblings = queries.runs(experiment_ids=[self.run.experiment_id], include_archived=True)
-        own = [run for run in siblings if run.seed == self.run.seed and run.round >= 0 and run.id != self.run.id]
-        own.sort(key=lambda run: (run.config.get("training") != self.run.config.get("training"), run.status != "done"))
+        wanted = [name for name in REFERENCES if name != self.run.algorithm]
+        others = queries.runs(
+            algorithms=wanted, seeds=[self.run.seed], include_archived=True, limit=MOST_REFERENCES, newest_first=True
+        )
         found: dict[str, RunRecord] = {}
-        for run in own:
-            if run.algorithm in REFERENCES and run.algorithm != self.run.algorithm:
-                found.setdefault(run.algorithm, run)
+        for run in sorted((run for run in others if self._has_same_clients(run)), key=self._unlikeness):
+            found.setdefault(run.algorithm, run)
         return found
+
+    def _has_same_clients(self, other: RunRecord) -> bool:
+        return other.round >= 0 and all(other.config.get(name) == self.run.config.get(name) for name in SAME_CLIENTS)
+
+    def _unlikeness(self, other: RunRecord) -> tuple[bool, ...]:
+        return (
+            other.config.get("training") != self.run.config.get("training"),
+            other.status != "done",
+            other.experiment_id != self.run.experiment_id,
+        )
 
     @cached_property
     def reference_lines(self) -> dict[str, Line]:

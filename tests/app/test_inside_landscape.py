@@ -89,9 +89,10 @@ def test_before_it_is_computed_each_analysis_has_a_button_or_a_reason(filled_sto
 def test_the_landscape_shows_both_models_on_the_chosen_data(analysed: Store) -> None:
     at = opened(DITTO, "landscape")
     assert len(at.get("plotly_chart")) == 5  # two surfaces, two planes, clients
-    assert "Global model on 50 samples of all clients" in titles(at) and "Model of client 0 on" in titles(at)
-    own = titles(opened(DITTO, "landscape", loss="own"))
-    assert "Global model on" in own and "of all clients" not in own
+    own = titles(at)
+    assert "Global model on" in own and "Model of client 0 on" in own and "of all clients" not in own
+    home = titles(opened(DITTO, "landscape", loss="home"))
+    assert "Global model on 50 samples of all clients" in home and "Model of client 0 on" in home
     assert '"type":"surface"' in titles(opened(DITTO, "landscape", shape="hills"))
 
 

@@ -184,9 +184,19 @@ def test_gains_are_shown_if_the_references_were_run(filled_store: Store) -> None
     assert "points over learning alone (LocalTrain)" in text and "against FedAvg's global model" in text
     text = words(opened(id=LOCAL_TRAIN, client=0))
     assert "points against FedAvg's global model" in text and "over learning alone" not in text
-    alone = store_experiment(filled_store, DIGITS | {"name": "alone", "algorithms": ["ditto"], "seeds": [0]})
-    run = filled_store.queue.runs(experiment_ids=[alone.id])[0]
+    partition = DIGITS["partition"] | {"classes_per_client": 4}
+    alone = DIGITS | {"name": "alone", "algorithms": ["ditto"], "seeds": [0], "partition": partition}
+    run = filled_store.queue.runs(experiment_ids=[store_experiment(filled_store, alone).id])[0]
     assert "No LocalTrain and no FedAvg run with this seed" in words(opened(id=run.id, client=0))
+
+
+def test_references_of_another_experiment_count_if_they_have_the_same_clients(filled_store: Store) -> None:
+    again = DIGITS | {"name": "again", "algorithms": ["ditto"], "seeds": [0]}
+    run = filled_store.queue.runs(experiment_ids=[store_experiment(filled_store, again).id])[0]
+    text = words(opened(id=run.id, client=0))
+    assert "points over learning alone (LocalTrain)" in text
+    text = words(opened(id=run.id))
+    assert f"LocalTrain (run {LOCAL_TRAIN} of “four methods on digits”)" in text
 
 
 def test_a_method_without_a_global_model_says_so(filled_store: Store) -> None:
