@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 
 from app.charts.plot import live_traces, palette
 from app.charts.plot.bands import band
-from app.components.moving_figure import Moves
+from app.components.moving_figure import RESULT, Moves
 from app.stories.context_curve import CLUSTERS, NUM_CLIENTS, NUM_CONTEXTS, Example
 
 HEIGHT = 470
@@ -44,7 +44,7 @@ def figure(df: pd.DataFrame) -> go.Figure:
     _add_truth(fig)
     fig.add_trace(band(at, 100 * curve["mean"], 100 * curve["std"], color))
     for method, words in (("local_train", "alone"), ("fedavg", "together")):
-        _add_reference(fig, method, f"{words} {_value(df, method):.2f} %", _value(df, method))
+        _add_reference(fig, method, f"{words} {_value(df, method):.0f} %", _value(df, method))
     for part, dash in ((slice(None, -1), "solid"), (slice(-2, None), "dot")):
         fig.add_scatter(
             x=at[part],
@@ -53,10 +53,11 @@ def figure(df: pd.DataFrame) -> go.Figure:
             marker={"size": 7, "color": color},
             line={"color": color, "width": 3, "dash": dash},
             customdata=curve["K"][part],
-            hovertemplate="K = %{customdata}: %{y:.2f} %<extra></extra>",
+            hovertemplate="K = %{customdata}: %{y:.0f} %<extra></extra>",
         )
     _add_star(fig, df, color)
-    ended, now = "earlier run: %{y:.2f} %", "your run: %{y:.2f} %"
+    fig.update_traces(meta=RESULT)
+    ended, now = "your earlier run: %{y:.0f} %", "this run: %{y:.0f} %"
     fig.add_traces([live_traces.rings(ended), live_traces.way(), live_traces.dots(now)])
     palette.base_layout(fig, height=HEIGHT)
     fig.update_layout(showlegend=False, margin={"t": 12, "r": 24})
@@ -127,5 +128,5 @@ def _add_star(fig: go.Figure, df: pd.DataFrame, color: str) -> None:
         textposition="top center",
         textfont_color=palette.ground().ink,
         marker={"symbol": "star", "size": 24, "color": color},
-        hovertemplate=f"heuristic: K = {K}, %{{y:.2f}} %<extra></extra>",
+        hovertemplate=f"heuristic: K = {K}, %{{y:.0f}} %<extra></extra>",
     )
