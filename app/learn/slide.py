@@ -6,13 +6,14 @@ from pathlib import Path
 import streamlit as st
 
 from app.learn.controls import play_button, slider
-from app.learn.prediction import prediction, sentence
+from app.learn.prediction import prediction, sentence, unbroken
 from app.learn.stage import stage
 from app.learn.status import status
 from app.learn.stepper import progress, step_button
 from app.state import url_state
 from app.stories.desk import Reader
 from app.stories.story import Place
+from app.wording import capitals, plain
 
 STYLE = Path(__file__).with_name("slide.css")
 
@@ -22,8 +23,8 @@ def slide(reader: Reader, place: Place) -> None:
     desk = reader.desk
     st.html(STYLE)
     with st.container(key="slide_head"):
-        st.html(f'<p class="kicker">{html.escape(desk.story.short)}</p>')
-        st.title(sentence(desk, place) or desk.story.title, anchor=False)
+        st.html(f'<p class="kicker">{html.escape(capitals(desk.story.short))}</p>')
+        st.title(plain(unbroken(sentence(desk, place) or desk.story.title)), anchor=False)
     with st.container(key="slide_prediction"):
         prediction(desk, place)
     stage(desk, place)

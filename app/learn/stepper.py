@@ -21,6 +21,7 @@ def stepper(reader: Reader, place: Place) -> None:
     titles = {letter: f"{letter} · {scene.title}" for letter, scene in scenes.items()}
     at = next((letter for letter, scene in scenes.items() if scene == now), None)
     with st.container(horizontal=True, gap="small", vertical_alignment="center", key="scenes"):
+        status(progress(desk, place), key="progress")
         step_button(reader, -1)
         st.segmented_control(
             "Scene",
@@ -30,7 +31,6 @@ def stepper(reader: Reader, place: Place) -> None:
             key=url_state.key("scene", at, partial(choose, desk), titles),
         )
         step_button(reader, +1)
-        status(progress(desk, place), key="progress")
 
 
 def choose(desk: Desk, letter: str | None) -> None:
@@ -47,8 +47,9 @@ def step_button(reader: Reader, by: int, shortcut: str | None = None) -> None:
         words = f"{word} story: {number} · {stories()[slug].short}"
     else:
         words = f"{word} scene: {scene.title}" if scene else f"{word} scene"
+    arrow = f"← {word}" if by < 0 else f"{word} →"
     st.button(
-        f"← {word}" if by < 0 else f"{word} →",
+        word if shortcut else arrow,  # Streamlit shows the key beside it
         key=word.lower(),
         type="tertiary" if by < 0 else "secondary",
         help=words,

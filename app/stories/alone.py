@@ -5,6 +5,7 @@ beats a local model that has seen almost no data; with many, rotation is the sha
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,11 +47,11 @@ class Alone:
         "own model on its own images at its own angle. Which is better depends on how many images it has."
     )
 
-    @property
+    @cached_property
     def scenes(self) -> Sequence[Scene]:
         return [_ten(), _forty(), _many()]
 
-    @property
+    @cached_property
     def exercises(self) -> Sequence[Exercise]:
         return _exercises()
 
@@ -246,7 +247,7 @@ def _by_name(run: "AccuracyRun | None") -> dict[str, np.ndarray]:
 
 def standing(run: "AccuracyRun | None") -> str:
     if run is None:
-        return "This run: not started"
+        return "This run: press Play"
     together, alone = run.accuracies
     gain = int((together > alone).sum())
     means = f"alone {percent(float(alone.mean()), 0)} · together {percent(float(together.mean()), 0)}"

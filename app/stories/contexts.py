@@ -6,6 +6,7 @@ K clusters of clients by k-means on their models, and pulls every client towards
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,11 +46,11 @@ class ContextsAndClusters:
         "CGPFL groups the clients into K clusters by their models and pulls each model towards that of its cluster."
     )
 
-    @property
+    @cached_property
     def scenes(self) -> Sequence[Scene]:
         return [_one(), _too_few(), _just_right(), _too_many(), _nearly_alone(), _choosing()]
 
-    @property
+    @cached_property
     def exercises(self) -> Sequence[Exercise]:
         return _exercises()
 
@@ -112,9 +113,9 @@ class ContextsAndClusters:
         return (
             "The dot and the models are trained live. The plane shows the models' first two principal components, "
             "recomputed after every round; each client is drawn on a small ring around its position. The curve and the "
-            "dotted lines are example results on the same clients that ship with Fedscape: "
-            f"{ROUNDS} rounds, accuracy on {TEST_SAMPLES} test samples per client, n = {NUM_CLIENTS} clients. Band: "
-            f"mean ± standard deviation over {example().num_draws} draws of such clients. Computed by "
+            f"dotted lines are example results that ship with Fedscape: mean ± standard deviation over {DRAWS} of such "
+            f"clients, after {ROUNDS} rounds, accuracy on {TEST_SAMPLES} test samples per client, n = {NUM_CLIENTS} "
+            "clients. This run trains on the clients of the first draw, so it need not end on the curve. Computed by "
             f"`{example().command}`."
         )
 
@@ -232,16 +233,22 @@ def _too_few() -> Scene:
 
 
 def _just_right() -> Scene:
-    answers, best = ("2", "4", "10", "20"), example().best_K
-    gap = word(_side(best, example().alone))
+    best = example().best_K
+    gap = word(_side(best, example().alone), ("beat", "are level with", "lose to"))
     return Scene(
         "Just right",
         {"clusters": f"{best}"},
         "Each shape gets its own letter: five clients with 30 samples learn together like one client with 150. "
         f"{_goal(best)}, where each alone reaches {_alone()}.",
-        f"{best} clusters for {NUM_CONTEXTS} contexts are best and {_plural(gap)} learning alone: {_goal(best)} "
-        f"against {_alone()} ({DRAWS}).",
-        Choice("Which number of clusters K is the most accurate?", answers, f"{best}"),
+        f"{best} clusters for {NUM_CONTEXTS} contexts are best and {gap} learning alone: {_goal(best)} against "
+        f"{_alone()} ({DRAWS}).",
+        Estimate(
+            f"Now K = {best}, a cluster for every context. Learning alone reaches {_alone()}. What does K = {best} "
+            "reach?",
+            _accuracies(best),
+            DRAWS,
+            lambda run: run.value,
+        ),
         "Five clients of a context now pool 150 samples without naming their context. Point out that the clusters are "
         "found within a few rounds.",
     )
@@ -344,11 +351,6 @@ def _accuracies(K: int) -> np.ndarray:
     return np.asarray(example().accuracies[CLUSTERS.index(K)])
 
 
-def _plural(verb: str) -> str:
-    """Of a verb from ``word``, for several subjects."""
-    return {"beats": "beat", "is level with": "are level with", "loses to": "lose to"}[verb]
-
-
 def _K(stop: Stop) -> str:
     return "The heuristic" if isinstance(stop, str) else f"K = {stop}"
 
@@ -373,7 +375,7 @@ def _now(stop: Stop, run: "ContextRun | None") -> str:
     """The state of the run."""
     setting = "heuristic" if isinstance(stop, str) else f"K = {stop}"
     if run is None:
-        return f"This run: {setting}, not started"
+        return f"This run: {setting} · press Play"
     accuracy = percent(run.standing.accuracy, samples=TEST_SAMPLES)
     return f"This run, round {run.round}: {setting} · accuracy {accuracy}, n = {NUM_CLIENTS}"
 

@@ -5,6 +5,7 @@ with strength lambda: at one end every client learns alone, at the other all sha
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,11 +40,11 @@ class LambdaDial:
         "at one end every client learns alone, at the other all use one model."
     )
 
-    @property
+    @cached_property
     def scenes(self) -> Sequence[Scene]:
         return [_alike_alone(), _alike_together(), _different(), _between(), _adaptive()]
 
-    @property
+    @cached_property
     def exercises(self) -> Sequence[Exercise]:
         return _exercises()
 
@@ -174,7 +175,7 @@ def finding(R: float, stop: Stop) -> str:
 
 def _alike_alone() -> Scene:
     curve = example().curve(0.0)
-    answers = "Yes, on the true model", "No, each fits its own noise"
+    answers = "Yes, on the true model", "Yes, but elsewhere", "No, each fits its own noise"
     return Scene(
         "Alike, alone",
         _place(0.0, ALONE),
@@ -185,7 +186,7 @@ def _alike_alone() -> Scene:
         Choice(
             "Ten clients with the same true model learn alone, from 200 samples each. Will their models agree?",
             answers,
-            answers[side_of_two(curve.alone, curve.together) > 0],
+            answers[2 if side_of_two(curve.alone, curve.together) > 0 else 0],
         ),
         "Explain the plane first: a ring is the model that would be right, a dot the one that was trained. The "
         "distance between them is the error on the left, on a logarithmic axis.",

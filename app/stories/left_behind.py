@@ -6,6 +6,7 @@ the model. At rho = 0 it is FedAvg.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,11 +50,11 @@ class LeftBehind:
         "around the model, not only at it, so one client's updates hurt others less."
     )
 
-    @property
+    @cached_property
     def scenes(self) -> Sequence[Scene]:
         return [_hidden(), _lifted(), _wider(), _alike(), _twice(), _larger_step(), _too_far()]
 
-    @property
+    @cached_property
     def exercises(self) -> Sequence[Exercise]:
         return _exercises()
 
@@ -104,11 +105,11 @@ class LeftBehind:
     @property
     def caption(self) -> str:
         return (
-            "Before a run starts, the clients and the loss show final results; then FedAvg and FedSAM are trained live "
-            "on the same batches. The curves are example results on the same clients that ship with Fedscape: "
-            f"{ROUNDS} rounds, n = {NUM_CLIENTS} clients with 4 to 35 test images each, so the lowest 5 % are "
-            f"{NUM_LEFT_BEHIND} clients. Bands: mean ± standard deviation over {example().num_draws} draws of such "
-            "clients. The loss is the mean over all training samples, along one random direction, scaled to the "
+            "FedAvg and FedSAM are trained live on the same batches, on the clients of the first of "
+            f"{DRAWS}; shipped results of this draw stand in where no run has started. The curves are example results "
+            f"that ship with Fedscape: mean ± standard deviation over {DRAWS} of such clients, {ROUNDS} rounds, "
+            f"n = {NUM_CLIENTS} clients with 4 to {SAMPLES} test images each, so the lowest 5 % are {NUM_LEFT_BEHIND} "
+            "clients. This run need not end on the curves. The loss is the mean over all training samples, along one random direction, scaled to the "
             f"weights of each unit. Computed by `{example().command}`."
         )
 
@@ -167,7 +168,7 @@ def _hidden() -> Scene:
     worst = there.accuracies[0].argsort()[:NUM_LEFT_BEHIND]
     who = " and ".join(f"one with {there.train_sizes[i]} images of {_digits(i)}" for i in worst)
     return Scene(
-        "The mean hides them",
+        "Hidden by the mean",
         {"rho": "0"},
         f"The lowest 5 % are two of the {NUM_CLIENTS} clients, here {who}. Half of the clients have at most "
         f"{np.median(there.train_sizes):g} images; small markers are those with few.",
@@ -188,7 +189,7 @@ def _lifted() -> Scene:
     rho, answers = 0.1, ("It rises", "No clear change", "It falls")
     gap = side(_lowest_of(rho), _lowest_of(0.0))
     return Scene(
-        "A small radius",
+        "Small radius",
         {"rho": f"{rho:g}"},
         "Each local step first moves uphill by ρ and takes the gradient from there. Dots are clients trained this "
         f"way, rings those of FedAvg. {_gain_text(rho)}",
@@ -210,7 +211,7 @@ def _wider() -> Scene:
     ours, theirs = float(rise[RADII.index(rho)]), float(rise[0])
     gap = side_of_two(ours, theirs)
     return Scene(
-        "A wider basin",
+        "Wider basin",
         {"rho": BASIN},
         "The curves show the mean loss of all clients while the model is moved along one fixed direction. A model in a "
         "wide basin tolerates changes, such as other clients' updates.",
@@ -231,7 +232,7 @@ def _alike() -> Scene:
     alike = example().checks["rho = 0.2, clients alike"].lowest5 - example().checks["fedavg, clients alike"].lowest5
     gap = side(alike, gains)
     return Scene(
-        "Clients more alike",
+        "Alike clients",
         {"rho": f"{rho:g}"},
         f"{_gain_text(rho)} The control run has clients that differ less: all digits in shares drawn from a Dirichlet "
         "distribution with α = 0.3, instead of two digits each.",
@@ -255,7 +256,7 @@ def _twice() -> Scene:
     )
     gap = side(_lowest_of(rho), there)
     return Scene(
-        "The same cost",
+        "Same cost",
         {"rho": f"{rho:g}"},
         "A fair comparison: FedSAM takes two gradients per step. FedAvg with twice the rounds computes as many. The "
         "dotted line is where its lowest 5 % end.",
@@ -279,7 +280,7 @@ def _larger_step() -> Scene:
     )
     both, gap = example().checks["rho = 0.2, larger step"].lowest5, side(_lowest_of(rho), there)
     return Scene(
-        "A larger step",
+        "Larger step",
         {"rho": f"{rho:g}"},
         f"The control is FedAvg with a learning rate of {LARGER_LR:g} instead of {LR:g}, at no extra cost. On top of "
         f"that, ρ = 0.2 adds {signed_points(float((both - there).mean()), SAMPLES)} points. These numbers do not show "
@@ -380,9 +381,9 @@ def _standing(rho: float, run: "SharpnessRun | None") -> Standing | None:
 def _now(rho: float, run: "SharpnessRun | None", standing: Standing | None) -> str:
     """The state of the run."""
     if standing is None:
-        return f"This run: ρ = {rho:g}, not started"
+        return f"This run: ρ = {rho:g} · press Play"
     mean, lowest5 = (percent(float(both[1]), 0) for both in (standing.mean, standing.lowest5))
-    at = f"This run, round {run.round}" if run else f"Before this run: an earlier run's final results, round {ROUNDS}"
+    at = f"This run, round {run.round}" if run else f"Shipped result, round {ROUNDS}"
     return f"{at}: ρ = {rho:g} · mean {mean} · lowest 5 % {lowest5}, n = {NUM_CLIENTS}"
 
 

@@ -5,6 +5,7 @@ everyone; the larger the rotation range, the lower its mean and the wider the sp
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,11 +44,11 @@ class OneModel:
         "has rotated images?"
     )
 
-    @property
+    @cached_property
     def scenes(self) -> Sequence[Scene]:
         return [_upright(), _quarter_turn(), _every_angle()]
 
-    @property
+    @cached_property
     def exercises(self) -> Sequence[Exercise]:
         return _exercises()
 
@@ -165,7 +166,7 @@ def _upright() -> Scene:
 
 
 def _quarter_turn() -> Scene:
-    turn, parts = "90", ("the least rotated clients", "those in the middle", "the most rotated clients")
+    turn, parts = "90", ("The least rotated clients", "Those in the middle", "The most rotated clients")
     accuracies = example().clients_at(turn)["One model"]
     thirds = {part: float(third.mean()) for part, third in zip(parts, np.array_split(accuracies, 3), strict=True)}
     best, worst = max(thirds, key=thirds.__getitem__), min(thirds, key=thirds.__getitem__)
@@ -175,7 +176,7 @@ def _quarter_turn() -> Scene:
         "From the first client to the last, rotation grows to almost 90°. The shared model reaches "
         f"{_pm('mean', turn)} on average and {_pm('lowest client', turn)} for the least accurate client. A mean hides "
         f"that: the dots show who pays. {example().scope}",
-        f"At 90°, one model fits {best} best, {percent(thirds[best], 0)}, and {worst} worst, "
+        f"At 90°, one model fits {best.lower()} best, {percent(thirds[best], 0)}, and {worst.lower()} worst, "
         f"{percent(thirds[worst], 0)} ({example().over}).",
         Choice("Clients are now rotated from 0° to 90°. Whom does one model fit best?", parts, best),
         "Let the class vote before you play. Averaging pulls the model towards the middle of the clients. Ask what the "
@@ -244,7 +245,7 @@ def _pm(line: str, turn: str) -> str:
 
 def standing(run: "AccuracyRun | None") -> str:
     if run is None:
-        return "This run: not started"
+        return "This run: press Play"
     lowest = percent(float(run.accuracies[0].min()), 0)
     return f"This run, round {run.round}: mean {percent(run.value, 0)} · worst of {CLIENTS} clients {lowest}"
 

@@ -30,8 +30,10 @@ class Choice:
         """A run alone does not settle a choice."""
         return None
 
-    def verdict(self, guess: Guess, ended: float | None) -> str:
+    def verdict(self, guess: Guess | None, ended: float | None) -> str:
         """``You chose “Alone”. The answer is “One model”.``"""
+        if guess is None:
+            return f"The answer is “{self.right}”."
         if guess == self.right:
             return f"You chose “{guess}”. That is right."
         return f"You chose “{guess}”. The answer is “{self.right}”."
@@ -65,10 +67,11 @@ class Estimate:
     def of_run(self, run: Any) -> float | None:
         return float(self.measure(run))
 
-    def verdict(self, guess: Guess, ended: float | None) -> str:
+    def verdict(self, guess: Guess | None, ended: float | None) -> str:
         """``You said 60 %. This run: 45 %. 5 seeds: 44 ± 2 %.``"""
-        this_run = "" if ended is None else f" This run: {self.say(ended)}."
-        return f"You said {self.say(guess)}.{this_run} {self.over.capitalize()}: {self.say(self.mean, self.pm)}."
+        said = [] if guess is None else [f"You said {self.say(guess)}."]
+        this_run = [] if ended is None else [f"This run: {self.say(ended)}."]
+        return " ".join([*said, *this_run, f"{self.over.capitalize()}: {self.say(self.mean, self.pm)}."])
 
 
 Question = Choice | Estimate

@@ -10,7 +10,7 @@ Three members are optional: ``finding``, ``picture`` and ``exercises``; the func
 
 import html
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import pandas as pd
@@ -42,7 +42,7 @@ class Scene:
     place: Place
     text: str  # beside the figures: the explanation
     finding: str = ""  # above the figures: one sentence
-    question: Question | None = None  # above the figures until the finding is shown
+    question: Question | None = field(default=None, compare=False)  # above the figures until the finding is shown
     notes: str = ""  # for the speaker
 
 

@@ -11,7 +11,7 @@ from app.charts.plot import palette
 from app.components import page
 from app.learn.controls import controls
 from app.learn.lesson import exercises, teaching
-from app.learn.prediction import prediction, sentence
+from app.learn.prediction import prediction, sentence, unbroken
 from app.learn.slide import slide
 from app.learn.stage import stage
 from app.learn.stepper import stepper
@@ -41,10 +41,10 @@ def lesson(reader: Reader, place: Place) -> None:
     story_row(reader)
     page.header(desk.story.kicker, desk.story.title, desk.story.lead)
     stepper(reader, place)
-    controls(desk, place)
     if words := sentence(desk, place):
-        st.html(f'<p class="finding">{html.escape(words)}</p>')
+        st.html(f'<p class="finding">{html.escape(unbroken(words))}</p>')
     prediction(desk, place)
+    controls(desk, place)
     stage(desk, place)
     below(reader, place)
     exercises(desk)

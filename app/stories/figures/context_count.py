@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 from app.charts.plot import live_traces, palette
 from app.charts.plot.bands import band
 from app.components.moving_figure import RESULT, Moves
+from app.stories.figures.legend import explain
 from app.stories.context_curve import CLUSTERS, NUM_CLIENTS, NUM_CONTEXTS, Example
 
 HEIGHT = 470
@@ -48,18 +49,19 @@ def figure(df: pd.DataFrame) -> go.Figure:
     for part, dash in ((slice(None, -1), "solid"), (slice(-2, None), "dot")):
         fig.add_scatter(
             x=at[part],
-            y=curve["shown"][part] * 100,
+            y=curve["mean"][part] * 100,
             mode="lines+markers",
             marker={"size": 7, "color": color},
             line={"color": color, "width": 3, "dash": dash},
             customdata=curve["K"][part],
-            hovertemplate="K = %{customdata}: %{y:.0f} %<extra></extra>",
+            hovertemplate="K = %{customdata}: %{y:.0f} %, mean over the draws<extra></extra>",
         )
     _add_star(fig, df, color)
     fig.update_traces(meta=RESULT)
     ended, now = "your earlier run: %{y:.0f} %", "this run: %{y:.0f} %"
     fig.add_traces([live_traces.rings(ended), live_traces.way(), live_traces.dots(now)])
     palette.base_layout(fig, height=HEIGHT)
+    explain(fig, f"line: mean ± s.d. of {df['draws'].iloc[0]} draws", at_top=True)
     fig.update_layout(showlegend=False, margin={"t": 12, "r": 24})
     ticks = [f"{K}" for K in CLUSTERS[:-1]] + [f"{NUM_CLIENTS}<br>alone"]
     fig.update_xaxes(
@@ -84,7 +86,7 @@ def moving(K: float, accuracies: Sequence[float], ends: Sequence[tuple[float, fl
 
 
 def _value(df: pd.DataFrame, method: str) -> float:
-    return float(100 * df.loc[df["method"] == method, "shown"].iloc[0])
+    return float(100 * df.loc[df["method"] == method, "mean"].iloc[0])
 
 
 def _add_truth(fig: go.Figure) -> None:

@@ -11,6 +11,7 @@ from app.charts.plot import live_traces, palette
 from app.charts.plot.bands import band
 from app.charts.plot.line_labels import End, label_ends
 from app.components.moving_figure import RESULT, Moves
+from app.stories.figures.legend import explain
 from app.stories.dial_example import DialExample
 from app.wording import percent_pm
 
@@ -75,6 +76,7 @@ def figure(
     palette.base_layout(fig, height=height)
     label_ends(fig, ends, 0, 100, lines=12)
     fig.update_annotations(name=RESULT)
+    explain(fig, f"lines: mean ± s.d. of {df['seeds'].iloc[0]} seeds")
     stops = df["stop"].astype(float)
     reach = np.log10([stops.min() / 1.1, stops.max() * 1.1]) if is_log else [-0.02 * stops.max(), 1.02 * stops.max()]
     fig.update_layout(showlegend=False, margin_t=12)

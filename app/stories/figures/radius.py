@@ -8,6 +8,7 @@ import plotly.graph_objects as go
 from app.charts.plot import live_traces, palette
 from app.charts.plot.bands import band
 from app.components.moving_figure import RESULT, Moves
+from app.stories.figures.legend import explain
 from app.stories.sharpness_curve import RADII, SAMPLES, Example
 from app.wording import percent, percent_pm
 
@@ -33,16 +34,16 @@ def figure(df: pd.DataFrame, references: Mapping[str, float], *, height: int) ->
         fig.add_trace(band(curve["rho"], 100 * curve["mean"], 100 * curve["std"], color))
         fig.add_scatter(
             x=curve["rho"],
-            y=100 * curve["shown"],
+            y=100 * curve["mean"],
             mode="lines+markers",
             line={"color": color, "width": 2.5, "dash": dash},
             marker={"size": 6, "symbol": symbol},
-            hovertemplate=f"ρ = %{{x}}: {words} %{{y:.0f}} %<extra></extra>",
+            hovertemplate=f"ρ = %{{x}}: {words} %{{y:.0f}} %, mean over the draws<extra></extra>",
         )
         named = curve.iloc[NAMED]
         fig.add_scatter(
             x=[named["rho"]],
-            y=[100 * named["shown"] - BELOW],
+            y=[100 * named["mean"] - BELOW],
             mode="text",
             text=[words],
             hoverinfo="skip",
@@ -60,6 +61,7 @@ def figure(df: pd.DataFrame, references: Mapping[str, float], *, height: int) ->
         ]
     )
     palette.base_layout(fig, height=height)
+    explain(fig, f"lines: mean ± s.d. of {df['draws'].iloc[0]} draws")
     fig.update_layout(showlegend=False, margin={"t": 8, "r": 12})
     fig.update_xaxes(
         range=[-0.02, RADII[-1] + 0.02],
@@ -86,7 +88,7 @@ def _add_star(fig: go.Figure, df: pd.DataFrame, color: str) -> None:
     best = df[df["is_best"] & (df["metric"] == "lowest5")].iloc[0]
     fig.add_scatter(
         x=[best["rho"]],
-        y=[100 * best["shown"]],
+        y=[100 * best["mean"]],
         mode="markers",
         marker={"symbol": "star", "size": 20, "color": color},
         hovertemplate=f"highest lowest 5 %, mean over {best['draws']} draws: "

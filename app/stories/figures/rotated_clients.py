@@ -12,7 +12,7 @@ from app.components.moving_figure import RESULT, Moves
 
 PAGES_PX = 42  # the height of the pictures
 PIXELS = 8  # a picture is as wide as high
-GAP = 2  # pixels between two pictures
+GAP, WIDE_GAP = 2, 9  # pixels between two pictures, in a column and on a slide
 END_PX = (5, 1.5)  # the thickness of a bar, of the first method and of the second
 
 
@@ -146,8 +146,9 @@ def _markers() -> list[dict[str, object]]:
 def _add_pages(fig: go.Figure, pictures: np.ndarray, clients: int) -> None:
     """The pictures in a row, each below its client."""
     shade, count = palette.ground(), len(pictures)
-    framed = np.pad(pictures.astype(float), ((0, 0), (0, 0), (0, GAP)), constant_values=np.nan)
-    pixel = clients / count / (PIXELS + GAP)
+    gap = WIDE_GAP if palette.is_presenting() else GAP
+    framed = np.pad(pictures.astype(float), ((0, 0), (0, 0), (0, gap)), constant_values=np.nan)
+    pixel = clients / count / (PIXELS + gap)
     fig.add_heatmap(
         z=np.hstack(list(framed)),
         x0=-(PIXELS - 1) / 2 * pixel,
