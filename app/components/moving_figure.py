@@ -39,9 +39,9 @@ class Picture:
     def draw(self) -> None:
         moving_figure(self.figure, self.moves, key=self.key, alt=self.alt, name=self.name)
 
-    def plot(self, *, with_results: bool = True) -> go.Figure:
+    def plot(self) -> go.Figure:
         """An ordinary figure."""
-        return _whole(self.figure if with_results else without_results(self.figure), self.moves)
+        return _whole(without_results(self.figure) if are_results_hidden() else self.figure, self.moves)
 
 
 @contextmanager

@@ -3,6 +3,9 @@
 from html import escape
 from typing import Any
 
+import pandas as pd
+
+from app.components.moving_figure import hidden_results
 from app.components.report_capture import Shown
 from app.report import html
 from app.report.document import document
@@ -60,10 +63,12 @@ def _blank(lines: int = LINES) -> str:
 
 def _figure(story: Story[Any], scene: Scene, pictures: list[Shown], *, with_results: bool) -> str:
     """The scene's figure before a run, drawn by the script of the file."""
-    picture = picture_of(story, scene.place)
-    if picture is None or not (with_results or scene.question):
-        return ""
+    with hidden_results(not with_results):
+        picture = picture_of(story, scene.place)
+        if picture is None or not (with_results or scene.question):
+            return ""
+        plot = picture.plot()
     alt = picture.alt if with_results else "The same figure without its results"
-    shown = Shown(picture.plot(with_results=with_results), story.table().head(0), alt, picture.title or None, None)
+    shown = Shown(plot, pd.DataFrame(), alt, picture.title or None, None)
     pictures.append(shown)
     return html.drawn(shown, len(pictures) - 1)

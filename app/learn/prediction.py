@@ -99,7 +99,7 @@ def _answer_keys(question: Question, desk: Desk, place: Place, name: str) -> Non
 def moved(question: Estimate, guess: Guess | None, by: int) -> float:
     """The next stop below or above the guess; the middle one at first."""
     stops = list(question.stops)
-    at = len(stops) // 2 if guess is None else stops.index(guess) + by
+    at = len(stops) // 2 if guess is None else stops.index(float(guess)) + by
     return stops[min(max(at, 0), len(stops) - 1)]
 
 

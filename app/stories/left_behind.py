@@ -109,8 +109,8 @@ class LeftBehind:
             f"{DRAWS}; shipped results of this draw stand in where no run has started. The curves are example results "
             f"that ship with Fedscape: mean ± standard deviation over {DRAWS} of such clients, {ROUNDS} rounds, "
             f"n = {NUM_CLIENTS} clients with 4 to {SAMPLES} test images each, so the lowest 5 % are {NUM_LEFT_BEHIND} "
-            "clients. This run need not end on the curves. The loss is the mean over all training samples, along one random direction, scaled to the "
-            f"weights of each unit. Computed by `{example().command}`."
+            "clients. This run need not end on the curves. The loss is the mean over all training samples, along one "
+            f"random direction, scaled to the weights of each unit. Computed by `{example().command}`."
         )
 
 

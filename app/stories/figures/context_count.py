@@ -9,8 +9,8 @@ import plotly.graph_objects as go
 from app.charts.plot import live_traces, palette
 from app.charts.plot.bands import band
 from app.components.moving_figure import RESULT, Moves
-from app.stories.figures.legend import explain
 from app.stories.context_curve import CLUSTERS, NUM_CLIENTS, NUM_CONTEXTS, Example
+from app.stories.figures.legend import explain
 
 HEIGHT = 470
 BREAK = 1.5  # from the last number that is counted up to, to "every client alone"

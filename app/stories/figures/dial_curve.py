@@ -11,8 +11,8 @@ from app.charts.plot import live_traces, palette
 from app.charts.plot.bands import band
 from app.charts.plot.line_labels import End, label_ends
 from app.components.moving_figure import RESULT, Moves
-from app.stories.figures.legend import explain
 from app.stories.dial_example import DialExample
+from app.stories.figures.legend import explain
 from app.wording import percent_pm
 
 
