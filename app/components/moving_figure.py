@@ -73,7 +73,7 @@ def moving_figure(figure: Mapping[str, Any], moves: Moves, *, key: str, alt: str
     high as the style sheet says.
     """
     if are_results_hidden():
-        figure, alt = without_results(figure), f"{name.replace('-', ' ')}; the results are hidden until the run ends"
+        figure, alt = _to_come(figure, moves), f"{name.replace('-', ' ')}; the results are hidden until the run ends"
     with st.container(key=f"figure_{key}"):
         if not endpoints.are_served:
             st.plotly_chart(_whole(figure, moves), theme=None, key=key, alt=alt, config=page.modebar(name))
@@ -93,6 +93,26 @@ def moving_figure(figure: Mapping[str, Any], moves: Moves, *, key: str, alt: str
 
 def _whole(figure: Mapping[str, Any], moves: Moves) -> go.Figure:
     return go.Figure(figure).for_each_trace(lambda trace: trace.update(moves.get(trace.name, {})))
+
+
+def _to_come(figure: Mapping[str, Any], moves: Moves) -> dict[str, Any]:
+    """``figure`` without its results, and a line that says so; a figure that only moves is left as it is."""
+    if moves and not any(trace.get("meta") == RESULT for trace in figure["data"]):
+        return dict(figure)
+    figure = without_results(figure)
+    note = {
+        "text": "results appear when this run ends",
+        "xref": "paper",
+        "yref": "paper",
+        "x": 0.01,
+        "y": 0.99,
+        "xanchor": "left",
+        "yanchor": "top",
+        "showarrow": False,
+        "font": {"color": palette.ground().muted},
+    }
+    layout = {**figure["layout"], "annotations": [*figure["layout"]["annotations"], note]}
+    return {**figure, "layout": layout}
 
 
 def _of_any_height(figure: Mapping[str, Any]) -> dict[str, Any]:

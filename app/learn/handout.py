@@ -36,7 +36,7 @@ def handout(story: Story[Any], *, is_dark: bool) -> str:
         html.section("Exercises", f"<ol>{''.join(tasks)}</ol>") if tasks else "",
         f'<div class="new-page">{html.section("Answers", *answers)}</div>',
         html.section("Answers to the exercises", f"<ol>{''.join(solved)}</ol>") if solved else "",
-        html.section("Where the numbers come from", html.paragraph(story.caption, "source")),
+        html.section("Where the numbers come from", html.paragraph(story.caption.replace("`", ""), "source")),
     ]
     return document(f"Fedscape: {story.title}", body, pictures, is_dark=is_dark)
 

@@ -12,7 +12,7 @@ JS = """export default ({ data, parentElement }) => {
 
 
 def status(text: str, *, key: str) -> None:
-    _component()(key=key, data={"text": text})
+    _component()(key=key, data={"text": text}, width="content")
 
 
 @st.cache_resource(show_spinner=False)

@@ -52,7 +52,7 @@ def step_button(reader: Reader, by: int, shortcut: str | None = None) -> None:
         word if shortcut else arrow,  # Streamlit shows the key beside it
         key=word.lower(),
         type="tertiary" if by < 0 else "secondary",
-        help=words,
+        help=None if shortcut else words,
         disabled=slug is None and scene is None,
         on_click=reader.move,
         args=(by,),

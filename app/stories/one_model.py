@@ -207,7 +207,7 @@ def _every_angle() -> Scene:
 
 def _exercises() -> Sequence[Exercise]:
     crossing = next((turn for turn in TURNS if _side(turn) < 0), None)
-    where = f"at {crossing}°" if crossing else "nowhere on this dial"
+    where = f"{crossing}°" if crossing else "not on this dial"
     worst = {turn: example().at("lowest client", turn)[0] for turn in TURNS}
     below = next((turn for turn in TURNS if worst[turn] < 0.5), None)
     return [

@@ -92,7 +92,7 @@ def _value(df: pd.DataFrame, method: str) -> float:
 def _add_truth(fig: go.Figure) -> None:
     shade = palette.ground()
     fig.add_scatter(
-        x=[NUM_CONTEXTS] * 2, y=[0, 100], mode="lines", line={"color": shade.line, "width": 1.5}, hoverinfo="skip"
+        x=[NUM_CONTEXTS] * 2, y=[0, 92], mode="lines", line={"color": shade.line, "width": 1.5}, hoverinfo="skip"
     )
     fig.add_scatter(
         x=[NUM_CONTEXTS],
