@@ -104,10 +104,8 @@ def _to_come(figure: Mapping[str, Any], moves: Moves) -> dict[str, Any]:
         "text": "results appear when this run ends",
         "xref": "paper",
         "yref": "paper",
-        "x": 0.01,
-        "y": 0.99,
-        "xanchor": "left",
-        "yanchor": "top",
+        "x": 0.5,
+        "y": 0.5,
         "showarrow": False,
         "font": {"color": palette.ground().muted},
     }

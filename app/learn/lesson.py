@@ -2,7 +2,6 @@
 
 import html
 from collections.abc import Sequence
-from functools import partial
 
 import streamlit as st
 
@@ -40,7 +39,7 @@ def teaching(desk: Desk, place: Place) -> None:
         st.html(notes_html(story.scenes, now))
         st.download_button(
             "Download handout (HTML)",
-            partial(handout.handout, story, is_dark=palette.is_dark()),
+            handout.handout(story, is_dark=palette.is_dark()),  # here, where the theme is known
             f"handout-{story.slug}.html",
             "text/html",
             key="handout",

@@ -61,7 +61,7 @@ def figure(df: pd.DataFrame) -> go.Figure:
     ended, now = "your earlier run: %{y:.0f} %", "this run: %{y:.0f} %"
     fig.add_traces([live_traces.rings(ended), live_traces.way(), live_traces.dots(now)])
     palette.base_layout(fig, height=HEIGHT)
-    explain(fig, f"line: mean ± s.d. of {df['draws'].iloc[0]} draws", at_top=True)
+    explain(fig, f"line: mean of {df['draws'].iloc[0]} draws", at_top=True)
     fig.update_layout(showlegend=False, margin={"t": 12, "r": 24})
     ticks = [f"{K}" for K in CLUSTERS[:-1]] + [f"{NUM_CLIENTS}<br>alone"]
     fig.update_xaxes(

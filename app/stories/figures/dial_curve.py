@@ -76,7 +76,7 @@ def figure(
     palette.base_layout(fig, height=height)
     label_ends(fig, ends, 0, 100, lines=12)
     fig.update_annotations(name=RESULT)
-    explain(fig, f"lines: mean ± s.d. of {df['seeds'].iloc[0]} seeds")
+    explain(fig, f"lines: mean of {df['seeds'].iloc[0]} seeds")
     stops = df["stop"].astype(float)
     reach = np.log10([stops.min() / 1.1, stops.max() * 1.1]) if is_log else [-0.02 * stops.max(), 1.02 * stops.max()]
     fig.update_layout(showlegend=False, margin_t=12)

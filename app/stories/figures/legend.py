@@ -19,7 +19,7 @@ def explain(fig: go.Figure, shipped: str, *, at_top: bool = False) -> None:
         "xanchor": "left",
         "yanchor": side,
         "showarrow": False,
-        "text": f"{shipped} · ● this run · ○ your earlier runs",
+        "text": f"{shipped} · ● this run · ○ earlier runs",
         "font": {"color": palette.ground().muted},
     }
     annotate(fig, [note])

@@ -61,7 +61,7 @@ def figure(df: pd.DataFrame, references: Mapping[str, float], *, height: int) ->
         ]
     )
     palette.base_layout(fig, height=height)
-    explain(fig, f"lines: mean ± s.d. of {df['draws'].iloc[0]} draws")
+    explain(fig, f"lines: mean of {df['draws'].iloc[0]} draws")
     fig.update_layout(showlegend=False, margin={"t": 8, "r": 12})
     fig.update_xaxes(
         range=[-0.02, RADII[-1] + 0.02],
@@ -106,11 +106,11 @@ def _add_reference(fig: go.Figure, words: str, level: float) -> None:
         hoverinfo="skip",
     )
     fig.add_scatter(
-        x=[RADII[-1]],
+        x=[0],
         y=[100 * level],
         mode="text",
         text=[f"{words}: {percent(level, 0)}"],
-        textposition="top left",
+        textposition="top right",
         textfont_color=shade.ink,
         hoverinfo="skip",
     )
