@@ -4,7 +4,7 @@ A story is one file of this folder with a ``STORY`` in it. The page draws everyt
 scenes, the question and the finding above the figures, the dials, Play, Step, Reset, exercises, notes, the handout and
 the link to Set up. Nothing is trained before the reader presses Play; ``start`` does.
 
-A scene with a question hides the shipped results until its run has finished (``moving_figure.Result`` marks them).
+A scene with a question hides the shipped results until its run has finished (``moving_figure.RESULT`` marks them).
 Three members are optional: ``finding``, ``picture`` and ``exercises``; the functions below stand in for them.
 """
 
