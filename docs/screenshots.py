@@ -35,7 +35,7 @@ class Shot:
 
 
 SHOTS = {
-    "learn": Shot("/?story=dial", 1010),
+    "learn": Shot("/?story=dial&spread=1&share=0.1", 1010, "Show the result"),
     "setup": Shot("/setup", 1180),
     "live": Shot("/live?runs={seed}", 1330),
     "compare": Shot("/compare?runs={runs}", 1000),

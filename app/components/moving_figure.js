@@ -20,7 +20,8 @@ class MovingFigure {
 
   show(data) {
     this.place.setAttribute("aria-label", data.alt);
-    this.place.style.minHeight = `${data.figure.layout.height}px`;
+    const { height } = data.figure.layout; // without one, the style sheet decides
+    this.place.style.minHeight = height ? `${height}px` : "";
     this.wanted = data;
     this.drawing ??= this.drawAll();
   }

@@ -1,7 +1,10 @@
 """A figure that is updated in place: its points move smoothly, and zoom and hover are kept."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ParamSpec
 
@@ -16,22 +19,69 @@ GLIDE_MS = 220  # animation time of a point; less than the time between two upda
 P = ParamSpec("P")
 Moves = Mapping[str, Mapping[str, Any]]
 """New values of a figure's traces, by their names."""
+RESULT = "result"
+"""The ``meta`` of a trace, and the ``name`` of an annotation, that show what the reader is asked to predict."""
+_are_hidden = ContextVar("are_results_hidden", default=False)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure with the values in it, as ``moving_figure`` takes it."""
+
+    figure: Mapping[str, Any]
+    moves: Moves
+    key: str
+    alt: str
+    name: str
+    title: str = ""
+    now: str = ""  # the state of the run, in a line
+
+    def draw(self) -> None:
+        moving_figure(self.figure, self.moves, key=self.key, alt=self.alt, name=self.name)
+
+    def plot(self) -> go.Figure:
+        """An ordinary figure."""
+        return _whole(without_results(self.figure) if are_results_hidden() else self.figure, self.moves)
+
+
+@contextmanager
+def hidden_results(are_hidden: bool) -> Iterator[None]:
+    """Figures in this block are drawn without their results."""
+    token = _are_hidden.set(are_hidden)
+    try:
+        yield
+    finally:
+        _are_hidden.reset(token)
+
+
+def are_results_hidden() -> bool:
+    return _are_hidden.get()
+
+
+def without_results(figure: Mapping[str, Any]) -> dict[str, Any]:
+    """``figure`` without what is marked as ``RESULT``; what moves stays."""
+    notes = figure["layout"].get("annotations", [])
+    layout = {**figure["layout"], "annotations": [note for note in notes if note.get("name") != RESULT]}
+    traces = [trace | {"visible": False} if trace.get("meta") == RESULT else trace for trace in figure["data"]]
+    return {**figure, "data": traces, "layout": layout}
 
 
 def moving_figure(figure: Mapping[str, Any], moves: Moves, *, key: str, alt: str, name: str) -> None:
     """Draws a ``figure`` (see ``still``) with ``moves`` put into its traces; points glide to their new positions.
 
-    If this process does not serve the drawing library, it is an ordinary figure without animation.
+    If this process does not serve the drawing library, it is an ordinary figure without animation. On a slide it is as
+    high as the style sheet says.
     """
+    if are_results_hidden():
+        figure, alt = _to_come(figure, moves), f"{name.replace('-', ' ')}; the results are hidden until the run ends"
     with st.container(key=f"figure_{key}"):
         if not endpoints.are_served:
-            whole = go.Figure(figure).for_each_trace(lambda trace: trace.update(moves.get(trace.name, {})))
-            st.plotly_chart(whole, theme=None, key=key, alt=alt, config=page.modebar(name))
+            st.plotly_chart(_whole(figure, moves), theme=None, key=key, alt=alt, config=page.modebar(name))
             return
         _component()(
             key=key,
             data={
-                "figure": figure,
+                "figure": _of_any_height(figure) if palette.is_presenting() else figure,
                 "moves": moves,
                 "alt": alt,
                 "config": page.modebar(name),
@@ -39,6 +89,32 @@ def moving_figure(figure: Mapping[str, Any], moves: Moves, *, key: str, alt: str
                 "plotly": endpoints.LIBRARY,
             },
         )
+
+
+def _whole(figure: Mapping[str, Any], moves: Moves) -> go.Figure:
+    return go.Figure(figure).for_each_trace(lambda trace: trace.update(moves.get(trace.name, {})))
+
+
+def _to_come(figure: Mapping[str, Any], moves: Moves) -> dict[str, Any]:
+    """``figure`` without its results, and a line that says so; a figure that only moves is left as it is."""
+    if moves and not any(trace.get("meta") == RESULT for trace in figure["data"]):
+        return dict(figure)
+    figure = without_results(figure)
+    note = {
+        "text": "results appear when this run ends",
+        "xref": "paper",
+        "yref": "paper",
+        "x": 0.5,
+        "y": 0.5,
+        "showarrow": False,
+        "font": {"color": palette.ground().muted},
+    }
+    layout = {**figure["layout"], "annotations": [*figure["layout"]["annotations"], note]}
+    return {**figure, "layout": layout}
+
+
+def _of_any_height(figure: Mapping[str, Any]) -> dict[str, Any]:
+    return {**figure, "layout": {name: value for name, value in figure["layout"].items() if name != "height"}}
 
 
 def still(draw: Callable[P, go.Figure]) -> Callable[P, dict[str, Any]]:

@@ -42,13 +42,18 @@ def table(rows: pd.DataFrame) -> str:
 
 def figure(shown: Shown, number: int) -> str:
     """The element of a figure that the script draws, its texts, and its numbers, folded."""
-    title = f"<h3>{escape(shown.title)}</h3>" if shown.title else ""
-    caption = f"<figcaption>{escape(shown.caption)}</figcaption>" if shown.caption else ""
-    drawn = f'<div class="plot" id="figure-{number}" role="img" aria-label="{escape(shown.alt)}"></div>'
     left_out = len(shown.table) - MOST_ROWS
     rest = paragraph(f"{left_out} more rows are in the CSV of the page.") if left_out > 0 else ""
     numbers = folded("Numbers", table(column_heads.read(shown.table.head(MOST_ROWS), shown.heads)) + rest)
-    return f"<figure>{title}{drawn}{caption}{numbers}</figure>"
+    return drawn(shown, number, numbers)
+
+
+def drawn(shown: Shown, number: int, below: str = "") -> str:
+    """The element of a figure that the script draws, and its texts."""
+    title = f"<h3>{escape(shown.title)}</h3>" if shown.title else ""
+    caption = f"<figcaption>{escape(shown.caption)}</figcaption>" if shown.caption else ""
+    plot = f'<div class="plot" id="figure-{number}" role="img" aria-label="{escape(shown.alt)}"></div>'
+    return f"<figure>{title}{plot}{caption}{below}</figure>"
 
 
 def folded(summary: str, content: str) -> str:

@@ -5,17 +5,21 @@ beats a local model that has seen almost no data; with many, rotation is the sha
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
 from app.charts.plot import palette
-from app.components.moving_figure import moving_figure, still
+from app.components.moving_figure import Picture, moving_figure, still
 from app.stories import rotated_digits
+from app.stories.compared import side, word
 from app.stories.dial_example import DialExample, load
 from app.stories.figures import dial_curve, rotated_clients
+from app.stories.questions import Choice, Estimate, Exercise
 from app.stories.story import Dial, Mark, Place, Scene, reading
 from app.wording import percent, percent_pm, signed_points
 
@@ -26,9 +30,9 @@ CLIENTS = 10
 TURN = 90
 OWNED = 180  # samples of a client, to learn from and to be tested on
 SAMPLES = ("5", "10", "20", "40", "60", "80", "120", "150")
-START = "20"
+TEST_IMAGES = OWNED - int(SAMPLES[-1])  # of a client, at least
 METHODS = {"fedavg": "Together", "local_train": "Alone"}
-NAMES = tuple(METHODS.values())
+NAMES = TOGETHER, ALONE = tuple(METHODS.values())
 ANGLES = rotated_digits.angles(TURN, CLIENTS)
 
 
@@ -36,38 +40,23 @@ class Alone:
     order = 20
     slug = "alone"
     short = "Alone?"
-    kicker = "Digits · 10 clients · rotated up to 90° · linear model"
+    kicker = f"Digits · {CLIENTS} clients · rotated up to 90° · linear model"
     title = "Would each client do better alone?"
     lead = (
         "The clients' images are rotated across 90°, where one model fits no one well. Alone, each client trains its "
         "own model on its own images at its own angle. Which is better depends on how many images it has."
     )
 
-    @property
+    @cached_property
     def scenes(self) -> Sequence[Scene]:
-        return [
-            _scene(
-                "Ten images each",
-                "10",
-                "With ten images, a client has seen each digit about once and reaches {alone} alone. Together the "
-                "clients have a hundred, and although these are rotated, the shared model reaches {together}.",
-            ),
-            _scene(
-                "Forty",
-                "40",
-                "Around forty images the two curves meet: {alone} alone, {together} together. The thin lines show "
-                "that clients in the middle still gain by sharing and those at the ends no longer do.",
-            ),
-            _scene(
-                "A hundred and fifty",
-                "150",
-                "With many images, learning alone wins: {alone} against {together}. More images hardly help the "
-                "shared model: it lacks not data but each client's own angle.",
-            ),
-        ]
+        return [_ten(), _forty(), _many()]
+
+    @cached_property
+    def exercises(self) -> Sequence[Exercise]:
+        return _exercises()
 
     def dials(self, place: Place) -> Sequence[Dial]:
-        return [Dial("samples", "Training images per client", {n: n for n in SAMPLES}, START)]
+        return [Dial("samples", "Training images per client", {n: n for n in SAMPLES})]
 
     def start(self, place: Place) -> "AccuracyRun":
         from app.stories.accuracy_run import AccuracyRun
@@ -78,19 +67,32 @@ class Alone:
         return 8 + round / 4
 
     def draw(self, place: Place, run: "AccuracyRun | None", marks: Sequence[Mark]) -> None:
-        samples = place["samples"]
-        now = dict(zip(NAMES, run.accuracies, strict=True)) if run else {}
+        samples, picture = place["samples"], self.picture(place, run, marks)
         wide, side = st.columns([3, 2], gap="large")
         with wide:
-            st.header("Accuracy by training images per client", anchor=False)
-            moves = dial_curve.moving(samples, {name: float(own.mean()) for name, own in now.items()})
-            moving_figure(_still_curve(), moves, key="dial_figure", alt=finding(samples), name="alone")
+            st.header(picture.title, anchor=False)
+            picture.draw()
         with side:
             st.header("Who gains by sharing? ● together □ alone", anchor=False)
-            moves = rotated_clients.moving(rotated_clients.data(now, ANGLES), NAMES)
-            alt = f"Accuracy of {CLIENTS} clients alone and together; {_standing(run)}"
+            moves = rotated_clients.moving(rotated_clients.data(_by_name(run), ANGLES), NAMES)
+            alt = f"Accuracy of {CLIENTS} clients alone and together; {standing(run)}"
             moving_figure(_still_clients(samples), moves, key="client_figure", alt=alt, name="alone-clients")
-            reading(self, place, _standing(run), finding(samples))
+            reading(self, place, picture.now)
+
+    def picture(self, place: Place, run: "AccuracyRun | None", marks: Sequence[Mark]) -> Picture:
+        samples = place["samples"]
+        return Picture(
+            _still_curve(),
+            dial_curve.moving(samples, {name: float(own.mean()) for name, own in _by_name(run).items()}),
+            key="dial_figure",
+            alt=finding(samples),
+            name="alone",
+            title="Accuracy by training images per client",
+            now=standing(run),
+        )
+
+    def finding(self, place: Place) -> str:
+        return finding(place["samples"])
 
     def config(self, place: Place) -> Mapping[str, Any]:
         samples = int(place["samples"])
@@ -127,25 +129,129 @@ def example() -> DialExample:
 
 def finding(samples: str) -> str:
     """What sharing is worth at this number of images."""
-    (together, t_pm), (alone, a_pm) = (example().at(name, samples) for name in NAMES)
     return (
-        f"With {samples} images each, clients alone reach {percent_pm(alone, a_pm)} on average, one model for all "
-        f"{percent_pm(together, t_pm)}: sharing is worth {signed_points(together - alone)} points. {example().scope}"
+        f"With {samples} images each, one model for all {_versus_alone(samples)} learning alone: "
+        f"{_pm(TOGETHER, samples)} against {_pm(ALONE, samples)} ({example().over})."
     )
 
 
-def _scene(title: str, samples: str, words: str) -> Scene:
-    numbers = {name.lower(): percent_pm(*example().at(name, samples)) for name in NAMES}
-    return Scene(title, {"samples": samples}, f"{words.format(**numbers)} {example().scope}")
+def _ten() -> Scene:
+    samples, answers = "10", ("Together", "Alone", "No clear difference")
+    return Scene(
+        "Ten images each",
+        {"samples": samples},
+        f"With ten images, a client has seen each digit about once and reaches {_pm(ALONE, samples)} alone. Together "
+        f"the clients have a hundred, and although these are rotated, the shared model reaches "
+        f"{_pm(TOGETHER, samples)}. {example().scope}",
+        finding(samples),
+        Choice(
+            "Ten rotated clients have ten images each. Who recognizes more of the client's own test images?",
+            answers,
+            word(_side(samples), (answers[0], answers[2], answers[1])),
+        ),
+        "Recall the last story: at 90° one model fits nobody well. Ask whether ten images are enough to learn ten "
+        "digits alone.",
+    )
 
 
-def _standing(run: "AccuracyRun | None") -> str:
+def _forty() -> Scene:
+    samples = "40"
+    gaining = _gaining(samples)
+    return Scene(
+        "Forty",
+        {"samples": samples},
+        f"At forty images, clients reach {_pm(ALONE, samples)} alone and {_pm(TOGETHER, samples)} together. The thin "
+        "lines join both results of a client: they show who gains by sharing and who does not, which the two means "
+        f"hide. {example().scope}",
+        f"With 40 images each, sharing still helps {gaining} of {CLIENTS} clients; on average one model "
+        f"{_versus_alone(samples)} learning alone ({example().over}).",
+        Estimate(
+            f"Now forty images each. How many of the {CLIENTS} clients are still better off together?",
+            np.array([gaining]),
+            f"mean of {example().over}",
+            lambda run: float((run.accuracies[0] > run.accuracies[1]).sum()),
+            tuple(range(CLIENTS + 1)),
+            lambda count, pm=None: f"{count:g} of {CLIENTS}",
+        ),
+        "Clients in the middle of the rotation are close to the shared model, those at the ends are far from it. Who "
+        "should decide whether to share: the average, or each client?",
+    )
+
+
+def _many() -> Scene:
+    samples = "150"
+    return Scene(
+        "A hundred and fifty",
+        {"samples": samples},
+        f"With many images, clients reach {_pm(ALONE, samples)} alone and {_pm(TOGETHER, samples)} together. More "
+        "images hardly help the shared model: it lacks not data but each client's own angle. "
+        f"{example().scope}",
+        finding(samples),
+        Estimate(
+            "With 150 images each, what does a client reach that learns alone?",
+            example().values_at(ALONE, samples),
+            example().over,
+            lambda run: float(run.accuracies[1].mean()),
+        ),
+        "Both ends of the dial are now known: share when data is scarce, learn alone when it is plentiful. Most "
+        "clients are in between, which is where the next story begins.",
+    )
+
+
+def _exercises() -> Sequence[Exercise]:
+    crossing = next((samples for samples in SAMPLES if _side(samples) < 0), None)
+    where = f"{crossing} images" if crossing else "no number of images on this dial"
+    first, last = (example().at(TOGETHER, samples)[0] for samples in ("40", SAMPLES[-1]))
+    return [
+        Exercise(
+            "From how many images on is learning alone clearly better on average?",
+            f"From {where}: the first stop at which it is ahead by more than two standard errors over "
+            f"{example().over}.",
+        ),
+        Exercise(
+            "How much does the shared model gain from 40 to 150 images each, and what keeps it from more?",
+            f"{signed_points(last - first, TEST_IMAGES)} points. One linear model cannot fit all angles at once, "
+            "however many images there are.",
+        ),
+        Exercise(
+            "A hospital with 20 images asks whether to join nine others. What would you need to know first?",
+            f"How different the others' data are. Here, at up to 90° apart and 20 images, sharing is worth "
+            f"{signed_points(example().at(TOGETHER, '20')[0] - example().at(ALONE, '20')[0], TEST_IMAGES)} points on "
+            f"average and helps {_gaining('20')} of {CLIENTS} clients.",
+        ),
+    ]
+
+
+def _side(samples: str) -> int:
+    """Whether one model is ahead of learning alone."""
+    return side(example().values_at(TOGETHER, samples), example().values_at(ALONE, samples))
+
+
+def _versus_alone(samples: str) -> str:
+    return word(_side(samples))
+
+
+def _gaining(samples: str) -> int:
+    """How many clients are better off together, on average over the seeds."""
+    together, alone = (example().clients_at(samples)[name] for name in NAMES)
+    return int((together > alone).sum())
+
+
+def _pm(name: str, samples: str) -> str:
+    return percent_pm(*example().at(name, samples), samples=TEST_IMAGES)
+
+
+def _by_name(run: "AccuracyRun | None") -> dict[str, np.ndarray]:
+    return dict(zip(NAMES, run.accuracies, strict=True)) if run else {}
+
+
+def standing(run: "AccuracyRun | None") -> str:
     if run is None:
-        return "Untrained"
+        return "This run: press Play"
     together, alone = run.accuracies
     gain = int((together > alone).sum())
-    means = f"alone {percent(float(alone.mean()))} · together {percent(float(together.mean()))}"
-    return f"Round {run.round} of this run · {means} · {gain} of {len(alone)} clients gain by sharing"
+    means = f"alone {percent(float(alone.mean()), 0)} · together {percent(float(together.mean()), 0)}"
+    return f"This run, round {run.round}: {means} · {gain} of {len(alone)} clients gain by sharing"
 
 
 def _lines() -> dict[str, dial_curve.Line]:
@@ -156,11 +262,12 @@ def _lines() -> dict[str, dial_curve.Line]:
 @still
 def _still_clients(samples: str) -> go.Figure:
     ends = {name: example().clients_at(samples)[name] for name in NAMES}
-    return rotated_clients.figure(ends, ANGLES, example().pictures[str(TURN)], height=300)
+    pictures, seeds = example().pictures[str(TURN)], len(example().seeds)
+    return rotated_clients.figure(ends, ANGLES, pictures, height=300, seeds=seeds)
 
 
 @still
 def _still_curve() -> go.Figure:
     title, ticks = "training images per client", [5, 10, 20, 40, 80, 150]
     df = dial_curve.data(example())
-    return dial_curve.figure(df, _lines(), title, ticks, height=420, is_log=True)
+    return dial_curve.figure(df, _lines(), title, ticks, height=420, samples=TEST_IMAGES, is_log=True)

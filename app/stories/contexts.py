@@ -6,6 +6,7 @@ K clusters of clients by k-means on their models, and pulls every client towards
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,11 +14,13 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from app.components.moving_figure import moving_figure, still
-from app.stories.context_curve import HEUR, NUM_CLIENTS, NUM_CONTEXTS, Guesses, Stop, example, stops
+from app.components.moving_figure import Picture, moving_figure, still
+from app.stories.compared import side, word
+from app.stories.context_curve import CLUSTERS, HEUR, NUM_CLIENTS, NUM_CONTEXTS, Guesses, Stop, example, stops
 from app.stories.figures import context_count, context_plane
+from app.stories.questions import Choice, Estimate, Exercise
 from app.stories.story import Dial, Mark, Place, Scene, reading
-from app.wording import percent
+from app.wording import percent, percent_pm
 
 if TYPE_CHECKING:
     from app.stories.context_run import ContextRun
@@ -26,6 +29,7 @@ SEED = 0
 ROUNDS = 30
 TRAINING_SAMPLES, TEST_SAMPLES = 30, 100  # of each client
 NOISE = 1.5
+DRAWS = f"{example().num_draws} draws"
 EXTENT = 4.2  # of the plane: beyond the furthest model of all runs
 ALONE = {"name": "local_train", "label": "Alone"}
 TOGETHER = {"name": "fedavg", "label": "Together"}
@@ -42,47 +46,20 @@ class ContextsAndClusters:
         "CGPFL groups the clients into K clusters by their models and pulls each model towards that of its cluster."
     )
 
-    @property
+    @cached_property
     def scenes(self) -> Sequence[Scene]:
-        return [
-            _scene(
-                "One for all",
-                1,
-                "K = 1: one model in the middle of all clients, whose labels contradict one another. Clients pull away "
-                "from the centre and end at {goal}, below the {alone} of learning alone.",
-            ),
-            _scene(
-                "Too few",
-                2,
-                "Two clusters for four contexts: shapes that should be separate share a letter. {goal} on average, "
-                "and clients grouped with the wrong ones lose accuracy.",
-            ),
-            _scene(
-                "Just right",
-                4,
-                "Each shape gets its own letter: five clients with 30 samples learn together like one client with 150. "
-                "{goal}, where each alone reaches {alone}.",
-            ),
-            _scene(
-                "Too many",
-                10,
-                "No contexts are mixed, but clients that could learn together are split, and each cluster has too few "
-                "samples: {goal}.",
-            ),
-            _scene(
-                "Nearly alone",
-                NUM_CLIENTS,
-                "K = N: every client is its own cluster. {goal}, as good as learning alone: {alone}.",
-            ),
-            Scene("Choosing K", {"clusters": HEUR}, _heuristic_text()),
-        ]
+        return [_one(), _too_few(), _just_right(), _too_many(), _nearly_alone(), _choosing()]
+
+    @cached_property
+    def exercises(self) -> Sequence[Exercise]:
+        return _exercises()
 
     def dials(self, place: Place) -> Sequence[Dial]:
         titles = {stop: stop for stop in stops()} | {
             HEUR: f"★ heuristic: {example().K_hat}",
             f"{NUM_CLIENTS}": "20 = N",
         }
-        return [Dial("clusters", "Number of clusters (K)", titles, "1")]
+        return [Dial("clusters", "Number of clusters (K)", titles)]
 
     def start(self, place: Place) -> "ContextRun":
         from app.stories.context_run import ContextRun
@@ -93,18 +70,32 @@ class ContextsAndClusters:
         return 8 + round / 4
 
     def draw(self, place: Place, run: "ContextRun | None", marks: Sequence[Mark]) -> None:
-        stop = _read(place)
-        ends = [(example().K_of(_read(mark.place)), mark.value) for mark in marks]
-        df = _models(run)
+        picture, df = self.picture(place, run, marks), _models(run)
         wide, side = st.columns([3, 2], gap="large")
         with wide:
-            st.header("Accuracy by number of clusters", anchor=False)
-            _count_figure(stop, run.accuracies if run else [], ends)
+            st.header(picture.title, anchor=False)
+            picture.draw()
         with side:
             st.header("Client models (letter: assigned cluster; shape: true group)", anchor=False)
             moves, alt = context_plane.moving(df, EXTENT), context_plane.finding(df)
             moving_figure(_still_plane(), moves, key="context_figure", alt=alt, name="clients-and-clusters")
-            reading(self, place, _now(stop, run), finding(stop))
+            reading(self, place, picture.now)
+
+    def picture(self, place: Place, run: "ContextRun | None", marks: Sequence[Mark]) -> Picture:
+        stop, accuracies = _read(place), run.accuracies if run else []
+        ends = [(example().K_of(_read(mark.place)), mark.value) for mark in marks]
+        return Picture(
+            _still_count(),
+            context_count.moving(example().K_of(stop), accuracies, ends),
+            key="count_figure",
+            alt=_alt(accuracies),
+            name="accuracy-over-clusters",
+            title="Accuracy by number of clusters",
+            now=_now(stop, run),
+        )
+
+    def finding(self, place: Place) -> str:
+        return finding(_read(place))
 
     def config(self, place: Place) -> Mapping[str, Any]:
         """The same question as an experiment: both references, the heuristic and the chosen K."""
@@ -122,9 +113,9 @@ class ContextsAndClusters:
         return (
             "The dot and the models are trained live. The plane shows the models' first two principal components, "
             "recomputed after every round; each client is drawn on a small ring around its position. The curve and the "
-            "dotted lines are example results on the same clients that ship with Fedscape: "
-            f"{ROUNDS} rounds, accuracy on {TEST_SAMPLES} test samples per client, n = {NUM_CLIENTS} clients. Band: "
-            f"mean ± standard deviation over {example().num_draws} draws of such clients. Computed by "
+            f"dotted lines are example results that ship with Fedscape: mean ± standard deviation over {DRAWS} of such "
+            f"clients, after {ROUNDS} rounds, accuracy on {TEST_SAMPLES} test samples per client, n = {NUM_CLIENTS} "
+            "clients. This run trains on the clients of the first draw, so it need not end on the curve. Computed by "
             f"`{example().command}`."
         )
 
@@ -173,11 +164,10 @@ def experiment(
 
 def finding(stop: Stop) -> str:
     """What this number of clusters is worth, against both references and the best."""
-    there, best = example(), example().best_K
+    best = example().best_K
     return (
-        f"A run with this setting ends at {percent(there.goal(stop))}. One FedAvg model for all ends at "
-        f"{percent(float(there.together[0]))}, learning alone at {percent(float(there.alone[0]))}, and the best number "
-        f"of clusters, {best}, at {percent(there.goal(best))}. There are {NUM_CONTEXTS} true contexts."
+        f"{_K(stop)} ends at {_goal(stop)}; learning alone reaches {_alone()}, one FedAvg model "
+        f"{_pm(example().together)}, and the best number of clusters, {best}, {_goal(best)} ({DRAWS})."
     )
 
 
@@ -203,9 +193,178 @@ def _chosen(guesses: Guesses) -> str:
     return f"K = {', '.join(first)} and {last} of {draws} draws"
 
 
-def _scene(title: str, stop: Stop, words: str) -> Scene:
-    numbers = {"goal": percent(example().goal(stop)), "alone": percent(float(example().alone[0]))}
-    return Scene(title, {"clusters": str(stop)}, words.format(**numbers))
+def _one() -> Scene:
+    answers = "One model for all", "Each alone", "No clear difference"
+    gap = _side(1, example().alone)
+    return Scene(
+        "One for all",
+        {"clusters": "1"},
+        "K = 1: one model in the middle of all clients, whose labels contradict one another. Clients pull away "
+        f"from the centre and end at {_goal(1)}, where learning alone reaches {_alone()}.",
+        f"Where labels contradict one another, one cluster {word(gap)} learning alone: {_goal(1)} against {_alone()} "
+        f"({DRAWS}).",
+        Choice(
+            f"{NUM_CLIENTS} clients come from {NUM_CONTEXTS} contexts that label the same points differently. Which is "
+            "more accurate?",
+            answers,
+            word(gap, (answers[0], answers[2], answers[1])),
+        ),
+        "Introduce contexts as departments that use the same words for different things. The server sees models, never "
+        "the contexts.",
+    )
+
+
+def _too_few() -> Scene:
+    return Scene(
+        "Too few",
+        {"clusters": "2"},
+        f"Two clusters for four contexts: shapes that should be separate share a letter. {_goal(2)} on average, "
+        "and clients grouped with the wrong ones lose accuracy.",
+        f"Two clusters for four contexts reach {_goal(2)}; learning alone reaches {_alone()} ({DRAWS}).",
+        Estimate(
+            f"Two clusters for four contexts. Learning alone reaches {_alone()}. What does K = 2 reach?",
+            _accuracies(2),
+            DRAWS,
+            lambda run: run.value,
+        ),
+        "Watch the letters on the right: every cluster mixes two shapes. Ask whether a client would rather be alone "
+        "than in the wrong group.",
+    )
+
+
+def _just_right() -> Scene:
+    best = example().best_K
+    gap = word(_side(best, example().alone), ("beat", "are level with", "lose to"))
+    return Scene(
+        "Just right",
+        {"clusters": f"{best}"},
+        "Each shape gets its own letter: five clients with 30 samples learn together like one client with 150. "
+        f"{_goal(best)}, where each alone reaches {_alone()}.",
+        f"{best} clusters for {NUM_CONTEXTS} contexts are best and {gap} learning alone: {_goal(best)} against "
+        f"{_alone()} ({DRAWS}).",
+        Estimate(
+            f"Now K = {best}, a cluster for every context. Learning alone reaches {_alone()}. What does K = {best} "
+            "reach?",
+            _accuracies(best),
+            DRAWS,
+            lambda run: run.value,
+        ),
+        "Five clients of a context now pool 150 samples without naming their context. Point out that the clusters are "
+        "found within a few rounds.",
+    )
+
+
+def _too_many() -> Scene:
+    K, best, answers = 10, example().best_K, ("Better", "About the same", "Worse")
+    gap = _side(K, _accuracies(best))
+    return Scene(
+        "Too many",
+        {"clusters": f"{K}"},
+        "No contexts are mixed, but clients that could learn together are split, and each cluster has too few "
+        f"samples: {_goal(K)}.",
+        f"Ten clusters mix no contexts, and still end {word(gap, ('above', 'level with', 'below'))} {best}: {_goal(K)} "
+        f"against {_goal(best)} ({DRAWS}).",
+        Choice(
+            f"Ten clusters can keep all contexts apart. Compared with K = {best}, is K = {K} …",
+            answers,
+            word(gap, answers),
+        ),
+        "Wrong in the other direction: nobody is grouped with strangers, but friends are separated. Too few clusters "
+        "cost bias, too many cost variance.",
+    )
+
+
+def _nearly_alone() -> Scene:
+    K, nearest = NUM_CLIENTS, {"Learning alone": example().alone, "One FedAvg model": example().together}
+    nearest[f"K = {example().best_K}"] = _accuracies(example().best_K)
+    gaps = {name: abs(float(values.mean()) - float(_accuracies(K).mean())) for name, values in nearest.items()}
+    return Scene(
+        "Nearly alone",
+        {"clusters": f"{K}"},
+        f"K = N: every client is its own cluster. {_goal(K)}, where learning alone reaches {_alone()}.",
+        f"With a cluster for every client, CGPFL {word(_side(K, example().alone))} learning alone: {_goal(K)} against "
+        f"{_alone()} ({DRAWS}).",
+        Choice(
+            "K = N gives every client a cluster of its own. What is its accuracy closest to?",
+            tuple(nearest),
+            min(gaps, key=gaps.__getitem__),
+        ),
+        "The dial has come full circle: K = 1 is one model for all, K = N is learning alone. Compare with λ of the "
+        "last story.",
+    )
+
+
+def _choosing() -> Scene:
+    answers = "In nearly all draws", "In about half", "In few"
+    few = min((guesses for guesses in example().guesses[1:] if guesses.noise == NOISE), key=lambda g: g.hits)
+    share = few.hits / len(few.K_hats)
+    first = example().guesses[0]
+    return Scene(
+        "Choosing K",
+        {"clusters": HEUR},
+        _heuristic_text(),
+        f"The heuristic is right in {first.hits} of {len(first.K_hats)} draws with {first.training_samples} samples a "
+        f"client, and in {few.hits} with {few.training_samples}.",
+        Choice(
+            f"The heuristic estimates K from the first models. How often is it right with only {few.training_samples} "
+            "samples a client?",
+            answers,
+            answers[0 if share > 0.8 else 1 if share > 0.35 else 2],
+        ),
+        "In practice nobody tells us K. The heuristic costs no extra training, but it needs first models that reflect "
+        "the contexts more than noise. A failure worth showing.",
+    )
+
+
+def _exercises() -> Sequence[Exercise]:
+    better = [K for K in CLUSTERS if _side(K, example().alone) > 0]
+    best = example().best_K
+    pooled = NUM_CLIENTS // NUM_CONTEXTS * TRAINING_SAMPLES
+    return [
+        Exercise(
+            "For which numbers of clusters is CGPFL clearly better than learning alone?",
+            f"For K = {', '.join(map(str, better))}: ahead by more than two standard errors over {DRAWS}."
+            if better
+            else "For none.",
+        ),
+        Exercise(
+            "Which mistake costs more here, half as many clusters as contexts, or more than twice as many?",
+            f"K = {best} reaches {_goal(best)}; half as many, K = {best // 2}, {_goal(best // 2)}; K = 10, "
+            f"{_goal(10)}. Mixing contexts costs more than splitting them."
+            if example().goal(best // 2) < example().goal(10)
+            else "Splitting contexts costs more than mixing them here.",
+        ),
+        Exercise(
+            f"Why can K = {best} beat learning alone although no client gets new data?",
+            f"The clients of a cluster have the same task: {NUM_CLIENTS // NUM_CONTEXTS} clients with "
+            f"{TRAINING_SAMPLES} samples each train a model on {pooled}.",
+        ),
+    ]
+
+
+def _side(K: int, other: np.ndarray) -> int:
+    """Whether K clusters are ahead of another method, over all draws."""
+    return side(_accuracies(K), other)
+
+
+def _accuracies(K: int) -> np.ndarray:
+    return np.asarray(example().accuracies[CLUSTERS.index(K)])
+
+
+def _K(stop: Stop) -> str:
+    return "The heuristic" if isinstance(stop, str) else f"K = {stop}"
+
+
+def _goal(stop: Stop) -> str:
+    return _pm(example().heuristic if isinstance(stop, str) else _accuracies(stop))
+
+
+def _alone() -> str:
+    return _pm(example().alone)
+
+
+def _pm(draws: np.ndarray) -> str:
+    return percent_pm(float(draws.mean()), float(draws.std(ddof=1)), samples=TEST_SAMPLES)
 
 
 def _read(place: Place) -> Stop:
@@ -213,12 +372,12 @@ def _read(place: Place) -> Stop:
 
 
 def _now(stop: Stop, run: "ContextRun | None") -> str:
-    """Where the run is."""
+    """The state of the run."""
     setting = "heuristic" if isinstance(stop, str) else f"K = {stop}"
     if run is None:
-        return f"Round 0 · {setting} · press Play"
-    accuracy = f"accuracy {percent(run.standing.accuracy)}"
-    return f"Round {run.round} · {setting} · {accuracy}, n = {NUM_CLIENTS}"
+        return f"This run: {setting} · press Play"
+    accuracy = percent(run.standing.accuracy, samples=TEST_SAMPLES)
+    return f"This run, round {run.round}: {setting} · accuracy {accuracy}, n = {NUM_CLIENTS}"
 
 
 def _models(run: "ContextRun | None") -> pd.DataFrame:
@@ -231,16 +390,14 @@ def _models(run: "ContextRun | None") -> pd.DataFrame:
     return context_plane.data(now.places, now.centres, now.clusters, now.accuracies, NUM_CONTEXTS)
 
 
-def _count_figure(stop: Stop, accuracies: Sequence[float], ends: Sequence[tuple[float, float]]) -> None:
+def _alt(accuracies: Sequence[float]) -> str:
     there = example()
-    run = f"; your run is at {percent(accuracies[-1])}" if accuracies else ""
-    alt = (
-        f"Accuracy by number of clusters: {percent(there.goal(1))} with 1, best with {there.best_K}, "
-        f"{percent(there.goal(there.best_K))}, and {percent(there.goal(NUM_CLIENTS))} with {NUM_CLIENTS}; the "
+    run = f"; this run is at {percent(accuracies[-1], samples=TEST_SAMPLES)}" if accuracies else ""
+    return (
+        f"Accuracy by number of clusters: {_goal(1)} with 1, best with {there.best_K}, "
+        f"{_goal(there.best_K)}, and {_goal(NUM_CLIENTS)} with {NUM_CLIENTS}; the "
         f"heuristic chooses K = {there.K_hat} for {NUM_CONTEXTS} true contexts{run}"
     )
-    moves = context_count.moving(there.K_of(stop), accuracies, ends)
-    moving_figure(_still_count(), moves, key="count_figure", alt=alt, name="accuracy-over-clusters")
 
 
 @still

@@ -1,15 +1,18 @@
-"""A reader's state: for each story the dials, the run that trains, and the results of earlier runs."""
+"""A reader's state: for each story the dials, the run that trains, the guesses, and the results of earlier runs."""
 
 import time
 from dataclasses import dataclass, field
 from typing import Any
 
 from app.stories import stories
-from app.stories.story import Mark, Place, Run, Story
+from app.stories.questions import Guess
+from app.stories.story import Mark, Place, Run, Scene, Story, scene_at
 
 MAX_MARKS = 40
 MAX_WAIT_S = 2.0
 TICK_S = 0.25
+Key = tuple[tuple[str, str], ...]
+"""A place that can be looked up."""
 
 
 class Desk:
@@ -18,9 +21,12 @@ class Desk:
     def __init__(self, story: Story[Any]) -> None:
         self.story = story
         self.place: Place | None = None  # once it is known
+        self.scene = 0  # the latest one
         self.run: Run | None = None
         self.is_playing = False
-        self._marks: dict[tuple[tuple[str, str], ...], float] = {}
+        self._guesses: dict[Key, Guess] = {}
+        self._marks: dict[Key, float] = {}
+        self._revealed: dict[Key, float | None] = {}  # with this run's answer to the scene's question
         self._run_place: Place = {}
         self._steps_due = 0
         self._last_tick = time.monotonic()
@@ -34,6 +40,39 @@ class Desk:
         """Move the dials; a run at the new place starts at once."""
         self.place = dict(place)
         self.play()
+
+    def show(self, scene: Scene) -> None:
+        """Move the dials to a scene. A run starts at once unless a question comes first."""
+        self.scene = list(self.story.scenes).index(scene)
+        self.turn(scene.place)
+        if self.asks(scene.place):
+            self.pause()
+
+    def asks(self, place: Place) -> bool:
+        """Whether a question is open there, so that the results are hidden."""
+        scene = scene_at(self.story, place)
+        return scene is not None and scene.question is not None and key_of(place) not in self._revealed
+
+    def guess(self, place: Place, value: Guess | None) -> None:
+        """Keep the reader's answer, or none."""
+        self._guesses.pop(key_of(place), None)
+        if value is not None:
+            self._guesses[key_of(place)] = value
+
+    def guess_at(self, place: Place) -> Guess | None:
+        return self._guesses.get(key_of(place))
+
+    def reveal(self, place: Place) -> None:
+        """Show the results without a run."""
+        self._revealed.setdefault(key_of(place), None)
+
+    def ended(self, place: Place) -> float | None:
+        """This reader's run's answer to the question there."""
+        return self._revealed.get(key_of(place))
+
+    def has_begun(self, place: Place) -> bool:
+        """Whether a run there is under way, so that it is too late to guess."""
+        return self.is_playing or self._steps_due > 0 or (self.run is not None and self._run_place == place)
 
     def play(self) -> None:
         """Continue, or start over if the run has finished."""
@@ -49,9 +88,10 @@ class Desk:
         self.is_playing, self._steps_due = False, 1
 
     def reset(self) -> None:
-        """Back to untrained models, and an empty figure."""
+        """Back to untrained models, an empty figure and open questions."""
         self.is_playing, self.run, self._steps_due = False, None, 0
-        self._marks.clear()
+        for kept in (self._marks, self._revealed, self._guesses):
+            kept.clear()
 
     def train(self, place: Place) -> Any:
         """The run at ``place`` after the rounds that are due, None before it starts. A new place starts a new run."""
@@ -62,7 +102,14 @@ class Desk:
             if self.run is None:
                 self.run, self._run_place = self.story.start(place), dict(place)
             self.run.advance(steps or self._rounds_due(self.run.round))
+            if self.run.is_settled:
+                self._settle(place, self.run)
         return self.run
+
+    def _settle(self, place: Place, run: Run) -> None:
+        scene = scene_at(self.story, place)
+        if scene and scene.question:
+            self._revealed[key_of(place)] = scene.question.of_run(run)
 
     def _rounds_due(self, round: int) -> int:
         """Rounds for the time since the last tick; a slow machine skips none at the start."""
@@ -75,12 +122,16 @@ class Desk:
     def _put_away(self, run: Run) -> None:
         """Mark where a completed run ended, and clear it for the next one."""
         if run.is_settled:
-            key = tuple(self._run_place.items())
+            key = key_of(self._run_place)
             self._marks.pop(key, None)
             self._marks[key] = run.value
             while len(self._marks) > MAX_MARKS:
                 del self._marks[next(iter(self._marks))]
         self.run = None
+
+
+def key_of(place: Place) -> Key:
+    return tuple(sorted(place.items()))
 
 
 @dataclass
@@ -98,3 +149,23 @@ class Reader:
         """Switch to another story and pause the current one."""
         self.desk.pause()
         self.slug = slug
+
+    def neighbour(self, by: int) -> tuple[str | None, Scene | None]:
+        """One step back or forward from the latest scene: the story if it is another one, and the scene there.
+
+        (None, None) is beyond the first or the last story.
+        """
+        scenes, at = self.desk.story.scenes, self.desk.scene + by
+        if 0 <= at < len(scenes):
+            return None, scenes[at]
+        order = list(stories())
+        to = order.index(self.slug) + by
+        return (order[to], None) if 0 <= to < len(order) else (None, None)
+
+    def move(self, by: int) -> None:
+        """One step back or forward."""
+        slug, scene = self.neighbour(by)
+        if slug:
+            self.open(slug)
+        elif scene:
+            self.desk.show(scene)

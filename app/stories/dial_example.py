@@ -27,12 +27,20 @@ class DialExample:
     @property
     def scope(self) -> str:
         """How the numbers of a text were averaged."""
-        return f"Mean ± standard deviation over {len(self.seeds)} seeds."
+        return f"Mean ± standard deviation over {self.over}."
+
+    @property
+    def over(self) -> str:
+        return f"{len(self.seeds)} seeds"
 
     def at(self, line: str, stop: str) -> tuple[float, float]:
         """Mean and standard deviation over the seeds."""
-        values = self.lines[line][self.stops.index(stop)]
+        values = self.values_at(line, stop)
         return float(values.mean()), float(values.std(ddof=1))
+
+    def values_at(self, line: str, stop: str) -> np.ndarray:
+        """[seeds]"""
+        return np.asarray(self.lines[line][self.stops.index(stop)])
 
     def clients_at(self, stop: str) -> dict[str, np.ndarray]:
         """[N] where each client ends, for every method."""

@@ -5,15 +5,19 @@ with strength lambda: at one end every client learns alone, at the other all sha
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from app.components.moving_figure import moving_figure, still
+from app.components.moving_figure import Picture, moving_figure, still
+from app.stories.compared import side_of_two, word
 from app.stories.figures import client_plane, lambda_dial
 from app.stories.lambda_curves import ADAPTIVE, ALONE, LAMBDAS, SPREADS, TOGETHER, Stop, example, text, untrained
+from app.stories.questions import Choice, Estimate, Exercise
 from app.stories.story import Dial, Mark, Place, Scene, reading
 
 if TYPE_CHECKING:
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
 
 SEED = 3
 ROUNDS = 1500
+EXACT = "the exact solution"
 OF_SPREAD = {f"{R:g}": R for R in SPREADS}
 
 
@@ -35,52 +40,20 @@ class LambdaDial:
         "at one end every client learns alone, at the other all use one model."
     )
 
-    @property
+    @cached_property
     def scenes(self) -> Sequence[Scene]:
-        return [
-            _scene(
-                "Alike, alone",
-                0.0,
-                ALONE,
-                "All ten clients have the same true model, the one ring, and each learns from its own 200 samples. The "
-                "dots overshoot it: every model fits the noise of its own data, and the error stays at {goal}.",
-            ),
-            _scene(
-                "Alike, together",
-                0.0,
-                TOGETHER,
-                "The same clients share one model. The noise averages out over 2,000 samples: {goal} instead of "
-                "{alone}.",
-            ),
-            _scene(
-                "Different, together",
-                3.0,
-                TOGETHER,
-                "Now the true models are far apart. One model for all sits in their middle and fits none of them: "
-                "{goal}, worse than the {alone} of learning alone.",
-            ),
-            _scene(
-                "In between",
-                1.0,
-                0.1,
-                "Moderately different clients do best in between, pulled towards the shared model but not onto it: "
-                "{goal}, against {alone} alone and {together} together.",
-            ),
-            _scene(
-                "Adaptive",
-                3.0,
-                ADAPTIVE,
-                "The best λ is not known in advance. The adaptive choice estimates it from the number of samples and "
-                "the distance between clients: {goal} here. Move R and watch the star follow the minimum.",
-            ),
-        ]
+        return [_alike_alone(), _alike_together(), _different(), _between(), _adaptive()]
+
+    @cached_property
+    def exercises(self) -> Sequence[Exercise]:
+        return _exercises()
 
     def dials(self, place: Place) -> Sequence[Dial]:
         R = OF_SPREAD.get(place.get("spread", ""), 1.0)
         titles = {stop: stop for stop in stops(R)} | {ADAPTIVE: f"★ adaptive: {example().curve(R).adaptive_lam:.2g}"}
         return [
-            Dial("spread", "Difference between clients (R)", {stop: stop for stop in OF_SPREAD}, "1"),
-            Dial("share", "How much they share (λ)", titles, ADAPTIVE),
+            Dial("spread", "Difference between clients (R)", {stop: stop for stop in OF_SPREAD}),
+            Dial("share", "How much they share (λ)", titles),
         ]
 
     def start(self, place: Place) -> "LambdaRun":
@@ -94,16 +67,11 @@ class LambdaDial:
 
     def draw(self, place: Place, run: "LambdaRun | None", marks: Sequence[Mark]) -> None:
         R, stop = _read(place)
-        standing, errors = (run.standing, run.errors) if run else (untrained(R), [untrained(R).error])
-        ends = [
-            (example().lam_of(R, _read(mark.place)[1]), mark.value)
-            for mark in marks
-            if mark.place["spread"] == place["spread"]
-        ]
+        standing, picture = run.standing if run else untrained(R), self.picture(place, run, marks)
         wide, side = st.columns([3, 2], gap="large")
         with wide:
-            st.header("Distance from the true model, by λ", anchor=False)
-            _dial_figure(R, stop, errors, ends)
+            st.header(picture.title, anchor=False)
+            picture.draw()
         with side:
             st.header("Ten clients: ○ true model ● trained model + shared model", anchor=False)
             moves = client_plane.moving(
@@ -112,10 +80,31 @@ class LambdaDial:
             )
             alt = f"Each client's true and trained model in a plane; the mean squared distance is {standing.error:.2f}"
             moving_figure(_still_clients(R), moves, key="client_figure", alt=alt, name="clients-and-truths")
-            lam = example().lam_of(R, stop)
-            setting = "one model for all" if lam is None else f"λ = {lam:.2g}"
-            now = f"Round {standing.round} · {setting} · error {standing.error:.2f}"
-            reading(self, place, now, finding(R, stop))
+            reading(self, place, picture.now, finding(R, stop))
+
+    def picture(self, place: Place, run: "LambdaRun | None", marks: Sequence[Mark]) -> Picture:
+        R, stop = _read(place)
+        errors = run.errors if run else [untrained(R).error]
+        ends = [
+            (example().lam_of(R, _read(mark.place)[1]), mark.value)
+            for mark in marks
+            if mark.place["spread"] == place["spread"]
+        ]
+        return Picture(
+            _still_dial(R),
+            lambda_dial.moving(example().lam_of(R, stop), errors, ends),
+            key="dial_figure",
+            alt=_alt(R, errors[-1]),
+            name="lambda-dial",
+            title="Distance from the true model, by λ",
+            now=_now(R, stop, run),
+        )
+
+    def finding(self, place: Place) -> str:
+        R, stop = _read(place)
+        lam, goal, best = example().lam_of(R, stop), example().goal(R, stop), example().curve(R).best
+        setting = "one model for all" if lam is None else f"λ = {lam:.2g}"
+        return f"At R = {R:g}, {setting} ends at an error of {goal:.2f}; the best λ on this curve reaches {best:.2f}."
 
     def config(self, place: Place) -> Mapping[str, Any]:
         """The same question as an experiment: both ends, the adaptive choice and the reader's."""
@@ -184,12 +173,140 @@ def finding(R: float, stop: Stop) -> str:
     )
 
 
-def _scene(title: str, R: float, stop: Stop, words: str) -> Scene:
-    """A scene whose text has the numbers {alone}, {together} and {goal} filled in."""
-    curve = example().curve(R)
-    numbers = {"alone": curve.alone, "together": curve.together, "goal": example().goal(R, stop)}
-    filled = words.format(**{name: f"{value:.2f}" for name, value in numbers.items()})
-    return Scene(title, {"spread": f"{R:g}", "share": text(stop)}, filled)
+def _alike_alone() -> Scene:
+    curve = example().curve(0.0)
+    answers = "Yes, on the true model", "Yes, but elsewhere", "No, each fits its own noise"
+    return Scene(
+        "Alike, alone",
+        _place(0.0, ALONE),
+        "All ten clients have the same true model, the one ring, and each learns from its own 200 samples. The dots "
+        f"overshoot it: every model fits the noise of its own data, and the error stays at {curve.alone:.2f}.",
+        f"Ten equal clients, each alone with 200 samples, end at an error of {curve.alone:.2f}; "
+        f"one shared model reaches {curve.together:.2f}.",
+        Choice(
+            "Ten clients with the same true model learn alone, from 200 samples each. Will their models agree?",
+            answers,
+            answers[2 if side_of_two(curve.alone, curve.together) > 0 else 0],
+        ),
+        "Explain the plane first: a ring is the model that would be right, a dot the one that was trained. The "
+        "distance between them is the error on the left, on a logarithmic axis.",
+    )
+
+
+def _alike_together() -> Scene:
+    curve = example().curve(0.0)
+    gain = word(side_of_two(curve.alone, curve.together), ("less than", "about as much as", "more than"))
+    return Scene(
+        "Alike, together",
+        _place(0.0, TOGETHER),
+        f"The same clients share one model. The noise averages out over 2,000 samples: {curve.together:.2f} instead of "
+        f"{curve.alone:.2f}.",
+        f"Where clients are alike, one shared model errs {gain} ten separate ones: {curve.together:.2f} against "
+        f"{curve.alone:.2f}.",
+        Estimate(
+            f"The same clients share one model. Alone, the error was {curve.alone:.2f}. What is it now?",
+            np.array([curve.together]),
+            EXACT,
+            lambda run: run.value,
+            tuple(i / 4 for i in range(21)),
+            _error,
+        ),
+        "Ten times the samples, and the noise of one client cancels that of another. This is the case for federated "
+        "averaging at its strongest.",
+    )
+
+
+def _different() -> Scene:
+    curve, answers = example().curve(3.0), ("Alone", "Together", "No clear difference")
+    better = word(side_of_two(curve.together, curve.alone), ("worse than", "about as good as", "better than"))
+    return Scene(
+        "Different, together",
+        _place(3.0, TOGETHER),
+        "Now the true models are far apart. One model for all sits in their middle and fits none of them: "
+        f"{curve.together:.2f}, against {curve.alone:.2f} of learning alone.",
+        f"At R = 3, one model for all is {better} learning alone: an error of {curve.together:.2f} against "
+        f"{curve.alone:.2f}.",
+        Choice(
+            "Now the true models lie far apart (R = 3). Which ends with the smaller error?",
+            answers,
+            word(side_of_two(curve.alone, curve.together), (answers[1], answers[2], answers[0])),
+        ),
+        "Nothing about the algorithm has changed, only the clients. More data does not help a model that answers the "
+        "wrong question.",
+    )
+
+
+def _between() -> Scene:
+    R, lam = 1.0, 0.1
+    curve, goal, answers = example().curve(R), example().goal(R, lam), ("λ = 0, alone", "In between", "λ → ∞, together")
+    ends = dict(zip(answers, (curve.alone, curve.best, curve.together), strict=True))
+    is_below = side_of_two(goal, min(curve.alone, curve.together)) < 0
+    return Scene(
+        "In between",
+        _place(R, lam),
+        "Moderately different clients do best in between, pulled towards the shared model but not onto it: "
+        f"{goal:.2f}, against {curve.alone:.2f} alone and {curve.together:.2f} together.",
+        f"At R = 1, λ = {lam:g} {'beats' if is_below else 'does not beat'} both ends: {goal:.2f} against "
+        f"{curve.alone:.2f} alone and {curve.together:.2f} together.",
+        Choice(
+            "Clients differ moderately (R = 1). Where on the dial is the error smallest?",
+            answers,
+            min(ends, key=ends.__getitem__),
+        ),
+        "This curve is the idea of most personalized methods: a dial between variance on the left and bias on the "
+        "right. Let the class name methods they know and place them on it.",
+    )
+
+
+def _adaptive() -> Scene:
+    R, answers = 3.0, ("Smaller", "The same", "Larger")
+    curve, other = example().curve(R), example().curve(1.0)
+    best_end = min(curve.alone, curve.together)
+    is_below = side_of_two(curve.adaptive, best_end) < 0
+    return Scene(
+        "Adaptive",
+        _place(R, ADAPTIVE),
+        "The best λ is not known in advance. The adaptive choice estimates it from the number of samples and the "
+        f"distance between clients: {curve.adaptive:.2f} here. Move R and watch the star follow the minimum.",
+        f"The adaptive λ {'beats' if is_below else 'does not beat'} both ends without tuning: {curve.adaptive:.2f}; "
+        f"the best λ reaches {curve.best:.2f}.",
+        Choice(
+            "Clients differ more now (R = 3 instead of 1). The best λ is …",
+            answers,
+            word(side_of_two(curve.best_lam, other.best_lam), (answers[2], answers[1], answers[0])),
+        ),
+        "The formula needs only what the server can estimate: how many samples there are and how far apart the "
+        "clients' models lie. Ask what it would cost to find λ by trying all values instead.",
+    )
+
+
+def _exercises() -> Sequence[Exercise]:
+    apart = [R for R in SPREADS if side_of_two(example().curve(R).together, example().curve(R).alone) > 0]
+    best = ", ".join(f"{example().curve(R).best_lam:g} at R = {R:g}" for R in (0.5, 1.0, 2.0, 3.0))
+    worst = max(SPREADS, key=lambda R: example().curve(R).adaptive / example().curve(R).best)
+    ratio = example().curve(worst).adaptive / example().curve(worst).best
+    return [
+        Exercise(
+            "Find the smallest R on the dial at which sharing one model is worse than learning alone.",
+            f"R = {min(apart):g}." if apart else "There is none on this dial.",
+        ),
+        Exercise(
+            "How does the best λ change as clients become more different? Read it off the curves for four values of R.",
+            f"The minimum lies at λ = {best}. Larger differences call for a weaker pull.",
+        ),
+        Exercise(
+            "Where is the adaptive choice furthest from the best λ, and how much does that cost?",
+            f"At R = {worst:g}: its error is {ratio:.2f} times that of the best λ on the curve.",
+        ),
+    ]
+
+
+def _place(R: float, stop: Stop) -> Place:
+    return {"spread": f"{R:g}", "share": text(stop)}
+
+
+def _error(value: float, pm: float | None = None) -> str:
+    return f"{value:.2f}"
 
 
 def _read(place: Place) -> tuple[float, Stop]:
@@ -197,15 +314,20 @@ def _read(place: Place) -> tuple[float, Stop]:
     return R, stops(R)[place["share"]]
 
 
-def _dial_figure(R: float, stop: Stop, errors: list[float], ends: list[tuple[float | None, float]]) -> None:
+def _now(R: float, stop: Stop, run: "LambdaRun | None") -> str:
+    """The state of the run."""
+    lam, standing = example().lam_of(R, stop), run.standing if run else untrained(R)
+    setting = "one model for all" if lam is None else f"λ = {lam:.2g}"
+    return f"This run, round {standing.round}: {setting} · error {standing.error:.2f}"
+
+
+def _alt(R: float, error: float) -> str:
     curve = example().curve(R)
-    alt = (
+    return (
         f"Error by lambda at R = {R:g}: alone {curve.alone:.2f}, best {curve.best:.2f} at "
         f"lambda {curve.best_lam:g}, together {curve.together:.2f}, adaptive {curve.adaptive:.2f}; "
-        f"your run is at {errors[-1]:.2f}"
+        f"this run is at {error:.2f}"
     )
-    moves = lambda_dial.moving(example().lam_of(R, stop), errors, ends)
-    moving_figure(_still_dial(R), moves, key="dial_figure", alt=alt, name="lambda-dial")
 
 
 @still

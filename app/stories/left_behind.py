@@ -6,6 +6,7 @@ the model. At rho = 0 it is FedAvg.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,9 +14,11 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from app.components.moving_figure import moving_figure, still
+from app.components.moving_figure import Moves, Picture, are_results_hidden, still
+from app.stories.compared import side, side_of_two, word
 from app.stories.figures import cross_section, left_behind, radius
-from app.stories.sharpness_curve import NUM_CLIENTS, NUM_LEFT_BEHIND, RADII, STEPS, Standing, example
+from app.stories.questions import Choice, Estimate, Exercise
+from app.stories.sharpness_curve import NUM_CLIENTS, NUM_LEFT_BEHIND, RADII, SAMPLES, STEPS, Standing, example
 from app.stories.story import Dial, Mark, Place, Scene, reading
 from app.wording import percent, percent_pm, signed_points
 from engine.core.statistics import ROUNDING
@@ -27,6 +30,13 @@ SEED = 0
 ROUNDS = 60
 LR, LARGER_LR = 0.1, 0.4
 OF_ADDRESS = {f"{rho:g}": rho for rho in RADII}
+DRAWS = f"{example().num_draws} draws"
+BASIN = "0.15"  # where the scene is about the loss
+REFERENCES = {  # where the scene is about a control run: its lowest 5 %, mean over the draws
+    "0.2": {},
+    "0.25": {"FedAvg, twice the rounds": "fedavg, twice the rounds"},
+    "0.3": {f"FedAvg, learning rate {LARGER_LR:g}": "fedavg, larger step"},
+}
 
 
 class LeftBehind:
@@ -40,19 +50,17 @@ class LeftBehind:
         "around the model, not only at it, so one client's updates hurt others less."
     )
 
-    @property
+    @cached_property
     def scenes(self) -> Sequence[Scene]:
-        return [
-            Scene("The mean hides them", {"rho": "0"}, _hidden_text()),
-            Scene("A small radius", {"rho": "0.1"}, _around_text(0.1)),
-            Scene("A larger one", {"rho": "0.2"}, _further_text(0.2)),
-            Scene("Is it the flatness?", {"rho": "0.3"}, _checked_text(0.3)),
-            Scene("Too large", {"rho": "0.5"}, _too_far_text(0.5)),
-        ]
+        return [_hidden(), _lifted(), _wider(), _alike(), _twice(), _larger_step(), _too_far()]
+
+    @cached_property
+    def exercises(self) -> Sequence[Exercise]:
+        return _exercises()
 
     def dials(self, place: Place) -> Sequence[Dial]:
         titles = {stop: stop for stop in OF_ADDRESS} | {"0": "0, FedAvg"}
-        return [Dial("rho", "Radius in which the loss must stay low (ρ)", titles, "0")]
+        return [Dial("rho", "Radius in which the loss must stay low (ρ)", titles)]
 
     def start(self, place: Place) -> "SharpnessRun":
         from app.stories.sharpness_run import SharpnessRun
@@ -63,19 +71,26 @@ class LeftBehind:
         return 10 + round / 4
 
     def draw(self, place: Place, run: "SharpnessRun | None", marks: Sequence[Mark]) -> None:
-        rho = OF_ADDRESS[place["rho"]]
-        standing = run.standing() if run else example().ended(rho)
-        ends = [(OF_ADDRESS[mark.place["rho"]], mark.value) for mark in marks]
+        picture = self.picture(place, run, marks)
         wide, side = st.columns([3, 2], gap="large")
         with wide:
-            st.header("Accuracy by client, sorted by FedAvg", anchor=False)
-            _client_figure(rho, standing.accuracies)
-            reading(self, place, _now(rho, run, standing), finding(rho))
+            st.header(picture.title, anchor=False)
+            picture.draw()
         with side:
-            st.header("Mean and lowest 5 %, by ρ", anchor=False)
-            _radius_figure(rho, run.scores[-1] if run else None, ends)
-            st.header("The loss around the model", anchor=False)
-            _section_figure(rho, standing.sections)
+            beside = _clients if place["rho"] in REFERENCES else _radius
+            other = beside(OF_ADDRESS[place["rho"]], run, marks, height=300)
+            st.header(other.title, anchor=False)
+            other.draw()
+            reading(self, place, picture.now)
+
+    def picture(self, place: Place, run: "SharpnessRun | None", marks: Sequence[Mark]) -> Picture:
+        """The loss where the scene is about it, the dial where it is about a control run, and else the clients."""
+        rho = place["rho"]
+        draw = _section if rho == BASIN else _radius if rho in REFERENCES else _clients
+        return draw(OF_ADDRESS[rho], run, marks, height=430)
+
+    def finding(self, place: Place) -> str:
+        return finding(OF_ADDRESS[place["rho"]])
 
     def config(self, place: Place) -> Mapping[str, Any]:
         """FedAvg and the reader's radius."""
@@ -90,12 +105,12 @@ class LeftBehind:
     @property
     def caption(self) -> str:
         return (
-            "Before a run starts, the clients and the loss show final results; then FedAvg and FedSAM are trained live "
-            "on the same batches. The curves are example results on the same clients that ship with Fedscape: "
-            f"{ROUNDS} rounds, n = {NUM_CLIENTS} clients with 4 to 35 test images each, so the lowest 5 % are "
-            f"{NUM_LEFT_BEHIND} clients. Bands: mean ± standard deviation over {example().num_draws} draws of such "
-            "clients. The loss is the mean over all training samples, along one random direction, scaled to the "
-            f"weights of each unit. Computed by `{example().command}`."
+            "FedAvg and FedSAM are trained live on the same batches, on the clients of the first of "
+            f"{DRAWS}; shipped results of this draw stand in where no run has started. The curves are example results "
+            f"that ship with Fedscape: mean ± standard deviation over {DRAWS} of such clients, {ROUNDS} rounds, "
+            f"n = {NUM_CLIENTS} clients with 4 to {SAMPLES} test images each, so the lowest 5 % are {NUM_LEFT_BEHIND} "
+            "clients. This run need not end on the curves. The loss is the mean over all training samples, along one "
+            f"random direction, scaled to the weights of each unit. Computed by `{example().command}`."
         )
 
 
@@ -142,131 +157,300 @@ def checks() -> dict[str, dict[str, Any]]:
 
 def finding(rho: float) -> str:
     """The result at this radius, compared with FedAvg."""
-    there = example()
-    at = RADII.index(rho)
     return (
-        f"Runs with this ρ end at a lowest 5 % of {percent(float(there.lowest5[at, 0]))} and a mean of "
-        f"{percent(float(there.mean[at, 0]))}; FedAvg at {percent(float(there.lowest5[0, 0]))} and "
-        f"{percent(float(there.mean[0, 0]))}. {_gain_text(rho)}"
+        f"At ρ = {rho:g}, the lowest 5 % end at {_lowest(rho)} and the mean at {_mean(rho)}; with FedAvg at "
+        f"{_lowest(0.0)} and {_mean(0.0)} ({DRAWS})."
     )
 
 
-def _hidden_text() -> str:
+def _hidden() -> Scene:
     there = example()
     worst = there.accuracies[0].argsort()[:NUM_LEFT_BEHIND]
     who = " and ".join(f"one with {there.train_sizes[i]} images of {_digits(i)}" for i in worst)
-    return (
-        f"FedAvg ends at {percent(float(there.mean[0, 0]))} on average, but the lowest 5 %, two of the {NUM_CLIENTS} "
-        f"clients, reach only {percent(float(there.lowest5[0, 0]), 0)}: {who}. Half of the clients have at most "
-        f"{np.median(there.train_sizes):g} images; small markers are those with few."
+    return Scene(
+        "Hidden by the mean",
+        {"rho": "0"},
+        f"The lowest 5 % are two of the {NUM_CLIENTS} clients, here {who}. Half of the clients have at most "
+        f"{np.median(there.train_sizes):g} images; small markers are those with few.",
+        f"FedAvg ends at {_mean(0.0)} on average, and at {_lowest(0.0)} for the lowest 5 % of its clients ({DRAWS}).",
+        Estimate(
+            f"FedAvg reaches {_mean(0.0)} on average over {NUM_CLIENTS} clients. What does it reach for the lowest 5 "
+            "%?",
+            there.lowest5[0],
+            DRAWS,
+            lambda run: run.value,
+        ),
+        "Everything looks fine until the clients are sorted. Ask who is responsible for the two on the left: nobody "
+        "who reports only a mean.",
     )
 
 
-def _around_text(rho: float) -> str:
-    return (
+def _lifted() -> Scene:
+    rho, answers = 0.1, ("It rises", "No clear change", "It falls")
+    gap = side(_lowest_of(rho), _lowest_of(0.0))
+    return Scene(
+        "Small radius",
+        {"rho": f"{rho:g}"},
         "Each local step first moves uphill by ρ and takes the gradient from there. Dots are clients trained this "
-        f"way, rings those of FedAvg. {_gain_text(rho)} On the right, the loss is lower and the basin is wider."
+        f"way, rings those of FedAvg. {_gain_text(rho)}",
+        f"With ρ = {rho:g}, the lowest 5 % {word(gap, ('rise', 'hardly change', 'fall'))}: {_lowest(rho)} against "
+        f"{_lowest(0.0)} with FedAvg ({DRAWS}).",
+        Choice(
+            f"FedSAM keeps the loss low within ρ = {rho:g} around the model. What happens to the lowest 5 %?",
+            answers,
+            word(gap, answers),
+        ),
+        "Walk through one step: uphill by ρ, take the gradient there, apply it from where you were. Follow single "
+        "clients by their lines.",
     )
 
 
-def _further_text(rho: float) -> str:
-    there, at = example(), RADII.index(rho)
-    rise = there.sections.max(1) - there.sections[:, len(STEPS) // 2]
-    return (
-        f"{_gain_text(rho)} At the edge of the plot the loss has risen by {rise[at]:.2f}, with FedAvg by "
-        f"{rise[0]:.2f}. The mean also rises: {_mean_pm(rho)} against {_mean_pm(0.0)}."
+def _wider() -> Scene:
+    rho, answers = float(BASIN), ("FedAvg's", "FedSAM's", "Both the same")
+    rise = example().sections.max(1) - example().sections[:, len(STEPS) // 2]
+    ours, theirs = float(rise[RADII.index(rho)]), float(rise[0])
+    gap = side_of_two(ours, theirs)
+    return Scene(
+        "Wider basin",
+        {"rho": BASIN},
+        "The curves show the mean loss of all clients while the model is moved along one fixed direction. A model in a "
+        "wide basin tolerates changes, such as other clients' updates.",
+        f"At the edge of the plot the loss rises by {ours:.2f} with ρ = {rho:g} and by {theirs:.2f} with FedAvg: the "
+        f"basin is {word(gap, ('narrower', 'as wide', 'wider'))}.",
+        Choice(
+            "Both models are moved by the same step in the same direction. Whose loss rises more?",
+            answers,
+            word(gap, (answers[1], answers[2], answers[0])),
+        ),
+        "One direction out of thousands: a picture, not a proof. Inside a run has the whole landscape around a model.",
     )
 
 
-def _checked_text(rho: float) -> str:
-    """The gain compared with control runs."""
-    there = example()
-    twice, larger = (there.checks[f"fedavg, {what}"] for what in ("twice the rounds", "larger step"))
-    both = there.checks["rho = 0.2, larger step"]
-    alike, alike_sam = (there.checks[f"{who}, clients alike"] for who in ("fedavg", "rho = 0.2"))
-    added, alike_gain = (
-        float((ours.lowest5 - theirs.lowest5).mean()) for ours, theirs in ((both, larger), (alike_sam, alike))
-    )
-    return (
-        "A fair comparison: FedSAM takes two gradients per step; FedAvg with twice the rounds has a lowest 5 % of "
-        f"{_pm(twice.lowest5)}, FedSAM here {_pm(there.lowest5[RADII.index(rho)])}. FedAvg with a learning rate of "
-        f"{LARGER_LR:g} instead of {LR:g} has {_pm(larger.lowest5)}, to which ρ = 0.2 adds {signed_points(added)} "
-        "points. So ρ saves rounds here, but a larger learning rate saves more; these numbers do not show that "
-        "flatness is the cause. Where clients differ less (Dirichlet, α = 0.3), ρ = 0.2 changes the lowest 5 % by "
-        f"{signed_points(alike_gain)} points."
+def _alike() -> Scene:
+    rho, answers = 0.2, ("Larger", "About the same", "Smaller")
+    gains = example().gains(rho)
+    alike = example().checks["rho = 0.2, clients alike"].lowest5 - example().checks["fedavg, clients alike"].lowest5
+    gap = side(alike, gains)
+    return Scene(
+        "Alike clients",
+        {"rho": f"{rho:g}"},
+        f"{_gain_text(rho)} The control run has clients that differ less: all digits in shares drawn from a Dirichlet "
+        "distribution with α = 0.3, instead of two digits each.",
+        f"The gain from ρ = {rho:g} is {signed_points(float(gains.mean()), SAMPLES)} points here, and "
+        f"{signed_points(float(alike.mean()), SAMPLES)} points where clients differ less ({DRAWS}).",
+        Choice(
+            f"Here ρ = {rho:g} lifts the lowest 5 % by {signed_points(float(gains.mean()), SAMPLES)} points. Where "
+            "clients differ less, the gain is …",
+            answers,
+            word(gap, answers),
+        ),
+        "A gain belongs to a setting. Differences between draws are large, so ask whether the two gains differ at all.",
     )
 
 
-def _too_far_text(rho: float) -> str:
-    at = RADII.index(rho)
-    return (
-        "Taken this far away, the gradient says little about the model, and training fails: over "
-        f"{example().num_draws} draws, {_mean_pm(rho)} on average and {_pm(example().lowest5[at])} for the lowest 5 %. "
-        "Any hyper-parameter can be set too high."
+def _twice() -> Scene:
+    rho, name = 0.25, "fedavg, twice the rounds"
+    there, answers = (
+        example().checks[name].lowest5,
+        ("FedAvg, twice the rounds", f"FedSAM, ρ = {0.25:g}", "No clear difference"),
     )
+    gap = side(_lowest_of(rho), there)
+    return Scene(
+        "Same cost",
+        {"rho": f"{rho:g}"},
+        "A fair comparison: FedSAM takes two gradients per step. FedAvg with twice the rounds computes as many. The "
+        "dotted line is where its lowest 5 % end.",
+        f"For as many gradients, ρ = {rho:g} {word(gap)} FedAvg with twice the rounds: {_lowest(rho)} against "
+        f"{_pm(there)} ({DRAWS}).",
+        Choice(
+            "FedSAM computes two gradients per step. If FedAvg gets twice the rounds, whose lowest 5 % are higher?",
+            answers,
+            word(gap, (answers[1], answers[2], answers[0])),
+        ),
+        "Whenever a method wins, ask what it cost. Here the extra gradients explain the gain about as well as "
+        "flatness.",
+    )
+
+
+def _larger_step() -> Scene:
+    rho, name = 0.3, "fedavg, larger step"
+    there, answers = (
+        example().checks[name].lowest5,
+        ("FedAvg, larger step", f"FedSAM, ρ = {0.3:g}", "No clear difference"),
+    )
+    both, gap = example().checks["rho = 0.2, larger step"].lowest5, side(_lowest_of(rho), there)
+    return Scene(
+        "Larger step",
+        {"rho": f"{rho:g}"},
+        f"The control is FedAvg with a learning rate of {LARGER_LR:g} instead of {LR:g}, at no extra cost. On top of "
+        f"that, ρ = 0.2 adds {signed_points(float((both - there).mean()), SAMPLES)} points. These numbers do not show "
+        "that flatness is the cause.",
+        f"FedSAM with ρ = {rho:g} {word(gap)} plain FedAvg with a larger learning rate: {_lowest(rho)} against "
+        f"{_pm(there)} ({DRAWS}).",
+        Choice(
+            f"Plain FedAvg now takes larger steps, {LARGER_LR:g} instead of {LR:g}. Whose lowest 5 % are higher?",
+            answers,
+            word(gap, (answers[1], answers[2], answers[0])),
+        ),
+        "The baseline deserves tuning, too. A method that beats an untuned baseline has not shown much.",
+    )
+
+
+def _too_far() -> Scene:
+    rho = 0.5
+    return Scene(
+        "Too large",
+        {"rho": f"{rho:g}"},
+        "Taken this far away, the gradient says little about the model, and training fails. Any hyper-parameter can be "
+        "set too high.",
+        f"With ρ = {rho:g}, clients end at {_mean(rho)} on average and the lowest 5 % at {_lowest(rho)} ({DRAWS}).",
+        Estimate(
+            f"At ρ = 0.3 the mean is {_mean(0.3)}. What is it at ρ = {rho:g}?",
+            example().mean[RADII.index(rho)],
+            DRAWS,
+            lambda run: float(run.scores[-1][0]),
+        ),
+        "Close with the whole curve: a broad plateau, then a cliff. Ask how one would find the plateau without test "
+        "data.",
+    )
+
+
+def _exercises() -> Sequence[Exercise]:
+    better = [rho for rho in RADII[1:] if side(_lowest_of(rho), _lowest_of(0.0)) > 0]
+    ups = (example().gains(0.1) > ROUNDING).sum()
+    smallest = [rho for rho in RADII[1:] if side(example().mean[RADII.index(rho)], example().mean[0]) < 0]
+    return [
+        Exercise(
+            "For which ρ on the dial are the lowest 5 % clearly higher than with FedAvg?",
+            f"For ρ = {', '.join(f'{rho:g}' for rho in better)}: ahead by more than two standard errors over {DRAWS}."
+            if better
+            else "For none.",
+        ),
+        Exercise(
+            "Is a higher lowest 5 % always paid for by the mean? Compare both curves.",
+            f"Here the mean falls clearly only at ρ = {', '.join(f'{rho:g}' for rho in smallest)}."
+            if smallest
+            else "Not here: the mean falls clearly at no ρ of the dial.",
+        ),
+        Exercise(
+            f"The gain at ρ = 0.1 is a mean over {DRAWS}. In how many of them is it positive, and why look?",
+            f"In {ups} of {example().num_draws}. Two clients decide each value, so a single draw may say anything.",
+        ),
+    ]
 
 
 def _gain_text(rho: float) -> str:
-    """``Over 10 draws of such clients, the lowest 5 % changes by +6.00 points on average: up in 9, down in 1.``"""
+    """``Over 10 draws of such clients, the lowest 5 % changes by +6 points on average: up in 9, down in 1.``"""
     gains = example().gains(rho)
     up, down, same = (int(found.sum()) for found in (gains > ROUNDING, gains < -ROUNDING, abs(gains) <= ROUNDING))
     unchanged = f", unchanged in {same}" if same else ""
     return (
-        f"Over {len(gains)} draws of such clients, the lowest 5 % changes by {signed_points(float(gains.mean()))} "
-        f"points on average: up in {up}, down in {down}{unchanged}."
+        f"Over {len(gains)} draws of such clients, the lowest 5 % changes by "
+        f"{signed_points(float(gains.mean()), SAMPLES)} points on average: up in {up}, down in {down}{unchanged}."
     )
 
 
-def _mean_pm(rho: float) -> str:
+def _lowest_of(rho: float) -> np.ndarray:
+    """[draws]"""
+    return np.asarray(example().lowest5[RADII.index(rho)])
+
+
+def _lowest(rho: float) -> str:
+    return _pm(_lowest_of(rho))
+
+
+def _mean(rho: float) -> str:
     return _pm(example().mean[RADII.index(rho)])
 
 
 def _pm(draws: np.ndarray) -> str:
-    return percent_pm(float(draws.mean()), float(draws.std(ddof=1)))
+    return percent_pm(float(draws.mean()), float(draws.std(ddof=1)), samples=SAMPLES)
 
 
 def _digits(client: int) -> str:
     return " and ".join(f"{digit}s" for digit in example().digits[client])
 
 
-def _now(rho: float, run: "SharpnessRun | None", standing: Standing) -> str:
+def _standing(rho: float, run: "SharpnessRun | None") -> Standing | None:
+    """Where the run is; before it starts its final results, unless they are to be predicted."""
+    if run:
+        return run.standing()
+    return None if are_results_hidden() else example().ended(rho)
+
+
+def _now(rho: float, run: "SharpnessRun | None", standing: Standing | None) -> str:
     """The state of the run."""
-    mean, lowest5 = (percent(float(both[1])) for both in (standing.mean, standing.lowest5))
-    at = f"Round {run.round}" if run else f"Final results, round {ROUNDS}"
-    return f"{at} · ρ = {rho:g} · mean {mean} · lowest 5 % {lowest5}, n = {NUM_CLIENTS}"
+    if standing is None:
+        return f"This run: ρ = {rho:g} · press Play"
+    mean, lowest5 = (percent(float(both[1]), 0) for both in (standing.mean, standing.lowest5))
+    at = f"This run, round {run.round}" if run else f"Shipped result, round {ROUNDS}"
+    return f"{at}: ρ = {rho:g} · mean {mean} · lowest 5 % {lowest5}, n = {NUM_CLIENTS}"
 
 
-def _client_figure(rho: float, accuracies: np.ndarray) -> None:
-    there = example()
-    df = left_behind.data(accuracies, there.accuracies[0], there.train_sizes, there.digits)
-    moves, alt = left_behind.moving(df, rho), left_behind.finding(df, rho)
-    moving_figure(_still_clients(rho), moves, key="tail_figure", alt=alt, name="clients-left-behind")
-
-
-def _radius_figure(rho: float, score: tuple[float, float] | None, ends: Sequence[tuple[float, float]]) -> None:
-    there = example()
-    alt = (
-        f"Lowest 5 % by rho: {percent(float(there.lowest5[0, 0]))} for FedAvg, best on average at "
-        f"{there.best_rho:g}, {percent(float(there.lowest5[-1, 0]))} at {RADII[-1]:g}"
+def _clients(rho: float, run: "SharpnessRun | None", marks: Sequence[Mark], *, height: int) -> Picture:
+    there, standing = example(), _standing(rho, run)
+    moves: Moves = {}
+    alt = "Accuracy by client; this run has not started"
+    if standing:
+        df = left_behind.data(standing.accuracies, there.accuracies[0], there.train_sizes, there.digits)
+        moves, alt = left_behind.moving(df, rho), left_behind.finding(df, rho)
+    return Picture(
+        _still_clients(rho, height),
+        moves,
+        key="tail_figure",
+        alt=alt,
+        name="clients-left-behind",
+        title="Accuracy by client, sorted by FedAvg",
+        now=_now(rho, run, standing),
     )
-    moves = radius.moving(rho, score, ends)
-    moving_figure(_still_radius(), moves, key="radius_figure", alt=alt, name="accuracy-over-rho")
 
 
-def _section_figure(rho: float, sections: np.ndarray) -> None:
-    df = cross_section.data(STEPS, sections)
-    moves, alt = cross_section.moving(df), cross_section.finding(df, rho)
-    moving_figure(_still_section(rho), moves, key="section_figure", alt=alt, name="loss-around-the-model")
+def _radius(rho: float, run: "SharpnessRun | None", marks: Sequence[Mark], *, height: int) -> Picture:
+    there, ends = example(), [(OF_ADDRESS[mark.place["rho"]], mark.value) for mark in marks]
+    alt = (
+        f"Lowest 5 % by rho: {percent(float(there.lowest5[0, 0]), 0)} for FedAvg, best on average at "
+        f"{there.best_rho:g}, {percent(float(there.lowest5[-1, 0]), 0)} at {RADII[-1]:g}"
+    )
+    return Picture(
+        _still_radius(f"{rho:g}", height),
+        radius.moving(rho, run.scores[-1] if run else None, ends),
+        key="radius_figure",
+        alt=alt,
+        name="accuracy-over-rho",
+        title="Mean and lowest 5 %, by ρ",
+        now=_now(rho, run, _standing(rho, run)),
+    )
+
+
+def _section(rho: float, run: "SharpnessRun | None", marks: Sequence[Mark], *, height: int) -> Picture:
+    standing = _standing(rho, run)
+    moves: Moves = {}
+    alt = "The loss around the model; this run has not started"
+    if standing:
+        df = cross_section.data(STEPS, standing.sections)
+        moves, alt = cross_section.moving(df), cross_section.finding(df, rho)
+    return Picture(
+        _still_section(rho),
+        moves,
+        key="section_figure",
+        alt=alt,
+        name="loss-around-the-model",
+        title="The loss around the model",
+        now=_now(rho, run, standing),
+    )
 
 
 @still
-def _still_clients(rho: float) -> go.Figure:
-    return left_behind.figure(rho)
+def _still_clients(rho: float, height: int) -> go.Figure:
+    return left_behind.figure(rho, height=height)
 
 
 @still
-def _still_radius() -> go.Figure:
-    return radius.figure(radius.data(example()))
+def _still_radius(rho: str, height: int) -> go.Figure:
+    references = {
+        words: float(example().checks[name].lowest5.mean()) for words, name in REFERENCES.get(rho, {}).items()
+    }
+    return radius.figure(radius.data(example()), references, height=height)
 
 
 @still

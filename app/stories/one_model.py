@@ -5,6 +5,7 @@ everyone; the larger the rotation range, the lower its mean and the wider the sp
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,10 +14,12 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from app.charts.plot import palette
-from app.components.moving_figure import moving_figure, still
+from app.components.moving_figure import Picture, moving_figure, still
 from app.stories import rotated_digits
+from app.stories.compared import side, word
 from app.stories.dial_example import DialExample, load
 from app.stories.figures import dial_curve, rotated_clients
+from app.stories.questions import Choice, Estimate, Exercise
 from app.stories.story import Dial, Mark, Place, Scene, reading
 from app.wording import percent, percent_pm
 
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
 
 CLIENTS = 20
 TURNS = ("0", "18", "36", "54", "72", "90", "135", "180", "270", "360")
-START = "90"
+TRAINING_IMAGES, TEST_IMAGES = 54, 36  # of a client
 LABELS = {"fedavg": "One model", "local_train": "Alone"}
 
 
@@ -33,7 +36,7 @@ class OneModel:
     order = 10
     slug = "one-model"
     short = "One model for all?"
-    kicker = "Digits · 20 clients · 54 training images each · linear model"
+    kicker = f"Digits · {CLIENTS} clients · {TRAINING_IMAGES} training images each · linear model"
     title = "Is one model enough for everyone?"
     lead = (
         "Each client trains a copy of the shared model on its own handwritten digits; a server averages the copies, "
@@ -41,32 +44,17 @@ class OneModel:
         "has rotated images?"
     )
 
-    @property
+    @cached_property
     def scenes(self) -> Sequence[Scene]:
-        return [
-            _scene(
-                "All upright",
-                "0",
-                "Every client has upright images. What one learns helps all others: the shared model recognizes "
-                "{mean} of the test images, against {alone} for models that learn alone from 54 images.",
-            ),
-            _scene(
-                "A quarter turn",
-                "90",
-                "From the first client to the last, rotation grows to almost 90°. The shared model is best for clients "
-                "in the middle and worse towards both ends: {mean} on average, {lowest} for the least accurate client.",
-            ),
-            _scene(
-                "Every angle",
-                "360",
-                "Now the images cover every angle, and a 6 of one client is a 9 of another. One linear model cannot "
-                "recognize both: {mean} on average, while learning alone still gives {alone}.",
-            ),
-        ]
+        return [_upright(), _quarter_turn(), _every_angle()]
+
+    @cached_property
+    def exercises(self) -> Sequence[Exercise]:
+        return _exercises()
 
     def dials(self, place: Place) -> Sequence[Dial]:
         titles = {turn: f"{turn}°" for turn in TURNS}
-        return [Dial("turn", "Rotation between clients", titles, START)]
+        return [Dial("turn", "Rotation between clients", titles)]
 
     def start(self, place: Place) -> "AccuracyRun":
         from app.stories.accuracy_run import AccuracyRun
@@ -77,21 +65,34 @@ class OneModel:
         return 8 + round / 4
 
     def draw(self, place: Place, run: "AccuracyRun | None", marks: Sequence[Mark]) -> None:
-        turn = place["turn"]
-        df = rotated_clients.data({"One model": run.accuracies[0]} if run else {}, angles(turn))
+        turn, picture = place["turn"], self.picture(place, run, marks)
         wide, side = st.columns([3, 2], gap="large")
         with wide:
-            st.header("Accuracy of the shared model by client", anchor=False)
-            moves = rotated_clients.moving(df, ["One model"], with_mean=True)
-            alt = f"Accuracy of the shared model for each of {CLIENTS} clients; {standing(run)}"
-            moving_figure(_still_clients(turn), moves, key="client_figure", alt=alt, name="one-model-clients")
+            st.header(picture.title, anchor=False)
+            picture.draw()
         with side:
             st.header("What if we rotate more?", anchor=False)
             means = [(mark.place["turn"], mark.value) for mark in marks]
             now = {"mean": run.value, "lowest client": float(run.accuracies[0].min())} if run else {}
             moves = dial_curve.moving(turn, now, means)
             moving_figure(_still_curve(), moves, key="dial_figure", alt=finding(turn), name="one-model")
-            reading(self, place, standing(run), finding(turn))
+            reading(self, place, picture.now)
+
+    def picture(self, place: Place, run: "AccuracyRun | None", marks: Sequence[Mark]) -> Picture:
+        turn = place["turn"]
+        df = rotated_clients.data({"One model": run.accuracies[0]} if run else {}, angles(turn))
+        return Picture(
+            _still_clients(turn),
+            rotated_clients.moving(df, ["One model"], with_mean=True),
+            key="client_figure",
+            alt=f"Accuracy of the shared model for each of {CLIENTS} clients; {standing(run)}",
+            name="one-model-clients",
+            title="Accuracy of the shared model by client",
+            now=standing(run),
+        )
+
+    def finding(self, place: Place) -> str:
+        return finding(place["turn"])
 
     def config(self, place: Place) -> Mapping[str, Any]:
         """The run, and each client alone on the same images."""
@@ -106,8 +107,8 @@ class OneModel:
     @property
     def caption(self) -> str:
         return (
-            "The dots are trained live on 1,797 real digits of 8 x 8 pixels; every client is tested on 36 images of "
-            "its own. The curves are example results that ship with Fedscape: means over "
+            "The dots are trained live on 1,797 real digits of 8 x 8 pixels; every client is tested on "
+            f"{TEST_IMAGES} images of its own. The curves are example results that ship with Fedscape: means over "
             f"{len(example().seeds)} seeds, computed by `{example().command}`. Bands: ± one standard deviation over "
             "the seeds."
         )
@@ -138,25 +139,115 @@ def angles(turn: str) -> np.ndarray:
 
 def finding(turn: str) -> str:
     """The cost of this rotation, compared with models that learn alone."""
-    one, lowest, alone = (percent_pm(*example().at(line, turn)) for line in ("mean", "lowest client", "each alone"))
     return (
-        f"At a rotation range of {turn}°, the shared model ends at {one} on average and at {lowest} for the least "
-        f"accurate client; models that learn alone reach {alone}. {example().scope}"
+        f"At a rotation range of {turn}°, one model {_versus_alone(turn)} learning alone: {_pm('mean', turn)} against "
+        f"{_pm('each alone', turn)}; its worst client has {_pm('lowest client', turn)} ({example().over})."
     )
 
 
-def _scene(title: str, turn: str, words: str) -> Scene:
-    names = {"mean": "mean", "lowest": "lowest client", "alone": "each alone"}
-    numbers = {name: percent_pm(*example().at(line, turn)) for name, line in names.items()}
-    return Scene(title, {"turn": turn}, f"{words.format(**numbers)} {example().scope}")
+def _upright() -> Scene:
+    turn, answers = "0", ("One model for all", "Each alone", "No clear difference")
+    return Scene(
+        "All upright",
+        {"turn": turn},
+        "Every client has upright images. What one learns helps all others: the shared model recognizes "
+        f"{_pm('mean', turn)} of the test images, against {_pm('each alone', turn)} for models that learn alone from "
+        f"{TRAINING_IMAGES} images. {example().scope}",
+        f"With upright images, one model {_versus_alone(turn)} learning alone: {_pm('mean', turn)} against "
+        f"{_pm('each alone', turn)} ({example().over}).",
+        Choice(
+            f"All images are upright, {TRAINING_IMAGES} for each client. Which recognizes more test images?",
+            answers,
+            word(_side(turn), (answers[0], answers[2], answers[1])),
+        ),
+        "Start with what federated learning is good at. Ask who would share a model if everyone wrote alike. Each dot "
+        "is a client; all dots rise together, because every client adds examples of the same task.",
+    )
+
+
+def _quarter_turn() -> Scene:
+    turn, parts = "90", ("The least rotated clients", "Those in the middle", "The most rotated clients")
+    accuracies = example().clients_at(turn)["One model"]
+    thirds = {part: float(third.mean()) for part, third in zip(parts, np.array_split(accuracies, 3), strict=True)}
+    best, worst = max(thirds, key=thirds.__getitem__), min(thirds, key=thirds.__getitem__)
+    return Scene(
+        "A quarter turn",
+        {"turn": turn},
+        "From the first client to the last, rotation grows to almost 90°. The shared model reaches "
+        f"{_pm('mean', turn)} on average and {_pm('lowest client', turn)} for the least accurate client. A mean hides "
+        f"that: the dots show who pays. {example().scope}",
+        f"At 90°, one model fits {best.lower()} best, {percent(thirds[best], 0)}, and {worst.lower()} worst, "
+        f"{percent(thirds[worst], 0)} ({example().over}).",
+        Choice("Clients are now rotated from 0° to 90°. Whom does one model fit best?", parts, best),
+        "Let the class vote before you play. Averaging pulls the model towards the middle of the clients. Ask what the "
+        "mean alone would have told us, and who would complain.",
+    )
+
+
+def _every_angle() -> Scene:
+    turn = "360"
+    return Scene(
+        "Every angle",
+        {"turn": turn},
+        "Now the images cover every angle, and a 6 of one client is a 9 of another. One linear model must give both "
+        f"the same answer: {_pm('mean', turn)} on average, while learning alone gives {_pm('each alone', turn)}. "
+        f"{example().scope}",
+        f"With every angle, one model {_versus_alone(turn)} learning alone: {_pm('mean', turn)} against "
+        f"{_pm('each alone', turn)} ({example().over}).",
+        Estimate(
+            f"Now every angle occurs. Alone, clients reach {_pm('each alone', turn)}. What does one model reach?",
+            example().values_at("mean", turn),
+            example().over,
+            lambda run: run.value,
+        ),
+        "Collect a few numbers from the room and set the slider to one of them. The gap to learning alone is the "
+        "reason for personalized federated learning. The next story asks when learning alone is enough.",
+    )
+
+
+def _exercises() -> Sequence[Exercise]:
+    crossing = next((turn for turn in TURNS if _side(turn) < 0), None)
+    where = f"{crossing}°" if crossing else "not on this dial"
+    worst = {turn: example().at("lowest client", turn)[0] for turn in TURNS}
+    below = next((turn for turn in TURNS if worst[turn] < 0.5), None)
+    return [
+        Exercise(
+            "From which rotation range on would you advise the clients to learn alone? Look at the means.",
+            f"The first stop at which learning alone is clearly ahead is {where}: differences of more than two "
+            f"standard errors over {example().over}.",
+        ),
+        Exercise(
+            "And if the worst client decided? Find the first stop at which it is wrong more often than right.",
+            f"At {below}°: its mean accuracy there is {percent(worst[below], 0)}."
+            if below
+            else "At no stop of this dial.",
+        ),
+        Exercise(
+            "Why does learning alone hardly change along the dial?",
+            "Each client trains and tests at its own angle, so rotation costs it nothing. It goes from "
+            f"{_pm('each alone', TURNS[0])} at 0° to {_pm('each alone', TURNS[-1])} at 360°.",
+        ),
+    ]
+
+
+def _side(turn: str) -> int:
+    """Whether one model is ahead of learning alone."""
+    return side(example().values_at("mean", turn), example().values_at("each alone", turn))
+
+
+def _versus_alone(turn: str) -> str:
+    return word(_side(turn))
+
+
+def _pm(line: str, turn: str) -> str:
+    return percent_pm(*example().at(line, turn), samples=TEST_IMAGES)
 
 
 def standing(run: "AccuracyRun | None") -> str:
     if run is None:
-        return "Untrained"
-    accuracy = run.accuracies[0]
-    lowest = percent(float(accuracy.min()))
-    return f"Round {run.round} of this run · mean {percent(run.value)} · worst of {CLIENTS} clients {lowest}"
+        return "This run: press Play"
+    lowest = percent(float(run.accuracies[0].min()), 0)
+    return f"This run, round {run.round}: mean {percent(run.value, 0)} · worst of {CLIENTS} clients {lowest}"
 
 
 def _lines() -> dict[str, dial_curve.Line]:
@@ -171,10 +262,12 @@ def _lines() -> dict[str, dial_curve.Line]:
 @still
 def _still_clients(turn: str) -> go.Figure:
     ends = {"One model": example().clients_at(turn)["One model"]}
-    return rotated_clients.figure(ends, angles(turn), example().pictures[turn], height=420, with_mean=True)
+    pictures, seeds = example().pictures[turn], len(example().seeds)
+    return rotated_clients.figure(ends, angles(turn), pictures, height=420, seeds=seeds, with_mean=True)
 
 
 @still
 def _still_curve() -> go.Figure:
     title, ticks = "rotation range", range(0, 361, 90)
-    return dial_curve.figure(dial_curve.data(example()), _lines(), title, ticks, height=250, unit="°")
+    df = dial_curve.data(example())
+    return dial_curve.figure(df, _lines(), title, ticks, height=250, samples=TEST_IMAGES, unit="°")

@@ -12,6 +12,7 @@ EXAMPLE = ASSETS / "examples" / "story_left_behind.json"
 
 RADII = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
 NUM_CLIENTS, NUM_LEFT_BEHIND = 40, 2  # lowest 5 %
+SAMPLES = 35  # at most, that a client is tested on
 STEPS = np.linspace(-1, 1, 21)  # of the cross-section: 1 is as long as the weights of a unit
 
 

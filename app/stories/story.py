@@ -1,16 +1,24 @@
 """A story of the Learn page: a question, a dial, a run that trains, and its figures.
 
 A story is one file of this folder with a ``STORY`` in it. The page draws everything around it: the row of stories, the
-dials, Play, Step, Reset, the link to Set up. Nothing is trained before the reader presses Play; ``start`` does.
+scenes, the question and the finding above the figures, the dials, Play, Step, Reset, exercises, notes, the handout and
+the link to Set up. Nothing is trained before the reader presses Play; ``start`` does.
+
+A scene with a question hides the shipped results until its run has finished (``moving_figure.RESULT`` marks them).
+Three members are optional: ``finding``, ``picture`` and ``exercises``; the functions below stand in for them.
 """
 
 import html
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import pandas as pd
 import streamlit as st
+
+from app.charts.plot import palette
+from app.components.moving_figure import Picture, are_results_hidden
+from app.stories.questions import Exercise, Question
 
 Place = Mapping[str, str]
 """The stop of each dial of a story: dial name -> stop, as in the address."""
@@ -23,16 +31,19 @@ class Dial:
     name: str  # in the address
     label: str
     stops: Mapping[str, str]  # in order: value in the address -> label on the dial
-    default: str
+    default: str = ""  # where the first scene says nothing of it; the first stop if empty
 
 
 @dataclass(frozen=True)
 class Scene:
-    """A step of a story: the dials' stops, and the text for them."""
+    """A step of a story: the dials' stops, and the texts for them."""
 
     title: str
     place: Place
-    text: str
+    text: str  # beside the figures: the explanation
+    finding: str = ""  # above the figures: one sentence
+    question: Question | None = field(default=None, compare=False)  # above the figures until the finding is shown
+    notes: str = ""  # for the speaker
 
 
 class Mark(NamedTuple):
@@ -114,20 +125,51 @@ class Story(Protocol[RunT]):
 
 
 def place_of(story: Story[Any], given: Place) -> dict[str, str]:
-    """``given`` as valid stops of the dials, with defaults for missing or unknown ones."""
-    place = dict(given)
+    """``given`` as valid stops of the dials; missing or unknown ones are those of the first scene."""
+    place, start = dict(given), start_of(story)
     for dial in story.dials(given):
         if place.get(dial.name) not in dial.stops:
-            place[dial.name] = dial.default
+            place[dial.name] = start[dial.name]
     return {dial.name: place[dial.name] for dial in story.dials(place)}
+
+
+def start_of(story: Story[Any]) -> dict[str, str]:
+    """Where a story opens: at its first scene."""
+    first = next(iter(story.scenes), None)
+    place = dict(first.place) if first else {}
+    return {dial.name: place.get(dial.name) or dial.default or next(iter(dial.stops)) for dial in story.dials(place)}
 
 
 def scene_at(story: Story[Any], place: Place) -> Scene | None:
     return next((scene for scene in story.scenes if dict(scene.place) == dict(place)), None)
 
 
-def reading(story: Story[Any], place: Place, now: str, finding: str) -> None:
-    """The text beside the figures: the state of the run, and the scene's text or the finding."""
+def finding_at(story: Story[Any], place: Place) -> str:
+    """The sentence above the figures: the scene's, or the story's ``finding(place)``; empty without one."""
     scene = scene_at(story, place)
-    text = scene.text if scene else finding
-    st.html(f'<p class="reading"><b>{html.escape(now)}</b><br>{html.escape(text)}</p>')
+    find: Callable[[Place], str] = getattr(story, "finding", lambda _: "")
+    return scene.finding if scene else find(place)
+
+
+def picture_of(story: Story[Any], place: Place, run: Any = None, marks: Sequence[Mark] = ()) -> Picture | None:
+    """The story's ``picture(place, run, marks)``: its one figure on a slide and in the handout; None without one."""
+    draw: Callable[..., Picture | None] = getattr(story, "picture", lambda *_: None)
+    return draw(place, run, marks)
+
+
+def exercises_of(story: Story[Any]) -> Sequence[Exercise]:
+    """The story's ``exercises``, none without them."""
+    found: Sequence[Exercise] = getattr(story, "exercises", ())
+    return found
+
+
+def reading(story: Story[Any], place: Place, now: str, finding: str = "") -> None:
+    """The text beside the figures: the state of the run, and the scene's text or the finding.
+
+    While the results are hidden, and on a slide, it is the state alone.
+    """
+    scene = scene_at(story, place)
+    is_short = are_results_hidden() or palette.is_presenting()
+    text = "" if is_short else scene.text if scene else finding
+    parts = [f"<b>{html.escape(now)}</b>", *([html.escape(text)] if text else [])]
+    st.html(f'<p class="reading">{"<br>".join(parts)}</p>')

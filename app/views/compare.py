@@ -15,6 +15,7 @@ from app.compare.effort import effort
 from app.compare.headline import by_value, headline
 from app.compare.newcomers import newcomers
 from app.compare.numbers import numbers
+from app.compare.sharing import sharing
 from app.compare.structure import clustered
 from app.compare.truth import errors, errors_over_classes
 from app.compare.view import METHOD, ROUNDS, TAILS, View
@@ -85,7 +86,7 @@ def finding(view: View, is_mixed: bool) -> str:
         return by_value(runs)
     if is_mixed:
         return "These runs differ in data or clients, so they cannot be ranked."
-    return view.keep("headline", lambda: headline(runs, view.share, view.clients()))
+    return view.keep("headline", lambda: f"{headline(runs, view.share, view.clients())} {sharing(runs)}".strip())
 
 
 def too_few(runs: list[RunRecord], chosen: list[RunRecord], absent: list[str]) -> None:

@@ -1,41 +1,53 @@
-"""Learn: five questions, each with a dial and a run that trains live in the page."""
+"""Learn: questions, each with a dial and a run that trains live in the page."""
 
 import html
-from collections.abc import Sequence
-from functools import partial
+from pathlib import Path
 from typing import Any
 
 import streamlit as st
 
+from app import learn
 from app.charts.plot import palette
 from app.components import page
+from app.learn.controls import controls
+from app.learn.lesson import exercises, teaching
+from app.learn.prediction import prediction, sentence, unbroken
+from app.learn.slide import slide
+from app.learn.stage import stage
+from app.learn.stepper import stepper
 from app.state import links, url_state
 from app.stories import stories
-from app.stories.desk import TICK_S, Desk, Reader
-from app.stories.story import Dial, Place, Scene, Story, place_of, scene_at
+from app.stories.desk import Reader
+from app.stories.story import Place, Story, place_of, scene_at, start_of
 
-CSS = """<style>
-.st-key-stage [data-testid="stElementContainer"] { opacity: 1 !important; transition: none !important; }
-.reading { line-height: 1.55; margin: 0; max-width: 34rem; }
-.reading b { font-variant-numeric: tabular-nums; }
-</style>"""
-STEPS = "abcdefgh"
+STYLE = Path(learn.__file__).with_name("learn.css")
 
 
 def render() -> None:
     reader = arrived()
-    desk = reader.desk
     place = follow(reader)
-    st.html(CSS)
-    page.titled(desk.story.short, "learn")
-    story_row(reader)
-    heading(desk.story)
-    scenes(desk, place)
-    controls(desk, place)
-    with st.container(key="stage"):
-        st.fragment(stage, run_every=TICK_S if desk.is_playing else None)(desk, place)
-    below(reader, place)
+    page.titled(reader.desk.story.short, "learn")
+    st.html(STYLE)
+    if palette.is_presenting():
+        slide(reader, place)
+    else:
+        lesson(reader, place)
     warm_up(reader.slug, place)
+
+
+def lesson(reader: Reader, place: Place) -> None:
+    """The question, the scenes, the finding above the figures, and what a reader and a lecturer do with them."""
+    desk = reader.desk
+    story_row(reader)
+    page.header(desk.story.kicker, desk.story.title, desk.story.lead)
+    stepper(reader, place)
+    if words := sentence(desk, place):
+        st.html(f'<p class="finding">{html.escape(unbroken(words))}</p>')
+    prediction(desk, place)
+    controls(desk, place)
+    stage(desk, place)
+    below(reader, place)
+    exercises(desk)
 
 
 def arrived() -> Reader:
@@ -56,7 +68,9 @@ def follow(reader: Reader) -> Place:
     """Where the dials stand, mirrored in the address."""
     desk = reader.desk
     place = desk.place = place_of(desk.story, desk.place or {})
-    defaults = {dial.name: dial.default for dial in desk.story.dials(place)} | {"story": next(iter(stories()))}
+    if scene := scene_at(desk.story, place):
+        desk.scene = list(desk.story.scenes).index(scene)
+    defaults = start_of(desk.story) | {"story": next(iter(stories()))}
     chosen = {name: value for name, value in {"story": reader.slug, **place}.items() if value != defaults[name]}
     ours = {"story"}.union(*(names_of(story) for story in stories().values()))
     url_state.choose(**{**dict.fromkeys(ours), **chosen})
@@ -80,88 +94,21 @@ def story_row(reader: Reader) -> None:
     )
 
 
-def heading(story: Story[Any]) -> None:
-    if palette.is_presenting():
-        st.title(story.title, anchor=False)
-    else:
-        page.header(story.kicker, story.title, story.lead)
-
-
-def scenes(desk: Desk, place: Place) -> None:
-    """The steps of the story; each sets the dials and plays."""
-    now: Scene | None = scene_at(desk.story, place)
-    with st.container(horizontal=True, gap="small", key="scenes"):
-        for letter, scene in zip(STEPS, desk.story.scenes, strict=False):
-            st.button(
-                f"{letter} · {scene.title}",
-                key=f"scene_{letter}",
-                type="secondary" if scene == now else "tertiary",
-                on_click=desk.turn,
-                args=(scene.place,),
-            )
-
-
-def controls(desk: Desk, place: Place) -> None:
-    """The dials and the three buttons."""
-    dials = desk.story.dials(place)
-    *sliders, buttons = st.columns([*widths(dials), 3], vertical_alignment="bottom", gap="medium")
-    for slider, dial in zip(sliders, dials, strict=True):
-        at = place[dial.name]
-        turn = partial(turn_one, desk, dial.name)
-        slider.select_slider(
-            dial.label,
-            list(dial.stops),
-            format_func=dial.stops.__getitem__,
-            key=url_state.key(dial.name, at, turn, dial.stops),
-        )
-    with buttons, st.container(horizontal=True, gap="small"):
-        play_or_pause = ("Pause", desk.pause) if desk.is_playing else ("Play", desk.play)
-        st.button(play_or_pause[0], key="play", type="primary", on_click=play_or_pause[1])
-        st.button("Step", key="step", on_click=desk.step, help="Train one round")
-        st.button("Reset", key="reset", on_click=desk.reset, help="Reset to untrained models")
-
-
-def widths(dials: Sequence[Dial]) -> list[int]:
-    """Shares of the row: more stops, more room."""
-    total = sum(len(dial.stops) for dial in dials)
-    return [max(3, round(8 * len(dial.stops) / total)) for dial in dials]
-
-
-def turn_one(desk: Desk, name: str, value: str) -> None:
-    desk.turn({**(desk.place or {}), name: value})
-
-
-def stage(desk: Desk, place: Place) -> None:
-    """The part that updates: a slice of training, then the story's figures and text."""
-    run = desk.train(place)
-    desk.story.draw(place, run, desk.marks)
-    if run and run.is_settled and desk.is_playing:
-        desk.pause()
-        st.rerun()
-
-
 def below(reader: Reader, place: Place) -> None:
-    """The link to Set up, the numbers and their source, and the previous and next story."""
+    """The link to Set up, notes and handout, the numbers and their source."""
     story = reader.desk.story
-    if not palette.is_presenting():
-        with st.container(horizontal=True, vertical_alignment="center"):
-            link = links.setup_link(story.config(place))
-            st.html(f'<a href="{html.escape(link)}">Open in Set up: {html.escape(story.setup_label(place))}</a>')
-            page.table_button(
-                story.table(),
-                key=f"{story.slug}_numbers",
-                name=f"learn-{story.slug}",
-                caption=story.caption,
-                scope="[class*=st-key-figure_]",
-            )
-        st.caption(story.caption)
-    order = list(stories())
-    at = order.index(reader.slug)
-    with st.container(horizontal=True, horizontal_alignment="distribute", key="neighbours"):
-        for name, arrow, other in (("previous", "← {}", at - 1), ("next", "{} →", at + 1)):
-            if 0 <= other < len(order):
-                words = arrow.format(f"{other + 1} · {stories()[order[other]].short}")
-                st.button(words, key=name, type="tertiary", on_click=reader.open, args=(order[other],))
+    with st.container(horizontal=True, vertical_alignment="center"):
+        link = links.setup_link(story.config(place))
+        st.html(f'<a href="{html.escape(link)}">Open in Set up: {html.escape(story.setup_label(place))}</a>')
+        page.table_button(
+            story.table(),
+            key=f"{story.slug}_numbers",
+            name=f"learn-{story.slug}",
+            caption=story.caption,
+            scope="[class*=st-key-figure_]",
+        )
+        teaching(reader.desk, place)
+    st.caption(story.caption)
 
 
 @st.cache_resource(show_spinner=False)

@@ -58,7 +58,7 @@ def first_start() -> None:
     left, right = st.columns(2, gap="large")
     with left:
         st.header("See it work", anchor=False)
-        st.write("Watch five methods learn handwritten digits on twenty clients in about a minute.")
+        st.write("Watch five methods learn handwritten digits on forty clients in about a minute.")
         if DEMO in preset_names():
             st.button("Start the 60-second demo", type="primary", key="demo", on_click=attempt, args=(start_demo,))
     with right:

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 
 from app.stories.desk import Desk
-from app.stories.story import Dial, Mark, Place, place_of
+from app.stories.questions import Estimate
+from app.stories.story import Dial, Mark, Place, Scene, place_of
 
 LEAST = 3
 HERE, THERE = {"k": "1"}, {"k": "2"}
@@ -43,6 +45,21 @@ class Counting:
 
     def pace(self, round: int) -> float:
         return 4 * LEAST
+
+
+class Asking(Counting):
+    """The same story with a question in its second scene."""
+
+    scenes = (
+        Scene("One", HERE, ""),
+        Scene("Two", THERE, "", question=Estimate("?", np.array([2.0]), "1 seed", lambda run: run.value)),
+    )
+
+
+@pytest.fixture
+def asking() -> Desk:
+    story: Any = Asking()
+    return Desk(story)
 
 
 @pytest.fixture
@@ -114,6 +131,39 @@ def test_reset_clears_the_state(desk: Desk) -> None:
     desk.reset()
     assert desk.train(THERE) is None
     assert not desk.marks
+
+
+def test_a_scene_that_asks_waits_and_one_that_does_not_plays(asking: Desk) -> None:
+    for scene, waits in zip(asking.story.scenes, (False, True), strict=True):
+        asking.show(scene)
+        assert asking.is_playing is not waits and asking.asks(scene.place) is waits
+
+
+def test_the_end_of_a_run_reveals_and_keeps_the_guess_and_its_own_result(asking: Desk) -> None:
+    asking.guess(THERE, 1.0)
+    asking.turn(THERE)
+    asking.train(THERE)
+    assert asking.asks(THERE) and asking.has_begun(THERE)
+    asking.run.is_settled = True
+    asking.train(THERE)
+    assert not asking.asks(THERE)
+    assert (asking.guess_at(THERE), asking.ended(THERE)) == (1.0, 2.0)
+
+
+def test_a_result_shown_without_a_run_has_none_of_its_own(asking: Desk) -> None:
+    asking.reveal(THERE)
+    assert not asking.asks(THERE) and asking.ended(THERE) is None
+
+
+def test_reset_asks_again(asking: Desk) -> None:
+    asking.guess(THERE, 1.0)
+    asking.reveal(THERE)
+    asking.reset()
+    assert asking.asks(THERE) and asking.guess_at(THERE) is None
+
+
+def test_a_story_opens_where_its_first_scene_is(asking: Desk) -> None:
+    assert place_of(asking.story, {}) == HERE
 
 
 def test_missing_values_in_an_address_are_the_defaults() -> None:

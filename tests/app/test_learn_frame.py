@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from app.state import links
 from app.stories import stories
-from app.stories.story import place_of, scene_at
+from app.stories.story import exercises_of, place_of, scene_at
 from engine.config.schema import parse_experiment
 from tests.app.pages import ENOUGH_S, VIEWS, open_page
 
@@ -28,12 +28,12 @@ class Mine(OneModel):
 
 STORY = Mine()
 """
-BEGUN: dict[str, tuple[str, int | None]] = {  # text of each story's second scene after a round, and its figures
-    "one-model": ("Round 1 of this run · mean ", 2),
-    "alone": ("Round 1 of this run · alone ", 2),
-    "dial": ("Round 1 · one model for all", 2),
-    "contexts": ("Round 1 · K = 2", 2),
-    "left-behind": ("Round 1 · ρ = 0.1", 3),
+BEGUN: dict[str, str] = {  # text of each story's second scene after a round
+    "one-model": "This run, round 1: mean ",
+    "alone": "This run, round 1: alone ",
+    "dial": "This run, round 1: one model for all",
+    "contexts": "This run, round 1: K = 2",
+    "left-behind": "This run, round 1: ρ = 0.1",
 }
 
 
@@ -42,7 +42,12 @@ def bodies(learn: AppTest) -> list[str]:
 
 
 def texts(learn: AppTest) -> str:
-    return html.unescape(" ".join(bodies(learn)))
+    return html.unescape(" ".join(bodies(learn))).replace("\u00a0", " ")
+
+
+def results(learn: AppTest) -> set[str]:
+    """The figures as they are drawn."""
+    return {chart.proto.spec for chart in learn.get("plotly_chart")}
 
 
 def opened_config(learn: AppTest) -> dict[str, object]:
@@ -100,24 +105,74 @@ def test_moving_a_slider_trains_and_updates_link_and_address(slug: str) -> None:
 
 
 @pytest.mark.parametrize("slug", SLUGS)
-def test_every_scene_is_a_button_that_plays(slug: str) -> None:
-    scenes = stories()[slug].scenes
+def test_a_story_opens_at_its_first_scene(slug: str) -> None:
+    story = stories()[slug]
     learn = page(story=slug)
-    learn.button(key="scene_b").click().run()
+    assert learn.session_state.learn.desk.place == story.scenes[0].place
+    assert set(learn.query_params) <= {"story"}
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_a_step_of_the_stepper_sets_the_sliders_and_waits_for_play(slug: str) -> None:
+    scene = stories()[slug].scenes[1]
+    learn = page(story=slug)
+    learn.segmented_control(key="scene").set_value("b").run()
     assert not learn.exception
     desk = learn.session_state.learn.desk
-    assert desk.place == scenes[1].place and desk.run.round > 0
-    assert scenes[1].text in texts(learn)
+    assert desk.place == scene.place and learn.segmented_control(key="scene").value == "b"
+    if scene.question:
+        assert not desk.is_playing and desk.run is None
+        assert scene.question.text in texts(learn) and scene.finding not in texts(learn)
+    else:
+        assert desk.is_playing
 
 
 @pytest.mark.parametrize("slug", SLUGS)
 def test_step_trains_a_round_and_updates_the_text(slug: str) -> None:
-    (begun, figures), scene = BEGUN.get(slug, ("Round 1", None)), stories()[slug].scenes[1]
+    begun, scene = BEGUN.get(slug, "round 1"), stories()[slug].scenes[1]
     learn = page(story=slug, **scene.place)
-    assert figures in (len(learn.get("plotly_chart")), None)
+    assert slug not in BEGUN or len(learn.get("plotly_chart")) == 2
     learn.button(key="step").click().run()
     assert not learn.exception
-    assert any(begun in text and scene.text in text for text in map(html.unescape, bodies(learn)))
+    assert any(begun in text for text in map(html.unescape, bodies(learn)))
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_a_question_hides_the_results_until_they_are_shown(slug: str) -> None:
+    scene = stories()[slug].scenes[0]
+    if not scene.question:
+        pytest.skip("this scene asks nothing")
+    learn = page(story=slug)
+    assert scene.question.text in texts(learn)
+    assert scene.finding not in texts(learn) and scene.text not in texts(learn)
+    hidden = results(learn)
+    learn.button(key="reveal").click().run()
+    assert scene.finding in texts(learn) and scene.text in texts(learn)
+    assert results(learn) != hidden
+
+
+def test_a_run_that_ends_shows_the_finding_beside_the_guess() -> None:
+    scene = stories()["one-model"].scenes[2]
+    learn = page(story="one-model", **scene.place)
+    slider = next(slider for slider in learn.select_slider if slider.key.startswith("guess"))
+    slider.set_value("0.6").run()
+    desk = learn.session_state.learn.desk
+    assert desk.guess_at(scene.place) == 0.6 and not desk.is_playing
+    desk.play()
+    desk.train(scene.place).advance(10_000)
+    learn.run()
+    said = texts(learn)
+    assert re.search(r"You said 60 %\. This run: 4\d %\. 5 seeds: 46 ± 1 %\.", said)
+    assert scene.finding in said
+
+
+def test_play_needs_no_guess_and_ends_guessing() -> None:
+    learn = page()
+    assert not learn.pills[0].disabled
+    learn.button(key="play").click().run()
+    assert not learn.exception
+    assert learn.session_state.learn.desk.run.round > 0
+    assert learn.pills[0].disabled
 
 
 def test_play_turns_into_pause() -> None:
@@ -132,9 +187,9 @@ def test_play_turns_into_pause() -> None:
 def test_reset_discards_a_trained_round() -> None:
     learn = page()
     learn.button(key="step").click().run()
-    assert "Round 1 " in texts(learn)
+    assert "This run, round 1:" in texts(learn)
     learn.button(key="reset").click().run()
-    assert "Untrained" in texts(learn)
+    assert "This run: press Play" in texts(learn)
 
 
 def test_the_first_story_needs_no_parameter_in_the_address() -> None:
@@ -149,33 +204,75 @@ def test_an_unknown_story_opens_the_first(slug: str) -> None:
     assert learn.title[0].value == stories()[SLUGS[0]].title
 
 
-def test_next_and_previous_follow_the_order() -> None:
+def test_next_goes_through_the_scenes_and_then_to_the_next_story() -> None:
+    first, second = (stories()[slug] for slug in SLUGS[:2])
     learn = page()
-    assert "previous" not in {button.key for button in learn.button}
+    assert learn.button(key="previous").disabled
+    for scene in first.scenes[1:]:
+        learn.button(key="next").click().run()
+        assert learn.session_state.learn.desk.place == scene.place
     learn.button(key="next").click().run()
-    assert learn.title[0].value == stories()[SLUGS[1]].title
+    assert learn.title[0].value == second.title
     assert learn.query_params["story"] == SLUGS[1]
     learn.button(key="previous").click().run()
-    assert learn.title[0].value == stories()[SLUGS[0]].title
+    assert learn.title[0].value == first.title
+    assert learn.session_state.learn.desk.place == first.scenes[-1].place
+
+
+def test_the_last_scene_of_the_last_story_has_no_next() -> None:
+    slug = SLUGS[-1]
+    assert page(story=slug, **stories()[slug].scenes[-1].place).button(key="next").disabled
+
+
+def test_next_between_two_scenes_goes_on_from_the_latest() -> None:
+    story = stories()["one-model"]
+    learn = page(story="one-model", turn="54")
+    assert learn.segmented_control(key="scene").value is None
+    learn.button(key="next").click().run()
+    assert learn.session_state.learn.desk.place == story.scenes[1].place
 
 
 def test_a_story_pauses_and_keeps_its_state_while_another_is_open() -> None:
     learn = page(story="alone", samples="60")
     learn.button(key="play").click().run()
-    learn.button(key="previous").click().run()
+    learn.segmented_control(key="story").set_value("one-model").run()
     assert "samples" not in learn.query_params
-    learn.button(key="next").click().run()
+    learn.segmented_control(key="story").set_value("alone").run()
     desk = learn.session_state.learn.desk
     assert desk.place == {"samples": "60"} and desk.run.round > 0 and not desk.is_playing
 
 
-def test_presenting_shows_question_slider_and_figures() -> None:
+@pytest.mark.parametrize("slug", SLUGS)
+def test_a_story_has_three_exercises_notes_for_each_scene_and_a_handout(slug: str) -> None:
+    story = stories()[slug]
+    if not exercises_of(story):
+        pytest.skip("a story without exercises")
+    assert len(exercises_of(story)) == 3
+    assert all(scene.notes for scene in story.scenes)
+    learn = page(story=slug)
+    assert all(one.task in texts(learn) and one.answer in texts(learn) for one in exercises_of(story))
+    assert not any(scene.notes in texts(learn) for scene in story.scenes)
+
+
+def test_presenting_is_one_sentence_one_figure_and_the_controls() -> None:
     learn = AppTest.from_file(str(VIEWS / "learn.py"), default_timeout=ENOUGH_S)
     learn.session_state["presenting"] = True
     learn.run()
     assert not learn.exception
-    assert learn.title and learn.select_slider and learn.button(key="play")
-    assert not learn.caption and 'class="kicker"' not in texts(learn) and "Open in Set up" not in texts(learn)
+    assert [title.value for title in learn.title] == [stories()[SLUGS[0]].scenes[0].question.text]
+    assert len(learn.get("plotly_chart")) == 1
+    assert learn.select_slider and learn.button(key="play") and learn.button(key="exit")
+    assert not learn.caption and not learn.header and "Open in Set up" not in texts(learn)
+
+
+def test_exit_ends_the_presentation() -> None:
+    learn = page(presenting="true", story="alone")
+    learn.session_state["presenting"] = True
+    learn.run()
+    learn.button(key="exit").click().run()
+    assert not learn.exception
+    assert "presenting" not in learn.query_params
+    assert learn.title[0].value == stories()["alone"].title
 
 
 def test_the_rest_of_the_address_stays() -> None:

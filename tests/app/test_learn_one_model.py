@@ -64,7 +64,7 @@ def test_set_up_opens_the_shown_run_and_learning_alone() -> None:
 
 def test_every_scene_has_its_number() -> None:
     for scene in STORY.scenes:
-        assert percent_pm(*example().at("mean", scene.place["turn"])) in scene.text
+        assert percent_pm(*example().at("mean", scene.place["turn"]), samples=36) in scene.text
 
 
 def test_clients_are_rotated_as_labelled() -> None:
@@ -93,37 +93,37 @@ def test_the_mean_is_a_line_and_clients_are_dots() -> None:
     df = rotated_clients.data({"One model": np.array([0.5, 1.0, 0.75])}, np.array([0.0, 30.0, 60.0]))
     moves = rotated_clients.moving(df, ["One model"], with_mean=True)
     assert moves["One model"] == {"x": [0, 1, 2], "y": [50.0, 100.0, 75.0]}
-    assert moves["mean"]["y"] == [75.0, 75.0] and moves["mean label"]["text"] == ["mean 75.0"]
+    assert moves["mean"]["y"] == [75.0, 75.0] and moves["mean label"]["text"] == ["mean 75"]
 
 
 def test_everything_animated_has_a_trace() -> None:
     accuracies = {"a": np.ones(20), "b": np.zeros(20)}
     df = rotated_clients.data(accuracies, angles("90"))
-    clients = rotated_clients.figure(accuracies, angles("90"), example().pictures["90"], height=400)
+    clients = rotated_clients.figure(accuracies, angles("90"), example().pictures["90"], height=400, seeds=5)
     assert set(rotated_clients.moving(df, ["a", "b"], with_mean=True)) <= {trace.name for trace in clients.data}
     lines = {name: dial_curve.Line("#000000", "solid") for name in example().lines}
-    curve = dial_curve.figure(dial_curve.data(example()), lines, "turn", [0, 90], height=250)
+    curve = dial_curve.figure(dial_curve.data(example()), lines, "turn", [0, 90], height=250, samples=36)
     now = dict.fromkeys(lines, 0.5)
     assert set(dial_curve.moving("90", now, [("0", 0.9)])) <= {trace.name for trace in curve.data}
 
 
 def test_numbers_of_the_run_and_means_over_seeds_are_distinguished() -> None:
     run = STORY.start({"turn": "90"})
-    assert standing(run).startswith("Round 0 of this run · mean ") and "worst of 20 clients" in standing(run)
+    assert standing(run).startswith("This run, round 0: mean ") and "worst of 20 clients" in standing(run)
     assert all(scene.text.endswith("Mean ± standard deviation over 5 seeds.") for scene in STORY.scenes)
-    assert finding("90").endswith("Mean ± standard deviation over 5 seeds.")
+    assert finding("90").endswith("(5 seeds).")
 
 
 def test_clients_are_not_connected_by_a_line() -> None:
     ends = {"One model": example().clients_at("90")["One model"]}
-    fig = rotated_clients.figure(ends, angles("90"), example().pictures["90"], height=400)
+    fig = rotated_clients.figure(ends, angles("90"), example().pictures["90"], height=400, seeds=5)
     scatter = [trace for trace in fig.data if trace.type == "scatter"]
     assert [trace.name for trace in scatter if trace.mode == "lines"] == ["pairs", "mean"]
 
 
 def test_before_a_run_the_figure_shows_final_results() -> None:
     ends = example().clients_at("90")["One model"]
-    fig = rotated_clients.figure({"One model": ends}, angles("90"), example().pictures["90"], height=400)
+    fig = rotated_clients.figure({"One model": ends}, angles("90"), example().pictures["90"], height=400, seeds=5)
     assert fig.data[0].y == pytest.approx(100 * ends)
     assert ends.mean() == pytest.approx(example().at("mean", "90")[0], abs=1e-4)
 

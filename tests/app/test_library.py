@@ -33,7 +33,7 @@ def test_the_demo_queues_its_preset_and_opens_live(empty_store: Store):
     page.button(key="demo").click().run()
     assert not page.exception
     assert "[Watch it train](/live)" in words(page)
-    assert empty_store.queue.counts() == {"queued": 10}
+    assert empty_store.queue.counts() == {"queued": 15}
 
 
 def test_every_run_is_listed_newest_first(filled_store: Store):

@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from app.stories import stories
-from tests.browser.conftest import LOAD_MS, PageProblems, Server
+from tests.browser.conftest import LOAD_MS, READY, PageProblems, Server
 
 DIAL = "document.querySelector('.st-key-figure_dial_figure .moving')"
 CLIENTS = "document.querySelector('.st-key-figure_client_figure .moving')"
@@ -23,6 +23,12 @@ SLOW_DRAWING = """{
     get: () => library, set: (loaded) => (library = Object.assign(loaded, {react: slow(loaded.react)})),
   });
 }"""
+SCREENS = ((1366, 768), (1920, 1080))
+DRAWN_WIDE = "document.querySelector('.moving .main-svg').clientWidth > 0.85 * innerWidth"
+HIDDEN_BELOW = """(() => {
+  const main = document.querySelector("[data-testid=stMain]");
+  return main.scrollHeight - main.clientHeight;
+})()"""
 IN_ADDRESS = "(...parts) => parts.flat().every((part) => location.search.includes(part))"
 
 
@@ -72,13 +78,15 @@ def test_playing_moves_the_dot_in_the_same_figure(page: Page, server: Server, pa
 def test_scenes_have_transitions_and_links(page: Page, server: Server, page_problems: PageProblems) -> None:
     page.emulate_media(reduced_motion="no-preference")
     page.goto(f"{server.url}/?story=dial")
-    page.get_by_role("button", name="a · Alike, alone").click(timeout=LOAD_MS)
+    page.get_by_role("button", name="Play").click(timeout=LOAD_MS)
     page.wait_for_function(f"{ERROR} < 5", timeout=LOAD_MS)
-    page.get_by_role("button", name="c · Different, together").click()
+    page.get_by_role("radio", name="c · Different, together").click()
     page.wait_for_function(IN_ADDRESS, arg=["spread=3", "share=together"], timeout=LOAD_MS)
+    expect(page.get_by_role("status").filter(has_text="Scene 3 of 5")).to_be_visible(timeout=LOAD_MS)
+    page.get_by_role("button", name="Play").click()
     page.wait_for_function(f"{ERROR} > 6 && {ERROR} < 9", timeout=LOAD_MS)
     page.reload()
-    expect(page.get_by_text("Now the true models are far apart")).to_be_visible(timeout=LOAD_MS)
+    expect(page.get_by_role("radio", name="c · Different, together")).to_be_checked(timeout=LOAD_MS)
     assert page_problems == PageProblems()
 
 
@@ -89,9 +97,10 @@ def test_scenes_clicked_during_a_transition_draw_one_figure_at_a_time(
     page.add_init_script(SLOW_DRAWING)
     page.goto(f"{server.url}/?story=dial")
     page.wait_for_selector(".moving .main-svg", timeout=LOAD_MS)
-    for scene in ("a", "d", "c"):
-        page.get_by_role("button", name=f"{scene} · ").click()
+    for scene in ("b", "d", "c"):
+        page.get_by_role("radio", name=f"{scene} · ").click()
         page.wait_for_timeout(600)
+    page.get_by_role("button", name="Play").click()
     page.wait_for_function(f"{ERROR} > 6 && {ERROR} < 9", timeout=LOAD_MS)
     assert page.evaluate("window.mostAtATime") == 1
     expect(page.get_by_text("cannot be drawn")).to_have_count(0)
@@ -102,7 +111,7 @@ def test_the_row_of_stories_has_links_in_order(page: Page, server: Server, page_
     page.goto(server.url)
     titles = [story.title for story in stories().values()]
     expect(page.get_by_role("heading", level=1)).to_have_text(titles[0], timeout=LOAD_MS)
-    page.get_by_role("button", name="2 · Alone? →").click()
+    page.get_by_role("radio", name="2 · ").click()
     expect(page.get_by_role("heading", level=1)).to_have_text(titles[1], timeout=LOAD_MS)
     page.get_by_role("radio", name="3 · ").click()
     expect(page.get_by_role("heading", level=1)).to_have_text(titles[2], timeout=LOAD_MS)
@@ -113,13 +122,42 @@ def test_the_row_of_stories_has_links_in_order(page: Page, server: Server, page_
 
 
 @pytest.mark.parametrize("slug", list(stories()))
-def test_a_story_fits_a_lecture_room_and_a_phone(slug: str, page: Page, server: Server) -> None:
+def test_a_story_is_a_slide_in_a_lecture_room_and_fits_a_phone(slug: str, page: Page, server: Server) -> None:
     page.goto(f"{server.url}/?story={slug}&presenting=true")
-    page.wait_for_selector(".moving .main-svg", timeout=LOAD_MS)
-    assert page.evaluate("parseFloat(getComputedStyle(document.documentElement).fontSize)") >= 20
-    play = page.get_by_role("button", name="Play").bounding_box()
-    assert play and play["y"] + play["height"] < 900
+    for width, height in SCREENS:
+        page.set_viewport_size({"width": width, "height": height})
+        page.wait_for_selector(".moving .main-svg", timeout=LOAD_MS)
+        page.wait_for_function(DRAWN_WIDE, timeout=LOAD_MS)
+        expect(page.get_by_role("button", name="Play")).to_be_in_viewport(timeout=LOAD_MS)
+        assert page.evaluate(HIDDEN_BELOW) <= 0
+        figure, bar = (page.locator(what).first.bounding_box() for what in (".moving .main-svg", ".st-key-slide_bar"))
+        assert figure and bar and figure["y"] + figure["height"] <= bar["y"] and bar["y"] + bar["height"] <= height
+    expect(page.get_by_role("heading", level=1)).to_have_css("font-size", "36px")
+    expect(page.get_by_role("navigation").or_(page.locator(".strip")).first).to_be_hidden()
     page.set_viewport_size({"width": 390, "height": 800})
     page.goto(f"{server.url}/?story={slug}")
     page.wait_for_selector(".moving .main-svg", timeout=LOAD_MS)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_keys_lead_through_the_slides(page: Page, server: Server, page_problems: PageProblems) -> None:
+    asked, upright, quarter = stories()["one-model"].scenes[0], "With upright images", "rotated from 0° to 90°"
+    assert asked.question
+    page.goto(f"{server.url}/?story=one-model&presenting=true")
+    sentence = page.get_by_role("heading", level=1)
+    expect(sentence).to_have_text(asked.question.text, timeout=LOAD_MS)
+    page.wait_for_selector(READY, timeout=LOAD_MS)
+    page.keyboard.press("2")
+    page.wait_for_selector("[data-testid=stBaseButton-primary]:has-text('Each alone')", timeout=LOAD_MS)
+    page.keyboard.press("Space")
+    expect(sentence).to_contain_text(upright, timeout=LOAD_MS)
+    expect(page.locator(".verdict")).to_contain_text("You chose “Each alone”.")
+    page.keyboard.press("ArrowRight")
+    expect(sentence).to_contain_text(quarter, timeout=LOAD_MS)
+    expect(page.get_by_role("button", name="Previous")).to_be_enabled(timeout=LOAD_MS)
+    page.keyboard.press("ArrowLeft")
+    expect(sentence).to_contain_text(upright, timeout=LOAD_MS)
+    page.keyboard.press("Escape")
+    expect(sentence).to_have_text(stories()["one-model"].title, timeout=LOAD_MS)
+    page.wait_for_function("!location.search.includes('presenting')", timeout=LOAD_MS)
+    assert page_problems == PageProblems()

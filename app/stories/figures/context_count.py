@@ -8,8 +8,9 @@ import plotly.graph_objects as go
 
 from app.charts.plot import live_traces, palette
 from app.charts.plot.bands import band
-from app.components.moving_figure import Moves
+from app.components.moving_figure import RESULT, Moves
 from app.stories.context_curve import CLUSTERS, NUM_CLIENTS, NUM_CONTEXTS, Example
+from app.stories.figures.legend import explain
 
 HEIGHT = 470
 BREAK = 1.5  # from the last number that is counted up to, to "every client alone"
@@ -44,21 +45,23 @@ def figure(df: pd.DataFrame) -> go.Figure:
     _add_truth(fig)
     fig.add_trace(band(at, 100 * curve["mean"], 100 * curve["std"], color))
     for method, words in (("local_train", "alone"), ("fedavg", "together")):
-        _add_reference(fig, method, f"{words} {_value(df, method):.2f} %", _value(df, method))
+        _add_reference(fig, method, f"{words} {_value(df, method):.0f} %", _value(df, method))
     for part, dash in ((slice(None, -1), "solid"), (slice(-2, None), "dot")):
         fig.add_scatter(
             x=at[part],
-            y=curve["shown"][part] * 100,
+            y=curve["mean"][part] * 100,
             mode="lines+markers",
             marker={"size": 7, "color": color},
             line={"color": color, "width": 3, "dash": dash},
             customdata=curve["K"][part],
-            hovertemplate="K = %{customdata}: %{y:.2f} %<extra></extra>",
+            hovertemplate="K = %{customdata}: %{y:.0f} %, mean over the draws<extra></extra>",
         )
     _add_star(fig, df, color)
-    ended, now = "earlier run: %{y:.2f} %", "your run: %{y:.2f} %"
+    fig.update_traces(meta=RESULT)
+    ended, now = "your earlier run: %{y:.0f} %", "this run: %{y:.0f} %"
     fig.add_traces([live_traces.rings(ended), live_traces.way(), live_traces.dots(now)])
     palette.base_layout(fig, height=HEIGHT)
+    explain(fig, f"line: mean of {df['draws'].iloc[0]} draws", at_top=True)
     fig.update_layout(showlegend=False, margin={"t": 12, "r": 24})
     ticks = [f"{K}" for K in CLUSTERS[:-1]] + [f"{NUM_CLIENTS}<br>alone"]
     fig.update_xaxes(
@@ -83,13 +86,13 @@ def moving(K: float, accuracies: Sequence[float], ends: Sequence[tuple[float, fl
 
 
 def _value(df: pd.DataFrame, method: str) -> float:
-    return float(100 * df.loc[df["method"] == method, "shown"].iloc[0])
+    return float(100 * df.loc[df["method"] == method, "mean"].iloc[0])
 
 
 def _add_truth(fig: go.Figure) -> None:
     shade = palette.ground()
     fig.add_scatter(
-        x=[NUM_CONTEXTS] * 2, y=[0, 100], mode="lines", line={"color": shade.line, "width": 1.5}, hoverinfo="skip"
+        x=[NUM_CONTEXTS] * 2, y=[0, 92], mode="lines", line={"color": shade.line, "width": 1.5}, hoverinfo="skip"
     )
     fig.add_scatter(
         x=[NUM_CONTEXTS],
@@ -127,5 +130,5 @@ def _add_star(fig: go.Figure, df: pd.DataFrame, color: str) -> None:
         textposition="top center",
         textfont_color=palette.ground().ink,
         marker={"symbol": "star", "size": 24, "color": color},
-        hovertemplate=f"heuristic: K = {K}, %{{y:.2f}} %<extra></extra>",
+        hovertemplate=f"heuristic: K = {K}, %{{y:.0f}} %<extra></extra>",
     )

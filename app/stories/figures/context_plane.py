@@ -88,7 +88,7 @@ def moving(df: pd.DataFrame, extent: float) -> Moves:
         },
     }
     for context, clients in df.groupby("context"):
-        scores = [percent(a) if np.isfinite(a) else "untrained" for a in clients["accuracy"]]
+        scores = [percent(a, 0) if np.isfinite(a) else "untrained" for a in clients["accuracy"]]
         moves[_name(context)] = {
             "x": clients["x"].tolist(),
             "y": clients["y"].tolist(),

@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 from app.charts.plot import palette
 from app.components.moving_figure import Moves
 
-HEIGHT = 250
+HEIGHT = 430
 MOST = 2.6  # guessing one of ten digits has a loss of 2.30
 
 

@@ -10,8 +10,9 @@ import plotly.graph_objects as go
 from app.charts.plot import live_traces, palette
 from app.charts.plot.bands import band
 from app.charts.plot.line_labels import End, label_ends
-from app.components.moving_figure import Moves
+from app.components.moving_figure import RESULT, Moves
 from app.stories.dial_example import DialExample
+from app.stories.figures.legend import explain
 from app.wording import percent_pm
 
 
@@ -39,10 +40,11 @@ def figure(
     ticks: Sequence[float],
     *,
     height: int,
+    samples: int,
     unit: str = "",
     is_log: bool = False,
 ) -> go.Figure:
-    """``lines`` of ``df`` over the numbers that the stops stand for."""
+    """``lines`` of ``df`` over the numbers that the stops stand for; ``samples`` are the test samples of a client."""
     fig, ends = go.Figure(), []
     for name, line in lines.items():
         own = df[df["line"] == name]
@@ -55,23 +57,26 @@ def figure(
             line={"color": line.color, "dash": line.dash, "width": 2.5},
             hoverinfo="text",
             hovertext=[
-                f"{row.stop}{unit}: {name} {percent_pm(row.mean, row.pm)}, {row.seeds} seeds"
+                f"{row.stop}{unit}: {name} {percent_pm(row.mean, row.pm, samples=samples)}, {row.seeds} seeds"
                 for row in own.itertuples()
             ],
         )
         ends.append(End(name, None, float(mean[-1]), line.color))
+    fig.update_traces(meta=RESULT)
     fig.add_traces(
         [
             live_traces.way("stop"),
-            live_traces.rings("earlier run: %{y:.2f} %"),
+            live_traces.rings("your earlier run: %{y:.0f} %"),
             *(
-                live_traces.dots(f"your run, {name}: %{{y:.2f}} %", [line.symbol], f"your {name}")
+                live_traces.dots(f"this run, {name}: %{{y:.0f}} %", [line.symbol], f"your {name}")
                 for name, line in lines.items()
             ),
         ]
     )
     palette.base_layout(fig, height=height)
     label_ends(fig, ends, 0, 100, lines=12)
+    fig.update_annotations(name=RESULT)
+    explain(fig, f"lines: mean of {df['seeds'].iloc[0]} seeds")
     stops = df["stop"].astype(float)
     reach = np.log10([stops.min() / 1.1, stops.max() * 1.1]) if is_log else [-0.02 * stops.max(), 1.02 * stops.max()]
     fig.update_layout(showlegend=False, margin_t=12)

@@ -7,7 +7,8 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app.charts.plot import live_traces, palette
-from app.components.moving_figure import Moves
+from app.components.moving_figure import RESULT, Moves
+from app.stories.figures.legend import explain
 from app.stories.lambda_curves import Example
 
 ALONE_X, TOGETHER_X = 2e-4, 5e1  # where a logarithmic axis has no place for 0 and infinity
@@ -55,9 +56,11 @@ def figure(df: pd.DataFrame, R: float) -> go.Figure:
             is_named = other in (df["R"].min(), df["R"].max()) and abs(other - R) >= NAMED_APART
             _add_pale(fig, curve, is_named=is_named)
     _add_curve(fig, df[df["R"] == R])
-    ended, now = "earlier run: error %{y:.2f}", "your run: error %{y:.2f}"
+    fig.update_traces(meta=RESULT)
+    ended, now = "your earlier run: error %{y:.2f}", "this run: error %{y:.2f}"
     fig.add_traces([live_traces.rings(ended), live_traces.way(), live_traces.dots(now)])
     palette.base_layout(fig, height=HEIGHT)
+    explain(fig, "curves: exact solutions")
     fig.update_layout(showlegend=False, margin={"t": 12, "r": 24})
     fig.update_xaxes(
         type="log",
@@ -71,7 +74,7 @@ def figure(df: pd.DataFrame, R: float) -> go.Figure:
         type="log",
         range=np.log10([0.24, 20]).tolist(),
         tickvals=[0.25, 0.5, 1, 2, 4, 8, 16],
-        title_text="error: distance from the true model, ‖wᵢ − wᵢ*‖²",
+        title_text="distance from the true model",
         fixedrange=True,
     )
     return fig

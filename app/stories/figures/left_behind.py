@@ -12,7 +12,6 @@ from app.components.moving_figure import Moves
 from app.stories.sharpness_curve import NUM_CLIENTS, NUM_LEFT_BEHIND
 from app.wording import percent
 
-HEIGHT = 430
 LEAST_SIZE, MOST_SIZE = 8, 17  # of a mark, for the fewest and the most samples
 KEY_AT = (1, 11, 21)  # places on the axis
 BEFORE, NOW = "FedAvg", "chosen"
@@ -36,11 +35,11 @@ def data(accuracies: np.ndarray, order_by: np.ndarray, train_sizes: np.ndarray, 
     )
 
 
-def figure(rho: float) -> go.Figure:
+def figure(rho: float, *, height: int) -> go.Figure:
     """Rings are FedAvg, dots the radius; a mark is as large as the client has samples; see ``moving``."""
     fig, shade = go.Figure(), palette.ground()
     fedavg, fedsam = (palette.color(palette.style_of(name)) for name in ("fedavg", "fedsam"))
-    hover = "client %{customdata[0]}: %{y:.2f} %, %{customdata[1]} training images of %{customdata[2]}<extra></extra>"
+    hover = "client %{customdata[0]}: %{y:.0f} %, %{customdata[1]} training images of %{customdata[2]}<extra></extra>"
     fig.add_scatter(
         x=[], y=[], mode="lines", name="change", line={"color": shade.muted, "width": 1}, opacity=0.6, hoverinfo="skip"
     )
@@ -66,7 +65,7 @@ def figure(rho: float) -> go.Figure:
     fig.add_scatter(
         x=[], y=[], mode="text", name="who", textposition="middle right", textfont_color=shade.ink, hoverinfo="skip"
     )
-    palette.base_layout(fig, height=HEIGHT)
+    palette.base_layout(fig, height=height)
     _add_key(fig, rho, fedavg, fedsam)
     fig.update_layout(showlegend=False, margin={"t": 12, "r": 24})
     fig.update_xaxes(
@@ -117,9 +116,9 @@ def finding(df: pd.DataFrame, rho: float) -> str:
     who = ", ".join(f"{row.samples} images of {_digits(row.digits)}" for row in low.itertuples())
     before = float(df.loc[df["is_low_before"], "before"].mean())
     if not rho:
-        return f"Lowest 5 %: {percent(before)} with FedAvg; these {len(low)} of {len(df)} clients have {who}"
+        return f"Lowest 5 %: {percent(before, 0)} with FedAvg; these {len(low)} of {len(df)} clients have {who}"
     return (
-        f"Lowest 5 %: {percent(float(low['now'].mean()))} at rho = {rho:g}, {percent(before)} with FedAvg; "
+        f"Lowest 5 %: {percent(float(low['now'].mean()), 0)} at rho = {rho:g}, {percent(before, 0)} with FedAvg; "
         f"these {len(low)} of {len(df)} clients have {who}"
     )
 
@@ -128,7 +127,7 @@ def _who(low: pd.DataFrame) -> dict[str, list[object]]:
     """The lowest clients in words, one line each below their marks, or above where there is no room."""
     below = 100 * low["now"].min() - 9 * np.arange(1, len(low) + 1)
     above = 100 * low["now"].max() + 9 * np.arange(1, len(low) + 1)
-    labels = [f"{percent(row.now)}: {row.samples} images of {_digits(row.digits)}" for row in low.itertuples()]
+    labels = [f"{percent(row.now, 0)}: {row.samples} images of {_digits(row.digits)}" for row in low.itertuples()]
     return {
         "x": [float(low["place"].min())] * len(low),
         "y": (below if below[-1] > 0 else above).tolist(),

@@ -1,17 +1,17 @@
 """Mean and lowest 5 % against the sharpness radius, with bands over draws, a star at the best, and the run as dots."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 import plotly.graph_objects as go
 
 from app.charts.plot import live_traces, palette
 from app.charts.plot.bands import band
-from app.components.moving_figure import Moves
-from app.stories.sharpness_curve import RADII, Example
-from app.wording import percent_pm
+from app.components.moving_figure import RESULT, Moves
+from app.stories.figures.legend import explain
+from app.stories.sharpness_curve import RADII, SAMPLES, Example
+from app.wording import percent, percent_pm
 
-HEIGHT = 290
 NAMED, BELOW = 5, 12  # which of the radii has the names of the curves, and how many points below them
 LOOKS = {"mean": ("mean", "solid", "circle"), "lowest5": ("lowest 5 %", "dash", "square")}
 
@@ -26,38 +26,42 @@ def data(example: Example) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["metric", "rho", "shown", "mean", "std", "draws", "is_best"])
 
 
-def figure(df: pd.DataFrame) -> go.Figure:
-    """Both curves; ``moving`` adds the reader's runs."""
+def figure(df: pd.DataFrame, references: Mapping[str, float], *, height: int) -> go.Figure:
+    """Both curves, and lowest 5 % of other runs as lines; ``moving`` adds the reader's runs."""
     fig, color = go.Figure(), palette.color(palette.style_of("fedsam"))
     for metric, (words, dash, symbol) in LOOKS.items():
         curve = df[df["metric"] == metric]
         fig.add_trace(band(curve["rho"], 100 * curve["mean"], 100 * curve["std"], color))
         fig.add_scatter(
             x=curve["rho"],
-            y=100 * curve["shown"],
+            y=100 * curve["mean"],
             mode="lines+markers",
             line={"color": color, "width": 2.5, "dash": dash},
             marker={"size": 6, "symbol": symbol},
-            hovertemplate=f"ρ = %{{x}}: {words} %{{y:.2f}} %<extra></extra>",
+            hovertemplate=f"ρ = %{{x}}: {words} %{{y:.0f}} %, mean over the draws<extra></extra>",
         )
         named = curve.iloc[NAMED]
         fig.add_scatter(
             x=[named["rho"]],
-            y=[100 * named["shown"] - BELOW],
+            y=[100 * named["mean"] - BELOW],
             mode="text",
             text=[words],
             hoverinfo="skip",
             textfont_color=palette.ground().ink,
         )
     _add_star(fig, df, color)
+    for words, level in references.items():
+        _add_reference(fig, words, level)
+    fig.update_traces(meta=RESULT)
     fig.add_traces(
         [
-            live_traces.rings("earlier run, lowest 5 %: %{y:.2f} %", "square"),
+            live_traces.rings("your earlier run, lowest 5 %: %{y:.0f} %", "square"),
             live_traces.way(),
-            live_traces.dots("your run: %{y:.2f} %", [symbol for _, _, symbol in LOOKS.values()]),
+            live_traces.dots("this run: %{y:.0f} %", [symbol for _, _, symbol in LOOKS.values()]),
         ]
     )
-    palette.base_layout(fig, height=HEIGHT)
+    palette.base_layout(fig, height=height)
+    explain(fig, f"lines: mean of {df['draws'].iloc[0]} draws")
     fig.update_layout(showlegend=False, margin={"t": 8, "r": 12})
     fig.update_xaxes(
         range=[-0.02, RADII[-1] + 0.02],
@@ -84,9 +88,29 @@ def _add_star(fig: go.Figure, df: pd.DataFrame, color: str) -> None:
     best = df[df["is_best"] & (df["metric"] == "lowest5")].iloc[0]
     fig.add_scatter(
         x=[best["rho"]],
-        y=[100 * best["shown"]],
+        y=[100 * best["mean"]],
         mode="markers",
         marker={"symbol": "star", "size": 20, "color": color},
         hovertemplate=f"highest lowest 5 %, mean over {best['draws']} draws: "
-        f"{percent_pm(best['mean'], best['std'])} at ρ = {best['rho']:g}<extra></extra>",
+        f"{percent_pm(best['mean'], best['std'], samples=SAMPLES)} at ρ = {best['rho']:g}<extra></extra>",
+    )
+
+
+def _add_reference(fig: go.Figure, words: str, level: float) -> None:
+    shade = palette.ground()
+    fig.add_scatter(
+        x=[-0.02, RADII[-1] + 0.02],
+        y=[100 * level] * 2,
+        mode="lines",
+        line={"color": shade.ink, "width": 1.5, "dash": "dot"},
+        hoverinfo="skip",
+    )
+    fig.add_scatter(
+        x=[0],
+        y=[100 * level],
+        mode="text",
+        text=[f"{words}: {percent(level, 0)}"],
+        textposition="top right",
+        textfont_color=shade.ink,
+        hoverinfo="skip",
     )

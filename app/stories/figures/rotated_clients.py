@@ -8,13 +8,12 @@ import plotly.graph_objects as go
 
 from app.charts.plot import live_traces, palette
 from app.charts.plot.segments import joined
-from app.components.moving_figure import Moves
+from app.components.moving_figure import RESULT, Moves
 
 PAGES_PX = 42  # the height of the pictures
 PIXELS = 8  # a picture is as wide as high
-GAP = 2  # pixels between two pictures
+GAP, WIDE_GAP = 2, 9  # pixels between two pictures, in a column and on a slide
 END_PX = (5, 1.5)  # the thickness of a bar, of the first method and of the second
-KEY = "grey: average final result"
 
 
 def data(accuracies: Mapping[str, np.ndarray], angles: np.ndarray) -> pd.DataFrame:
@@ -28,9 +27,15 @@ def data(accuracies: Mapping[str, np.ndarray], angles: np.ndarray) -> pd.DataFra
 
 
 def figure(
-    ends: Mapping[str, np.ndarray], angles: np.ndarray, pictures: np.ndarray, *, height: int, with_mean: bool = False
+    ends: Mapping[str, np.ndarray],
+    angles: np.ndarray,
+    pictures: np.ndarray,
+    *,
+    height: int,
+    seeds: int,
+    with_mean: bool = False,
 ) -> go.Figure:
-    """Grey bars are each client's average final result, ``ends`` [N]; ``moving`` adds the current ones.
+    """Grey bars are each client's final result, mean over ``seeds``: ``ends`` [N]; ``moving`` adds the current ones.
 
     ``pictures`` [n, 8, 8] are of every N/n-th client.
     """
@@ -40,6 +45,7 @@ def figure(
             x=list(range(len(angles))),
             y=100 * accuracies,
             mode="markers",
+            meta=RESULT,
             hoverinfo="skip",
             cliponaxis=False,
             marker={"symbol": "line-ew", "size": 14, "line": {"color": shade.muted, "width": width}},
@@ -68,13 +74,14 @@ def figure(
             name=method,
             marker=marker,
             cliponaxis=False,
-            hovertemplate=f"{method}, client %{{x}}, rotated by %{{customdata:.3g}}°: %{{y:.2f}} %<extra></extra>",
+            hovertemplate=f"{method}, client %{{x}}, rotated by %{{customdata:.3g}}°: %{{y:.0f}} %<extra></extra>",
         )
     fig.add_scatter(
         x=[-0.4],
         y=[7],
         mode="text",
-        text=[_key(methods)],
+        text=[_key(methods, seeds)],
+        meta=RESULT,
         textposition="middle right",
         textfont_color=shade.muted,
         hoverinfo="skip",
@@ -114,15 +121,17 @@ def moving(df: pd.DataFrame, methods: Sequence[str], *, with_mean: bool = False)
     if with_mean and len(first):
         mean, end = float(first.mean()), len(first) - 0.3
         moves["mean"] = {"x": [-0.6, end], "y": [mean, mean]}
-        moves["mean label"] = {"x": [end], "y": [mean], "text": [f"mean {mean:.1f}"]}
+        moves["mean label"] = {"x": [end], "y": [mean], "text": [f"mean {mean:.0f}"]}
     if len(methods) > 1:
         clients, (one, other) = range(len(first)), (moves[method]["y"] for method in methods)
         moves["pairs"] = {"x": joined(clients, clients), "y": joined(one, other)}
     return moves
 
 
-def _key(methods: Sequence[str]) -> str:
-    return KEY + (f"; thick: {methods[0].lower()}" if len(methods) > 1 else "")
+def _key(methods: Sequence[str], seeds: int) -> str:
+    return f"dots: this run; grey: final mean of {seeds} seeds" + (
+        f"; thick: {methods[0].lower()}" if len(methods) > 1 else ""
+    )
 
 
 def _markers() -> list[dict[str, object]]:
@@ -137,8 +146,9 @@ def _markers() -> list[dict[str, object]]:
 def _add_pages(fig: go.Figure, pictures: np.ndarray, clients: int) -> None:
     """The pictures in a row, each below its client."""
     shade, count = palette.ground(), len(pictures)
-    framed = np.pad(pictures.astype(float), ((0, 0), (0, 0), (0, GAP)), constant_values=np.nan)
-    pixel = clients / count / (PIXELS + GAP)
+    gap = WIDE_GAP if palette.is_presenting() else GAP
+    framed = np.pad(pictures.astype(float), ((0, 0), (0, 0), (0, gap)), constant_values=np.nan)
+    pixel = clients / count / (PIXELS + gap)
     fig.add_heatmap(
         z=np.hstack(list(framed)),
         x0=-(PIXELS - 1) / 2 * pixel,

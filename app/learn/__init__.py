@@ -1,0 +1,1 @@
+"""The parts of the Learn page around a story: scenes, predictions, exercises, notes, the slide and the handout."""

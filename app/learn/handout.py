@@ -1,0 +1,74 @@
+"""A story as one HTML file to print: questions, empty figures to sketch in, exercises, and the answers at the end."""
+
+from html import escape
+from typing import Any
+
+import pandas as pd
+
+from app.components.moving_figure import hidden_results
+from app.components.report_capture import Shown
+from app.report import html
+from app.report.document import document
+from app.stories.questions import Choice, Question
+from app.stories.story import Scene, Story, exercises_of, picture_of
+
+LINES = 3  # to write an answer on
+STYLE = """<style>
+.blank { border-bottom: 1px solid var(--muted); height: 1.9rem; }
+.answers { list-style: "☐  "; }
+@media print { .new-page { break-before: page; } body { font-size: 11pt; } main { padding: 0; } }
+</style>"""
+
+
+def handout(story: Story[Any], *, is_dark: bool) -> str:
+    """Figures come twice: without the results beside the questions, and with them among the answers."""
+    pictures: list[Shown] = []
+    asked = [_scene(story, number, scene, pictures) for number, scene in enumerate(story.scenes, 1)]
+    tasks = [f"<li>{escape(one.task)}{_blank()}</li>" for one in exercises_of(story)]
+    answers = [_answer(story, number, scene, pictures) for number, scene in enumerate(story.scenes, 1)]
+    solved = [f"<li>{escape(one.answer)}</li>" for one in exercises_of(story)]
+    body = [
+        STYLE,
+        f"<header>{html.paragraph(story.kicker, 'kicker')}<h1>{escape(story.title)}</h1>",
+        html.paragraph(story.lead, "lead"),
+        "</header>",
+        *asked,
+        html.section("Exercises", f"<ol>{''.join(tasks)}</ol>") if tasks else "",
+        f'<div class="new-page">{html.section("Answers", *answers)}</div>',
+        html.section("Answers to the exercises", f"<ol>{''.join(solved)}</ol>") if solved else "",
+        html.section("Where the numbers come from", html.paragraph(story.caption.replace("`", ""), "source")),
+    ]
+    return document(f"Fedscape: {story.title}", body, pictures, is_dark=is_dark)
+
+
+def _scene(story: Story[Any], number: int, scene: Scene, pictures: list[Shown]) -> str:
+    asked = [html.paragraph(scene.question.text), _answers(scene.question)] if scene.question else []
+    return html.section(f"{number}. {scene.title}", *asked, _figure(story, scene, pictures, with_results=False))
+
+
+def _answer(story: Story[Any], number: int, scene: Scene, pictures: list[Shown]) -> str:
+    heading = f"<h3>{number}. {escape(scene.title)}</h3>"
+    right = f"Answer: {scene.question.right}" if isinstance(scene.question, Choice) else ""
+    figure = _figure(story, scene, pictures, with_results=True)
+    return heading + html.paragraph(right) + html.paragraph(scene.finding) + html.paragraph(scene.text) + figure
+
+
+def _answers(question: Question) -> str:
+    return html.items(question.answers, "answers") if isinstance(question, Choice) else _blank(1)
+
+
+def _blank(lines: int = LINES) -> str:
+    return '<div class="blank"></div>' * lines
+
+
+def _figure(story: Story[Any], scene: Scene, pictures: list[Shown], *, with_results: bool) -> str:
+    """The scene's figure before a run, drawn by the script of the file."""
+    with hidden_results(not with_results):
+        picture = picture_of(story, scene.place)
+        if picture is None or not (with_results or scene.question):
+            return ""
+        plot = picture.plot()
+    alt = picture.alt if with_results else "The same figure without its results"
+    shown = Shown(plot, pd.DataFrame(), alt, picture.title or None, None)
+    pictures.append(shown)
+    return html.drawn(shown, len(pictures) - 1)

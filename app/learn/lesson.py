@@ -1,0 +1,57 @@
+"""What a lecturer uses beside a story: exercises, speaker notes and the handout."""
+
+import html
+from collections.abc import Sequence
+
+import streamlit as st
+
+from app.charts.plot import palette
+from app.learn import handout
+from app.stories.desk import Desk
+from app.stories.questions import Exercise
+from app.stories.story import Place, Scene, exercises_of, scene_at
+
+
+def exercises(desk: Desk) -> None:
+    """The tasks, each with its answer folded."""
+    found = exercises_of(desk.story)
+    if found:
+        st.header("Exercises", anchor=False)
+        st.html(exercises_html(found))
+
+
+def exercises_html(found: Sequence[Exercise]) -> str:
+    items = (
+        f"<li>{html.escape(one.task)}<details><summary>Answer</summary>{html.escape(one.answer)}</details></li>"
+        for one in found
+    )
+    return f'<ol class="exercises">{"".join(items)}</ol>'
+
+
+def teaching(desk: Desk, place: Place) -> None:
+    """Speaker notes of all scenes and the handout, behind a button."""
+    opened = st.popover("Notes · Handout", type="tertiary", key="teaching", on_change="rerun")
+    if not opened.open:
+        return
+    story, now = desk.story, scene_at(desk.story, place)
+    with opened:
+        st.subheader("Speaker notes", anchor=False)
+        st.html(notes_html(story.scenes, now))
+        st.download_button(
+            "Download handout (HTML)",
+            handout.handout(story, is_dark=palette.is_dark()),  # here, where the theme is known
+            f"handout-{story.slug}.html",
+            "text/html",
+            key="handout",
+            on_click="ignore",
+            help="Questions, figures to sketch in, exercises and answers, in one file to print",
+        )
+
+
+def notes_html(scenes: Sequence[Scene], now: Scene | None) -> str:
+    """The notes of all scenes, the current one marked."""
+    marks = ((scene, ' class="current"' if scene == now else "") for scene in scenes if scene.notes)
+    paragraphs = [
+        f"<p{mark}><b>{html.escape(scene.title)}.</b> {html.escape(scene.notes)}</p>" for scene, mark in marks
+    ]
+    return "".join(paragraphs) or "<p>This story has none.</p>"

@@ -1,0 +1,43 @@
+"""Presentation of a story: one sentence, one chart, and a bar with the keys; without navigation and status."""
+
+import html
+from pathlib import Path
+
+import streamlit as st
+
+from app.learn.controls import play_button, slider
+from app.learn.prediction import prediction, sentence, unbroken
+from app.learn.stage import stage
+from app.learn.status import status
+from app.learn.stepper import progress, step_button
+from app.state import url_state
+from app.stories.desk import Reader
+from app.stories.story import Place
+from app.wording import capitals, plain
+
+STYLE = Path(__file__).with_name("slide.css")
+
+
+def slide(reader: Reader, place: Place) -> None:
+    """Left and Right move between scenes, Space plays, Esc leaves."""
+    desk = reader.desk
+    st.html(STYLE)
+    with st.container(key="slide_head"):
+        st.html(f'<p class="kicker">{html.escape(capitals(desk.story.short))}</p>')
+        st.title(plain(unbroken(sentence(desk, place) or desk.story.title)), anchor=False)
+    with st.container(key="slide_prediction"):
+        prediction(desk, place)
+    stage(desk, place)
+    with st.container(horizontal=True, gap="medium", vertical_alignment="center", key="slide_bar"):
+        step_button(reader, -1, "Left")
+        play_button(desk, "Space")
+        step_button(reader, +1, "Right")
+        status(progress(desk, place), key="progress")
+        for dial in desk.story.dials(place):
+            slider(desk, place, dial)
+        st.button("Exit", key="exit", type="tertiary", on_click=leave, shortcut="Esc", help="Leave Presentation")
+
+
+def leave() -> None:
+    url_state.choose(presenting=None)
+    st.session_state["presenting"] = False

@@ -1,0 +1,99 @@
+"""Questions before a run, and the words that compare two results."""
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+
+from app.components.moving_figure import hidden_results
+from app.learn.handout import handout
+from app.learn.prediction import moved, scale_html, unbroken
+from app.stories import stories
+from app.stories.compared import side, side_of_two, word
+from app.stories.questions import Choice, Estimate
+from app.stories.story import picture_of
+
+FIVE = np.array([0.42, 0.44, 0.46, 0.43, 0.45])
+HOW_MUCH = Estimate("How much?", FIVE, "5 seeds", lambda run: run)
+TAUGHT = [slug for slug, story in stories().items() if picture_of(story, story.scenes[0].place)]
+
+
+def test_a_guess_is_compared_with_this_run_and_with_all_seeds() -> None:
+    assert HOW_MUCH.verdict(0.6, 0.45) == "You said 60 %. This run: 45 %. 5 seeds: 44 ± 2 %."
+    assert HOW_MUCH.verdict(None, None) == "5 seeds: 44 ± 2 %."
+
+
+def test_a_choice_is_right_or_names_the_answer() -> None:
+    which = Choice("Which?", ("Together", "Alone"), "Alone")
+    assert which.verdict("Alone", None) == "You chose “Alone”. That is right."
+    assert which.verdict("Together", None) == "You chose “Together”. The answer is “Alone”."
+    assert which.verdict(None, None) == "The answer is “Alone”."
+
+
+def test_the_right_answer_must_be_offered() -> None:
+    with pytest.raises(ValueError, match="not among the answers"):
+        Choice("Which?", ("Together", "Alone"), "Neither")
+
+
+def test_the_keys_move_a_guess_by_one_stop_and_stay_on_the_scale() -> None:
+    assert moved(HOW_MUCH, None, -1) == 0.5
+    assert moved(HOW_MUCH, 0.5, -1) == 0.45
+    assert moved(HOW_MUCH, 1.0, 1) == 1.0
+
+
+def test_the_scale_has_the_guess_the_run_and_the_mean_at_their_places() -> None:
+    drawn = scale_html(HOW_MUCH, 0.6, 0.45)
+    assert 'class="diamond" style="left: 60.0%"' in drawn
+    assert 'class="dot" style="left: 45.0%' in drawn and 'class="mean" style="left: 44.0%"' in drawn
+    unasked = scale_html(HOW_MUCH, None, None)
+    assert 'class="diamond"' not in unasked and 'class="dot"' not in unasked
+
+
+def test_a_number_with_its_spread_is_not_broken() -> None:
+    assert unbroken("at 44 ± 2 % now") == "at 44\u00a0±\u00a02\u00a0% now"
+
+
+def test_a_difference_within_the_noise_is_none() -> None:
+    base = np.array([0.5, 0.6, 0.7, 0.8])
+    assert side(base + 0.1, base) == 1 and side(base - 0.1, base) == -1
+    assert side(base + np.array([0.1, -0.1, 0.1, -0.09]), base) == 0
+    assert side(base + np.array([0.005, 0.005, 0.005, 0.006]), base) == 0
+    assert (side_of_two(0.35, 3.7), side_of_two(1.0, 1.02)) == (-1, 0)
+
+
+def test_the_words_follow_the_difference() -> None:
+    assert [word(found) for found in (1, 0, -1)] == ["beats", "is level with", "loses to"]
+
+
+@pytest.mark.parametrize("slug", TAUGHT)
+def test_a_handout_asks_first_and_answers_on_another_page(slug: str) -> None:
+    story = stories()[slug]
+    file = handout(story, is_dark=False)
+    asked, answered = file.split('class="new-page"')
+    asked = asked.split("<main>")[1]
+    for scene in story.scenes:
+        assert scene.title in asked and scene.finding not in asked
+        assert scene.question is None or scene.question.text.split(".")[0].split("'")[0] in asked
+    assert answered.count('class="plot"') == len(story.scenes)
+    assert all(one.answer.split("'")[0] not in asked for one in story.exercises)
+
+
+@pytest.mark.parametrize("slug", TAUGHT)
+def test_results_are_marked_so_that_a_question_can_hide_them(slug: str) -> None:
+    story = stories()[slug]
+    for scene in story.scenes:
+        shown = points(picture_of(story, scene.place).plot())
+        with hidden_results(True):
+            assert points(picture_of(story, scene.place).plot()) < shown
+
+
+def points(figure: go.Figure) -> int:
+    """How many points of lines and marks are drawn."""
+    drawn = [trace for trace in figure.data if trace.type == "scatter" and trace.visible is not False]
+    return sum(len(trace.x) for trace in drawn)
+
+
+@pytest.mark.parametrize("slug", TAUGHT)
+def test_a_sentence_fits_two_lines_of_a_slide(slug: str) -> None:
+    for scene in stories()[slug].scenes:
+        assert len(scene.finding) <= 120
+        assert scene.question is None or len(scene.question.text) <= 125
