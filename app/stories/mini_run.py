@@ -18,14 +18,19 @@ class MiniRun:
         self._next()
 
     @property
-    def round(self) -> int:
+    def averaged(self) -> int:
+        """The last completed round."""
         return self.results[0].round
+
+    @property
+    def round(self) -> int:
+        return self.averaged
 
     @property
     def is_over(self) -> bool:
         """Whether all rounds are trained, or a run diverged."""
         has_diverged = any(result.diverged for result in self.results)
-        return has_diverged or self.round >= self.simulations[0].config.training.rounds
+        return has_diverged or self.averaged >= self.simulations[0].config.training.rounds
 
     @property
     def is_settled(self) -> bool:

@@ -21,7 +21,7 @@ MINE = """
 from app.stories.one_model import OneModel
 
 class Mine(OneModel):
-    order = 15
+    order = 3
     slug = "mine"
     short = "Mine?"
     title = "Is this mine?"
@@ -29,8 +29,12 @@ class Mine(OneModel):
 STORY = Mine()
 """
 BEGUN: dict[str, str] = {  # text of each story's second scene after a round
+    "first-round": "This run, round 1: phase 1 of 4, ",
+    "leak": "This run, round 1: correlation ",
+    "skews": "This run, round 1: labels, together ",
     "one-model": "This run, round 1: mean ",
     "alone": "This run, round 1: alone ",
+    "drift": "This run, round 1: distance of FedAvg ",
     "dial": "This run, round 1: one model for all",
     "contexts": "This run, round 1: K = 2",
     "left-behind": "This run, round 1: ρ = 0.1",
@@ -63,7 +67,7 @@ def test_stories_have_an_order_and_an_added_file_joins_it(add_file: Callable[[st
     assert list(stories())[:3] == [shipped[0], "mine", shipped[1]]
     learn = page(story="mine")
     assert learn.title[0].value == "Is this mine?"
-    assert learn.segmented_control(key="story").options[:2] == ["1 · One model for all?", "2 · Mine?"]
+    assert learn.segmented_control(key="story").options[:2] == ["1 · Federated learning?", "2 · Mine?"]
 
 
 def test_stories_use_different_parameters_in_the_address() -> None:

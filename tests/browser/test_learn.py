@@ -48,7 +48,7 @@ def test_every_story_opens_and_trains(slug: str, page: Page, server: Server, pag
 def test_the_arrow_keys_move_the_slider_and_the_mean_falls(
     page: Page, server: Server, page_problems: PageProblems
 ) -> None:
-    page.goto(f"{server.url}/?turn=0")
+    page.goto(f"{server.url}/?story=one-model&turn=0")
     page.wait_for_selector(".moving .main-svg", timeout=LOAD_MS)
     page.get_by_role("button", name="Play").click()
     page.wait_for_function(f"{MEAN} > 90", timeout=LOAD_MS)
@@ -115,7 +115,7 @@ def test_the_row_of_stories_has_links_in_order(page: Page, server: Server, page_
     expect(page.get_by_role("heading", level=1)).to_have_text(titles[1], timeout=LOAD_MS)
     page.get_by_role("radio", name="3 · ").click()
     expect(page.get_by_role("heading", level=1)).to_have_text(titles[2], timeout=LOAD_MS)
-    page.wait_for_function(IN_ADDRESS, arg=["story=dial"], timeout=LOAD_MS)
+    page.wait_for_function(IN_ADDRESS, arg=[f"story={list(stories())[2]}"], timeout=LOAD_MS)
     page.reload()
     expect(page.get_by_role("heading", level=1)).to_have_text(titles[2], timeout=LOAD_MS)
     assert page_problems == PageProblems()

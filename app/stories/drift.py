@@ -1,0 +1,322 @@
+"""Client drift: what several local steps a round do to the average, and what SCAFFOLD's correction does.
+
+Two clients with quadratic losses of a model of two numbers. Each loss is steep in one direction and flat in another, so
+that local paths bend towards the clients' own optima, and their average misses the minimum of the mean loss.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cache, cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+import streamlit as st
+
+from app.components.moving_figure import Picture, are_results_hidden, moving_figure, still
+from app.stories.dial_example import DialExample, load
+from app.stories.drift_run import CLIENTS, LR, NAMES, ROUNDS, DriftRun, ended
+from app.stories.figures import drift_distance, drift_plane
+from app.stories.questions import Choice, Estimate, Exercise
+from app.stories.story import Dial, Mark, Place, Scene, reading
+from app.wording import percent_pm, signed_points
+
+REAL_CLIENTS, REAL_ROUNDS = 20, 100
+STEPS = ("1", "2", "5", "10", "20", "50")
+CORRECTED = "10"
+CLOSE = 0.05  # a distance that the plane does not show
+KEY = (
+    "A, B: the optimum of each client, and its local steps of the last round. Star: the minimum of the mean loss; thin "
+    "lines: equal mean loss. Open ring: where the method ends."
+)
+
+
+class Drift:
+    order = 25
+    slug = "drift"
+    short = "Client drift"
+    kicker = "Two clients · a model of two numbers · full gradients"
+    title = "What do many local steps cost?"
+    lead = (
+        "Clients take several training steps before the server averages their models, because each exchange is slow. "
+        "Meanwhile each moves towards its optimum, the model with the least loss (error) on its own data: it drifts. "
+        "FedAvg averages all the same; SCAFFOLD corrects the steps."
+    )
+
+    @cached_property
+    def scenes(self) -> Sequence[Scene]:
+        return [_no_drift(), _faster(), _each_to_its_own(), _correction(), _on_real_clients()]
+
+    @cached_property
+    def exercises(self) -> Sequence[Exercise]:
+        return _exercises()
+
+    def dials(self, place: Place) -> Sequence[Dial]:
+        return [Dial("steps", "Local steps per round (E)", {E: E for E in STEPS})]
+
+    def start(self, place: Place) -> DriftRun:
+        return DriftRun(int(place["steps"]))
+
+    def pace(self, round: int) -> float:
+        return 4 + round / 2
+
+    def draw(self, place: Place, run: DriftRun | None, marks: Sequence[Mark]) -> None:
+        steps, shown = place["steps"], run or DriftRun(int(place["steps"]))
+        *planes, side = st.columns(3, gap="medium")
+        for column, name in zip(planes, NAMES, strict=True):
+            with column:
+                picture = _plane(name, steps, shown, run)
+                st.header(picture.title, anchor=False)
+                picture.draw()
+        with side:
+            st.header("Distance from the minimum", anchor=False)
+            distances = {name: shown.methods[name].distances for name in NAMES}
+            moves = drift_distance.moving(drift_distance.data(distances))
+            moving_figure(_still_distance(steps), moves, key="dial_figure", alt=finding(steps), name="drift")
+            reading(self, place, standing(run))
+        st.html(f'<p class="lead">{KEY}</p>')
+
+    def picture(self, place: Place, run: DriftRun | None = None, marks: Sequence[Mark] = ()) -> Picture:
+        """FedAvg's plane; SCAFFOLD's where it is the point of the scene."""
+        steps = place["steps"]
+        name = "SCAFFOLD" if steps == CORRECTED else "FedAvg"
+        return _plane(name, steps, run or DriftRun(int(steps)), run)
+
+    def finding(self, place: Place) -> str:
+        return finding(place["steps"])
+
+    def config(self, place: Place) -> Mapping[str, Any]:
+        return real_clients(place["steps"])
+
+    def setup_label(self, place: Place) -> str:
+        return f"FedAvg and SCAFFOLD on clients with two digits each, {place['steps']} local steps"
+
+    def table(self) -> pd.DataFrame:
+        rows = [(int(E), name, r, d) for E in STEPS for name in NAMES for r, d in enumerate(_distances(E)[name])]
+        return pd.DataFrame(rows, columns=["local steps", "method", "round", "distance"])
+
+    @property
+    def caption(self) -> str:
+        return (
+            "Computed live; no data, no randomness. Each client's loss is quadratic, steep in one direction and ten "
+            f"times flatter across it; learning rate {LR:g}, {ROUNDS} rounds. SCAFFOLD: Karimireddy et al., ICML 2020, "
+            "Algorithm 1, option II. Those on real clients are example results that ship with Fedscape: accuracy on "
+            f"the clients' test images after {REAL_ROUNDS} rounds, means over {len(example().seeds)} seeds, computed "
+            f"by `{example().command}`."
+        )
+
+
+STORY = Drift()
+
+
+def real_clients(steps: str) -> dict[str, Any]:
+    """An experiment: both methods with as many local steps on real clients that differ."""
+    return {
+        "name": f"Client drift, {steps} local steps",
+        "dataset": {"name": "digits"},
+        "partition": {"name": "classes_per_client", "num_clients": REAL_CLIENTS, "classes_per_client": 2},
+        "model": {"name": "mlr"},
+        "training": {"rounds": REAL_ROUNDS, "local_steps": int(steps), "batch_size": "full", "lr": 0.1},
+        "algorithms": [{"name": name.lower(), "label": name} for name in NAMES],
+        "seeds": [0],
+        "device": "cpu",
+    }
+
+
+def example() -> DialExample:
+    """Accuracies on real clients."""
+    return load("drift")
+
+
+@cache
+def _distances(steps: str) -> Mapping[str, Any]:
+    """[ROUNDS + 1] of each method."""
+    return {name: method.distances for name, method in ended(int(steps)).methods.items()}
+
+
+def heading(name: str, steps: str) -> str:
+    """Where the method ends, unless the reader is asked: ``FedAvg ends 0.95 away``."""
+    return name if are_results_hidden() else f"{name} ends {_distances(steps)[name][-1]:.2f} away"
+
+
+def away(distance: float) -> str:
+    """From the minimum of the mean loss."""
+    return "at the minimum" if distance < CLOSE else f"{distance:.2f} from the minimum"
+
+
+def finding(steps: str) -> str:
+    """Where both methods end."""
+    fedavg, scaffold = (float(_distances(steps)[name][-1]) for name in NAMES)
+    local = "1 local step" if steps == "1" else f"{steps} local steps"
+    if fedavg < CLOSE and scaffold < CLOSE:
+        return f"With {local}, FedAvg and SCAFFOLD both end {away(fedavg)}, after {ROUNDS} rounds."
+    return f"With {local}, FedAvg ends {away(fedavg)} and SCAFFOLD {away(scaffold)}, after {ROUNDS} rounds."
+
+
+def rounds_to(distance: float, name: str, steps: str) -> int | None:
+    """The first round at which a method is so close to the minimum; None if it never is."""
+    return next((r for r, d in enumerate(_distances(steps)[name]) if d < distance), None)
+
+
+def _no_drift() -> Scene:
+    answers = ("At the minimum", "In the middle between A and B", "Somewhere else")
+    fedavg = _distances("1")["FedAvg"]
+    return Scene(
+        "No drift",
+        {"steps": "1"},
+        "A single step leaves no time to drift: averaging the clients' models is the same as one step along their mean "
+        f"gradient. But it is slow: after 10 rounds the shared model is still {fedavg[10]:.2f} away.",
+        finding("1"),
+        Choice(
+            "Two clients take one step each, the server averages, 60 times. Where does the model end?",
+            answers,
+            answers[0] if fedavg[-1] < CLOSE else answers[2],
+        ),
+        "Point out what is drawn: A and B are the best models for one client each, the star is the best for both "
+        "together. It need not lie between them.",
+    )
+
+
+def _faster() -> Scene:
+    steps = "5"
+    now, before = _distances(steps)["FedAvg"][10], _distances("1")["FedAvg"][10]
+    answers = ("At the minimum, only sooner", "Near the minimum, never at it", "Anywhere, it does not settle")
+    gap = _gap(steps, CLIENTS.minimum)
+    return Scene(
+        "Faster, but off",
+        {"steps": steps},
+        f"More local steps are faster at first and miss the minimum in the end: after 10 rounds {now:.2f} away instead "
+        f"of {before:.2f}, but FedAvg stops at {gap:.2f}, however many rounds follow. There the two local paths cancel "
+        "out.",
+        finding(steps),
+        Choice(
+            "Now five steps each before the server averages. Where does FedAvg end?",
+            answers,
+            answers[1] if gap > CLOSE else answers[0],
+        ),
+        "Stop at the end and look at the two local paths: they start at the average and lead back to it.",
+    )
+
+
+def _each_to_its_own() -> Scene:
+    steps = "50"
+    return Scene(
+        "Each to its own",
+        {"steps": steps},
+        f"FedAvg ends close to the middle between A and B, {_gap(steps, CLIENTS.optima.mean(0)):.2f} from it. Each "
+        "client runs most of the way to its own optimum, and what the server averages are two optima. The middle is "
+        "good for neither client.",
+        finding(steps),
+        Estimate(
+            "And fifty steps each? How far from the minimum does FedAvg end (A is 2.5 away from it)?",
+            np.array([_distances(steps)["FedAvg"][-1]]),
+            "closed form and run",
+            lambda run: float(run.value),
+            tuple(round(0.25 * i, 2) for i in range(13)),
+            lambda distance, pm=None: f"{distance:.2f}",
+        ),
+        "This is training alone, with an average at the end.",
+    )
+
+
+def _correction() -> Scene:
+    reached = rounds_to(CLOSE, "SCAFFOLD", CORRECTED)
+    assert reached is not None
+    scaffold = float(_distances(CORRECTED)["SCAFFOLD"][-1])
+    answers = ("Yes", "No, it only comes closer", "No, it gets worse")
+    return Scene(
+        "A correction",
+        {"steps": CORRECTED},
+        f"SCAFFOLD is {away(scaffold)} after {reached} rounds. Each client adds to its steps what they lack: the mean "
+        "direction of all clients in the last round minus its own. To know both, it sends and receives twice as many "
+        "bytes.",
+        finding(CORRECTED),
+        Choice(
+            "SCAFFOLD tells each client where the others went in the last round. Does it end at the minimum?",
+            answers,
+            answers[0] if scaffold < CLOSE else answers[1],
+        ),
+        "Compare the local paths of the last round: FedAvg's lead apart, SCAFFOLD's stay where they are.",
+    )
+
+
+def _on_real_clients() -> Scene:
+    steps = "20"
+    fedavg, scaffold = (_pm(name, steps) for name in NAMES)
+    gain = signed_points(example().at("SCAFFOLD", steps)[0] - example().at("FedAvg", steps)[0])
+    pays = example().at("FedAvg", steps)[0] > example().at("FedAvg", "1")[0]
+    answers = ("Fewer steps: no drift", "More steps: faster")
+    return Scene(
+        "On real clients",
+        {"steps": steps},
+        f"SCAFFOLD reaches {scaffold}, {gain} points compared with FedAvg: here drift costs little, and rounds are "
+        f"scarce. The picture still shows the two clients above. {example().scope}",
+        f"On {REAL_CLIENTS} real clients with two digits each, {steps} steps reach {fedavg}, one step "
+        f"{_pm('FedAvg', '1')}, both in {REAL_ROUNDS} rounds.",
+        Choice(
+            f"{REAL_CLIENTS} real clients, two digits each, {REAL_ROUNDS} rounds of FedAvg: one local step or {steps}?",
+            answers,
+            answers[1] if pays else answers[0],
+        ),
+        "The plane exaggerates: it has no noise, and all the rounds one wants. Open the experiment in Set up and vary "
+        "the number of rounds.",
+    )
+
+
+def _exercises() -> Sequence[Exercise]:
+    near = next(E for E in STEPS if _distances(E)["FedAvg"][-1] > CLOSE)
+    return [
+        Exercise(
+            "From how many local steps on does FedAvg visibly miss the minimum?",
+            f"From {near}: it ends {_distances(near)['FedAvg'][-1]:.2f} away.",
+        ),
+        Exercise(
+            "What would happen if both clients had loss surfaces of the same shape, only moved?",
+            "Nothing would be missed: both would approach their optima equally fast, and the middle between the optima "
+            "is then the minimum.",
+        ),
+        Exercise(
+            "You can afford ten rounds. Which number of local steps would you choose for FedAvg?",
+            f"{min(STEPS, key=lambda E: _distances(E)['FedAvg'][10])}: after ten rounds it is closest, "
+            f"{min(_distances(E)['FedAvg'][10] for E in STEPS):.2f} away.",
+        ),
+    ]
+
+
+def _gap(steps: str, there: np.ndarray) -> float:
+    """How far from a model FedAvg ends, however many rounds it has."""
+    return float(np.linalg.norm(CLIENTS.fedavg_end(int(steps), LR) - there))
+
+
+def _pm(name: str, steps: str) -> str:
+    return percent_pm(*example().at(name, steps), samples=100)
+
+
+def standing(run: DriftRun | None) -> str:
+    if run is None:
+        return "This run: press Play"
+    fedavg, scaffold = (run.methods[name].distances[-1] for name in NAMES)
+    return f"This run, round {run.round}: distance of FedAvg {fedavg:.2f}, of SCAFFOLD {scaffold:.2f}"
+
+
+def _plane(name: str, steps: str, shown: DriftRun, run: DriftRun | None) -> Picture:
+    method = shown.methods[name]
+    return Picture(
+        _still_plane(name, steps),
+        drift_plane.moving(np.stack(method.server), method.paths),
+        key=f"{name.lower()}_figure",
+        alt=f"Local paths of two clients and the path of their average with {name}. {finding(steps)}",
+        name=name,
+        title=heading(name, steps),
+        now=standing(run),
+    )
+
+
+@still
+def _still_plane(name: str, steps: str) -> go.Figure:
+    return drift_plane.figure(ended(int(steps)).methods[name].server[-1])
+
+
+@still
+def _still_distance(steps: str) -> go.Figure:
+    return drift_distance.figure(drift_distance.data(_distances(steps)))

@@ -1,0 +1,282 @@
+"""What leaves the client? A model update, from which a server may compute the images it was trained on.
+
+The client takes one step of gradient descent on a batch of its images and returns the model. The server divides: for
+a linear model and a batch of one image, the result is the image.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+import streamlit as st
+
+from app.components.moving_figure import Picture, moving_figure, still
+from app.stories.dial_example import DialExample, load
+from app.stories.figures import leaked_images, similarity_curve
+from app.stories.figures.mosaic import WHITE
+from app.stories.questions import Choice, Estimate, Exercise
+from app.stories.story import Dial, Mark, Place, Scene, reading
+
+if TYPE_CHECKING:
+    from app.stories.leak_run import LeakRun
+
+ROUNDS = 20
+BATCHES = ("1", "2", "4", "8", "16")
+NOISES = {"0": "none", "0.3": "0.3 ×", "1": "1 ×", "3": "3 ×"}
+REFERENCE = "mean digit"
+EXACT = 1e-3  # the largest error of a pixel that nobody sees
+LINES = {"0": "no noise", "0.3": "noise 0.3", "1": "noise 1", "3": "noise 3"}
+
+
+class LeakStory:
+    order = 4
+    slug = "leak"
+    short = "What leaks?"
+    kicker = "Digits · 10 clients · linear model · one local step"
+    title = "What leaves the client?"
+    lead = (
+        "The images stay and an update leaves: how training on a batch of images changed the model. Here a curious "
+        "server tries to compute the images back from the update of one client."
+    )
+
+    @cached_property
+    def scenes(self) -> Sequence[Scene]:
+        return [_one_image(), _four_images(), _sixteen(), _noise()]
+
+    @cached_property
+    def exercises(self) -> Sequence[Exercise]:
+        return _exercises()
+
+    def dials(self, place: Place) -> Sequence[Dial]:
+        return [
+            Dial("noise", "Noise, relative to the update", NOISES),
+            Dial("batch", "Images in the batch", {batch: batch for batch in BATCHES}),
+        ]
+
+    def start(self, place: Place) -> "LeakRun":
+        from app.stories.leak_run import LeakRun
+
+        return LeakRun(self.config(place), float(place["noise"]))
+
+    def pace(self, round: int) -> float:
+        return 4
+
+    def draw(self, place: Place, run: "LeakRun | None", marks: Sequence[Mark]) -> None:
+        batch, noise, picture = place["batch"], place["noise"], self.picture(place, run, marks)
+        wide, side = st.columns([3, 2], gap="large")
+        with wide:
+            st.header(picture.title, anchor=False)
+            picture.draw()
+        with side:
+            st.header("How similar, by batch size", anchor=False)
+            ends = [(int(mark.place["batch"]), mark.value) for mark in marks if mark.place["noise"] == noise]
+            curve = similarity_curve.moving(int(batch), run.value if run and run.similarities else None, ends)
+            moving_figure(_still_curve(), curve, key="dial_figure", alt=finding(place), name="leak")
+            reading(self, place, picture.now)
+
+    def picture(self, place: Place, run: "LeakRun | None" = None, marks: Sequence[Mark] = ()) -> Picture:
+        leak = run.leak if run else None
+        return Picture(
+            _still_images(place["noise"], place["batch"]),
+            leaked_images.moving(
+                leak.images if leak else _first_images(place["batch"]), leak.guesses if leak else None
+            ),
+            key="leak_figure",
+            alt=f"Images of a batch beside what the server computes from the update. {finding(place)}",
+            name="leak-images",
+            title="What the client has, and what the server sees",
+            now=standing(run),
+        )
+
+    def finding(self, place: Place) -> str:
+        return finding(place)
+
+    def config(self, place: Place) -> Mapping[str, Any]:
+        return experiment(int(place["batch"]))
+
+    def setup_label(self, place: Place) -> str:
+        return f"FedAvg with one local step on batches of {place['batch']}, without noise"
+
+    def table(self) -> pd.DataFrame:
+        return similarity_curve.data(example())
+
+    @property
+    def caption(self) -> str:
+        return (
+            "The run is trained live; the server sees what one of ten clients sends. Correlation compares the pixels "
+            "of an image with those of the server's picture: 1 is equal, 0 unrelated. Noise is Gaussian, its standard "
+            "deviation relative to the root mean square of the update, and is added to what this client sends only, "
+            "so its cost in accuracy is not shown. The curves are example results that ship with Fedscape: means over "
+            f"{ROUNDS} rounds and {len(example().seeds)} seeds, computed by `{example().command}`."
+        )
+
+
+STORY = LeakStory()
+
+
+def experiment(batch: int, seed: int = 0) -> dict[str, Any]:
+    """One local step on ``batch`` images a round."""
+    return {
+        "name": f"One local step on {batch} images",
+        "dataset": {"name": "digits"},
+        "partition": {"name": "iid", "num_clients": 10},
+        "model": {"name": "mlr"},
+        "training": {"rounds": ROUNDS, "local_steps": 1, "batch_size": batch, "lr": 0.5},
+        "algorithms": [{"name": "fedavg"}],
+        "seeds": [seed],
+        "device": "cpu",
+    }
+
+
+def example() -> DialExample:
+    return load("leak")
+
+
+def at(noise: str, batch: str) -> float:
+    """Shipped mean correlation."""
+    return example().at(LINES[noise], batch)[0]
+
+
+def finding(place: Place) -> str:
+    """How similar the server's pictures are at this stop."""
+    noise, batch = place["noise"], place["batch"]
+    images = "one image" if batch == "1" else f"{batch} images"
+    added = "" if noise == "0" else f" and noise {noise} times the update"
+    found = at(noise, batch)
+    if found > 1 - EXACT:
+        return f"From the update of {images} the server computes the image exactly (correlation {found:.2f})."
+    readable = "closer to them than" if found > _reference() else "no closer than"
+    return (
+        f"With {images}{added}, the server comes {readable} the digit's mean image ({found:.2f} to {_reference():.2f})."
+    )
+
+
+def _reference() -> float:
+    return example().at(REFERENCE, BATCHES[0])[0]
+
+
+def _first_images(batch: str) -> np.ndarray:
+    """[B, 64] of the first round, pixels from 0 to 1."""
+    pictures = example().pictures[batch]
+    return np.asarray(pictures.reshape(len(pictures), -1) / WHITE)
+
+
+def _one_image() -> Scene:
+    place, answers = {"noise": "0", "batch": "1"}, ("Nothing", "Which digit it is", "The whole image")
+    return Scene(
+        "One image",
+        place,
+        "The update holds, for each digit, the change of 64 weights, one a pixel, and of one constant, the bias. The "
+        "weights change by the image times a number and the bias by that number: one division gives the image back.",
+        finding(place),
+        Choice("A client trains one step on one image. What does its update tell the server?", answers, answers[2]),
+        "Do the division on the board for one weight. It holds for every linear model with a bias.",
+    )
+
+
+def _four_images() -> Scene:
+    place = {"noise": "0", "batch": "4"}
+    return Scene(
+        "Four images",
+        place,
+        "Averaging over four images mixes them, and the digits are still easy to read: each digit has weights of its "
+        "own, so that images of different digits hardly overlap.",
+        finding(place),
+        Estimate(
+            "Now four images in one update. How similar is what the server computes (1 is equal, 0 unrelated)?",
+            example().values_at(LINES["0"], "4"),
+            example().over,
+            lambda run: float(run.value),
+            say=_correlation,
+        ),
+        "Let the class name the digits on the right before you point to those on the left.",
+    )
+
+
+def _sixteen() -> Scene:
+    place, answers = {"noise": "0", "batch": "16"}, ("Yes", "No")
+    return Scene(
+        "Sixteen",
+        place,
+        "Sixteen images blur into one another; the mean image of a digit is known to anyone, without an update. That "
+        "holds for this simple division. Stronger attacks (Zhu et al. 2019, Geiping et al. 2020) undo part of the "
+        "mixing, so large batches alone are no protection.",
+        finding(place),
+        Choice(
+            "Sixteen images in one update: is the server still closer to them than an average image of the digit?",
+            answers,
+            answers[0] if at("0", "16") > _reference() else answers[1],
+        ),
+        "Two images of the same digit give one picture. Real systems use larger batches and several steps, which "
+        "mixes more, and secure aggregation, which shows the server only the sum over clients.",
+    )
+
+
+def _noise() -> Scene:
+    place = {"noise": "3", "batch": "1"}
+    return Scene(
+        "Noise",
+        place,
+        f"Noise hides the image if it is large: as large as the update it leaves {at('1', '1'):.2f}, three times as "
+        f"large {at('3', '1'):.2f}. In the average over many clients such noise partly cancels out. This is not "
+        "differential privacy: a guarantee also needs a bound on what one image can change in an update, and a count "
+        "of what all rounds reveal together.",
+        finding(place),
+        Estimate(
+            "One image, and noise three times as large as the update: how similar is the server's picture?",
+            example().values_at(LINES["3"], "1"),
+            example().over,
+            lambda run: float(run.value),
+            say=_correlation,
+        ),
+        "Stress the difference between hiding an image from one attack and a guarantee against all. The noise also "
+        "costs accuracy, which this story does not measure.",
+    )
+
+
+def _exercises() -> Sequence[Exercise]:
+    crossing = next(batch for batch in BATCHES if at("0", batch) < _reference() - 0.01)
+    return [
+        Exercise(
+            "Without noise, from which batch size on is the server no better than with the mean image of the digit?",
+            f"From {crossing} images: {at('0', crossing):.2f} against {_reference():.2f} ({example().over}).",
+        ),
+        Exercise(
+            "Which hides one image better: seven others in its batch, or noise as large as the update?",
+            f"Seven others leave {at('0', '8'):.2f}, the noise {at('1', '1'):.2f}.",
+        ),
+        Exercise(
+            "A model has no bias. Does the division still work?",
+            "Not as it stands: the weights still change by the image times a number, which shows the image up to its "
+            "brightness, but the number itself is not sent.",
+        ),
+    ]
+
+
+def _correlation(value: float, pm: float | None = None) -> str:
+    return f"{value:.2f}" if pm is None else f"{value:.2f} ± {pm:.2f}"
+
+
+def standing(run: "LeakRun | None") -> str:
+    if run is None:
+        return "This run: press Play"
+    if run.leak is None:
+        return "This run, round 0"
+    now = f"This run, round {run.round}: correlation {run.leak.similarity.mean():.2f}, mean of all {run.value:.2f}"
+    if run.leak.largest_error > EXACT:
+        return now
+    return f"{now} · all pixels equal to {math.floor(-math.log10(run.leak.largest_error))} decimals"
+
+
+@still
+def _still_images(noise: str, batch: str) -> go.Figure:
+    return leaked_images.figure(int(batch), f"mean correlation {at(noise, batch):.2f} ({example().over})")
+
+
+@still
+def _still_curve() -> go.Figure:
+    return similarity_curve.figure(similarity_curve.data(example()), REFERENCE)

@@ -1,0 +1,81 @@
+"""FedAvg and SCAFFOLD on clients with quadratic losses of a model of two numbers: local paths that can be drawn.
+
+    f_i(w) = 1/2 (w - o_i)^T H_i (w - o_i)        client i's loss, with its optimum at o_i
+    f(w)   = 1/N sum_i f_i(w)                     with its minimum at (sum_i H_i)^-1 sum_i H_i o_i
+
+E local steps with full gradients take client i from w to o_i + (I - lr H_i)^E (w - o_i), so that FedAvg stops where
+sum_i [I - (I - lr H_i)^E] (w - o_i) = 0: at the minimum of f for E = 1, at the mean of the optima for large E.
+
+Karimireddy, Kale, Mohri, Reddi, Stich, Suresh. SCAFFOLD: Stochastic Controlled Averaging for Federated Learning.
+ICML 2020. https://arxiv.org/abs/1910.06378, Algorithm 1, option II, with all clients and server_lr = 1.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class Clients:
+    """Quadratic losses."""
+
+    curvatures: np.ndarray  # [N, 2, 2] H_i, symmetric and positive
+    optima: np.ndarray  # [N, 2] o_i
+
+    @property
+    def minimum(self) -> np.ndarray:
+        """[2] of the mean loss."""
+        return np.asarray(np.linalg.solve(self.curvatures.sum(0), self._pull(self.curvatures)))
+
+    def fedavg_end(self, E: int, lr: float) -> np.ndarray:
+        """[2] where FedAvg with ``E`` local steps stops."""
+        identity = np.eye(2)
+        moved = np.stack([identity - np.linalg.matrix_power(identity - lr * H, E) for H in self.curvatures])
+        return np.asarray(np.linalg.solve(moved.sum(0), self._pull(moved)))
+
+    def gradients(self, w: np.ndarray) -> np.ndarray:
+        """[N, 2] of each client at its own model ``w`` [N, 2]."""
+        return np.einsum("nij,nj->ni", self.curvatures, w - self.optima)
+
+    def loss(self, w: np.ndarray) -> np.ndarray:
+        """[...] the mean loss at ``w`` [..., 2]."""
+        away = w[..., None, :] - self.optima
+        return np.asarray(np.einsum("...ni,nij,...nj->...n", away, self.curvatures, away).mean(-1) / 2)
+
+    def _pull(self, matrices: np.ndarray) -> np.ndarray:
+        return np.asarray(np.einsum("nij,nj->i", matrices, self.optima))
+
+
+@dataclass(eq=False)
+class Method:
+    """FedAvg, or SCAFFOLD where it ``is_corrected``, from a start."""
+
+    clients: Clients
+    E: int
+    lr: float
+    start: np.ndarray  # [2]
+    is_corrected: bool
+    server: list[np.ndarray] = field(default_factory=list)  # [2] after every round
+    paths: np.ndarray | None = None  # [E + 1, N, 2] local steps of the last round
+
+    def __post_init__(self) -> None:
+        self.server.append(self.start)
+        self._own = np.zeros_like(self.clients.optima)  # c_i
+        self._common = np.zeros(2)  # c
+
+    def round(self) -> None:
+        """Every client takes ``E`` steps from the server's model, and the server takes the mean."""
+        received = self.server[-1]
+        path = [np.repeat(received[None], len(self.clients.optima), 0)]
+        correction = self._common - self._own if self.is_corrected else 0.0
+        for _ in range(self.E):
+            path.append(path[-1] - self.lr * (self.clients.gradients(path[-1]) + correction))
+        self.paths = np.stack(path)
+        self.server.append(path[-1].mean(0))
+        self._own = self._own - self._common + (received - path[-1]) / (self.E * self.lr)
+        self._common = self._own.mean(0)
+
+    @property
+    def distances(self) -> np.ndarray:
+        """[rounds + 1] of the server's model from the minimum, after every round."""
+        return np.asarray(np.linalg.norm(np.stack(self.server) - self.clients.minimum, axis=1))

@@ -1,0 +1,338 @@
+"""How do clients differ? Their labels, their images or how many they have, and what each costs one shared model.
+
+Ten clients with digits, split in three ways: few digits each, rotated images, or unequal numbers of images. The dial is
+how strongly they differ. Every client is tested on images like its own.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import plotly.graph_objects as go
+import streamlit as st
+
+from app.components.moving_figure import Moves, Picture, moving_figure, still
+from app.stories.compared import side, word
+from app.stories.dial_example import DialExample, load
+from app.stories.figures import client_images, dial_curve, skew_costs
+from app.stories.questions import Choice, Estimate, Exercise
+from app.stories.story import Dial, Mark, Place, Scene, reading
+from app.wording import percent, percent_pm, signed_points
+
+if TYPE_CHECKING:
+    from app.stories.accuracy_run import AccuracyRun
+
+CLIENTS = 10
+EVERY = 2  # how many clients there are for each whose images are shown
+SHOWN = CLIENTS // EVERY
+ROUNDS = 30
+TEST = 0.7
+TOGETHER, ALONE = "together", "alone"
+METHODS = {"fedavg": "Together", "local_train": "Alone"}
+STRENGTHS = ("none", "weak", "medium", "strong", "extreme")
+NOTHING_MOVES: Moves = {"": {}}  # the images are no results: they stay while these are hidden
+
+
+@dataclass(frozen=True)
+class Skew:
+    """A way in which clients differ, from none to extreme."""
+
+    title: str
+    differs: str  # in a sentence
+    partition: Mapping[str, Any]
+    option: str
+    values: tuple[float, ...]  # of the option, one for each strength
+    words: tuple[str, ...]  # the same for readers
+
+    def at(self, strength: str) -> Mapping[str, Any]:
+        """The partition."""
+        value = self.values[STRENGTHS.index(strength)]
+        return {**self.partition, self.option: value, "num_clients": CLIENTS, "test_fraction": TEST}
+
+    def in_words(self, strength: str) -> str:
+        return self.words[STRENGTHS.index(strength)]
+
+
+SKEWS = {
+    "labels": Skew(
+        "Labels",
+        "labels",
+        {"name": "classes_per_client", "assignment": "cyclic"},
+        "classes_per_client",
+        (10, 6, 4, 2, 1),
+        ("all ten digits each", "six digits each", "four digits each", "two digits each", "one digit each"),
+    ),
+    "features": Skew(
+        "Features",
+        "features",
+        {"name": "feature_shift", "kind": "rotation", "num_groups": CLIENTS},
+        "strength",
+        (0.0, 0.125, 0.25, 0.5, 1.0),
+        ("all upright", "rotated across 45°", "rotated across 90°", "rotated across 180°", "rotated across 360°"),
+    ),
+    "quantity": Skew(
+        "Quantity",
+        "amounts of data",
+        {"name": "quantity_skew", "law": "power", "min_samples": 6},
+        "strength",
+        (0.0, 0.5, 1.0, 1.5, 2.0),
+        ("equally many", "somewhat unequal", "unequal", "very unequal", "one client has most"),
+    ),
+}
+
+
+class Skews:
+    order = 6
+    slug = "skews"
+    short = "How clients differ"
+    kicker = f"Digits · {CLIENTS} clients · 54 training images on average · linear model"
+    title = "How do clients differ?"
+    lead = (
+        "Real clients are not alike. They may see other labels, other features (what an image of the same digit looks "
+        "like), or more data than others. Each of the three changes what sharing a model is worth."
+    )
+
+    @cached_property
+    def scenes(self) -> Sequence[Scene]:
+        return [_alike(), _labels(), _features(), _quantity()]
+
+    @cached_property
+    def exercises(self) -> Sequence[Exercise]:
+        return _exercises()
+
+    def dials(self, place: Place) -> Sequence[Dial]:
+        return [
+            Dial("skew", "What differs", {name: skew.title for name, skew in SKEWS.items()}),
+            Dial("strength", "How strongly", {strength: strength for strength in STRENGTHS}),
+        ]
+
+    def start(self, place: Place) -> "AccuracyRun":
+        from app.stories.accuracy_run import AccuracyRun
+
+        return AccuracyRun(self.config(place))
+
+    def pace(self, round: int) -> float:
+        return 8 + round / 4
+
+    def draw(self, place: Place, run: "AccuracyRun | None", marks: Sequence[Mark]) -> None:
+        strength, picture = place["strength"], self.picture(place, run, marks)
+        for column, (name, skew) in zip(st.columns(3, gap="medium"), SKEWS.items(), strict=True):
+            with column:
+                st.header(f"{skew.title}: {skew.in_words(strength)}", anchor=False)
+                alt = f"Training images of {SHOWN} of {CLIENTS} clients, {skew.in_words(strength)}"
+                images = _still_images(name, strength)
+                moving_figure(images, NOTHING_MOVES, key=f"{name}_figure", alt=alt, name=f"skew-{name}")
+        wide, side = st.columns([3, 2], gap="large")
+        with wide:
+            st.header(picture.title, anchor=False)
+            picture.draw()
+        with side:
+            reading(self, place, picture.now)
+
+    def picture(self, place: Place, run: "AccuracyRun | None" = None, marks: Sequence[Mark] = ()) -> Picture:
+        now = tuple(float(own.mean()) for own in run.accuracies) if run else None
+        return Picture(
+            _still_costs(place["strength"]),
+            skew_costs.moving(list(SKEWS).index(place["skew"]), now),
+            key="dial_figure",
+            alt=finding(place),
+            name="skews",
+            title="Mean accuracy of the clients: ● together □ alone",
+            now=standing(place["skew"], run),
+        )
+
+    def finding(self, place: Place) -> str:
+        return finding(place)
+
+    def config(self, place: Place) -> Mapping[str, Any]:
+        return experiment(place["skew"], place["strength"])
+
+    def setup_label(self, place: Place) -> str:
+        return f"together and alone, {place['strength']} differences in {SKEWS[place['skew']].differs}"
+
+    def table(self) -> pd.DataFrame:
+        return dial_curve.data(example())
+
+    @property
+    def caption(self) -> str:
+        return (
+            "The pictures are training images of five of the ten clients, more of a client with more data; the numbers "
+            "say how many it has. The colored marks are trained live on real digits of 8 x 8 pixels: one shared "
+            "model, and a model for each client alone, tested on images of the client's own. Grey marks are example "
+            f"results that ship with Fedscape: means over clients and {len(example().seeds)} seeds, computed by "
+            f"`{example().command}`; lines: ± one standard deviation over the seeds."
+        )
+
+
+STORY = Skews()
+
+
+def experiment(skew: str, strength: str) -> dict[str, Any]:
+    """One shared model and each client alone."""
+    return {
+        "name": f"Clients differ in {SKEWS[skew].differs}: {strength}",
+        "dataset": {"name": "digits"},
+        "partition": SKEWS[skew].at(strength),
+        "model": {"name": "mlr"},
+        "training": {"rounds": ROUNDS, "local_steps": 20, "batch_size": "full", "lr": 0.5},
+        "algorithms": [{"name": name, "label": label} for name, label in METHODS.items()],
+        "seeds": [0],
+        "device": "cpu",
+    }
+
+
+def example() -> DialExample:
+    return load("skews")
+
+
+def line(skew: str, how: str) -> str:
+    """The name of the shipped results of a skew, together or alone."""
+    return f"{skew} {how}"
+
+
+def end(skew: str, how: str, strength: str) -> tuple[float, float]:
+    """Shipped mean and standard deviation."""
+    return example().at(line(skew, how), strength)
+
+
+def finding(place: Place) -> str:
+    """What sharing is worth at this stop."""
+    skew, strength = place["skew"], place["strength"]
+    beats = word(side(*(example().values_at(line(skew, how), strength) for how in (TOGETHER, ALONE))))
+    together, alone = (_pm(skew, how, strength) for how in (TOGETHER, ALONE))
+    return (
+        f"{SKEWS[skew].title}, {SKEWS[skew].in_words(strength)}: sharing {beats} training alone, {together} to {alone}."
+    )
+
+
+def _alike() -> Scene:
+    gains = [end(skew, TOGETHER, "none")[0] - end(skew, ALONE, "none")[0] for skew in SKEWS]
+    least, most = (f"{100 * gain:.0f}" for gain in (min(gains), max(gains)))
+    answers = ("Together", "Alone", "No clear difference")
+    place = {"skew": "labels", "strength": "none"}
+    ours, theirs = (example().values_at(line("labels", how), "none") for how in (TOGETHER, ALONE))
+    return Scene(
+        "Alike",
+        place,
+        f"Sharing is worth {least} to {most} points in three different random splits of the same digits. Ten clients "
+        f"with 54 images each together have 540, and all of them help everyone. {example().scope}",
+        finding(place),
+        Choice(
+            "Ten clients with 54 images each, all alike. Which is better: one model together, or each alone?",
+            answers,
+            word(side(ours, theirs), (answers[0], answers[2], answers[1])),
+        ),
+        "The starting point: without differences there is no question whether to share. Each row is a client.",
+    )
+
+
+def _labels() -> Scene:
+    place = {"skew": "labels", "strength": "strong"}
+    return Scene(
+        "Other labels",
+        place,
+        f"The shared model changes by {_cost('labels')} points compared with clients that are alike. It is each "
+        f"client's own task that became easy: to tell two digits apart instead of ten. {example().scope}",
+        finding(place),
+        Estimate(
+            "Each client now has two digits only. What does a client reach that trains alone?",
+            example().values_at(line("labels", ALONE), "strong"),
+            example().over,
+            lambda run: float(run.accuracies[1].mean()),
+        ),
+        "Ask what a model that has never seen a 7 does with one. Here nobody is tested on digits it does not have; "
+        "another test would turn the result around.",
+    )
+
+
+def _features() -> Scene:
+    place = {"skew": "features", "strength": "strong"}
+    return Scene(
+        "Other features",
+        place,
+        f"The shared model changes by {_cost('features')} points compared with clients that are alike: the same digit "
+        "looks different on every client, and one linear model cannot fit them all. Alone, clients hardly notice. "
+        f"{example().scope}",
+        finding(place),
+        Estimate(
+            "Each client's images are rotated by another angle. What does one shared model reach?",
+            example().values_at(line("features", TOGETHER), "strong"),
+            example().over,
+            lambda run: float(run.accuracies[0].mean()),
+        ),
+        "The next stories follow this one: the more the clients' images differ, the less one model fits.",
+    )
+
+
+def _quantity() -> Scene:
+    place = {"skew": "quantity", "strength": "strong"}
+    return Scene(
+        "Other amounts",
+        place,
+        f"The shared model changes by {_cost('quantity')} points only. Alone, the clients with few images learn "
+        f"little, so that sharing is worth most here. {example().scope}",
+        finding(place),
+        Estimate(
+            "A few clients have most of the images. What do clients reach on average that train alone?",
+            example().values_at(line("quantity", ALONE), "strong"),
+            example().over,
+            lambda run: float(run.accuracies[1].mean()),
+        ),
+        "Who gains and who pays? The large client could do without the others, the small ones could not.",
+    )
+
+
+def _exercises() -> Sequence[Exercise]:
+    costs = {skew: 100 * (end(skew, TOGETHER, "none")[0] - end(skew, TOGETHER, "extreme")[0]) for skew in SKEWS}
+    worst = max(costs, key=costs.__getitem__)
+    gap = end("quantity", TOGETHER, "extreme")[0] - end("quantity", ALONE, "extreme")[0]
+    return [
+        Exercise(
+            "Which difference costs the shared model most when it is extreme?",
+            f"Differences in {SKEWS[worst].differs}: {costs[worst]:.0f} points.",
+        ),
+        Exercise(
+            "One digit each: why do clients that train alone reach 100 %, and why is that no good model?",
+            f"It may always answer with its one digit: {_pm('labels', ALONE, 'extreme')} on its own images, and wrong "
+            "on every other digit.",
+        ),
+        Exercise(
+            "How much is sharing worth when one client has most of the data?",
+            f"{100 * gap:.0f} points on average, with extreme differences in amounts of data.",
+        ),
+    ]
+
+
+def _pm(skew: str, how: str, strength: str) -> str:
+    return percent_pm(*end(skew, how, strength), samples=100)
+
+
+def _cost(skew: str) -> str:
+    """What a strong difference changes for the shared model, in points."""
+    return signed_points(end(skew, TOGETHER, "strong")[0] - end(skew, TOGETHER, "none")[0], samples=100)
+
+
+def standing(skew: str, run: "AccuracyRun | None") -> str:
+    if run is None:
+        return "This run: press Play"
+    together, alone = (float(own.mean()) for own in run.accuracies)
+    words = f"together {percent(together, 0)}, alone {percent(alone, 0)}"
+    return f"This run, round {run.round}: {SKEWS[skew].title.lower()}, {words}"
+
+
+@still
+def _still_images(skew: str, strength: str) -> go.Figure:
+    at = STRENGTHS.index(strength)
+    sizes = example().clients[skew][at].astype(int).tolist()
+    clients = [list(example().pictures[f"{skew} {strength} {client}"]) for client in range(SHOWN)]
+    return client_images.figure(clients, sizes)
+
+
+@still
+def _still_costs(strength: str) -> go.Figure:
+    return skew_costs.figure(
+        [skew.title for skew in SKEWS.values()],
+        *([end(skew, how, strength) for skew in SKEWS] for how in (TOGETHER, ALONE)),
+    )
