@@ -14,6 +14,7 @@ from app.charts.plot.method_styles import looks
 from app.charts.plot.palette import base_layout
 from app.data.comparison import REFERENCES, doubt, method_name, per_method, ranking
 from app.wording import number, percent_pm
+from engine.core.statistics import MIN_BLOCKS
 
 FEWEST_VALUES = 3
 SETTING = ("dataset", "partition", "model")  # the setting of a comparison; no value of it is best
@@ -120,6 +121,14 @@ def figure(df: pd.DataFrame, symbol: str, title: str = "") -> go.Figure:
     fig.update_yaxes(title_text="test accuracy, %", range=[shown.min() - pad, shown.max() + pad])
     several = swept["series"].nunique() > 1
     return fig.update_layout(showlegend=several, legend={"orientation": "h", "y": -0.2, "yanchor": "top", "x": 0})
+
+
+def heading(df: pd.DataFrame, symbol: str) -> str:
+    """``λ = 0.1 is best for Ditto``, of the series with the most accurate value; ``ranks first`` where it is not clear."""
+    best = df[df["best"]].sort_values("mean").iloc[-1]
+    series = df[df["series"] == best["series"]]
+    is_clear = best["seeds"] >= MIN_BLOCKS and series["may_be_best"].sum() == 1
+    return f"{symbol} = {number(best['value'])} {'is best' if is_clear else 'ranks first'} for {best['series']}"
 
 
 def finding(df: pd.DataFrame, symbol: str) -> str:

@@ -151,6 +151,11 @@ class View:
         means = self.clients().groupby("method")["accuracy"].mean()
         return sorted(self.methods, key=lambda method: -means.get(method.name, -1.0))
 
+    def ranked(self) -> list[str]:
+        """The names of the methods with results here, highest mean first."""
+        known = set(self.clients()["method"].unique())
+        return [method.name for method in self.best_first() if method.name in known]
+
     def drawn(self, most: int) -> list[str]:
         """The methods that a chart of at most ``most`` lines draws: the references, and the best by their mean."""
         known = set(self.clients()["method"].unique())
