@@ -9,9 +9,9 @@ from app.charts.plot.bands import whiskers
 from app.charts.plot.method_styles import looks
 from app.charts.plot.palette import base_layout, ground
 from app.charts.plot.point_labels import Point, name_points
-from app.data.comparison import pareto_front, per_method
+from app.data.comparison import FEW_SEEDS, pareto_front, per_method
 from app.data.costs import AXIS_TITLES, COST_NAMES, Cost
-from app.wording import number, percent_pm, plural, points
+from app.wording import number, percent_pm, points
 from engine.core.statistics import MIN_BLOCKS
 
 UNITS: dict[Cost, str] = {
@@ -55,7 +55,7 @@ def figure(df: pd.DataFrame, cost: Cost) -> go.Figure:
         customdata=[percent_pm(row.mean, row.mean_pm, samples=row.samples) for row in df.itertuples()],
         hovertemplate=f"%{{text}}<br>%{{customdata}} for %{{x:,.4g}} {AXIS_TITLES[cost]}<extra></extra>",
     )
-    base_layout(fig, height=430)
+    base_layout(fig, height=370)
     names = named_methods(df, "front", "mean")
     points = [(names.get(r.method, ""), r.cost, 100 * r.mean, look[r.method].color) for r in df.itertuples()]
     name_points(fig, [Point(*point) for point in points], from_zero=True)
@@ -79,7 +79,7 @@ def heading(df: pd.DataFrame, tied: Sequence[str], cost: Cost) -> str:
     if best["seeds"] >= MIN_BLOCKS and cheapest["method"] in tied:
         return f"No method is clearly more accurate than {cheapest['method']}, the cheapest"
     gain = points(best["mean"] - cheapest["mean"], float(df["samples"].min()))
-    over = "" if best["seeds"] >= MIN_BLOCKS else f", over {plural(int(best['seeds']), 'seed')}"
+    over = "" if best["seeds"] >= MIN_BLOCKS else f", over {FEW_SEEDS[int(best['seeds'])]}"
     more = best["cost"] - cheapest["cost"]
     return (
         f"{best['method']} gains {gain} over {cheapest['method']}, the cheapest, for {number(more)} {UNITS[cost]}{over}"

@@ -46,15 +46,13 @@ def figure(df: pd.DataFrame, a: str, b: str, methods: pd.DataFrame, chosen: Sequ
             cliponaxis=False,
             marker={"color": ground().ink, "size": 6},
         )
-    base_layout(fig, height=400)
+    base_layout(fig, height=350)
     fig.add_hline(y=0, line={"color": ground().ink, "width": 1})
     if len(points):
         _notes(fig, points, float(df["samples"].min()), a, b)
     fig.update_xaxes(title_text="clients, by difference", showticklabels=False, ticks="")
     fig.update_yaxes(title_text="difference, points")
-    return fig.update_layout(
-        showlegend=False, dragmode="select", selectdirection="h", bargap=0.15 if len(points) <= 80 else 0
-    )
+    return fig.update_layout(showlegend=False, bargap=0.15 if len(points) <= 80 else 0)
 
 
 def _notes(fig: go.Figure, points: np.ndarray, samples: float, a: str, b: str) -> None:

@@ -81,7 +81,8 @@ def figure(
     """
     look, is_dense = looks(df), len(df) > MOST_ROOMY
     own, texts = [look[method] for method in df["method"]], [_hover(row, share) for row in df.itertuples()]
-    colors, row_px = [style.color for style in own], 25 if is_dense else 44
+    marked = pd.DataFrame() if clients is None else clients[clients["method"].isin(df["method"])]
+    colors, row_px = [style.color for style in own], (25 if is_dense else 44) + (0 if marked.empty else 8)
     fig = go.Figure(
         [
             _lines(df, colors, row_px),
@@ -91,11 +92,10 @@ def figure(
     )
     if df["other"].notna().any():
         fig.add_traces([_hairlines(df), _rings(df, other_name)])
-    marked = None if clients is None else clients[clients["method"].isin(df["method"])]
-    if marked is not None and len(marked):
+    if not marked.empty:
         fig.add_trace(_chosen(df, marked, is_dense))
     base_layout(fig, height=120 + row_px * max(len(df), 2))
-    known = [100 * marked["accuracy"]] if marked is not None and len(marked) else []
+    known = [] if marked.empty else [100 * marked["accuracy"]]
     least = min(series.min() for series in (100 * df["lowest"], 100 * df["other"].fillna(1), *known))
     most = max(series.max() for series in (100 * df["top"], 100 * df["other"].fillna(0), *known))
     margin = 0.17 * (most - least) if len(df) else 1

@@ -64,7 +64,9 @@ def figure(
         thinned = own.iloc[evenly(len(own), MOST_STEPS)]
         fig.add_trace(_stairs(name, thinned, style.dash, color, 2.4 if stands_out else 1.1))
         corners = fig.data[-1]
-        curves.append(Curve(name, np.asarray(corners.x, float), np.asarray(corners.y, float), color, name == method))
+        curves.append(
+            Curve(name, np.asarray(corners.x, float), np.asarray(corners.y, float), color, name in (method, baseline))
+        )
         if stands_out and len(chosen) and method:
             fig.add_trace(_marks(name, own[own["client"].isin(chosen)], color))
     base_layout(fig, height=400)

@@ -71,8 +71,8 @@ def figure(df: pd.DataFrame, drawn: Sequence[str] | None = None, clients: pd.Dat
             ],
             hovertemplate=f"{method}<br>%{{customdata}}<extra></extra>",
         )
-    marked = None if clients is None else clients[clients["method"].isin(methods)]
-    if marked is not None and len(marked):
+    marked = pd.DataFrame() if clients is None else clients[clients["method"].isin(methods)]
+    if not marked.empty:
         fig.add_scatter(
             x=100 * marked["accuracy"],
             y=[-methods.index(method) for method in marked["method"]],

@@ -153,10 +153,10 @@ def figure(df: pd.DataFrame, a: str, b: str, methods: pd.DataFrame, chosen: Sequ
             hovertext=[_hover(row, a, b) for row in points.itertuples()],
             hoverinfo="text",
         )
-    base_layout(fig, height=400)
+    base_layout(fig, height=350)
     fig.update_xaxes(title_text=f"{b}, client accuracy, %", range=ends, constrain="domain")
     fig.update_yaxes(title_text=f"{a}, %", range=ends, scaleanchor="x", constrain="domain")
-    return fig.update_layout(showlegend=False, dragmode="select")
+    return fig.update_layout(showlegend=False)
 
 
 def _hover(row: Any, a: str, b: str) -> str:

@@ -124,7 +124,7 @@ def figure(df: pd.DataFrame, symbol: str, title: str = "") -> go.Figure:
 
 
 def heading(df: pd.DataFrame, symbol: str) -> str:
-    """``λ = 0.1 is best for Ditto``, of the series with the most accurate value; ``ranks first`` where it is not clear."""
+    """``λ = 0.1 is best for Ditto``, of the most accurate series; ``ranks first`` where it is not clear."""
     best = df[df["best"]].sort_values("mean").iloc[-1]
     series = df[df["series"] == best["series"]]
     is_clear = best["seeds"] >= MIN_BLOCKS and series["may_be_best"].sum() == 1

@@ -53,13 +53,13 @@ def distribution(view: View) -> None:
         if shape == "histogram":
             page.show(bars(view, clients))
         else:
-            page.show(stairs(view, method, clients), on_select=_follow_clients(view, method))
+            page.show(stairs(view, method, clients), on_select=_follow_clients(view, method), has_frame=True)
 
 
 def tail_finding(view: View) -> str:
     """The heading: who serves the lowest clients best."""
     runs = view.per_run()
-    if view.by != METHOD or runs["method"].nunique() < 2:
+    if not view.is_ranked or runs["method"].nunique() < 2:
         return "Accuracy by client"
     return f"Lowest {view.tail} %: {headline.title(runs, 'lowest', 'tail_samples')}"
 
@@ -107,7 +107,8 @@ def stairs(view: View, method: str, clients: Sequence[int]) -> Shown:
         steps,
         ecdf.finding(steps, drawn),
         "Share of clients at or below an accuracy",
-        f"{view.rule.capitalize()}; further right is better. One step per client and run."
+        f"{view.rule.capitalize()}; further right is better. One step per client and run. "
+        "Drag across the chart to choose clients."
         f"{more(view.clients()['method'].nunique(), len(drawn))}",
         "ecdf",
         "ecdf",

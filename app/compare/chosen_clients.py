@@ -83,6 +83,7 @@ def picker(view: View, method: str) -> None:
     here = list(chosen(view))
     titles = {client: f"Client {client}" for client in numbers(view)}
     with st.popover("Choose clients", width="content", key="choose_clients"):
+        st.button(f"Lowest {100 * LOWEST:g} % under {plain(method)}", on_click=choose, args=(lowest(view, method),))
         st.multiselect(
             "Clients to follow",
             list(titles),
@@ -91,8 +92,7 @@ def picker(view: View, method: str) -> None:
             placeholder="None",
             key=url_state.key("chosen_clients", here, choose, titles, in_popover=True),
         )
-        st.button(f"Lowest {100 * LOWEST:g} % under {plain(method)}", on_click=choose, args=(lowest(view, method),))
-        st.caption("Or click a client, or draw a frame around several, in a chart.")
+        st.caption("Or click a client in a chart, or drag its frame tool (Box Select) around several.")
     if here:
         st.markdown(f"{plural(len(here), 'client')} chosen: {names(map(str, here), MOST_NAMED)}", width="content")
         st.button("Clear", type="tertiary", key="clear_clients", on_click=choose, args=((),))

@@ -52,6 +52,8 @@ def over_time(view: View) -> None:
 
 def heading(view: View, price: Cost) -> str:
     runs = view.with_costs()
+    if not view.is_ranked or runs["method"].nunique() < 2:
+        return "How fast, and at what cost?"
     return cost.heading(_points(view, price), ranking(runs, "mean").tied, price)
 
 

@@ -12,18 +12,17 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from app.data.comparison import REFERENCES, Ranking, ranking
+from app.data.comparison import FEW_SEEDS, REFERENCES, Ranking, ranking
 from app.wording import capital, decimals, names, percent, plural, points
 from engine.core.statistics import MIN_BLOCKS, ROUNDING, Interval, interval_over_clients
 
 MOST_VALUES = 6  # in one sentence
 MOST_NAMED = 3
-COUNTS = {1: "one seed", 2: "two seeds"}
 LEVEL = 0.005  # methods known to be this close are tied: half a point
 
 
 def title(runs: pd.DataFrame, column: str = "mean", samples: str = "samples") -> str:
-    """``CGPFL K=4 beats FedAvg (76 % against 44 %) and LocalTrain (54 %)``; ``is ahead of`` with fewer than three seeds.
+    """``CGPFL K=4 beats FedAvg (76 % against 44 %) and LocalTrain (54 %)``; ``is ahead of`` where seeds are few.
 
     ``runs`` as ``per_run`` gives them, of two methods or more.
     """
@@ -35,7 +34,7 @@ def title(runs: pd.DataFrame, column: str = "mean", samples: str = "samples") ->
         return f"{first} is highest with {said[first]}, but the methods share no seed"
     if few and not found.lead.mean > ROUNDING:
         same = part.in_percent([first])[first]
-        return f"{first} and {found.second} are equal at {same}, over {COUNTS[found.seeds]}"
+        return f"{first} and {found.second} are equal at {same}, over {FEW_SEEDS[found.seeds]}"
     if len(tied) > 1:
         behind = f", ahead of {_listed(rivals, said)}" if rivals else ""
         if found.standing.is_level(LEVEL):
@@ -47,7 +46,7 @@ def title(runs: pd.DataFrame, column: str = "mean", samples: str = "samples") ->
     against = " and ".join(
         [f"{nearest} ({said[first]} against {said[nearest]})", *(f"{one} ({said[one]})" for one in others)]
     )
-    return f"{first} is ahead of {against}, over {COUNTS[found.seeds]}" if few else f"{first} beats {against}"
+    return f"{first} is ahead of {against}, over {FEW_SEEDS[found.seeds]}" if few else f"{first} beats {against}"
 
 
 def _rivals(runs: pd.DataFrame, ranked: Sequence[str], tied: Sequence[str]) -> list[str]:

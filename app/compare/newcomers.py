@@ -15,7 +15,6 @@ from app.data.comparison import Ranking, doubt, per_run, ranking
 from app.state.choice import Choices
 from app.wording import names, percent, plural
 
-
 HEADING = "Newcomers: clients that never trained"
 
 

@@ -40,9 +40,11 @@ def draw(view: View) -> None:
     left, right = st.columns(2, gap="large")
     scatter, sorted_bars = figures(view, pairs, a, b, clients)
     with left:
-        page.show(scatter, on_select=chosen_clients.by_selection("paired", lambda who: parse_ids(str(who[2]))))
+        choose = chosen_clients.by_selection("paired", lambda who: parse_ids(str(who[2])))
+        page.show(scatter, on_select=choose, has_frame=True)
     with right:
-        page.show(sorted_bars, on_select=chosen_clients.by_selection("differences", lambda who: [int(who[0])]))
+        choose = chosen_clients.by_selection("differences", lambda who: [int(who[0])])
+        page.show(sorted_bars, on_select=choose, has_frame=True)
     verdict = paired.verdict(pairs)
     st.caption(plain(f"{sentence(pairs, a, b)} {verdict.test()}{_redrawn(_by_name(view)[a])}"))
     if clients:
@@ -98,7 +100,7 @@ def figures(view: View, pairs: pd.DataFrame, a: str, b: str, clients: Sequence[i
             figure_cache.figure(paired.figure, pairs, a, b, methods, clients),
             pairs,
             said,
-            f"Accuracy of each client under both; above the line {a} is better",
+            f"Each client: above the line, {a} is better",
             None,
             "paired",
             "paired",

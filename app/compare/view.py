@@ -9,6 +9,7 @@ import pandas as pd
 
 from app.charts import curves_over_seeds, sweep
 from app.charts.plot import figure_cache
+from app.compare.comparability import conflicts
 from app.data import config_fields, queries
 from app.data.comparison import REFERENCES, Method, per_method, per_run, pooled, with_methods
 from app.data.costs import Axis, recorded, spent
@@ -84,6 +85,11 @@ class View:
     def is_validated(self) -> bool:
         """Whether every run has validation data."""
         return all(run.config["partition"].get("val_fraction") for run in self.runs.values())
+
+    @cached_property
+    def is_ranked(self) -> bool:
+        """Whether the rows are methods on the same data and clients: otherwise no finding puts one above another."""
+        return self.by == METHOD and not conflicts(self.methods)
 
     @property
     def spread(self) -> str:

@@ -111,8 +111,11 @@ def chart(
     return show(Shown(fig, table, alt, title, caption, key, name, heads or {}), on_select=on_select)
 
 
-def show(one: Shown, *, on_select: Any = "ignore") -> Any:
-    """Draws the figure. Returns what ``st.plotly_chart`` returns."""
+def show(one: Shown, *, on_select: Any = "ignore", has_frame: bool = False) -> Any:
+    """Draws the figure, with a tool to select several marks if it ``has_frame``. Returns what ``st.plotly_chart`` does.
+
+    While that tool is in use, Streamlit turns off clicks on marks.
+    """
     if one.figure.layout.datarevision is None:
         figure_text.without_links(one.figure)
         one.figure.layout.datarevision = _revision(one.figure)
@@ -124,7 +127,7 @@ def show(one: Shown, *, on_select: Any = "ignore") -> Any:
             theme=None,
             key=one.key,
             alt=one.alt,
-            config=modebar(one.name, one.figure.layout.dragmode == "select"),
+            config=modebar(one.name, has_frame),
             on_select=on_select,
         )
         if one.caption:
@@ -210,9 +213,9 @@ def files(table: pd.DataFrame, *, key: str, name: str, caption: str = "", heads:
             )
 
 
-def modebar(name: str, selects: bool = False) -> dict[str, Any]:
-    """Zoom, reset and an SVG of the figure, made in the browser; a frame to select with, where that is of use."""
-    unused = ["lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d", *([] if selects else ["select2d"])]
+def modebar(name: str, has_frame: bool = False) -> dict[str, Any]:
+    """Zoom, reset and an SVG of the figure, made in the browser; and a frame that selects."""
+    unused = ["lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d", *([] if has_frame else ["select2d"])]
     return {
         "displaylogo": False,
         "responsive": True,

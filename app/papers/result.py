@@ -22,7 +22,6 @@ from app.wording import names, plain, setting
 from engine.config.presets import Preset
 from storage import RunRecord
 
-
 PANELS: dict[str, Callable[[View], None]] = {
     "distribution": url_state.fragment(distribution),
     "over_time": over_time,

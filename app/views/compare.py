@@ -7,30 +7,24 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from app.charts.plot.palette import is_presenting
-from app.compare import accuracy, chosen_clients, clients, cost, selection, settings
+from app.compare import accuracy, chosen_clients, sections, selection
 from app.compare.comparability import conflicts, missing, notes
 from app.compare.headline import by_value, headline, title, title_by_value
-from app.compare.section import Part, Section
+from app.compare.section import Part
 from app.compare.view import METHOD, ROUNDS, TAILS, View
 from app.components import page
 from app.components.examples import examples_button
+from app.components.top_of_section import top_of_section
 from app.data import config_fields, queries
 from app.data.comparison import methods_of
 from app.papers import compare_section
 from app.report.comparison import Comparison, report
 from app.state import url_state
-from app.state.choice import Choice, Choices
+from app.state.choice import Choices
 from app.wording import MODELS, kicker, lines, names, plain, plural
 from storage import RunRecord
 
 QUESTION = "Who gains, who is left behind?"
-SECTIONS = {  # in the order of the page; only the one that is open is computed and drawn
-    "accuracy": Section("Accuracy", accuracy.draw, accuracy.parts, shows_clients=True),
-    "clients": Section("Clients", clients.draw, clients.parts, shows_clients=True),
-    "cost": Section("Cost", cost.draw, cost.parts),
-    "settings": Section("Settings", settings.draw, settings.parts),
-}
-OPEN = Choice("Section", {name: section.title for name, section in SECTIONS.items()}, "section", "accuracy")
 
 
 def render() -> None:
@@ -46,7 +40,7 @@ def render() -> None:
     clashes = conflicts(methods)
     choices = groupings(view)
     rows = view.pooled(url_state.value("by", choices, METHOD))
-    found = None if view.clients().empty else finding(rows, bool(clashes))
+    found = None if view.clients().empty else finding(rows)
     page.header(view.setting, *(found or (QUESTION,)))
     row = controls(selection.with_rounds(runs), chosen, choices)
     if found is not None and not is_presenting():
@@ -56,25 +50,25 @@ def render() -> None:
     if found is None:
         st.info(f"None of these methods has a {view.model} model; switch to {MODELS[view.other_model]}.")
         return
-    sections(view, rows)
+    open_section(view, rows)
 
 
 @url_state.fragment
-def sections(view: View, rows: View) -> None:
+def open_section(view: View, rows: View) -> None:
     """The bar with the sections, which stays in view, and the open one."""
     with st.container(horizontal=True, vertical_alignment="center", key="compare_bar"):
-        section = SECTIONS[OPEN.switch(is_labelled=False)]
-        if section.shows_clients:
+        name = sections.OPEN.switch(is_labelled=False)
+        if sections.SECTIONS[name].shows_clients:
             chosen_clients.picker(rows, accuracy.highlight(rows).value())
-    section.draw(view, rows)
-    if section is SECTIONS["accuracy"]:
+        top_of_section(name, "compare_bar")
+    sections.SECTIONS[name].draw(view, rows)
+    if name == "accuracy":
         compare_section.panel(view)
 
 
 def parts(view: View, rows: View, choices: Choices) -> Iterator[Part]:
     """All figures that this page can show with these choices."""
-    for section in SECTIONS.values():
-        yield from section.parts(view, rows, choices)
+    yield from sections.parts(view, rows, choices)
     yield from compare_section.parts(view, choices)
 
 
@@ -85,13 +79,13 @@ def groupings(view: View) -> dict[str, str]:
     }
 
 
-def finding(view: View, is_mixed: bool) -> tuple[str, str]:
+def finding(view: View) -> tuple[str, str]:
     """The title of the page, and the sentence below it."""
     runs = view.per_run()
     if view.by != METHOD:
         return title_by_value(runs), by_value(runs)
-    if is_mixed:
-        return "These runs cannot be ranked", "They differ in data or clients."
+    if not view.is_ranked:
+        return "These runs cannot be ranked", "They differ in data or clients, as listed below."
     if runs["method"].nunique() < 2:
         return QUESTION, headline(runs, view.share, view.clients())
     return view.keep("headline", lambda: (title(runs), headline(runs, view.share, view.clients())))

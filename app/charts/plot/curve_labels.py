@@ -1,6 +1,7 @@
 """Names beside steep curves that end at the same point, instead of a legend: each where the fewest curves pass."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ LEVELS = np.arange(8, 95, 3)  # heights of the middle of a name, percent of the 
 
 
 class Curve(NamedTuple):
-    """A step curve through x [M] and y [M], the y rising, with its name. Names are placed in the order of the curves."""
+    """A step curve through x [M] and y [M], the y rising, with its name. The first curves choose their places first."""
 
     name: str
     x: np.ndarray
@@ -64,7 +65,7 @@ def _pixels(curve: Curve, x_range: tuple[float, float], y_range: tuple[float, fl
 def _traced(corners: np.ndarray) -> np.ndarray:
     """[P, 2] points along the steps: to the right, then up."""
     parts = [corners[:1]]
-    for (x0, y0), (x1, y1) in zip(corners[:-1], corners[1:], strict=True):
+    for (x0, y0), (x1, y1) in pairwise(corners):
         across = np.arange(x0, x1, STEP) if x1 > x0 else np.array([x0])
         up = np.arange(y0, y1, STEP) if y1 > y0 else np.array([y1])
         parts += [np.stack([across, np.full(len(across), y0)], 1), np.stack([np.full(len(up), x1), up], 1)]
@@ -85,10 +86,12 @@ def _places(own: np.ndarray, size: np.ndarray) -> list[tuple[np.ndarray, bool, f
 
 
 def _is_free(box: np.ndarray, taken: Sequence[np.ndarray]) -> bool:
-    return not any((box[0] < other[1]).all() and (other[0] < box[1]).all() for other in taken)
+    apart = np.array([ASIDE, 0])
+    return not any((box[0] < other[1] + apart).all() and (other[0] - apart < box[1]).all() for other in taken)
 
 
 def _met(box: np.ndarray, others: Sequence[np.ndarray], own: np.ndarray) -> float:
-    """How much of the curves a name would cover, most of all of its own."""
-    inside = [((points >= box[0]) & (points <= box[1])).all(axis=1).sum() for points in (*others, own)]
-    return float(sum(inside) + inside[-1])
+    """How much of the curves a name would cover or touch, most of all of its own."""
+    touched = box + np.array([[-ASIDE, 0], [ASIDE, 0]])
+    met = sum(((points >= touched[0]) & (points <= touched[1])).all(axis=1).sum() for points in others)
+    return float(met + 2 * ((own >= box[0]) & (own <= box[1])).all(axis=1).sum())
