@@ -10,8 +10,9 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app.charts.plot.curve_labels import Curve, name_curves
-from app.charts.plot.method_styles import looks
+from app.charts.plot.method_styles import Look, looks
 from app.charts.plot.palette import base_layout, ground
+from app.data.comparison import REFERENCES
 from app.data.thinning import evenly
 from app.wording import names, percent, plural
 
@@ -59,25 +60,23 @@ def figure(
     names_drawn = list(df["method"].unique() if drawn is None else drawn)[:MOST_LINES]
     for name in sorted(names_drawn, key=lambda name: (name == method, name == baseline)):  # the last is on top
         style, own = look[name], df[df["method"] == name]
-        stands_out = not method or name in (method, baseline)
-        color = ground().ink if name == baseline else style.color if stands_out else ground().muted
-        thinned = own.iloc[evenly(len(own), MOST_STEPS)]
-        fig.add_trace(_stairs(name, thinned, style.dash, color, 2.4 if stands_out else 1.1))
-        corners = fig.data[-1]
-        curves.append(
-            Curve(name, np.asarray(corners.x, float), np.asarray(corners.y, float), color, name in (method, baseline))
-        )
-        if stands_out and len(chosen) and method:
+        stands_out = name in (method, baseline)
+        color = _color(style, own, name, method, baseline)
+        line = {"shape": "hv", "color": color, "dash": style.dash, "width": 1.1 if method and not stands_out else 2.2}
+        stairs = _stairs(name, own.iloc[evenly(len(own), MOST_STEPS)], line, can_select=name == method)
+        fig.add_trace(stairs)
+        curves.append(Curve(name, np.asarray(stairs.x, float), np.asarray(stairs.y, float), color, stands_out))
+        if stands_out and chosen:
             fig.add_trace(_marks(name, own[own["client"].isin(chosen)], color))
     base_layout(fig, height=400)
     fig.add_hline(y=100 * share, line={"color": ground().muted, "width": 1, "dash": "dot"})
     fig.add_annotation(
         xref="paper",
-        x=0,
+        x=1,
         y=100 * share,
         text=f"lowest {100 * share:g} %",
         showarrow=False,
-        xanchor="left",
+        xanchor="right",
         yanchor="bottom",
         font={"color": ground().muted},
     )
@@ -92,19 +91,26 @@ def figure(
     return fig.update_layout(showlegend=False)
 
 
-def _stairs(name: str, own: pd.DataFrame, dash: str, color: str, width: float) -> go.Scatter:
-    """Plotly selects markers only, so each step has one that is not seen."""
+def _color(style: Look, own: pd.DataFrame, name: str, method: str, baseline: str) -> str:
+    """The references are grey elsewhere: here grey is what does not stand out."""
+    if not method:
+        return style.color
+    if name == method:
+        return ground().accent if own["algorithm"].isin(REFERENCES).any() else style.color
+    return ground().ink if name == baseline else ground().muted
+
+
+def _stairs(name: str, own: pd.DataFrame, line: dict[str, object], can_select: bool) -> go.Scatter:
+    """Plotly selects markers only, so each step has one that is not seen, if it can be selected."""
     x, y = 100 * own["accuracy"].to_numpy(np.float32), 100 * own["share"].to_numpy(np.float32)
     who, unseen = own[["client", "seed", "run"]].to_numpy(), {"marker": {"opacity": 0}}
     return go.Scatter(
         x=np.insert(x, 0, x[0]),
         y=np.insert(y, 0, 0),
         name=name,
-        mode="lines+markers",
-        line={"shape": "hv", "color": color, "dash": dash, "width": width},
-        marker={"opacity": 0, "size": 8, "color": color},
-        selected=unseen,
-        unselected=unseen,
+        mode="lines+markers" if can_select else "lines",
+        line=line,
+        **({"marker": {"opacity": 0, "size": 8}, "selected": unseen, "unselected": unseen} if can_select else {}),
         customdata=np.insert(who, 0, who[0], axis=0).astype(np.int32),
         text=_percents(own.iloc[[0, *range(len(own))]]),
         hovertemplate=f"{name}: client %{{customdata[0]}}, seed %{{customdata[1]}}<br>"

@@ -41,7 +41,9 @@ class Verdict:
         if self.better + self.worse == 0:
             return f"{a} and {b} serve each of {plural(n, 'client')} equally well"
         does = "does" if self.better == 1 else "do"
-        counts = f"{self.better} of {plural(n, 'client')} {does} better with {a} than with {b}, {self.worse} worse"
+        counts = (
+            f"{self.better} of {plural(n, 'client')} {does} better with {a} than with {b}, {self.worse or 'none'} worse"
+        )
         if not np.isfinite(self.p):
             return f"{counts}; too few differ to tell"
         return counts if self.p < SIGNIFICANT else f"{counts}, which may be chance"

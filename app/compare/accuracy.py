@@ -53,7 +53,7 @@ def distribution(view: View) -> None:
         if shape == "histogram":
             page.show(bars(view, clients))
         else:
-            page.show(stairs(view, method, clients), on_select=_follow_clients(view, method), has_frame=True)
+            page.show(stairs(view, method, clients), on_select=_follow_clients, has_frame=True)
 
 
 def tail_finding(view: View) -> str:
@@ -141,16 +141,10 @@ def _follow_method(view: View) -> Callable[[], None]:
     return write
 
 
-def _follow_clients(view: View, method: str) -> Callable[[], None]:
-    """A frame chooses clients of the highlighted method, a click also the run."""
-    own = {run_id for m in view.methods if m.name == method for run_id in m.run_ids}
-
-    def write() -> None:
-        points = chosen_clients.selected("ecdf")
-        of_method = [point for point in points if int(point[2]) in own] or points
-        if of_method:
-            chosen_clients.choose(int(point[0]) for point in of_method)
-        if len(points) == 1:
-            url_state.choose(inside=str(int(points[0][2])))
-
-    return write
+def _follow_clients() -> None:
+    """Chooses the clients in the frame; of a single one also its run."""
+    points = chosen_clients.selected("ecdf")
+    if points:
+        chosen_clients.choose(int(client) for client, *_ in points)
+    if len(points) == 1:
+        url_state.choose(inside=str(int(points[0][2])))

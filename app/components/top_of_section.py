@@ -9,7 +9,7 @@ from app import endpoints
 
 
 def top_of_section(section: str, bar: str) -> None:
-    """Drawn inside the sticky bar with the sections, which is the container of the key ``bar``."""
+    """Drawn inside the sticky bar with the sections: the container of the key ``bar``, above what it replaces."""
     if endpoints.are_served:
         _component()(key=f"{bar}_top", data={"section": section, "bar": f".st-key-{bar}"})
 
