@@ -48,7 +48,7 @@ def draw(view: View) -> None:
     verdict = paired.verdict(pairs)
     st.caption(plain(f"{sentence(pairs, a, b)} {verdict.test()}{_redrawn(_by_name(view)[a])}"))
     if clients:
-        st.markdown(plain(_gains(pairs, clients, a)))
+        st.markdown(plain(_gains(pairs, clients, a, b)))
         open_run.client_links(view, [a, b], clients)
 
 
@@ -119,11 +119,11 @@ def figures(view: View, pairs: pd.DataFrame, a: str, b: str, clients: Sequence[i
     )
 
 
-def _gains(pairs: pd.DataFrame, clients: Sequence[int], a: str) -> str:
-    """``With CGPFL K=4: client 3 +2.10, client 7 −0.35 points.``"""
+def _gains(pairs: pd.DataFrame, clients: Sequence[int], a: str, b: str) -> str:
+    """``CGPFL K=4 minus Ditto: client 3 +2.10 and client 7 −0.35 points.``"""
     own = pairs[pairs["client"].isin(clients)]
     each = (f"client {row.client} {signed_points(row.difference, row.samples)}" for row in own.itertuples())
-    return f"With {a}: {names(each, MOST_NAMED)} points."
+    return f"{a} minus {b}: {names(each, MOST_NAMED)} points."
 
 
 def _by_name(view: View) -> dict[str, Method]:
