@@ -11,7 +11,7 @@ from app.charts.plot.palette import base_layout, ground
 from app.charts.plot.point_labels import Point, name_points
 from app.data.comparison import FEW_SEEDS, pareto_front, per_method
 from app.data.costs import AXIS_TITLES, COST_NAMES, Cost
-from app.wording import number, percent_pm, points
+from app.wording import count, number, percent_pm, points
 from engine.core.statistics import MIN_BLOCKS
 
 UNITS: dict[Cost, str] = {
@@ -74,16 +74,17 @@ def heading(df: pd.DataFrame, tied: Sequence[str], cost: Cost) -> str:
     """``CGPFL K=4 gains 1.3 points over LocalTrain, the cheapest``; ``tied`` are the methods that may be the best."""
     best = df.loc[df["mean"].idxmax()]
     cheapest = df.loc[df["cost"] == df["cost"].min()].sort_values("mean").iloc[-1]
+    is_few = best["seeds"] < MIN_BLOCKS
+    over = f", over {FEW_SEEDS[int(best['seeds'])]}" if is_few else ""
     if best["method"] == cheapest["method"]:
-        return f"{best['method']} is the most accurate at the lowest cost"
-    if best["seeds"] >= MIN_BLOCKS and cheapest["method"] in tied:
+        is_clear = not is_few and len(tied) == 1
+        most = "is the most accurate" if is_clear else "has the highest mean accuracy"
+        return f"{best['method']} {most} at the lowest cost{over}"
+    if not is_few and cheapest["method"] in tied:
         return f"No method is clearly more accurate than {cheapest['method']}, the cheapest"
-    gain = points(best["mean"] - cheapest["mean"], float(df["samples"].min()))
-    over = "" if best["seeds"] >= MIN_BLOCKS else f", over {FEW_SEEDS[int(best['seeds'])]}"
-    more = best["cost"] - cheapest["cost"]
-    return (
-        f"{best['method']} gains {gain} over {cheapest['method']}, the cheapest, for {number(more)} {UNITS[cost]}{over}"
-    )
+    gain, more = points(best["mean"] - cheapest["mean"], float(df["samples"].min())), best["cost"] - cheapest["cost"]
+    price = f"{count(more) if more >= 1000 else number(more)} {UNITS[cost]}"
+    return f"{best['method']} gains {gain} over {cheapest['method']}, the cheapest, for {price}{over}"
 
 
 def finding(df: pd.DataFrame, cost: Cost) -> str:

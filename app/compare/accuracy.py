@@ -93,8 +93,8 @@ def low_mean_top(view: View, by: dumbbell.SortKey, clients: Sequence[int]) -> Sh
         dumbbell.finding(rows, by, view.share),
         f"Lowest {view.tail} % ◂ mean ▸ top {view.tail} %",
         f"{view.tail_words(rows).capitalize()}; {view.rule}; whisker: ± over {view.spread}{ring}{dots}.",
-        "dumbbell",
-        "low-mean-top",
+        key="dumbbell",
+        name="low-mean-top",
     )
 
 
@@ -107,11 +107,10 @@ def stairs(view: View, method: str, clients: Sequence[int]) -> Shown:
         steps,
         ecdf.finding(steps, drawn),
         "Share of clients at or below an accuracy",
-        f"{view.rule.capitalize()}; further right is better. One step per client and run. "
-        "Drag across the chart to choose clients."
+        f"{view.rule.capitalize()}; further right is better. One step per client and run."
         f"{more(view.clients()['method'].nunique(), len(drawn))}",
-        "ecdf",
-        "ecdf",
+        key="ecdf",
+        name="ecdf",
     )
 
 

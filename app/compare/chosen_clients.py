@@ -92,7 +92,10 @@ def picker(view: View, method: str) -> None:
             placeholder="None",
             key=url_state.key("chosen_clients", here, choose, titles, in_popover=True),
         )
-        st.caption("Or click a client in a chart, or drag its frame tool (Box Select) around several.")
+        st.caption(
+            "Or in a chart: drag across the cumulative chart; click a mark or a bar of Clients, or drag around several "
+            "with the chart's Box Select."
+        )
     if here:
         st.markdown(f"{plural(len(here), 'client')} chosen: {names(map(str, here), MOST_NAMED)}", width="content")
         st.button("Clear", type="tertiary", key="clear_clients", on_click=choose, args=((),))

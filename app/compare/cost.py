@@ -85,9 +85,9 @@ def curves(view: View, x: Axis) -> Shown:
         f"{view.model} accuracy over {AXIS_TITLES[x]} for {names(drawn, 12)}",
         f"Mean accuracy{dashed}",
         f"{view.model.capitalize()} model, mean over clients and {view.spread}. {_left_out(view, x)}",
-        "curves",
-        f"accuracy-over-{x}",
-        {"x": column_heads.Head(f"Axis: {AXIS_TITLES[x]}")},
+        key="curves",
+        name=f"accuracy-over-{x}",
+        heads={"x": column_heads.Head(f"Axis: {AXIS_TITLES[x]}")},
     )
 
 

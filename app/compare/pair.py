@@ -102,9 +102,9 @@ def figures(view: View, pairs: pd.DataFrame, a: str, b: str, clients: Sequence[i
             said,
             f"Each client: above the line, {a} is better",
             None,
-            "paired",
-            "paired",
-            heads,
+            key="paired",
+            name="paired",
+            heads=heads,
         ),
         Shown(
             figure_cache.figure(differences.figure, pairs, a, b, methods, clients),
@@ -112,9 +112,9 @@ def figures(view: View, pairs: pd.DataFrame, a: str, b: str, clients: Sequence[i
             said,
             "Difference by client, sorted",
             None,
-            "differences",
-            "differences",
-            heads,
+            key="differences",
+            name="differences",
+            heads=heads,
         ),
     )
 

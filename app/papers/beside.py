@@ -52,8 +52,8 @@ def dots(table: pd.DataFrame, settings: dict[str, str], scale: str, name: str, e
         beside_paper.finding(table, scale),
         None,
         f"{settings[experiment]}. Ring: the paper; filled: ours, ± over seeds.",
-        f"beside_{name}",
-        f"{name} beside the paper",
+        key=f"beside_{name}",
+        name=f"{name} beside the paper",
     )
 
 

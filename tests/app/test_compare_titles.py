@@ -94,6 +94,10 @@ def test_the_title_of_costs_weighs_the_best_against_the_cheapest() -> None:
     )
     assert said(Dear=[[0.9]] * 2, Cheap=[[0.8]] * 2).endswith("for 20 MB more, over two seeds")
     assert said(Dear=[[0.7]] * 3, Cheap=[[0.8]] * 3) == "Cheap is the most accurate at the lowest cost"
+    assert (
+        said(Dear=[[0.7]] * 2, Cheap=[[0.8]] * 2)
+        == "Cheap has the highest mean accuracy at the lowest cost, over two seeds"
+    )
     unclear = said(Dear=[[0.8], [0.6], [0.72]], Cheap=[[0.5], [0.85], [0.7]])
     assert unclear == "No method is clearly more accurate than Cheap, the cheapest"
 

@@ -82,8 +82,6 @@ DEUTERANOPIA = np.array(
     [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
 )
 CLUSTER_HUES = ("blue", "amber", "green", "purple", "vermilion", "sky", "violet", "olive", "teal", "rust")
-
-
 _on_paper = ContextVar("on_paper", default=False)
 
 
