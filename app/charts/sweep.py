@@ -14,7 +14,6 @@ from app.charts.plot.method_styles import looks
 from app.charts.plot.palette import base_layout
 from app.data.comparison import REFERENCES, doubt, method_name, per_method, ranking
 from app.wording import number, percent_pm
-from engine.core.statistics import MIN_BLOCKS
 
 FEWEST_VALUES = 3
 SETTING = ("dataset", "partition", "model")  # the setting of a comparison; no value of it is best
@@ -127,7 +126,7 @@ def heading(df: pd.DataFrame, symbol: str) -> str:
     """``λ = 0.1 is best for Ditto``, of the most accurate series; ``ranks first`` where it is not clear."""
     best = df[df["best"]].sort_values("mean").iloc[-1]
     series = df[df["series"] == best["series"]]
-    is_clear = best["seeds"] >= MIN_BLOCKS and series["may_be_best"].sum() == 1
+    is_clear = series["may_be_best"].sum() == 1
     return f"{symbol} = {number(best['value'])} {'is best' if is_clear else 'ranks first'} for {best['series']}"
 
 
