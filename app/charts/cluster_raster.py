@@ -4,6 +4,7 @@ Clusters are a partition of the clients; their numbers are arbitrary. So each ro
 the previous round, by shared clients: a letter and its colour stay with the group, and renumbering is not a move.
 """
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -14,11 +15,12 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.metrics import adjusted_rand_score
 
 from app.charts.plot.annotations import annotate
-from app.charts.plot.palette import base_layout, cluster_colors, ground
+from app.charts.plot.palette import base_layout, cluster_colors, ground, translucent
 from app.data.thinning import evenly
 from app.wording import plural
 
 MOST_ROUNDS, MOST_CLIENTS, MOST_LETTERS = 300, 200, 60
+VEIL = 0.75  # over clients that are not chosen
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
@@ -95,10 +97,11 @@ def finding(df: pd.DataFrame) -> str:
     return f"{plural(len(sizes), 'cluster')} of {members}; {settled}{truth}."
 
 
-def figure(df: pd.DataFrame, at: int | None = None) -> go.Figure:
+def figure(df: pd.DataFrame, at: int | None = None, chosen: Sequence[int] = ()) -> go.Figure:
     """The raster with a letter where a client's cluster begins, its final groups named at the right, moves below.
 
-    Where the true contexts are known, their numbers stand at the left; round ``at`` is marked.
+    Where the true contexts are known, their numbers stand at the left; round ``at`` is marked. If clients are
+    ``chosen``, the others fade.
     """
     num_clusters, num_clients = int(df["cluster"].max()) + 1, df["client"].nunique()
     grid = df.pivot(index="row", columns="round", values="cluster")
@@ -149,6 +152,8 @@ def figure(df: pd.DataFrame, at: int | None = None) -> go.Figure:
     _name_contexts(fig, df, client_of)
     if at is not None:
         fig.add_vline(x=at, line={"color": ground().ink, "width": 1.4, "dash": "dot"}, row="all", col=1)
+    if chosen:
+        _fade(fig, ~client_of.isin(chosen).to_numpy())
     top = max(1, int(moves.max()))
     fig.update_yaxes(title_text="moved", tickvals=[0, top], range=[0, 1.15 * top], row=2, col=1)
     fig.update_xaxes(title_text="round", row=2, col=1)
@@ -198,6 +203,25 @@ def _name_contexts(fig: go.Figure, df: pd.DataFrame, client_of: pd.Series) -> No
         row=1,
         col=1,
     )
+
+
+def _fade(fig: go.Figure, is_faded: np.ndarray) -> None:
+    """Veils over neighbouring rows."""
+    edges = np.flatnonzero(np.diff(is_faded.astype(int), prepend=0, append=0))
+    veils = [
+        {
+            "type": "rect",
+            "xref": "x domain",
+            "x0": 0,
+            "x1": 1,
+            "y0": begin - 0.5,
+            "y1": end - 0.5,
+            "line": {"width": 0},
+            "fillcolor": translucent(ground().paper, VEIL),
+        }
+        for begin, end in zip(edges[::2], edges[1::2], strict=True)
+    ]
+    fig.layout.shapes = [*fig.layout.shapes, *veils]
 
 
 def _scale(num_clusters: int) -> list[tuple[float, str]]:

@@ -86,7 +86,7 @@ def figure(df: pd.DataFrame, spent: Spent, target: str) -> go.Figure:
             hovertemplate=f"%{{text}}<br>%{{y:,.4g}} {TITLES[spent]}, %{{x:,.4g}} gradient evaluations<br>"
             "mean of %{customdata}<extra></extra>",
         )
-    base_layout(fig, height=430)
+    base_layout(fig, height=370)
     is_log = {axis: bool(len(df) and (df[axis] > 0).all()) for axis in ("gradient_evaluations", spent)}
     scaled = {axis: np.log10(df[axis]) if is_log[axis] else df[axis] for axis in is_log}
     nearest = set(df.sort_values(spent, kind="stable")["method"][:MOST_NAMED])

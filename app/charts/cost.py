@@ -1,5 +1,7 @@
 """Accuracy against cost: the mean over clients by megabytes, gradient evaluations or seconds."""
 
+from collections.abc import Sequence
+
 import pandas as pd
 import plotly.graph_objects as go
 
@@ -7,10 +9,16 @@ from app.charts.plot.bands import whiskers
 from app.charts.plot.method_styles import looks
 from app.charts.plot.palette import base_layout, ground
 from app.charts.plot.point_labels import Point, name_points
-from app.data.comparison import pareto_front, per_method
+from app.data.comparison import FEW_SEEDS, pareto_front, per_method
 from app.data.costs import AXIS_TITLES, COST_NAMES, Cost
-from app.wording import percent_pm
+from app.wording import count, number, percent_pm, points
+from engine.core.statistics import MIN_BLOCKS
 
+UNITS: dict[Cost, str] = {
+    "megabytes": "MB more",
+    "gradient_evaluations": "more gradient evaluations",
+    "seconds": "s more",
+}
 MOST_NAMED = 8  # points that have room for a name
 
 
@@ -47,7 +55,7 @@ def figure(df: pd.DataFrame, cost: Cost) -> go.Figure:
         customdata=[percent_pm(row.mean, row.mean_pm, samples=row.samples) for row in df.itertuples()],
         hovertemplate=f"%{{text}}<br>%{{customdata}} for %{{x:,.4g}} {AXIS_TITLES[cost]}<extra></extra>",
     )
-    base_layout(fig, height=430)
+    base_layout(fig, height=370)
     names = named_methods(df, "front", "mean")
     points = [(names.get(r.method, ""), r.cost, 100 * r.mean, look[r.method].color) for r in df.itertuples()]
     name_points(fig, [Point(*point) for point in points], from_zero=True)
@@ -60,6 +68,23 @@ def named_methods(df: pd.DataFrame, front: str, gain: str) -> dict[str, str]:
     """The methods to label: the front and then the best, as many as fit."""
     first = df.sort_values([front, gain], ascending=False, kind="stable")["method"][:MOST_NAMED]
     return {name: name for name in first}
+
+
+def heading(df: pd.DataFrame, tied: Sequence[str], cost: Cost) -> str:
+    """``CGPFL K=4 gains 1.3 points over LocalTrain, the cheapest``; ``tied`` are the methods that may be the best."""
+    best = df.loc[df["mean"].idxmax()]
+    cheapest = df.loc[df["cost"] == df["cost"].min()].sort_values("mean").iloc[-1]
+    is_few = best["seeds"] < MIN_BLOCKS
+    over = f", over {FEW_SEEDS[int(best['seeds'])]}" if is_few else ""
+    if best["method"] == cheapest["method"]:
+        is_clear = not is_few and len(tied) == 1
+        most = "is the most accurate" if is_clear else "has the highest mean accuracy"
+        return f"{best['method']} {most} at the lowest cost{over}"
+    if not is_few and cheapest["method"] in tied:
+        return f"No method is clearly more accurate than {cheapest['method']}, the cheapest"
+    gain, more = points(best["mean"] - cheapest["mean"], float(df["samples"].min())), best["cost"] - cheapest["cost"]
+    price = f"{count(more) if more >= 1000 else number(more)} {UNITS[cost]}"
+    return f"{best['method']} gains {gain} over {cheapest['method']}, the cheapest, for {price}{over}"
 
 
 def finding(df: pd.DataFrame, cost: Cost) -> str:

@@ -56,7 +56,7 @@ def figure(df: pd.DataFrame, x: Axis = "round", drawn: Sequence[str] | None = No
         last = own.iloc[-1]
         ends.append(End(str(method), float(last["x"]), 100 * float(last["mean"]), style.color))
     fig.add_trace(_marks(ends, [look[end.text].symbol for end in ends]))
-    base_layout(fig, height=430)
+    base_layout(fig, height=370)
     low, high = 100 * df["lowest" if len(groups) <= MOST_DASHED else "mean"].min(), 100 * df["mean"].max()
     pad = max(1.0, 0.06 * (high - low))
     label_ends(fig, ends, low - pad, high + pad)

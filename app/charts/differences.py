@@ -1,5 +1,7 @@
 """The difference between two methods for each client, sorted: how many gain, how much, and who loses."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
@@ -16,15 +18,18 @@ def data(clients: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
     return pairs.assign(rank=np.arange(1, len(pairs) + 1))
 
 
-def figure(df: pd.DataFrame, a: str, b: str, methods: pd.DataFrame) -> go.Figure:
-    """Bars above zero in A's colour, below in B's; the dotted line is the median."""
-    look = looks(methods)
+def figure(df: pd.DataFrame, a: str, b: str, methods: pd.DataFrame, chosen: Sequence[int] = ()) -> go.Figure:
+    """Bars above zero in A's colour, below in B's; the dotted line is the median. If clients are ``chosen``, the others
+    fade, and the chosen ones have a dot at zero, which a difference of zero needs to be seen.
+    """
+    look, is_lit = looks(methods), df["client"].isin(chosen).to_numpy()
     points = 100 * df["difference"].to_numpy(float)
     fig = go.Figure(
         go.Bar(
             x=df["rank"],
             y=points,
             marker_line_width=0,
+            marker_opacity=np.where(is_lit, 1, paired.FADED) if len(chosen) else 1,
             marker_color=np.where(points > 0, look[a].color, look[b].color),
             customdata=df[["client"]].to_numpy(),
             text=[signed_points(r.difference, r.samples) for r in df.itertuples()],
@@ -32,7 +37,16 @@ def figure(df: pd.DataFrame, a: str, b: str, methods: pd.DataFrame) -> go.Figure
             hovertemplate="client %{customdata[0]}: %{text} points<extra></extra>",
         )
     )
-    base_layout(fig, height=400)
+    if is_lit.any():
+        fig.add_scatter(
+            x=df["rank"][is_lit],
+            y=np.zeros(is_lit.sum()),
+            mode="markers",
+            hoverinfo="skip",
+            cliponaxis=False,
+            marker={"color": ground().ink, "size": 6},
+        )
+    base_layout(fig, height=350)
     fig.add_hline(y=0, line={"color": ground().ink, "width": 1})
     if len(points):
         _notes(fig, points, float(df["samples"].min()), a, b)

@@ -10,11 +10,12 @@ from app.charts.plot.bands import whiskers
 from app.charts.plot.method_styles import Look, looks
 from app.charts.plot.palette import base_layout, ground, translucent
 from app.data.comparison import doubt, per_method, per_run, ranking
-from app.wording import decimals, percent, percent_pm, plural
+from app.wording import decimals, names, percent, percent_pm, plural
 
 MOST_ROOMY = 14  # methods that have room for a number above their mean
 LINE_PX = 3
-BELOW = 0.3  # where the ring of the other model hangs, in rows
+BELOW = 0.26  # where the chosen clients are marked, in rows
+MOST_NUMBERED = 6  # chosen clients whose numbers have room
 SortKey = Literal["mean", "lowest", "top", "spread"]
 MEANING: dict[SortKey, str] = {
     "mean": "highest mean",
@@ -70,14 +71,18 @@ def finding(df: pd.DataFrame, by: SortKey = "mean", share: float = 0.05) -> str:
     return f"{what}: {first['method']} with {value}{unsure}."
 
 
-def figure(df: pd.DataFrame, share: float = 0.05, other_name: str = "") -> go.Figure:
+def figure(
+    df: pd.DataFrame, share: float = 0.05, other_name: str = "", clients: pd.DataFrame | None = None
+) -> go.Figure:
     """One line per method: a triangle at each tail, the mean with its whisker over seeds, a ring for the other model.
 
-    Many methods are drawn closer, with their means at the right.
+    A hairline ties the ring to its method. Many methods are drawn closer, with their means at the right. ``clients``
+    [method, client, accuracy, samples] are marked below their method's line.
     """
     look, is_dense = looks(df), len(df) > MOST_ROOMY
     own, texts = [look[method] for method in df["method"]], [_hover(row, share) for row in df.itertuples()]
-    colors, row_px = [style.color for style in own], 25 if is_dense else 44
+    marked = pd.DataFrame() if clients is None else clients[clients["method"].isin(df["method"])]
+    colors, row_px = [style.color for style in own], (25 if is_dense else 44) + (0 if marked.empty else 8)
     fig = go.Figure(
         [
             _lines(df, colors, row_px),
@@ -86,9 +91,13 @@ def figure(df: pd.DataFrame, share: float = 0.05, other_name: str = "") -> go.Fi
         ]
     )
     if df["other"].notna().any():
-        fig.add_trace(_rings(df, other_name))
+        fig.add_traces([_hairlines(df), _rings(df, other_name)])
+    if not marked.empty:
+        fig.add_trace(_chosen(df, marked, is_dense))
     base_layout(fig, height=120 + row_px * max(len(df), 2))
-    least, most = 100 * df[["lowest", "other"]].min().min(), 100 * df[["top", "other"]].max().max()
+    known = [] if marked.empty else [100 * marked["accuracy"]]
+    least = min(series.min() for series in (100 * df["lowest"], 100 * df["other"].fillna(1), *known))
+    most = max(series.max() for series in (100 * df["top"], 100 * df["other"].fillna(0), *known))
     margin = 0.17 * (most - least) if len(df) else 1
     fig.update_xaxes(title_text="test accuracy, %", range=[least - margin, most + margin])
     fig.update_yaxes(
@@ -133,8 +142,10 @@ def _lines(df: pd.DataFrame, colors: list[str], row_px: int) -> go.Bar:
 
 
 def _tails(df: pd.DataFrame, colors: list[str], texts: list[list[str]], size: int) -> go.Scatter:
-    """All lowest tails, then all top tails."""
+    """All lowest tails, their numbers in bold, then all top tails. A number is above a hairline that it would meet."""
     n, values = len(df), [*(100 * df["lowest"]), *(100 * df["top"])]
+    texts_of = [f"{value:.{decimals(of, 1)}f}" for value, of in zip(values, [*df["tail_samples"]] * 2, strict=True)]
+    beyond = [*(df["other"] < df["lowest"]), *(df["other"] > df["top"])]
     return go.Scatter(
         x=values,
         y=[*df.index] * 2,
@@ -142,8 +153,10 @@ def _tails(df: pd.DataFrame, colors: list[str], texts: list[list[str]], size: in
         cliponaxis=False,
         customdata=[*df["method"]] * 2,
         marker={"symbol": ["triangle-left"] * n + ["triangle-right"] * n, "size": size, "color": colors * 2},
-        text=[f"{value:.{decimals(of, 1)}f}" for value, of in zip(values, [*df["tail_samples"]] * 2, strict=True)],
-        textposition=["middle left"] * n + ["middle right"] * n,
+        text=[f"<b>{text}</b>" if i < n else text for i, text in enumerate(texts_of)],
+        textposition=[
+            f"{'top' if is_beyond else 'middle'} {'left' if i < n else 'right'}" for i, is_beyond in enumerate(beyond)
+        ],
         hoverinfo="text",
         hovertext=[lowest for lowest, *_ in texts] + [top for *_, top in texts],
     )
@@ -171,20 +184,58 @@ def _means(df: pd.DataFrame, own: list[Look], texts: list[list[str]], is_dense: 
 
 
 def _printed(row: Any) -> str:
-    return f"<b>{100 * row.mean:.{decimals(row.samples, 1)}f}</b>"
+    return f"{100 * row.mean:.{decimals(row.samples, 1)}f}"
+
+
+def _hairlines(df: pd.DataFrame) -> go.Scatter:
+    """From each ring to the mean of its method."""
+    own = df[df["other"].notna()]
+    return go.Scatter(
+        x=[x for row in own.itertuples() for x in (100 * row.other, 100 * row.mean, None)],
+        y=[y for at in own.index for y in (at, at, None)],
+        mode="lines",
+        hoverinfo="skip",
+        line={"color": ground().ink, "width": 1},
+    )
 
 
 def _rings(df: pd.DataFrame, name: str) -> go.Scatter:
     own = df[df["other"].notna()]
     return go.Scatter(
         x=100 * own["other"],
-        y=own.index + BELOW,
+        y=own.index,
         mode="markers",
+        cliponaxis=False,
+        customdata=list(own["method"]),
         hoverinfo="text",
         hovertext=[
             f"{row.method}: {name} model {percent(row.other, samples=row.other_samples)}" for row in own.itertuples()
         ],
-        marker={"symbol": "circle-open", "size": 9, "color": ground().ink, "line": {"width": 1.5}},
+        marker={"symbol": "circle", "size": 10, "color": ground().paper, "line": {"width": 1.5, "color": ground().ink}},
+    )
+
+
+def _chosen(df: pd.DataFrame, clients: pd.DataFrame, is_dense: bool) -> go.Scatter:
+    """A dot per accuracy that chosen clients have under a method, with their numbers if these are few."""
+    row_of = {method: at for at, method in enumerate(df["method"])}
+    dots = clients.groupby(["method", "accuracy"], as_index=False).agg(who=("client", list), samples=("samples", "min"))
+    is_numbered = clients["client"].nunique() <= MOST_NUMBERED and not is_dense
+    return go.Scatter(
+        x=100 * dots["accuracy"],
+        y=dots["method"].map(row_of) + BELOW,
+        mode="markers+text" if is_numbered else "markers",
+        text=[", ".join(map(str, own)) for own in dots["who"]],
+        textposition="bottom center",
+        textfont={"size": 10, "color": ground().ink},
+        cliponaxis=False,
+        customdata=list(dots["method"]),
+        hoverinfo="text",
+        hovertext=[
+            f"{row.method}: {plural(len(row.who), 'client')} {names(map(str, row.who), 8)}, "
+            f"{percent(row.accuracy, samples=row.samples)}"
+            for row in dots.itertuples()
+        ],
+        marker={"symbol": "circle", "size": 6, "color": ground().ink},
     )
 
 

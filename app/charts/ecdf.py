@@ -1,4 +1,7 @@
-"""The share of clients at or below an accuracy: the whole distribution, not two of its numbers."""
+"""The share of clients at or below an accuracy: the whole distribution, not two of its numbers.
+
+Two methods stand out, the others are grey: a reader follows one question at a time.
+"""
 
 from collections.abc import Sequence
 
@@ -6,12 +9,15 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.charts.plot.method_styles import looks
+from app.charts.plot.curve_labels import Curve, name_curves
+from app.charts.plot.method_styles import Look, looks
 from app.charts.plot.palette import base_layout, ground
+from app.data.comparison import REFERENCES
 from app.data.thinning import evenly
 from app.wording import names, percent, plural
 
 MOST_LINES, MOST_STEPS = 12, 300
+HEIGHTS = (0.0, 102.0)
 
 
 def data(clients: pd.DataFrame) -> pd.DataFrame:
@@ -37,26 +43,32 @@ def finding(df: pd.DataFrame, drawn: Sequence[str]) -> str:
     return f"Distribution of the accuracy of {who}{each} under {names(drawn, 12)}"
 
 
-def figure(df: pd.DataFrame, share: float = 0.05, drawn: Sequence[str] | None = None) -> go.Figure:
-    """A step curve for each method of ``drawn``; a dotted line marks the lowest ``share`` of the clients."""
-    look, fig = looks(df), go.Figure()
-    for method in list(df["method"].unique() if drawn is None else drawn)[:MOST_LINES]:
-        style, own = look[method], df[df["method"] == method]
-        own = own.iloc[evenly(len(own), MOST_STEPS)]
-        x, y = 100 * own["accuracy"].to_numpy(np.float32), 100 * own["share"].to_numpy(np.float32)
-        who = own[["client", "seed", "run"]].to_numpy()
-        fig.add_scatter(
-            x=np.insert(x, 0, x[0]),
-            y=np.insert(y, 0, 0),
-            name=method,
-            mode="lines",
-            line={"shape": "hv", "color": style.color, "dash": style.dash, "width": 2},
-            customdata=np.insert(who, 0, who[0], axis=0).astype(np.int32),
-            text=_percents(own.iloc[[0, *range(len(own))]]),
-            hovertemplate=f"{method}: client %{{customdata[0]}}, seed %{{customdata[1]}}<br>"
-            "%{text}; %{y:.0f} % of clients at or below<extra></extra>",
-        )
-    base_layout(fig, height=430)
+def figure(
+    df: pd.DataFrame,
+    share: float = 0.05,
+    drawn: Sequence[str] | None = None,
+    method: str = "",
+    baseline: str = "",
+    chosen: Sequence[int] = (),
+) -> go.Figure:
+    """A step curve for each method of ``drawn``: ``method`` in its colour, ``baseline`` in ink, the others grey.
+
+    Without a ``method`` all have their colours. The ``chosen`` clients are marked on both curves. A dotted line marks
+    the lowest ``share`` of the clients.
+    """
+    look, fig, curves = looks(df), go.Figure(), list[Curve]()
+    names_drawn = list(df["method"].unique() if drawn is None else drawn)[:MOST_LINES]
+    for name in sorted(names_drawn, key=lambda name: (name == method, name == baseline)):  # the last is on top
+        style, own = look[name], df[df["method"] == name]
+        stands_out = name in (method, baseline)
+        color = _color(style, own, name, method, baseline)
+        line = {"shape": "hv", "color": color, "dash": style.dash, "width": 1.1 if method and not stands_out else 2.2}
+        stairs = _stairs(name, own.iloc[evenly(len(own), MOST_STEPS)], line, can_select=name == method)
+        fig.add_trace(stairs)
+        curves.append(Curve(name, np.asarray(stairs.x, float), np.asarray(stairs.y, float), color, stands_out))
+        if stands_out and chosen:
+            fig.add_trace(_marks(name, own[own["client"].isin(chosen)], color))
+    base_layout(fig, height=400)
     fig.add_hline(y=100 * share, line={"color": ground().muted, "width": 1, "dash": "dot"})
     fig.add_annotation(
         xref="paper",
@@ -68,9 +80,58 @@ def figure(df: pd.DataFrame, share: float = 0.05, drawn: Sequence[str] | None = 
         yanchor="bottom",
         font={"color": ground().muted},
     )
-    fig.update_xaxes(title_text="test accuracy, %")
-    fig.update_yaxes(title_text="% of clients at or below", range=[0, 102])
-    return fig.update_layout(legend={"orientation": "h", "y": -0.2, "yanchor": "top", "x": 0, "itemwidth": 40})
+    ends = 100 * float(df["accuracy"].min()), 100 * float(df["accuracy"].max())
+    pad = 0.03 * (ends[1] - ends[0]) or 1.0
+    across = (ends[0] - pad, ends[1] + pad)
+    name_curves(fig, curves[::-1], across, HEIGHTS)
+    fig.update_xaxes(title_text="test accuracy, %", range=across)
+    fig.update_yaxes(title_text="% of clients at or below", range=HEIGHTS)
+    if method:
+        fig.update_layout(dragmode="select", selectdirection="h")
+    return fig.update_layout(showlegend=False)
+
+
+def _color(style: Look, own: pd.DataFrame, name: str, method: str, baseline: str) -> str:
+    """The references are grey elsewhere: here grey is what does not stand out."""
+    if not method:
+        return style.color
+    if name == method:
+        return ground().accent if own["algorithm"].isin(REFERENCES).any() else style.color
+    return ground().ink if name == baseline else ground().muted
+
+
+def _stairs(name: str, own: pd.DataFrame, line: dict[str, object], can_select: bool) -> go.Scatter:
+    """Plotly selects markers only, so each step has one that is not seen, if it can be selected."""
+    x, y = 100 * own["accuracy"].to_numpy(np.float32), 100 * own["share"].to_numpy(np.float32)
+    who, unseen = own[["client", "seed", "run"]].to_numpy(), {"marker": {"opacity": 0}}
+    return go.Scatter(
+        x=np.insert(x, 0, x[0]),
+        y=np.insert(y, 0, 0),
+        name=name,
+        mode="lines+markers" if can_select else "lines",
+        line=line,
+        **({"marker": {"opacity": 0, "size": 8}, "selected": unseen, "unselected": unseen} if can_select else {}),
+        customdata=np.insert(who, 0, who[0], axis=0).astype(np.int32),
+        text=_percents(own.iloc[[0, *range(len(own))]]),
+        hovertemplate=f"{name}: client %{{customdata[0]}}, seed %{{customdata[1]}}<br>"
+        "%{text}; %{y:.0f} % of clients at or below<extra></extra>",
+    )
+
+
+def _marks(name: str, own: pd.DataFrame, color: str) -> go.Scatter:
+    """The chosen clients, on their steps."""
+    return go.Scatter(
+        x=100 * own["accuracy"],
+        y=100 * own["share"],
+        mode="markers",
+        marker={"color": color, "size": 9, "line": {"width": 1.5, "color": ground().paper}},
+        customdata=own[["client", "seed", "run"]].to_numpy(),
+        hovertext=[
+            f"{name}: client {row.client}, seed {row.seed}<br>{percent(row.accuracy, samples=row.test_size)}"
+            for row in own.itertuples()
+        ],
+        hoverinfo="text",
+    )
 
 
 def _percents(own: pd.DataFrame) -> list[str]:

@@ -46,8 +46,11 @@ def data(clients: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(rows, ignore_index=True) if rows else pd.DataFrame(columns=columns)
 
 
-def figure(df: pd.DataFrame, drawn: Sequence[str] | None = None) -> go.Figure:
-    """One baseline per method of ``drawn``; one scale for all rows, set by the fullest bin."""
+def figure(df: pd.DataFrame, drawn: Sequence[str] | None = None, clients: pd.DataFrame | None = None) -> go.Figure:
+    """One baseline per method of ``drawn``; one scale for all rows, set by the fullest bin.
+
+    ``clients`` [method, client, accuracy, samples] are marked on their method's baseline.
+    """
     look, fig = looks(df), go.Figure()
     methods = list(df["method"].unique() if drawn is None else drawn)[:MOST_ROWS]
     shown = df[df["method"].isin(methods)]
@@ -67,6 +70,19 @@ def figure(df: pd.DataFrame, drawn: Sequence[str] | None = None) -> go.Figure:
                 for row in own.itertuples()
             ],
             hovertemplate=f"{method}<br>%{{customdata}}<extra></extra>",
+        )
+    marked = pd.DataFrame() if clients is None else clients[clients["method"].isin(methods)]
+    if not marked.empty:
+        fig.add_scatter(
+            x=100 * marked["accuracy"],
+            y=[-methods.index(method) for method in marked["method"]],
+            mode="markers",
+            marker={"color": ground().ink, "size": 6},
+            hovertext=[
+                f"{row.method}: client {row.client}, {percent(row.accuracy, samples=row.samples)}"
+                for row in marked.itertuples()
+            ],
+            hoverinfo="text",
         )
     base_layout(fig, height=max(300, 90 + 46 * len(methods)))
     occupied = shown[shown["clients"] > 0]

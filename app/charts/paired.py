@@ -1,5 +1,6 @@
 """Who gains, who loses: the same clients under two methods, A against B, each averaged over its seeds."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import erfc, sqrt
 from typing import Any
@@ -14,6 +15,8 @@ from app.wording import percent, plural, signed_points
 
 FEWEST = 6  # with fewer differences no p-value can be small
 EXACT_UP_TO = 50  # differences up to which every assignment of signs is counted
+SIGNIFICANT = 0.05
+FADED = 0.25  # the opacity of clients that are not chosen
 ROUNDING = 1e-6  # accuracies are stored in single precision: smaller differences are ties
 
 
@@ -31,6 +34,19 @@ class Verdict:
     p: float
     tied: int  # differences of a size that another one has too
     samples: float = np.nan
+
+    def heading(self, a: str, b: str) -> str:
+        """``31 of 40 clients do better with CGPFL K=4 than with Ditto, 9 worse``; chance is named where it may be."""
+        n = self.better + self.worse + self.equal
+        if self.better + self.worse == 0:
+            return f"{a} and {b} serve each of {plural(n, 'client')} equally well"
+        does = "does" if self.better == 1 else "do"
+        counts = (
+            f"{self.better} of {plural(n, 'client')} {does} better with {a} than with {b}, {self.worse or 'none'} worse"
+        )
+        if not np.isfinite(self.p):
+            return f"{counts}; too few differ to tell"
+        return counts if self.p < SIGNIFICANT else f"{counts}, which may be chance"
 
     def sentence(self, a: str, b: str, seeds: int = 1) -> str:
         """``31 better, 9 worse with CGPFL K=4 than with Ditto, median +2.10 points (...)``."""
@@ -105,8 +121,11 @@ def signed_rank_p(differences: np.ndarray) -> float:
     return float(min(1.0, 2 * tail))
 
 
-def figure(df: pd.DataFrame, a: str, b: str, methods: pd.DataFrame) -> go.Figure:
-    """B across, A up: above the diagonal A is better. ``methods`` [method, algorithm] gives the colours."""
+def figure(df: pd.DataFrame, a: str, b: str, methods: pd.DataFrame, chosen: Sequence[int] = ()) -> go.Figure:
+    """B across, A up: above the diagonal A is better. ``methods`` [method, algorithm] gives the colours.
+
+    If clients are ``chosen``, the others fade.
+    """
     look, fig = looks(methods), go.Figure()
     low, high = 100 * df[["a", "b"]].min().min(), 100 * df[["a", "b"]].max().max()
     pad = max(1.0, 0.05 * (high - low))
@@ -121,18 +140,22 @@ def figure(df: pd.DataFrame, a: str, b: str, methods: pd.DataFrame) -> go.Figure
     )
     for sign, color, symbol in marks:
         points = _stacked(df[np.sign(df["difference"]) == sign])
+        is_lit = [not chosen or not set(chosen).isdisjoint(who) for who in points["clients"]]
         fig.add_scatter(
             x=100 * points["b"],
             y=100 * points["a"],
             mode="markers",
-            customdata=points[["difference", "client"]].to_numpy() * [100, 1],
-            marker={"color": color, "symbol": symbol, "size": 6 + 2 * np.sqrt(points["count"]), "opacity": 1},
+            customdata=[
+                [100 * row.difference, row.client, ",".join(map(str, row.clients))] for row in points.itertuples()
+            ],
+            marker={"color": color, "symbol": symbol, "size": 6 + 2 * np.sqrt(points["count"])},
             cliponaxis=False,
-            marker_line={"width": 1.2, "color": color},
+            marker_opacity=np.where(is_lit, 1, FADED),
+            marker_line={"width": 1.2, "color": [ground().ink if chosen and lit else color for lit in is_lit]},
             hovertext=[_hover(row, a, b) for row in points.itertuples()],
             hoverinfo="text",
         )
-    base_layout(fig, height=400)
+    base_layout(fig, height=350)
     fig.update_xaxes(title_text=f"{b}, client accuracy, %", range=ends, constrain="domain")
     fig.update_yaxes(title_text=f"{a}, %", range=ends, scaleanchor="x", constrain="domain")
     return fig.update_layout(showlegend=False)
@@ -146,10 +169,10 @@ def _hover(row: Any, a: str, b: str) -> str:
 def _stacked(df: pd.DataFrame) -> pd.DataFrame:
     """Clients at the same point become one larger marker: small test sets give few distinct accuracies."""
     points = df.groupby(["a", "b", "difference"], as_index=False).agg(
-        client=("client", "first"), who=("client", list), count=("client", "size"), samples=("samples", "min")
+        client=("client", "first"), clients=("client", list), count=("client", "size"), samples=("samples", "min")
     )
     points["who"] = [
         "<br>".join([*(f"client {c}" for c in own[:4]), *([f"and {len(own) - 4} more here"] if len(own) > 4 else [])])
-        for own in points["who"]
+        for own in points["clients"]
     ]
     return points

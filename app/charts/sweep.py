@@ -122,6 +122,14 @@ def figure(df: pd.DataFrame, symbol: str, title: str = "") -> go.Figure:
     return fig.update_layout(showlegend=several, legend={"orientation": "h", "y": -0.2, "yanchor": "top", "x": 0})
 
 
+def heading(df: pd.DataFrame, symbol: str) -> str:
+    """``λ = 0.1 is best for Ditto``, of the most accurate series; ``ranks first`` where it is not clear."""
+    best = df[df["best"]].sort_values("mean").iloc[-1]
+    series = df[df["series"] == best["series"]]
+    is_clear = series["may_be_best"].sum() == 1
+    return f"{symbol} = {number(best['value'])} {'is best' if is_clear else 'ranks first'} for {best['series']}"
+
+
 def finding(df: pd.DataFrame, symbol: str) -> str:
     """``Ditto is best at λ = 0.1 with 97.41 ± 0.12 % (chosen on test); λ = 1 may be as good.`` for every series."""
     best, itself = df[df["best"]].drop_duplicates("series"), df[df["itself"].notna()]

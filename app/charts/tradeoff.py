@@ -78,7 +78,7 @@ def figure(df: pd.DataFrame, cost_title: str) -> go.Figure:
             },
             hovertemplate=f"%{{text}}<br>%{{customdata[1]}}<br>%{{customdata[0]:,.4g}} {cost_title}<extra></extra>",
         )
-    base_layout(fig, height=480)
+    base_layout(fig, height=370)
     shown = named_methods(df, "front", "own")
     points = [(shown.get(r.method, ""), 100 * r.own, 100 * r.everywhere, look[r.method].color) for r in df.itertuples()]
     name_points(fig, [Point(*point) for point in points])

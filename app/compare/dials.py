@@ -1,35 +1,52 @@
-"""The panels on hyper-parameters: which value is best, and the trade-off between own and others' data."""
-
-from typing import cast
+"""The panel on hyper-parameters: which value is best."""
 
 import pandas as pd
 
-from app.charts import sweep, tradeoff
-from app.charts.cost import MOST_NAMED
-from app.compare import generalization
+from app.charts import sweep
+from app.compare.section import Part
 from app.compare.view import View
 from app.components import page
+from app.components.shown import Shown, with_finding
 from app.data import config_fields
 from app.data.column_heads import Head
-from app.data.costs import AXIS_TITLES, COST_CHOICES, COST_NAMES, Cost
 from app.forms import label_of
 from app.state import url_state
-from app.wording import capital
+from app.state.choice import Choice, Choices
 
 
 @url_state.fragment
 def swept(view: View) -> None:
-    runs = view.with_options()
-    found = {name: name.removeprefix("training.") for name in sweep.parameters(runs)}
-    if not found:
+    if (choice := parameter_of(view)) is None:
         return
-    parameter = url_state.value("parameter", found, next(iter(found)))
-    rows = sweep.data(_with_validation(view, _with_own_choice(view, runs, parameter)), parameter)
+    parameter = choice.value()
+    page.section(heading(view, parameter))
+    if len(choice.titles) > 1:
+        choice.pick()
+    page.show(figure(view, parameter))
+
+
+def part(view: View, choices: Choices) -> Part | None:
+    if (choice := parameter_of(view)) is None:
+        return None
+    parameter = choice.made_in(choices)
+    return Part(heading(view, parameter), (figure(view, parameter),))
+
+
+def parameter_of(view: View) -> Choice | None:
+    """The parameters that were swept."""
+    found = {name: name.removeprefix("training.") for name in sweep.parameters(view.with_options())}
+    return Choice("Parameter", found, "parameter", next(iter(found))) if found else None
+
+
+def heading(view: View, parameter: str) -> str:
+    rows = _rows(view, parameter)
+    return sweep.heading(rows, _words(view, rows, parameter)[0])
+
+
+def figure(view: View, parameter: str) -> Shown:
+    rows = _rows(view, parameter)
     symbol, axis, meaning = _words(view, rows, parameter)
-    page.section(f"Which {symbol} is best?")
-    if len(found) > 1:
-        url_state.pick("Parameter", found, "parameter", next(iter(found)))
-    page.finding_chart(
+    return with_finding(
         sweep.figure(rows, symbol, axis),
         rows,
         sweep.finding(rows, symbol),
@@ -41,38 +58,9 @@ def swept(view: View) -> None:
     )
 
 
-@url_state.fragment
-def both_ends(view: View) -> None:
-    """The trade-off plane: each client's model on its own data and on all other data."""
-    everywhere, whose = generalization.elsewhere(view)
-    runs = view.with_options().assign(everywhere=lambda runs: runs["run"].map(everywhere).astype(float))
-    known = runs.dropna(subset=["everywhere"])
-    if view.model == "global" and known.empty:
-        return  # one model for all: nothing is traded
-    page.section("Own data versus everyone's")
-    if known["method"].nunique() >= 2:
-        plane(view, runs, known, whose)
-    if whose == generalization.OTHERS:
-        generalization.offer(view)
-
-
-def plane(view: View, runs: pd.DataFrame, known: pd.DataFrame, whose: str) -> None:
-    price = cast(Cost, url_state.switch("Marker size", COST_CHOICES, "size", "megabytes"))
-    with_costs = known.merge(view.with_costs()[["run", *COST_NAMES]], on="run")
-    dial = url_state.value("parameter", found := sweep.parameters(runs), next(iter(found), ""))
-    points = tradeoff.data(with_costs, price, dial or None)
-    unnamed = f" {MOST_NAMED} points are labelled." if len(points) > MOST_NAMED else ""
-    page.finding_chart(
-        tradeoff.figure(points, AXIS_TITLES[price]),
-        points,
-        tradeoff.finding(points),
-        key="tradeoff",
-        name="trade-off",
-        title="The trade-off plane",
-        also=f"Vertical: the same models on {whose}. Both accuracies are of the {view.rule}; "
-        f"marker size: cost.{unnamed}",
-        heads={"cost": Head(capital(AXIS_TITLES[price]))},
-    )
+def _rows(view: View, parameter: str) -> pd.DataFrame:
+    runs = view.with_options()
+    return sweep.data(_with_validation(view, _with_own_choice(view, runs, parameter)), parameter)
 
 
 def _with_own_choice(view: View, runs: pd.DataFrame, parameter: str) -> pd.DataFrame:

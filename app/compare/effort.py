@@ -1,5 +1,6 @@
 """The panel on effort: rounds or megabytes against gradient evaluations, until a target is reached."""
 
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -7,44 +8,88 @@ import pandas as pd
 import streamlit as st
 
 from app.charts import communication
+from app.compare.section import Part
 from app.compare.view import View
 from app.components import page
+from app.components.shown import Shown, with_finding
 from app.data import costs, queries
 from app.data.comparison import with_methods
 from app.state import url_state
+from app.state.choice import Choice, Choices
 from app.wording import number, plain
 from engine.core.vocabulary import COSTS
 
-SPENT = {"rounds": "Rounds", "megabytes": "Megabytes"}
+HEADING = "More rounds, or more work in each?"
+SPENT = Choice("Counted in", {"rounds": "Rounds", "megabytes": "Megabytes"}, "count", "rounds")
 GOALS = {"accuracy": "Mean accuracy", "error": "Distance from the true model"}
 MOST_TARGETS = 25
 
 
+@dataclass(frozen=True)
+class Goal:
+    """What is to be reached: the runs' series of it, and the targets to choose from."""
+
+    name: str
+    series: pd.DataFrame
+    target: Choice
+
+
 @url_state.fragment
 def effort(view: View) -> None:
-    with_truth = len(view.means("total_error")) > 0
-    goal = url_state.value("goal", GOALS, "accuracy") if with_truth else "accuracy"
-    series = _series(view, goal)
-    best = reached_by_all_seeds(series, goal)
-    titles = targets(best, goal)
-    if len(titles) < 2:
+    goals = goal_choice(view)
+    goal = goal_of(view, goals.value())
+    if goal is None:
         return
-    page.section("More rounds, or more work in each?")
+    page.section(HEADING)
     with st.container(horizontal=True, vertical_alignment="bottom", key="effort_controls"):
-        if with_truth:
-            url_state.switch("Goal", GOALS, "goal", "accuracy")
-        spent = cast(communication.Spent, url_state.switch("Counted in", SPENT, "count", "rounds"))
-        chosen = url_state.slide("Target", titles, "target", default_target(best, list(titles), goal))
-    words = f"{'a mean accuracy of' if goal == 'accuracy' else 'an error of'} {titles[chosen]}"
-    until = communication.reached(series, float(chosen), falls=goal == "error")
+        if len(goals.titles) > 1:
+            goals.switch()
+        spent = cast(communication.Spent, SPENT.switch())
+        chosen = goal.target.slide()
+    found = figure(view, goal, spent, chosen)
+    if isinstance(found, str):
+        st.info(plain(found))
+    else:
+        page.show(found)
+
+
+def part(view: View, choices: Choices) -> Part | None:
+    goal = goal_of(view, goal_choice(view).made_in(choices))
+    if goal is None:
+        return None
+    spent = cast(communication.Spent, SPENT.made_in(choices))
+    found = figure(view, goal, spent, goal.target.made_in(choices))
+    return None if isinstance(found, str) else Part(HEADING, (found,))
+
+
+def goal_choice(view: View) -> Choice:
+    """A distance from the true model is known for generated data only."""
+    titles = GOALS if len(view.means("total_error")) else {"accuracy": GOALS["accuracy"]}
+    return Choice("Goal", titles, "goal", "accuracy")
+
+
+def goal_of(view: View, name: str) -> Goal | None:
+    """None if there is nothing to reach that tells the methods apart."""
+    series = _series(view, name)
+    best = reached_by_all_seeds(series, name)
+    titles = targets(best, name)
+    if len(titles) < 2:
+        return None
+    return Goal(name, series, Choice("Target", titles, "target", default_target(best, list(titles), name)))
+
+
+def figure(view: View, goal: Goal, spent: communication.Spent, target: str) -> Shown | str:
+    """What each method needs to reach the target; a sentence if none reaches it."""
+    shown = goal.target.titles[target]
+    until = communication.reached(goal.series, float(target), falls=goal.name == "error")
     spent_then = costs.spent(queries.scalar_totals(until, COSTS))
     points = communication.data(view.with_options(), until, spent_then)
+    words = f"{'a mean accuracy of' if goal.name == 'accuracy' else 'an error of'} {shown}"
     finding = communication.finding(points, spent, words)
     if points.empty:
-        st.info(plain(finding))
-        return
-    page.finding_chart(
-        communication.figure(points, spent, titles[chosen]),
+        return finding
+    return with_finding(
+        communication.figure(points, spent, shown),
         points,
         finding,
         key="effort",

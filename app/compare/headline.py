@@ -1,19 +1,70 @@
-"""The finding in one sentence, computed: which method leads on mean accuracy and on the lowest clients, and how surely.
+"""The finding, computed: which method leads on mean accuracy and on the lowest clients, and how surely.
+
+``title`` says it in the words of a title, against what a reader expects there: one model for all, and training alone.
+``headline`` is the sentence below, with intervals and the number of seeds.
 
 A method leads only where the 95 % interval of its distance to each other method excludes 0, over three seeds or more
 (``engine/core/statistics.py``). With fewer seeds the sentence reports what was observed, and that it is too little to
 tell.
 """
 
+from collections.abc import Sequence
+
 import pandas as pd
 
-from app.data.comparison import Ranking, ranking
+from app.data.comparison import FEW_SEEDS, REFERENCES, Ranking, ranking
 from app.wording import capital, decimals, names, percent, plural, points
 from engine.core.statistics import MIN_BLOCKS, ROUNDING, Interval, interval_over_clients
 
 MOST_VALUES = 6  # in one sentence
 MOST_NAMED = 3
 LEVEL = 0.005  # methods known to be this close are tied: half a point
+
+
+def title(runs: pd.DataFrame, column: str = "mean", samples: str = "samples") -> str:
+    """``CGPFL K=4 beats FedAvg (76 % against 44 %) and LocalTrain (54 %)``; ``is ahead of`` where seeds are few.
+
+    ``runs`` as ``per_run`` gives them, of two methods or more.
+    """
+    part = Part(runs, column, samples)
+    found, few = part.found, part.found.seeds < MIN_BLOCKS
+    first, tied = found.first, found.methods[:1] if few else found.tied
+    said = part.in_percent([first, *(rivals := _rivals(runs, found.methods, tied))])
+    if not found.seeds:
+        return f"{first} is highest with {said[first]}, but the methods share no seed"
+    if few and not found.lead.mean > ROUNDING:
+        same = part.in_percent([first])[first]
+        return f"{first} and {found.second} are equal at {same}, over {FEW_SEEDS[found.seeds]}"
+    if len(tied) > 1:
+        behind = f", ahead of {_listed(rivals, said)}" if rivals else ""
+        if found.standing.is_level(LEVEL):
+            return f"{_several(tied)} are level at {said[first]}{behind}"
+        if len(tied) > MOST_NAMED:
+            return f"{len(tied)} methods may be the best; {first} is highest, at {said[first]}"
+        return f"{_several(tied, 'or')} is best, at {said[first]}{behind}"
+    (nearest, *others) = rivals
+    against = " and ".join(
+        [f"{nearest} ({said[first]} against {said[nearest]})", *(f"{one} ({said[one]})" for one in others)]
+    )
+    return f"{first} is ahead of {against}, over {FEW_SEEDS[found.seeds]}" if few else f"{first} beats {against}"
+
+
+def _rivals(runs: pd.DataFrame, ranked: Sequence[str], tied: Sequence[str]) -> list[str]:
+    """One model for all and training alone, where the best is neither; else the next best. Two at most."""
+    algorithm = runs.drop_duplicates("method").set_index("method")["algorithm"]
+    behind = [method for method in ranked if method not in tied]
+    known = [next((m for m in behind if algorithm[m] == one), None) for one in REFERENCES]
+    found = [method for method in known if method is not None]
+    return found if len(found) == len(REFERENCES) else list(dict.fromkeys([*behind[:1], *found]))
+
+
+def _several(methods: Sequence[str], last: str = "and") -> str:
+    """``A, B and C``; ``A, B, C and 2 others``, never one other."""
+    return names(methods, MOST_NAMED + (len(methods) == MOST_NAMED + 1), last, "others")
+
+
+def _listed(methods: Sequence[str], said: dict[str, str]) -> str:
+    return " and ".join(f"{method} ({said[method]})" for method in methods)
 
 
 def headline(runs: pd.DataFrame, share: float, clients: pd.DataFrame) -> str:
@@ -52,12 +103,27 @@ def by_value(runs: pd.DataFrame) -> str:
     return f"Mean accuracy: {', '.join(shown[:MOST_VALUES])}{rest}."
 
 
+def title_by_value(runs: pd.DataFrame) -> str:
+    """``Mean accuracy from 81 % (α = 0.1) to 92 % (α = 1)``: pooled runs are not ranked."""
+    means = runs.groupby("method", sort=False)["mean"].mean()
+    low, high = means.idxmin(), means.idxmax()
+    return f"Mean accuracy from {percent(means[low], 0)} ({low}) to {percent(means[high], 0)} ({high})"
+
+
 class Part:
     """The ranking by one number, in words, with as many decimals as the test samples support."""
 
     def __init__(self, runs: pd.DataFrame, column: str, samples: str) -> None:
         self.found: Ranking = ranking(runs, column)
+        self.means = runs.groupby("method")[column].mean()
         self.samples = float(runs.groupby("method")[samples].sum().min())
+
+    def in_percent(self, methods: Sequence[str]) -> dict[str, str]:
+        """Whole percents, or tenths where these methods would read the same and the test samples support tenths."""
+        whole = {method: percent(self.means[method], 0) for method in methods}
+        if len(set(whole.values())) == len(whole):
+            return whole
+        return {method: percent(self.means[method], 1, samples=self.samples) for method in methods}
 
     @property
     def lead(self) -> str:
@@ -70,7 +136,7 @@ class Part:
 
     def tied(self, what: str) -> str:
         """``A and B are tied on mean accuracy (...`` where they are known to be close; else which may be the best."""
-        tied = names(self.found.tied, MOST_NAMED, rest="others")
+        tied = _several(self.found.tied)
         if self.found.standing.is_level(LEVEL):
             return f"{tied} are tied {what} (within half a point"
         apart = points(self.found.standing.gaps[len(self.found.tied) - 2].mean, self.samples)

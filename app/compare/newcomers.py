@@ -6,23 +6,34 @@ import pandas as pd
 
 from app.charts import dumbbell
 from app.compare import tables
-from app.compare.view import SORTS, View
+from app.compare.accuracy import SORT
+from app.compare.section import Part
+from app.compare.view import View
 from app.components import page
+from app.components.shown import Shown, with_finding
 from app.data.comparison import Ranking, doubt, per_run, ranking
-from app.state import url_state
+from app.state.choice import Choices
 from app.wording import names, percent, plural
 
+HEADING = "Newcomers: clients that never trained"
 
-def newcomers(view: View) -> None:
+
+def draw(view: View) -> None:
     """Drawn only where clients were held out."""
+    if not view.unseen_clients().empty:
+        page.section(HEADING)
+        page.show(figure(view, SORT.value()))
+
+
+def part(view: View, choices: Choices) -> Part | None:
+    return None if view.unseen_clients().empty else Part(HEADING, (figure(view, SORT.made_in(choices)),))
+
+
+def figure(view: View, by: str) -> Shown:
     unseen = view.unseen_clients()
-    if unseen.empty:
-        return
-    page.section("Newcomers: clients that never trained")
-    by = cast(dumbbell.SortKey, url_state.value("sort", SORTS, "mean"))
-    rows = dumbbell.data(unseen, view.share, by, view.clients("personalized", "last"))
+    rows = dumbbell.data(unseen, view.share, cast(dumbbell.SortKey, by), view.clients("personalized", "last"))
     found = finding(rows, ranking(per_run(unseen, view.share), "mean"))
-    page.finding_chart(
+    return with_finding(
         dumbbell.figure(rows, view.share, "trained clients'"),
         tables.for_download(rows),
         found,

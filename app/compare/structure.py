@@ -1,15 +1,51 @@
 """The panel on clustered methods: which clients are grouped together, and in how many clusters."""
 
+from collections.abc import Sequence
+
+import streamlit as st
+
 from app.charts import cluster_raster
+from app.compare import chosen_clients
+from app.compare.section import Part
 from app.compare.view import View
 from app.components import page
+from app.components.shown import Shown, with_finding
 from app.data import queries
-from app.inside.cluster_number import how_many_clusters
-from app.state import url_state
+from app.inside import cluster_number
+from app.state.choice import Choice, Choices
+
+HEADING = "Do the clusters settle?"
+ASPECT = Choice("Show", {"clients": "Clients", "number": "Number of clusters"}, "aspect", "clients")
 
 
-@url_state.fragment
-def clustered(view: View) -> None:
+def draw(view: View) -> None:
+    """The clusters of one run: each client's, or for a method that optimizes their number, why there are this many."""
+    if (choice := clustered_run(view)) is None:
+        return
+    page.section(HEADING)
+    with st.container(horizontal=True, vertical_alignment="bottom", key="cluster_controls"):
+        run_id = int(choice.pick())
+        counted = cluster_number.of_run(view.runs[run_id])
+        is_number = counted is not None and ASPECT.switch() == "number"
+    if counted is not None and is_number:
+        page.show(counted.figure(float(counted.weight.slide())))
+    else:
+        page.show(raster(run_id, chosen_clients.chosen(view)))
+
+
+def part(view: View, choices: Choices) -> Part | None:
+    if (choice := clustered_run(view)) is None:
+        return None
+    run_id = int(choice.made_in(choices))
+    counted = cluster_number.of_run(view.runs[run_id])
+    found = [raster(run_id, chosen_clients.chosen(view, choices))]
+    if counted is not None:
+        found.append(counted.figure(float(counted.weight.made_in(choices))))
+    return Part(HEADING, tuple(found))
+
+
+def clustered_run(view: View) -> Choice | None:
+    """A run with clusters, by default one with more than one of them."""
     grouped = queries.clustered(list(view.runs))
     labelled = {
         str(run.id): f"{method.name}, seed {run.seed}"
@@ -18,18 +54,19 @@ def clustered(view: View) -> None:
         if run.id in grouped
     }
     if not labelled:
-        return
-    page.section("Do the clusters settle?")
+        return None
     several = (run_id for run_id in labelled if queries.clusters(int(run_id))[1][-1].any())
-    run_id = int(url_state.pick("Clusters of", labelled, "clusters", next(several, next(iter(labelled)))))
+    return Choice("Clusters of", labelled, "clusters", next(several, next(iter(labelled))))
+
+
+def raster(run_id: int, clients: Sequence[int]) -> Shown:
     contexts = (queries.partition(run_id) or {}).get("contexts")
     cells = cluster_raster.data(*queries.clusters(run_id), contexts)
-    page.finding_chart(
-        cluster_raster.figure(cells),
+    return with_finding(
+        cluster_raster.figure(cells, chosen=clients),
         cluster_raster.memberships(cells),
         cluster_raster.finding(cells),
         key="raster",
         name="clusters",
         title="Cluster of each client, round by round",
     )
-    how_many_clusters(view.runs[run_id])

@@ -1,37 +1,67 @@
 """The panels on heterogeneity: which method errs least as true models move apart or clients have fewer classes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
 from app.charts import error_over_R
+from app.compare.section import Part
 from app.compare.view import View
 from app.components import page
+from app.components.shown import Shown, with_finding
 from app.data import config_fields
 from app.data.comparison import REFERENCES
 from app.state import url_state
+from app.state.choice import Choice, Choices
 from engine.core.registry import DATASETS
 from storage import RunRecord
 
 SPREAD, CLASSES = "dataset.R", "partition.classes_per_client"
-ERRORS = {"total": "Trained models", "statistical": "Exact solution"}
 STATISTICAL = {"personalized": "diagnostics.statistical_error_local", "global": "diagnostics.statistical_error_global"}
+
+
+HEADING = "When does sharing help?"
+SHOWN = Choice("Error", {"total": "Trained models", "statistical": "Exact solution"}, "error", "total")
 
 
 @url_state.fragment
 def errors(view: View) -> None:
     """Drawn for runs on generated data of two spreads R or more."""
+    if (rows := _distances(view)) is None:
+        return
+    page.section(HEADING)
+    solved = view.last(STATISTICAL[view.model])  # the error of the converged solution, where the method records it
+    page.show(_by_spread(view, rows, solved, SHOWN.switch() if len(solved) else "total"))
+
+
+@url_state.fragment
+def errors_over_classes(view: View) -> None:
+    """Drawn for runs measured on a common test set whose clients have two numbers of classes or more."""
+    for one in _over_classes(view):
+        page.section(one.heading)
+        page.show(one.figures[0])
+
+
+def parts(view: View, choices: Choices) -> Iterator[Part]:
+    if (rows := _distances(view)) is not None:
+        solved = view.last(STATISTICAL[view.model])
+        shown = SHOWN.made_in(choices) if len(solved) else "total"
+        yield Part(HEADING, (_by_spread(view, rows, solved, shown),))
+    yield from _over_classes(view)
+
+
+def _distances(view: View) -> pd.DataFrame | None:
     rows = _rows([run for run in view.runs.values() if run.config["dataset"].get("R") is not None], SPREAD, "R")
     if rows.empty or rows["R"].nunique() < 2:
-        return
+        return None
     rows["error"] = rows["run"].map(view.means("total_error")).astype(float)
-    if rows["error"].isna().all():
-        return
-    page.section("When does sharing help?")
-    solved = view.last(STATISTICAL[view.model])  # the error of the converged solution, where the method records it
-    shown = url_state.switch("Error", ERRORS, "error", "total") if len(solved) else "total"
+    return None if rows["error"].isna().all() else rows
+
+
+def _by_spread(view: View, rows: pd.DataFrame, solved: pd.Series, shown: str) -> Shown:
     if shown == "statistical":
-        rows["error"] = rows["run"].map(solved).where(~rows["algorithm"].isin(REFERENCES), rows["error"])
+        exact = rows["run"].map(solved).where(~rows["algorithm"].isin(REFERENCES), rows["error"])
+        rows = rows.assign(error=exact)
     points = error_over_R.data(rows)
     whose = (
         "each client's model from its true model"
@@ -39,7 +69,7 @@ def errors(view: View) -> None:
         else "the global model from the mean of the true models"
     )
     solution = " Methods: at the exact minimizer of their objective; FedAvg and LocalTrain: as trained."
-    page.finding_chart(
+    return with_finding(
         error_over_R.figure(points, "squared error, log scale"),
         points,
         error_over_R.finding(points),
@@ -50,9 +80,8 @@ def errors(view: View) -> None:
     )
 
 
-@url_state.fragment
-def errors_over_classes(view: View) -> None:
-    """Drawn for runs measured on a common test set whose clients have two numbers of classes or more."""
+def _over_classes(view: View) -> Iterator[Part]:
+    """One part for each model and data set."""
     of = error_over_R.CLASSES
     known = view.means("common_accuracy")
     for model, runs in _by_model([view.runs[run_id] for run_id in known.index]).items():
@@ -60,8 +89,7 @@ def errors_over_classes(view: View) -> None:
         points = error_over_R.data(rows.assign(error=100 * (1 - rows["run"].map(known))), of)
         if points[of.symbol].nunique() < 2:
             continue
-        page.section(f"When does sharing help with {model}?")
-        page.finding_chart(
+        shown = with_finding(
             error_over_R.figure(points, "error on the common test set, %, log scale", of),
             points,
             error_over_R.finding(points, of),
@@ -70,6 +98,7 @@ def errors_over_classes(view: View) -> None:
             title="Error on the common test set by classes per client; ★ lowest",
             also=f"In percent, mean over the clients' models of the {view.rule}; whisker: ± over seeds.",
         )
+        yield Part(f"When does sharing help with {model}?", (shown,))
 
 
 def _by_model(runs: Sequence[RunRecord]) -> dict[str, list[RunRecord]]:

@@ -9,6 +9,7 @@ import pandas as pd
 
 from app.charts import curves_over_seeds, sweep
 from app.charts.plot import figure_cache
+from app.compare.comparability import conflicts
 from app.data import config_fields, queries
 from app.data.comparison import REFERENCES, Method, per_method, per_run, pooled, with_methods
 from app.data.costs import Axis, recorded, spent
@@ -85,6 +86,11 @@ class View:
         """Whether every run has validation data."""
         return all(run.config["partition"].get("val_fraction") for run in self.runs.values())
 
+    @cached_property
+    def is_ranked(self) -> bool:
+        """Whether the rows are methods on the same data and clients: otherwise no finding puts one above another."""
+        return self.by == METHOD and not conflicts(self.methods)
+
     @property
     def spread(self) -> str:
         """What a ± is over: ``seeds`` or ``pooled runs``."""
@@ -150,6 +156,11 @@ class View:
     def best_first(self) -> list[Method]:
         means = self.clients().groupby("method")["accuracy"].mean()
         return sorted(self.methods, key=lambda method: -means.get(method.name, -1.0))
+
+    def ranked(self) -> list[str]:
+        """The names of the methods with results here, highest mean first."""
+        known = set(self.clients()["method"].unique())
+        return [method.name for method in self.best_first() if method.name in known]
 
     def drawn(self, most: int) -> list[str]:
         """The methods that a chart of at most ``most`` lines draws: the references, and the best by their mean."""

@@ -12,7 +12,8 @@ from streamlit.errors import StreamlitAPIException
 
 from app import endpoints, pages
 from app.charts.plot import figure_text, palette
-from app.components import download, live_plot, report_capture
+from app.components import download, live_plot
+from app.components.shown import Shown, with_finding
 from app.data import column_heads, queries, table_files
 from app.data.column_heads import Heads
 from app.data.overview import overview
@@ -30,7 +31,6 @@ def look() -> None:
 
     ``routes`` sends the sheet with each page, except where Streamlit answers itself, as for an unknown address.
     """
-    report_capture.forget()
     colors = "".join(f"--{name}: {value};" for name, value in vars(palette.ground()).items())
     st.html(f"<style>:root {{ {colors} }}</style>")
     st.html(ASSETS / "look.css")
@@ -88,9 +88,8 @@ def no_store(reason: str) -> None:
 
 
 def section(question: str) -> None:
-    """The heading of a panel, which is also in the page's report."""
+    """The heading of a panel."""
     st.header(plain(question), anchor=False)
-    report_capture.begin_section(question)
 
 
 def chart(
@@ -105,24 +104,44 @@ def chart(
     on_select: Any = "ignore",
     heads: Heads | None = None,
 ) -> Any:
-    """A figure with its caption, and its table behind a button.
+    """A figure with its caption, and its table behind a button; the arguments are those of ``Shown``.
 
-    ``alt`` is the finding, ``name`` the name of the files; ``title`` and ``caption`` are shown literally; ``heads`` are
-    the heads of columns specific to this table (``column_heads``).
     Returns what ``st.plotly_chart`` returns.
     """
-    if fig.layout.datarevision is None:
-        figure_text.without_links(fig)
-        fig.layout.datarevision = _revision(fig)
-    report_capture.keep(key, report_capture.Shown(fig, table, alt, title, caption, heads=heads or {}))
-    with st.container(key=f"figure_{key}", gap="small"):
-        if title:
-            st.subheader(plain(title), anchor=False)
-        result = st.plotly_chart(fig, theme=None, key=key, alt=alt, config=modebar(name), on_select=on_select)
-        if caption:
-            st.caption(plain(caption))
+    return show(Shown(fig, table, alt, title, caption, key, name, heads or {}), on_select=on_select)
+
+
+def show(one: Shown, *, on_select: Any = "ignore", has_frame: bool = False) -> Any:
+    """Draws the figure, with a tool to select several marks if it ``has_frame``. Returns what ``st.plotly_chart`` does.
+
+    While that tool is in use, Streamlit turns off clicks on marks.
+    """
+    if one.figure.layout.datarevision is None:
+        figure_text.without_links(one.figure)
+        one.figure.layout.datarevision = _revision(one.figure)
+    with st.container(key=f"figure_{one.key}", gap="small"):
+        if one.title:
+            st.subheader(plain(one.title), anchor=False)
+        result = st.plotly_chart(
+            one.figure,
+            theme=None,
+            key=one.key,
+            alt=one.alt,
+            config=modebar(one.name, has_frame),
+            on_select=on_select,
+        )
+        if one.caption:
+            st.caption(plain(one.caption))
         if not palette.is_presenting():
-            table_button(table, key=key, name=name, title=title, caption=caption, alt=alt, heads=heads)
+            table_button(
+                one.table,
+                key=one.key,
+                name=one.name,
+                title=one.title,
+                caption=one.caption,
+                alt=one.alt,
+                heads=one.heads,
+            )
     return result
 
 
@@ -143,8 +162,7 @@ def finding_chart(
     heads: Heads | None = None,
 ) -> None:
     """A chart whose ``finding`` is its alt text and the start of its caption, followed by ``also``."""
-    caption = " ".join(filter(None, [finding, also]))
-    chart(fig, table, key=key, alt=finding, title=title, name=name, caption=caption, heads=heads)
+    show(with_finding(fig, table, finding, key=key, name=name, title=title, also=also, heads=heads))
 
 
 @st.fragment
@@ -195,11 +213,12 @@ def files(table: pd.DataFrame, *, key: str, name: str, caption: str = "", heads:
             )
 
 
-def modebar(name: str) -> dict[str, Any]:
-    """Zoom, reset and an SVG of the figure, made in the browser."""
+def modebar(name: str, has_frame: bool = False) -> dict[str, Any]:
+    """Zoom, reset and an SVG of the figure, made in the browser; and a frame that selects."""
+    unused = ["lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d", *([] if has_frame else ["select2d"])]
     return {
         "displaylogo": False,
         "responsive": True,
-        "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"],
+        "modeBarButtonsToRemove": unused,
         "toImageButtonOptions": {"format": "svg", "filename": name},
     }

@@ -5,8 +5,9 @@ from typing import Any
 
 import pandas as pd
 
+from app.charts.plot import palette
 from app.components.moving_figure import hidden_results
-from app.components.report_capture import Shown
+from app.components.shown import Shown
 from app.report import html
 from app.report.document import document
 from app.stories.questions import Choice, Question
@@ -20,7 +21,7 @@ STYLE = """<style>
 </style>"""
 
 
-def handout(story: Story[Any], *, is_dark: bool) -> str:
+def handout(story: Story[Any]) -> str:
     """Figures come twice: without the results beside the questions, and with them among the answers."""
     pictures: list[Shown] = []
     asked = [_scene(story, number, scene, pictures) for number, scene in enumerate(story.scenes, 1)]
@@ -38,7 +39,7 @@ def handout(story: Story[Any], *, is_dark: bool) -> str:
         html.section("Answers to the exercises", f"<ol>{''.join(solved)}</ol>") if solved else "",
         html.section("Where the numbers come from", html.paragraph(story.caption.replace("`", ""), "source")),
     ]
-    return document(f"Fedscape: {story.title}", body, pictures, is_dark=is_dark)
+    return document(f"Fedscape: {story.title}", body, pictures)
 
 
 def _scene(story: Story[Any], number: int, scene: Scene, pictures: list[Shown]) -> str:
@@ -63,12 +64,13 @@ def _blank(lines: int = LINES) -> str:
 
 def _figure(story: Story[Any], scene: Scene, pictures: list[Shown], *, with_results: bool) -> str:
     """The scene's figure before a run, drawn by the script of the file."""
-    with hidden_results(not with_results):
+    with hidden_results(not with_results), palette.on_paper():
         picture = picture_of(story, scene.place)
         if picture is None or not (with_results or scene.question):
             return ""
         plot = picture.plot()
     alt = picture.alt if with_results else "The same figure without its results"
-    shown = Shown(plot, pd.DataFrame(), alt, picture.title or None, None)
+    key = f"{story.slug}_{len(pictures)}"
+    shown = Shown(plot, pd.DataFrame(), alt, picture.title or None, None, key, key)
     pictures.append(shown)
     return html.drawn(shown, len(pictures) - 1)

@@ -2,10 +2,10 @@
 
 import html
 from collections.abc import Sequence
+from functools import partial
 
 import streamlit as st
 
-from app.charts.plot import palette
 from app.learn import handout
 from app.stories.desk import Desk
 from app.stories.questions import Exercise
@@ -39,7 +39,7 @@ def teaching(desk: Desk, place: Place) -> None:
         st.html(notes_html(story.scenes, now))
         st.download_button(
             "Download handout (HTML)",
-            handout.handout(story, is_dark=palette.is_dark()),  # here, where the theme is known
+            partial(handout.handout, story),
             f"handout-{story.slug}.html",
             "text/html",
             key="handout",

@@ -8,7 +8,8 @@ import streamlit as st
 
 from app.charts import beside_paper
 from app.components import page
-from app.state import url_state
+from app.components.shown import Shown
+from app.state.choice import Choice
 from app.wording import capital, plain, plural
 
 READING = "Ours: last round, mean over seeds ± sample standard deviation. Differences in points."
@@ -16,31 +17,43 @@ READING = "Ours: last round, mean over seeds ± sample standard deviation. Diffe
 
 def beside(table: pd.DataFrame, settings: dict[str, str], scale: str, name: str) -> None:
     """``table`` as ``beside_paper.data`` gives it; ``settings``: an experiment's set-up in a line."""
-    finding = beside_paper.finding(table, scale)
-    st.html(f'<p class="lead">{html.escape(finding)}</p>')
+    st.html(f'<p class="lead">{html.escape(beside_paper.finding(table, scale))}</p>')
     if table["ours"].notna().any():
-        _dots(table, settings, finding, name)
+        experiments = experiment_of(table)
+        with st.container(horizontal=True, vertical_alignment="bottom", key=f"beside_choice_{name}"):
+            experiment = experiments.pick()
+            measures = measure_of(table, experiment)
+            measure = measures.switch() if len(measures.titles) > 1 else measures.default
+        page.show(dots(table, settings, scale, name, experiment, measure))
     _cells(table, name)
 
 
-def _dots(table: pd.DataFrame, settings: dict[str, str], finding: str, name: str) -> None:
-    """One experiment, by default the first with results."""
+def experiment_of(table: pd.DataFrame) -> Choice:
+    """By default the first with results."""
     some = table.dropna(subset=["ours"])
     experiments = {experiment: experiment for experiment in dict.fromkeys(table["experiment"])}
-    with st.container(horizontal=True, vertical_alignment="bottom", key=f"beside_choice_{name}"):
-        of = url_state.pick("Experiment", experiments, "paper_of", some["experiment"].iloc[0])
-        own = table[table["experiment"] == of]
-        measures = {m: capital(beside_paper.MEASURES[m]) for m in dict.fromkeys(own["measure"])}
-        first = next(iter(measures))
-        measure = url_state.switch("Measure", measures, "paper_measure", first) if len(measures) > 1 else first
-    shown = own[own["measure"] == measure].reset_index(drop=True)
-    page.chart(
+    return Choice("Experiment", experiments, "paper_of", some["experiment"].iloc[0])
+
+
+def measure_of(table: pd.DataFrame, experiment: str) -> Choice:
+    measures = dict.fromkeys(table.loc[table["experiment"] == experiment, "measure"])
+    return Choice(
+        "Measure", {m: capital(beside_paper.MEASURES[m]) for m in measures}, "paper_measure", next(iter(measures))
+    )
+
+
+def dots(table: pd.DataFrame, settings: dict[str, str], scale: str, name: str, experiment: str, measure: str) -> Shown:
+    """One experiment and measure."""
+    is_shown = (table["experiment"] == experiment) & (table["measure"] == measure)
+    shown = table[is_shown].reset_index(drop=True)
+    return Shown(
         beside_paper.figure(shown),
         beside_paper.for_screen(shown),
+        beside_paper.finding(table, scale),
+        None,
+        f"{settings[experiment]}. Ring: the paper; filled: ours, ± over seeds.",
         key=f"beside_{name}",
-        alt=finding,
         name=f"{name} beside the paper",
-        caption=f"{settings[of]}. Ring: the paper; filled: ours, ± over seeds.",
     )
 
 

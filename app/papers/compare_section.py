@@ -1,16 +1,18 @@
 """The panel with a paper's printed numbers beside the compared runs, if some of them reproduce the paper."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import pandas as pd
 
 from app.charts import beside_paper
+from app.compare.section import Part
 from app.compare.view import View
 from app.components import page
 from app.data.preset_catalog import SCALE_WORDS, known, wanted
-from app.papers.beside import beside
+from app.papers.beside import beside, dots, experiment_of, measure_of
 from app.papers.preset_progress import Standing
 from app.state import url_state
+from app.state.choice import Choices
 from app.wording import setting
 from engine.config.presets import Preset
 from engine.core.errors import InvalidConfig
@@ -21,10 +23,28 @@ from storage import RunRecord
 def panel(view: View) -> None:
     """Nothing if no run belongs to a preset with printed numbers; runs with other settings do not count."""
     for preset, scale, table in of_runs(view.runs.values()):
-        page.section(f"Compared with the paper: {preset.title}")
-        settings = {config["name"]: setting(config) for config in preset.configs(scale)}
-        beside(table, settings, SCALE_WORDS[scale], f"{preset.name}-{scale}")
+        if not url_state.toggle(_heading(preset), f"paper_{preset.name}_{scale}"):
+            continue
+        beside(table, _settings(preset, scale), SCALE_WORDS[scale], f"{preset.name}-{scale}")
         page.link("papers", "Full table", preset=preset.name, scale=scale)
+
+
+def parts(view: View, choices: Choices) -> Iterator[Part]:
+    for preset, scale, table in of_runs(view.runs.values()):
+        if table["ours"].notna().any():
+            experiment = experiment_of(table).made_in(choices)
+            measure = measure_of(table, experiment).made_in(choices)
+            name, said = f"{preset.name}-{scale}", SCALE_WORDS[scale]
+            shown = dots(table, _settings(preset, scale), said, name, experiment, measure)
+            yield Part(_heading(preset), (shown,))
+
+
+def _heading(preset: Preset) -> str:
+    return f"Compared with the paper: {preset.title}"
+
+
+def _settings(preset: Preset, scale: str) -> dict[str, str]:
+    return {config["name"]: setting(config) for config in preset.configs(scale)}
 
 
 def of_runs(runs: Iterable[RunRecord]) -> list[tuple[Preset, str, pd.DataFrame]]:

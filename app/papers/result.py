@@ -5,7 +5,8 @@ from collections.abc import Callable
 import streamlit as st
 
 from app.charts import beside_paper
-from app.compare.accuracy import distribution, over_time
+from app.compare.accuracy import distribution
+from app.compare.cost import over_time
 from app.compare.dials import swept
 from app.compare.effort import effort
 from app.compare.truth import errors, errors_over_classes
@@ -16,12 +17,13 @@ from app.data.comparison import methods_of
 from app.data.preset_catalog import SCALE_WORDS
 from app.papers.beside import beside
 from app.papers.preset_progress import Standing
+from app.state import url_state
 from app.wording import names, plain, setting
 from engine.config.presets import Preset
 from storage import RunRecord
 
 PANELS: dict[str, Callable[[View], None]] = {
-    "distribution": distribution,
+    "distribution": url_state.fragment(distribution),
     "over_time": over_time,
     "swept": swept,
     "errors": errors,

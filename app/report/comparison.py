@@ -1,67 +1,72 @@
-"""The report of a comparison: the finding, the figures as on the page, the numbers and their provenance."""
+"""The report of a comparison: the finding, the figures of all sections, the numbers and their provenance."""
 
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlencode
 
 import pandas as pd
 
+from app.charts.plot import palette
 from app.compare import tables
 from app.compare.comparability import conflicts, notes
 from app.compare.numbers import EVERY_RULE, about, rows_of
+from app.compare.section import Part
 from app.compare.view import View
-from app.components.report_capture import Board
 from app.data import config_fields
 from app.inside.record import made_with
 from app.report import html
 from app.report.document import document
+from app.state.choice import Choices
 from app.wording import plural
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The input of a report. ``rows`` is the view as pooled, ``board`` the figures on the page."""
+    """The input of a report. ``rows`` is the view as pooled, ``parts`` makes the figures of all sections of the page,
+    ``choices`` reads what is chosen when the report is made, and ``address`` is the page's without its choices.
+    """
 
     view: View
     rows: View
-    board: Board
-    question: str
+    parts: Callable[[View, View, Choices], Iterable[Part]]
+    choices: Callable[[], dict[str, str]]
+    address: str
+    title: str
     finding: str
-    is_dark: bool
 
 
 def report(comparison: Comparison, now: datetime | None = None) -> str:
-    """One HTML file; built on request."""
-    view, rows = comparison.view, comparison.rows
-    charts = [one for own in comparison.board.sections().values() for one in own]
+    """One HTML file; built on request, from the numbers: the page has drawn one section at most."""
+    view, rows, choices = comparison.view, comparison.rows, comparison.choices()
+    with palette.on_paper():
+        parts = list(comparison.parts(view, rows, choices))
+    charts = [one for part in parts for one in part.figures]
     number = {id(one): i for i, one in enumerate(charts)}
     body = [
-        f"<header>{html.paragraph(view.setting, 'kicker')}<h1>{html.escape(comparison.question)}</h1>",
+        f"<header>{html.paragraph(view.setting, 'kicker')}<h1>{html.escape(comparison.title)}</h1>",
         html.paragraph(comparison.finding, "lead"),
-        *_source(comparison, now or datetime.now(UTC)),
+        *_source(comparison, choices, now or datetime.now(UTC)),
         "</header>",
         html.items([*conflicts(view.methods), *notes(view.methods)], "warnings"),
-        *(
-            html.section(heading, *(html.figure(one, number[id(one)]) for one in own))
-            for heading, own in comparison.board.sections().items()
-        ),
+        *(html.section(part.heading, *(html.figure(one, number[id(one)]) for one in part.figures)) for part in parts),
         html.section("All numbers", *_numbers(rows)),
         html.section("Settings that differ", *_settings(view)),
         html.section("Versions and runs", *_origins(view)),
     ]
-    return document(f"Fedscape: {comparison.question}", body, charts, is_dark=comparison.is_dark)
+    return document(f"Fedscape: {comparison.title}", body, charts)
 
 
-def link_back(comparison: Comparison) -> str:
+def link_back(comparison: Comparison, choices: Choices) -> str:
     """The page with its choices; it always names its runs, since the newest experiment changes."""
-    address, runs = comparison.board.address, ",".join(map(str, comparison.view.runs))
-    is_named = {"runs", "experiment"} & set(parse_qs(urlsplit(address).query))
-    return address if is_named else f"{address.rstrip('?')}{'&' if '=' in address else '?'}runs={runs}"
+    is_named = {"runs", "experiment"} & set(choices)
+    runs = {} if is_named else {"runs": ",".join(map(str, comparison.view.runs))}
+    return f"{comparison.address}?{urlencode({**choices, **runs})}"
 
 
-def _source(comparison: Comparison, now: datetime) -> list[str]:
-    view, address = comparison.view, link_back(comparison)
+def _source(comparison: Comparison, choices: Choices, now: datetime) -> list[str]:
+    view, address = comparison.view, link_back(comparison, choices)
     what = f"{plural(len(view.methods), 'method')}, {plural(len(view.runs), 'run')}"
     rule = f"{view.rule}; lowest {view.tail} % and top {view.tail} % of the clients"
     return [

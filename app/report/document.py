@@ -7,7 +7,7 @@ from pathlib import Path
 from plotly.offline import get_plotlyjs
 
 from app.charts.plot import palette
-from app.components.report_capture import Shown
+from app.components.shown import Shown
 from app.report.html import figures_data
 
 _HERE = Path(__file__).parent
@@ -15,8 +15,8 @@ _HERE = Path(__file__).parent
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 
 
-def document(title: str, body: Sequence[str], charts: Sequence[Shown], *, is_dark: bool) -> str:
-    """``body`` has an element for each of ``charts``, which were drawn for a dark or light theme."""
+def document(title: str, body: Sequence[str], charts: Sequence[Shown]) -> str:
+    """``body`` has an element for each of ``charts``, which were drawn for a light ground."""
     css = _ground(palette.LIGHT, palette.DARK) + (_HERE / "report.css").read_text(encoding="utf-8")
     js = (_HERE / "report.js").read_text(encoding="utf-8")
     return "".join(
@@ -28,7 +28,7 @@ def document(title: str, body: Sequence[str], charts: Sequence[Shown], *, is_dar
             f"<title>{html.escape(title)}</title>\n<style>{css}</style>\n</head>\n<body>\n<main>\n",
             "\n".join(body),
             "\n</main>\n<noscript>The figures need JavaScript; all numbers are in the tables.</noscript>\n",
-            figures_data(charts, palette.pairs(), is_dark),
+            figures_data(charts, palette.pairs()),
             f"\n<script>{get_plotlyjs()}</script>\n<script>{js}</script>\n</body>\n</html>\n",
         ]
     )

@@ -7,7 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from app.components.report_capture import Shown
+from app.charts.plot import figure_text
+from app.components.shown import Shown
 from app.data import column_heads
 from app.wording import MISSING
 
@@ -72,9 +73,10 @@ def data(name: str, value: Any) -> str:
     return f'<script type="application/json" id="{name}">{_inert(json.dumps(value))}</script>'
 
 
-def figures_data(charts: Sequence[Shown], pairs: Mapping[str, str], is_dark: bool) -> str:
-    specs = [json.loads(one.figure.to_json()) for one in charts]
-    return data("figures", {"figures": specs, "pairs": list(pairs.items()), "drawn": "dark" if is_dark else "light"})
+def figures_data(charts: Sequence[Shown], pairs: Mapping[str, str]) -> str:
+    """The figures as drawn on a light ground, and what each of their colours is on a dark one."""
+    specs = [json.loads(figure_text.without_links(one.figure).to_json()) for one in charts]
+    return data("figures", {"figures": specs, "pairs": list(pairs.items())})
 
 
 def _inert(text: str) -> str:

@@ -1,12 +1,11 @@
 // Draws the figures of the report, and again when the reader turns from light to dark.
-const { figures, pairs, drawn } = JSON.parse(document.getElementById("figures").textContent);
+const { figures, pairs } = JSON.parse(document.getElementById("figures").textContent);
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
 function draw() {
-  const wanted = dark.matches ? "dark" : "light";
-  const turned = new Map(pairs.map(([light, night]) => (drawn === "light" ? [light, night] : [night, light])));
+  const turned = new Map(pairs);
   figures.forEach((figure, i) => {
-    const { data, layout } = wanted === drawn ? figure : recolored(figure, turned);
+    const { data, layout } = dark.matches ? recolored(figure, turned) : figure;
     const place = document.getElementById(`figure-${i}`);
     place.style.minHeight = `${layout.height ?? 450}px`;
     const buttons = { toImageButtonOptions: { format: "svg", filename: place.id }, displaylogo: false };

@@ -144,6 +144,12 @@ def address() -> dict[str, str]:
     return others | {name: text for name, text in mirrored.items() if text is not None}
 
 
+def reader() -> Callable[[], dict[str, str]]:
+    """Reads the choices of this visit later, where there is no page: in the thread that makes a download."""
+    visit = _visit()
+    return lambda: dict(visit.choices)
+
+
 def take_arrival() -> bool:
     """Whether the page has read the address since this was last asked."""
     visit = _visit()
@@ -193,10 +199,17 @@ def parse_ids(text: str) -> list[int]:
     return list(dict.fromkeys(n for n in numbers if n <= LARGEST_ID))[:MOST_IDS]
 
 
-def switch(label: str, titles: Mapping[str, str], name: str, default: str) -> str:
-    """A row of buttons, one of them pressed."""
+def switch(label: str, titles: Mapping[str, str], name: str, default: str, *, is_labelled: bool = True) -> str:
+    """A row of buttons, one of them pressed; the label is always there for screen readers."""
     at = _choice(name, titles, default)
-    st.segmented_control(label, list(titles), format_func=titles.__getitem__, key=at.key, required=True)
+    st.segmented_control(
+        label,
+        list(titles),
+        format_func=titles.__getitem__,
+        key=at.key,
+        required=True,
+        label_visibility="visible" if is_labelled else "collapsed",
+    )
     return at.value
 
 

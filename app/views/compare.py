@@ -1,31 +1,28 @@
 """Compare: who gains, who is left behind, how fast, at what cost? Every choice on this page is in its address."""
 
+from collections.abc import Iterator
 from functools import partial
 
+import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from app.charts.plot.palette import is_dark, is_presenting
-from app.compare import selection
-from app.compare.accuracy import distribution, over_time, who_loses
+from app.charts.plot.palette import is_presenting
+from app.compare import accuracy, chosen_clients, sections, selection
 from app.compare.comparability import conflicts, missing, notes
-from app.compare.configurations import configurations
-from app.compare.dials import both_ends, swept
-from app.compare.effort import effort
-from app.compare.headline import by_value, headline
-from app.compare.newcomers import newcomers
-from app.compare.numbers import numbers
+from app.compare.headline import by_value, headline, title, title_by_value
+from app.compare.section import Part
 from app.compare.sharing import sharing
-from app.compare.structure import clustered
-from app.compare.truth import errors, errors_over_classes
 from app.compare.view import METHOD, ROUNDS, TAILS, View
-from app.components import page, report_capture
+from app.components import page
 from app.components.examples import examples_button
+from app.components.top_of_section import top_of_section
 from app.data import config_fields, queries
 from app.data.comparison import methods_of
 from app.papers import compare_section
 from app.report.comparison import Comparison, report
 from app.state import url_state
+from app.state.choice import Choices
 from app.wording import MODELS, kicker, lines, names, plain, plural
 from storage import RunRecord
 
@@ -45,32 +42,36 @@ def render() -> None:
     clashes = conflicts(methods)
     choices = groupings(view)
     rows = view.pooled(url_state.value("by", choices, METHOD))
-    found = None if view.clients().empty else finding(rows, bool(clashes))
-    page.header(view.setting, QUESTION, found)
+    found = None if view.clients().empty else finding(rows)
+    page.header(view.setting, *(found or (QUESTION,)))
     row = controls(selection.with_rounds(runs), chosen, choices)
     if found is not None and not is_presenting():
         with row:
-            report_button(view, rows, found)
+            report_button(view, rows, *found)
     cautions(view, clashes, missing(named))
     if found is None:
         st.info(f"None of these methods has a {view.model} model; switch to {MODELS[view.other_model]}.")
         return
-    for panel in (distribution, over_time):
-        panel(rows)
-    for panel in (
-        who_loses,
-        newcomers,
-        clustered,
-        swept,
-        both_ends,
-        errors,
-        errors_over_classes,
-        effort,
-        compare_section.panel,
-        configurations,
-    ):
-        panel(view)
-    numbers(rows)
+    open_section(view, rows)
+
+
+@url_state.fragment
+def open_section(view: View, rows: View) -> None:
+    """The bar with the sections, which stays in view, and the open one."""
+    with st.container(horizontal=True, vertical_alignment="center", key="compare_bar"):
+        name = sections.OPEN.switch(is_labelled=False)
+        if sections.SECTIONS[name].shows_clients:
+            chosen_clients.picker(rows, accuracy.highlight(rows).value())
+        top_of_section(name, "compare_bar")
+    sections.SECTIONS[name].draw(view, rows)
+    if name == "accuracy":
+        compare_section.panel(view)
+
+
+def parts(view: View, rows: View, choices: Choices) -> Iterator[Part]:
+    """All figures that this page can show with these choices."""
+    yield from sections.parts(view, rows, choices)
+    yield from compare_section.parts(view, choices)
 
 
 def groupings(view: View) -> dict[str, str]:
@@ -80,13 +81,20 @@ def groupings(view: View) -> dict[str, str]:
     }
 
 
-def finding(view: View, is_mixed: bool) -> str:
+def finding(view: View) -> tuple[str, str]:
+    """The title of the page, and the sentence below it."""
     runs = view.per_run()
     if view.by != METHOD:
-        return by_value(runs)
-    if is_mixed:
-        return "These runs differ in data or clients, so they cannot be ranked."
-    return view.keep("headline", lambda: f"{headline(runs, view.share, view.clients())} {sharing(runs)}".strip())
+        return title_by_value(runs), by_value(runs)
+    if not view.is_ranked:
+        return "These runs cannot be ranked", "They differ in data or clients, as listed below."
+    if runs["method"].nunique() < 2:
+        return QUESTION, headline(runs, view.share, view.clients())
+    return view.keep("headline", lambda: (title(runs), in_words(runs, view)))
+
+
+def in_words(runs: pd.DataFrame, view: View) -> str:
+    return f"{headline(runs, view.share, view.clients())} {sharing(runs)}".strip()
 
 
 def too_few(runs: list[RunRecord], chosen: list[RunRecord], absent: list[str]) -> None:
@@ -122,9 +130,9 @@ def controls(runs: list[RunRecord], chosen: list[RunRecord], rows: dict[str, str
     return row
 
 
-def report_button(view: View, rows: View, found: str) -> None:
-    """Download the page as a file, with the figures as currently configured."""
-    here = Comparison(view, rows, report_capture.begin(), QUESTION, found, is_dark())
+def report_button(view: View, rows: View, heading: str, found: str) -> None:
+    """Download the figures of all sections as a file, as currently configured."""
+    here = Comparison(view, rows, parts, url_state.reader(), st.context.url or "", heading, found)
     st.download_button(
         "Export report (HTML)",
         partial(report, here),
@@ -132,7 +140,7 @@ def report_button(view: View, rows: View, found: str) -> None:
         "text/html",
         key="report",
         on_click="ignore",
-        help="All figures and tables of this page in one file that works offline",
+        help="All figures and tables of all sections in one file that works offline",
     )
 
 

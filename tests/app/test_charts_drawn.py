@@ -30,8 +30,9 @@ TWO = clients(1000, a=[[0.5, 0.9, 0.7], [0.6, 0.8, 0.7]], b=[[0.6, 0.7, 0.7], [0
 
 def test_a_dumbbell_prints_numbers_and_marks_the_other_model() -> None:
     fig = dumbbell.figure(dumbbell.data(TWO, 0.05, other=TWO), 0.05, "global")
-    lines, tails, means, rings = fig.data
-    assert tails.text == ("55.0", "50.0", "85.0", "80.0") and means.text == ("<b>70.0</b>", "<b>65.0</b>")
+    lines, tails, means, hairlines, rings = fig.data
+    assert tails.text == ("<b>55.0</b>", "<b>50.0</b>", "85.0", "80.0") and means.text == ("70.0", "65.0")
+    assert list(rings.y) == [0, 1] and hairlines.x[:2] == (rings.x[0], means.x[0])
     assert (lines.base + lines.x).tolist() == pytest.approx(tails.x[2:]) and lines.base.tolist() == list(tails.x[:2])
     assert ["global model" in text for text in rings.hovertext] == [True, True]
 
@@ -39,7 +40,7 @@ def test_a_dumbbell_prints_numbers_and_marks_the_other_model() -> None:
 def test_with_few_test_samples_a_dumbbell_prints_whole_percents() -> None:
     rows = dumbbell.data(clients(22, a=[[20 / 22, 18 / 22] * 10]), 0.05)
     _, tails, means = dumbbell.figure(rows).data
-    assert tails.text == ("82", "91") and means.text == ("<b>86.4</b>",)
+    assert tails.text == ("<b>82</b>", "91") and means.text == ("86.4",)
     assert tails.hovertext[0].startswith("a: lowest 5 % 82 %<br>")
 
 

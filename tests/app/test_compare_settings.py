@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from app.compare import open_run
+from app.compare import chosen_clients
 from app.compare.effort import default_target, targets
 from app.compare.headline import by_value
 from app.data import config_fields
@@ -114,4 +114,4 @@ def test_targets_lie_between_the_lowest_and_the_highest_accuracy() -> None:
 
 @pytest.mark.parametrize(("sent", "values"), [({"0": 3, "1": 7}, [3, 7]), ([3, 7], [3, 7]), ("Ditto", ["Ditto"])])
 def test_the_selection_of_a_mark_has_any_of_three_formats(sent: object, values: list) -> None:
-    assert open_run.values(sent) == values
+    assert chosen_clients.values(sent) == values

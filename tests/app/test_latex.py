@@ -102,7 +102,8 @@ def assert_can_be_printed(offered: list[Offered]) -> None:
 
 
 def test_the_tables_of_a_comparison_can_be_printed(filled_store: Store, offered: list[Offered]) -> None:
-    open_page("compare", experiment=1)
+    for section in ("accuracy", "clients", "cost"):
+        open_page("compare", experiment=1, section=section)
     assert_can_be_printed(offered)
     assert {"low-mean-top", "ecdf", "paired", "accuracy-over-round"} <= {name for name, *_ in offered}
     pairs, heads = next((table, heads) for name, table, _, heads in offered if name == "paired")

@@ -59,7 +59,7 @@ def test_a_non_finite_r_hat_is_explained():
 
 
 def test_newcomers_are_compared_if_clients_were_held_out(with_newcomers: Store):
-    page = compare.opened(experiment="1")
+    page = compare.opened(experiment="1", section="clients")
     assert "Newcomers: clients that never trained" in compare.words(page)
     summaries = {run.algorithm: run.summary["unseen"]["mean"] for run in with_newcomers.queue.runs()}
     best = max(summaries, key=summaries.__getitem__)
@@ -70,7 +70,7 @@ def test_newcomers_are_compared_if_clients_were_held_out(with_newcomers: Store):
 
 
 def test_without_newcomers_they_are_not_mentioned(filled_store: Store):
-    assert "never trained" not in compare.words(compare.opened(experiment="1"))
+    assert "never trained" not in compare.words(compare.opened(experiment="1", section="clients"))
 
 
 def test_the_finding_names_the_best_method_for_newcomers_and_others():

@@ -10,9 +10,10 @@ import plotly.graph_objects as go
 
 from app.charts.plot import palette
 from app.charts.plot.method_styles import looks
+from app.compare import sections
 from app.compare.numbers import about
 from app.compare.view import View
-from app.components.report_capture import Board, Shown
+from app.components.shown import Shown
 from app.data import config_fields, queries
 from app.data.comparison import methods_of
 from app.report import document, html
@@ -23,9 +24,9 @@ from storage import Store
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
 
 
-def shown(section: str = "", rows: int = 2) -> Shown:
+def shown(rows: int = 2) -> Shown:
     fig = go.Figure(go.Scatter(x=[1, 2], y=[3, 4], name=EVIL, line={"color": palette.LIGHT.ink}))
-    return Shown(fig, pd.DataFrame({"name": [EVIL] * rows, "value": [0.5] * rows}), EVIL, EVIL, EVIL, section)
+    return Shown(fig, pd.DataFrame({"name": [EVIL] * rows, "value": [0.5] * rows}), EVIL, EVIL, EVIL, "key", "name")
 
 
 class Elements(HTMLParser):
@@ -42,7 +43,7 @@ class Elements(HTMLParser):
 
 def test_user_text_is_never_markup() -> None:
     body = [html.section(EVIL, html.figure(shown(), 0)), html.paragraph(EVIL), html.items([EVIL])]
-    text = document.document(EVIL, body, [shown()], is_dark=False)
+    text = document.document(EVIL, body, [shown()])
     tags = Elements(text).tags
     assert [tag for tag, _ in tags].count("script") == 3
     assert not [1 for tag, attributes in tags if tag == "img" or "onerror" in attributes]
@@ -55,18 +56,18 @@ def test_links_only_lead_to_web_pages() -> None:
 
 
 def test_the_file_loads_nothing_external() -> None:
-    text = document.document("t", [html.figure(shown(), 0)], [shown()], is_dark=False)
+    text = document.document("t", [html.figure(shown(), 0)], [shown()])
     tags = Elements(text).tags
     assert not [tag for tag, attributes in tags if "src" in attributes or tag == "link"]
     policy = next(a["content"] for tag, a in tags if a.get("http-equiv") == "Content-Security-Policy")
     assert policy and "default-src 'none'" in policy and "http" not in policy
 
 
-def test_figures_are_stored_unchanged() -> None:
-    text = html.figures_data([shown()], {"#000000": "#FFFFFF"}, True)
+def test_a_tag_in_a_figure_is_shown_as_text() -> None:
+    text = html.figures_data([shown()], {"#000000": "#FFFFFF"})
     stored = json.loads(re.sub(r"</?script[^>]*>", "", text))
-    assert stored["drawn"] == "dark" and stored["pairs"] == [["#000000", "#FFFFFF"]]
-    assert stored["figures"][0]["data"][0]["name"] == EVIL
+    assert stored["pairs"] == [["#000000", "#FFFFFF"]]
+    assert stored["figures"][0]["data"][0]["name"] == EVIL.replace("<", "&lt;")
 
 
 def test_long_tables_are_truncated_with_a_note() -> None:
@@ -83,15 +84,20 @@ def test_every_light_colour_has_a_dark_one_and_vice_versa() -> None:
     assert all(value in pairs for value in vars(palette.LIGHT).values())
 
 
-def test_a_redrawn_chart_keeps_its_position() -> None:
-    board = Board({"a": shown("One"), "b": shown("Two"), "c": shown("One")})
-    assert {heading: len(own) for heading, own in board.sections().items()} == {"One": 2, "Two": 1}
+def test_the_report_has_the_figures_of_all_sections_with_the_choices_of_the_moment(filled_store: Store) -> None:
+    view = View(tuple(methods_of(queries.runs(with_partition=True))))
+    choices = {"experiment": "1", "section": "cost", "x": "megabytes", "client": "3"}
+    text = report(Comparison(view, view, sections.parts, lambda: choices, "http://here/compare", "A leads", "By far."))
+    figures = [attributes["aria-label"] for _, attributes in Elements(text).tags if attributes.get("role") == "img"]
+    assert len(figures) == 8 and "personalized accuracy over megabytes sent, both ways for" in str(figures)
+    assert "dots: the chosen clients" in text
+    assert "http://here/compare?experiment=1&amp;section=cost&amp;x=megabytes&amp;client=3" in text
 
 
 def test_the_report_has_versions_and_run_digests(filled_store: Store) -> None:
     runs = queries.runs(with_partition=True)
     view = View(tuple(methods_of(runs)), "personalized", "last", 5)
-    text = report(Comparison(view, view, Board({}), "Who gains?", "FedAvg leads.", False))
-    assert all(run.digest in text for run in runs)
+    text = report(Comparison(view, view, lambda *_: [], dict, "http://here/compare", "Who gains?", "FedAvg leads."))
+    assert all(run.digest in text for run in runs) and f"?runs={'%2C'.join(str(run.id) for run in runs)}" in text
     assert "<td>Device</td><td>cpu</td>" in text and "<td>Duration</td>" not in text
     assert about(view, view.per_run()) in text and escape(config_fields.about(view.methods)) in text

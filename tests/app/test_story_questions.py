@@ -67,7 +67,7 @@ def test_the_words_follow_the_difference() -> None:
 @pytest.mark.parametrize("slug", TAUGHT)
 def test_a_handout_asks_first_and_answers_on_another_page(slug: str) -> None:
     story = stories()[slug]
-    file = handout(story, is_dark=False)
+    file = handout(story)
     asked, answered = file.split('class="new-page"')
     asked = asked.split("<main>")[1]
     for scene in story.scenes:

@@ -140,7 +140,8 @@ def test_the_keyboard_reaches_controls_in_order_with_visible_focus(
 ) -> None:
     opened(page, server, "/compare?experiment={experiment}".format(**given))
     page.wait_for_selector(".st-key-figure_dumbbell .main-svg", timeout=LOAD_MS)
-    wanted, visited = ["Personalized", "5 %", "Last round", "Choose runs", "Export report (HTML)", "mean"], []
+    order = ["Personalized", "5 %", "Last round", "Choose runs", "Export report (HTML)"]
+    wanted, visited = [*order, "Accuracy", "Choose clients", "mean"], []
     for _ in range(40):
         page.keyboard.press("Tab")
         visited.append(page.evaluate(FOCUS).strip().split("\n")[0])

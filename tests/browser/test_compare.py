@@ -1,4 +1,4 @@
-"""Compare in Chromium: a click on a client opens its run, and a panel's switch does not affect others."""
+"""Compare in Chromium: sections, clients that are chosen in charts, and switches that redraw their own chart only."""
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -6,8 +6,6 @@ from playwright.sync_api import Page, expect
 from storage import Store
 from tests.app.samples import DIGITS, store_experiment
 from tests.browser.conftest import LOAD_MS, READY, PageProblems, Server
-
-DRAWN = "document.querySelectorAll('.js-plotly-plot .main-svg').length > 4"
 
 
 @pytest.fixture(scope="module")
@@ -21,36 +19,68 @@ def experiment(server: Server) -> int:
         store.close()
 
 
-def opened(page: Page, server: Server, experiment: int, more: str = "") -> None:
-    page.goto(f"{server.url}/compare?experiment={experiment}{more}")
-    page.wait_for_function(DRAWN, timeout=LOAD_MS)
+def opened(page: Page, server: Server, experiment: int, section: str, figure: str) -> None:
+    page.goto(f"{server.url}/compare?experiment={experiment}&section={section}")
+    drawn(page, figure)
+
+
+def drawn(page: Page, figure: str) -> None:
+    page.wait_for_selector(f".st-key-figure_{figure} .main-svg", timeout=LOAD_MS)
     page.wait_for_selector(READY, timeout=LOAD_MS)
 
 
-def test_a_click_on_a_client_opens_its_run(
+def test_clients_chosen_in_a_chart_light_up_in_every_section_and_open_their_run(
     page: Page, server: Server, page_problems: PageProblems, experiment: int
 ) -> None:
-    opened(page, server, experiment)
+    opened(page, server, experiment, "clients", "differences")
     bar = page.locator(".st-key-figure_differences .bars .point path").first
     bar.scroll_into_view_if_needed(timeout=LOAD_MS)
     bar.click(force=True)
+    expect(page.get_by_text("1 client chosen:")).to_be_visible(timeout=LOAD_MS)
+    page.wait_for_url("**client=*", timeout=LOAD_MS)
     link = page.get_by_role("link", name="Client").first
     expect(link).to_be_visible(timeout=LOAD_MS)
-    assert "client=" in page.url
+
+    page.get_by_role("radio", name="Accuracy").click()
+    expect(page.get_by_text("dots: the chosen clients")).to_be_visible(timeout=LOAD_MS)
+    drawn(page, "ecdf")
+    assert "section=" not in page.url  # the first is the default
+    assert page.locator(".st-key-compare_bar").bounding_box()["y"] >= 0
+    across = page.locator(".st-key-figure_ecdf .nsewdrag").bounding_box()
+    page.mouse.move(across["x"] + 2, across["y"] + 20)
+    page.mouse.down()
+    page.mouse.move(across["x"] + across["width"] - 2, across["y"] + 60, steps=5)
+    page.mouse.up()
+    expect(page.get_by_text("10 clients chosen:")).to_be_visible(timeout=LOAD_MS)
+    page.get_by_role("button", name="Clear").click()
+    expect(page.get_by_text("chosen:")).to_be_hidden(timeout=LOAD_MS)
+
+    for _ in range(3):
+        page.go_back()
+        page.wait_for_selector(READY, timeout=LOAD_MS)
+    drawn(page, "differences")
     link.click()
     expect(page.get_by_role("heading", name="Inside")).to_be_visible(timeout=LOAD_MS)
     assert "/run?" in page.url and "client=" in page.url
     assert page_problems == PageProblems()
 
 
-def test_a_switch_of_one_panel_does_not_move_other_charts(
+def test_a_switch_redraws_its_own_chart_and_another_section_opens_at_its_top(
     page: Page, server: Server, page_problems: PageProblems, experiment: int
 ) -> None:
-    opened(page, server, experiment)
-    curves = page.locator(".st-key-figure_curves .main-svg").first
-    curves.evaluate("node => node.dataset.seen = 'before'")
-    page.get_by_role("radio", name="Histogram").or_(page.get_by_role("button", name="Histogram")).first.click()
+    opened(page, server, experiment, "accuracy", "ecdf")
+    other = page.locator(".st-key-figure_dumbbell .main-svg").first
+    other.evaluate("node => node.dataset.seen = 'before'")
+    page.get_by_role("radio", name="Histogram").click()
     expect(page.get_by_text("Bins of 5 points")).to_be_visible(timeout=LOAD_MS)
-    assert curves.evaluate("node => node.dataset.seen") == "before"
+    assert other.evaluate("node => node.dataset.seen") == "before"
     assert "shape=histogram" in page.url
+
+    page.get_by_test_id("stMain").evaluate("main => main.scrollTo(0, main.scrollHeight)")
+    bar = page.locator(".st-key-compare_bar")
+    expect(bar).to_be_in_viewport()
+    page.get_by_role("radio", name="Cost").click()
+    drawn(page, "cost")
+    expect(page.get_by_role("heading", level=2).first).to_be_in_viewport(timeout=LOAD_MS)
+    assert "section=cost" in page.url
     assert page_problems == PageProblems()

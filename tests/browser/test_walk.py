@@ -23,7 +23,7 @@ PAGES: dict[str, tuple[Address, int]] = {  # with the minimum number of charts
     "learn": (lambda _: "/", 2),
     "setup": (lambda _: "/setup", 1),
     "live": (lambda t: f"/live?experiment={t.experiment}", 5),
-    "compare": (lambda t: f"/compare?experiment={t.experiment}", 8),
+    "compare": (lambda t: f"/compare?experiment={t.experiment}", 2),
     "run": (lambda t: f"/run?id={t.runs['cgpfl', 0]}&client=1", 4),
     "papers": (lambda _: "/papers", 0),
     "library": (lambda t: f"/library?runs={t.runs['fedavg', 0]}", 0),
@@ -37,8 +37,11 @@ FURTHER: dict[str, tuple[Address, int]] = {
     "layers": (lambda t: f"/run?id={t.runs['plgu_lf', 0]}&tab=layers", 3),
     "profile": (lambda t: f"/run?id={t.runs['plgu_lf', 0]}&tab=profile", 3),
     "record": (lambda t: f"/run?id={t.runs['plgu_lf', 0]}&tab=record", 0),
-    "the global models": (lambda t: f"/compare?experiment={t.experiment}&model=global&when=best&tail=10", 6),
-    "a row for each seed": (lambda t: f"/compare?experiment={t.experiment}&by=seeds", 4),
+    "the global models": (
+        lambda t: f"/compare?experiment={t.experiment}&section=clients&model=global&when=best&tail=10",
+        3,
+    ),
+    "a row for each seed": (lambda t: f"/compare?experiment={t.experiment}&section=cost&by=seeds", 2),
     "a preset": (lambda _: "/papers?preset=cgpfl-table1", 0),
     "a method": (lambda _: "/handbook?method=cgpfl", 0),
     "data sets": (lambda _: "/handbook?show=datasets", 0),
@@ -62,7 +65,7 @@ def test_every_page_opens_with_its_heading_and_charts(
 
 
 def test_a_click_on_a_pair_opens_that_client(page: Page, server: Server, trained: Trained) -> None:
-    opened(page, f"{server.url}/compare?experiment={trained.experiment}", 8)
+    opened(page, f"{server.url}/compare?experiment={trained.experiment}&section=clients", 2)
     chart = page.locator(".st-key-figure_paired .js-plotly-plot")
     point = chart.locator(".scatterlayer .point").first
     point.scroll_into_view_if_needed(timeout=LOAD_MS)
@@ -78,7 +81,7 @@ def test_a_comparison_with_its_choices_is_a_link(
     page: Page, browser: Browser, server: Server, trained: Trained
 ) -> None:
     runs = ",".join(str(trained.runs[name, seed]) for name in ("fedavg", "cgpfl", "plgu_lf") for seed in (0, 1))
-    opened(page, f"{server.url}/compare?runs={runs}", 6)
+    opened(page, f"{server.url}/compare?runs={runs}", 2)
     for choice in ("Global", "10 %", "Best round"):
         pressed(page, choice).click()
     rule = page.get_by_text("global model, best round").first
@@ -120,7 +123,7 @@ def test_exported_runs_have_the_numbers_of_the_database(
 def test_the_table_of_compare_has_the_numbers_of_the_database(
     page: Page, server: Server, trained: Trained, tmp_path: Path
 ) -> None:
-    opened(page, f"{server.url}/compare?experiment={trained.experiment}", 8)
+    opened(page, f"{server.url}/compare?experiment={trained.experiment}", 2)
     rows = list(csv.DictReader(io.StringIO(downloaded(page, "CSV, all rows", tmp_path))))
     ours = {(row["algorithm"], row["model"], row["when"]): float(row["mean"]) for row in rows}
     for (algorithm, seed), run_id in trained.runs.items():

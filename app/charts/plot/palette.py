@@ -7,7 +7,9 @@ its background, at 4.5:1; dash and symbol say the same without colour.
 
 import colorsys
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -80,6 +82,7 @@ DEUTERANOPIA = np.array(
     [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
 )
 CLUSTER_HUES = ("blue", "amber", "green", "purple", "vermilion", "sky", "violet", "olive", "teal", "rust")
+_on_paper = ContextVar("on_paper", default=False)
 
 
 def style_of(algorithm: str) -> MethodStyle:
@@ -94,9 +97,19 @@ def style_of(algorithm: str) -> MethodStyle:
     return MethodStyle(light, dark, _DASHES[rest % len(_DASHES)], _SYMBOLS[rest // len(_DASHES) % len(_SYMBOLS)])
 
 
+@contextmanager
+def on_paper() -> Iterator[None]:
+    """For figures that are made for a file, where there is no reader's theme: light, and in type of normal size."""
+    token = _on_paper.set(True)
+    try:
+        yield
+    finally:
+        _on_paper.reset(token)
+
+
 def is_dark() -> bool:
     """Whether the reader uses the dark theme."""
-    return st.context.theme.type == "dark"
+    return not _on_paper.get() and st.context.theme.type == "dark"
 
 
 def ground() -> Ground:
@@ -268,7 +281,7 @@ def _over(there: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
 
 def is_presenting() -> bool:
     """Larger type and fewer controls, for a lecture room."""
-    return bool(st.session_state.get("presenting", False))
+    return not _on_paper.get() and bool(st.session_state.get("presenting", False))
 
 
 def _luminance(hex_color: str) -> float:

@@ -6,7 +6,7 @@ import plotly.graph_objects as go
 
 from app.charts.plot.annotations import Note, annotate
 
-WIDE, HIGH = 0.3, 0.065  # the size of a name, as shares of the plot
+WIDE, HIGH = 0.3, 0.08  # the size of a name, as shares of the plot
 BESIDE = 13  # pixels from a point to its name
 ROUNDING = 1e-9  # smaller relative differences are ignored
 

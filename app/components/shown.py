@@ -1,0 +1,41 @@
+"""A figure with its texts and numbers: a page draws it, a report repeats it."""
+
+from dataclasses import dataclass, field
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from app.data.column_heads import Heads
+
+
+@dataclass(frozen=True)
+class Shown:
+    """``alt`` is the finding, ``name`` the name of the files; ``title`` and ``caption`` are shown literally.
+
+    ``key`` names the figure on its page. ``heads`` are the heads of columns specific to this table (``column_heads``).
+    """
+
+    figure: go.Figure
+    table: pd.DataFrame
+    alt: str
+    title: str | None
+    caption: str | None
+    key: str
+    name: str
+    heads: Heads = field(default_factory=dict)
+
+
+def with_finding(
+    figure: go.Figure,
+    table: pd.DataFrame,
+    finding: str,
+    *,
+    key: str,
+    name: str,
+    title: str | None = None,
+    also: str = "",
+    heads: Heads | None = None,
+) -> Shown:
+    """A figure whose ``finding`` is its alt text and the start of its caption, followed by ``also``."""
+    caption = " ".join(filter(None, [finding, also]))
+    return Shown(figure, table, finding, title, caption, key, name, heads or {})

@@ -1,0 +1,140 @@
+"""The sections of Compare: only the open one is drawn, and chosen clients light up in all of them."""
+
+from functools import partial
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+
+from app.charts import cluster_raster, differences, dumbbell, ecdf, histogram, paired
+from app.charts.plot.curve_labels import Curve, name_curves
+from app.charts.plot.palette import ground
+from app.compare import chosen_clients
+from app.compare.view import View
+from app.data import queries
+from app.data.comparison import methods_of
+from storage import Store
+from tests.app.frames import clients
+from tests.app.pages import open_page, words
+
+opened = partial(open_page, "compare", experiment="1")
+TEN = clients(1000, a=[[i / 10 for i in range(10)]], b=[[i / 20 for i in range(10)]])
+
+
+@pytest.mark.parametrize(
+    ("section", "charts"),
+    [
+        ("accuracy", ["dumbbell", "ecdf"]),
+        ("clients", ["paired", "differences", "raster"]),
+        ("cost", ["curves", "cost", "effort"]),
+        ("settings", []),
+    ],
+)
+def test_only_the_open_section_is_drawn(filled_store: Store, section: str, charts: list[str]) -> None:
+    page = opened(section=section)
+    assert [chart.proto.id.rpartition("-")[2] for chart in page.get("plotly_chart")] == charts
+
+
+def test_a_section_is_in_the_address_unless_it_is_the_first(filled_store: Store) -> None:
+    page = opened()
+    bar = next(one for one in page.segmented_control if one.label == "Section")
+    assert bar.value == "accuracy" and "section" not in page.query_params
+    bar.set_value("cost").run()
+    assert page.query_params["section"] in ("cost", ["cost"])
+    assert "the cheapest" in page.header[0].value or "the lowest cost" in page.header[0].value
+
+
+def test_the_method_of_the_cumulative_chart_is_method_a_of_the_pair(filled_store: Store) -> None:
+    page = opened()
+    next(one for one in page.selectbox if one.label == "Highlight").set_value("Ditto").run()
+    next(one for one in page.segmented_control if one.label == "Section").set_value("clients").run()
+    assert next(one for one in page.selectbox if one.label == "Method A").value == "Ditto"
+
+
+def test_clients_are_chosen_from_a_list_and_stay_chosen_in_other_sections(filled_store: Store) -> None:
+    page = opened()
+    assert "chosen" not in words(page)
+    page.multiselect(key="chosen_clients").set_value([7, 3]).run()
+    assert page.query_params["client"] in ("3,7", ["3,7"])
+    assert "2 clients chosen: 3 and 7" in words(page) and "dots: the chosen clients" in words(page)
+    next(one for one in page.segmented_control if one.label == "Section").set_value("clients").run()
+    assert "2 clients chosen: 3 and 7" in words(page) and "[Client 7 in " in words(page)
+    page.button(key="clear_clients").click().run()
+    assert "client" not in page.query_params and "chosen" not in words(page)
+
+
+def test_the_lowest_tenth_of_a_method_is_one_press(filled_store: Store) -> None:
+    page = opened(a="Ditto")
+    view = View(tuple(methods_of(queries.runs(with_partition=True))))
+    (lowest,) = chosen_clients.lowest(view, "Ditto")
+    means = view.clients().query("method == 'Ditto'").groupby("client")["accuracy"].mean()
+    assert means[lowest] == means.min()
+    next(one for one in page.button if one.label == "Lowest 10 % under Ditto").click().run()
+    assert page.query_params["client"] in (str(lowest), [str(lowest)])
+
+
+def test_clients_that_the_comparison_lacks_are_ignored(filled_store: Store) -> None:
+    assert "1 client chosen: 3" in words(opened(client="3,99,x"))
+
+
+def test_a_dumbbell_marks_chosen_clients_below_their_rows() -> None:
+    chosen = TEN[TEN["client"].isin([0, 9])].assign(samples=1000)
+    dots = dumbbell.figure(dumbbell.data(TEN, 0.05), clients=chosen).data[-1]
+    assert sorted(zip(dots.y, dots.x, dots.text, strict=True)) == [
+        (pytest.approx(0 + dumbbell.BELOW), 0, "0"),
+        (pytest.approx(0 + dumbbell.BELOW), 90, "9"),
+        (pytest.approx(1 + dumbbell.BELOW), 0, "0"),
+        (pytest.approx(1 + dumbbell.BELOW), 45, "9"),
+    ]
+
+
+def test_in_the_ecdf_two_methods_stand_out_and_all_are_named_at_their_curves() -> None:
+    three = clients(1000, a=[[0.7, 0.8, 0.9]], b=[[0.2, 0.3, 0.4]], c=[[0.45, 0.5, 0.6]])
+    fig = ecdf.figure(ecdf.data(three), method="a", baseline="b", chosen=(0,))
+    color = {trace.name: trace.line.color for trace in fig.data if trace.name}
+    assert color["b"] == ground().ink and color["c"] == ground().muted and color["a"] not in color["b"] + color["c"]
+    assert {"<b>a</b>", "<b>b</b>", "c"} <= {note.text for note in fig.layout.annotations}
+    assert not fig.layout.showlegend
+    marks = [trace for trace in fig.data if not trace.name]
+    assert sorted(float(trace.x[0]) for trace in marks) == pytest.approx([20, 70])
+    assert fig.layout.dragmode == "select"
+
+
+def test_names_of_curves_do_not_cover_one_another() -> None:
+    fig, steps = go.Figure(), np.linspace(0, 100, 11)
+    curves = [Curve(f"method {i}", steps * 0.1 + 40 + i, steps, "#000000") for i in range(4)]
+    name_curves(fig, curves, (0.0, 100.0), (0.0, 100.0))
+    heights = sorted(note.y for note in fig.layout.annotations if note.xanchor == "left")
+    assert len(fig.layout.annotations) == 4 and all(np.diff(heights) > 4)
+
+
+def test_in_scatter_and_bars_clients_that_are_not_chosen_fade() -> None:
+    pairs = differences.data(TEN, "a", "b")
+    better = paired.figure(pairs, "a", "b", TEN, (3, 7)).data[1]
+    faded = {int(row[1]): opacity for row, opacity in zip(better.customdata, better.marker.opacity, strict=True)}
+    assert faded == {client: 1 if client in (3, 7) else paired.FADED for client in range(1, 10)}
+    bars = differences.figure(pairs, "a", "b", TEN, (3, 7)).data[0]
+    lit = {int(row[0]) for row, opacity in zip(bars.customdata, bars.marker.opacity, strict=True) if opacity == 1}
+    assert lit == {3, 7}
+    assert set(paired.figure(pairs, "a", "b", TEN).data[1].marker.opacity) == {1}
+
+
+def test_a_stacked_marker_names_all_of_its_clients() -> None:
+    pairs = differences.data(clients(1000, a=[[0.9, 0.9, 0.5]], b=[[0.8, 0.8, 0.5]]), "a", "b")
+    better = paired.figure(pairs, "a", "b", TEN, (1,)).data[1]
+    assert [row[2] for row in better.customdata] == ["0,1"] and better.marker.opacity == (1,)
+
+
+def test_in_the_cluster_raster_rows_that_are_not_chosen_are_veiled() -> None:
+    cells = cluster_raster.data(np.array([0, 1]), np.array([[0, 0, 1, 1]] * 2))
+    plain, chosen = cluster_raster.figure(cells), cluster_raster.figure(cells, chosen=(1,))
+    veils = [(shape.y0, shape.y1) for shape in chosen.layout.shapes[len(plain.layout.shapes) :]]
+    row = int(cells.loc[cells["client"] == 1, "row"].iloc[0])
+    assert sum(end - begin for begin, end in veils) == 3
+    assert not any(begin < row < end for begin, end in veils)
+
+
+def test_a_histogram_marks_chosen_clients_on_the_baselines() -> None:
+    chosen = TEN[TEN["client"] == 9].assign(samples=1000)
+    marks = histogram.figure(histogram.data(TEN), clients=chosen).data[-1]
+    assert list(marks.x) == [90, 45] and list(marks.y) == [0, -1]
