@@ -288,7 +288,7 @@ class LiveView {
       figure = document.createElement("div");
       figure.className = `live-figure ${LINES[name]}`;
       figure.dataset.figure = name;
-      figure.setAttribute("role", "img");
+      figure.setAttribute("role", "figure"); // not img: its buttons are inside
       figure.setAttribute("aria-label", this.data.titles[name]);
       this.board.append(figure);
     }

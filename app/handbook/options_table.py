@@ -7,7 +7,7 @@ from app.handbook.prose import sentences
 from app.wording import MISSING
 from engine.core.registry import Entry, Parameter
 
-HEAD = ("", "Option", "Default", "Allowed", "")
+HEAD = ("Symbol", "Option", "Default", "Allowed", "Meaning")
 
 
 def options_table(entry: Entry) -> str:
