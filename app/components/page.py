@@ -12,7 +12,7 @@ from streamlit.errors import StreamlitAPIException
 
 from app import endpoints, pages
 from app.charts.plot import figure_text, palette
-from app.components import download, live_plot, report_capture
+from app.components import download, live_plot, report_capture, terms
 from app.data import column_heads, queries, table_files
 from app.data.column_heads import Heads
 from app.data.overview import overview
@@ -31,6 +31,7 @@ def look() -> None:
     ``routes`` sends the sheet with each page, except where Streamlit answers itself, as for an unknown address.
     """
     report_capture.forget()
+    terms.forget()
     colors = "".join(f"--{name}: {value};" for name, value in vars(palette.ground()).items())
     st.html(f"<style>:root {{ {colors} }}</style>")
     st.html(ASSETS / "look.css")
@@ -59,7 +60,7 @@ def header(kicker: str, question: str, lead: str | None = None) -> None:
         st.html(f'<p class="kicker">{html.escape(capitals(kicker))}</p>')
         st.title(plain(question), anchor=False)
         if lead:
-            st.html(f'<p class="lead">{html.escape(lead)}</p>')
+            st.html(f'<p class="lead">{terms.marked(lead, "lead")}</p>')
 
 
 def link(name: str, label: str, **params: object) -> None:
@@ -120,7 +121,7 @@ def chart(
             st.subheader(plain(title), anchor=False)
         result = st.plotly_chart(fig, theme=None, key=key, alt=alt, config=modebar(name), on_select=on_select)
         if caption:
-            st.caption(plain(caption))
+            terms.caption(caption, f"figure_{key}")
         if not palette.is_presenting():
             table_button(table, key=key, name=name, title=title, caption=caption, alt=alt, heads=heads)
     return result

@@ -4,6 +4,7 @@ import html
 
 import streamlit as st
 
+from app.components import terms
 from app.handbook.entry_text import EntryText, text_of
 from app.handbook.options_table import options_table
 from app.handbook.prose import citation, sentences
@@ -15,7 +16,7 @@ def thing(entry: Entry) -> None:
     """A heading, a sentence, other remarks, and the options."""
     text = text_of(entry)
     st.header(plain(entry.title), anchor=entry.name)
-    st.html(_description(entry, text) + options_table(entry))
+    st.html(terms.marked_html(_description(entry, text) + options_table(entry)))
 
 
 def _description(entry: Entry, text: EntryText) -> str:

@@ -1,15 +1,14 @@
 """Printed numbers beside ours: one sentence, one experiment and measure as a chart, every cell as a table."""
 
-import html
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
 from app.charts import beside_paper
-from app.components import page
+from app.components import page, terms
 from app.state import url_state
-from app.wording import capital, plain, plural
+from app.wording import capital, plural
 
 READING = "Ours: last round, mean over seeds ± sample standard deviation. Differences in points."
 
@@ -17,7 +16,7 @@ READING = "Ours: last round, mean over seeds ± sample standard deviation. Diffe
 def beside(table: pd.DataFrame, settings: dict[str, str], scale: str, name: str) -> None:
     """``table`` as ``beside_paper.data`` gives it; ``settings``: an experiment's set-up in a line."""
     finding = beside_paper.finding(table, scale)
-    st.html(f'<p class="lead">{html.escape(finding)}</p>')
+    st.html(f'<p class="lead">{terms.marked(finding)}</p>')
     if table["ours"].notna().any():
         _dots(table, settings, finding, name)
     _cells(table, name)
@@ -68,5 +67,5 @@ def _cells(table: pd.DataFrame, name: str) -> None:
     )
     unread = int(table["paper"].isna().sum())
     caption = READING + (f" Illegible in the source: {plural(unread, 'cell')}." if unread else "")
-    st.caption(plain(caption))
+    terms.caption(caption)
     page.files(beside_paper.for_screen(table), key=f"beside_cells_{name}", name=f"{name} all cells", caption=caption)

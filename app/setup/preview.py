@@ -11,6 +11,7 @@ import yaml
 from app import wording
 from app.actions import launch
 from app.charts import split as split_chart
+from app.components import terms
 from app.components.page import chart
 from app.data import pools, queries
 from app.setup import cost as costs
@@ -61,7 +62,7 @@ def split_panel(run: RunConfig | None) -> list[str]:
     )
     if partition["unseen"]:
         count = len(partition["unseen"]["clients"])
-        st.caption(f"{wording.plural(count, 'more client')} held out: they join after the last round.")
+        terms.caption(f"{wording.plural(count, 'more client')} held out: they join after the last round.")
     measure_panel(run)
     return []
 
