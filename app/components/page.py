@@ -54,13 +54,26 @@ def titled(what: str, name: str) -> None:
     st.set_page_config(pages.tab_title(what, pages.title(name)))
 
 
-def header(kicker: str, question: str, lead: str | None = None) -> None:
-    """A line in capitals with the setting, the title of the page, and one sentence."""
+def header(kicker: str, question: str, lead: str | None = None, *, skip_to: str | None = None) -> None:
+    """A line in capitals with the setting, the title of the page, and one sentence.
+
+    ``skip_to`` names a ``landing``: a link to it comes first, which is seen while it has the focus.
+    """
+    skip = f'<a class="skip" href="#{_anchor(skip_to)}">Skip to {html.escape(skip_to)}</a>' if skip_to else ""
     with st.container(key="page_header"):
-        st.html(f'<p class="kicker">{html.escape(capitals(kicker))}</p>')
+        st.html(f'{skip}<p class="kicker">{html.escape(capitals(kicker))}</p>')
         st.title(plain(question), anchor=False)
         if lead:
             st.html(f'<p class="lead">{terms.marked(lead, "lead")}</p>')
+
+
+def landing(name: str) -> None:
+    """Where the link "Skip to ``name``" leads: the next Tab goes on from here."""
+    st.html(f'<span id="{_anchor(name)}" tabindex="-1"></span>')
+
+
+def _anchor(name: str) -> str:
+    return f"skip-to-{name.casefold()}"
 
 
 def link(name: str, label: str, **params: object) -> None:

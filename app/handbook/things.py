@@ -26,7 +26,9 @@ def _description(entry: Entry, text: EntryText) -> str:
         parts.append(f'<p class="told">{sentences(text.citation, names)}</p>')
     if text.equations:
         block = "\n".join(line[4:] for line in text.equations)
-        parts.append(f'<div class="scrolled"><pre class="handbook">{html.escape(block)}</pre></div>')
+        parts.append(
+            f'<div class="scrolled" tabindex="0" role="group" aria-label="Equations"><pre class="handbook">{html.escape(block)}</pre></div>'
+        )
     parts += [f'<p class="told">{sentences(remark, names)}</p>' for remark in text.remarks]
     source = text.citation if "http" in text.citation else entry.paper
     parts.append(f'<p class="source"><code>{html.escape(entry.name)}</code> · {citation(source)}</p>')
