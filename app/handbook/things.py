@@ -6,7 +6,7 @@ import streamlit as st
 
 from app.components import terms
 from app.handbook.entry_text import EntryText, text_of
-from app.handbook.options_table import options_table
+from app.handbook.options_table import options_table, scrolled
 from app.handbook.prose import citation, sentences
 from app.wording import plain
 from engine.core.registry import Entry
@@ -26,9 +26,7 @@ def _description(entry: Entry, text: EntryText) -> str:
         parts.append(f'<p class="told">{sentences(text.citation, names)}</p>')
     if text.equations:
         block = "\n".join(line[4:] for line in text.equations)
-        parts.append(
-            f'<div class="scrolled" tabindex="0" role="group" aria-label="Equations"><pre class="handbook">{html.escape(block)}</pre></div>'
-        )
+        parts.append(scrolled(f'<pre class="handbook">{html.escape(block)}</pre>', "Equations"))
     parts += [f'<p class="told">{sentences(remark, names)}</p>' for remark in text.remarks]
     source = text.citation if "http" in text.citation else entry.paper
     parts.append(f'<p class="source"><code>{html.escape(entry.name)}</code> · {citation(source)}</p>')
