@@ -382,6 +382,7 @@ class LiveView {
     const wanted = JSON.stringify([ids, link, this.data.presenting]);
     if (place.dataset.offered === wanted) return;
     place.dataset.offered = wanted;
+    const focused = [...place.children].indexOf(document.activeElement);
     place.replaceChildren();
     if (this.data.presenting) return;
     for (const [action, of] of actions) {
@@ -399,6 +400,7 @@ class LiveView {
       anchor.textContent = "try lr / 3";
       place.append(anchor);
     }
+    if (focused >= 0) (place.children[focused] ?? place.lastElementChild)?.focus();
   }
 }
 

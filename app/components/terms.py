@@ -1,7 +1,7 @@
 """Terms of the glossary in the text of a page: the first use of each is underlined, and opens its definition.
 
-The mark is a button with a popover, so the keyboard reaches it, Enter opens it and Escape closes it. ``index_page`` has
-the script that opens it under a mouse. A text of a fragment has a place: redrawn alone, it marks its terms again, and
+The mark is a button with a popover, so the keyboard reaches it, Enter opens it and Escape closes it; ``keyboard.js``
+opens it under a mouse. A text of a fragment has a place: redrawn alone, it marks its terms again, and
 none that the rest of the page has marked. A presentation has no marks.
 """
 

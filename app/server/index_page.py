@@ -31,20 +31,7 @@ _REDUCED_MOTION = """<script>{
 _COLOR_SCHEME = """<script>
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => location.reload());
 </script>"""
-# The definition of a term opens by a press without a script; this opens it under a mouse, and closes it with the last
-# step from the term and its definition.
-_TERMS = """<script>{
-  const term = ({target, pointerType}) => pointerType === "mouse" && target.closest?.(".term, .tip");
-  const tip = part => part.popoverTargetElement ?? part;
-  addEventListener("pointerover", event => {
-    const part = term(event);
-    if (part && !tip(part).matches(":popover-open")) tip(part).showPopover({source: part});
-  });
-  addEventListener("pointerout", event => {
-    const part = term(event), next = event.relatedTarget?.closest?.(".term, .tip");
-    if (part && !(next && tip(next) === tip(part))) tip(part).hidePopover();
-  });
-}</script>"""
+_KEYBOARD = f"<script>{{{Path(__file__).with_name('keyboard.js').read_text(encoding='utf-8')}}}</script>"
 
 
 @cache
@@ -55,7 +42,7 @@ def html(path: str) -> str:
     draw them, which the browser then loads at once.
     """
     title = pages.title(path.removeprefix("/") or pages.names()[0])
-    head = f"<title>{pages.tab_title(title)}</title>{_SERVER}{_REDUCED_MOTION}{_COLOR_SCHEME}{_TERMS}"
+    head = f"<title>{pages.tab_title(title)}</title>{_SERVER}{_REDUCED_MOTION}{_COLOR_SCHEME}{_KEYBOARD}"
     if path in _WITH_CHARTS:
         names = [f"static/js/{chunk}.*.js" for chunk in _CHART_FILES]
         files = [file.name for name in names for file in sorted(STREAMLIT.parent.glob(name))]
