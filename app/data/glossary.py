@@ -46,7 +46,7 @@ def definition(term: str) -> str:
 
 def tip(term: str) -> str:
     """The first sentence of the definition."""
-    return _SENTENCE.split(definition(term))[0]
+    return _SENTENCE.split(terms()[term])[0]
 
 
 def uses(text: str) -> Iterator[Use]:

@@ -30,12 +30,17 @@ def opened(page: Page, server: Server, config: dict[str, Any] | None = None) -> 
     return button
 
 
-def test_the_button_is_visible_on_a_laptop(page: Page, server: Server, page_problems: PageProblems) -> None:
+def test_the_button_is_visible_on_a_laptop_and_the_keyboard_skips_to_it(
+    page: Page, server: Server, page_problems: PageProblems
+) -> None:
     page.set_viewport_size({"width": 1440, "height": 900})
     button = opened(page, server)
     expect(button).to_be_enabled()
     expect(button).to_be_in_viewport(ratio=1)
     expect(page.locator(".st-key-figure_split .main-svg").first).to_be_in_viewport(ratio=0.9)
+    for key in ("Tab", "Enter", "Tab", "Tab", "Tab", "Enter", "Tab"):  # past the navigation, then past the form
+        page.keyboard.press(key)
+    expect(button).to_be_focused()
     assert page_problems == PageProblems()
 
 
