@@ -45,9 +45,9 @@ def test_the_button_is_visible_on_a_laptop_and_the_keyboard_skips_to_it(
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("is_valid", [True, False])
-def test_the_button_is_readable(is_valid: bool, scheme: Literal["light", "dark"], page: Page, server: Server) -> None:
+def test_the_disabled_button_is_readable(scheme: Literal["light", "dark"], page: Page, server: Server) -> None:
+    """axe, in ``test_accessibility.py``, looks at the enabled one only."""
     page.emulate_media(color_scheme=scheme)
-    button = opened(page, server, DEFAULT | {"training": {"lr": 0.05 if is_valid else -1}})
-    expect(button).to_be_enabled() if is_valid else expect(button).to_be_disabled()
+    button = opened(page, server, DEFAULT | {"training": {"lr": -1}})
+    expect(button).to_be_disabled()
     assert button.evaluate(CONTRAST) >= 4.5
