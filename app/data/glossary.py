@@ -10,8 +10,8 @@ from engine.core.paths import ROOT
 FILE = ROOT / "docs" / "glossary.md"
 _ENTRY = re.compile(r"\*\*(.+?)\.\*\*\s+(.+)", re.DOTALL)
 _SENTENCE = re.compile(r"(?<=[.])\s+(?=[A-Z])")
-# Also verbs: these count as terms only after a word that comes before nouns.
-_VERBS = ("Archive", "Drift", "Head", "Queue", "Run", "Sweep")
+# Also verbs, or parts of people: these count as terms only after a word that comes before nouns.
+_AMBIGUOUS = ("Archive", "Body", "Drift", "Head", "Queue", "Run", "Sweep")
 _BEFORE_NOUNS = re.compile(
     r"(?i)(?:\b(?:a|all|an|any|both|during|each|every|its|more|no|of|one|other|per|same|the|these|this|those|with)"
     r"|\d)\s\Z"
@@ -54,7 +54,7 @@ def uses(text: str) -> Iterator[Use]:
     names, pattern = _pattern()
     for found in pattern.finditer(text):
         term = names[(found.lastindex or 0) - 1]
-        if term not in _VERBS or _BEFORE_NOUNS.search(text[: found.start()]):
+        if term not in _AMBIGUOUS or _BEFORE_NOUNS.search(text[: found.start()]):
             yield Use(term, found.start(), found.end())
 
 

@@ -16,18 +16,22 @@ def thing(entry: Entry) -> None:
     """A heading, a sentence, other remarks, and the options."""
     text = text_of(entry)
     st.header(plain(entry.title), anchor=entry.name)
-    st.html(terms.marked_html(_description(entry, text) + options_table(entry)))
+    st.html(_description(entry, text) + options_table(entry))
 
 
 def _description(entry: Entry, text: EntryText) -> str:
     names = [parameter.name for parameter in entry.parameters]
-    parts = [f'<p class="told">{sentences(text.summary, names)}</p>'] if text.summary else []
+    parts = [_told(text.summary, names)] if text.summary else []
     if text.citation and "http" not in text.citation:
         parts.append(f'<p class="told">{sentences(text.citation, names)}</p>')
     if text.equations:
         block = "\n".join(line[4:] for line in text.equations)
         parts.append(scrolled(f'<pre class="handbook">{html.escape(block)}</pre>', "Equations"))
-    parts += [f'<p class="told">{sentences(remark, names)}</p>' for remark in text.remarks]
+    parts += [_told(remark, names) for remark in text.remarks]
     source = text.citation if "http" in text.citation else entry.paper
     parts.append(f'<p class="source"><code>{html.escape(entry.name)}</code> · {citation(source)}</p>')
     return "".join(parts)
+
+
+def _told(text: str, names: list[str]) -> str:
+    return f'<p class="told">{terms.marked_html(sentences(text, names))}</p>'
