@@ -288,7 +288,7 @@ class LiveView {
       figure = document.createElement("div");
       figure.className = `live-figure ${LINES[name]}`;
       figure.dataset.figure = name;
-      figure.setAttribute("role", "img");
+      figure.setAttribute("role", "figure"); // not img: its buttons are inside
       figure.setAttribute("aria-label", this.data.titles[name]);
       this.board.append(figure);
     }
@@ -382,6 +382,7 @@ class LiveView {
     const wanted = JSON.stringify([ids, link, this.data.presenting]);
     if (place.dataset.offered === wanted) return;
     place.dataset.offered = wanted;
+    const focused = [...place.children].indexOf(document.activeElement);
     place.replaceChildren();
     if (this.data.presenting) return;
     for (const [action, of] of actions) {
@@ -399,6 +400,7 @@ class LiveView {
       anchor.textContent = "try lr / 3";
       place.append(anchor);
     }
+    if (focused >= 0) (place.children[focused] ?? place.lastElementChild)?.focus();
   }
 }
 

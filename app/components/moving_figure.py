@@ -138,5 +138,5 @@ def _drawn(what: tuple[object, ...], is_dark: bool, is_presenting: bool, _draw: 
 @st.cache_resource(show_spinner=False)
 def _component() -> Any:
     js = drawing_library.script("moving_figure.js")
-    html = '<div class="moving" role="img"></div>'
+    html = '<div class="moving" role="figure"></div>'
     return st.components.v2.component("fedscape_moving_figure", html=html, js=js, isolate_styles=False)

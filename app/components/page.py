@@ -12,7 +12,7 @@ from streamlit.errors import StreamlitAPIException
 
 from app import endpoints, pages
 from app.charts.plot import figure_text, palette
-from app.components import download, live_plot
+from app.components import download, live_plot, terms
 from app.components.shown import Shown, with_finding
 from app.data import column_heads, queries, table_files
 from app.data.column_heads import Heads
@@ -31,6 +31,7 @@ def look() -> None:
 
     ``routes`` sends the sheet with each page, except where Streamlit answers itself, as for an unknown address.
     """
+    terms.forget()
     colors = "".join(f"--{name}: {value};" for name, value in vars(palette.ground()).items())
     st.html(f"<style>:root {{ {colors} }}</style>")
     st.html(ASSETS / "look.css")
@@ -53,13 +54,26 @@ def titled(what: str, name: str) -> None:
     st.set_page_config(pages.tab_title(what, pages.title(name)))
 
 
-def header(kicker: str, question: str, lead: str | None = None) -> None:
-    """A line in capitals with the setting, the title of the page, and one sentence."""
+def header(kicker: str, question: str, lead: str | None = None, *, skip_to: str | None = None) -> None:
+    """A line in capitals with the setting, the title of the page, and one sentence.
+
+    ``skip_to`` names a ``landing``: a link to it comes first, which is seen while it has the focus.
+    """
+    skip = f'<a class="skip" href="#{_anchor(skip_to)}">Skip to {html.escape(skip_to)}</a>' if skip_to else ""
     with st.container(key="page_header"):
-        st.html(f'<p class="kicker">{html.escape(capitals(kicker))}</p>')
+        st.html(f'{skip}<p class="kicker">{html.escape(capitals(kicker))}</p>')
         st.title(plain(question), anchor=False)
         if lead:
-            st.html(f'<p class="lead">{html.escape(lead)}</p>')
+            st.html(f'<p class="lead">{terms.marked(lead, "lead")}</p>')
+
+
+def landing(name: str) -> None:
+    """Where the link "Skip to ``name``" leads: the next Tab goes on from here."""
+    st.html(f'<span id="{_anchor(name)}" tabindex="-1"></span>')
+
+
+def _anchor(name: str) -> str:
+    return f"skip-to-{name.casefold()}"
 
 
 def link(name: str, label: str, **params: object) -> None:
@@ -131,7 +145,7 @@ def show(one: Shown, *, on_select: Any = "ignore", has_frame: bool = False) -> A
             on_select=on_select,
         )
         if one.caption:
-            st.caption(plain(one.caption))
+            terms.caption(one.caption, f"figure_{one.key}")
         if not palette.is_presenting():
             table_button(
                 one.table,

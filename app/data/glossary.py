@@ -1,12 +1,30 @@
-"""The terms of docs/glossary.md, the one source of definitions, also of tooltips."""
+"""The terms of docs/glossary.md, the one source of definitions, also of tooltips; and where a text uses them."""
 
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 
 from engine.core.paths import ROOT
 
 FILE = ROOT / "docs" / "glossary.md"
 _ENTRY = re.compile(r"\*\*(.+?)\.\*\*\s+(.+)", re.DOTALL)
+_SENTENCE = re.compile(r"(?<=[.])\s+(?=[A-Z])")
+# Also verbs, or parts of people: these count as terms only after a word that comes before nouns.
+_AMBIGUOUS = ("Archive", "Body", "Drift", "Head", "Queue", "Run", "Sweep")
+_BEFORE_NOUNS = re.compile(
+    r"(?i)(?:\b(?:a|all|an|any|both|during|each|every|its|more|no|of|one|other|per|same|the|these|this|those|with)"
+    r"|\d)\s\Z"
+)
+
+
+@dataclass(frozen=True)
+class Use:
+    """A term in a text, from ``start`` to ``end``."""
+
+    term: str
+    start: int
+    end: int
 
 
 @cache
@@ -24,3 +42,33 @@ def entries(text: str) -> list[tuple[str, str]]:
 def definition(term: str) -> str:
     """Raises KeyError for a term that the glossary does not have."""
     return terms()[term]
+
+
+def tip(term: str) -> str:
+    """The first sentence of the definition."""
+    return _SENTENCE.split(terms()[term])[0]
+
+
+def uses(text: str) -> Iterator[Use]:
+    """All terms that the text uses, in singular or plural. Of two at one place, the longer."""
+    names, pattern = _pattern()
+    for found in pattern.finditer(text):
+        term = names[(found.lastindex or 0) - 1]
+        if term not in _AMBIGUOUS or _BEFORE_NOUNS.search(text[: found.start()]):
+            yield Use(term, found.start(), found.end())
+
+
+@cache
+def _pattern() -> tuple[list[str], re.Pattern[str]]:
+    """The terms, and a pattern whose n-th group is the n-th of them."""
+    names = sorted(terms(), key=len, reverse=True)
+    alternatives = "|".join(f"({_inflected(name)})" for name in names)
+    return names, re.compile(rf"(?<![\w-])(?:{alternatives})(?![\w-])", re.IGNORECASE)
+
+
+def _inflected(term: str) -> str:
+    """As it stands, or in plural: ``clients``, ``analyses``."""
+    words = r"\s".join(map(re.escape, term.split()))
+    if term.endswith("sis"):
+        return f"{words[:-2]}[ei]s"
+    return words if term.endswith(("s", "%")) else f"{words}s?"

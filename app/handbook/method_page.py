@@ -4,7 +4,7 @@ import html
 
 import streamlit as st
 
-from app.components import page
+from app.components import page, terms
 from app.handbook import methods
 from app.handbook.entry_text import EntryText, text_of
 from app.handbook.mathematics import aligned
@@ -68,7 +68,7 @@ def at_a_glance(entry: Entry, text: EntryText, costs: Measured | None) -> None:
     rows.append(("Configuration name", f"<code>{{name: {html.escape(entry.name)}}}</code>"))
     st.html(f'<dl class="handbook">{"".join(f"<dt>{title}</dt><dd>{fact}</dd>" for title, fact in rows)}</dl>')
     if costs:
-        st.caption(f"Bytes as multiples of the model per participant, gradients relative to FedAvg's; on {SETTING}.")
+        terms.caption(f"Bytes as multiples of the model per participant, gradients relative to FedAvg's; on {SETTING}.")
 
 
 def paragraph(text: str, options: list[str]) -> None:
@@ -77,7 +77,7 @@ def paragraph(text: str, options: list[str]) -> None:
 
 
 def paragraph_of(text: str, options: list[str]) -> str:
-    return sentences(capitalized(text, options), options)
+    return terms.marked_html(sentences(capitalized(text, options), options))
 
 
 def _models(costs: Measured) -> str:

@@ -7,7 +7,7 @@ from app.handbook.prose import sentences
 from app.wording import MISSING
 from engine.core.registry import Entry, Parameter
 
-HEAD = ("", "Option", "Default", "Allowed", "")
+HEAD = ("Symbol", "Option", "Default", "Allowed", "Meaning")
 
 
 def options_table(entry: Entry) -> str:
@@ -18,7 +18,12 @@ def options_table(entry: Entry) -> str:
     rows = "".join(_row(parameter, names) for parameter in entry.parameters)
     head = "".join(f"<th scope='col'>{title}</th>" for title in HEAD)
     table = f'<table class="handbook"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
-    return f'<div class="scrolled">{table}</div>'
+    return scrolled(table, f"Options of {entry.title}")
+
+
+def scrolled(content: str, name: str) -> str:
+    """HTML that scrolls sideways where it is too wide, also by the keyboard."""
+    return f'<div class="scrolled" tabindex="0" role="group" aria-label="{html.escape(name)}">{content}</div>'
 
 
 def allowed(parameter: Parameter) -> str:

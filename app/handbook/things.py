@@ -4,8 +4,9 @@ import html
 
 import streamlit as st
 
+from app.components import terms
 from app.handbook.entry_text import EntryText, text_of
-from app.handbook.options_table import options_table
+from app.handbook.options_table import options_table, scrolled
 from app.handbook.prose import citation, sentences
 from app.wording import plain
 from engine.core.registry import Entry
@@ -20,13 +21,17 @@ def thing(entry: Entry) -> None:
 
 def _description(entry: Entry, text: EntryText) -> str:
     names = [parameter.name for parameter in entry.parameters]
-    parts = [f'<p class="told">{sentences(text.summary, names)}</p>'] if text.summary else []
+    parts = [_told(text.summary, names)] if text.summary else []
     if text.citation and "http" not in text.citation:
         parts.append(f'<p class="told">{sentences(text.citation, names)}</p>')
     if text.equations:
         block = "\n".join(line[4:] for line in text.equations)
-        parts.append(f'<div class="scrolled"><pre class="handbook">{html.escape(block)}</pre></div>')
-    parts += [f'<p class="told">{sentences(remark, names)}</p>' for remark in text.remarks]
+        parts.append(scrolled(f'<pre class="handbook">{html.escape(block)}</pre>', "Equations"))
+    parts += [_told(remark, names) for remark in text.remarks]
     source = text.citation if "http" in text.citation else entry.paper
     parts.append(f'<p class="source"><code>{html.escape(entry.name)}</code> · {citation(source)}</p>')
     return "".join(parts)
+
+
+def _told(text: str, names: list[str]) -> str:
+    return f'<p class="told">{terms.marked_html(sentences(text, names))}</p>'

@@ -9,13 +9,13 @@ import streamlit as st
 
 from app.charts import client_heat_map, ecdf, split
 from app.charts.plot.palette import is_presenting
-from app.components import page
+from app.components import page, terms
 from app.data.column_heads import Head, Heads, in_percent
 from app.data.glossary import definition
 from app.inside import client
 from app.inside.tab import Tab
 from app.inside.view import REFERENCES, RunView, at_round
-from app.wording import MISSING, decimals, names, plain, plural
+from app.wording import MISSING, decimals, names, plural
 from storage import RunRecord
 
 KEY = "client_table"
@@ -109,7 +109,7 @@ def listing(view: RunView, now: np.ndarray) -> None:
     caption = f"{view.model.capitalize()} model, round {view.round}; gains in points; select a row to open the client."
     if absent:
         caption += f" No {names(absent)} run with these clients and seed {view.run.seed} to compare with."
-    st.caption(plain(caption))
+    terms.caption(caption)
     page.files(table, key="clients", name="clients", caption=caption, heads=HEADS)
 
 

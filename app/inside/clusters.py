@@ -16,7 +16,7 @@ from app.charts import (
     model_distance,
     transitions,
 )
-from app.components import page
+from app.components import page, terms
 from app.data import queries
 from app.inside.cluster_map import clients_on_a_map
 from app.inside.cluster_number import how_many_clusters
@@ -24,7 +24,6 @@ from app.inside.cluster_splits import splitting
 from app.inside.tab import Tab
 from app.inside.view import RunView
 from app.state import url_state
-from app.wording import plain
 
 STEPS = {"round": "previous round", "evaluated": "previous evaluated round", "first": "first round"}
 
@@ -37,7 +36,7 @@ def applies(view: RunView) -> bool:
 def panel(view: RunView) -> None:
     cells = cells_of(view)
     if cells.empty:
-        st.caption(plain(f"{view.method} has no clusters: clients train alone or share one model."))
+        terms.caption(f"{view.method} has no clusters: clients train alone or share one model.")
     else:
         settling(view, cells)
         if cells["cluster"].nunique() > 1 and cells["moved"].any():
@@ -116,7 +115,7 @@ def agreement(view: RunView, cells: pd.DataFrame) -> None:
     if found.empty:
         st.header("Cluster sizes", anchor=False)
         sizes(view, cells)
-        st.caption("The true contexts of these clients are unknown, so the clusters cannot be compared with them.")
+        terms.caption("The true contexts of these clients are unknown, so the clusters cannot be compared with them.")
         return
     st.header("Do they match the true contexts?", anchor=False)
     left, right = st.columns(2)

@@ -5,13 +5,13 @@ from typing import Any, cast
 import streamlit as st
 
 from app.charts import feature_map, split
-from app.components import page
+from app.components import page, terms
 from app.inside.analysis import findings
 from app.inside.landscape import DATA, WHICH
 from app.inside.tab import Tab
 from app.inside.view import RunView
 from app.state import url_state
-from app.wording import count, plain, plural
+from app.wording import count, plural
 from engine.core.findings import Findings
 
 PICTURES = {"tsne": "t-SNE", "pca": "PCA"}
@@ -26,11 +26,9 @@ WARNING = (
 
 def panel(view: RunView) -> None:
     st.header("Do features group by class or by client?", anchor=False)
-    st.markdown(
-        plain(
-            "Features are the output of the body, usually the shared layers. If each class forms one group across "
-            "clients, the bodies agree; if a class splits by client, they have become personal."
-        )
+    terms.paragraph(
+        "Features are the output of the body, usually the shared layers. If each class forms one group across "
+        "clients, the bodies agree; if a class splits by client, they have become personal."
     )
     options = controls()
     cost = "1\u2009000 samples through their clients' models, then t-SNE: about 10 s."

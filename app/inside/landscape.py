@@ -7,12 +7,12 @@ import pandas as pd
 import streamlit as st
 
 from app.charts import model_plane, sharpness, surface
-from app.components import page
+from app.components import page, terms
 from app.inside.analysis import findings
 from app.inside.tab import Tab
 from app.inside.view import RunView
 from app.state import url_state
-from app.wording import capital, count, number, plain, plural
+from app.wording import capital, count, number, plural
 from engine.core.findings import Findings
 
 WHICH = {"last": "Last round", "best": "Best round"}
@@ -55,7 +55,7 @@ def controls(view: RunView) -> tuple[dict[str, Any], int]:
 
 def surfaces(view: RunView, options: dict[str, Any], client: int) -> None:
     st.header("How deep and wide is the minimum?", anchor=False)
-    st.markdown(plain(READING))
+    terms.paragraph(READING)
     cost = f"{count(POINTS**2)} points for each model and each set of samples; convolutions take minutes."
     found = findings(view, "landscape", options, verb="Compute landscape", cost=cost)
     if found is None:
@@ -70,7 +70,7 @@ def surfaces(view: RunView, options: dict[str, Any], client: int) -> None:
         page.chart(surface.hills(points), points, key="landscape", name=name, alt=finding)
     else:
         side_by_side(points, name)
-    st.caption(plain(f"{finding} {scale_words(view, found)}"))
+    terms.caption(f"{finding} {scale_words(view, found)}")
 
 
 def side_by_side(points: pd.DataFrame, name: str) -> None:
@@ -118,12 +118,10 @@ def scale_words(view: RunView, found: Findings) -> str:
 
 def between(view: RunView, options: dict[str, Any], client: int) -> None:
     st.header("What lies between the global, the personalized and a locally trained model?", anchor=False)
-    st.markdown(
-        plain(
-            "Any three models define a plane. Distances on the screen are distances between the models' weights. The "
-            "plane shows how far personalization has moved from the global model, and whether a ridge separates it "
-            "from what the client would have learned alone."
-        )
+    terms.paragraph(
+        "Any three models define a plane. Distances on the screen are distances between the models' weights. The "
+        "plane shows how far personalization has moved from the global model, and whether a ridge separates it "
+        "from what the client would have learned alone."
     )
     cost = f"Trains client {client} alone for the run's rounds, then evaluates {count(POINTS**2)} points twice."
     found = findings(view, "plane", options, verb="Compute plane", cost=cost)
@@ -154,12 +152,10 @@ def sharp(view: RunView, options: dict[str, Any], client: int) -> None:
     table, finding = measures(found, client), sharpness_finding(found, client)
     st.dataframe(table, hide_index=True, key="sharpness_table", alt=finding)
     page.files(table, key="sharpness_table", name=f"sharpness-client-{client}", caption=finding)
-    st.caption(
-        plain(
-            f"{finding} Worst nearby: the largest loss within ρ = 0.05 of the weights, by projected ascent. One step: "
-            "the point that sharpness-aware training evaluates. Top eigenvalue: curvature of the steepest direction "
-            "(Lanczos). Trace: total curvature, ± the standard error of 32 random vectors."
-        )
+    terms.caption(
+        f"{finding} Worst nearby: the largest loss within ρ = 0.05 of the weights, by projected ascent. One step: "
+        "the point that sharpness-aware training evaluates. Top eigenvalue: curvature of the steepest direction "
+        "(Lanczos). Trace: total curvature, ± the standard error of 32 random vectors."
     )
 
 

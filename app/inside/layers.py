@@ -4,11 +4,10 @@ import numpy as np
 import streamlit as st
 
 from app.charts import layer_habits, layer_scores
-from app.components import page
+from app.components import page, terms
 from app.data import queries
 from app.inside.tab import Tab
 from app.inside.view import RunView
-from app.wording import plain
 from engine.core.run_json import recorded
 
 FEW_LAYERS = 6  # fit beside another figure
@@ -27,7 +26,7 @@ def applies(view: RunView) -> bool:
 def panel(view: RunView) -> None:
     rounds, scores = queries.client_series(view.run.id, "diagnostics.layer_scores")
     if not len(rounds):
-        st.caption(plain(f"{view.method} does not score layers; PLGU-LF and PLGU-GRep do."))
+        terms.caption(f"{view.method} does not score layers; PLGU-LF and PLGU-GRep do.")
         return
     _, kept = queries.client_series(view.run.id, "diagnostics.personal_layers")
     names = layer_names(view, scores.shape[2])
@@ -60,7 +59,7 @@ def by_client(view: RunView, rounds: np.ndarray, scores: np.ndarray, kept: np.nd
         title="Score of each layer by client",
         also=" ".join(notes),
     )
-    st.caption(plain(MEANING))
+    terms.caption(MEANING)
 
 
 def over_rounds(view: RunView, rounds: np.ndarray, scores: np.ndarray, names: list[str]) -> None:

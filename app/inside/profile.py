@@ -6,12 +6,12 @@ import streamlit as st
 
 from app.charts import profile, round_parts
 from app.charts.plot.palette import is_presenting
-from app.components import page
+from app.components import page, terms
 from app.data import queries
 from app.inside import analysis
 from app.inside.tab import Tab
 from app.inside.view import RunView
-from app.wording import count, duration, ordinal, percent, plain, plural, seconds
+from app.wording import count, duration, ordinal, percent, plural, seconds
 from engine.core.findings import Findings
 from engine.core.vocabulary import COSTS
 from storage import RunRecord
@@ -32,7 +32,7 @@ def recorded(run: RunRecord, series: pd.DataFrame) -> None:
     finding = profile.finding(series)
     table = profile.data(series)
     if table.empty:
-        st.caption(plain(finding))
+        terms.caption(finding)
         return
     per_point = " Each point is the mean of several rounds." if run.round > profile.MOST_POINTS else ""
     for column, (name, title) in zip(st.columns(len(profile.PANELS)), profile.PANELS.items(), strict=True):
@@ -44,7 +44,7 @@ def recorded(run: RunRecord, series: pd.DataFrame) -> None:
                 config=page.modebar(name),
                 alt=f"{title.capitalize()} by round. {finding}",
             )
-    st.caption(plain(f"{finding}{per_point} {beside_training(run, series)}"))
+    terms.caption(f"{finding}{per_point} {beside_training(run, series)}")
     if not is_presenting():
         page.table_button(table, key="costs", name="costs", caption=finding, scope="[class*=st-key-cost_]")
 

@@ -1,23 +1,22 @@
 """Printed numbers beside ours: one sentence, one experiment and measure as a chart, every cell as a table."""
 
-import html
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
 from app.charts import beside_paper
-from app.components import page
+from app.components import page, terms
 from app.components.shown import Shown
 from app.state.choice import Choice
-from app.wording import capital, plain, plural
+from app.wording import capital, plural
 
 READING = "Ours: last round, mean over seeds ± sample standard deviation. Differences in points."
 
 
 def beside(table: pd.DataFrame, settings: dict[str, str], scale: str, name: str) -> None:
     """``table`` as ``beside_paper.data`` gives it; ``settings``: an experiment's set-up in a line."""
-    st.html(f'<p class="lead">{html.escape(beside_paper.finding(table, scale))}</p>')
+    st.html(f'<p class="lead">{terms.marked(beside_paper.finding(table, scale))}</p>')
     if table["ours"].notna().any():
         experiments = experiment_of(table)
         with st.container(horizontal=True, vertical_alignment="bottom", key=f"beside_choice_{name}"):
@@ -81,5 +80,5 @@ def _cells(table: pd.DataFrame, name: str) -> None:
     )
     unread = int(table["paper"].isna().sum())
     caption = READING + (f" Illegible in the source: {plural(unread, 'cell')}." if unread else "")
-    st.caption(plain(caption))
+    terms.caption(caption)
     page.files(beside_paper.for_screen(table), key=f"beside_cells_{name}", name=f"{name} all cells", caption=caption)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import streamlit as st
 
-from app.components import page
+from app.components import page, terms
 from app.data.preset_catalog import SCALES, by_document, wanted
 from app.papers.preset_progress import standing
 from app.wording import count, plain, plural
@@ -19,7 +19,7 @@ def listing(presets: Mapping[str, Preset]) -> None:
         for preset in own:
             with st.container(key=f"paper_{preset.name}", gap="small"):
                 page.link("papers", plain(preset.title), preset=preset.name)
-                st.caption(" ".join(filter(None, [plain(preset.shows), plain(numbers(preset, done[preset.name]))])))
+                terms.caption(" ".join(filter(None, [preset.shows, numbers(preset, done[preset.name])])))
 
 
 def numbers(preset: Preset, done: int) -> str:

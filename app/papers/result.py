@@ -11,7 +11,7 @@ from app.compare.dials import swept
 from app.compare.effort import effort
 from app.compare.truth import errors, errors_over_classes
 from app.compare.view import View
-from app.components import page
+from app.components import page, terms
 from app.data import queries
 from app.data.comparison import methods_of
 from app.data.preset_catalog import SCALE_WORDS
@@ -35,7 +35,7 @@ PANELS: dict[str, Callable[[View], None]] = {
 def result(preset: Preset, scale: str, now: Standing) -> None:
     """The paper's figures and printed numbers, and links to the runs."""
     if preset.view:
-        st.markdown(plain(preset.view.note))
+        terms.paragraph(preset.view.note)
         figures(preset, now)
     if preset.paper:
         numbers(preset, scale, now)
@@ -58,12 +58,12 @@ def numbers(preset: Preset, scale: str, now: Standing) -> None:
     cells = [cell for name in configs for cell in preset.cells(name)]
     table = beside_paper.data(cells, now.by_label())
     if scale == "quick":
-        st.caption("The quick version differs from the paper's setting: expect different numbers.")
+        terms.caption("The quick version differs from the paper's setting: expect different numbers.")
     beside(table, {name: setting(config) for name, config in configs.items()}, SCALE_WORDS[scale], preset.name)
     printed = sum(len(table.rows) * len(table.measures) for table in preset.paper)
     if printed > len(table):
         files = names(table.file for table in preset.paper)
-        st.caption(plain(f"{len(table)} of the {printed} numbers of {files} have a run at this scale."))
+        terms.caption(f"{len(table)} of the {printed} numbers of {files} have a run at this scale.")
 
 
 def ways(preset: Preset, now: Standing) -> None:

@@ -1,4 +1,4 @@
-"""The HTML that a browser loads first: Streamlit's own, with a title, our styles and two short scripts.
+"""The HTML that a browser loads first: Streamlit's own, with a title, our styles and a few short scripts.
 
 This is the only module that edits what Streamlit ships. It was written for Streamlit 1.67: its index.html has the title
 "Streamlit" and a bare <body>, and its charts and tables come from the files named in ``_CHART_FILES``.
@@ -31,6 +31,7 @@ _REDUCED_MOTION = """<script>{
 _COLOR_SCHEME = """<script>
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => location.reload());
 </script>"""
+_KEYBOARD = f"<script>{{{Path(__file__).with_name('keyboard.js').read_text(encoding='utf-8')}}}</script>"
 
 
 @cache
@@ -41,7 +42,7 @@ def html(path: str) -> str:
     draw them, which the browser then loads at once.
     """
     title = pages.title(path.removeprefix("/") or pages.names()[0])
-    head = f"<title>{pages.tab_title(title)}</title>{_SERVER}{_REDUCED_MOTION}{_COLOR_SCHEME}"
+    head = f"<title>{pages.tab_title(title)}</title>{_SERVER}{_REDUCED_MOTION}{_COLOR_SCHEME}{_KEYBOARD}"
     if path in _WITH_CHARTS:
         names = [f"static/js/{chunk}.*.js" for chunk in _CHART_FILES]
         files = [file.name for name in names for file in sorted(STREAMLIT.parent.glob(name))]

@@ -11,7 +11,8 @@ import yaml
 from app import wording
 from app.actions import launch
 from app.charts import split as split_chart
-from app.components.page import chart
+from app.components import terms
+from app.components.page import chart, landing
 from app.data import pools, queries
 from app.setup import cost as costs
 from app.setup.measure import measure_panel
@@ -33,6 +34,9 @@ def first_run(raw: Mapping[str, Any]) -> RunConfig | None:
         return parse_experiment({**data, "algorithms": ["fedavg"], "seeds": [max(seed, 0)]}).runs()[0]
     except InvalidConfig:
         return None
+
+
+QUEUE = "Queue"
 
 
 def split_panel(run: RunConfig | None) -> list[str]:
@@ -61,7 +65,7 @@ def split_panel(run: RunConfig | None) -> list[str]:
     )
     if partition["unseen"]:
         count = len(partition["unseen"]["clients"])
-        st.caption(f"{wording.plural(count, 'more client')} held out: they join after the last round.")
+        terms.caption(f"{wording.plural(count, 'more client')} held out: they join after the last round.")
     measure_panel(run)
     return []
 
@@ -129,7 +133,9 @@ def queue_panel(
     reason = plain(broken) if broken else _reason(problems, homeless, is_unfinished) if problems else None
     if experiment and not problems:
         _known_runs(experiment)
-    pressed = st.button(label, type="primary", key="queue", width="stretch", disabled=reason is not None)
+    with st.container(gap=None):
+        landing(QUEUE)
+        pressed = st.button(label, type="primary", key="queue", width="stretch", disabled=reason is not None)
     if is_unfinished:
         st.caption(reason)
     elif reason:

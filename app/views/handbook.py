@@ -5,7 +5,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from app.components import page
+from app.components import page, terms
 from app.handbook import methods
 from app.handbook.measured import SETTING, Measured, measured
 from app.handbook.method_page import method_page
@@ -82,7 +82,7 @@ def all_methods(found: list[Entry]) -> None:
     for entries in [[], *families.values()]:
         counted |= {entry.name: measured(entry) for entry in entries}
         table.html(methods.comparison_table(families, counted))
-    st.caption(
+    terms.caption(
         "Down and up: bytes per round and participant, as multiples of the model size. Gradients: evaluations per "
         f"round, FedAvg = 1. Measured with default options on {SETTING}."
     )

@@ -10,7 +10,7 @@ import streamlit as st
 from app import endpoints, wording
 from app.charts import latest_clients, training_curve
 from app.charts.plot import figure_text, palette
-from app.components import live_plot, page
+from app.components import live_plot, page, terms
 from app.data import column_heads, queries
 from app.data.comparison import method_name, run_name
 from app.data.costs import AXIS_CHOICES
@@ -98,7 +98,7 @@ def axis_controls(runs: Sequence[RunRecord]) -> tuple[str, str]:
     without = [run for run in runs if model == "global" and run.summary and not run.summary.get("global")]
     if without:
         absent = wording.names(method_name(run.label, run.algorithm) for run in without)
-        st.caption(wording.plain(f"No global model to show: {absent}."))
+        terms.caption(f"No global model to show: {absent}.")
     return model, x
 
 
@@ -185,7 +185,7 @@ def how_many(runs: Sequence[RunRecord]) -> None:
     partition = queries.partition(next((run.id for run in runs if run.round >= 0), runs[0].id))
     if partition:
         tested = sum(size > 0 for size in partition["test_sizes"])
-        st.caption(f"Lowest 5 % = {wording.tail_note(tested)} clients, the least accurate in that round.")
+        terms.caption(f"Lowest 5 % = {wording.tail_note(tested)} clients, the least accurate in that round.")
 
 
 def inside(runs: Sequence[RunRecord]) -> None:

@@ -87,6 +87,7 @@ def _title(raw: Mapping[str, Any], problems: list[str]) -> None:
         kicker,
         "New experiment",
         "All methods use the same data split, initial model, client samples and batches.",
+        skip_to=preview.QUEUE,
     )
 
 

@@ -34,4 +34,9 @@ def words(page: AppTest) -> str:
         *page.error,
         *page.get("html"),
     ]
-    return re.sub(r"\\(.)", r"\1", "\n".join(element.value for element in elements))
+    return re.sub(r"\\(.)", r"\1", without_marks("\n".join(element.value for element in elements)))
+
+
+def without_marks(html: str) -> str:
+    """The HTML as it was before terms of the glossary were marked."""
+    return re.sub(r'<button [^>]*class="term"[^>]*>(.*?)</button><span popover.*?</span>', r"\1", html)

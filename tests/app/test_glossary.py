@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from app.data.glossary import FILE, definition, entries, terms
+from app.data.glossary import FILE, definition, entries, terms, tip, uses
 from engine.core.paths import ROOT
 
 
@@ -42,3 +42,32 @@ def test_a_definition_may_be_wrapped() -> None:
 def test_an_unknown_term_is_an_error() -> None:
     with pytest.raises(KeyError):
         definition("No such term")
+
+
+def test_terms_are_found_in_singular_and_plural_and_the_longest_first() -> None:
+    text = "Clients of one cohort, by weighted means and analyses; hyper-parameters, subclients"
+    found = [(use.term, text[use.start : use.end]) for use in uses(text)]
+    assert found == [
+        ("Client", "Clients"),
+        ("Cohort", "cohort"),
+        ("Weighted mean", "weighted means"),
+        ("Analysis", "analyses"),
+        ("Hyper-parameter", "hyper-parameters"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["Run it twice", "runs from 0 to 1", "queue them", "it drifts", "heads for", "body acceleration"]
+)
+def test_a_word_that_means_something_else_is_no_term(text: str) -> None:
+    assert not list(uses(text))
+
+
+@pytest.mark.parametrize("text", ["16 runs", "the queue", "each run", "a drift", "one head"])
+def test_a_word_of_two_meanings_is_a_term_where_a_noun_must_follow(text: str) -> None:
+    assert [text[use.start : use.end] for use in uses(text)] == [text.split()[1]]
+
+
+def test_a_tip_is_the_first_sentence() -> None:
+    assert tip("Context") == "The true group of a client, where generated data defines one."
+    assert all(tip(term).endswith(".") and ". " not in tip(term) for term in terms())

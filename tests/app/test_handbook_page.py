@@ -13,7 +13,7 @@ from app.handbook.measured import Measured, measured
 from app.state.links import unpack_config
 from engine.config.schema import parse_experiment
 from engine.core.registry import ALGORITHMS, DATASETS
-from tests.app.pages import open_page
+from tests.app.pages import open_page, without_marks
 
 opened = partial(open_page, "handbook")
 PLAIN = '''"""My method, in one sentence."""
@@ -31,7 +31,7 @@ class Mine:
 
 
 def html_of(page: AppTest) -> str:
-    return "\n".join(h.proto.body for h in page.get("html"))
+    return without_marks("\n".join(h.proto.body for h in page.get("html")))
 
 
 def link(page: AppTest, label: str) -> str:
@@ -61,7 +61,7 @@ def test_a_search_finds_methods_with_all_words() -> None:
 def test_a_methods_page_links_to_its_set_up(name: str) -> None:
     page, entry = opened(method=name), ALGORITHMS.get(name)
     assert page.title[0].value == entry.title
-    assert page.latex and "gradients relative to FedAvg" in page.caption[0].value
+    assert page.latex and "gradients relative to FedAvg" in html_of(page)
     assert all(f"<code>{parameter.name}</code>" in html_of(page) for parameter in entry.parameters)
     packed = parse_qs(urlsplit(link(page, "Open in Set up")).query)["config"][0]
     experiment = parse_experiment(unpack_config(packed))

@@ -17,7 +17,7 @@ from engine.config.schema import RunConfig, load_config, parse_experiment
 from storage import ArtifactRecord, EventRecord, RunRecord, Store
 from storage.models import Run
 from tests.app.frames import run_record, series
-from tests.app.pages import open_page
+from tests.app.pages import open_page, words
 
 CGPFL = 7
 
@@ -150,8 +150,8 @@ def test_the_link_to_set_up_only_has_this_run(filled_store: Store) -> None:
 
 
 def test_the_profile_shows_total_costs(filled_store: Store) -> None:
-    captions = " ".join(caption.value for caption in opened(CGPFL, "profile").caption)
-    assert "5 rounds" in captions and "gradient evaluations" in captions
+    said = words(opened(CGPFL, "profile"))
+    assert "5 rounds" in said and "gradient evaluations" in said
     assert len(opened(CGPFL, "profile").get("plotly_chart")) == 3
 
 

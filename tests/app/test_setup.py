@@ -15,6 +15,7 @@ from engine.config.schema import parse_experiment
 from engine.core.errors import DataUnavailable
 from engine.core.registry import DATASETS, PARTITIONERS
 from storage import StorageError, Store
+from tests.app.pages import words
 from tests.app.samples import DIGITS
 
 VIEW = Path(__file__).resolve().parents[2] / "app" / "views" / "setup.py"
@@ -87,9 +88,9 @@ def test_every_change_is_in_the_address(empty_store: Store):
 
 def test_the_preview_follows_the_slider(empty_store: Store):
     page = opened()
-    assert any("87 samples and 3 of 10 classes each" in caption.value for caption in page.caption)
+    assert "87 samples and 3 of 10 classes each" in words(page)
     page.select_slider(key="setup_form.partition.classes_per_client.classes_per_client.dial").set_value(1).run()
-    assert any("1 of 10 classes each" in caption.value for caption in page.caption)
+    assert "1 of 10 classes each" in words(page)
 
 
 def test_a_mistake_is_shown_at_its_field_and_disables_the_button(empty_store: Store):
@@ -255,7 +256,7 @@ def test_a_client_column_selects_the_natural_partition(data_dir: Path, empty_sto
     page.selectbox(key="setup_form.dataset.name").set_value("custom").run()
     page.text_input(key="setup_form.dataset.custom.path.text").set_value("named.csv").run()
     assert written(page)["partition"]["name"] == "natural"
-    assert any(caption.value.startswith("3 clients with 20 samples") for caption in page.caption)
+    assert "3 clients with 20 samples" in words(page)
     page.text_input(key="setup_form.dataset.custom.path.text").set_value("none.csv").run()
     assert written(page)["partition"]["name"] == "classes_per_client"
 

@@ -1,9 +1,7 @@
-"""Every page: headings in order, a name for each control and figure, the keyboard, a phone, nothing that moves."""
-
-from itertools import pairwise
-from typing import Literal
+"""Every page: what axe finds, a name for each figure, the keyboard and its ring, a phone, nothing that moves."""
 
 import pytest
+from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Page, expect
 
 from storage import Store
@@ -30,45 +28,35 @@ PAGES = (
     "/handbook?method=ditto",
     "/handbook?show=datasets",
 )
-SEEN = "const seen = node => node.getClientRects().length > 0;"
-LEVELS = f"""() => {{ {SEEN}
-  return [...document.querySelectorAll('h1, h2, h3, h4')].filter(seen).map(head => +head.tagName[1]); }}"""
-UNNAMED = f"""() => {{ {SEEN}
-  const named = node => node.textContent.trim() || node.ariaLabel || node.title || node.labels?.length
-    || node.getAttribute('aria-labelledby') || node.querySelector('[aria-label], title');
-  return [...document.querySelectorAll('button, a[href], input, select, textarea, [role=slider]')]
-    .filter(seen).filter(node => !named(node)).map(node => node.outerHTML.slice(0, 200)); }}"""
-UNTOLD = f"""() => {{ {SEEN}
-  return [...document.querySelectorAll('.js-plotly-plot')].filter(seen)
-    .filter(plot => !plot.closest('[aria-label]')?.ariaLabel.trim()).map(plot => plot.outerHTML.slice(0, 200)); }}"""
-# Out of use, or the ends of a slider, which show while it is held.
-ASIDE = "[disabled], [aria-disabled=true], [data-testid^=stSliderT], [data-testid=stSlider] :not(label *)"
-FAINT = f"""() => {{ {SEEN}
-  const ASIDE = "{ASIDE}";
-  const parts = color => {{ const [r, g, b, a = 1] = color.match(/[\\d.]+/g).map(Number); return [r, g, b, a]; }};
+ALLOWED = {
+    # st.latex scrolls a wide formula in an element of its own, which takes no tabindex. Chromium and Firefox let the
+    # keyboard scroll it all the same.
+    ("scrollable-region-focusable", ".katex-display"),
+}
+"""Violations of axe that only Streamlit could mend: the rule, and the selector of the element."""
+AXE = """async only => {
+  const found = await axe.run(document, {resultTypes: ["violations"], ...(only && {runOnly: only})});
+  return found.violations.flatMap(({id, nodes}) => nodes.map(({target, html, any, all, none}) =>
+    [id, target.at(-1), html.slice(0, 200), [...any, ...all, ...none].map(check => check.message).join("; ")])); }"""
+UNTOLD = """() => [...document.querySelectorAll('.js-plotly-plot')].filter(plot => plot.getClientRects().length > 0)
+  .filter(plot => !plot.closest('[aria-label]')?.ariaLabel.trim()).map(plot => plot.outerHTML.slice(0, 200))"""
+RING = """() => {
+  const parts = color => { const [r, g, b, a = 1] = color.match(/[\\d.]+/g).map(Number); return [r, g, b, a]; };
   const over = (top, ground) => ground.map((v, i) => top[i] * top[3] + v * (1 - top[3]));
-  const light = ([r, g, b]) => [r, g, b].map(v => v / 255)
-    .map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+  const light = rgb => rgb.map(v => v / 255).map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
     .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
-  return [...document.querySelectorAll('p, li, td, th, dd, dt, h1, h2, h3, label, code, .kicker, .lead')]
-    .filter(seen).filter(node => node.textContent.trim())
-    .filter(node => !node.closest(ASIDE))
-    .map(node => {{
-      let ground = [255, 255, 255], opacity = 1;
-      const line = []; for (let at = node; at; at = at.parentElement) line.push(getComputedStyle(at));
-      for (const style of line.toReversed()) {{
-        ground = over(parts(style.backgroundColor), ground);
-        opacity *= style.opacity;
-      }}
-      const ink = parts(line[0].color); ink[3] *= opacity;
-      const [one, other] = [light(over(ink, ground)), light(ground)].sort((a, b) => b - a);
-      return [(one + 0.05) / (other + 0.05), node.textContent.trim().slice(0, 60)];
-    }}).filter(([contrast]) => contrast < 4.45); }}"""
+  const line = [];
+  for (let at = document.activeElement; at; at = at.parentElement) line.push(getComputedStyle(at));
+  const isRing = style => style.outlineStyle === 'solid' && parseFloat(style.outlineWidth) >= 2;
+  const at = line.slice(0, 4).findIndex(isRing);  // a hidden input lends it to the frame around it
+  if (at < 0) return 1;
+  const ground = line.slice(at + 1).reverse().reduce((below, style) => over(parts(style.backgroundColor), below),
+    [255, 255, 255]);
+  const [one, other] = [light(over(parts(line[at].outlineColor), ground)), light(ground)].sort((a, b) => b - a);
+  return (one + 0.05) / (other + 0.05); }"""
 MOVING = """() => document.getAnimations().filter(a => a.playState === 'running'
   && a.effect.getComputedTiming().duration > 1).map(a => a.animationName ?? a.transitionProperty)"""
 FOCUS = "() => document.activeElement?.innerText || document.activeElement?.ariaLabel || ''"
-OUTLINE = """() => { const style = getComputedStyle(document.activeElement);
-  return style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) > 0 || style.boxShadow !== 'none'; }"""
 
 
 @pytest.fixture(scope="module")
@@ -90,15 +78,30 @@ def opened(page: Page, server: Server, address: str) -> None:
     page.wait_for_selector(READY, timeout=LOAD_MS)
 
 
-def at_rest(page: Page, question: str) -> list[object]:
-    """The result once nothing is drawn any more, since tables are filled late."""
-    found: list[object] = page.evaluate(question)
-    for _ in range(20):
+def violations(page: Page, *only: str) -> list[list[str]]:
+    """What axe finds, of all its rules or ``only`` these, once nothing is drawn any more."""
+    page.evaluate(AXE_SCRIPT)
+    for wait_ms in (0, 1000, 4000):
+        page.wait_for_timeout(wait_ms)
+        found = page.evaluate(AXE, list(only) or None)
+        found = [one for one in found if (one[0], one[1]) not in ALLOWED]
         if not found:
             break
-        page.wait_for_timeout(500)
-        found = page.evaluate(question)
     return found
+
+
+def faint_rings(page: Page, stops: int) -> list[str]:
+    """What has the focus at the first ``stops`` of the Tab key, with a ring fainter than 3:1."""
+    faint = []
+    for _ in range(stops):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement === document.body"):
+            break  # after the last
+        contrast = page.evaluate(RING)
+        if contrast < 3:
+            faint.append(f"{contrast:.2f}: {page.evaluate(FOCUS)[:60]}")
+    page.evaluate("document.activeElement.blur()")  # closes its tooltip
+    return faint
 
 
 @pytest.mark.parametrize("address", PAGES)
@@ -106,54 +109,45 @@ def test_a_page_is_accessible_on_a_phone_in_light_and_dark(
     address: str, page: Page, server: Server, given: dict[str, int], page_problems: PageProblems
 ) -> None:
     opened(page, server, address.format(**given))
-    levels = page.evaluate(LEVELS)
-    assert levels[0] == 1 and levels.count(1) == 1
-    assert all(after <= before + 1 for before, after in pairwise(levels)), levels
-    assert page.evaluate("document.documentElement.lang") == "en"
-    assert page.evaluate(UNNAMED) == []
+    assert page.get_by_role("heading", level=1).count() == 1
     assert page.evaluate(UNTOLD) == []
     assert page.evaluate(MOVING) == []
+    assert faint_rings(page, 24) == []
     page.set_viewport_size({"width": 390, "height": 800})
-    assert at_rest(page, FAINT) == []
+    assert violations(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     with page.expect_navigation():
         page.emulate_media(color_scheme="dark")
     page.wait_for_selector("h1", timeout=LOAD_MS)
     page.wait_for_selector(READY, timeout=LOAD_MS)
     assert page.evaluate("getComputedStyle(document.querySelector('.stApp')).backgroundColor") == "rgb(16, 23, 26)"
-    assert at_rest(page, FAINT) == []
+    assert faint_rings(page, 8) == []
+    assert violations(page, "color-contrast") == []
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert page_problems == PageProblems()
 
 
-@pytest.mark.parametrize(("wish", "moves"), [("reduce", False), ("no-preference", True)])
-def test_an_expander_opens_at_once_with_reduced_motion(
-    wish: Literal["reduce", "no-preference"], moves: bool, page: Page, server: Server, given: dict[str, int]
-) -> None:
-    page.emulate_media(reduced_motion=wish)
+def test_an_expander_opens_at_once_with_reduced_motion(page: Page, server: Server, given: dict[str, int]) -> None:
     opened(page, server, "/library")
-    assert bool(page.locator(".st-key-library_import details").evaluate(OPENING)) == moves
+    fold = page.locator(".st-key-library_import details")
+    assert fold.evaluate(OPENING) == 0
+    page.emulate_media(reduced_motion="no-preference")
+    assert fold.evaluate(OPENING) > 0  # it closes as slowly as it opens
 
 
-def test_the_keyboard_reaches_controls_in_order_with_visible_focus(
+def test_the_keyboard_reaches_controls_in_order_and_opens_tables_and_downloads(
     page: Page, server: Server, given: dict[str, int]
 ) -> None:
     opened(page, server, "/compare?experiment={experiment}".format(**given))
     page.wait_for_selector(".st-key-figure_dumbbell .main-svg", timeout=LOAD_MS)
     order = ["Personalized", "5 %", "Last round", "Choose runs", "Export report (HTML)"]
     wanted, visited = [*order, "Accuracy", "Choose clients", "mean"], []
-    for _ in range(40):
+    for _ in range(50):
         page.keyboard.press("Tab")
         visited.append(page.evaluate(FOCUS).strip().split("\n")[0])
-        if visited[-1] in wanted:
-            assert page.evaluate(OUTLINE), visited[-1]
     places = [visited.index(name) for name in wanted if name in visited]
     assert len(places) == len(wanted), visited
     assert places == sorted(places), visited
-
-
-def test_tables_and_downloads_open_from_the_keyboard(page: Page, server: Server, given: dict[str, int]) -> None:
-    opened(page, server, "/compare?experiment={experiment}".format(**given))
     button = page.locator(".st-key-figure_dumbbell").get_by_role("button", name="Table · Download")
     button.focus(timeout=LOAD_MS)
     page.keyboard.press("Enter")

@@ -29,7 +29,7 @@ SLOW = """() => {
     window.inFlight--;
   };
 }"""
-MOVING = '<div class="moving" role="img"></div>'
+MOVING = '<div class="moving" role="figure"></div>'
 
 
 def moved(x: object) -> dict[str, Any]:

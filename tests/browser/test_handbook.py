@@ -44,10 +44,25 @@ def test_links_lead_from_the_index_to_a_method_to_set_up(
     page.get_by_role("link", name="CGPFL", exact=True).first.click(timeout=LOAD_MS)
     expect(page.get_by_role("heading", name="CGPFL")).to_be_visible(timeout=LOAD_MS)
     expect(page).to_have_url(re.compile("method=cgpfl"), timeout=LOAD_MS)
+    a_term_opens_its_definition(page)
     page.get_by_role("link", name="Open in Set up").click()
     expect(page.get_by_role("heading", name="New experiment")).to_be_visible(timeout=LOAD_MS)
     expect(page.get_by_placeholder(re.compile("CGPFL")).first).to_be_visible(timeout=LOAD_MS)
     assert page_problems == PageProblems()
+
+
+def a_term_opens_its_definition(page: Page) -> None:
+    """By the keyboard, and under the mouse."""
+    term, tip = page.locator(".term").first, page.locator(".tip:popover-open")
+    term.press("Enter", timeout=LOAD_MS)
+    expect(tip).to_be_in_viewport(ratio=1)
+    page.keyboard.press("Escape")
+    expect(tip).to_have_count(0)
+    expect(term).to_be_focused()
+    term.hover()
+    expect(tip).to_have_count(1)
+    page.mouse.move(0, 0)
+    expect(tip).to_have_count(0)
 
 
 def test_the_handbook_fits_a_narrow_screen(page: Page, server: Server) -> None:

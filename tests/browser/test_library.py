@@ -43,6 +43,9 @@ def test_deleted_runs_are_restored_by_undo_or_from_the_trash(
 ) -> None:
     ids = [run.id for run in runs[:2]]
     opened(page, f"{server.url}/library?runs={ids[0]},{ids[1]}")
+    for name, after in (("Archive", "Unarchive"), ("Unarchive", "Archive")):  # the pressed button goes, the focus stays
+        page.get_by_role("button", name=name, exact=True).press("Enter", timeout=LOAD_MS)
+        expect(page.get_by_role("button", name=after, exact=True)).to_be_focused(timeout=LOAD_MS)
     delete(page)
     assert store.queue.runs(run_ids=ids) == []
     page.get_by_role("button", name="Undo").click()
