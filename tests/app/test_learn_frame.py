@@ -135,7 +135,7 @@ def test_a_step_of_the_stepper_sets_the_sliders_and_waits_for_play(slug: str) ->
 def test_step_trains_a_round_and_updates_the_text(slug: str) -> None:
     begun, scene = BEGUN.get(slug, "round 1"), stories()[slug].scenes[1]
     learn = page(story=slug, **scene.place)
-    assert slug not in BEGUN or len(learn.get("plotly_chart")) == 2
+    assert len(learn.get("plotly_chart")) >= 2
     learn.button(key="step").click().run()
     assert not learn.exception
     assert any(begun in text for text in map(html.unescape, bodies(learn)))
