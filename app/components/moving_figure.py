@@ -96,10 +96,10 @@ def _whole(figure: Mapping[str, Any], moves: Moves) -> go.Figure:
 
 
 def _to_come(figure: Mapping[str, Any], moves: Moves) -> dict[str, Any]:
-    """``figure`` without its results, and a line that says so; a figure that only moves is left as it is."""
-    if moves and not any(trace.get("meta") == RESULT for trace in figure["data"]):
-        return dict(figure)
+    """``figure`` without its results, and a line that says so if nothing else is drawn."""
     figure = without_results(figure)
+    if any(_is_drawn(trace | moves.get(trace.get("name", ""), {})) for trace in figure["data"]):
+        return figure
     note = {
         "text": "results appear when this run ends",
         "xref": "paper",
@@ -111,6 +111,13 @@ def _to_come(figure: Mapping[str, Any], moves: Moves) -> dict[str, Any]:
     }
     layout = {**figure["layout"], "annotations": [*figure["layout"]["annotations"], note]}
     return {**figure, "layout": layout}
+
+
+def _is_drawn(trace: Mapping[str, Any]) -> bool:
+    """Whether the trace has a point, or is a picture."""
+    points = trace.get("x", ())
+    has_points = "bdata" in points if isinstance(points, Mapping) else any(x is not None for x in points)
+    return trace.get("visible") is not False and (has_points or "z" in trace or "source" in trace)
 
 
 def _of_any_height(figure: Mapping[str, Any]) -> dict[str, Any]:
