@@ -13,24 +13,29 @@ addEventListener("pointerout", ({ target, relatedTarget, pointerType }) => {
 });
 
 // A control may be gone after the run of the page that it started, and browsers then drop the focus. It goes on to what
-// has come to the control's place: the first after those that were before it and still are.
-const FOCUSABLE = "a[href], button:enabled, input:enabled, textarea:enabled, summary, [tabindex='0']";
-const controls = () => [...document.querySelectorAll(`[data-testid=stMain] :is(${FOCUSABLE})`)];
-let focused, before;
+// has come to the control's place: the first after those that were before it and still are, or are drawn anew with
+// the same name.
+const FOCUSABLE = ":is(a[href], button:enabled, input:enabled, textarea:enabled, summary, [tabindex='0'])";
+const controls = () => [...document.querySelectorAll(`[data-testid=stMain] ${FOCUSABLE}:not([tabindex='-1'])`)];
+const nameOf = (control) =>
+  `${control.closest("[class*=st-key-]")?.className.match(/st-key-\S+/)[0]} ${control.ariaLabel ?? control.textContent}`;
+let focused, before, restoring;
 addEventListener("focusin", ({ target }) => {
   const all = controls();
-  if (!all.includes(target)) return;
-  focused = target.matches(":focus-visible") ? target : undefined;
-  before = all.slice(0, all.indexOf(target)).reverse();
+  const place = all.indexOf(target);
+  if (place < 0) return;
+  focused = target.matches(":focus-visible") ? { control: target, name: nameOf(target) } : undefined;
+  before = all.slice(0, place).map((control) => ({ control, name: nameOf(control) }));
 });
 addEventListener("pointerdown", () => (focused = undefined));
 function restoreFocus() {
-  if (!focused || focused.isConnected || document.activeElement !== document.body) return;
+  if (!focused || focused.control.isConnected || document.activeElement !== document.body) return;
   const all = controls();
-  const previous = before.find((control) => control.isConnected);
-  (all[all.indexOf(previous) + 1] ?? previous)?.focus();
+  const now = ({ control, name }) => (all.includes(control) ? control : all.find((one) => nameOf(one) === name));
+  const previous = before.map(now).findLast(Boolean);
+  (now(focused) ?? all[all.indexOf(previous) + 1] ?? previous)?.focus();
 }
-new MutationObserver(() => setTimeout(restoreFocus, 100)).observe(document, {
-  subtree: true,
-  attributeFilter: ["data-test-script-state"],
-});
+new MutationObserver(([{ target }]) => {
+  clearTimeout(restoring); // what replaces a control may come after it has gone: only a finished run is looked at
+  if (target.dataset.testScriptState === "notRunning") restoring = setTimeout(restoreFocus, 100);
+}).observe(document, { subtree: true, attributeFilter: ["data-test-script-state"] });
